@@ -1,0 +1,85 @@
+/* op.h - one operation as a value: what the caller asked for, checked, and how ranks compare notes on it. */
+#ifndef WEFT_OPS_OP_H
+#define WEFT_OPS_OP_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <weft/weft.h>
+
+/* The one list of operations: X(ID, name, traits).  A row is all that the rest of the library may ask
+ * about a kind; nothing else switches on it except the builders in this folder. */
+#define WEFT__KINDS(X)                                                                                       \
+    X(BARRIER, "barrier", WEFT__COLLECTIVE)                                                                  \
+    X(BROADCAST, "broadcast", WEFT__COLLECTIVE | WEFT__ROOTED)                                               \
+    X(REDUCE, "reduce", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)                                     \
+    X(ALL_REDUCE, "all_reduce", WEFT__COLLECTIVE | WEFT__REDUCES)                                            \
+    X(REDUCE_SCATTER, "reduce_scatter", WEFT__COLLECTIVE | WEFT__REDUCES)                                    \
+    X(ALL_GATHER, "all_gather", WEFT__COLLECTIVE)                                                            \
+    X(GATHER, "gather", WEFT__COLLECTIVE | WEFT__ROOTED)                                                     \
+    X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED)                                                   \
+    X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE)                                                            \
+    X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE)                                                          \
+    X(ISEND, "isend", WEFT__PAIR)                                                                            \
+    X(IRECV, "irecv", WEFT__PAIR)                                                                            \
+    X(SEND_RECV, "send_recv", WEFT__PAIR)                                                                    \
+    X(NEW_GROUP, "new_group", 0)
+
+enum weft__traits {
+    WEFT__COLLECTIVE = 1, /* every member submits it, in the same order */
+    WEFT__ROOTED = 2,     /* has a root */
+    WEFT__REDUCES = 4,    /* has a reduction */
+    WEFT__PAIR = 8        /* point to point */
+};
+
+typedef enum weft__kind {
+#define KIND_ID(id, name, traits) WEFT__OP_##id,
+    WEFT__KINDS(KIND_ID)
+#undef KIND_ID
+        WEFT__OP_KINDS
+} weft__kind;
+
+typedef struct weft__op {
+    weft__kind kind;
+    weft_dtype dtype;
+    weft_op reduction;
+    weft_memory memory; /* HOST or CUDA by the time an op is numbered */
+    int root;           /* rooted kinds; else 0 */
+    int peer, tag;      /* pair kinds */
+    size_t count;       /* as in the public call: elements per block */
+    const void *in;
+    void *out;
+    double scale;       /* PREMUL_SUM; else 1 */
+} weft__op;
+
+const char *weft__kind_name(weft__kind kind);
+unsigned weft__kind_traits(weft__kind kind);
+const char *weft__dtype_name(weft_dtype dtype); /* "float32" */
+const char *weft__reduction_name(weft_op op);   /* "sum" */
+
+/* Checks everything that one rank can know by itself: ranges of enums, root, peer and tag, sizes that
+ * overflow, NULL buffers that are used, forbidden overlap, reductions that the type has not (host
+ * column of weft.h's table), PREMUL_SUM's scale.  Canonical afterwards: fields that the kind does not
+ * use are 0.  A broadcast has its buffer in both `in` and `out`. */
+weft_status weft__op_check(weft__op *op, int rank, int size);
+
+/* Elements that this rank reads at `in` and writes at `out` (0 where it does not use the buffer). */
+size_t weft__op_in_elements(const weft__op *op, int rank, int size);
+size_t weft__op_out_elements(const weft__op *op, int rank, int size);
+/* Payload of this rank as weft_request_info.bytes tells it: the larger of the two, in bytes. */
+size_t weft__op_bytes(const weft__op *op, int rank, int size);
+
+/* What all ranks must agree on, packed so that two compares settle it:
+ * kind, dtype, reduction, memory, root, count.  (scale may differ between ranks.) */
+typedef struct weft__signature {
+    uint64_t word[2];
+} weft__signature;
+weft__signature weft__op_sign(const weft__op *op);
+static inline bool weft__same_signature(weft__signature a, weft__signature b)
+{
+    return a.word[0] == b.word[0] && a.word[1] == b.word[1];
+}
+/* "all_reduce of 100 float32 (sum)", "broadcast of 7 int8 from root 2", "barrier".  Never more than
+ * bytes; always terminated; safe for words that came from a peer. */
+void weft__signature_text(weft__signature s, char *text, size_t bytes);
+/* "all_reduce (4 MiB float32)": for messages. */
+void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t bytes);
+#endif

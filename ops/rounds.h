@@ -1,0 +1,52 @@
+/* rounds.h - collectives among ranks that share memory, as rounds.
+ *
+ * In each round a rank may publish one block (copied from its own buffers into its slot), and then takes
+ * pieces of the blocks of others: copies them, or reduces the same piece of all in rank order.  A
+ * collective is a fixed number of rounds that follows from the operation alone, so ranks never talk about
+ * it.  Pure: given the index of a round this tells what to do in it; runtime/ does it, tests/sim checks it.
+ *
+ * In the first round of an operation every rank publishes (perhaps nothing but its signature) and looks
+ * at every other rank's signature: no rank finishes before it has seen that all agree.
+ *
+ * Sources: the slice-owner form of large reductions and the all-read form of small ones are those of
+ * DESIGN.md ("Host data plane"). */
+#ifndef WEFT_OPS_ROUNDS_H
+#define WEFT_OPS_ROUNDS_H
+#include "op.h"
+
+/* How an operation is cut up.  Made once per operation. */
+typedef struct weft__rounds {
+    int rank, size;
+    size_t element;    /* bytes in one */
+    size_t chunk;      /* elements of each block (of count) handled in one chunk, the last may be shorter */
+    uint64_t count;    /* rounds in all, at least 1 */
+    bool two_phase;    /* reduce a slice, then share it: two rounds a chunk */
+} weft__rounds;
+
+typedef struct weft__round {
+    /* publish: `parts` pieces of part_bytes, the k-th from source + k * stride, packed in the slot */
+    bool publishes;          /* false: this rank's slot stays untouched in this round */
+    bool from_out;           /* pieces come from op->out (a slice just reduced), else op->in */
+    bool scaled;             /* PREMUL_SUM: multiply by op->scale on the way */
+    int parts;
+    size_t part_bytes;
+    size_t source_offset, source_stride; /* bytes */
+    /* take */
+    enum { WEFT__TAKE_NOTHING, WEFT__TAKE_COPY, WEFT__TAKE_REDUCE } take;
+    int from;                /* one rank, or -1: all ranks (COPY: of each its piece) */
+    bool skip_self;          /* COPY from all: own piece is in place already */
+    size_t slot_offset, slot_stride; /* piece of rank r lies at slot_offset + r * slot_stride in r's slot */
+    size_t take_bytes;       /* length of a piece, but see total_bytes */
+    size_t target_offset, target_stride; /* and goes to op->out + target_offset + r * target_stride */
+    size_t total_bytes;      /* 0: all pieces are take_bytes long; else rank r's is
+                                min(take_bytes, max(0, total_bytes - r * take_bytes)) */
+    bool average;            /* REDUCE: multiply by 1 / size */
+    bool needs_all;          /* wait until every rank has published this round (first rounds; else only
+                                those that are read) */
+} weft__round;
+
+/* slot_bytes: room for payload in one slot; at least 64 * size.  One that is not enough for one element
+ * of each part is an assertion. */
+void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes);
+void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round);
+#endif

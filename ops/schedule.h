@@ -1,0 +1,71 @@
+/* schedule.h - collectives among ranks that exchange messages, as data.
+ *
+ * A schedule is one rank's list of steps with their predecessors.  Builders (ring.c, tree.c, ...) are
+ * straight-line code that appends steps; an executor (runtime/host_schedule.c, tests/sim) starts a step
+ * when all its predecessors are done.  Nothing here waits.  Buffers are named by area and offset, so a
+ * schedule can be kept and run again for other buffers. */
+#ifndef WEFT_OPS_SCHEDULE_H
+#define WEFT_OPS_SCHEDULE_H
+#include "op.h"
+
+#include <stdio.h>
+
+struct weft__table;
+
+typedef enum weft__step_kind { WEFT__STEP_SEND, WEFT__STEP_RECV, WEFT__STEP_COPY, WEFT__STEP_REDUCE } weft__step_kind;
+typedef enum weft__area { WEFT__IN, WEFT__OUT, WEFT__TMP } weft__area;
+
+typedef struct weft__place {
+    weft__area area;
+    size_t offset; /* bytes */
+} weft__place;
+
+#define WEFT__NO_STEP (-1)
+
+/* Every step moves `count` elements of the operation's type.
+ * SEND from `a` to peer; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
+ * receive from a at b with that tag.  COPY: out = a.  REDUCE: out = a op b, with a left of b; out may be
+ * a or b.  `scale` multiplies what COPY and REDUCE write (1: nothing). count 0 is allowed everywhere. */
+typedef struct weft__step {
+    weft__step_kind kind;
+    int peer;
+    uint32_t tag;
+    weft__place a, b, out;
+    size_t count;
+    double scale;
+    int first_next;  /* into schedule->next[]: steps that wait for this one; filled by seal */
+    int next_count;
+    int waits;       /* predecessors; filled by seal */
+} weft__step;
+
+typedef struct weft__schedule {
+    int rank, size;
+    const char *algorithm; /* "ring", "recursive_doubling", ...: static */
+    size_t element;        /* bytes */
+    size_t tmp_bytes;      /* of the area TMP that an executor provides, 64-byte aligned */
+    weft__step *steps;
+    int n, room;
+    int (*edges)[2];       /* (before, after) pairs while building */
+    int edge_count, edge_room;
+    int *next;
+    bool failed;           /* memory ran out while building */
+} weft__schedule;
+
+/* Builders append with these; before1, before2 are step ids or WEFT__NO_STEP. They return the new id. */
+int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1, int before2);
+int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1, int before2);
+int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale, int before1,
+                   int before2);
+int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count, double scale,
+                     int before1, int before2);
+void weft__add_order(weft__schedule *s, int before, int after); /* one more predecessor */
+weft__place weft__add_tmp(weft__schedule *s, size_t count);      /* room for count elements in TMP */
+
+/* Chooses (ops/select.c), builds and seals the schedule of op for this rank.  Rooted kinds also carry a
+ * dissemination of empty messages, so that no rank finishes before it knows, directly or through others,
+ * that all agree on the operation.  NULL: no memory (weft_last_error is set). */
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const struct weft__table *table);
+void weft__schedule_free(weft__schedule *s);
+/* One step a line, for golden traces: "3: recv 128 from 2 tag 1 -> tmp+0 (after 1)". */
+void weft__schedule_print(const weft__schedule *s, FILE *to);
+#endif

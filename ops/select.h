@@ -1,0 +1,25 @@
+/* select.h - which algorithm: a pure function of the operation and the table that a group's members agreed
+ * on when it was made.  The only place that chooses. */
+#ifndef WEFT_OPS_SELECT_H
+#define WEFT_OPS_SELECT_H
+#include "schedule.h"
+
+/* What members agree on, each field the least of all members' values.  Travels as it is. */
+typedef struct weft__table {
+    uint32_t rounds;            /* 1: all members share memory and have a row for this group (rounds.h) */
+    uint32_t slot_bytes;        /* payload of one slot in a row */
+    uint64_t small_bytes;       /* up to here latency counts: doubling, trees, direct exchange */
+    uint64_t reserved[4];
+} weft__table;
+
+#define WEFT__TABLE_DEFAULT {0, 0, 32768, {0, 0, 0, 0}}
+
+void weft__table_merge(weft__table *mine, const weft__table *other); /* the least of each field */
+
+typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
+typedef struct weft__algorithm {
+    const char *name;
+    weft__build_fn *build;
+} weft__algorithm;
+weft__algorithm weft__select(const weft__op *op, int size, const weft__table *table);
+#endif

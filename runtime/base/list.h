@@ -1,0 +1,42 @@
+/* list.h - intrusive circular doubly linked list.  A node that is in no list points to itself. */
+#ifndef WEFT_BASE_LIST_H
+#define WEFT_BASE_LIST_H
+#include "check.h"
+
+#include <stdbool.h>
+
+typedef struct weft__list {
+    struct weft__list *next, *prev;
+} weft__list;
+
+static inline void weft__list_init(weft__list *head)
+{
+    head->next = head->prev = head;
+}
+
+static inline bool weft__list_empty(const weft__list *head)
+{
+    return head->next == head;
+}
+
+static inline void weft__list_append(weft__list *head, weft__list *node)
+{
+    node->next = head;
+    node->prev = head->prev;
+    head->prev->next = node;
+    head->prev = node;
+}
+
+/* Safe on a node that is in no list. */
+static inline void weft__list_remove(weft__list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    node->next = node->prev = node;
+}
+
+#define WEFT__LIST_ENTRY(node, type, member) WEFT__OWNER(node, type, member)
+/* The body may remove `at`, and nothing else. */
+#define WEFT__LIST_EACH(head, at)                                                                            \
+    for (weft__list *at = (head)->next, *at##_next = at->next; at != (head); at = at##_next, at##_next = at->next)
+#endif

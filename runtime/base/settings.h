@@ -1,0 +1,49 @@
+/* settings.h - the one table of WEFT_* environment variables.
+ * Read once, at the first use in the process; weft-info prints the same table. */
+#ifndef WEFT_BASE_SETTINGS_H
+#define WEFT_BASE_SETTINGS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <weft/weft.h>
+
+/* X(id, variable, type, default, least, most, sentence).  For texts least and most are unused. */
+#define WEFT__SETTINGS(X)                                                                                    \
+    X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0, "How ranks find each other when the program does not say.") \
+    X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0, "Backends to load, such as host,nccl; empty: all that can run here.") \
+    X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0, "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.") \
+    X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.")         \
+    X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0, "Network interface whose address this rank advertises.") \
+    X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0, "Overrides what tells hosts apart (boot id and network namespace).")  \
+    X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0, "Where job directories are made; empty: XDG_RUNTIME_DIR, else /tmp.") \
+    X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0, "Where backend modules are; empty: lib/weft beside the library.") \
+    X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3, "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")      \
+    X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX, "Milliseconds an operation waits for others before the log says for whom.") \
+    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "2000", 0, INT32_MAX, "Milliseconds a failed operation may take to let go of its buffers.") \
+    X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX, "Milliseconds a new connection has to prove that it knows the secret.") \
+    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "8192", 0, 65536, "Longest message sent before its receive is known.") \
+    X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000, "Microseconds a wait looks by itself before it sleeps.")  \
+    X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216, "Requests that one context may hold at once.")
+
+typedef enum weft__setting {
+#define SETTING_ID(id, name, type, def, least, most, text) WEFT__SET_##id,
+    WEFT__SETTINGS(SETTING_ID)
+#undef SETTING_ID
+        WEFT__SETTINGS_COUNT
+} weft__setting;
+
+/* ERR_ARGUMENT names the variable, its value and what was expected.  Warns once about unknown WEFT_*. */
+weft_status weft__settings_check(void);
+
+const char *weft__setting_text(weft__setting which); /* never NULL */
+int64_t weft__setting_int(weft__setting which);      /* the default where the given one is bad */
+/* Whether a comma-separated list contains a word. */
+bool weft__setting_lists(const char *list, const char *word);
+
+/* One row as weft-info prints it. */
+typedef struct weft__setting_row {
+    const char *name, *type, *value, *standard, *sentence;
+    bool from_environment;
+} weft__setting_row;
+weft__setting_row weft__setting_describe(weft__setting which);
+#endif

@@ -1,0 +1,19 @@
+/* status.h - failing: one sentence per failure, written by the function that decides it.
+ * The functions above it pass status and sentence on. */
+#ifndef WEFT_BASE_STATUS_H
+#define WEFT_BASE_STATUS_H
+#include "check.h"
+
+#include <stdarg.h>
+#include <weft/weft.h>
+
+#define WEFT__SENTENCE_BYTES 1024 /* longest error sentence; longer ones are cut */
+
+/* Sets this thread's weft_last_error() and returns status, so: return weft__fail(...). */
+weft_status weft__fail(weft_status status, const char *format, ...) WEFT__PRINTF(2, 3);
+weft_status weft__vfail(weft_status status, const char *format, va_list args);
+
+/* The same with ": " and errno's text behind it; reads errno first. */
+weft_status weft__fail_errno(const char *format, ...) WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */
+weft_status weft__fail_memory(size_t bytes, const char *what);            /* WEFT_ERR_MEMORY */
+#endif
