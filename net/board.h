@@ -1,0 +1,88 @@
+/* board.h - the memory that the ranks of one host share, and how they wake each other.
+ *
+ * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
+ * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's doorbell
+ * (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank (ring.c);
+ * an arena per rank for group rows.  Pages are reserved with fallocate before use: a shortage is an error
+ * here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks. */
+#ifndef WEFT_NET_BOARD_H
+#define WEFT_NET_BOARD_H
+#include "auth.h"
+#include "check.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <weft/weft.h>
+
+#define WEFT__SLOTS 4 /* operations (rounds) of a group that a rank may have published and not all have read */
+
+/* What only its owner writes, except `armed`, which a ringer takes back. */
+typedef struct weft__control_line {
+    _Alignas(WEFT__LINE) _Atomic uint32_t armed; /* 1: ring the bell after publishing something for me */
+} weft__control_line;
+
+/* One published block.  Written before `sequence` is stored (the round's number, from 1, only grows). */
+typedef struct weft__slot {
+    _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
+    uint64_t signature[2];
+    unsigned char small[WEFT__LINE - 24]; /* payload that fits here lies here, else in the slot's area */
+} weft__slot;
+
+/* One rank's row of one group. */
+typedef struct weft__row {
+    _Alignas(WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
+    uint64_t group;                                 /* whose row it is; for debugging */
+    weft__slot slot[WEFT__SLOTS];
+    /* WEFT__SLOTS areas of slot_bytes follow */
+} weft__row;
+
+typedef struct weft__board_peer {
+    int world_rank;
+    int bell_fd;  /* eventfd; of the own rank too */
+    int pid_fd;   /* pidfd, made by the peer for itself; -1: same process */
+    int32_t pid;
+    weft__control_line *control;
+} weft__board_peer;
+
+typedef struct weft__board {
+    int rank, size;          /* local */
+    weft__board_peer *peers; /* size of them */
+    size_t slot_bytes;       /* payload area of each slot */
+    size_t ring_bytes;       /* of each inbound ring */
+    char *base;
+    size_t bytes;
+    int memfd;
+    struct weft__arena *arena; /* rows of this rank: free list; private */
+} weft__board;
+
+typedef struct weft__board_config {
+    int rank, size;         /* local */
+    const int *world_ranks; /* of the local ranks, ascending */
+    const weft__keys *keys;
+    const char *name;       /* unique to this job on this host: becomes part of the abstract socket's name */
+    int64_t deadline_ns;
+} weft__board_config;
+
+/* Blocks until all local ranks have joined, or the deadline.  Called on every local rank in its own thread;
+ * ranks that are threads of one process get one mapping between them.  Peers of another user are refused. */
+weft_status weft__board_join(const weft__board_config *config, weft__board **board);
+void weft__board_free(weft__board *board);
+
+/* A zeroed row in this rank's arena; its offset travels to the other members.  0: none is left (or no pages). */
+uint64_t weft__row_take(weft__board *board, uint64_t group);
+void weft__row_give(weft__board *board, uint64_t offset);
+/* Another rank's row, from the offset it told. */
+weft__row *weft__row_at(weft__board *board, uint64_t offset);
+static inline unsigned char *weft__slot_area(const weft__board *board, weft__row *row, unsigned slot)
+{
+    return (unsigned char *)(row + 1) + (size_t)slot * board->slot_bytes;
+}
+
+/* After a sequentially consistent publication: rings a local rank that sleeps.  Usually one load. */
+void weft__bell_ring_slow(weft__board *board, int local);
+static inline void weft__bell_ring(weft__board *board, int local)
+{
+    if (WEFT__UNLIKELY(atomic_load_explicit(&board->peers[local].control->armed, memory_order_seq_cst)))
+        weft__bell_ring_slow(board, local);
+}
+#endif

@@ -1,0 +1,31 @@
+/* control.h - the guardians' wire: small messages between ranks beside the data plane, over ZeroMQ with
+ * CURVE and ZAP.  Every rank binds one ROUTER on its own address and connects a DEALER to a peer when the
+ * first message for it is there.  One ZeroMQ context per process; after opening, only the guardian thread
+ * calls anything here.  Messages to one peer keep their order; nothing is ever waited for. */
+#ifndef WEFT_NET_CONTROL_H
+#define WEFT_NET_CONTROL_H
+#include "auth.h"
+
+#include <stdint.h>
+#include <weft/weft.h>
+
+#define WEFT__CONTROL_MESSAGE_MAX (64u * 1024) /* a longer one closes the connection it came from */
+#define WEFT__ENDPOINT_BYTES      96
+
+typedef struct weft__control_wire weft__control_wire;
+
+/* Binds on a numeric address (never a wildcard), any port; endpoint gets "tcp://ADDRESS:PORT". */
+weft_status weft__control_open(const char *address, const weft__keys *keys, int me, weft__control_wire **wire,
+                               char endpoint[WEFT__ENDPOINT_BYTES]);
+/* endpoints: world strings of WEFT__ENDPOINT_BYTES each, copied. */
+weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints);
+/* Never blocks; ERR_MEMORY when the queue to that peer is full (256 messages), ERR_PEER when it cannot be connected to. */
+weft_status weft__control_send(weft__control_wire *wire, int peer, const void *bytes, size_t length);
+/* Takes what has arrived.  `from` was proven by CURVE to be a member of the job; which one is its own word. */
+typedef void weft__control_fn(void *arg, int from, const void *bytes, size_t length);
+int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg);
+void weft__control_close(weft__control_wire *wire); /* lets queued messages out for at most 100 ms */
+
+/* What the guardian sleeps in: until a message, wake_fd readable, or the deadline.  n may be 0. */
+void weft__control_sleep(weft__control_wire *const *wires, int n, int wake_fd, int64_t deadline_ns);
+#endif

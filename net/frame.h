@@ -1,0 +1,48 @@
+/* frame.h - the one header in front of everything that travels between two ranks, on every transport.
+ * 64 bytes, little-endian, fixed.  All that is needed to refuse a frame is in it: nothing is allocated
+ * for a payload before weft__frame_check has passed. */
+#ifndef WEFT_NET_FRAME_H
+#define WEFT_NET_FRAME_H
+#include <stdint.h>
+#include <weft/weft.h>
+
+/* What a frame does.  0 never travels: in shared memory it means "not written yet". */
+typedef enum weft__frame_kind {
+    WEFT__FRAME_EAGER = 1, /* a whole message, payload included */
+    WEFT__FRAME_REQUEST,   /* a message of `bytes` wants to be sent; sender's handle in id */
+    WEFT__FRAME_CLEAR,     /* go on: id is the sender's handle, peer_id the receiver's; bytes wanted (0: none) */
+    WEFT__FRAME_DATA,      /* payload of message peer_id (receiver's handle), at offset `bytes` */
+    WEFT__FRAME_RETRACT,   /* the sender gives up the message announced with id */
+    WEFT__FRAME_CREDIT,    /* `bytes` of eager room are free again */
+    WEFT__FRAME_CONTROL,   /* for the runtime: tag tells what */
+    WEFT__FRAME_BYE,       /* nothing follows: this rank leaves; status in tag */
+    WEFT__FRAME_BYE_TAKEN, /* everything before your BYE has been taken */
+    WEFT__FRAME_KINDS
+} weft__frame_kind;
+
+/* Spaces in which messages are matched apart from each other. */
+typedef enum weft__channel {
+    WEFT__CHANNEL_COLLECTIVE, /* by (group, sequence, tag) */
+    WEFT__CHANNEL_PAIR,       /* isend, irecv: by (group, tag), in order */
+    WEFT__CHANNEL_EXCHANGE,   /* send_recv: by group, in order */
+    WEFT__CHANNELS
+} weft__channel;
+
+typedef struct weft__frame {
+    uint8_t kind, channel, dtype, flags;
+    uint32_t length;       /* payload bytes behind this header */
+    int32_t tag;
+    uint32_t peer_id;
+    uint64_t group;
+    uint64_t sequence;
+    uint64_t bytes;        /* of the whole message, or an offset */
+    uint64_t id;
+    uint64_t signature[2]; /* collectives: what the sender believes it takes part in */
+} weft__frame;
+_Static_assert(sizeof(weft__frame) == 64, "frames are 64 bytes on every wire");
+
+#define WEFT__FRAME_PAYLOAD_MAX (256u * 1024) /* longest payload of one frame: one engine turn */
+
+/* Checks what can be checked without context; ERR_PEER with a sentence if a peer sent nonsense. */
+weft_status weft__frame_check(const weft__frame *frame);
+#endif

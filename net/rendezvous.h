@@ -1,0 +1,48 @@
+/* rendezvous.h - how the ranks of a job find each other: from an init method to "who am I, of how many,
+ * and a blocking all_gather".  All of it happens inside weft_init, on its thread.
+ *
+ * env:// and tcp:// meet at a ZeroMQ store (store.h): whoever can bind the address serves.  Under the store's
+ * clients lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH. */
+#ifndef WEFT_NET_RENDEZVOUS_H
+#define WEFT_NET_RENDEZVOUS_H
+#include "auth.h"
+#include "secret.h"
+
+#include <stdint.h>
+#include <weft/weft.h>
+
+typedef struct weft__join {
+    const char *init_method; /* "env://", "tcp://HOST:PORT[?rank=R&world_size=N]" */
+    const char *job;         /* config.job or "default" */
+    const char *secret;      /* source, or NULL: one host, this user only */
+    int rank, world_size;    /* from the config; -1: not given.  Win over everything else. */
+    int64_t deadline_ns;
+} weft__join;
+
+typedef struct weft__rendezvous weft__rendezvous;
+
+/* Blocks until every rank is there or the deadline; then the sentence says which ranks are missing.
+ * Refused with one clear sentence, on every rank that can know it: a variable missing (named), a malformed URL,
+ * rank out of range, the same rank twice, different world sizes, an unreachable or unresolvable host, a
+ * port held by something that does not answer our greeting, a wrong secret, a non-loopback address without
+ * a secret (the sentence says what to do). */
+weft_status weft__rendezvous_open(const weft__join *join, weft__rendezvous **out);
+int weft__rendezvous_rank(const weft__rendezvous *r);
+int weft__rendezvous_world(const weft__rendezvous *r);
+const weft__keys *weft__rendezvous_keys(const weft__rendezvous *r);
+/* Numeric address that this rank advertises: the local end of its connection to the server (for the server:
+ * the address it bound); WEFT_SOCKET_IFNAME overrides. */
+const char *weft__rendezvous_address(const weft__rendezvous *r);
+const char *weft__rendezvous_job_dir(const weft__rendezvous *r);
+/* Unique to this run of this job and the same on all ranks (16 bytes as 32 hex digits). */
+const char *weft__rendezvous_nonce(const weft__rendezvous *r);
+
+/* Collective over all ranks, called in the same order everywhere; out holds world * bytes_each.  Same
+ * signature as weft_bootstrap's slot, deadline from weft__join.  A rank that fails before calling it can tell
+ * the others with weft__rendezvous_fail: their all_gather returns that sentence. */
+weft_status weft__rendezvous_all_gather(void *rendezvous, const void *in, void *out, size_t bytes_each);
+void weft__rendezvous_fail(weft__rendezvous *r, weft_status status, const char *why);
+/* Gives the server back on the serving rank only when all others have got their last answer (bounded by the
+ * deadline).  Safe on NULL. */
+void weft__rendezvous_close(weft__rendezvous *r);
+#endif

@@ -1,0 +1,29 @@
+/* secret.h - where the job's secret comes from, and the job directory that may hold it.
+ *
+ * Job directory: ${WEFT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}}/weft-UID/JOB-ID/, 0700, owned by this user, checked
+ * without following links.  Holds what outlives a process: the secret of a job that was given none. */
+#ifndef WEFT_NET_SECRET_H
+#define WEFT_NET_SECRET_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <weft/weft.h>
+
+#define WEFT__SECRET_MAX 1024 /* bytes */
+
+typedef struct weft__secret {
+    unsigned char bytes[WEFT__SECRET_MAX];
+    size_t length;
+    bool made_here; /* none was given: only ranks of this host and user may join */
+} weft__secret;
+
+/* "file:PATH" (must be 0600 and ours), "fd:N", "env:NAME"; trailing newline dropped; empty or over-long is refused. */
+weft_status weft__secret_read(const char *source, weft__secret *secret);
+/* No source was given: read DIR/secret, or make it (exactly one of several ranks that race makes it). */
+weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);
+void weft__secret_wipe(weft__secret *secret);
+
+/* Makes (if needed) and opens the directory of job `id` (letters, digits, -, _ and . ; others become _).
+ * Holds a shared lock on it while fd is open, by which the clean-up of later starts sees that it is alive.
+ * Removes directories of dead jobs of this user beyond the newest 16 or older than 24 hours. */
+weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd);
+#endif

@@ -1,0 +1,61 @@
+/* transport.h - the seam for moving frames between two ranks.  Shared memory and TCP stand behind it.
+ *
+ * Everything here is called by the holder of the engine and by nobody else, except open and close.
+ * No slot blocks.  A transport keeps frames of one urgency between two ranks in order. */
+#ifndef WEFT_NET_TRANSPORT_H
+#define WEFT_NET_TRANSPORT_H
+#include "frame.h"
+#include "list.h"
+
+#include <stdbool.h>
+
+/* A frame on its way out.  The owner fills the upper part, the transport uses the lower. */
+typedef struct weft__outgoing {
+    weft__frame frame;
+    const void *payload;                 /* frame.length bytes */
+    bool bulk;                           /* payload of point to point: everything else goes first, between frames */
+    void (*sent)(struct weft__outgoing *out, weft_status status); /* payload and `out` are free again */
+
+    weft__list link;
+    size_t done;                         /* bytes written, header included */
+    int peer;
+} weft__outgoing;
+
+/* Where arriving frames go; one for all transports of a context.  Called from inside poll and send. */
+typedef struct weft__sink weft__sink;
+struct weft__sink {
+    /* A header has arrived and passed weft__frame_check.  Returns where its payload goes (frame->length
+     * bytes, not called on if length is 0), or NULL: the payload is thrown away.  Must not fail. */
+    void *(*header)(weft__sink *sink, int peer, const weft__frame *frame);
+    /* The payload is there (also for length 0 and for thrown away ones; then `where` is NULL). */
+    void (*arrived)(weft__sink *sink, int peer, const weft__frame *frame, void *where);
+    /* Nothing will come from peer any more and nothing can be sent to it.  Once per peer. */
+    void (*lost)(weft__sink *sink, int peer, const char *why);
+};
+
+typedef struct weft__transport weft__transport;
+struct weft__transport {
+    const char *name; /* "shm", "tcp" */
+    weft__sink *sink;
+    /* Owns `out` until it calls out->sent, which it may do before it returns.  Waits in a queue while there
+     * is no room or no connection yet.  After lost(peer): sent(ERR_PEER) at once. */
+    void (*send)(weft__transport *t, int peer, weft__outgoing *out);
+    /* Take a frame back that send was given and whose `sent` has not been called.  Afterwards neither the
+     * payload nor `out` is touched and sent is not called.  A frame half written goes on from a private
+     * copy of its rest (or, if there is no memory for that, the connection is given up). */
+    void (*retract)(weft__transport *t, weft__outgoing *out);
+    /* The buffer that header() returned is no longer there: throw away what still arrives for it. */
+    void (*forget)(weft__transport *t, int peer, void *where);
+    /* Read and write what can be read and written now, about budget frames.  Returns how many moved. */
+    int (*poll)(weft__transport *t, int budget);
+    /* Frames that wait or are half written: is there something to do that nobody will ring for? */
+    bool (*busy)(const weft__transport *t);
+    /* True once everything given to send for this peer has left this process's memory (shm: has been
+     * taken by the peer; tcp: is in the kernel). */
+    bool (*flushed)(const weft__transport *t, int peer);
+    /* The runtime knows that peer is gone (died, left): calls out->sent(ERR_PEER) for what is queued;
+     * drains what has already arrived first.  Does not call lost. */
+    void (*drop)(weft__transport *t, int peer);
+    void (*close)(weft__transport *t); /* frees t; queued frames get sent(ERR_CANCELLED) */
+};
+#endif

@@ -1,0 +1,24 @@
+/* watch.h - one edge-triggered epoll set with all descriptors of a context's data plane: sockets, listening
+ * sockets, pidfds.  Whoever holds the engine polls it with timeout 0; the progress thread sleeps on the set's
+ * own descriptor, inside libevent.  libevent itself cannot be asked from two threads, hence this. */
+#ifndef WEFT_NET_WATCH_H
+#define WEFT_NET_WATCH_H
+#include <stdint.h>
+#include <weft/weft.h>
+
+typedef struct weft__watched weft__watched;
+struct weft__watched {
+    int fd;
+    void (*ready)(weft__watched *w, uint32_t events); /* edge: read or write until EAGAIN */
+};
+typedef struct weft__watch {
+    int epoll_fd;
+} weft__watch;
+
+weft_status weft__watch_open(weft__watch *set);
+void weft__watch_close(weft__watch *set);
+weft_status weft__watch_add(weft__watch *set, weft__watched *w, uint32_t events); /* EPOLLET is added */
+void weft__watch_remove(weft__watch *set, weft__watched *w); /* safe from inside ready, also of another one:
+                                                                events already fetched for it are skipped */
+int weft__watch_poll(weft__watch *set); /* calls ready; returns how many were */
+#endif
