@@ -19,8 +19,8 @@
 
 /* Everything derived from the secret, once (crypto_generichash keyed with a purpose). */
 typedef struct weft__keys {
-    uint8_t data[WEFT__KEY_BYTES];                        /* hello/answer/proof */
-    uint8_t job[16];                                      /* public: tells jobs apart on one port */
+    uint8_t data[WEFT__KEY_BYTES];                         /* hello/answer/proof */
+    uint8_t job[16];                                       /* public: tells jobs apart on one port */
     char curve_server_public[41], curve_server_secret[41]; /* Z85, for ZeroMQ CURVE */
     char curve_client_public[41], curve_client_secret[41];
 } weft__keys;
@@ -44,13 +44,18 @@ typedef struct weft__answer {
 typedef struct weft__proof {
     uint8_t mac[32];
 } weft__proof;
-_Static_assert(sizeof(weft__hello) == 64 && sizeof(weft__answer) == 64 && sizeof(weft__proof) == 32, "fixed on the wire");
+_Static_assert(sizeof(weft__hello) == 64 && sizeof(weft__answer) == 64 && sizeof(weft__proof) == 32,
+               "fixed on the wire");
 
 void weft__hello_make(const weft__keys *keys, weft__purpose purpose, int from, int to, weft__hello *hello);
-/* Acceptor: is this for us at all (magic, version, job, purpose, our rank, 0 <= from < world)?  One sentence if not. */
-weft_status weft__hello_check(const weft__keys *keys, weft__purpose purpose, int me, int world, const weft__hello *hello);
+/* Acceptor: is this for us at all (magic, version, job, purpose, our rank, 0 <= from < world)?  One sentence
+ * if not. */
+weft_status weft__hello_check(const weft__keys *keys, weft__purpose purpose, int me, int world,
+                              const weft__hello *hello);
 void weft__answer_make(const weft__keys *keys, const weft__hello *hello, weft__answer *answer);
 bool weft__answer_check(const weft__keys *keys, const weft__hello *hello, const weft__answer *answer);
-void weft__proof_make(const weft__keys *keys, const weft__hello *hello, const weft__answer *answer, weft__proof *proof);
-bool weft__proof_check(const weft__keys *keys, const weft__hello *hello, const weft__answer *answer, const weft__proof *proof);
+void weft__proof_make(const weft__keys *keys, const weft__hello *hello, const weft__answer *answer,
+                      weft__proof *proof);
+bool weft__proof_check(const weft__keys *keys, const weft__hello *hello, const weft__answer *answer,
+                       const weft__proof *proof);
 #endif

@@ -11,21 +11,30 @@
 #include "check.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
 
 #define WEFT__SLOTS 4 /* operations (rounds) of a group that a rank may have published and not all have read */
+
+#define WEFT__BOARD_RANKS_MAX 256 /* local ranks; a host with more does without a board */
 
 /* What only its owner writes, except `armed`, which a ringer takes back. */
 typedef struct weft__control_line {
     _Alignas(WEFT__LINE) _Atomic uint32_t armed; /* 1: ring the bell after publishing something for me */
 } weft__control_line;
 
+/* How far a rank has read one of its inbound rings; one per peer behind its control line. */
+typedef struct weft__taken_line {
+    _Alignas(WEFT__LINE) _Atomic uint64_t position;
+} weft__taken_line;
+
 /* One published block.  Written before `sequence` is stored (the round's number, from 1, only grows). */
 typedef struct weft__slot {
     _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
     uint64_t signature[2];
-    unsigned char small[WEFT__LINE - 24]; /* payload that fits here lies here, else in the slot's area */
+    uint64_t bytes; /* of payload */
+    unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
 } weft__slot;
 
 /* One rank's row of one group. */
@@ -39,7 +48,8 @@ typedef struct weft__row {
 typedef struct weft__board_peer {
     int world_rank;
     int bell_fd;  /* eventfd; of the own rank too */
-    int pid_fd;   /* pidfd, made by the peer for itself; -1: same process */
+    int pid_fd;   /* pidfd, made by the peer for itself; -1: same process, or a kernel without pidfds */
+    bool same_process;
     int32_t pid;
     weft__control_line *control;
 } weft__board_peer;
@@ -49,7 +59,10 @@ typedef struct weft__board {
     weft__board_peer *peers; /* size of them */
     size_t slot_bytes;       /* payload area of each slot */
     size_t ring_bytes;       /* of each inbound ring */
-    char *base;
+    size_t control_bytes;    /* control line and taken lines of one rank, whole pages */
+    size_t row_bytes;        /* one row with its areas, whole pages */
+    uint32_t rows;           /* in each rank's arena */
+    char *base;              /* one mapping for all ranks that are threads of this process */
     size_t bytes;
     int memfd;
     struct weft__arena *arena; /* rows of this rank: free list; private */
@@ -68,10 +81,15 @@ typedef struct weft__board_config {
 weft_status weft__board_join(const weft__board_config *config, weft__board **board);
 void weft__board_free(weft__board *board);
 
-/* A zeroed row in this rank's arena; its offset travels to the other members.  0: none is left (or no pages). */
+/* The ring in which `receiver` finds what `sender` writes, and how far it has read it. */
+char *weft__board_ring(const weft__board *board, int receiver, int sender);
+_Atomic uint64_t *weft__board_taken(const weft__board *board, int receiver, int sender);
+
+/* A row in this rank's arena, its header zeroed (not its areas); its offset travels to the other members.
+ * 0: none is left (or no pages).  Taking and giving is for the holder of the engine: there is no lock. */
 uint64_t weft__row_take(weft__board *board, uint64_t group);
 void weft__row_give(weft__board *board, uint64_t offset);
-/* Another rank's row, from the offset it told. */
+/* Another rank's row, from the offset it told; NULL if no row can be there. */
 weft__row *weft__row_at(weft__board *board, uint64_t offset);
 static inline unsigned char *weft__slot_area(const weft__board *board, weft__row *row, unsigned slot)
 {

@@ -10,8 +10,8 @@
 typedef enum weft__frame_kind {
     WEFT__FRAME_EAGER = 1, /* a whole message, payload included */
     WEFT__FRAME_REQUEST,   /* a message of `bytes` wants to be sent; sender's handle in id */
-    WEFT__FRAME_CLEAR,     /* go on: id is the sender's handle, peer_id the receiver's; bytes wanted (0: none) */
-    WEFT__FRAME_DATA,      /* payload of message peer_id (receiver's handle), at offset `bytes` */
+    WEFT__FRAME_CLEAR,     /* go on: id is the sender's handle, sequence the receiver's; bytes wanted (0: none) */
+    WEFT__FRAME_DATA,      /* payload for receive id (receiver's handle), at offset `bytes` */
     WEFT__FRAME_RETRACT,   /* the sender gives up the message announced with id */
     WEFT__FRAME_CREDIT,    /* `bytes` of eager room are free again */
     WEFT__FRAME_CONTROL,   /* for the runtime: tag tells what */
@@ -32,7 +32,7 @@ typedef struct weft__frame {
     uint8_t kind, channel, dtype, flags;
     uint32_t length;       /* payload bytes behind this header */
     int32_t tag;
-    uint32_t peer_id;
+    uint32_t reserved;     /* 0 */
     uint64_t group;
     uint64_t sequence;
     uint64_t bytes;        /* of the whole message, or an offset */

@@ -15,13 +15,17 @@
 typedef struct weft__tcp_address {
     uint8_t family; /* 4 or 6; 0: this rank has no TCP */
     uint8_t reserved;
-    uint16_t port;  /* host order */
+    uint16_t port; /* host order */
     uint8_t bytes[16];
 } weft__tcp_address;
 
-/* Binds and listens on `address` (a numeric IPv4 or IPv6 address, port 0) and says where.  Never on a wildcard. */
+/* Binds and listens on `address` (numeric IPv4 or IPv6), any port, and says where.  ERR_ARGUMENT for a
+ * wildcard, a link-local address and anything that is not numeric. */
 weft_status weft__tcp_listen(const char *address, int *fd, weft__tcp_address *where);
-/* peers[world]: copied.  Owns listen_fd.  keys must outlive it.  Does not connect to anybody yet. */
-weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, int listen_fd, const weft__keys *keys,
-                           weft__watch *watch, weft__sink *sink, weft__transport **transport);
+/* peers[world]: copied.  keys must outlive it.  Owns listen_fd once it has succeeded; -1: only this rank
+ * dials.  Does not connect to anybody yet.  A peer that ends is told by sink->lost first, then its frames get
+ * sent(ERR_PEER). */
+weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, int listen_fd,
+                           const weft__keys *keys, weft__watch *watch, weft__sink *sink,
+                           weft__transport **transport);
 #endif

@@ -11,8 +11,10 @@ struct weft__watched {
     int fd;
     void (*ready)(weft__watched *w, uint32_t events); /* edge: read or write until EAGAIN */
 };
+struct weft__watch_batch;
 typedef struct weft__watch {
     int epoll_fd;
+    struct weft__watch_batch *batch; /* events fetched by the poll that is running; NULL outside of one */
 } weft__watch;
 
 weft_status weft__watch_open(weft__watch *set);
@@ -20,5 +22,5 @@ void weft__watch_close(weft__watch *set);
 weft_status weft__watch_add(weft__watch *set, weft__watched *w, uint32_t events); /* EPOLLET is added */
 void weft__watch_remove(weft__watch *set, weft__watched *w); /* safe from inside ready, also of another one:
                                                                 events already fetched for it are skipped */
-int weft__watch_poll(weft__watch *set); /* calls ready; returns how many were */
+int weft__watch_poll(weft__watch *set); /* calls ready; returns how many were.  Not from inside ready */
 #endif

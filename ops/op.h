@@ -7,20 +7,20 @@
 
 /* The one list of operations: X(ID, name, traits).  A row is all that the rest of the library may ask
  * about a kind; nothing else switches on it except the builders in this folder. */
-#define WEFT__KINDS(X)                                                                                       \
-    X(BARRIER, "barrier", WEFT__COLLECTIVE)                                                                  \
-    X(BROADCAST, "broadcast", WEFT__COLLECTIVE | WEFT__ROOTED)                                               \
-    X(REDUCE, "reduce", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)                                     \
-    X(ALL_REDUCE, "all_reduce", WEFT__COLLECTIVE | WEFT__REDUCES)                                            \
-    X(REDUCE_SCATTER, "reduce_scatter", WEFT__COLLECTIVE | WEFT__REDUCES)                                    \
-    X(ALL_GATHER, "all_gather", WEFT__COLLECTIVE)                                                            \
-    X(GATHER, "gather", WEFT__COLLECTIVE | WEFT__ROOTED)                                                     \
-    X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED)                                                   \
-    X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE)                                                            \
-    X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE)                                                          \
-    X(ISEND, "isend", WEFT__PAIR)                                                                            \
-    X(IRECV, "irecv", WEFT__PAIR)                                                                            \
-    X(SEND_RECV, "send_recv", WEFT__PAIR)                                                                    \
+#define WEFT__KINDS(X)                                                    \
+    X(BARRIER, "barrier", WEFT__COLLECTIVE)                               \
+    X(BROADCAST, "broadcast", WEFT__COLLECTIVE | WEFT__ROOTED)            \
+    X(REDUCE, "reduce", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)  \
+    X(ALL_REDUCE, "all_reduce", WEFT__COLLECTIVE | WEFT__REDUCES)         \
+    X(REDUCE_SCATTER, "reduce_scatter", WEFT__COLLECTIVE | WEFT__REDUCES) \
+    X(ALL_GATHER, "all_gather", WEFT__COLLECTIVE)                         \
+    X(GATHER, "gather", WEFT__COLLECTIVE | WEFT__ROOTED)                  \
+    X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED)                \
+    X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE)                         \
+    X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE)                       \
+    X(ISEND, "isend", WEFT__PAIR)                                         \
+    X(IRECV, "irecv", WEFT__PAIR)                                         \
+    X(SEND_RECV, "send_recv", WEFT__PAIR)                                 \
     X(NEW_GROUP, "new_group", 0)
 
 enum weft__traits {
@@ -47,7 +47,7 @@ typedef struct weft__op {
     size_t count;       /* as in the public call: elements per block */
     const void *in;
     void *out;
-    double scale;       /* PREMUL_SUM; else 1 */
+    double scale; /* PREMUL_SUM; else 1 */
 } weft__op;
 
 const char *weft__kind_name(weft__kind kind);

@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <weft/weft.h>
 
-#define WEFT__REDUCE_SOURCES 64 /* sources one call takes at most; callers with more go on with out as source 0 */
+#define WEFT__REDUCE_SOURCES \
+    64 /* sources one call takes at most; callers with more go on with out as source 0 */
 
 /* out[i] = (in[0][i] op in[1][i] op ... op in[n-1][i]) * scale, left to right.
  * 16-bit and 8-bit floats accumulate in float and round once, after scaling.  `out` may be one of the

@@ -17,32 +17,35 @@
 /* How an operation is cut up.  Made once per operation. */
 typedef struct weft__rounds {
     int rank, size;
-    size_t element;    /* bytes in one */
-    size_t chunk;      /* elements of each block (of count) handled in one chunk, the last may be shorter */
-    uint64_t count;    /* rounds in all, at least 1 */
-    bool two_phase;    /* reduce a slice, then share it: two rounds a chunk */
+    size_t element; /* bytes in one */
+    size_t chunk;   /* elements of each block (of count) handled in one chunk, the last may be shorter */
+    uint64_t count; /* rounds in all, at least 1 */
+    bool two_phase; /* reduce a slice, then share it: two rounds a chunk */
 } weft__rounds;
 
 typedef struct weft__round {
     /* publish: `parts` pieces of part_bytes, the k-th from source + k * stride, packed in the slot */
-    bool publishes;          /* false: this rank's slot stays untouched in this round */
-    bool from_out;           /* pieces come from op->out (a slice just reduced), else op->in */
-    bool scaled;             /* PREMUL_SUM: multiply by op->scale on the way */
+    bool publishes;  /* false: this rank's slot stays untouched in this round */
+    bool from_out;   /* pieces come from op->out (a slice just reduced), else op->in */
+    bool after_take; /* publish only when this rank's take of the previous round is done (else a rank
+                        may publish rounds ahead of its takes: no take writes what is still to be
+                        published, in place included) */
+    bool scaled;     /* PREMUL_SUM: multiply by op->scale on the way */
     int parts;
     size_t part_bytes;
     size_t source_offset, source_stride; /* bytes */
     /* take */
     enum { WEFT__TAKE_NOTHING, WEFT__TAKE_COPY, WEFT__TAKE_REDUCE } take;
-    int from;                /* one rank, or -1: all ranks (COPY: of each its piece) */
-    bool skip_self;          /* COPY from all: own piece is in place already */
+    int from;                        /* one rank, or -1: all ranks (COPY: of each its piece) */
+    bool skip_self;                  /* COPY from all: own piece is in place already */
     size_t slot_offset, slot_stride; /* piece of rank r lies at slot_offset + r * slot_stride in r's slot */
-    size_t take_bytes;       /* length of a piece, but see total_bytes */
+    size_t take_bytes;               /* length of a piece, but see total_bytes */
     size_t target_offset, target_stride; /* and goes to op->out + target_offset + r * target_stride */
-    size_t total_bytes;      /* 0: all pieces are take_bytes long; else rank r's is
-                                min(take_bytes, max(0, total_bytes - r * take_bytes)) */
-    bool average;            /* REDUCE: multiply by 1 / size */
-    bool needs_all;          /* wait until every rank has published this round (first rounds; else only
-                                those that are read) */
+    size_t total_bytes;                  /* 0: all pieces are take_bytes long; else rank r's is
+                                            min(take_bytes, max(0, total_bytes - r * take_bytes)) */
+    bool average;                        /* REDUCE: multiply by 1 / size */
+    bool needs_all; /* wait until every rank has published this round (first rounds; else only
+                       those that are read) */
 } weft__round;
 
 /* slot_bytes: room for payload in one slot; at least 64 * size.  One that is not enough for one element

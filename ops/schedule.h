@@ -3,7 +3,12 @@
  * A schedule is one rank's list of steps with their predecessors.  Builders (ring.c, tree.c, ...) are
  * straight-line code that appends steps; an executor (runtime/host_schedule.c, tests/sim) starts a step
  * when all its predecessors are done.  Nothing here waits.  Buffers are named by area and offset, so a
- * schedule can be kept and run again for other buffers. */
+ * schedule can be kept and run again for other buffers: for the same signature, rank, size and table, the
+ * same scale where the reduction is PREMUL_SUM, and either `in == out` both times or neither (all_to_all is
+ * built differently in place; every other schedule is right both ways).
+ *
+ * A builder may rely on this: a SEND may read its place, and a RECV may write its own, at any time from its
+ * start until it is done. */
 #ifndef WEFT_OPS_SCHEDULE_H
 #define WEFT_OPS_SCHEDULE_H
 #include "op.h"
@@ -12,7 +17,12 @@
 
 struct weft__table;
 
-typedef enum weft__step_kind { WEFT__STEP_SEND, WEFT__STEP_RECV, WEFT__STEP_COPY, WEFT__STEP_REDUCE } weft__step_kind;
+typedef enum weft__step_kind {
+    WEFT__STEP_SEND,
+    WEFT__STEP_RECV,
+    WEFT__STEP_COPY,
+    WEFT__STEP_REDUCE
+} weft__step_kind;
 typedef enum weft__area { WEFT__IN, WEFT__OUT, WEFT__TMP } weft__area;
 
 typedef struct weft__place {
@@ -24,8 +34,8 @@ typedef struct weft__place {
 
 /* Every step moves `count` elements of the operation's type.
  * SEND from `a` to peer; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
- * receive from a at b with that tag.  COPY: out = a.  REDUCE: out = a op b, with a left of b; out may be
- * a or b.  `scale` multiplies what COPY and REDUCE write (1: nothing). count 0 is allowed everywhere. */
+ * receive from a at b with that tag (the builders here use a tag once for each pair and direction).
+ * COPY: out = a, which may be the same place.  REDUCE: out = a op b, with a left of b; out may be a or b.  `scale` multiplies what COPY and REDUCE write (1: nothing). count 0 is allowed everywhere. */
 typedef struct weft__step {
     weft__step_kind kind;
     int peer;
@@ -33,9 +43,9 @@ typedef struct weft__step {
     weft__place a, b, out;
     size_t count;
     double scale;
-    int first_next;  /* into schedule->next[]: steps that wait for this one; filled by seal */
+    int first_next; /* into schedule->next[]: steps that wait for this one; filled by seal */
     int next_count;
-    int waits;       /* predecessors; filled by seal */
+    int waits; /* predecessors; filled by seal */
 } weft__step;
 
 typedef struct weft__schedule {
@@ -45,21 +55,58 @@ typedef struct weft__schedule {
     size_t tmp_bytes;      /* of the area TMP that an executor provides, 64-byte aligned */
     weft__step *steps;
     int n, room;
-    int (*edges)[2];       /* (before, after) pairs while building */
+    int (*edges)[2]; /* (before, after) pairs while building */
     int edge_count, edge_room;
     int *next;
-    bool failed;           /* memory ran out while building */
+    bool failed; /* memory ran out while building */
 } weft__schedule;
 
 /* Builders append with these; before1, before2 are step ids or WEFT__NO_STEP. They return the new id. */
-int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1, int before2);
-int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1, int before2);
-int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale, int before1,
+int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1,
                    int before2);
-int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count, double scale,
-                     int before1, int before2);
+int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1,
+                   int before2);
+int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale,
+                   int before1, int before2);
+int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count,
+                     double scale, int before1, int before2);
 void weft__add_order(weft__schedule *s, int before, int after); /* one more predecessor */
-weft__place weft__add_tmp(weft__schedule *s, size_t count);      /* room for count elements in TMP */
+weft__place weft__add_tmp(weft__schedule *s, size_t count);     /* room for count elements in TMP */
+
+/* How `count` elements are divided among `size` ranks: the first count % size of them have one more. */
+typedef struct weft__span {
+    size_t start, length; /* elements */
+} weft__span;
+static inline weft__span weft__share(size_t count, int size, int rank)
+{
+    size_t each = count / (size_t)size, more = count % (size_t)size, r = (size_t)rank;
+    weft__span share = {r * each + (r < more ? r : more), each + (r < more)};
+    return share;
+}
+
+static inline weft__place weft__at(const weft__schedule *s, weft__area area, size_t elements)
+{
+    weft__place place = {area, elements * s->element};
+    return place;
+}
+static inline weft__place weft__plus(const weft__schedule *s, weft__place place, size_t elements)
+{
+    place.offset += elements * s->element;
+    return place;
+}
+static inline int weft__modulo(int rank, int size) /* for -size <= rank < 2 * size */
+{
+    return rank < 0 ? rank + size : rank >= size ? rank - size : rank;
+}
+
+/* What this rank contributes to a reduction: IN, or for PREMUL_SUM a scaled copy of it. */
+typedef struct weft__operand {
+    weft__place place;
+    int ready; /* the step to wait for */
+} weft__operand;
+weft__operand weft__own_operand(weft__schedule *s, const weft__op *op, size_t count);
+/* Factor of the last step of a reduction: 1 / size for AVG. */
+double weft__last_scale(const weft__schedule *s, const weft__op *op);
 
 /* Chooses (ops/select.c), builds and seals the schedule of op for this rank.  Rooted kinds also carry a
  * dissemination of empty messages, so that no rank finishes before it knows, directly or through others,

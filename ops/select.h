@@ -6,13 +6,13 @@
 
 /* What members agree on, each field the least of all members' values.  Travels as it is. */
 typedef struct weft__table {
-    uint32_t rounds;            /* 1: all members share memory and have a row for this group (rounds.h) */
-    uint32_t slot_bytes;        /* payload of one slot in a row */
-    uint64_t small_bytes;       /* up to here latency counts: doubling, trees, direct exchange */
+    uint32_t rounds;      /* 1: all members share memory and have a row for this group (rounds.h) */
+    uint32_t slot_bytes;  /* payload of one slot in a row */
+    uint64_t small_bytes; /* up to here latency counts: doubling, trees, direct exchange */
     uint64_t reserved[4];
 } weft__table;
 
-#define WEFT__TABLE_DEFAULT {0, 0, 32768, {0, 0, 0, 0}}
+#define WEFT__TABLE_DEFAULT {.small_bytes = 32768}
 
 void weft__table_merge(weft__table *mine, const weft__table *other); /* the least of each field */
 

@@ -4,18 +4,19 @@
 #define WEFT_BASE_CHECK_H
 #include <stddef.h>
 
-#define WEFT__LIKELY(x)           __builtin_expect(!!(x), 1)
-#define WEFT__UNLIKELY(x)         __builtin_expect(!!(x), 0)
-#define WEFT__PRINTF(text, args)  __attribute__((format(printf, text, args)))
-#define WEFT__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
-#define WEFT__LENGTH(array)       (sizeof(array) / sizeof((array)[0]))
-#define WEFT__LINE 128 /* bytes between words that different processors write: two lines, for the prefetcher */
+#define WEFT__LIKELY(x)                __builtin_expect(!!(x), 1)
+#define WEFT__UNLIKELY(x)              __builtin_expect(!!(x), 0)
+#define WEFT__PRINTF(text, args)       __attribute__((format(printf, text, args)))
+#define WEFT__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define WEFT__LENGTH(array)            (sizeof(array) / sizeof((array)[0]))
+#define WEFT__LINE \
+    128 /* bytes between words that different processors write: two lines, for the prefetcher */
 
 _Noreturn void weft__assert_failed(const char *file, int line, const char *rule);
 
-#define WEFT__ASSERT(rule)                                                                                   \
-    do {                                                                                                     \
-        if (WEFT__UNLIKELY(!(rule))) weft__assert_failed(__FILE__, __LINE__, #rule);                         \
+#define WEFT__ASSERT(rule)                                                           \
+    do {                                                                             \
+        if (WEFT__UNLIKELY(!(rule))) weft__assert_failed(__FILE__, __LINE__, #rule); \
     } while (0)
 
 #endif

@@ -37,6 +37,7 @@ static inline void weft__list_remove(weft__list *node)
 
 #define WEFT__LIST_ENTRY(node, type, member) WEFT__OWNER(node, type, member)
 /* The body may remove `at`, and nothing else. */
-#define WEFT__LIST_EACH(head, at)                                                                            \
-    for (weft__list *at = (head)->next, *at##_next = at->next; at != (head); at = at##_next, at##_next = at->next)
+#define WEFT__LIST_EACH(head, at)                                            \
+    for (weft__list *at = (head)->next, *at##_next = at->next; at != (head); \
+         at = at##_next, at##_next = at->next)
 #endif

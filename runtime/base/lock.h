@@ -14,7 +14,8 @@ static inline bool weft__try_lock(weft__lock *lock)
 {
     uint32_t free = 0;
     return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
-           atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire, memory_order_relaxed);
+           atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
 }
 void weft__lock_slow(weft__lock *lock);
 void weft__unlock_slow(weft__lock *lock);

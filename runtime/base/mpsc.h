@@ -1,5 +1,5 @@
-/* mpsc.h - intrusive queue: any thread pushes without a lock, the one holder of the consumer's lock takes all.
- * A push is one compare-and-swap; take_all returns the nodes in the order of pushing. */
+/* mpsc.h - intrusive queue: any thread pushes without a lock, the one holder of the consumer's lock takes
+ * all. A push is one compare-and-swap; take_all returns the nodes in the order of pushing. */
 #ifndef WEFT_BASE_MPSC_H
 #define WEFT_BASE_MPSC_H
 #include "check.h"
@@ -21,7 +21,8 @@ static inline void weft__mpsc_push(weft__mpsc *q, weft__mpsc_node *node)
     weft__mpsc_node *old = atomic_load_explicit(&q->head, memory_order_relaxed);
     do {
         node->next = old;
-    } while (!atomic_compare_exchange_weak_explicit(&q->head, &old, node, memory_order_seq_cst, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&q->head, &old, node, memory_order_seq_cst,
+                                                    memory_order_relaxed));
 }
 
 static inline bool weft__mpsc_empty(weft__mpsc *q)

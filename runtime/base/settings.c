@@ -71,7 +71,8 @@ static void warn_unknown(void)
     for (char **e = environ; e && *e; e++) {
         size_t length = strcspn(*e, "=");
         if (!strncmp(*e, "WEFT_", 5) && !known(*e, length))
-            weft__log(WEFT__WARN, "unknown setting %.*s is ignored; weft-info lists those that exist", (int)length, *e);
+            weft__log(WEFT__WARN, "unknown setting %.*s is ignored; weft-info lists those that exist",
+                      (int)length, *e);
     }
 }
 
@@ -82,8 +83,9 @@ weft_status weft__settings_check(void)
     pthread_once(&warned, warn_unknown);
     for (size_t i = 0; i < WEFT__SETTINGS_COUNT; i++)
         if (values[i].bad)
-            return weft__fail(WEFT_ERR_ARGUMENT, "%s is \"%s\": expected a number from %lld to %lld", rows[i].name,
-                              values[i].text, (long long)rows[i].least, (long long)rows[i].most);
+            return weft__fail(WEFT_ERR_ARGUMENT, "%s is \"%s\": expected a number from %lld to %lld",
+                              rows[i].name, values[i].text, (long long)rows[i].least,
+                              (long long)rows[i].most);
     return WEFT_OK;
 }
 
@@ -114,6 +116,7 @@ weft__setting_row weft__setting_describe(weft__setting which)
 {
     const struct row *row = &rows[which];
     pthread_once(&once, read_all);
-    return (weft__setting_row){row->name, row->type == TEXT ? "text" : "number", values[which].text, row->standard,
-                               row->sentence, values[which].given};
+    return (weft__setting_row){row->name,          row->type == TEXT ? "text" : "number",
+                               values[which].text, row->standard,
+                               row->sentence,      values[which].given};
 }

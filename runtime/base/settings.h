@@ -8,22 +8,36 @@
 #include <weft/weft.h>
 
 /* X(id, variable, type, default, least, most, sentence).  For texts least and most are unused. */
-#define WEFT__SETTINGS(X)                                                                                    \
-    X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0, "How ranks find each other when the program does not say.") \
-    X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0, "Backends to load, such as host,nccl; empty: all that can run here.") \
-    X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0, "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.") \
-    X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.")         \
-    X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0, "Network interface whose address this rank advertises.") \
-    X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0, "Overrides what tells hosts apart (boot id and network namespace).")  \
-    X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0, "Where job directories are made; empty: XDG_RUNTIME_DIR, else /tmp.") \
-    X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0, "Where backend modules are; empty: lib/weft beside the library.") \
-    X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3, "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")      \
-    X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX, "Milliseconds an operation waits for others before the log says for whom.") \
-    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "2000", 0, INT32_MAX, "Milliseconds a failed operation may take to let go of its buffers.") \
-    X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX, "Milliseconds a new connection has to prove that it knows the secret.") \
-    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "8192", 0, 65536, "Longest message sent before its receive is known.") \
-    X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000, "Microseconds a wait looks by itself before it sleeps.")  \
-    X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216, "Requests that one context may hold at once.")
+#define WEFT__SETTINGS(X)                                                                                 \
+    X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0,                                              \
+      "How ranks find each other when the program does not say.")                                         \
+    X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0,                                                          \
+      "Backends to load, such as host,nccl; empty: all that can run here.")                               \
+    X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                              \
+      "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                  \
+    X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.") \
+    X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0,                                                \
+      "Network interface whose address this rank advertises.")                                            \
+    X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0,                                                              \
+      "Overrides what tells hosts apart (boot id and network namespace).")                                \
+    X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0,                                                            \
+      "Where job directories are made; empty: XDG_RUNTIME_DIR, else /tmp.")                               \
+    X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0,                                                      \
+      "Where backend modules are; empty: lib/weft beside the library.")                                   \
+    X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3,                                                                 \
+      "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")                                \
+    X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX,                                             \
+      "Milliseconds an operation waits for others before the log says for whom.")                         \
+    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "2000", 0, INT32_MAX,                                            \
+      "Milliseconds a failed operation may take to let go of its buffers.")                               \
+    X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                    \
+      "Milliseconds a new connection has to prove that it knows the secret.")                             \
+    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "8192", 0, 65536,                                          \
+      "Longest message sent before its receive is known.")                                                \
+    X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
+      "Microseconds a wait looks by itself before it sleeps.")                                            \
+    X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \
+      "Requests that one context may hold at once.")
 
 typedef enum weft__setting {
 #define SETTING_ID(id, name, type, def, least, most, text) WEFT__SET_##id,

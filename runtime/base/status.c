@@ -9,7 +9,7 @@ static _Thread_local char last_error[WEFT__SENTENCE_BYTES];
 const char *weft_status_name(weft_status status)
 {
     switch (status) {
-#define NAME_CASE(name, value, text)                                                                         \
+#define NAME_CASE(name, value, text) \
     case WEFT_##name: return "WEFT_" #name;
         WEFT_STATUS_MAP(NAME_CASE)
 #undef NAME_CASE
@@ -20,7 +20,7 @@ const char *weft_status_name(weft_status status)
 const char *weft_status_text(weft_status status)
 {
     switch (status) {
-#define TEXT_CASE(name, value, text)                                                                         \
+#define TEXT_CASE(name, value, text) \
     case WEFT_##name: return text;
         WEFT_STATUS_MAP(TEXT_CASE)
 #undef TEXT_CASE

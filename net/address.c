@@ -1,0 +1,127 @@
+/* address.c - see address.h.  Fails with the host's or the interface's name in the sentence. */
+#include "address.h"
+#include "settings.h"
+#include "status.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+socklen_t weft__address_length(const weft__address *address)
+{
+    return address->any.sa_family == AF_INET ? sizeof address->v4 : sizeof address->v6;
+}
+
+static bool is_wildcard(const weft__address *address)
+{
+    if (address->any.sa_family == AF_INET) return address->v4.sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&address->v6.sin6_addr);
+}
+
+bool weft__address_is_loopback(const weft__address *address)
+{
+    const struct in6_addr *six = &address->v6.sin6_addr;
+    if (address->any.sa_family == AF_INET) return ntohl(address->v4.sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
+}
+
+weft_status weft__address_resolve(const char *host, int port, weft__address *out)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list, *best = NULL;
+    int rc = getaddrinfo(host, NULL, &hints, &list);
+    if (rc)
+        return weft__fail(WEFT_ERR_ARGUMENT, "host \"%s\" cannot be resolved: %s", host,
+                          rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+    for (struct addrinfo *at = list; at; at = at->ai_next)
+        if ((at->ai_family == AF_INET || at->ai_family == AF_INET6) &&
+            (!best || (at->ai_family == AF_INET && best->ai_family != AF_INET)))
+            best = at;
+    memset(out, 0, sizeof *out);
+    if (best) memcpy(out, best->ai_addr, best->ai_addrlen);
+    freeaddrinfo(list);
+    if (!best) return weft__fail(WEFT_ERR_ARGUMENT, "host \"%s\" has no IPv4 or IPv6 address", host);
+    if (is_wildcard(out))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "host \"%s\" means every interface; name one address of the first rank's host",
+                          host);
+    if (out->any.sa_family == AF_INET)
+        out->v4.sin_port = htons((uint16_t)port);
+    else
+        out->v6.sin6_port = htons((uint16_t)port);
+    return WEFT_OK;
+}
+
+void weft__address_text(const weft__address *address, char text[WEFT__ADDRESS_BYTES])
+{
+    if (getnameinfo(&address->any, weft__address_length(address), text, WEFT__ADDRESS_BYTES, NULL, 0,
+                    NI_NUMERICHOST))
+        snprintf(text, WEFT__ADDRESS_BYTES, "?");
+}
+
+void weft__address_endpoint(const char *text, const int *port, char *endpoint, size_t bytes)
+{
+    bool six = strchr(text, ':');
+    char number[16] = "*";
+    if (port) snprintf(number, sizeof number, "%d", *port);
+    snprintf(endpoint, bytes, six ? "tcp://[%s]:%s" : "tcp://%s:%s", text, number);
+}
+
+static weft_status no_such_interface(const char *name)
+{
+    struct if_nameindex *list = if_nameindex();
+    char names[512] = "";
+    for (struct if_nameindex *at = list; at && at->if_index; at++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", at->if_name);
+    }
+    if (list) if_freenameindex(list);
+    return weft__fail(WEFT_ERR_ARGUMENT,
+                      "WEFT_SOCKET_IFNAME is \"%s\": this host has no such network interface, it has %s",
+                      name, *names ? names : "none");
+}
+
+weft_status weft__address_of_interface(const char *name, int family, char text[WEFT__ADDRESS_BYTES])
+{
+    struct ifaddrs *list;
+    const struct sockaddr *best = NULL;
+    weft__address address = {0};
+    if (!if_nametoindex(name)) return no_such_interface(name);
+    if (getifaddrs(&list)) return weft__fail_errno("cannot list the network interfaces");
+    for (struct ifaddrs *at = list; at; at = at->ifa_next) {
+        if (!at->ifa_addr || strcmp(at->ifa_name, name) != 0) continue;
+        if (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) continue;
+        if (!best || (best->sa_family != family && at->ifa_addr->sa_family == family)) best = at->ifa_addr;
+    }
+    if (best) memcpy(&address, best, best->sa_family == AF_INET ? sizeof address.v4 : sizeof address.v6);
+    freeifaddrs(list);
+    if (!best)
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "WEFT_SOCKET_IFNAME is \"%s\": that network interface has no address", name);
+    weft__address_text(&address, text);
+    return WEFT_OK;
+}
+
+void weft__host_id(char id[WEFT__HOST_ID_BYTES])
+{
+    const char *given = weft__setting_text(WEFT__SET_HOSTID);
+    char boot[64] = "", space[64] = "";
+    ssize_t n;
+    int fd;
+    if (*given) {
+        snprintf(id, WEFT__HOST_ID_BYTES, "%s", given);
+        return;
+    }
+    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, boot, sizeof boot - 1) : -1;
+    if (fd >= 0) close(fd);
+    boot[n > 0 ? strcspn(boot, "\n") : 0] = '\0';
+    n = readlink("/proc/self/ns/net", space, sizeof space - 1);
+    space[n > 0 ? (size_t)n : 0] = '\0';
+    snprintf(id, WEFT__HOST_ID_BYTES, "%.36s/%.24s", boot, space);
+}

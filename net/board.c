@@ -1,0 +1,323 @@
+/* board.c - the segment: its layout, its one mapping per process, rows and bells.
+ *
+ * Layout, in whole pages: the control block of every rank (control line, then a taken line per peer); every
+ * rank's inbound rings, side by side; every rank's arena of rows.  All sizes follow from the number of ranks,
+ * so nothing but the descriptor has to be agreed.
+ *
+ * Joining fails with a sentence: no memory for control blocks and rings (reserved at once, by the leader), a
+ * rank that does not come (handover.c), a descriptor that is not the segment expected.  Later only
+ * weft__row_take can find no pages, and says so with 0. */
+#include "board.h"
+#include "handover.h"
+#include "status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+#define KIB  ((size_t)1024)
+#define MIB  (1024 * KIB)
+#define SEALS \
+    (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* nobody can cut it short: no SIGBUS for the others */
+#define ROWS_LEAST 8                            /* where rings alone take the 4 MiB of a rank */
+
+/* The rows of this rank. */
+struct weft__arena {
+    uint32_t free_rows;
+    struct arena_row {
+        uint32_t free; /* used as a stack of the indices of free rows */
+        bool reserved; /* row of this index: its pages have been reserved */
+    } row[];
+};
+
+/* ---- layout ----------------------------------------------------------------------------------- */
+
+static size_t round_up(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+static size_t ring_bytes_for(size_t n)
+{
+    size_t most = 2 * MIB / n, bytes = 16 * KIB;
+    if (n <= 8) return 256 * KIB;
+    if (n <= 16) return 128 * KIB;
+    if (n <= 32) return 64 * KIB;
+    while (bytes * 2 <= most) bytes *= 2;
+    return bytes;
+}
+
+static void lay_out(weft__board *board)
+{
+    size_t n = (size_t)board->size, arena, used;
+
+    board->control_bytes = round_up(sizeof(weft__control_line) + n * sizeof(weft__taken_line), PAGE);
+    board->ring_bytes = ring_bytes_for(n);
+    board->slot_bytes = n <= 8 ? 64 * KIB : 16 * KIB;
+    if (board->slot_bytes < 64 * n) board->slot_bytes = 64 * n;
+    board->row_bytes = round_up(sizeof(weft__row) + WEFT__SLOTS * board->slot_bytes, PAGE);
+    used = n <= 8 ? 0 : n * board->ring_bytes + board->control_bytes;
+    arena = used < 4 * MIB ? 4 * MIB - used : 0;
+    board->rows = (uint32_t)(arena / board->row_bytes);
+    if (board->rows < ROWS_LEAST) board->rows = ROWS_LEAST;
+    board->bytes = n * (board->control_bytes + n * board->ring_bytes + board->rows * board->row_bytes);
+}
+
+/* Where rows begin: everything before it is reserved at joining. */
+static size_t rows_at(const weft__board *board)
+{
+    size_t n = (size_t)board->size;
+    return n * (board->control_bytes + n * board->ring_bytes);
+}
+
+static weft__control_line *control_of(const weft__board *board, int rank)
+{
+    return (weft__control_line *)(void *)(board->base + (size_t)rank * board->control_bytes);
+}
+
+char *weft__board_ring(const weft__board *board, int receiver, int sender)
+{
+    size_t n = (size_t)board->size;
+    return board->base + n * board->control_bytes +
+           ((size_t)receiver * n + (size_t)sender) * board->ring_bytes;
+}
+
+_Atomic uint64_t *weft__board_taken(const weft__board *board, int receiver, int sender)
+{
+    weft__taken_line *lines = (weft__taken_line *)(void *)(control_of(board, receiver) + 1);
+    return &lines[sender].position;
+}
+
+/* ---- one mapping per process -------------------------------------------------------------------- */
+
+/* Ranks that are threads of one process share a mapping, so that what they do to each other happens at one
+ * address: that is cheaper, and the only way thread sanitizer can judge it. */
+typedef struct mapping {
+    struct mapping *next;
+    dev_t device;
+    ino_t inode;
+    char *base;
+    size_t bytes;
+    int users;
+} mapping;
+
+static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
+static mapping *mappings;
+
+static mapping *map_anew(int memfd, const struct stat *file)
+{
+    size_t bytes = (size_t)file->st_size;
+    mapping *m = malloc(sizeof *m);
+    void *base = m ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0) : MAP_FAILED;
+
+    if (base == MAP_FAILED) {
+        free(m);
+        return NULL;
+    }
+    *m = (mapping){mappings, file->st_dev, file->st_ino, base, bytes, 0};
+    mappings = m;
+    return m;
+}
+
+static char *map_take(int memfd, const struct stat *file)
+{
+    mapping *m;
+    pthread_mutex_lock(&mappings_lock);
+    for (m = mappings; m; m = m->next)
+        if (m->device == file->st_dev && m->inode == file->st_ino) break;
+    if (!m) m = map_anew(memfd, file);
+    if (m) m->users++;
+    pthread_mutex_unlock(&mappings_lock);
+    return m ? m->base : NULL;
+}
+
+static void map_give(const char *base)
+{
+    pthread_mutex_lock(&mappings_lock);
+    for (mapping **at = &mappings; *at; at = &(*at)->next) {
+        mapping *m = *at;
+        if (m->base != base) continue;
+        if (--m->users == 0) {
+            *at = m->next;
+            munmap(m->base, m->bytes);
+            free(m);
+        }
+        break;
+    }
+    pthread_mutex_unlock(&mappings_lock);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------ */
+
+static weft_status make_segment(weft__board *board)
+{
+    int cause;
+
+    board->memfd = memfd_create("weft-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (board->memfd < 0) return weft__fail_errno("memfd_create for the board of %d ranks", board->size);
+    if (ftruncate(board->memfd, (off_t)board->bytes))
+        return weft__fail_errno("making a board of %zu bytes", board->bytes);
+    do {
+        cause = fallocate(board->memfd, 0, 0, (off_t)rows_at(board)) ? errno : 0;
+    } while (cause == EINTR);
+    if (cause) {
+        errno = cause;
+        return weft__fail_errno("reserving %zu bytes of shared memory for %d ranks", rows_at(board),
+                                board->size);
+    }
+    if (fcntl(board->memfd, F_ADD_SEALS, SEALS)) return weft__fail_errno("sealing the board");
+    return WEFT_OK;
+}
+
+/* What came over the socket is looked at before it is touched. */
+static weft_status map_segment(weft__board *board)
+{
+    struct stat file;
+    int seals = fcntl(board->memfd, F_GET_SEALS);
+
+    if (fstat(board->memfd, &file)) return weft__fail_errno("looking at the board's descriptor");
+    if (seals < 0 || (seals & SEALS) != SEALS || (uint64_t)file.st_size != board->bytes)
+        return weft__fail(WEFT_ERR_PEER,
+                          "the board handed over has %lld bytes and seals %#x; expected %zu and %#x",
+                          (long long)file.st_size, (unsigned)seals, board->bytes, (unsigned)SEALS);
+    board->base = map_take(board->memfd, &file);
+    if (!board->base) return weft__fail_errno("mapping a board of %zu bytes", board->bytes);
+    return WEFT_OK;
+}
+
+static weft_status make_private(const weft__board_config *config, weft__board *board)
+{
+    weft__board_peer *own = &board->peers[config->rank];
+
+    board->arena = calloc(1, sizeof *board->arena + board->rows * sizeof *board->arena->row);
+    if (!board->arena)
+        return weft__fail_memory(board->rows * sizeof *board->arena->row, "the list of group rows");
+    for (uint32_t i = 0; i < board->rows; i++) board->arena->row[i].free = board->rows - 1 - i;
+    board->arena->free_rows = board->rows;
+    own->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (own->bell_fd < 0) return weft__fail_errno("eventfd");
+    own->pid = getpid();
+    own->same_process = true;
+    return WEFT_OK;
+}
+
+static weft__board *allocate(const weft__board_config *config)
+{
+    weft__board *board = calloc(1, sizeof *board);
+    if (board) board->peers = calloc((size_t)config->size, sizeof *board->peers);
+    if (!board || !board->peers) {
+        free(board);
+        return NULL;
+    }
+    board->rank = config->rank;
+    board->size = config->size;
+    board->memfd = -1;
+    for (int i = 0; i < config->size; i++)
+        board->peers[i] =
+            (weft__board_peer){.world_rank = config->world_ranks[i], .bell_fd = -1, .pid_fd = -1};
+    return board;
+}
+
+weft_status weft__board_join(const weft__board_config *config, weft__board **result)
+{
+    weft__board *board;
+    weft_status status;
+
+    if (config->size > WEFT__BOARD_RANKS_MAX)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "%d ranks on one host; a board holds at most %d",
+                          config->size, WEFT__BOARD_RANKS_MAX);
+    WEFT__ASSERT(config->rank >= 0 && config->rank < config->size);
+    board = allocate(config);
+    if (!board) return weft__fail_memory(sizeof *board, "the board");
+    lay_out(board);
+    status = make_private(config, board);
+    if (!status && config->rank == 0) status = make_segment(board);
+    if (!status) status = weft__handover(config, &board->memfd, board->peers);
+    if (!status) status = map_segment(board);
+    if (status) {
+        weft__board_free(board);
+        return status;
+    }
+    for (int i = 0; i < board->size; i++) board->peers[i].control = control_of(board, i);
+    *result = board;
+    return WEFT_OK;
+}
+
+void weft__board_free(weft__board *board)
+{
+    if (!board) return;
+    for (int i = 0; i < board->size; i++) {
+        if (board->peers[i].bell_fd >= 0) close(board->peers[i].bell_fd);
+        if (board->peers[i].pid_fd >= 0) close(board->peers[i].pid_fd);
+    }
+    if (board->base) map_give(board->base);
+    if (board->memfd >= 0) close(board->memfd);
+    free(board->arena);
+    free(board->peers);
+    free(board);
+}
+
+/* ---- rows --------------------------------------------------------------------------------------- */
+
+static uint64_t own_rows_at(const weft__board *board)
+{
+    return rows_at(board) + (size_t)board->rank * board->rows * board->row_bytes;
+}
+
+uint64_t weft__row_take(weft__board *board, uint64_t group)
+{
+    struct weft__arena *arena = board->arena;
+    uint64_t offset;
+    uint32_t index;
+    weft__row *row;
+
+    if (!arena->free_rows) return 0;
+    index = arena->row[arena->free_rows - 1].free;
+    offset = own_rows_at(board) + (uint64_t)index * board->row_bytes;
+    if (!arena->row[index].reserved) {
+        while (fallocate(board->memfd, 0, (off_t)offset, (off_t)board->row_bytes))
+            if (errno != EINTR) return 0;
+        arena->row[index].reserved = true;
+    }
+    arena->free_rows--;
+    row = weft__row_at(board, offset);
+    memset(row, 0, sizeof *row);
+    row->group = group;
+    return offset;
+}
+
+void weft__row_give(weft__board *board, uint64_t offset)
+{
+    struct weft__arena *arena = board->arena;
+    uint64_t own = own_rows_at(board), index = (offset - own) / board->row_bytes;
+
+    WEFT__ASSERT(offset >= own && index < board->rows && arena->free_rows < board->rows);
+    arena->row[arena->free_rows++].free = (uint32_t)index;
+}
+
+weft__row *weft__row_at(weft__board *board, uint64_t offset)
+{
+    uint64_t first = rows_at(board);
+    if (offset < first || offset >= board->bytes || (offset - first) % board->row_bytes) return NULL;
+    return (weft__row *)(void *)(board->base + offset);
+}
+
+/* ---- bells -------------------------------------------------------------------------------------- */
+
+void weft__bell_ring_slow(weft__board *board, int local)
+{
+    uint64_t one = 1;
+
+    /* Whoever takes `armed` back rings; the others need not. */
+    if (!atomic_exchange_explicit(&board->peers[local].control->armed, 0, memory_order_seq_cst)) return;
+    /* EAGAIN: the counter is full, so the bell is ringing already. */
+    while (write(board->peers[local].bell_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}

@@ -1,0 +1,229 @@
+/* control.c - see control.h.  A message is two frames: the sender's rank, the bytes.  What is malformed is
+ * dropped: members trust each other, and nobody else gets through CURVE. */
+#include "control.h"
+#include "address.h"
+#include "clock.h"
+#include "status.h"
+#include "zap.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#define QUEUE_MESSAGES 256
+#define LINGER_MS      100
+
+struct weft__control_wire {
+    int me, world;
+    bool ipv6;
+    weft__keys keys;
+    void *context;
+    void *router;
+    int router_fd;
+    char *endpoints; /* world strings */
+    void **dealers;  /* world sockets, NULL until first used */
+};
+
+weft_status weft__control_open(const char *address, const weft__keys *keys, int me, weft__control_wire **out,
+                               char endpoint[WEFT__ENDPOINT_BYTES])
+{
+    weft__control_wire *wire = calloc(1, sizeof *wire);
+    char any_port[WEFT__ENDPOINT_BYTES];
+    size_t bytes = WEFT__ENDPOINT_BYTES, fd_bytes = sizeof wire->router_fd;
+    weft_status status;
+    if (!wire) return weft__fail_memory(sizeof *wire, "the guardians' wire");
+    wire->me = me;
+    wire->keys = *keys;
+    wire->ipv6 = strchr(address, ':') != NULL;
+    if ((status = weft__zmq_take(&wire->context))) goto free_wire;
+    if ((status = weft__zap_admit(keys))) goto give_context;
+    wire->router =
+        weft__zmq_socket(wire->context, ZMQ_ROUTER, true, wire->ipv6, keys, WEFT__CONTROL_MESSAGE_MAX);
+    status = WEFT_ERR_SYSTEM; /* the sentence is set */
+    if (!wire->router) goto dismiss;
+    weft__address_endpoint(address, NULL, any_port, sizeof any_port);
+    if (zmq_bind(wire->router, any_port) ||
+        zmq_getsockopt(wire->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) ||
+        zmq_getsockopt(wire->router, ZMQ_FD, &wire->router_fd, &fd_bytes)) {
+        status = weft__fail(WEFT_ERR_SYSTEM, "cannot bind the guardian's socket at %s: %s", address,
+                            zmq_strerror(errno));
+        goto close_router;
+    }
+    *out = wire;
+    return WEFT_OK;
+
+close_router:
+    zmq_close(wire->router);
+dismiss:
+    weft__zap_dismiss(keys);
+give_context:
+    weft__zmq_give();
+free_wire:
+    free(wire);
+    return status;
+}
+
+weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints)
+{
+    size_t n = (size_t)world;
+    char *copy = malloc(n * WEFT__ENDPOINT_BYTES);
+    void **dealers = calloc(n, sizeof *dealers);
+    WEFT__ASSERT(!wire->dealers);
+    if (!copy || !dealers) {
+        free(copy);
+        free(dealers);
+        return weft__fail_memory(n * WEFT__ENDPOINT_BYTES, "the guardians' addresses");
+    }
+    memcpy(copy, endpoints, n * WEFT__ENDPOINT_BYTES);
+    for (size_t i = 0; i < n; i++) copy[(i + 1) * WEFT__ENDPOINT_BYTES - 1] = '\0';
+    wire->endpoints = copy;
+    wire->dealers = dealers;
+    wire->world = world;
+    return WEFT_OK;
+}
+
+static void *connect_peer(weft__control_wire *wire, int peer)
+{
+    const char *endpoint = wire->endpoints + (size_t)peer * WEFT__ENDPOINT_BYTES;
+    int queue = QUEUE_MESSAGES, linger = LINGER_MS;
+    void *dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), &wire->keys,
+                                    WEFT__CONTROL_MESSAGE_MAX);
+    if (!dealer) return NULL;
+    zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
+    zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
+    if (!zmq_connect(dealer, endpoint)) return dealer;
+    weft__fail(WEFT_ERR_PEER, "the guardian of rank %d cannot be reached at \"%s\": %s", peer, endpoint,
+               zmq_strerror(errno));
+    zmq_close(dealer);
+    return NULL;
+}
+
+weft_status weft__control_send(weft__control_wire *wire, int peer, const void *bytes, size_t length)
+{
+    int32_t me = wire->me;
+    void *dealer;
+    int rc;
+    if (peer < 0 || peer >= wire->world)
+        return weft__fail(WEFT_ERR_PEER, "there is no guardian of rank %d", peer);
+    if (length > WEFT__CONTROL_MESSAGE_MAX)
+        return weft__fail(WEFT_ERR_ARGUMENT, "a guardian's message of %zu bytes is longer than %u", length,
+                          WEFT__CONTROL_MESSAGE_MAX);
+    if (!wire->dealers[peer]) wire->dealers[peer] = connect_peer(wire, peer);
+    dealer = wire->dealers[peer];
+    if (!dealer) return WEFT_ERR_PEER;
+    do {
+        rc = zmq_send(dealer, &me, sizeof me, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    } while (rc < 0 && errno == EINTR);
+    if (rc >= 0) do { /* once the first frame is in, the second has its room */
+            rc = zmq_send(dealer, bytes, length, ZMQ_DONTWAIT);
+        } while (rc < 0 && errno == EINTR);
+    if (rc >= 0) return WEFT_OK;
+    if (errno == EAGAIN)
+        return weft__fail(WEFT_ERR_MEMORY, "%d messages to the guardian of rank %d have not left yet",
+                          QUEUE_MESSAGES, peer);
+    return weft__fail(WEFT_ERR_PEER, "cannot send to the guardian of rank %d: %s", peer, zmq_strerror(errno));
+}
+
+void weft__control_forget(weft__control_wire *wire, int peer)
+{
+    if (peer < 0 || peer >= wire->world || !wire->dealers[peer]) return;
+    zmq_close(wire->dealers[peer]);
+    wire->dealers[peer] = NULL;
+}
+
+/* One frame into msg; false: nothing is there. */
+static bool take_frame(void *router, zmq_msg_t *msg)
+{
+    int rc;
+    do {
+        rc = zmq_msg_recv(msg, router, ZMQ_DONTWAIT);
+    } while (rc < 0 && errno == EINTR);
+    return rc >= 0;
+}
+
+/* One whole message: identity, rank, bytes.  True: a message was taken, *from tells whose, or -1 for a bad
+ * one. */
+static bool take_message(weft__control_wire *wire, zmq_msg_t *bytes, int *from)
+{
+    int frames = 0;
+    int32_t rank = -1;
+    *from = -1;
+    do {
+        if (!take_frame(wire->router, bytes)) return frames > 0;
+        frames++;
+        if (frames == 2 && zmq_msg_size(bytes) == sizeof rank)
+            memcpy(&rank, zmq_msg_data(bytes), sizeof rank);
+    } while (zmq_msg_more(bytes));
+    if (frames == 3 && zmq_msg_size(bytes) <= WEFT__CONTROL_MESSAGE_MAX && rank >= 0 &&
+        (rank < wire->world || !wire->dealers))
+        *from = rank;
+    return true;
+}
+
+int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg)
+{
+    zmq_msg_t bytes;
+    int taken = 0, from;
+    zmq_msg_init(&bytes);
+    while (take_message(wire, &bytes, &from)) {
+        if (from < 0) continue;
+        fn(arg, from, zmq_msg_data(&bytes), zmq_msg_size(&bytes));
+        taken++;
+    }
+    zmq_msg_close(&bytes);
+    return taken;
+}
+
+void weft__control_close(weft__control_wire *wire)
+{
+    if (!wire) return;
+    for (int peer = 0; peer < wire->world; peer++) weft__control_forget(wire, peer);
+    zmq_close(wire->router);
+    weft__zap_dismiss(&wire->keys);
+    weft__zmq_give();
+    free(wire->dealers);
+    free(wire->endpoints);
+    free(wire);
+}
+
+/* Also makes ZeroMQ look at its mailbox: only after that may its descriptor be trusted to become readable. */
+static bool has_message(const weft__control_wire *wire)
+{
+    int events = 0;
+    size_t bytes = sizeof events;
+    return zmq_getsockopt(wire->router, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN);
+}
+
+#define POLL_FEW 8 /* wires slept on without an allocation: more than one context in a process is rare */
+
+void weft__control_sleep(weft__control_wire *const *wires, int n, int wake_fd, int64_t deadline_ns)
+{
+    struct pollfd few[POLL_FEW + 1], *fds = few;
+    size_t count = (size_t)n + 1;
+    if (n > POLL_FEW && !(fds = calloc(count, sizeof *fds))) return;
+    for (size_t i = 0; i < count; i++)
+        fds[i] = (struct pollfd){.fd = i ? wires[i - 1]->router_fd : wake_fd, .events = POLLIN};
+    for (;;) {
+        struct timespec left = {0};
+        int64_t ns = deadline_ns == WEFT__NEVER ? 0 : deadline_ns - weft__now_ns();
+        bool ready = false;
+        for (int i = 0; i < n; i++) ready |= has_message(wires[i]);
+        if (ready || ns < 0) ns = 0;
+        left.tv_sec = (time_t)(ns / 1000000000);
+        left.tv_nsec = (long)(ns % 1000000000);
+        if (ppoll(fds, count, deadline_ns == WEFT__NEVER && !ready ? NULL : &left, NULL) < 0 &&
+            errno != EINTR)
+            break;
+        if (fds[0].revents & POLLIN) {
+            uint64_t rings;
+            if (read(wake_fd, &rings, sizeof rings) < 0 && errno == EINTR) continue;
+            break;
+        }
+        if (ready || weft__now_ns() >= deadline_ns) break;
+    }
+    if (fds != few) free(fds);
+}

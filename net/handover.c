@@ -1,0 +1,215 @@
+
+#include "handover.h"
+#include "clock.h"
+#include "handover_wire.h"
+#include "settings.h"
+#include "status.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define GRACE_MS 300 /* a member waits this much longer for the leader to say who is missing */
+
+/* Tells processes apart where pids cannot: across pid namespaces.  A forked child is another process. */
+static pthread_mutex_t cookie_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t cookie[WEFT__COOKIE_BYTES];
+static bool cookie_made;
+static pthread_once_t cookie_once = PTHREAD_ONCE_INIT;
+
+static void cookie_hold(void)
+{
+    pthread_mutex_lock(&cookie_lock);
+}
+
+static void cookie_let_go(void)
+{
+    pthread_mutex_unlock(&cookie_lock);
+}
+
+static void cookie_forget(void)
+{
+    cookie_made = false;
+    pthread_mutex_unlock(&cookie_lock);
+}
+
+static void cookie_watch_fork(void)
+{
+    pthread_atfork(cookie_hold, cookie_let_go, cookie_forget);
+}
+
+static weft_status cookie_get(uint8_t out[WEFT__COOKIE_BYTES])
+{
+    weft_status status = WEFT_OK;
+    pthread_once(&cookie_once, cookie_watch_fork);
+    pthread_mutex_lock(&cookie_lock);
+    if (!cookie_made && getrandom(cookie, sizeof cookie, 0) != sizeof cookie)
+        status = weft__fail_errno("getrandom");
+    else
+        cookie_made = true;
+    memcpy(out, cookie, WEFT__COOKIE_BYTES);
+    pthread_mutex_unlock(&cookie_lock);
+    return status;
+}
+
+/* One try.  WEFT_PENDING: nobody there yet, or it would not listen to the end: try again. */
+static weft_status knock(const weft__board_config *config, int fd, const weft__board_peer *own,
+                         const weft__card *own_card)
+{
+    int64_t until = weft__soonest(config->deadline_ns,
+                                  weft__deadline(weft__now_ns(), weft__setting_int(WEFT__SET_HANDSHAKE_MS)));
+    int fds[2] = {own->bell_fd, own->pid_fd}, leader = config->world_ranks[0];
+    struct sockaddr_un address;
+    socklen_t length = weft__handover_name(config->name, &address);
+    weft__hello hello;
+    weft__answer answer;
+    weft__credentials shown = {.card = *own_card};
+    weft__parcel in = {.bytes = &answer, .length = sizeof answer};
+    unsigned uid;
+
+    if (connect(fd, (struct sockaddr *)&address, length)) {
+        if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR) return WEFT_PENDING;
+        return weft__fail_errno("connecting to the Unix socket @%s", address.sun_path + 1);
+    }
+    if (!weft__same_user(fd, &uid))
+        return weft__fail(WEFT_ERR_AUTH, "a process of user %u holds the Unix socket @%s", uid,
+                          address.sun_path + 1);
+    weft__hello_make(config->keys, WEFT__PURPOSE_HANDOVER, config->world_ranks[config->rank], leader, &hello);
+    if (weft__parcel_send(fd, &hello, sizeof hello, NULL, 0, until) || weft__parcel_receive(fd, &in, until))
+        return WEFT_PENDING;
+    if (!weft__answer_check(config->keys, &hello, &answer))
+        return weft__fail(WEFT_ERR_AUTH,
+                          "who holds the Unix socket of rank %d does not know the job's secret", leader);
+    weft__proof_make(config->keys, &hello, &answer, &shown.proof);
+    if (weft__parcel_send(fd, &shown, sizeof shown, fds, own_card->has_pidfd ? 2 : 1, until))
+        return WEFT_PENDING;
+    return WEFT_OK;
+}
+
+static weft_status find_leader(const weft__board_config *config, const weft__board_peer *own,
+                               const weft__card *own_card, int *fd)
+{
+    weft_status status;
+    for (;;) {
+        *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (*fd < 0) return weft__fail_errno("making a Unix socket");
+        status = knock(config, *fd, own, own_card);
+        if (status != WEFT_PENDING) return status;
+        close(*fd);
+        *fd = -1;
+        if (weft__now_ns() >= config->deadline_ns)
+            return weft__fail(
+                WEFT_ERR_TIMEOUT,
+                "joining the board of this host: the time ran out; rank %d, which leads it, is missing or "
+                "refuses this rank (%d)",
+                config->world_ranks[0], config->world_ranks[config->rank]);
+        poll(NULL, 0, WEFT__RETRY_MS);
+    }
+}
+
+/* Everything of one message, or an error; descriptors not taken stay in `fds`. */
+static weft_status take_batch(const weft__board_config *config, const weft__batch *message, int expected,
+                              int **fds, int *n_fds, int *memfd, weft__board_peer *peers,
+                              const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+{
+    int count = (int)message->head.count, first = (int)message->head.first;
+
+    if (message->head.kind != WEFT__NOTICE_CARDS || first != expected || count < 1 ||
+        count > WEFT__BATCH_CARDS || count > config->size - first)
+        return weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
+    if (first == 0 && *n_fds) {
+        *memfd = *(*fds)++;
+        --*n_fds;
+    }
+    for (int i = first; i < first + count; i++) {
+        const weft__card *c = &message->body.cards[i - first];
+        weft__board_peer got = {.bell_fd = -1, .pid_fd = -1};
+        if (*memfd < 0 || !weft__card_take(c, fds, n_fds, &got))
+            return weft__fail(WEFT_ERR_SYSTEM,
+                              "too few descriptors came from rank %d: is RLIMIT_NOFILE reached?",
+                              config->world_ranks[0]);
+        if (i == config->rank) {
+            weft__close_fds((int[]){got.bell_fd, got.pid_fd}, 2);
+            continue;
+        }
+        peers[i].pid = got.pid;
+        peers[i].bell_fd = got.bell_fd;
+        peers[i].pid_fd = got.pid_fd;
+        weft__same_process(&peers[i], c->cookie, &peers[config->rank], own_cookie);
+    }
+    return WEFT_OK;
+}
+
+static weft_status receive_notice(const weft__board_config *config, int fd, weft__parcel *in)
+{
+    int64_t until = config->deadline_ns;
+    weft__batch *message = in->bytes;
+    weft_status status;
+
+    if (until < WEFT__NEVER - GRACE_MS * WEFT__MS) until += GRACE_MS * WEFT__MS;
+    status = weft__parcel_receive(fd, in, until);
+    if (status)
+        return weft__fail(status, "joining the board of this host, which rank %d leads: %s",
+                          config->world_ranks[0], weft_last_error());
+    if (message->head.kind != WEFT__NOTICE_FAILED) return WEFT_OK;
+    message->body.reason[WEFT__REASON_BYTES - 1] = 0;
+    if (message->head.status >= 0) message->head.status = WEFT_ERR_PEER;
+    return weft__fail((weft_status)message->head.status, "%s", message->body.reason);
+}
+
+static weft_status follow(const weft__board_config *config, int *memfd, weft__board_peer *peers,
+                          const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+{
+    weft__card own_card;
+    weft__batch message;
+    weft_status status;
+    int fd, expected = 0;
+
+    weft__card_make(&peers[config->rank], own_cookie, &own_card);
+    status = find_leader(config, &peers[config->rank], &own_card, &fd);
+    while (!status && expected < config->size) {
+        int room[WEFT__BATCH_FDS], *fds = room;
+        weft__parcel in = {.bytes = &message,
+                           .length = sizeof message,
+                           .fds = room,
+                           .max_fds = WEFT__BATCH_FDS};
+        status = receive_notice(config, fd, &in);
+        if (!status)
+            status = take_batch(config, &message, expected, &fds, &in.n_fds, memfd, peers, own_cookie);
+        weft__close_fds(fds, in.n_fds);
+        expected += WEFT__BATCH_CARDS;
+    }
+    if (!status) {
+        weft__parcel in = {.bytes = &message, .length = sizeof message};
+        status = weft__parcel_send(fd, "", 1, NULL, 0, config->deadline_ns);
+        if (!status) status = receive_notice(config, fd, &in);
+        if (!status && message.head.kind != WEFT__NOTICE_GO)
+            status = weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
+    }
+    weft__close_fds(&fd, 1);
+    return status;
+}
+
+weft_status weft__handover(const weft__board_config *config, int *memfd, weft__board_peer *peers)
+{
+    weft__board_peer *own = &peers[config->rank];
+    uint8_t own_cookie[WEFT__COOKIE_BYTES];
+    weft_status status;
+
+    if (config->size == 1) return WEFT_OK;
+    status = cookie_get(own_cookie);
+    if (status) return status;
+    /* An old kernel has no pidfds: then peers learn of this process's death from the guardian only. */
+    own->pid_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (config->rank == 0)
+        status = weft__handover_lead(config, *memfd, peers, own_cookie);
+    else
+        status = follow(config, memfd, peers, own_cookie);
+    weft__close_fds(&own->pid_fd, 1);
+    own->pid_fd = -1;
+    return status;
+}

@@ -1,0 +1,328 @@
+/* handover_lead.c - the leader's side of handover.c: who sits, who is still a stranger, and handing out.
+ *
+ * Waits for all connections at once, so that one that says nothing holds up nobody; one that proves nothing
+ * within WEFT_HANDSHAKE_MS is turned away, the last reason being told if the deadline passes with ranks
+ * missing. */
+#include "clock.h"
+#include "handover_wire.h"
+#include "settings.h"
+#include "status.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STRANGERS_MAX 32 /* connections that have not proven anything, at once; then the oldest has to go */
+
+typedef enum guest_phase { GUEST_HELLO, GUEST_PROOF, GUEST_SEATED } guest_phase;
+
+typedef struct guest {
+    int fd;
+    guest_phase phase;
+    int local;           /* the rank it says it is, from GUEST_PROOF on */
+    int64_t deadline_ns; /* to be seated */
+    weft__hello hello;
+    weft__answer answer;
+    weft__credentials shown;
+    int fds[2];
+    weft__parcel in;
+} guest;
+
+typedef struct table {
+    const weft__board_config *config;
+    weft__board_peer *peers;
+    weft__card *cards; /* by local rank */
+    guest **seats;     /* by local rank; NULL: missing */
+    int missing;
+    int listen_fd;
+    guest guests[STRANGERS_MAX]; /* not seated; fd -1: free */
+    struct pollfd *looks;
+    char refusal[160]; /* why the last connection was turned away */
+} table;
+
+static void guest_leave(guest *g)
+{
+    weft__close_fds(&g->fd, 1);
+    weft__close_fds(g->fds, 2);
+    g->fd = g->fds[0] = g->fds[1] = -1;
+}
+
+static void turn_away(table *t, guest *g, const char *why)
+{
+    snprintf(t->refusal, sizeof t->refusal, "%s", why);
+    guest_leave(g);
+}
+
+static guest *free_guest(table *t)
+{
+    guest *oldest = &t->guests[0];
+    for (int i = 0; i < STRANGERS_MAX; i++) {
+        guest *g = &t->guests[i];
+        if (g->fd < 0) return g;
+        if (g->deadline_ns < oldest->deadline_ns) oldest = g;
+    }
+    turn_away(t, oldest, "too many connections that did not prove anything");
+    return oldest;
+}
+
+static void welcome(table *t)
+{
+    int fd;
+    while ((fd = accept4(t->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        guest *g;
+        unsigned uid;
+        if (!weft__same_user(fd, &uid)) {
+            snprintf(t->refusal, sizeof t->refusal, "a process of user %u connected", uid);
+            close(fd);
+            continue;
+        }
+        g = free_guest(t);
+        *g = (guest){.fd = fd, .fds = {-1, -1}};
+        g->deadline_ns = weft__deadline(weft__now_ns(), weft__setting_int(WEFT__SET_HANDSHAKE_MS));
+        g->in = (weft__parcel){.bytes = &g->hello, .length = sizeof g->hello};
+    }
+}
+
+static int local_of(const weft__board_config *config, int world_rank)
+{
+    for (int i = 0; i < config->size; i++)
+        if (config->world_ranks[i] == world_rank) return i;
+    return -1;
+}
+
+static void guest_hello(table *t, guest *g)
+{
+    const weft__board_config *config = t->config;
+    int world = config->world_ranks[config->size - 1] + 1;
+
+    if (weft__hello_check(config->keys, WEFT__PURPOSE_HANDOVER, config->world_ranks[0], world, &g->hello)) {
+        turn_away(t, g, weft_last_error());
+        return;
+    }
+    g->local = local_of(config, g->hello.from);
+    if (g->local <= 0 || t->seats[g->local]) {
+        turn_away(t, g, "a rank that is not of this host, or has joined already, connected");
+        return;
+    }
+    weft__answer_make(config->keys, &g->hello, &g->answer);
+    if (weft__parcel_send(g->fd, &g->answer, sizeof g->answer, NULL, 0, 0)) {
+        turn_away(t, g, weft_last_error());
+        return;
+    }
+    g->phase = GUEST_PROOF;
+    g->in = (weft__parcel){.bytes = &g->shown, .length = sizeof g->shown, .fds = g->fds, .max_fds = 2};
+}
+
+static weft_status guest_proof(table *t, guest *g)
+{
+    int *fds = g->fds, n_fds = g->in.n_fds;
+    guest *seat;
+
+    if (!weft__proof_check(t->config->keys, &g->hello, &g->answer, &g->shown.proof)) {
+        turn_away(t, g, "a process that does not know the job's secret connected");
+        return WEFT_OK;
+    }
+    if (t->seats[g->local] || n_fds != (g->shown.card.has_pidfd ? 2 : 1)) {
+        turn_away(t, g, "a rank came twice, or without its descriptors");
+        return WEFT_OK;
+    }
+    seat = malloc(sizeof *seat);
+    if (!seat) return weft__fail_memory(sizeof *seat, "joining a board");
+    weft__card_take(&g->shown.card, &fds, &n_fds, &t->peers[g->local]);
+    t->cards[g->local] = g->shown.card;
+    g->phase = GUEST_SEATED;
+    *seat = *g;
+    seat->fds[0] = seat->fds[1] = -1;
+    t->seats[g->local] = seat;
+    t->missing--;
+    g->fd = g->fds[0] = g->fds[1] = -1;
+    return WEFT_OK;
+}
+
+/* Whatever can be read from it. */
+static weft_status guest_step(table *t, guest *g)
+{
+    int state = 1;
+    while (g->fd >= 0 && g->phase != GUEST_SEATED && (state = weft__parcel_step(g->fd, &g->in)) > 0) {
+        if (g->phase == GUEST_HELLO) {
+            guest_hello(t, g);
+        } else {
+            weft_status status = guest_proof(t, g);
+            if (status) return status;
+        }
+    }
+    if (state < 0) turn_away(t, g, "a connection was closed before it proved anything");
+    return WEFT_OK;
+}
+
+static weft_status fail_missing(const table *t)
+{
+    char who[160] = "";
+    size_t used = 0;
+
+    for (int i = 1; i < t->config->size && used + 16 < sizeof who; i++)
+        if (!t->seats[i])
+            used += (size_t)snprintf(who + used, sizeof who - used, " %d", t->config->world_ranks[i]);
+    return weft__fail(WEFT_ERR_TIMEOUT,
+                      "joining the board of this host: the time ran out; %d of %d ranks missing:%s%s%s",
+                      t->missing, t->config->size, who,
+                      t->refusal[0] ? "; the last connection refused: " : "", t->refusal);
+}
+
+/* Waits for something to read, and reads it.  Seated members have nothing to say: reading from one means that
+ * it has gone. */
+static weft_status table_turn(table *t, int64_t until_ns)
+{
+    int size = t->config->size, n = 0;
+    weft_status status = WEFT_OK;
+
+    t->looks[n++] = (struct pollfd){.fd = t->listen_fd, .events = POLLIN};
+    for (int i = 1; i < size; i++)
+        t->looks[n++] = (struct pollfd){.fd = t->seats[i] ? t->seats[i]->fd : -1, .events = POLLIN};
+    for (int i = 0; i < STRANGERS_MAX; i++)
+        t->looks[n++] = (struct pollfd){.fd = t->guests[i].fd, .events = POLLIN};
+    if (poll(t->looks, (nfds_t)n, weft__poll_ms(until_ns)) <= 0) return WEFT_OK;
+    for (int i = 1; i < size; i++)
+        if (t->looks[i].revents)
+            return weft__fail(WEFT_ERR_PEER, "rank %d left while the ranks of its host were joining",
+                              t->config->world_ranks[i]);
+    for (int i = 0; i < STRANGERS_MAX && !status; i++)
+        if (t->looks[size + i].revents) status = guest_step(t, &t->guests[i]);
+    if (t->looks[0].revents) welcome(t);
+    return status;
+}
+
+static weft_status seat_all(table *t)
+{
+    while (t->missing) {
+        int64_t now = weft__now_ns(), until = t->config->deadline_ns;
+        weft_status status;
+        if (now >= until) return fail_missing(t);
+        for (int i = 0; i < STRANGERS_MAX; i++) {
+            guest *g = &t->guests[i];
+            if (g->fd >= 0 && g->deadline_ns <= now)
+                turn_away(t, g, "a process did not prove in time that it knows the secret");
+            if (g->fd >= 0) until = weft__soonest(until, g->deadline_ns);
+        }
+        status = table_turn(t, until);
+        if (status) return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
+{
+    int count = t->config->size - first, n_fds = 0, fds[WEFT__BATCH_FDS];
+    weft__batch message = {.head = {.kind = WEFT__NOTICE_CARDS, .first = (uint32_t)first}};
+
+    if (count > WEFT__BATCH_CARDS) count = WEFT__BATCH_CARDS;
+    message.head.count = (uint32_t)count;
+    if (first == 0) fds[n_fds++] = memfd;
+    for (int i = 0; i < count; i++) {
+        message.body.cards[i] = t->cards[first + i];
+        fds[n_fds++] = t->peers[first + i].bell_fd;
+        if (t->cards[first + i].has_pidfd) fds[n_fds++] = t->peers[first + i].pid_fd;
+    }
+    return weft__parcel_send(fd, &message, sizeof message, fds, n_fds, t->config->deadline_ns);
+}
+
+/* One member after the other: the descriptors under way at once are bounded by the user's limit. */
+static weft_status deliver(const table *t, int memfd)
+{
+    const weft__batch go = {.head = {.kind = WEFT__NOTICE_GO}};
+    const weft__board_config *config = t->config;
+    weft_status status = WEFT_OK;
+
+    for (int i = 1; i < config->size && !status; i++) {
+        char have_all;
+        weft__parcel in = {.bytes = &have_all, .length = 1};
+        for (int first = 0; first < config->size && !status; first += WEFT__BATCH_CARDS)
+            status = deliver_batch(t, t->seats[i]->fd, memfd, first);
+        if (!status) status = weft__parcel_receive(t->seats[i]->fd, &in, config->deadline_ns);
+        if (status)
+            return weft__fail(status, "handing the board to rank %d: %s", config->world_ranks[i],
+                              weft_last_error());
+    }
+    for (int i = 1; i < config->size && !status; i++)
+        status = weft__parcel_send(t->seats[i]->fd, &go, sizeof go, NULL, 0, config->deadline_ns);
+    return status;
+}
+
+static void tell_failure(const table *t, weft_status status)
+{
+    weft__batch message = {.head = {.kind = WEFT__NOTICE_FAILED, .status = status}};
+    char reason[WEFT__SENTENCE_BYTES];
+
+    snprintf(reason, sizeof reason, "%s", weft_last_error());
+    snprintf(message.body.reason, sizeof message.body.reason, "%.*s", WEFT__REASON_BYTES - 1, reason);
+    for (int i = 1; i < t->config->size; i++)
+        if (t->seats && t->seats[i]) weft__parcel_send(t->seats[i]->fd, &message, sizeof message, NULL, 0, 0);
+    weft__fail(status, "%s", reason); /* what sending said meanwhile is of no interest */
+}
+
+static weft_status listen_as_leader(const weft__board_config *config, int *listen_fd)
+{
+    struct sockaddr_un address;
+    socklen_t length = weft__handover_name(config->name, &address);
+
+    *listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*listen_fd < 0) return weft__fail_errno("making a Unix socket");
+    while (bind(*listen_fd, (struct sockaddr *)&address, length)) {
+        if (errno != EADDRINUSE) return weft__fail_errno("binding the Unix socket @%s", address.sun_path + 1);
+        if (weft__now_ns() >= config->deadline_ns)
+            return weft__fail(WEFT_ERR_TIMEOUT, "another process holds the Unix socket @%s",
+                              address.sun_path + 1);
+        poll(NULL, 0, WEFT__RETRY_MS);
+    }
+    if (listen(*listen_fd, WEFT__BOARD_RANKS_MAX)) return weft__fail_errno("listening on a Unix socket");
+    return WEFT_OK;
+}
+
+static weft_status table_allocate(table *t)
+{
+    size_t n = (size_t)t->config->size;
+    t->cards = calloc(n, sizeof *t->cards);
+    t->seats = calloc(n, sizeof *t->seats);
+    t->looks = calloc(n + STRANGERS_MAX, sizeof *t->looks);
+    if (t->cards && t->seats && t->looks) return WEFT_OK;
+    return weft__fail_memory(n * (sizeof *t->cards + sizeof *t->seats + sizeof *t->looks), "joining a board");
+}
+
+static void table_clear(table *t)
+{
+    for (int i = 0; i < STRANGERS_MAX; i++)
+        if (t->guests[i].fd >= 0) guest_leave(&t->guests[i]);
+    for (int i = 1; t->seats && i < t->config->size; i++)
+        if (t->seats[i]) {
+            close(t->seats[i]->fd);
+            free(t->seats[i]);
+        }
+    weft__close_fds(&t->listen_fd, 1);
+    free(t->cards);
+    free(t->seats);
+    free(t->looks);
+}
+
+weft_status weft__handover_lead(const weft__board_config *config, int memfd, weft__board_peer *peers,
+                                const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+{
+    table t = {.config = config, .peers = peers, .missing = config->size - 1, .listen_fd = -1};
+    weft_status status;
+
+    for (int i = 0; i < STRANGERS_MAX; i++) t.guests[i].fd = -1;
+    status = table_allocate(&t);
+    if (!status) {
+        weft__card_make(&peers[0], own_cookie, &t.cards[0]);
+        status = listen_as_leader(config, &t.listen_fd);
+    }
+    if (!status) status = seat_all(&t);
+    if (!status) status = deliver(&t, memfd);
+    if (status) tell_failure(&t, status);
+    for (int i = 0; i < config->size && !status; i++)
+        weft__same_process(&peers[i], t.cards[i].cookie, &peers[0], own_cookie);
+    table_clear(&t);
+    return status;
+}

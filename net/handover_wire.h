@@ -1,0 +1,87 @@
+/* handover_wire.h - what handover.c (members) and handover_lead.c (the leader) have in common: the messages,
+ * and moving bytes and descriptors over a Unix socket. */
+#ifndef WEFT_NET_HANDOVER_WIRE_H
+#define WEFT_NET_HANDOVER_WIRE_H
+#include "board.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define WEFT__COOKIE_BYTES 16
+#define WEFT__BATCH_CARDS  100 /* ranks per message: two descriptors each, and 253 is what one may carry */
+#define WEFT__BATCH_FDS    (2 * WEFT__BATCH_CARDS + 1)
+#define WEFT__REASON_BYTES 400
+#define WEFT__RETRY_MS     5
+
+/* Who a rank is.  Travels between processes of one host and one build of the wire (hello.version). */
+typedef struct weft__card {
+    int32_t pid;
+    uint32_t has_pidfd;
+    uint8_t cookie[WEFT__COOKIE_BYTES];
+} weft__card;
+
+typedef enum weft__notice_kind {
+    WEFT__NOTICE_CARDS = 1,
+    WEFT__NOTICE_GO,
+    WEFT__NOTICE_FAILED
+} weft__notice_kind;
+typedef struct weft__notice {
+    uint32_t kind;
+    int32_t status; /* of FAILED */
+    uint32_t count; /* of cards that follow */
+    uint32_t first; /* local rank of the first of them */
+} weft__notice;
+typedef struct weft__batch {
+    weft__notice head;
+    union {
+        weft__card cards[WEFT__BATCH_CARDS];
+        char reason[WEFT__REASON_BYTES];
+    } body;
+} weft__batch;
+
+typedef struct weft__parcel {
+    void *bytes;
+    size_t length, done;
+    int *fds;
+    int n_fds, max_fds;
+} weft__parcel;
+
+typedef struct weft__credentials {
+    weft__proof proof;
+    weft__card card;
+} weft__credentials;
+
+/* Moves what can be moved.  1: all is there; 0: not yet; -1: the connection is over.  Never reads past
+ * length, so descriptors that come with later bytes are not lost. */
+int weft__parcel_step(int fd, weft__parcel *in);
+/* Until it is there, the deadline (ERR_TIMEOUT) or the end of the connection (ERR_PEER). */
+weft_status weft__parcel_receive(int fd, weft__parcel *in, int64_t deadline_ns);
+/* deadline_ns 0: at once or not at all. */
+weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const int *fds, int n_fds,
+                              int64_t deadline_ns);
+void weft__close_fds(const int *fds, int n); /* those that are not -1 */
+
+/* The abstract address of a job's board; the length for bind and connect. */
+socklen_t weft__handover_name(const char *name, struct sockaddr_un *address);
+/* The kernel tells who holds the other end; nobody of another user is talked to. */
+bool weft__same_user(int fd, unsigned *uid);
+
+void weft__card_make(const weft__board_peer *peer, const uint8_t cookie[WEFT__COOKIE_BYTES], weft__card *out);
+/* Takes the descriptors of one rank off the row that came with its card.  False: there are too few. */
+bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__board_peer *peer);
+/* Decides peer->same_process.  A thread of this process does not die alone: its pidfd tells nothing and is
+ * closed. */
+void weft__same_process(weft__board_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
+                        const weft__board_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
+
+static inline int64_t weft__soonest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The leader's side: seats everybody, delivers, and tells who sits if it fails. */
+weft_status weft__handover_lead(const weft__board_config *config, int memfd, weft__board_peer *peers,
+                                const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
+#endif

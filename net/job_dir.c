@@ -1,0 +1,192 @@
+/* job_dir.c - the directory of one job of this user, and the cleaning away of those of dead jobs.
+ * Each open of a job holds a shared flock on the directory itself; a cleaner takes the exclusive lock without
+ * waiting, so it never removes one that is in use.  Fails when a part of the path is a link, belongs to
+ * somebody else or may be entered by others; never because cleaning did not work. */
+#include "secret.h"
+#include "settings.h"
+#include "status.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEPT_DEAD     16
+#define KEPT_SECONDS  (24 * 60 * 60)
+#define OPEN_ATTEMPTS 16 /* a cleaner can take the directory away between our mkdir and our lock */
+#define ID_BYTES      128
+
+/* Makes and opens one directory level that is ours alone; -1 and the sentence are set when it is not. */
+static int open_private(int parent, const char *name, const char *path)
+{
+    struct stat st;
+    int fd;
+    if (mkdirat(parent, name, 0700) && errno != EEXIST) {
+        weft__fail_errno("cannot make the directory %s", path);
+        return -1;
+    }
+    fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ELOOP || errno == ENOTDIR)
+            weft__fail(WEFT_ERR_SYSTEM, "%s is a link or not a directory; remove it or set WEFT_RUN_DIR",
+                       path);
+        else
+            weft__fail_errno("cannot open the directory %s", path);
+        return -1;
+    }
+    if (fstat(fd, &st))
+        weft__fail_errno("cannot examine the directory %s", path);
+    else if (st.st_uid != geteuid())
+        weft__fail(WEFT_ERR_SYSTEM, "the directory %s belongs to user %u, not to us; set WEFT_RUN_DIR", path,
+                   (unsigned)st.st_uid);
+    else if (st.st_mode & 077)
+        weft__fail(WEFT_ERR_SYSTEM, "the directory %s has mode %04o: others may enter it; chmod 700 it", path,
+                   (unsigned)(st.st_mode & 07777));
+    else
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* A job directory holds plain files only, so one level of unlinking empties it. */
+static void remove_job(int user_fd, const char *name)
+{
+    int fd = openat(user_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir;
+    if (fd < 0) return;
+    if (flock(fd, LOCK_EX | LOCK_NB) || !(dir = fdopendir(fd))) {
+        close(fd);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(fd, entry->d_name, 0);
+    unlinkat(user_fd, name, AT_REMOVEDIR);
+    closedir(dir); /* and with it the lock */
+}
+
+/* Whether somebody holds it; a name that is gone counts as used: there is nothing to remove. */
+static bool in_use(int user_fd, const char *name)
+{
+    int fd = openat(user_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool used = fd < 0 || flock(fd, LOCK_EX | LOCK_NB);
+    if (fd >= 0) close(fd);
+    return used;
+}
+
+typedef struct kept {
+    char name[NAME_MAX + 1];
+    struct timespec used;
+} kept;
+
+static bool earlier(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* One pass: too old ones go at once; of the others the newest KEPT_DEAD stay, in a table ordered by age. */
+static void clean(int user_fd, const char *own)
+{
+    kept *table = calloc(KEPT_DEAD + 1, sizeof *table);
+    int fd = openat(user_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    time_t now = time(NULL);
+    size_t n = 0;
+    if (!dir || !table) goto done;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        struct stat st;
+        size_t at;
+        if (entry->d_name[0] == '.' || !strcmp(entry->d_name, own)) continue;
+        if (fstatat(user_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode)) continue;
+        if (in_use(user_fd, entry->d_name)) continue;
+        if (st.st_mtime < now - KEPT_SECONDS) {
+            remove_job(user_fd, entry->d_name);
+            continue;
+        }
+        for (at = n; at > 0 && earlier(&table[at - 1].used, &st.st_mtim); at--) table[at] = table[at - 1];
+        table[at].used = st.st_mtim;
+        memcpy(table[at].name, entry->d_name, strlen(entry->d_name) + 1);
+        if (n < KEPT_DEAD)
+            n++;
+        else
+            remove_job(user_fd, table[KEPT_DEAD].name);
+    }
+done:
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    free(table);
+}
+
+/* The lock is worth something only on the directory that the name still leads to. */
+static bool lock_shared(int user_fd, const char *name, int fd)
+{
+    struct stat held, named;
+    if (flock(fd, LOCK_SH | LOCK_NB)) {
+        usleep(1000); /* a cleaner looks at it just now */
+        return false;
+    }
+    if (fstat(fd, &held) || fstatat(user_fd, name, &named, AT_SYMLINK_NOFOLLOW)) return false;
+    return held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+static int open_job(int user_fd, const char *name, const char *path)
+{
+    for (int attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
+        int fd = open_private(user_fd, name, path);
+        if (fd < 0) return -1;
+        if (lock_shared(user_fd, name, fd)) {
+            futimens(fd, NULL); /* counts as used now */
+            return fd;
+        }
+        close(fd);
+    }
+    weft__fail(WEFT_ERR_SYSTEM, "the directory %s cannot be locked: something else holds or removes it",
+               path);
+    return -1;
+}
+
+static weft_status clean_id(const char *id, char name[ID_BYTES])
+{
+    size_t n = strlen(id);
+    if (n == 0 || n >= ID_BYTES)
+        return weft__fail(WEFT_ERR_ARGUMENT, "a job's name must have 1 to %d characters", ID_BYTES - 17);
+    for (size_t i = 0; i <= n; i++)
+        name[i] = isalnum((unsigned char)id[i]) || strchr("-_.", id[i]) ? id[i] : '_';
+    if (name[0] == '.') name[0] = '_'; /* "..", and what a cleaner would not look at */
+    return WEFT_OK;
+}
+
+weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd)
+{
+    const char *root = weft__setting_text(WEFT__SET_RUN_DIR);
+    char user[32], name[ID_BYTES];
+    int root_fd, user_fd, length;
+    weft_status status = clean_id(id, name);
+    if (status) return status;
+    if (!*root) root = getenv("XDG_RUNTIME_DIR");
+    if (!root || !*root) root = "/tmp";
+    snprintf(user, sizeof user, "weft-%u", (unsigned)geteuid());
+    length = snprintf(path, bytes, "%s/%s/%s", root, user, name);
+    if (length < 0 || (size_t)length >= bytes)
+        return weft__fail(WEFT_ERR_ARGUMENT, "the path of the job directory under %s is too long", root);
+    root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0) return weft__fail_errno("cannot open %s, where job directories are made", root);
+    path[(size_t)length - strlen(name) - 1] = '\0'; /* messages about the user's directory name it */
+    user_fd = open_private(root_fd, user, path);
+    close(root_fd);
+    path[(size_t)length - strlen(name) - 1] = '/';
+    if (user_fd < 0) return WEFT_ERR_SYSTEM;
+    *fd = open_job(user_fd, name, path);
+    if (*fd >= 0) clean(user_fd, name);
+    close(user_fd);
+    return *fd >= 0 ? WEFT_OK : WEFT_ERR_SYSTEM;
+}

@@ -1,0 +1,388 @@
+/* mail.c - the sending half of the mail, its life and its poll.
+ *
+ * A letter: EAGER (one frame, done when the transport let go of it), or ANNOUNCED -> FLOWING, one piece of
+ * at most a frame under way at a time, so that several letters to one peer take turns.  A letter to this
+ * rank itself goes the same way with a copy in place of the wire.
+ * Failing: a peer that is gone ends its letters and receives in ERR_PEER; no memory is told at the call. */
+#include "mail_box.h"
+#include "status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct part { /* a small frame of the mail's own */
+    weft__outgoing out;
+    char payload[];
+} part;
+
+static void part_sent(weft__outgoing *out, weft_status status)
+{
+    (void)status;
+    free(WEFT__OWNER(out, part, out));
+}
+
+/* Told to nobody if there is no memory: the callers can only go on, and the peer's deadline will speak. */
+static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, const void *payload)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    part *p;
+    if (!box->route) return false;
+    p = malloc(sizeof *p + frame->length);
+    if (!p) return false;
+    memset(&p->out, 0, sizeof p->out);
+    p->out.frame = *frame;
+    if (frame->length) memcpy(p->payload, payload, frame->length);
+    p->out.payload = p->payload;
+    p->out.sent = part_sent;
+    weft__list_init(&p->out.link);
+    box->touched = true;
+    box->route->send(box->route, peer, &p->out);
+    return true;
+}
+
+void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const void *payload, size_t length)
+{
+    weft__frame copy = *frame;
+    copy.length = (uint32_t)length;
+    send_part(mail, peer, &copy, payload);
+}
+
+weft_status weft__mail_control(weft__mail *mail, int peer, int type, const void *bytes, size_t length)
+{
+    weft__frame frame = {.kind = WEFT__FRAME_CONTROL, .tag = type, .length = (uint32_t)length};
+    WEFT__ASSERT(length <= WEFT__FRAME_PAYLOAD_MAX);
+    if (peer == mail->me) {
+        mail->events->control(mail->events, peer, type, bytes, length);
+        return WEFT_OK;
+    }
+    if (mail->peers[peer].gone) return weft__fail(WEFT_ERR_PEER, "rank %d is gone", peer);
+    if (!send_part(mail, peer, &frame, bytes)) return weft__fail_memory(length, "a control message");
+    return WEFT_OK;
+}
+
+weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t group, uint64_t sequence)
+{
+    uint64_t h = (group * 4 + (uint64_t)channel) * UINT64_C(0x9e3779b97f4a7c15) +
+                 sequence * UINT64_C(0xc2b2ae3d27d4eb4f);
+    return &table[(h >> 40) % WEFT__MAIL_BUCKETS];
+}
+
+weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_events *events,
+                            weft__mail **out)
+{
+    weft__mail *mail = calloc(1, sizeof *mail);
+    if (!mail) return weft__fail_memory(sizeof *mail, "the mail");
+    mail->me = me;
+    mail->world = world;
+    mail->eager_bytes = eager_bytes;
+    mail->events = events;
+    mail->sink.header = weft__mail_header;
+    mail->sink.arrived = weft__mail_arrived;
+    mail->sink.lost = weft__mail_lost;
+    mail->peers = calloc((size_t)world, sizeof *mail->peers);
+    if (!mail->peers || !weft__slab_init(&mail->letters, sizeof(weft__letter), WEFT__LETTERS_MAX) ||
+        !weft__slab_init(&mail->wants, sizeof(weft__want), WEFT__LETTERS_MAX)) {
+        weft__mail_close(mail);
+        return weft__fail_memory((size_t)world * sizeof *mail->peers, "the mail");
+    }
+    weft__list_init(&mail->ready);
+    for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) {
+        weft__list_init(&mail->wanted[i]);
+        weft__list_init(&mail->early[i]);
+    }
+    for (int i = 0; i < world; i++) {
+        mail->peers[i].credit = WEFT__CREDIT_BYTES;
+        weft__list_init(&mail->peers[i].letters);
+        weft__list_init(&mail->peers[i].wants);
+    }
+    *out = mail;
+    return WEFT_OK;
+}
+
+weft__sink *weft__mail_sink(weft__mail *mail)
+{
+    return &mail->sink;
+}
+
+void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport)
+{
+    int i = 0;
+    mail->peers[peer].route = transport;
+    while (i < mail->route_count && mail->routes[i] != transport) i++;
+    if (i < mail->route_count) return;
+    WEFT__ASSERT(i < (int)WEFT__LENGTH(mail->routes));
+    mail->routes[mail->route_count++] = transport;
+}
+
+const char *weft__mail_route_name(const weft__mail *mail, int peer)
+{
+    if (peer == mail->me) return "self";
+    return mail->peers[peer].route ? mail->peers[peer].route->name : "none";
+}
+
+void weft__mail_close(weft__mail *mail)
+{
+    for (int i = 0; i < WEFT__MAIL_BUCKETS && mail->early[i].next; i++)
+        WEFT__LIST_EACH(&mail->early[i], at) free(WEFT__LIST_ENTRY(at, weft__early, link));
+    for (int i = 0; mail->peers && i < mail->world; i++) {
+        free(mail->peers[i].early);
+        free(mail->peers[i].control);
+    }
+    weft__slab_destroy(&mail->letters);
+    weft__slab_destroy(&mail->wants);
+    free(mail->peers);
+    free(mail);
+}
+
+uint64_t weft__mail_letter_id(const weft__letter *letter)
+{
+    return (uint64_t)letter->serial << 32 | letter->item.index;
+}
+
+weft__letter *weft__mail_letter(weft__mail *mail, uint64_t id)
+{
+    weft__letter *letter = weft__slab_at(&mail->letters, (uint32_t)id);
+    return letter && letter->completion && letter->serial == (uint32_t)(id >> 32) ? letter : NULL;
+}
+
+/* The record goes back; its id is not good any more. */
+static void free_letter(weft__mail *mail, weft__letter *letter)
+{
+    weft__list_remove(&letter->link);
+    weft__list_remove(&letter->ready);
+    letter->serial++;
+    letter->completion = NULL;
+    weft__slab_put(&mail->letters, letter);
+}
+
+void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status)
+{
+    weft__completion *completion = letter->completion;
+    free_letter(mail, letter);
+    weft__complete(completion, status);
+}
+
+static void eager_sent(weft__outgoing *out, weft_status status)
+{
+    weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
+    weft__mail_finish_letter(letter->mail, letter, status);
+}
+
+/* The announcement needs no buffer: nothing to do, unless the peer is gone. */
+static void announced(weft__outgoing *out, weft_status status)
+{
+    weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
+    letter->queued = false;
+    if (status != WEFT_OK) weft__mail_finish_letter(letter->mail, letter, status);
+}
+
+static void piece_sent(weft__outgoing *out, weft_status status)
+{
+    weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
+    letter->queued = false;
+    letter->offset += out->frame.length;
+    if (status != WEFT_OK || letter->offset == letter->bytes)
+        weft__mail_finish_letter(letter->mail, letter, status);
+    else
+        weft__list_append(&letter->mail->ready, &letter->ready);
+}
+
+/* One piece more.  Returns its length. */
+static size_t push(weft__mail *mail, weft__letter *letter)
+{
+    size_t left = letter->bytes - letter->offset;
+    size_t length = left < WEFT__FRAME_PAYLOAD_MAX ? left : WEFT__FRAME_PAYLOAD_MAX;
+    weft__transport *route;
+
+    weft__list_remove(&letter->ready);
+    if (letter->state == WEFT__LETTER_COPYING) {
+        weft__want *want = letter->want;
+        if (!want->abandoned) memmove(want->buf + letter->offset, letter->buf + letter->offset, length);
+        want->received += length;
+        letter->offset += length;
+        if (letter->offset < letter->bytes) {
+            weft__list_append(&mail->ready, &letter->ready);
+            return length;
+        }
+        weft__mail_finish_letter(mail, letter, WEFT_OK);
+        weft__mail_finish_want(mail, want, WEFT_OK);
+        return length;
+    }
+    letter->out.frame.kind = WEFT__FRAME_DATA;
+    letter->out.frame.id = letter->want_id;
+    letter->out.frame.bytes = letter->offset;
+    letter->out.frame.length = (uint32_t)length;
+    letter->out.payload = letter->buf + letter->offset;
+    letter->out.bulk = letter->out.frame.channel != WEFT__CHANNEL_COLLECTIVE;
+    letter->out.sent = piece_sent;
+    letter->queued = true;
+    route = mail->peers[letter->peer].route;
+    route->send(route, letter->peer, &letter->out);
+    return length;
+}
+
+void weft__mail_flow(weft__mail *mail, weft__letter *letter, uint64_t want_id, weft__want *own)
+{
+    letter->state = own ? WEFT__LETTER_COPYING : WEFT__LETTER_FLOWING;
+    letter->want_id = want_id;
+    letter->want = own;
+    weft__list_append(&mail->ready, &letter->ready);
+}
+
+/* To this rank itself: what a transport would do, at once. */
+static void send_self(weft__mail *mail, weft__letter *letter)
+{
+    void *where;
+    weft__frame *frame = &letter->out.frame;
+    if (frame->kind == WEFT__FRAME_EAGER) {
+        where = frame->length ? weft__mail_header(&mail->sink, mail->me, frame) : NULL;
+        if (where) memmove(where, letter->buf, frame->length);
+        weft__mail_arrived(&mail->sink, mail->me, frame, where);
+        weft__mail_finish_letter(mail, letter, WEFT_OK);
+    } else {
+        weft__list_append(&mail->peers[mail->me].letters, &letter->link);
+        weft__mail_arrived(&mail->sink, mail->me, frame, NULL);
+    }
+}
+
+static bool goes_eager(weft__mail *mail, const weft__address *to, size_t bytes)
+{
+    weft__peer_box *box = &mail->peers[to->peer];
+    if (bytes > mail->eager_bytes) return false;
+    if (to->channel == WEFT__CHANNEL_COLLECTIVE || to->peer == mail->me) return true;
+    if (box->credit < bytes + sizeof(weft__frame)) return false;
+    box->credit -= bytes + sizeof(weft__frame);
+    return true;
+}
+
+weft__letter *weft__mail_send(weft__mail *mail, const weft__address *to, const void *buf, size_t bytes,
+                              weft__completion *completion)
+{
+    weft__peer_box *box = &mail->peers[to->peer];
+    weft__letter *letter = weft__slab_get(&mail->letters);
+    bool eager;
+    if (!letter) {
+        weft__fail(WEFT_ERR_MEMORY, "no memory for a message, or %u are under way", WEFT__LETTERS_MAX);
+        return NULL;
+    }
+    letter->mail = mail;
+    letter->buf = buf;
+    letter->bytes = bytes;
+    letter->offset = 0;
+    letter->peer = to->peer;
+    letter->completion = completion;
+    weft__list_init(&letter->link);
+    weft__list_init(&letter->ready);
+    if (box->gone) {
+        weft__mail_finish_letter(mail, letter, WEFT_ERR_PEER);
+        return letter;
+    }
+    eager = goes_eager(mail, to, bytes);
+    letter->state = eager ? WEFT__LETTER_EAGER : WEFT__LETTER_ANNOUNCED;
+    letter->out = (weft__outgoing){.frame = {.kind = eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST,
+                                             .channel = (uint8_t)to->channel,
+                                             .dtype = to->dtype,
+                                             .length = eager ? (uint32_t)bytes : 0,
+                                             .tag = to->tag,
+                                             .group = to->group,
+                                             .sequence = to->sequence,
+                                             .bytes = bytes,
+                                             .id = weft__mail_letter_id(letter),
+                                             .signature = {to->signature[0], to->signature[1]}},
+                                   .payload = buf,
+                                   .sent = eager ? eager_sent : announced};
+    weft__list_init(&letter->out.link);
+    if (to->peer == mail->me) {
+        send_self(mail, letter);
+        return letter;
+    }
+    box->touched = true;
+    letter->queued = true;
+    weft__list_append(&box->letters, &letter->link);
+    box->route->send(box->route, to->peer, &letter->out);
+    return letter;
+}
+
+void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter)
+{
+    weft__peer_box *box = &mail->peers[letter->peer];
+    bool known = !letter->queued || letter->state == WEFT__LETTER_FLOWING; /* has the peer heard of it? */
+    if (letter->queued) box->route->retract(box->route, &letter->out);
+    if (letter->state == WEFT__LETTER_COPYING) {
+        weft__mail_finish_want(mail, letter->want, WEFT_ERR_CANCELLED);
+    } else if (known && letter->state != WEFT__LETTER_EAGER) {
+        weft__frame frame = {.kind = WEFT__FRAME_RETRACT, .id = weft__mail_letter_id(letter)};
+        if (letter->peer == mail->me)
+            weft__mail_arrived(&mail->sink, mail->me, &frame, NULL);
+        else
+            send_part(mail, letter->peer, &frame, NULL);
+    }
+    free_letter(mail, letter);
+}
+
+void weft__mail_end_letter(weft__mail *mail, weft__letter *letter)
+{
+    /* One the transport still has will be told through `sent`; its drop has done so, or a leaver's queue runs
+     * out. */
+    if (letter->queued)
+        weft__list_remove(&letter->link);
+    else
+        weft__mail_finish_letter(mail, letter, WEFT_ERR_PEER);
+}
+
+void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
+{
+    for (int peer = 0; peer < mail->world; peer++) {
+        weft__peer_box *box = &mail->peers[peer];
+        weft__frame frame = {.kind = WEFT__FRAME_BYE,
+                             .tag = (int32_t)status,
+                             .length = (uint32_t)strlen(why)};
+        bool shared = box->route && !strcmp(box->route->name, "shm");
+        if (!box->route || box->gone || (!shared && !box->touched)) continue;
+        /* Where nothing ever went, nobody can be waiting for something to be taken. */
+        box->we_said_bye = box->touched;
+        if (!send_part(mail, peer, &frame, why)) box->we_said_bye = false;
+    }
+}
+
+bool weft__mail_bye_taken(const weft__mail *mail)
+{
+    for (int peer = 0; peer < mail->world; peer++) {
+        const weft__peer_box *box = &mail->peers[peer];
+        if (box->we_said_bye && !box->gone && !box->bye_taken && !box->said_bye) return false;
+    }
+    return true;
+}
+
+/* Routes of peers that have left go when our answer to their goodbye is out. */
+static void drop_routes(weft__mail *mail)
+{
+    for (int peer = 0; peer < mail->world && mail->leaving; peer++) {
+        weft__peer_box *box = &mail->peers[peer];
+        if (!box->leaving || !box->route->flushed(box->route, peer)) continue;
+        box->leaving = false;
+        mail->leaving--;
+        box->route->drop(box->route, peer);
+    }
+}
+
+int weft__mail_poll(weft__mail *mail)
+{
+    int done = 0;
+    size_t moved = 0;
+    for (int i = 0; i < mail->route_count; i++) done += mail->routes[i]->poll(mail->routes[i], 64);
+    while (!weft__list_empty(&mail->ready) && moved < WEFT__MAIL_TURN_BYTES) {
+        moved += push(mail, WEFT__LIST_ENTRY(mail->ready.next, weft__letter, ready));
+        done++;
+    }
+    if (WEFT__UNLIKELY(mail->leaving)) drop_routes(mail);
+    return done;
+}
+
+bool weft__mail_busy(const weft__mail *mail)
+{
+    if (!weft__list_empty(&mail->ready)) return true;
+    for (int i = 0; i < mail->route_count; i++)
+        if (mail->routes[i]->busy(mail->routes[i])) return true;
+    return false;
+}

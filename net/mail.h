@@ -1,0 +1,90 @@
+/* mail.h - messages with addresses between ranks, over whatever transport reaches them.
+ *
+ * A short message goes at once, payload included, within the credit the receiver gives ("eager"); a longer
+ * one is announced and flows when its receive is there, straight between the two buffers.  So what nobody has
+ * asked for yet takes a bounded place at the receiver and holds nothing else up.
+ *
+ * Everything is called by the holder of the engine.  Nothing blocks.  A completion may run inside the call
+ * that makes the message.  Buffers are the caller's until its completion ran or a cancel returned. */
+#ifndef WEFT_NET_MAIL_H
+#define WEFT_NET_MAIL_H
+#include "completion.h"
+#include "transport.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define WEFT__CREDIT_BYTES \
+    (256 * 1024) /* eager payload one rank may have on another that nobody asked for yet */
+
+/* What a message is matched by. */
+typedef struct weft__address {
+    int peer; /* world rank; receives: or WEFT_ANY_RANK */
+    weft__channel channel;
+    uint64_t group;
+    uint64_t sequence; /* COLLECTIVE: the operation's number; else 0 */
+    int tag;           /* receives on PAIR: or WEFT_ANY_TAG */
+    uint8_t dtype;
+    uint64_t signature[2]; /* COLLECTIVE */
+} weft__address;
+
+typedef struct weft__mail weft__mail;
+typedef struct weft__letter weft__letter; /* a message on its way out */
+typedef struct weft__want weft__want;     /* a receive */
+
+/* What came of a receive; valid from its completion until the completion's function returns. */
+typedef struct weft__receipt {
+    int peer, tag;
+    size_t bytes;   /* received */
+    size_t offered; /* length of the message: more than there was room for if ERR_TRUNCATED */
+    uint8_t dtype;  /* of the sender: another one if ERR_MISMATCH */
+} weft__receipt;
+
+/* What the mail tells the runtime of its own accord. */
+typedef struct weft__mail_events weft__mail_events;
+struct weft__mail_events {
+    /* A collective message whose signature differs from the receive it meets, or that meets none yet (look
+     * whether that operation has been here with another signature). */
+    void (*collective)(weft__mail_events *events, int peer, const weft__frame *frame);
+    void (*control)(weft__mail_events *events, int peer, int type, const void *bytes, size_t length);
+    void (*left)(weft__mail_events *events, int peer, weft_status status, const char *why); /* said goodbye */
+    void (*lost)(weft__mail_events *events, int peer, const char *why);                     /* vanished */
+};
+
+weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_events *events,
+                            weft__mail **mail);
+weft__sink *weft__mail_sink(weft__mail *mail);                                 /* for the transports */
+void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport); /* how peer is reached */
+const char *weft__mail_route_name(const weft__mail *mail, int peer);           /* "shm", "tcp", "self" */
+void weft__mail_close(weft__mail *mail); /* no completion is called any more */
+
+/* NULL: no memory (the completion is not called).  The completion may have run when it returns a letter: the
+ * handle is only good for a cancel before that. */
+weft__letter *weft__mail_send(weft__mail *mail, const weft__address *to, const void *buf, size_t bytes,
+                              weft__completion *completion);
+/* receipt may be NULL.  A failure of the peer is ERR_PEER. */
+weft__want *weft__mail_receive(weft__mail *mail, const weft__address *from, void *buf, size_t room,
+                               weft__receipt *receipt, weft__completion *completion);
+/* Afterwards the buffer is the caller's and the completion is not called. */
+void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);
+void weft__mail_cancel_receive(weft__mail *mail, weft__want *want);
+
+/* Signatures of collective messages that wait for operation (group, sequence): calls fn for each. */
+void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
+                     void (*fn)(void *arg, int peer, const weft__frame *frame), void *arg);
+/* Drops what waits for collectives of a group that is over. */
+void weft__mail_forget_group(weft__mail *mail, uint64_t group);
+
+/* A small message to the runtime of peer; copied. */
+weft_status weft__mail_control(weft__mail *mail, int peer, int type, const void *bytes, size_t length);
+
+/* Goodbye to every peer that may hold something of ours. */
+void weft__mail_bye(weft__mail *mail, weft_status status, const char *why);
+bool weft__mail_bye_taken(const weft__mail *mail); /* by all that are still there */
+/* Peer is gone: its receives and sends end in ERR_PEER; what had already arrived from it can still be
+ * received. */
+void weft__mail_drop(weft__mail *mail, int peer);
+
+int weft__mail_poll(weft__mail *mail);        /* returns how much was done */
+bool weft__mail_busy(const weft__mail *mail); /* is there work that nobody will ring for? */
+#endif

@@ -1,0 +1,471 @@
+/* mail_arrive.c - the receiving half of the mail: matching, early messages, and what peers tell.
+ *
+ * Receives stand in buckets in the order of posting, early messages in the order of arrival; both sides look
+ * for the first that fits, so messages of a pair match in order per tag.  A frame from a peer can only name
+ * receives that flow from that peer; what does not fit anything is thrown away. */
+#include "mail_box.h"
+#include "status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char no_payload[1]; /* where a message of no bytes "lies" */
+
+bool weft__mail_fits(const weft__address *from, int peer, const weft__frame *frame)
+{
+    return from->channel == frame->channel && from->group == frame->group &&
+           from->sequence == frame->sequence && (from->peer == peer || from->peer == WEFT_ANY_RANK) &&
+           (from->tag == frame->tag || from->tag == WEFT_ANY_TAG);
+}
+
+static void free_want(weft__mail *mail, weft__want *want)
+{
+    weft__list_remove(&want->link);
+    want->completion = NULL;
+    weft__slab_put(&mail->wants, want);
+}
+
+void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status)
+{
+    weft__completion *completion = want->completion;
+    bool told = !want->abandoned;
+    if (told && want->receipt) {
+        want->receipt->peer = want->peer;
+        want->receipt->tag = want->tag;
+        want->receipt->bytes = want->received;
+        want->receipt->offered = want->expected;
+        want->receipt->dtype = want->dtype;
+    }
+    free_want(mail, want);
+    if (told) weft__complete(completion, status);
+}
+
+static weft__want *find_want(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__list *bucket =
+        weft__mail_bucket(mail->wanted, (weft__channel)frame->channel, frame->group, frame->sequence);
+    WEFT__LIST_EACH(bucket, at)
+    {
+        weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
+        if (weft__mail_fits(&want->from, peer, frame)) return want;
+    }
+    return NULL;
+}
+
+static weft__early *find_early(weft__mail *mail, const weft__address *from)
+{
+    weft__list *bucket = weft__mail_bucket(mail->early, from->channel, from->group, from->sequence);
+    WEFT__LIST_EACH(bucket, at)
+    {
+        weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
+        if (!early->want && weft__mail_fits(from, early->peer, &early->frame)) return early;
+    }
+    return NULL;
+}
+
+weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame)
+{
+    want->peer = peer;
+    want->tag = frame->tag;
+    want->expected = frame->bytes;
+    want->dtype = frame->dtype;
+    want->received = 0;
+    if (frame->dtype != want->from.dtype) return WEFT_ERR_MISMATCH;
+    if (frame->bytes > want->room) return WEFT_ERR_TRUNCATED;
+    return WEFT_OK;
+}
+
+void weft__mail_owe(weft__mail *mail, int peer, size_t bytes)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    weft__frame frame = {.kind = WEFT__FRAME_CREDIT};
+    if (peer == mail->me || box->gone) return;
+    box->owed += bytes;
+    if (box->owed < WEFT__CREDIT_BYTES / 2) return;
+    frame.bytes = box->owed;
+    box->owed = 0;
+    weft__mail_note(mail, peer, &frame, NULL, 0);
+}
+
+static void owe_eager(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    if (frame->channel != WEFT__CHANNEL_COLLECTIVE) weft__mail_owe(mail, peer, frame->length + sizeof *frame);
+}
+
+/* Tells the sender of an announced message to go on, or (bytes 0) that its message is not wanted. */
+static void clear(weft__mail *mail, int peer, uint64_t letter_id, uint64_t want_id, size_t bytes)
+{
+    weft__frame frame = {.kind = WEFT__FRAME_CLEAR, .id = letter_id, .sequence = want_id, .bytes = bytes};
+    if (peer == mail->me)
+        weft__mail_arrived(&mail->sink, peer, &frame, NULL);
+    else
+        weft__mail_note(mail, peer, &frame, NULL, 0);
+}
+
+void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame)
+{
+    weft_status status = weft__mail_judge(want, peer, frame);
+    weft__list_remove(&want->link);
+    if (status != WEFT_OK || frame->bytes == 0) {
+        clear(mail, peer, frame->id, 0, 0);
+        weft__mail_finish_want(mail, want, status);
+        return;
+    }
+    want->state = WEFT__WANT_FLOWING;
+    want->id = frame->id;
+    weft__list_append(&mail->peers[peer].wants, &want->link);
+    clear(mail, peer, frame->id, want->item.index, frame->bytes);
+}
+
+/* An announced or whole message that nobody waits for yet.  NULL: no memory. */
+static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__early *early = malloc(sizeof *early + frame->length);
+    if (!early) return NULL;
+    early->peer = peer;
+    early->frame = *frame;
+    early->whole = false;
+    early->want = NULL;
+    weft__list_append(weft__mail_bucket(mail->early, (weft__channel)frame->channel, frame->group,
+                                        frame->sequence),
+                      &early->link);
+    return early;
+}
+
+static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    weft__want *want = find_want(mail, peer, frame);
+    weft_status status;
+    if (frame->channel == WEFT__CHANNEL_COLLECTIVE &&
+        (!want || want->from.signature[0] != frame->signature[0] ||
+         want->from.signature[1] != frame->signature[1])) {
+        /* The runtime may break the group here, and with it this receive. */
+        mail->events->collective(mail->events, peer, frame);
+        if (want) return NULL;
+    }
+    if (want) {
+        owe_eager(mail, peer, frame);
+        status = weft__mail_judge(want, peer, frame);
+        weft__list_remove(&want->link);
+        if (status != WEFT_OK) {
+            weft__mail_finish_want(mail, want, status);
+            return NULL;
+        }
+        want->state = WEFT__WANT_FLOWING;
+        want->id = UINT64_MAX; /* no announcement: nothing can retract it */
+        weft__list_append(&box->wants, &want->link);
+        box->into = want;
+        return frame->length ? want->buf : NULL;
+    }
+    box->early = keep(mail, peer, frame);
+    if (!box->early) {
+        mail->events->lost(mail->events, peer, "no memory for a message from it");
+        return NULL;
+    }
+    return box->early->payload;
+}
+
+static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__want *want = frame->id <= UINT32_MAX ? weft__slab_at(&mail->wants, (uint32_t)frame->id) : NULL;
+    if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->peer != peer ||
+        frame->bytes != want->received || frame->length > want->expected - want->received)
+        return NULL;
+    mail->peers[peer].into = want;
+    return want->abandoned ? NULL : want->buf + frame->bytes;
+}
+
+void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
+{
+    weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
+    weft__peer_box *box = &mail->peers[peer];
+    box->touched = true;
+    box->into = NULL;
+    box->early = NULL;
+    if (box->gone) return NULL;
+    switch (frame->kind) {
+    case WEFT__FRAME_EAGER: return eager_header(mail, peer, frame);
+    case WEFT__FRAME_DATA: return data_header(mail, peer, frame);
+    case WEFT__FRAME_CONTROL:
+    case WEFT__FRAME_BYE:
+        if (box->control_room < frame->length + 1) {
+            void *more = realloc(box->control, frame->length + 1);
+            if (!more) return NULL;
+            box->control = more;
+            box->control_room = frame->length + 1;
+        }
+        return box->control;
+    default: return NULL;
+    }
+}
+
+static void eager_arrived(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    weft__early *early;
+    weft__want *want;
+    if (frame->length == 0) eager_header(mail, peer, frame);
+    want = box->into;
+    early = box->early;
+    box->into = NULL;
+    box->early = NULL;
+    if (want) {
+        want->received = frame->length;
+        weft__mail_finish_want(mail, want, WEFT_OK);
+    } else if (early) {
+        early->whole = true;
+        want = early->want;
+        if (!want) return; /* it waits in its bucket */
+        if (!want->abandoned) memcpy(want->buf, early->payload, frame->length);
+        want->received = frame->length;
+        weft__list_remove(&early->link);
+        free(early);
+        owe_eager(mail, peer, frame);
+        weft__mail_finish_want(mail, want, WEFT_OK);
+    }
+}
+
+static void data_arrived(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__want *want = mail->peers[peer].into;
+    mail->peers[peer].into = NULL;
+    if (!want) return;
+    want->received += frame->length;
+    if (want->received == want->expected) weft__mail_finish_want(mail, want, WEFT_OK);
+}
+
+static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__want *want = find_want(mail, peer, frame);
+    if (frame->channel == WEFT__CHANNEL_COLLECTIVE &&
+        (!want || want->from.signature[0] != frame->signature[0] ||
+         want->from.signature[1] != frame->signature[1])) {
+        mail->events->collective(mail->events, peer, frame);
+        if (want) return;
+    }
+    if (want)
+        weft__mail_start_flow(mail, want, peer, frame);
+    else if (!keep(mail, peer, frame))
+        mail->events->lost(mail->events, peer, "no memory for a message from it");
+}
+
+static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) WEFT__LIST_EACH(&mail->early[i], at)
+        {
+            weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
+            if (early->peer != peer || early->frame.kind != WEFT__FRAME_REQUEST ||
+                early->frame.id != frame->id)
+                continue;
+            weft__list_remove(&early->link);
+            free(early);
+            return;
+        }
+    WEFT__LIST_EACH(&mail->peers[peer].wants, at)
+    {
+        weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
+        if (want->id != frame->id) continue;
+        if (want->received || want->abandoned) {
+            weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
+        } else { /* nothing of it came: back to the front of those that wait */
+            weft__list *bucket =
+                weft__mail_bucket(mail->wanted, want->from.channel, want->from.group, want->from.sequence);
+            weft__list_remove(&want->link);
+            want->state = WEFT__WANT_POSTED;
+            weft__list_append(bucket->next, &want->link);
+        }
+        return;
+    }
+}
+
+static void clear_arrived(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__letter *letter = weft__mail_letter(mail, frame->id);
+    if (!letter || letter->peer != peer || letter->state != WEFT__LETTER_ANNOUNCED) return;
+    if (frame->bytes == 0)
+        weft__mail_finish_letter(mail, letter, WEFT_OK);
+    else if (peer == mail->me)
+        weft__mail_flow(mail, letter, frame->sequence,
+                        weft__slab_at(&mail->wants, (uint32_t)frame->sequence));
+    else
+        weft__mail_flow(mail, letter, frame->sequence, NULL);
+}
+
+static void bye_arrived(weft__mail *mail, int peer, const weft__frame *frame, const char *why)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    weft__frame taken = {.kind = WEFT__FRAME_BYE_TAKEN};
+    box->said_bye = true;
+    weft__mail_note(mail, peer, &taken, NULL, 0);
+    if (!box->leaving) mail->leaving++;
+    box->leaving = true;
+    mail->events->left(mail->events, peer, (weft_status)frame->tag, why);
+}
+
+void weft__mail_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
+{
+    weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
+    weft__peer_box *box = &mail->peers[peer];
+    box->touched = true;
+    if (box->gone && frame->kind != WEFT__FRAME_BYE_TAKEN) return;
+    switch (frame->kind) {
+    case WEFT__FRAME_EAGER: eager_arrived(mail, peer, frame); break;
+    case WEFT__FRAME_REQUEST: request_arrived(mail, peer, frame); break;
+    case WEFT__FRAME_CLEAR: clear_arrived(mail, peer, frame); break;
+    case WEFT__FRAME_DATA: data_arrived(mail, peer, frame); break;
+    case WEFT__FRAME_RETRACT: retract_arrived(mail, peer, frame); break;
+    case WEFT__FRAME_CREDIT:
+        box->credit += frame->bytes;
+        if (box->credit > WEFT__CREDIT_BYTES) box->credit = WEFT__CREDIT_BYTES;
+        break;
+    case WEFT__FRAME_CONTROL:
+        if (where || !frame->length)
+            mail->events->control(mail->events, peer, frame->tag, where ? where : no_payload, frame->length);
+        break;
+    case WEFT__FRAME_BYE:
+        if (where) ((char *)where)[frame->length] = 0;
+        bye_arrived(mail, peer, frame, where ? where : "");
+        break;
+    case WEFT__FRAME_BYE_TAKEN: box->bye_taken = true; break;
+    default: break;
+    }
+}
+
+void weft__mail_lost(weft__sink *sink, int peer, const char *why)
+{
+    weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
+    if (!mail->peers[peer].gone) mail->events->lost(mail->events, peer, why);
+}
+
+/* A receive that meets an early message at once. */
+static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
+{
+    weft_status status;
+    int peer = early->peer;
+    if (early->frame.kind == WEFT__FRAME_REQUEST) {
+        weft__frame frame = early->frame;
+        weft__list_remove(&early->link);
+        free(early);
+        weft__mail_start_flow(mail, want, peer, &frame);
+        return;
+    }
+    status = weft__mail_judge(want, peer, &early->frame);
+    if (status == WEFT_OK && !early->whole) {
+        early->want = want; /* taken when the rest is there */
+        want->state = WEFT__WANT_FLOWING;
+        want->id = UINT64_MAX;
+        weft__list_append(&mail->peers[peer].wants, &want->link);
+        return;
+    }
+    if (status == WEFT_OK) {
+        if (early->frame.length) memcpy(want->buf, early->payload, early->frame.length);
+        want->received = early->frame.length;
+    }
+    weft__list_remove(&early->link);
+    owe_eager(mail, peer, &early->frame);
+    free(early);
+    weft__mail_finish_want(mail, want, status);
+}
+
+weft__want *weft__mail_receive(weft__mail *mail, const weft__address *from, void *buf, size_t room,
+                               weft__receipt *receipt, weft__completion *completion)
+{
+    weft__want *want = weft__slab_get(&mail->wants);
+    weft__early *early;
+    if (!want) {
+        weft__fail(WEFT_ERR_MEMORY, "no memory for a receive, or %u are under way", WEFT__LETTERS_MAX);
+        return NULL;
+    }
+    weft__list_init(&want->link);
+    want->state = WEFT__WANT_POSTED;
+    want->abandoned = false;
+    want->from = *from;
+    want->buf = buf;
+    want->room = room;
+    want->receipt = receipt;
+    want->completion = completion;
+    want->peer = from->peer;
+    want->tag = from->tag;
+    want->expected = want->received = 0;
+    want->dtype = from->dtype;
+    early = find_early(mail, from);
+    if (early)
+        take_early(mail, want, early);
+    else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
+        weft__mail_finish_want(mail, want, WEFT_ERR_PEER);
+    else
+        weft__list_append(weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence),
+                          &want->link);
+    return want;
+}
+
+void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
+{
+    weft__peer_box *box;
+    if (want->state == WEFT__WANT_POSTED) {
+        free_want(mail, want);
+        return;
+    }
+    /* The message is on its way: what still comes is thrown away, the record stays until then. */
+    box = &mail->peers[want->peer];
+    want->abandoned = true;
+    if (box->route) box->route->forget(box->route, want->peer, want->buf + want->received);
+}
+
+void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
+                     void (*fn)(void *arg, int peer, const weft__frame *frame), void *arg)
+{
+    weft__list *bucket = weft__mail_bucket(mail->early, WEFT__CHANNEL_COLLECTIVE, group, sequence);
+    WEFT__LIST_EACH(bucket, at)
+    {
+        weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
+        if (early->frame.channel == WEFT__CHANNEL_COLLECTIVE && early->frame.group == group &&
+            early->frame.sequence == sequence)
+            fn(arg, early->peer, &early->frame);
+    }
+}
+
+void weft__mail_forget_group(weft__mail *mail, uint64_t group)
+{
+    for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) WEFT__LIST_EACH(&mail->early[i], at)
+        {
+            weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
+            if (early->frame.channel != WEFT__CHANNEL_COLLECTIVE || early->frame.group != group ||
+                !early->whole)
+                continue;
+            weft__list_remove(&early->link);
+            free(early);
+        }
+}
+
+void weft__mail_drop(weft__mail *mail, int peer)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    weft__list ended;
+    if (box->gone || box->dropping) return;
+    box->dropping = true;
+    /* What had arrived before the end still counts; the transport hands it over now. */
+    if (box->route && !box->said_bye) box->route->drop(box->route, peer);
+    box->gone = true;
+    box->into = NULL;
+    if (box->early) { /* its payload will not be complete any more */
+        weft__list_remove(&box->early->link);
+        free(box->early);
+        box->early = NULL;
+    }
+    while (!weft__list_empty(&box->letters))
+        weft__mail_end_letter(mail, WEFT__LIST_ENTRY(box->letters.next, weft__letter, link));
+    while (!weft__list_empty(&box->wants))
+        weft__mail_finish_want(mail, WEFT__LIST_ENTRY(box->wants.next, weft__want, link), WEFT_ERR_PEER);
+    weft__list_init(&ended);
+    for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) WEFT__LIST_EACH(&mail->wanted[i], at)
+        {
+            if (WEFT__LIST_ENTRY(at, weft__want, link)->from.peer != peer) continue;
+            weft__list_remove(at);
+            weft__list_append(&ended, at);
+        }
+    /* A completion may cancel other receives, also of this list: always take the first. */
+    while (!weft__list_empty(&ended))
+        weft__mail_finish_want(mail, WEFT__LIST_ENTRY(ended.next, weft__want, link), WEFT_ERR_PEER);
+}

@@ -1,0 +1,121 @@
+/* mail_box.h - what mail.c and its parts share: the records of messages under way. */
+#ifndef WEFT_NET_MAIL_BOX_H
+#define WEFT_NET_MAIL_BOX_H
+#include "mail.h"
+#include "slab.h"
+
+#define WEFT__MAIL_BUCKETS    1024
+#define WEFT__LETTERS_MAX     (1u << 20)
+#define WEFT__MAIL_TURN_BYTES (256 * 1024) /* moved in one poll at most, so that a lent engine comes back */
+
+enum weft__letter_state {
+    WEFT__LETTER_EAGER,
+    WEFT__LETTER_ANNOUNCED,
+    WEFT__LETTER_FLOWING,
+    WEFT__LETTER_COPYING
+};
+
+struct weft__letter {
+    weft__slab_item item;
+    uint32_t serial; /* counts uses of this record: with the index it makes the id on the wire */
+    enum weft__letter_state state;
+    bool queued; /* the transport has `out` */
+    weft__outgoing out;
+    weft__mail *mail;
+    weft__list link;  /* in its peer's letters while announced or flowing */
+    weft__list ready; /* has a piece to send or copy in the next poll */
+    const char *buf;
+    size_t bytes, offset;
+    uint64_t want_id;
+    int peer;
+    weft__completion *completion;
+    weft__want *want; /* COPYING: the receive in this process */
+};
+
+enum weft__want_state { WEFT__WANT_POSTED, WEFT__WANT_FLOWING };
+
+struct weft__want {
+    weft__slab_item item;
+    enum weft__want_state state;
+    bool abandoned; /* cancelled while flowing: the rest is thrown away */
+    weft__list link;
+    weft__address from;
+    char *buf;
+    size_t room;
+    weft__receipt *receipt;
+    weft__completion *completion;
+    int peer; /* FLOWING: from whom */
+    int tag;
+    uint64_t id; /* of the sender's letter */
+    size_t expected, received;
+    uint8_t dtype;
+};
+
+/* A message that arrived before its receive. */
+typedef struct weft__early {
+    weft__list link;
+    int peer;
+    bool whole; /* payload is complete */
+    weft__frame frame;
+    weft__want *want; /* a receive that came while the payload was still arriving */
+    _Alignas(16) char payload[];
+} weft__early;
+
+/* What is known of one peer. */
+typedef struct weft__peer_box {
+    weft__transport *route;
+    bool gone;     /* died or left: nothing more will come or go */
+    bool dropping; /* being made so: its transport may still hand over what had arrived */
+    bool said_bye, bye_taken, we_said_bye;
+    bool touched;       /* something went to it or came from it */
+    bool leaving;       /* drop the route once our last frames have gone */
+    size_t credit;      /* eager bytes it still takes */
+    size_t owed;        /* eager bytes of its that were taken and not told */
+    weft__list letters; /* announced or flowing to it */
+    weft__list wants;   /* flowing from it */
+    weft__want *into;   /* what the frame being read belongs to */
+    weft__early *early;
+    void *control; /* payload of a control frame being read */
+    size_t control_room;
+} weft__peer_box;
+
+struct weft__mail {
+    weft__sink sink;
+    weft__mail_events *events;
+    int me, world;
+    size_t eager_bytes;
+    weft__peer_box *peers;
+    weft__list wanted[WEFT__MAIL_BUCKETS];
+    weft__list early[WEFT__MAIL_BUCKETS];
+    weft__slab letters, wants;
+    weft__list ready; /* letters with a piece to send or copy */
+    weft__transport *routes[2];
+    int route_count;
+    int leaving; /* peers whose route is to be dropped once flushed */
+};
+
+weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t group, uint64_t sequence);
+/* Is this message what that receive asks for? */
+bool weft__mail_fits(const weft__address *from, int peer, const weft__frame *frame);
+void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status);
+void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status);
+void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer is gone */
+/* Checks type and length of a message against the receive it met. */
+weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
+/* An announced message has met its receive. */
+void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame);
+/* Eager bytes of a peer have been taken out of its credit's room. */
+void weft__mail_owe(weft__mail *mail, int peer, size_t bytes);
+void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const void *payload,
+                     size_t length);
+/* The letter may flow into that receive of its peer (id on the wire; or, to this rank itself, the receive).
+ */
+void weft__mail_flow(weft__mail *mail, weft__letter *letter, uint64_t want_id, weft__want *own);
+weft__letter *weft__mail_letter(weft__mail *mail, uint64_t id); /* NULL: gone */
+uint64_t weft__mail_letter_id(const weft__letter *letter);
+
+/* mail_arrive.c: the sink's functions */
+void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame);
+void weft__mail_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where);
+void weft__mail_lost(weft__sink *sink, int peer, const char *why);
+#endif

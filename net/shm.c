@@ -1,0 +1,423 @@
+/* shm.c - the transport between ranks of one host.
+ *
+ * Happy path: send() writes the frame into the peer's inbound ring and calls sent() before it returns; the
+ * peer's next poll() copies it to where its sink wants it.  No lock, no allocation, and a system call only if
+ * the peer sleeps.  A frame longer than one record is written as several: the first carries the header, the
+ * others a private mark, all but the last as much payload as a record holds.
+ * When there is no room frames wait here, urgent ones before bulk ones; poll() writes them later.
+ *
+ * Fails: a record or a read position that no correct peer writes ends that peer (sink->lost), as does having
+ * no memory for the rest of a frame that is retracted half written.  Other peers go on. */
+#include "shm.h"
+#include "ring.h"
+#include "status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_BYTES     (128u * 1024) /* payload copied per poll, in each direction: an engine turn is short */
+#define LANE_RECORDS   32            /* read from one peer before the next one's turn */
+#define KIND_CONTINUED 255           /* first byte of a record that goes on with the frame begun before it */
+_Static_assert(KIND_CONTINUED > WEFT__FRAME_KINDS, "the mark is no kind of frame");
+_Static_assert(sizeof(weft__frame) == WEFT__RING_HEADER, "a record begins with the frame's header");
+
+typedef enum lane_state {
+    LANE_OPEN,
+    LANE_DRAINING, /* the peer is gone; what it had written is still read */
+    LANE_GONE
+} lane_state;
+
+/* Both directions between this rank and one other. */
+typedef struct lane {
+    weft__ring in;
+    lane_state state;
+    int peer, local;   /* the other's world and local rank */
+    bool reading;      /* inside a call of the sink for this lane */
+    bool writing;      /* inside write_queue */
+    bool begun;        /* `frame` has been read, its payload not to the end */
+    size_t read_bytes; /* of its payload */
+    char *where;       /* where its payload goes, or NULL */
+    weft__frame frame;
+
+    weft__ring out;
+    weft__outgoing *half;    /* begun, and waiting for room; in no queue */
+    weft__list urgent, bulk; /* of weft__outgoing, not begun */
+} lane;
+
+typedef struct shm {
+    weft__transport transport;
+    weft__board *board;
+    int *local_of;
+    int world, turn; /* turn: the lane that the next poll looks at first */
+    size_t waiting;  /* frames in queues or half written, all lanes */
+    bool polling;
+    lane *lanes;
+} shm;
+
+/* A frame that goes on after its owner took it back. */
+typedef struct orphan {
+    weft__outgoing out;
+    char payload[];
+} orphan;
+
+static shm *shm_of(const weft__transport *t)
+{
+    return (shm *)(void *)((char *)(uintptr_t)t - offsetof(shm, transport));
+}
+
+static lane *lane_of(const weft__transport *t, int peer)
+{
+    shm *s = shm_of(t);
+    WEFT__ASSERT(peer >= 0 && peer < s->world && s->local_of[peer] >= 0);
+    return &s->lanes[s->local_of[peer]];
+}
+
+/* The next frame to write, or NULL. */
+static weft__outgoing *head_of(const lane *l)
+{
+    if (l->half) return l->half;
+    if (!weft__list_empty(&l->urgent)) return WEFT__LIST_ENTRY(l->urgent.next, weft__outgoing, link);
+    if (!weft__list_empty(&l->bulk)) return WEFT__LIST_ENTRY(l->bulk.next, weft__outgoing, link);
+    return NULL;
+}
+
+static void unqueue(shm *s, lane *l, weft__outgoing *out)
+{
+    if (out == l->half)
+        l->half = NULL;
+    else
+        weft__list_remove(&out->link);
+    s->waiting--;
+}
+
+static void fail_queue(shm *s, lane *l, weft_status status)
+{
+    weft__outgoing *out;
+    while ((out = head_of(l))) {
+        unqueue(s, l, out);
+        out->sent(out, status);
+    }
+}
+
+/* Ends a lane.  The sink hears why before the frames that waited come back with ERR_PEER. */
+static void end_lane(shm *s, lane *l, const char *why)
+{
+    bool tell = l->state == LANE_OPEN;
+    l->state = LANE_GONE;
+    if (tell) s->transport.sink->lost(s->transport.sink, l->peer, why);
+    fail_queue(s, l, WEFT_ERR_PEER);
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+static size_t piece_of(const lane *l, const weft__outgoing *out, size_t *offset)
+{
+    size_t most = weft__ring_piece_bytes(&l->out), rest;
+    *offset = out->done ? out->done - sizeof out->frame : 0;
+    rest = out->frame.length - *offset;
+    return rest < most ? rest : most;
+}
+
+/* Writes records of one frame while there is room and the turn lasts.  READY: the frame is written. */
+static weft__ring_state write_frame(shm *s, lane *l, weft__outgoing *out, size_t *turn_bytes)
+{
+    static const weft__frame continued = {.kind = KIND_CONTINUED};
+
+    while (out->done < sizeof out->frame + out->frame.length) {
+        size_t offset, piece = piece_of(l, out, &offset);
+        weft__ring_state room = *turn_bytes < TURN_BYTES ? weft__ring_room(&l->out, piece) : WEFT__RING_WAIT;
+        if (room != WEFT__RING_READY) return room;
+        weft__ring_put(&l->out, out->done ? &continued : &out->frame, (const char *)out->payload + offset,
+                       piece);
+        out->done = sizeof out->frame + offset + piece;
+        *turn_bytes += piece;
+        weft__bell_ring(s->board, l->local);
+    }
+    return WEFT__RING_READY;
+}
+
+/* Writes what waits for one peer.  Returns how many frames were written to the end. */
+static int write_queue(shm *s, lane *l, size_t *turn_bytes)
+{
+    weft__outgoing *out;
+    int moved = 0;
+
+    l->writing = true;
+    while (l->state == LANE_OPEN && (out = head_of(l))) {
+        weft__ring_state state = write_frame(s, l, out, turn_bytes);
+        if (state == WEFT__RING_BROKEN) {
+            end_lane(s, l, "it says it has read what was never written to it");
+            break;
+        }
+        if (state == WEFT__RING_WAIT) {
+            if (out->done && out != l->half) {
+                weft__list_remove(&out->link);
+                l->half = out;
+            }
+            break;
+        }
+        unqueue(s, l, out);
+        out->sent(out, WEFT_OK);
+        moved++;
+    }
+    l->writing = false;
+    return moved;
+}
+
+static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
+{
+    shm *s = shm_of(t);
+    lane *l = lane_of(t, peer);
+    bool idle = !head_of(l) && !l->writing;
+    size_t turn_bytes = 0;
+
+    WEFT__ASSERT(out->frame.length <= WEFT__FRAME_PAYLOAD_MAX);
+    weft__list_init(&out->link);
+    out->done = 0;
+    out->peer = peer;
+    if (l->state != LANE_OPEN) {
+        out->sent(out, WEFT_ERR_PEER);
+        return;
+    }
+    weft__list_append(out->bulk ? &l->bulk : &l->urgent, &out->link);
+    s->waiting++;
+    /* While a `sent` runs, the loop that called it takes this frame too: no recursion however long the chain.
+     */
+    if (idle) write_queue(s, l, &turn_bytes);
+}
+
+static void orphan_sent(weft__outgoing *out, weft_status status)
+{
+    (void)status;
+    free(WEFT__OWNER(out, orphan, out));
+}
+
+static void shm_retract(weft__transport *t, weft__outgoing *out)
+{
+    shm *s = shm_of(t);
+    lane *l = lane_of(t, out->peer);
+    size_t offset = out->done ? out->done - sizeof out->frame : 0;
+    orphan *rest = NULL;
+
+    if (out == l->half && l->state == LANE_OPEN) {
+        /* Payload is copied to its old offset, so that `done` keeps its meaning. */
+        rest = malloc(sizeof *rest + out->frame.length);
+        if (rest) {
+            rest->out = *out;
+            rest->out.payload = rest->payload;
+            rest->out.sent = orphan_sent;
+            memcpy(rest->payload + offset, (const char *)out->payload + offset, out->frame.length - offset);
+            l->half = &rest->out;
+            return;
+        }
+    }
+    unqueue(s, l, out);
+    if (out->done && l->state == LANE_OPEN)
+        end_lane(s, l, "no memory for the rest of a frame taken back half written");
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static void tell_taken(shm *s, lane *l)
+{
+    weft__ring_tell(&l->in);
+    weft__bell_ring(s->board, l->local); /* it may sleep until there is room, or until all is taken */
+}
+
+/* Decides what the record with this header means.  False: the lane has ended. */
+static bool begin_record(shm *s, lane *l, const weft__frame *header)
+{
+    weft__sink *sink = s->transport.sink;
+
+    if (l->begun) {
+        if (header->kind == KIND_CONTINUED) return true;
+        end_lane(s, l, "a frame came before the end of the one before it");
+        return false;
+    }
+    if (weft__frame_check(header)) {
+        end_lane(s, l, weft_last_error());
+        return false;
+    }
+    l->frame = *header;
+    l->begun = true;
+    l->read_bytes = 0;
+    l->where = NULL;
+    if (l->frame.length) {
+        char *where;
+        l->reading = true;
+        where = sink->header(sink, l->peer, &l->frame);
+        l->reading = false;
+        l->where = where;
+    }
+    return l->state != LANE_GONE;
+}
+
+/* Reads one record, if there is one. */
+static bool read_record(shm *s, lane *l, size_t *turn_bytes)
+{
+    weft__sink *sink = s->transport.sink;
+    size_t piece, most = weft__ring_piece_bytes(&l->in);
+    weft__frame header;
+
+    if (l->state == LANE_GONE || !weft__ring_peek(&l->in, &header)) return false;
+    if (!begin_record(s, l, &header)) return false;
+    piece = l->frame.length - l->read_bytes;
+    if (piece > most) piece = most;
+    weft__ring_take(&l->in, l->where ? l->where + l->read_bytes : NULL, piece);
+    l->read_bytes += piece;
+    *turn_bytes += piece;
+    if (weft__ring_untold(&l->in) >= l->in.bytes / 4) tell_taken(s, l);
+    if (l->read_bytes == l->frame.length) {
+        l->begun = false;
+        l->reading = true;
+        sink->arrived(sink, l->peer, &l->frame, l->where);
+        l->reading = false;
+    }
+    return true;
+}
+
+static void shm_forget(weft__transport *t, int peer, void *where)
+{
+    lane *l = lane_of(t, peer);
+    if (l->begun && l->where == where) l->where = NULL;
+}
+
+static int read_lanes(shm *s, int budget)
+{
+    int size = s->board->size, at = s->turn, moved = 0;
+    size_t turn_bytes = 0;
+
+    for (int i = 0; i < size && moved < budget && turn_bytes < TURN_BYTES; i++) {
+        lane *l = &s->lanes[at];
+        if (++at == size) at = 0;
+        if (WEFT__LIKELY(!weft__ring_ready(&l->in))) {
+            /* Told only when a look finds nothing more: by then the answer to the last frame is on its way.
+             */
+            if (weft__ring_untold(&l->in) && l->state == LANE_OPEN) tell_taken(s, l);
+            continue;
+        }
+        for (int n = 0; n < LANE_RECORDS && moved < budget && turn_bytes < TURN_BYTES; n++, moved++)
+            if (!read_record(s, l, &turn_bytes)) break;
+        s->turn = at;
+    }
+    return moved;
+}
+
+static int write_lanes(shm *s)
+{
+    size_t turn_bytes = 0;
+    int moved = 0;
+
+    for (int i = 0; i < s->board->size && turn_bytes < TURN_BYTES; i++) {
+        int at = (s->turn + i) % s->board->size;
+        if (head_of(&s->lanes[at])) moved += write_queue(s, &s->lanes[at], &turn_bytes);
+    }
+    return moved;
+}
+
+static int shm_poll(weft__transport *t, int budget)
+{
+    shm *s = shm_of(t);
+    int moved;
+
+    WEFT__ASSERT(!s->polling);
+    s->polling = true;
+    moved = read_lanes(s, budget);
+    if (s->waiting) moved += write_lanes(s);
+    s->polling = false;
+    return moved;
+}
+
+/* ---- state ------------------------------------------------------------------------------------ */
+
+/* Asked after arming the own bell: a record or room that comes later is rung for. */
+static bool shm_busy(const weft__transport *t)
+{
+    shm *s = shm_of(t);
+
+    for (int i = 0; i < s->board->size; i++) {
+        lane *l = &s->lanes[i];
+        const weft__outgoing *out = head_of(l);
+        size_t offset;
+        if (l->state != LANE_OPEN) continue;
+        if (weft__ring_ready(&l->in) || weft__ring_untold(&l->in)) return true;
+        if (out && weft__ring_room(&l->out, piece_of(l, out, &offset)) != WEFT__RING_WAIT) return true;
+    }
+    return false;
+}
+
+static bool shm_flushed(const weft__transport *t, int peer)
+{
+    const lane *l = lane_of(t, peer);
+    if (l->state != LANE_OPEN) return true;
+    return !head_of(l) && atomic_load_explicit(l->out.taken, memory_order_seq_cst) == l->out.position;
+}
+
+static void shm_drop(weft__transport *t, int peer)
+{
+    shm *s = shm_of(t);
+    lane *l = lane_of(t, peer);
+
+    /* From inside the sink's own handling of a frame of this peer nothing more is read: that frame is the
+     * last. */
+    if (l->state == LANE_OPEN && !l->reading) {
+        size_t drained = 0, turn_bytes = 0;
+        uint64_t from = l->in.position;
+        l->state = LANE_DRAINING;
+        while (drained < l->in.bytes && read_record(s, l, &turn_bytes))
+            drained = (size_t)(l->in.position - from);
+    }
+    l->state = LANE_GONE;
+    fail_queue(s, l, WEFT_ERR_PEER);
+}
+
+static void shm_close(weft__transport *t)
+{
+    shm *s = shm_of(t);
+
+    for (int i = 0; i < s->board->size; i++) {
+        s->lanes[i].state = LANE_GONE;
+        fail_queue(s, &s->lanes[i], WEFT_ERR_CANCELLED);
+    }
+    free(s->lanes);
+    free(s->local_of);
+    free(s);
+}
+
+weft_status weft__shm_open(weft__board *board, const int *local_of, int world, weft__sink *sink,
+                           weft__transport **transport)
+{
+    static const weft__transport slots = {"shm",    NULL,     shm_send,    shm_retract, shm_forget,
+                                          shm_poll, shm_busy, shm_flushed, shm_drop,    shm_close};
+    size_t n = (size_t)board->size, ranks = (size_t)world;
+    shm *s = calloc(1, sizeof *s);
+
+    if (!s) return weft__fail_memory(sizeof *s, "the shared memory transport");
+    s->lanes = calloc(n, sizeof *s->lanes);
+    s->local_of = calloc(ranks, sizeof *s->local_of);
+    if (!s->lanes || !s->local_of) {
+        free(s->lanes);
+        free(s->local_of);
+        free(s);
+        return weft__fail_memory(n * sizeof *s->lanes + ranks * sizeof *s->local_of,
+                                 "the shared memory transport");
+    }
+    memcpy(s->local_of, local_of, ranks * sizeof *local_of);
+    s->transport = slots;
+    s->transport.sink = sink;
+    s->board = board;
+    s->world = world;
+    for (int i = 0; i < board->size; i++) {
+        lane *l = &s->lanes[i];
+        l->local = i;
+        l->peer = board->peers[i].world_rank;
+        weft__list_init(&l->urgent);
+        weft__list_init(&l->bulk);
+        weft__ring_init(&l->in, weft__board_ring(board, board->rank, i), board->ring_bytes,
+                        weft__board_taken(board, board->rank, i));
+        weft__ring_init(&l->out, weft__board_ring(board, i, board->rank), board->ring_bytes,
+                        weft__board_taken(board, i, board->rank));
+    }
+    *transport = &s->transport;
+    return WEFT_OK;
+}

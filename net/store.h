@@ -1,0 +1,68 @@
+/* store.h - the place where ranks meet: a ZeroMQ ROUTER at the serving rank with a thread of its own, and the
+ * words its clients say to it.
+ *
+ *   client -> server   JOIN     who am I, which rank and world size was I given
+ *   server -> client   JOINED   all are there: your rank, the world's size, this run's nonce
+ *                      BUSY     the job is complete already; it may end soon, so stay
+ *   client -> server   GATHER   step, block            server -> client   GATHERED  all blocks, in rank order
+ *   client -> server   ASK                             server -> client   MISSING   who is waited for, in
+ * words client -> server   FAIL     status, sentence       server -> all      FAILED    status, sentence
+ *   client -> server   DONE     I have my last answer (or give up)
+ *
+ * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection; its id tells
+ * that it is the same.  The server's thread sleeps without a timer unless it is being stopped. */
+#ifndef WEFT_NET_STORE_H
+#define WEFT_NET_STORE_H
+#include "address.h"
+#include "auth.h"
+
+#include <stdint.h>
+#include <weft/weft.h>
+
+#define WEFT__STORE_BLOCK_MAX (1024 * 1024)      /* one rank's part of a gather */
+#define WEFT__STORE_TOTAL_MAX (64 * 1024 * 1024) /* all parts together */
+#define WEFT__STORE_ID_BYTES  16
+#define WEFT__STORE_MAGIC     0x54534657u /* "WFST" in little-endian */
+#define WEFT__STORE_VERSION   1
+
+enum weft__store_kind {
+    WEFT__STORE_JOIN = 1,
+    WEFT__STORE_GATHER,
+    WEFT__STORE_ASK,
+    WEFT__STORE_FAIL,
+    WEFT__STORE_DONE,
+    WEFT__STORE_JOINED,
+    WEFT__STORE_BUSY,
+    WEFT__STORE_GATHERED,
+    WEFT__STORE_MISSING,
+    WEFT__STORE_FAILED
+};
+
+typedef struct weft__store_header {
+    uint32_t magic;
+    uint16_t version, kind;
+    uint8_t client[WEFT__STORE_ID_BYTES];
+    int32_t rank, world; /* JOIN: -1 where not given */
+    int32_t status;      /* FAIL, FAILED */
+    uint32_t step;       /* GATHER, GATHERED: from 1 */
+} weft__store_header;
+_Static_assert(sizeof(weft__store_header) == 40, "fixed on the wire");
+
+/* Payload of JOIN. */
+typedef struct weft__store_who {
+    int32_t pid;
+    char host_id[WEFT__HOST_ID_BYTES];
+    char host[64]; /* its name, for messages */
+} weft__store_who;
+
+typedef struct weft__store_server weft__store_server;
+
+/* Binds and starts to serve.  WEFT_PENDING: the address cannot be bound here (errno tells why): taken, or
+ * another host's.  own: the client id of the serving rank, which comes first among those without a given
+ * rank. */
+weft_status weft__store_serve(void *context, const char *address, int port, const weft__keys *keys,
+                              const uint8_t own[WEFT__STORE_ID_BYTES], weft__store_server **server);
+/* Ends when every client has said DONE - after a refusal also those that are still to come - or at the
+ * deadline. */
+void weft__store_stop(weft__store_server *server, int64_t deadline_ns);
+#endif

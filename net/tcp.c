@@ -1,0 +1,423 @@
+/* tcp.c - the TCP transport as the engine sees it: its slots, its peers and what is queued for them.
+ *
+ * A frame that is sent waits in its peer's queue; the first one makes this rank dial.  Once a connection
+ * stands (tcp_link.c) frames flow, urgent ones before bulk.  A peer goes through its states once and only
+ * forward: IDLE -> DIALLING -> UP -> GONE Whatever ends it (refused, closed, nonsense received) goes through
+ * weft__tcp_lose, which tells the sink once and gives every queued frame back with ERR_PEER.  A connection
+ * from outside the job ends alone and touches no peer. */
+#include "clock.h"
+#include "status.h"
+#include "tcp_link.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define BACKLOG 4096
+
+/* Idle connections to a host that vanished are found after 90 s.  No TCP_USER_TIMEOUT: it would also end the
+ * connection to a rank that is stopped in a debugger with its window full; busy ones are the guardian's to
+ * judge. */
+#define KEEP_IDLE_S     30
+#define KEEP_INTERVAL_S 10
+#define KEEP_COUNT      6
+
+static weft__tcp *tcp_of(const weft__transport *t)
+{
+    return WEFT__OWNER(t, weft__tcp, transport);
+}
+
+static weft__tcp_peer *peer_of(weft__tcp *tcp, int rank)
+{
+    WEFT__ASSERT(rank >= 0 && rank < tcp->world);
+    return &tcp->peer[rank];
+}
+
+/* ---- the end of a peer ---- */
+
+static void give_back(weft__tcp_peer *peer, weft_status status)
+{
+    weft__list ended;
+    weft__list_init(&ended);
+    if (peer->current) weft__list_append(&ended, &peer->current->link);
+    peer->current = NULL;
+    WEFT__LIST_EACH(&peer->urgent, at)
+    {
+        weft__list_remove(at);
+        weft__list_append(&ended, at);
+    }
+    WEFT__LIST_EACH(&peer->bulk, at)
+    {
+        weft__list_remove(at);
+        weft__list_append(&ended, at);
+    }
+    /* One by one from the front: `sent` may retract others of them. */
+    while (!weft__list_empty(&ended)) {
+        weft__outgoing *out = WEFT__LIST_ENTRY(ended.next, weft__outgoing, link);
+        weft__list_remove(&out->link);
+        out->sent(out, status);
+    }
+}
+
+static void close_peer(weft__tcp_peer *peer)
+{
+    peer->state = WEFT__TCP_GONE;
+    weft__tcp_dial_end(peer);
+    if (peer->link) weft__tcp_link_end(peer->link);
+}
+
+void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...)
+{
+    weft__sink *sink = peer->tcp->transport.sink;
+    char why[WEFT__SENTENCE_BYTES];
+    va_list args;
+    if (peer->state == WEFT__TCP_GONE) return;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    close_peer(peer);
+    /* The cause first, so that whoever is told of a failed frame can know it. */
+    sink->lost(sink, peer->rank, why);
+    give_back(peer, WEFT_ERR_PEER);
+}
+
+/* ---- slots ---- */
+
+static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
+{
+    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    WEFT__ASSERT(out->frame.length <= WEFT__FRAME_PAYLOAD_MAX && (!out->frame.length || out->payload));
+    out->done = 0;
+    out->peer = rank;
+    weft__list_init(&out->link);
+    if (peer->state == WEFT__TCP_GONE) {
+        out->sent(out, WEFT_ERR_PEER);
+        return;
+    }
+    weft__list_append(out->bulk ? &peer->bulk : &peer->urgent, &out->link);
+    if (peer->state == WEFT__TCP_UP)
+        weft__tcp_link_write(peer->link);
+    else if (peer->state == WEFT__TCP_IDLE)
+        weft__tcp_dial_begin(peer);
+}
+
+static void tcp_retract(weft__transport *t, weft__outgoing *out)
+{
+    weft__tcp_peer *peer = peer_of(tcp_of(t), out->peer);
+    if (out == peer->current) {
+        peer->current = NULL;
+        weft__tcp_link_detach(peer->link, out);
+    } else {
+        weft__list_remove(&out->link);
+    }
+}
+
+static void tcp_forget(weft__transport *t, int rank, void *where)
+{
+    weft__tcp_link *link = peer_of(tcp_of(t), rank)->link;
+    if (link && link->in_frame && link->where == where) link->where = NULL;
+}
+
+static int tcp_poll(weft__transport *t, int budget)
+{
+    weft__tcp *tcp = tcp_of(t);
+    weft__list turn;
+    const int before = tcp->moved;
+    int moved;
+    weft__tcp_links_sweep(tcp);
+    if (tcp->accept_again) weft__tcp_accept_all(tcp);
+
+    weft__list_init(&turn);
+    WEFT__LIST_EACH(&tcp->resume, at)
+    {
+        weft__list_remove(at);
+        weft__list_append(&turn, at);
+    }
+    while (!weft__list_empty(&turn)) {
+        weft__tcp_link *link = WEFT__LIST_ENTRY(turn.next, weft__tcp_link, turn);
+        weft__list_remove(&link->turn);
+        if (tcp->moved - before >= budget) {
+            weft__list_append(&tcp->resume, &link->turn);
+            continue;
+        }
+        weft__tcp_link_write(link);
+        weft__tcp_link_read(link);
+    }
+    moved = tcp->moved;
+    tcp->moved = 0;
+    return moved;
+}
+
+static bool tcp_busy(const weft__transport *t)
+{
+    const weft__tcp *tcp = tcp_of(t);
+    return tcp->accept_again || !weft__list_empty(&tcp->resume);
+}
+
+static bool tcp_flushed(const weft__transport *t, int rank)
+{
+    const weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    return weft__list_empty(&peer->urgent) && weft__list_empty(&peer->bulk) && !peer->current &&
+           !(peer->link && peer->link->rest);
+}
+
+static void tcp_drop(weft__transport *t, int rank)
+{
+    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    if (peer->state == WEFT__TCP_GONE) return;
+    peer->state = WEFT__TCP_GONE;
+    weft__tcp_dial_end(peer);
+    if (peer->link) weft__tcp_link_drop(peer->link);
+    give_back(peer, WEFT_ERR_PEER);
+}
+
+static void close_watched(weft__tcp *tcp, weft__watched *w)
+{
+    if (w->fd < 0) return;
+    weft__watch_remove(tcp->watch, w);
+    close(w->fd);
+    w->fd = -1;
+}
+
+static void tcp_close(weft__transport *t)
+{
+    weft__tcp *tcp = tcp_of(t);
+    close_watched(tcp, &tcp->listener);
+    close_watched(tcp, &tcp->alarm);
+    while (!weft__list_empty(&tcp->guests))
+        weft__tcp_guest_end(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link));
+    /* All are closed before the first `sent`, which may try to send again. */
+    for (int r = 0; r < tcp->world; r++) close_peer(&tcp->peer[r]);
+    for (int r = 0; r < tcp->world; r++) give_back(&tcp->peer[r], WEFT_ERR_CANCELLED);
+    weft__tcp_links_sweep(tcp);
+    free(tcp);
+}
+
+/* ---- time limits ---- */
+
+void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns)
+{
+    struct itimerspec at = {.it_value = {.tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000}};
+    if (when_ns >= tcp->alarm_at_ns) return;
+    tcp->alarm_at_ns = when_ns;
+    timerfd_settime(tcp->alarm.fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void alarm_rang(weft__watched *w, uint32_t events)
+{
+    weft__tcp *tcp = WEFT__OWNER(w, weft__tcp, alarm);
+    uint64_t times;
+    int64_t now = weft__now_ns();
+    (void)events;
+    if (read(w->fd, &times, sizeof times) < 0) return;
+    tcp->alarm_at_ns = WEFT__NEVER;
+    weft__tcp_guests_due(tcp, now);
+    weft__tcp_dials_due(tcp, now);
+    if (tcp->accept_at_ns <= now) {
+        tcp->accept_at_ns = WEFT__NEVER;
+        weft__tcp_accept_all(tcp);
+    } else if (tcp->accept_at_ns != WEFT__NEVER) {
+        weft__tcp_wake_at(tcp, tcp->accept_at_ns);
+    }
+}
+
+/* ---- sockets ---- */
+
+void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT])
+{
+    char host[INET6_ADDRSTRLEN] = "no address";
+    inet_ntop(address->family == 6 ? AF_INET6 : AF_INET, address->bytes, host, sizeof host);
+    snprintf(text, WEFT__TCP_TEXT, address->family == 6 ? "[%s]:%u" : "%s:%u", host, (unsigned)address->port);
+}
+
+/* Failing to set one costs speed or a late notice, not correctness; sockets of other families have none. */
+void weft__tcp_socket_options(int fd)
+{
+    const int on = 1, idle = KEEP_IDLE_S, interval = KEEP_INTERVAL_S, count = KEEP_COUNT;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+static weft__tcp_step step_result(ssize_t n, size_t length, size_t *done)
+{
+    if (n < 0) return errno == EAGAIN || errno == EINTR ? WEFT__STEP_WAIT : WEFT__STEP_ENDED;
+    if (n == 0) {
+        errno = 0;
+        return WEFT__STEP_ENDED;
+    }
+    *done += (size_t)n;
+    return *done == length ? WEFT__STEP_DONE : WEFT__STEP_WAIT;
+}
+
+weft__tcp_step weft__tcp_step_read(int fd, void *bytes, size_t length, size_t *done)
+{
+    weft__tcp_step step;
+    ssize_t n;
+    do {
+        n = recv(fd, (char *)bytes + *done, length - *done, MSG_DONTWAIT);
+        step = step_result(n, length, done);
+    } while (step == WEFT__STEP_WAIT && (n > 0 || errno == EINTR));
+    return step;
+}
+
+weft__tcp_step weft__tcp_step_write(int fd, const void *bytes, size_t length, size_t *done)
+{
+    weft__tcp_step step;
+    ssize_t n;
+    do {
+        n = send(fd, (const char *)bytes + *done, length - *done, MSG_DONTWAIT | MSG_NOSIGNAL);
+        step = step_result(n, length, done);
+    } while (step == WEFT__STEP_WAIT && (n > 0 || errno == EINTR));
+    return step;
+}
+
+/* The address as bind wants it; one sentence for those that must not be listened on. */
+static weft_status parse(const char *text, weft__tcp_address *where, struct sockaddr_storage *name,
+                         socklen_t *length)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)name;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)name;
+    memset(name, 0, sizeof *name);
+    memset(where, 0, sizeof *where);
+    if (strchr(text, '%'))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "%s has a scope id: link-local addresses are not supported, give a routable one",
+                          text);
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        if (v4->sin_addr.s_addr == htonl(INADDR_ANY))
+            return weft__fail(WEFT_ERR_ARGUMENT,
+                              "%s means every interface; give the one address to listen on", text);
+        v4->sin_family = AF_INET;
+        where->family = 4;
+        memcpy(where->bytes, &v4->sin_addr, 4);
+        *length = sizeof *v4;
+        return WEFT_OK;
+    }
+    if (inet_pton(AF_INET6, text, &v6->sin6_addr) != 1)
+        return weft__fail(WEFT_ERR_ARGUMENT, "\"%s\" is not a numeric IPv4 or IPv6 address", text);
+    if (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s means every interface; give the one address to listen on",
+                          text);
+    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "%s is link-local, which is not supported; give a routable address", text);
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s is an IPv4 address in disguise; write it as IPv4", text);
+    v6->sin6_family = AF_INET6;
+    where->family = 6;
+    memcpy(where->bytes, &v6->sin6_addr, 16);
+    *length = sizeof *v6;
+    return WEFT_OK;
+}
+
+weft_status weft__tcp_listen(const char *address, int *fd, weft__tcp_address *where)
+{
+    struct sockaddr_storage name;
+    socklen_t length = 0;
+    weft__tcp_address parsed;
+    weft_status status = parse(address, &parsed, &name, &length);
+    int made;
+    if (status) return status;
+    made = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (made < 0) return weft__fail_errno("no TCP socket for %s", address);
+    if (bind(made, (struct sockaddr *)&name, length) || listen(made, BACKLOG) ||
+        getsockname(made, (struct sockaddr *)&name, &length)) {
+        status = weft__fail_errno("cannot listen on %s", address);
+        close(made);
+        return status;
+    }
+    parsed.port = ntohs(parsed.family == 4 ? ((struct sockaddr_in *)&name)->sin_port
+                                           : ((struct sockaddr_in6 *)&name)->sin6_port);
+    *fd = made;
+    *where = parsed;
+    return WEFT_OK;
+}
+
+/* ---- opening ---- */
+
+static void listener_ready(weft__watched *w, uint32_t events)
+{
+    (void)events;
+    weft__tcp_accept_all(WEFT__OWNER(w, weft__tcp, listener));
+}
+
+static void init(weft__tcp *tcp, const weft__tcp_address *peers)
+{
+    weft__list_init(&tcp->resume);
+    weft__list_init(&tcp->closed);
+    weft__list_init(&tcp->dials);
+    weft__list_init(&tcp->guests);
+    weft__list_init(&tcp->free_guests);
+    for (size_t i = 0; i < WEFT__TCP_GUESTS; i++) {
+        tcp->guest[i].tcp = tcp;
+        weft__list_append(&tcp->free_guests, &tcp->guest[i].link);
+    }
+    for (int r = 0; r < tcp->world; r++) {
+        tcp->peer[r].tcp = tcp;
+        tcp->peer[r].rank = r;
+        tcp->peer[r].address = peers[r];
+        weft__list_init(&tcp->peer[r].urgent);
+        weft__list_init(&tcp->peer[r].bulk);
+    }
+    /* Nobody is connected to itself. */
+    tcp->peer[tcp->me].state = WEFT__TCP_GONE;
+}
+
+weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, int listen_fd,
+                           const weft__keys *keys, weft__watch *watch, weft__sink *sink,
+                           weft__transport **transport)
+{
+    static const weft__transport slots = {.name = "tcp",
+                                          .send = tcp_send,
+                                          .retract = tcp_retract,
+                                          .forget = tcp_forget,
+                                          .poll = tcp_poll,
+                                          .busy = tcp_busy,
+                                          .flushed = tcp_flushed,
+                                          .drop = tcp_drop,
+                                          .close = tcp_close};
+    size_t bytes = sizeof(weft__tcp) + (size_t)world * sizeof(weft__tcp_peer);
+    weft__tcp *tcp = calloc(1, bytes);
+    weft_status status;
+    if (!tcp) return weft__fail_memory(bytes, "the TCP transport");
+    tcp->transport = slots;
+    tcp->transport.sink = sink;
+    tcp->me = me;
+    tcp->world = world;
+    tcp->keys = keys;
+    tcp->watch = watch;
+    tcp->accept_at_ns = tcp->alarm_at_ns = WEFT__NEVER;
+    tcp->listener = (weft__watched){.fd = listen_fd, .ready = listener_ready};
+    init(tcp, peers);
+
+    tcp->alarm = (weft__watched){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+                                 .ready = alarm_rang};
+    if (tcp->alarm.fd < 0) {
+        status = weft__fail_errno("no timer for the TCP transport");
+        goto free_tcp;
+    }
+    status = weft__watch_add(watch, &tcp->alarm, EPOLLIN);
+    if (status) goto close_alarm;
+    status = listen_fd < 0 ? WEFT_OK : weft__watch_add(watch, &tcp->listener, EPOLLIN);
+    if (status) goto unwatch_alarm;
+    *transport = &tcp->transport;
+    return WEFT_OK;
+
+unwatch_alarm:
+    weft__watch_remove(watch, &tcp->alarm);
+close_alarm:
+    close(tcp->alarm.fd);
+free_tcp:
+    free(tcp);
+    return status;
+}

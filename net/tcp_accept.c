@@ -1,0 +1,205 @@
+/* tcp_accept.c - connections that somebody makes to us.
+ *
+ * Whoever connects is a stranger until its proof is there.  It gets one of a fixed number of places (the
+ * oldest makes room), a time limit, and nothing is read from it but a hello and a proof of fixed size.
+ * Silence, garbage and a wrong secret end that connection alone; the first is told as a warning, the others
+ * as information, so that a port scanner cannot fill the log. */
+#include "clock.h"
+#include "log.h"
+#include "settings.h"
+#include "status.h"
+#include "tcp_link.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define SHORTAGE_MS 100 /* no descriptors were left: try again after */
+
+void weft__tcp_guest_end(weft__tcp_guest *guest)
+{
+    if (guest->watched.fd < 0) return;
+    weft__watch_remove(guest->tcp->watch, &guest->watched);
+    close(guest->watched.fd);
+    guest->watched.fd = -1;
+    weft__list_remove(&guest->link);
+    weft__list_append(&guest->tcp->free_guests, &guest->link);
+}
+
+static void turn_away(weft__tcp_guest *guest, const char *why)
+{
+    char text[WEFT__TCP_TEXT];
+    weft__tcp_address_text(&guest->address, text);
+    weft__log(guest->tcp->stranger_told ? WEFT__INFO : WEFT__WARN, "tcp: connection from %s closed: %s", text,
+              why);
+    guest->tcp->stranger_told = true;
+    weft__tcp_guest_end(guest);
+}
+
+/* Both ends come to the same choice: the lower rank's connection stays. */
+static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer)
+{
+    switch (peer->state) {
+    case WEFT__TCP_IDLE: return WEFT__TCP_TAKEN;
+    case WEFT__TCP_DIALLING: return peer->rank < tcp->me ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
+    case WEFT__TCP_UP:
+    case WEFT__TCP_GONE: break;
+    }
+    return WEFT__TCP_UNWANTED;
+}
+
+/* A member: its proof fits. */
+static void receive_member(weft__tcp_guest *guest)
+{
+    weft__tcp_peer *peer = &guest->tcp->peer[guest->hello.from];
+    const weft__tcp_verdict verdict = judge(guest->tcp, peer);
+    weft__tcp_link *link = verdict == WEFT__TCP_TAKEN ? weft__tcp_link_new(peer) : NULL;
+    const uint8_t byte = (uint8_t)verdict;
+    size_t done = 0;
+    int fd = guest->watched.fd;
+    if (verdict == WEFT__TCP_TAKEN && !link) {
+        turn_away(guest, "no memory for it"); /* the member tries again */
+        return;
+    }
+    if (weft__tcp_step_write(fd, &byte, 1, &done) != WEFT__STEP_DONE || !link) {
+        if (link) weft__list_append(&guest->tcp->closed, &link->turn);
+        weft__tcp_guest_end(guest);
+        return;
+    }
+    weft__watch_remove(guest->tcp->watch, &guest->watched);
+    guest->watched.fd = -1;
+    weft__list_remove(&guest->link);
+    weft__list_append(&guest->tcp->free_guests, &guest->link);
+    weft__tcp_link_start(link, fd);
+}
+
+static weft__tcp_step advance(weft__tcp_guest *guest)
+{
+    const int fd = guest->watched.fd;
+    switch (guest->step) {
+    case WEFT__GUEST_HELLO: return weft__tcp_step_read(fd, &guest->hello, sizeof guest->hello, &guest->done);
+    case WEFT__GUEST_ANSWER:
+        return weft__tcp_step_write(fd, &guest->answer, sizeof guest->answer, &guest->done);
+    case WEFT__GUEST_PROOF: break;
+    }
+    return weft__tcp_step_read(fd, &guest->proof, sizeof guest->proof, &guest->done);
+}
+
+/* False: this is no guest any more. */
+static bool next_step(weft__tcp_guest *guest)
+{
+    weft__tcp *tcp = guest->tcp;
+    guest->done = 0;
+    if (guest->step == WEFT__GUEST_PROOF) {
+        if (weft__proof_check(tcp->keys, &guest->hello, &guest->answer, &guest->proof))
+            receive_member(guest);
+        else
+            turn_away(guest, "it does not know the job's secret");
+        return false;
+    }
+    if (guest->step == WEFT__GUEST_HELLO) {
+        if (weft__hello_check(tcp->keys, WEFT__PURPOSE_DATA, tcp->me, tcp->world, &guest->hello)) {
+            turn_away(guest, weft_last_error());
+            return false;
+        }
+        weft__answer_make(tcp->keys, &guest->hello, &guest->answer);
+    }
+    guest->step++;
+    return true;
+}
+
+static void guest_ready(weft__watched *w, uint32_t events)
+{
+    weft__tcp_guest *guest = WEFT__OWNER(w, weft__tcp_guest, watched);
+    weft__tcp_step step;
+    (void)events;
+    do step = advance(guest);
+    while (step == WEFT__STEP_DONE && next_step(guest));
+    if (step != WEFT__STEP_ENDED) return;
+    /* A member whose own attempt lost against ours hangs up in the middle: nothing to be told. */
+    if (guest->step == WEFT__GUEST_HELLO)
+        turn_away(guest, "it ended before it had greeted");
+    else
+        weft__tcp_guest_end(guest);
+}
+
+void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *address)
+{
+    weft__tcp_guest *guest;
+    if (weft__list_empty(&tcp->free_guests))
+        turn_away(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link), "too many are waiting");
+    guest = WEFT__LIST_ENTRY(tcp->free_guests.next, weft__tcp_guest, link);
+    guest->watched = (weft__watched){.fd = fd, .ready = guest_ready};
+    guest->address = *address;
+    guest->step = WEFT__GUEST_HELLO;
+    guest->done = 0;
+    if (weft__watch_add(tcp->watch, &guest->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+        weft__log(WEFT__WARN, "tcp: a connection is closed: %s", weft_last_error());
+        guest->watched.fd = -1;
+        close(fd);
+        return;
+    }
+    weft__list_remove(&guest->link);
+    weft__list_append(&tcp->guests, &guest->link);
+    guest->deadline_ns = weft__now_ns() + weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS;
+    weft__tcp_wake_at(tcp, guest->deadline_ns);
+}
+
+/* The oldest first.  One more look before it is sent away: it may be us who were late. */
+void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns)
+{
+    while (!weft__list_empty(&tcp->guests)) {
+        weft__tcp_guest *guest = WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link);
+        if (guest->deadline_ns > now_ns) {
+            weft__tcp_wake_at(tcp, guest->deadline_ns);
+            return;
+        }
+        guest_ready(&guest->watched, 0);
+        if (tcp->guests.next == &guest->link) turn_away(guest, "it took too long to prove itself");
+    }
+}
+
+static weft__tcp_address address_of(const struct sockaddr_storage *name)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)name;
+    weft__tcp_address address = {0};
+    if (name->ss_family == AF_INET) {
+        address.family = 4;
+        address.port = ntohs(v4->sin_port);
+        memcpy(address.bytes, &v4->sin_addr, 4);
+    } else {
+        address.family = 6;
+        address.port = ntohs(v6->sin6_port);
+        memcpy(address.bytes, &v6->sin6_addr, 16);
+    }
+    return address;
+}
+
+void weft__tcp_accept_all(weft__tcp *tcp)
+{
+    tcp->accept_again = false;
+    for (int i = 0; i < WEFT__TCP_ACCEPTS; i++) {
+        struct sockaddr_storage name = {0};
+        socklen_t length = sizeof name;
+        weft__tcp_address address;
+        char why[128];
+        int fd = accept4(tcp->listener.fd, (struct sockaddr *)&name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && errno == EAGAIN) return;
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+            weft__log(WEFT__WARN, "tcp: connections wait, but none can be accepted: %s",
+                      strerror_r(errno, why, sizeof why));
+            tcp->accept_at_ns = weft__now_ns() + SHORTAGE_MS * WEFT__MS;
+            weft__tcp_wake_at(tcp, tcp->accept_at_ns);
+            return;
+        }
+        if (fd < 0) continue; /* that one connection failed before it was taken */
+        weft__tcp_socket_options(fd);
+        address = address_of(&name);
+        weft__tcp_guest_begin(tcp, fd, &address);
+    }
+    tcp->accept_again = true;
+}

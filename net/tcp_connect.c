@@ -1,0 +1,278 @@
+/* tcp_connect.c - a connection that this rank makes, from the first frame for a peer to its verdict.
+ *
+ *     GREETING  hello goes out as soon as the socket is connected
+ *     ANSWER    the acceptor proves that it knows the secret
+ *     PROVING   so do we
+ *     VERDICT   one byte; TAKEN: frames flow.  CROSSED: both dialled, and the other's is kept
+ *     PAUSED    the acceptor closed too early (it was flooded by strangers, or is short of memory): tried
+ * again soon AWAITING  for the connection that the lower rank is making
+ *
+ * A member listens from before it joins until it leaves, so a refused or unreachable address means that it is
+ * gone. A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
+ * stranger's. */
+#include "clock.h"
+#include "settings.h"
+#include "status.h"
+#include "tcp_link.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define PAUSE_MIN_MS 10
+#define PAUSE_MAX_MS 1000
+
+static const char closes_early[] = "closes every connection before the handshake is done";
+
+struct weft__tcp_dial {
+    weft__watched watched; /* fd -1 while PAUSED or AWAITING */
+    weft__list link;       /* in tcp->dials */
+    weft__tcp_peer *peer;
+    enum { GREETING, ANSWER, PROVING, VERDICT, PAUSED, AWAITING } step;
+    int attempts;
+    int64_t deadline_ns; /* of this step: give up; PAUSED: try again */
+    size_t done;         /* bytes of this step */
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+    uint8_t verdict;
+};
+
+static int64_t patience_ns(void)
+{
+    return weft__now_ns() + WEFT__TCP_PATIENCE * weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS;
+}
+
+static void limit(weft__tcp_dial *dial, int64_t deadline_ns)
+{
+    dial->deadline_ns = deadline_ns;
+    weft__tcp_wake_at(dial->peer->tcp, deadline_ns);
+}
+
+static void close_attempt(weft__tcp_dial *dial)
+{
+    if (dial->watched.fd < 0) return;
+    weft__watch_remove(dial->peer->tcp->watch, &dial->watched);
+    close(dial->watched.fd);
+    dial->watched.fd = -1;
+}
+
+void weft__tcp_dial_end(weft__tcp_peer *peer)
+{
+    weft__tcp_dial *dial = peer->dial;
+    if (!dial) return;
+    close_attempt(dial);
+    weft__list_remove(&dial->link);
+    peer->dial = NULL;
+    free(dial);
+}
+
+static void lose(weft__tcp_peer *peer, const char *what, int error)
+{
+    char text[WEFT__TCP_TEXT], why[128];
+    weft__tcp_address_text(&peer->address, text);
+    if (error)
+        weft__tcp_lose(peer, "rank %d at %s %s: %s", peer->rank, text, what,
+                       strerror_r(error, why, sizeof why));
+    else
+        weft__tcp_lose(peer, "rank %d at %s %s", peer->rank, text, what);
+}
+
+static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
+{
+    int64_t pause_ms = PAUSE_MIN_MS << (dial->attempts - 1);
+    close_attempt(dial);
+    if (dial->attempts >= WEFT__TCP_DIALS) {
+        lose(dial->peer, what, error);
+        return;
+    }
+    if (pause_ms > PAUSE_MAX_MS) pause_ms = PAUSE_MAX_MS;
+    dial->step = PAUSED;
+    limit(dial, weft__now_ns() + pause_ms * WEFT__MS);
+}
+
+static void judged(weft__tcp_dial *dial)
+{
+    weft__tcp_peer *peer = dial->peer;
+    weft__tcp_link *link;
+    int fd = dial->watched.fd;
+    if (dial->verdict == WEFT__TCP_TAKEN) {
+        link = weft__tcp_link_new(peer);
+        if (!link) {
+            lose(peer, "cannot be connected to", ENOMEM);
+            return;
+        }
+        weft__watch_remove(peer->tcp->watch, &dial->watched);
+        dial->watched.fd = -1;
+        weft__tcp_link_start(link, fd);
+    } else if (dial->verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
+        close_attempt(dial);
+        dial->step = AWAITING;
+        limit(dial, patience_ns());
+    } else if (dial->verdict == WEFT__TCP_UNWANTED) {
+        lose(peer, "refuses the connection: it counts this rank as gone", 0);
+    } else {
+        lose(peer, "broke the rules of the handshake", 0);
+    }
+}
+
+static weft__tcp_step advance(weft__tcp_dial *dial)
+{
+    const int fd = dial->watched.fd;
+    switch (dial->step) {
+    case GREETING: return weft__tcp_step_write(fd, &dial->hello, sizeof dial->hello, &dial->done);
+    case ANSWER: return weft__tcp_step_read(fd, &dial->answer, sizeof dial->answer, &dial->done);
+    case PROVING: return weft__tcp_step_write(fd, &dial->proof, sizeof dial->proof, &dial->done);
+    case VERDICT: return weft__tcp_step_read(fd, &dial->verdict, sizeof dial->verdict, &dial->done);
+    case PAUSED:
+    case AWAITING: break;
+    }
+    return WEFT__STEP_WAIT;
+}
+
+/* False: the dial is over. */
+static bool next_step(weft__tcp_dial *dial)
+{
+    weft__tcp_peer *peer = dial->peer;
+    const weft__keys *keys = peer->tcp->keys;
+    dial->done = 0;
+    if (dial->step == VERDICT) {
+        judged(dial);
+        return false;
+    }
+    if (dial->step == ANSWER) {
+        if (!weft__answer_check(keys, &dial->hello, &dial->answer)) {
+            lose(peer, "does not prove that it knows the job's secret", 0);
+            return false;
+        }
+        weft__proof_make(keys, &dial->hello, &dial->answer, &dial->proof);
+    }
+    dial->step++;
+    return true;
+}
+
+static void dial_ready(weft__watched *w, uint32_t events)
+{
+    weft__tcp_dial *dial = WEFT__OWNER(w, weft__tcp_dial, watched);
+    weft__tcp_step step;
+    int error = 0;
+    socklen_t length = sizeof error;
+    if (dial->step == GREETING && (events & (EPOLLERR | EPOLLHUP))) {
+        getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+        /* Reset after it stood: that was the acceptor, which may have been flooded. */
+        if (!error || error == ECONNRESET)
+            pause_dial(dial, closes_early, error);
+        else
+            lose(dial->peer, "cannot be connected to", error);
+        return;
+    }
+    do step = advance(dial);
+    while (step == WEFT__STEP_DONE && next_step(dial));
+    if (step == WEFT__STEP_ENDED) pause_dial(dial, closes_early, errno);
+}
+
+static socklen_t name_of(const weft__tcp_address *address, struct sockaddr_storage *name)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)name;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)name;
+    memset(name, 0, sizeof *name);
+    if (address->family == 4) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(address->port);
+        memcpy(&v4->sin_addr, address->bytes, 4);
+        return sizeof *v4;
+    }
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(address->port);
+    memcpy(&v6->sin6_addr, address->bytes, 16);
+    return sizeof *v6;
+}
+
+static void attempt(weft__tcp_dial *dial)
+{
+    weft__tcp_peer *peer = dial->peer;
+    struct sockaddr_storage name;
+    socklen_t length = name_of(&peer->address, &name);
+    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    dial->attempts++;
+    /* Too few descriptors or ports may pass; what the network says will not. */
+    if (fd < 0) {
+        pause_dial(dial, "cannot be connected to", errno);
+        return;
+    }
+    weft__tcp_socket_options(fd);
+    if (connect(fd, (struct sockaddr *)&name, length) && errno != EINPROGRESS) {
+        int error = errno;
+        close(fd);
+        if (error == EADDRNOTAVAIL || error == EAGAIN)
+            pause_dial(dial, "cannot be connected to", error);
+        else
+            lose(peer, "cannot be connected to", error);
+        return;
+    }
+    dial->watched.fd = fd;
+    if (weft__watch_add(peer->tcp->watch, &dial->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+        close(fd);
+        dial->watched.fd = -1;
+        lose(peer, weft_last_error(), 0);
+        return;
+    }
+    dial->step = GREETING;
+    dial->done = 0;
+    /* Fresh for every attempt: a nonce is used once. */
+    weft__hello_make(peer->tcp->keys, WEFT__PURPOSE_DATA, peer->tcp->me, peer->rank, &dial->hello);
+    limit(dial, patience_ns());
+}
+
+void weft__tcp_dial_begin(weft__tcp_peer *peer)
+{
+    weft__tcp_dial *dial;
+    if ((peer->address.family != 4 && peer->address.family != 6) || !peer->address.port) {
+        weft__tcp_lose(peer, "rank %d cannot be reached: it has no TCP address", peer->rank);
+        return;
+    }
+    dial = calloc(1, sizeof *dial);
+    if (!dial) {
+        lose(peer, "cannot be connected to", ENOMEM);
+        return;
+    }
+    dial->watched = (weft__watched){.fd = -1, .ready = dial_ready};
+    dial->peer = peer;
+    peer->dial = dial;
+    peer->state = WEFT__TCP_DIALLING;
+    weft__list_init(&dial->link);
+    weft__list_append(&peer->tcp->dials, &dial->link);
+    attempt(dial);
+}
+
+static weft__tcp_dial *find_due(weft__tcp *tcp, int64_t now_ns)
+{
+    WEFT__LIST_EACH(&tcp->dials, at)
+    {
+        weft__tcp_dial *dial = WEFT__LIST_ENTRY(at, weft__tcp_dial, link);
+        if (dial->deadline_ns <= now_ns) return dial;
+    }
+    return NULL;
+}
+
+/* From the start after each: what losing a peer calls may end any dial. */
+void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
+{
+    weft__tcp_dial *dial;
+    while ((dial = find_due(tcp, now_ns))) {
+        if (dial->step == PAUSED)
+            attempt(dial);
+        else if (dial->step == AWAITING)
+            lose(dial->peer, "kept its own connection and never finished it", 0);
+        else if (dial->step == GREETING)
+            lose(dial->peer, "cannot be connected to", ETIMEDOUT);
+        else
+            lose(dial->peer, "took too long over the handshake", 0);
+    }
+    WEFT__LIST_EACH(&tcp->dials, at)
+    weft__tcp_wake_at(tcp, WEFT__LIST_ENTRY(at, weft__tcp_dial, link)->deadline_ns);
+}

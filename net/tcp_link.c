@@ -1,0 +1,379 @@
+/* tcp_link.c - an established connection: frames in, frames out.
+ *
+ * Reading goes through a small buffer, so that many small frames cost one system call; what is missing of a
+ * long payload is read straight to where it belongs, with the buffer behind it for the next header.  Writing
+ * gathers headers and payloads of several frames.  Both stop after a turn's worth of bytes and go on in the
+ * next poll.
+ *
+ * Fails by weft__tcp_lose: on the end of the connection, on a header that cannot be, on a socket error.  What
+ * had arrived before is delivered first, also when it was writing that found the connection broken. */
+#include "tcp_link.h"
+#include "status.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define BATCH_FRAMES 8 /* gathered into one system call */
+
+static bool is_open(const weft__tcp_link *link)
+{
+    return link->watched.fd >= 0;
+}
+
+/* Goes on in the next poll, though no edge will come. */
+static void resume(weft__tcp_link *link)
+{
+    weft__list_remove(&link->turn);
+    weft__list_append(&link->peer->tcp->resume, &link->turn);
+}
+
+/* ---- writing ---- */
+
+typedef struct batch {
+    struct iovec part[1 + 2 * BATCH_FRAMES];
+    size_t parts, frames, bytes;
+    weft__outgoing *frame[BATCH_FRAMES];
+} batch;
+
+static void add_part(batch *b, const void *bytes, size_t length)
+{
+    b->part[b->parts].iov_base = (void *)(uintptr_t)bytes;
+    b->part[b->parts].iov_len = length;
+    b->parts++;
+    b->bytes += length;
+}
+
+static void add_frame(batch *b, weft__outgoing *out)
+{
+    const size_t header = sizeof out->frame;
+    const size_t paid = out->done > header ? out->done - header : 0;
+    if (out->done < header) add_part(b, (const char *)&out->frame + out->done, header - out->done);
+    if (paid < out->frame.length) add_part(b, (const char *)out->payload + paid, out->frame.length - paid);
+    b->frame[b->frames++] = out;
+}
+
+static void add_queue(batch *b, const weft__list *queue)
+{
+    for (weft__list *at = queue->next; at != queue; at = at->next) {
+        if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_TURN) return;
+        add_frame(b, WEFT__LIST_ENTRY(at, weft__outgoing, link));
+    }
+}
+
+/* What is half written has to be finished; then urgent frames overtake bulk ones. */
+static void gather(weft__tcp_link *link, batch *b)
+{
+    weft__tcp_peer *peer = link->peer;
+    b->parts = b->frames = b->bytes = 0;
+    if (link->rest) add_part(b, link->rest + link->rest_done, link->rest_length - link->rest_done);
+    if (peer->current) add_frame(b, peer->current);
+    add_queue(b, &peer->urgent);
+    add_queue(b, &peer->bulk);
+}
+
+/* Accounts for n written bytes completely before the first `sent`, which may change every queue. */
+static void account(weft__tcp_link *link, const batch *b, size_t n)
+{
+    weft__tcp_peer *peer = link->peer;
+    weft__list finished;
+    weft__list_init(&finished);
+    if (link->rest) {
+        size_t part = link->rest_length - link->rest_done;
+        if (part > n) part = n;
+        link->rest_done += part;
+        n -= part;
+        if (link->rest_done == link->rest_length) {
+            free(link->rest);
+            link->rest = NULL;
+        }
+    }
+    for (size_t i = 0; i < b->frames && n > 0; i++) {
+        weft__outgoing *out = b->frame[i];
+        const size_t left = sizeof out->frame + out->frame.length - out->done;
+        const size_t part = left < n ? left : n;
+        weft__list_remove(&out->link);
+        out->done += part;
+        n -= part;
+        peer->current = part < left ? out : NULL;
+        if (part == left) weft__list_append(&finished, &out->link);
+    }
+    while (!weft__list_empty(&finished)) {
+        weft__outgoing *out = WEFT__LIST_ENTRY(finished.next, weft__outgoing, link);
+        weft__list_remove(&out->link);
+        peer->tcp->moved++;
+        out->sent(out, WEFT_OK);
+    }
+}
+
+/* The reader finds the end behind whatever has still arrived, and reports it. */
+static void give_up_writing(weft__tcp_link *link, int error)
+{
+    if (link->ending != WEFT__TCP_OPEN) return;
+    link->ending = WEFT__TCP_DRAINING;
+    link->error = error;
+    link->hung_up = true;
+    shutdown(link->watched.fd, SHUT_RDWR);
+    resume(link);
+}
+
+void weft__tcp_link_write(weft__tcp_link *link)
+{
+    size_t allowance = WEFT__TCP_TURN;
+    batch b;
+    if (link->writing) return;
+    link->writing = true;
+    while (is_open(link) && link->ending == WEFT__TCP_OPEN && !link->blocked) {
+        struct msghdr message = {.msg_iov = b.part};
+        ssize_t n;
+        gather(link, &b);
+        if (!b.parts) break;
+        if (!allowance) {
+            resume(link);
+            break;
+        }
+        message.msg_iovlen = b.parts;
+        n = sendmsg(link->watched.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0) {
+            allowance -= (size_t)n < allowance ? (size_t)n : allowance;
+            account(link, &b, (size_t)n);
+        } else if (errno == EAGAIN) {
+            link->blocked = true;
+        } else if (errno != EINTR) {
+            give_up_writing(link, errno);
+        }
+    }
+    link->writing = false;
+}
+
+void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out)
+{
+    const size_t header = sizeof out->frame, total = header + out->frame.length;
+    const size_t paid = out->done > header ? out->done - header : 0;
+    unsigned char *rest = malloc(total - out->done), *at = rest;
+    WEFT__ASSERT(!link->rest);
+    if (!rest) {
+        give_up_writing(link, ENOMEM);
+        return;
+    }
+    if (out->done < header) {
+        memcpy(at, (const char *)&out->frame + out->done, header - out->done);
+        at += header - out->done;
+    }
+    if (paid < out->frame.length) memcpy(at, (const char *)out->payload + paid, out->frame.length - paid);
+    link->rest = rest;
+    link->rest_length = total - out->done;
+    link->rest_done = 0;
+}
+
+/* ---- reading ---- */
+
+static void deliver(weft__tcp_link *link)
+{
+    weft__sink *sink = link->peer->tcp->transport.sink;
+    const weft__frame frame = link->frame;
+    link->in_frame = false;
+    link->peer->tcp->moved++;
+    sink->arrived(sink, link->peer->rank, &frame, link->where);
+}
+
+/* A header lies in the buffer.  False: the peer was lost over it. */
+static bool begin_frame(weft__tcp_link *link)
+{
+    weft__sink *sink = link->peer->tcp->transport.sink;
+    memcpy(&link->frame, link->buffer + link->start, sizeof link->frame);
+    link->start += sizeof link->frame;
+    if (weft__frame_check(&link->frame)) {
+        if (link->ending == WEFT__TCP_DROPPED)
+            weft__tcp_link_end(link);
+        else
+            weft__tcp_lose(link->peer, "rank %d: %s", link->peer->rank, weft_last_error());
+        return false;
+    }
+    link->where = NULL;
+    link->got = 0;
+    link->in_frame = true;
+    if (link->frame.length) link->where = sink->header(sink, link->peer->rank, &link->frame);
+    return is_open(link);
+}
+
+/* Everything that lies in the buffer.  Afterwards it is empty or holds part of one header. */
+static void take_buffer(weft__tcp_link *link)
+{
+    while (is_open(link)) {
+        const size_t here = link->end - link->start;
+        if (!link->in_frame) {
+            if (here < sizeof link->frame) break;
+            if (!begin_frame(link)) return;
+        } else {
+            const size_t left = link->frame.length - link->got;
+            const size_t part = left < here ? left : here;
+            if (link->where && part) memcpy(link->where + link->got, link->buffer + link->start, part);
+            link->got += part;
+            link->start += part;
+            if (part < left) break;
+            deliver(link);
+        }
+    }
+    memmove(link->buffer, link->buffer + link->start, link->end - link->start);
+    link->end -= link->start;
+    link->start = 0;
+}
+
+/* One system call.  What of it belongs to the payload under way is accounted for, the rest lies in the
+ * buffer. */
+static ssize_t receive(weft__tcp_link *link, size_t *room)
+{
+    struct iovec part[2];
+    size_t direct = 0;
+    int parts = 0;
+    ssize_t n;
+    if (link->in_frame && link->where) {
+        direct = link->frame.length - link->got;
+        part[parts].iov_base = link->where + link->got;
+        part[parts++].iov_len = direct;
+    }
+    part[parts].iov_base = link->buffer + link->end;
+    part[parts++].iov_len = sizeof link->buffer - link->end;
+    *room = direct + sizeof link->buffer - link->end;
+    n = readv(link->watched.fd, part, parts);
+    if (n > 0) {
+        const size_t mine = (size_t)n < direct ? (size_t)n : direct;
+        link->got += mine;
+        link->end += (size_t)n - mine;
+    }
+    return n;
+}
+
+static void ended(weft__tcp_link *link, int error)
+{
+    weft__tcp_peer *peer = link->peer;
+    const char *cut = link->in_frame || link->end ? " in the middle of a frame" : "";
+    char why[128];
+    if (link->ending == WEFT__TCP_DROPPED) {
+        weft__tcp_link_end(link);
+        return;
+    }
+    if (link->error) error = link->error;
+    if (error)
+        weft__tcp_lose(peer, "rank %d: connection broken%s: %s", peer->rank, cut,
+                       strerror_r(error, why, sizeof why));
+    else
+        weft__tcp_lose(peer, "rank %d: connection closed by its end%s", peer->rank, cut);
+}
+
+/* False: nothing more to be read now. */
+static bool read_on(weft__tcp_link *link)
+{
+    size_t room;
+    ssize_t n;
+    if (!link->allowance) {
+        if (link->ending != WEFT__TCP_DROPPED) resume(link);
+        return false;
+    }
+    n = receive(link, &room);
+    if (n > 0) {
+        link->allowance -= (size_t)n < link->allowance ? (size_t)n : link->allowance;
+        take_buffer(link);
+        /* A short read has emptied the socket: the next byte makes an edge.  An end that was already
+         * announced would not. */
+        return is_open(link) && ((size_t)n == room || link->hung_up || link->ending == WEFT__TCP_DROPPED);
+    }
+    if (n < 0 && errno == EINTR) return true;
+    if (n == 0 || errno != EAGAIN) ended(link, n == 0 ? 0 : errno);
+    return false;
+}
+
+static void read_turn(weft__tcp_link *link)
+{
+    link->reading = true;
+    while (is_open(link) && read_on(link)) continue;
+    link->reading = false;
+    if (is_open(link) && link->ending == WEFT__TCP_DROPPED) weft__tcp_link_end(link);
+}
+
+void weft__tcp_link_read(weft__tcp_link *link)
+{
+    if (link->reading || !is_open(link)) return;
+    link->allowance = WEFT__TCP_TURN;
+    read_turn(link);
+}
+
+/* Bounded by what is here now: a peer wrongly given up may send for ever.  If a callback of this link's
+ * reader drops it, the reader finishes. */
+void weft__tcp_link_drop(weft__tcp_link *link)
+{
+    int waiting = 0;
+    if (!is_open(link)) return;
+    if (ioctl(link->watched.fd, FIONREAD, &waiting) || waiting < 0) waiting = 0;
+    link->ending = WEFT__TCP_DROPPED;
+    link->allowance = (size_t)waiting;
+    if (!link->reading) read_turn(link);
+}
+
+/* ---- life ---- */
+
+static void link_ready(weft__watched *w, uint32_t events)
+{
+    weft__tcp_link *link = WEFT__OWNER(w, weft__tcp_link, watched);
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) link->hung_up = true;
+    if (events & EPOLLOUT) {
+        link->blocked = false;
+        weft__tcp_link_write(link);
+    }
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) weft__tcp_link_read(link);
+}
+
+weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
+{
+    weft__tcp_link *link = malloc(sizeof *link);
+    if (!link) return NULL;
+    memset(link, 0, offsetof(weft__tcp_link, buffer));
+    link->watched = (weft__watched){.fd = -1, .ready = link_ready};
+    link->peer = peer;
+    weft__list_init(&link->turn);
+    return link;
+}
+
+void weft__tcp_link_start(weft__tcp_link *link, int fd)
+{
+    weft__tcp_peer *peer = link->peer;
+    WEFT__ASSERT(peer->state == WEFT__TCP_IDLE || peer->state == WEFT__TCP_DIALLING);
+    weft__tcp_dial_end(peer);
+    link->watched.fd = fd;
+    peer->link = link;
+    peer->state = WEFT__TCP_UP;
+    if (weft__watch_add(peer->tcp->watch, &link->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+        weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
+        return;
+    }
+    weft__tcp_link_write(link);
+}
+
+void weft__tcp_link_end(weft__tcp_link *link)
+{
+    if (!is_open(link)) return;
+    weft__watch_remove(link->peer->tcp->watch, &link->watched);
+    close(link->watched.fd);
+    link->watched.fd = -1;
+    link->peer->link = NULL;
+    free(link->rest);
+    link->rest = NULL;
+    weft__list_remove(&link->turn);
+    weft__list_append(&link->peer->tcp->closed, &link->turn);
+}
+
+void weft__tcp_links_sweep(weft__tcp *tcp)
+{
+    WEFT__LIST_EACH(&tcp->closed, at)
+    {
+        weft__tcp_link *link = WEFT__LIST_ENTRY(at, weft__tcp_link, turn);
+        if (link->reading || link->writing) continue;
+        weft__list_remove(at);
+        free(link);
+    }
+}

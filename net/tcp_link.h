@@ -1,0 +1,150 @@
+/* tcp_link.h - what the files of the TCP transport know of each other; nobody else includes it.
+ *
+ *   tcp.c          the transport's slots, its peers and their queues, listening
+ *   tcp_connect.c  a connection this rank makes: dial, greet, prove, wait for the verdict
+ *   tcp_accept.c   a connection somebody made to us: a stranger until its proof is there
+ *   tcp_link.c     an established connection: reading and writing frames
+ *
+ * All of it runs in the thread that holds the engine.  Any callback (sink, sent) may call the transport
+ * again, so after one a link is only good for asking whether its descriptor is still open: closed links are
+ * freed in poll. */
+#ifndef WEFT_NET_TCP_LINK_H
+#define WEFT_NET_TCP_LINK_H
+#include "list.h"
+#include "tcp.h"
+
+#include <stdbool.h>
+
+#define WEFT__TCP_BUFFER   (16u * 1024) /* received ahead per link, so that small frames cost one read */
+#define WEFT__TCP_TURN     (256u * 1024) /* bytes one link may read, and write, before others have their turn */
+#define WEFT__TCP_GUESTS   128           /* strangers at one time; the oldest makes room */
+#define WEFT__TCP_ACCEPTS  64            /* connections accepted in one turn */
+#define WEFT__TCP_DIALS    10            /* attempts at one peer that closes before its verdict */
+#define WEFT__TCP_PATIENCE 12 /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
+#define WEFT__TCP_TEXT     80 /* an address as text */
+
+/* The acceptor's verdict, one byte. */
+typedef enum weft__tcp_verdict {
+    WEFT__TCP_TAKEN = 1, /* frames may come */
+    WEFT__TCP_CROSSED,   /* we have both dialled: mine stays, being the lower rank's */
+    WEFT__TCP_UNWANTED   /* this peer counts as gone */
+} weft__tcp_verdict;
+
+typedef enum weft__tcp_state {
+    WEFT__TCP_IDLE,     /* nothing has been sent yet, nobody has come */
+    WEFT__TCP_DIALLING, /* `dial` is at work */
+    WEFT__TCP_UP,       /* `link` is there */
+    WEFT__TCP_GONE      /* for good */
+} weft__tcp_state;
+
+typedef struct weft__tcp weft__tcp;
+typedef struct weft__tcp_link weft__tcp_link;
+typedef struct weft__tcp_dial weft__tcp_dial;
+
+typedef struct weft__tcp_peer {
+    weft__tcp *tcp;
+    int rank;
+    weft__tcp_state state;
+    weft__tcp_address address;
+    weft__list urgent, bulk; /* of weft__outgoing, untouched ones */
+    weft__outgoing *current; /* half written; in no list */
+    weft__tcp_dial *dial;
+    weft__tcp_link *link;
+} weft__tcp_peer;
+
+typedef enum weft__tcp_ending {
+    WEFT__TCP_OPEN,
+    WEFT__TCP_DRAINING, /* writing failed: what has arrived is taken, then the peer is lost */
+    WEFT__TCP_DROPPED   /* the runtime gave it up: what has arrived is taken, and nothing is said */
+} weft__tcp_ending;
+
+struct weft__tcp_link {
+    weft__watched watched; /* fd -1: closed, waits to be freed */
+    weft__tcp_peer *peer;
+    weft__list turn; /* in tcp->resume: goes on in the next poll; in tcp->closed: to be freed */
+    weft__tcp_ending ending;
+    int error;             /* errno of the write that failed */
+    bool reading, writing; /* on the stack right now */
+    bool blocked;          /* the socket is full; its edge will tell */
+    bool hung_up;          /* the end has been announced: read on until it comes */
+
+    unsigned char *rest; /* what a retracted, half written frame still owes the stream */
+    size_t rest_length, rest_done;
+
+    weft__frame frame; /* whose payload is arriving, if in_frame */
+    bool in_frame;
+    unsigned char *where; /* NULL: thrown away */
+    size_t got;           /* of the payload */
+    size_t allowance;     /* bytes this turn may still read */
+    size_t start, end;    /* of what lies in buffer */
+    unsigned char buffer[WEFT__TCP_BUFFER];
+};
+
+typedef struct weft__tcp_guest {
+    weft__watched watched;
+    weft__tcp *tcp;
+    weft__list link; /* in tcp->guests, oldest first, or tcp->free_guests */
+    int64_t deadline_ns;
+    weft__tcp_address address;
+    enum { WEFT__GUEST_HELLO, WEFT__GUEST_ANSWER, WEFT__GUEST_PROOF } step;
+    size_t done; /* bytes of this step */
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+} weft__tcp_guest;
+
+struct weft__tcp {
+    weft__transport transport;
+    int me, world, moved;
+    const weft__keys *keys;
+    weft__watch *watch;
+    weft__watched listener;
+    bool accept_again; /* connections may wait that no edge will tell of */
+    bool stranger_told;
+    int64_t accept_at_ns; /* no descriptors were left: when to try again */
+    weft__watched alarm;  /* timerfd: nobody else would wake us for a time limit */
+    int64_t alarm_at_ns;
+    weft__list resume, closed; /* of weft__tcp_link */
+    weft__list dials;          /* of weft__tcp_dial */
+    weft__list guests, free_guests;
+    weft__tcp_guest guest[WEFT__TCP_GUESTS];
+    weft__tcp_peer peer[];
+};
+
+/* tcp.c */
+/* The end of a peer: everything of it is closed, then sink->lost, then sent(ERR_PEER).  Nothing if it is
+ * gone. */
+void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...) WEFT__PRINTF(2, 3);
+void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);
+void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT]);
+void weft__tcp_socket_options(int fd);
+
+/* One message of a handshake, as far as it goes. */
+typedef enum weft__tcp_step { WEFT__STEP_WAIT, WEFT__STEP_DONE, WEFT__STEP_ENDED } weft__tcp_step;
+/* ENDED: errno says why, 0 is the other end's close. */
+weft__tcp_step weft__tcp_step_read(int fd, void *bytes, size_t length, size_t *done);
+weft__tcp_step weft__tcp_step_write(int fd, const void *bytes, size_t length, size_t *done);
+
+/* tcp_connect.c */
+void weft__tcp_dial_begin(weft__tcp_peer *peer); /* may end in weft__tcp_lose */
+void weft__tcp_dial_end(weft__tcp_peer *peer);   /* closes and frees; safe without one */
+void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
+
+/* tcp_accept.c */
+void weft__tcp_accept_all(weft__tcp *tcp);
+void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *address); /* owns fd */
+void weft__tcp_guest_end(weft__tcp_guest *guest);
+void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns);
+
+/* tcp_link.c */
+weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer); /* NULL: no memory */
+/* The peer is up on fd from now on; what is queued begins to flow. */
+void weft__tcp_link_start(weft__tcp_link *link, int fd);
+void weft__tcp_link_write(weft__tcp_link *link);
+void weft__tcp_link_read(weft__tcp_link *link);
+void weft__tcp_link_drop(weft__tcp_link *link); /* drains what is here, then closes */
+void weft__tcp_link_end(weft__tcp_link *link);  /* closes; freed by sweep */
+/* Takes the half written frame's rest into own memory; false: the link is given up. */
+void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out);
+void weft__tcp_links_sweep(weft__tcp *tcp);
+#endif

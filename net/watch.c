@@ -1,0 +1,67 @@
+/* watch.c - the epoll set.  Opening and adding may fail (descriptors, memory); polling cannot: an interrupted
+ * look is an empty one. */
+#include "watch.h"
+#include "check.h"
+#include "status.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define BATCH_EVENTS 64 /* fetched by one poll; what is left stays ready in the set for the next */
+
+struct weft__watch_batch {
+    struct epoll_event events[BATCH_EVENTS];
+    int n, at;
+};
+
+weft_status weft__watch_open(weft__watch *set)
+{
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0) return weft__fail_errno("epoll_create1");
+    set->epoll_fd = fd;
+    set->batch = NULL;
+    return WEFT_OK;
+}
+
+void weft__watch_close(weft__watch *set)
+{
+    if (set->epoll_fd >= 0) close(set->epoll_fd);
+    set->epoll_fd = -1;
+}
+
+weft_status weft__watch_add(weft__watch *set, weft__watched *w, uint32_t events)
+{
+    struct epoll_event event = {.events = events | EPOLLET, .data = {.ptr = w}};
+    if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, w->fd, &event))
+        return weft__fail_errno("watching descriptor %d", w->fd);
+    return WEFT_OK;
+}
+
+void weft__watch_remove(weft__watch *set, weft__watched *w)
+{
+    struct weft__watch_batch *batch = set->batch;
+
+    epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+    for (int i = batch ? batch->at + 1 : 0; batch && i < batch->n; i++)
+        if (batch->events[i].data.ptr == w) batch->events[i].data.ptr = NULL;
+}
+
+int weft__watch_poll(weft__watch *set)
+{
+    struct weft__watch_batch batch;
+    int called = 0;
+
+    WEFT__ASSERT(!set->batch);
+    batch.n = epoll_wait(set->epoll_fd, batch.events, BATCH_EVENTS, 0);
+    if (batch.n <= 0) return 0;
+    set->batch = &batch;
+    for (batch.at = 0; batch.at < batch.n; batch.at++) {
+        weft__watched *w = batch.events[batch.at].data.ptr;
+        if (!w) continue;
+        w->ready(w, batch.events[batch.at].events);
+        called++;
+    }
+    set->batch = NULL;
+    return called;
+}

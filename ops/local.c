@@ -1,0 +1,9 @@
+/* local.c - every kind in a group of one: a copy of what goes in.  Never fails. */
+#include "algorithms.h"
+
+void weft__build_local(weft__schedule *s, const weft__op *op)
+{
+    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_BROADCAST) return;
+    weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, 0), op->count,
+                   op->reduction == WEFT_PREMUL_SUM ? op->scale : 1, WEFT__NO_STEP, WEFT__NO_STEP);
+}

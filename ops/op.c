@@ -1,0 +1,324 @@
+/* op.c - checking an operation, its sizes, its signature and its text.
+ *
+ * Happy path: weft__op_check accepts and makes canonical, weft__op_sign packs what ranks must agree on.
+ * Fails:      only weft__op_check does, with ERR_ARGUMENT or ERR_UNSUPPORTED and a sentence that names the
+ *             value and what was expected.  The texts never fail: they cut. */
+#include "op.h"
+
+#include "dtype.h"
+#include "status.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TAG_MOST ((1 << 30) - 1)
+
+const char *weft__kind_name(weft__kind kind)
+{
+    static const char *const names[] = {
+#define KIND_NAME(id, name, traits) name,
+        WEFT__KINDS(KIND_NAME)
+#undef KIND_NAME
+    };
+    return (unsigned)kind < WEFT__OP_KINDS ? names[kind] : "(unknown operation)";
+}
+
+unsigned weft__kind_traits(weft__kind kind)
+{
+    static const unsigned traits_of[] = {
+#define KIND_TRAITS(id, name, traits) traits,
+        WEFT__KINDS(KIND_TRAITS)
+#undef KIND_TRAITS
+    };
+    return (unsigned)kind < WEFT__OP_KINDS ? traits_of[kind] : 0;
+}
+
+const char *weft__dtype_name(weft_dtype dtype)
+{
+    static const char *const names[] = {
+#define DTYPE_NAME(id, name, bytes, arithmetic) [WEFT_##id] = name,
+        WEFT__DTYPES(DTYPE_NAME)
+#undef DTYPE_NAME
+    };
+    return (unsigned)dtype < WEFT__DTYPE_COUNT ? names[dtype] : "(unknown type)";
+}
+
+size_t weft_dtype_size(weft_dtype dtype)
+{
+    static const unsigned char sizes[] = {
+#define DTYPE_SIZE(id, name, bytes, arithmetic) [WEFT_##id] = bytes,
+        WEFT__DTYPES(DTYPE_SIZE)
+#undef DTYPE_SIZE
+    };
+    return (unsigned)dtype < WEFT__DTYPE_COUNT ? sizes[dtype] : 0;
+}
+
+const char *weft__reduction_name(weft_op op)
+{
+    static const char *const names[] = {"sum",  "prod", "min",  "max",       "avg",
+                                        "band", "bor",  "bxor", "premul_sum"};
+    return (unsigned)op < WEFT__REDUCTION_COUNT ? names[op] : "(unknown reduction)";
+}
+
+/* ---- which buffers a rank uses ---- */
+
+size_t weft__op_in_elements(const weft__op *op, int rank, int size)
+{
+    switch (op->kind) {
+    case WEFT__OP_REDUCE:
+    case WEFT__OP_ALL_REDUCE:
+    case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_GATHER:
+    case WEFT__OP_SPLIT_GROUP:
+    case WEFT__OP_ISEND:
+    case WEFT__OP_SEND_RECV: return op->count;
+    case WEFT__OP_BROADCAST: return rank == op->root ? op->count : 0;
+    case WEFT__OP_SCATTER: return rank == op->root ? op->count * (size_t)size : 0;
+    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_ALL_TO_ALL: return op->count * (size_t)size;
+    default: return 0;
+    }
+}
+
+size_t weft__op_out_elements(const weft__op *op, int rank, int size)
+{
+    switch (op->kind) {
+    case WEFT__OP_ALL_REDUCE:
+    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_SCATTER:
+    case WEFT__OP_IRECV:
+    case WEFT__OP_SEND_RECV: return op->count;
+    case WEFT__OP_BROADCAST: return rank != op->root ? op->count : 0;
+    case WEFT__OP_REDUCE: return rank == op->root ? op->count : 0;
+    case WEFT__OP_GATHER: return rank == op->root ? op->count * (size_t)size : 0;
+    case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_SPLIT_GROUP:
+    case WEFT__OP_ALL_TO_ALL: return op->count * (size_t)size;
+    default: return 0;
+    }
+}
+
+size_t weft__op_bytes(const weft__op *op, int rank, int size)
+{
+    size_t in = weft__op_in_elements(op, rank, size), out = weft__op_out_elements(op, rank, size);
+    return (in > out ? in : out) * weft_dtype_size(op->dtype);
+}
+
+/* ---- checking ---- */
+
+static weft_status check_reduction(const weft__op *op)
+{
+    static const unsigned char arithmetic_of[] = {
+#define DTYPE_ARITHMETIC(id, name, bytes, arithmetic) [WEFT_##id] = arithmetic,
+        WEFT__DTYPES(DTYPE_ARITHMETIC)
+#undef DTYPE_ARITHMETIC
+    };
+#define ONE(reduction) (1U << WEFT_##reduction)
+    static const unsigned known[] = {
+        [WEFT__INTEGER] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
+        [WEFT__FLOAT] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(AVG) | ONE(PREMUL_SUM),
+        [WEFT__COMPLEX] = ONE(SUM) | ONE(AVG) | ONE(PREMUL_SUM),
+        [WEFT__BOOLEAN] = ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
+    };
+#undef ONE
+    static const char *const expected[] = {
+        [WEFT__INTEGER] = "integers have sum, prod, min, max, band, bor and bxor",
+        [WEFT__FLOAT] = "floats have sum, prod, min, max, avg and premul_sum",
+        [WEFT__COMPLEX] = "complex types have sum, avg and premul_sum",
+        [WEFT__BOOLEAN] = "bool has min, max, band, bor and bxor",
+    };
+    unsigned arithmetic = arithmetic_of[op->dtype];
+    if ((unsigned)op->reduction >= WEFT__REDUCTION_COUNT)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: op is %d, expected one of weft_op (0 to %d)",
+                          weft__kind_name(op->kind), (int)op->reduction, WEFT__REDUCTION_COUNT - 1);
+    if (!(known[arithmetic] >> op->reduction & 1))
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: %s does not exist on %s: %s", weft__kind_name(op->kind),
+                          weft__reduction_name(op->reduction), weft__dtype_name(op->dtype),
+                          expected[arithmetic]);
+    if (op->reduction == WEFT_PREMUL_SUM && (!isfinite(op->scale) || op->scale == 0))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "%s: premul_sum's scale is %g, expected a finite number other than 0",
+                          weft__kind_name(op->kind), op->scale);
+    return WEFT_OK;
+}
+
+static weft_status check_partner(const weft__op *op, int size)
+{
+    const char *name = weft__kind_name(op->kind);
+    unsigned traits = weft__kind_traits(op->kind);
+    bool receives = op->kind == WEFT__OP_IRECV;
+    if (traits & WEFT__ROOTED && (op->root < 0 || op->root >= size))
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: root is %d, expected a rank of the group (0 to %d)", name,
+                          op->root, size - 1);
+    if (!(traits & WEFT__PAIR)) return WEFT_OK;
+    if ((op->peer < 0 || op->peer >= size) && !(receives && op->peer == WEFT_ANY_RANK))
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: peer is %d, expected a rank of the group (0 to %d)%s", name,
+                          op->peer, size - 1, receives ? " or WEFT_ANY_RANK" : "");
+    if ((op->tag < 0 || op->tag > TAG_MOST) && !(receives && op->tag == WEFT_ANY_TAG) &&
+        op->kind != WEFT__OP_SEND_RECV)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: tag is %d, expected 0 to %d%s", name, op->tag, TAG_MOST,
+                          receives ? " or WEFT_ANY_TAG" : "");
+    return WEFT_OK;
+}
+
+/* The two forms are equal for all kinds where both sides have the same length. */
+static bool is_in_place(const weft__op *op, int rank)
+{
+    const char *in = op->in, *out = op->out;
+    size_t block = op->count * weft_dtype_size(op->dtype);
+    switch (op->kind) {
+    case WEFT__OP_REDUCE:
+    case WEFT__OP_ALL_REDUCE: return in == out;
+    case WEFT__OP_ALL_TO_ALL:
+    case WEFT__OP_SEND_RECV: return in == out && op->memory != WEFT_MEMORY_CUDA;
+    case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_SPLIT_GROUP:
+    case WEFT__OP_GATHER: return (uintptr_t)in - (uintptr_t)out == (size_t)rank * block;
+    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_SCATTER: return (uintptr_t)out - (uintptr_t)in == (size_t)rank * block;
+    default: return false;
+    }
+}
+
+static const char *in_place_form(weft__kind kind)
+{
+    switch (kind) {
+    case WEFT__OP_REDUCE:
+    case WEFT__OP_ALL_REDUCE: return "in == out";
+    case WEFT__OP_ALL_TO_ALL:
+    case WEFT__OP_SEND_RECV: return "in == out in host memory";
+    case WEFT__OP_REDUCE_SCATTER: return "out == in + rank * count";
+    case WEFT__OP_SCATTER: return "out == in + root * count";
+    default: return "in == out + rank * count";
+    }
+}
+
+static weft_status check_buffers(weft__op *op, int rank, int size)
+{
+    const char *name = weft__kind_name(op->kind);
+    size_t element = weft_dtype_size(op->dtype);
+    size_t in_bytes = weft__op_in_elements(op, rank, size) * element;
+    size_t out_bytes = weft__op_out_elements(op, rank, size) * element;
+    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
+    bool one_buffer = op->kind == WEFT__OP_BROADCAST;
+    if (in_bytes && !in)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: %s is NULL, expected %zu bytes to read", name,
+                          one_buffer || op->kind == WEFT__OP_ISEND ? "buf" : "in", in_bytes);
+    if (out_bytes && !out)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: %s is NULL, expected room for %zu bytes", name,
+                          one_buffer || op->kind == WEFT__OP_IRECV ? "buf" : "out", out_bytes);
+    if (one_buffer) {
+        if (op->count == 0) op->in = op->out = NULL;
+        return WEFT_OK;
+    }
+    if (in_bytes && out_bytes && !is_in_place(op, rank) &&
+        (in <= out ? out - in < in_bytes : in - out < out_bytes))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "%s: in (%zu bytes at %p) and out (%zu bytes at %p) overlap, expected separate "
+                          "buffers or, in place, %s",
+                          name, in_bytes, op->in, out_bytes, op->out, in_place_form(op->kind));
+    if (!in_bytes) op->in = NULL;
+    if (!out_bytes) op->out = NULL;
+    return WEFT_OK;
+}
+
+static void clear_unused(weft__op *op)
+{
+    unsigned traits = weft__kind_traits(op->kind);
+    if (!(traits & WEFT__ROOTED)) op->root = 0;
+    if (!(traits & WEFT__PAIR)) op->peer = op->tag = 0;
+    if (op->kind == WEFT__OP_SEND_RECV) op->tag = 0;
+    if (!(traits & WEFT__REDUCES)) op->reduction = WEFT_SUM;
+    if (!(traits & WEFT__REDUCES) || op->reduction != WEFT_PREMUL_SUM) op->scale = 1;
+    if (op->kind == WEFT__OP_SPLIT_GROUP) op->dtype = WEFT_UINT8;
+    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
+        op->dtype = (weft_dtype)0;
+        op->count = 0;
+        op->in = op->out = NULL;
+    }
+}
+
+weft_status weft__op_check(weft__op *op, int rank, int size)
+{
+    const char *name = weft__kind_name(op->kind);
+    weft_status status;
+    WEFT__ASSERT((unsigned)op->kind < WEFT__OP_KINDS && rank >= 0 && rank < size);
+    clear_unused(op);
+    if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: dtype is %d, expected one of weft_dtype (0 to %d)", name,
+                          (int)op->dtype, WEFT__DTYPE_COUNT - 1);
+    if ((unsigned)op->memory > WEFT_MEMORY_CUDA)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: memory is %d, expected one of weft_memory (0 to %d)", name,
+                          (int)op->memory, WEFT_MEMORY_CUDA);
+    if (weft__kind_traits(op->kind) & WEFT__REDUCES && (status = check_reduction(op)) != WEFT_OK)
+        return status;
+    if ((status = check_partner(op, size)) != WEFT_OK) return status;
+    /* size blocks also for kinds that use one: all of a kind are then limited alike on every rank. */
+    if (op->count > SIZE_MAX / weft_dtype_size(op->dtype) / (size_t)size)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: count is %zu: %d blocks of as many %s pass %zu bytes", name,
+                          op->count, size, weft__dtype_name(op->dtype), (size_t)SIZE_MAX);
+    return check_buffers(op, rank, size);
+}
+
+/* ---- signature ---- */
+
+/* word[0], from the lowest bit: kind 8, dtype 8, reduction 8, memory 8, root 32.  word[1]: count. */
+weft__signature weft__op_sign(const weft__op *op)
+{
+    weft__signature s = {{(uint64_t)op->kind | (uint64_t)op->dtype << 8 | (uint64_t)op->reduction << 16 |
+                              (uint64_t)op->memory << 24 | (uint64_t)(uint32_t)op->root << 32,
+                          op->count}};
+    return s;
+}
+
+void weft__signature_text(weft__signature s, char *text, size_t bytes)
+{
+    weft__kind kind = (weft__kind)(s.word[0] & 255);
+    weft_dtype dtype = (weft_dtype)(s.word[0] >> 8 & 255);
+    weft_op reduction = (weft_op)(s.word[0] >> 16 & 255);
+    unsigned memory = s.word[0] >> 24 & 255, traits = weft__kind_traits(kind);
+    bool to_root = kind == WEFT__OP_REDUCE || kind == WEFT__OP_GATHER;
+    char what[80] = "", how[40] = "", whom[40] = "";
+    if (kind != WEFT__OP_BARRIER && kind != WEFT__OP_NEW_GROUP)
+        snprintf(what, sizeof what, " of %" PRIu64 " %s", s.word[1], weft__dtype_name(dtype));
+    if (traits & WEFT__REDUCES) snprintf(how, sizeof how, " (%s)", weft__reduction_name(reduction));
+    if (traits & WEFT__ROOTED)
+        snprintf(whom, sizeof whom, " %s root %" PRIu32, to_root ? "to" : "from",
+                 (uint32_t)(s.word[0] >> 32));
+    snprintf(text, bytes, "%s%s%s%s%s", weft__kind_name(kind), what, how, whom,
+             memory == WEFT_MEMORY_CUDA ? " in device memory" : "");
+}
+
+/* "4 MiB", "1.5 KiB", "100 B". */
+static void bytes_text(size_t n, char *text, size_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)n;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < WEFT__LENGTH(units)) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(text, bytes, value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t bytes)
+{
+    char length[32], whom[32] = "";
+    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
+        snprintf(text, bytes, "%s", weft__kind_name(op->kind));
+        return;
+    }
+    if (weft__kind_traits(op->kind) & WEFT__PAIR) {
+        const char *way = op->kind == WEFT__OP_ISEND ? "to" : op->kind == WEFT__OP_IRECV ? "from" : "with";
+        if (op->peer == WEFT_ANY_RANK)
+            snprintf(whom, sizeof whom, " from any rank");
+        else
+            snprintf(whom, sizeof whom, " %s rank %d", way, op->peer);
+    }
+    bytes_text(weft__op_bytes(op, rank, size), length, sizeof length);
+    snprintf(text, bytes, "%s (%s %s%s)", weft__kind_name(op->kind), length, weft__dtype_name(op->dtype),
+             whom);
+}

@@ -1,0 +1,68 @@
+/* reduce.c - which kernel: by type, reduction and processor.  Never fails; what does not exist is NULL. */
+#include "reduce.h"
+
+#include "check.h"
+#include "reduce_levels.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdatomic.h>
+#endif
+
+typedef struct level {
+    const char *name;
+    const weft__kernel_table *kernels;
+} level;
+
+#if defined(__x86_64__)
+/* Asked once, as cpuid traps in a virtual machine; not every compiler's __builtin_cpu_supports knows it. */
+static bool has_f16c(void)
+{
+    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == 0) {
+        unsigned a, b, c, d;
+        answer = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C ? 2 : 1;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
+}
+#endif
+
+/* Cheap enough for every call: the processor was asked once, when the program started. */
+static level best_level(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return (level){"avx512", &weft__kernels_avx512};
+    if (__builtin_cpu_supports("avx2") && has_f16c()) return (level){"avx2", &weft__kernels_avx2};
+#endif
+    return (level){"scalar", &weft__kernels_scalar};
+}
+
+static bool scales(weft_dtype dtype)
+{
+    return dtype >= WEFT_FLOAT8_E4M3 && dtype <= WEFT_COMPLEX128;
+}
+
+weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op)
+{
+    if ((unsigned)dtype >= WEFT__DTYPE_COUNT || (unsigned)op >= WEFT__REDUCTION_COUNT) return NULL;
+    if (op == WEFT_AVG || op == WEFT_PREMUL_SUM) {
+        if (!scales(dtype)) return NULL;
+        op = WEFT_SUM;
+    }
+    return (*best_level().kernels)[dtype][op];
+}
+
+void weft__scale(void *out, const void *in, size_t count, weft_dtype dtype, double scale)
+{
+    WEFT__ASSERT(scales(dtype));
+    weft__reduce_kernel(dtype, WEFT_SUM)(out, &in, 1, count, scale);
+}
+
+const char *weft__reduce_level(void)
+{
+    return best_level().name;
+}

@@ -1,0 +1,353 @@
+/* reduce_kernels.h - the kernels of one processor level; each reduce_LEVEL.c includes it once.
+ *
+ * The includer defines LEVEL (attributes of every function), VECTOR_BYTES (width of a register),
+ * KERNELS (name of the table), and WIDEN_F16 and NARROW_F16 if the processor has those conversions.
+ *
+ * Vectors are those of GCC and clang (vector_size), so no kernel depends on what the optimiser recognises.
+ * A kernel walks the sources for four registers' worth of elements at a time: the sums never leave the
+ * registers, every source is read once and the result written once.  The odd rest goes element by element
+ * through the same expressions, so a number does not depend on where in a buffer it stands. */
+#include "half.h"
+#include "reduce_levels.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE        LEVEL __attribute__((always_inline)) static inline
+#define FLOAT_LANES   (VECTOR_BYTES / 4)
+#define VECTOR(bytes) __attribute__((vector_size(bytes)))
+
+/* ---- types: T_x as stored, A_x one accumulator, V_x a register of accumulators, M_x its masks ---- */
+
+#define PLAIN_TYPE(x, type, mask)                                    \
+    typedef type T_##x;                                              \
+    typedef type A_##x;                                              \
+    typedef type V_##x VECTOR(VECTOR_BYTES);                         \
+    typedef mask M_##x VECTOR(VECTOR_BYTES);                         \
+    INLINE V_##x load_##x(const void *from, size_t i)                \
+    {                                                                \
+        V_##x v;                                                     \
+        memcpy(&v, (const char *)from + i * sizeof(type), sizeof v); \
+        return v;                                                    \
+    }                                                                \
+    INLINE void store_##x(void *to, size_t i, V_##x v)               \
+    {                                                                \
+        memcpy((char *)to + i * sizeof(type), &v, sizeof v);         \
+    }                                                                \
+    INLINE type get_##x(const void *from, size_t i)                  \
+    {                                                                \
+        type v;                                                      \
+        memcpy(&v, (const char *)from + i * sizeof v, sizeof v);     \
+        return v;                                                    \
+    }                                                                \
+    INLINE void put_##x(void *to, size_t i, type v)                  \
+    {                                                                \
+        memcpy((char *)to + i * sizeof v, &v, sizeof v);             \
+    }
+
+PLAIN_TYPE(i8, int8_t, uint8_t)
+PLAIN_TYPE(u8, uint8_t, uint8_t)
+PLAIN_TYPE(i16, int16_t, uint16_t)
+PLAIN_TYPE(u16, uint16_t, uint16_t)
+PLAIN_TYPE(i32, int32_t, uint32_t)
+PLAIN_TYPE(u32, uint32_t, uint32_t)
+PLAIN_TYPE(i64, int64_t, uint64_t)
+PLAIN_TYPE(u64, uint64_t, uint64_t)
+PLAIN_TYPE(f32, float, uint32_t)
+PLAIN_TYPE(f64, double, uint64_t)
+
+#define PICK(x, mask, a, b) ((V_##x)(((M_##x)(mask) & (M_##x)(a)) | (~(M_##x)(mask) & (M_##x)(b))))
+
+/* bool: any nonzero byte counts as 1. */
+typedef uint8_t T_b8, A_b8;
+typedef V_u8 V_b8;
+INLINE V_u8 load_b8(const void *from, size_t i)
+{
+    return (V_u8)(load_u8(from, i) != 0) & 1;
+}
+INLINE uint8_t get_b8(const void *from, size_t i)
+{
+    return get_u8(from, i) != 0;
+}
+#define store_b8 store_u8
+#define put_b8   put_u8
+
+/* ---- small floats: accumulated as float ---- */
+
+typedef uint16_t V_code16 VECTOR(FLOAT_LANES * 2);
+typedef uint8_t V_code8 VECTOR(FLOAT_LANES);
+typedef double V_wide VECTOR(FLOAT_LANES * 8);
+
+INLINE V_code16 load_code16(const void *from, size_t i)
+{
+    V_code16 v;
+    memcpy(&v, (const char *)from + i * 2, sizeof v);
+    return v;
+}
+INLINE V_code8 load_code8(const void *from, size_t i)
+{
+    V_code8 v;
+    memcpy(&v, (const char *)from + i, sizeof v);
+    return v;
+}
+INLINE void store_code16(void *to, size_t i, V_u32 code)
+{
+    V_code16 v = __builtin_convertvector(code, V_code16);
+    memcpy((char *)to + i * 2, &v, sizeof v);
+}
+INLINE void store_code8(void *to, size_t i, V_u32 code)
+{
+    V_code8 v = __builtin_convertvector(code, V_code8);
+    memcpy((char *)to + i, &v, sizeof v);
+}
+
+/* half.h's weft__narrow_finite on a register. */
+INLINE V_u32 narrow_finite(V_u32 bits, int mantissa, int bias)
+{
+    int drop = 23 - mantissa;
+    uint32_t magic = (uint32_t)(127 - bias + drop + 1) << 23, rebias = (uint32_t)(127 - bias) << 23;
+    V_u32 magics = magic - (V_u32){0};
+    V_u32 tiny = (V_u32)((V_f32)bits + (V_f32)magics) - magics;
+    V_u32 normal = (bits + ((1U << (drop - 1)) - 1) + (bits >> drop & 1) - rebias) >> drop;
+    return PICK(u32, bits < (uint32_t)(128 - bias) << 23, tiny, normal);
+}
+
+#ifndef WIDEN_F16
+INLINE V_f32 widen_f16(V_code16 codes)
+{
+    V_u32 code = __builtin_convertvector(codes, V_u32), bits = (code & 0x7fff) << 13;
+    V_u32 least = 113U * (1U << 23) - (V_u32){0}, infinity = 31U * (1U << 23) - (V_u32){0};
+    V_u32 tiny = (V_u32)((V_f32)(bits + least) - (V_f32)least);
+    V_u32 endless = bits | 0x7f800000 | ((V_u32)(bits > infinity) & 0x400000);
+    V_u32 value = PICK(u32, bits < 1U << 23, tiny, bits + (112U << 23));
+    value = PICK(u32, bits >= infinity, endless, value);
+    return (V_f32)(value | (code & 0x8000) << 16);
+}
+INLINE V_code16 narrow_f16(V_f32 value)
+{
+    V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 15;
+    V_u32 code = narrow_finite(bits, WEFT__F16_MANTISSA, WEFT__F16_BIAS);
+    code = PICK(u32, code > 0x7c00, 0x7c00 - (V_u32){0}, code);
+    code = PICK(u32, bits > 0x7f800000, 0x7e00 | (bits >> 13 & 0x3ff), code);
+    return __builtin_convertvector(code | sign, V_code16);
+}
+#define WIDEN_F16  widen_f16
+#define NARROW_F16 narrow_f16
+#endif
+
+#define SMALL_TYPE(x, type)                                               \
+    typedef type T_##x;                                                   \
+    typedef float A_##x;                                                  \
+    typedef V_f32 V_##x;                                                  \
+    typedef M_f32 M_##x;                                                  \
+    INLINE float get_##x(const void *from, size_t i)                      \
+    {                                                                     \
+        type code;                                                        \
+        memcpy(&code, (const char *)from + i * sizeof code, sizeof code); \
+        return weft__widen_##x(code);                                     \
+    }                                                                     \
+    INLINE void put_##x(void *to, size_t i, float v)                      \
+    {                                                                     \
+        type code = weft__narrow_##x(v);                                  \
+        memcpy((char *)to + i * sizeof code, &code, sizeof code);         \
+    }
+
+SMALL_TYPE(f16, uint16_t)
+SMALL_TYPE(bf16, uint16_t)
+SMALL_TYPE(e5m2, uint8_t)
+SMALL_TYPE(e4m3, uint8_t)
+
+INLINE V_f32 load_f16(const void *from, size_t i)
+{
+    return WIDEN_F16(load_code16(from, i));
+}
+INLINE void store_f16(void *to, size_t i, V_f32 value)
+{
+    V_code16 v = NARROW_F16(value);
+    memcpy((char *)to + i * 2, &v, sizeof v);
+}
+
+INLINE V_f32 load_bf16(const void *from, size_t i)
+{
+    return (V_f32)(__builtin_convertvector(load_code16(from, i), V_u32) << 16);
+}
+INLINE void store_bf16(void *to, size_t i, V_f32 value)
+{
+    V_u32 bits = (V_u32)value, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    store_code16(to, i, PICK(u32, (bits & 0x7fffffff) > 0x7f800000, bits >> 16 | 0x40, rounded));
+}
+
+INLINE V_f32 load_e5m2(const void *from, size_t i)
+{
+    return WIDEN_F16(__builtin_convertvector(load_code8(from, i), V_code16) << 8);
+}
+INLINE void store_e5m2(void *to, size_t i, V_f32 value)
+{
+    V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 7;
+    V_u32 code = narrow_finite(bits, WEFT__E5M2_MANTISSA, WEFT__E5M2_BIAS);
+    code = PICK(u32, code > 0x7c, 0x7c - (V_u32){0}, code);
+    store_code8(to, i, PICK(u32, bits > 0x7f800000, 0x7e | (bits >> 21 & 3), code) | sign);
+}
+
+INLINE V_f32 load_e4m3(const void *from, size_t i)
+{
+    V_u32 code = __builtin_convertvector(load_code8(from, i), V_u32), bits = (code & 0x7f) << 20;
+    V_u32 least = 121U * (1U << 23) - (V_u32){0};
+    V_u32 tiny = (V_u32)((V_f32)(bits + least) - (V_f32)least);
+    V_u32 value = PICK(u32, bits < 1U << 23, tiny, bits + (120U << 23));
+    value = PICK(u32, bits == 0x7fU << 20, 0x7fc00000 - (V_u32){0}, value);
+    return (V_f32)(value | (code & 0x80) << 24);
+}
+INLINE void store_e4m3(void *to, size_t i, V_f32 value)
+{
+    V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 7;
+    V_u32 code = narrow_finite(bits, WEFT__E4M3_MANTISSA, WEFT__E4M3_BIAS);
+    store_code8(to, i,
+                PICK(u32, (M_u32)(code > 0x7f) | (M_u32)(bits > 0x7f800000), 0x7f - (V_u32){0}, code) | sign);
+}
+
+/* ---- expressions: on registers (V) and on single accumulators (A) ---- */
+
+#define V_SUM(x, a, b)  ((a) + (b))
+#define A_SUM(x, a, b)  ((A_##x)((a) + (b)))
+#define V_PROD(x, a, b) ((a) * (b))
+#define A_PROD(x, a, b) ((A_##x)(1U * (a) * (b))) /* 1U: two uint16_t would multiply as int and overflow */
+#define V_BAND(x, a, b) ((a) & (b))
+#define A_BAND(x, a, b) ((A_##x)((a) & (b)))
+#define V_BOR(x, a, b)  ((a) | (b))
+#define A_BOR(x, a, b)  ((A_##x)((a) | (b)))
+#define V_BXOR(x, a, b) ((a) ^ (b))
+#define A_BXOR(x, a, b) ((A_##x)((a) ^ (b)))
+#define V_MIN(x, a, b)  PICK(x, (a) < (b), a, b)
+#define A_MIN(x, a, b)  ((a) < (b) ? (a) : (b))
+#define V_MAX(x, a, b)  PICK(x, (a) > (b), a, b)
+#define A_MAX(x, a, b)  ((a) > (b) ? (a) : (b))
+/* Floats: a NaN at the left stays because it differs from itself, one at the right because it is not more. */
+#define V_FPROD(x, a, b) ((a) * (b))
+#define A_FPROD(x, a, b) ((a) * (b))
+#define V_FMIN(x, a, b)  PICK(x, ((a) < (b)) | ((a) != (a)), a, b)
+#define A_FMIN(x, a, b)  ((a) < (b) || (a) != (a) ? (a) : (b))
+#define V_FMAX(x, a, b)  PICK(x, ((a) > (b)) | ((a) != (a)), a, b)
+#define A_FMAX(x, a, b)  ((a) > (b) || (a) != (a) ? (a) : (b))
+
+/* Averages of float go through double, so that the average of equal numbers is that number. */
+#define V_SCALE_NONE(a, scale)   (a)
+#define A_SCALE_NONE(a, scale)   (a)
+#define V_SCALE_FLOAT(a, scale)  __builtin_convertvector(__builtin_convertvector(a, V_wide) * (scale), V_f32)
+#define A_SCALE_FLOAT(a, scale)  ((float)((double)(a) * (scale)))
+#define V_SCALE_DOUBLE(a, scale) ((a) * (scale))
+#define A_SCALE_DOUBLE(a, scale) ((a) * (scale))
+
+#define KERNEL(NAME, OP, x, SCALE)                                                                    \
+    LEVEL static void NAME##_##x(void *out, const void *const *in, int n, size_t count, double scale) \
+    {                                                                                                 \
+        const size_t lanes = sizeof(V_##x) / sizeof(A_##x), block = 4 * lanes;                        \
+        size_t i = 0;                                                                                 \
+        (void)scale;                                                                                  \
+        for (; count - i >= block; i += block) {                                                      \
+            V_##x a = load_##x(in[0], i), b = load_##x(in[0], i + lanes);                             \
+            V_##x c = load_##x(in[0], i + 2 * lanes), d = load_##x(in[0], i + 3 * lanes);             \
+            for (int s = 1; s < n; s++) {                                                             \
+                a = V_##OP(x, a, load_##x(in[s], i));                                                 \
+                b = V_##OP(x, b, load_##x(in[s], i + lanes));                                         \
+                c = V_##OP(x, c, load_##x(in[s], i + 2 * lanes));                                     \
+                d = V_##OP(x, d, load_##x(in[s], i + 3 * lanes));                                     \
+            }                                                                                         \
+            if (scale != 1) {                                                                         \
+                a = V_##SCALE(a, scale), b = V_##SCALE(b, scale);                                     \
+                c = V_##SCALE(c, scale), d = V_##SCALE(d, scale);                                     \
+            }                                                                                         \
+            store_##x(out, i, a), store_##x(out, i + lanes, b);                                       \
+            store_##x(out, i + 2 * lanes, c), store_##x(out, i + 3 * lanes, d);                       \
+        }                                                                                             \
+        for (; count - i >= lanes; i += lanes) {                                                      \
+            V_##x a = load_##x(in[0], i);                                                             \
+            for (int s = 1; s < n; s++) a = V_##OP(x, a, load_##x(in[s], i));                         \
+            if (scale != 1) a = V_##SCALE(a, scale);                                                  \
+            store_##x(out, i, a);                                                                     \
+        }                                                                                             \
+        for (; i < count; i++) {                                                                      \
+            A_##x a = get_##x(in[0], i);                                                              \
+            for (int s = 1; s < n; s++) a = A_##OP(x, a, get_##x(in[s], i));                          \
+            if (scale != 1) a = A_##SCALE(a, scale);                                                  \
+            put_##x(out, i, a);                                                                       \
+        }                                                                                             \
+    }
+
+#define BITWISE(x)                    \
+    KERNEL(BAND, BAND, x, SCALE_NONE) \
+    KERNEL(BOR, BOR, x, SCALE_NONE)   \
+    KERNEL(BXOR, BXOR, x, SCALE_NONE)
+
+/* Sums, products and bits are those of the unsigned type for both; only order tells the two apart. */
+#define INTEGER(bits)                       \
+    KERNEL(SUM, SUM, u##bits, SCALE_NONE)   \
+    KERNEL(PROD, PROD, u##bits, SCALE_NONE) \
+    BITWISE(u##bits)                        \
+    KERNEL(MIN, MIN, u##bits, SCALE_NONE)   \
+    KERNEL(MAX, MAX, u##bits, SCALE_NONE)   \
+    KERNEL(MIN, MIN, i##bits, SCALE_NONE)   \
+    KERNEL(MAX, MAX, i##bits, SCALE_NONE)
+
+#define FLOATING(x, SCALE)        \
+    KERNEL(SUM, SUM, x, SCALE)    \
+    KERNEL(PROD, FPROD, x, SCALE) \
+    KERNEL(MIN, FMIN, x, SCALE)   \
+    KERNEL(MAX, FMAX, x, SCALE)
+
+INTEGER(8)
+INTEGER(16)
+INTEGER(32)
+INTEGER(64)
+FLOATING(e4m3, SCALE_FLOAT)
+FLOATING(e5m2, SCALE_FLOAT)
+FLOATING(f16, SCALE_FLOAT)
+FLOATING(bf16, SCALE_FLOAT)
+FLOATING(f32, SCALE_FLOAT)
+FLOATING(f64, SCALE_DOUBLE)
+BITWISE(b8)
+
+/* A sum of complex numbers is that of twice as many parts. */
+static void SUM_c64(void *out, const void *const *in, int n, size_t count, double scale)
+{
+    SUM_f32(out, in, n, 2 * count, scale);
+}
+static void SUM_c128(void *out, const void *const *in, int n, size_t count, double scale)
+{
+    SUM_f64(out, in, n, 2 * count, scale);
+}
+
+#define ROW_INTEGER(sign, bits)                                                              \
+    {                                                                                        \
+        [WEFT_SUM] = SUM_u##bits, [WEFT_PROD] = PROD_u##bits, [WEFT_MIN] = MIN_##sign##bits, \
+        [WEFT_MAX] = MAX_##sign##bits, [WEFT_BAND] = BAND_u##bits, [WEFT_BOR] = BOR_u##bits, \
+        [WEFT_BXOR] = BXOR_u##bits                                                           \
+    }
+#define ROW_FLOAT(x)                                                                             \
+    {                                                                                            \
+        [WEFT_SUM] = SUM_##x, [WEFT_PROD] = PROD_##x, [WEFT_MIN] = MIN_##x, [WEFT_MAX] = MAX_##x \
+    }
+
+const weft__kernel_table KERNELS = {
+    [WEFT_INT8] = ROW_INTEGER(i, 8),
+    [WEFT_UINT8] = ROW_INTEGER(u, 8),
+    [WEFT_INT16] = ROW_INTEGER(i, 16),
+    [WEFT_UINT16] = ROW_INTEGER(u, 16),
+    [WEFT_INT32] = ROW_INTEGER(i, 32),
+    [WEFT_UINT32] = ROW_INTEGER(u, 32),
+    [WEFT_INT64] = ROW_INTEGER(i, 64),
+    [WEFT_UINT64] = ROW_INTEGER(u, 64),
+    [WEFT_FLOAT8_E4M3] = ROW_FLOAT(e4m3),
+    [WEFT_FLOAT8_E5M2] = ROW_FLOAT(e5m2),
+    [WEFT_FLOAT16] = ROW_FLOAT(f16),
+    [WEFT_BFLOAT16] = ROW_FLOAT(bf16),
+    [WEFT_FLOAT32] = ROW_FLOAT(f32),
+    [WEFT_FLOAT64] = ROW_FLOAT(f64),
+    [WEFT_COMPLEX64] = {[WEFT_SUM] = SUM_c64},
+    [WEFT_COMPLEX128] = {[WEFT_SUM] = SUM_c128},
+    [WEFT_BOOL] = {[WEFT_MIN] = BAND_b8,
+                   [WEFT_MAX] = BOR_b8,
+                   [WEFT_BAND] = BAND_b8,
+                   [WEFT_BOR] = BOR_b8,
+                   [WEFT_BXOR] = BXOR_b8},
+};

@@ -1,0 +1,15 @@
+/* reduce_levels.h - the same kernels compiled for several processors; reduce.c picks one table at run time.
+ */
+#ifndef WEFT_OPS_REDUCE_LEVELS_H
+#define WEFT_OPS_REDUCE_LEVELS_H
+#include "dtype.h"
+#include "reduce.h"
+
+/* [dtype][reduction]; NULL: does not exist.  AVG and PREMUL_SUM are left out: they use SUM's. */
+typedef weft__reduce_fn *weft__kernel_table[WEFT__DTYPE_COUNT][WEFT__REDUCTION_COUNT];
+
+extern const weft__kernel_table weft__kernels_scalar;
+#if defined(__x86_64__)
+extern const weft__kernel_table weft__kernels_avx2, weft__kernels_avx512;
+#endif
+#endif

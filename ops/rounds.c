@@ -1,0 +1,188 @@
+/* rounds.c - what each rank publishes and takes in each round of a collective over shared memory.
+ *
+ * Every kind is cut in chunks of `count`, as long as a slot allows; a chunk is one round, or two when a large
+ * all_reduce first reduces slices and then shares them.  Never fails.
+ *
+ * In place, and publishing ahead: a take of chunk c writes, in the buffer, nothing but positions that this
+ * rank published with chunk c or never publishes.  The one exception is a reduced slice, which is published
+ * from where a take put it: after_take. */
+#include "rounds.h"
+
+#include "check.h"
+
+/* Up to here in all a rank reads everything: one hop, and the reads fit the first-level cache. */
+#define ALL_READ_BYTES 32768
+#define SLICE_BYTES    64 /* slices start at multiples: a processor's line */
+
+typedef struct span {
+    size_t start, length; /* elements of each block */
+} span;
+
+/* Pieces that one rank publishes per chunk. */
+static int parts_of(const weft__op *op, int size)
+{
+    bool many = op->kind == WEFT__OP_REDUCE_SCATTER || op->kind == WEFT__OP_SCATTER ||
+                op->kind == WEFT__OP_ALL_TO_ALL;
+    return many ? size : 1;
+}
+
+static bool reads_all(const weft__op *op, size_t element, int size, size_t slot_bytes)
+{
+    size_t bytes = op->count * element;
+    return bytes <= slot_bytes && bytes <= ALL_READ_BYTES / (size_t)size;
+}
+
+void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes)
+{
+    size_t element = weft_dtype_size(op->dtype);
+    size_t chunk = slot_bytes / element / (size_t)parts_of(op, size);
+    WEFT__ASSERT(chunk > 0);
+    *plan = (weft__rounds){.rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1};
+    if (op->count == 0) return;
+    plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && !reads_all(op, element, size, slot_bytes);
+    plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
+}
+
+static span chunk_at(const weft__rounds *plan, const weft__op *op, uint64_t chunk)
+{
+    span s = {(size_t)chunk * plan->chunk, plan->chunk};
+    if (s.length > op->count - s.start) s.length = op->count - s.start;
+    return s;
+}
+
+static void publish(weft__round *round, const weft__rounds *plan, const weft__op *op, span s, int parts)
+{
+    round->publishes = true;
+    round->parts = parts;
+    round->scaled = op->reduction == WEFT_PREMUL_SUM;
+    round->part_bytes = s.length * plan->element;
+    round->source_offset = s.start * plan->element;
+    round->source_stride = op->count * plan->element;
+}
+
+/* One piece, from the slot of `root`. */
+static void copy_from(weft__round *round, const weft__rounds *plan, span s, int root, size_t slot_offset)
+{
+    round->take = WEFT__TAKE_COPY;
+    round->from = root;
+    round->slot_offset = slot_offset;
+    round->take_bytes = s.length * plan->element;
+    round->target_offset = s.start * plan->element;
+}
+
+/* A piece from every slot, each into its rank's block of `out`. */
+static void copy_from_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
+                          size_t slot_offset)
+{
+    const char *own_block = (const char *)op->out + (size_t)plan->rank * op->count * plan->element;
+    copy_from(round, plan, s, -1, slot_offset);
+    round->target_stride = op->count * plan->element;
+    round->skip_self =
+        op->kind == WEFT__OP_ALL_TO_ALL ? op->in == op->out : op->in == (const void *)own_block;
+}
+
+static void reduce_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
+                       size_t slot_offset)
+{
+    round->take = WEFT__TAKE_REDUCE;
+    round->from = -1;
+    round->slot_offset = slot_offset;
+    round->take_bytes = s.length * plan->element;
+    round->target_offset = s.start * plan->element;
+    round->average = op->reduction == WEFT_AVG;
+}
+
+/* ---- large all_reduce: rank r owns slice r of the chunk ---- */
+
+static size_t slice_length(const weft__rounds *plan, span s)
+{
+    size_t line = SLICE_BYTES / plan->element, share = (s.length - 1) / (size_t)plan->size + 1;
+    return (share + line - 1) / line * line;
+}
+
+static span own_slice(const weft__rounds *plan, span s)
+{
+    size_t length = slice_length(plan, s), skip = length * (size_t)plan->rank;
+    if (skip > s.length) skip = s.length;
+    if (length > s.length - skip) length = s.length - skip;
+    return (span){s.start + skip, length};
+}
+
+static void reduce_slice(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+{
+    span own = own_slice(plan, s);
+    publish(round, plan, op, s, 1);
+    reduce_all(round, plan, op, own, (own.start - s.start) * plan->element);
+}
+
+static void share_slice(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+{
+    size_t slice = slice_length(plan, s) * plan->element;
+    publish(round, plan, op, own_slice(plan, s), 1);
+    round->scaled = false;
+    round->from_out = round->after_take = true;
+    copy_from(round, plan, s, -1, 0);
+    round->skip_self = true;
+    round->take_bytes = round->target_stride = slice;
+    round->total_bytes = s.length * plan->element;
+}
+
+/* ---- one round ---- */
+
+static void at_root(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+{
+    bool is_root = plan->rank == op->root;
+    size_t own_part = (size_t)plan->rank * s.length * plan->element;
+    const char *own_block = (const char *)op->in + (size_t)plan->rank * op->count * plan->element;
+    switch (op->kind) {
+    case WEFT__OP_BROADCAST:
+        if (is_root)
+            publish(round, plan, op, s, 1);
+        else
+            copy_from(round, plan, s, op->root, 0);
+        break;
+    case WEFT__OP_SCATTER:
+        if (is_root) publish(round, plan, op, s, plan->size);
+        if (!is_root || op->out != (const void *)own_block) copy_from(round, plan, s, op->root, own_part);
+        break;
+    case WEFT__OP_REDUCE:
+        publish(round, plan, op, s, 1);
+        if (is_root) reduce_all(round, plan, op, s, 0);
+        break;
+    default:
+        publish(round, plan, op, s, 1);
+        if (is_root) copy_from_all(round, plan, op, s, 0);
+        break;
+    }
+}
+
+static void everywhere(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+{
+    size_t own_part = (size_t)plan->rank * s.length * plan->element;
+    publish(round, plan, op, s, parts_of(op, plan->size));
+    switch (op->kind) {
+    case WEFT__OP_ALL_REDUCE: reduce_all(round, plan, op, s, 0); break;
+    case WEFT__OP_REDUCE_SCATTER: reduce_all(round, plan, op, s, own_part); break;
+    case WEFT__OP_ALL_TO_ALL: copy_from_all(round, plan, op, s, own_part); break;
+    default: copy_from_all(round, plan, op, s, 0); break;
+    }
+}
+
+void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round)
+{
+    WEFT__ASSERT(index < plan->count);
+    *round = (weft__round){.take = WEFT__TAKE_NOTHING, .from = -1};
+    if (op->count > 0) {
+        span s = chunk_at(plan, op, plan->two_phase ? index / 2 : index);
+        if (plan->two_phase && index % 2)
+            share_slice(round, plan, op, s);
+        else if (plan->two_phase)
+            reduce_slice(round, plan, op, s);
+        else if (weft__kind_traits(op->kind) & WEFT__ROOTED)
+            at_root(round, plan, op, s);
+        else
+            everywhere(round, plan, op, s);
+    }
+    round->needs_all = index == 0;
+    if (index == 0) round->publishes = true; /* of those that have nothing to tell, the signature */
+}

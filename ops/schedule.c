@@ -1,0 +1,216 @@
+/* schedule.c - appending steps, sealing, printing and freeing a schedule.
+ *
+ * Happy path: weft__schedule_make selects an algorithm, lets it append, and seals: each step then knows how
+ *             many it waits for and which wait for it.
+ * Fails:      when memory runs out, which is remembered and told once, at the end: builders do not look. */
+#include "schedule.h"
+
+#include "check.h"
+#include "select.h"
+#include "status.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TMP_ALIGN 64
+
+/* The array with room for one more, or NULL with s->failed set. */
+static void *grown(weft__schedule *s, void *array, int used, int *room, size_t item_bytes)
+{
+    void *larger;
+    int wanted = *room ? *room : 16;
+    if (s->failed) return NULL;
+    if (used < *room) return array;
+    if (*room) wanted = used > INT32_MAX / 2 ? 0 : 2 * used;
+    larger = wanted ? realloc(array, (size_t)wanted * item_bytes) : NULL;
+    if (larger)
+        *room = wanted;
+    else
+        s->failed = true;
+    return larger;
+}
+
+void weft__add_order(weft__schedule *s, int before, int after)
+{
+    int(*edges)[2];
+    if (before == WEFT__NO_STEP || s->failed) return;
+    WEFT__ASSERT(before < after && after < s->n); /* so there is no circle */
+    if (!(edges = grown(s, s->edges, s->edge_count, &s->edge_room, sizeof *edges))) return;
+    s->edges = edges;
+    edges[s->edge_count][0] = before;
+    edges[s->edge_count++][1] = after;
+}
+
+static int add(weft__schedule *s, weft__step step, int before1, int before2)
+{
+    weft__step *steps = grown(s, s->steps, s->n, &s->room, sizeof *steps);
+    if (!steps) return WEFT__NO_STEP;
+    s->steps = steps;
+    steps[s->n++] = step;
+    weft__add_order(s, before1, s->n - 1);
+    weft__add_order(s, before2, s->n - 1);
+    return s->n - 1;
+}
+
+int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1,
+                   int before2)
+{
+    weft__step step = {.kind = WEFT__STEP_SEND, .peer = peer, .tag = tag, .a = from, .count = count, .scale = 1};
+    return add(s, step, before1, before2);
+}
+
+int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1,
+                   int before2)
+{
+    weft__step step = {.kind = WEFT__STEP_RECV, .peer = peer, .tag = tag, .out = to, .count = count, .scale = 1};
+    return add(s, step, before1, before2);
+}
+
+int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale,
+                   int before1, int before2)
+{
+    weft__step step = {.kind = WEFT__STEP_COPY, .a = from, .out = to, .count = count, .scale = scale};
+    return add(s, step, before1, before2);
+}
+
+int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count,
+                     double scale, int before1, int before2)
+{
+    weft__step step = {.kind = WEFT__STEP_REDUCE, .a = a, .b = b, .out = to, .count = count, .scale = scale};
+    return add(s, step, before1, before2);
+}
+
+weft__place weft__add_tmp(weft__schedule *s, size_t count)
+{
+    weft__place place = {WEFT__TMP, s->tmp_bytes};
+    size_t bytes = count * s->element;
+    if (count > (SIZE_MAX - s->tmp_bytes - TMP_ALIGN) / s->element)
+        s->failed = true;
+    else
+        s->tmp_bytes += (bytes + TMP_ALIGN - 1) / TMP_ALIGN * TMP_ALIGN;
+    return place;
+}
+
+weft__operand weft__own_operand(weft__schedule *s, const weft__op *op, size_t count)
+{
+    weft__operand own = {{WEFT__IN, 0}, WEFT__NO_STEP};
+    if (op->reduction != WEFT_PREMUL_SUM) return own;
+    own.place = weft__add_tmp(s, count);
+    own.ready = weft__add_copy(s, weft__at(s, WEFT__IN, 0), own.place, count, op->scale, WEFT__NO_STEP, WEFT__NO_STEP);
+    return own;
+}
+
+double weft__last_scale(const weft__schedule *s, const weft__op *op)
+{
+    return op->reduction == WEFT_AVG ? 1.0 / s->size : 1;
+}
+
+/* Turns the pairs into a list of followers for each step. */
+static void seal(weft__schedule *s)
+{
+    int at = 0;
+    s->next = malloc(sizeof *s->next * (size_t)(s->edge_count + 1));
+    if (!s->next) {
+        s->failed = true;
+        return;
+    }
+    for (int e = 0; e < s->edge_count; e++) {
+        s->steps[s->edges[e][0]].next_count++;
+        s->steps[s->edges[e][1]].waits++;
+    }
+    for (int i = 0; i < s->n; i++) {
+        s->steps[i].first_next = at;
+        at += s->steps[i].next_count;
+        s->steps[i].next_count = 0;
+    }
+    for (int e = 0; e < s->edge_count; e++) {
+        weft__step *before = &s->steps[s->edges[e][0]];
+        s->next[before->first_next + before->next_count++] = s->edges[e][1];
+    }
+    free(s->edges);
+    s->edges = NULL;
+    s->edge_room = 0;
+}
+
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__table *table)
+{
+    weft__algorithm algorithm = weft__select(op, size, table);
+    weft__schedule *s = calloc(1, sizeof *s);
+    if (!s) {
+        weft__fail_memory(sizeof *s, "a schedule");
+        return NULL;
+    }
+    s->rank = rank;
+    s->size = size;
+    s->algorithm = algorithm.name;
+    s->element = weft_dtype_size(op->dtype);
+    algorithm.build(s, op);
+    if (!s->failed) seal(s);
+    if (s->failed) {
+        weft__fail_memory((size_t)s->n * sizeof *s->steps, "the steps of a schedule");
+        weft__schedule_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void weft__schedule_free(weft__schedule *s)
+{
+    if (!s) return;
+    free(s->steps);
+    free(s->edges);
+    free(s->next);
+    free(s);
+}
+
+/* ---- printing ---- */
+
+static void print_place(weft__place place, FILE *to)
+{
+    static const char *const names[] = {"in", "out", "tmp"};
+    fprintf(to, "%s+%zu", names[place.area], place.offset);
+}
+
+static void print_step(const weft__step *step, FILE *to)
+{
+    static const char *const names[] = {"send", "recv", "copy", "reduce"};
+    fprintf(to, "%s %zu", names[step->kind], step->count);
+    if (step->kind == WEFT__STEP_SEND || step->kind == WEFT__STEP_RECV)
+        fprintf(to, " %s %d tag %" PRIu32, step->kind == WEFT__STEP_SEND ? "to" : "from", step->peer, step->tag);
+    if (step->kind != WEFT__STEP_RECV) {
+        fputc(' ', to);
+        print_place(step->a, to);
+    }
+    if (step->kind == WEFT__STEP_REDUCE) {
+        fputs(" op ", to);
+        print_place(step->b, to);
+    }
+    if (step->kind != WEFT__STEP_SEND) {
+        fputs(" -> ", to);
+        print_place(step->out, to);
+    }
+    if (step->scale != 1) fprintf(to, " scaled by %g", step->scale);
+}
+
+static void print_predecessors(const weft__schedule *s, int step, FILE *to)
+{
+    const char *separator = " (after ";
+    for (int i = 0; i < step; i++)
+        for (int k = 0; k < s->steps[i].next_count; k++)
+            if (s->next[s->steps[i].first_next + k] == step) {
+                fprintf(to, "%s%d", separator, i);
+                separator = ", ";
+            }
+    if (s->steps[step].waits) fputc(')', to);
+}
+
+void weft__schedule_print(const weft__schedule *s, FILE *to)
+{
+    fprintf(to, "%s, rank %d of %d, %zu bytes of tmp\n", s->algorithm, s->rank, s->size, s->tmp_bytes);
+    for (int i = 0; i < s->n; i++) {
+        fprintf(to, "%d: ", i);
+        print_step(&s->steps[i], to);
+        print_predecessors(s, i, to);
+        fputc('\n', to);
+    }
+}

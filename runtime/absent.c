@@ -1,0 +1,269 @@
+/* absent.c - what weft.h promises and this version does not have yet: each call says so and does nothing. */
+#include "status.h"
+
+#include <weft/cuda.h>
+
+#define ABSENT(what) weft__fail(WEFT_ERR_UNSUPPORTED, what ": this version of the library does not have it")
+
+weft_store *weft_context_store(weft_context *ctx)
+{
+    (void)ctx;
+    ABSENT("context_store");
+    return NULL;
+}
+
+weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_group **survivors,
+                              weft_request **req)
+{
+    (void)group;
+    (void)call;
+    (void)survivors;
+    (void)req;
+    return ABSENT("shrink_group");
+}
+
+weft_status weft_mesh_create(weft_group *parent, const char *axes, const weft_call *call, weft_mesh **mesh,
+                             weft_request **req)
+{
+    (void)parent;
+    (void)axes;
+    (void)call;
+    (void)mesh;
+    (void)req;
+    return ABSENT("mesh_create");
+}
+
+weft_group *weft_mesh_group(weft_mesh *mesh, const char *axes)
+{
+    (void)mesh;
+    (void)axes;
+    ABSENT("mesh_group");
+    return NULL;
+}
+
+int weft_mesh_coord(const weft_mesh *mesh, const char *axis)
+{
+    (void)mesh;
+    (void)axis;
+    ABSENT("mesh_coord");
+    return -1;
+}
+
+int weft_mesh_size(const weft_mesh *mesh, const char *axis)
+{
+    (void)mesh;
+    (void)axis;
+    ABSENT("mesh_size");
+    return -1;
+}
+
+weft_status weft_mesh_free(weft_mesh *mesh)
+{
+    (void)mesh;
+    return ABSENT("mesh_free");
+}
+
+weft_status weft_all_gather_v(weft_group *group, const void *in, size_t count, void *out,
+                              const size_t *counts, const size_t *displs, weft_dtype dtype,
+                              const weft_call *call, weft_request **req)
+{
+    (void)group;
+    (void)in;
+    (void)count;
+    (void)out;
+    (void)counts;
+    (void)displs;
+    (void)dtype;
+    (void)call;
+    (void)req;
+    return ABSENT("all_gather_v");
+}
+
+weft_status weft_gather_v(weft_group *group, const void *in, size_t count, void *out, const size_t *counts,
+                          const size_t *displs, weft_dtype dtype, int root, const weft_call *call,
+                          weft_request **req)
+{
+    (void)group;
+    (void)in;
+    (void)count;
+    (void)out;
+    (void)counts;
+    (void)displs;
+    (void)dtype;
+    (void)root;
+    (void)call;
+    (void)req;
+    return ABSENT("gather_v");
+}
+
+weft_status weft_scatter_v(weft_group *group, const void *in, const size_t *counts, const size_t *displs,
+                           void *out, size_t count, weft_dtype dtype, int root, const weft_call *call,
+                           weft_request **req)
+{
+    (void)group;
+    (void)in;
+    (void)counts;
+    (void)displs;
+    (void)out;
+    (void)count;
+    (void)dtype;
+    (void)root;
+    (void)call;
+    (void)req;
+    return ABSENT("scatter_v");
+}
+
+weft_status weft_reduce_scatter_v(weft_group *group, const void *in, void *out, const size_t *counts,
+                                  weft_dtype dtype, weft_op op, const weft_call *call, weft_request **req)
+{
+    (void)group;
+    (void)in;
+    (void)out;
+    (void)counts;
+    (void)dtype;
+    (void)op;
+    (void)call;
+    (void)req;
+    return ABSENT("reduce_scatter_v");
+}
+
+weft_status weft_all_to_all_v(weft_group *group, const void *in, const size_t *in_counts,
+                              const size_t *in_displs, void *out, const size_t *out_counts,
+                              const size_t *out_displs, weft_dtype dtype, const weft_call *call,
+                              weft_request **req)
+{
+    (void)group;
+    (void)in;
+    (void)in_counts;
+    (void)in_displs;
+    (void)out;
+    (void)out_counts;
+    (void)out_displs;
+    (void)dtype;
+    (void)call;
+    (void)req;
+    return ABSENT("all_to_all_v");
+}
+
+weft_status weft_batch_begin(weft_group *group, weft_batch **batch)
+{
+    (void)group;
+    (void)batch;
+    return ABSENT("batch_begin");
+}
+
+weft_status weft_batch_end(weft_batch *batch, const weft_call *call, weft_request **req)
+{
+    (void)batch;
+    (void)call;
+    (void)req;
+    return ABSENT("batch_end");
+}
+
+void weft_batch_discard(weft_batch *batch)
+{
+    (void)batch;
+}
+
+weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, void **ptr)
+{
+    (void)group;
+    (void)bytes;
+    (void)kind;
+    (void)ptr;
+    return ABSENT("mem_alloc");
+}
+
+weft_status weft_mem_free(weft_group *group, void *ptr)
+{
+    (void)group;
+    (void)ptr;
+    return ABSENT("mem_free");
+}
+
+weft_status weft_store_open(const char *url, const char *secret, int64_t timeout_ms, weft_store **store)
+{
+    (void)url;
+    (void)secret;
+    (void)timeout_ms;
+    (void)store;
+    return ABSENT("store_open");
+}
+
+void weft_store_close(weft_store *store)
+{
+    (void)store;
+}
+
+weft_status weft_store_set(weft_store *store, const char *key, const void *value, size_t bytes)
+{
+    (void)store;
+    (void)key;
+    (void)value;
+    (void)bytes;
+    return ABSENT("store_set");
+}
+
+weft_status weft_store_get(weft_store *store, const char *key, void *value, size_t *bytes, int64_t timeout_ms)
+{
+    (void)store;
+    (void)key;
+    (void)value;
+    (void)bytes;
+    (void)timeout_ms;
+    return ABSENT("store_get");
+}
+
+weft_status weft_store_add(weft_store *store, const char *key, int64_t amount, int64_t *result)
+{
+    (void)store;
+    (void)key;
+    (void)amount;
+    (void)result;
+    return ABSENT("store_add");
+}
+
+weft_status weft_store_compare_set(weft_store *store, const char *key, const void *expected,
+                                   size_t expected_bytes, const void *desired, size_t desired_bytes,
+                                   bool *swapped)
+{
+    (void)store;
+    (void)key;
+    (void)expected;
+    (void)expected_bytes;
+    (void)desired;
+    (void)desired_bytes;
+    (void)swapped;
+    return ABSENT("store_compare_set");
+}
+
+weft_status weft_store_wait(weft_store *store, const char *const *keys, size_t n, int64_t timeout_ms)
+{
+    (void)store;
+    (void)keys;
+    (void)n;
+    (void)timeout_ms;
+    return ABSENT("store_wait");
+}
+
+weft_status weft_store_delete(weft_store *store, const char *key, bool *existed)
+{
+    (void)store;
+    (void)key;
+    (void)existed;
+    return ABSENT("store_delete");
+}
+
+weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
+{
+    (void)req;
+    (void)stream;
+    return ABSENT("stream_wait");
+}
+
+weft_status weft_device_memory(weft_context *ctx, size_t *bytes)
+{
+    (void)ctx;
+    (void)bytes;
+    return ABSENT("device_memory");
+}

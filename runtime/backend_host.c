@@ -1,0 +1,75 @@
+/* backend_host.c - the host backend's front: which executor runs a request, and how one is stopped.
+ *
+ *   collective  rounds in shared memory (host_rounds.c), else a schedule of messages (host_schedule.c)
+ *   pair        messages (host_pair.c)
+ *   group       form.c
+ *   CUDA memory a module, by way of the progress thread (modules.c) */
+#include "group.h"
+#include "guardian.h"
+#include "settings.h"
+
+#include <stdio.h>
+
+static void remember(weft_request *req)
+{
+    weft_group *group = req->group;
+    group->recent[req->sequence % WEFT__RECENT] = weft__signature_of(req);
+    if (req->sequence > group->started) group->started = req->sequence;
+}
+
+void weft__host_start(weft_request *req)
+{
+    weft_group *group = req->group;
+    unsigned traits = weft__kind_traits(req->op.kind);
+    if (traits & WEFT__COLLECTIVE) {
+        if (atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN) {
+            /* It broke between numbering and now. */
+            weft__request_settlef(req, WEFT_ERR_BROKEN, "broken by: %s", group->why);
+            return;
+        }
+        remember(req);
+    }
+    if (req->op.memory == WEFT_MEMORY_CUDA)
+        weft__module_start(req);
+    else if (req->op.kind == WEFT__OP_NEW_GROUP)
+        weft__form_start(req);
+    else if (traits & WEFT__PAIR)
+        weft__pair_start(req);
+    else if (group->lane.rows)
+        weft__rounds_start(req);
+    else
+        weft__run_start(req);
+}
+
+void weft__host_stop(weft_request *req)
+{
+    if (req->op.kind == WEFT__OP_NEW_GROUP)
+        weft__form_stop(req);
+    else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        weft__pair_stop(req);
+    else if (req->group->lane.rows)
+        weft__rounds_stop(req);
+    else
+        weft__run_stop(req);
+}
+
+void weft__request_fail(weft_request *req, weft_status status, const char *text)
+{
+    weft_context *ctx = req->ctx;
+    weft__state state = weft__request_state(req);
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (state >= WEFT__DRAINING) return;
+    if (req->op.memory != WEFT_MEMORY_CUDA) {
+        weft__host_stop(req);
+        weft__request_settle(req, status, text);
+        return;
+    }
+    /* A module has it, or the progress thread will give it one: settle when it lets go, or after the grace.
+     */
+    req->draining_status = status;
+    req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
+    weft__request_tell(req, text);
+    atomic_store_explicit(&req->state, WEFT__DRAINING, memory_order_release);
+    weft__module_cancel(req);
+    weft__guardian_look(ctx, req->drained_by_ns);
+}

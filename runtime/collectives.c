@@ -1,0 +1,196 @@
+/* collectives.c - the public operations: each fills in an op and submits it. */
+#include "group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+weft_status weft__call_check(const weft_call *call)
+{
+    if (!call) return WEFT_OK;
+    if (call->batch) return weft__fail(WEFT_ERR_UNSUPPORTED, "call->batch: this version has no batches");
+    if (call->timeout_ms < 0 && call->timeout_ms != WEFT_FOREVER)
+        return weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "call->timeout_ms is %lld: expected more than 0, 0 for the group's, or WEFT_FOREVER",
+            (long long)call->timeout_ms);
+    if (call->memory != WEFT_MEMORY_AUTO && call->memory != WEFT_MEMORY_HOST &&
+        call->memory != WEFT_MEMORY_CUDA)
+        return weft__fail(WEFT_ERR_ARGUMENT, "call->memory is %d: expected WEFT_MEMORY_AUTO, _HOST or _CUDA",
+                          (int)call->memory);
+    if (call->label && strlen(call->label) >= WEFT__LABEL_BYTES)
+        return weft__fail(WEFT_ERR_ARGUMENT, "call->label has %zu bytes: at most %d are allowed",
+                          strlen(call->label), WEFT__LABEL_BYTES - 1);
+    for (size_t i = 0; i < WEFT__LENGTH(call->reserved); i++)
+        if (call->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "call->reserved[%zu] is not 0", i);
+    return WEFT_OK;
+}
+
+weft_status weft__group_usable(const weft_group *group)
+{
+    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    case WEFT__FORMING:
+        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
+    case WEFT__FAILED:
+        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 800, group->why);
+    case WEFT__READY:
+    case WEFT__BROKEN: break;
+    }
+    return WEFT_OK;
+}
+
+/* Where the buffers live; a kind that nothing here moves is refused. */
+static weft_status place(const weft_context *ctx, weft__op *op, const weft_call *call)
+{
+    weft__backend *module = ctx->module;
+    op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
+    if (op->memory == WEFT_MEMORY_AUTO) {
+        const void *any = op->in ? op->in : op->out;
+        op->memory =
+            module && module->owns && any && module->owns(module, any) ? module->memory : WEFT_MEMORY_HOST;
+    }
+    if (op->memory != WEFT_MEMORY_HOST && (!module || module->memory != op->memory))
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "no backend of this context moves device memory (backends: %s)",
+                          ctx->backend_names);
+    return WEFT_OK;
+}
+
+static weft_status run(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+{
+    weft_context *ctx;
+    weft_request *req;
+    weft_status status;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "%s: group is NULL", weft__kind_name(op->kind));
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
+        return status;
+    if (call && (status = weft__call_check(call)) != WEFT_OK) return status;
+    op->scale = call && op->reduction == WEFT_PREMUL_SUM ? call->scale
+                : op->reduction == WEFT_PREMUL_SUM       ? 0
+                                                         : 1;
+    if ((status = place(ctx, op, call)) != WEFT_OK) return status;
+    if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
+    req = weft__request_new(ctx, group, op, call);
+    if (!req) return WEFT_ERR_MEMORY;
+    if (op->kind == WEFT__OP_SEND_RECV) {
+        size_t bytes = op->count * weft_dtype_size(op->dtype);
+        req->u.pair.copy = NULL;
+        if (op->in == op->out && bytes) {
+            /* What is sent must stay as it is while what comes is written over it. */
+            req->u.pair.copy = malloc(bytes);
+            if (!req->u.pair.copy) {
+                weft__request_unref(req);
+                return weft__fail_memory(bytes, "an exchange in place");
+            }
+            memcpy(req->u.pair.copy, op->in, bytes);
+        }
+    } else if (weft__kind_traits(op->kind) & WEFT__PAIR) {
+        req->u.pair.copy = NULL;
+    }
+    return weft__submit_timed(req, call, out);
+}
+
+weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,
+                       const weft_call *call, weft_request **req)
+{
+    weft__op op = {
+        .kind = WEFT__OP_ISEND, .in = buf, .count = count, .dtype = dtype, .peer = peer, .tag = tag};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dtype, int peer, int tag,
+                       const weft_call *call, weft_request **req)
+{
+    weft__op op = {
+        .kind = WEFT__OP_IRECV, .out = buf, .count = count, .dtype = dtype, .peer = peer, .tag = tag};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_send_recv(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                           int peer, const weft_call *call, weft_request **req)
+{
+    weft__op op = {
+        .kind = WEFT__OP_SEND_RECV, .in = in, .out = out, .count = count, .dtype = dtype, .peer = peer};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_broadcast(weft_group *group, void *buf, size_t count, weft_dtype dtype, int root,
+                           const weft_call *call, weft_request **req)
+{
+    weft__op op = {
+        .kind = WEFT__OP_BROADCAST, .in = buf, .out = buf, .count = count, .dtype = dtype, .root = root};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_reduce(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                        weft_op reduction, int root, const weft_call *call, weft_request **req)
+{
+    weft__op op = {.kind = WEFT__OP_REDUCE,
+                   .in = in,
+                   .out = out,
+                   .count = count,
+                   .dtype = dtype,
+                   .reduction = reduction,
+                   .root = root};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_all_reduce(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                            weft_op reduction, const weft_call *call, weft_request **req)
+{
+    weft__op op = {.kind = WEFT__OP_ALL_REDUCE,
+                   .in = in,
+                   .out = out,
+                   .count = count,
+                   .dtype = dtype,
+                   .reduction = reduction};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_reduce_scatter(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                                weft_op reduction, const weft_call *call, weft_request **req)
+{
+    weft__op op = {.kind = WEFT__OP_REDUCE_SCATTER,
+                   .in = in,
+                   .out = out,
+                   .count = count,
+                   .dtype = dtype,
+                   .reduction = reduction};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_all_gather(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                            const weft_call *call, weft_request **req)
+{
+    weft__op op = {.kind = WEFT__OP_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_gather(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                        int root, const weft_call *call, weft_request **req)
+{
+    weft__op op = {
+        .kind = WEFT__OP_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_scatter(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                         int root, const weft_call *call, weft_request **req)
+{
+    weft__op op = {
+        .kind = WEFT__OP_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_all_to_all(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
+                            const weft_call *call, weft_request **req)
+{
+    weft__op op = {.kind = WEFT__OP_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype};
+    return run(group, &op, call, req);
+}
+
+weft_status weft_barrier(weft_group *group, const weft_call *call, weft_request **req)
+{
+    weft__op op = {.kind = WEFT__OP_BARRIER};
+    return run(group, &op, call, req);
+}

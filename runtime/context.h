@@ -1,0 +1,143 @@
+/* context.h - this process's part in a job: what is shared by the files of the runtime.
+ *
+ * Who may touch what: "engine" fields belong to the holder of ctx->engine (weft__holds_engine); "submit"
+ * fields to the holder of a group's submit lock; atomics to anybody; the rest is fixed once the context is
+ * open. */
+#ifndef WEFT_RUNTIME_CONTEXT_H
+#define WEFT_RUNTIME_CONTEXT_H
+#include "backend.h"
+#include "board.h"
+#include "clock.h"
+#include "control.h"
+#include "list.h"
+#include "lock.h"
+#include "mail.h"
+#include "mpsc.h"
+#include "rendezvous.h"
+#include "slab.h"
+#include "watch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define WEFT__HOST_BYTES 64
+
+/* A rank of the job, as it told of itself at joining. */
+typedef struct weft__member {
+    char host[WEFT__HOST_BYTES]; /* its name, for messages */
+    int32_t pid;
+    int local;           /* local rank if it is on this host (shares the board), else -1 */
+    _Atomic bool gone;   /* died or left: engine writes */
+    bool left;           /* it said goodbye */
+    char why[192];       /* what is known of its end */
+    weft__watched death; /* its pidfd */
+    weft_context *ctx;
+    int rank;
+} weft__member;
+
+/* How the progress thread rests. */
+typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
+
+struct weft_context {
+    int rank, world_size, device;
+    weft__member *members;
+    weft__rendezvous *meeting; /* the job's store and directory */
+    weft__transport *transports[2];
+    bool said_bye;
+    weft__keys keys;
+    int64_t timeout_ms; /* default of every group */
+    weft__slab requests;
+    weft_group *world, *host_group;
+    char backend_names[64];
+    weft_context *next; /* the process's contexts, under init.c's lock */
+    pid_t pid;
+
+    /* the engine */
+    _Alignas(WEFT__LINE) weft__lock engine;
+    weft__mpsc submitted;                     /* requests, any thread */
+    _Alignas(WEFT__LINE) _Atomic int lenders; /* threads that spin in wait and drive the engine */
+    _Atomic uint32_t rest;                    /* weft__rest of the progress thread */
+    _Atomic uint32_t active;                  /* counts turns in which something happened */
+    _Atomic int64_t unsettled;                /* requests that have not settled */
+    _Atomic bool closing;                     /* no new work */
+    _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */
+    weft__mail_events mail_events;
+    weft__board *board; /* NULL: no shared memory with anybody */
+    weft__watch watch;  /* engine */
+    unsigned turns;     /* engine: to look at sockets only now and then */
+    bool tcp;           /* some peer is reached by TCP */
+    weft__list pending; /* engine: requests that run */
+    weft__list lanes;   /* engine: groups with rounds under way */
+    weft__list runs;    /* engine: schedules with copies or reductions to do */
+    weft__list forming; /* engine: attempts to make a group that this rank keeps count of */
+    weft__list groups;  /* under groups_lock */
+    weft__lock groups_lock;
+    weft__mpsc retired;                     /* groups without references */
+    weft__list retiring;                    /* engine: of these, those whose row somebody may still read */
+    uint64_t groups_made;                   /* engine: for ids */
+    struct weft__early_break *early_breaks; /* engine: told before the group was there */
+    int processors;                         /* this process may use */
+    bool crowded;                           /* more ranks here than processors */
+
+    /* the progress thread */
+    pthread_t thread;
+    bool thread_runs;
+    _Atomic bool thread_stop;
+    int bell_fd;                /* eventfd: wakes it */
+    _Atomic uint32_t own_armed; /* `armed` when there is no board */
+    weft__mpsc callbacks;       /* settled requests whose function has to run */
+    weft__mpsc device_work;     /* requests for modules */
+    weft__backend *module;      /* at most one so far */
+    void *module_handle;
+    _Atomic int64_t blocked_since; /* the thread is inside a module's call since */
+    _Atomic int device_pending;    /* works given to the module */
+
+    /* the guardian */
+    weft__control_wire *wire; /* guardian thread */
+    weft__mpsc notices;       /* to be sent by it */
+    _Atomic int64_t look_ns;  /* when it must look at this context next */
+    bool guarded;
+
+    /* completion descriptor and waiting for several */
+    _Atomic int completion_fd;
+    _Atomic bool completion_told;
+    _Atomic uint32_t settlings; /* futex: counts while somebody sleeps on it */
+    _Atomic int settling_sleepers;
+};
+
+/* ---- engine.c ---- */
+bool weft__engine_try(weft_context *ctx);
+void weft__engine_take(weft_context *ctx);
+/* Lets go, and takes again if a submission slipped in between. */
+void weft__engine_drop(weft_context *ctx);
+bool weft__holds_engine(const weft_context *ctx);
+/* One look at everything; at most about one chunk of copying.  Returns how much was done. */
+int weft__engine_turn(weft_context *ctx);
+/* Work that will not announce itself by a bell? */
+bool weft__engine_busy(const weft_context *ctx);
+/* Ask peers to ring from now on; look once more after it. */
+void weft__engine_arm(weft_context *ctx);
+void weft__engine_disarm(weft_context *ctx);
+/* Ring the progress thread. */
+void weft__engine_ring(weft_context *ctx);
+/* After a submission: ring it if it sleeps. */
+void weft__engine_nudge(weft_context *ctx);
+
+/* ---- progress.c ---- */
+weft_status weft__progress_start(weft_context *ctx);
+void weft__progress_stop(weft_context *ctx);
+bool weft__in_callback(void);
+
+/* ---- leave.c ---- */
+bool weft__forked(void); /* in a child of fork: nothing works */
+weft_status weft__usable(const weft_context *ctx);
+
+/* ---- modules.c ---- */
+weft_status weft__modules_load(weft_context *ctx, const char *wanted);
+void weft__modules_close(weft_context *ctx);
+void weft__module_start(weft_request *req); /* engine: hands it to the progress thread */
+void weft__module_cancel(weft_request *req);
+void weft__module_abandon(weft_request *req); /* engine: its grace is over, settle though the module has it */
+int weft__module_turn(weft_context *ctx);     /* progress thread, engine not held */
+#endif

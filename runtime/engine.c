@@ -1,0 +1,118 @@
+/* engine.c - the host data plane's one lock, and one look at everything under it.
+ *
+ * Whoever holds the engine - the progress thread, a caller that waits, the guardian in the thread's place -
+ * takes the submitted requests and moves along all that runs.  Nothing here blocks.  A submission that finds
+ * the engine held is picked up by its holder, who looks at the queue once more after letting go. */
+#include "group.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define SOCKETS_EVERY_SHARED 4096 /* turns between looks at sockets when only deaths can show there */
+#define SOCKETS_EVERY_MIXED  8    /* when some peers are reached by TCP and others by shared memory */
+
+static _Thread_local const weft_context *held;
+
+bool weft__holds_engine(const weft_context *ctx)
+{
+    return held == ctx;
+}
+
+bool weft__engine_try(weft_context *ctx)
+{
+    if (held || !weft__try_lock(&ctx->engine)) return false;
+    held = ctx;
+    return true;
+}
+
+void weft__engine_take(weft_context *ctx)
+{
+    WEFT__ASSERT(!held);
+    weft__lock_take(&ctx->engine);
+    held = ctx;
+}
+
+void weft__engine_drop(weft_context *ctx)
+{
+    WEFT__ASSERT(held == ctx);
+    held = NULL;
+    weft__lock_drop(&ctx->engine);
+    while (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->submitted)) && weft__engine_try(ctx)) {
+        weft__engine_turn(ctx);
+        held = NULL;
+        weft__lock_drop(&ctx->engine);
+    }
+}
+
+static int take_submitted(weft_context *ctx)
+{
+    int n = 0;
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->submitted);
+    int64_t now = node ? weft__now_ns() : 0;
+    while (node) {
+        weft_request *req = WEFT__OWNER(node, weft_request, node);
+        node = node->next;
+        req->started_ns = now;
+        weft__list_append(&ctx->pending, &req->pending);
+        atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
+        weft__host_start(req);
+        n++;
+    }
+    return n;
+}
+
+int weft__engine_turn(weft_context *ctx)
+{
+    unsigned every = !ctx->board ? 1 : ctx->tcp ? SOCKETS_EVERY_MIXED : SOCKETS_EVERY_SHARED;
+    int n;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    n = take_submitted(ctx);
+    if (!weft__list_empty(&ctx->lanes)) n += weft__rounds_turn(ctx);
+    n += weft__mail_poll(ctx->mail);
+    if (!weft__list_empty(&ctx->runs)) n += weft__runs_turn(ctx);
+    if (++ctx->turns >= every) {
+        ctx->turns = 0;
+        n += weft__watch_poll(&ctx->watch);
+    }
+    if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
+    if (n) atomic_fetch_add_explicit(&ctx->active, 1, memory_order_relaxed);
+    return n;
+}
+
+bool weft__engine_busy(const weft_context *ctx)
+{
+    return !weft__list_empty(&ctx->runs) || weft__mail_busy(ctx->mail);
+}
+
+static _Atomic uint32_t *armed_word(weft_context *ctx)
+{
+    return ctx->board ? &ctx->board->peers[ctx->board->rank].control->armed : &ctx->own_armed;
+}
+
+void weft__engine_arm(weft_context *ctx)
+{
+    atomic_exchange_explicit(armed_word(ctx), 1, memory_order_seq_cst);
+    ctx->turns = UINT32_MAX - 1; /* the look that follows must include the sockets */
+}
+
+void weft__engine_disarm(weft_context *ctx)
+{
+    _Atomic uint32_t *armed = armed_word(ctx);
+    if (atomic_load_explicit(armed, memory_order_relaxed))
+        atomic_store_explicit(armed, 0, memory_order_relaxed);
+}
+
+void weft__engine_ring(weft_context *ctx)
+{
+    uint64_t one = 1;
+    while (write(ctx->bell_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+void weft__engine_nudge(weft_context *ctx)
+{
+    uint32_t sleeping = WEFT__SLEEP;
+    if (atomic_load_explicit(&ctx->rest, memory_order_seq_cst) == WEFT__SLEEP &&
+        atomic_compare_exchange_strong(&ctx->rest, &sleeping, WEFT__AWAKE))
+        weft__engine_ring(ctx);
+}

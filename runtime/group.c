@@ -1,0 +1,298 @@
+/* group.c - groups: made, found, numbered, retired, and what the public header asks of them. */
+#include "group.h"
+#include "guardian.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
+                            int64_t timeout_ms)
+{
+    weft_group *group = calloc(1, sizeof *group);
+    if (!group) goto no_memory;
+    group->world = malloc((size_t)size * sizeof *group->world);
+    group->pair_numbers = calloc((size_t)size + 1, sizeof *group->pair_numbers);
+    group->reports = calloc((size_t)size, sizeof *group->reports);
+    if (!group->world || !group->pair_numbers || !group->reports) goto no_memory;
+    group->ctx = ctx;
+    group->size = size;
+    memcpy(group->world, world, (size_t)size * sizeof *world);
+    group->rank = weft__group_member(group, ctx->rank);
+    snprintf(group->label, sizeof group->label, "%s", label && *label ? label : "(unnamed)");
+    atomic_store(&group->timeout_ms, timeout_ms);
+    atomic_store(&group->refs, 1);
+    atomic_store(&group->state, WEFT__FORMING);
+    weft__list_init(&group->lane.link);
+    weft__list_init(&group->lane.ops);
+    weft__lock_take(&ctx->groups_lock);
+    weft__list_append(&ctx->groups, &group->link);
+    weft__lock_drop(&ctx->groups_lock);
+    return group;
+no_memory:
+    if (group) {
+        free(group->world);
+        free(group->pair_numbers);
+        free(group->reports);
+    }
+    free(group);
+    weft__fail_memory((size_t)size * sizeof(weft__report), "a group");
+    return NULL;
+}
+
+int weft__group_member(const weft_group *group, int world_rank)
+{
+    if (world_rank >= 0 && world_rank < group->size && group->world[world_rank] == world_rank)
+        return world_rank;
+    for (int i = 0; i < group->size; i++)
+        if (group->world[i] == world_rank) return i;
+    return -1;
+}
+
+uint64_t weft__group_id(weft_context *ctx)
+{
+    return (uint64_t)(ctx->rank + 1) << 40 | ++ctx->groups_made;
+}
+
+bool weft__on_board(const weft_context *ctx, const int *world, int size)
+{
+    if (!ctx->board) return false;
+    for (int i = 0; i < size; i++)
+        if (ctx->members[world[i]].local < 0) return false;
+    return true;
+}
+
+/* Has every living member read all that this rank published? */
+static bool row_is_free(const weft_group *group)
+{
+    for (int i = 0; i < group->size; i++)
+        if (!atomic_load(&group->ctx->members[group->world[i]].gone) &&
+            atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire) < group->lane.assigned)
+            return false;
+    return true;
+}
+
+static void group_free(weft_group *group)
+{
+    if (group->lane.own_row) weft__row_give(group->ctx->board, group->lane.own_row);
+    weft__plans_free(group);
+    weft__occurrences_free(group);
+    free((void *)group->lane.rows);
+    free(group->lane.locals);
+    free(group->world);
+    free(group->pair_numbers);
+    free(group->reports);
+    free(group);
+}
+
+static void reclaim_rows(weft_context *ctx)
+{
+    WEFT__LIST_EACH(&ctx->retiring, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        if (!row_is_free(group)) continue;
+        weft__list_remove(at);
+        group_free(group);
+    }
+}
+
+void weft__groups_retire(weft_context *ctx)
+{
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->retired);
+    while (node) {
+        weft_group *group = WEFT__OWNER(node, weft_group, retired);
+        node = node->next;
+        weft__mail_forget_group(ctx->mail, group->id);
+        if (group->lane.own_row)
+            weft__list_append(&ctx->retiring, &group->link);
+        else
+            group_free(group);
+    }
+    reclaim_rows(ctx);
+}
+
+void weft__groups_close(weft_context *ctx)
+{
+    for (weft__mpsc_node *node = weft__mpsc_take_all(&ctx->retired); node;) {
+        weft_group *group = WEFT__OWNER(node, weft_group, retired);
+        node = node->next;
+        group_free(group);
+    }
+    WEFT__LIST_EACH(&ctx->retiring, at) group_free(WEFT__LIST_ENTRY(at, weft_group, link));
+    WEFT__LIST_EACH(&ctx->groups, at) group_free(WEFT__LIST_ENTRY(at, weft_group, link));
+}
+
+weft__table weft__own_table(const weft_context *ctx)
+{
+    weft__table table = WEFT__TABLE_DEFAULT;
+    if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
+    return table;
+}
+
+uint64_t weft__group_row(weft_context *ctx)
+{
+    if (!ctx->board) return 0;
+    reclaim_rows(ctx);
+    return weft__row_take(ctx->board, 0);
+}
+
+void weft__group_ref(weft_group *group)
+{
+    atomic_fetch_add_explicit(&group->refs, 1, memory_order_relaxed);
+}
+
+void weft__group_unref(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    if (atomic_fetch_sub_explicit(&group->refs, 1, memory_order_acq_rel) != 1) return;
+    weft__lock_take(&ctx->groups_lock);
+    weft__list_remove(&group->link);
+    weft__lock_drop(&ctx->groups_lock);
+    weft__mpsc_push(&ctx->retired, &group->retired);
+}
+
+weft_group *weft__group_find(weft_context *ctx, uint64_t id)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        uint32_t refs = atomic_load(&group->refs);
+        if (group->id != id) continue;
+        /* One that nobody holds any more is on its way out. */
+        while (refs && !atomic_compare_exchange_weak(&group->refs, &refs, refs + 1)) {
+        }
+        if (refs) found = group;
+        break;
+    }
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows)
+{
+    weft_context *ctx = group->ctx;
+    weft__lane *lane = &group->lane;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    weft__lock_take(&ctx->groups_lock);
+    group->id = id;
+    weft__lock_drop(&ctx->groups_lock);
+    group->table = *table;
+    if (table->rounds) {
+        lane->rows = calloc((size_t)group->size, sizeof *lane->rows);
+        lane->locals = calloc((size_t)group->size, sizeof *lane->locals);
+        if (!lane->rows || !lane->locals)
+            return weft__fail_memory((size_t)group->size * 16, "a group's rows");
+        for (int i = 0; i < group->size; i++) {
+            lane->rows[i] = weft__row_at(ctx->board, rows[i]);
+            lane->locals[i] = ctx->members[group->world[i]].local;
+        }
+        lane->own_row = rows[group->rank];
+    }
+    atomic_store_explicit(&group->state, WEFT__READY, memory_order_release);
+    weft__early_breaks_apply(group);
+    return WEFT_OK;
+}
+
+void weft__group_fail(weft_group *group, weft_status status, const char *why)
+{
+    if (atomic_load(&group->state) != WEFT__FORMING) return;
+    group->cause = status;
+    snprintf(group->why, sizeof group->why, "%s", why);
+    atomic_store_explicit(&group->state, WEFT__FAILED, memory_order_release);
+}
+
+/* ---- public ---- */
+
+int weft_group_rank(const weft_group *group)
+{
+    return group ? group->rank : -1;
+}
+
+int weft_group_size(const weft_group *group)
+{
+    return group ? group->size : -1;
+}
+
+int weft_group_to_world(const weft_group *group, int rank)
+{
+    return group && rank >= 0 && rank < group->size ? group->world[rank] : -1;
+}
+
+int weft_group_from_world(const weft_group *group, int world_rank)
+{
+    return group ? weft__group_member(group, world_rank) : -1;
+}
+
+const char *weft_group_label(const weft_group *group)
+{
+    return group ? group->label : "";
+}
+
+weft_status weft_group_status(const weft_group *group)
+{
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    case WEFT__READY: return WEFT_OK;
+    case WEFT__FORMING: return WEFT_PENDING;
+    case WEFT__BROKEN:
+    case WEFT__FAILED: break;
+    }
+    return weft__fail(group->cause, "%s", group->why);
+}
+
+int weft_group_dead(const weft_group *group, int *ranks, int room)
+{
+    int n = 0;
+    if (!group) return 0;
+    for (int i = 0; i < group->size; i++) {
+        const weft__member *m = &group->ctx->members[group->world[i]];
+        if (!atomic_load_explicit(&m->gone, memory_order_acquire) || m->left) continue;
+        if (ranks && n < room) ranks[n] = i;
+        n++;
+    }
+    return n;
+}
+
+weft_status weft_group_set_timeout(weft_group *group, int64_t timeout_ms)
+{
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    if (timeout_ms <= 0 && timeout_ms != WEFT_FOREVER)
+        return weft__fail(WEFT_ERR_ARGUMENT, "timeout_ms is %lld: expected more than 0, or WEFT_FOREVER",
+                          (long long)timeout_ms);
+    atomic_store_explicit(&group->timeout_ms, timeout_ms, memory_order_relaxed);
+    return WEFT_OK;
+}
+
+weft_status weft_group_abort(weft_group *group, const char *why)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_context *ctx;
+    weft_status status;
+    bool inside;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
+    if (atomic_load(&group->state) == WEFT__FAILED) return WEFT_OK;
+    snprintf(text, sizeof text, "rank %d aborted the group: %s", group->rank, why ? why : "");
+    inside = weft__holds_engine(ctx);
+    if (!inside) weft__engine_take(ctx);
+    weft__engine_turn(ctx);
+    weft__form_abort(group, text);
+    weft__group_break(group, WEFT_ERR_CANCELLED, 0, text, true);
+    if (!inside) weft__engine_drop(ctx);
+    return WEFT_OK;
+}
+
+weft_status weft_group_free(weft_group *group)
+{
+    weft_status status;
+    if (!group) return WEFT_OK;
+    if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
+    if (group->permanent)
+        return weft__fail(WEFT_ERR_ARGUMENT, "group %s belongs to its context: it is not to be freed",
+                          group->label);
+    weft__group_unref(group);
+    return WEFT_OK;
+}

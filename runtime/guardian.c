@@ -1,0 +1,319 @@
+/* guardian.c - the guardian thread: one per process, for all its contexts.
+ *
+ * It takes the engine only to look after deadlines and notices, and in place of a progress thread that is
+ * inside a module's call.  A context leaves by asking; the guardian answers at the top of its loop, after
+ * which it touches nothing of that context any more. */
+#include "guardian.h"
+#include "log.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define ANSWER_GRACE_NS (20 * WEFT__MS) /* past a deadline for answers that are still on their way */
+#define RETRY_NS        (2 * WEFT__MS)
+#define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
+#define STAND_IN_NS     (WEFT__MS / 4) /* between its turns then */
+#define WARN_ANSWER_NS  (200 * WEFT__MS)
+#define CONTEXTS_MAX    1024 /* in one process */
+
+typedef struct queued {
+    weft__mpsc_node node;
+    int rank;
+    weft__notice notice;
+} queued;
+
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static weft_context *contexts[CONTEXTS_MAX];
+static int context_count;
+static uint64_t generation, seen_generation; /* of the registry; as the guardian knows it */
+static pthread_t thread;
+static int wake_fd = -1;
+
+void weft__guardian_wake(void)
+{
+    uint64_t one = 1;
+    while (write(wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+void weft__guardian_look(weft_context *ctx, int64_t when_ns)
+{
+    int64_t at = atomic_load_explicit(&ctx->look_ns, memory_order_relaxed);
+    while (when_ns < at)
+        if (atomic_compare_exchange_weak_explicit(&ctx->look_ns, &at, when_ns, memory_order_seq_cst,
+                                                  memory_order_relaxed)) {
+            weft__guardian_wake();
+            return;
+        }
+}
+
+void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice)
+{
+    queued *q = malloc(sizeof *q);
+    if (!q) return; /* the other's own deadline has to do */
+    q->rank = rank;
+    q->notice = *notice;
+    weft__mpsc_push(&ctx->notices, &q->node);
+    weft__guardian_wake();
+}
+
+static void send_notices(weft_context *ctx)
+{
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
+    while (node) {
+        queued *q = WEFT__OWNER(node, queued, node);
+        node = node->next;
+        if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
+            weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
+        free(q);
+    }
+}
+
+/* ---- notices from other ranks ---- */
+
+static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    weft__notice here = {.kind = WEFT__NOTICE_HERE, .group = notice->group};
+    if (group) {
+        here.knows = 1;
+        here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
+        here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
+        here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
+        weft__group_unref(group);
+    }
+    weft__control_send(ctx->wire, from, &here, sizeof here);
+}
+
+static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    int member = group ? weft__group_member(group, from) : -1;
+    if (member >= 0) {
+        weft__report *r = &group->reports[member];
+        r->answered_ns = weft__now_ns();
+        r->submitted = notice->number;
+        r->kind = (uint8_t)notice->operation;
+        r->ago_ns = notice->ago_ns;
+        r->knows = notice->knows;
+    }
+    if (group) weft__group_unref(group);
+}
+
+static void on_notice(void *arg, int from, const void *bytes, size_t length)
+{
+    weft_context *ctx = arg;
+    weft__notice notice;
+    if (length != sizeof notice || from < 0 || from >= ctx->world_size) return;
+    memcpy(&notice, bytes, sizeof notice);
+    notice.text[sizeof notice.text - 1] = 0;
+    if (notice.kind == WEFT__NOTICE_WHO) {
+        answer_who(ctx, from, &notice);
+        return;
+    }
+    weft__engine_take(ctx);
+    if (notice.kind == WEFT__NOTICE_HERE)
+        take_answer(ctx, from, &notice);
+    else if (notice.kind == WEFT__NOTICE_BROKEN)
+        weft__break_told(ctx, &notice);
+    else if (notice.kind == WEFT__NOTICE_GONE && notice.subject >= 0 && notice.subject < ctx->world_size)
+        weft__member_gone(ctx, notice.subject, false, notice.text);
+    weft__engine_drop(ctx);
+}
+
+/* ---- deadlines ---- */
+
+/* Returns when to look at this request again; engine held. */
+static int64_t expire(weft_request *req, int64_t now)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    if (!weft__late_answered(req) && now < req->deadline_ns + ANSWER_GRACE_NS) return now + RETRY_NS;
+    if (req->op.kind == WEFT__OP_NEW_GROUP) {
+        weft__form_expire(req, now);
+        return WEFT__NEVER;
+    }
+    weft__late_text(req, now, text, sizeof text);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        weft__group_break(req->group, WEFT_ERR_TIMEOUT, req->sequence, text, true);
+    else
+        weft__request_fail(req, WEFT_ERR_TIMEOUT, text);
+    return WEFT__NEVER;
+}
+
+static int64_t warn(weft_request *req, int64_t now)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    /* A receive that stands open is nothing to warn about. */
+    if (req->warned || req->op.kind == WEFT__OP_IRECV) return WEFT__NEVER;
+    if (now < req->warn_ns) return req->warn_ns;
+    if (!req->asked) {
+        weft__late_ask(req);
+        req->warn_ns = now + WARN_ANSWER_NS;
+        return req->warn_ns;
+    }
+    req->warned = true;
+    weft__late_text(req, now, text, sizeof text);
+    weft__log(WEFT__WARN, "%s", text);
+    return WEFT__NEVER;
+}
+
+static int64_t look_at(weft_request *req, int64_t now)
+{
+    int64_t next, warned;
+    if (weft__request_state(req) == WEFT__DRAINING) {
+        if (now < req->drained_by_ns) return req->drained_by_ns;
+        req->buffers_held = true;
+        weft__module_abandon(req);
+        return WEFT__NEVER;
+    }
+    if (now >= req->deadline_ns) return expire(req, now);
+    if (!req->asked && now >= req->ask_ns) {
+        if (req->op.kind == WEFT__OP_NEW_GROUP) weft__form_ask(req);
+        weft__late_ask(req);
+    }
+    warned = warn(req, now);
+    next = req->asked ? req->deadline_ns : req->ask_ns;
+    return next < warned ? next : warned;
+}
+
+static int64_t look_at_all(weft_context *ctx)
+{
+    int64_t now, next = WEFT__NEVER;
+    weft__engine_take(ctx);
+    /* First: what comes in from now on asks for its own time again. */
+    atomic_store(&ctx->look_ns, WEFT__NEVER);
+    weft__engine_turn(ctx); /* the queue may hold what is due */
+    now = weft__now_ns();
+    bool again = true;
+    while (again) { /* ending one may end others: from the start again */
+        again = false;
+        WEFT__LIST_EACH(&ctx->pending, at)
+        {
+            weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+            weft__state before = weft__request_state(req);
+            bool due = now >= (before == WEFT__DRAINING ? req->drained_by_ns : req->deadline_ns);
+            int64_t then = look_at(req, now);
+            if (then < next) next = then;
+            if (due && then == WEFT__NEVER) {
+                again = true;
+                break;
+            }
+        }
+    }
+    weft__engine_drop(ctx);
+    return next;
+}
+
+/* ---- the loop ---- */
+
+static int64_t attend(weft_context *ctx)
+{
+    int64_t now = weft__now_ns(), next, blocked = atomic_load(&ctx->blocked_since);
+    send_notices(ctx);
+    weft__control_take(ctx->wire, on_notice, ctx);
+    send_notices(ctx);
+    if (now >= atomic_load(&ctx->look_ns)) {
+        next = look_at_all(ctx);
+        /* Not weft__guardian_look: nobody has to be woken. */
+        int64_t at = atomic_load(&ctx->look_ns);
+        while (next < at && !atomic_compare_exchange_weak(&ctx->look_ns, &at, next)) {
+        }
+    }
+    next = atomic_load(&ctx->look_ns);
+    if (atomic_load(&ctx->device_pending) == 0) return next;
+    if (blocked && now - blocked > BLOCKED_NS) {
+        if (weft__engine_try(ctx)) {
+            ctx->turns = UINT32_MAX - 1; /* the thread would see sockets and deaths at once */
+            weft__engine_turn(ctx);
+            weft__engine_drop(ctx);
+        }
+        return now + STAND_IN_NS < next ? now + STAND_IN_NS : next;
+    }
+    return now + BLOCKED_NS < next ? now + BLOCKED_NS : next;
+}
+
+static void *guardian_main(void *arg)
+{
+    weft_context *mine[CONTEXTS_MAX];
+    weft__control_wire *wires[CONTEXTS_MAX];
+    int n;
+    (void)arg;
+    for (;;) {
+        int64_t next = WEFT__NEVER;
+        pthread_mutex_lock(&registry);
+        n = context_count;
+        memcpy(mine, contexts, (size_t)n * sizeof *mine);
+        seen_generation = generation;
+        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&registry);
+        if (n == 0) return NULL;
+        for (int i = 0; i < n; i++) {
+            int64_t then = attend(mine[i]);
+            wires[i] = mine[i]->wire;
+            if (then < next) next = then;
+        }
+        weft__control_sleep(wires, n, wake_fd, next);
+    }
+}
+
+static weft_status start_thread(void)
+{
+    sigset_t all, before;
+    int error;
+    if (wake_fd < 0) wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd < 0) return weft__fail_errno("no descriptor for the guardian");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, NULL, guardian_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) return WEFT_OK;
+    errno = error;
+    return weft__fail_errno("the guardian thread cannot be started");
+}
+
+weft_status weft__guardian_join(weft_context *ctx)
+{
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&registry);
+    if (context_count == CONTEXTS_MAX) {
+        status = weft__fail(WEFT_ERR_MEMORY, "%d contexts are open in this process: no more are possible",
+                            CONTEXTS_MAX);
+    } else {
+        contexts[context_count++] = ctx;
+        generation++;
+        if (context_count == 1) status = start_thread();
+        if (status == WEFT_OK)
+            ctx->guarded = true;
+        else
+            context_count = 0;
+    }
+    pthread_mutex_unlock(&registry);
+    if (status == WEFT_OK) weft__guardian_wake();
+    return status;
+}
+
+void weft__guardian_leave(weft_context *ctx)
+{
+    bool last;
+    pthread_t ending;
+    if (!ctx->guarded) return;
+    pthread_mutex_lock(&registry);
+    for (int i = 0; i < context_count; i++)
+        if (contexts[i] == ctx) contexts[i] = contexts[--context_count];
+    generation++;
+    last = context_count == 0;
+    ending = thread;
+    weft__guardian_wake();
+    while (seen_generation != generation) pthread_cond_wait(&changed, &registry);
+    if (last) pthread_join(ending, NULL);
+    pthread_mutex_unlock(&registry);
+    ctx->guarded = false;
+    send_notices(ctx); /* the sockets are this thread's now */
+}

@@ -1,0 +1,37 @@
+/* guardian.h - the process's second thread: deadlines, notices between ranks, and the host engine while the
+ * progress thread is inside a call that blocks.  It owns the ZeroMQ sockets of control.h and takes no part in
+ * the fast path: it sleeps until the next deadline or message. */
+#ifndef WEFT_RUNTIME_GUARDIAN_H
+#define WEFT_RUNTIME_GUARDIAN_H
+#include "group.h"
+
+/* What guardians tell each other. */
+typedef enum weft__notice_kind {
+    WEFT__NOTICE_WHO = 1, /* how far are you in this group? */
+    WEFT__NOTICE_HERE,    /* the answer */
+    WEFT__NOTICE_BROKEN,  /* a group is broken */
+    WEFT__NOTICE_GONE     /* a rank has died */
+} weft__notice_kind;
+
+typedef struct weft__notice {
+    uint32_t kind;
+    int32_t subject; /* GONE: the rank; BROKEN: status */
+    uint64_t group;
+    uint64_t number;    /* BROKEN: of the collective; HERE: last submitted */
+    int64_t ago_ns;     /* HERE */
+    uint32_t operation; /* HERE: its kind */
+    uint32_t knows;     /* HERE: the group exists here */
+    char text[512];     /* BROKEN, GONE */
+} weft__notice;
+
+weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */
+void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
+/* Queue a notice for one rank.  Any thread; never blocks. */
+void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice);
+/* Look at this context at that time at the latest.  Any thread. */
+void weft__guardian_look(weft_context *ctx, int64_t when_ns);
+void weft__guardian_wake(void);
+
+/* breaking.c: a group was told to be broken; engine held */
+void weft__break_told(weft_context *ctx, const weft__notice *notice);
+#endif

@@ -1,0 +1,355 @@
+/* host_schedule.c - runs a schedule (ops/schedule.h) of one collective over the mail.
+ *
+ * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
+ * reductions of more than a chunk are worked off chunk by chunk in later turns.  A group keeps the schedules
+ * it has run, and their records, for the next operation of the same shape. Failing: the first error of a step
+ * breaks the group; stopping takes back every message, after which nothing touches a buffer. */
+#include "group.h"
+#include "reduce.h"
+#include "schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES (256 * 1024)
+
+typedef struct weft__run weft__run;
+
+typedef struct flight { /* one step under way */
+    weft__completion completion;
+    weft__run *run;
+    int step;
+    weft__letter *letter;
+    weft__want *want;
+} flight;
+
+struct weft__run {
+    weft__list work; /* ctx->runs while local work is left */
+    weft__run *next; /* kept for reuse */
+    weft_request *req;
+    struct weft__plan *plan; /* NULL: the schedule is this run's own */
+    weft__schedule *schedule;
+    char *tmp;
+    int *waits, *queue; /* predecessors left; steps that are ready */
+    int head, tail, remaining;
+    size_t done; /* elements of the step at the head that are done */
+    bool stepping, stopped;
+    weft_status failed;
+    flight flights[];
+};
+
+typedef struct weft__plan {
+    weft__signature signature;
+    bool in_place;
+    weft__schedule *schedule;
+    weft__run *idle;
+} weft__plan;
+
+static void run_free(weft__run *run)
+{
+    if (!run->plan) weft__schedule_free(run->schedule);
+    free(run->tmp);
+    free(run->waits);
+    free(run);
+}
+
+void weft__plans_free(weft_group *group)
+{
+    for (int i = 0; i < group->plan_count; i++) {
+        while (group->plans[i].idle) {
+            weft__run *run = group->plans[i].idle;
+            group->plans[i].idle = run->next;
+            run_free(run);
+        }
+        weft__schedule_free(group->plans[i].schedule);
+    }
+    free(group->plans);
+    group->plans = NULL;
+    group->plan_count = 0;
+}
+
+static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
+{
+    weft__run *run = calloc(1, sizeof *run + (size_t)schedule->n * sizeof(flight));
+    if (!run) return NULL;
+    run->plan = plan;
+    run->schedule = schedule;
+    run->waits = malloc((size_t)(2 * schedule->n + 1) * sizeof *run->waits);
+    run->tmp = schedule->tmp_bytes ? aligned_alloc(64, (schedule->tmp_bytes + 63) / 64 * 64) : NULL;
+    if (!run->waits || (schedule->tmp_bytes && !run->tmp)) {
+        run->schedule = NULL;
+        run->plan = plan ? plan : (weft__plan *)run; /* the schedule stays the caller's */
+        run_free(run);
+        return NULL;
+    }
+    run->queue = run->waits + schedule->n;
+    return run;
+}
+
+/* A kept plan of that shape, or NULL.  A factor is part of the steps, so such plans are not kept. */
+static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__signature signature)
+{
+    bool in_place = req->op.in == req->op.out;
+    for (int i = 0; i < group->plan_count; i++)
+        if (weft__same_signature(group->plans[i].signature, signature) &&
+            group->plans[i].in_place == in_place)
+            return &group->plans[i];
+    return NULL;
+}
+
+static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__signature signature,
+                             weft__schedule *s)
+{
+    if (req->op.reduction == WEFT_PREMUL_SUM || req->split) return NULL;
+    if (!group->plans) group->plans = calloc(WEFT__PLANS, sizeof *group->plans);
+    if (!group->plans || group->plan_count == WEFT__PLANS) return NULL;
+    weft__plan *plan = &group->plans[group->plan_count++];
+    *plan = (weft__plan){signature, req->op.in == req->op.out, s, NULL};
+    return plan;
+}
+
+static weft__run *take_run(weft_request *req, weft__signature signature)
+{
+    weft_group *group = req->group;
+    weft__plan *plan = find_plan(group, req, signature);
+    weft__schedule *schedule;
+    weft__run *run;
+    if (plan && plan->idle) {
+        run = plan->idle;
+        plan->idle = run->next;
+        return run;
+    }
+    if (plan) return run_new(plan->schedule, plan);
+    schedule = weft__schedule_make(&req->op, group->rank, group->size, &group->table);
+    if (!schedule) return NULL;
+    plan = keep_plan(group, req, signature, schedule);
+    run = run_new(schedule, plan);
+    if (!run && !plan) weft__schedule_free(schedule);
+    return run;
+}
+
+static void give_run(weft__run *run)
+{
+    weft__list_remove(&run->work);
+    if (!run->plan) {
+        run_free(run);
+        return;
+    }
+    run->next = run->plan->idle;
+    run->plan->idle = run;
+}
+
+static char *at(const weft__run *run, weft__place place)
+{
+    const weft__op *op = &run->req->op;
+    char *base = place.area == WEFT__TMP   ? run->tmp
+                 : place.area == WEFT__OUT ? op->out
+                                           : (char *)(uintptr_t)op->in;
+    return base ? base + place.offset : NULL;
+}
+
+static void step_done(weft__run *run, int step)
+{
+    const weft__schedule *s = run->schedule;
+    const weft__step *done = &s->steps[step];
+    for (int i = 0; i < done->next_count; i++) {
+        int next = s->next[done->first_next + i];
+        if (--run->waits[next] == 0) run->queue[run->tail++] = next;
+    }
+    run->remaining--;
+}
+
+static void pump(weft__run *run);
+
+static void flight_done(weft__completion *completion)
+{
+    flight *f = WEFT__OWNER(completion, flight, completion);
+    weft__run *run = f->run;
+    f->letter = NULL;
+    f->want = NULL;
+    if (completion->status != WEFT_OK && run->failed == WEFT_OK) {
+        run->failed = completion->status;
+        run->req->receipt.peer = run->req->group->world[run->schedule->steps[f->step].peer];
+    }
+    step_done(run, f->step);
+    if (!run->stepping) pump(run);
+}
+
+static void issue(weft__run *run, int step)
+{
+    const weft__step *st = &run->schedule->steps[step];
+    weft_request *req = run->req;
+    weft_group *group = req->group;
+    weft__signature signature = weft__signature_of(req);
+    flight *f = &run->flights[step];
+    size_t bytes = st->count * run->schedule->element;
+    weft__address to = {.peer = group->world[st->peer],
+                        .channel = WEFT__CHANNEL_COLLECTIVE,
+                        .group = group->id,
+                        .sequence = req->sequence,
+                        .tag = (int)st->tag,
+                        .dtype = (uint8_t)req->op.dtype,
+                        .signature = {signature.word[0], signature.word[1]}};
+    *f = (flight){.completion = {flight_done, 1, WEFT_OK}, .run = run, .step = step};
+    if (st->kind == WEFT__STEP_SEND) {
+        weft__letter *letter = weft__mail_send(req->ctx->mail, &to, at(run, st->a), bytes, &f->completion);
+        if (!letter)
+            weft__complete(&f->completion, WEFT_ERR_MEMORY);
+        else if (f->completion.count)
+            f->letter = letter;
+    } else {
+        weft__want *want =
+            weft__mail_receive(req->ctx->mail, &to, at(run, st->out), bytes, NULL, &f->completion);
+        if (!want)
+            weft__complete(&f->completion, WEFT_ERR_MEMORY);
+        else if (f->completion.count)
+            f->want = want;
+    }
+}
+
+/* One chunk of the copy or reduction at the head of the queue.  True: the step is done. */
+static bool work(weft__run *run, const weft__step *st)
+{
+    const weft__op *op = &run->req->op;
+    size_t element = run->schedule->element, left = st->count - run->done;
+    size_t count = left * element > CHUNK_BYTES ? CHUNK_BYTES / element : left;
+    size_t offset = run->done * element;
+    if (count) {
+        char *out = at(run, st->out) + offset;
+        const void *sources[2] = {at(run, st->a) + offset, NULL};
+        if (st->kind == WEFT__STEP_REDUCE) {
+            sources[1] = at(run, st->b) + offset;
+            weft__reduce_kernel(op->dtype, op->reduction)(out, sources, 2, count, st->scale);
+        } else if (st->scale != 1.0) {
+            weft__scale(out, sources[0], count, op->dtype, st->scale);
+        } else if (out != sources[0]) {
+            memmove(out, sources[0], count * element);
+        }
+    }
+    run->done += count;
+    if (run->done < st->count) return false;
+    run->done = 0;
+    return true;
+}
+
+static void finish(weft__run *run)
+{
+    weft_request *req = run->req;
+    weft_status failed = run->failed;
+    if (failed == WEFT_OK) {
+        give_run(run);
+        req->u.run = NULL;
+        if (req->split)
+            weft__split_finish(req);
+        else
+            weft__request_settle(req, WEFT_OK, NULL);
+        return;
+    }
+    char name[256], text[WEFT__SENTENCE_BYTES], who[192];
+    weft_context *ctx = req->ctx;
+    weft__request_name(req, name, sizeof name);
+    if (failed == WEFT_ERR_PEER) {
+        weft__member_name(ctx, req->receipt.peer, who, sizeof who);
+        snprintf(text, sizeof text, "%s: %s %s", name, who, ctx->members[req->receipt.peer].why);
+    } else {
+        snprintf(text, sizeof text, "%s: %s", name, weft_status_text(failed));
+    }
+    weft__group_break(req->group, failed, req->sequence, text, true); /* stops this run too */
+}
+
+static void pump(weft__run *run)
+{
+    size_t moved = 0;
+    WEFT__ASSERT(!run->stepping);
+    run->stepping = true;
+    while (run->head < run->tail && !run->stopped && run->failed == WEFT_OK && moved < CHUNK_BYTES) {
+        int step = run->queue[run->head];
+        const weft__step *st = &run->schedule->steps[step];
+        if (st->kind == WEFT__STEP_SEND || st->kind == WEFT__STEP_RECV) {
+            run->head++;
+            issue(run, step);
+            continue;
+        }
+        moved += st->count * run->schedule->element;
+        if (work(run, st)) {
+            run->head++;
+            step_done(run, step);
+        }
+    }
+    run->stepping = false;
+    weft__list_remove(&run->work);
+    if (run->stopped)
+        give_run(run);
+    else if (run->failed != WEFT_OK || run->remaining == 0)
+        finish(run);
+    else if (run->head < run->tail)
+        weft__list_append(&run->req->ctx->runs, &run->work);
+}
+
+/* A message that was here first means something else? */
+static void judge_early(void *arg, int peer, const weft__frame *frame)
+{
+    weft_request *req = arg;
+    weft__signature theirs = {{frame->signature[0], frame->signature[1]}};
+    int member = weft__group_member(req->group, peer);
+    if (weft__request_state(req) >= WEFT__DRAINING || member < 0) return;
+    if (!weft__same_signature(weft__signature_of(req), theirs))
+        weft__group_mismatch(req->group, req->sequence, weft__signature_of(req), member, theirs);
+}
+
+void weft__run_start(weft_request *req)
+{
+    weft__run *run;
+    weft__signature signature = weft__signature_of(req);
+    req->u.run = NULL;
+    weft__mail_peek(req->ctx->mail, req->group->id, req->sequence, judge_early, req);
+    if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
+    run = take_run(req, signature);
+    if (!run) {
+        char text[WEFT__SENTENCE_BYTES];
+        snprintf(text, sizeof text, "rank %d: %.*s", req->group->rank, 900, weft_last_error());
+        weft__group_break(req->group, WEFT_ERR_MEMORY, req->sequence, text, true);
+        return;
+    }
+    weft__list_init(&run->work);
+    run->req = req;
+    run->head = run->tail = 0;
+    run->done = 0;
+    run->remaining = run->schedule->n;
+    run->stepping = run->stopped = false;
+    run->failed = WEFT_OK;
+    req->u.run = run;
+    req->algorithm = run->schedule->algorithm;
+    for (int i = 0; i < run->schedule->n; i++) {
+        run->flights[i].letter = NULL;
+        run->flights[i].want = NULL;
+        run->waits[i] = run->schedule->steps[i].waits;
+        if (run->waits[i] == 0) run->queue[run->tail++] = i;
+    }
+    pump(run);
+}
+
+void weft__run_stop(weft_request *req)
+{
+    weft__run *run = req->u.run;
+    if (!run || run->stopped) return;
+    run->stopped = true;
+    req->u.run = NULL;
+    for (int i = 0; i < run->schedule->n; i++) {
+        flight *f = &run->flights[i];
+        if (f->want) weft__mail_cancel_receive(req->ctx->mail, f->want);
+        if (f->letter) weft__mail_cancel_send(req->ctx->mail, f->letter);
+        f->want = NULL;
+        f->letter = NULL;
+    }
+    if (!run->stepping) give_run(run); /* else pump does, when it is back */
+}
+
+int weft__runs_turn(weft_context *ctx)
+{
+    weft__run *run;
+    if (weft__list_empty(&ctx->runs)) return 0;
+    run = WEFT__LIST_ENTRY(ctx->runs.next, weft__run, work);
+    pump(run);
+    return 1;
+}

@@ -1,0 +1,437 @@
+/* init.c - joining a job: from a configuration to a context with a world.
+ *
+ *   meet        rendezvous: who am I, of how many
+ *   card        each rank tells host, pid, address, endpoint, transports (one all_gather)
+ *   board       ranks of one host share memory, if all of them may
+ *   routes      shm where there is a board, else TCP; connections come later
+ *   world       and host group, from rows told in a second all_gather
+ *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
+ * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
+#include "group.h"
+#include "guardian.h"
+#include "lifetime.h"
+#include "log.h"
+#include "settings.h"
+#include "shm.h"
+#include "tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CARD_SHM           1u
+#define CARD_TCP           2u
+#define DEFAULT_TIMEOUT_MS 1800000
+#define HANDOVER_NS        (30000 * WEFT__MS) /* most that ranks of one host wait for each other's descriptors */
+
+typedef struct card {
+    char host_id[WEFT__HOST_BYTES + 64];
+    char host[WEFT__HOST_BYTES];
+    char endpoint[WEFT__ENDPOINT_BYTES];
+    int32_t pid;
+    uint32_t transports;
+    weft__tcp_address tcp;
+    cpu_set_t processors;
+} card;
+
+typedef struct joining { /* what only joining needs */
+    weft_context *ctx;
+    weft__rendezvous *meeting;
+    card *cards;
+    int *locals, *local_of; /* world ranks of this host; world rank -> local rank or -1 */
+    int local_rank, local_size;
+    int listen_fd;
+    int64_t deadline_ns;
+    weft__transport *shm, *tcp;
+} joining;
+
+/* ---- the card ---- */
+
+/* Boot id and network namespace: ranks that agree in both can reach each other's abstract sockets. */
+static void host_id(char *text, size_t bytes)
+{
+    char boot[40] = "";
+    struct stat ns;
+    const char *given = weft__setting_text(WEFT__SET_HOSTID);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = read(fd, boot, sizeof boot - 1);
+        boot[n > 0 ? n : 0] = 0;
+        boot[strcspn(boot, "\n")] = 0;
+        close(fd);
+    }
+    if (*given)
+        snprintf(text, bytes, "id:%s", given);
+    else if (*boot && stat("/proc/self/ns/net", &ns) == 0)
+        snprintf(text, bytes, "%s/%llx:%llx", boot, (unsigned long long)ns.st_dev,
+                 (unsigned long long)ns.st_ino);
+    else
+        snprintf(text, bytes, "pid:%d", (int)getpid()); /* nothing is known: a host of its own */
+}
+
+static weft_status fill_card(joining *j, card *c)
+{
+    const char *transports = weft__setting_text(WEFT__SET_TRANSPORT);
+    weft_context *ctx = j->ctx;
+    weft_status status;
+    host_id(c->host_id, sizeof c->host_id);
+    gethostname(c->host, sizeof c->host - 1);
+    c->pid = (int32_t)getpid();
+    sched_getaffinity(0, sizeof c->processors, &c->processors);
+    if (weft__setting_lists(transports, "shm")) c->transports |= CARD_SHM;
+    if (weft__setting_lists(transports, "tcp")) c->transports |= CARD_TCP;
+    if (!c->transports)
+        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_TRANSPORT is \"%s\": expected shm, tcp or both",
+                          transports);
+    if ((c->transports & CARD_TCP) && ctx->world_size > 1) {
+        status = weft__tcp_listen(weft__rendezvous_address(j->meeting), &j->listen_fd, &c->tcp);
+        if (status != WEFT_OK) return status;
+    }
+    return weft__control_open(weft__rendezvous_address(j->meeting), &ctx->keys, ctx->rank, &ctx->wire,
+                              c->endpoint);
+}
+
+static weft_status exchange_cards(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    size_t n = (size_t)ctx->world_size;
+    card mine = {{0}, {0}, {0}, 0, 0, {0, 0, 0, {0}}, {{0}}};
+    char *endpoints;
+    weft_status status = fill_card(j, &mine);
+    if (status != WEFT_OK) return status;
+    j->cards = calloc(n, sizeof *j->cards);
+    ctx->members = calloc(n, sizeof *ctx->members);
+    endpoints = calloc(n, WEFT__ENDPOINT_BYTES);
+    status = !j->cards || !ctx->members || !endpoints
+                 ? weft__fail_memory(n * sizeof *j->cards, "the ranks' cards")
+                 : weft__rendezvous_all_gather(j->meeting, &mine, j->cards, sizeof mine);
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        weft__member *m = &ctx->members[i];
+        j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
+        memcpy(m->host, j->cards[i].host, sizeof m->host);
+        m->pid = j->cards[i].pid;
+        m->local = -1;
+        m->ctx = ctx;
+        m->rank = (int)i;
+        m->death.fd = -1;
+        memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
+    }
+    if (status == WEFT_OK) status = weft__control_peers(ctx->wire, ctx->world_size, endpoints);
+    free(endpoints);
+    return status;
+}
+
+/* ---- ranks of this host ---- */
+
+static weft_status find_locals(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    j->locals = malloc((size_t)ctx->world_size * sizeof *j->locals);
+    j->local_of = malloc((size_t)ctx->world_size * sizeof *j->local_of);
+    if (!j->locals || !j->local_of)
+        return weft__fail_memory((size_t)ctx->world_size * 8, "the ranks of this host");
+    for (int i = 0; i < ctx->world_size; i++) {
+        j->local_of[i] = -1;
+        if (strcmp(j->cards[i].host_id, j->cards[ctx->rank].host_id)) continue;
+        CPU_OR(&all, &all, &j->cards[i].processors);
+        if (i == ctx->rank) j->local_rank = j->local_size;
+        j->local_of[i] = j->local_size;
+        j->locals[j->local_size++] = i;
+    }
+    ctx->processors = CPU_COUNT(&all);
+    ctx->crowded = j->local_size > ctx->processors;
+    return WEFT_OK;
+}
+
+/* Every rank of this host, or none: a board that some have is of no use. */
+static weft_status share_memory(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    char name[80];
+    int64_t until = weft__now_ns() + HANDOVER_NS;
+    weft__board_config config = {j->local_rank, j->local_size,
+                                 j->locals,     &ctx->keys,
+                                 name,          until < j->deadline_ns ? until : j->deadline_ns};
+    uint8_t mine = 0, *all;
+    weft_status status;
+    bool want = j->local_size > 1;
+    for (int i = 0; i < j->local_size; i++) want = want && (j->cards[j->locals[i]].transports & CARD_SHM);
+    snprintf(name, sizeof name, "weft-%s-%d", weft__rendezvous_nonce(j->meeting), j->locals[0]);
+    if (want) {
+        mine = weft__board_join(&config, &ctx->board) == WEFT_OK;
+        if (!mine)
+            weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
+    }
+    all = malloc((size_t)ctx->world_size);
+    if (!all) return weft__fail_memory((size_t)ctx->world_size, "joining");
+    status = weft__rendezvous_all_gather(j->meeting, &mine, all, 1);
+    for (int i = 0; status == WEFT_OK && i < j->local_size; i++) mine = mine && all[j->locals[i]];
+    free(all);
+    if (status == WEFT_OK && ctx->board && !mine) {
+        weft__board_free(ctx->board);
+        ctx->board = NULL;
+    }
+    for (int i = 0; ctx->board && i < j->local_size; i++) ctx->members[j->locals[i]].local = i;
+    return status;
+}
+
+/* ---- routes ---- */
+
+static weft_status open_routes(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    weft__tcp_address *addresses;
+    weft_status status =
+        weft__mail_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
+                        &ctx->mail_events, &ctx->mail);
+    if (status != WEFT_OK) return status;
+    if (ctx->board) {
+        int *local_of = malloc((size_t)ctx->world_size * sizeof *local_of);
+        if (!local_of) return weft__fail_memory((size_t)ctx->world_size * sizeof *local_of, "routes");
+        for (int i = 0; i < ctx->world_size; i++) local_of[i] = ctx->members[i].local;
+        status = weft__shm_open(ctx->board, local_of, ctx->world_size, weft__mail_sink(ctx->mail), &j->shm);
+        free(local_of);
+        if (status != WEFT_OK) return status;
+    }
+    addresses = calloc((size_t)ctx->world_size, sizeof *addresses);
+    if (!addresses) return weft__fail_memory((size_t)ctx->world_size * sizeof *addresses, "routes");
+    for (int i = 0; i < ctx->world_size; i++) {
+        addresses[i] = j->cards[i].tcp;
+        ctx->tcp = ctx->tcp || (i != ctx->rank && ctx->members[i].local < 0);
+    }
+    if (ctx->tcp && j->listen_fd >= 0) {
+        status = weft__tcp_open(ctx->rank, ctx->world_size, addresses, j->listen_fd, &ctx->keys, &ctx->watch,
+                                weft__mail_sink(ctx->mail), &j->tcp);
+        if (status == WEFT_OK) j->listen_fd = -1;
+    }
+    free(addresses);
+    for (int i = 0; status == WEFT_OK && i < ctx->world_size; i++) {
+        weft__transport *t = ctx->members[i].local >= 0          ? j->shm
+                             : j->cards[i].transports & CARD_TCP ? j->tcp
+                                                                 : NULL;
+        if (i == ctx->rank) continue;
+        if (!t)
+            return weft__fail(
+                WEFT_ERR_ARGUMENT,
+                "no transport reaches rank %d (host %s) from rank %d (host %s): WEFT_TRANSPORT allows no TCP "
+                "there or here, and they share no memory",
+                i, j->cards[i].host, ctx->rank, j->cards[ctx->rank].host);
+        weft__mail_route(ctx->mail, i, t);
+    }
+    return status;
+}
+
+/* ---- the first two groups ---- */
+
+static weft_status make_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id,
+                              const uint64_t *rows, bool usable, weft_group **out)
+{
+    weft__table table = weft__own_table(ctx);
+    weft_group *group = weft__group_new(ctx, world, size, label, ctx->timeout_ms);
+    weft_status status;
+    if (!group) return WEFT_ERR_MEMORY;
+    group->permanent = true;
+    *out = group;
+    table.rounds = usable && size > 1 && weft__on_board(ctx, world, size);
+    for (int i = 0; table.rounds && i < size; i++)
+        if (!rows[i]) table.rounds = 0;
+    weft__engine_take(ctx);
+    status = weft__group_ready(group, id, &table, rows);
+    weft__engine_drop(ctx);
+    return status;
+}
+
+static weft_status make_groups(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    int n = ctx->world_size;
+    uint64_t mine[2] = {0, 0}, *all = malloc((size_t)n * sizeof mine),
+             *rows = malloc((size_t)n * sizeof *rows);
+    int *world = malloc((size_t)n * sizeof *world);
+    weft_status status = WEFT_ERR_MEMORY;
+    if (!all || !rows || !world) {
+        weft__fail_memory((size_t)n * sizeof mine, "the world");
+        goto out;
+    }
+    weft__engine_take(ctx);
+    mine[0] = weft__group_row(ctx);
+    mine[1] = weft__group_row(ctx);
+    weft__engine_drop(ctx);
+    status = weft__rendezvous_all_gather(j->meeting, mine, all, sizeof mine);
+    if (status != WEFT_OK) goto out;
+    for (int i = 0; i < n; i++) {
+        world[i] = i;
+        rows[i] = all[2 * i];
+    }
+    status = make_group(ctx, world, n, "world", 1, rows, true, &ctx->world);
+    if (status != WEFT_OK) goto out;
+    /* Without shared memory between them, ranks of one host still are the host group. */
+    for (int i = 0; i < j->local_size; i++) rows[i] = all[2 * j->locals[i] + 1];
+    status = make_group(ctx, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], rows, true,
+                        &ctx->host_group);
+out:
+    free(all);
+    free(rows);
+    free(world);
+    return status;
+}
+
+/* ---- the context ---- */
+
+static void on_death(weft__watched *w, uint32_t events)
+{
+    weft__member *m = WEFT__OWNER(w, weft__member, death);
+    char why[160];
+    (void)events;
+    weft__death_text(w->fd, why, sizeof why);
+    weft__watch_remove(&m->ctx->watch, w);
+    weft__member_gone(m->ctx, m->rank, false, why);
+}
+
+static weft_status watch_deaths(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    for (int i = 0; ctx->board && i < j->local_size; i++) {
+        weft__member *m = &ctx->members[j->locals[i]];
+        weft_status status;
+        if (i == j->local_rank || ctx->board->peers[i].pid_fd < 0) continue;
+        m->death.fd = ctx->board->peers[i].pid_fd;
+        m->death.ready = on_death;
+        status = weft__watch_add(&ctx->watch, &m->death, EPOLLIN);
+        if (status != WEFT_OK) return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_descriptors(weft_context *ctx)
+{
+    weft_status status = weft__watch_open(&ctx->watch);
+    if (status != WEFT_OK) return status;
+    if (ctx->board) {
+        ctx->bell_fd = ctx->board->peers[ctx->board->rank].bell_fd;
+        return WEFT_OK;
+    }
+    ctx->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return ctx->bell_fd < 0 ? weft__fail_errno("no doorbell") : WEFT_OK;
+}
+
+static weft_status join(joining *j, const weft_config *config)
+{
+    weft_context *ctx = j->ctx;
+    weft_status status;
+    if ((status = exchange_cards(j)) != WEFT_OK) return status;
+    if ((status = find_locals(j)) != WEFT_OK) return status;
+    if ((status = share_memory(j)) != WEFT_OK) return status;
+    if ((status = open_descriptors(ctx)) != WEFT_OK) return status;
+    if ((status = open_routes(j)) != WEFT_OK) return status;
+    if ((status = make_groups(j)) != WEFT_OK) return status;
+    if ((status = watch_deaths(j)) != WEFT_OK) return status;
+    if ((status = weft__modules_load(ctx, config->backends ? config->backends
+                                                           : weft__setting_text(WEFT__SET_BACKENDS))) !=
+        WEFT_OK)
+        return status;
+    if ((status = weft__guardian_join(ctx)) != WEFT_OK) return status;
+    if ((status = weft__progress_start(ctx)) != WEFT_OK) return status;
+    return weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
+}
+
+static weft_status check_config(const weft_config *c)
+{
+    if (c->bootstrap)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->bootstrap: this version joins by init_method only");
+    if (c->store)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->store: this version joins by init_method only");
+    if (c->timeout_ms < 0 && c->timeout_ms != WEFT_FOREVER)
+        return weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "config->timeout_ms is %lld: expected more than 0, 0 for the default, or WEFT_FOREVER",
+            (long long)c->timeout_ms);
+    if (c->rank < -1 || c->world_size < -1 || c->world_size == 0)
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "config->rank is %d and world_size %d: expected -1, or a rank and a size", c->rank,
+                          c->world_size);
+    for (size_t i = 0; i < WEFT__LENGTH(c->reserved); i++)
+        if (c->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "config->reserved[%zu] is not 0", i);
+    return WEFT_OK;
+}
+
+static weft_context *new_context(const weft_config *config)
+{
+    size_t bytes = (sizeof(weft_context) + WEFT__LINE - 1) / WEFT__LINE * WEFT__LINE;
+    weft_context *ctx = aligned_alloc(WEFT__LINE, bytes);
+    if (!ctx) return NULL;
+    memset(ctx, 0, bytes);
+    if (!weft__slab_init(&ctx->requests, sizeof(weft_request),
+                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX))) {
+        free(ctx);
+        return NULL;
+    }
+    ctx->pid = getpid();
+    ctx->device = -1;
+    ctx->bell_fd = ctx->watch.epoll_fd = -1;
+    ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
+    atomic_store(&ctx->completion_fd, -1);
+    atomic_store(&ctx->look_ns, WEFT__NEVER);
+    weft__events_init(ctx);
+    weft__list_init(&ctx->pending);
+    weft__list_init(&ctx->lanes);
+    weft__list_init(&ctx->runs);
+    weft__list_init(&ctx->forming);
+    weft__list_init(&ctx->groups);
+    weft__list_init(&ctx->retiring);
+    return ctx;
+}
+
+weft_status weft_init(const weft_config *config, weft_context **out)
+{
+    static const weft_config standard = WEFT_CONFIG_INIT;
+    const weft_config *c = config ? config : &standard;
+    const char *method = c->init_method ? c->init_method : weft__setting_text(WEFT__SET_INIT_METHOD);
+    const char *secret = c->secret                               ? c->secret
+                         : *weft__setting_text(WEFT__SET_SECRET) ? weft__setting_text(WEFT__SET_SECRET)
+                                                                 : NULL;
+    joining j = {.listen_fd = -1};
+    weft_status status;
+    if (!out) return weft__fail(WEFT_ERR_ARGUMENT, "init: ctx is NULL");
+    if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork cannot join a job: exec first");
+    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "init waits: not in a callback");
+    if ((status = weft__settings_check()) != WEFT_OK || (status = check_config(c)) != WEFT_OK) return status;
+    weft__lifetime_begin();
+    j.ctx = new_context(c);
+    if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
+    j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
+    weft__join ask = {method, c->job ? c->job : "default", secret, c->rank, c->world_size, j.deadline_ns};
+    status = weft__rendezvous_open(&ask, &j.meeting);
+    if (status == WEFT_OK) {
+        j.ctx->rank = weft__rendezvous_rank(j.meeting);
+        j.ctx->world_size = weft__rendezvous_world(j.meeting);
+        j.ctx->keys = *weft__rendezvous_keys(j.meeting);
+        status = join(&j, c);
+        if (status != WEFT_OK) weft__rendezvous_fail(j.meeting, status, weft_last_error());
+    }
+    char why[WEFT__SENTENCE_BYTES];
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    j.ctx->meeting = j.meeting;
+    if (j.listen_fd >= 0) close(j.listen_fd);
+    j.ctx->transports[0] = j.shm;
+    j.ctx->transports[1] = j.tcp;
+    free(j.cards);
+    free(j.locals);
+    free(j.local_of);
+    if (status != WEFT_OK) {
+        weft__context_free(j.ctx);
+        return weft__fail(status, "%s", why);
+    }
+    weft__lifetime_add(j.ctx);
+    *out = j.ctx;
+    return WEFT_OK;
+}

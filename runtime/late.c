@@ -1,0 +1,159 @@
+/* late.c - who is late: asks the other members of a group how far they have come, and makes of the answers
+ * the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there when it is
+ * needed. */
+#include "group.h"
+#include "guardian.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define REPORT_WAIT_NS (1000 * WEFT__MS)
+
+static void ask(weft_group *group)
+{
+    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id};
+    int64_t now = weft__now_ns();
+    for (int i = 0; i < group->size; i++) {
+        if (i == group->rank || atomic_load(&group->ctx->members[group->world[i]].gone)) continue;
+        group->reports[i].asked_ns = now;
+        weft__guardian_tell(group->ctx, group->world[i], &who);
+    }
+}
+
+void weft__late_ask(weft_request *req)
+{
+    req->asked = true;
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask(req->group);
+}
+
+static bool answered(const weft_group *group, int member)
+{
+    const weft__report *r = &group->reports[member];
+    return member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone) ||
+           r->answered_ns >= r->asked_ns;
+}
+
+bool weft__late_answered(const weft_request *req)
+{
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
+    for (int i = 0; i < req->group->size; i++)
+        if (!answered(req->group, i)) return false;
+    return true;
+}
+
+static size_t add(char *text, size_t bytes, size_t at, const char *more)
+{
+    int n = at < bytes ? snprintf(text + at, bytes - at, "%s", more) : 0;
+    return at + (size_t)(n > 0 ? n : 0);
+}
+
+/* "; its last was broadcast #40, 1.4 s ago" */
+static void last_text(const weft__report *r, char *text, size_t bytes)
+{
+    if (r->submitted == 0)
+        snprintf(text, bytes, "; it has submitted nothing on this group");
+    else
+        snprintf(text, bytes, "; its last was %s #%llu, %.1f s ago",
+                 weft__kind_name(r->kind < WEFT__OP_KINDS ? (weft__kind)r->kind : WEFT__OP_BARRIER),
+                 (unsigned long long)r->submitted, (double)r->ago_ns / 1e9);
+}
+
+static size_t collective_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    const weft_group *group = req->group;
+    char who[192], last[128], line[400];
+    int missing = 0;
+    for (int i = 0; i < group->size; i++) {
+        const weft__report *r = &group->reports[i];
+        bool known = answered(group, i);
+        if (i == group->rank || (known && r->submitted >= req->sequence)) continue;
+        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        last[0] = 0;
+        if (known) last_text(r, last, sizeof last);
+        snprintf(line, sizeof line, "; %s has not joined%s%s", who, known ? "" : " (it does not answer)",
+                 last);
+        at = add(text, bytes, at, line);
+        missing++;
+    }
+    if (!missing) at = add(text, bytes, at, "; all ranks have joined, it was under way");
+    return at;
+}
+
+static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    char who[192], line[300];
+    if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
+    weft__member_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
+    snprintf(line, sizeof line, "; %s has not %s", who,
+             req->op.kind == WEFT__OP_ISEND   ? "received it"
+             : req->op.kind == WEFT__OP_IRECV ? "sent a message that fits"
+                                              : "taken part");
+    return add(text, bytes, at, line);
+}
+
+void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes)
+{
+    char name[256];
+    size_t at;
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, bytes, "%s: %.1f s passed", name, (double)(now_ns - req->submitted_ns) / 1e9);
+    at = strlen(text);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        collective_text(req, text, bytes, at);
+    else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        pair_text(req, text, bytes, at);
+}
+
+static void report_line(const weft_group *group, int i, char *line, size_t bytes)
+{
+    char who[192], last[128];
+    const weft__report *r = &group->reports[i];
+    weft__report own = {.submitted = atomic_load(&group->submitted),
+                        .kind = (uint8_t)atomic_load(&group->submitted_kind),
+                        .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
+    weft__member_name(group->ctx, group->world[i], who, sizeof who);
+    if (atomic_load(&group->ctx->members[group->world[i]].gone)) {
+        snprintf(line, bytes, "%s %s\n", who, group->ctx->members[group->world[i]].why);
+        return;
+    }
+    if (!answered(group, i)) {
+        snprintf(line, bytes, "%s does not answer\n", who);
+        return;
+    }
+    last_text(i == group->rank ? &own : r, last, sizeof last);
+    snprintf(line, bytes, "%s%s\n", who, last);
+}
+
+weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
+{
+    weft_context *ctx;
+    weft_status status;
+    int64_t until;
+    bool all = false;
+    if (!group || !text || !bytes)
+        return weft__fail(WEFT_ERR_ARGUMENT, "group_report: group or text is NULL, or bytes is 0");
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
+    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "group_report waits: not in a callback");
+    weft__engine_take(ctx);
+    ask(group);
+    weft__engine_drop(ctx);
+    until = weft__now_ns() + REPORT_WAIT_NS;
+    while (!all && weft__now_ns() < until) {
+        struct timespec ms = {0, 1000000};
+        nanosleep(&ms, NULL);
+        weft__engine_take(ctx);
+        all = true;
+        for (int i = 0; i < group->size; i++) all = all && answered(group, i);
+        weft__engine_drop(ctx);
+    }
+    text[0] = 0;
+    weft__engine_take(ctx);
+    for (int i = 0, at = 0; i < group->size && (size_t)at < bytes; i++) {
+        char line[400];
+        report_line(group, i, line, sizeof line);
+        at = (int)add(text, bytes, (size_t)at, line);
+    }
+    weft__engine_drop(ctx);
+    return WEFT_OK;
+}

@@ -1,0 +1,238 @@
+/* leave.c - the end of a context: finalize, abort, exit, fork.
+ *
+ * Order: no new work; what runs settles; goodbyes are taken; threads end; everything is freed. */
+#include "guardian.h"
+#include "lifetime.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXIT_MS        2000 /* what a context that is still open gets at exit */
+#define ABORT_FLUSH_NS (100 * WEFT__MS)
+#define LOOK_NS        (WEFT__MS / 5)
+
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static weft_context *contexts; /* open ones, the oldest first */
+static _Atomic bool forked;
+
+bool weft__forked(void)
+{
+    return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+weft_status weft__usable(const weft_context *ctx)
+{
+    if (!ctx) return weft__fail(WEFT_ERR_ARGUMENT, "the context is NULL");
+    if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
+    return WEFT_OK;
+}
+
+static void in_child(void)
+{
+    atomic_store(&forked, true);
+}
+
+static void at_exit(void)
+{
+    weft_context *ctx;
+    if (weft__forked() || weft__in_callback()) return;
+    while ((ctx = weft_current()) != NULL)
+        if (weft_finalize(ctx, EXIT_MS) != WEFT_OK) weft_abort(ctx, "its process exits with work under way");
+}
+
+static void begin(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+    atexit(at_exit);
+}
+
+void weft__lifetime_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, begin);
+}
+
+void weft__lifetime_add(weft_context *ctx)
+{
+    weft_context **at = &contexts;
+    pthread_mutex_lock(&contexts_lock);
+    while (*at) at = &(*at)->next;
+    *at = ctx;
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+static void take_from_list(weft_context *ctx)
+{
+    pthread_mutex_lock(&contexts_lock);
+    for (weft_context **at = &contexts; *at; at = &(*at)->next)
+        if (*at == ctx) {
+            *at = ctx->next;
+            break;
+        }
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+weft_context *weft_current(void)
+{
+    weft_context *ctx;
+    if (weft__forked()) return NULL;
+    pthread_mutex_lock(&contexts_lock);
+    ctx = contexts;
+    pthread_mutex_unlock(&contexts_lock);
+    return ctx;
+}
+
+void weft__context_free(weft_context *ctx)
+{
+    int fd = atomic_load(&ctx->completion_fd);
+    take_from_list(ctx);
+    weft__progress_stop(ctx);
+    weft__guardian_leave(ctx);
+    weft__modules_close(ctx);
+    for (int i = 0; i < 2; i++)
+        if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
+    if (ctx->wire) weft__control_close(ctx->wire);
+    weft__rendezvous_close(ctx->meeting);
+    if (ctx->members)
+        for (int i = 0; i < ctx->world_size; i++)
+            if (ctx->members[i].death.fd >= 0 && !atomic_load(&ctx->members[i].gone))
+                weft__watch_remove(&ctx->watch, &ctx->members[i].death);
+    weft__form_close(ctx);
+    weft__groups_close(ctx);
+    weft__early_breaks_free(ctx);
+    if (ctx->mail) weft__mail_close(ctx->mail);
+    if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
+    if (ctx->board)
+        weft__board_free(ctx->board); /* its bell with it */
+    else if (ctx->bell_fd >= 0)
+        close(ctx->bell_fd);
+    if (fd >= 0) close(fd);
+    weft__slab_destroy(&ctx->requests);
+    free(ctx->members);
+    free(ctx);
+}
+
+static void rest(void)
+{
+    struct timespec t = {0, LOOK_NS};
+    nanosleep(&t, NULL);
+}
+
+/* True when all has settled and all goodbyes are taken; drives the engine meanwhile. */
+static bool drained(weft_context *ctx, int64_t deadline_ns, bool *said)
+{
+    for (int looks = 0;; looks++) {
+        bool done = atomic_load_explicit(&ctx->unsettled, memory_order_acquire) == 0;
+        int n = 0;
+        weft__engine_take(ctx);
+        ctx->turns = UINT32_MAX - 1;
+        n = weft__engine_turn(ctx);
+        if (done && !*said) {
+            weft__mail_bye(ctx->mail, WEFT_OK, "");
+            *said = true;
+        }
+        done = done && weft__mail_bye_taken(ctx->mail) && !weft__mail_busy(ctx->mail);
+        weft__engine_drop(ctx);
+        if (done) return true;
+        if (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns) return false;
+        if (n == 0) {
+            if (looks < 100)
+                sched_yield();
+            else
+                rest();
+        }
+    }
+}
+
+weft_status weft_finalize(weft_context *ctx, int64_t timeout_ms)
+{
+    int64_t deadline = timeout_ms < 0 ? WEFT__NEVER : weft__deadline(weft__now_ns(), timeout_ms);
+    weft_status status = weft__usable(ctx);
+    if (status != WEFT_OK) return status;
+    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "finalize waits: not in a callback");
+    atomic_store(&ctx->closing, true);
+    if (!drained(ctx, deadline, &ctx->said_bye))
+        return weft__fail(WEFT_PENDING,
+                          "finalize: %lld requests have not settled, or sent messages have not been taken",
+                          (long long)atomic_load(&ctx->unsettled));
+    weft__context_free(ctx);
+    return WEFT_OK;
+}
+
+static void cancel_all(weft_context *ctx, const char *text)
+{
+    while (!weft__list_empty(&ctx->pending)) {
+        weft_request *req = WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending);
+        if (weft__request_state(req) == WEFT__DRAINING) {
+            req->buffers_held = true;
+            weft__module_abandon(req);
+        } else {
+            weft__request_fail(req, WEFT_ERR_CANCELLED, text);
+        }
+    }
+}
+
+void weft_abort(weft_context *ctx, const char *why)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    int64_t until;
+    if (weft__usable(ctx) != WEFT_OK || weft__in_callback()) return;
+    atomic_store(&ctx->closing, true);
+    snprintf(text, sizeof text, "rank %d aborted: %.400s", ctx->rank, why ? why : "");
+    weft__engine_take(ctx);
+    weft__engine_turn(ctx);
+    cancel_all(ctx, text);
+    if (!ctx->said_bye) weft__mail_bye(ctx->mail, WEFT_ERR_CANCELLED, why ? why : "");
+    weft__engine_drop(ctx);
+    until = weft__now_ns() + ABORT_FLUSH_NS;
+    while (weft__now_ns() < until) {
+        bool busy;
+        weft__engine_take(ctx);
+        weft__engine_turn(ctx);
+        busy = weft__mail_busy(ctx->mail) || !weft__mail_bye_taken(ctx->mail);
+        weft__engine_drop(ctx);
+        if (!busy && atomic_load(&ctx->unsettled) == 0) break;
+        rest();
+    }
+    weft__context_free(ctx);
+}
+
+/* ---- what a context tells ---- */
+
+weft_group *weft_world(weft_context *ctx)
+{
+    return weft__usable(ctx) == WEFT_OK ? ctx->world : NULL;
+}
+
+weft_group *weft_host_group(weft_context *ctx)
+{
+    return weft__usable(ctx) == WEFT_OK ? ctx->host_group : NULL;
+}
+
+int weft_local_rank(const weft_context *ctx)
+{
+    return weft__usable(ctx) == WEFT_OK ? ctx->host_group->rank : -1;
+}
+
+int weft_local_size(const weft_context *ctx)
+{
+    return weft__usable(ctx) == WEFT_OK ? ctx->host_group->size : -1;
+}
+
+int weft_device(const weft_context *ctx)
+{
+    return weft__usable(ctx) == WEFT_OK ? ctx->device : -1;
+}
+
+const char *weft_backends(const weft_context *ctx)
+{
+    return weft__usable(ctx) == WEFT_OK ? ctx->backend_names : "";
+}
+
+int weft_version(void)
+{
+    return WEFT_VERSION;
+}

@@ -1,0 +1,231 @@
+/* progress.c - the progress thread: it drives the engine when nobody who waits does, runs callbacks and
+ * modules.
+ *
+ * It rests in two depths.  Nap: for some milliseconds after the last activity it sleeps by a timer and looks
+ * by itself; nobody has to ring it.  Sleep: it arms the doorbell, looks once more, and blocks in libevent on
+ * the doorbell and the data plane's descriptors.  No wake-up is lost: it publishes that it sleeps before the
+ * last look, and whoever gives it work publishes that before looking whether it sleeps. */
+#include "group.h"
+#include "log.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NAP_LEAST_US 250
+#define NAP_MOST_US  4000
+#define NAP_SPAN_NS  (8 * WEFT__MS) /* without any activity for so long it goes to sleep */
+#define IDLE_LOOKS   16             /* looks that find nothing before it rests */
+
+typedef struct sleeper {
+    weft_context *ctx;
+    struct event_base *base;
+    struct event *bell, *sockets, *timer;
+    bool watching; /* `sockets` is in the base */
+} sleeper;
+
+static _Thread_local weft_request *calling; /* whose callback runs on this thread */
+
+bool weft__in_callback(void)
+{
+    return calling != NULL;
+}
+
+bool weft__request_settled(const weft_request *req)
+{
+    return weft__request_state(req) == WEFT__SETTLED || req == calling;
+}
+
+static int run_callbacks(weft_context *ctx)
+{
+    int n = 0;
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->callbacks);
+    while (node) {
+        weft_request *req = WEFT__OWNER(node, weft_request, node);
+        node = node->next; /* before the callback: the record may be gone after publishing */
+        calling = req;
+        req->done(req, req->status, req->arg);
+        calling = NULL;
+        weft__request_publish(req);
+        n++;
+    }
+    return n;
+}
+
+static void on_bell(evutil_socket_t fd, short what, void *arg)
+{
+    uint64_t count;
+    (void)what;
+    (void)arg;
+    while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
+    }
+}
+
+static void on_sockets(evutil_socket_t fd, short what, void *arg)
+{
+    /* Only a reason to wake up: the next turn looks at them. */
+    (void)fd;
+    (void)what;
+    (void)arg;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+}
+
+static void watch_sockets(sleeper *s, bool on)
+{
+    if (s->watching == on) return;
+    if (on)
+        event_add(s->sockets, NULL);
+    else
+        event_del(s->sockets);
+    s->watching = on;
+}
+
+static void nap(sleeper *s, int64_t us)
+{
+    struct timeval t = {us / 1000000, us % 1000000};
+    watch_sockets(s, false);
+    atomic_store_explicit(&s->ctx->rest, WEFT__NAP, memory_order_relaxed);
+    event_add(s->timer, &t);
+    event_base_loop(s->base, EVLOOP_ONCE);
+    event_del(s->timer);
+    atomic_store_explicit(&s->ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+}
+
+/* Blocks unless there turns out to be something to do. */
+static void deep_sleep(sleeper *s)
+{
+    weft_context *ctx = s->ctx;
+    bool idle;
+    atomic_exchange_explicit(&ctx->rest, WEFT__SLEEP, memory_order_seq_cst);
+    weft__engine_take(ctx);
+    weft__engine_arm(ctx);
+    idle = weft__engine_turn(ctx) == 0 && !weft__engine_busy(ctx);
+    weft__engine_drop(ctx);
+    if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
+        weft__mpsc_empty(&ctx->device_work) && !atomic_load(&ctx->thread_stop)) {
+        watch_sockets(s, true);
+        event_base_loop(s->base, EVLOOP_ONCE);
+    }
+    weft__engine_disarm(ctx);
+    atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+    weft__engine_take(ctx);
+    ctx->turns = UINT32_MAX - 1;
+    weft__engine_drop(ctx);
+}
+
+/* One look at everything that is this thread's.  Returns how much was done. */
+static int look(weft_context *ctx)
+{
+    int n = run_callbacks(ctx);
+    if (ctx->module) n += weft__module_turn(ctx);
+    /* Somebody who waits drives the engine already. */
+    if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
+        n += weft__engine_turn(ctx);
+        if (weft__engine_busy(ctx)) n++;
+        weft__engine_drop(ctx);
+    }
+    return n;
+}
+
+static void *progress_main(void *arg)
+{
+    sleeper *s = arg;
+    weft_context *ctx = s->ctx;
+    int64_t last = weft__now_ns(), us = NAP_LEAST_US;
+    uint32_t seen = atomic_load(&ctx->active);
+    int idle = 0;
+
+    while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire)) {
+        if (look(ctx)) {
+            idle = 0;
+            us = NAP_LEAST_US;
+            last = 0;
+            continue;
+        }
+        if (++idle < IDLE_LOOKS && !ctx->crowded) continue;
+        idle = 0;
+        if (last == 0 || atomic_load_explicit(&ctx->active, memory_order_relaxed) != seen) {
+            seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
+            last = weft__now_ns();
+        }
+        if (atomic_load(&ctx->device_pending) ||
+            (atomic_load(&ctx->settling_sleepers) == 0 && weft__now_ns() - last < NAP_SPAN_NS)) {
+            nap(s, us);
+            us = us * 2 < NAP_MOST_US ? us * 2 : NAP_MOST_US;
+        } else {
+            deep_sleep(s);
+            us = NAP_LEAST_US;
+        }
+    }
+    run_callbacks(ctx);
+    event_free(s->bell);
+    event_free(s->sockets);
+    event_free(s->timer);
+    event_base_free(s->base);
+    free(s);
+    return NULL;
+}
+
+static weft_status make_base(sleeper *s)
+{
+    struct event_config *config = event_config_new();
+    if (config) {
+        /* Naps are shorter than epoll's millisecond.  Only this thread calls into the base. */
+        event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER | EVENT_BASE_FLAG_NOLOCK);
+        s->base = event_base_new_with_config(config);
+        event_config_free(config);
+    }
+    if (!s->base) return weft__fail(WEFT_ERR_SYSTEM, "libevent makes no event base");
+    s->bell = event_new(s->base, s->ctx->bell_fd, EV_READ | EV_PERSIST, on_bell, s);
+    s->sockets = event_new(s->base, s->ctx->watch.epoll_fd, EV_READ | EV_PERSIST, on_sockets, s);
+    s->timer = evtimer_new(s->base, on_timer, s);
+    if (!s->bell || !s->sockets || !s->timer || event_add(s->bell, NULL))
+        return weft__fail(WEFT_ERR_SYSTEM, "libevent makes no event");
+    return WEFT_OK;
+}
+
+weft_status weft__progress_start(weft_context *ctx)
+{
+    sleeper *s = calloc(1, sizeof *s);
+    sigset_t all, before;
+    weft_status status;
+    int error;
+    if (!s) return weft__fail_memory(sizeof *s, "the progress thread");
+    s->ctx = ctx;
+    status = make_base(s);
+    if (status == WEFT_OK) {
+        sigfillset(&all); /* signals are the program's business */
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        error = pthread_create(&ctx->thread, NULL, progress_main, s);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (!error) {
+            ctx->thread_runs = true;
+            return WEFT_OK;
+        }
+        errno = error;
+        status = weft__fail_errno("the progress thread cannot be started");
+    }
+    if (s->bell) event_free(s->bell);
+    if (s->sockets) event_free(s->sockets);
+    if (s->timer) event_free(s->timer);
+    if (s->base) event_base_free(s->base);
+    free(s);
+    return status;
+}
+
+void weft__progress_stop(weft_context *ctx)
+{
+    if (!ctx->thread_runs) return;
+    atomic_store(&ctx->thread_stop, true);
+    weft__engine_ring(ctx);
+    pthread_join(ctx->thread, NULL);
+    ctx->thread_runs = false;
+}

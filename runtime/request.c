@@ -1,0 +1,185 @@
+/* request.c - the life of a request, from the slab to its one finisher and back. */
+#include "group.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
+                                const weft_call *call)
+{
+    weft_request *req = weft__slab_get(&ctx->requests);
+    if (!req) {
+        weft__fail(WEFT_ERR_MEMORY, "no memory for a request, or WEFT_REQUESTS_MAX (%lld) are in use",
+                   (long long)weft__setting_int(WEFT__SET_REQUESTS_MAX));
+        return NULL;
+    }
+    atomic_store_explicit(&req->state, WEFT__NEW, memory_order_relaxed);
+    atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&req->polls, 0, memory_order_relaxed);
+    atomic_store_explicit(&req->waited_ns, 0, memory_order_relaxed);
+    req->ctx = ctx;
+    req->group = group;
+    weft__group_ref(group);
+    req->op = *op;
+    req->status = WEFT_PENDING;
+    req->done = call ? call->done : NULL;
+    req->arg = call ? call->arg : NULL;
+    req->stream = call ? call->stream : NULL;
+    req->label[0] = 0;
+    if (call && call->label) snprintf(req->label, sizeof req->label, "%s", call->label);
+    req->algorithm = "";
+    req->started_ns = req->settled_ns = 0;
+    req->buffers_held = req->asked = req->warned = req->abandoned = false;
+    req->draining_status = WEFT_OK;
+    req->receipt = (weft__receipt){op->peer, op->tag, 0, 0, 0};
+    req->split = NULL;
+    weft__list_init(&req->pending);
+    return req;
+}
+
+void weft__request_unref(weft_request *req)
+{
+    if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1) return;
+    free(atomic_exchange_explicit(&req->told, NULL, memory_order_relaxed));
+    free(atomic_exchange_explicit(&req->shown, NULL, memory_order_relaxed));
+    weft__split_free(req);
+    if (req->op.kind == WEFT__OP_NEW_GROUP) weft__forming_free(req);
+    weft__group_unref(req->group);
+    weft__slab_put(&req->ctx->requests, req);
+}
+
+void weft__request_name(const weft_request *req, char *text, size_t bytes)
+{
+    char what[128];
+    const weft_group *group = req->group;
+    int n;
+    weft__op_text(&req->op, group->rank, group->size, what, sizeof what);
+    n = (int)strcspn(what, " ");
+    snprintf(text, bytes, "%.*s #%llu on group %s%s%s%s%s", n, what, (unsigned long long)req->sequence,
+             group->label, what + n, req->label[0] ? " \"" : "", req->label, req->label[0] ? "\"" : "");
+}
+
+/* Wakes whoever may be asleep until something settles. */
+static void tell_settling(weft_context *ctx)
+{
+    if (atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)) {
+        atomic_fetch_add_explicit(&ctx->settlings, 1, memory_order_seq_cst);
+        weft__wake_all(&ctx->settlings);
+    }
+    if (atomic_load_explicit(&ctx->completion_fd, memory_order_acquire) >= 0 &&
+        !atomic_exchange_explicit(&ctx->completion_told, true, memory_order_seq_cst)) {
+        uint64_t one = 1;
+        while (write(atomic_load(&ctx->completion_fd), &one, sizeof one) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+void weft__request_publish(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
+     * but not while this request still counts. */
+    atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
+    if (atomic_load_explicit(&req->sleepers, memory_order_seq_cst)) weft__wake_all(&req->state);
+    tell_settling(ctx);
+    weft__request_unref(req);
+    atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
+}
+
+/* Keeps the first text made for a place; texts live as long as the request. */
+static const char *keep(_Atomic(char *) *place, const char *text)
+{
+    char *copy = strdup(text), *none = NULL;
+    if (!copy) return "(no memory for this message)";
+    if (atomic_compare_exchange_strong(place, &none, copy)) return copy;
+    free(copy);
+    return none;
+}
+
+void weft__request_tell(weft_request *req, const char *text)
+{
+    keep(&req->told, text);
+}
+
+void weft__request_settle(weft_request *req, weft_status status, const char *text)
+{
+    weft_context *ctx = req->ctx;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (weft__request_state(req) >= WEFT__CALLING) return;
+    weft__list_remove(&req->pending);
+    req->status = status;
+    req->settled_ns = weft__now_ns();
+    if (status != WEFT_OK && text) weft__request_tell(req, text);
+    if (!req->done) {
+        weft__request_publish(req);
+        return;
+    }
+    atomic_store_explicit(&req->state, WEFT__CALLING, memory_order_release);
+    weft__mpsc_push(&ctx->callbacks, &req->node);
+    weft__engine_ring(ctx);
+}
+
+void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...)
+{
+    char name[256], why[WEFT__SENTENCE_BYTES], text[WEFT__SENTENCE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.*s", name, (int)(sizeof text - sizeof name - 3), why);
+    weft__request_settle(req, status, text);
+}
+
+const char *weft_request_message(weft_request *req)
+{
+    char name[256], text[512];
+    bool settled;
+    const char *told;
+    if (!req) return "no request";
+    settled = weft__request_settled(req);
+    told = atomic_load_explicit(settled ? &req->told : &req->shown, memory_order_acquire);
+    if (told) return told;
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %s", name, settled ? weft_status_text(req->status) : "pending");
+    return keep(settled ? &req->told : &req->shown, text);
+}
+
+void weft_request_get_info(weft_request *req, weft_request_info *info)
+{
+    bool settled;
+    if (!req || !info) return;
+    memset(info, 0, sizeof *info);
+    settled = weft__request_settled(req);
+    info->status = settled ? req->status : WEFT_PENDING;
+    info->peer = req->op.peer;
+    info->tag = req->op.tag;
+    info->sequence = req->sequence;
+    info->bytes = weft__op_bytes(&req->op, req->group->rank, req->group->size);
+    info->submitted_ns = req->submitted_ns;
+    info->waited_ns = atomic_load_explicit(&req->waited_ns, memory_order_relaxed);
+    info->operation = weft__kind_name(req->op.kind);
+    info->label = req->label;
+    info->algorithm = "";
+    if (!settled) return;
+    info->started_ns = req->started_ns;
+    info->settled_ns = req->settled_ns;
+    info->algorithm = req->algorithm;
+    info->buffers_held = req->buffers_held;
+    if (req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_SEND_RECV) {
+        info->received_bytes = req->receipt.bytes;
+        info->tag = req->receipt.tag;
+        if (req->receipt.peer >= 0) info->peer = weft__group_member(req->group, req->receipt.peer);
+    }
+    if (req->status == WEFT_ERR_PEER && req->receipt.offered == SIZE_MAX) info->peer = req->receipt.peer;
+}
+
+void weft_release(weft_request *req)
+{
+    if (!req || weft__forked()) return;
+    weft__request_unref(req);
+}

@@ -1,0 +1,123 @@
+/* request.h - one operation in flight.
+ *
+ *   NEW -> QUEUED -> RUNNING -> [CALLING ->] SETTLED,  with DRAINING as the only detour before the end
+ *
+ * Two references: the caller's handle and the runtime's.  The record goes back to its slab when both are
+ * gone. */
+#ifndef WEFT_RUNTIME_REQUEST_H
+#define WEFT_RUNTIME_REQUEST_H
+#include "context.h"
+#include "rounds.h"
+#include "status.h"
+
+#define WEFT__LABEL_BYTES 64
+
+typedef enum weft__state {
+    WEFT__NEW,      /* being filled in */
+    WEFT__QUEUED,   /* numbered and handed to the engine */
+    WEFT__RUNNING,  /* the engine works on it */
+    WEFT__DRAINING, /* has failed; something may still touch its buffers */
+    WEFT__CALLING,  /* its outcome is fixed; its callback has not returned */
+    WEFT__SETTLED
+} weft__state;
+
+struct weft_request {
+    weft__slab_item item;
+    _Atomic uint32_t state; /* weft__state; waiters sleep on it */
+    _Atomic uint32_t refs;
+    _Atomic int sleepers;
+    _Atomic uint32_t polls; /* times is_completed said no */
+    weft_context *ctx;
+    weft_group *group;
+    weft__mpsc_node node; /* submitted, then callbacks */
+    weft__list pending;   /* engine */
+    weft__op op;
+    uint64_t sequence;
+    int64_t deadline_ns, ask_ns, warn_ns;
+    int64_t submitted_ns, started_ns, settled_ns;
+    _Atomic int64_t waited_ns;
+    weft_status status; /* final; valid from CALLING on */
+    weft_done_fn *done;
+    void *arg;
+    void *stream;
+    const char *algorithm;
+    char label[WEFT__LABEL_BYTES];
+    _Atomic(char *) told;  /* the final sentence */
+    _Atomic(char *) shown; /* what weft_request_message made of it */
+    bool buffers_held, asked, warned;
+    bool abandoned;              /* settled while a module still had it */
+    weft_status draining_status; /* DRAINING: what it will end in */
+    int64_t drained_by_ns;
+    weft__receipt receipt;
+    weft__completion completion;
+    union {
+        struct { /* collectives by rounds: host_rounds.c */
+            weft__list lane;
+            weft__rounds plan;
+            uint64_t base, published, taken; /* rounds before the first; how many of this op's are done */
+        } rounds;
+        struct weft__run *run; /* collectives by messages: host_schedule.c */
+        struct {               /* point to point: host_pair.c */
+            weft__letter *letter;
+            weft__want *want;
+            void *copy; /* of an in-place exchange's input */
+        } pair;
+        struct weft__forming *forming; /* form.c */
+        weft__work work;               /* modules.c */
+    } u;
+    struct weft__split *split; /* split.c: what is to be made of it; freed with the request */
+};
+
+/* NULL and a sentence: the limit is reached.  NEW, one reference (the runtime's; the caller's is added when
+ * given). */
+weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
+                                const weft_call *call);
+void weft__request_unref(weft_request *req);
+static inline weft__state weft__request_state(const weft_request *req)
+{
+    return (weft__state)atomic_load_explicit(&req->state, memory_order_acquire);
+}
+/* Settled for the thread that asks: in a callback its own request is. */
+bool weft__request_settled(const weft_request *req);
+
+/* The one finisher.  Engine held.  The first call wins, later ones do nothing.  text: the sentence, or NULL:
+ * the one that fits the status.  Afterwards nothing touches the request's buffers (or buffers_held is set).
+ */
+void weft__request_settle(weft_request *req, weft_status status, const char *text);
+void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
+/* The final sentence, before its time.  The first counts. */
+void weft__request_tell(weft_request *req, const char *text);
+/* After CALLING: the callback has returned. */
+void weft__request_publish(weft_request *req);
+/* Stop what runs and settle, at once or after draining (backend_host.c, modules.c).  Engine held. */
+void weft__request_fail(weft_request *req, weft_status status, const char *text);
+/* "all_reduce #41 on group tp0 (4 MiB float32)" */
+void weft__request_name(const weft_request *req, char *text, size_t bytes);
+
+/* ---- submit.c ---- */
+/* Numbers, queues and starts it under its deadline; waits for it if out is NULL.  Takes the request over. */
+weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
+
+/* ---- wait.c ---- */
+weft_status weft__wait_until(weft_request *req, int64_t deadline_ns);
+
+/* ---- backend_host.c: starting and stopping one operation; engine held ---- */
+void weft__host_start(weft_request *req);
+void weft__host_stop(weft_request *req); /* nothing touches its buffers afterwards */
+
+/* ---- host_pair.c, host_rounds.c, host_schedule.c, form.c ---- */
+void weft__pair_start(weft_request *req);
+void weft__pair_stop(weft_request *req);
+void weft__rounds_start(weft_request *req);
+void weft__rounds_stop(weft_request *req);
+int weft__rounds_turn(weft_context *ctx);
+void weft__run_start(weft_request *req);
+void weft__run_stop(weft_request *req);
+int weft__runs_turn(weft_context *ctx);
+void weft__plans_free(weft_group *group);
+void weft__form_start(weft_request *req);
+void weft__form_stop(weft_request *req);
+void weft__forming_free(weft_request *req);
+void weft__split_finish(weft_request *req); /* a split's all_gather is there: makes the group, settles */
+void weft__split_free(weft_request *req);
+#endif

@@ -1,0 +1,154 @@
+/* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
+ * rank. */
+#include "group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry { /* what one rank tells */
+    int32_t color, key;
+    uint64_t id; /* a fresh one, in case it is the lowest of its group */
+    uint64_t row;
+    weft__table table;
+} entry;
+
+struct weft__split {
+    weft_group *group; /* NULL: this rank is in none */
+    entry mine;
+    entry all[];
+};
+
+typedef struct place {
+    int32_t key;
+    int rank; /* in the parent */
+} place;
+
+static int by_key(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->rank - y->rank;
+}
+
+static weft_status make(weft_request *req, struct weft__split *split)
+{
+    weft_group *parent = req->group, *group = split->group;
+    int n = 0;
+    uint64_t id = 0;
+    weft__table table = split->mine.table;
+    place *places = malloc((size_t)parent->size * sizeof *places);
+    uint64_t *rows = malloc((size_t)parent->size * sizeof *rows);
+    weft_status status = WEFT_ERR_MEMORY;
+    if (!places || !rows) {
+        weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
+        goto out;
+    }
+    for (int i = 0; i < parent->size; i++)
+        if (split->all[i].color == split->mine.color) places[n++] = (place){split->all[i].key, i};
+    qsort(places, (size_t)n, sizeof *places, by_key);
+    for (int i = 0; i < n; i++) group->world[i] = parent->world[places[i].rank];
+    group->size = n;
+    group->rank = weft__group_member(group, req->ctx->rank);
+    table.rounds = n > 1 && weft__on_board(req->ctx, group->world, n);
+    for (int i = 0, low = -1; i < n; i++) {
+        const entry *e = &split->all[places[i].rank];
+        rows[i] = e->row;
+        if (low < 0 || group->world[i] < low) {
+            low = group->world[i];
+            id = e->id;
+        }
+        if (!e->row) table.rounds = 0;
+        uint32_t rounds = table.rounds;
+        weft__table_merge(&table, &e->table);
+        table.rounds = rounds;
+    }
+    if (!table.rounds && split->mine.row) weft__row_give(req->ctx->board, split->mine.row);
+    status = weft__group_ready(group, id, &table, rows);
+out:
+    free(places);
+    free(rows);
+    return status;
+}
+
+void weft__split_finish(weft_request *req)
+{
+    struct weft__split *split = req->split;
+    weft_status status = WEFT_OK;
+    if (split->group) {
+        weft_group *group = split->group;
+        status = make(req, split);
+        if (status != WEFT_OK) weft__group_fail(group, status, weft_last_error());
+        split->group = NULL;
+        weft__group_unref(group);
+    }
+    weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
+}
+
+/* The request has ended without a split. */
+void weft__split_free(weft_request *req)
+{
+    if (!req->split) return;
+    if (req->split->group) {
+        weft__group_fail(req->split->group, req->status, "the split failed");
+        weft__group_unref(req->split->group);
+    }
+    free(req->split);
+    req->split = NULL;
+}
+
+weft_status weft_split_group(weft_group *parent, int color, int key, const weft_call *call,
+                             weft_group **group, weft_request **req)
+{
+    weft_context *ctx;
+    weft_group *made = NULL;
+    weft_request *r;
+    struct weft__split *split;
+    weft__op op = {.kind = WEFT__OP_SPLIT_GROUP,
+                   .dtype = WEFT_UINT8,
+                   .memory = WEFT_MEMORY_HOST,
+                   .count = sizeof(entry),
+                   .scale = 1};
+    weft_status status;
+    size_t bytes;
+
+    if (!parent || !group) return weft__fail(WEFT_ERR_ARGUMENT, "split_group: parent or group is NULL");
+    ctx = parent->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK || (status = weft__call_check(call)) != WEFT_OK)
+        return status;
+    if ((status = weft__group_usable(parent)) != WEFT_OK) return status;
+    r = weft__request_new(ctx, parent, &op, call);
+    if (!r) return WEFT_ERR_MEMORY;
+    bytes = sizeof *split + (size_t)parent->size * sizeof(entry);
+    r->split = split = calloc(1, bytes);
+    if (!split) {
+        weft__request_unref(r);
+        return weft__fail_memory(bytes, "a split");
+    }
+    split->mine = (entry){.color = color < 0 ? -1 : color, .key = key, .table = weft__own_table(ctx)};
+    r->op.in = &split->mine;
+    r->op.out = split->all;
+    if (color >= 0) {
+        bool inside = weft__holds_engine(ctx);
+        made =
+            weft__group_new(ctx, parent->world, parent->size, call ? call->label : NULL,
+                            call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms));
+        if (!made) {
+            weft__request_unref(r);
+            return WEFT_ERR_MEMORY;
+        }
+        split->group = made;
+        weft__group_ref(made);
+        if (!inside) weft__engine_take(ctx);
+        split->mine.id = weft__group_id(ctx);
+        split->mine.row = weft__group_row(ctx);
+        if (!inside) weft__engine_drop(ctx);
+    }
+    if (req) *group = made;
+    status = weft__submit_timed(r, call, req);
+    if (!made) {
+        if (status == WEFT_OK) *group = NULL;
+        return status;
+    }
+    return weft__group_settled(status, made, group, req);
+}

@@ -1,0 +1,112 @@
+/* submit.c - the way of a request from the caller to the engine: number it, queue it, take the first step.
+ *
+ * Nothing may fail once the number is taken, or ranks fall out of step; so all that can is done before. */
+#include "group.h"
+#include "guardian.h"
+#include "settings.h"
+
+#define ASK_AHEAD_NS \
+    (30 * WEFT__MS) /* how long before a deadline to ask who is late, so that the answer is there */
+
+static void set_times(weft_request *req, int64_t timeout_ms)
+{
+    int64_t now = weft__now_ns(), span;
+    req->submitted_ns = now;
+    req->deadline_ns = weft__deadline(now, timeout_ms);
+    req->warn_ns = now + weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
+    req->ask_ns = req->deadline_ns;
+    if (req->deadline_ns == WEFT__NEVER) return;
+    span = (req->deadline_ns - now) / 4;
+    req->ask_ns -= span < ASK_AHEAD_NS ? span : ASK_AHEAD_NS;
+}
+
+static weft_status refuse(weft_group *group)
+{
+    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    case WEFT__READY: return WEFT_OK;
+    case WEFT__FORMING:
+        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
+    case WEFT__FAILED:
+        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 900, group->why);
+    case WEFT__BROKEN: break;
+    }
+    return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
+}
+
+/* Under the group's submit lock. */
+static void number(weft_request *req)
+{
+    weft_group *group = req->group;
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) {
+        req->sequence = ++group->next_number;
+        atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
+        atomic_store_explicit(&group->submitted_at_ns, req->submitted_ns, memory_order_relaxed);
+        atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
+    } else if (req->op.kind != WEFT__OP_NEW_GROUP) {
+        int way = req->op.kind == WEFT__OP_ISEND ? 0 : req->op.kind == WEFT__OP_IRECV ? 1 : 2;
+        int peer = req->op.peer >= 0 ? req->op.peer : group->size; /* any rank: a count of its own */
+        req->sequence = ++group->pair_numbers[peer][way];
+    }
+}
+
+static weft_status wait_for_it(weft_request *req)
+{
+    weft_status status = weft__wait_until(req, WEFT__NEVER);
+    if (status != WEFT_OK) weft__fail(status, "%s", weft_request_message(req));
+    weft__request_unref(req);
+    return status;
+}
+
+static weft_status submit(weft_request *req, weft_request **out)
+{
+    weft_context *ctx = req->ctx;
+    weft_group *group = req->group;
+    bool collective = weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE;
+    bool busy = true;
+    weft_status status = WEFT_OK;
+
+    if (!out && weft__in_callback()) {
+        weft__request_unref(req);
+        return weft__fail(WEFT_ERR_STATE,
+                          "in a callback an operation needs a request: waiting is not possible there");
+    }
+    atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
+    weft__lock_take(&group->submit);
+    if (collective)
+        status = refuse(group);
+    else if (req->op.kind != WEFT__OP_NEW_GROUP && atomic_load(&group->state) != WEFT__BROKEN)
+        status = refuse(group);
+    if (status == WEFT_OK && atomic_load_explicit(&ctx->closing, memory_order_seq_cst))
+        status = weft__fail(WEFT_ERR_STATE, "this context is being finalized");
+    if (status != WEFT_OK) {
+        weft__lock_drop(&group->submit);
+        weft__request_unref(req);
+        atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
+        return status;
+    }
+    number(req);
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the caller's */
+    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
+    if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
+    int64_t look = req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
+    weft__mpsc_push(&ctx->submitted, &req->node);
+    weft__lock_drop(&group->submit);
+
+    if (weft__engine_try(ctx)) {
+        weft__engine_turn(ctx);
+        busy = weft__engine_busy(ctx);
+        weft__engine_drop(ctx);
+        if (busy) weft__engine_nudge(ctx);
+    }
+    if (look < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed)) weft__guardian_look(ctx, look);
+    return out ? WEFT_OK : wait_for_it(req);
+}
+
+weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
+{
+    int64_t timeout_ms = call && call->timeout_ms
+                             ? call->timeout_ms
+                             : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
+    set_times(req, timeout_ms);
+    return submit(req, out);
+}

@@ -1,0 +1,294 @@
+/* wait.c - looking at requests and waiting for them.
+ *
+ * A caller that waits lends itself: it drives the engine, so its operation costs no hand-off between
+ * threads.  After WEFT_SPIN_US without an end it arms the doorbell as the progress thread would and sleeps on
+ * the request's state. */
+#include "group.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define CLOCK_EVERY  64       /* spins between looks at the clock */
+#define POLLS_FREE   16       /* times is_completed only looks before it helps */
+#define NAP_MIXED_NS WEFT__MS /* looks at requests of several contexts, which have no word in common */
+
+/* The completion descriptor is cleared first, so that a settling after this look is told again. */
+static void begin_look(weft_context *ctx)
+{
+    uint64_t count;
+    int fd = atomic_load_explicit(&ctx->completion_fd, memory_order_relaxed);
+    if (fd >= 0 && atomic_exchange_explicit(&ctx->completion_told, false, memory_order_seq_cst))
+        while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
+        }
+}
+
+bool weft_is_completed(weft_request *req)
+{
+    weft_context *ctx;
+    if (!req || weft__request_settled(req)) return true;
+    if (weft__forked()) return false;
+    ctx = req->ctx;
+    if (atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed) < POLLS_FREE) return false;
+    if (weft__engine_try(ctx)) {
+        weft__engine_turn(ctx);
+        weft__engine_drop(ctx);
+    }
+    return weft__request_settled(req);
+}
+
+weft_status weft_test(weft_request *req)
+{
+    if (!req) return WEFT_OK;
+    if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
+    begin_look(req->ctx);
+    if (!weft_is_completed(req)) return WEFT_PENDING;
+    if (req->status != WEFT_OK) weft__fail(req->status, "%s", weft_request_message(req));
+    return req->status;
+}
+
+/* Drives the engine until done(arg), the deadline, or the spinning time is over. */
+static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
+{
+    int64_t stop = 0;
+    int spins = 0;
+    atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    while (!done(arg)) {
+        int n = 0;
+        if (weft__engine_try(ctx)) {
+            n = weft__engine_turn(ctx);
+            weft__engine_drop(ctx);
+        }
+        if (n) {
+            stop = 0; /* it moves: worth staying */
+        } else if (ctx->crowded) {
+            sched_yield();
+        } else {
+            weft__pause();
+        }
+        if (++spins % CLOCK_EVERY) continue;
+        int64_t now = weft__now_ns();
+        if (stop == 0) stop = now + weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
+        if (now >= stop || now >= deadline_ns) break;
+    }
+    atomic_fetch_sub_explicit(&ctx->lenders, 1, memory_order_relaxed);
+}
+
+/* Before sleeping: peers are to ring, and work that nobody would ring for is the thread's. */
+static void hand_back(weft_context *ctx)
+{
+    bool busy;
+    weft__engine_take(ctx);
+    weft__engine_arm(ctx);
+    busy = weft__engine_turn(ctx) > 0;
+    busy = weft__engine_busy(ctx) || busy;
+    weft__engine_drop(ctx);
+    /* In its nap the thread does not look at sockets; somebody now depends on them. */
+    if (busy || (ctx->tcp && atomic_load(&ctx->rest) != WEFT__SLEEP)) weft__engine_ring(ctx);
+}
+
+static bool one_settled(void *arg)
+{
+    return weft__request_settled(arg);
+}
+
+static void sleep_for_one(weft_request *req, int64_t deadline_ns)
+{
+    weft_context *ctx = req->ctx;
+    atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&req->sleepers, 1, memory_order_seq_cst);
+    hand_back(ctx);
+    for (;;) {
+        uint32_t state = atomic_load_explicit(&req->state, memory_order_seq_cst);
+        if (state == WEFT__SETTLED || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
+        weft__sleep_on(&req->state, state, deadline_ns);
+    }
+    atomic_fetch_sub_explicit(&req->sleepers, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
+}
+
+weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
+{
+    int64_t began;
+    if (weft__request_settled(req)) return req->status;
+    began = weft__now_ns();
+    lend(req->ctx, one_settled, req, deadline_ns);
+    while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
+        sleep_for_one(req, deadline_ns);
+    atomic_fetch_add_explicit(&req->waited_ns, weft__now_ns() - began, memory_order_relaxed);
+    return weft__request_settled(req) ? req->status : WEFT_PENDING;
+}
+
+static weft_status may_wait(void)
+{
+    if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
+    if (weft__in_callback())
+        return weft__fail(WEFT_ERR_STATE, "a callback cannot wait: the request has not settled");
+    return WEFT_OK;
+}
+
+static weft_status tell(weft_request *req, weft_status status)
+{
+    if (status < 0) weft__fail(status, "%s", weft_request_message(req));
+    return status;
+}
+
+weft_status weft_wait(weft_request *req, int64_t timeout_ms)
+{
+    weft_status status;
+    if (!req) return WEFT_OK;
+    if (!weft__forked()) begin_look(req->ctx);
+    if (weft__request_settled(req)) return tell(req, req->status);
+    if ((status = may_wait()) != WEFT_OK) return status;
+    if (timeout_ms == 0) return weft_test(req);
+    return tell(req, weft__wait_until(req, timeout_ms < 0 ? WEFT__NEVER
+                                                          : weft__deadline(weft__now_ns(), timeout_ms)));
+}
+
+weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_ms)
+{
+    int64_t deadline = timeout_ms < 0 ? WEFT__NEVER : weft__deadline(weft__now_ns(), timeout_ms);
+    weft_status status;
+    if (n && !reqs) return weft__fail(WEFT_ERR_ARGUMENT, "wait_all: reqs is NULL, n is %zu", n);
+    for (size_t i = 0; i < n; i++) {
+        if (!reqs[i]) continue;
+        if (!weft__forked()) begin_look(reqs[i]->ctx);
+        if (weft__request_settled(reqs[i])) continue;
+        if ((status = may_wait()) != WEFT_OK) return status;
+        if (timeout_ms == 0 ? !weft_is_completed(reqs[i])
+                            : weft__wait_until(reqs[i], deadline) == WEFT_PENDING)
+            return WEFT_PENDING;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (reqs[i] && reqs[i]->status != WEFT_OK) return tell(reqs[i], reqs[i]->status);
+    return WEFT_OK;
+}
+
+typedef struct several {
+    weft_request *const *reqs;
+    size_t n, first; /* index of the first settled one */
+} several;
+
+static bool any_settled(void *arg)
+{
+    several *s = arg;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->reqs[i] && weft__request_settled(s->reqs[i])) {
+            s->first = i;
+            return true;
+        }
+    return false;
+}
+
+static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
+{
+    bool mixed = false;
+    uint32_t seen;
+    for (size_t i = 0; i < s->n; i++) mixed = mixed || (s->reqs[i] && s->reqs[i]->ctx != ctx);
+    atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
+    hand_back(ctx);
+    for (;;) {
+        int64_t until = deadline_ns;
+        seen = atomic_load_explicit(&ctx->settlings, memory_order_seq_cst);
+        if (any_settled(s) || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
+        if (mixed && weft__now_ns() + NAP_MIXED_NS < until) until = weft__now_ns() + NAP_MIXED_NS;
+        weft__sleep_on(&ctx->settlings, seen, until);
+    }
+    atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
+}
+
+/* WEFT_OK: s->first has settled.  n if there is none to wait for. */
+static weft_status wait_several(several *s, int64_t timeout_ms)
+{
+    int64_t deadline = timeout_ms < 0 ? WEFT__NEVER : weft__deadline(weft__now_ns(), timeout_ms), began;
+    weft_context *ctx = NULL;
+    weft_status status;
+    for (size_t i = 0; i < s->n; i++) {
+        if (!s->reqs[i]) continue;
+        if (!weft__forked()) begin_look(s->reqs[i]->ctx);
+        if (!ctx) ctx = s->reqs[i]->ctx;
+    }
+    s->first = s->n;
+    if (!ctx || any_settled(s)) return WEFT_OK;
+    if ((status = may_wait()) != WEFT_OK) return status;
+    if (timeout_ms == 0) {
+        for (size_t i = 0; i < s->n; i++)
+            if (s->reqs[i]) weft_is_completed(s->reqs[i]);
+        return any_settled(s) ? WEFT_OK : WEFT_PENDING;
+    }
+    began = weft__now_ns();
+    lend(ctx, any_settled, s, deadline);
+    while (!any_settled(s) && (deadline == WEFT__NEVER || weft__now_ns() < deadline))
+        sleep_for_any(s, ctx, deadline);
+    if (!any_settled(s)) return WEFT_PENDING;
+    atomic_fetch_add_explicit(&s->reqs[s->first]->waited_ns, weft__now_ns() - began, memory_order_relaxed);
+    return WEFT_OK;
+}
+
+weft_status weft_wait_any(weft_request *const *reqs, size_t n, int64_t timeout_ms, size_t *index)
+{
+    several s = {reqs, n, n};
+    weft_status status;
+    if ((n && !reqs) || !index) return weft__fail(WEFT_ERR_ARGUMENT, "wait_any: reqs or index is NULL");
+    status = wait_several(&s, timeout_ms);
+    if (status != WEFT_OK) return status;
+    *index = s.first;
+    return s.first < n ? tell(reqs[s.first], reqs[s.first]->status) : WEFT_OK;
+}
+
+weft_status weft_wait_some(weft_request *const *reqs, size_t n, int64_t timeout_ms, size_t *indices,
+                           size_t *settled)
+{
+    several s = {reqs, n, n};
+    weft_status status;
+    if ((n && (!reqs || !indices)) || !settled)
+        return weft__fail(WEFT_ERR_ARGUMENT, "wait_some: reqs, indices or settled is NULL");
+    status = wait_several(&s, timeout_ms);
+    if (status != WEFT_OK) return status;
+    *settled = 0;
+    for (size_t i = s.first; i < n; i++)
+        if (reqs[i] && weft__request_settled(reqs[i])) indices[(*settled)++] = i;
+    return WEFT_OK;
+}
+
+int weft_completion_fd(weft_context *ctx)
+{
+    int fd, none = -1;
+    if (weft__usable(ctx) != WEFT_OK) return -1;
+    fd = atomic_load_explicit(&ctx->completion_fd, memory_order_acquire);
+    if (fd >= 0) return fd;
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) {
+        weft__fail_errno("no completion descriptor");
+        return -1;
+    }
+    if (atomic_compare_exchange_strong(&ctx->completion_fd, &none, fd)) return fd;
+    close(fd); /* another thread was first */
+    return none;
+}
+
+void weft_cancel(weft_request *req)
+{
+    char text[WEFT__SENTENCE_BYTES], name[256];
+    weft_context *ctx;
+    bool inside;
+    if (!req || weft__forked() || weft__request_settled(req)) return;
+    ctx = req->ctx;
+    inside = weft__holds_engine(ctx);
+    if (!inside) weft__engine_take(ctx);
+    weft__engine_turn(ctx); /* it may still be in the queue, or have earned its result */
+    if (weft__request_state(req) < WEFT__CALLING) {
+        weft__request_name(req, name, sizeof name);
+        snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
+        if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+            weft__group_break(req->group, WEFT_ERR_CANCELLED, req->sequence, text, true);
+        else if (req->op.kind == WEFT__OP_NEW_GROUP)
+            weft__form_give_up(req, WEFT_ERR_CANCELLED, text);
+        else
+            weft__request_fail(req, WEFT_ERR_CANCELLED, text);
+    }
+    if (!inside) weft__engine_drop(ctx);
+}

@@ -1,0 +1,225 @@
+/* test_callbacks.c - done functions: once, on the progress thread, in settling order, before anyone is told.
+ */
+#include "job.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { RECEIVES = 20 };
+
+/* Callbacks run one at a time on one thread, so they need no lock among themselves; `count` publishes. */
+typedef struct record {
+    atomic_int count;
+    atomic_bool inside;
+    pthread_t thread[RECEIVES];
+    weft_status status[RECEIVES];
+    int64_t settled_ns[RECEIVES];
+    weft_request *req[RECEIVES];
+    bool overlapped;
+} record;
+
+static void keep(weft_request *req, weft_status status, void *arg)
+{
+    record *r = arg;
+    int n = atomic_load(&r->count);
+    r->overlapped = r->overlapped || atomic_exchange(&r->inside, true);
+    if (n < RECEIVES) {
+        weft_request_info info;
+        weft_request_get_info(req, &info);
+        r->thread[n] = pthread_self();
+        r->status[n] = status;
+        r->settled_ns[n] = info.settled_ns;
+        r->req[n] = req;
+    }
+    atomic_store(&r->inside, false);
+    atomic_store(&r->count, n + 1);
+}
+
+static void await_count(const atomic_int *count, int n)
+{
+    for (int i = 0; atomic_load(count) < n && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+    CHECK_INT(atomic_load(count), n);
+}
+
+static void thread_and_order(job_rank *me)
+{
+    record *r = job_alloc(me, sizeof *r);
+    int32_t values[RECEIVES];
+    weft_request *reqs[RECEIVES];
+    weft_call call = {.done = keep, .arg = r};
+    for (int i = 0; i < RECEIVES; i++) {
+        values[i] = i;
+        if (me->rank == 0) {
+            CHECK_OK(weft_irecv(me->world, &values[i], 1, WEFT_INT32, 1, i, &call, &reqs[i]));
+        }
+    }
+    job_meet(me);
+    for (int i = RECEIVES; i-- > 0 && me->rank == 1;) {
+        CHECK_OK(weft_isend(me->world, &values[i], 1, WEFT_INT32, 0, i, NULL, NULL));
+    }
+    if (me->rank == 1) {
+        return;
+    }
+    CHECK_OK(weft_wait_all(reqs, RECEIVES, JOB_WAIT_MS));
+    CHECK_INT(atomic_load(&r->count), RECEIVES); /* all have returned before wait tells */
+    CHECK(!r->overlapped);
+    for (int i = 0; i < RECEIVES; i++) {
+        CHECK_INT(r->status[i], WEFT_OK);
+        CHECK(pthread_equal(r->thread[i], r->thread[0]) && !pthread_equal(r->thread[i], pthread_self()));
+        CHECK(i == 0 || r->settled_ns[i] >= r->settled_ns[i - 1]);
+    }
+    for (int i = 0; i < RECEIVES; i++) weft_release(reqs[i]);
+    CHECK_INT(atomic_load(&r->count), RECEIVES);
+}
+
+static void slow(weft_request *req, weft_status status, void *arg)
+{
+    (void)req;
+    job_sleep_ms(100);
+    atomic_store((atomic_int *)arg, status == WEFT_OK ? 1 : -1);
+}
+
+/* is_completed, test and wait tell only after the callback has returned. */
+static void returned_before_told(job_rank *me)
+{
+    for (int way = 0; way < 4; way++) {
+        atomic_int returned = 0;
+        int32_t in = 1, sum = 0;
+        weft_request *req = NULL;
+        weft_call call = {.done = slow, .arg = &returned};
+        CHECK_OK(
+            weft_all_reduce(me->world, &in, &sum, 1, WEFT_INT32, WEFT_SUM, &call, way < 3 ? &req : NULL));
+        if (way == 0) {
+            while (!weft_is_completed(req)) continue;
+        } else if (way == 1) {
+            while (weft_test(req) == WEFT_PENDING) continue;
+        } else if (way == 2) {
+            CHECK_OK(weft_wait(req, JOB_WAIT_MS));
+        }
+        CHECK_INT(atomic_load(&returned), 1);
+        weft_release(req);
+    }
+}
+
+/* ---- when it runs
+ * ------------------------------------------------------------------------------------------ */
+
+static void count_only(weft_request *req, weft_status status, void *arg)
+{
+    (void)req;
+    (void)status;
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void failures_and_refusals(job_rank *me)
+{
+    record *r = job_alloc(me, sizeof *r);
+    atomic_int refused = 0;
+    int32_t value = 0;
+    weft_request *req = NULL;
+    weft_call call = {.done = keep, .arg = r, .timeout_ms = 50};
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 1, &call, &req));
+    WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+    weft_release(req);
+    CHECK_INT(atomic_load(&r->count), 1);
+    CHECK_INT(r->status[0], WEFT_ERR_TIMEOUT);
+    weft_call never = {.done = count_only, .arg = &refused};
+    CHECK(weft_irecv(me->world, &value, 1, WEFT_INT32, me->size, 1, &never, &req) < 0);
+    CHECK(weft_broadcast(me->world, &value, 1, WEFT_INT32, -1, &never, NULL) < 0);
+    job_sum_works(me->world);
+    job_sleep_ms(20);
+    CHECK_INT(atomic_load(&refused), 0);
+}
+
+/* ---- what it may do
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct chain {
+    weft_group *group;
+    atomic_int left; /* -1: a status was wrong */
+    int32_t in, out;
+} chain;
+
+/* Each link submits the next operation and gives its own handle back. */
+static void next_link(weft_request *req, weft_status status, void *arg)
+{
+    chain *c = arg;
+    int left = atomic_load(&c->left) - 1;
+    weft_call call = {.done = next_link, .arg = c};
+    c->in = c->out;
+    if (status == WEFT_OK && left > 0) {
+        weft_request *next = NULL;
+        status = weft_all_reduce(c->group, &c->in, &c->out, 1, WEFT_INT32, WEFT_MAX, &call, &next);
+    }
+    weft_release(req);
+    atomic_store(&c->left, status == WEFT_OK ? left : -1);
+}
+
+static void submits(job_rank *me)
+{
+    enum { LINKS = 50 };
+    chain *c = job_alloc(me, sizeof *c);
+    weft_request *req = NULL;
+    weft_call call = {.done = next_link, .arg = c};
+    *c = (chain){.group = me->world, .left = LINKS, .in = me->rank + 5};
+    CHECK_OK(weft_all_reduce(me->world, &c->in, &c->out, 1, WEFT_INT32, WEFT_MAX, &call, &req));
+    for (int i = 0; atomic_load(&c->left) > 0 && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+    CHECK_INT(atomic_load(&c->left), 0);
+    CHECK_INT(c->out, me->size + 4);
+}
+
+typedef struct tries {
+    job_rank *me;
+    weft_request *pending;
+    atomic_int done;
+    weft_status wait, wait_all, barrier, finalize;
+    bool message;
+} tries;
+
+static void try_to_wait(weft_request *req, weft_status status, void *arg)
+{
+    tries *t = arg;
+    (void)status;
+    t->wait = weft_wait(t->pending, JOB_WAIT_MS);
+    t->wait_all = weft_wait_all(&t->pending, 1, WEFT_FOREVER);
+    t->barrier = weft_barrier(t->me->world, NULL, NULL);
+    t->finalize = weft_finalize(t->me->ctx, 1000);
+    t->message = strlen(weft_request_message(req)) > 0;
+    atomic_store(&t->done, 1);
+}
+
+/* A call that would have to wait is refused at once, and nothing was submitted by it. */
+static void cannot_wait(job_rank *me)
+{
+    tries *t = job_alloc(me, sizeof *t);
+    int32_t value = 0, in = 1, sum = 0, peer = 1 - me->rank;
+    weft_call call = {.done = try_to_wait, .arg = t};
+    t->me = me;
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, peer, 2, NULL, &t->pending));
+    int64_t before = job_now_ns();
+    CHECK_OK(weft_all_reduce(me->world, &in, &sum, 1, WEFT_INT32, WEFT_SUM, &call, NULL));
+    await_count(&t->done, 1);
+    CHECK_PERIOD(before, job_now_ns(), 0, JOB_WAIT_MS / 2);
+    CHECK_INT(t->wait, WEFT_ERR_STATE);
+    CHECK_INT(t->wait_all, WEFT_ERR_STATE);
+    CHECK_INT(t->barrier, WEFT_ERR_STATE);
+    CHECK_INT(t->finalize, WEFT_ERR_STATE);
+    CHECK(t->message);
+    CHECK_INT(weft_test(t->pending), WEFT_PENDING);
+    job_meet(me);
+    CHECK_OK(weft_isend(me->world, &in, 1, WEFT_INT32, peer, 2, NULL, NULL));
+    WAIT_OK(t->pending);
+    job_sum_works(me->world);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("thread and order", .ranks = 2, .body = thread_and_order),
+        JOB_TEST("returned before anyone is told", .ranks = 2, .body = returned_before_told),
+        JOB_TEST("failures, not refusals", .ranks = 1, .body = failures_and_refusals),
+        JOB_TEST("may submit and release", .ranks = 2, .body = submits),
+        JOB_TEST("cannot wait", .ranks = 2, .body = cannot_wait),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

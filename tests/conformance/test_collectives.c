@@ -1,0 +1,260 @@
+/* test_collectives.c - every collective gives what weft.h says, on host memory, between processes.
+ *
+ * All types and reductions at 2 and 3 ranks; kinds, counts, roots and in place in pairwise combinations at
+ * 1, 2, 4, 5 and 8; large ones; many in flight; groups interleaved. */
+#include "collective.h"
+
+#include <string.h>
+
+/* ---- types and reductions ------------------------------------------------------------------------------ */
+
+/* An odd count that fills whole vectors of every width and leaves a tail. */
+enum { TYPED_COUNT = 261 };
+
+static void refused(job_rank *me, const collective *what)
+{
+    running r;
+    weft_status status = collective_submit(&r, me->world, what, NULL);
+    if (status == WEFT_OK) {
+        collective_drop(&r);
+    }
+    CHECK_INT(status, WEFT_ERR_UNSUPPORTED);
+    CHECK(strlen(weft_last_error()) > 0);
+}
+
+static void types_and_reductions(job_rank *me)
+{
+    static const collective_kind kinds[] = {ALL_REDUCE, REDUCE, REDUCE_SCATTER};
+    uint64_t seed = 1;
+    for (size_t k = 0; k < 3; k++) {
+        for (int dtype = 0; dtype < DTYPES; dtype++) {
+            for (int op = 0; op < OPS; op++, seed++) {
+                collective what = {.kind = kinds[k],
+                                   .dtype = (weft_dtype)dtype,
+                                   .op = (weft_op)op,
+                                   .count = TYPED_COUNT,
+                                   .root = (int)(seed % (uint64_t)me->size),
+                                   .in_place = seed % 2,
+                                   .seed = seed};
+                if (oracle_supports(what.dtype, what.op)) {
+                    collective_run(me->world, &what);
+                } else {
+                    refused(me, &what);
+                }
+            }
+        }
+    }
+}
+
+/* Data that is only moved arrives whatever its type. */
+static void moved_types(job_rank *me)
+{
+    for (int kind = 0; kind < BARRIER; kind++) {
+        for (int dtype = 0; dtype < DTYPES; dtype++) {
+            collective what = {.kind = (collective_kind)kind,
+                               .dtype = (weft_dtype)dtype,
+                               .op = WEFT_SUM,
+                               .count = 31,
+                               .root = dtype % me->size,
+                               .seed = (uint64_t)(kind * DTYPES + dtype)};
+            if (!collective_reduces(what.kind)) {
+                collective_run(me->world, &what);
+            }
+        }
+    }
+}
+
+static void nan_wins(job_rank *me)
+{
+    static const weft_dtype types[] = {WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2, WEFT_FLOAT16,
+                                       WEFT_BFLOAT16,    WEFT_FLOAT32,     WEFT_FLOAT64};
+    static const weft_op ops[] = {WEFT_SUM, WEFT_PROD, WEFT_MIN, WEFT_MAX};
+    for (size_t t = 0; t < 6; t++) {
+        for (size_t o = 0; o < 4; o++) {
+            /* Element i is not a number on rank i alone; element `size` is one everywhere. */
+            unsigned char in[128] = {0}, out[128] = {0};
+            size_t bytes = weft_dtype_size(types[t]);
+            for (int i = 0; i <= me->size; i++) {
+                oracle_encode(types[t], i == me->rank ? (double)__builtin_nan("") : 1.0,
+                              in + (size_t)i * bytes);
+            }
+            CHECK_OK(weft_all_reduce(me->world, in, out, (size_t)me->size + 1, types[t], ops[o], NULL, NULL));
+            for (int i = 0; i <= me->size; i++) {
+                double got = oracle_decode(types[t], out + (size_t)i * bytes);
+                CHECK_INT(got != got, i < me->size);
+            }
+        }
+    }
+}
+
+/* ---- kinds, counts, roots, places ------------------------------------------------------------------------
+ */
+
+static const size_t counts[] = {0, 1, 5, 1000, 100003};
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+/* Small elements for large counts keep eight ranks within a modest memory. */
+static weft_dtype some_type(size_t count, uint64_t n)
+{
+    static const weft_dtype any[] = {WEFT_FLOAT32, WEFT_INT64,    WEFT_UINT8, WEFT_FLOAT16,
+                                     WEFT_FLOAT64, WEFT_BFLOAT16, WEFT_INT32};
+    static const weft_dtype small[] = {WEFT_UINT8, WEFT_INT16, WEFT_FLOAT32, WEFT_BFLOAT16};
+    return count > 10000 ? small[n % 4] : any[n % 7];
+}
+
+static collective some_collective(int size, int kind, int root, size_t count, bool in_place, uint64_t n)
+{
+    static const weft_op ops[] = {WEFT_SUM, WEFT_MAX, WEFT_MIN, WEFT_PROD};
+    return (collective){.kind = (collective_kind)kind,
+                        .dtype = some_type(count, n),
+                        .op = ops[n % 4],
+                        .count = count,
+                        .root = root % size,
+                        .in_place = in_place,
+                        .seed = n * 64 + (uint64_t)size};
+}
+
+static void kinds_and_counts(job_rank *me)
+{
+    uint64_t n = 0;
+    for (int kind = 0; kind < COLLECTIVE_KINDS; kind++) {
+        for (size_t c = 0; c < COUNTS; c++) {
+            for (int in_place = 0; in_place < 2; in_place++, n++) {
+                collective what = some_collective(me->size, kind, (int)(n % 13), counts[c], in_place, n);
+                collective_run(me->world, &what);
+            }
+        }
+    }
+}
+
+static void kinds_and_roots(job_rank *me)
+{
+    uint64_t n = 1000;
+    for (int kind = 0; kind < COLLECTIVE_KINDS; kind++) {
+        for (int root = 0; root < me->size && collective_has_root((collective_kind)kind); root++) {
+            for (int in_place = 0; in_place < 2; in_place++, n++) {
+                collective what = some_collective(me->size, kind, root, counts[n % COUNTS], in_place, n);
+                collective_run(me->world, &what);
+            }
+        }
+    }
+}
+
+static void combinations(job_rank *me)
+{
+    kinds_and_counts(me);
+    kinds_and_roots(me);
+}
+
+static void large(job_rank *me)
+{
+    enum { ELEMENTS = 4 << 20 }; /* 16 MiB of float32 */
+    for (int kind = 0; kind < BARRIER; kind++) {
+        collective what = {.kind = (collective_kind)kind,
+                           .dtype = WEFT_FLOAT32,
+                           .op = WEFT_SUM,
+                           .count = ELEMENTS,
+                           .root = 1,
+                           .seed = 7};
+        if (kind == REDUCE_SCATTER || kind == ALL_GATHER || kind >= GATHER) {
+            what.count /= (size_t)me->size; /* the larger buffer has 16 MiB */
+        }
+        collective_run(me->world, &what);
+    }
+}
+
+/* ---- several at once
+ * --------------------------------------------------------------------------------------- */
+
+enum { IN_FLIGHT = 24 };
+
+static void waited_in_reverse(job_rank *me)
+{
+    running flying[IN_FLIGHT];
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        collective what =
+            some_collective(me->size, i % COLLECTIVE_KINDS, i, counts[i % 4] * 7, i % 2, (uint64_t)i + 2000);
+        collective_start(&flying[i], me->world, &what);
+    }
+    for (int i = IN_FLIGHT; i-- > 0;) collective_finish(&flying[i]);
+}
+
+/* More than any table of slots holds, small enough to be posted before anyone waits. */
+static void many_in_flight(job_rank *me)
+{
+    enum { MANY = 500 };
+    running *flying = job_alloc(me, MANY * sizeof *flying);
+    for (int i = 0; i < MANY; i++) {
+        collective what = {
+            .kind = ALL_REDUCE, .dtype = WEFT_INT32, .op = WEFT_SUM, .count = 3, .seed = (uint64_t)i};
+        collective_start(&flying[i], me->world, &what);
+    }
+    for (int i = 0; i < MANY; i++) collective_finish(&flying[i]);
+}
+
+/* Two groups are independent: the ranks submit to them in different order. */
+static void groups_interleaved(job_rank *me)
+{
+    weft_group *groups[2] = {me->world, job_group(me, me->size, "second", 0)};
+    for (int round = 0; round < 20; round++) {
+        running flying[2];
+        for (int i = 0; i < 2; i++) {
+            int g = (i + me->rank + round) % 2;
+            collective what =
+                some_collective(me->size, (round + g) % COLLECTIVE_KINDS, round, counts[(round + g) % 4],
+                                false, (uint64_t)(round * 2 + g) + 3000);
+            collective_start(&flying[g], groups[g], &what);
+        }
+        for (int i = 0; i < 2; i++) collective_finish(&flying[(i + round) % 2]);
+    }
+}
+
+/* A buffer that a rank does not use, or of no elements, may be NULL. */
+static void unused_buffers(job_rank *me)
+{
+    int32_t in = me->rank + 1, out = 0;
+    CHECK_OK(weft_all_reduce(me->world, NULL, NULL, 0, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_OK(weft_all_to_all(me->world, NULL, NULL, 0, WEFT_INT32, NULL, NULL));
+    CHECK_OK(weft_broadcast(me->world, NULL, 0, WEFT_INT32, 0, NULL, NULL));
+    CHECK_OK(weft_reduce(me->world, &in, me->rank ? NULL : &out, 1, WEFT_INT32, WEFT_SUM, 0, NULL, NULL));
+    CHECK_INT(out, me->rank ? 0 : me->size * (me->size + 1) / 2);
+}
+
+/* All ranks get the same bits, also where the order of additions matters. */
+static void same_bits(job_rank *me)
+{
+    enum { COUNT = 4099 };
+    float *in = job_alloc(me, COUNT * sizeof *in), *out = job_alloc(me, COUNT * sizeof *out);
+    float *first = job_alloc(me, COUNT * sizeof *first);
+    uint64_t state = (uint64_t)me->rank + 99;
+    for (int i = 0; i < COUNT; i++) in[i] = (float)(job_random(&state) >> 40) * 1e-3F - 8000.0F;
+    for (int round = 0; round < 2; round++) {
+        CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_FLOAT32, WEFT_SUM, NULL, NULL));
+        memcpy(first, out, COUNT * sizeof *out);
+        CHECK_OK(weft_broadcast(me->world, first, COUNT, WEFT_FLOAT32, round, NULL, NULL));
+        CHECK_INT(memcmp(first, out, COUNT * sizeof *out), 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("types and reductions, 2 ranks", .ranks = 2, .body = types_and_reductions),
+        JOB_TEST("types and reductions, 3 ranks", .ranks = 3, .body = types_and_reductions),
+        JOB_TEST("moved types, 3 ranks", .ranks = 3, .body = moved_types),
+        JOB_TEST("nan wins", .ranks = 3, .body = nan_wins),
+        JOB_TEST("combinations, 1 rank", .ranks = 1, .body = combinations),
+        JOB_TEST("combinations, 2 ranks", .ranks = 2, .body = combinations),
+        JOB_TEST("combinations, 4 ranks", .ranks = 4, .body = combinations),
+        JOB_TEST("combinations, 5 ranks", .ranks = 5, .body = combinations),
+        JOB_TEST("combinations, 8 ranks", .ranks = 8, .body = combinations),
+        JOB_TEST("large, 2 ranks", .ranks = 2, .body = large),
+        JOB_TEST("large, 3 ranks", .ranks = 3, .body = large),
+        JOB_TEST("waited in reverse", .ranks = 3, .body = waited_in_reverse),
+        JOB_TEST("many in flight", .ranks = 3, .body = many_in_flight),
+        JOB_TEST("groups interleaved", .ranks = 4, .body = groups_interleaved),
+        JOB_TEST("unused buffers", .ranks = 3, .body = unused_buffers),
+        JOB_TEST("same bits", .ranks = 5, .body = same_bits),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

@@ -1,0 +1,131 @@
+/* test_mismatch.c - ranks that disagree: everyone is told who passed what, the group breaks, the rest goes
+ * on.
+ *
+ * Rank 1 is the odd one.  A rank that had what it needed before the difference was seen may keep its OK
+ * ("OK speaks for this rank alone"); whoever had not settled gets ERR_MISMATCH. */
+#include "collective.h"
+
+#include <string.h>
+
+enum { RANKS = 3, COUNT = 30 };
+
+typedef struct disagreement {
+    collective usual, odd;
+    const char *values[2]; /* what both passed, as a message must tell it */
+    bool certain;          /* no rank can be done without rank 1's matching part */
+} disagreement;
+
+#define WHAT(kind, dtype, op, count, root)     \
+    {                                          \
+        kind, dtype, op, count, root, false, 0 \
+    }
+#define MOVED(kind, count, root) WHAT(kind, WEFT_INT8, WEFT_SUM, count, root)
+
+static const disagreement operation = {MOVED(ALL_REDUCE, COUNT, 0),
+                                       MOVED(REDUCE_SCATTER, COUNT, 0),
+                                       {"all_reduce", "reduce_scatter"},
+                                       true};
+static const disagreement barrier = {MOVED(BARRIER, 0, 0),
+                                     MOVED(ALL_REDUCE, COUNT, 0),
+                                     {"barrier", "all_reduce"},
+                                     true};
+static const disagreement count = {MOVED(ALL_REDUCE, COUNT, 0), MOVED(ALL_REDUCE, 50, 0), {"30", "50"}, true};
+static const disagreement large_count = {MOVED(ALL_REDUCE, 3000000, 0),
+                                         MOVED(ALL_REDUCE, 50, 0),
+                                         {"rank", "rank"},
+                                         true};
+static const disagreement gathered_count = {MOVED(ALL_GATHER, COUNT, 0),
+                                            MOVED(ALL_GATHER, 50, 0),
+                                            {"30", "50"},
+                                            true};
+static const disagreement type = {WHAT(ALL_REDUCE, WEFT_INT32, WEFT_SUM, COUNT, 0),
+                                  WHAT(ALL_REDUCE, WEFT_FLOAT32, WEFT_SUM, COUNT, 0),
+                                  {"int32", "float32"},
+                                  true};
+static const disagreement empty_type = {WHAT(ALL_REDUCE, WEFT_INT32, WEFT_SUM, 0, 0),
+                                        WHAT(ALL_REDUCE, WEFT_FLOAT32, WEFT_SUM, 0, 0),
+                                        {"int32", "float32"},
+                                        false};
+static const disagreement reduction = {WHAT(ALL_REDUCE, WEFT_INT8, WEFT_SUM, COUNT, 0),
+                                       WHAT(ALL_REDUCE, WEFT_INT8, WEFT_MAX, COUNT, 0),
+                                       {"sum", "max"},
+                                       true};
+static const disagreement broadcast_root = {MOVED(BROADCAST, COUNT, 0),
+                                            MOVED(BROADCAST, COUNT, 1),
+                                            {"0", "1"},
+                                            false};
+static const disagreement reduce_root = {MOVED(REDUCE, COUNT, 0), MOVED(REDUCE, COUNT, 1), {"0", "1"}, false};
+static const disagreement broadcast_count = {MOVED(BROADCAST, COUNT, 0),
+                                             MOVED(BROADCAST, 50, 0),
+                                             {"30", "50"},
+                                             false};
+
+static void check_told(job_rank *me, weft_request *req, const disagreement *d)
+{
+    const char *message = weft_request_message(req);
+    CHECK_TEXT(message, d->values[0]);
+    CHECK_TEXT(message, d->values[1]);
+    CHECK(me->rank == 1 ? strstr(message, "rank ") != NULL : job_names(message, 1));
+}
+
+static void check_broken(weft_group *group)
+{
+    weft_request *req = NULL;
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group, NULL, &req));
+    CHECK(!req);
+    CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group, NULL, NULL));
+    CHECK(strlen(weft_last_error()) > 0);
+}
+
+static void disagree(job_rank *me)
+{
+    const disagreement *d = me->arg;
+    running first, later;
+    weft_group *group = job_group(me, RANKS, "divided", 0), *other = job_group(me, RANKS, "united", 0);
+    collective agreed = MOVED(BARRIER, 0, 0);
+    CHECK_OK(collective_submit(&first, group, me->rank == 1 ? &d->odd : &d->usual, NULL));
+    weft_status refused = collective_submit(&later, group, &agreed, NULL);
+    weft_status status = weft_wait(first.req, JOB_WAIT_MS);
+    CHECK(status == WEFT_ERR_MISMATCH || (status == WEFT_OK && !d->certain));
+    if (status == WEFT_ERR_MISMATCH) {
+        check_told(me, first.req, d);
+    }
+    if (refused == WEFT_OK) {
+        /* Numbered after the difference: told the cause, or that the group is broken, or done before. */
+        weft_status second = weft_wait(later.req, JOB_WAIT_MS);
+        CHECK(second == WEFT_ERR_MISMATCH || second == WEFT_ERR_BROKEN || second == WEFT_OK);
+        collective_drop(&later);
+    } else {
+        CHECK_INT(refused, WEFT_ERR_BROKEN);
+    }
+    job_results(me, me->rank)[0] = status;
+    check_broken(group);
+    collective_drop(&first);
+    job_meet(me);
+    CHECK(job_results(me, 0)[0] < 0 || job_results(me, 1)[0] < 0 || job_results(me, 2)[0] < 0);
+    job_sum_works(other);
+    job_sum_works(me->world);
+    job_message_works(group, 0, 2, 4); /* point to point goes on, with the odd one too */
+    job_message_works(group, 1, 0, 5);
+}
+
+#define ROW(sentence, what) JOB_TEST(sentence, .ranks = RANKS, .body = disagree, .arg = &(what))
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        ROW("operation", operation),
+        ROW("barrier or not", barrier),
+        ROW("count", count),
+        ROW("large against small count", large_count),
+        ROW("count of all_gather", gathered_count),
+        ROW("type", type),
+        ROW("type of nothing", empty_type),
+        ROW("reduction", reduction),
+        ROW("root of broadcast", broadcast_root),
+        ROW("root of reduce", reduce_root),
+        ROW("count of broadcast", broadcast_count),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

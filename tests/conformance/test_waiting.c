@@ -1,0 +1,269 @@
+/* test_waiting.c - waiting for several requests at once, and the descriptor that tells of settlings. */
+#include "job.h"
+
+#include <poll.h>
+#include <string.h>
+
+enum { TAGS = 6, TIMED_OUT_MS = 100 };
+
+/* Rank 0 holds receives of tags 0 .. n-1; rank 1 sends what rank 0 asks for through the marks. */
+static void receives(job_rank *me, int32_t *values, weft_request **reqs, int n)
+{
+    for (int tag = 0; tag < n; tag++) {
+        CHECK_OK(weft_irecv(me->world, &values[tag], 1, WEFT_INT32, 1, tag, NULL, &reqs[tag]));
+    }
+}
+
+static void serve(job_rank *me, const int *order, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int32_t value = 100 + order[i];
+        job_await(me, i, 1);
+        CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, order[i], NULL, NULL));
+    }
+}
+
+static void release_all(weft_request **reqs, int n)
+{
+    for (int i = 0; i < n; i++) weft_release(reqs[i]);
+}
+
+static void nothing(job_rank *me)
+{
+    weft_request *none[3] = {NULL, NULL, NULL};
+    size_t index = 99, settled = 99, indices[3] = {99, 99, 99};
+    (void)me;
+    CHECK_OK(weft_wait_all(NULL, 0, WEFT_FOREVER));
+    CHECK_OK(weft_wait_all(none, 3, WEFT_FOREVER));
+    CHECK_OK(weft_wait_any(none, 3, WEFT_FOREVER, &index));
+    CHECK_INT(index, 3);
+    CHECK_OK(weft_wait_any(none, 0, WEFT_FOREVER, &index));
+    CHECK_INT(index, 0);
+    CHECK_OK(weft_wait_some(none, 3, WEFT_FOREVER, indices, &settled));
+    CHECK_INT(settled, 0);
+    settled = 99;
+    CHECK_OK(weft_wait_some(none, 0, WEFT_FOREVER, indices, &settled));
+    CHECK_INT(settled, 0);
+}
+
+static void all(job_rank *me)
+{
+    static const int order[] = {2, 0, 1};
+    int32_t values[TAGS] = {0};
+    weft_request *reqs[TAGS] = {NULL};
+    if (me->rank == 1) {
+        serve(me, order, 3);
+        return;
+    }
+    receives(me, values, reqs, 3);
+    weft_request *with_holes[5] = {NULL, reqs[0], NULL, reqs[1], reqs[2]};
+    int64_t before = job_now_ns();
+    CHECK_INT(weft_wait_all(with_holes, 5, 100), WEFT_PENDING);
+    CHECK_PERIOD(before, job_now_ns(), 100, 100 + JOB_LATE_MS);
+    job_mark(me, 0);
+    job_mark(me, 1);
+    CHECK_INT(weft_wait_all(with_holes, 5, 100), WEFT_PENDING);
+    job_mark(me, 2);
+    CHECK_OK(weft_wait_all(with_holes, 5, JOB_WAIT_MS));
+    for (int i = 0; i < 3; i++) CHECK_INT(values[i], 100 + i);
+    CHECK_OK(weft_wait_all(with_holes, 5, 0)); /* settled ones go on being told */
+    release_all(reqs, 3);
+}
+
+/* wait_all waits for all of them and tells the failure of lowest index, not the first in time. */
+static void all_with_failures(job_rank *me)
+{
+    static const int order[] = {3};
+    int32_t values[4] = {0};
+    weft_request *reqs[4] = {NULL};
+    weft_call call = {.timeout_ms = TIMED_OUT_MS};
+    if (me->rank == 1) {
+        serve(me, order, 1);
+        return;
+    }
+    receives(me, values, reqs, 4);
+    weft_cancel(reqs[2]);
+    WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[2]);
+    weft_cancel(reqs[1]);
+    WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[1]);
+    weft_release(reqs[1]);
+    reqs[1] = NULL;
+    weft_cancel(reqs[0]);
+    WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[0]);
+    weft_release(reqs[0]);
+    CHECK_OK(weft_irecv(me->world, &values[0], 1, WEFT_INT32, 1, 50, &call, &reqs[0]));
+    job_mark(me, 0);
+    CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_wait_all(reqs, 4, JOB_WAIT_MS));
+    CHECK(strlen(weft_last_error()) > 0);
+    for (int i = 0; i < 4; i++) CHECK(!reqs[i] || weft_is_completed(reqs[i]));
+    CHECK_INT(weft_test(reqs[0]), WEFT_ERR_TIMEOUT);
+    CHECK_INT(weft_test(reqs[2]), WEFT_ERR_CANCELLED);
+    CHECK_INT(weft_test(reqs[3]), WEFT_OK);
+    release_all(reqs, 4);
+}
+
+static void any(job_rank *me)
+{
+    static const int order[] = {3, 1, 4, 0, 5, 2};
+    int32_t values[TAGS] = {0};
+    weft_request *reqs[TAGS] = {NULL};
+    size_t index = 99;
+    if (me->rank == 1) {
+        serve(me, order, TAGS);
+        return;
+    }
+    receives(me, values, reqs, TAGS);
+    CHECK_INT(weft_wait_any(reqs, TAGS, 50, &index), WEFT_PENDING);
+    for (int i = 0; i < TAGS; i++) {
+        job_mark(me, i);
+        CHECK_OK(weft_wait_any(reqs, TAGS, JOB_WAIT_MS, &index));
+        CHECK_INT(index, order[i]);
+        CHECK_INT(values[index], 100 + order[i]);
+        CHECK_OK(weft_wait_any(reqs, TAGS, 0, &index)); /* until its entry is NULL */
+        CHECK_INT(index, order[i]);
+        weft_release(reqs[index]);
+        reqs[index] = NULL;
+    }
+    CHECK_OK(weft_wait_any(reqs, TAGS, 0, &index));
+    CHECK_INT(index, TAGS);
+}
+
+/* The status of wait_any is that of the request it tells of. */
+static void any_failure(job_rank *me)
+{
+    static const int order[] = {0};
+    int32_t values[2] = {0};
+    weft_request *reqs[2] = {NULL};
+    size_t index = 99;
+    if (me->rank == 1) {
+        serve(me, order, 1);
+        return;
+    }
+    receives(me, values, reqs, 2);
+    weft_cancel(reqs[1]);
+    CHECK_STATUS(WEFT_ERR_CANCELLED, weft_wait_any(reqs, 2, JOB_WAIT_MS, &index));
+    CHECK_INT(index, 1);
+    job_mark(me, 0);
+    WAIT_OK(reqs[0]);
+    weft_release(reqs[1]);
+}
+
+static void some(job_rank *me)
+{
+    static const int order[] = {4, 2, 0, 1, 3}; /* 5 is cancelled */
+    int32_t values[TAGS] = {0};
+    weft_request *reqs[TAGS] = {NULL};
+    size_t indices[TAGS], settled = 0, seen = 0;
+    if (me->rank == 1) {
+        serve(me, order, TAGS - 1);
+        return;
+    }
+    receives(me, values, reqs, TAGS);
+    CHECK_INT(weft_wait_some(reqs, TAGS, 50, indices, &settled), WEFT_PENDING);
+    weft_cancel(reqs[5]);
+    for (int i = 0; i < TAGS - 1; i++) job_mark(me, i);
+    while (seen < TAGS) {
+        CHECK_OK(weft_wait_some(reqs, TAGS, JOB_WAIT_MS, indices, &settled));
+        CHECK(settled > 0 && settled + seen <= TAGS);
+        for (size_t i = 0; i < settled; i++) {
+            CHECK(indices[i] < TAGS && reqs[indices[i]]);
+            CHECK_INT(weft_test(reqs[indices[i]]), indices[i] == 5 ? WEFT_ERR_CANCELLED : WEFT_OK);
+            CHECK(indices[i] == 5 || values[indices[i]] == 100 + (int)indices[i]);
+            weft_release(reqs[indices[i]]);
+            reqs[indices[i]] = NULL;
+            seen++;
+        }
+    }
+}
+
+/* Collectives, messages and both outcomes in one set. */
+static void mixed(job_rank *me)
+{
+    enum { N = 30 };
+    int32_t in[N], out[N];
+    weft_request *reqs[N] = {NULL};
+    for (int i = 0; i < N; i++) {
+        in[i] = i + me->rank;
+        if (i % 3 == 0) {
+            CHECK_OK(weft_all_reduce(me->world, &in[i], &out[i], 1, WEFT_INT32, WEFT_SUM, NULL, &reqs[i]));
+        } else if (me->rank == i % 2) {
+            CHECK_OK(weft_isend(me->world, &in[i], 1, WEFT_INT32, 1 - me->rank, i, NULL, &reqs[i]));
+        } else {
+            CHECK_OK(weft_irecv(me->world, &out[i], 1, WEFT_INT32, 1 - me->rank, i, NULL, &reqs[i]));
+        }
+    }
+    CHECK_OK(weft_wait_all(reqs, N, JOB_WAIT_MS));
+    for (int i = 0; i < N; i++) {
+        if (i % 3 == 0) {
+            CHECK_INT(out[i], 2 * i + 1);
+        } else if (me->rank != i % 2) {
+            CHECK_INT(out[i], i + 1 - me->rank);
+        }
+    }
+    release_all(reqs, N);
+}
+
+/* ---- the descriptor ---------------------------------------------------------------------------------------
+ */
+
+static int readable(int fd, int timeout_ms)
+{
+    struct pollfd what = {.fd = fd, .events = POLLIN};
+    return poll(&what, 1, timeout_ms);
+}
+
+static void descriptor(job_rank *me)
+{
+    static const int order[] = {1, 0, 2};
+    int32_t values[3] = {0};
+    weft_request *reqs[3] = {NULL};
+    if (me->rank == 1) {
+        serve(me, order, 3);
+        return;
+    }
+    int fd = weft_completion_fd(me->ctx);
+    CHECK(fd >= 0);
+    CHECK_INT(weft_completion_fd(me->ctx), fd);
+    receives(me, values, reqs, 3);
+    CHECK_INT(weft_test(reqs[0]), WEFT_PENDING); /* clears what earlier settlings left */
+    CHECK_INT(readable(fd, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        job_mark(me, i);
+        CHECK_INT(readable(fd, JOB_WAIT_MS), 1);
+        CHECK_INT(readable(fd, 0), 1); /* until the next test or wait */
+        CHECK_INT(weft_test(reqs[order[i]]), WEFT_OK);
+        CHECK_INT(readable(fd, 0), 0);
+        CHECK_INT(values[order[i]], 100 + order[i]);
+    }
+    release_all(reqs, 3);
+}
+
+/* A failure is a settling too. */
+static void descriptor_tells_failures(job_rank *me)
+{
+    int32_t value = 0;
+    weft_request *req = NULL;
+    weft_call call = {.timeout_ms = TIMED_OUT_MS};
+    int fd = weft_completion_fd(me->ctx);
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 0, &call, &req));
+    CHECK_INT(weft_test(req), WEFT_PENDING);
+    CHECK_INT(readable(fd, JOB_WAIT_MS), 1);
+    CHECK_INT(weft_test(req), WEFT_ERR_TIMEOUT);
+    weft_release(req);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("nothing to wait for", .ranks = 1, .body = nothing),
+        JOB_TEST("wait_all", .ranks = 2, .body = all),
+        JOB_TEST("wait_all with failures", .ranks = 2, .body = all_with_failures),
+        JOB_TEST("wait_any", .ranks = 2, .body = any),
+        JOB_TEST("wait_any with a failure", .ranks = 2, .body = any_failure),
+        JOB_TEST("wait_some", .ranks = 2, .body = some),
+        JOB_TEST("collectives and messages in one set", .ranks = 2, .body = mixed),
+        JOB_TEST("completion descriptor", .ranks = 2, .body = descriptor),
+        JOB_TEST("the descriptor tells failures", .ranks = 1, .body = descriptor_tells_failures),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

@@ -1,0 +1,134 @@
+/* test_cancel.c - a collective cancelled, a group aborted: told to all members with the first cause. */
+#include "job.h"
+
+#include <string.h>
+
+enum { RANKS = 3 };
+
+static void check_broken(weft_group *group, const char *cause)
+{
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group, NULL, NULL));
+    CHECK_TEXT(weft_last_error(), cause);
+}
+
+/* Rank 2 does not join, so nobody can have earned anything. */
+static void pending(job_rank *me)
+{
+    int32_t in = 1, out = 0;
+    weft_group *group = job_group(me, RANKS, "cancelled", 0), *other = job_group(me, RANKS, "other", 0);
+    weft_request *first = NULL, *later = NULL;
+    if (me->rank != 2) {
+        CHECK_OK(weft_all_reduce(group, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &first));
+        CHECK_OK(weft_barrier(group, NULL, &later));
+        job_mark(me, 0);
+        if (me->rank == 0) {
+            job_await(me, 0, 2);
+            weft_cancel(first);
+        }
+        WAIT_STATUS(WEFT_ERR_CANCELLED, first);
+        CHECK_TEXT(weft_request_message(first), "all_reduce");
+        WAIT_STATUS(WEFT_ERR_BROKEN, later);
+        weft_release(first);
+        weft_release(later);
+    }
+    check_broken(group, "all_reduce");
+    job_sum_works(other);
+    job_sum_works(me->world);
+    job_message_works(group, 0, 1, 1);
+}
+
+/* All take part and one cancels: it settles once, and whoever has earned it keeps it. */
+static void race(job_rank *me)
+{
+    enum { ROUNDS = 25, COUNT = 50000 };
+    int32_t *in = job_alloc(me, COUNT * sizeof *in), *out = job_alloc(me, COUNT * sizeof *out);
+    for (int i = 0; i < COUNT; i++) in[i] = i;
+    for (int round = 0; round < ROUNDS; round++) {
+        weft_group *group = job_group(me, RANKS, "raced", 0);
+        weft_request *req = NULL;
+        CHECK_OK(weft_all_reduce(group, in, out, COUNT, WEFT_INT32, WEFT_SUM, NULL, &req));
+        for (volatile int spin = 0; spin < round * 2000 && me->rank == 0; spin++) continue;
+        if (me->rank == 0) {
+            weft_cancel(req);
+        }
+        weft_status status = weft_wait(req, JOB_WAIT_MS);
+        CHECK(status == WEFT_OK || status == WEFT_ERR_CANCELLED);
+        CHECK(status != WEFT_OK || out[COUNT - 1] == RANKS * (COUNT - 1));
+        job_results(me, me->rank)[round] = status;
+        job_meet(me);
+        bool broken = job_results(me, 0)[round] != WEFT_OK;
+        CHECK(broken || status == WEFT_OK); /* nobody fails unless the one that cancelled did */
+        CHECK(!broken || job_await_break(group, JOB_LATE_MS) < 0);
+        weft_release(req);
+        CHECK_OK(weft_group_free(group));
+    }
+    job_sum_works(me->world);
+}
+
+/* Everything in flight on every member, messages too; only rank 1 calls it. */
+static void aborted(job_rank *me)
+{
+    int32_t in = 1, out = 0, value = 0;
+    weft_group *group = job_group(me, RANKS, "aborted", 0), *other = job_group(me, RANKS, "other", 0);
+    weft_request *reduce = NULL, *receive = NULL;
+    CHECK_OK(weft_irecv(group, &value, 1, WEFT_INT32, (me->rank + 1) % RANKS, 4, NULL, &receive));
+    if (me->rank != 2) {
+        CHECK_OK(weft_all_reduce(group, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &reduce));
+    }
+    job_meet(me);
+    if (me->rank == 1) {
+        CHECK_OK(weft_group_abort(group, "the loss is not a number"));
+    }
+    WAIT_STATUS(WEFT_ERR_CANCELLED, receive);
+    CHECK_TEXT(weft_request_message(receive), "rank 1 aborted the group: the loss is not a number");
+    if (reduce) {
+        WAIT_STATUS(WEFT_ERR_CANCELLED, reduce);
+        CHECK_TEXT(weft_request_message(reduce), "rank 1 aborted the group: the loss is not a number");
+    }
+    weft_release(receive);
+    weft_release(reduce);
+    check_broken(group, "the loss is not a number");
+    job_sum_works(other);
+    job_sum_works(me->world);
+}
+
+/* A group that is being made can be aborted, and a cancelled making has failed for all. */
+static void making(job_rank *me)
+{
+    static const int ranks[] = {0, 1, 2};
+    for (int round = 0; round < 2; round++) {
+        weft_group *group = NULL;
+        weft_request *req = NULL;
+        if (me->rank != 2) {
+            CHECK_OK(weft_new_group(me->world, ranks, RANKS, NULL, &group, &req));
+            job_mark(me, round);
+            if (me->rank == 0) {
+                job_await(me, round, 2);
+            }
+            if (me->rank == 0 && round == 0) {
+                weft_cancel(req);
+            } else if (me->rank == 0) {
+                CHECK_OK(weft_group_abort(group, "never mind"));
+            }
+            weft_status status = weft_wait(req, JOB_WAIT_MS);
+            CHECK(status < 0 && (status == WEFT_ERR_CANCELLED || me->rank == 1 || round == 1));
+            CHECK(weft_group_status(group) < 0);
+            CHECK_OK(weft_group_free(group));
+            weft_release(req);
+        }
+        job_meet(me);
+    }
+    job_sum_works(me->world);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("a pending collective", .ranks = RANKS, .body = pending),
+        JOB_TEST("a race", .ranks = RANKS, .body = race),
+        JOB_TEST("group_abort", .ranks = RANKS, .body = aborted),
+        JOB_TEST("a group being made", .ranks = RANKS, .body = making),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

@@ -1,0 +1,190 @@
+/* test_death.c - kill -9 of one of four: what needs it ends soon and names it, the rest goes on. */
+#include "job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RANKS = 4, VICTIM = 3, ALIVE = 3, KILLED_AT = 0 };
+
+/* The victim stays in here until it is killed; the others kill it once all of them have marked. */
+static void await_death(job_rank *me)
+{
+    if (me->rank == VICTIM) {
+        job_sleep_ms(JOB_LIMIT_MS);
+        return;
+    }
+    job_mark(me, 0);
+    if (me->rank == 0) {
+        job_await(me, 0, ALIVE);
+        job_results(me, VICTIM)[KILLED_AT] = job_now_ns();
+        job_kill(me, VICTIM);
+        job_mark(me, 1);
+    }
+    job_await(me, 1, 1);
+}
+
+static void check_names_the_dead(job_rank *me, const char *message)
+{
+    char pid[32];
+    snprintf(pid, sizeof pid, "%d", (int)job_pid(me, VICTIM));
+    CHECK_NAMES(message, 1U << VICTIM, RANKS);
+    CHECK_TEXT(message, pid);
+}
+
+static void check_dead(job_rank *me, weft_request *req)
+{
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    weft_request_info info = job_info(req);
+    CHECK_INT(info.peer, VICTIM);
+    CHECK_PERIOD(job_results(me, VICTIM)[KILLED_AT], info.settled_ns, 0, JOB_LATE_MS);
+    check_names_the_dead(me, weft_request_message(req));
+}
+
+/* What the living can still do, and what not, once the world is broken. */
+static void check_afterwards(job_rank *me, weft_group *untouched)
+{
+    static const int living[] = {0, 1, 2};
+    int dead[RANKS] = {-1, -1, -1, -1};
+    int32_t value = 1;
+    weft_group *survivors = NULL;
+    CHECK(weft_group_status(me->world) < 0);
+    CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(me->world, NULL, NULL));
+    CHECK(job_names(weft_last_error(), VICTIM));
+    CHECK_INT(weft_group_dead(me->world, dead, RANKS), 1);
+    CHECK_INT(dead[0], VICTIM);
+    CHECK_INT(weft_group_dead(me->world, NULL, 0), 1);
+    CHECK_STATUS(WEFT_ERR_PEER, weft_isend(me->world, &value, 1, WEFT_INT32, VICTIM, 0, NULL, NULL));
+    CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &value, 1, WEFT_INT32, VICTIM, 0, NULL, NULL));
+    CHECK_INT(weft_group_dead(untouched, NULL, 0), 0);
+    CHECK_OK(weft_group_status(untouched));
+    for (int i = 0; i < 3; i++) job_sum_works(untouched);
+    job_message_works(me->world, 0, 2, 5); /* among the living, on the broken group */
+    job_message_works(me->world, 2, 1, 6);
+    CHECK_OK(weft_new_group(me->world, living, ALIVE, NULL, &survivors, NULL));
+    for (int i = 0; i < 3; i++) job_sum_works(survivors);
+    CHECK_INT(weft_group_rank(survivors), me->rank);
+}
+
+static void pending(job_rank *me)
+{
+    weft_group *untouched = NULL;
+    weft_request *reduce = NULL, *barrier = NULL, *receive = NULL;
+    int32_t in = 1, out = 0, value = 0;
+    if (me->rank != VICTIM) {
+        untouched = job_group(me, ALIVE, "untouched", 0);
+        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &reduce));
+        CHECK_OK(weft_barrier(me->world, NULL, &barrier));
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, VICTIM, 2, NULL, &receive));
+    }
+    await_death(me);
+    check_dead(me, reduce);
+    check_dead(me, receive);
+    weft_status later = weft_wait(barrier, JOB_WAIT_MS);
+    CHECK(later == WEFT_ERR_PEER || later == WEFT_ERR_BROKEN);
+    check_afterwards(me, untouched);
+    weft_release(reduce);
+    weft_release(barrier);
+    weft_release(receive);
+}
+
+/* Nothing was in flight: the next calls are told. */
+static void idle(job_rank *me)
+{
+    weft_group *untouched = me->rank == VICTIM ? NULL : job_group(me, ALIVE, "untouched", 0);
+    job_sum_works(me->world);
+    await_death(me);
+    CHECK(job_await_break(me->world, JOB_LATE_MS) < 0);
+    check_afterwards(me, untouched);
+}
+
+/* A receive from anyone goes on while there is anyone left who may send. */
+static void from_anyone(job_rank *me)
+{
+    int32_t value = 0;
+    weft_request *req = NULL;
+    if (me->rank == 0) {
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, WEFT_ANY_RANK, 9, NULL, &req));
+    }
+    await_death(me);
+    CHECK(job_await_break(me->world, JOB_LATE_MS) < 0);
+    if (me->rank == 1) {
+        value = 41;
+        CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, 9, NULL, NULL));
+    }
+    if (me->rank == 0) {
+        weft_status status = weft_wait(req, JOB_WAIT_MS); /* it may also be told of the death */
+        CHECK(status == WEFT_OK ? value == 41 : status == WEFT_ERR_PEER);
+        weft_release(req);
+        if (status != WEFT_OK) {
+            CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1, 9, NULL, NULL));
+        }
+    }
+}
+
+/* In the middle of a stream of large operations; some are done, one is cut, the rest is refused. */
+static void amid_traffic(job_rank *me)
+{
+    enum { COUNT = 1 << 20 };
+    int32_t *buf = job_alloc(me, COUNT * sizeof *buf);
+    weft_group *untouched = me->rank == VICTIM ? NULL : job_group(me, ALIVE, "untouched", 0);
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK; i++) {
+        if (i == 10 && me->rank == 0) {
+            job_results(me, VICTIM)[KILLED_AT] = job_now_ns();
+            job_kill(me, VICTIM);
+        }
+        status = weft_all_reduce(me->world, buf, buf, COUNT, WEFT_INT32, WEFT_MAX, NULL, NULL);
+    }
+    CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN);
+    CHECK_PERIOD(job_results(me, VICTIM)[KILLED_AT], job_now_ns(), 0, JOB_LATE_MS);
+    CHECK(job_names(weft_last_error(), VICTIM));
+    check_afterwards(me, untouched);
+}
+
+/* Large messages to and from the dead end too. */
+static void amid_messages(job_rank *me)
+{
+    enum { BYTES = 8 << 20 };
+    unsigned char *out = job_alloc(me, BYTES), *in = job_alloc(me, BYTES);
+    weft_group *untouched = me->rank == VICTIM ? NULL : job_group(me, ALIVE, "untouched", 0);
+    weft_request *send = NULL, *receive = NULL;
+    if (me->rank != VICTIM) {
+        CHECK_OK(weft_isend(me->world, out, BYTES, WEFT_UINT8, VICTIM, 1, NULL, &send));
+        CHECK_OK(weft_irecv(me->world, in, BYTES, WEFT_UINT8, VICTIM, 1, NULL, &receive));
+    }
+    await_death(me);
+    check_dead(me, send);
+    check_dead(me, receive);
+    CHECK(job_await_break(me->world, JOB_LATE_MS) < 0);
+    weft_release(send);
+    weft_release(receive);
+    check_afterwards(me, untouched);
+}
+
+/* A group that the dead should have joined comes to nothing, well before its time. */
+static void new_group_with_the_dead(job_rank *me)
+{
+    static const int all[] = {0, 1, 2, 3};
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    if (me->rank != VICTIM) {
+        CHECK_OK(weft_new_group(me->world, all, RANKS, NULL, &group, &req));
+    }
+    await_death(me);
+    check_dead(me, req);
+    weft_release(req);
+    CHECK(weft_group_status(group) < 0);
+    CHECK_OK(weft_group_free(group));
+}
+
+#define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        DEATH("pending operations", pending),        DEATH("nothing in flight", idle),
+        DEATH("a receive from anyone", from_anyone), DEATH("amid large collectives", amid_traffic),
+        DEATH("amid large messages", amid_messages), DEATH("amid new_group", new_group_with_the_dead),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

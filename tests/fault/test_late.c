@@ -1,0 +1,152 @@
+/* test_late.c - a rank that comes later than the group's time allows: not before the deadline, soon after,
+ * named exactly; the late one is refused with that cause; everything outside the group goes on. */
+#include "collective.h"
+
+#include <string.h>
+
+/* Long enough that all punctual ranks, which have just met, begin well within it. */
+enum { TIMEOUT_MS = JOB_SANITIZED ? 2000 : 500, RESULT_SUBMITTED = 0, RESULT_SETTLED = 1 };
+
+typedef struct lateness {
+    collective what;
+    unsigned late; /* mask of ranks */
+} lateness;
+
+static bool is_late(const job_rank *me)
+{
+    return ((const lateness *)me->arg)->late >> me->rank & 1U;
+}
+
+static void wait_in_vain(job_rank *me, weft_group *group)
+{
+    const lateness *l = me->arg;
+    collective barrier = {.kind = BARRIER};
+    running first, later;
+    CHECK_OK(collective_submit(&first, group, &l->what, NULL));
+    CHECK_OK(collective_submit(&later, group, &barrier, NULL));
+    WAIT_STATUS(WEFT_ERR_TIMEOUT, first.req);
+    CHECK_NAMES(weft_request_message(first.req), l->late, me->size);
+    CHECK_TEXT(weft_request_message(first.req), collective_name(l->what.kind));
+    weft_status second = weft_wait(later.req, JOB_WAIT_MS);
+    CHECK(second == WEFT_ERR_BROKEN || second == WEFT_ERR_TIMEOUT); /* its own time ended with the first's */
+    weft_request_info info = job_info(first.req);
+    job_results(me, me->rank)[RESULT_SUBMITTED] = info.submitted_ns;
+    job_results(me, me->rank)[RESULT_SETTLED] = info.settled_ns;
+    collective_drop(&first);
+    collective_drop(&later);
+}
+
+/* Against the earliest submission: the deadline of one rank ends the operation for all. */
+static void check_times(job_rank *me)
+{
+    int64_t first = INT64_MAX;
+    for (int rank = 0; rank < me->size; rank++) {
+        int64_t at = job_results(me, rank)[RESULT_SUBMITTED];
+        first = at && at < first ? at : first;
+    }
+    for (int rank = 0; rank < me->size; rank++) {
+        if (job_results(me, rank)[RESULT_SETTLED]) {
+            CHECK_PERIOD(first, job_results(me, rank)[RESULT_SETTLED], TIMEOUT_MS, TIMEOUT_MS + JOB_LATE_MS);
+        }
+    }
+}
+
+static void check_refused(weft_group *group, const char *cause)
+{
+    running r;
+    collective what = {.kind = ALL_REDUCE, .dtype = WEFT_INT32, .op = WEFT_SUM, .count = 4};
+    int64_t before = job_now_ns();
+    CHECK_STATUS(WEFT_ERR_BROKEN, collective_submit(&r, group, &what, NULL));
+    CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS); /* at once */
+    CHECK_TEXT(weft_last_error(), cause);
+}
+
+static void late(job_rank *me)
+{
+    const lateness *l = me->arg;
+    weft_group *group = job_group(me, me->size, "timed", TIMEOUT_MS);
+    weft_group *other = job_group(me, me->size, "untouched", 0);
+    job_meet(me);
+    if (!is_late(me)) {
+        wait_in_vain(me, group);
+    }
+    job_meet(me); /* the late ones sleep until all others have been told */
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    check_refused(group, collective_name(l->what.kind));
+    check_times(me);
+    job_sum_works(other);
+    job_sum_works(me->world);
+    job_message_works(group, 0, me->size - 1, 3); /* point to point goes on */
+}
+
+/* Late, but within the time: nothing happens. */
+static void within_time(job_rank *me)
+{
+    weft_group *group = job_group(me, me->size, "timed", JOB_WAIT_MS);
+    if (me->rank == me->size - 1) {
+        job_sleep_ms(700);
+    }
+    job_sum_works(group);
+    CHECK_OK(weft_group_status(group));
+}
+
+/* The deadline is the library's work: it comes although nobody waits or asks. */
+static void nobody_waits(job_rank *me)
+{
+    weft_group *group = job_group(me, me->size, "timed", TIMEOUT_MS);
+    weft_request *req = NULL;
+    job_meet(me);
+    if (me->rank == 0) {
+        CHECK_OK(weft_barrier(group, NULL, &req));
+        job_sleep_ms(TIMEOUT_MS + JOB_LATE_MS);
+        weft_request_info info = job_info(req);
+        CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, TIMEOUT_MS, TIMEOUT_MS + JOB_LATE_MS);
+        weft_release(req);
+    }
+    job_meet(me);
+}
+
+/* A large transfer in flight when another collective's time is up: buffers are let go before it settles. */
+static void large(job_rank *me)
+{
+    enum { BYTES = 16 << 20 };
+    weft_group *group = job_group(me, me->size, "timed", TIMEOUT_MS);
+    unsigned char *buf = job_alloc(me, BYTES);
+    job_meet(me);
+    if (me->rank != me->size - 1) {
+        weft_request *req = NULL;
+        CHECK_OK(weft_all_reduce(group, buf, buf, BYTES, WEFT_UINT8, WEFT_SUM, NULL, &req));
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+        if (!job_info(req).buffers_held) {
+            memset(buf, 0x3c, BYTES); /* ours again: nobody may write it any more */
+            job_sleep_ms(100);
+            for (size_t i = 0; i < BYTES; i += 61) CHECK(buf[i] == 0x3c);
+        }
+        weft_release(req);
+    }
+    job_meet(me);
+    job_sum_works(me->world);
+}
+
+#define LATE(which, mask, ...)                                                    \
+    &(lateness)                                                                   \
+    {                                                                             \
+        {.kind = (which), .dtype = WEFT_INT32, .op = WEFT_SUM, __VA_ARGS__}, mask \
+    }
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("all_reduce", .ranks = 3, .body = late, .arg = LATE(ALL_REDUCE, 4, .count = 5)),
+        JOB_TEST("barrier", .ranks = 3, .body = late, .arg = LATE(BARRIER, 2, .count = 0)),
+        JOB_TEST("large all_reduce", .ranks = 3, .body = late, .arg = LATE(ALL_REDUCE, 1, .count = 200000)),
+        JOB_TEST("all_to_all, two late", .ranks = 4, .body = late, .arg = LATE(ALL_TO_ALL, 12, .count = 50)),
+        JOB_TEST("broadcast without its root", .ranks = 3, .body = late,
+                 .arg = LATE(BROADCAST, 2, .count = 50, .root = 1)),
+        JOB_TEST("late within the time", .ranks = 3, .body = within_time),
+        JOB_TEST("nobody waits", .ranks = 2, .body = nobody_waits),
+        JOB_TEST("buffers are free again", .ranks = 3, .body = large),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

@@ -1,0 +1,288 @@
+/* test_leave.c - leaving is not collective: by finalize, abort, exit, and what a forked child may do. */
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { AT_EXIT_MS = 2000 }; /* for which contexts still open at exit are finalized */
+
+static void leave_now(job_rank *me, int64_t timeout_ms)
+{
+    CHECK_OK(weft_finalize(me->ctx, timeout_ms));
+    me->ctx = NULL;
+    me->world = NULL;
+}
+
+/* ---- who still needs the one that left -------------------------------------------------------------------
+ */
+
+static void needed(job_rank *me)
+{
+    int32_t in = 1, out = 0, value = 0;
+    weft_request *reduce = NULL, *receive = NULL, *send = NULL;
+    unsigned char *large = job_alloc(me, 4 << 20);
+    weft_group *other = me->rank == 1 ? NULL : weft_world(me->ctx);
+    if (me->rank != 1) {
+        static const int pair[] = {0, 2};
+        CHECK_OK(weft_new_group(me->world, pair, 2, NULL, &other, NULL));
+        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &reduce));
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1, 0, NULL, &receive));
+        CHECK_OK(weft_isend(me->world, large, 4 << 20, WEFT_UINT8, 1, 0, NULL, &send));
+    }
+    job_meet(me);
+    if (me->rank == 1) {
+        leave_now(me, JOB_WAIT_MS); /* what the others want of it does not keep it */
+        return;
+    }
+    weft_request *reqs[] = {reduce, receive, send};
+    for (int i = 0; i < 3; i++) {
+        WAIT_STATUS(WEFT_ERR_PEER, reqs[i]);
+        CHECK_TEXT(weft_request_message(reqs[i]), "rank 1 has left");
+        weft_release(reqs[i]);
+    }
+    CHECK(weft_barrier(me->world, NULL, NULL) < 0);
+    CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &value, 1, WEFT_INT32, 1, 1, NULL, NULL));
+    CHECK_TEXT(weft_last_error(), "rank 1 has left");
+    job_sum_works(other);
+}
+
+/* Every rank leaves as soon as its own part is done; nobody is cut short by that. */
+static void each_in_its_time(job_rank *me)
+{
+    enum { COUNT = 300000 };
+    int32_t *buf = job_alloc(me, COUNT * sizeof *buf);
+    for (int i = 0; i < COUNT; i++) buf[i] = me->rank == 0 ? i : -1;
+    if (me->rank == me->size - 1) {
+        job_sleep_ms(100);
+    }
+    CHECK_OK(weft_broadcast(me->world, buf, COUNT, WEFT_INT32, 0, NULL, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(buf[i], i);
+}
+
+/* ---- messages that were sent before leaving
+ * ------------------------------------------------------------------ */
+
+enum { MESSAGES = 12, LARGE = 1 << 20 };
+
+static void send_all(job_rank *me)
+{
+    for (int i = 0; i < MESSAGES; i++) {
+        size_t n = i % 3 ? 500 : LARGE;
+        unsigned char *buf = job_alloc(me, n);
+        weft_request *req = NULL;
+        memset(buf, i + 1, n);
+        CHECK_OK(weft_isend(me->world, buf, n, WEFT_UINT8, 0, i, NULL, &req));
+        weft_release(req);
+    }
+}
+
+static void receive_all(job_rank *me)
+{
+    unsigned char *buf = job_alloc(me, LARGE);
+    for (int i = MESSAGES; i-- > 0;) {
+        size_t n = i % 3 ? 500 : LARGE;
+        CHECK_OK(weft_irecv(me->world, buf, n, WEFT_UINT8, 1, i, NULL, NULL));
+        CHECK(buf[0] == i + 1 && buf[n - 1] == i + 1);
+    }
+}
+
+static void sent_before(job_rank *me)
+{
+    if (me->rank == 1) {
+        send_all(me);
+        leave_now(me, JOB_WAIT_MS);
+        return;
+    }
+    job_sleep_ms(500); /* the sender is leaving by now */
+    receive_all(me);
+}
+
+/* Small ones are taken before anyone asked for them: the sender is gone when they are received. */
+static void small_ones_stay(job_rank *me)
+{
+    int32_t value = 0;
+    if (me->rank == 1) {
+        for (value = 0; value < 5; value++) {
+            CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, 3, NULL, NULL));
+        }
+        leave_now(me, JOB_WAIT_MS);
+        job_mark(me, 0);
+        return;
+    }
+    if (me->arg) {
+        job_await(me, 0, 1);
+    }
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1, 3, NULL, NULL));
+        CHECK_INT(value, i);
+    }
+}
+
+/* ---- finalize that has to wait, abort
+ * ------------------------------------------------------------------------ */
+
+static void finalize_again(job_rank *me)
+{
+    int32_t value = 9, got = 0;
+    weft_request *req = NULL;
+    if (me->rank == 1) {
+        job_await(me, 0, 1);
+        CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, 0, NULL, NULL));
+        return;
+    }
+    CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, 1, 0, NULL, &req));
+    int64_t before = job_now_ns();
+    CHECK_INT(weft_finalize(me->ctx, 200), WEFT_PENDING);
+    CHECK_PERIOD(before, job_now_ns(), 200, 200 + JOB_LATE_MS);
+    CHECK(weft_barrier(me->world, NULL, NULL) < 0); /* no new work */
+    CHECK_INT(weft_test(req), WEFT_PENDING);        /* but the old goes on */
+    job_mark(me, 0);
+    leave_now(me, JOB_WAIT_MS);
+    CHECK_INT(got, 9);
+}
+
+static void aborts(job_rank *me)
+{
+    int32_t in = 1, out = 0, value = 0;
+    weft_request *reduce = NULL, *receive = NULL;
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, (me->rank + 1) % 3, 0, NULL, &receive));
+    if (me->rank < 2) {
+        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &reduce));
+    }
+    job_meet(me);
+    if (me->rank == 1) {
+        int64_t before = job_now_ns();
+        weft_abort(me->ctx, "out of coffee");
+        CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS);
+        me->ctx = NULL;
+        job_meet(me);
+        return;
+    }
+    if (me->rank == 0) {
+        weft_status status = weft_wait(reduce, JOB_WAIT_MS); /* cancelled by rank 1, which then left */
+        CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_CANCELLED);
+        CHECK(job_names(weft_request_message(reduce), 1));
+        WAIT_STATUS(WEFT_ERR_PEER, receive);
+        weft_release(reduce);
+    } else {
+        weft_cancel(receive); /* from rank 0, which lives */
+        WAIT_STATUS(WEFT_ERR_CANCELLED, receive);
+    }
+    weft_release(receive);
+    job_meet(me);
+    job_message_works(me->world, 0, 2, 1);
+}
+
+/* ---- exit and fork
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The handler at exit leaves properly: what was sent arrives, who waits is told. */
+static void exits(job_rank *me)
+{
+    int32_t value = 5;
+    weft_request *req = NULL;
+    if (me->rank == 1) {
+        CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, 1, NULL, &req));
+        job_await(me, 0, 1);
+        exit(0);
+    }
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1, 2, NULL, &req)); /* never sent */
+    int64_t before = job_now_ns();
+    job_mark(me, 0);
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    CHECK_PERIOD(before, job_info(req).settled_ns, 0, AT_EXIT_MS + JOB_LATE_MS);
+    weft_release(req);
+    value = 0;
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1, 1, NULL, NULL));
+    CHECK_INT(value, 5);
+}
+
+/* With something that never ends the handler gives up after 2 s and the process ends all the same. */
+static void exits_while_pending(job_rank *me)
+{
+    static int32_t never;
+    weft_request *req = NULL;
+    if (me->rank == 1) {
+        CHECK_OK(weft_irecv(me->world, &never, 1, WEFT_INT32, 0, 7, NULL, &req));
+        job_mark(me, 0);
+        exit(0);
+    }
+    job_await(me, 0, 1);
+    int64_t before = job_now_ns();
+    CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &never, 1, WEFT_INT32, 1, 2, NULL, NULL));
+    CHECK_PERIOD(before, job_now_ns(), 0, AT_EXIT_MS + JOB_LATE_MS);
+}
+
+/* In the child: 0 if every call was refused and nothing hangs. */
+static int use_in_child(job_rank *me)
+{
+    int32_t value = 0;
+    weft_request *req = NULL;
+    return (weft_barrier(me->world, NULL, NULL) != WEFT_ERR_STATE) |
+           (weft_isend(me->world, &value, 1, WEFT_INT32, 0, 0, NULL, &req) != WEFT_ERR_STATE) << 1 |
+           (weft_all_reduce(me->world, &value, &value, 1, WEFT_INT32, WEFT_SUM, NULL, &req) != WEFT_ERR_STATE)
+               << 2 |
+           (weft_finalize(me->ctx, 1000) != WEFT_ERR_STATE) << 3 | (weft_current() != NULL) << 4;
+}
+
+static void forks(job_rank *me)
+{
+    int status = -1;
+    job_sum_works(me->world);
+    pid_t child = fork();
+    if (child == 0) {
+        int code = use_in_child(me);
+        if (me->arg) {
+            exit(code); /* with the handlers at exit, which must leave the parent's context alone */
+        }
+        _exit(code);
+    }
+    CHECK(child > 0);
+    CHECK_INT(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 0);
+    job_sum_works(me->world);
+    job_message_works(me->world, 0, 1, 1);
+}
+
+/* ---- two contexts in one process
+ * ---------------------------------------------------------------------------------- */
+
+static void two_contexts(job_rank *me)
+{
+    char url[64];
+    weft_config config = job_config(me, url, 1);
+    weft_context *second = NULL;
+    job_join(me);
+    CHECK_OK(weft_init(&config, &second));
+    CHECK(second != me->ctx && weft_current() == me->ctx);
+    for (int i = 0; i < 3; i++) {
+        job_sum_works(me->world);
+        job_sum_works(weft_world(second));
+    }
+    leave_now(me, JOB_WAIT_MS);
+    CHECK(weft_current() == second);
+    job_sum_works(weft_world(second));
+    CHECK_OK(weft_finalize(second, JOB_WAIT_MS));
+    CHECK(!weft_current());
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("needed by others", .ranks = 3, .body = needed),
+        JOB_TEST("each in its time", .ranks = 4, .body = each_in_its_time),
+        JOB_TEST("messages sent before", .ranks = 2, .body = sent_before),
+        JOB_TEST("small messages", .ranks = 2, .body = small_ones_stay),
+        JOB_TEST("finalize again", .ranks = 2, .body = finalize_again),
+        JOB_TEST("abort", .ranks = 3, .body = aborts),
+        JOB_TEST("exit", .ranks = 2, .body = exits),
+        JOB_TEST("exit while pending", .ranks = 2, .body = exits_while_pending),
+        JOB_TEST("fork", .ranks = 2, .body = forks),
+        JOB_TEST("fork and exit", .ranks = 2, .body = forks, .arg = "exit"),
+        JOB_TEST("two contexts", .ranks = 2, .body = two_contexts, .bare = true),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

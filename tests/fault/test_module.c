@@ -1,0 +1,110 @@
+/* test_module.c - a backend whose start blocks for 2 s, beside host traffic: traffic, deadlines and settling
+ * go on.  The module (support/module_blocker.c) takes the operations on WEFT_MEMORY_CUDA. */
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKED_MS = 2000, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20 };
+
+static void join_with_blocker(job_rank *me)
+{
+    setenv("WEFT_BACKENDS", "host,blocker", 1);
+    setenv("WEFT_MODULE_DIR", TEST_MODULE_DIR, 1);
+    job_join(me);
+    CHECK_TEXT(weft_backends(me->ctx), "blocker");
+}
+
+/* The progress thread of every rank enters the blocking slot; returns when that may have happened. */
+static weft_request *block(weft_group *group, int32_t *buf, int64_t *began_ns)
+{
+    weft_request *req = NULL;
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    *began_ns = job_now_ns();
+    CHECK_OK(weft_all_reduce(group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    job_sleep_ms(50);
+    return req;
+}
+
+/* It ends in its own time, in whatever way the module likes. */
+static void unblock(weft_request *req)
+{
+    CHECK(weft_wait(req, JOB_WAIT_MS) != WEFT_PENDING);
+    weft_release(req);
+}
+
+static void check_within(int64_t began_ns, int64_t at_ns)
+{
+    CHECK_PERIOD(began_ns, at_ns, 0, BLOCKED_MS - 100);
+}
+
+static void traffic(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    int64_t began_ns = 0;
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    weft_request *req = block(group, blocked, &began_ns);
+    for (int i = 0; i < 100; i++) job_sum_works(me->world);
+    job_message_works(me->world, 0, 1, 1);
+    check_within(began_ns, job_now_ns());
+    CHECK_INT(weft_test(req), WEFT_PENDING);
+    unblock(req);
+}
+
+/* Nobody waits: what moves is moved by the library alone. */
+static void settling(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    unsigned char *out = job_alloc(me, LARGE), *in = job_alloc(me, LARGE);
+    int64_t began_ns = 0;
+    int peer = 1 - me->rank;
+    weft_request *reqs[3] = {NULL};
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    memset(out, me->rank + 1, LARGE);
+    job_meet(me);
+    weft_request *req = block(group, blocked, &began_ns);
+    CHECK_OK(weft_irecv(me->world, in, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[0]));
+    CHECK_OK(weft_isend(me->world, out, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[1]));
+    CHECK_OK(weft_barrier(me->world, NULL, &reqs[2]));
+    job_sleep_ms(BLOCKED_MS / 2);
+    for (int i = 0; i < 3; i++) {
+        weft_request_info info = job_info(reqs[i]);
+        CHECK_INT(info.status, WEFT_OK);
+        check_within(began_ns, info.settled_ns);
+        weft_release(reqs[i]);
+    }
+    CHECK(in[0] == peer + 1 && in[LARGE - 1] == peer + 1);
+    unblock(req);
+}
+
+static void deadlines(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    int32_t value = 0;
+    int64_t began_ns = 0;
+    weft_request *receive = NULL;
+    weft_call call = {.timeout_ms = SHORT_MS};
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
+    weft_request *req = block(group, blocked, &began_ns);
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1 - me->rank, 5, &call, &receive));
+    job_sleep_ms(BLOCKED_MS / 2);
+    weft_request_info info = job_info(receive);
+    CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, SHORT_MS, BLOCKED_MS / 2);
+    weft_release(receive);
+    unblock(req);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true),
+        JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true),
+        JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

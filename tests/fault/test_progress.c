@@ -1,0 +1,95 @@
+/* test_progress.c - operations move without the caller: while it sleeps, and while it only polls. */
+#include "job.h"
+
+enum { BYTES = 16 << 20, SLEEP_MS = JOB_SANITIZED ? 10000 : 2000, DELAY_MS = 300 };
+
+/* Neither side calls the library between posting and the end of its sleep. */
+static void asleep(job_rank *me)
+{
+    unsigned char *buf = job_alloc(me, BYTES);
+    weft_request *req = NULL;
+    job_sum_works(me->world);
+    job_meet(me);
+    if (me->rank == 0) {
+        CHECK_OK(weft_irecv(me->world, buf, BYTES, WEFT_UINT8, 1, 0, NULL, &req));
+    } else {
+        for (size_t i = 0; i < BYTES; i++) buf[i] = (unsigned char)(i * 3);
+        job_sleep_ms(DELAY_MS);
+        CHECK_OK(weft_isend(me->world, buf, BYTES, WEFT_UINT8, 0, 0, NULL, &req));
+    }
+    int64_t from = job_now_ns();
+    job_sleep_ms(SLEEP_MS);
+    int64_t to = job_now_ns();
+    weft_request_info info = job_info(req); /* a pure query: moves nothing along */
+    CHECK_INT(info.status, WEFT_OK);
+    CHECK(info.settled_ns <= to && (me->rank == 1 || info.settled_ns >= from));
+    WAIT_OK(req);
+    for (size_t i = 0; i < BYTES && me->rank == 0; i++) CHECK(buf[i] == (unsigned char)(i * 3));
+}
+
+static void asleep_over_a_collective(job_rank *me)
+{
+    enum { COUNT = BYTES / 4 };
+    float *buf = job_alloc(me, BYTES);
+    weft_request *req = NULL;
+    for (int i = 0; i < COUNT; i++) buf[i] = (float)me->rank;
+    job_meet(me);
+    CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_FLOAT32, WEFT_SUM, NULL, &req));
+    job_sleep_ms(SLEEP_MS);
+    int64_t to = job_now_ns();
+    weft_request_info info = job_info(req);
+    CHECK_INT(info.status, WEFT_OK);
+    CHECK(info.settled_ns <= to);
+    WAIT_OK(req);
+    CHECK_INT((int)buf[COUNT - 1], me->size * (me->size - 1) / 2);
+}
+
+static void poll_until_done(weft_request *req)
+{
+    while (!weft_is_completed(req)) continue;
+    CHECK_OK(weft_test(req));
+    weft_release(req);
+}
+
+static void only_polls(job_rank *me)
+{
+    unsigned char *buf = job_alloc(me, BYTES);
+    for (int i = 0; i < 100; i++) {
+        int32_t in = me->rank, out = 0;
+        weft_request *req = NULL;
+        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+        poll_until_done(req);
+        CHECK_INT(out, me->size * (me->size - 1) / 2);
+    }
+    weft_request *req = NULL;
+    if (me->rank == 0) {
+        CHECK_OK(weft_irecv(me->world, buf, BYTES, WEFT_UINT8, 1, 0, NULL, &req));
+    } else {
+        CHECK_OK(weft_isend(me->world, buf, BYTES, WEFT_UINT8, 0, 0, NULL, &req));
+    }
+    poll_until_done(req);
+}
+
+/* One rank sleeps outside the library; the others' work with each other goes on. */
+static void others_asleep(job_rank *me)
+{
+    weft_group *pair = me->rank < 2 ? job_group(me, 2, "awake", 0) : NULL;
+    if (me->rank == 2) {
+        job_await(me, 0, 2);
+    } else {
+        for (int i = 0; i < 50; i++) job_sum_works(pair);
+        job_mark(me, 0);
+    }
+    job_sum_works(me->world);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("a receive while asleep", .ranks = 2, .body = asleep),
+        JOB_TEST("a collective while asleep", .ranks = 3, .body = asleep_over_a_collective),
+        JOB_TEST("only polls", .ranks = 2, .body = only_polls),
+        JOB_TEST("others asleep", .ranks = 3, .body = others_asleep),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

@@ -1,0 +1,54 @@
+#include "board_ranks.h"
+#include "clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+typedef struct joiner {
+    weft__board_config config;
+    weft__board *board;
+    weft_status status;
+    pthread_t thread;
+} joiner;
+
+weft__board_config board_config(int rank, int size, int64_t timeout_ms)
+{
+    static const weft__keys keys = {.data = {1, 2, 3}, .job = {4, 5, 6}};
+    static int world_ranks[WEFT__BOARD_RANKS_MAX];
+    static char name[64];
+    static pid_t named;
+
+    if (!named) { /* children of a fork keep it: they are ranks of the same job */
+        named = getpid();
+        snprintf(name, sizeof name, "test-%d-%llx", (int)named, (unsigned long long)weft__now_ns());
+        for (int i = 0; i < WEFT__BOARD_RANKS_MAX; i++) world_ranks[i] = BOARD_WORLD(i);
+    }
+    return (weft__board_config){rank,  size, world_ranks,
+                                &keys, name, weft__deadline(weft__now_ns(), timeout_ms)};
+}
+
+static void *join(void *arg)
+{
+    joiner *j = arg;
+    j->status = weft__board_join(&j->config, &j->board);
+    if (j->status) fprintf(stderr, "rank %d: %s\n", j->config.rank, weft_last_error());
+    return NULL;
+}
+
+void board_join_all(int size, weft__board *boards[])
+{
+    joiner all[16];
+
+    assert(size <= 16);
+    for (int i = 0; i < size; i++) {
+        all[i].config = board_config(i, size, 20000);
+        if (pthread_create(&all[i].thread, NULL, join, &all[i])) _exit(99);
+    }
+    for (int i = 0; i < size; i++) {
+        pthread_join(all[i].thread, NULL);
+        if (all[i].status) _exit(98);
+        boards[i] = all[i].board;
+    }
+}

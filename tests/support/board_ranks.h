@@ -1,0 +1,12 @@
+/* board_ranks.h - a board whose ranks are threads of this process, for tests of what lies on it. */
+#ifndef WEFT_TEST_BOARD_RANKS_H
+#define WEFT_TEST_BOARD_RANKS_H
+#include "board.h"
+
+#define BOARD_WORLD(local) ((local)*2 + 1) /* world rank of a local rank here: never the same number */
+
+/* A configuration with keys and a name that no other test process has. */
+weft__board_config board_config(int rank, int size, int64_t timeout_ms);
+/* Joins all ranks at once; asserts that it works. */
+void board_join_all(int size, weft__board *boards[]);
+#endif

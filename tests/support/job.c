@@ -1,0 +1,232 @@
+/* job.c - the parent's half: forks the ranks, watches them, ends what runs too long, tells what went wrong.
+ */
+#include "job_shared.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How long the others may go on after the first failure: long enough to tell what they saw. */
+enum { GRACE_MS = 5000 * JOB_SLOWER, TEXT_BYTES = 8192 };
+
+typedef struct children {
+    const job_plan *plan;
+    job_shared *shared;
+    int n;
+    pid_t group; /* their process group, so that what they start is found too */
+    pid_t pid[JOB_RANKS_MAX];
+    bool ended[JOB_RANKS_MAX];
+    char text[TEXT_BYTES]; /* what went wrong, a line each; empty: nothing */
+} children;
+
+__attribute__((format(printf, 2, 3))) static void tell(children *c, const char *format, ...)
+{
+    size_t used = strlen(c->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->text + used, sizeof c->text - used, format, args);
+    va_end(args);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void set_environment(const children *c, int rank)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("RANK", text, 1);
+    snprintf(text, sizeof text, "%d", c->plan->ranks);
+    setenv("WORLD_SIZE", text, 1);
+    snprintf(text, sizeof text, "%d", c->shared->ports[0]);
+    setenv("MASTER_PORT", text, 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+}
+
+/* Leaks are looked for at exit, so a child that did well ends by exit and not by _exit. */
+static _Noreturn void run_child(children *c, int child)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, c->group);
+    if (c->plan->threads) {
+        exit(job__run_threads(c->plan, c->shared));
+    }
+    set_environment(c, child);
+    job__run_process(c->plan, c->shared, child);
+    exit(0);
+}
+
+static void start_child(children *c, int child)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        run_child(c, child);
+    }
+    if (pid < 0) {
+        tell(c, "fork: %s\n", strerror(errno));
+        c->ended[child] = true;
+        return;
+    }
+    setpgid(pid, c->group);
+    if (!c->group) {
+        c->group = pid;
+    }
+    c->pid[child] = pid;
+    if (c->plan->threads) {
+        for (int rank = 0; rank < c->plan->ranks; rank++) atomic_store(&c->shared->rank[rank].pid, (int)pid);
+    } else {
+        atomic_store(&c->shared->rank[child].pid, (int)pid);
+    }
+}
+
+static void judge_end(children *c, int child, int status)
+{
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    bool to_be_killed = !c->plan->threads && (c->plan->killed >> child & 1U);
+    const char *who = c->plan->threads ? "the process of all ranks" : "rank";
+    if (to_be_killed && killed) {
+        return;
+    }
+    if (WIFSIGNALED(status)) {
+        tell(c, "%s %d (pid %d) ended by signal %d (%s)\n", who, child, (int)c->pid[child], WTERMSIG(status),
+             strsignal(WTERMSIG(status)));
+    } else if (WEXITSTATUS(status) != 0 || to_be_killed) {
+        tell(c, "%s %d (pid %d) ended with exit code %d%s\n", who, child, (int)c->pid[child],
+             WEXITSTATUS(status), to_be_killed ? " and should have been killed" : "");
+    }
+}
+
+/* Reaps whom it can; returns how many still run. */
+static int reap(children *c)
+{
+    int running = 0;
+    for (int child = 0; child < c->n; child++) {
+        int status = 0;
+        if (c->ended[child]) {
+            continue;
+        }
+        if (waitpid(c->pid[child], &status, WNOHANG) == c->pid[child]) {
+            c->ended[child] = true;
+            judge_end(c, child, status);
+        } else {
+            running++;
+        }
+    }
+    return running;
+}
+
+static void tell_running(children *c)
+{
+    for (int rank = 0; rank < c->plan->ranks; rank++) {
+        job_rank_shared *r = &c->shared->rank[rank];
+        const char *file = atomic_load(&r->file);
+        if (!atomic_load(&r->finished) && !c->ended[c->plan->threads ? 0 : rank]) {
+            tell(c, "rank %d (pid %d) still ran, last check %s:%d\n", rank, atomic_load(&r->pid),
+                 file ? file : "none", atomic_load(&r->line));
+        }
+    }
+}
+
+static void kill_all(children *c)
+{
+    for (int child = 0; child < c->n; child++) {
+        if (!c->ended[child]) {
+            kill(c->pid[child], SIGKILL);
+            waitpid(c->pid[child], NULL, 0);
+            c->ended[child] = true;
+        }
+    }
+}
+
+static void watch(children *c)
+{
+    int limit_ms = c->plan->limit_ms ? c->plan->limit_ms : JOB_LIMIT_MS;
+    int64_t end = job_now_ns() + limit_ms * INT64_C(1000000);
+    bool failed = false;
+    while (reap(c)) {
+        if (!failed && (c->text[0] || atomic_load(&c->shared->failed))) {
+            int64_t grace_end = job_now_ns() + GRACE_MS * INT64_C(1000000);
+            failed = true;
+            end = end < grace_end ? end : grace_end;
+        }
+        if (job_now_ns() > end) {
+            tell(c, "%s: killed\n", failed ? "after the first failure" : "the job's time is up");
+            tell_running(c);
+            kill_all(c);
+            return;
+        }
+        job_sleep_ms(2);
+    }
+}
+
+/* A rank that has ended may have left a child behind: nothing may outlive the job. */
+static void end_orphans(children *c)
+{
+    for (int i = 0; c->group && kill(-c->group, 0) == 0; i++) {
+        if (i == 200) {
+            tell(c, "a process of the job outlived its ranks\n");
+            kill(-c->group, SIGKILL);
+            return;
+        }
+        job_sleep_ms(5);
+    }
+}
+
+static void tell_failures(children *c)
+{
+    for (int rank = 0; rank < c->plan->ranks; rank++) {
+        if (c->shared->rank[rank].failure[0]) {
+            tell(c, "%s\n", c->shared->rank[rank].failure);
+        }
+    }
+}
+
+void job_run(const job_plan *plan)
+{
+    children c = {.plan = plan, .n = plan->threads ? 1 : plan->ranks};
+    assert_in_range(plan->ranks, 1, JOB_RANKS_MAX);
+    c.shared = mmap(NULL, sizeof *c.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(c.shared, MAP_FAILED);
+    for (int i = 0; i < JOB_PORTS; i++) c.shared->ports[i] = free_port();
+    fflush(stdout);
+    fflush(stderr);
+    for (int child = 0; child < c.n; child++) start_child(&c, child);
+    watch(&c);
+    end_orphans(&c);
+    tell_failures(&c);
+    munmap(c.shared, sizeof *c.shared);
+    if (c.text[0]) {
+        fail_msg("%s", c.text);
+    }
+}
+
+void job_test(void **state)
+{
+    job_run(*state);
+}
+
+int job_main(const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv)
+{
+    const char *name = strrchr(file, '/');
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return _cmocka_run_group_tests(name ? name + 1 : file, tests, n, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/* job_shared.h - what job.c (the parent) and rank.c (the ranks) share; tests include job.h only. */
+#ifndef TESTS_SUPPORT_JOB_SHARED_H
+#define TESTS_SUPPORT_JOB_SHARED_H
+
+#include "job.h"
+
+typedef struct job_rank_shared {
+    atomic_int pid;
+    atomic_bool finished;
+    _Atomic(const char *) file; /* of the last check; ranks are forked, so the parent can read it */
+    atomic_int line;
+    atomic_flag told; /* only the first failure of a rank is kept */
+    char failure[2048];
+} job_rank_shared;
+
+struct job_shared {
+    int ports[JOB_PORTS];
+    atomic_bool failed;
+    atomic_int arrivals;
+    atomic_int marks[JOB_MARKS];
+    job_rank_shared rank[JOB_RANKS_MAX];
+    int64_t results[JOB_RANKS_MAX][JOB_RESULTS];
+};
+
+void job__run_process(const job_plan *plan, job_shared *shared, int rank);
+int job__run_threads(const job_plan *plan, job_shared *shared); /* exit code */
+
+#endif

@@ -1,0 +1,179 @@
+/* program.c - runs a random program and compares all it moves with the oracle. */
+#include "program.h"
+
+#include "collective.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { GROUPS = 3, WINDOW = 12, TAGS = 3, BYTES_MAX = 200000, OWN_SEED = 1 << 20 };
+
+/* One step in flight on this rank: a collective or one end of a message. */
+typedef struct flight {
+    bool used, message, sending;
+    running running;
+    oracle oracle;
+    size_t count;
+    int from;
+    unsigned char *bytes;
+    weft_request *req;
+} flight;
+
+typedef struct walker {
+    const program *program;
+    uint64_t common;            /* random words on which all ranks agree */
+    uint64_t own;               /* and those of this rank alone */
+    weft_group *groups[GROUPS]; /* NULL where this rank is no member */
+    int sizes[GROUPS];
+    flight flights[WINDOW];
+} walker;
+
+/* Each group is a random subset in random order; all ranks draw it, its members make it. */
+static void make_groups(walker *w, job_rank *me, int thread)
+{
+    for (int g = 0; g < GROUPS; g++) {
+        int order[JOB_RANKS_MAX];
+        char label[32];
+        bool member = false;
+        int n = g == 0 ? me->size : 2 + (int)(job_random(&w->common) % (uint64_t)(me->size - 1));
+        for (int i = 0; i < me->size; i++) order[i] = i;
+        for (int i = me->size - 1; i > 0; i--) {
+            int other = (int)(job_random(&w->common) % (uint64_t)(i + 1)), kept = order[i];
+            order[i] = order[other];
+            order[other] = kept;
+        }
+        for (int i = 0; i < n; i++) member = member || order[i] == me->rank;
+        w->sizes[g] = n;
+        snprintf(label, sizeof label, "thread %d group %d", thread, g);
+        if (member) {
+            weft_call call = {.label = label, .timeout_ms = JOB_WAIT_MS};
+            CHECK_OK(weft_new_group(me->world, order, n, &call, &w->groups[g], NULL));
+        }
+    }
+}
+
+/* ---- steps: every rank draws all of their words, member or not -------------------------------------------
+ */
+
+/* Mostly small, sometimes none, sometimes beyond every threshold. */
+static size_t draw_count(walker *w)
+{
+    uint64_t word = job_random(&w->common), size = word >> 8;
+    switch (word % 8) {
+    case 0: return 0;
+    case 1: return size % 20000;
+    case 2: return size % 3000;
+    default: return 1 + size % 100;
+    }
+}
+
+static collective draw_collective(walker *w, int size)
+{
+    collective what = {.kind = (collective_kind)(job_random(&w->common) % COLLECTIVE_KINDS),
+                       .dtype = (weft_dtype)(job_random(&w->common) % DTYPES),
+                       .count = draw_count(w)};
+    what.root = (int)(job_random(&w->common) % (uint64_t)size);
+    what.in_place = job_random(&w->common) % 2;
+    what.seed = job_random(&w->common);
+    for (int tries = (int)(job_random(&w->common) % OPS);; tries++) {
+        what.op = (weft_op)(tries % OPS);
+        if (oracle_supports(what.dtype, what.op)) {
+            return what;
+        }
+    }
+}
+
+static void post_collective(walker *w, int g, flight *f)
+{
+    collective what = draw_collective(w, w->sizes[g]);
+    if (w->groups[g]) {
+        *f = (flight){.used = true};
+        collective_start(&f->running, w->groups[g], &what);
+    }
+}
+
+static void post_message(walker *w, int g, flight *f)
+{
+    uint64_t size = (uint64_t)w->sizes[g];
+    int from = (int)(job_random(&w->common) % size), to = (int)(job_random(&w->common) % size);
+    int tag = (int)(job_random(&w->common) % TAGS);
+    size_t count = draw_count(w) * 8 % BYTES_MAX;
+    oracle what = {.dtype = WEFT_UINT8, .op = WEFT_MAX, .seed = job_random(&w->common), .ranks = 1};
+    int rank = w->groups[g] ? weft_group_rank(w->groups[g]) : -1;
+    if (from == to || (rank != from && rank != to)) {
+        return; /* to itself would take both ends of a window: test_p2p has that */
+    }
+    *f = (flight){
+        .used = true, .message = true, .sending = rank == from, .oracle = what, .count = count, .from = from};
+    f->bytes = malloc(count + 1);
+    CHECK(f->bytes);
+    if (f->sending) {
+        oracle_fill(&what, from, 0, count, f->bytes);
+        CHECK_OK(weft_isend(w->groups[g], f->bytes, count, WEFT_UINT8, to, tag, NULL, &f->req));
+    } else {
+        CHECK_OK(weft_irecv(w->groups[g], f->bytes, count, WEFT_UINT8, from, tag, NULL, &f->req));
+    }
+}
+
+static void finish(flight *f)
+{
+    if (!f->used) {
+        return;
+    }
+    f->used = false;
+    if (!f->message) {
+        collective_finish(&f->running);
+        return;
+    }
+    WAIT_STATUS(WEFT_OK, f->req);
+    CHECK(f->sending || job_info(f->req).received_bytes == f->count);
+    CHECK_INT(oracle_differs(&f->oracle, f->from, 0, f->count, f->bytes), f->count);
+    weft_release(f->req);
+    free(f->bytes);
+}
+
+/* Waiting only for steps behind the own one cannot deadlock: the rank that is furthest behind waits for
+ * steps that all their members have posted. */
+static void walk(walker *w)
+{
+    for (int step = 0; step < w->program->steps; step++) {
+        flight *f = &w->flights[job_random(&w->own) % WINDOW];
+        int g = (int)(job_random(&w->common) % GROUPS);
+        finish(f);
+        if (job_random(&w->common) % 3) {
+            post_collective(w, g, f);
+        } else {
+            post_message(w, g, f);
+        }
+    }
+    for (int i = 0; i < WINDOW; i++) finish(&w->flights[i]);
+}
+
+static void run_thread(job_rank *me, int thread, void *arg)
+{
+    const program *p = arg;
+    walker *w = calloc(1, sizeof *w);
+    CHECK(w);
+    w->program = p;
+    w->common = p->seed * 1000 + (uint64_t)thread;
+    w->own = w->common + OWN_SEED * (uint64_t)(me->rank + 1);
+    make_groups(w, me, thread);
+    walk(w);
+    for (int g = 0; g < GROUPS; g++) {
+        if (w->groups[g]) {
+            CHECK_OK(weft_group_free(w->groups[g]));
+        }
+    }
+    free(w);
+}
+
+void program_run(job_rank *me)
+{
+    program p = *(const program *)me->arg;
+    if (me->rank == 0) {
+        fprintf(stderr, "random program: seed %llu, %d threads, %d steps\n", (unsigned long long)p.seed,
+                p.threads, p.steps);
+    }
+    job_threads(me, p.threads, run_thread, &p);
+    job_sum_works(me->world);
+}

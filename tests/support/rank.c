@@ -1,0 +1,393 @@
+/* rank.c - the ranks' half of job.h: joining, leaving, meeting, checking.
+ *
+ * Every thread that may check knows its rank by thread-local words.  A failed check in a process tells and
+ * ends the process; in a rank that is a thread it tells and jumps out of the body. */
+#include "job_shared.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+struct job_memory {
+    struct job_memory *next;
+    _Alignas(64) unsigned char bytes[];
+};
+
+static _Thread_local job_rank *current;
+static _Thread_local jmp_buf *out;
+
+/* ---- running ------------------------------------------------------------------------------------- */
+
+static void run_body(job_rank *me)
+{
+    if (!me->plan->bare) {
+        job_join(me);
+    }
+    me->plan->body(me);
+    if (me->ctx) {
+        job_leave(me);
+    }
+}
+
+/* True when the body ran to its end. */
+static bool run_rank(job_rank *me)
+{
+    jmp_buf here;
+    current = me;
+    if (setjmp(here)) {
+        out = NULL;
+        return false;
+    }
+    out = &here;
+    run_body(me);
+    out = NULL;
+    atomic_store(&me->shared->rank[me->rank].finished, true);
+    return true;
+}
+
+static void *rank_thread(void *arg)
+{
+    job_rank *me = arg;
+    if (!run_rank(me) && me->ctx) {
+        weft_abort(me->ctx, "a check of the test failed");
+    }
+    return NULL;
+}
+
+static job_rank make_rank(const job_plan *plan, job_shared *shared, int rank)
+{
+    return (job_rank){.rank = rank, .size = plan->ranks, .arg = plan->arg, .plan = plan, .shared = shared};
+}
+
+void job__run_process(const job_plan *plan, job_shared *shared, int rank)
+{
+    job_rank me = make_rank(plan, shared, rank);
+    run_rank(&me);
+}
+
+int job__run_threads(const job_plan *plan, job_shared *shared)
+{
+    job_rank ranks[JOB_RANKS_MAX];
+    pthread_t threads[JOB_RANKS_MAX];
+    for (int i = 0; i < plan->ranks; i++) {
+        ranks[i] = make_rank(plan, shared, i);
+        if (pthread_create(&threads[i], NULL, rank_thread, &ranks[i])) {
+            return 1;
+        }
+    }
+    for (int i = 0; i < plan->ranks; i++) pthread_join(threads[i], NULL);
+    return atomic_load(&shared->failed) ? 1 : 0;
+}
+
+typedef struct side_thread {
+    pthread_t thread;
+    job_rank *me;
+    job_thread_body *body;
+    void *arg;
+    int number;
+    bool failed;
+} side_thread;
+
+static void *side_thread_main(void *arg)
+{
+    side_thread *side = arg;
+    jmp_buf here;
+    current = side->me;
+    if (setjmp(here)) {
+        side->failed = true;
+        return NULL;
+    }
+    out = &here;
+    side->body(side->me, side->number, side->arg);
+    return NULL;
+}
+
+void job_threads(job_rank *me, int n, job_thread_body *body, void *arg)
+{
+    side_thread sides[64] = {0};
+    bool failed = false;
+    CHECK(n <= 64);
+    for (int i = 0; i < n; i++) {
+        sides[i] = (side_thread){.me = me, .body = body, .arg = arg, .number = i};
+        CHECK_INT(pthread_create(&sides[i].thread, NULL, side_thread_main, &sides[i]), 0);
+    }
+    for (int i = 0; i < n; i++) {
+        pthread_join(sides[i].thread, NULL);
+        failed = failed || sides[i].failed;
+    }
+    CHECK(!failed); /* told by the thread itself; this leaves the body of the rank too */
+}
+
+/* ---- joining and leaving -------------------------------------------------------------------------- */
+
+int job_port(const job_rank *me, int index)
+{
+    return me->shared->ports[index];
+}
+
+weft_config job_config(const job_rank *me, char url[64], int port_index)
+{
+    weft_config config = WEFT_CONFIG_INIT;
+    snprintf(url, 64, "tcp://127.0.0.1:%d", job_port(me, port_index));
+    config.init_method = url;
+    config.rank = me->rank;
+    config.world_size = me->size;
+    config.timeout_ms = me->plan->timeout_ms ? me->plan->timeout_ms : JOB_WAIT_MS * 3 / 2;
+    return config;
+}
+
+/* Processes take the way through the environment, threads cannot: they share it. */
+void job_join(job_rank *me)
+{
+    char url[64];
+    weft_config config = job_config(me, url, 0);
+    if (!me->plan->threads) {
+        config.init_method = NULL;
+        config.rank = config.world_size = -1;
+    }
+    CHECK_OK(weft_init(&config, &me->ctx));
+    me->world = weft_world(me->ctx);
+    CHECK_INT(weft_group_rank(me->world), me->rank);
+    CHECK_INT(weft_group_size(me->world), me->size);
+}
+
+void job_leave(job_rank *me)
+{
+    CHECK_OK(weft_finalize(me->ctx, JOB_WAIT_MS));
+    me->ctx = NULL;
+    me->world = NULL;
+    while (me->memory) {
+        struct job_memory *memory = me->memory;
+        me->memory = memory->next;
+        free(memory);
+    }
+}
+
+void *job_alloc(job_rank *me, size_t bytes)
+{
+    size_t whole = (sizeof(struct job_memory) + bytes + 63) & ~(size_t)63;
+    struct job_memory *memory = aligned_alloc(64, whole);
+    CHECK(memory);
+    memset(memory, 0, whole);
+    memory->next = me->memory;
+    me->memory = memory;
+    return memory->bytes;
+}
+
+/* ---- outside Weft ---------------------------------------------------------------------------------- */
+
+int64_t job_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void job_sleep_ms(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) && errno == EINTR) continue;
+}
+
+uint64_t job_random(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void await_count(const atomic_int *count, int n)
+{
+    while (atomic_load(count) < n) {
+        struct timespec pause = {.tv_nsec = 200000};
+        nanosleep(&pause, NULL);
+    }
+}
+
+void job_meet(job_rank *me)
+{
+    me->meets++;
+    atomic_fetch_add(&me->shared->arrivals, 1);
+    await_count(&me->shared->arrivals, me->meets * me->size);
+}
+
+void job_mark(job_rank *me, int mark)
+{
+    atomic_fetch_add(&me->shared->marks[mark], 1);
+}
+
+void job_await(job_rank *me, int mark, int n)
+{
+    await_count(&me->shared->marks[mark], n);
+}
+
+int64_t *job_results(job_rank *me, int rank)
+{
+    return me->shared->results[rank];
+}
+
+pid_t job_pid(const job_rank *me, int rank)
+{
+    return atomic_load(&me->shared->rank[rank].pid);
+}
+
+void job_kill(job_rank *me, int rank)
+{
+    CHECK(!me->plan->threads);
+    CHECK_INT(kill(job_pid(me, rank), SIGKILL), 0);
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------ */
+
+void job_at(const char *file, int line)
+{
+    if (current) {
+        atomic_store_explicit(&current->shared->rank[current->rank].file, file, memory_order_relaxed);
+        atomic_store_explicit(&current->shared->rank[current->rank].line, line, memory_order_relaxed);
+    }
+}
+
+_Noreturn void job_fail(const char *file, int line, const char *format, ...)
+{
+    char text[1024], whole[1400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(whole, sizeof whole, "rank %d: %s:%d: %s", current ? current->rank : -1, file, line, text);
+    fprintf(stderr, "%s\n", whole);
+    if (!current) {
+        abort(); /* a check in a callback: there is no body to leave */
+    }
+    job_rank_shared *shared = &current->shared->rank[current->rank];
+    if (!atomic_flag_test_and_set(&shared->told)) {
+        snprintf(shared->failure, sizeof shared->failure, "%s", whole);
+    }
+    atomic_store(&current->shared->failed, true);
+    if (current->plan->threads && out) {
+        longjmp(*out, 1);
+    }
+    _exit(1);
+}
+
+void job_check_int(const char *file, int line, const char *what, int64_t a, int64_t b)
+{
+    if (a != b) {
+        job_fail(file, line, "%s: %lld and %lld", what, (long long)a, (long long)b);
+    }
+}
+
+void job_check_status(const char *file, int line, const char *what, weft_status expected, weft_status got)
+{
+    if (got != expected) {
+        job_fail(file, line, "%s: %s (\"%s\"), expected %s", what, weft_status_name(got),
+                 got < 0 ? weft_last_error() : "", weft_status_name(expected));
+    }
+}
+
+void job_check_text(const char *file, int line, const char *what, const char *text, const char *part)
+{
+    if (!text || !strcasestr(text, part)) {
+        job_fail(file, line, "%s: \"%s\" does not hold \"%s\"", what, text ? text : "(null)", part);
+    }
+}
+
+void job_check_period(const char *file, int line, int64_t from_ns, int64_t to_ns, int64_t low_ms,
+                      int64_t high_ms)
+{
+    int64_t ns = to_ns - from_ns;
+    if (ns < low_ms * 1000000 || ns > high_ms * 1000000) {
+        job_fail(file, line, "%.3f ms, expected %lld to %lld", (double)ns / 1e6, (long long)low_ms,
+                 (long long)high_ms);
+    }
+}
+
+bool job_names(const char *text, int rank)
+{
+    char name[32];
+    size_t length = (size_t)snprintf(name, sizeof name, "rank %d", rank);
+    for (const char *at = text; (at = strstr(at, name)); at += length) {
+        if (at[length] < '0' || at[length] > '9') {
+            return true;
+        }
+    }
+    return false;
+}
+
+void job_check_names(const char *file, int line, const char *text, unsigned mask, int size)
+{
+    for (int rank = 0; rank < size; rank++) {
+        bool expected = mask >> rank & 1U;
+        if (job_names(text, rank) != expected) {
+            job_fail(file, line, "\"%s\" %s rank %d", text, expected ? "does not name" : "names", rank);
+        }
+    }
+}
+
+void job_wait(const char *file, int line, const char *what, weft_status expected, weft_request *req)
+{
+    weft_status got = weft_wait(req, JOB_WAIT_MS);
+    if (got != expected) {
+        job_fail(file, line, "%s: %s (%s), expected %s", what, weft_status_name(got),
+                 req ? weft_request_message(req) : "NULL", weft_status_name(expected));
+    }
+}
+
+/* ---- what many tests do with a group ------------------------------------------------------------------ */
+
+weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms)
+{
+    int ranks[JOB_RANKS_MAX];
+    weft_group *group = NULL;
+    weft_call call = {.label = label, .timeout_ms = JOB_WAIT_MS};
+    for (int i = 0; i < n; i++) ranks[i] = i;
+    CHECK_OK(weft_new_group(me->world, ranks, n, &call, &group, NULL));
+    if (timeout_ms) {
+        CHECK_OK(weft_group_set_timeout(group, timeout_ms));
+    }
+    return group;
+}
+
+void job_sum_works(weft_group *group)
+{
+    enum { COUNT = 33 };
+    int32_t in[COUNT], sum[COUNT];
+    int size = weft_group_size(group);
+    for (int i = 0; i < COUNT; i++) in[i] = i + weft_group_rank(group);
+    CHECK_OK(weft_all_reduce(group, in, sum, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(sum[i], i * size + size * (size - 1) / 2);
+}
+
+weft_status job_await_break(weft_group *group, int64_t limit_ms)
+{
+    int64_t end = job_now_ns() + limit_ms * 1000000;
+    weft_status status;
+    while ((status = weft_group_status(group)) == WEFT_OK && job_now_ns() < end) job_sleep_ms(1);
+    return status;
+}
+
+void job_message_works(weft_group *group, int from, int to, int tag)
+{
+    int32_t sent = tag * 7 + from, got = -1;
+    if (weft_group_rank(group) == from) {
+        CHECK_OK(weft_isend(group, &sent, 1, WEFT_INT32, to, tag, NULL, NULL));
+    } else if (weft_group_rank(group) == to) {
+        CHECK_OK(weft_irecv(group, &got, 1, WEFT_INT32, from, tag, NULL, NULL));
+        CHECK_INT(got, sent);
+    }
+}
+
+weft_request_info job_info(weft_request *req)
+{
+    weft_request_info info;
+    memset(&info, 0, sizeof info);
+    weft_request_get_info(req, &info);
+    return info;
+}

@@ -1,0 +1,61 @@
+#!/bin/sh
+# The installed package: everything is there, it can be moved, it shows nothing but its API, and programs find it
+# through pkg-config and through CMake.  Arguments: cmake, build folder, source folder, C compiler.
+set -eu
+cmake=$1 build=$2 source=$3 cc=$4
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export LC_ALL=C
+
+"$cmake" --install "$build" --prefix "$dir/first" >"$dir/log"
+mv "$dir/first" "$dir/moved"
+prefix=$dir/moved
+pc=$(find "$prefix" -name weft.pc)
+lib=$(dirname "$(dirname "$pc")")
+for file in bin/weft-run bin/weft-info include/weft/weft.h include/weft/cuda.h; do
+    [ -e "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+for file in libweft.so libweft.so.0 libweft.a cmake/weft/weftConfig.cmake; do
+    [ -e "$lib/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+! grep -rlF -e "$build" -e "$source" "$lib/cmake" "$lib/pkgconfig" || { echo "names the build folder"; exit 1; }
+
+echo '-- symbols'
+readelf -d "$lib/libweft.so" | grep -q 'SONAME.*\[libweft\.so\.0\]'
+nm -D --defined-only "$lib/libweft.so" | awk '$2 != "A" {print $3}' >"$dir/shown"
+if grep -v '^weft_[a-z]' "$dir/shown"; then echo "shows more than the API"; exit 1; fi
+
+export PKG_CONFIG_PATH=$lib/pkgconfig
+[ "$(pkg-config --variable=libdir weft)" ]
+mkdir "$dir/program"
+cp "$source"/tests/tools/program/* "$dir/program"
+cd "$dir/program"
+flags='-std=c11 -Wall -Wextra -Wpedantic -Werror'
+
+echo '-- pkg-config, shared'
+# shellcheck disable=SC2086,SC2046
+"$cc" $flags -o shared main.c $(pkg-config --cflags --libs weft) -Wl,-rpath,"$lib"
+"$prefix/bin/weft-run" -n 2 ./shared
+
+echo '-- pkg-config, static'
+# shellcheck disable=SC2086,SC2046
+"$cc" $flags -o static main.c $(pkg-config --cflags weft) "$lib/libweft.a" \
+    $(pkg-config --static --libs weft | sed 's/-lweft//')
+"$prefix/bin/weft-run" -n 2 ./static
+
+echo '-- find_package'
+"$cmake" -S . -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$dir/log"
+"$cmake" --build build >"$dir/log"
+"$prefix/bin/weft-run" -n 2 build/with_shared
+"$prefix/bin/weft-run" -n 2 build/with_static
+
+echo '-- tools from the moved place'
+"$prefix/bin/weft-info" >"$dir/log"
+
+if [ -e "$source/README.md" ] && grep -q '^```c$' "$source/README.md"; then
+    echo "-- README's example"
+    awk '/^```c$/ {on = !done; next} /^```$/ {done = done || on; on = 0} on' "$source/README.md" >readme.c
+    # shellcheck disable=SC2086,SC2046
+    "$cc" $flags -o readme readme.c $(pkg-config --cflags --libs weft) -Wl,-rpath,"$lib"
+    "$prefix/bin/weft-run" -n 2 ./readme
+fi

@@ -1,0 +1,417 @@
+/* test_weft_run.c - weft-run as a user sees it: output, exit codes, its own words, and what is left running.
+ * Ranks are small shell programs.  Every command ends by itself; ctest's time limit catches one that does
+ * not. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WEFT_RUN WEFT_TEST_BIN_DIR "/weft-run "
+
+enum { TEXT_BYTES = 1 << 16, PATH_BYTES = 64 };
+
+struct result {
+    int code;
+    char out[TEXT_BYTES], err[TEXT_BYTES];
+};
+
+static char dir[PATH_BYTES];
+
+static void in_dir(char path[2 * PATH_BYTES], const char *name)
+{
+    snprintf(path, 2 * (size_t)PATH_BYTES, "%s/%s", dir, name);
+}
+
+static void read_text(const char *name, char text[TEXT_BYTES])
+{
+    char path[2 * PATH_BYTES];
+    FILE *f;
+    in_dir(path, name);
+    f = fopen(path, "re");
+    text[f ? fread(text, 1, TEXT_BYTES - 1, f) : 0] = '\0';
+    if (f) fclose(f);
+}
+
+/* A shell command line behind "weft-run "; its stdin is empty unless the line says otherwise. */
+static const struct result *run(const char *arguments)
+{
+    static struct result r;
+    char line[4096];
+    int how;
+    snprintf(line, sizeof(line), "cd %s && { " WEFT_RUN "%s\n} <%s >out 2>err", dir, arguments, "/dev/null");
+    how = system(line);
+    r.code = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+    read_text("out", r.out);
+    read_text("err", r.err);
+    return &r;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+/* ---- environment and arguments
+ * ------------------------------------------------------------------------------ */
+
+static void environment(void **state)
+{
+    const struct result *r =
+        run("-n 2 --prefix -- sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE "
+            "$MASTER_ADDR $KEPT; [ $MASTER_PORT -gt 1024 ] || exit 1'");
+    (void)state;
+    assert_int_equal(r->code, 0);
+    assert_true(has(r->out, "[0] 0 2 0 2 127.0.0.1 kept\n"));
+    assert_true(has(r->out, "[1] 1 2 1 2 127.0.0.1 kept\n"));
+    assert_string_equal(r->err, "");
+}
+
+static void arguments_are_passed_on(void **state)
+{
+    const struct result *r = run("-n 1 printf '%s|' -n 2 --prefix 'a b' ''");
+    (void)state;
+    assert_string_equal(r->out, "-n|2|--prefix|a b||");
+    assert_int_equal(r->code, 0);
+}
+
+static void one_rank_per_core_is_the_default(void **state)
+{
+    const struct result *r = run("sh -c 'echo $WORLD_SIZE' | sort -u");
+    (void)state;
+    assert_true(atoi(r->out) >= 1 && atoi(r->out) <= sysconf(_SC_NPROCESSORS_ONLN));
+    assert_null(strchr(strchr(r->out, '\n') + 1, '\n'));
+}
+
+static void wrong_usage(void **state)
+{
+    static const char *const wrong[] = {"",        "-n 2",         "-n 0 true",         "-n x true",
+                                        "-n",      "-n 5000 true", "--nonsense true",   "--timeout -1 true",
+                                        "-q true", "--timeout",    "--timeout 1x true", "--"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const struct result *r = run(wrong[i]);
+        assert_int_equal(r->code, 2);
+        assert_memory_equal(r->err, "weft-run: ", 10);
+        assert_string_equal(r->out, "");
+    }
+}
+
+static void jobs_side_by_side_have_ports_of_their_own(void **state)
+{
+    char text[TEXT_BYTES];
+    const struct result *r = run("true; for i in 1 2 3 4 5 6 7 8; do " WEFT_RUN
+                                 "-n 1 sh -c 'echo $MASTER_PORT; sleep 0.3' & done; wait");
+    (void)state;
+    snprintf(text, sizeof(text), "%s", r->out);
+    for (char *a = strtok(text, "\n"); a; a = strtok(NULL, "\n")) {
+        const char *first = strstr(r->out, a);
+        assert_null(strstr(first + 1, a));
+    }
+}
+
+/* ---- output
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void output_is_unchanged(void **state)
+{
+    const struct result *r =
+        run("-n 3 sh -c '[ $RANK = 1 ] && printf \"a\\0b\\n\\nlast\"; echo e$RANK >&2' | od -An -c");
+    (void)state;
+    assert_string_equal(r->out, "   a  \\0   b  \\n  \\n   l   a   s   t\n");
+    assert_true(has(r->err, "e0\n") && has(r->err, "e1\n") && has(r->err, "e2\n"));
+}
+
+static void lines_are_never_mixed(void **state)
+{
+    /* Each rank writes its lines in two pieces; afterwards each line has one rank's digits only. */
+    const struct result *r =
+        run("-n 4 sh -c 'i=0; while [ $i -lt 200 ]; do printf $RANK$RANK; printf $RANK$RANK\\\\n; "
+            "i=$((i+1)); done' | sort | uniq -c | tr -s ' '");
+    (void)state;
+    assert_string_equal(r->out, " 200 0000\n 200 1111\n 200 2222\n 200 3333\n");
+}
+
+static void an_unended_last_line_does_not_run_into_another(void **state)
+{
+    const struct result *r = run("-n 2 sh -c 'printf $RANK' | sort");
+    (void)state;
+    assert_string_equal(r->out, "0\n1\n");
+}
+
+static void prefix_begins_each_line(void **state)
+{
+    const struct result *r = run("-n 1 --prefix sh -c 'echo a; echo; printf b; echo c >&2'");
+    (void)state;
+    assert_string_equal(r->out, "[0] a\n[0] \n[0] b\n");
+    assert_string_equal(r->err, "[0] c\n");
+}
+
+static void a_line_of_many_megabytes(void **state)
+{
+    const struct result *r =
+        run("-n 2 sh -c 'head -c 5000000 /dev/zero | tr \"\\0\" x' | tr -d '\\n' | wc -c");
+    (void)state;
+    assert_int_equal(atoi(r->out), 10000000);
+    assert_int_equal(r->code, 0);
+}
+
+static void a_reader_that_stops(void **state)
+{
+    const struct result *r = run("-n 2 yes | head -n 1; true");
+    (void)state;
+    assert_string_equal(r->out, "y\n");
+    assert_true(has(r->err, "SIGPIPE"));
+}
+
+static void stdin_goes_to_rank_0(void **state)
+{
+    const struct result *r = run("-n 3 --prefix sh -c 'cat; echo end' <<END\nhello\nEND");
+    (void)state;
+    assert_true(has(r->out, "[0] hello\n[0] end\n"));
+    assert_true(has(r->out, "[1] end\n") && has(r->out, "[2] end\n"));
+    assert_false(has(r->out, "[1] hello"));
+}
+
+/* ---- how a job ends
+ * ----------------------------------------------------------------------------------------------- */
+
+static void exit_code_of_the_first_failure(void **state)
+{
+    double began = seconds();
+    const struct result *r = run("-n 4 sh -c '[ $RANK = 2 ] && exit 7; exec sleep 60'");
+    (void)state;
+    assert_int_equal(r->code, 7);
+    assert_memory_equal(r->err, "weft-run: rank 2 ", 17);
+    assert_true(has(r->err, "exited with code 7\n"));
+    assert_true(seconds() - began < 10);
+}
+
+static void a_signal_by_name(void **state)
+{
+    const struct result *r = run("-n 2 sh -c '[ $RANK = 1 ] && kill -SEGV $$; exec sleep 60'");
+    (void)state;
+    assert_int_equal(r->code, 128 + SIGSEGV);
+    assert_true(has(r->err, "weft-run: rank 1 (pid "));
+    assert_true(has(r->err, "was killed by SIGSEGV\n"));
+}
+
+static void a_death_explains_more_than_what_follows_it(void **state)
+{
+    const struct result *r = run("-n 2 sh -c '[ $RANK = 1 ] && exit 1; sleep 0.01; kill -KILL $$'");
+    (void)state;
+    assert_int_equal(r->code, 128 + SIGKILL);
+    assert_true(has(r->err, "rank 0 (pid"));
+}
+
+static void ranks_that_do_not_want_to_end(void **state)
+{
+    double began = seconds();
+    const struct result *r =
+        run("-n 2 sh -c 'trap \"\" TERM; [ $RANK = 0 ] && exit 5; while :; do sleep 1; done'");
+    (void)state;
+    assert_int_equal(r->code, 5);
+    assert_true(seconds() - began < 20);
+}
+
+static void time_limit(void **state)
+{
+    double began = seconds();
+    const struct result *r = run("-n 2 --timeout 0.5 sleep 60");
+    (void)state;
+    assert_int_equal(r->code, 124);
+    assert_true(has(r->err, "weft-run: the job's 0.5 s are over; still running: rank 0, 1\n"));
+    assert_true(seconds() - began >= 0.5 && seconds() - began < 20);
+    assert_int_equal(run("-n 2 --timeout 60 true")->code, 0);
+}
+
+static void programs_that_cannot_run(void **state)
+{
+    const struct result *r = run("-n 2 ./nowhere");
+    (void)state;
+    assert_int_equal(r->code, 127);
+    assert_memory_equal(r->err, "weft-run: cannot run ./nowhere: ", 32);
+    r = run("-n 2 /dev/null");
+    assert_int_equal(r->code, 126);
+    assert_memory_equal(r->err, "weft-run: ", 10);
+}
+
+static void bind_pins_ranks_to_cores(void **state)
+{
+    const struct result *r = run("-n 9 --bind --prefix grep Cpus_allowed_list /proc/self/status | sort");
+    char *line = strtok(((struct result *)(uintptr_t)r)->out, "\n");
+    (void)state;
+    assert_int_equal(r->code, 0);
+    for (int n = 0; n < 9; n++, line = strtok(NULL, "\n")) {
+        assert_non_null(line);
+        assert_null(strpbrk(strchr(line, '\t'), ",-"));
+    }
+}
+
+static void job_directories_go_after_success(void **state)
+{
+    static const char ranks[] =
+        "-n 1 sh -c 'd=$WEFT_RUN_DIR/weft-$(id -u); mkdir -p $d/default-$MASTER_PORT $d/other-1; "
+        "echo x > $d/default-$MASTER_PORT/secret; ";
+    char path[2 * PATH_BYTES], line[1024];
+    (void)state;
+    in_dir(path, "jobs");
+    setenv("WEFT_RUN_DIR", path, 1);
+    snprintf(line, sizeof(line), "%strue'; ls jobs/*", ranks);
+    assert_string_equal(run(line)->out, "other-1\n");
+    snprintf(line, sizeof(line), "%sfalse'; ls jobs/* | wc -l", ranks);
+    assert_string_equal(run(line)->out, "2\n");
+    unsetenv("WEFT_RUN_DIR");
+}
+
+/* ---- nothing is left running
+ * ----------------------------------------------------------------------------------------- */
+
+/* Waits until the processes whose numbers are the words of a file are gone, and how many are not after 5 s.
+ */
+static int left_running(const char *name)
+{
+    int left = 0;
+    for (int tries = 0; tries < 250; tries++) {
+        char text[TEXT_BYTES];
+        left = 0;
+        read_text(name, text);
+        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+        for (char *word = strtok(text, " \n"); word; word = strtok(NULL, " \n"))
+            if (!kill((pid_t)atoi(word), 0)) left++;
+        if (!left) return 0;
+        usleep(20000);
+    }
+    return left;
+}
+
+/* A rank, a child of it in its group, and one that has left the group: their numbers go to the file pids. */
+#define FAMILY "sh -c 'sleep 300 & echo $$ $! >>pids; touch up$RANK; wait'"
+
+static pid_t start(const char *line)
+{
+    pid_t pid = fork();
+    char both[] = "up0 up1", path[2 * PATH_BYTES];
+    if (pid == 0) {
+        if (chdir(dir)) _exit(99);
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(99);
+    }
+    for (char *name = strtok(both, " "); name; name = strtok(NULL, " ")) {
+        in_dir(path, name);
+        for (int tries = 0; access(path, F_OK) && tries < 500; tries++) usleep(10000);
+        assert_int_equal(access(path, F_OK), 0);
+        unlink(path);
+    }
+    return pid;
+}
+
+static void forget_pids(void)
+{
+    char path[2 * PATH_BYTES];
+    in_dir(path, "pids");
+    unlink(path);
+}
+
+static void killed_itself(void **state)
+{
+    int how;
+    pid_t pid;
+    (void)state;
+    forget_pids();
+    pid = start("exec " WEFT_RUN "-n 2 " FAMILY);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(left_running("pids"), 0);
+}
+
+static void told_to_end(void **state)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)state;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        int how;
+        pid_t pid;
+        forget_pids();
+        pid = start("exec " WEFT_RUN "-n 2 " FAMILY " 2>err");
+        kill(pid, signals[i]);
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        assert_true(WIFEXITED(how));
+        assert_int_equal(WEXITSTATUS(how), 128 + signals[i]);
+        assert_int_equal(left_running("pids"), 0);
+    }
+}
+
+static void what_ranks_leave_behind(void **state)
+{
+    (void)state;
+    forget_pids();
+    assert_int_equal(run("-n 2 sh -c 'sleep 300 & echo $! >>pids; setsid sleep 300 & echo $! >>pids'")->code,
+                     0);
+    assert_int_equal(left_running("pids"), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/weft-run-test-XXXXXX");
+    setenv("KEPT", "kept", 1);
+    return prctl(PR_SET_CHILD_SUBREAPER, 1) || !mkdtemp(dir);
+}
+
+static int tear_down(void **state)
+{
+    char line[2 * PATH_BYTES];
+    (void)state;
+    snprintf(line, sizeof(line), "rm -rf %s", dir);
+    return system(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(environment),
+        cmocka_unit_test(arguments_are_passed_on),
+        cmocka_unit_test(one_rank_per_core_is_the_default),
+        cmocka_unit_test(wrong_usage),
+        cmocka_unit_test(jobs_side_by_side_have_ports_of_their_own),
+        cmocka_unit_test(output_is_unchanged),
+        cmocka_unit_test(lines_are_never_mixed),
+        cmocka_unit_test(an_unended_last_line_does_not_run_into_another),
+        cmocka_unit_test(prefix_begins_each_line),
+        cmocka_unit_test(a_line_of_many_megabytes),
+        cmocka_unit_test(a_reader_that_stops),
+        cmocka_unit_test(stdin_goes_to_rank_0),
+        cmocka_unit_test(exit_code_of_the_first_failure),
+        cmocka_unit_test(a_signal_by_name),
+        cmocka_unit_test(a_death_explains_more_than_what_follows_it),
+        cmocka_unit_test(ranks_that_do_not_want_to_end),
+        cmocka_unit_test(time_limit),
+        cmocka_unit_test(programs_that_cannot_run),
+        cmocka_unit_test(bind_pins_ranks_to_cores),
+        cmocka_unit_test(job_directories_go_after_success),
+        cmocka_unit_test(killed_itself),
+        cmocka_unit_test(told_to_end),
+        cmocka_unit_test(what_ranks_leave_behind),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,261 @@
+/* tcp_ranks.h - ranks of one job in one process and thread, each with its own TCP transport, for tests.
+ * What a rank receives is checked against what the frame's id says must be in it. */
+#ifndef WEFT_TEST_TCP_RANKS_H
+#define WEFT_TEST_TCP_RANKS_H
+#include "clock.h"
+#include "tcp.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#define RANKS_MAX 3
+#define DISCARD   1 /* frame tag: the receiver throws the payload away */
+
+typedef struct rank {
+    weft__sink sink;
+    weft__watch watch;
+    weft__transport *t;
+    weft__tcp_address address;
+    int me, lost_times[RANKS_MAX], arrived[RANKS_MAX];
+    uint64_t last[RANKS_MAX][2];   /* highest id that arrived: urgent, bulk; ids only grow */
+    uint64_t order[RANKS_MAX][64]; /* ids in the order of their arrival */
+    char why[256];
+    unsigned char *where[RANKS_MAX]; /* of the payload that is on its way */
+    void (*on_arrived)(struct rank *, int peer, const weft__frame *frame);
+} rank;
+
+typedef struct letter {
+    weft__outgoing out;
+    unsigned char *bytes;
+    int sent_times;
+    weft_status status;
+    void (*on_sent)(struct letter *);
+    rank *rank;
+} letter;
+
+static weft__keys keys;
+static rank ranks[RANKS_MAX];
+static uint64_t seed = 1;
+
+static inline uint32_t random32(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33);
+}
+
+static inline unsigned char byte_of(uint64_t id, size_t at)
+{
+    return (unsigned char)((id * 2654435761u + at * 40503u + (at >> 8)) >> 3);
+}
+
+static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
+{
+    rank *r = (rank *)(void *)sink;
+    if (frame->tag == DISCARD) return NULL;
+    assert_null(r->where[peer]);
+    r->where[peer] = malloc(frame->length);
+    return r->where[peer];
+}
+
+static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
+{
+    rank *r = (rank *)(void *)sink;
+    const unsigned char *bytes = where;
+    if (!frame->length || frame->tag == DISCARD) assert_null(where);
+    assert_ptr_equal(where, r->where[peer]);
+    r->where[peer] = NULL;
+    for (size_t i = 0; where && i < frame->length; i++)
+        if (bytes[i] != byte_of(frame->id, i)) fail_msg("byte %zu of frame %d is wrong", i, (int)frame->id);
+    assert_true(frame->id > r->last[peer][frame->sequence]);
+    r->last[peer][frame->sequence] = frame->id;
+    if (r->arrived[peer] < 64) r->order[peer][r->arrived[peer]] = frame->id;
+    r->arrived[peer]++;
+    free(where);
+    if (r->on_arrived) r->on_arrived(r, peer, frame);
+}
+
+static void on_lost(weft__sink *sink, int peer, const char *why)
+{
+    rank *r = (rank *)(void *)sink;
+    r->lost_times[peer]++;
+    snprintf(r->why, sizeof r->why, "%s", why);
+}
+
+static inline void open_rank(int me, int world, const weft__tcp_address *addresses, int fd)
+{
+    rank *r = &ranks[me];
+    r->address = addresses[me];
+    r->me = me;
+    r->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
+    assert_int_equal(weft__watch_open(&r->watch), WEFT_OK);
+    assert_int_equal(weft__tcp_open(me, world, addresses, fd, &keys, &r->watch, &r->sink, &r->t), WEFT_OK);
+}
+
+static inline void open_world(int world)
+{
+    weft__tcp_address addresses[RANKS_MAX];
+    int fd[RANKS_MAX];
+    memset(ranks, 0, sizeof ranks);
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    for (int i = 0; i < world; i++)
+        assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
+    for (int i = 0; i < world; i++) open_rank(i, world, addresses, fd[i]);
+}
+
+static inline void close_rank(rank *r)
+{
+    if (!r->t) return;
+    r->t->close(r->t);
+    r->t = NULL;
+    weft__watch_close(&r->watch);
+    for (int i = 0; i < RANKS_MAX; i++) free(r->where[i]);
+}
+
+static inline void close_world(void)
+{
+    for (int i = 0; i < RANKS_MAX; i++) close_rank(&ranks[i]);
+}
+
+static inline int turn(rank *r)
+{
+    int moved = 0;
+    if (!r->t) return 0;
+    moved += weft__watch_poll(&r->watch);
+    return moved + r->t->poll(r->t, 64);
+}
+
+/* Polls all ranks until the condition holds; fails after some seconds. */
+#define UNTIL(condition)                                                                 \
+    do {                                                                                 \
+        int64_t until_ = weft__now_ns() + 20000 * WEFT__MS;                              \
+        while (!(condition)) {                                                           \
+            int moved_ = turn(&ranks[0]) + turn(&ranks[1]) + turn(&ranks[2]);            \
+            if (weft__now_ns() > until_) fail_msg("waited too long for %s", #condition); \
+            if (!moved_) usleep(100);                                                    \
+        }                                                                                \
+    } while (0)
+
+static inline void turns(int n)
+{
+    while (n--) {
+        turn(&ranks[0]), turn(&ranks[1]), turn(&ranks[2]);
+        usleep(100);
+    }
+}
+
+static void on_sent(weft__outgoing *out, weft_status status)
+{
+    letter *l = (letter *)(void *)out;
+    l->sent_times++;
+    l->status = status;
+    if (l->on_sent) l->on_sent(l);
+}
+
+static inline letter *letter_new(uint64_t id, size_t length, bool bulk)
+{
+    letter *l = calloc(1, sizeof *l);
+    l->bytes = malloc(length + 1);
+    for (size_t i = 0; i < length; i++) l->bytes[i] = byte_of(id, i);
+    l->out.frame =
+        (weft__frame){.kind = WEFT__FRAME_CONTROL, .length = (uint32_t)length, .id = id, .sequence = bulk};
+    l->out.payload = l->bytes;
+    l->out.bulk = bulk;
+    l->out.sent = on_sent;
+    return l;
+}
+
+static inline letter *send_letter(int from, int to, uint64_t id, size_t length, bool bulk)
+{
+    letter *l = letter_new(id, length, bulk);
+    l->rank = &ranks[from];
+    ranks[from].t->send(ranks[from].t, to, &l->out);
+    return l;
+}
+
+static inline void letter_free(letter *l)
+{
+    free(l->bytes);
+    free(l);
+}
+
+/* ---- one end played by hand, blocking, while the ranks are polled between its calls ---- */
+
+static inline int raw_connect(const weft__tcp_address *address)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(&name.sin_addr, address->bytes, 4);
+    assert_int_equal(connect(fd, (struct sockaddr *)&name, sizeof name), 0);
+    return fd;
+}
+
+static inline void raw_send(int fd, const void *bytes, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t n = send(fd, (const char *)bytes + done, length - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0)
+            done += (size_t)n;
+        else
+            turns(1);
+    }
+}
+
+/* false: the other end has closed. */
+static inline bool raw_receive(int fd, void *bytes, size_t length)
+{
+    int64_t until = weft__now_ns() + 20000 * WEFT__MS;
+    for (size_t done = 0; done < length;) {
+        ssize_t n = recv(fd, (char *)bytes + done, length - done, MSG_DONTWAIT);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EAGAIN)
+            return false;
+        else
+            turns(1);
+        if (weft__now_ns() > until) fail_msg("nothing came for 20 s");
+    }
+    return true;
+}
+
+static inline bool raw_closed(int fd)
+{
+    char byte;
+    return !raw_receive(fd, &byte, 1);
+}
+
+/* Connects to rank `to` as rank `from`; returns the verdict, 0 if there was none. */
+static inline int raw_join(int fd, int from, int to, const weft__keys *with)
+{
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+    uint8_t verdict;
+    weft__hello_make(with, WEFT__PURPOSE_DATA, from, to, &hello);
+    memcpy(hello.job, keys.job, sizeof hello.job);
+    raw_send(fd, &hello, sizeof hello);
+    if (!raw_receive(fd, &answer, sizeof answer)) return 0;
+    weft__proof_make(with, &hello, &answer, &proof);
+    raw_send(fd, &proof, sizeof proof);
+    return raw_receive(fd, &verdict, 1) ? verdict : 0;
+}
+
+static inline int finish(void **state)
+{
+    (void)state;
+    close_world();
+    return 0;
+}
+#endif

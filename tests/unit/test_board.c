@@ -1,0 +1,367 @@
+/* test_board.c - joining by threads and by processes, with ranks that never come, strangers and wrong
+ * secrets; rows and bells. */
+#include "board_ranks.h"
+#include "clock.h"
+#include "handover_wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void free_all(int size, weft__board *boards[])
+{
+    for (int i = 0; i < size; i++) weft__board_free(boards[i]);
+}
+
+static int open_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 512; fd++) n += dup2(fd, fd) >= 0;
+    return n;
+}
+
+static void test_alone(void **state)
+{
+    weft__board_config config = board_config(0, 1, 0);
+    weft__board *board;
+    int before = open_descriptors();
+    (void)state;
+    assert_int_equal(weft__board_join(&config, &board), WEFT_OK);
+    assert_int_equal(board->peers[0].world_rank, BOARD_WORLD(0));
+    assert_true(board->peers[0].same_process);
+    weft__board_free(board);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void test_too_many(void **state)
+{
+    weft__board_config config = board_config(0, WEFT__BOARD_RANKS_MAX + 1, 0);
+    weft__board *board;
+    (void)state;
+    assert_int_equal(weft__board_join(&config, &board), WEFT_ERR_UNSUPPORTED);
+}
+
+static void test_threads_share_a_mapping(void **state)
+{
+    weft__board *boards[4];
+    int before = open_descriptors();
+    (void)state;
+    board_join_all(4, boards);
+    for (int i = 0; i < 4; i++) {
+        assert_ptr_equal(boards[i]->base, boards[0]->base);
+        assert_int_equal(boards[i]->rank, i);
+        for (int p = 0; p < 4; p++) {
+            const weft__board_peer *peer = &boards[i]->peers[p];
+            assert_int_equal(peer->world_rank, BOARD_WORLD(p));
+            assert_int_equal(peer->pid, getpid());
+            assert_int_equal(peer->pid_fd, -1);
+            assert_true(peer->same_process && peer->bell_fd >= 0);
+            assert_ptr_equal(peer->control, boards[0]->peers[p].control);
+        }
+    }
+    free_all(4, boards);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* No two rings and taken words overlap, all lie inside, and rows come behind them. */
+static void test_layout(void **state)
+{
+    weft__board *boards[3];
+    (void)state;
+    board_join_all(3, boards);
+    for (int r = 0; r < 3; r++)
+        for (int s = 0; s < 3; s++) {
+            char *ring = weft__board_ring(boards[0], r, s);
+            uint64_t row = weft__row_take(boards[r], 1);
+            memset(ring, r * 3 + s + 1, boards[0]->ring_bytes);
+            atomic_store(weft__board_taken(boards[0], r, s), 0x100u + (unsigned)(r * 3 + s));
+            assert_true(row >= (uint64_t)(ring + boards[0]->ring_bytes - boards[0]->base));
+        }
+    for (int r = 0; r < 3; r++)
+        for (int s = 0; s < 3; s++) {
+            const char *ring = weft__board_ring(boards[2], r, s);
+            assert_int_equal(ring[0], r * 3 + s + 1);
+            assert_int_equal(ring[boards[0]->ring_bytes - 1], r * 3 + s + 1);
+            assert_true(atomic_load(weft__board_taken(boards[2], r, s)) == 0x100u + (unsigned)(r * 3 + s));
+            assert_int_equal(atomic_load(&boards[1]->peers[r].control->armed), 0);
+        }
+    free_all(3, boards);
+}
+
+static void test_rows(void **state)
+{
+    weft__board *boards[2];
+    uint64_t taken[64], again;
+    size_t n = 0;
+    (void)state;
+    board_join_all(2, boards);
+    while (n < 64 && (taken[n] = weft__row_take(boards[1], n + 1))) {
+        weft__row *row = weft__row_at(boards[0], taken[n]);
+        assert_non_null(row);
+        assert_true(row->group == n + 1 && atomic_load(&row->consumed) == 0);
+        assert_int_equal((uintptr_t)row % WEFT__LINE, 0);
+        for (unsigned s = 0; s < WEFT__SLOTS; s++)
+            memset(weft__slot_area(boards[0], row, s), (int)n, boards[0]->slot_bytes);
+        atomic_store(&row->slot[3].sequence, 99);
+        n++;
+    }
+    assert_in_range(n, 8, 63);
+    for (size_t i = 0; i < n; i++) {
+        const weft__row *row = weft__row_at(boards[1], taken[i]);
+        assert_true(row->group == i + 1); /* no area reaches into another row */
+        assert_int_equal(*weft__slot_area(boards[1], weft__row_at(boards[1], taken[i]), 3), (int)i);
+    }
+    weft__row_give(boards[1], taken[2]);
+    again = weft__row_take(boards[1], 77);
+    assert_true(again == taken[2]);
+    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->slot[3].sequence), 0);
+    assert_true(weft__row_take(boards[0], 1) != 0); /* the other rank's arena is its own */
+    assert_null(weft__row_at(boards[0], 0));
+    assert_null(weft__row_at(boards[0], again + 8));
+    assert_null(weft__row_at(boards[0], boards[0]->bytes));
+    assert_null(weft__row_at(boards[0], UINT64_MAX));
+    free_all(2, boards);
+}
+
+static void test_bell(void **state)
+{
+    weft__board *boards[2];
+    uint64_t rung = 0;
+    (void)state;
+    board_join_all(2, boards);
+    weft__bell_ring(boards[0], 1);
+    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), -1);
+    atomic_store(&boards[1]->peers[1].control->armed, 1);
+    weft__bell_ring(boards[0], 1);
+    weft__bell_ring(boards[0], 1);
+    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), 8);
+    assert_int_equal(rung, 1);
+    assert_int_equal(atomic_load(&boards[1]->peers[1].control->armed), 0);
+    free_all(2, boards);
+}
+
+/* ---- joining that goes wrong -------------------------------------------------------------------- */
+
+typedef struct attempt {
+    weft__board_config config;
+    weft__board *board;
+    weft_status status;
+    char why[512];
+    pthread_t thread;
+} attempt;
+
+static void *try_join(void *arg)
+{
+    attempt *a = arg;
+    a->status = weft__board_join(&a->config, &a->board);
+    strncpy(a->why, weft_last_error(), sizeof a->why - 1);
+    return NULL;
+}
+
+static void start(attempt *a, int rank, int size, int64_t timeout_ms, const weft__keys *keys)
+{
+    memset(a, 0, sizeof *a);
+    a->config = board_config(rank, size, timeout_ms);
+    if (keys) a->config.keys = keys;
+    assert_int_equal(pthread_create(&a->thread, NULL, try_join, a), 0);
+}
+
+static void test_missing_are_named(void **state)
+{
+    attempt a[3];
+    int before = open_descriptors();
+    (void)state;
+    start(&a[0], 0, 4, 300, NULL);
+    start(&a[1], 2, 4, 300, NULL);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(a[i].thread, NULL);
+        assert_int_equal(a[i].status, WEFT_ERR_TIMEOUT);
+        assert_non_null(strstr(a[i].why, "2 of 4 ranks missing: 3 7"));
+    }
+    start(&a[2], 1, 4, 200, NULL);
+    pthread_join(a[2].thread, NULL);
+    assert_int_equal(a[2].status, WEFT_ERR_TIMEOUT);
+    assert_non_null(strstr(a[2].why, "rank 1,"));
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void test_wrong_secret(void **state)
+{
+    weft__keys same_job = *board_config(0, 2, 0).keys;
+    attempt leader, member;
+    (void)state;
+    same_job.data[0] ^= 1;
+    start(&leader, 0, 2, 400, NULL);
+    start(&member, 1, 2, 400, &same_job);
+    pthread_join(member.thread, NULL);
+    pthread_join(leader.thread, NULL);
+    assert_int_equal(member.status, WEFT_ERR_AUTH);
+    assert_int_equal(leader.status, WEFT_ERR_TIMEOUT);
+    assert_non_null(strstr(leader.why, "missing: 3"));
+}
+
+static void *cut_short(void *arg)
+{
+    int fd = *(int *)arg;
+    usleep(150000);
+    close(fd);
+    return NULL;
+}
+
+/* A member that sat and has gone is told at once, not at the deadline. */
+static void test_left_while_joining(void **state)
+{
+    weft__board_config config = board_config(1, 3, 5000);
+    struct sockaddr_un address;
+    socklen_t length = weft__handover_name(config.name, &address);
+    weft__hello hello;
+    weft__answer answer;
+    weft__credentials shown = {.card = {.pid = 1}};
+    weft__parcel in = {.bytes = &answer, .length = sizeof answer};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pthread_t thread;
+    attempt leader, member;
+    int64_t begun = weft__now_ns();
+    (void)state;
+
+    start(&leader, 0, 3, 5000, NULL);
+    while (connect(fd, (struct sockaddr *)&address, length)) usleep(1000);
+    weft__hello_make(config.keys, WEFT__PURPOSE_HANDOVER, BOARD_WORLD(1), BOARD_WORLD(0), &hello);
+    assert_int_equal(weft__parcel_send(fd, &hello, sizeof hello, NULL, 0, config.deadline_ns), WEFT_OK);
+    assert_int_equal(weft__parcel_receive(fd, &in, config.deadline_ns), WEFT_OK);
+    weft__proof_make(config.keys, &hello, &answer, &shown.proof);
+    assert_int_equal(weft__parcel_send(fd, &shown, sizeof shown, (int[]){2}, 1, config.deadline_ns), WEFT_OK);
+    assert_int_equal(pthread_create(&thread, NULL, cut_short, &fd), 0);
+    pthread_join(leader.thread, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(leader.status, WEFT_ERR_PEER);
+    assert_non_null(strstr(leader.why, "rank 3 left"));
+    assert_true(weft__now_ns() - begun < 3000 * WEFT__MS);
+    start(&member, 2, 3, 50, NULL);
+    pthread_join(member.thread, NULL);
+    assert_int_equal(member.status, WEFT_ERR_TIMEOUT);
+}
+
+#define STRANGERS 60
+
+static void test_strangers(void **state)
+{
+    weft__board_config config = board_config(0, 3, 10000);
+    struct sockaddr_un address;
+    socklen_t length = weft__handover_name(config.name, &address);
+    int strangers[STRANGERS], n = 0;
+    int64_t begun = weft__now_ns();
+    char garbage[4096];
+    attempt a[3];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof garbage; i++) garbage[i] = (char)(i * 37);
+    start(&a[0], 0, 3, 10000, NULL);
+    while (n < STRANGERS) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (connect(fd, (struct sockaddr *)&address, length)) {
+            close(fd);
+            usleep(1000);
+            continue;
+        }
+        if (n % 3 == 1) send(fd, garbage, sizeof garbage, MSG_NOSIGNAL);
+        if (n % 3 == 2) send(fd, "WEFT", 4, MSG_NOSIGNAL);
+        strangers[n++] = fd;
+    }
+    start(&a[1], 1, 3, 10000, NULL);
+    start(&a[2], 2, 3, 10000, NULL);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(a[i].thread, NULL);
+        assert_int_equal(a[i].status, WEFT_OK);
+    }
+    assert_true(weft__now_ns() - begun <
+                4000 * WEFT__MS); /* before any of them has run into its time limit */
+    for (int i = 0; i < STRANGERS; i++) close(strangers[i]);
+    for (int i = 0; i < 3; i++) weft__board_free(a[i].board);
+}
+
+/* ---- processes ---------------------------------------------------------------------------------- */
+
+static void child(int rank, int size, int joined_fd)
+{
+    weft__board_config config = board_config(rank, size, 20000);
+    struct pollfd dead = {.events = POLLIN};
+    weft__board *board;
+
+    alarm(40);
+    if (weft__board_join(&config, &board)) _exit(2);
+    for (int i = 0; i < size; i++)
+        if (i != rank && (board->peers[i].same_process || board->peers[i].pid_fd < 0)) _exit(3);
+    /* Everybody writes where everybody reads. */
+    atomic_store(weft__board_taken(board, rank, rank), 1000u + (unsigned)rank);
+    for (int i = 0; i < size; i++)
+        while (atomic_load(weft__board_taken(board, i, i)) != 1000u + (unsigned)i) usleep(100);
+    atomic_store(weft__board_taken(board, rank, 0), 2000u);
+    if (rank == size - 1) {
+        if (write(joined_fd, "", 1) != 1) _exit(5);
+        pause();
+    }
+    dead.fd = board->peers[size - 1].pid_fd;
+    if (poll(&dead, 1, 20000) != 1) _exit(4);
+    weft__board_free(board);
+    _exit(0);
+}
+
+/* kill -9 of one: the others see it on its pidfd, and the name is free again at once. */
+static void test_processes(void **state)
+{
+    enum { SIZE = 3 };
+    pid_t pids[SIZE];
+    int status, joined[2];
+    char byte;
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(pipe(joined), 0);
+        board_config(0, SIZE, 0); /* names the job before the fork */
+        for (int i = 0; i < SIZE; i++) {
+            pids[i] = fork();
+            if (!pids[i]) child(i, SIZE, joined[1]);
+        }
+        assert_int_equal(read(joined[0], &byte, 1), 1);
+        kill(pids[SIZE - 1], SIGKILL);
+        assert_int_equal(waitpid(pids[SIZE - 1], &status, 0), pids[SIZE - 1]);
+        assert_true(WIFSIGNALED(status));
+        for (int i = 0; i < SIZE - 1; i++) {
+            assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+            assert_true(WIFEXITED(status));
+            assert_int_equal(WEXITSTATUS(status), 0);
+        }
+        close(joined[0]);
+        close(joined[1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(
+                                           test_processes), /* first: forks before there are threads */
+                                       cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_too_many),
+                                       cmocka_unit_test(test_threads_share_a_mapping),
+                                       cmocka_unit_test(test_layout),
+                                       cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_bell),
+                                       cmocka_unit_test(test_missing_are_named),
+                                       cmocka_unit_test(test_wrong_secret),
+                                       cmocka_unit_test(test_left_while_joining),
+                                       cmocka_unit_test(test_strangers)};
+    alarm(60);
+    return cmocka_run_group_tests_name("board", tests, NULL, NULL);
+}

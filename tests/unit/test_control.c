@@ -1,0 +1,294 @@
+/* The guardians' wire: messages arrive in order and whole, strangers are not heard, nothing is too large, and
+ * a sleeper sleeps. */
+#include "clock.h"
+#include "control.h"
+#include "zap.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zmq.h>
+
+#define WORLD 3
+
+typedef struct fixture {
+    weft__keys keys;
+    weft__control_wire *wires[WORLD];
+    char endpoints[WORLD][WEFT__ENDPOINT_BYTES];
+    int wake_fd;
+} fixture;
+
+static int open_wires(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &f->keys), WEFT_OK);
+    for (int i = 0; i < WORLD; i++)
+        assert_int_equal(weft__control_open("127.0.0.1", &f->keys, i, &f->wires[i], f->endpoints[i]),
+                         WEFT_OK);
+    for (int i = 0; i < WORLD; i++)
+        assert_int_equal(weft__control_peers(f->wires[i], WORLD, f->endpoints[0]), WEFT_OK);
+    f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *state = f;
+    return 0;
+}
+
+static int close_wires(void **state)
+{
+    fixture *f = *state;
+    for (int i = 0; i < WORLD; i++) weft__control_close(f->wires[i]);
+    close(f->wake_fd);
+    free(f);
+    return 0;
+}
+
+typedef struct inbox {
+    int count[WORLD]; /* messages from each, which number themselves */
+    size_t last_bytes;
+    bool out_of_order;
+} inbox;
+
+static void count_message(void *arg, int from, const void *bytes, size_t length)
+{
+    inbox *box = arg;
+    int number;
+    assert_in_range(from, 0, WORLD - 1);
+    assert_true(length >= sizeof number);
+    memcpy(&number, bytes, sizeof number);
+    if (number != box->count[from]++) box->out_of_order = true;
+    box->last_bytes = length;
+}
+
+static bool receive(fixture *f, int rank, inbox *box, int from, int count, int within_ms)
+{
+    int64_t deadline_ns = weft__deadline(weft__now_ns(), within_ms);
+    while (box->count[from] < count && weft__now_ns() < deadline_ns)
+        if (!weft__control_take(f->wires[rank], count_message, box))
+            weft__control_sleep(f->wires, WORLD, f->wake_fd, deadline_ns);
+    return box->count[from] == count;
+}
+
+static void all_hear_all_in_order(void **state)
+{
+    fixture *f = *state;
+    inbox boxes[WORLD] = {0};
+    for (int number = 0; number < 50; number++)
+        for (int from = 0; from < WORLD; from++)
+            for (int to = 0; to < WORLD; to++)
+                assert_int_equal(weft__control_send(f->wires[from], to, &number, sizeof number), WEFT_OK);
+    for (int to = 0; to < WORLD; to++)
+        for (int from = 0; from < WORLD; from++) {
+            int64_t deadline_ns = weft__deadline(weft__now_ns(), 10000);
+            /* Not receive(): messages for the others lie ready and would keep the sleep from sleeping. */
+            while (boxes[to].count[from] < 50 && weft__now_ns() < deadline_ns)
+                if (!weft__control_take(f->wires[to], count_message, &boxes[to]))
+                    weft__control_sleep(&f->wires[to], 1, f->wake_fd, deadline_ns);
+            assert_int_equal(boxes[to].count[from], 50);
+            assert_false(boxes[to].out_of_order);
+        }
+}
+
+static void lengths_up_to_the_limit(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    char *bytes = calloc(1, WEFT__CONTROL_MESSAGE_MAX + 1);
+    int one = 1;
+    assert_int_equal(weft__control_send(f->wires[0], 1, bytes, WEFT__CONTROL_MESSAGE_MAX), WEFT_OK);
+    assert_true(receive(f, 1, &box, 0, 1, 10000));
+    assert_int_equal(box.last_bytes, WEFT__CONTROL_MESSAGE_MAX);
+    memcpy(bytes, &one, sizeof one);
+    assert_int_equal(weft__control_send(f->wires[0], 1, bytes, WEFT__CONTROL_MESSAGE_MAX + 1),
+                     WEFT_ERR_ARGUMENT);
+    assert_false(receive(f, 1, &box, 0, 2, 200));
+    assert_int_equal(weft__control_send(f->wires[0], 1, &one, sizeof one), WEFT_OK);
+    assert_true(receive(f, 1, &box, 0, 2, 10000));
+    assert_int_equal(box.last_bytes, sizeof one);
+    free(bytes);
+}
+
+/* A member of the job whose software is broken: its connection is closed, the others go on. */
+static void huge_messages_are_dropped(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    void *context, *dealer;
+    char *bytes = calloc(1, 1 << 20);
+    int32_t rank = 2;
+    int zero = 0;
+    assert_int_equal(weft__zmq_take(&context), WEFT_OK);
+    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &f->keys, -1);
+    assert_int_equal(zmq_connect(dealer, f->endpoints[0]), 0);
+    zmq_send(dealer, &rank, sizeof rank, ZMQ_SNDMORE);
+    zmq_send(dealer, bytes, 1 << 20, 0);
+    assert_false(receive(f, 0, &box, 2, 1, 300));
+    zmq_send(dealer, "alone", 5, 0); /* and malformed ones: no rank, a bad rank, too many frames */
+    rank = WORLD;
+    zmq_send(dealer, &rank, sizeof rank, ZMQ_SNDMORE);
+    zmq_send(dealer, &zero, sizeof zero, 0);
+    rank = 2;
+    zmq_send(dealer, &rank, sizeof rank, ZMQ_SNDMORE);
+    zmq_send(dealer, &zero, sizeof zero, ZMQ_SNDMORE);
+    zmq_send(dealer, &zero, sizeof zero, 0);
+    assert_false(receive(f, 0, &box, 2, 1, 300));
+    assert_int_equal(weft__control_send(f->wires[2], 0, &zero, sizeof zero), WEFT_OK);
+    assert_true(receive(f, 0, &box, 2, 1, 10000));
+    zmq_close(dealer);
+    weft__zmq_give();
+    free(bytes);
+}
+
+/* Wrong keys altogether; and one that knows the server's key but not the client's, which only ZAP keeps out.
+ */
+static void strangers_are_not_heard(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    weft__keys other, half = f->keys;
+    char endpoint[WEFT__ENDPOINT_BYTES];
+    weft__control_wire *stranger;
+    int zero = 0;
+    assert_int_equal(weft__keys_derive("other", 5, "job", &other), WEFT_OK);
+    memcpy(half.curve_client_public, other.curve_client_public, sizeof half.curve_client_public);
+    memcpy(half.curve_client_secret, other.curve_client_secret, sizeof half.curve_client_secret);
+    memcpy(half.job, other.job, sizeof half.job);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weft__control_open("127.0.0.1", i ? &half : &other, 2, &stranger, endpoint),
+                         WEFT_OK);
+        assert_int_equal(weft__control_peers(stranger, WORLD, f->endpoints[0]), WEFT_OK);
+        assert_int_equal(weft__control_send(stranger, 0, &zero, sizeof zero), WEFT_OK);
+        assert_false(receive(f, 0, &box, 2, 1, 400));
+        weft__control_close(stranger);
+    }
+}
+
+static void a_full_queue_is_told(void **state)
+{
+    fixture *f = *state;
+    char endpoints[WORLD][WEFT__ENDPOINT_BYTES];
+    char endpoint[WEFT__ENDPOINT_BYTES];
+    weft__control_wire *wire;
+    weft_status status = WEFT_OK;
+    int sent = 0;
+    memcpy(endpoints, f->endpoints, sizeof endpoints);
+    snprintf(endpoints[1], sizeof endpoints[1], "tcp://127.0.0.1:1"); /* nobody listens there */
+    snprintf(endpoints[2], sizeof endpoints[2], "nonsense");
+    assert_int_equal(weft__control_open("127.0.0.1", &f->keys, 0, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__control_peers(wire, WORLD, endpoints[0]), WEFT_OK);
+    while (!status && sent < 10000) {
+        status = weft__control_send(wire, 1, &sent, sizeof sent);
+        sent += !status;
+    }
+    assert_int_equal(status, WEFT_ERR_MEMORY);
+    assert_int_equal(sent, 256);
+    assert_non_null(strstr(weft_last_error(), "rank 1"));
+    weft__control_forget(wire, 1);
+    assert_int_equal(weft__control_send(wire, 1, &sent, sizeof sent), WEFT_OK);
+    assert_int_equal(weft__control_send(wire, 2, &sent, sizeof sent), WEFT_ERR_PEER);
+    assert_int_equal(weft__control_send(wire, 7, &sent, sizeof sent), WEFT_ERR_PEER);
+    weft__control_close(wire);
+}
+
+static long switches(int who)
+{
+    struct rusage usage;
+    getrusage(who, &usage);
+    return usage.ru_nvcsw;
+}
+
+static void sleeping_costs_nothing(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    int zero = 0;
+    long before;
+    assert_int_equal(weft__control_send(f->wires[0], 1, &zero, sizeof zero), WEFT_OK);
+    assert_true(receive(f, 1, &box, 0, 1, 10000));
+    usleep(100000);
+    before = switches(RUSAGE_SELF);
+    weft__control_sleep(f->wires, WORLD, f->wake_fd, weft__deadline(weft__now_ns(), 1500));
+#ifndef __SANITIZE_THREAD__                                /* has a thread of its own that wakes up */
+    assert_in_range(switches(RUSAGE_SELF) - before, 0, 4); /* all threads of the process together */
+#else
+    (void)before;
+#endif
+}
+
+static void *ring_later(void *arg)
+{
+    uint64_t one = 1;
+    usleep(50000);
+    assert_int_equal(write(*(int *)arg, &one, sizeof one), sizeof one);
+    return NULL;
+}
+
+static void sleeping_ends_in_time(void **state)
+{
+    fixture *f = *state;
+    pthread_t thread;
+    uint64_t left;
+    int64_t start = weft__now_ns(), slept;
+    weft__control_sleep(NULL, 0, f->wake_fd, start + 300 * WEFT__US);
+    slept = weft__now_ns() - start;
+    assert_in_range(slept, 300 * WEFT__US, 50 * WEFT__MS);
+    assert_int_equal(pthread_create(&thread, NULL, ring_later, &f->wake_fd), 0);
+    start = weft__now_ns();
+    weft__control_sleep(f->wires, WORLD, f->wake_fd, WEFT__NEVER);
+    assert_in_range(weft__now_ns() - start, 20 * WEFT__MS, 5000 * WEFT__MS);
+    assert_int_equal(read(f->wake_fd, &left, sizeof left), -1); /* drained */
+    pthread_join(thread, NULL);
+    weft__control_sleep(f->wires, WORLD, f->wake_fd, 0);
+}
+
+/* What goes before the close arrives. */
+static void closing_lets_messages_out(void **state)
+{
+    fixture *f = *state;
+    char endpoint[WEFT__ENDPOINT_BYTES];
+    weft__control_wire *wire;
+    inbox box = {0};
+    assert_int_equal(weft__control_open("127.0.0.1", &f->keys, 2, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__control_peers(wire, WORLD, f->endpoints[0]), WEFT_OK);
+    for (int number = 0; number < 10; number++)
+        assert_int_equal(weft__control_send(wire, 0, &number, sizeof number), WEFT_OK);
+    weft__control_close(wire);
+    assert_true(receive(f, 0, &box, 2, 10, 10000));
+}
+
+static void bad_addresses_are_refused(void **state)
+{
+    fixture *f = *state;
+    char endpoint[WEFT__ENDPOINT_BYTES];
+    weft__control_wire *wire;
+    assert_int_equal(weft__control_open("192.0.2.1", &f->keys, 0, &wire, endpoint), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(weft_last_error(), "192.0.2.1"));
+    if (weft__control_open("::1", &f->keys, 0, &wire, endpoint)) return; /* a host without IPv6 */
+    assert_non_null(strstr(endpoint, "tcp://[::1]:"));
+    weft__control_close(wire);
+}
+
+#define IN_FIXTURE(test) cmocka_unit_test_setup_teardown(test, open_wires, close_wires)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FIXTURE(all_hear_all_in_order),     IN_FIXTURE(lengths_up_to_the_limit),
+        IN_FIXTURE(huge_messages_are_dropped), IN_FIXTURE(strangers_are_not_heard),
+        IN_FIXTURE(a_full_queue_is_told),      IN_FIXTURE(sleeping_costs_nothing),
+        IN_FIXTURE(sleeping_ends_in_time),     IN_FIXTURE(closing_lets_messages_out),
+        IN_FIXTURE(bad_addresses_are_refused),
+    };
+    alarm(60);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

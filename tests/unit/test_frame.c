@@ -1,0 +1,93 @@
+/* test_frame.c - frames that are refused, and that no 64 bytes pass which could overflow later. */
+#include "frame.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const weft__frame eager = {
+    .kind = WEFT__FRAME_EAGER, .channel = WEFT__CHANNEL_PAIR, .dtype = WEFT_FLOAT32, .length = 8, .bytes = 8};
+
+static void test_good(void **state)
+{
+    weft__frame f = eager;
+    (void)state;
+    assert_int_equal(weft__frame_check(&f), WEFT_OK);
+    f = (weft__frame){.kind = WEFT__FRAME_REQUEST, .bytes = UINT64_MAX};
+    assert_int_equal(weft__frame_check(&f), WEFT_OK);
+    f = (weft__frame){.kind = WEFT__FRAME_DATA, .length = 100, .bytes = UINT64_MAX - 100};
+    assert_int_equal(weft__frame_check(&f), WEFT_OK);
+    f = (weft__frame){.kind = WEFT__FRAME_CONTROL, .length = WEFT__FRAME_PAYLOAD_MAX, .tag = -1};
+    assert_int_equal(weft__frame_check(&f), WEFT_OK);
+    for (uint8_t k = WEFT__FRAME_CLEAR; k < WEFT__FRAME_KINDS; k++) {
+        f = (weft__frame){.kind = k};
+        assert_int_equal(weft__frame_check(&f), WEFT_OK);
+    }
+}
+
+#define REFUSED(change)                                         \
+    do {                                                        \
+        weft__frame f = eager;                                  \
+        change;                                                 \
+        assert_int_equal(weft__frame_check(&f), WEFT_ERR_PEER); \
+        assert_true(strlen(weft_last_error()) > 0);             \
+    } while (0)
+
+static void test_refused(void **state)
+{
+    static const uint8_t silent[] = {WEFT__FRAME_REQUEST, WEFT__FRAME_CLEAR, WEFT__FRAME_RETRACT,
+                                     WEFT__FRAME_CREDIT,  WEFT__FRAME_BYE,   WEFT__FRAME_BYE_TAKEN};
+    (void)state;
+    REFUSED(f.kind = 0);
+    REFUSED(f.kind = WEFT__FRAME_KINDS);
+    REFUSED(f.kind = 255);
+    REFUSED(f.channel = WEFT__CHANNELS);
+    REFUSED(f.flags = 1);
+    REFUSED(f.reserved = 1);
+    REFUSED(f.dtype = WEFT_BOOL + 1);
+    REFUSED(f.length = 9);
+    REFUSED(f.bytes = 9);
+    REFUSED(f.bytes = f.length = WEFT__FRAME_PAYLOAD_MAX + 1);
+    REFUSED(f.kind = WEFT__FRAME_DATA; f.bytes = UINT64_MAX - 7);
+    for (size_t i = 0; i < sizeof silent; i++) REFUSED(f.kind = silent[i]);
+}
+
+static void test_random(void **state)
+{
+    unsigned seed = 1, passed = 0;
+    (void)state;
+    for (int i = 0; i < 300000; i++) {
+        weft__frame f;
+        for (size_t b = 0; b < sizeof f; b++) ((uint8_t *)&f)[b] = (uint8_t)rand_r(&seed);
+        /* Mostly plausible, or nothing would ever pass. */
+        f.kind %= 12;
+        f.channel %= 4;
+        f.dtype %= 20;
+        f.flags = 0;
+        f.reserved = 0;
+        f.length >>= 12;
+        if (i % 2) f.bytes = f.length;
+        if (weft__frame_check(&f)) continue;
+        passed++;
+        assert_in_range(f.kind, 1, WEFT__FRAME_KINDS - 1);
+        assert_in_range(f.channel, 0, WEFT__CHANNELS - 1);
+        assert_in_range(f.length, 0, WEFT__FRAME_PAYLOAD_MAX);
+        if (f.kind == WEFT__FRAME_EAGER) assert_true(f.bytes == f.length);
+        if (f.kind == WEFT__FRAME_DATA) assert_true(f.bytes + f.length >= f.bytes);
+    }
+    assert_true(passed > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_random)};
+    alarm(60);
+    return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
+}

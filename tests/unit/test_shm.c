@@ -1,0 +1,664 @@
+/* test_shm.c - the shared memory transport: order and urgency, frames larger than a record, taking back,
+ * broken peers, sleeping peers; threads against each other, and processes of which one is killed. */
+#include "board_ranks.h"
+#include "clock.h"
+#include "lock.h"
+#include "shm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RANKS_MAX 4
+#define WORLD     (BOARD_WORLD(RANKS_MAX) + 1)
+#define SEEN_MAX  4096
+
+/* One rank: its transport, and what its sink has seen. */
+typedef struct rank {
+    weft__sink sink;
+    weft__board *board;
+    weft__transport *transport;
+    char room[WEFT__FRAME_PAYLOAD_MAX];
+    bool throw_away;
+    int headers, lost;
+    size_t seen; /* frames */
+    struct {
+        weft__frame frame;
+        int peer;
+        uint64_t sum; /* of the payload; 0 if it was thrown away */
+    } log[SEEN_MAX];
+    char why[256];
+    void (*on_header)(struct rank *me, int peer);
+} rank;
+
+static rank ranks[RANKS_MAX];
+static int n_ranks;
+
+static uint64_t sum_of(const char *bytes, size_t length)
+{
+    uint64_t sum = 1469598103934665603u;
+    for (size_t i = 0; i < length; i++) sum = (sum ^ (unsigned char)bytes[i]) * 1099511628211u;
+    return sum;
+}
+
+static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
+{
+    rank *me = (rank *)(void *)sink;
+    assert_true(frame->length > 0 && frame->length <= sizeof me->room);
+    me->headers++;
+    if (me->on_header) me->on_header(me, peer);
+    return me->throw_away ? NULL : me->room;
+}
+
+static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
+{
+    rank *me = (rank *)(void *)sink;
+    size_t at = me->seen++ % SEEN_MAX;
+    me->log[at].frame = *frame;
+    me->log[at].peer = peer;
+    me->log[at].sum = where ? sum_of(where, frame->length) : 0;
+}
+
+static void on_lost(weft__sink *sink, int peer, const char *why)
+{
+    rank *me = (rank *)(void *)sink;
+    (void)peer;
+    me->lost++;
+    strncpy(me->why, why, sizeof me->why - 1);
+}
+
+static void open_transport(rank *me, weft__board *board)
+{
+    int local_of[WORLD];
+    memset(me, 0, sizeof *me);
+    for (int i = 0; i < WORLD; i++) local_of[i] = -1;
+    for (int i = 0; i < board->size; i++) local_of[BOARD_WORLD(i)] = i;
+    me->sink = (weft__sink){on_header, on_arrived, on_lost};
+    me->board = board;
+    assert_int_equal(weft__shm_open(board, local_of, WORLD, &me->sink, &me->transport), WEFT_OK);
+}
+
+static void open_ranks(int n)
+{
+    weft__board *boards[RANKS_MAX];
+    board_join_all(n, boards);
+    n_ranks = n;
+    for (int i = 0; i < n; i++) open_transport(&ranks[i], boards[i]);
+}
+
+static int open_two(void **state)
+{
+    (void)state;
+    open_ranks(2);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_ranks; i++) {
+        if (ranks[i].transport) ranks[i].transport->close(ranks[i].transport);
+        weft__board_free(ranks[i].board);
+    }
+    return 0;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+typedef struct packet {
+    weft__outgoing out;
+    int calls;
+    weft_status status;
+} packet;
+
+static void on_sent(weft__outgoing *out, weft_status status)
+{
+    packet *p = (packet *)(void *)out;
+    p->calls++;
+    p->status = status;
+}
+
+static char source[WEFT__FRAME_PAYLOAD_MAX];
+
+static packet *make(packet *p, int number, size_t length, bool bulk)
+{
+    memset(p, 0, sizeof *p);
+    for (size_t i = 0; source[1] == 0 && i < sizeof source; i++) source[i] = (char)(i * 31 + i / 256 + 1);
+    p->out.frame = (weft__frame){.kind = WEFT__FRAME_CONTROL, .tag = number, .length = (uint32_t)length};
+    p->out.payload = source;
+    p->out.bulk = bulk;
+    p->out.sent = on_sent;
+    return p;
+}
+
+static void give(int from, int to, packet *p)
+{
+    ranks[from].transport->send(ranks[from].transport, BOARD_WORLD(to), &p->out);
+}
+
+static int look(int r)
+{
+    return ranks[r].transport->poll(ranks[r].transport, 64);
+}
+
+static void settle(void)
+{
+    for (int idle = 0; idle < 3;) {
+        int moved = 0;
+        for (int i = 0; i < n_ranks; i++) moved += look(i);
+        idle = moved ? 0 : idle + 1;
+    }
+}
+
+static void test_sizes(void **state)
+{
+    static const size_t sizes[] = {0, 1, 8, 63, 64, 65, 4096, 65535, 65536, 65537, 131072, 262143, 262144};
+    (void)state;
+    for (size_t i = 0; i < WEFT__LENGTH(sizes); i++) {
+        packet p;
+        give(0, 1, make(&p, (int)i, sizes[i], false));
+        settle();
+        assert_int_equal(p.calls, 1);
+        assert_int_equal(p.status, WEFT_OK);
+        assert_int_equal(ranks[1].seen, i + 1);
+        assert_int_equal(ranks[1].log[i].frame.tag, (int)i);
+        assert_int_equal(ranks[1].log[i].peer, BOARD_WORLD(0));
+        if (sizes[i]) assert_true(ranks[1].log[i].sum == sum_of(source, sizes[i]));
+    }
+    assert_int_equal(ranks[1].headers, WEFT__LENGTH(sizes) - 1);
+    assert_true(ranks[0].transport->flushed(ranks[0].transport, BOARD_WORLD(1)));
+    assert_false(ranks[0].transport->busy(ranks[0].transport));
+}
+
+static void test_to_itself(void **state)
+{
+    packet p;
+    (void)state;
+    give(0, 0, make(&p, 5, 200000, false));
+    settle();
+    assert_int_equal(p.calls, 1);
+    assert_int_equal(ranks[0].seen, 1);
+    assert_true(ranks[0].log[0].sum == sum_of(source, 200000));
+}
+
+/* Without a reader: bulk fills the ring and waits, begun; the urgent go right behind the one begun. */
+static void test_urgent_first(void **state)
+{
+    enum { BULK = 6, URGENT = 3 };
+    static const int order[] = {0, 1, 100, 101, 102, 2, 3, 4, 5};
+    packet bulk[BULK], urgent[URGENT];
+    (void)state;
+    for (int i = 0; i < BULK; i++) give(0, 1, make(&bulk[i], i, 150000, true));
+    while (look(0)) {
+    }
+    for (int i = 0; i < URGENT; i++) give(0, 1, make(&urgent[i], 100 + i, 10, false));
+    while (look(0)) {
+    }
+    assert_int_equal(bulk[0].calls, 1);
+    assert_int_equal(bulk[1].calls, 0);
+    assert_true(bulk[1].out.done > 0); /* or the order below tests nothing */
+    assert_false(ranks[0].transport->flushed(ranks[0].transport, BOARD_WORLD(1)));
+    settle();
+    assert_int_equal(ranks[1].seen, BULK + URGENT);
+    for (int i = 0; i < BULK + URGENT; i++) {
+        assert_int_equal(ranks[1].log[i].frame.tag, order[i]);
+        assert_true(ranks[1].log[i].sum == sum_of(source, order[i] < 100 ? 150000 : 10));
+    }
+    for (int i = 0; i < BULK; i++) assert_int_equal(bulk[i].calls, 1);
+    assert_true(ranks[0].transport->flushed(ranks[0].transport, BOARD_WORLD(1)));
+}
+
+/* A turn copies a bounded amount however much there is. */
+static void test_bounded_turn(void **state)
+{
+    packet p[8];
+    size_t before;
+    (void)state;
+    for (int i = 0; i < 8; i++) give(0, 1, make(&p[i], i, 60000, true));
+    before = ranks[1].seen;
+    assert_true(ranks[1].transport->busy(ranks[1].transport));
+    look(1);
+    assert_in_range(ranks[1].seen - before, 1, 4);
+    assert_int_equal(ranks[1].transport->poll(ranks[1].transport, 1), 1);
+    settle();
+    assert_int_equal(ranks[1].seen, 8);
+}
+
+static packet chain[3000];
+static int chain_sent, chain_depth, chain_deepest;
+
+static void on_chain_sent(weft__outgoing *out, weft_status status)
+{
+    assert_int_equal(status, WEFT_OK);
+    (void)out;
+    chain_sent++;
+    if (++chain_depth > chain_deepest) chain_deepest = chain_depth;
+    if (chain_sent < (int)WEFT__LENGTH(chain)) give(0, 1, &chain[chain_sent]);
+    chain_depth--;
+}
+
+static void test_sending_from_sent(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WEFT__LENGTH(chain); i++)
+        make(&chain[i], (int)i, 8, false)->out.sent = on_chain_sent;
+    give(0, 1, &chain[0]);
+    settle();
+    assert_int_equal(chain_sent, WEFT__LENGTH(chain));
+    assert_int_equal(chain_deepest, 1);
+    assert_int_equal(ranks[1].seen, WEFT__LENGTH(chain));
+    for (size_t i = 0; i < WEFT__LENGTH(chain); i++) assert_int_equal(ranks[1].log[i].frame.tag, (int)i);
+}
+
+/* ---- taking back -------------------------------------------------------------------------------- */
+
+static void test_retract(void **state)
+{
+    packet p[5];
+    char *own = malloc(150000);
+    (void)state;
+    for (int i = 0; i < 5; i++) make(&p[i], i, 150000, true);
+    assert_non_null(own);
+    memcpy(own, source, 150000);
+    p[1].out.payload = own;
+    for (int i = 0; i < 5; i++) give(0, 1, &p[i]);
+    while (look(0)) {
+    }
+    assert_true(p[1].out.done > 0 && !p[1].calls); /* half written */
+    ranks[0].transport->retract(ranks[0].transport, &p[3].out);
+    ranks[0].transport->retract(ranks[0].transport, &p[1].out);
+    memset(own, 0xee, 150000);
+    free(own);
+    settle();
+    assert_int_equal(ranks[1].seen, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(ranks[1].log[i].frame.tag, i < 3 ? i : 4);
+        assert_true(ranks[1].log[i].sum == sum_of(source, 150000));
+    }
+    for (int i = 0; i < 5; i++) assert_int_equal(p[i].calls, i != 1 && i != 3);
+    assert_int_equal(ranks[0].lost + ranks[1].lost, 0);
+}
+
+/* The orphaned rest of a frame goes with the transport. */
+static void test_close_with_queue(void **state)
+{
+    packet p[4];
+    (void)state;
+    for (int i = 0; i < 4; i++) give(0, 1, make(&p[i], i, 150000, true));
+    while (look(0)) {
+    }
+    ranks[0].transport->retract(ranks[0].transport, &p[1].out);
+    ranks[0].transport->close(ranks[0].transport);
+    ranks[0].transport = NULL;
+    assert_int_equal(p[0].status, WEFT_OK);
+    assert_int_equal(p[1].calls, 0);
+    for (int i = 2; i < 4; i++) {
+        assert_int_equal(p[i].calls, 1);
+        assert_int_equal(p[i].status, WEFT_ERR_CANCELLED);
+    }
+}
+
+static void test_forget(void **state)
+{
+    packet p[2];
+    (void)state;
+    give(0, 1, make(&p[0], 0, 250000, true));
+    look(1); /* begins to arrive, and does not end */
+    assert_int_equal(ranks[1].headers, 1);
+    assert_int_equal(ranks[1].seen, 0);
+    ranks[1].transport->forget(ranks[1].transport, BOARD_WORLD(0), ranks[1].room);
+    memset(ranks[1].room, 0x11, sizeof ranks[1].room);
+    settle();
+    assert_int_equal(ranks[1].seen, 1);
+    assert_true(ranks[1].log[0].sum == 0);
+    for (size_t i = 0; i < sizeof ranks[1].room; i++) assert_int_equal(ranks[1].room[i], 0x11);
+    give(0, 1, make(&p[1], 1, 100, true));
+    settle();
+    assert_true(ranks[1].log[1].sum == sum_of(source, 100));
+}
+
+static void test_thrown_away(void **state)
+{
+    packet p;
+    (void)state;
+    ranks[1].throw_away = true;
+    give(0, 1, make(&p, 0, 250000, true));
+    settle();
+    assert_int_equal(ranks[1].seen, 1);
+    assert_true(ranks[1].log[0].sum == 0);
+}
+
+/* ---- peers that go, and peers that are broken ----------------------------------------------------- */
+
+static void test_drop(void **state)
+{
+    packet there[3], queued[2], later;
+    (void)state;
+    for (int i = 0; i < 3; i++) give(1, 0, make(&there[i], i, 100, false));
+    give(0, 1, make(&queued[0], 10, 262144, true));
+    give(0, 1, make(&queued[1], 11, 10, true));
+    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(1));
+    assert_int_equal(ranks[0].seen, 3); /* what had arrived is not lost */
+    assert_int_equal(ranks[0].lost, 0);
+    give(0, 1, make(&later, 12, 10, false));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(queued[i].calls, 1);
+        assert_int_equal(queued[i].status, WEFT_ERR_PEER);
+    }
+    assert_int_equal(later.status, WEFT_ERR_PEER);
+    assert_true(ranks[0].transport->flushed(ranks[0].transport, BOARD_WORLD(1)));
+    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(1));
+    assert_int_equal(look(0), 0);
+    assert_false(ranks[0].transport->busy(ranks[0].transport));
+}
+
+static void drop_peer(rank *me, int peer)
+{
+    me->transport->drop(me->transport, peer);
+}
+
+static void test_drop_from_inside(void **state)
+{
+    packet p[2];
+    (void)state;
+    ranks[1].on_header = drop_peer;
+    for (int i = 0; i < 2; i++) give(0, 1, make(&p[i], i, 100, false));
+    settle();
+    assert_int_equal(ranks[1].headers, 1);
+    assert_int_equal(ranks[1].seen, 0);
+}
+
+/* Writes a record as rank 0 would, behind what it has written. */
+static void forge(const weft__frame *frame, uint64_t at)
+{
+    char *ring = weft__board_ring(ranks[0].board, 1, 0);
+    uint64_t first;
+    memcpy(&first, frame, sizeof first);
+    memcpy(ring + at + 8, (const char *)frame + 8, 56);
+    atomic_store((_Atomic uint64_t *)(void *)(ring + at), first);
+}
+
+static void expect_lost(const weft__frame *bad, uint64_t at, const char *why)
+{
+    packet waiting[3];
+    for (int i = 0; i < 3; i++) give(1, 0, make(&waiting[i], i, 200000, true));
+    forge(bad, at);
+    look(1);
+    look(1);
+    assert_int_equal(ranks[1].lost, 1);
+    assert_non_null(strstr(ranks[1].why, why));
+    assert_int_equal(waiting[2].calls, 1);
+    assert_int_equal(waiting[2].status, WEFT_ERR_PEER);
+    look(1);
+    assert_int_equal(ranks[1].lost, 1);
+    give(1, 0, make(&waiting[0], 9, 8, false));
+    assert_int_equal(waiting[0].status, WEFT_ERR_PEER);
+}
+
+static void test_broken_kind(void **state)
+{
+    weft__frame bad = {.kind = 77};
+    (void)state;
+    expect_lost(&bad, 0, "kind 77");
+}
+
+static void test_broken_length(void **state)
+{
+    weft__frame bad = {.kind = WEFT__FRAME_DATA, .length = 0x7fffffff};
+    (void)state;
+    expect_lost(&bad, 0, "the longest is");
+    assert_int_equal(ranks[1].headers, 0);
+}
+
+static void test_broken_continuation(void **state)
+{
+    weft__frame bad = {.kind = 255};
+    (void)state;
+    expect_lost(&bad, 0, "kind 255"); /* continues nothing */
+}
+
+static void test_broken_middle(void **state)
+{
+    weft__frame half = {.kind = WEFT__FRAME_DATA, .length = 100000}, bad = {.kind = WEFT__FRAME_BYE};
+    (void)state;
+    forge(&half, 0);
+    look(1);
+    assert_int_equal(ranks[1].headers, 1);
+    expect_lost(&bad, 64 + ranks[1].board->ring_bytes / 4, "before the end");
+    assert_int_equal(ranks[1].seen, 0);
+}
+
+static void test_broken_position(void **state)
+{
+    packet p[3];
+    (void)state;
+    atomic_store(weft__board_taken(ranks[0].board, 1, 0), 1u << 30);
+    for (int i = 0; i < 3; i++) give(0, 1, make(&p[i], i, 150000, true));
+    settle();
+    assert_int_equal(ranks[0].lost, 1);
+    assert_non_null(strstr(ranks[0].why, "never written"));
+    for (int i = 1; i < 3; i++) assert_int_equal(p[i].status, WEFT_ERR_PEER);
+}
+
+/* A reader ends on any garbage: it runs out of it or refuses it, and stays inside the ring. */
+static void test_garbage(void **state)
+{
+    weft__board *board = ranks[1].board;
+    char *ring = weft__board_ring(board, 1, 0);
+    unsigned seed = 3;
+    (void)state;
+    for (size_t i = 0; i < board->ring_bytes; i += 64) {
+        weft__frame f = {.kind = (uint8_t)(1 + rand_r(&seed) % 4), .length = 0};
+        if (i % 4096 == 0) f.kind = WEFT__FRAME_DATA, f.length = (uint32_t)rand_r(&seed) % 3000;
+        if (f.kind == WEFT__FRAME_DATA) f.bytes = (uint64_t)(unsigned)rand_r(&seed);
+        memcpy(ring + i, &f, sizeof f);
+    }
+    memset(ring + board->ring_bytes / 2, 0xff, 64);
+    for (int i = 0; i < 10000 && !ranks[1].lost; i++) look(1);
+    assert_int_equal(ranks[1].lost, 1);
+}
+
+/* ---- sleeping peers ----------------------------------------------------------------------------- */
+
+static bool rung(int r)
+{
+    uint64_t count;
+    return read(ranks[r].board->peers[ranks[r].board->rank].bell_fd, &count, sizeof count) == sizeof count;
+}
+
+static void arm(int r)
+{
+    atomic_store(&ranks[r].board->peers[r].control->armed, 1);
+}
+
+static void test_bells(void **state)
+{
+    packet p[6];
+    (void)state;
+    give(0, 1, make(&p[0], 0, 8, false));
+    assert_false(rung(1));
+    settle();
+    arm(1);
+    give(0, 1, make(&p[0], 0, 8, false));
+    give(0, 1, make(&p[1], 0, 8, false));
+    assert_true(rung(1));
+    assert_false(rung(1));
+    settle();
+    for (int i = 0; i < 6; i++) give(0, 1, make(&p[i], i, 100000, true));
+    while (look(0)) {
+    }
+    assert_int_equal(p[5].calls, 0);
+    arm(0);
+    assert_false(ranks[0].transport->busy(ranks[0].transport));
+    look(1);
+    assert_true(rung(0)); /* there is room */
+    settle();
+    assert_int_equal(p[5].calls, 1);
+}
+
+/* ---- two threads at once ------------------------------------------------------------------------ */
+
+#define HAMMERED 4000
+
+static size_t hammer_length(int number)
+{
+    unsigned seed = (unsigned)number * 7919u;
+    return (size_t)rand_r(&seed) % (number % 50 == 0  ? WEFT__FRAME_PAYLOAD_MAX + 1
+                                    : number % 5 == 0 ? 20000u
+                                                      : 200u);
+}
+
+static void sleep_until_rung(rank *me)
+{
+    struct pollfd bell = {.fd = me->board->peers[me->board->rank].bell_fd, .events = POLLIN};
+    weft__control_line *line = me->board->peers[me->board->rank].control;
+    uint64_t count;
+
+    atomic_exchange(&line->armed, 1);
+    if (!me->transport->busy(me->transport)) {
+        if (poll(&bell, 1, 10000) != 1) _exit(97); /* a lost wake-up */
+    }
+    atomic_exchange(&line->armed, 0);
+    if (read(bell.fd, &count, sizeof count) < 0) return;
+}
+
+static void *hammer(void *arg)
+{
+    rank *me = arg;
+    int other = 1 - me->board->rank, sent = 0, checked = 0;
+    packet *window = calloc(16, sizeof *window);
+    while (window && (checked < HAMMERED || sent < HAMMERED ||
+                      !me->transport->flushed(me->transport, BOARD_WORLD(other)))) {
+        int moved = 0;
+        for (int i = 0; i < 16 && sent < HAMMERED; i++) {
+            packet *p = &window[i];
+            if (p->out.sent && !p->calls) continue;
+            /* Contents differ by where in `source` they begin. */
+            make(p, sent, hammer_length(sent), false);
+            p->out.frame.length =
+                p->out.frame.length > 4096 ? p->out.frame.length - 4096 : p->out.frame.length;
+            p->out.payload = source + sent % 4096;
+            give(me->board->rank, other, p);
+            sent++;
+            moved++;
+        }
+        moved += me->transport->poll(me->transport, 64);
+        for (; (size_t)checked < me->seen; checked++, moved++) {
+            size_t length = hammer_length(checked);
+            if (length > 4096) length -= 4096;
+            if (me->log[checked].frame.tag != checked || me->log[checked].frame.length != length) _exit(96);
+            if (length && me->log[checked].sum != sum_of(source + checked % 4096, length)) _exit(95);
+        }
+        if (!moved) sleep_until_rung(me);
+    }
+    free(window);
+    return NULL;
+}
+
+static void test_two_threads(void **state)
+{
+    pthread_t threads[2];
+    packet warm;
+    (void)state;
+    _Static_assert(HAMMERED <= SEEN_MAX, "every frame is in the log");
+    make(&warm, 0, 0, false); /* fills `source` before there are threads */
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, hammer, &ranks[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ranks[i].seen, HAMMERED);
+        assert_int_equal(ranks[i].lost, 0);
+    }
+}
+
+/* ---- processes, one of them killed while it sends -------------------------------------------------- */
+
+static void process(int r, int size)
+{
+    weft__board_config config = board_config(r, size, 20000);
+    int victim = size - 1;
+    size_t from_neighbour = 0;
+    weft__board *board;
+    packet p = {0};
+
+    alarm(40);
+    if (weft__board_join(&config, &board)) _exit(2);
+    open_transport(&ranks[r], board);
+    while (r == victim || from_neighbour < 500) {
+        struct pollfd dead = {.fd = board->peers[victim].pid_fd, .events = POLLIN};
+        int to = r == victim ? (int)(ranks[r].seen % 2) : 1 - r;
+        size_t before = ranks[r].seen;
+        if (!p.out.sent || p.calls) give(r, to, make(&p, 0, 100000, true));
+        look(r);
+        for (size_t i = before; i < ranks[r].seen; i++)
+            from_neighbour += ranks[r].log[i % SEEN_MAX].peer == BOARD_WORLD(1 - r);
+        if (r != victim && poll(&dead, 1, 0) == 1)
+            ranks[r].transport->drop(ranks[r].transport, BOARD_WORLD(victim));
+        if (ranks[r].lost) _exit(3);
+    }
+    /* Both survivors have what they wait for only after both have sent it. */
+    for (int64_t until = weft__now_ns() + 5000 * WEFT__MS; weft__now_ns() < until;) {
+        look(r);
+        if (p.calls && ranks[r].transport->flushed(ranks[r].transport, BOARD_WORLD(1 - r))) _exit(0);
+    }
+    _exit(4);
+}
+
+static void test_processes(void **state)
+{
+    enum { SIZE = 3 };
+    pid_t pids[SIZE];
+    int status;
+    (void)state;
+    board_config(0, SIZE, 0);
+    for (int i = 0; i < SIZE; i++) {
+        pids[i] = fork();
+        if (!pids[i]) process(i, SIZE);
+    }
+    usleep(200000);
+    kill(pids[SIZE - 1], SIGKILL);
+    assert_int_equal(waitpid(pids[SIZE - 1], &status, 0), pids[SIZE - 1]);
+    for (int i = 0; i < SIZE - 1; i++) {
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0); /* exited, and with 0 */
+    }
+}
+
+#define TWO(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(
+                                           test_processes), /* first: forks before there are threads */
+                                       TWO(test_sizes),
+                                       TWO(test_to_itself),
+                                       TWO(test_urgent_first),
+                                       TWO(test_bounded_turn),
+                                       TWO(test_sending_from_sent),
+                                       TWO(test_retract),
+                                       TWO(test_close_with_queue),
+                                       TWO(test_forget),
+                                       TWO(test_thrown_away),
+                                       TWO(test_drop),
+                                       TWO(test_drop_from_inside),
+                                       TWO(test_broken_kind),
+                                       TWO(test_broken_length),
+                                       TWO(test_broken_continuation),
+                                       TWO(test_broken_middle),
+                                       TWO(test_broken_position),
+                                       TWO(test_garbage),
+                                       TWO(test_bells),
+                                       TWO(test_two_threads)};
+    alarm(60);
+    return cmocka_run_group_tests_name("shm", tests, NULL, NULL);
+}

@@ -1,0 +1,366 @@
+/* Frames between ranks over TCP: whole, in order, once; and what becomes of them when a rank goes away. */
+#include "tcp_ranks.h"
+
+#define BIG  (256u * 1024)
+#define MANY 300
+#define FULL 64 /* frames of BIG: more than two sockets hold */
+
+static size_t random_length(void)
+{
+    switch (random32() % 4) {
+    case 0: return 0;
+    case 1: return random32() % 256;
+    case 2: return random32() % 20000;
+    default: return random32() % (BIG + 1);
+    }
+}
+
+static void exchange(int world, int each)
+{
+    letter *letters[RANKS_MAX][RANKS_MAX][MANY] = {0};
+    int wanted = each;
+    for (int i = 0; i < each; i++) {
+        for (int a = 0; a < world; a++)
+            for (int b = 0; b < world; b++)
+                if (a != b)
+                    letters[a][b][i] = send_letter(a, b, (uint64_t)i + 1, random_length(), random32() % 2);
+        if (random32() % 4 == 0) turn(&ranks[random32() % (unsigned)world]);
+    }
+    for (int a = 0; a < world; a++)
+        for (int b = 0; b < world; b++)
+            if (a != b) UNTIL(ranks[a].arrived[b] == wanted && ranks[b].t->flushed(ranks[b].t, a));
+    turns(3);
+    for (int a = 0; a < world; a++) {
+        for (int b = 0; b < world; b++) {
+            assert_int_equal(ranks[a].arrived[b], a == b ? 0 : wanted);
+            assert_int_equal(ranks[a].lost_times[b], 0);
+            for (int i = 0; a != b && i < each; i++) {
+                assert_int_equal(letters[a][b][i]->sent_times, 1);
+                assert_int_equal(letters[a][b][i]->status, WEFT_OK);
+                letter_free(letters[a][b][i]);
+            }
+        }
+        assert_false(ranks[a].t->busy(ranks[a].t));
+    }
+}
+
+static void test_both_ways(void **state)
+{
+    (void)state;
+    open_world(2);
+    exchange(2, MANY);
+}
+
+static void test_three_ranks(void **state)
+{
+    (void)state;
+    open_world(3);
+    exchange(3, 80);
+}
+
+static void test_ipv6(void **state)
+{
+    weft__tcp_address addresses[2];
+    int fd[2];
+    (void)state;
+    memset(ranks, 0, sizeof ranks);
+    for (int i = 0; i < 2; i++)
+        if (weft__tcp_listen("::1", &fd[i], &addresses[i])) skip();
+    for (int i = 0; i < 2; i++) open_rank(i, 2, addresses, fd[i]);
+    exchange(2, 20);
+}
+
+/* Both dial at once, at every offset of their polls against each other. */
+static void test_simultaneous(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        letter *l[4];
+        open_world(2);
+        l[0] = send_letter(0, 1, 1, 1000, false);
+        for (uint32_t n = random32() % 4; n; n--) turn(&ranks[random32() % 2]);
+        l[1] = send_letter(1, 0, 1, 70000, true);
+        for (uint32_t n = random32() % 8; n; n--) turn(&ranks[random32() % 2]);
+        l[2] = send_letter(0, 1, 2, 70000, true);
+        l[3] = send_letter(1, 0, 2, 10, false);
+        UNTIL(ranks[0].arrived[1] == 2 && ranks[1].arrived[0] == 2);
+        turns(2);
+        assert_int_equal(ranks[0].arrived[1] + ranks[1].arrived[0], 4);
+        assert_int_equal(ranks[0].lost_times[1] + ranks[1].lost_times[0], 0);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(l[i]->sent_times, 1);
+            letter_free(l[i]);
+        }
+        close_world();
+    }
+}
+
+static void connect_pair(void)
+{
+    letter *l;
+    open_world(2);
+    l = send_letter(0, 1, 1, 1, false);
+    UNTIL(ranks[1].arrived[0] == 1);
+    letter_free(l);
+}
+
+/* Rank 0 sends more than the sockets hold, rank 1 does not read.  Ids from 2. */
+static void fill(letter **letters)
+{
+    connect_pair();
+    for (int i = 0; i < FULL; i++) letters[i] = send_letter(0, 1, (uint64_t)i + 2, BIG, true);
+    for (int i = 0; i < 200; i++) turn(&ranks[0]);
+    assert_int_equal(letters[FULL - 1]->sent_times, 0);
+}
+
+static int half_written(letter **letters)
+{
+    for (int i = 0; i < FULL; i++)
+        if (letters[i]->out.done > 0 && letters[i]->out.done < BIG + sizeof(weft__frame)) return i;
+    return -1;
+}
+
+static void free_all(letter **letters)
+{
+    for (int i = 0; i < FULL; i++) letter_free(letters[i]);
+}
+
+static void test_urgent_overtakes(void **state)
+{
+    letter *letters[FULL], *urgent;
+    int place = 0;
+    (void)state;
+    fill(letters);
+    urgent = send_letter(0, 1, 1000, 100, false);
+    UNTIL(ranks[1].arrived[0] == FULL + 2);
+    while (ranks[1].order[0][place] != 1000) assert_true(++place < 64);
+    assert_true(place < FULL);
+    free_all(letters);
+    letter_free(urgent);
+}
+
+static void test_retract(void **state)
+{
+    letter *letters[FULL];
+    int half;
+    (void)state;
+    fill(letters);
+    half = half_written(letters);
+    assert_true(half >= 0 && half < FULL - 2);
+    ranks[0].t->retract(ranks[0].t, &letters[half]->out);
+    ranks[0].t->retract(ranks[0].t, &letters[FULL - 1]->out);
+    assert_false(ranks[0].t->flushed(ranks[0].t, 1));
+    /* The stream goes on from a copy: what was retracted half written still arrives, as it was. */
+    memset(letters[half]->bytes, 0xee, BIG);
+    memset(&letters[half]->out.frame, 0xee, sizeof(weft__frame));
+    UNTIL(ranks[1].arrived[0] == FULL);
+    turns(3);
+    assert_int_equal(ranks[1].arrived[0], FULL);
+    assert_int_equal(letters[half]->sent_times, 0);
+    assert_int_equal(letters[FULL - 1]->sent_times, 0);
+    assert_int_equal(ranks[1].lost_times[0], 0);
+    free_all(letters);
+}
+
+static void test_discard(void **state)
+{
+    letter *a, *b, *c;
+    (void)state;
+    connect_pair();
+    a = letter_new(2, BIG, false);
+    a->out.frame.tag = DISCARD;
+    ranks[0].t->send(ranks[0].t, 1, &a->out);
+    b = send_letter(0, 1, 3, 5000, false);
+    c = letter_new(4, 100, false);
+    c->out.frame.tag = DISCARD;
+    ranks[0].t->send(ranks[0].t, 1, &c->out);
+    UNTIL(ranks[1].arrived[0] == 4);
+    letter_free(a), letter_free(b), letter_free(c);
+}
+
+static void test_forget(void **state)
+{
+    letter *l = letter_new(2, BIG, false), *next;
+    unsigned char *taken;
+    size_t half = BIG / 2;
+    int fd;
+    (void)state;
+    open_world(2);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
+    raw_send(fd, &l->out.frame, sizeof l->out.frame);
+    raw_send(fd, l->bytes, half);
+    UNTIL(ranks[0].where[1]);
+    turns(20);
+    taken = ranks[0].where[1];
+    ranks[0].t->forget(ranks[0].t, 1, taken);
+    ranks[0].where[1] = NULL;
+    memset(taken, 0x55, BIG);
+    raw_send(fd, l->bytes + half, BIG - half);
+    next = letter_new(3, 10, false);
+    raw_send(fd, &next->out.frame, sizeof next->out.frame);
+    raw_send(fd, next->bytes, 10);
+    UNTIL(ranks[0].arrived[1] == 2);
+    for (size_t i = 0; i < BIG; i++) assert_int_equal(taken[i], 0x55);
+    free(taken);
+    close(fd);
+    letter_free(l), letter_free(next);
+}
+
+/* What has arrived is delivered, then the loss is told once. */
+static void test_closed_in_frame(void **state)
+{
+    letter *l[2] = {letter_new(1, 30000, false), letter_new(2, BIG, false)}, *back;
+    int fd;
+    (void)state;
+    open_world(2);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
+    raw_send(fd, &l[0]->out.frame, sizeof(weft__frame));
+    raw_send(fd, l[0]->bytes, 30000);
+    raw_send(fd, &l[1]->out.frame, sizeof(weft__frame));
+    raw_send(fd, l[1]->bytes, 5000);
+    close(fd);
+    UNTIL(ranks[0].lost_times[1]);
+    turns(5);
+    assert_int_equal(ranks[0].lost_times[1], 1);
+    assert_int_equal(ranks[0].arrived[1], 1);
+    assert_string_equal(ranks[0].why, "rank 1: connection closed by its end in the middle of a frame");
+    back = send_letter(0, 1, 5, 10, false);
+    assert_int_equal(back->status, WEFT_ERR_PEER);
+    assert_int_equal(ranks[0].lost_times[1], 1);
+    letter_free(l[0]), letter_free(l[1]), letter_free(back);
+}
+
+/* Rank 1 sends, then leaves with frames of rank 0 unread, so rank 0 meets the reset while writing. */
+static void test_lost_while_writing(void **state)
+{
+    letter *letters[FULL], *last;
+    (void)state;
+    fill(letters);
+    last = send_letter(1, 0, 1, 40000, false);
+    turn(&ranks[1]);
+    assert_int_equal(last->sent_times, 1);
+    close_rank(&ranks[1]);
+    UNTIL(ranks[0].lost_times[1]);
+    turns(5);
+    assert_int_equal(ranks[0].lost_times[1], 1);
+    for (int i = 0; i < FULL; i++) assert_int_equal(letters[i]->sent_times, 1);
+    assert_int_equal(letters[FULL - 1]->status, WEFT_ERR_PEER);
+    assert_int_equal(ranks[0].arrived[1], 1);
+    free_all(letters);
+    letter_free(last);
+}
+
+static void test_drop(void **state)
+{
+    letter *letters[FULL], *last;
+    (void)state;
+    fill(letters);
+    last = send_letter(1, 0, 1, 100000, false);
+    usleep(20000);
+    ranks[0].t->drop(ranks[0].t, 1);
+    assert_int_equal(ranks[0].arrived[1], 1);
+    for (int i = 0; i < FULL; i++) assert_int_equal(letters[i]->sent_times, 1);
+    assert_int_equal(letters[FULL - 1]->status, WEFT_ERR_PEER);
+    assert_true(ranks[0].t->flushed(ranks[0].t, 1));
+    UNTIL(ranks[1].lost_times[0]);
+    turns(5);
+    assert_int_equal(ranks[0].lost_times[1], 0);
+    free_all(letters);
+    letter_free(last);
+}
+
+static void drop_sender(rank *r, int peer, const weft__frame *frame)
+{
+    if (frame->id == 2) r->t->drop(r->t, peer);
+}
+
+static void test_drop_from_arrived(void **state)
+{
+    letter *l[3];
+    (void)state;
+    connect_pair();
+    ranks[1].on_arrived = drop_sender;
+    for (int i = 0; i < 3; i++) l[i] = send_letter(0, 1, (uint64_t)i + 2, 100, false);
+    UNTIL(ranks[0].lost_times[1]);
+    assert_int_equal(ranks[1].arrived[0], 4);
+    assert_int_equal(ranks[1].lost_times[0], 0);
+    for (int i = 0; i < 3; i++) letter_free(l[i]);
+}
+
+static letter *others[3];
+
+static void drop_receiver(letter *l)
+{
+    l->on_sent = NULL;
+    l->rank->t->retract(l->rank->t, &others[1]->out);
+    l->rank->t->drop(l->rank->t, 1);
+}
+
+static void test_drop_from_sent(void **state)
+{
+    (void)state;
+    open_world(2);
+    for (int i = 0; i < 3; i++) {
+        others[i] = letter_new((uint64_t)i + 1, 100, false);
+        others[i]->rank = &ranks[0];
+    }
+    others[0]->on_sent = drop_receiver;
+    for (int i = 0; i < 3; i++) ranks[0].t->send(ranks[0].t, 1, &others[i]->out);
+    UNTIL(others[0]->sent_times && ranks[1].lost_times[0]);
+    assert_int_equal(others[1]->sent_times, 0);
+    assert_int_equal(others[2]->sent_times, 1);
+    for (int i = 0; i < 3; i++) letter_free(others[i]);
+}
+
+static void test_close_cancels(void **state)
+{
+    letter *letters[FULL];
+    (void)state;
+    fill(letters);
+    close_rank(&ranks[0]);
+    for (int i = 0; i < FULL; i++) assert_int_equal(letters[i]->sent_times, 1);
+    assert_int_equal(letters[FULL - 1]->status, WEFT_ERR_CANCELLED);
+    UNTIL(ranks[1].lost_times[0]);
+    free_all(letters);
+}
+
+static void test_listen(void **state)
+{
+    static const char *const bad[] = {"0.0.0.0",   "::", "::ffff:0.0.0.0", "fe80::1", "fe80::1%lo",
+                                      "localhost", "",   "1.2.3"};
+    weft__tcp_address where;
+    int fd;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(weft__tcp_listen(bad[i], &fd, &where), WEFT_ERR_ARGUMENT);
+    assert_int_equal(weft__tcp_listen("192.0.2.1", &fd, &where), WEFT_ERR_SYSTEM);
+    assert_int_equal(weft__tcp_listen("127.0.0.1", &fd, &where), WEFT_OK);
+    assert_int_equal(where.family, 4);
+    assert_true(where.port != 0);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_both_ways, finish),
+        cmocka_unit_test_teardown(test_three_ranks, finish),
+        cmocka_unit_test_teardown(test_ipv6, finish),
+        cmocka_unit_test_teardown(test_simultaneous, finish),
+        cmocka_unit_test_teardown(test_urgent_overtakes, finish),
+        cmocka_unit_test_teardown(test_retract, finish),
+        cmocka_unit_test_teardown(test_discard, finish),
+        cmocka_unit_test_teardown(test_forget, finish),
+        cmocka_unit_test_teardown(test_closed_in_frame, finish),
+        cmocka_unit_test_teardown(test_lost_while_writing, finish),
+        cmocka_unit_test_teardown(test_drop, finish),
+        cmocka_unit_test_teardown(test_drop_from_arrived, finish),
+        cmocka_unit_test_teardown(test_drop_from_sent, finish),
+        cmocka_unit_test_teardown(test_close_cancels, finish),
+        cmocka_unit_test(test_listen),
+    };
+    alarm(60);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

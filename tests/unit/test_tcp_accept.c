@@ -1,0 +1,211 @@
+/* Strangers at a rank's port: each is turned away alone, in time, while the job goes on. */
+#include "tcp_ranks.h"
+
+#define CROWD 200 /* more than there are places */
+
+static void check_job_goes_on(uint64_t id)
+{
+    letter *there, *back;
+    int before[2] = {ranks[0].arrived[1], ranks[1].arrived[0]};
+    there = send_letter(0, 1, id, 50000, false);
+    back = send_letter(1, 0, id, 50000, true);
+    UNTIL(ranks[0].arrived[1] == before[0] + 1 && ranks[1].arrived[0] == before[1] + 1);
+    turns(2);
+    assert_int_equal(ranks[0].lost_times[1] + ranks[1].lost_times[0], 0);
+    letter_free(there);
+    letter_free(back);
+}
+
+static void test_silence(void **state)
+{
+    int64_t begin = weft__now_ns();
+    int fd;
+    (void)state;
+    open_world(2);
+    fd = raw_connect(&ranks[0].address);
+    assert_true(raw_closed(fd));
+    assert_true(weft__now_ns() - begin >= 90 * WEFT__MS);
+    close(fd);
+    check_job_goes_on(1);
+}
+
+static void test_garbage(void **state)
+{
+    unsigned char bytes[4000];
+    (void)state;
+    open_world(2);
+    for (int i = 0; i < 50; i++) {
+        int fd = raw_connect(&ranks[0].address);
+        for (size_t b = 0; b < sizeof bytes; b++) bytes[b] = (unsigned char)random32();
+        send(fd, bytes, 64 + random32() % 3000, MSG_NOSIGNAL | MSG_DONTWAIT);
+        assert_true(raw_closed(fd));
+        close(fd);
+    }
+    check_job_goes_on(1);
+}
+
+static void test_half_handshakes(void **state)
+{
+    (void)state;
+    open_world(2);
+    for (size_t length = 1; length < 64; length += 21) {
+        weft__hello hello;
+        int fd = raw_connect(&ranks[0].address), gone = raw_connect(&ranks[0].address);
+        weft__hello_make(&keys, WEFT__PURPOSE_DATA, 1, 0, &hello);
+        raw_send(fd, &hello, length);
+        raw_send(gone, &hello, length);
+        turns(2);
+        close(gone);
+        assert_true(raw_closed(fd));
+        close(fd);
+    }
+    for (size_t length = 0; length < 32; length += 31) {
+        weft__hello hello;
+        weft__answer answer;
+        weft__proof proof;
+        int fd = raw_connect(&ranks[0].address);
+        weft__hello_make(&keys, WEFT__PURPOSE_DATA, 1, 0, &hello);
+        raw_send(fd, &hello, sizeof hello);
+        assert_true(raw_receive(fd, &answer, sizeof answer));
+        assert_true(weft__answer_check(&keys, &hello, &answer));
+        weft__proof_make(&keys, &hello, &answer, &proof);
+        raw_send(fd, &proof, length);
+        assert_true(raw_closed(fd));
+        close(fd);
+    }
+    check_job_goes_on(1);
+}
+
+static void test_wrong_secret(void **state)
+{
+    weft__keys other;
+    int fd;
+    (void)state;
+    open_world(2);
+    assert_int_equal(weft__keys_derive("wrong", 5, "job", &other), WEFT_OK);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 1, 0, &other), 0);
+    close(fd);
+    /* The right secret, but for another rank; from no rank; from ourselves. */
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 0, 1, &keys), 0);
+    close(fd);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 7, 0, &keys), 0);
+    close(fd);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 0, 0, &keys), 0);
+    close(fd);
+    check_job_goes_on(1);
+}
+
+/* The oldest strangers make room, and members still come in. */
+static void test_crowd(void **state)
+{
+    int fd[CROWD], closed = 0;
+    char byte;
+    (void)state;
+    open_world(2);
+    for (int i = 0; i < CROWD; i++) {
+        fd[i] = raw_connect(&ranks[0].address);
+        turn(&ranks[0]);
+    }
+    turns(5);
+    for (int i = 0; i < CROWD; i++) closed += recv(fd[i], &byte, 1, MSG_DONTWAIT) == 0;
+    assert_true(closed >= CROWD - 128);
+    assert_int_equal(recv(fd[0], &byte, 1, MSG_DONTWAIT), 0);
+    check_job_goes_on(1);
+    for (int i = 0; i < CROWD; i++) close(fd[i]);
+    check_job_goes_on(2);
+}
+
+static void check_bad_frame(weft__frame frame, const char *word)
+{
+    int fd;
+    open_world(2);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
+    raw_send(fd, &frame, sizeof frame);
+    UNTIL(ranks[0].lost_times[1]);
+    assert_true(raw_closed(fd));
+    turns(3);
+    assert_int_equal(ranks[0].lost_times[1], 1);
+    assert_int_equal(ranks[0].arrived[1], 0);
+    if (!strstr(ranks[0].why, word)) fail_msg("\"%s\" does not say \"%s\"", ranks[0].why, word);
+    close(fd);
+    close_world();
+}
+
+static void test_bad_frames(void **state)
+{
+    (void)state;
+    check_bad_frame((weft__frame){.kind = WEFT__FRAME_CONTROL, .length = WEFT__FRAME_PAYLOAD_MAX + 1},
+                    "rank 1: ");
+    check_bad_frame((weft__frame){.kind = WEFT__FRAME_CONTROL, .length = UINT32_MAX}, "rank 1: ");
+    check_bad_frame((weft__frame){.kind = 0}, "kind 0");
+    check_bad_frame((weft__frame){.kind = 200}, "kind 200");
+}
+
+/* A second connection of a rank that has one, and those of ranks that are gone: lost or dropped. */
+static void test_unwanted(void **state)
+{
+    int first, second;
+    (void)state;
+    open_world(2);
+    first = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(first, 1, 0, &keys), 1);
+    second = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(second, 1, 0, &keys), 3);
+    assert_int_equal(ranks[0].lost_times[1], 0);
+    close(second);
+    close(first);
+    UNTIL(ranks[0].lost_times[1]);
+    second = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(second, 1, 0, &keys), 3);
+    close(second);
+    close_world();
+
+    open_world(2);
+    ranks[0].t->drop(ranks[0].t, 1);
+    first = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(first, 1, 0, &keys), 3);
+    close(first);
+}
+
+/* The lower rank has dialled as well: it keeps its own. */
+static void test_crossed(void **state)
+{
+    weft__transport *other;
+    letter *l;
+    int fd;
+    (void)state;
+    open_world(2);
+    other = ranks[1].t;
+    ranks[1].t = NULL; /* not polled, so that this dial stays open */
+    l = send_letter(0, 1, 1, 10, false);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 1, 0, &keys), 2);
+    assert_true(raw_closed(fd));
+    ranks[1].t = other;
+    UNTIL(ranks[1].arrived[0] == 1);
+    assert_int_equal(ranks[0].lost_times[1], 0);
+    close(fd);
+    letter_free(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_silence, finish),
+        cmocka_unit_test_teardown(test_garbage, finish),
+        cmocka_unit_test_teardown(test_half_handshakes, finish),
+        cmocka_unit_test_teardown(test_wrong_secret, finish),
+        cmocka_unit_test_teardown(test_crowd, finish),
+        cmocka_unit_test_teardown(test_bad_frames, finish),
+        cmocka_unit_test_teardown(test_unwanted, finish),
+        cmocka_unit_test_teardown(test_crossed, finish),
+    };
+    setenv("WEFT_HANDSHAKE_MS", "100", 1);
+    alarm(60);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* Dialling a rank that is not there, does not answer, or is not who it should be: one sentence, once. */
+#include "tcp_ranks.h"
+
+/* The other of two ranks is played by hand behind a listening socket. */
+static int open_as(int me)
+{
+    weft__tcp_address addresses[2];
+    int fd[2];
+    memset(ranks, 0, sizeof ranks);
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
+    open_rank(me, 2, addresses, fd[me]);
+    return fd[!me];
+}
+
+static int open_against(void)
+{
+    return open_as(0);
+}
+
+static int take(int listener)
+{
+    int fd;
+    while ((fd = accept(listener, NULL, NULL)) < 0) turns(1);
+    return fd;
+}
+
+static void check_lost(letter *l, const char *word)
+{
+    UNTIL(ranks[0].lost_times[1]);
+    turns(3);
+    assert_int_equal(ranks[0].lost_times[1], 1);
+    assert_int_equal(l->sent_times, 1);
+    assert_int_equal(l->status, WEFT_ERR_PEER);
+    if (!strstr(ranks[0].why, word) || !strstr(ranks[0].why, "rank 1"))
+        fail_msg("\"%s\" does not say \"%s\"", ranks[0].why, word);
+    assert_true(ranks[0].t->flushed(ranks[0].t, 1));
+    letter_free(l);
+    l = send_letter(0, 1, 9, 10, false);
+    assert_int_equal(l->status, WEFT_ERR_PEER);
+    assert_int_equal(ranks[0].lost_times[1], 1);
+    letter_free(l);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    close(open_against());
+    check_lost(send_letter(0, 1, 1, 10, false), "127.0.0.1");
+}
+
+static void test_no_address(void **state)
+{
+    weft__tcp_address addresses[2];
+    int fd;
+    (void)state;
+    memset(ranks, 0, sizeof ranks);
+    memset(addresses, 0, sizeof addresses);
+    assert_int_equal(weft__tcp_listen("127.0.0.1", &fd, &addresses[0]), WEFT_OK);
+    open_rank(0, 2, addresses, fd);
+    check_lost(send_letter(0, 1, 1, 10, false), "no TCP address");
+}
+
+/* The kernel takes the connection; nobody behind it ever speaks. */
+static void test_silent(void **state)
+{
+    int listener = open_against();
+    (void)state;
+    check_lost(send_letter(0, 1, 1, 10, false), "took too long");
+    close(listener);
+}
+
+static void test_closing(void **state)
+{
+    int listener = open_against(), dials = 0;
+    letter *l = send_letter(0, 1, 1, 10, false);
+    (void)state;
+    while (!ranks[0].lost_times[1]) {
+        int fd = accept(listener, NULL, NULL);
+        if (fd >= 0) close(fd), dials++;
+        turns(1);
+    }
+    assert_int_equal(dials, 10);
+    check_lost(l, "closes every connection");
+    close(listener);
+}
+
+/* Once or twice closed too early is no loss. */
+static void test_tried_again(void **state)
+{
+    int listener = open_against();
+    letter *l = send_letter(0, 1, 1, 10, false);
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+    weft__frame frame;
+    uint8_t verdict = 1;
+    int fd;
+    (void)state;
+    close(take(listener));
+    fd = take(listener);
+    assert_true(raw_receive(fd, &hello, sizeof hello));
+    close(fd);
+    fd = take(listener);
+    assert_true(raw_receive(fd, &hello, sizeof hello));
+    weft__answer_make(&keys, &hello, &answer);
+    raw_send(fd, &answer, sizeof answer);
+    assert_true(raw_receive(fd, &proof, sizeof proof));
+    assert_true(weft__proof_check(&keys, &hello, &answer, &proof));
+    turns(5);
+    assert_int_equal(l->sent_times, 0); /* nothing flows before the verdict */
+    raw_send(fd, &verdict, 1);
+    assert_true(raw_receive(fd, &frame, sizeof frame));
+    assert_int_equal(frame.id, 1);
+    assert_int_equal(l->sent_times, 1);
+    close(fd);
+    close(listener);
+    letter_free(l);
+}
+
+static void answer_with(int listener, const weft__keys *with, int verdict, letter *l, const char *word)
+{
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+    uint8_t byte = (uint8_t)verdict;
+    int fd = take(listener);
+    assert_true(raw_receive(fd, &hello, sizeof hello));
+    weft__answer_make(with, &hello, &answer);
+    raw_send(fd, &answer, sizeof answer);
+    if (verdict) {
+        assert_true(raw_receive(fd, &proof, sizeof proof));
+        raw_send(fd, &byte, 1);
+    }
+    check_lost(l, word);
+    close(fd);
+    close(listener);
+    close_world();
+}
+
+static void test_impostor(void **state)
+{
+    int listener = open_against();
+    weft__keys other;
+    (void)state;
+    assert_int_equal(weft__keys_derive("wrong", 5, "job", &other), WEFT_OK);
+    answer_with(listener, &other, 0, send_letter(0, 1, 1, 10, false), "does not prove");
+}
+
+static void test_verdicts(void **state)
+{
+    int listener;
+    (void)state;
+    listener = open_against();
+    answer_with(listener, &keys, 3, send_letter(0, 1, 1, 10, false), "counts this rank as gone");
+    /* Only the higher rank can be told that the other one's connection is kept. */
+    listener = open_against();
+    answer_with(listener, &keys, 2, send_letter(0, 1, 1, 10, false), "handshake");
+    listener = open_against();
+    answer_with(listener, &keys, 99, send_letter(0, 1, 1, 10, false), "handshake");
+}
+
+/* Rank 1 is told that rank 0 keeps its own connection, and waits for that one. */
+static letter *be_crossed(int listener)
+{
+    letter *l = send_letter(1, 0, 1, 10, false);
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+    uint8_t crossed = 2;
+    int fd = take(listener);
+    assert_true(raw_receive(fd, &hello, sizeof hello));
+    weft__answer_make(&keys, &hello, &answer);
+    raw_send(fd, &answer, sizeof answer);
+    assert_true(raw_receive(fd, &proof, sizeof proof));
+    raw_send(fd, &crossed, 1);
+    assert_true(raw_closed(fd));
+    close(fd);
+    return l;
+}
+
+static void test_crossed(void **state)
+{
+    int listener = open_as(1), fd;
+    letter *l = be_crossed(listener);
+    weft__frame frame;
+    (void)state;
+    fd = raw_connect(&ranks[1].address);
+    assert_int_equal(raw_join(fd, 0, 1, &keys), 1);
+    assert_true(raw_receive(fd, &frame, sizeof frame));
+    assert_int_equal(frame.id, 1);
+    assert_int_equal(l->sent_times, 1);
+    assert_int_equal(l->status, WEFT_OK);
+    close(fd);
+    close(listener);
+    letter_free(l);
+}
+
+static void test_crossed_in_vain(void **state)
+{
+    int listener = open_as(1);
+    letter *l = be_crossed(listener);
+    (void)state;
+    UNTIL(ranks[1].lost_times[0]);
+    assert_int_equal(l->status, WEFT_ERR_PEER);
+    assert_non_null(strstr(ranks[1].why, "never finished"));
+    close(listener);
+    letter_free(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_refused, finish),
+        cmocka_unit_test_teardown(test_no_address, finish),
+        cmocka_unit_test_teardown(test_silent, finish),
+        cmocka_unit_test_teardown(test_closing, finish),
+        cmocka_unit_test_teardown(test_tried_again, finish),
+        cmocka_unit_test_teardown(test_impostor, finish),
+        cmocka_unit_test_teardown(test_verdicts, finish),
+        cmocka_unit_test_teardown(test_crossed, finish),
+        cmocka_unit_test_teardown(test_crossed_in_vain, finish),
+    };
+    setenv("WEFT_HANDSHAKE_MS", "100", 1);
+    alarm(60);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

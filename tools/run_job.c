@@ -1,0 +1,365 @@
+/* run_job.c - the life of a job:
+ *
+ *   RUNNING    until a rank fails, a signal comes, the time is up, or all have ended
+ *   NOTICED    a rank has failed; what its failure did to others arrives in these milliseconds too, and a
+ * death by signal is the better explanation than an exit code STOPPING   all groups have been asked to end
+ *   KILLING    they have been killed
+ *   CLEARING   all ranks have ended; what they left running has been asked to end
+ *   EMPTYING   and was killed; the last output is read, however slow its reader is
+ *
+ * Ranks stay zombies until CLEARING: so their numbers, and those of their groups, cannot mean somebody else.
+ */
+#include "run_job.h"
+#include "run_input.h"
+#include "run_output.h"
+#include "run_rank.h"
+#include "run_watchdog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOTICE_MS 50   /* between the first failure and the choice of who is to blame */
+#define GRACE_MS  2000 /* between asking and killing */
+#define CLEAR_MS  20   /* between looks at groups whose last members are nobody's children here */
+#define NEVER     INT64_MAX
+
+enum phase { RUNNING, NOTICED, STOPPING, KILLING, CLEARING, EMPTYING };
+
+struct job {
+    const struct run_options *options;
+    struct run_rank *ranks;
+    struct run_output output;
+    struct run_input input;
+    struct run_watchdog watchdog;
+    struct run_signals signals;
+    int signal_fd;
+    enum phase phase;
+    int64_t phase_ends_ms, time_up_ms;
+    int culprit; /* the rank that is to blame so far, or -1 */
+    int exit_code;
+    struct pollfd *fds;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void signal_all(const struct job *job, int signal)
+{
+    for (int r = 0; r < job->options->ranks; r++) run_rank_signal(&job->ranks[r], signal);
+}
+
+/* Processes whose parent ended are this process's children now.  Those that have ended are reaped, the others
+ * get the signal.  Where the kernel does not list them they are only reaped, and not before CLEARING. */
+static void signal_adopted(const struct job *job, int signal)
+{
+    char path[64];
+    FILE *f;
+    int pid;
+    if (job->phase >= CLEARING)
+        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    f = fopen(path, "re");
+    if (!f) return;
+    while (fscanf(f, "%d", &pid) == 1) {
+        bool ours = pid == job->watchdog.pid;
+        for (int r = 0; r < job->options->ranks && !ours; r++)
+            ours = job->ranks[r].pid == pid && !job->ranks[r].gone;
+        if (!ours && waitpid(pid, NULL, WNOHANG) == 0 && signal) kill(pid, signal);
+    }
+    fclose(f);
+}
+
+/* ---- from phase to phase ----------------------------------------------------------------------------- */
+
+static void enter(struct job *job, enum phase phase, int64_t ms)
+{
+    job->phase = phase;
+    job->phase_ends_ms = ms < 0 ? NEVER : now_ms() + ms;
+}
+
+static void stop_all(struct job *job, int signal)
+{
+    signal_all(job, signal);
+    signal_all(job, SIGCONT); /* a stopped process ends only when it goes on */
+    enter(job, STOPPING, GRACE_MS);
+}
+
+static void kill_all(struct job *job)
+{
+    signal_all(job, SIGKILL);
+    signal_adopted(job, SIGKILL);
+    enter(job, KILLING, -1);
+}
+
+static void blame(struct job *job)
+{
+    const struct run_rank *rank = &job->ranks[job->culprit];
+    if (rank->signal)
+        run_say(&job->output, "rank %d (pid %d) was killed by %s", job->culprit, (int)rank->pid,
+                run_signal_name(rank->signal));
+    else
+        run_say(&job->output, "rank %d (pid %d) exited with code %d", job->culprit, (int)rank->pid,
+                rank->code);
+    job->exit_code = rank->signal ? 128 + rank->signal : rank->code;
+}
+
+/* Groups that still have members after their ranks have been reaped are asked to end. */
+static void clear(struct job *job)
+{
+    if (job->phase == NOTICED) blame(job);
+    for (int r = 0; r < job->options->ranks; r++) {
+        if (!job->ranks[r].pid) continue;
+        waitpid(job->ranks[r].pid, NULL, 0);
+        run_rank_signal(&job->ranks[r], SIGTERM);
+        run_rank_signal(&job->ranks[r], SIGCONT);
+    }
+    enter(job, CLEARING, GRACE_MS);
+    signal_adopted(job, SIGTERM);
+}
+
+static bool all_gone(struct job *job)
+{
+    bool gone = true;
+    for (int r = 0; r < job->options->ranks; r++) {
+        struct run_rank *rank = &job->ranks[r];
+        if (rank->pid && !rank->gone && kill(-rank->pid, 0) && errno == ESRCH) {
+            rank->gone = true;
+            run_watchdog_forget(&job->watchdog, rank->pid);
+        }
+        gone = gone && (!rank->pid || rank->gone);
+    }
+    return gone;
+}
+
+static void look_at_ranks(struct job *job)
+{
+    bool alive = false;
+    signal_adopted(job, 0);
+    for (int r = 0; r < job->options->ranks; r++) {
+        struct run_rank *rank = &job->ranks[r];
+        bool news = run_rank_look(rank);
+        alive = alive || (rank->pid && !rank->ended);
+        if (!news || !run_rank_failed(rank) || job->phase > NOTICED) continue;
+        if (job->phase == RUNNING) enter(job, NOTICED, NOTICE_MS);
+        if (job->culprit < 0 || (rank->signal && !job->ranks[job->culprit].signal)) job->culprit = r;
+    }
+    if (!alive && job->phase < CLEARING) clear(job);
+}
+
+static void time_is_up(struct job *job)
+{
+    char who[256] = "";
+    size_t used = 0;
+    for (int r = 0; r < job->options->ranks && used < sizeof(who) - 32; r++)
+        if (!job->ranks[r].ended)
+            used += (size_t)snprintf(who + used, sizeof(who) - used, "%s%d", used ? ", " : "", r);
+    run_say(&job->output, "the job's %g s are over; still running: rank %s%s",
+            (double)job->options->timeout_ms / 1000, who, used >= sizeof(who) - 32 ? ", ..." : "");
+    job->exit_code = RUN_EXIT_TIMEOUT;
+    job->time_up_ms = NEVER;
+    stop_all(job, SIGTERM);
+}
+
+static void look_at_clock(struct job *job)
+{
+    int64_t now = now_ms();
+    if (job->phase <= NOTICED && now >= job->time_up_ms) time_is_up(job);
+    if (now < job->phase_ends_ms) return;
+    switch (job->phase) {
+    case NOTICED:
+        blame(job);
+        stop_all(job, SIGTERM);
+        break;
+    case STOPPING: kill_all(job); break;
+    case EMPTYING:
+    case CLEARING:
+        if (job->phase == EMPTYING) run_output_cut(&job->output);
+        signal_all(job, SIGKILL);
+        signal_adopted(job, SIGKILL);
+        enter(job, EMPTYING, GRACE_MS);
+        break;
+    case RUNNING:
+    case KILLING: break;
+    }
+}
+
+/* ---- signals to weft-run --------------------------------------------------------------------------------
+ */
+
+/* The terminal's ^Z reaches weft-run's group only. */
+static void suspend(struct job *job)
+{
+    signal_all(job, SIGTSTP);
+    raise(SIGSTOP);
+    signal_all(job, SIGCONT);
+}
+
+static void look_at_signals(struct job *job)
+{
+    struct signalfd_siginfo s;
+    while (read(job->signal_fd, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
+        int signal = (int)s.ssi_signo;
+        if (signal == SIGCHLD) {
+            look_at_ranks(job);
+        } else if (signal == SIGTSTP) {
+            suspend(job);
+        } else if (job->phase <= NOTICED) {
+            run_say(&job->output, "got %s; ending the job", run_signal_name(signal));
+            job->exit_code = 128 + signal;
+            stop_all(job, signal);
+        } else if (job->phase == STOPPING) {
+            kill_all(job); /* whoever asks twice does not want to wait */
+        } else if (job->phase >= CLEARING) {
+            job->phase_ends_ms = now_ms();
+            run_output_abandon(&job->output); /* nor for a slow reader */
+        }
+    }
+}
+
+/* What weft-run was told to ignore (nohup, a background job of a script) stays ignored. */
+static bool open_signals(struct job *job)
+{
+    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD};
+    struct sigaction now, ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaction(SIGCHLD, &standard, NULL); /* ignored, it would make ranks vanish unseen */
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        if (!sigaction(wanted[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&set, wanted[i]);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    sigaction(SIGPIPE, &ignore, &job->signals.pipe);
+    job->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return job->signal_fd >= 0;
+}
+
+/* ---- starting
+ * ---------------------------------------------------------------------------------------------- */
+
+static int start_rank(struct job *job, int r)
+{
+    int out[2], err[2], fds[3], error;
+    int null = r ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if (r && null < 0) return errno;
+    fds[0] = r ? null : job->input.give;
+    if (pipe2(out, O_CLOEXEC)) {
+        error = errno;
+        goto close_null;
+    }
+    if (pipe2(err, O_CLOEXEC)) {
+        error = errno;
+        close(out[0]);
+        goto close_out;
+    }
+    fds[1] = out[1];
+    fds[2] = err[1];
+    error = run_rank_start(&job->ranks[r], job->options, r, fds, &job->signals);
+    if (!error) run_watchdog_watch(&job->watchdog, job->ranks[r].pid);
+    run_output_add(&job->output, r, 0, out[0]);
+    run_output_add(&job->output, r, 1, err[0]);
+    close(err[1]);
+close_out:
+    close(out[1]);
+close_null:
+    if (null >= 0) close(null);
+    return error;
+}
+
+/* A rank that cannot be started ends the job. */
+static void start_all(struct job *job)
+{
+    const char *program = job->options->program[0];
+    int error = 0, r;
+    for (r = 0; r < job->options->ranks && !error; r++) error = start_rank(job, r);
+    run_input_given(&job->input);
+    if (!error) return;
+    if (r == 1)
+        run_say(&job->output, "cannot run %s: %s", program, strerror(error));
+    else
+        run_say(&job->output, "cannot start rank %d of %s: %s", r - 1, program, strerror(error));
+    job->exit_code = error == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_CANNOT;
+    kill_all(job);
+    look_at_ranks(job);
+}
+
+static void turn(struct job *job)
+{
+    struct pollfd *signals = job->fds, *input = job->fds + 1, *output = job->fds + 3;
+    int64_t until =
+        job->phase <= NOTICED && job->time_up_ms < job->phase_ends_ms ? job->time_up_ms : job->phase_ends_ms;
+    int64_t left = until == NEVER ? -1 : until - now_ms();
+    int most = run_input_fds(&job->input, input);
+    size_t n = run_output_fds(&job->output, output);
+    *signals = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+    if (until != NEVER && left < 0) left = 0;
+    if (left > INT32_MAX) left = INT32_MAX;
+    if (job->phase >= CLEARING && !all_gone(job)) most = CLEAR_MS;
+    if (most >= 0 && (left < 0 || left > most)) left = most;
+    poll(job->fds, n + 3, (int)left);
+    run_input_step(&job->input, input);
+    run_output_step(&job->output, output, n);
+    look_at_signals(job);
+    look_at_clock(job);
+}
+
+/* Two pipes a rank stay open here.  The limit is put back in the ranks by nobody: only the soft one is
+ * raised, and no further than the job needs. */
+static void raise_descriptor_limit(int ranks)
+{
+    struct rlimit limit;
+    rlim_t need = 2 * (rlim_t)ranks + 64;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need) return;
+    limit.rlim_cur = need < limit.rlim_max ? need : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static bool open_job(struct job *job)
+{
+    size_t ranks = (size_t)job->options->ranks;
+    raise_descriptor_limit(job->options->ranks);
+    job->ranks = calloc(ranks, sizeof(*job->ranks));
+    job->fds = calloc(2 * ranks + 5, sizeof(*job->fds));
+    return job->ranks && job->fds &&
+           run_output_init(&job->output, job->options->ranks, job->options->prefix) && open_signals(job) &&
+           run_input_open(&job->input) && run_watchdog_start(&job->watchdog, job->options->ranks);
+}
+
+static void live(struct job *job)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (job->options->timeout_ms) job->time_up_ms = now_ms() + job->options->timeout_ms;
+    start_all(job);
+    while (job->phase < CLEARING || !all_gone(job) || !run_output_ended(&job->output)) turn(job);
+    signal_adopted(job, SIGKILL);
+    run_watchdog_stop(&job->watchdog);
+}
+
+int run_job(const struct run_options *options)
+{
+    struct job job = {.options = options, .culprit = -1, .phase_ends_ms = NEVER, .time_up_ms = NEVER};
+    job.input.give = job.input.pipe = -1;
+    if (open_job(&job)) {
+        live(&job);
+    } else {
+        fprintf(stderr, "weft-run: cannot start: %s\n", strerror(errno));
+        job.exit_code = RUN_EXIT_CANNOT;
+    }
+    run_input_given(&job.input);
+    run_input_close(&job.input);
+    run_output_free(&job.output);
+    free(job.ranks);
+    free(job.fds);
+    return job.exit_code;
+}

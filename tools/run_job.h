@@ -1,0 +1,24 @@
+/* run_job.h - the processes of one job: starting, watching and ending them, in one loop on one thread. */
+#ifndef WEFT_RUN_JOB_H
+#define WEFT_RUN_JOB_H
+#include "run_place.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RUN_RANKS_MAX 4096
+
+enum run_exit { RUN_EXIT_USAGE = 2, RUN_EXIT_TIMEOUT = 124, RUN_EXIT_CANNOT = 126, RUN_EXIT_NOT_FOUND = 127 };
+
+struct run_options {
+    int ranks;
+    bool bind, prefix;
+    int64_t timeout_ms; /* 0: none */
+    char *const *program;
+    int port;
+    const struct run_cores *cores;
+};
+
+/* Runs the job to its end.  Returns weft-run's exit code; nothing of the job is left running. */
+int run_job(const struct run_options *options);
+#endif

@@ -1,0 +1,164 @@
+/* run_place.c - see run_place.h.  Nothing here waits. */
+#include "run_place.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- cores -------------------------------------------------------------------------------------- */
+
+void run_cores_allowed(struct run_cores *cores)
+{
+    size_t bytes = CPU_ALLOC_SIZE(RUN_CORES_MAX);
+    cpu_set_t *set = CPU_ALLOC(RUN_CORES_MAX);
+    cores->n = 0;
+    if (set && !sched_getaffinity(0, bytes, set))
+        for (int c = 0; c < RUN_CORES_MAX; c++)
+            if (CPU_ISSET_S((size_t)c, bytes, set)) cores->core[cores->n++] = c;
+    CPU_FREE(set);
+    if (!cores->n) cores->core[cores->n++] = 0;
+}
+
+/* cgroup v2: "max 100000" or "150000 100000" at the root of what this process can see. */
+static int cgroup_cores(void)
+{
+    long long quota = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    int n = f ? fscanf(f, "%lld %lld", &quota, &period) : 0;
+    if (f) fclose(f);
+    return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : RUN_CORES_MAX;
+}
+
+int run_cores_count(const struct run_cores *cores)
+{
+    int quota = cgroup_cores();
+    return quota < cores->n ? quota : cores->n;
+}
+
+bool run_cores_bind(int core)
+{
+    size_t bytes = CPU_ALLOC_SIZE(RUN_CORES_MAX);
+    cpu_set_t *set = CPU_ALLOC(RUN_CORES_MAX);
+    bool done;
+    if (!set) return false;
+    CPU_ZERO_S(bytes, set);
+    CPU_SET_S((size_t)core, bytes, set);
+    done = !sched_setaffinity(0, bytes, set);
+    CPU_FREE(set);
+    return done;
+}
+
+/* ---- a port --------------------------------------------------------------------------------------- */
+
+/* The name lives in the network namespace, like the port, and ends with this process. */
+static int lock_port(int port)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "weft-run-%d", port);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&at, bytes)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Binds a port of the loopback address to see whether it is free, 0 asks for any; 0: it is not. */
+static int try_port(int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    socklen_t bytes = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), found = 0;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0) return 0;
+    if (!bind(fd, (struct sockaddr *)&at, bytes) && !getsockname(fd, (struct sockaddr *)&at, &bytes))
+        found = ntohs(at.sin_port);
+    close(fd);
+    return found;
+}
+
+/* Ports below the range that the system hands out by itself: there nobody's outgoing connection takes the
+ * port between now and the moment the first rank binds it.  Without such ports: any. */
+static int candidate(void)
+{
+    enum { LOWEST = 15000, ENOUGH = 1000 };
+    int least = 0;
+    unsigned dice = 0;
+    FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (f && fscanf(f, "%d", &least) != 1) least = 0;
+    if (f) fclose(f);
+    if (least - LOWEST < ENOUGH || getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
+        return 0;
+    return LOWEST + (int)(dice % (unsigned)(least - LOWEST));
+}
+
+int run_port_choose(int *lock)
+{
+    enum { ATTEMPTS = 200 };
+    for (int i = 0; i < ATTEMPTS; i++) {
+        int port = try_port(i < ATTEMPTS / 2 ? candidate() : 0);
+        if (port && (*lock = lock_port(port)) >= 0) return port;
+    }
+    errno = EADDRINUSE;
+    return 0;
+}
+
+/* ---- the job directory -------------------------------------------------------------------------------- */
+
+/* A directory that a living process of the job still holds is locked (shared) and stays. */
+static void remove_dir(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir;
+    struct dirent *entry;
+    struct stat about;
+    if (fd < 0) return;
+    if (fstat(fd, &about) || about.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) ||
+        !(dir = fdopendir(fd))) {
+        close(fd);
+        return;
+    }
+    while ((entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) unlinkat(fd, entry->d_name, 0);
+    unlinkat(parent, name, AT_REMOVEDIR);
+    closedir(dir);
+}
+
+static const char *given(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && *value ? value : NULL;
+}
+
+void run_job_dir_remove(int port)
+{
+    const char *top = given("WEFT_RUN_DIR");
+    char path[4096], suffix[16];
+    DIR *dir;
+    struct dirent *entry;
+    size_t tail = (size_t)snprintf(suffix, sizeof(suffix), "-%d", port);
+    if (!top) top = given("XDG_RUNTIME_DIR");
+    if (!top) top = "/tmp";
+    if ((size_t)snprintf(path, sizeof(path), "%s/weft-%u", top, (unsigned)geteuid()) >= sizeof(path)) return;
+    dir = opendir(path);
+    if (!dir) return;
+    while ((entry = readdir(dir))) {
+        size_t n = strlen(entry->d_name);
+        if (n > tail && !strcmp(entry->d_name + n - tail, suffix)) remove_dir(dirfd(dir), entry->d_name);
+    }
+    closedir(dir);
+}

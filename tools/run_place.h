@@ -1,0 +1,26 @@
+/* run_place.h - what a job takes on this host: cores, a port, and the directory it leaves behind. */
+#ifndef WEFT_RUN_PLACE_H
+#define WEFT_RUN_PLACE_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RUN_CORES_MAX 8192
+
+struct run_cores {
+    int n;
+    int core[RUN_CORES_MAX]; /* ascending */
+};
+
+void run_cores_allowed(struct run_cores *cores); /* by affinity; at least one entry */
+/* Cores' worth of time that affinity and the cgroup's quota allow: at least 1. */
+int run_cores_count(const struct run_cores *cores);
+/* For the calling process. */
+bool run_cores_bind(int core);
+
+/* A free TCP port on the loopback address; *lock keeps other weft-runs from choosing it while it is open.
+ * 0 and errno: there is none. */
+int run_port_choose(int *lock);
+
+/* Removes the job directories of that port if no living process holds them. */
+void run_job_dir_remove(int port);
+#endif

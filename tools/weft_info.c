@@ -1,0 +1,87 @@
+/* weft_info.c - weft-info: what this build of Weft is, what it can do on this host, and what is set.
+ * Everything printed under "probes" has been tried just now, not derived from version numbers. */
+#include "info_probe.h"
+#include "reduce.h"
+#include "run_place.h"
+#include "settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void row(const char *name, const char *text)
+{
+    printf("  %-18s %s\n", name, text);
+}
+
+static void print_build(void)
+{
+    printf("weft %d.%d.%d\n", weft_version() / 10000, weft_version() / 100 % 100, weft_version() % 100);
+    row("compiler", WEFT_INFO_COMPILER);
+    row("flags", WEFT_INFO_FLAGS);
+    row("CUDA at build", WEFT_INFO_CUDA);
+}
+
+static void print_backends(void)
+{
+    printf("\nbackends\n");
+    row("host", "yes");
+    info_backends(row);
+}
+
+static void print_transport(const char *name, const char *why_not)
+{
+    char text[256];
+    if (!weft__setting_lists(weft__setting_text(WEFT__SET_TRANSPORT), name))
+        why_not = "WEFT_TRANSPORT leaves it out";
+    snprintf(text, sizeof(text), "%s%s", why_not ? "no: " : "yes", why_not ? why_not : "");
+    row(name, text);
+}
+
+static void print_transports(void)
+{
+    char why[128];
+    printf("\ntransports\n");
+    print_transport("shm", info_shared_memory(why, sizeof(why)) ? NULL : why);
+    print_transport("tcp", NULL);
+}
+
+static void print_probes(void)
+{
+    static struct run_cores cores;
+    char text[256];
+    printf("\nprobes\n");
+    run_cores_allowed(&cores);
+    snprintf(text, sizeof(text), "%d (%d by affinity)", run_cores_count(&cores), cores.n);
+    row("cores allowed", text);
+    row("reductions use", weft__reduce_level());
+    info_peer_reads(text, sizeof(text));
+    row("process_vm_readv", text);
+}
+
+static void print_settings(void)
+{
+    weft_status status = weft__settings_check();
+    printf("\nsettings (name = value, where it comes from)\n");
+    for (int i = 0; i < WEFT__SETTINGS_COUNT; i++) {
+        weft__setting_row s = weft__setting_describe((weft__setting)i);
+        printf("  %s = %s (%s)\n      %s\n", s.name, *s.value ? s.value : "\"\"",
+               s.from_environment ? "environment" : "default", s.sentence);
+    }
+    if (status != WEFT_OK) printf("  refused: %s\n", weft_last_error());
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+        fprintf(help ? stdout : stderr,
+                "usage: weft-info\n  prints version, build, backends, probes and settings\n");
+        return help ? 0 : 2;
+    }
+    print_build();
+    print_backends();
+    print_transports();
+    print_probes();
+    print_settings();
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* weft_run.c - weft-run: starts the ranks of a job on this host and answers for them.
+ *
+ *   weft-run [-n N] [--bind] [--prefix] [--timeout S] [--] PROGRAM ARGS
+ *
+ * Exit code: 0 if every rank's is; the first failing rank's, 128 + its signal; 124 for --timeout; 128 + the
+ * signal that ended weft-run; 127 and 126 for a program that is not found or cannot be run; 2 for wrong
+ * usage. */
+#include "run_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: weft-run [-n N] [--bind] [--prefix] [--timeout S] [--] PROGRAM ARGS\n"
+                            "  -n N         ranks to start; without it one per core allowed\n"
+                            "  --bind       pin rank r to the r-th core allowed, modulo their number\n"
+                            "  --prefix     begin each line of output with its rank: \"[2] \"\n"
+                            "  --timeout S  end the job after S seconds, with exit code 124\n";
+
+static _Noreturn void __attribute__((format(printf, 1, 2))) misuse(const char *format, ...)
+{
+    va_list args;
+    fputs("weft-run: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\n%s", usage);
+    exit(RUN_EXIT_USAGE);
+}
+
+static int parse_ranks(const char *text)
+{
+    char *end;
+    long n;
+    errno = 0;
+    n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < 1 || n > RUN_RANKS_MAX)
+        misuse("-n takes a number from 1 to %d, not \"%s\"", RUN_RANKS_MAX, text);
+    return (int)n;
+}
+
+static int64_t parse_seconds(const char *text)
+{
+    const double most = 1e9;
+    char *end;
+    double s = strtod(text, &end);
+    if (end == text || *end || !(s > 0 && s <= most))
+        misuse("--timeout takes seconds, more than 0, not \"%s\"", text);
+    return s < 0.001 ? 1 : (int64_t)(s * 1000);
+}
+
+static void parse(int argc, char **argv, struct run_options *options)
+{
+    enum { BIND = 256, PREFIX, TIMEOUT };
+    static const struct option names[] = {{"bind", no_argument, NULL, BIND},
+                                          {"prefix", no_argument, NULL, PREFIX},
+                                          {"timeout", required_argument, NULL, TIMEOUT},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int c;
+    /* "+": the first word that is no option is the program; ":": a missing value is told apart. */
+    while ((c = getopt_long(argc, argv, "+:n:h", names, NULL)) != -1) {
+        switch (c) {
+        case 'n': options->ranks = parse_ranks(optarg); break;
+        case BIND: options->bind = true; break;
+        case PREFIX: options->prefix = true; break;
+        case TIMEOUT: options->timeout_ms = parse_seconds(optarg); break;
+        case 'h': fputs(usage, stdout); exit(0);
+        case ':': misuse("%s needs a value", argv[optind - 1]);
+        default: misuse("unknown option %s", argv[optind - 1]);
+        }
+    }
+    if (optind >= argc) misuse("which program is to be run?");
+    options->program = argv + optind;
+}
+
+/* A closed stdin, stdout or stderr would give its number to a pipe that is not meant for it. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= 2);
+    if (fd > 2) close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    static struct run_cores cores;
+    struct run_options options = {.cores = &cores};
+    int lock = -1, code;
+    fill_standard_descriptors();
+    parse(argc, argv, &options);
+    run_cores_allowed(&cores);
+    if (!options.ranks) options.ranks = run_cores_count(&cores);
+    if (options.ranks > RUN_RANKS_MAX) options.ranks = RUN_RANKS_MAX;
+    options.port = run_port_choose(&lock);
+    if (!options.port) {
+        fprintf(stderr, "weft-run: no free TCP port on 127.0.0.1: %s\n", strerror(errno));
+        return RUN_EXIT_CANNOT;
+    }
+    code = run_job(&options);
+    if (code == 0) run_job_dir_remove(options.port);
+    close(lock);
+    return code;
+}
