@@ -19,12 +19,14 @@ weft_status weft__control_open(const char *address, const weft__keys *keys, int 
                                char endpoint[WEFT__ENDPOINT_BYTES]);
 /* endpoints: world strings of WEFT__ENDPOINT_BYTES each, copied. */
 weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints);
-/* Never blocks; ERR_MEMORY when the queue to that peer is full (256 messages), ERR_PEER when it cannot be connected to,
- * ERR_ARGUMENT above WEFT__CONTROL_MESSAGE_MAX. */
+/* Never blocks; ERR_MEMORY when the queue to that peer is full (256 messages), ERR_PEER when it cannot be
+ * connected to, ERR_ARGUMENT above WEFT__CONTROL_MESSAGE_MAX. */
 weft_status weft__control_send(weft__control_wire *wire, int peer, const void *bytes, size_t length);
-/* The peer is dead or has left: what is queued for it goes out for at most 100 ms, and it is not dialled again. */
+/* The peer is dead or has left: what is queued for it goes out for at most 100 ms, and it is not dialled
+ * again. */
 void weft__control_forget(weft__control_wire *wire, int peer);
-/* Takes what has arrived.  `from` was proven by CURVE to be a member of the job; which one is its own word. */
+/* Takes what has arrived.  `from` was proven by CURVE to be a member of the job; which one is its own word.
+ */
 typedef void weft__control_fn(void *arg, int from, const void *bytes, size_t length);
 int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg);
 void weft__control_close(weft__control_wire *wire); /* lets queued messages out for at most 100 ms */

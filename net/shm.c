@@ -376,8 +376,11 @@ static void shm_close(weft__transport *t)
     shm *s = shm_of(t);
 
     for (int i = 0; i < s->board->size; i++) {
-        s->lanes[i].state = LANE_GONE;
-        fail_queue(s, &s->lanes[i], WEFT_ERR_CANCELLED);
+        lane *l = &s->lanes[i];
+        /* Or a peer whose last frame has just been read would wait for ever to see it flushed. */
+        if (l->state == LANE_OPEN && weft__ring_untold(&l->in)) tell_taken(s, l);
+        l->state = LANE_GONE;
+        fail_queue(s, l, WEFT_ERR_CANCELLED);
     }
     free(s->lanes);
     free(s->local_of);

@@ -36,4 +36,5 @@ weft__build_fn weft__build_direct_scatter;
 
 /* Tags of one schedule: those of its data count from 0, those of the agreement from here. */
 #define WEFT__AGREEMENT_TAGS 0x40000000U
+#define WEFT__ROUNDS_MOST    31 /* of distances 1, 2, 4, ... below the largest size */
 #endif

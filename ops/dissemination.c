@@ -8,14 +8,15 @@
 
 static void disseminate(weft__schedule *s, uint32_t tag)
 {
-    int heard = WEFT__NO_STEP;
-    for (int distance = 1; distance < s->size; distance = distance > s->size / 2 ? s->size : 2 * distance) {
-        int to = weft__modulo(s->rank + distance, s->size), from = weft__modulo(s->rank - distance, s->size);
+    int heard[WEFT__ROUNDS_MOST], n = 0;
+    for (int64_t distance = 1; distance < s->size; distance *= 2, n++) {
+        int to = weft__modulo(s->rank + (int)distance, s->size),
+            from = weft__modulo(s->rank - (int)distance, s->size);
         weft__place nothing = weft__at(s, WEFT__TMP, 0);
-        /* The first sends nothing that it has not; each later one waits for what all rounds before brought. */
-        weft__add_send(s, to, tag, nothing, 0, heard, WEFT__NO_STEP);
-        heard = weft__add_recv(s, from, tag, nothing, 0, heard, WEFT__NO_STEP);
-        tag++;
+        int told = weft__add_send(s, to, tag + (uint32_t)n, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
+        /* Receives may be done in any order; what is told stands for all of them so far. */
+        for (int i = 0; i < n; i++) weft__add_order(s, heard[i], told);
+        heard[n] = weft__add_recv(s, from, tag + (uint32_t)n, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
     }
 }
 

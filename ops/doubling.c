@@ -1,13 +1,13 @@
 /* doubling.c - exchanges over distances 1, 2, 4, ...: least messages one after another, for small sizes.
  *
- * all_reduce: recursive doubling.  Partners exchange partial results and both compute lower op upper, so every
- * rank evaluates one and the same tree.  Where size is no power of two, the first ranks pair up before, one
- * of each pair stands for both, and tells the other the result.
- * all_gather: Bruck's.  Each rank collects the blocks of rank, rank + 1, ... and turns them round at the end.
+ * all_reduce: recursive doubling.  Partners exchange partial results and both compute lower op upper, so
+ * every rank evaluates one and the same tree.  Where size is no power of two, the first ranks pair up before,
+ * one of each pair stands for both, and tells the other the result. all_gather: Bruck's.  Each rank collects
+ * the blocks of rank, rank + 1, ... and turns them round at the end.
  *
- * Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH"
- * (2005); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
- * Systems" (1997). */
+ * Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
+ * MPICH" (2005); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport
+ * Message-Passing Systems" (1997). */
 #include "algorithms.h"
 
 static int largest_power(int size)
@@ -24,14 +24,14 @@ static int standing_for(int place, int pairs)
 }
 
 /* A partner's operand comes into TMP and is reduced there, except at last: then in OUT. */
-static weft__operand meet(weft__schedule *s, weft__operand own, int peer, uint32_t tag, size_t count, double scale,
-                          bool last, int out_free)
+static weft__operand meet(weft__schedule *s, weft__operand own, int peer, uint32_t tag, size_t count,
+                          double scale, bool last, int out_free)
 {
     weft__place other = weft__add_tmp(s, count), to = last ? weft__at(s, WEFT__OUT, 0) : other;
     bool lower = peer < s->rank;
     int got = weft__add_recv(s, peer, tag, other, count, WEFT__NO_STEP, WEFT__NO_STEP);
-    int done = weft__add_reduce(s, lower ? other : own.place, lower ? own.place : other, to, count, scale, got,
-                                own.ready);
+    int done = weft__add_reduce(s, lower ? other : own.place, lower ? own.place : other, to, count, scale,
+                                got, own.ready);
     if (last) weft__add_order(s, out_free, done);
     return (weft__operand){to, done};
 }
@@ -61,22 +61,31 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
         weft__add_send(s, s->rank - 1, 0, weft__at(s, WEFT__OUT, 0), op->count, own.ready, WEFT__NO_STEP);
 }
 
+/* Receives start at once; what follows waits for all of them so far. */
+static void after_all(weft__schedule *s, const int *received, int n, int step)
+{
+    for (int i = 0; i < n; i++) weft__add_order(s, received[i], step);
+}
+
 void weft__build_bruck_all_gather(weft__schedule *s, const weft__op *op)
 {
     size_t count = op->count, tail = (size_t)(s->size - s->rank) * count;
     weft__place all = weft__add_tmp(s, count * (size_t)s->size);
-    int ready = weft__add_copy(s, weft__at(s, WEFT__IN, 0), all, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
-    uint32_t tag = 0;
-    for (int have = 1; have < s->size; tag++) {
-        int more = have < s->size - have ? have : s->size - have;
-        int to = weft__modulo(s->rank - have, s->size), from = weft__modulo(s->rank + have, s->size);
-        weft__add_send(s, to, tag, all, (size_t)more * count, ready, WEFT__NO_STEP);
-        /* After the receive before it, so that `ready` stands for all blocks up to here. */
-        ready = weft__add_recv(s, from, tag, weft__plus(s, all, (size_t)have * count), (size_t)more * count, ready,
-                               WEFT__NO_STEP);
-        have += more;
+    int filled = weft__add_copy(s, weft__at(s, WEFT__IN, 0), all, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    int received[WEFT__ROUNDS_MOST], n = 0, turned;
+    for (int have = 1, more; have < s->size; have += more) {
+        int to = weft__modulo(s->rank - have, s->size), from = weft__modulo(s->rank + have, s->size), sent;
+        more = have < s->size - have ? have : s->size - have;
+        sent = weft__add_send(s, to, (uint32_t)n, all, (size_t)more * count, filled, WEFT__NO_STEP);
+        after_all(s, received, n, sent);
+        received[n] = weft__add_recv(s, from, (uint32_t)n, weft__plus(s, all, (size_t)have * count),
+                                     (size_t)more * count, WEFT__NO_STEP, WEFT__NO_STEP);
+        n++;
     }
-    weft__add_copy(s, all, weft__at(s, WEFT__OUT, (size_t)s->rank * count), tail, 1, ready, WEFT__NO_STEP);
-    weft__add_copy(s, weft__plus(s, all, tail), weft__at(s, WEFT__OUT, 0), (size_t)s->rank * count, 1, ready,
-                   WEFT__NO_STEP);
+    turned = weft__add_copy(s, all, weft__at(s, WEFT__OUT, (size_t)s->rank * count), tail, 1, filled,
+                            WEFT__NO_STEP);
+    after_all(s, received, n, turned);
+    turned = weft__add_copy(s, weft__plus(s, all, tail), weft__at(s, WEFT__OUT, 0), (size_t)s->rank * count,
+                            1, filled, WEFT__NO_STEP);
+    after_all(s, received, n, turned);
 }

@@ -119,7 +119,7 @@ static weft_status check_reduction(const weft__op *op)
     static const unsigned known[] = {
         [WEFT__INTEGER] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
         [WEFT__FLOAT] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(AVG) | ONE(PREMUL_SUM),
-        [WEFT__COMPLEX] = ONE(SUM) | ONE(AVG) | ONE(PREMUL_SUM),
+        [WEFT__COMPLEX] = ONE(SUM) | ONE(AVG),
         [WEFT__BOOLEAN] = ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
     };
 #undef ONE

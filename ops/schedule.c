@@ -55,14 +55,16 @@ static int add(weft__schedule *s, weft__step step, int before1, int before2)
 int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1,
                    int before2)
 {
-    weft__step step = {.kind = WEFT__STEP_SEND, .peer = peer, .tag = tag, .a = from, .count = count, .scale = 1};
+    weft__step step = {
+        .kind = WEFT__STEP_SEND, .peer = peer, .tag = tag, .a = from, .count = count, .scale = 1};
     return add(s, step, before1, before2);
 }
 
 int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1,
                    int before2)
 {
-    weft__step step = {.kind = WEFT__STEP_RECV, .peer = peer, .tag = tag, .out = to, .count = count, .scale = 1};
+    weft__step step = {
+        .kind = WEFT__STEP_RECV, .peer = peer, .tag = tag, .out = to, .count = count, .scale = 1};
     return add(s, step, before1, before2);
 }
 
@@ -96,7 +98,8 @@ weft__operand weft__own_operand(weft__schedule *s, const weft__op *op, size_t co
     weft__operand own = {{WEFT__IN, 0}, WEFT__NO_STEP};
     if (op->reduction != WEFT_PREMUL_SUM) return own;
     own.place = weft__add_tmp(s, count);
-    own.ready = weft__add_copy(s, weft__at(s, WEFT__IN, 0), own.place, count, op->scale, WEFT__NO_STEP, WEFT__NO_STEP);
+    own.ready = weft__add_copy(s, weft__at(s, WEFT__IN, 0), own.place, count, op->scale, WEFT__NO_STEP,
+                               WEFT__NO_STEP);
     return own;
 }
 
@@ -176,7 +179,8 @@ static void print_step(const weft__step *step, FILE *to)
     static const char *const names[] = {"send", "recv", "copy", "reduce"};
     fprintf(to, "%s %zu", names[step->kind], step->count);
     if (step->kind == WEFT__STEP_SEND || step->kind == WEFT__STEP_RECV)
-        fprintf(to, " %s %d tag %" PRIu32, step->kind == WEFT__STEP_SEND ? "to" : "from", step->peer, step->tag);
+        fprintf(to, " %s %d tag %" PRIu32, step->kind == WEFT__STEP_SEND ? "to" : "from", step->peer,
+                step->tag);
     if (step->kind != WEFT__STEP_RECV) {
         fputc(' ', to);
         print_place(step->a, to);

@@ -35,7 +35,8 @@ typedef struct weft__place {
 /* Every step moves `count` elements of the operation's type.
  * SEND from `a` to peer; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
  * receive from a at b with that tag (the builders here use a tag once for each pair and direction).
- * COPY: out = a, which may be the same place.  REDUCE: out = a op b, with a left of b; out may be a or b.  `scale` multiplies what COPY and REDUCE write (1: nothing). count 0 is allowed everywhere. */
+ * COPY: out = a, which may be the same place.  REDUCE: out = a op b, with a left of b; out may be a or b.
+ * `scale` multiplies what COPY and REDUCE write (1: nothing). count 0 is allowed everywhere. */
 typedef struct weft__step {
     weft__step_kind kind;
     int peer;

@@ -12,7 +12,10 @@ typedef struct weft__table {
     uint64_t reserved[4];
 } weft__table;
 
-#define WEFT__TABLE_DEFAULT {.small_bytes = 32768}
+#define WEFT__TABLE_DEFAULT  \
+    {                        \
+        .small_bytes = 32768 \
+    }
 
 void weft__table_merge(weft__table *mine, const weft__table *other); /* the least of each field */
 

@@ -34,15 +34,13 @@ typedef struct weft__backend weft__backend;
 struct weft__backend {
     int version;
     const char *name;
-    weft_memory memory;   /* the kind of memory it moves */
-    bool start_may_block; /* start and poll may block: they run on the progress thread with the engine let go
-                           */
+    weft_memory memory; /* the kind of memory it moves */
     /* Does that pointer point to memory of its kind?  Any thread, never blocks.  NULL: callers have to say.
      */
     bool (*owns)(weft__backend *backend, const void *pointer);
-    /* Begin.  Progress thread.  May call finish. */
+    /* Begin.  Progress thread, the engine let go: it may block.  May call finish. */
     void (*start)(weft__backend *backend, weft__work *work);
-    /* Look after what has been started.  Progress thread.  Returns how much was done. */
+    /* Look after what has been started.  Like start.  Returns how much was done. */
     int (*poll)(weft__backend *backend);
     /* Stop as soon as possible: finish follows when nothing touches the buffers any more.  Any thread, also
      * while start or poll is blocked.  Must not block.  May be called more than once. */

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RANKS = 4, LISTED_MAX = 64, NAME_BYTES = 160 };
+enum { RANKS = 4, LISTED_MAX = 64, NAME_BYTES = 512 };
 
 /* Names that the library may have given: in /dev/shm, and abstract or other Unix sockets. */
 typedef struct listing {

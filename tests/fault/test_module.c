@@ -44,6 +44,7 @@ static void traffic(job_rank *me)
     int64_t began_ns = 0;
     join_with_blocker(me);
     weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
     weft_request *req = block(group, blocked, &began_ns);
     for (int i = 0; i < 100; i++) job_sum_works(me->world);
     job_message_works(me->world, 0, 1, 1);

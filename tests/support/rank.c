@@ -57,6 +57,7 @@ static void *rank_thread(void *arg)
     if (!run_rank(me) && me->ctx) {
         weft_abort(me->ctx, "a check of the test failed");
     }
+    atomic_store(&me->shared->rank[me->rank].finished, true);
     return NULL;
 }
 

@@ -25,7 +25,7 @@ readelf -d "$lib/libweft.so" | grep -q 'SONAME.*\[libweft\.so\.0\]'
 nm -D --defined-only "$lib/libweft.so" | awk '$2 != "A" {print $3}' >"$dir/shown"
 if grep -v '^weft_[a-z]' "$dir/shown"; then echo "shows more than the API"; exit 1; fi
 
-export PKG_CONFIG_PATH=$lib/pkgconfig
+export PKG_CONFIG_PATH="$lib/pkgconfig"
 [ "$(pkg-config --variable=libdir weft)" ]
 mkdir "$dir/program"
 cp "$source"/tests/tools/program/* "$dir/program"

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#define WEFT_RUN WEFT_TEST_BIN_DIR "/weft-run "
+#define WEFT_RUN TEST_BIN_DIR "/weft-run "
 
 enum { TEXT_BYTES = 1 << 16, PATH_BYTES = 64 };
 

@@ -519,14 +519,16 @@ static size_t hammer_length(int number)
                                                       : 200u);
 }
 
-static void sleep_until_rung(rank *me)
+/* Whatever is slept for is looked at once more after arming: room, records, or that all has been taken. */
+static void sleep_until_rung(rank *me, int flushing)
 {
     struct pollfd bell = {.fd = me->board->peers[me->board->rank].bell_fd, .events = POLLIN};
     weft__control_line *line = me->board->peers[me->board->rank].control;
     uint64_t count;
 
     atomic_exchange(&line->armed, 1);
-    if (!me->transport->busy(me->transport)) {
+    if (!me->transport->busy(me->transport) &&
+        (flushing < 0 || !me->transport->flushed(me->transport, flushing))) {
         if (poll(&bell, 1, 10000) != 1) _exit(97); /* a lost wake-up */
     }
     atomic_exchange(&line->armed, 0);
@@ -539,7 +541,8 @@ static void *hammer(void *arg)
     int other = 1 - me->board->rank, sent = 0, checked = 0;
     packet *window = calloc(16, sizeof *window);
     while (window && (checked < HAMMERED || sent < HAMMERED ||
-                      !me->transport->flushed(me->transport, BOARD_WORLD(other)))) {
+                      !me->transport->flushed(me->transport, BOARD_WORLD(other)) ||
+                      me->transport->busy(me->transport))) {
         int moved = 0;
         for (int i = 0; i < 16 && sent < HAMMERED; i++) {
             packet *p = &window[i];
@@ -560,7 +563,7 @@ static void *hammer(void *arg)
             if (me->log[checked].frame.tag != checked || me->log[checked].frame.length != length) _exit(96);
             if (length && me->log[checked].sum != sum_of(source + checked % 4096, length)) _exit(95);
         }
-        if (!moved) sleep_until_rung(me);
+        if (!moved) sleep_until_rung(me, checked == HAMMERED && sent == HAMMERED ? BOARD_WORLD(other) : -1);
     }
     free(window);
     return NULL;
@@ -583,55 +586,84 @@ static void test_two_threads(void **state)
 
 /* ---- processes, one of them killed while it sends -------------------------------------------------- */
 
-static void process(int r, int size)
+#define EXCHANGED 500
+
+static bool has_died(int pid_fd)
 {
-    weft__board_config config = board_config(r, size, 20000);
-    int victim = size - 1;
-    size_t from_neighbour = 0;
-    weft__board *board;
+    struct pollfd dead = {.fd = pid_fd, .events = POLLIN};
+    return poll(&dead, 1, 0) == 1;
+}
+
+/* Sends to both others for ever. */
+static void victim(rank *me, int busy_fd)
+{
+    packet p[2];
+    for (int i = 0; i < 2; i++) give(2, i, make(&p[i], 0, 100000, true));
+    for (int n = 0;; n++) {
+        look(2);
+        for (int i = 0; i < 2; i++)
+            if (p[i].calls) give(2, i, make(&p[i], n, 100000, true));
+        if (me->lost || (n == 1000 && write(busy_fd, "", 1) != 1)) _exit(5);
+    }
+}
+
+/* Exchanges frames with the other survivor, whatever happens to the victim. */
+static void survivor(rank *me, int r)
+{
+    int other = 1 - r, sent = 0, got = 0;
+    size_t seen = 0;
+    bool dead = false;
     packet p = {0};
+
+    while (got < EXCHANGED || sent < EXCHANGED ||
+           !me->transport->flushed(me->transport, BOARD_WORLD(other)) || !dead) {
+        if (sent < EXCHANGED && (!sent || p.calls)) give(r, other, make(&p, sent++, 100000, true));
+        if (!look(r)) sched_yield();
+        for (; seen < me->seen; seen++) got += me->log[seen % SEEN_MAX].peer == BOARD_WORLD(other);
+        if (!dead && has_died(me->board->peers[2].pid_fd)) {
+            me->transport->drop(me->transport, BOARD_WORLD(2));
+            dead = true;
+        }
+        if (me->lost) _exit(3);
+    }
+    me->transport->close(me->transport);
+    weft__board_free(me->board);
+    _exit(p.status == WEFT_OK && sent == EXCHANGED && got == EXCHANGED ? 0 : 4);
+}
+
+static void process(int r, int busy_fd)
+{
+    weft__board_config config = board_config(r, 3, 20000);
+    weft__board *board;
 
     alarm(40);
     if (weft__board_join(&config, &board)) _exit(2);
     open_transport(&ranks[r], board);
-    while (r == victim || from_neighbour < 500) {
-        struct pollfd dead = {.fd = board->peers[victim].pid_fd, .events = POLLIN};
-        int to = r == victim ? (int)(ranks[r].seen % 2) : 1 - r;
-        size_t before = ranks[r].seen;
-        if (!p.out.sent || p.calls) give(r, to, make(&p, 0, 100000, true));
-        look(r);
-        for (size_t i = before; i < ranks[r].seen; i++)
-            from_neighbour += ranks[r].log[i % SEEN_MAX].peer == BOARD_WORLD(1 - r);
-        if (r != victim && poll(&dead, 1, 0) == 1)
-            ranks[r].transport->drop(ranks[r].transport, BOARD_WORLD(victim));
-        if (ranks[r].lost) _exit(3);
-    }
-    /* Both survivors have what they wait for only after both have sent it. */
-    for (int64_t until = weft__now_ns() + 5000 * WEFT__MS; weft__now_ns() < until;) {
-        look(r);
-        if (p.calls && ranks[r].transport->flushed(ranks[r].transport, BOARD_WORLD(1 - r))) _exit(0);
-    }
-    _exit(4);
+    if (r == 2) victim(&ranks[r], busy_fd);
+    survivor(&ranks[r], r);
 }
 
 static void test_processes(void **state)
 {
-    enum { SIZE = 3 };
-    pid_t pids[SIZE];
-    int status;
+    pid_t pids[3];
+    int status, busy[2];
+    char byte;
     (void)state;
-    board_config(0, SIZE, 0);
-    for (int i = 0; i < SIZE; i++) {
+    assert_int_equal(pipe(busy), 0);
+    board_config(0, 3, 0); /* names the job before the fork */
+    for (int i = 0; i < 3; i++) {
         pids[i] = fork();
-        if (!pids[i]) process(i, SIZE);
+        if (!pids[i]) process(i, busy[1]);
     }
-    usleep(200000);
-    kill(pids[SIZE - 1], SIGKILL);
-    assert_int_equal(waitpid(pids[SIZE - 1], &status, 0), pids[SIZE - 1]);
-    for (int i = 0; i < SIZE - 1; i++) {
+    close(busy[1]);
+    assert_int_equal(read(busy[0], &byte, 1), 1);
+    kill(pids[2], SIGKILL);
+    assert_int_equal(waitpid(pids[2], &status, 0), pids[2]);
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         assert_int_equal(status, 0); /* exited, and with 0 */
     }
+    close(busy[0]);
 }
 
 #define TWO(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)

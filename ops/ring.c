@@ -1,0 +1,187 @@
+/* ring.c - each rank sends to the next and hears from the one before: least bytes per rank, for large sizes.
+ *
+ * A buffer is cut into one block per rank.  reduce_scatter: block b starts at rank b + 1 and collects on its
+ * way round, so that b itself adds last; every element is computed by one rank only.  all_gather: each block
+ * goes round from its owner.  all_reduce is the two in turn, reduce is the first and a gather, broadcast is
+ * a scatter and the second.  Blocks of many bytes are cut again, into lanes that go round independently: one
+ * lane reduces while another travels.
+ *
+ * Sources: P. Patarasuk, X. Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations"
+ * (2009); broadcast: M. Barnett et al., "Building a High-Performance Collective Communication Library"
+ * (1994), known as van de Geijn's. */
+#include "algorithms.h"
+
+#define LANES_MOST 4
+#define LANE_BYTES 131072 /* shorter lanes would cost more in messages than they overlap */
+#define SLOTS      3      /* partial results in TMP at once: received, reduced, being sent */
+
+typedef struct ring {
+    weft__schedule *s;
+    size_t count; /* elements of all blocks together, or of each */
+    bool each;
+    int lane, lanes;
+    int next, before; /* ranks */
+} ring;
+
+static weft__span block_at(const ring *g, int block)
+{
+    if (g->each) return (weft__span){(size_t)block * g->count, g->count};
+    return weft__share(g->count, g->s->size, block);
+}
+
+/* This lane's part of a block. */
+static weft__span piece_at(const ring *g, int block)
+{
+    weft__span whole = block_at(g, weft__modulo(block, g->s->size));
+    weft__span part = weft__share(whole.length, g->lanes, g->lane);
+    return (weft__span){whole.start + part.start, part.length};
+}
+
+static ring make_ring(weft__schedule *s, size_t count, bool each)
+{
+    ring g = {.s = s, .count = count, .each = each, .lanes = 1};
+    size_t lanes = block_at(&g, 0).length * s->element / LANE_BYTES;
+    if (lanes > 1) g.lanes = lanes > LANES_MOST ? LANES_MOST : (int)lanes;
+    g.next = weft__modulo(s->rank + 1, s->size);
+    g.before = weft__modulo(s->rank - 1, s->size);
+    return g;
+}
+
+/* Phases 0, 1, 2 of an operation; a phase has at most size steps. */
+static uint32_t tag_of(const ring *g, int phase, int step)
+{
+    return ((uint32_t)phase * (uint32_t)g->s->size + (uint32_t)step) * (uint32_t)g->lanes + (uint32_t)g->lane;
+}
+
+typedef struct reduced {
+    int done;       /* this rank's piece stands at its place */
+    int first_sent; /* the one send that reads the operand itself is done with it */
+} reduced;
+
+/* This lane's pieces of `own` go round; that of block `rank` ends, reduced, at `to`. */
+static reduced reduce_pieces(const ring *g, weft__operand own, weft__place to, double scale)
+{
+    weft__schedule *s = g->s;
+    weft__place slots[SLOTS], partial = weft__plus(s, own.place, piece_at(g, s->rank - 1).start);
+    int sent[SLOTS], first_sent = WEFT__NO_STEP, ready = own.ready;
+    for (int i = 0; i < SLOTS; i++) {
+        slots[i] = weft__add_tmp(s, piece_at(g, 0).length); /* block 0 is never the shorter one */
+        sent[i] = WEFT__NO_STEP;
+    }
+    for (int t = 0; t < s->size - 1; t++) {
+        weft__span leaving = piece_at(g, s->rank - 1 - t), coming = piece_at(g, s->rank - 2 - t);
+        bool last = t == s->size - 2;
+        weft__place slot = slots[t % SLOTS];
+        int got;
+        /* A slot filled in step t - SLOTS was sent in the step after it. */
+        got = weft__add_recv(s, g->before, tag_of(g, 0, t), slot, coming.length,
+                             t < SLOTS ? WEFT__NO_STEP : sent[(t + 1) % SLOTS], WEFT__NO_STEP);
+        sent[t % SLOTS] =
+            weft__add_send(s, g->next, tag_of(g, 0, t), partial, leaving.length, ready, WEFT__NO_STEP);
+        if (t == 0) first_sent = sent[0];
+        partial = last ? to : slot;
+        /* After the one before it, so that the last stands for all that read the operand. */
+        ready = weft__add_reduce(s, slot, weft__plus(s, own.place, coming.start), partial, coming.length,
+                                 last ? scale : 1, got, ready);
+    }
+    return (reduced){ready, first_sent};
+}
+
+/* This lane's pieces in OUT go round; each rank has that of its own block.  before1, before2: only after them
+ * may OUT's other blocks be written. */
+static void share_pieces(const ring *g, weft__place own, int ready, int before1, int before2)
+{
+    weft__schedule *s = g->s;
+    weft__place leaving_from = own;
+    for (int t = 0; t < s->size - 1; t++) {
+        weft__span leaving = piece_at(g, s->rank - t), coming = piece_at(g, s->rank - 1 - t);
+        weft__place to = weft__at(s, WEFT__OUT, coming.start);
+        weft__add_send(s, g->next, tag_of(g, 1, t), leaving_from, leaving.length, ready, WEFT__NO_STEP);
+        ready = weft__add_recv(s, g->before, tag_of(g, 1, t), to, coming.length, before1, before2);
+        leaving_from = to;
+    }
+}
+
+void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
+{
+    ring g = make_ring(s, op->count, false);
+    weft__operand own = weft__own_operand(s, op, op->count);
+    for (; g.lane < g.lanes; g.lane++) {
+        weft__place mine = weft__at(s, WEFT__OUT, piece_at(&g, s->rank).start);
+        reduced r = reduce_pieces(&g, own, mine, weft__last_scale(s, op));
+        /* In place OUT's blocks are operands until all is reduced, and one is sent as it is. */
+        share_pieces(&g, mine, r.done, r.done, r.first_sent);
+    }
+}
+
+void weft__build_ring_reduce_scatter(weft__schedule *s, const weft__op *op)
+{
+    ring g = make_ring(s, op->count, true);
+    weft__operand own = weft__own_operand(s, op, op->count * (size_t)s->size);
+    for (; g.lane < g.lanes; g.lane++) {
+        size_t in_block = piece_at(&g, 0).start;
+        reduce_pieces(&g, own, weft__at(s, WEFT__OUT, in_block), weft__last_scale(s, op));
+    }
+}
+
+void weft__build_ring_all_gather(weft__schedule *s, const weft__op *op)
+{
+    ring g = make_ring(s, op->count, true);
+    weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, block_at(&g, s->rank).start),
+                   op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    for (; g.lane < g.lanes; g.lane++) {
+        size_t in_block = piece_at(&g, 0).start;
+        share_pieces(&g, weft__at(s, WEFT__IN, in_block), WEFT__NO_STEP, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
+}
+
+void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
+{
+    ring g = make_ring(s, op->count, false);
+    weft__operand own = weft__own_operand(s, op, op->count);
+    for (; g.lane < g.lanes; g.lane++) {
+        weft__span mine = piece_at(&g, s->rank);
+        bool is_root = s->rank == op->root;
+        weft__place to = is_root ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);
+        reduced r = reduce_pieces(&g, own, to, weft__last_scale(s, op));
+        if (!is_root) weft__add_send(s, op->root, tag_of(&g, 2, 0), to, mine.length, r.done, WEFT__NO_STEP);
+        for (int other = 0; is_root && other < s->size; other++) {
+            weft__span theirs = piece_at(&g, other);
+            if (other != s->rank)
+                weft__add_recv(s, other, tag_of(&g, 2, 0), weft__at(s, WEFT__OUT, theirs.start),
+                               theirs.length, r.done, r.first_sent);
+        }
+    }
+    weft__add_agreement(s);
+}
+
+/* Blocks are counted from the root.  The root has them all: it hands each other rank its own, and then plays
+ * its part in the ring without hearing from it. */
+void weft__build_ring_broadcast(weft__schedule *s, const weft__op *op)
+{
+    ring g = make_ring(s, op->count, false);
+    int number = weft__modulo(s->rank - op->root, s->size), ready = WEFT__NO_STEP;
+    weft__area buffer = number ? WEFT__OUT : WEFT__IN;
+    g.lanes = 1;
+    for (int other = 1; number == 0 && other < s->size; other++) {
+        weft__span theirs = piece_at(&g, other);
+        weft__add_send(s, weft__modulo(s->rank + other, s->size), 0, weft__at(s, buffer, theirs.start),
+                       theirs.length, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
+    if (number) {
+        weft__span mine = piece_at(&g, number);
+        ready = weft__add_recv(s, op->root, 0, weft__at(s, buffer, mine.start), mine.length, WEFT__NO_STEP,
+                               WEFT__NO_STEP);
+    }
+    for (int t = 0; t < s->size - 1; t++) {
+        weft__span leaving = piece_at(&g, number - t);
+        weft__span coming = piece_at(&g, number - 1 - t);
+        if (number < s->size - 1)
+            weft__add_send(s, g.next, tag_of(&g, 1, t), weft__at(s, buffer, leaving.start), leaving.length,
+                           ready, WEFT__NO_STEP);
+        if (number)
+            ready = weft__add_recv(s, g.before, tag_of(&g, 1, t), weft__at(s, buffer, coming.start),
+                                   coming.length, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
+    weft__add_agreement(s);
+}

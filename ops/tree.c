@@ -1,0 +1,165 @@
+/* tree.c - binomial trees over the ranks counted from the root: broadcast, reduce, gather, scatter of small
+ * sizes.
+ *
+ * The subtree of node v is the run of nodes from v on that is as long as v's lowest bit; its children stand
+ * at distances 1, 2, 4, ... below that.  A reduction has the lower run, counted from the root, at the left.
+ *
+ * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
+ * MPICH" (2005). */
+#include "algorithms.h"
+
+typedef struct node {
+    int number; /* counted from the root */
+    int parent; /* rank; of the root, no meaning */
+    int run;    /* nodes in its subtree */
+} node;
+
+static node node_of(const weft__schedule *s, int root)
+{
+    int v = weft__modulo(s->rank - root, s->size), lowest = v & -v;
+    node n = {v, weft__modulo(v - lowest + root, s->size), s->size - v};
+    if (v > 0 && lowest < n.run) n.run = lowest;
+    return n;
+}
+
+static int child_rank(const weft__schedule *s, int distance)
+{
+    return weft__modulo(s->rank + distance, s->size);
+}
+
+/* Nodes in the subtree of the child at this distance. */
+static int child_run(node n, int distance)
+{
+    return distance < n.run - distance ? distance : n.run - distance;
+}
+
+/* The distance of the farthest child; 0: none. */
+static int farthest(node n)
+{
+    int distance = 1;
+    if (n.run < 2) return 0;
+    while (distance < n.run - distance) distance *= 2;
+    return distance;
+}
+
+void weft__build_tree_broadcast(weft__schedule *s, const weft__op *op)
+{
+    node n = node_of(s, op->root);
+    weft__place buffer = weft__at(s, n.number ? WEFT__OUT : WEFT__IN, 0);
+    int got = WEFT__NO_STEP;
+    if (n.number) got = weft__add_recv(s, n.parent, 0, buffer, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
+    for (int distance = farthest(n); distance > 0; distance /= 2)
+        weft__add_send(s, child_rank(s, distance), 0, buffer, op->count, got, WEFT__NO_STEP);
+    weft__add_agreement(s);
+}
+
+void weft__build_tree_reduce(weft__schedule *s, const weft__op *op)
+{
+    node n = node_of(s, op->root);
+    weft__operand own = weft__own_operand(s, op, op->count);
+    for (int distance = 1; distance < n.run; distance *= 2) {
+        weft__place other = weft__add_tmp(s, op->count), to = n.number ? other : weft__at(s, WEFT__OUT, 0);
+        bool last = n.number == 0 && distance >= n.run - distance;
+        int got =
+            weft__add_recv(s, child_rank(s, distance), 0, other, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
+        own.ready = weft__add_reduce(s, own.place, other, to, op->count, last ? weft__last_scale(s, op) : 1,
+                                     got, own.ready);
+        own.place = to;
+    }
+    if (n.number) weft__add_send(s, n.parent, 0, own.place, op->count, own.ready, WEFT__NO_STEP);
+    weft__add_agreement(s);
+}
+
+/* ---- runs of blocks: nodes count from the root, buffers from rank 0, so one run may wrap around ---- */
+
+/* Blocks that lie before the end of the buffer: the rest of the run is at its beginning. */
+static int before_wrap(const weft__schedule *s, int first, int run)
+{
+    return run < s->size - first ? run : s->size - first;
+}
+
+static void gather_at_root(weft__schedule *s, const weft__op *op, node n)
+{
+    size_t count = op->count;
+    weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, (size_t)s->rank * count), count, 1,
+                   WEFT__NO_STEP, WEFT__NO_STEP);
+    for (int distance = farthest(n); distance > 0; distance /= 2) {
+        int child = child_rank(s, distance), run = child_run(n, distance), got;
+        int front = before_wrap(s, child, run);
+        weft__place block = weft__at(s, WEFT__OUT, (size_t)child * count);
+        weft__place to = front == run ? block : weft__add_tmp(s, (size_t)run * count);
+        got = weft__add_recv(s, child, 0, to, (size_t)run * count, WEFT__NO_STEP, WEFT__NO_STEP);
+        if (front == run) continue;
+        weft__add_copy(s, to, block, (size_t)front * count, 1, got, WEFT__NO_STEP);
+        weft__add_copy(s, weft__plus(s, to, (size_t)front * count), weft__at(s, WEFT__OUT, 0),
+                       (size_t)(run - front) * count, 1, got, WEFT__NO_STEP);
+    }
+}
+
+static void gather_below(weft__schedule *s, const weft__op *op, node n)
+{
+    size_t count = op->count, all = (size_t)n.run * count;
+    weft__place run = weft__at(s, WEFT__IN, 0);
+    int own = WEFT__NO_STEP, first = s->n;
+    if (n.run > 1) {
+        run = weft__add_tmp(s, all);
+        own = weft__add_copy(s, weft__at(s, WEFT__IN, 0), run, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+        first = s->n;
+    }
+    for (int distance = farthest(n); distance > 0; distance /= 2)
+        weft__add_recv(s, child_rank(s, distance), 0, weft__plus(s, run, (size_t)distance * count),
+                       (size_t)child_run(n, distance) * count, WEFT__NO_STEP, WEFT__NO_STEP);
+    int sent = weft__add_send(s, n.parent, 0, run, all, own, WEFT__NO_STEP);
+    for (int step = first; step < sent; step++) weft__add_order(s, step, sent);
+}
+
+void weft__build_tree_gather(weft__schedule *s, const weft__op *op)
+{
+    node n = node_of(s, op->root);
+    if (n.number)
+        gather_below(s, op, n);
+    else
+        gather_at_root(s, op, n);
+    weft__add_agreement(s);
+}
+
+static void scatter_at_root(weft__schedule *s, const weft__op *op, node n)
+{
+    size_t count = op->count;
+    for (int distance = farthest(n); distance > 0; distance /= 2) {
+        int child = child_rank(s, distance), run = child_run(n, distance);
+        int front = before_wrap(s, child, run), packed1 = WEFT__NO_STEP, packed2 = WEFT__NO_STEP;
+        weft__place from = weft__at(s, WEFT__IN, (size_t)child * count);
+        if (front < run) {
+            weft__place block = from;
+            from = weft__add_tmp(s, (size_t)run * count);
+            packed1 = weft__add_copy(s, block, from, (size_t)front * count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+            packed2 = weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__plus(s, from, (size_t)front * count),
+                                     (size_t)(run - front) * count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+        }
+        weft__add_send(s, child, 0, from, (size_t)run * count, packed1, packed2);
+    }
+    weft__add_copy(s, weft__at(s, WEFT__IN, (size_t)s->rank * count), weft__at(s, WEFT__OUT, 0), count, 1,
+                   WEFT__NO_STEP, WEFT__NO_STEP);
+}
+
+static void scatter_below(weft__schedule *s, const weft__op *op, node n)
+{
+    size_t count = op->count, all = (size_t)n.run * count;
+    weft__place run = n.run > 1 ? weft__add_tmp(s, all) : weft__at(s, WEFT__OUT, 0);
+    int got = weft__add_recv(s, n.parent, 0, run, all, WEFT__NO_STEP, WEFT__NO_STEP);
+    for (int distance = farthest(n); distance > 0; distance /= 2)
+        weft__add_send(s, child_rank(s, distance), 0, weft__plus(s, run, (size_t)distance * count),
+                       (size_t)child_run(n, distance) * count, got, WEFT__NO_STEP);
+    if (n.run > 1) weft__add_copy(s, run, weft__at(s, WEFT__OUT, 0), count, 1, got, WEFT__NO_STEP);
+}
+
+void weft__build_tree_scatter(weft__schedule *s, const weft__op *op)
+{
+    node n = node_of(s, op->root);
+    if (n.number)
+        scatter_below(s, op, n);
+    else
+        scatter_at_root(s, op, n);
+    weft__add_agreement(s);
+}

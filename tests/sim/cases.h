@@ -1,0 +1,37 @@
+/* cases.h - one collective with known data on every rank of a simulated group, and what must come out.
+ *
+ * Inputs are a function of seed, rank and index.  Integers are checked exactly, floats within rounding.  Also
+ * checked: inputs that are no outputs keep their bytes, nothing is written past an output, and what all ranks
+ * have is the same to the bit. */
+#ifndef WEFT_TESTS_SIM_CASES_H
+#define WEFT_TESTS_SIM_CASES_H
+#include "op.h"
+
+typedef struct sim_case {
+    weft__kind kind;
+    weft_dtype dtype; /* INT32, FLOAT32 or UINT8 */
+    weft_op reduction;
+    int size, root;
+    size_t count;
+    bool in_place;
+    uint64_t seed;
+} sim_case;
+
+typedef struct sim_group {
+    sim_case c;
+    weft__op *ops;          /* by rank; checked by weft__op_check */
+    unsigned char **memory; /* by rank: two areas with a guard behind each */
+    size_t area_bytes;
+} sim_group;
+
+sim_group *sim_group_make(sim_case c);
+void sim_group_check(const sim_group *g);
+void sim_group_free(sim_group *g);
+const char *sim_case_text(sim_case c); /* of the last call */
+
+typedef struct sim_random {
+    uint64_t state;
+} sim_random;
+uint64_t sim_next(sim_random *r);
+int sim_below(sim_random *r, int limit);
+#endif

@@ -1,0 +1,9 @@
+/* rounds_sim.h - runs a collective over simulated shared slots, in an order drawn from the seed. */
+#ifndef WEFT_TESTS_SIM_ROUNDS_SIM_H
+#define WEFT_TESTS_SIM_ROUNDS_SIM_H
+#include "cases.h"
+
+/* `groups` run one after the other as one group's operations: a rank may publish the next before others have
+ * finished the last.  All have one size.  Fails the test when it gets stuck or a slot is reused too early. */
+void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t seed);
+#endif

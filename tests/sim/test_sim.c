@@ -1,0 +1,298 @@
+/* test_sim.c - all collectives, as schedules and as rounds, in simulated groups; their traces and times.
+ *
+ * WEFT_GOLDEN=write rewrites tests/sim/golden instead of comparing with it. */
+#include "rounds_sim.h"
+#include "sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SMALL_BYTES 256 /* so that both forms are seen with few elements */
+
+static const weft__kind collectives[] = {
+    WEFT__OP_BARRIER,    WEFT__OP_BROADCAST, WEFT__OP_REDUCE,  WEFT__OP_ALL_REDUCE, WEFT__OP_REDUCE_SCATTER,
+    WEFT__OP_ALL_GATHER, WEFT__OP_GATHER,    WEFT__OP_SCATTER, WEFT__OP_ALL_TO_ALL, WEFT__OP_SPLIT_GROUP,
+};
+#define COLLECTIVES (sizeof collectives / sizeof collectives[0])
+
+static const weft__table small_table = {.small_bytes = SMALL_BYTES};
+
+static void run_schedule(sim_case c)
+{
+    sim_group *g = sim_group_make(c);
+    sim_run(g, &small_table, NULL);
+    sim_group_check(g);
+    sim_group_free(g);
+}
+
+/* ---- every kind at every size ---- */
+
+typedef void each_fn(sim_case c);
+
+/* Types, reductions, roots and both ways of placing buffers for one kind, size and count. */
+static void variants(weft__kind kind, int size, size_t count, each_fn *each)
+{
+    static const weft_op reductions[] = {WEFT_SUM, WEFT_MIN, WEFT_AVG, WEFT_PREMUL_SUM};
+    unsigned traits = weft__kind_traits(kind);
+    int roots[] = {0, size / 2, size - 1};
+    for (int r = 0; r < (traits & WEFT__ROOTED ? 3 : 1); r++)
+        for (int o = 0; o < (traits & WEFT__REDUCES ? 4 : 1); o++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                sim_case c = {.kind = kind,
+                              .dtype = WEFT_INT32,
+                              .reduction = reductions[o],
+                              .size = size,
+                              .root = roots[r],
+                              .count = count,
+                              .in_place = in_place};
+                c.seed = (uint64_t)size * 1000 + count * 31 + (uint64_t)(r * 8 + o * 2 + in_place);
+                if (kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
+                if (r && roots[r] == roots[r - 1]) continue;
+                if (o >= 2) c.dtype = WEFT_FLOAT32;
+                each(c);
+            }
+}
+
+static void test_schedules(void **state)
+{
+    static const size_t counts[] = {0, 1, 2, 3, 7, 33, 61, 65, 131, 1027};
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (int size = 1; size <= 17; size++)
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+                if (size < 10 || counts[i] < 1000) variants(collectives[k], size, counts[i], run_schedule);
+}
+
+static void test_orders(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        for (size_t k = 0; k < COLLECTIVES; k++)
+            for (int size = 2; size <= 7; size++) {
+                sim_case c = {.kind = collectives[k],
+                              .dtype = WEFT_FLOAT32,
+                              .size = size,
+                              .root = size / 2,
+                              .count = seed % 2 ? 5 : 200,
+                              .in_place = seed % 4 < 2,
+                              .seed = seed};
+                if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
+                run_schedule(c);
+            }
+}
+
+/* Lanes of the ring and segments of the chain need real lengths. */
+static void test_large(void **state)
+{
+    static const weft__kind kinds[] = {WEFT__OP_ALL_REDUCE, WEFT__OP_REDUCE, WEFT__OP_REDUCE_SCATTER,
+                                       WEFT__OP_ALL_GATHER, WEFT__OP_BROADCAST};
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (int size = 2; size <= 4; size++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                sim_case c = {.kind = kinds[k],
+                              .dtype = WEFT_FLOAT32,
+                              .size = size,
+                              .root = 1,
+                              .count = 300001,
+                              .in_place = in_place,
+                              .seed = 5};
+                run_schedule(c);
+            }
+}
+
+static void test_thousand_ranks(void **state)
+{
+    static const weft__kind kinds[] = {WEFT__OP_BARRIER, WEFT__OP_BROADCAST, WEFT__OP_ALL_REDUCE,
+                                       WEFT__OP_REDUCE};
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        sim_case c = {
+            .kind = kinds[k], .dtype = WEFT_INT32, .size = 1000, .root = 617, .count = 1, .seed = 3};
+        run_schedule(c);
+    }
+}
+
+/* ---- rounds ---- */
+
+static void run_rounds(sim_case c)
+{
+    /* 64 bytes a rank is the least that a slot has; then everything comes in chunks. */
+    size_t slots[] = {64 * (size_t)c.size, 4096};
+    for (int i = 0; i < 2; i++) {
+        sim_group *groups[3];
+        for (int g = 0; g < 3; g++) {
+            sim_case next = c;
+            next.seed += (uint64_t)g;
+            groups[g] = sim_group_make(next);
+        }
+        sim_rounds(groups, 3, slots[i], c.seed);
+        for (int g = 0; g < 3; g++) {
+            sim_group_check(groups[g]);
+            sim_group_free(groups[g]);
+        }
+    }
+}
+
+static void test_rounds(void **state)
+{
+    static const size_t counts[] = {0, 1, 2, 3, 7, 33, 131, 1027};
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (int size = 1; size <= 9; size++)
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+                variants(collectives[k], size, counts[i], run_rounds);
+}
+
+/* Different operations one after the other share the slots. */
+static void test_mixed_rounds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        sim_group *groups[COLLECTIVES];
+        int size = 2 + (int)(seed % 6);
+        for (size_t k = 0; k < COLLECTIVES; k++) {
+            sim_case c = {.kind = collectives[(k * 7 + seed) % COLLECTIVES],
+                          .dtype = WEFT_INT32,
+                          .size = size,
+                          .root = (int)(k % (size_t)size),
+                          .count = k * 37,
+                          .in_place = seed % 2,
+                          .seed = seed + k};
+            if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
+            groups[k] = sim_group_make(c);
+        }
+        sim_rounds(groups, (int)COLLECTIVES, 64 * (size_t)size, seed);
+        for (size_t k = 0; k < COLLECTIVES; k++) {
+            sim_group_check(groups[k]);
+            sim_group_free(groups[k]);
+        }
+    }
+}
+
+/* ---- virtual time: an algorithm takes as long as its source says ---- */
+
+static double time_of(weft__kind kind, int size, size_t count, sim_clock clock)
+{
+    static const weft__table table = WEFT__TABLE_DEFAULT;
+    sim_case c = {.kind = kind, .dtype = WEFT_FLOAT32, .size = size, .count = count, .seed = 1};
+    sim_group *g = sim_group_make(c);
+    double time = sim_run(g, &table, &clock);
+    sim_group_check(g);
+    sim_group_free(g);
+    return time;
+}
+
+static void assert_between(double least, double value, double most)
+{
+    if (value < least || value > most) fail_msg("%g is not between %g and %g", value, least, most);
+}
+
+static void test_time(void **state)
+{
+    const sim_clock messages = {1, 0}, bytes = {0, 1};
+    const double S = 4 * 400000;
+    (void)state;
+    /* Small: messages one after another. */
+    assert_between(10, time_of(WEFT__OP_BARRIER, 1000, 0, messages), 10);
+    assert_between(4, time_of(WEFT__OP_BARRIER, 16, 0, messages), 4);
+    assert_between(4, time_of(WEFT__OP_ALL_REDUCE, 16, 8, messages), 4);
+    assert_between(6, time_of(WEFT__OP_ALL_REDUCE, 17, 8, messages), 6);
+    assert_between(4, time_of(WEFT__OP_BROADCAST, 16, 8, messages), 4);
+    assert_between(4, time_of(WEFT__OP_ALL_GATHER, 16, 8, messages), 4);
+    assert_between(4, time_of(WEFT__OP_GATHER, 16, 8, messages), 4);
+    /* Large: bytes that one rank sends. */
+    assert_between(2 * S * 7 / 8, time_of(WEFT__OP_ALL_REDUCE, 8, 400000, bytes), 2 * S * 7 / 8 * 1.01);
+    assert_between(S * 7, time_of(WEFT__OP_ALL_GATHER, 8, 400000, bytes), S * 7 * 1.01);
+    assert_between(S * 7, time_of(WEFT__OP_REDUCE_SCATTER, 8, 400000, bytes), S * 7 * 1.01);
+    assert_between(S * 7, time_of(WEFT__OP_ALL_TO_ALL, 8, 400000, bytes), S * 7 * 1.01);
+    assert_between(S, time_of(WEFT__OP_BROADCAST, 8, 400000, bytes), S * 1.2);
+    assert_between(2 * S * 7 / 8, time_of(WEFT__OP_REDUCE, 8, 400000, bytes), 2 * S);
+}
+
+/* ---- golden traces ---- */
+
+static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_op reduction)
+{
+    sim_case c = {.kind = kind,
+                  .dtype = WEFT_FLOAT32,
+                  .reduction = reduction,
+                  .size = size,
+                  .root = size / 2,
+                  .count = count,
+                  .seed = 1};
+    sim_group *g = sim_group_make(c);
+    for (int r = 0; r < size; r++) {
+        weft__schedule *s = weft__schedule_make(&g->ops[r], r, size, &small_table);
+        assert_non_null(s);
+        weft__schedule_print(s, to);
+        weft__schedule_free(s);
+    }
+    sim_group_free(g);
+}
+
+static void compare_golden(const char *name, const char *text, size_t bytes)
+{
+    char path[512], *stored = malloc(bytes + 2);
+    const char *mode = getenv("WEFT_GOLDEN");
+    bool writes = mode && strcmp(mode, "write") == 0;
+    size_t got;
+    FILE *file;
+    assert_non_null(stored);
+    snprintf(path, sizeof path, "%.*sgolden/%s.txt", (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__,
+             name);
+    file = fopen(path, writes ? "w" : "r");
+    if (!file) fail_msg("cannot open %s", path);
+    if (writes) {
+        assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+    } else {
+        got = fread(stored, 1, bytes + 1, file);
+        stored[got] = 0;
+        assert_string_equal(text, stored);
+    }
+    fclose(file);
+    free(stored);
+}
+
+static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    assert_non_null(memory);
+    print_case(memory, kind, size, count, reduction);
+    fclose(memory);
+    compare_golden(name, text, bytes);
+    free(text);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    golden("all_reduce_small_5", WEFT__OP_ALL_REDUCE, 5, 3, WEFT_SUM);
+    golden("all_reduce_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG);
+    golden("broadcast_small_5", WEFT__OP_BROADCAST, 5, 3, WEFT_SUM);
+    golden("broadcast_large_4", WEFT__OP_BROADCAST, 4, 101, WEFT_SUM);
+    golden("reduce_small_5", WEFT__OP_REDUCE, 5, 3, WEFT_PREMUL_SUM);
+    golden("gather_small_5", WEFT__OP_GATHER, 5, 3, WEFT_SUM);
+    golden("all_gather_small_5", WEFT__OP_ALL_GATHER, 5, 3, WEFT_SUM);
+    golden("all_to_all_4", WEFT__OP_ALL_TO_ALL, 4, 3, WEFT_SUM);
+    golden("reduce_scatter_small_4", WEFT__OP_REDUCE_SCATTER, 4, 3, WEFT_SUM);
+    golden("barrier_5", WEFT__OP_BARRIER, 5, 0, WEFT_SUM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedules), cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_large),     cmocka_unit_test(test_thousand_ranks),
+        cmocka_unit_test(test_rounds),    cmocka_unit_test(test_mixed_rounds),
+        cmocka_unit_test(test_time),      cmocka_unit_test(test_golden),
+    };
+    return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
+}
