@@ -1,4 +1,19 @@
-
+/* handover.c - local rank 0 (the leader) binds an abstract Unix socket and the others connect to it.
+ *
+ *   member -> leader   hello                         both sides have looked at the other's uid before
+ *   leader -> member   answer
+ *   member -> leader   proof, card + [bell, pidfd]   a card says who: pid and a cookie unique to the process
+ *   ...                                              when all members sit:
+ *   leader -> member   notice, cards + [segment, bells, pidfds], in as many messages as the descriptors need
+ *   member -> leader   one byte: I have everything
+ *   leader -> member   notice: go                    when all have
+ *
+ * Whoever connects and does not prove within WEFT_HANDSHAKE_MS that it knows the secret is turned away; until
+ * then it holds up nobody, since the leader waits for all connections at once.
+ * This file is the member's side and the entry; handover_lead.c is the leader's.
+ *
+ * Fails: at the deadline, naming the ranks that are missing; when a rank that sat has gone; when the name is
+ * held by somebody else.  The leader tells the members that sit why, so that all give the same reason. */
 #include "handover.h"
 #include "clock.h"
 #include "handover_wire.h"

@@ -345,6 +345,16 @@ void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
     }
 }
 
+bool weft__mail_met(const weft__mail *mail, int peer)
+{
+    return mail->peers[peer].touched;
+}
+
+bool weft__mail_heard(const weft__mail *mail, int peer)
+{
+    return mail->peers[peer].heard;
+}
+
 bool weft__mail_bye_taken(const weft__mail *mail)
 {
     for (int peer = 0; peer < mail->world; peer++) {

@@ -180,7 +180,7 @@ void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
 {
     weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
     weft__peer_box *box = &mail->peers[peer];
-    box->touched = true;
+    box->touched = box->heard = true;
     box->into = NULL;
     box->early = NULL;
     if (box->gone) return NULL;
@@ -307,7 +307,7 @@ void weft__mail_arrived(weft__sink *sink, int peer, const weft__frame *frame, vo
 {
     weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
     weft__peer_box *box = &mail->peers[peer];
-    box->touched = true;
+    box->touched = box->heard = true;
     if (box->gone && frame->kind != WEFT__FRAME_BYE_TAKEN) return;
     switch (frame->kind) {
     case WEFT__FRAME_EAGER: eager_arrived(mail, peer, frame); break;

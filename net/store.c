@@ -260,14 +260,13 @@ static void append(text *t, const char *format, ...)
     t->left -= (size_t)n;
 }
 
-/* "rank 3", "ranks 2 and 5", "ranks 1, 2, 3 and 40 more". */
+/* "rank 3", "rank 2 and rank 5", "rank 1, rank 2, rank 3 and 40 more". */
 static void list_ranks(text *t, const bool *missing, int world, int total)
 {
     int listed = 0;
-    append(t, total == 1 ? "rank" : "ranks");
     for (int r = 0; r < world && listed < NAMED_MISSING; r++) {
         if (!missing[r]) continue;
-        append(t, listed == 0 ? " %d" : listed == total - 1 ? " and %d" : ", %d", r);
+        append(t, listed == 0 ? "rank %d" : listed == total - 1 ? " and rank %d" : ", rank %d", r);
         listed++;
     }
     if (listed < total) append(t, " and %d more", total - listed);

@@ -119,11 +119,8 @@ static void guest_ready(weft__watched *w, uint32_t events)
     do step = advance(guest);
     while (step == WEFT__STEP_DONE && next_step(guest));
     if (step != WEFT__STEP_ENDED) return;
-    /* A member whose own attempt lost against ours hangs up in the middle: nothing to be told. */
-    if (guest->step == WEFT__GUEST_HELLO)
-        turn_away(guest, "it ended before it had greeted");
-    else
-        weft__tcp_guest_end(guest);
+    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only looked. */
+    weft__tcp_guest_end(guest);
 }
 
 void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *address)

@@ -9,8 +9,8 @@
 weft__build_fn weft__build_local;
 /* dissemination.c */
 weft__build_fn weft__build_dissemination_barrier;
-/* Steps beside the others of a rooted kind: when they are done, everybody has started the operation and
- * looked at two others' signatures. */
+/* Steps beside the others of a rooted kind: once they are done, this rank knows, directly or through others,
+ * that everybody has started this operation.  A rank whose signature differs passes nothing on. */
 void weft__add_agreement(weft__schedule *s);
 /* doubling.c */
 weft__build_fn weft__build_doubling_all_reduce;

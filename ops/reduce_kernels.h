@@ -1,7 +1,7 @@
 /* reduce_kernels.h - the kernels of one processor level; each reduce_LEVEL.c includes it once.
  *
- * The includer defines LEVEL (attributes of every function), VECTOR_BYTES (width of a register),
- * KERNELS (name of the table), and WIDEN_F16 and NARROW_F16 if the processor has those conversions.
+ * The includer defines LEVEL (attributes of every function), VECTOR_BYTES (width of a register) and KERNELS
+ * (name of the table).  With OWN_CONVERSIONS it also brings what the processor has instructions for.
  *
  * Vectors are those of GCC and clang (vector_size), so no kernel depends on what the optimiser recognises.
  * A kernel walks the sources for four registers' worth of elements at a time: the sums never leave the
@@ -56,6 +56,9 @@ PLAIN_TYPE(u64, uint64_t, uint64_t)
 PLAIN_TYPE(f32, float, uint32_t)
 PLAIN_TYPE(f64, double, uint64_t)
 
+/* Magnitudes of floats fit in 31 bits: compared as signed, which processors can do. */
+#define OVER(a, b) ((V_i32)(a) > (b))
+
 #define PICK(x, mask, a, b) ((V_##x)(((M_##x)(mask) & (M_##x)(a)) | (~(M_##x)(mask) & (M_##x)(b))))
 
 /* bool: any nonzero byte counts as 1. */
@@ -78,29 +81,6 @@ typedef uint16_t V_code16 VECTOR(FLOAT_LANES * 2);
 typedef uint8_t V_code8 VECTOR(FLOAT_LANES);
 typedef double V_wide VECTOR(FLOAT_LANES * 8);
 
-INLINE V_code16 load_code16(const void *from, size_t i)
-{
-    V_code16 v;
-    memcpy(&v, (const char *)from + i * 2, sizeof v);
-    return v;
-}
-INLINE V_code8 load_code8(const void *from, size_t i)
-{
-    V_code8 v;
-    memcpy(&v, (const char *)from + i, sizeof v);
-    return v;
-}
-INLINE void store_code16(void *to, size_t i, V_u32 code)
-{
-    V_code16 v = __builtin_convertvector(code, V_code16);
-    memcpy((char *)to + i * 2, &v, sizeof v);
-}
-INLINE void store_code8(void *to, size_t i, V_u32 code)
-{
-    V_code8 v = __builtin_convertvector(code, V_code8);
-    memcpy((char *)to + i, &v, sizeof v);
-}
-
 /* half.h's weft__narrow_finite on a register. */
 INLINE V_u32 narrow_finite(V_u32 bits, int mantissa, int bias)
 {
@@ -109,30 +89,67 @@ INLINE V_u32 narrow_finite(V_u32 bits, int mantissa, int bias)
     V_u32 magics = magic - (V_u32){0};
     V_u32 tiny = (V_u32)((V_f32)bits + (V_f32)magics) - magics;
     V_u32 normal = (bits + ((1U << (drop - 1)) - 1) + (bits >> drop & 1) - rebias) >> drop;
-    return PICK(u32, bits < (uint32_t)(128 - bias) << 23, tiny, normal);
+    return PICK(u32, OVER(bits, ((128 - bias) << 23) - 1), normal, tiny);
 }
 
-#ifndef WIDEN_F16
-INLINE V_f32 widen_f16(V_code16 codes)
+/* One register of codes from and to memory, float16 and scaling: in plain C where the processor has nothing.
+ */
+#ifndef OWN_CONVERSIONS
+typedef V_u32 register_int;
+typedef V_f32 register_float;
+
+INLINE V_u32 load_codes16(const char *from)
 {
-    V_u32 code = __builtin_convertvector(codes, V_u32), bits = (code & 0x7fff) << 13;
-    V_u32 least = 113U * (1U << 23) - (V_u32){0}, infinity = 31U * (1U << 23) - (V_u32){0};
+    V_code16 v;
+    memcpy(&v, from, sizeof v);
+    return __builtin_convertvector(v, V_u32);
+}
+INLINE V_u32 load_codes8(const char *from)
+{
+    V_code8 v;
+    memcpy(&v, from, sizeof v);
+    return __builtin_convertvector(v, V_u32);
+}
+INLINE void store_codes16(char *to, V_u32 codes)
+{
+    V_code16 v = __builtin_convertvector(codes, V_code16);
+    memcpy(to, &v, sizeof v);
+}
+INLINE void store_codes8(char *to, V_u32 codes)
+{
+    V_code8 v = __builtin_convertvector(codes, V_code8);
+    memcpy(to, &v, sizeof v);
+}
+INLINE V_f32 widen_halves(V_u32 code)
+{
+    V_u32 bits = (code & 0x7fff) << 13;
+    V_u32 least = 113U * (1U << 23) - (V_u32){0};
     V_u32 tiny = (V_u32)((V_f32)(bits + least) - (V_f32)least);
-    V_u32 endless = bits | 0x7f800000 | ((V_u32)(bits > infinity) & 0x400000);
-    V_u32 value = PICK(u32, bits < 1U << 23, tiny, bits + (112U << 23));
-    value = PICK(u32, bits >= infinity, endless, value);
+    V_u32 endless = bits | 0x7f800000 | ((V_u32)OVER(bits, 31 << 23) & 0x400000);
+    V_u32 value = PICK(u32, OVER(bits, (1 << 23) - 1), bits + (112U << 23), tiny);
+    value = PICK(u32, OVER(bits, (31 << 23) - 1), endless, value);
     return (V_f32)(value | (code & 0x8000) << 16);
 }
-INLINE V_code16 narrow_f16(V_f32 value)
+INLINE V_f32 load_halves(const char *from)
+{
+    return widen_halves(load_codes16(from));
+}
+INLINE V_f32 load_short_halves(const char *from) /* the upper bytes of halves whose lower ones are 0 */
+{
+    return widen_halves(load_codes8(from) << 8);
+}
+INLINE void store_halves(char *to, V_f32 value)
 {
     V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 15;
     V_u32 code = narrow_finite(bits, WEFT__F16_MANTISSA, WEFT__F16_BIAS);
-    code = PICK(u32, code > 0x7c00, 0x7c00 - (V_u32){0}, code);
-    code = PICK(u32, bits > 0x7f800000, 0x7e00 | (bits >> 13 & 0x3ff), code);
-    return __builtin_convertvector(code | sign, V_code16);
+    code = PICK(u32, OVER(code, 0x7c00), 0x7c00 - (V_u32){0}, code);
+    code = PICK(u32, OVER(bits, 0x7f800000), 0x7e00 | (bits >> 13 & 0x3ff), code);
+    store_codes16(to, code | sign);
 }
-#define WIDEN_F16  widen_f16
-#define NARROW_F16 narrow_f16
+INLINE V_f32 scale_floats(V_f32 value, double scale)
+{
+    return __builtin_convertvector(__builtin_convertvector(value, V_wide) * scale, V_f32);
+}
 #endif
 
 #define SMALL_TYPE(x, type)                                               \
@@ -159,42 +176,43 @@ SMALL_TYPE(e4m3, uint8_t)
 
 INLINE V_f32 load_f16(const void *from, size_t i)
 {
-    return WIDEN_F16(load_code16(from, i));
+    return (V_f32)load_halves((const char *)from + 2 * i);
 }
 INLINE void store_f16(void *to, size_t i, V_f32 value)
 {
-    V_code16 v = NARROW_F16(value);
-    memcpy((char *)to + i * 2, &v, sizeof v);
+    store_halves((char *)to + 2 * i, (register_float)value);
 }
 
 INLINE V_f32 load_bf16(const void *from, size_t i)
 {
-    return (V_f32)(__builtin_convertvector(load_code16(from, i), V_u32) << 16);
+    return (V_f32)((V_u32)load_codes16((const char *)from + 2 * i) << 16);
 }
 INLINE void store_bf16(void *to, size_t i, V_f32 value)
 {
     V_u32 bits = (V_u32)value, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    store_code16(to, i, PICK(u32, (bits & 0x7fffffff) > 0x7f800000, bits >> 16 | 0x40, rounded));
+    V_u32 code = PICK(u32, OVER(bits & 0x7fffffff, 0x7f800000), bits >> 16 | 0x40, rounded);
+    store_codes16((char *)to + 2 * i, (register_int)code);
 }
 
 INLINE V_f32 load_e5m2(const void *from, size_t i)
 {
-    return WIDEN_F16(__builtin_convertvector(load_code8(from, i), V_code16) << 8);
+    return (V_f32)load_short_halves((const char *)from + i);
 }
 INLINE void store_e5m2(void *to, size_t i, V_f32 value)
 {
     V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 7;
     V_u32 code = narrow_finite(bits, WEFT__E5M2_MANTISSA, WEFT__E5M2_BIAS);
-    code = PICK(u32, code > 0x7c, 0x7c - (V_u32){0}, code);
-    store_code8(to, i, PICK(u32, bits > 0x7f800000, 0x7e | (bits >> 21 & 3), code) | sign);
+    code = PICK(u32, OVER(code, 0x7c), 0x7c - (V_u32){0}, code);
+    code = PICK(u32, OVER(bits, 0x7f800000), 0x7e | (bits >> 21 & 3), code) | sign;
+    store_codes8((char *)to + i, (register_int)code);
 }
 
 INLINE V_f32 load_e4m3(const void *from, size_t i)
 {
-    V_u32 code = __builtin_convertvector(load_code8(from, i), V_u32), bits = (code & 0x7f) << 20;
+    V_u32 code = (V_u32)load_codes8((const char *)from + i), bits = (code & 0x7f) << 20;
     V_u32 least = 121U * (1U << 23) - (V_u32){0};
     V_u32 tiny = (V_u32)((V_f32)(bits + least) - (V_f32)least);
-    V_u32 value = PICK(u32, bits < 1U << 23, tiny, bits + (120U << 23));
+    V_u32 value = PICK(u32, OVER(bits, (1 << 23) - 1), bits + (120U << 23), tiny);
     value = PICK(u32, bits == 0x7fU << 20, 0x7fc00000 - (V_u32){0}, value);
     return (V_f32)(value | (code & 0x80) << 24);
 }
@@ -202,8 +220,8 @@ INLINE void store_e4m3(void *to, size_t i, V_f32 value)
 {
     V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 7;
     V_u32 code = narrow_finite(bits, WEFT__E4M3_MANTISSA, WEFT__E4M3_BIAS);
-    store_code8(to, i,
-                PICK(u32, (M_u32)(code > 0x7f) | (M_u32)(bits > 0x7f800000), 0x7f - (V_u32){0}, code) | sign);
+    V_u32 not_a_number = (V_u32)OVER(code, 0x7f) | (V_u32)OVER(bits, 0x7f800000);
+    store_codes8((char *)to + i, (register_int)(PICK(u32, not_a_number, 0x7f - (V_u32){0}, code) | sign));
 }
 
 /* ---- expressions: on registers (V) and on single accumulators (A) ---- */
@@ -233,7 +251,7 @@ INLINE void store_e4m3(void *to, size_t i, V_f32 value)
 /* Averages of float go through double, so that the average of equal numbers is that number. */
 #define V_SCALE_NONE(a, scale)   (a)
 #define A_SCALE_NONE(a, scale)   (a)
-#define V_SCALE_FLOAT(a, scale)  __builtin_convertvector(__builtin_convertvector(a, V_wide) * (scale), V_f32)
+#define V_SCALE_FLOAT(a, scale)  ((V_f32)scale_floats((register_float)(a), scale))
 #define A_SCALE_FLOAT(a, scale)  ((float)((double)(a) * (scale)))
 #define V_SCALE_DOUBLE(a, scale) ((a) * (scale))
 #define A_SCALE_DOUBLE(a, scale) ((a) * (scale))

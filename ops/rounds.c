@@ -70,15 +70,20 @@ static void copy_from(weft__round *round, const weft__rounds *plan, span s, int 
     round->target_offset = s.start * plan->element;
 }
 
+/* Whether `part` is this rank's block of `whole`. */
+static bool is_own_block(const weft__rounds *plan, const weft__op *op, const void *whole, const void *part)
+{
+    return (uintptr_t)part - (uintptr_t)whole == (size_t)plan->rank * op->count * plan->element;
+}
+
 /* A piece from every slot, each into its rank's block of `out`. */
 static void copy_from_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
                           size_t slot_offset)
 {
-    const char *own_block = (const char *)op->out + (size_t)plan->rank * op->count * plan->element;
     copy_from(round, plan, s, -1, slot_offset);
     round->target_stride = op->count * plan->element;
     round->skip_self =
-        op->kind == WEFT__OP_ALL_TO_ALL ? op->in == op->out : op->in == (const void *)own_block;
+        op->kind == WEFT__OP_ALL_TO_ALL ? op->in == op->out : is_own_block(plan, op, op->out, op->in);
 }
 
 static void reduce_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
@@ -133,7 +138,6 @@ static void at_root(weft__round *round, const weft__rounds *plan, const weft__op
 {
     bool is_root = plan->rank == op->root;
     size_t own_part = (size_t)plan->rank * s.length * plan->element;
-    const char *own_block = (const char *)op->in + (size_t)plan->rank * op->count * plan->element;
     switch (op->kind) {
     case WEFT__OP_BROADCAST:
         if (is_root)
@@ -143,7 +147,8 @@ static void at_root(weft__round *round, const weft__rounds *plan, const weft__op
         break;
     case WEFT__OP_SCATTER:
         if (is_root) publish(round, plan, op, s, plan->size);
-        if (!is_root || op->out != (const void *)own_block) copy_from(round, plan, s, op->root, own_part);
+        if (!is_root || !is_own_block(plan, op, op->in, op->out))
+            copy_from(round, plan, s, op->root, own_part);
         break;
     case WEFT__OP_REDUCE:
         publish(round, plan, op, s, 1);

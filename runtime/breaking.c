@@ -21,52 +21,70 @@ void weft__member_name(const weft_context *ctx, int rank, char *text, size_t byt
     snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, m->host, (int)m->pid);
 }
 
-static void tell_members(weft_group *group, weft_status cause, uint64_t number, const char *why)
+void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
+{
+    const weft__member *m = &ctx->members[rank];
+    snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host, (int)m->pid);
+}
+
+static void tell_members(weft_group *group, const weft__verdict *v)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
-                           .subject = cause,
+                           .subject = v->cause,
                            .group = group->id,
-                           .number = number};
-    snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, why);
+                           .number = v->number,
+                           .culprit = v->culprit};
+    snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, v->why);
     for (int i = 0; i < group->size; i++)
         if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone))
             weft__guardian_tell(group->ctx, group->world[i], &notice);
 }
 
 /* One that is affected and has not been told yet. */
-static weft_request *next_to_fail(weft_group *group)
+static weft_request *next_to_fail(weft_group *group, unsigned traits)
 {
     WEFT__LIST_EACH(&group->ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->group == group && (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) &&
+        if (req->group == group && (weft__kind_traits(req->op.kind) & traits) &&
             weft__request_state(req) < WEFT__DRAINING)
             return req;
     }
     return NULL;
 }
 
-void weft__group_break(weft_group *group, weft_status cause, uint64_t number, const char *why, bool tell)
+/* The sentence of one request that ends because its group is broken. */
+static void broken_text(const weft_request *req, const weft__verdict *v, bool cause, char *text, size_t bytes)
+{
+    char name[256];
+    const char *kind = weft__kind_name(req->op.kind);
+    weft__request_name(req, name, sizeof name);
+    if (req->sequence == v->number && !strncmp(v->why, kind, strlen(kind)))
+        snprintf(text, bytes, "%s", v->why); /* it is about this very operation */
+    else
+        snprintf(text, bytes, "%s: %s%.700s", name, cause ? "" : "broken by: ", v->why);
+}
+
+void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
 {
     weft_request *req;
-    bool shared = cause == WEFT_ERR_PEER || cause == WEFT_ERR_MISMATCH || number == 0;
+    bool shared = v->cause == WEFT_ERR_PEER || v->cause == WEFT_ERR_MISMATCH || v->number == 0;
+    bool all = v->cause == WEFT_ERR_CANCELLED && v->number == 0; /* the group was aborted: messages too */
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     if (atomic_load(&group->state) != WEFT__READY) return;
     weft__group_ref(group);
-    group->cause = cause;
-    snprintf(group->why, sizeof group->why, "%s", why);
+    group->cause = v->cause;
+    group->culprit = v->culprit;
+    snprintf(group->why, sizeof group->why, "%s", v->why);
     atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
-    if (tell && group->size > 1) tell_members(group, cause, number, why);
+    if (tell && group->size > 1) tell_members(group, v);
     /* Always the first again: ending one may end others. */
-    while ((req = next_to_fail(group)) != NULL) {
-        char text[WEFT__SENTENCE_BYTES], name[256];
-        bool same = req->sequence == number;
-        weft__request_name(req, name, sizeof name);
-        if (same && !strncmp(why, weft__kind_name(req->op.kind), strlen(weft__kind_name(req->op.kind))))
-            snprintf(text, sizeof text, "%s", why);
-        else
-            snprintf(text, sizeof text, "%s: %s%.*s", name, same || shared ? "" : "broken by: ", 700, why);
-        weft__request_fail(req, same || shared ? cause : WEFT_ERR_BROKEN, text);
+    while ((req = next_to_fail(group, WEFT__COLLECTIVE | (all ? WEFT__PAIR : 0u))) != NULL) {
+        char text[WEFT__SENTENCE_BYTES];
+        bool cause = shared || req->sequence == v->number;
+        broken_text(req, v, cause, text, sizeof text);
+        if (v->culprit >= 0) req->culprit = weft__group_member(group, v->culprit);
+        weft__request_fail(req, cause ? v->cause : WEFT_ERR_BROKEN, text);
     }
     weft__group_unref(group);
 }
@@ -85,7 +103,7 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
     weft__signature_text(group->rank < member ? theirs : mine, b, sizeof b);
     snprintf(text, sizeof text, "operation #%llu on group %s: rank %d passed %s, rank %d passed %s",
              (unsigned long long)number, group->label, group->world[low], a, group->world[high], b);
-    weft__group_break(group, WEFT_ERR_MISMATCH, number, text, true);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
 }
 
 void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame)
@@ -106,13 +124,19 @@ void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *fram
 
 /* ---- breaks that were told before the group was ready here ---- */
 
+static void break_as_told(weft_group *group, const weft__notice *notice)
+{
+    weft__verdict v = {(weft_status)notice->subject, notice->number, notice->culprit, notice->text};
+    weft__group_break(group, &v, false);
+}
+
 void weft__break_told(weft_context *ctx, const weft__notice *notice)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
     weft__early_break *early;
     int n = 0;
     if (group) {
-        weft__group_break(group, (weft_status)notice->subject, notice->number, notice->text, false);
+        break_as_told(group, notice);
         weft__group_unref(group);
         return;
     }
@@ -135,17 +159,15 @@ void weft__early_breaks_apply(weft_group *group)
             continue;
         }
         *at = early->next;
-        weft__group_break(group, (weft_status)early->notice.subject, early->notice.number, early->notice.text,
-                          false);
+        break_as_told(group, &early->notice);
         free(early);
     }
     for (int i = 0; i < group->size; i++) {
         const weft__member *m = &ctx->members[group->world[i]];
-        char who[192], text[WEFT__SENTENCE_BYTES];
+        char text[WEFT__SENTENCE_BYTES];
         if (!atomic_load(&m->gone) || m->left) continue;
-        weft__member_name(ctx, group->world[i], who, sizeof who);
-        snprintf(text, sizeof text, "%s %s", who, m->why);
-        weft__group_break(group, WEFT_ERR_PEER, 0, text, false);
+        weft__member_fate(ctx, group->world[i], text, sizeof text);
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, group->world[i], text}, false);
     }
 }
 
@@ -179,24 +201,49 @@ static weft_group *next_with(weft_context *ctx, int rank)
     return found;
 }
 
-void weft__member_gone(weft_context *ctx, int rank, bool left, const char *why)
+/* A death that this rank saw: ranks that could not see it have to be told.  On the dead rank's own host all see it, so
+ * the lowest of them tells the other hosts; a lost connection tells nobody but this rank. */
+static void tell_death(weft_context *ctx, int rank, const char *why)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
+    bool local = ctx->members[rank].local >= 0;
+    for (int i = 0; local && i < ctx->rank; i++)
+        if (ctx->members[i].local >= 0 && !atomic_load(&ctx->members[i].gone)) return;
+    snprintf(notice.text, sizeof notice.text, "%s", why);
+    for (int i = 0; i < ctx->world_size; i++)
+        if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !(local && ctx->members[i].local >= 0))
+            weft__guardian_tell(ctx, i, &notice);
+}
+
+void weft__watch_next(weft_context *ctx)
+{
+    int next = ctx->rank;
+    do next = (next + 1) % ctx->world_size;
+    while (next != ctx->rank && atomic_load(&ctx->members[next].gone));
+    /* A message that says nothing makes the connection whose end will be seen. */
+    if (next != ctx->rank && ctx->members[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
+}
+
+void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
 {
     weft__member *m = &ctx->members[rank];
-    char who[192], text[WEFT__SENTENCE_BYTES];
+    char text[WEFT__SENTENCE_BYTES];
     weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (atomic_load(&m->gone) || rank == ctx->rank) return;
-    m->left = left;
+    m->left = how == WEFT__LEFT;
     snprintf(m->why, sizeof m->why, "%s", why);
-    weft__member_name(ctx, rank, who, sizeof who);
-    snprintf(text, sizeof text, "%s %s", who, why);
-    if (!left) weft__log(WEFT__INFO, "%s", text);
+    weft__member_fate(ctx, rank, text, sizeof text);
     atomic_store(&m->gone, true);
-    if (!left)
+    weft__mail_drop(ctx->mail, rank); /* first: what had arrived before the end may still complete something */
+    if (!m->left) {
+        weft__log(WEFT__INFO, "%s", text);
+        if (how == WEFT__DIED) tell_death(ctx, rank, why);
         while ((group = next_with(ctx, rank)) != NULL) {
-            weft__group_break(group, WEFT_ERR_PEER, 0, text, false);
+            weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
             weft__group_unref(group);
         }
-    weft__mail_drop(ctx->mail, rank);
+    }
     weft__form_gone(ctx, rank, text);
+    weft__watch_next(ctx);
 }

@@ -1,4 +1,5 @@
 /* events.c - what the mail and the kernel report about peers, handed on to where it is dealt with. */
+#include "guardian.h"
 #include "lifetime.h"
 
 #include <signal.h>
@@ -29,6 +30,8 @@ void weft__death_text(int pid_fd, char *text, size_t bytes)
         snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
 }
 
+#define GOODBYE_GRACE_NS (100 * WEFT__MS) /* for the word of a rank whose connection ended unused */
+
 static weft_context *context_of(weft__mail_events *events)
 {
     return WEFT__OWNER(events, weft_context, mail_events);
@@ -48,18 +51,42 @@ static void on_left(weft__mail_events *events, int peer, weft_status status, con
 {
     char text[192];
     if (status == WEFT_OK) {
-        weft__member_gone(context_of(events), peer, true, "has left");
+        weft__member_gone(context_of(events), peer, WEFT__LEFT, "has left");
         return;
     }
     snprintf(text, sizeof text, "has aborted: %.150s", why);
-    weft__member_gone(context_of(events), peer, false, text);
+    weft__member_gone(context_of(events), peer, WEFT__DIED, text);
 }
 
+/* A rank that leaves says goodbye where it knows of a connection.  One that ends before anything came over it may belong to
+ * a rank that left without knowing: its word is on the way through the guardians. */
 static void on_lost(weft__mail_events *events, int peer, const char *why)
 {
+    weft_context *ctx = context_of(events);
+    weft__member *m = &ctx->members[peer];
     char text[192];
     snprintf(text, sizeof text, "is lost: %.150s", why);
-    weft__member_gone(context_of(events), peer, false, text);
+    if (weft__mail_heard(ctx->mail, peer)) {
+        weft__member_gone(ctx, peer, WEFT__DIED, text);
+    } else if (!m->suspect_ns) {
+        snprintf(m->suspicion, sizeof m->suspicion, "%s", text);
+        m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
+        weft__guardian_look(ctx, m->suspect_ns);
+    }
+}
+
+int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns)
+{
+    int64_t next = WEFT__NEVER;
+    for (int i = 0; i < ctx->world_size; i++) {
+        weft__member *m = &ctx->members[i];
+        if (!m->suspect_ns || atomic_load(&m->gone)) continue;
+        if (now_ns >= m->suspect_ns)
+            weft__member_gone(ctx, i, WEFT__DIED, m->suspicion);
+        else if (m->suspect_ns < next)
+            next = m->suspect_ns;
+    }
+    return next;
 }
 
 void weft__events_init(weft_context *ctx)

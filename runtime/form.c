@@ -25,7 +25,7 @@ typedef struct form_key {
 
 typedef struct form_message {
     form_key key;
-    int32_t status, reserved;
+    int32_t status, culprit; /* culprit: world rank that is gone, or -1 */
     uint64_t id, row;
     weft__table table;
     char text[TEXT_BYTES];
@@ -41,6 +41,7 @@ typedef struct attempt { /* at the lead */
     int present, told;
     weft__table table;
     weft_status failed;
+    int culprit;
     char text[TEXT_BYTES];
 } attempt;
 
@@ -108,13 +109,14 @@ static form_message *new_message(const form_key *key, size_t entries, size_t *by
     return m;
 }
 
-static void send_small(weft_context *ctx, int to, int type, const form_key *key, weft_status status,
+static void send_small(weft_context *ctx, int to, int type, const form_key *key, weft_status status, int culprit,
                        const char *text)
 {
     size_t bytes;
     form_message *m = new_message(key, 0, &bytes);
     if (!m) return;
     m->status = status;
+    m->culprit = culprit;
     snprintf(m->text, sizeof m->text, "%s", text);
     weft__mail_control(ctx->mail, to, type, m, bytes);
     free(m);
@@ -173,15 +175,16 @@ static void missing_text(weft_context *ctx, const attempt *a, const char *start,
     }
 }
 
-static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, const char *text)
+static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int culprit, const char *text)
 {
     form_key key = a->key;
     if (a->failed != WEFT_OK) return;
     a->failed = status;
+    a->culprit = culprit;
     snprintf(a->text, sizeof a->text, "%s", text);
     a->told = a->present;
     for (uint32_t i = 0; i < key.size; i++)
-        if (a->joined[i]) send_small(ctx, a->world[i], FORM_FAILED, &key, status, a->text);
+        if (a->joined[i]) send_small(ctx, a->world[i], FORM_FAILED, &key, status, culprit, a->text);
     if (a->told == (int)key.size) attempt_free(a);
 }
 
@@ -190,7 +193,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     size_t bytes;
     form_message *m = new_message(&a->key, a->key.size, &bytes);
     if (!m) {
-        fail_attempt(ctx, a, WEFT_ERR_MEMORY, "no memory at the lowest member");
+        fail_attempt(ctx, a, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
         return;
     }
     m->id = weft__group_id(ctx);
@@ -210,11 +213,11 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     attempt *a = find_attempt(ctx, &m->key);
     if (!a) a = new_attempt(ctx, m);
     if (!a) {
-        send_small(ctx, peer, FORM_FAILED, &m->key, WEFT_ERR_MEMORY, "no memory at the lowest member");
+        send_small(ctx, peer, FORM_FAILED, &m->key, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
         return;
     }
     if (a->failed != WEFT_OK) {
-        send_small(ctx, peer, FORM_FAILED, &m->key, a->failed, a->text);
+        send_small(ctx, peer, FORM_FAILED, &m->key, a->failed, a->culprit, a->text);
         if (++a->told == (int)a->key.size) attempt_free(a);
         return;
     }
@@ -227,11 +230,10 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     }
     for (uint32_t i = 0; i < a->key.size; i++) {
         const weft__member *member = &ctx->members[a->world[i]];
-        char who[192], text[TEXT_BYTES];
+        char text[TEXT_BYTES];
         if (a->joined[i] || !atomic_load(&member->gone)) continue;
-        weft__member_name(ctx, a->world[i], who, sizeof who);
-        snprintf(text, sizeof text, "%s %s", who, member->why);
-        fail_attempt(ctx, a, WEFT_ERR_PEER, text);
+        weft__member_fate(ctx, a->world[i], text, sizeof text);
+        fail_attempt(ctx, a, WEFT_ERR_PEER, a->world[i], text);
         return;
     }
     if (a->present == (int)a->key.size) complete_attempt(ctx, a);
@@ -243,7 +245,7 @@ static void on_expired(weft_context *ctx, const form_message *m)
     attempt *a = find_attempt(ctx, &m->key);
     if (!a || a->failed != WEFT_OK) return;
     missing_text(ctx, a, m->text, text, sizeof text);
-    fail_attempt(ctx, a, (weft_status)m->status, text);
+    fail_attempt(ctx, a, (weft_status)m->status, m->culprit, text);
 }
 
 /* ---- at every member ---- */
@@ -258,8 +260,9 @@ static weft_request *find_request(weft_context *ctx, const form_key *key)
     return NULL;
 }
 
-static void fail_request(weft_request *req, weft_status status, const char *text)
+static void fail_request(weft_request *req, weft_status status, int culprit, const char *text)
 {
+    if (culprit >= 0) req->culprit = weft__group_member(req->group, culprit);
     struct weft__forming *f = req->u.forming;
     if (f->row) weft__row_give(req->ctx->board, f->row);
     f->row = 0;
@@ -279,7 +282,7 @@ static void on_ready(weft_context *ctx, const form_message *m)
     if (status == WEFT_OK)
         weft__request_settle(req, WEFT_OK, NULL);
     else
-        fail_request(req, status, weft_last_error());
+        fail_request(req, status, -1, weft_last_error());
 }
 
 static void on_failed(weft_context *ctx, const form_message *m)
@@ -289,7 +292,7 @@ static void on_failed(weft_context *ctx, const form_message *m)
     if (!req) return;
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %s", name, m->text);
-    fail_request(req, (weft_status)m->status, text);
+    fail_request(req, (weft_status)m->status, m->culprit, text);
 }
 
 void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
@@ -333,7 +336,7 @@ static void send_join(weft_request *req)
     }
     free(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)
-        fail_request(req, status, weft_last_error());
+        fail_request(req, status, -1, weft_last_error());
 }
 
 void weft__form_start(weft_request *req)
@@ -341,7 +344,7 @@ void weft__form_start(weft_request *req)
     weft_context *ctx = req->ctx;
     struct weft__forming *f = req->u.forming;
     weft_group *group = f->group;
-    char who[192], text[TEXT_BYTES];
+    char text[TEXT_BYTES];
     uint64_t h[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
     req->algorithm = "lead";
     for (int k = 0; k < 2; k++) {
@@ -354,11 +357,10 @@ void weft__form_start(weft_request *req)
     for (int i = 0; i < group->size; i++) {
         if (group->world[i] < f->lead) f->lead = group->world[i];
         if (!atomic_load(&ctx->members[group->world[i]].gone)) continue;
-        weft__member_name(ctx, group->world[i], who, sizeof who);
-        snprintf(text, sizeof text, "%s %s", who, ctx->members[group->world[i]].why);
+        weft__member_fate(ctx, group->world[i], text, sizeof text);
         /* Not before the lead knows that this rank has come: its count is what late members are told by. */
         if (group->world[i] == f->lead || f->lead == ctx->rank) {
-            fail_request(req, WEFT_ERR_PEER, text);
+            fail_request(req, WEFT_ERR_PEER, group->world[i], text);
             return;
         }
     }
@@ -381,7 +383,7 @@ void weft__form_give_up(weft_request *req, weft_status status, const char *why)
     snprintf(f->text, sizeof f->text, "%s", why);
     req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
     weft__guardian_look(req->ctx, req->deadline_ns);
-    send_small(req->ctx, f->lead, FORM_EXPIRED, &f->key, status, why);
+    send_small(req->ctx, f->lead, FORM_EXPIRED, &f->key, status, -1, why);
 }
 
 void weft__form_expire(weft_request *req, int64_t now_ns)
@@ -396,7 +398,7 @@ void weft__form_expire(weft_request *req, int64_t now_ns)
     weft__request_name(req, name, sizeof name);
     weft__member_name(req->ctx, f->lead, who, sizeof who);
     snprintf(text, sizeof text, "%s: %.400s; %s does not answer", name, f->text, who);
-    fail_request(req, f->status, text);
+    fail_request(req, f->status, -1, text);
 }
 
 void weft__form_abort(weft_group *group, const char *why)
@@ -452,11 +454,11 @@ void weft__form_gone(weft_context *ctx, int rank, const char *why)
     weft_request *req;
     attempt *a;
     char name[256], text[WEFT__SENTENCE_BYTES];
-    while ((a = waiting_for_member(ctx, rank)) != NULL) fail_attempt(ctx, a, WEFT_ERR_PEER, why);
+    while ((a = waiting_for_member(ctx, rank)) != NULL) fail_attempt(ctx, a, WEFT_ERR_PEER, rank, why);
     while ((req = waiting_for_lead(ctx, rank)) != NULL) {
         weft__request_name(req, name, sizeof name);
         snprintf(text, sizeof text, "%s: %.600s", name, why);
-        fail_request(req, WEFT_ERR_PEER, text);
+        fail_request(req, WEFT_ERR_PEER, rank, text);
     }
 }
 

@@ -280,7 +280,7 @@ weft_status weft_group_abort(weft_group *group, const char *why)
     if (!inside) weft__engine_take(ctx);
     weft__engine_turn(ctx);
     weft__form_abort(group, text);
-    weft__group_break(group, WEFT_ERR_CANCELLED, 0, text, true);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
     if (!inside) weft__engine_drop(ctx);
     return WEFT_OK;
 }

@@ -45,6 +45,7 @@ struct weft_group {
     _Atomic uint32_t refs;
     _Atomic uint32_t state; /* weft__group_state; engine writes after READY */
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
+    int culprit;            /* BROKEN: world rank that is gone, or -1 */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     weft__table table;
@@ -84,16 +85,32 @@ uint64_t weft__group_id(weft_context *ctx);                      /* never used b
 bool weft__on_board(const weft_context *ctx, const int *world, int size);
 
 /* ---- breaking.c; engine held ---- */
-/* Breaks a group for good: the collective `number` (0: none in particular) ends in `cause`, and so do all
- * others if the cause is a death or a disagreement, else they end in ERR_BROKEN.  tell: let the other members
- * know. */
-void weft__group_break(weft_group *group, weft_status cause, uint64_t number, const char *why, bool tell);
+/* Why a group is broken. */
+typedef struct weft__verdict {
+    weft_status cause;
+    uint64_t number; /* of the collective that failed; 0: none in particular, all end in the cause */
+    int culprit;     /* world rank that is gone; -1: none */
+    const char *why;
+} weft__verdict;
+/* Breaks a group for good: the collective of that number ends in the cause, and so do all others if the cause is a
+ * death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
+ * tell: let the other members know. */
+void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell);
 void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
 void weft__early_breaks_free(weft_context *ctx);
+typedef enum weft__ending {
+    WEFT__LEFT,   /* it said goodbye */
+    WEFT__DIED,   /* seen by this rank itself */
+    WEFT__REPORTED /* death that another rank told of */
+} weft__ending;
 /* A rank is gone. */
-void weft__member_gone(weft_context *ctx, int rank, bool left, const char *why);
+void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
+/* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
+void weft__watch_next(weft_context *ctx);
 /* "rank 3 (host b, pid 77)" */
 void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes);
+/* The same with what became of it: "rank 3 has left (host b, pid 77)" */
+void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* Collective messages whose signature differs, or that fit nothing so far. */
 void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame);
 /* The sentence for a disagreement between this rank and a member; breaks the group. */

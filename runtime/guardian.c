@@ -124,7 +124,7 @@ static void on_notice(void *arg, int from, const void *bytes, size_t length)
     else if (notice.kind == WEFT__NOTICE_BROKEN)
         weft__break_told(ctx, &notice);
     else if (notice.kind == WEFT__NOTICE_GONE && notice.subject >= 0 && notice.subject < ctx->world_size)
-        weft__member_gone(ctx, notice.subject, false, notice.text);
+        weft__member_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
     weft__engine_drop(ctx);
 }
 
@@ -141,7 +141,7 @@ static int64_t expire(weft_request *req, int64_t now)
     }
     weft__late_text(req, now, text, sizeof text);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        weft__group_break(req->group, WEFT_ERR_TIMEOUT, req->sequence, text, true);
+        weft__group_break(req->group, &(weft__verdict){WEFT_ERR_TIMEOUT, req->sequence, -1, text}, true);
     else
         weft__request_fail(req, WEFT_ERR_TIMEOUT, text);
     return WEFT__NEVER;
@@ -191,6 +191,7 @@ static int64_t look_at_all(weft_context *ctx)
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     weft__engine_turn(ctx); /* the queue may hold what is due */
     now = weft__now_ns();
+    next = weft__suspects_look(ctx, now);
     bool again = true;
     while (again) { /* ending one may end others: from the start again */
         again = false;

@@ -10,7 +10,7 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_WHO = 1, /* how far are you in this group? */
     WEFT__NOTICE_HERE,    /* the answer */
     WEFT__NOTICE_BROKEN,  /* a group is broken */
-    WEFT__NOTICE_GONE     /* a rank has died */
+    WEFT__NOTICE_GONE     /* a rank has died, or left (number 1) */
 } weft__notice_kind;
 
 typedef struct weft__notice {
@@ -21,6 +21,8 @@ typedef struct weft__notice {
     int64_t ago_ns;     /* HERE */
     uint32_t operation; /* HERE: its kind */
     uint32_t knows;     /* HERE: the group exists here */
+    int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
+    int32_t reserved;
     char text[512];     /* BROKEN, GONE */
 } weft__notice;
 
@@ -32,6 +34,8 @@ void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice
 void weft__guardian_look(weft_context *ctx, int64_t when_ns);
 void weft__guardian_wake(void);
 
+/* events.c: suspects whose time is up; returns when the next one's is; engine held */
+int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns);
 /* breaking.c: a group was told to be broken; engine held */
 void weft__break_told(weft_context *ctx, const weft__notice *notice);
 #endif

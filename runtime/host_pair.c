@@ -27,10 +27,9 @@ static void explain(weft_request *req, weft_status status)
                               got->offered);
         break;
     case WEFT_ERR_PEER:
-        req->receipt.peer = req->op.peer;
-        req->receipt.offered = SIZE_MAX; /* marks: peer is the one that is gone */
-        weft__request_settlef(req, status, "%s %s", who,
-                              ctx->members[world].why[0] ? ctx->members[world].why : "is gone");
+        req->culprit = req->op.peer;
+        weft__member_fate(ctx, world, who, sizeof who);
+        weft__request_settlef(req, status, "%s", who);
         break;
     default: weft__request_settlef(req, status, "%s: %s", who, weft_status_text(status)); break;
     }

@@ -96,13 +96,12 @@ static bool await(weft_group *group, uint64_t number, int member, uint64_t round
 {
     weft_context *ctx = group->ctx;
     int world = group->world[member];
-    char who[192], text[WEFT__SENTENCE_BYTES];
+    char text[WEFT__SENTENCE_BYTES];
     if (has_published(group, member, round)) return true;
     if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->members[world].gone, memory_order_relaxed)) &&
         !has_published(group, member, round)) {
-        weft__member_name(ctx, world, who, sizeof who);
-        snprintf(text, sizeof text, "%s %s", who, ctx->members[world].why);
-        weft__group_break(group, WEFT_ERR_PEER, number, text, true);
+        weft__member_fate(ctx, world, text, sizeof text);
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, number, world, text}, true);
     }
     return false;
 }
@@ -280,5 +279,7 @@ void weft__rounds_start(weft_request *req)
 void weft__rounds_stop(weft_request *req)
 {
     /* Only ever together with breaking the group: the numbering of rounds is void after this. */
+    weft__lane *lane = &req->group->lane;
     weft__list_remove(&req->u.rounds.lane);
+    if (weft__list_empty(&lane->ops)) weft__list_remove(&lane->link);
 }

@@ -35,6 +35,7 @@ struct weft__run {
     size_t done; /* elements of the step at the head that are done */
     bool stepping, stopped;
     weft_status failed;
+    int failed_peer;    /* world rank */
     flight flights[];
 };
 
@@ -169,7 +170,7 @@ static void flight_done(weft__completion *completion)
     f->want = NULL;
     if (completion->status != WEFT_OK && run->failed == WEFT_OK) {
         run->failed = completion->status;
-        run->req->receipt.peer = run->req->group->world[run->schedule->steps[f->step].peer];
+        run->failed_peer = run->req->group->world[run->schedule->steps[f->step].peer];
     }
     step_done(run, f->step);
     if (!run->stepping) pump(run);
@@ -245,16 +246,13 @@ static void finish(weft__run *run)
             weft__request_settle(req, WEFT_OK, NULL);
         return;
     }
-    char name[256], text[WEFT__SENTENCE_BYTES], who[192];
-    weft_context *ctx = req->ctx;
+    char name[256], fate[256], text[WEFT__SENTENCE_BYTES];
+    bool gone = failed == WEFT_ERR_PEER;
     weft__request_name(req, name, sizeof name);
-    if (failed == WEFT_ERR_PEER) {
-        weft__member_name(ctx, req->receipt.peer, who, sizeof who);
-        snprintf(text, sizeof text, "%s: %s %s", name, who, ctx->members[req->receipt.peer].why);
-    } else {
-        snprintf(text, sizeof text, "%s: %s", name, weft_status_text(failed));
-    }
-    weft__group_break(req->group, failed, req->sequence, text, true); /* stops this run too */
+    if (gone) weft__member_fate(req->ctx, run->failed_peer, fate, sizeof fate);
+    snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(failed));
+    /* Stops this run too. */
+    weft__group_break(req->group, &(weft__verdict){failed, req->sequence, gone ? run->failed_peer : -1, text}, true);
 }
 
 static void pump(weft__run *run)
@@ -308,7 +306,7 @@ void weft__run_start(weft_request *req)
     if (!run) {
         char text[WEFT__SENTENCE_BYTES];
         snprintf(text, sizeof text, "rank %d: %.*s", req->group->rank, 900, weft_last_error());
-        weft__group_break(req->group, WEFT_ERR_MEMORY, req->sequence, text, true);
+        weft__group_break(req->group, &(weft__verdict){WEFT_ERR_MEMORY, req->sequence, -1, text}, true);
         return;
     }
     weft__list_init(&run->work);

@@ -294,7 +294,7 @@ static void on_death(weft__watched *w, uint32_t events)
     (void)events;
     weft__death_text(w->fd, why, sizeof why);
     weft__watch_remove(&m->ctx->watch, w);
-    weft__member_gone(m->ctx, m->rank, false, why);
+    weft__member_gone(m->ctx, m->rank, WEFT__DIED, why);
 }
 
 static weft_status watch_deaths(joining *j)
@@ -341,6 +341,9 @@ static weft_status join(joining *j, const weft_config *config)
         return status;
     if ((status = weft__guardian_join(ctx)) != WEFT_OK) return status;
     if ((status = weft__progress_start(ctx)) != WEFT_OK) return status;
+    weft__engine_take(ctx);
+    weft__watch_next(ctx);
+    weft__engine_drop(ctx);
     return weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
 }
 

@@ -113,7 +113,8 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
                         .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
     weft__member_name(group->ctx, group->world[i], who, sizeof who);
     if (atomic_load(&group->ctx->members[group->world[i]].gone)) {
-        snprintf(line, bytes, "%s %s\n", who, group->ctx->members[group->world[i]].why);
+        weft__member_fate(group->ctx, group->world[i], line, bytes - 1);
+        strcat(line, "\n");
         return;
     }
     if (!answered(group, i)) {

@@ -92,9 +92,9 @@ void weft__context_free(weft_context *ctx)
     weft__progress_stop(ctx);
     weft__guardian_leave(ctx);
     weft__modules_close(ctx);
+    if (ctx->wire) weft__control_close(ctx->wire); /* first: what it still has to tell should be ahead of the ends */
     for (int i = 0; i < 2; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
-    if (ctx->wire) weft__control_close(ctx->wire);
     weft__rendezvous_close(ctx->meeting);
     if (ctx->members)
         for (int i = 0; i < ctx->world_size; i++)
@@ -121,8 +121,24 @@ static void rest(void)
     nanosleep(&t, NULL);
 }
 
+/* Goodbye over the data plane; ranks that were never connected to hear it from the guardian. */
+static void say_bye(weft_context *ctx, weft_status status, const char *why)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = ctx->rank, .number = status == WEFT_OK};
+    if (status == WEFT_OK)
+        snprintf(notice.text, sizeof notice.text, "has left");
+    else
+        snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
+    for (int i = 0; i < ctx->world_size; i++)
+        if (i != ctx->rank && ctx->members[i].local < 0 && !atomic_load(&ctx->members[i].gone) &&
+            !weft__mail_met(ctx->mail, i))
+            weft__guardian_tell(ctx, i, &notice);
+    weft__mail_bye(ctx->mail, status, why);
+    ctx->said_bye = true;
+}
+
 /* True when all has settled and all goodbyes are taken; drives the engine meanwhile. */
-static bool drained(weft_context *ctx, int64_t deadline_ns, bool *said)
+static bool drained(weft_context *ctx, int64_t deadline_ns)
 {
     for (int looks = 0;; looks++) {
         bool done = atomic_load_explicit(&ctx->unsettled, memory_order_acquire) == 0;
@@ -130,9 +146,8 @@ static bool drained(weft_context *ctx, int64_t deadline_ns, bool *said)
         weft__engine_take(ctx);
         ctx->turns = UINT32_MAX - 1;
         n = weft__engine_turn(ctx);
-        if (done && !*said) {
-            weft__mail_bye(ctx->mail, WEFT_OK, "");
-            *said = true;
+        if (done && !ctx->said_bye) {
+            say_bye(ctx, WEFT_OK, "");
         }
         done = done && weft__mail_bye_taken(ctx->mail) && !weft__mail_busy(ctx->mail);
         weft__engine_drop(ctx);
@@ -154,7 +169,7 @@ weft_status weft_finalize(weft_context *ctx, int64_t timeout_ms)
     if (status != WEFT_OK) return status;
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "finalize waits: not in a callback");
     atomic_store(&ctx->closing, true);
-    if (!drained(ctx, deadline, &ctx->said_bye))
+    if (!drained(ctx, deadline))
         return weft__fail(WEFT_PENDING,
                           "finalize: %lld requests have not settled, or sent messages have not been taken",
                           (long long)atomic_load(&ctx->unsettled));
@@ -185,7 +200,7 @@ void weft_abort(weft_context *ctx, const char *why)
     weft__engine_take(ctx);
     weft__engine_turn(ctx);
     cancel_all(ctx, text);
-    if (!ctx->said_bye) weft__mail_bye(ctx->mail, WEFT_ERR_CANCELLED, why ? why : "");
+    if (!ctx->said_bye) say_bye(ctx, WEFT_ERR_CANCELLED, why ? why : "");
     weft__engine_drop(ctx);
     until = weft__now_ns() + ABORT_FLUSH_NS;
     while (weft__now_ns() < until) {

@@ -28,7 +28,7 @@ static void finish(weft__work *work, weft_status status, const char *sentence)
         snprintf(text, sizeof text, "%s: %.600s", name, sentence ? sentence : weft_status_text(status));
         weft__request_settle(req, status, text);
         if (status != WEFT_OK && (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
-            weft__group_break(req->group, status, req->sequence, text, true);
+            weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
     }
     if (!inside) weft__engine_drop(ctx);
     atomic_fetch_sub(&ctx->device_pending, 1);

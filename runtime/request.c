@@ -35,6 +35,7 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->started_ns = req->settled_ns = 0;
     req->buffers_held = req->asked = req->warned = req->abandoned = false;
     req->draining_status = WEFT_OK;
+    req->culprit = -1;
     req->receipt = (weft__receipt){op->peer, op->tag, 0, 0, 0};
     req->split = NULL;
     weft__list_init(&req->pending);
@@ -175,7 +176,7 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
         info->tag = req->receipt.tag;
         if (req->receipt.peer >= 0) info->peer = weft__group_member(req->group, req->receipt.peer);
     }
-    if (req->status == WEFT_ERR_PEER && req->receipt.offered == SIZE_MAX) info->peer = req->receipt.peer;
+    if (req->status == WEFT_ERR_PEER && req->culprit >= 0) info->peer = req->culprit;
 }
 
 void weft_release(weft_request *req)

@@ -44,15 +44,16 @@ static weft__step *step_at(const sim *m, step_ref ref)
     return &m->ranks[ref.rank].s->steps[ref.step];
 }
 
-static unsigned char *address(const at_rank *r, weft__place place)
+static const unsigned char *source(const at_rank *r, weft__place place)
 {
-    switch (place.area) {
-    case WEFT__IN:
-        return (unsigned char *)r->op->out +
-               ((const unsigned char *)r->op->in - (unsigned char *)r->op->out) + place.offset;
-    case WEFT__OUT: return (unsigned char *)r->op->out + place.offset;
-    default: return r->tmp + place.offset;
-    }
+    if (place.area == WEFT__IN) return (const unsigned char *)r->op->in + place.offset;
+    return (place.area == WEFT__OUT ? (const unsigned char *)r->op->out : r->tmp) + place.offset;
+}
+
+static unsigned char *target(const at_rank *r, weft__place place)
+{
+    assert_int_not_equal(place.area, WEFT__IN);
+    return (place.area == WEFT__OUT ? (unsigned char *)r->op->out : r->tmp) + place.offset;
 }
 
 static void done(sim *m, step_ref ref, double when)
@@ -73,13 +74,13 @@ static void compute(const at_rank *r, const weft__step *step)
     size_t bytes = step->count * r->s->element;
     if (bytes == 0) return;
     if (step->kind == WEFT__STEP_REDUCE) {
-        const void *const sources[] = {address(r, step->a), address(r, step->b)};
-        weft__reduce_kernel(r->op->dtype, r->op->reduction)(address(r, step->out), sources, 2, step->count,
+        const void *const sources[] = {source(r, step->a), source(r, step->b)};
+        weft__reduce_kernel(r->op->dtype, r->op->reduction)(target(r, step->out), sources, 2, step->count,
                                                             step->scale);
     } else if (step->scale != 1) {
-        weft__scale(address(r, step->out), address(r, step->a), step->count, r->op->dtype, step->scale);
+        weft__scale(target(r, step->out), source(r, step->a), step->count, r->op->dtype, step->scale);
     } else {
-        memmove(address(r, step->out), address(r, step->a), bytes);
+        memmove(target(r, step->out), source(r, step->a), bytes);
     }
 }
 
@@ -108,7 +109,7 @@ static void start(sim *m, step_ref ref)
         return;
     }
     if (step->kind == WEFT__STEP_RECV && step->count)
-        memset(address(r, step->out), 0xee, step->count * r->s->element);
+        memset(target(r, step->out), 0xee, step->count * r->s->element);
     partner = partner_of(m, ref);
     if (partner < 0) {
         m->unmatched[m->unmatched_count++] = ref;
@@ -122,15 +123,21 @@ static void start(sim *m, step_ref ref)
         step->kind == WEFT__STEP_SEND ? (transfer){ref, other} : (transfer){other, ref};
 }
 
-/* When the first byte of a transfer can leave. */
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* When both sides of a transfer had started. */
+static double begun(const sim *m, transfer t)
+{
+    return later(m->ranks[t.send.rank].ready[t.send.step], m->ranks[t.receive.rank].ready[t.receive.step]);
+}
+
+/* When its first byte can leave. */
 static double leaves(const sim *m, transfer t)
 {
-    const at_rank *from = &m->ranks[t.send.rank], *to = &m->ranks[t.receive.rank];
-    double when = from->ready[t.send.step];
-    if (to->ready[t.receive.step] > when) when = to->ready[t.receive.step];
-    if (from->sends > when) when = from->sends;
-    if (to->hears > when) when = to->hears;
-    return when;
+    return later(begun(m, t), later(m->ranks[t.send.rank].sends, m->ranks[t.receive.rank].hears));
 }
 
 static void hand_over(sim *m, int which)
@@ -141,8 +148,7 @@ static void hand_over(sim *m, int which)
     double busy = 0, when = 0;
     m->under_way[which] = m->under_way[--m->under_way_count];
     assert_int_equal(send->count, receive->count);
-    if (send->count)
-        memcpy(address(to, receive->out), address(from, send->a), send->count * from->s->element);
+    if (send->count) memcpy(target(to, receive->out), source(from, send->a), send->count * from->s->element);
     if (m->clock) {
         busy = leaves(m, t) + (double)(send->count * from->s->element) * m->clock->per_byte;
         when = busy + m->clock->latency;
@@ -152,12 +158,19 @@ static void hand_over(sim *m, int which)
     done(m, t.receive, when);
 }
 
+/* What can leave first does, and of those what has waited longest. */
+static bool goes_before(const sim *m, transfer a, transfer b)
+{
+    if (leaves(m, a) < leaves(m, b)) return true;
+    return leaves(m, a) == leaves(m, b) && begun(m, a) < begun(m, b);
+}
+
 static int next_transfer(sim *m)
 {
     int best = 0;
     if (!m->clock) return sim_below(&m->random, m->under_way_count);
     for (int i = 1; i < m->under_way_count; i++)
-        if (leaves(m, m->under_way[i]) < leaves(m, m->under_way[best])) best = i;
+        if (goes_before(m, m->under_way[i], m->under_way[best])) best = i;
     return best;
 }
 

@@ -4,7 +4,7 @@ set -eu
 run=$1 train=$2
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-small='--hidden 96 --epochs 8'
+small='--hidden 128 --epochs 12'
 # shellcheck disable=SC2086
 "$run" -n 1 "$train" $small --losses "$dir/one" | tee "$dir/out"
 accuracy=$(sed -n 's/^test accuracy \([0-9]*\)\..*/\1/p' "$dir/out")

@@ -343,7 +343,7 @@ static void missing_ranks_are_named(void **state)
     for (int i = 2; i < 4; i++) parts[i].rank = i + 1;
     play_as_processes(4);
     for (int i = 0; i < 4; i++) {
-        told(i, WEFT_ERR_TIMEOUT, "ranks 2 and 5 are missing after 1.");
+        told(i, WEFT_ERR_TIMEOUT, "rank 2 and rank 5 are missing after 1.");
         assert_true(parts[i].seconds > 0.9 && parts[i].seconds < 2.5);
     }
     cast(3); /* of whom 2 never comes; a client's time is up first */
@@ -351,7 +351,7 @@ static void missing_ranks_are_named(void **state)
     parts[0].timeout_ms = 1500;
     play_as_threads(2);
     told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing after 0.7 s");
-    told(0, WEFT_ERR_TIMEOUT, "ranks 1 and 2 are missing after 1.5 s"); /* 1 has given up */
+    told(0, WEFT_ERR_TIMEOUT, "rank 1 and rank 2 are missing after 1.5 s"); /* 1 has given up */
     cast(4);
     for (int i = 0; i < 2; i++) parts[i].rank = -1, parts[i].timeout_ms = 500;
     play_as_threads(2);

@@ -2,7 +2,6 @@
  * broken peers, sleeping peers; threads against each other, and processes of which one is killed. */
 #include "board_ranks.h"
 #include "clock.h"
-#include "lock.h"
 #include "shm.h"
 
 #include <setjmp.h>
