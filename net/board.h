@@ -1,10 +1,10 @@
 /* board.h - the memory that the ranks of one host share, and how they wake each other.
  *
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
- * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's doorbell
- * (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank (ring.c);
- * an arena per rank for group rows.  Pages are reserved with fallocate before use: a shortage is an error
- * here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks. */
+ * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's
+ * doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank
+ * (ring.c); an arena per rank for group rows.  Pages are reserved with fallocate before use: a shortage is an
+ * error here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks. */
 #ifndef WEFT_NET_BOARD_H
 #define WEFT_NET_BOARD_H
 #include "auth.h"
@@ -15,7 +15,8 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__SLOTS 4 /* operations (rounds) of a group that a rank may have published and not all have read */
+#define WEFT__SLOTS \
+    4 /* operations (rounds) of a group that a rank may have published and not all have read */
 
 #define WEFT__BOARD_RANKS_MAX 256 /* local ranks; a host with more does without a board */
 
@@ -33,22 +34,23 @@ typedef struct weft__taken_line {
 typedef struct weft__slot {
     _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
     uint64_t signature[2];
-    uint64_t bytes; /* of payload */
+    uint64_t bytes;                       /* of payload */
     unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
 } weft__slot;
 
 /* One rank's row of one group. */
 typedef struct weft__row {
-    _Alignas(WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
-    uint64_t group;                                 /* whose row it is; for debugging */
+    _Alignas(
+        WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
+    uint64_t group;                            /* whose row it is; for debugging */
     weft__slot slot[WEFT__SLOTS];
     /* WEFT__SLOTS areas of slot_bytes follow */
 } weft__row;
 
 typedef struct weft__board_peer {
     int world_rank;
-    int bell_fd;  /* eventfd; of the own rank too */
-    int pid_fd;   /* pidfd, made by the peer for itself; -1: same process, or a kernel without pidfds */
+    int bell_fd; /* eventfd; of the own rank too */
+    int pid_fd;  /* pidfd, made by the peer for itself; -1: same process, or a kernel without pidfds */
     bool same_process;
     int32_t pid;
     weft__control_line *control;
@@ -72,7 +74,7 @@ typedef struct weft__board_config {
     int rank, size;         /* local */
     const int *world_ranks; /* of the local ranks, ascending */
     const weft__keys *keys;
-    const char *name;       /* unique to this job on this host: becomes part of the abstract socket's name */
+    const char *name; /* unique to this job on this host: becomes part of the abstract socket's name */
     int64_t deadline_ns;
 } weft__board_config;
 

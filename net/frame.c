@@ -11,7 +11,8 @@
 
 static bool carries_payload(uint8_t kind)
 {
-    return kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_DATA || kind == WEFT__FRAME_CONTROL;
+    return kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_DATA || kind == WEFT__FRAME_CONTROL ||
+           kind == WEFT__FRAME_BYE; /* why it leaves */
 }
 
 weft_status weft__frame_check(const weft__frame *frame)

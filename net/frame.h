@@ -10,12 +10,12 @@
 typedef enum weft__frame_kind {
     WEFT__FRAME_EAGER = 1, /* a whole message, payload included */
     WEFT__FRAME_REQUEST,   /* a message of `bytes` wants to be sent; sender's handle in id */
-    WEFT__FRAME_CLEAR,     /* go on: id is the sender's handle, sequence the receiver's; bytes wanted (0: none) */
-    WEFT__FRAME_DATA,      /* payload for receive id (receiver's handle), at offset `bytes` */
+    WEFT__FRAME_CLEAR, /* go on: id is the sender's handle, sequence the receiver's; bytes wanted (0: none) */
+    WEFT__FRAME_DATA,  /* payload for receive id (receiver's handle), at offset `bytes` */
     WEFT__FRAME_RETRACT,   /* the sender gives up the message announced with id */
     WEFT__FRAME_CREDIT,    /* `bytes` of eager room are free again */
     WEFT__FRAME_CONTROL,   /* for the runtime: tag tells what */
-    WEFT__FRAME_BYE,       /* nothing follows: this rank leaves; status in tag */
+    WEFT__FRAME_BYE,       /* nothing follows: this rank leaves; status in tag, why in the payload */
     WEFT__FRAME_BYE_TAKEN, /* everything before your BYE has been taken */
     WEFT__FRAME_KINDS
 } weft__frame_kind;
@@ -30,12 +30,12 @@ typedef enum weft__channel {
 
 typedef struct weft__frame {
     uint8_t kind, channel, dtype, flags;
-    uint32_t length;       /* payload bytes behind this header */
+    uint32_t length; /* payload bytes behind this header */
     int32_t tag;
-    uint32_t reserved;     /* 0 */
+    uint32_t reserved; /* 0 */
     uint64_t group;
     uint64_t sequence;
-    uint64_t bytes;        /* of the whole message, or an offset */
+    uint64_t bytes; /* of the whole message, or an offset */
     uint64_t id;
     uint64_t signature[2]; /* collectives: what the sender believes it takes part in */
 } weft__frame;

@@ -340,8 +340,9 @@ void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
         bool shared = box->route && !strcmp(box->route->name, "shm");
         if (!box->route || box->gone || (!shared && !box->touched)) continue;
         /* Where nothing ever went, nobody can be waiting for something to be taken. */
-        box->we_said_bye = box->touched;
-        if (!send_part(mail, peer, &frame, why)) box->we_said_bye = false;
+        box->bye_awaited = box->touched;
+        box->bye_sent = true;
+        if (!send_part(mail, peer, &frame, why)) box->bye_awaited = false;
     }
 }
 
@@ -359,7 +360,7 @@ bool weft__mail_bye_taken(const weft__mail *mail)
 {
     for (int peer = 0; peer < mail->world; peer++) {
         const weft__peer_box *box = &mail->peers[peer];
-        if (box->we_said_bye && !box->gone && !box->bye_taken && !box->said_bye) return false;
+        if (box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye) return false;
     }
     return true;
 }

@@ -335,7 +335,12 @@ void weft__mail_arrived(weft__sink *sink, int peer, const weft__frame *frame, vo
 void weft__mail_lost(weft__sink *sink, int peer, const char *why)
 {
     weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
-    if (!mail->peers[peer].gone) mail->events->lost(mail->events, peer, why);
+    weft__peer_box *box = &mail->peers[peer];
+    if (box->gone) return;
+    if (box->bye_sent) /* it has taken our goodbye and closed its end: no death */
+        weft__mail_drop(mail, peer);
+    else
+        mail->events->lost(mail->events, peer, why);
 }
 
 /* A receive that meets an early message at once. */

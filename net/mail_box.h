@@ -66,8 +66,8 @@ typedef struct weft__peer_box {
     weft__transport *route;
     bool gone;     /* died or left: nothing more will come or go */
     bool dropping; /* being made so: its transport may still hand over what had arrived */
-    bool said_bye, bye_taken, we_said_bye;
-    bool heard;           /* something came from it: then it knows of us, and would say goodbye */
+    bool said_bye, bye_sent, bye_awaited, bye_taken;
+    bool heard;         /* something came from it: then it knows of us, and would say goodbye */
     bool touched;       /* something went to it or came from it */
     bool leaving;       /* drop the route once our last frames have gone */
     size_t credit;      /* eager bytes it still takes */

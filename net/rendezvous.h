@@ -22,8 +22,8 @@ typedef struct weft__join {
 typedef struct weft__rendezvous weft__rendezvous;
 
 /* Blocks until every rank is there or the deadline; then the sentence says which ranks are missing.
- * Refused with one clear sentence, on every rank that can know it: a variable missing (named), a malformed URL,
- * rank out of range, the same rank twice, different world sizes, an unreachable or unresolvable host, a
+ * Refused with one clear sentence, on every rank that can know it: a variable missing (named), a malformed
+ * URL, rank out of range, the same rank twice, different world sizes, an unreachable or unresolvable host, a
  * port held by something that does not answer our greeting, a wrong secret, a non-loopback address without
  * a secret (the sentence says what to do). */
 weft_status weft__rendezvous_open(const weft__join *join, weft__rendezvous **out);

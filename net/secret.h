@@ -1,7 +1,8 @@
 /* secret.h - where the job's secret comes from, and the job directory that may hold it.
  *
- * Job directory: ${WEFT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}}/weft-UID/JOB-ID/, 0700, owned by this user, checked
- * without following links.  Holds what outlives a process: the secret of a job that was given none. */
+ * Job directory: ${WEFT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}}/weft-UID/JOB-ID/, 0700, owned by this user,
+ * checked without following links.  Holds what outlives a process: the secret of a job that was given none.
+ */
 #ifndef WEFT_NET_SECRET_H
 #define WEFT_NET_SECRET_H
 #include <stdbool.h>
@@ -16,7 +17,8 @@ typedef struct weft__secret {
     bool made_here; /* none was given: only ranks of this host and user may join */
 } weft__secret;
 
-/* "file:PATH" (must be 0600 and ours), "fd:N", "env:NAME"; trailing newline dropped; empty or over-long is refused. */
+/* "file:PATH" (must be 0600 and ours), "fd:N", "env:NAME"; trailing newline dropped; empty or over-long is
+ * refused. */
 weft_status weft__secret_read(const char *source, weft__secret *secret);
 /* No source was given: read DIR/secret, or make it (exactly one of several ranks that race makes it). */
 weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);

@@ -119,7 +119,8 @@ static void guest_ready(weft__watched *w, uint32_t events)
     do step = advance(guest);
     while (step == WEFT__STEP_DONE && next_step(guest));
     if (step != WEFT__STEP_ENDED) return;
-    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only looked. */
+    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only looked.
+     */
     weft__tcp_guest_end(guest);
 }
 

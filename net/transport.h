@@ -12,12 +12,12 @@
 /* A frame on its way out.  The owner fills the upper part, the transport uses the lower. */
 typedef struct weft__outgoing {
     weft__frame frame;
-    const void *payload;                 /* frame.length bytes */
-    bool bulk;                           /* payload of point to point: everything else goes first, between frames */
+    const void *payload; /* frame.length bytes */
+    bool bulk;           /* payload of point to point: everything else goes first, between frames */
     void (*sent)(struct weft__outgoing *out, weft_status status); /* payload and `out` are free again */
 
     weft__list link;
-    size_t done;                         /* bytes written, header included */
+    size_t done; /* bytes written, header included */
     int peer;
 } weft__outgoing;
 

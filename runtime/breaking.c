@@ -24,7 +24,8 @@ void weft__member_name(const weft_context *ctx, int rank, char *text, size_t byt
 void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
     const weft__member *m = &ctx->members[rank];
-    snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host, (int)m->pid);
+    snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host,
+             (int)m->pid);
 }
 
 static void tell_members(weft_group *group, const weft__verdict *v)
@@ -201,8 +202,8 @@ static weft_group *next_with(weft_context *ctx, int rank)
     return found;
 }
 
-/* A death that this rank saw: ranks that could not see it have to be told.  On the dead rank's own host all see it, so
- * the lowest of them tells the other hosts; a lost connection tells nobody but this rank. */
+/* A death that this rank saw: ranks that could not see it have to be told.  On the dead rank's own host all
+ * see it, so the lowest of them tells the other hosts; a lost connection tells nobody but this rank. */
 static void tell_death(weft_context *ctx, int rank, const char *why)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
@@ -235,7 +236,8 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__member_fate(ctx, rank, text, sizeof text);
     atomic_store(&m->gone, true);
-    weft__mail_drop(ctx->mail, rank); /* first: what had arrived before the end may still complete something */
+    weft__mail_drop(ctx->mail,
+                    rank); /* first: what had arrived before the end may still complete something */
     if (!m->left) {
         weft__log(WEFT__INFO, "%s", text);
         if (how == WEFT__DIED) tell_death(ctx, rank, why);

@@ -27,9 +27,9 @@
 typedef struct weft__member {
     char host[WEFT__HOST_BYTES]; /* its name, for messages */
     int32_t pid;
-    int local;           /* local rank if it is on this host (shares the board), else -1 */
-    _Atomic bool gone;   /* died or left: engine writes */
-    bool left;           /* it said goodbye */
+    int local;          /* local rank if it is on this host (shares the board), else -1 */
+    _Atomic bool gone;  /* died or left: engine writes */
+    bool left;          /* it said goodbye */
     char why[192];      /* what is known of its end */
     int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
     char suspicion[192];

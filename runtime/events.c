@@ -58,8 +58,8 @@ static void on_left(weft__mail_events *events, int peer, weft_status status, con
     weft__member_gone(context_of(events), peer, WEFT__DIED, text);
 }
 
-/* A rank that leaves says goodbye where it knows of a connection.  One that ends before anything came over it may belong to
- * a rank that left without knowing: its word is on the way through the guardians. */
+/* A rank that leaves says goodbye where it knows of a connection.  One that ends before anything came over it
+ * may belong to a rank that left without knowing: its word is on the way through the guardians. */
 static void on_lost(weft__mail_events *events, int peer, const char *why)
 {
     weft_context *ctx = context_of(events);

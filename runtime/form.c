@@ -109,8 +109,8 @@ static form_message *new_message(const form_key *key, size_t entries, size_t *by
     return m;
 }
 
-static void send_small(weft_context *ctx, int to, int type, const form_key *key, weft_status status, int culprit,
-                       const char *text)
+static void send_small(weft_context *ctx, int to, int type, const form_key *key, weft_status status,
+                       int culprit, const char *text)
 {
     size_t bytes;
     form_message *m = new_message(key, 0, &bytes);

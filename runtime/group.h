@@ -92,15 +92,15 @@ typedef struct weft__verdict {
     int culprit;     /* world rank that is gone; -1: none */
     const char *why;
 } weft__verdict;
-/* Breaks a group for good: the collective of that number ends in the cause, and so do all others if the cause is a
- * death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
+/* Breaks a group for good: the collective of that number ends in the cause, and so do all others if the cause
+ * is a death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
  * tell: let the other members know. */
 void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell);
 void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
 void weft__early_breaks_free(weft_context *ctx);
 typedef enum weft__ending {
-    WEFT__LEFT,   /* it said goodbye */
-    WEFT__DIED,   /* seen by this rank itself */
+    WEFT__LEFT,    /* it said goodbye */
+    WEFT__DIED,    /* seen by this rank itself */
     WEFT__REPORTED /* death that another rank told of */
 } weft__ending;
 /* A rank is gone. */

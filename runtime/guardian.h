@@ -23,7 +23,7 @@ typedef struct weft__notice {
     uint32_t knows;     /* HERE: the group exists here */
     int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
     int32_t reserved;
-    char text[512];     /* BROKEN, GONE */
+    char text[512]; /* BROKEN, GONE */
 } weft__notice;
 
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */

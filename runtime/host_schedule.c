@@ -35,7 +35,7 @@ struct weft__run {
     size_t done; /* elements of the step at the head that are done */
     bool stepping, stopped;
     weft_status failed;
-    int failed_peer;    /* world rank */
+    int failed_peer; /* world rank */
     flight flights[];
 };
 
@@ -252,7 +252,8 @@ static void finish(weft__run *run)
     if (gone) weft__member_fate(req->ctx, run->failed_peer, fate, sizeof fate);
     snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(failed));
     /* Stops this run too. */
-    weft__group_break(req->group, &(weft__verdict){failed, req->sequence, gone ? run->failed_peer : -1, text}, true);
+    weft__group_break(req->group, &(weft__verdict){failed, req->sequence, gone ? run->failed_peer : -1, text},
+                      true);
 }
 
 static void pump(weft__run *run)

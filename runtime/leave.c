@@ -92,7 +92,8 @@ void weft__context_free(weft_context *ctx)
     weft__progress_stop(ctx);
     weft__guardian_leave(ctx);
     weft__modules_close(ctx);
-    if (ctx->wire) weft__control_close(ctx->wire); /* first: what it still has to tell should be ahead of the ends */
+    if (ctx->wire)
+        weft__control_close(ctx->wire); /* first: what it still has to tell should be ahead of the ends */
     for (int i = 0; i < 2; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);

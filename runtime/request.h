@@ -44,7 +44,7 @@ struct weft_request {
     char label[WEFT__LABEL_BYTES];
     _Atomic(char *) told;  /* the final sentence */
     _Atomic(char *) shown; /* what weft_request_message made of it */
-    int culprit;               /* ERR_PEER: rank of the group that is gone; else -1 */
+    int culprit;           /* ERR_PEER: rank of the group that is gone; else -1 */
     bool buffers_held, asked, warned;
     bool abandoned;              /* settled while a module still had it */
     weft_status draining_status; /* DRAINING: what it will end in */

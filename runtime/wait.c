@@ -284,7 +284,8 @@ void weft_cancel(weft_request *req)
         weft__request_name(req, name, sizeof name);
         snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
         if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-            weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text}, true);
+            weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text},
+                              true);
         else if (req->op.kind == WEFT__OP_NEW_GROUP)
             weft__form_give_up(req, WEFT_ERR_CANCELLED, text);
         else

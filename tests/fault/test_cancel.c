@@ -48,7 +48,8 @@ static void race(job_rank *me)
         weft_group *group = job_group(me, RANKS, "raced", 0);
         weft_request *req = NULL;
         weft_status status = weft_all_reduce(group, in, out, COUNT, WEFT_INT32, WEFT_SUM, NULL, &req);
-        CHECK(status == WEFT_OK || (status == WEFT_ERR_BROKEN && me->rank != 0)); /* the cancel may be first */
+        CHECK(status == WEFT_OK ||
+              (status == WEFT_ERR_BROKEN && me->rank != 0)); /* the cancel may be first */
         for (volatile int spin = 0; spin < round * 2000 && me->rank == 0; spin++) continue;
         if (me->rank == 0) {
             weft_cancel(req);

@@ -42,7 +42,7 @@ static void test_good(void **state)
 static void test_refused(void **state)
 {
     static const uint8_t silent[] = {WEFT__FRAME_REQUEST, WEFT__FRAME_CLEAR, WEFT__FRAME_RETRACT,
-                                     WEFT__FRAME_CREDIT,  WEFT__FRAME_BYE,   WEFT__FRAME_BYE_TAKEN};
+                                     WEFT__FRAME_CREDIT, WEFT__FRAME_BYE_TAKEN};
     (void)state;
     REFUSED(f.kind = 0);
     REFUSED(f.kind = WEFT__FRAME_KINDS);

@@ -15,12 +15,12 @@ static int64_t in[MOST], out[RANKS * MOST];
 
 static _Noreturn void __attribute__((format(printf, 1, 2))) wrong(const char *format, ...)
 {
+    char text[1200];
     va_list args;
-    fprintf(stderr, "rank %d: ", rank);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "rank %d: %s\n", rank, text); /* in one piece: others write there too */
     exit(1);
 }
 
