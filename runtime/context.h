@@ -68,6 +68,7 @@ struct weft_context {
     weft__board *board; /* NULL: no shared memory with anybody */
     weft__watch watch;  /* engine */
     unsigned turns;     /* engine: to look at sockets only now and then */
+    int64_t submitting_ns; /* engine: a submission runs this turn, so it is this time; 0: look at the clock */
     bool tcp;           /* some peer is reached by TCP */
     weft__list pending; /* engine: requests that run */
     weft__list lanes;   /* engine: groups with rounds under way */

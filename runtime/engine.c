@@ -11,7 +11,7 @@
 #define SOCKETS_EVERY_SHARED 4096 /* turns between looks at sockets when only deaths can show there */
 #define SOCKETS_EVERY_MIXED  8    /* when some peers are reached by TCP and others by shared memory */
 
-static _Thread_local const weft_context *held;
+static WEFT__THREAD_WORD const weft_context *held;
 
 bool weft__holds_engine(const weft_context *ctx)
 {
@@ -48,7 +48,9 @@ static int take_submitted(weft_context *ctx)
 {
     int n = 0;
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->submitted);
-    int64_t now = node ? weft__now_ns() : 0;
+    int64_t now = node ? ctx->submitting_ns : 0;
+    if (node && !now) now = weft__now_ns();
+    ctx->submitting_ns = 0;
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;

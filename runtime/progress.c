@@ -26,7 +26,7 @@ typedef struct sleeper {
     bool watching; /* `sockets` is in the base */
 } sleeper;
 
-static _Thread_local weft_request *calling; /* whose callback runs on this thread */
+static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this thread */
 
 bool weft__in_callback(void)
 {

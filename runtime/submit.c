@@ -63,6 +63,7 @@ static weft_status submit(weft_request *req, weft_request **out)
     weft_group *group = req->group;
     bool collective = weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE;
     bool busy = true;
+    int64_t look, submitted_ns = req->submitted_ns; /* once queued, the request may be over and gone */
     weft_status status = WEFT_OK;
 
     if (!out && weft__in_callback()) {
@@ -88,11 +89,12 @@ static weft_status submit(weft_request *req, weft_request **out)
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the caller's */
     atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
     if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
-    int64_t look = req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
+    look = req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
     weft__mpsc_push(&ctx->submitted, &req->node);
     weft__lock_drop(&group->submit);
 
     if (weft__engine_try(ctx)) {
+        ctx->submitting_ns = submitted_ns;
         weft__engine_turn(ctx);
         busy = weft__engine_busy(ctx);
         weft__engine_drop(ctx);

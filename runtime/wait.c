@@ -118,8 +118,13 @@ weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
     lend(req->ctx, one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
-    atomic_fetch_add_explicit(&req->waited_ns, weft__now_ns() - began, memory_order_relaxed);
-    return weft__request_settled(req) ? req->status : WEFT_PENDING;
+    if (!weft__request_settled(req)) {
+        atomic_fetch_add_explicit(&req->waited_ns, weft__now_ns() - began, memory_order_relaxed);
+        return WEFT_PENDING;
+    }
+    if (req->settled_ns > began)
+        atomic_fetch_add_explicit(&req->waited_ns, req->settled_ns - began, memory_order_relaxed);
+    return req->status;
 }
 
 static weft_status may_wait(void)
