@@ -80,7 +80,7 @@ typedef struct weft__board_config {
 
 /* Blocks until all local ranks have joined, or the deadline.  Called on every local rank in its own thread;
  * ranks that are threads of one process get one mapping between them.  Peers of another user are refused. */
-weft_status weft__board_join(const weft__board_config *config, weft__board **board);
+weft_status weft__board_join(const weft__board_config *config, weft__board **result);
 void weft__board_free(weft__board *board);
 
 /* The ring in which `receiver` finds what `sender` writes, and how far it has read it. */

@@ -90,7 +90,7 @@ weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const in
                               int64_t deadline_ns)
 {
     union {
-        struct cmsghdr align;
+        struct cmsghdr header;
         char room[CMSG_SPACE(WEFT__BATCH_FDS * sizeof(int))];
     } control;
 
@@ -101,12 +101,12 @@ weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const in
         ssize_t n;
         if (n_fds && !done) {
             memset(&control, 0, sizeof control);
+            control.header.cmsg_level = SOL_SOCKET;
+            control.header.cmsg_type = SCM_RIGHTS;
+            control.header.cmsg_len = CMSG_LEN((size_t)n_fds * sizeof(int));
+            memcpy(CMSG_DATA(&control.header), fds, (size_t)n_fds * sizeof(int));
             message.msg_control = control.room;
             message.msg_controllen = CMSG_SPACE((size_t)n_fds * sizeof(int));
-            CMSG_FIRSTHDR(&message)->cmsg_level = SOL_SOCKET;
-            CMSG_FIRSTHDR(&message)->cmsg_type = SCM_RIGHTS;
-            CMSG_FIRSTHDR(&message)->cmsg_len = CMSG_LEN((size_t)n_fds * sizeof(int));
-            memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), fds, (size_t)n_fds * sizeof(int));
         }
         n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0) done += (size_t)n;

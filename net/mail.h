@@ -52,7 +52,7 @@ struct weft__mail_events {
 };
 
 weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_events *events,
-                            weft__mail **mail);
+                            weft__mail **out);
 weft__sink *weft__mail_sink(weft__mail *mail);                                 /* for the transports */
 void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport); /* how peer is reached */
 const char *weft__mail_route_name(const weft__mail *mail, int peer);           /* "shm", "tcp", "self" */

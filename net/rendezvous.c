@@ -52,8 +52,9 @@ struct weft__rendezvous {
     weft__store_server *server; /* on the serving rank */
     bool known;                 /* to the server: it waits for our last word */
     bool joined;
-    bool busy; /* the server's job is complete, without us */
-    bool told; /* a failure has come from, or gone to, the server */
+    int silences; /* times that the place accepted a connection and did not greet */
+    bool busy;    /* the server's job is complete, without us */
+    bool told;    /* a failure has come from, or gone to, the server */
     int refusals;
     uint32_t step;
 };
@@ -293,7 +294,9 @@ static weft_status look(weft__rendezvous *r, weft__probe *probe)
     weft__probe_look(&r->place, r->deadline_ns, probe);
     switch (probe->result) {
     case WEFT__PROBE_GREETED: weft__address_text(&probe->local, r->address); return WEFT_OK;
-    case WEFT__PROBE_SILENT: return taken_by_other(r, "it accepts connections but does not greet");
+    case WEFT__PROBE_SILENT: /* one that is just ending may leave a connection unanswered */
+        if (r->silences++ == 0) return AGAIN;
+        return taken_by_other(r, "it accepts connections but does not greet");
     case WEFT__PROBE_STRANGE: return taken_by_other(r, "its first bytes are not a ZeroMQ greeting");
     case WEFT__PROBE_UNREACHABLE:
         return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", r->url.host, r->place_text,

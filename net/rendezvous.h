@@ -26,7 +26,7 @@ typedef struct weft__rendezvous weft__rendezvous;
  * URL, rank out of range, the same rank twice, different world sizes, an unreachable or unresolvable host, a
  * port held by something that does not answer our greeting, a wrong secret, a non-loopback address without
  * a secret (the sentence says what to do). */
-weft_status weft__rendezvous_open(const weft__join *join, weft__rendezvous **out);
+weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out);
 int weft__rendezvous_rank(const weft__rendezvous *r);
 int weft__rendezvous_world(const weft__rendezvous *r);
 const weft__keys *weft__rendezvous_keys(const weft__rendezvous *r);

@@ -18,6 +18,7 @@
 
 #define ROUTE_BYTES   16   /* of a peer's address inside the ROUTER; ZeroMQ makes them of 5 bytes */
 #define NAMED_MISSING 16   /* ranks that a sentence lists by number */
+#define MOMENT_MS     500  /* by which the deadlines of ranks that began together may differ */
 #define LAST_WORDS_MS 1000 /* for answers still under way when the socket closes */
 
 typedef struct member {
@@ -33,6 +34,12 @@ typedef struct member {
     void *block; /* its part of the gather under way */
 } member;
 
+/* Whose time ran out before all were there. */
+struct quitter {
+    int rank;
+    int64_t at_ns;
+};
+
 enum phase { JOINING, COMPLETE, FAILED };
 
 struct weft__store_server {
@@ -46,10 +53,13 @@ struct weft__store_server {
     enum phase phase;
     member *members;
     int count, room, arrivals;
-    int world;    /* -1 until somebody says it */
-    int expected; /* clients that are to hear of a failure before the server may go */
-    int step;     /* of the gather under way */
-    int gathered; /* parts of it that are here */
+    struct quitter *quitters; /* each rank once */
+    int quitter_count;
+    uint8_t nonce[16]; /* of this run of the job, once all are there */
+    int world;         /* -1 until somebody says it */
+    int expected;      /* clients that are to hear of a failure before the server may go */
+    int step;          /* of the gather under way */
+    int gathered;      /* parts of it that are here */
     size_t block_bytes;
     weft_status status;
     char sentence[WEFT__SENTENCE_BYTES];
@@ -129,7 +139,6 @@ static int by_rank(const void *left, const void *right)
 
 static void complete(weft__store_server *s)
 {
-    uint8_t nonce[16];
     if (assign_ranks(s)) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
         return;
@@ -137,8 +146,8 @@ static void complete(weft__store_server *s)
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_rank); /* from here on rank r is members[r] */
     s->phase = COMPLETE;
     s->step = 1;
-    randombytes_buf(nonce, sizeof nonce);
-    send_to_all(s, WEFT__STORE_JOINED, nonce, sizeof nonce);
+    randombytes_buf(s->nonce, sizeof s->nonce);
+    send_to_all(s, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
 }
 
 /* Whether what the newcomer was given contradicts what others were given. */
@@ -272,6 +281,19 @@ static void list_ranks(text *t, const bool *missing, int world, int total)
     if (listed < total) append(t, " and %d more", total - listed);
 }
 
+/* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many. */
+static int excuse(const weft__store_server *s, bool *missing, int total)
+{
+    int64_t since_ns = weft__now_ns() - MOMENT_MS * WEFT__MS;
+    int excused = 0;
+    for (int i = 0; i < s->quitter_count; i++)
+        excused += missing[s->quitters[i].rank] && s->quitters[i].at_ns >= since_ns;
+    if (excused >= total) return 0;
+    for (int i = 0; i < s->quitter_count; i++)
+        if (s->quitters[i].at_ns >= since_ns) missing[s->quitters[i].rank] = false;
+    return excused;
+}
+
 static void describe_missing(weft__store_server *s, text *t)
 {
     bool *missing;
@@ -291,6 +313,7 @@ static void describe_missing(weft__store_server *s, text *t)
                 missing[s->members[i].given_rank] = false;
         }
     for (int r = 0; r < s->world; r++) total += missing[r];
+    if (s->phase == JOINING) total -= excuse(s, missing, total - unassigned);
     if (unassigned)
         append(t, "%d of %d ranks", total - unassigned, s->world);
     else
@@ -364,11 +387,27 @@ static void take_fail(weft__store_server *s, const member *m, const weft__store_
              (const char *)payload);
 }
 
+static void note_quitter(weft__store_server *s, int rank)
+{
+    struct quitter *more;
+    int i = 0;
+    if (rank < 0 || rank >= s->world) return;
+    while (i < s->quitter_count && s->quitters[i].rank != rank) i++;
+    if (i == s->quitter_count) {
+        more = realloc(s->quitters, (size_t)(i + 1) * sizeof *more);
+        if (!more) return;
+        s->quitters = more;
+        s->quitter_count++;
+    }
+    s->quitters[i] = (struct quitter){rank, weft__now_ns()};
+}
+
 static void take_done(weft__store_server *s, member *m)
 {
     m->done = true;
-    if (s->phase == JOINING)
-        *m = s->members[--s->count]; /* gives up before all are there: its place is free again */
+    if (s->phase != JOINING) return;
+    note_quitter(s, m->given_rank);
+    *m = s->members[--s->count]; /* gives up before all are there: its place is free again */
 }
 
 static void take_message(weft__store_server *s, const member *from, const weft__store_header *h,
@@ -389,7 +428,9 @@ static void take_message(weft__store_server *s, const member *from, const weft__
     }
     switch (h->kind) {
     case WEFT__STORE_JOIN:
+        /* The answer to its first JOIN went to a connection that it had given up meanwhile. */
         if (s->phase == FAILED) send_to(s, m, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
+        if (s->phase == COMPLETE) send_to(s, m, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
         break;
     case WEFT__STORE_GATHER: take_gather(s, m, h, payload, bytes); break;
     case WEFT__STORE_FAIL: take_fail(s, m, h, payload, bytes); break;
@@ -539,5 +580,6 @@ void weft__store_stop(weft__store_server *s, int64_t deadline_ns)
     weft__zap_dismiss(&s->keys);
     for (int i = 0; i < s->count; i++) free(s->members[i].block);
     free(s->members);
+    free(s->quitters);
     free(s);
 }

@@ -162,17 +162,19 @@ void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns)
 
 static weft__tcp_address address_of(const struct sockaddr_storage *name)
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)name;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
     weft__tcp_address address = {0};
     if (name->ss_family == AF_INET) {
+        memcpy(&v4, name, sizeof v4);
         address.family = 4;
-        address.port = ntohs(v4->sin_port);
-        memcpy(address.bytes, &v4->sin_addr, 4);
+        address.port = ntohs(v4.sin_port);
+        memcpy(address.bytes, &v4.sin_addr, 4);
     } else {
+        memcpy(&v6, name, sizeof v6);
         address.family = 6;
-        address.port = ntohs(v6->sin6_port);
-        memcpy(address.bytes, &v6->sin6_addr, 16);
+        address.port = ntohs(v6.sin6_port);
+        memcpy(address.bytes, &v6.sin6_addr, 16);
     }
     return address;
 }

@@ -126,7 +126,7 @@ static weft_status check_reduction(const weft__op *op)
     static const char *const expected[] = {
         [WEFT__INTEGER] = "integers have sum, prod, min, max, band, bor and bxor",
         [WEFT__FLOAT] = "floats have sum, prod, min, max, avg and premul_sum",
-        [WEFT__COMPLEX] = "complex types have sum, avg and premul_sum",
+        [WEFT__COMPLEX] = "complex types have sum and avg",
         [WEFT__BOOLEAN] = "bool has min, max, band, bor and bxor",
     };
     unsigned arithmetic = arithmetic_of[op->dtype];

@@ -50,7 +50,8 @@ weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op)
 {
     if ((unsigned)dtype >= WEFT__DTYPE_COUNT || (unsigned)op >= WEFT__REDUCTION_COUNT) return NULL;
     if (op == WEFT_AVG || op == WEFT_PREMUL_SUM) {
-        if (!scales(dtype)) return NULL;
+        bool complex = dtype == WEFT_COMPLEX64 || dtype == WEFT_COMPLEX128;
+        if (!scales(dtype) || (complex && op == WEFT_PREMUL_SUM)) return NULL;
         op = WEFT_SUM;
     }
     return (*best_level().kernels)[dtype][op];

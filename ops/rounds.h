@@ -36,10 +36,10 @@ typedef struct weft__round {
     size_t source_offset, source_stride; /* bytes */
     /* take */
     enum { WEFT__TAKE_NOTHING, WEFT__TAKE_COPY, WEFT__TAKE_REDUCE } take;
-    int from;                        /* one rank, or -1: all ranks (COPY: of each its piece) */
-    bool skip_self;                  /* COPY from all: own piece is in place already */
-    size_t slot_offset, slot_stride; /* piece of rank r lies at slot_offset + r * slot_stride in r's slot */
-    size_t take_bytes;               /* length of a piece, but see total_bytes */
+    int from;                            /* one rank, or -1: all ranks (COPY: of each its piece) */
+    bool skip_self;                      /* COPY from all: own piece is in place already */
+    size_t slot_offset;                  /* where every piece lies in the slot of its rank */
+    size_t take_bytes;                   /* length of a piece, but see total_bytes */
     size_t target_offset, target_stride; /* and goes to op->out + target_offset + r * target_stride */
     size_t total_bytes;                  /* 0: all pieces are take_bytes long; else rank r's is
                                             min(take_bytes, max(0, total_bytes - r * take_bytes)) */

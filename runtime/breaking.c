@@ -202,8 +202,9 @@ static weft_group *next_with(weft_context *ctx, int rank)
     return found;
 }
 
-/* A death that this rank saw: ranks that could not see it have to be told.  On the dead rank's own host all
- * see it, so the lowest of them tells the other hosts; a lost connection tells nobody but this rank. */
+/* A death that this rank saw, told to those that could not see it.  On the dead rank's own host all see its
+ * process end, so the lowest rank alive there tells the other hosts.  The end of a connection is seen by this
+ * rank alone: it tells all. */
 static void tell_death(weft_context *ctx, int rank, const char *why)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};

@@ -65,16 +65,16 @@ struct weft_context {
     _Atomic bool closing;                     /* no new work */
     _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */
     weft__mail_events mail_events;
-    weft__board *board; /* NULL: no shared memory with anybody */
-    weft__watch watch;  /* engine */
-    unsigned turns;     /* engine: to look at sockets only now and then */
+    weft__board *board;    /* NULL: no shared memory with anybody */
+    weft__watch watch;     /* engine */
+    unsigned turns;        /* engine: to look at sockets only now and then */
     int64_t submitting_ns; /* engine: a submission runs this turn, so it is this time; 0: look at the clock */
-    bool tcp;           /* some peer is reached by TCP */
-    weft__list pending; /* engine: requests that run */
-    weft__list lanes;   /* engine: groups with rounds under way */
-    weft__list runs;    /* engine: schedules with copies or reductions to do */
-    weft__list forming; /* engine: attempts to make a group that this rank keeps count of */
-    weft__list groups;  /* under groups_lock */
+    bool tcp;              /* some peer is reached by TCP */
+    weft__list pending;    /* engine: requests that run */
+    weft__list lanes;      /* engine: groups with rounds under way */
+    weft__list runs;       /* engine: schedules with copies or reductions to do */
+    weft__list forming;    /* engine: attempts to make a group that this rank keeps count of */
+    weft__list groups;     /* under groups_lock */
     weft__lock groups_lock;
     weft__mpsc retired;                     /* groups without references */
     weft__list retiring;                    /* engine: of these, those whose row somebody may still read */

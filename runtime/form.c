@@ -196,6 +196,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
         fail_attempt(ctx, a, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
         return;
     }
+    weft__list_remove(&a->link); /* telling a member may find it gone: that must not end this attempt again */
     m->id = weft__group_id(ctx);
     m->table = a->table;
     for (uint32_t i = 0; i < a->key.size; i++) {
@@ -295,22 +296,27 @@ static void on_failed(weft_context *ctx, const form_message *m)
     fail_request(req, (weft_status)m->status, m->culprit, text);
 }
 
+static bool is_sound(const weft_context *ctx, int type, const form_message *m, size_t entries)
+{
+    if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size) return false;
+    if ((type == FORM_JOIN || type == FORM_READY) && m->key.size > entries) return false;
+    for (uint32_t i = 0; type == FORM_JOIN && i < m->key.size; i++)
+        if (m->list[i] >= (uint64_t)ctx->world_size) return false;
+    return true;
+}
+
 void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
-    size_t copy_bytes;
+    size_t entries, copy_bytes;
     form_message *m;
-    const form_message *given = bytes;
-    if (length < sizeof *m || given->key.size == 0 || given->key.size > (uint32_t)ctx->world_size) return;
-    if ((type == FORM_JOIN || type == FORM_READY) && length < sizeof *m + given->key.size * sizeof m->list[0])
-        return;
+    if (length < sizeof *m) return;
+    entries = (length - sizeof *m) / sizeof m->list[0];
     /* Copied: what is sent in answer may come back through the same buffer. */
-    m = new_message(&given->key, (length - sizeof *m) / sizeof m->list[0], &copy_bytes);
+    m = new_message(&((const form_message *)bytes)->key, entries, &copy_bytes);
     if (!m) return;
     memcpy(m, bytes, copy_bytes);
     m->text[sizeof m->text - 1] = 0;
-    for (uint32_t i = 0; type == FORM_JOIN && i < m->key.size; i++)
-        if (m->list[i] >= (uint64_t)ctx->world_size) type = 0;
-    switch (type) {
+    switch (is_sound(ctx, type, m, entries) ? type : 0) {
     case FORM_JOIN: on_join(ctx, peer, m); break;
     case FORM_READY: on_ready(ctx, m); break;
     case FORM_FAILED: on_failed(ctx, m); break;
@@ -440,6 +446,7 @@ static weft_request *waiting_for_lead(weft_context *ctx, int lead)
 
 static attempt *waiting_for_member(weft_context *ctx, int rank)
 {
+    /* What was freed has left the list.  NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     WEFT__LIST_EACH(&ctx->forming, at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);

@@ -150,8 +150,7 @@ static size_t take_copies(weft_request *req, const weft__round *r, unsigned whic
         size_t bytes = piece_bytes(r, i);
         if ((r->from >= 0 && i != r->from) || (r->skip_self && i == group->rank) || !bytes) continue;
         memcpy((char *)req->op.out + r->target_offset + (size_t)i * r->target_stride,
-               payload_of(req->ctx, group->lane.rows[i], which) + r->slot_offset + (size_t)i * r->slot_stride,
-               bytes);
+               payload_of(req->ctx, group->lane.rows[i], which) + r->slot_offset, bytes);
         moved += bytes;
     }
     return moved;
@@ -170,8 +169,7 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
         int n = 0;
         if (next > 0) sources[n++] = out; /* more members than one call takes */
         while (n < WEFT__REDUCE_SOURCES && next < group->size) {
-            sources[n++] = payload_of(req->ctx, group->lane.rows[next], which) + r->slot_offset +
-                           (size_t)next * r->slot_stride;
+            sources[n++] = payload_of(req->ctx, group->lane.rows[next], which) + r->slot_offset;
             next++;
         }
         reduce(out, sources, n, count, r->average && next == group->size ? 1.0 / group->size : 1.0);

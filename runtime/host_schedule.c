@@ -218,6 +218,7 @@ static bool work(weft__run *run, const weft__step *st)
     if (count) {
         char *out = at(run, st->out) + offset;
         const void *sources[2] = {at(run, st->a) + offset, NULL};
+        WEFT__ASSERT(out && sources[0]);
         if (st->kind == WEFT__STEP_REDUCE) {
             sources[1] = at(run, st->b) + offset;
             weft__reduce_kernel(op->dtype, op->reduction)(out, sources, 2, count, st->scale);

@@ -135,7 +135,7 @@ static weft_status find_locals(joining *j)
     weft_context *ctx = j->ctx;
     cpu_set_t all;
     CPU_ZERO(&all);
-    j->locals = malloc((size_t)ctx->world_size * sizeof *j->locals);
+    j->locals = calloc((size_t)ctx->world_size, sizeof *j->locals);
     j->local_of = malloc((size_t)ctx->world_size * sizeof *j->local_of);
     if (!j->locals || !j->local_of)
         return weft__fail_memory((size_t)ctx->world_size * 8, "the ranks of this host");

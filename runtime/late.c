@@ -114,7 +114,7 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
     weft__member_name(group->ctx, group->world[i], who, sizeof who);
     if (atomic_load(&group->ctx->members[group->world[i]].gone)) {
         weft__member_fate(group->ctx, group->world[i], line, bytes - 1);
-        strcat(line, "\n");
+        memcpy(line + strlen(line), "\n", 2);
         return;
     }
     if (!answered(group, i)) {

@@ -102,6 +102,7 @@ void weft__context_free(weft_context *ctx)
             if (ctx->members[i].death.fd >= 0 && !atomic_load(&ctx->members[i].gone))
                 weft__watch_remove(&ctx->watch, &ctx->members[i].death);
     weft__form_close(ctx);
+    weft__requests_close(ctx);
     weft__groups_close(ctx);
     weft__early_breaks_free(ctx);
     if (ctx->mail) weft__mail_close(ctx->mail);

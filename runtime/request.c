@@ -42,15 +42,27 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     return req;
 }
 
-void weft__request_unref(weft_request *req)
+static void free_parts(weft_request *req)
 {
-    if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1) return;
     free(atomic_exchange_explicit(&req->told, NULL, memory_order_relaxed));
     free(atomic_exchange_explicit(&req->shown, NULL, memory_order_relaxed));
     weft__split_free(req);
     if (req->op.kind == WEFT__OP_NEW_GROUP) weft__forming_free(req);
     weft__group_unref(req->group);
+}
+
+void weft__request_unref(weft_request *req)
+{
+    if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1) return;
+    free_parts(req);
     weft__slab_put(&req->ctx->requests, req);
+}
+
+void weft__requests_close(weft_context *ctx)
+{
+    weft_request *req;
+    for (uint32_t i = 0; (req = weft__slab_at(&ctx->requests, i)) != NULL; i++)
+        if (atomic_load_explicit(&req->refs, memory_order_acquire)) free_parts(req);
 }
 
 void weft__request_name(const weft_request *req, char *text, size_t bytes)

@@ -74,6 +74,7 @@ struct weft_request {
 weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
                                 const weft_call *call);
 void weft__request_unref(weft_request *req);
+void weft__requests_close(weft_context *ctx); /* at the end: what those hold that were never released */
 static inline weft__state weft__request_state(const weft_request *req)
 {
     return (weft__state)atomic_load_explicit(&req->state, memory_order_acquire);

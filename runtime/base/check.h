@@ -8,10 +8,10 @@
 #define WEFT__UNLIKELY(x)              __builtin_expect(!!(x), 0)
 #define WEFT__PRINTF(text, args)       __attribute__((format(printf, text, args)))
 #define WEFT__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-/* Thread-local words of the hot path: one instruction instead of a call.  Only for a few bytes: the room is small
- * where the library is loaded late. */
-#define WEFT__THREAD_WORD _Thread_local __attribute__((tls_model("initial-exec")))
-#define WEFT__LENGTH(array)            (sizeof(array) / sizeof((array)[0]))
+/* Thread-local words of the hot path: one instruction instead of a call.  Only for a few bytes: the room is
+ * small where the library is loaded late. */
+#define WEFT__THREAD_WORD   _Thread_local __attribute__((tls_model("initial-exec")))
+#define WEFT__LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define WEFT__LINE \
     128 /* bytes between words that different processors write: two lines, for the prefetcher */
 

@@ -47,11 +47,11 @@ static void read_all(void)
 {
     for (size_t i = 0; i < WEFT__SETTINGS_COUNT; i++) {
         const char *given = getenv(rows[i].name);
+        /* Copied: a later setenv must not change, or free, what the library reads. */
+        const char *copy = given && *given ? strdup(given) : NULL;
         struct value *v = &values[i];
         v->given = given && *given;
-        /* Copied: a later setenv must not change, or free, what the library reads. */
-        v->text = v->given ? strdup(given) : rows[i].standard;
-        if (!v->text) v->text = rows[i].standard;
+        v->text = copy ? copy : rows[i].standard;
         if (rows[i].type == NUMBER && !parse_number(&rows[i], v->text, &v->number)) {
             v->bad = true;
             parse_number(&rows[i], rows[i].standard, &v->number);

@@ -31,7 +31,7 @@ bool weft__slab_init(weft__slab *slab, size_t item_bytes, size_t limit);
 void weft__slab_destroy(weft__slab *slab);
 /* NULL: no memory, or the limit is reached. */
 void *weft__slab_get(weft__slab *slab);
-void weft__slab_put(weft__slab *slab, void *item);
+void weft__slab_put(weft__slab *slab, void *object);
 /* The item of that index, free or in use; NULL past those made. */
 void *weft__slab_at(weft__slab *slab, uint32_t index);
 #endif

@@ -16,4 +16,12 @@ weft_status weft__vfail(weft_status status, const char *format, va_list args);
 /* The same with ": " and errno's text behind it; reads errno first. */
 weft_status weft__fail_errno(const char *format, ...) WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */
 weft_status weft__fail_memory(size_t bytes, const char *what);            /* WEFT_ERR_MEMORY */
+
+/* The analyzer looks at one file at a time and would follow every failure as though it could return WEFT_OK.
+ */
+#ifdef __clang_analyzer__
+#define weft__fail(status, ...)        (weft__fail(status, __VA_ARGS__), (status))
+#define weft__fail_errno(...)          (weft__fail_errno(__VA_ARGS__), WEFT_ERR_SYSTEM)
+#define weft__fail_memory(bytes, what) (weft__fail_memory(bytes, what), WEFT_ERR_MEMORY)
+#endif
 #endif

@@ -165,6 +165,9 @@ static void port_in_use(job_rank *me)
 }
 
 #define JOIN(sentence, n, function) JOB_TEST(sentence, .ranks = n, .body = function, .bare = true)
+/* Each with an environment of its own. */
+#define JOIN_APART(sentence, n, function) \
+    JOB_TEST(sentence, .ranks = n, .body = function, .bare = true, .processes = true)
 
 int main(int argc, char **argv)
 {
@@ -172,8 +175,8 @@ int main(int argc, char **argv)
         JOIN("given ranks", 3, given_ranks),
         JOIN("in the url", 3, in_the_url),
         JOIN("assigned ranks", 4, assigned_ranks),
-        JOIN("the configuration wins", 2, configuration_wins),
-        JOIN("a missing variable is named", 1, missing_variable),
+        JOIN_APART("the configuration wins", 2, configuration_wins),
+        JOIN_APART("a missing variable is named", 1, missing_variable),
         JOIN("a missing rank is named", 3, missing_rank),
         JOIN("no server", 2, no_server),
         JOIN("the same rank twice", 2, same_rank_twice),

@@ -60,9 +60,8 @@ static const disagreement broadcast_count = {MOVED(BROADCAST, COUNT, 0),
                                              {"30", "50"},
                                              false};
 
-static void check_told(job_rank *me, weft_request *req, const disagreement *d)
+static void check_told(job_rank *me, const char *message, const disagreement *d)
 {
-    const char *message = weft_request_message(req);
     CHECK_TEXT(message, d->values[0]);
     CHECK_TEXT(message, d->values[1]);
     CHECK(me->rank == 1 ? strstr(message, "rank ") != NULL : job_names(message, 1));
@@ -78,18 +77,24 @@ static void check_broken(weft_group *group)
     CHECK(strlen(weft_last_error()) > 0);
 }
 
-static void disagree(job_rank *me)
+/* How the operation ended on which they disagree, and what came after it. */
+static weft_status ends_badly(job_rank *me, weft_group *group, running *first)
 {
     const disagreement *d = me->arg;
-    running first, later;
-    weft_group *group = job_group(me, RANKS, "divided", 0), *other = job_group(me, RANKS, "united", 0);
+    running later;
     collective agreed = MOVED(BARRIER, 0, 0);
-    CHECK_OK(collective_submit(&first, group, me->rank == 1 ? &d->odd : &d->usual, NULL));
+    weft_status begun = collective_submit(first, group, me->rank == 1 ? &d->odd : &d->usual, NULL);
+    if (begun != WEFT_OK) { /* the others had found out before this rank came */
+        CHECK(me->rank != 1);
+        CHECK_INT(begun, WEFT_ERR_BROKEN);
+        check_told(me, weft_last_error(), d);
+        return begun;
+    }
     weft_status refused = collective_submit(&later, group, &agreed, NULL);
-    weft_status status = weft_wait(first.req, JOB_WAIT_MS);
+    weft_status status = weft_wait(first->req, JOB_WAIT_MS);
     CHECK(status == WEFT_ERR_MISMATCH || (status == WEFT_OK && !d->certain));
     if (status == WEFT_ERR_MISMATCH) {
-        check_told(me, first.req, d);
+        check_told(me, weft_request_message(first->req), d);
     }
     if (refused == WEFT_OK) {
         /* Numbered after the difference: told the cause, or that the group is broken, or done before. */
@@ -99,7 +104,14 @@ static void disagree(job_rank *me)
     } else {
         CHECK_INT(refused, WEFT_ERR_BROKEN);
     }
-    job_results(me, me->rank)[0] = status;
+    return status;
+}
+
+static void disagree(job_rank *me)
+{
+    running first;
+    weft_group *group = job_group(me, RANKS, "divided", 0), *other = job_group(me, RANKS, "united", 0);
+    job_results(me, me->rank)[0] = ends_badly(me, group, &first);
     check_broken(group);
     collective_drop(&first);
     job_meet(me);

@@ -69,7 +69,7 @@ static void any_rank(job_rank *me)
     if (me->rank > 0) {
         for (int i = 0; i < EACH; i++) {
             unsigned char buf[SHORT];
-            write_pattern(buf, SHORT, (uint64_t)(me->rank * 100 + i));
+            write_pattern(buf, SHORT, (unsigned)(me->rank * 100 + i));
             weft_request *req = send_bytes(me, buf, SHORT, 0, 40 + me->rank);
             WAIT_OK(req);
         }
@@ -294,7 +294,7 @@ static void large_both_ways(job_rank *me)
     int peer = 1 - me->rank;
     for (int i = 0; i < 2; i++) { /* the receive first, then the send first */
         weft_request *reqs[2];
-        write_pattern(out, BYTES, (uint64_t)(me->rank + i));
+        write_pattern(out, BYTES, (unsigned)(me->rank + i));
         if (i == 0) {
             reqs[0] = receive_bytes(me, in, BYTES, peer, 0);
         }
@@ -367,7 +367,7 @@ static void crossing(job_rank *me)
     size_t n = 0;
     for (int peer = 0; peer < me->size; peer++) {
         unsigned char *out = job_alloc(me, BYTES);
-        write_pattern(out, BYTES, (uint64_t)(me->rank * 16 + peer));
+        write_pattern(out, BYTES, (unsigned)(me->rank * 16 + peer));
         in[peer] = job_alloc(me, BYTES);
         reqs[n++] = send_bytes(me, out, BYTES, peer, me->rank);
         reqs[n++] = receive_bytes(me, in[peer], BYTES, peer, WEFT_ANY_TAG);

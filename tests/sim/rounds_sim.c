@@ -106,7 +106,7 @@ static const unsigned char *piece(const world *w, const weft__round *p, int rank
 {
     const member *from = &w->members[rank];
     assert_int_equal(from->holds[k % SLOTS], k + 1);
-    return from->slots[k % SLOTS] + p->slot_offset + (size_t)rank * p->slot_stride;
+    return from->slots[k % SLOTS] + p->slot_offset;
 }
 
 static void copy_pieces(const world *w, const where *at, int rank, uint64_t k)

@@ -209,6 +209,7 @@ static void judge(const running *r)
 
 void collective_finish(running *r)
 {
+    CHECK(r->memory); /* started, and not finished yet */
     WAIT_STATUS(WEFT_OK, r->req);
     judge(r);
     collective_drop(r);

@@ -63,6 +63,7 @@ typedef struct job_plan {
     job_body *body;
     const void *arg;
     bool threads;       /* ranks as threads of one process */
+    bool processes;     /* never as threads, whatever JOB_RANKS says */
     bool bare;          /* the body joins and leaves by itself */
     unsigned killed;    /* bit r: rank r must end by SIGKILL (processes only) */
     int limit_ms;       /* [JOB_LIMIT_MS] */
@@ -82,7 +83,7 @@ typedef struct job_plan {
 
 void job_test(void **state);
 int job_main(const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv);
-void job_run(const job_plan *plan); /* fails the running cmocka test if the job does */
+void job_run(const job_plan *given); /* fails the running cmocka test if the job does */
 
 /* ---- inside a rank ------------------------------------------------------------------------------- */
 

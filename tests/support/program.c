@@ -31,8 +31,9 @@ typedef struct walker {
 /* Each group is a random subset in random order; all ranks draw it, its members make it. */
 static void make_groups(walker *w, job_rank *me, int thread)
 {
+    CHECK(me->size > 1);
     for (int g = 0; g < GROUPS; g++) {
-        int order[JOB_RANKS_MAX];
+        int order[JOB_RANKS_MAX] = {0};
         char label[32];
         bool member = false;
         int n = g == 0 ? me->size : 2 + (int)(job_random(&w->common) % (uint64_t)(me->size - 1));

@@ -24,6 +24,15 @@ static _Thread_local jmp_buf *out;
 
 /* ---- running ------------------------------------------------------------------------------------- */
 
+static void free_memory(job_rank *me)
+{
+    while (me->memory) {
+        struct job_memory *memory = me->memory;
+        me->memory = memory->next;
+        free(memory);
+    }
+}
+
 static void run_body(job_rank *me)
 {
     if (!me->plan->bare) {
@@ -33,6 +42,7 @@ static void run_body(job_rank *me)
     if (me->ctx) {
         job_leave(me);
     }
+    free_memory(me); /* where the body left by itself */
 }
 
 /* True when the body ran to its end. */
@@ -70,6 +80,7 @@ void job__run_process(const job_plan *plan, job_shared *shared, int rank)
 {
     job_rank me = make_rank(plan, shared, rank);
     run_rank(&me);
+    current = NULL;
 }
 
 int job__run_threads(const job_plan *plan, job_shared *shared)
@@ -163,11 +174,7 @@ void job_leave(job_rank *me)
     CHECK_OK(weft_finalize(me->ctx, JOB_WAIT_MS));
     me->ctx = NULL;
     me->world = NULL;
-    while (me->memory) {
-        struct job_memory *memory = me->memory;
-        me->memory = memory->next;
-        free(memory);
-    }
+    free_memory(me);
 }
 
 void *job_alloc(job_rank *me, size_t bytes)

@@ -103,7 +103,7 @@ static void test_layout(void **state)
 static void test_rows(void **state)
 {
     weft__board *boards[2];
-    uint64_t taken[64], again;
+    uint64_t taken[64] = {0}, again;
     size_t n = 0;
     (void)state;
     board_join_all(2, boards);

@@ -25,8 +25,8 @@ static void test_good(void **state)
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
     f = (weft__frame){.kind = WEFT__FRAME_CONTROL, .length = WEFT__FRAME_PAYLOAD_MAX, .tag = -1};
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
-    for (uint8_t k = WEFT__FRAME_CLEAR; k < WEFT__FRAME_KINDS; k++) {
-        f = (weft__frame){.kind = k};
+    for (int k = WEFT__FRAME_CLEAR; k < WEFT__FRAME_KINDS; k++) {
+        f = (weft__frame){.kind = (uint8_t)k};
         assert_int_equal(weft__frame_check(&f), WEFT_OK);
     }
 }

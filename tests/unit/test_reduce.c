@@ -258,8 +258,8 @@ static bool exists(weft_dtype dtype, weft_op op)
     case WEFT_PROD: return !boolean && !complex;
     case WEFT_MIN:
     case WEFT_MAX: return !complex;
-    case WEFT_AVG:
-    case WEFT_PREMUL_SUM: return !boolean && !integer;
+    case WEFT_AVG: return !boolean && !integer;
+    case WEFT_PREMUL_SUM: return !boolean && !integer && !complex;
     default: return integer || boolean;
     }
 }

@@ -52,7 +52,7 @@ static void fill(unsigned char *payload, uint64_t number, size_t length)
 
 static void put(uint64_t number, size_t length)
 {
-    unsigned char payload[RING_BYTES / 4];
+    unsigned char payload[RING_BYTES / 4] = {0}; /* a length of 0 fills nothing, which gcc notes */
     header h = {1, (uint32_t)length, number, {number, 1, 2, 3, 4, ~number}};
     fill(payload, number, length);
     weft__ring_put(&writer, &h, payload, length);
