@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SILENCE_MS     2000
+#define SILENCE_MS     1000
 #define GREETING_BYTES 10 /* ZMTP's signature: 0xff, eight bytes, 0x7f */
 
 /* 1: ready, 0: time is up. */

@@ -52,9 +52,10 @@ struct weft__rendezvous {
     weft__store_server *server; /* on the serving rank */
     bool known;                 /* to the server: it waits for our last word */
     bool joined;
-    int silences; /* times that the place accepted a connection and did not greet */
-    bool busy;    /* the server's job is complete, without us */
-    bool told;    /* a failure has come from, or gone to, the server */
+    uint32_t attempts; /* connections made so far */
+    int silences;      /* times that the place accepted a connection and did not greet */
+    bool busy;         /* the server's job is complete, without us */
+    bool told;         /* a failure has come from, or gone to, the server */
     int refusals;
     uint32_t step;
 };
@@ -77,6 +78,8 @@ static void say(weft__rendezvous *r, enum weft__store_kind kind, weft_status sta
     weft__store_header h = {WEFT__STORE_MAGIC, WEFT__STORE_VERSION, (uint16_t)kind, {0},
                             r->url.rank,       r->url.world_size,   status,         r->step};
     zmq_msg_t msg;
+    if (kind == WEFT__STORE_JOIN)
+        h.step = r->attempts; /* one from a connection given up may arrive after this */
     memcpy(h.client, r->id, sizeof h.client);
     if (zmq_msg_init_size(&msg, sizeof h + bytes))
         return; /* not said: the deadline ends the wait for an answer */
@@ -274,6 +277,7 @@ static weft_status connect_for_good(weft__rendezvous *r)
         disconnect(r);
         return WEFT_ERR_SYSTEM;
     }
+    r->attempts++;
     r->refusals = 0;
     r->busy = r->known = false;
     return WEFT_OK;

@@ -31,7 +31,8 @@ typedef struct member {
     int arrival;
     weft__store_who who;
     bool done;
-    void *block; /* its part of the gather under way */
+    void *block;      /* its part of the gather under way */
+    uint32_t attempt; /* of its connections, the newest it has joined by */
 } member;
 
 /* Whose time ran out before all were there. */
@@ -235,6 +236,7 @@ static void take_join(weft__store_server *s, const member *from, const weft__sto
     }
     *m = *from;
     m->who = who;
+    m->attempt = h->step;
     m->given_rank = m->rank = h->rank >= 0 ? h->rank : -1;
     m->given_world = h->world > 0 ? h->world : -1;
     m->host = host;
@@ -422,6 +424,8 @@ static void take_message(weft__store_server *s, const member *from, const weft__
         if (h->kind == WEFT__STORE_JOIN) take_join(s, from, h, payload, bytes);
         return;
     }
+    if (h->kind == WEFT__STORE_JOIN && h->step < m->attempt) return; /* overtaken by a newer connection's */
+    if (h->kind == WEFT__STORE_JOIN) m->attempt = h->step;
     if (m->route_bytes != from->route_bytes || memcmp(m->route, from->route, from->route_bytes) != 0) {
         memcpy(m->route, from->route, from->route_bytes); /* it has reconnected */
         m->route_bytes = from->route_bytes;

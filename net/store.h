@@ -44,7 +44,7 @@ typedef struct weft__store_header {
     uint8_t client[WEFT__STORE_ID_BYTES];
     int32_t rank, world; /* JOIN: -1 where not given */
     int32_t status;      /* FAIL, FAILED */
-    uint32_t step;       /* GATHER, GATHERED: from 1 */
+    uint32_t step;       /* GATHER, GATHERED: from 1; JOIN: which of the client's connections */
 } weft__store_header;
 _Static_assert(sizeof(weft__store_header) == 40, "fixed on the wire");
 

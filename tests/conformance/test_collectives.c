@@ -148,7 +148,7 @@ static void combinations(job_rank *me)
 
 static void large(job_rank *me)
 {
-    enum { ELEMENTS = 4 << 20 }; /* 16 MiB of float32 */
+    enum { ELEMENTS = JOB_SANITIZED ? 1 << 20 : 4 << 20 }; /* of float32 */
     for (int kind = 0; kind < BARRIER; kind++) {
         collective what = {.kind = (collective_kind)kind,
                            .dtype = WEFT_FLOAT32,
@@ -157,7 +157,7 @@ static void large(job_rank *me)
                            .root = 1,
                            .seed = 7};
         if (kind == REDUCE_SCATTER || kind == ALL_GATHER || kind >= GATHER) {
-            what.count /= (size_t)me->size; /* the larger buffer has 16 MiB */
+            what.count /= (size_t)me->size; /* so many in the larger buffer */
         }
         collective_run(me->world, &what);
     }

@@ -36,8 +36,8 @@ enum {
     JOB_MARKS = 16,
     JOB_RESULTS = 32,
     JOB_PORTS = 3,                             /* the first is MASTER_PORT, the rest are for the body */
-    JOB_SLOWER = JOB_SANITIZED ? 10 : 1,       /* limits of time are stretched under sanitizers */
-    JOB_LIMIT_MS = 60000 * JOB_SLOWER,         /* of a whole job */
+    JOB_SLOWER = JOB_SANITIZED ? 3 : 1,        /* limits of time are stretched under sanitizers */
+    JOB_LIMIT_MS = 60000 * JOB_SLOWER,         /* of a whole job; below ctest's TIMEOUT, to tell who hangs */
     JOB_WAIT_MS = 20000 * JOB_SLOWER,          /* of one wait that must succeed */
     JOB_LATE_MS = JOB_SANITIZED ? 10000 : 2000 /* by which what has a deadline may come after it */
 };
