@@ -332,6 +332,7 @@ void weft__mail_end_letter(weft__mail *mail, weft__letter *letter)
 
 void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
 {
+    mail->leaving_all = true;
     for (int peer = 0; peer < mail->world; peer++) {
         weft__peer_box *box = &mail->peers[peer];
         weft__frame frame = {.kind = WEFT__FRAME_BYE,
@@ -341,7 +342,6 @@ void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
         if (!box->route || box->gone || (!shared && !box->touched)) continue;
         /* Where nothing ever went, nobody can be waiting for something to be taken. */
         box->bye_awaited = box->touched;
-        box->bye_sent = true;
         if (!send_part(mail, peer, &frame, why)) box->bye_awaited = false;
     }
 }

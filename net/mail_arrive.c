@@ -337,7 +337,7 @@ void weft__mail_lost(weft__sink *sink, int peer, const char *why)
     weft__mail *mail = WEFT__OWNER(sink, weft__mail, sink);
     weft__peer_box *box = &mail->peers[peer];
     if (box->gone) return;
-    if (box->bye_sent) /* it has taken our goodbye and closed its end: no death */
+    if (mail->leaving_all)
         weft__mail_drop(mail, peer);
     else
         mail->events->lost(mail->events, peer, why);

@@ -66,7 +66,7 @@ typedef struct weft__peer_box {
     weft__transport *route;
     bool gone;     /* died or left: nothing more will come or go */
     bool dropping; /* being made so: its transport may still hand over what had arrived */
-    bool said_bye, bye_sent, bye_awaited, bye_taken;
+    bool said_bye, bye_awaited, bye_taken;
     bool heard;         /* something came from it: then it knows of us, and would say goodbye */
     bool touched;       /* something went to it or came from it */
     bool leaving;       /* drop the route once our last frames have gone */
@@ -92,6 +92,7 @@ struct weft__mail {
     weft__list ready; /* letters with a piece to send or copy */
     weft__transport *routes[2];
     int route_count;
+    bool leaving_all; /* our goodbyes are out: that peers close their ends is no death any more */
     int leaving; /* peers whose route is to be dropped once flushed */
 };
 
