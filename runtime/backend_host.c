@@ -4,8 +4,13 @@
  *   pair        messages (host_pair.c)
  *   group       form.c
  *   CUDA memory a module, by way of the progress thread (modules.c) */
+#include "breaking.h"
+#include "engine.h"
+#include "form.h"
 #include "group.h"
 #include "guardian.h"
+#include "host.h"
+#include "modules.h"
 #include "settings.h"
 
 #include <stdio.h>

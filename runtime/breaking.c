@@ -1,8 +1,10 @@
-/* breaking.c - what ends more than one operation: a collective that fails, members that disagree, a rank that
- * is gone. The first cause is kept and is what every later call is told. */
+/* breaking.c - what ends more than one operation: a collective that fails, members that disagree.  The first
+ * cause is kept and is what every later call is told. */
+#include "breaking.h"
+#include "engine.h"
 #include "group.h"
 #include "guardian.h"
-#include "log.h"
+#include "member.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +16,6 @@ typedef struct weft__early_break {
     struct weft__early_break *next;
     weft__notice notice;
 } weft__early_break;
-
-void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes)
-{
-    const weft__member *m = &ctx->members[rank];
-    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, m->host, (int)m->pid);
-}
-
-void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
-{
-    const weft__member *m = &ctx->members[rank];
-    snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host,
-             (int)m->pid);
-}
 
 static void tell_members(weft_group *group, const weft__verdict *v)
 {
@@ -179,74 +168,4 @@ void weft__early_breaks_free(weft_context *ctx)
         ctx->early_breaks = early->next;
         free(early);
     }
-}
-
-/* ---- a rank is gone ---- */
-
-static weft_group *next_with(weft_context *ctx, int rank)
-{
-    weft_group *found = NULL;
-    weft__lock_take(&ctx->groups_lock);
-    WEFT__LIST_EACH(&ctx->groups, at)
-    {
-        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
-        uint32_t refs = atomic_load(&group->refs);
-        if (atomic_load(&group->state) != WEFT__READY || weft__group_member(group, rank) < 0) continue;
-        while (refs && !atomic_compare_exchange_weak(&group->refs, &refs, refs + 1)) {
-        }
-        if (!refs) continue;
-        found = group;
-        break;
-    }
-    weft__lock_drop(&ctx->groups_lock);
-    return found;
-}
-
-/* A death that this rank saw, told to those that could not see it.  On the dead rank's own host all see its
- * process end, so the lowest rank alive there tells the other hosts.  The end of a connection is seen by this
- * rank alone: it tells all. */
-static void tell_death(weft_context *ctx, int rank, const char *why)
-{
-    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
-    bool local = ctx->members[rank].local >= 0;
-    for (int i = 0; local && i < ctx->rank; i++)
-        if (ctx->members[i].local >= 0 && !atomic_load(&ctx->members[i].gone)) return;
-    snprintf(notice.text, sizeof notice.text, "%s", why);
-    for (int i = 0; i < ctx->world_size; i++)
-        if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !(local && ctx->members[i].local >= 0))
-            weft__guardian_tell(ctx, i, &notice);
-}
-
-void weft__watch_next(weft_context *ctx)
-{
-    int next = ctx->rank;
-    do next = (next + 1) % ctx->world_size;
-    while (next != ctx->rank && atomic_load(&ctx->members[next].gone));
-    /* A message that says nothing makes the connection whose end will be seen. */
-    if (next != ctx->rank && ctx->members[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
-}
-
-void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
-{
-    weft__member *m = &ctx->members[rank];
-    char text[WEFT__SENTENCE_BYTES];
-    weft_group *group;
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    if (atomic_load(&m->gone) || rank == ctx->rank) return;
-    m->left = how == WEFT__LEFT;
-    snprintf(m->why, sizeof m->why, "%s", why);
-    weft__member_fate(ctx, rank, text, sizeof text);
-    atomic_store(&m->gone, true);
-    weft__mail_drop(ctx->mail,
-                    rank); /* first: what had arrived before the end may still complete something */
-    if (!m->left) {
-        weft__log(WEFT__INFO, "%s", text);
-        if (how == WEFT__DIED) tell_death(ctx, rank, why);
-        while ((group = next_with(ctx, rank)) != NULL) {
-            weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
-            weft__group_unref(group);
-        }
-    }
-    weft__form_gone(ctx, rank, text);
-    weft__watch_next(ctx);
 }

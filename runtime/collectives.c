@@ -1,42 +1,10 @@
 /* collectives.c - the public operations: each fills in an op and submits it. */
 #include "group.h"
+#include "leave.h"
+#include "submit.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-weft_status weft__call_check(const weft_call *call)
-{
-    if (!call) return WEFT_OK;
-    if (call->batch) return weft__fail(WEFT_ERR_UNSUPPORTED, "call->batch: this version has no batches");
-    if (call->timeout_ms < 0 && call->timeout_ms != WEFT_FOREVER)
-        return weft__fail(
-            WEFT_ERR_ARGUMENT,
-            "call->timeout_ms is %lld: expected more than 0, 0 for the group's, or WEFT_FOREVER",
-            (long long)call->timeout_ms);
-    if (call->memory != WEFT_MEMORY_AUTO && call->memory != WEFT_MEMORY_HOST &&
-        call->memory != WEFT_MEMORY_CUDA)
-        return weft__fail(WEFT_ERR_ARGUMENT, "call->memory is %d: expected WEFT_MEMORY_AUTO, _HOST or _CUDA",
-                          (int)call->memory);
-    if (call->label && strlen(call->label) >= WEFT__LABEL_BYTES)
-        return weft__fail(WEFT_ERR_ARGUMENT, "call->label has %zu bytes: at most %d are allowed",
-                          strlen(call->label), WEFT__LABEL_BYTES - 1);
-    for (size_t i = 0; i < WEFT__LENGTH(call->reserved); i++)
-        if (call->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "call->reserved[%zu] is not 0", i);
-    return WEFT_OK;
-}
-
-weft_status weft__group_usable(const weft_group *group)
-{
-    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
-    case WEFT__FORMING:
-        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
-    case WEFT__FAILED:
-        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 800, group->why);
-    case WEFT__READY:
-    case WEFT__BROKEN: break;
-    }
-    return WEFT_OK;
-}
 
 /* Where the buffers live; a kind that nothing here moves is refused. */
 static weft_status place(const weft_context *ctx, weft__op *op, const weft_call *call)

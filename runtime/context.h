@@ -109,38 +109,4 @@ struct weft_context {
     _Atomic int settling_sleepers;
 };
 
-/* ---- engine.c ---- */
-bool weft__engine_try(weft_context *ctx);
-void weft__engine_take(weft_context *ctx);
-/* Lets go, and takes again if a submission slipped in between. */
-void weft__engine_drop(weft_context *ctx);
-bool weft__holds_engine(const weft_context *ctx);
-/* One look at everything; at most about one chunk of copying.  Returns how much was done. */
-int weft__engine_turn(weft_context *ctx);
-/* Work that will not announce itself by a bell? */
-bool weft__engine_busy(const weft_context *ctx);
-/* Ask peers to ring from now on; look once more after it. */
-void weft__engine_arm(weft_context *ctx);
-void weft__engine_disarm(weft_context *ctx);
-/* Ring the progress thread. */
-void weft__engine_ring(weft_context *ctx);
-/* After a submission: ring it if it sleeps. */
-void weft__engine_nudge(weft_context *ctx);
-
-/* ---- progress.c ---- */
-weft_status weft__progress_start(weft_context *ctx);
-void weft__progress_stop(weft_context *ctx);
-bool weft__in_callback(void);
-
-/* ---- leave.c ---- */
-bool weft__forked(void); /* in a child of fork: nothing works */
-weft_status weft__usable(const weft_context *ctx);
-
-/* ---- modules.c ---- */
-weft_status weft__modules_load(weft_context *ctx, const char *wanted);
-void weft__modules_close(weft_context *ctx);
-void weft__module_start(weft_request *req); /* engine: hands it to the progress thread */
-void weft__module_cancel(weft_request *req);
-void weft__module_abandon(weft_request *req); /* engine: its grace is over, settle though the module has it */
-int weft__module_turn(weft_context *ctx);     /* progress thread, engine not held */
 #endif

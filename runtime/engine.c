@@ -3,7 +3,9 @@
  * Whoever holds the engine - the progress thread, a caller that waits, the guardian in the thread's place -
  * takes the submitted requests and moves along all that runs.  Nothing here blocks.  A submission that finds
  * the engine held is picked up by its holder, who looks at the queue once more after letting go. */
+#include "engine.h"
 #include "group.h"
+#include "host.h"
 
 #include <errno.h>
 #include <unistd.h>

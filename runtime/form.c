@@ -6,8 +6,12 @@
  * member whose time is up tells the lead, who ends the attempt for all that have joined and keeps a
  * tombstone, from which a late member learns of it at once.  Only a lead that does not answer lets members
  * fail by themselves. */
+#include "form.h"
 #include "group.h"
 #include "guardian.h"
+#include "leave.h"
+#include "member.h"
+#include "submit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,10 @@
 /* group.c - groups: made, found, numbered, retired, and what the public header asks of them. */
 #include "group.h"
-#include "guardian.h"
+#include "breaking.h"
+#include "engine.h"
+#include "form.h"
+#include "host.h"
+#include "leave.h"
 
 #include <stdio.h>
 #include <stdlib.h>

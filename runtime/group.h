@@ -84,58 +84,5 @@ uint64_t weft__group_id(weft_context *ctx);                      /* never used b
 /* Would all these ranks share this host's board? */
 bool weft__on_board(const weft_context *ctx, const int *world, int size);
 
-/* ---- breaking.c; engine held ---- */
-/* Why a group is broken. */
-typedef struct weft__verdict {
-    weft_status cause;
-    uint64_t number; /* of the collective that failed; 0: none in particular, all end in the cause */
-    int culprit;     /* world rank that is gone; -1: none */
-    const char *why;
-} weft__verdict;
-/* Breaks a group for good: the collective of that number ends in the cause, and so do all others if the cause
- * is a death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
- * tell: let the other members know. */
-void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell);
-void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
-void weft__early_breaks_free(weft_context *ctx);
-typedef enum weft__ending {
-    WEFT__LEFT,    /* it said goodbye */
-    WEFT__DIED,    /* seen by this rank itself */
-    WEFT__REPORTED /* death that another rank told of */
-} weft__ending;
-/* A rank is gone. */
-void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
-/* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
-void weft__watch_next(weft_context *ctx);
-/* "rank 3 (host b, pid 77)" */
-void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes);
-/* The same with what became of it: "rank 3 has left (host b, pid 77)" */
-void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
-/* Collective messages whose signature differs, or that fit nothing so far. */
-void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame);
-/* The sentence for a disagreement between this rank and a member; breaks the group. */
-void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
-                          weft__signature theirs);
-weft__signature weft__signature_of(const weft_request *req);
-
-/* ---- collectives.c ---- */
-weft_status weft__call_check(const weft_call *call);
-weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
-/* form.c: what weft_new_group and its like return */
-weft_status weft__group_settled(weft_status status, weft_group *made, weft_group **group, weft_request **req);
-/* ---- late.c; engine held ---- */
-void weft__late_ask(weft_request *req);            /* who has submitted this? */
-bool weft__late_answered(const weft_request *req); /* by everybody who might be missing */
-void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes);
 weft__table weft__own_table(const weft_context *ctx); /* what this rank brings to an agreement */
-/* ---- form.c ---- */
-void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length);
-void weft__form_gone(weft_context *ctx, int rank, const char *why);
-void weft__form_expire(weft_request *req, int64_t now_ns);
-void weft__form_ask(weft_request *req);
-/* Stop trying: the attempt fails for all.  Settles when the lowest member has said so. */
-void weft__form_give_up(weft_request *req, weft_status status, const char *why);
-void weft__form_abort(weft_group *group, const char *why);
-void weft__form_close(weft_context *ctx);
-void weft__occurrences_free(weft_group *group);
 #endif

@@ -4,8 +4,14 @@
  * inside a module's call.  A context leaves by asking; the guardian answers at the top of its loop, after
  * which it touches nothing of that context any more. */
 #include "guardian.h"
+#include "breaking.h"
+#include "engine.h"
+#include "form.h"
+#include "group.h"
+#include "late.h"
 #include "log.h"
-#include "settings.h"
+#include "member.h"
+#include "modules.h"
 
 #include <errno.h>
 #include <signal.h>

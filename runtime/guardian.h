@@ -33,9 +33,4 @@ void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice
 /* Look at this context at that time at the latest.  Any thread. */
 void weft__guardian_look(weft_context *ctx, int64_t when_ns);
 void weft__guardian_wake(void);
-
-/* events.c: suspects whose time is up; returns when the next one's is; engine held */
-int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns);
-/* breaking.c: a group was told to be broken; engine held */
-void weft__break_told(weft_context *ctx, const weft__notice *notice);
 #endif

@@ -1,5 +1,7 @@
 /* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the mail. */
 #include "group.h"
+#include "host.h"
+#include "member.h"
 
 #include <stdio.h>
 #include <stdlib.h>

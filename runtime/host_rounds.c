@@ -5,8 +5,12 @@
  * that they are past its last use: by acknowledgement, not by parity, since an operation may be posted before
  * the one before it is finished.  Publishing runs ahead of taking as far as slots allow.
  * Failing: a member that is gone without having published what is needed breaks the group. */
+#include "breaking.h"
 #include "group.h"
+#include "host.h"
+#include "member.h"
 #include "reduce.h"
+#include "split.h"
 
 #include <stdlib.h>
 #include <string.h>

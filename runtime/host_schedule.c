@@ -4,9 +4,13 @@
  * reductions of more than a chunk are worked off chunk by chunk in later turns.  A group keeps the schedules
  * it has run, and their records, for the next operation of the same shape. Failing: the first error of a step
  * breaks the group; stopping takes back every message, after which nothing touches a buffer. */
+#include "breaking.h"
 #include "group.h"
+#include "host.h"
+#include "member.h"
 #include "reduce.h"
 #include "schedule.h"
+#include "split.h"
 
 #include <stdlib.h>
 #include <string.h>

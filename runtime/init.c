@@ -7,10 +7,15 @@
  *   world       and host group, from rows told in a second all_gather
  *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
+#include "engine.h"
+#include "events.h"
 #include "group.h"
 #include "guardian.h"
-#include "lifetime.h"
+#include "leave.h"
 #include "log.h"
+#include "member.h"
+#include "modules.h"
+#include "progress.h"
 #include "settings.h"
 #include "shm.h"
 #include "tcp.h"

@@ -1,8 +1,13 @@
 /* late.c - who is late: asks the other members of a group how far they have come, and makes of the answers
  * the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there when it is
  * needed. */
+#include "late.h"
+#include "engine.h"
 #include "group.h"
 #include "guardian.h"
+#include "leave.h"
+#include "member.h"
+#include "progress.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,14 @@
 /* leave.c - the end of a context: finalize, abort, exit, fork.
  *
  * Order: no new work; what runs settles; goodbyes are taken; threads end; everything is freed. */
+#include "leave.h"
+#include "breaking.h"
+#include "engine.h"
+#include "form.h"
+#include "group.h"
 #include "guardian.h"
-#include "lifetime.h"
+#include "modules.h"
+#include "progress.h"
 
 #include <sched.h>
 #include <stdio.h>

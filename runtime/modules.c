@@ -3,6 +3,10 @@
  * Work for a module goes to a queue that only the progress thread takes; its calls run with the engine let
  * go, because they may block.  The module's reference keeps a request's record alive until it has finished
  * it, also when the guardian has settled the request meanwhile. */
+#include "modules.h"
+#include "backend.h"
+#include "breaking.h"
+#include "engine.h"
 #include "group.h"
 #include "guardian.h"
 #include "log.h"

@@ -5,8 +5,10 @@
  * by itself; nobody has to ring it.  Sleep: it arms the doorbell, looks once more, and blocks in libevent on
  * the doorbell and the data plane's descriptors.  No wake-up is lost: it publishes that it sleeps before the
  * last look, and whoever gives it work publishes that before looking whether it sleeps. */
-#include "group.h"
-#include "log.h"
+#include "progress.h"
+#include "engine.h"
+#include "modules.h"
+#include "request.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -1,6 +1,11 @@
 /* request.c - the life of a request, from the slab to its one finisher and back. */
+#include "request.h"
+#include "engine.h"
+#include "form.h"
 #include "group.h"
+#include "leave.h"
 #include "settings.h"
+#include "split.h"
 
 #include <errno.h>
 #include <stdio.h>

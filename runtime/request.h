@@ -96,30 +96,4 @@ void weft__request_fail(weft_request *req, weft_status status, const char *text)
 /* "all_reduce #41 on group tp0 (4 MiB float32)" */
 void weft__request_name(const weft_request *req, char *text, size_t bytes);
 
-/* ---- submit.c ---- */
-/* Numbers, queues and starts it under its deadline; waits for it if out is NULL.  Takes the request over. */
-weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
-
-/* ---- wait.c ---- */
-weft_status weft__wait_until(weft_request *req, int64_t deadline_ns);
-
-/* ---- backend_host.c: starting and stopping one operation; engine held ---- */
-void weft__host_start(weft_request *req);
-void weft__host_stop(weft_request *req); /* nothing touches its buffers afterwards */
-
-/* ---- host_pair.c, host_rounds.c, host_schedule.c, form.c ---- */
-void weft__pair_start(weft_request *req);
-void weft__pair_stop(weft_request *req);
-void weft__rounds_start(weft_request *req);
-void weft__rounds_stop(weft_request *req);
-int weft__rounds_turn(weft_context *ctx);
-void weft__run_start(weft_request *req);
-void weft__run_stop(weft_request *req);
-int weft__runs_turn(weft_context *ctx);
-void weft__plans_free(weft_group *group);
-void weft__form_start(weft_request *req);
-void weft__form_stop(weft_request *req);
-void weft__forming_free(weft_request *req);
-void weft__split_finish(weft_request *req); /* a split's all_gather is there: makes the group, settles */
-void weft__split_free(weft_request *req);
 #endif

@@ -1,6 +1,11 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
+#include "split.h"
+#include "engine.h"
+#include "form.h"
 #include "group.h"
+#include "leave.h"
+#include "submit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

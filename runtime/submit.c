@@ -1,12 +1,52 @@
 /* submit.c - the way of a request from the caller to the engine: number it, queue it, take the first step.
  *
  * Nothing may fail once the number is taken, or ranks fall out of step; so all that can is done before. */
+#include "submit.h"
+#include "engine.h"
 #include "group.h"
 #include "guardian.h"
+#include "progress.h"
 #include "settings.h"
+#include "wait.h"
+
+#include <string.h>
 
 #define ASK_AHEAD_NS \
     (30 * WEFT__MS) /* how long before a deadline to ask who is late, so that the answer is there */
+
+weft_status weft__call_check(const weft_call *call)
+{
+    if (!call) return WEFT_OK;
+    if (call->batch) return weft__fail(WEFT_ERR_UNSUPPORTED, "call->batch: this version has no batches");
+    if (call->timeout_ms < 0 && call->timeout_ms != WEFT_FOREVER)
+        return weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "call->timeout_ms is %lld: expected more than 0, 0 for the group's, or WEFT_FOREVER",
+            (long long)call->timeout_ms);
+    if (call->memory != WEFT_MEMORY_AUTO && call->memory != WEFT_MEMORY_HOST &&
+        call->memory != WEFT_MEMORY_CUDA)
+        return weft__fail(WEFT_ERR_ARGUMENT, "call->memory is %d: expected WEFT_MEMORY_AUTO, _HOST or _CUDA",
+                          (int)call->memory);
+    if (call->label && strlen(call->label) >= WEFT__LABEL_BYTES)
+        return weft__fail(WEFT_ERR_ARGUMENT, "call->label has %zu bytes: at most %d are allowed",
+                          strlen(call->label), WEFT__LABEL_BYTES - 1);
+    for (size_t i = 0; i < WEFT__LENGTH(call->reserved); i++)
+        if (call->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "call->reserved[%zu] is not 0", i);
+    return WEFT_OK;
+}
+
+weft_status weft__group_usable(const weft_group *group)
+{
+    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    case WEFT__FORMING:
+        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
+    case WEFT__FAILED:
+        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 800, group->why);
+    case WEFT__READY:
+    case WEFT__BROKEN: break;
+    }
+    return WEFT_OK;
+}
 
 static void set_times(weft_request *req, int64_t timeout_ms)
 {

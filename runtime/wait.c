@@ -3,7 +3,13 @@
  * A caller that waits lends itself: it drives the engine, so its operation costs no hand-off between
  * threads.  After WEFT_SPIN_US without an end it arms the doorbell as the progress thread would and sleeps on
  * the request's state. */
+#include "wait.h"
+#include "breaking.h"
+#include "engine.h"
+#include "form.h"
 #include "group.h"
+#include "leave.h"
+#include "progress.h"
 #include "settings.h"
 
 #include <errno.h>

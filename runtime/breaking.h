@@ -1,0 +1,29 @@
+/* breaking.h - ending a group for good, and the disagreements that do.  Engine held. */
+#ifndef WEFT_RUNTIME_BREAKING_H
+#define WEFT_RUNTIME_BREAKING_H
+#include "group.h"
+#include "guardian.h"
+
+/* Why a group is broken. */
+typedef struct weft__verdict {
+    weft_status cause;
+    uint64_t number; /* of the collective that failed; 0: none in particular, all end in the cause */
+    int culprit;     /* world rank that is gone; -1: none */
+    const char *why;
+} weft__verdict;
+/* Breaks a group for good: the collective of that number ends in the cause, and so do all others if the cause
+ * is a death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
+ * tell: let the other members know. */
+void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell);
+void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
+void weft__early_breaks_free(weft_context *ctx);
+/* Collective messages whose signature differs, or that fit nothing so far. */
+void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame);
+/* The sentence for a disagreement between this rank and a member; breaks the group. */
+void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
+                          weft__signature theirs);
+weft__signature weft__signature_of(const weft_request *req);
+
+/* A group was told to be broken. */
+void weft__break_told(weft_context *ctx, const weft__notice *notice);
+#endif

@@ -1,0 +1,22 @@
+/* engine.h - the host data plane's lock, and moving everything along under it. */
+#ifndef WEFT_RUNTIME_ENGINE_H
+#define WEFT_RUNTIME_ENGINE_H
+#include "context.h"
+
+bool weft__engine_try(weft_context *ctx);
+void weft__engine_take(weft_context *ctx);
+/* Lets go, and takes again if a submission slipped in between. */
+void weft__engine_drop(weft_context *ctx);
+bool weft__holds_engine(const weft_context *ctx);
+/* One look at everything; at most about one chunk of copying.  Returns how much was done. */
+int weft__engine_turn(weft_context *ctx);
+/* Work that will not announce itself by a bell? */
+bool weft__engine_busy(const weft_context *ctx);
+/* Ask peers to ring from now on; look once more after it. */
+void weft__engine_arm(weft_context *ctx);
+void weft__engine_disarm(weft_context *ctx);
+/* Ring the progress thread. */
+void weft__engine_ring(weft_context *ctx);
+/* After a submission: ring it if it sleeps. */
+void weft__engine_nudge(weft_context *ctx);
+#endif

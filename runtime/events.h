@@ -1,0 +1,7 @@
+/* events.h - what the mail reports about peers. */
+#ifndef WEFT_RUNTIME_EVENTS_H
+#define WEFT_RUNTIME_EVENTS_H
+#include "context.h"
+
+void weft__events_init(weft_context *ctx);
+#endif

@@ -1,0 +1,25 @@
+/* host.h - the host backend: starting and stopping operations on host memory.  All under the engine's lock.
+ * After a stop nothing touches the request's buffers. */
+#ifndef WEFT_RUNTIME_HOST_H
+#define WEFT_RUNTIME_HOST_H
+#include "group.h"
+
+/* backend_host.c: any operation */
+void weft__host_start(weft_request *req);
+void weft__host_stop(weft_request *req); /* nothing touches its buffers afterwards */
+
+/* host_pair.c: messages */
+void weft__pair_start(weft_request *req);
+void weft__pair_stop(weft_request *req);
+
+/* host_rounds.c: collectives in shared memory */
+void weft__rounds_start(weft_request *req);
+void weft__rounds_stop(weft_request *req);
+int weft__rounds_turn(weft_context *ctx);
+
+/* host_schedule.c: collectives over messages */
+void weft__run_start(weft_request *req);
+void weft__run_stop(weft_request *req);
+int weft__runs_turn(weft_context *ctx);
+void weft__plans_free(weft_group *group);
+#endif

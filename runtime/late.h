@@ -1,0 +1,9 @@
+/* late.h - who is late: asked before a deadline, told by it.  Engine held. */
+#ifndef WEFT_RUNTIME_LATE_H
+#define WEFT_RUNTIME_LATE_H
+#include "group.h"
+
+void weft__late_ask(weft_request *req);            /* who has submitted this? */
+bool weft__late_answered(const weft_request *req); /* by everybody who might be missing */
+void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes);
+#endif

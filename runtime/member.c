@@ -1,0 +1,145 @@
+/* member.c - the other ranks of the job: their names in messages, and their end.
+ *
+ * A death is seen by pidfd on the same host and by the end of a connection elsewhere; every rank keeps a
+ * connection to the next living one, so that each death is seen by somebody, who tells the others. */
+#include "member.h"
+#include "breaking.h"
+#include "engine.h"
+#include "form.h"
+#include "group.h"
+#include "guardian.h"
+#include "log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#define GOODBYE_GRACE_NS (100 * WEFT__MS) /* for the word of a rank whose connection ended unused */
+
+void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes)
+{
+    const weft__member *m = &ctx->members[rank];
+    snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, m->host, (int)m->pid);
+}
+
+void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
+{
+    const weft__member *m = &ctx->members[rank];
+    snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host,
+             (int)m->pid);
+}
+
+/* The kernel's struct pidfd_info (Linux 6.13; exit codes since 6.15), here because Debian 12's headers are
+ * older. */
+struct pidfd_info_start {
+    uint64_t mask, cgroup;
+    uint32_t pid, tgid, ppid, ids[8];
+    int32_t exit_code;
+};
+#define PIDFD_GET_INFO_  _IOWR(0xFF, 11, struct pidfd_info_start)
+#define PIDFD_INFO_EXIT_ (UINT64_C(1) << 3)
+
+void weft__death_text(int pid_fd, char *text, size_t bytes)
+{
+    struct pidfd_info_start info = {.mask = PIDFD_INFO_EXIT_};
+    if (ioctl(pid_fd, PIDFD_GET_INFO_, &info) < 0 || !(info.mask & PIDFD_INFO_EXIT_))
+        snprintf(text, bytes, "has died");
+    else if (WIFSIGNALED(info.exit_code))
+        snprintf(text, bytes, "has died (killed by SIG%s)",
+                 sigabbrev_np(WTERMSIG(info.exit_code)) ? sigabbrev_np(WTERMSIG(info.exit_code)) : "?");
+    else
+        snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
+}
+
+static weft_group *next_with(weft_context *ctx, int rank)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        uint32_t refs = atomic_load(&group->refs);
+        if (atomic_load(&group->state) != WEFT__READY || weft__group_member(group, rank) < 0) continue;
+        while (refs && !atomic_compare_exchange_weak(&group->refs, &refs, refs + 1)) {
+        }
+        if (!refs) continue;
+        found = group;
+        break;
+    }
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+/* A death that this rank saw, told to those that could not see it.  On the dead rank's own host all see its
+ * process end, so the lowest rank alive there tells the other hosts.  The end of a connection is seen by this
+ * rank alone: it tells all. */
+static void tell_death(weft_context *ctx, int rank, const char *why)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
+    bool local = ctx->members[rank].local >= 0;
+    for (int i = 0; local && i < ctx->rank; i++)
+        if (ctx->members[i].local >= 0 && !atomic_load(&ctx->members[i].gone)) return;
+    snprintf(notice.text, sizeof notice.text, "%s", why);
+    for (int i = 0; i < ctx->world_size; i++)
+        if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !(local && ctx->members[i].local >= 0))
+            weft__guardian_tell(ctx, i, &notice);
+}
+
+void weft__watch_next(weft_context *ctx)
+{
+    int next = ctx->rank;
+    do next = (next + 1) % ctx->world_size;
+    while (next != ctx->rank && atomic_load(&ctx->members[next].gone));
+    /* A message that says nothing makes the connection whose end will be seen. */
+    if (next != ctx->rank && ctx->members[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
+}
+
+void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
+{
+    weft__member *m = &ctx->members[rank];
+    char text[WEFT__SENTENCE_BYTES];
+    weft_group *group;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_load(&m->gone) || rank == ctx->rank) return;
+    m->left = how == WEFT__LEFT;
+    snprintf(m->why, sizeof m->why, "%s", why);
+    weft__member_fate(ctx, rank, text, sizeof text);
+    atomic_store(&m->gone, true);
+    weft__mail_drop(ctx->mail,
+                    rank); /* first: what had arrived before the end may still complete something */
+    if (!m->left) {
+        weft__log(WEFT__INFO, "%s", text);
+        if (how == WEFT__DIED) tell_death(ctx, rank, why);
+        while ((group = next_with(ctx, rank)) != NULL) {
+            weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
+            weft__group_unref(group);
+        }
+    }
+    weft__form_gone(ctx, rank, text);
+    weft__watch_next(ctx);
+}
+
+void weft__member_suspect(weft_context *ctx, int rank, const char *why)
+{
+    weft__member *m = &ctx->members[rank];
+    if (m->suspect_ns) return;
+    snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
+    m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
+    weft__guardian_look(ctx, m->suspect_ns);
+}
+
+int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns)
+{
+    int64_t next = WEFT__NEVER;
+    for (int i = 0; i < ctx->world_size; i++) {
+        weft__member *m = &ctx->members[i];
+        if (!m->suspect_ns || atomic_load(&m->gone)) continue;
+        if (now_ns >= m->suspect_ns)
+            weft__member_gone(ctx, i, WEFT__DIED, m->suspicion);
+        else if (m->suspect_ns < next)
+            next = m->suspect_ns;
+    }
+    return next;
+}

@@ -1,0 +1,25 @@
+/* member.h - the other ranks: what they are called, watching that they live, and their end.  Engine held. */
+#ifndef WEFT_RUNTIME_MEMBER_H
+#define WEFT_RUNTIME_MEMBER_H
+#include "context.h"
+
+typedef enum weft__ending {
+    WEFT__LEFT,    /* it said goodbye */
+    WEFT__DIED,    /* seen by this rank itself */
+    WEFT__REPORTED /* death that another rank told of */
+} weft__ending;
+/* A rank is gone. */
+void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
+/* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
+void weft__watch_next(weft_context *ctx);
+/* "rank 3 (host b, pid 77)" */
+void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes);
+/* The same with what became of it: "rank 3 has left (host b, pid 77)" */
+void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
+/* A connection to it ended before anything had come over it: it may have left, its word is on the way. */
+void weft__member_suspect(weft_context *ctx, int rank, const char *why);
+/* Suspects whose time is up; returns when the next one's is. */
+int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns);
+/* "has died (killed by SIGKILL)", as far as the kernel tells */
+void weft__death_text(int pid_fd, char *text, size_t bytes);
+#endif

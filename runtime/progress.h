@@ -1,0 +1,9 @@
+/* progress.h - the thread that drives the engine when no caller does, and runs callbacks and modules. */
+#ifndef WEFT_RUNTIME_PROGRESS_H
+#define WEFT_RUNTIME_PROGRESS_H
+#include "context.h"
+
+weft_status weft__progress_start(weft_context *ctx);
+void weft__progress_stop(weft_context *ctx);
+bool weft__in_callback(void); /* is this thread inside a caller's function? */
+#endif

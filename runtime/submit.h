@@ -1,0 +1,10 @@
+/* submit.h - what is checked before a request is made, and its way to the engine. */
+#ifndef WEFT_RUNTIME_SUBMIT_H
+#define WEFT_RUNTIME_SUBMIT_H
+#include "group.h"
+
+weft_status weft__call_check(const weft_call *call);
+weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
+/* Numbers, queues and starts it under its deadline; waits for it if out is NULL.  Takes the request over. */
+weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
+#endif
