@@ -123,5 +123,8 @@ void weft__host_id(char id[WEFT__HOST_ID_BYTES])
     boot[n > 0 ? strcspn(boot, "\n") : 0] = '\0';
     n = readlink("/proc/self/ns/net", space, sizeof space - 1);
     space[n > 0 ? (size_t)n : 0] = '\0';
-    snprintf(id, WEFT__HOST_ID_BYTES, "%.36s/%.24s", boot, space);
+    if (*boot && *space)
+        snprintf(id, WEFT__HOST_ID_BYTES, "%.36s/%.24s", boot, space);
+    else /* nothing tells hosts apart here: a host of its own */
+        snprintf(id, WEFT__HOST_ID_BYTES, "%.36s pid %d", boot, (int)getpid());
 }

@@ -245,7 +245,7 @@ static void send_self(weft__mail *mail, weft__letter *letter)
     }
 }
 
-static bool goes_eager(weft__mail *mail, const weft__address *to, size_t bytes)
+static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
 {
     weft__peer_box *box = &mail->peers[to->peer];
     if (bytes > mail->eager_bytes) return false;
@@ -255,7 +255,7 @@ static bool goes_eager(weft__mail *mail, const weft__address *to, size_t bytes)
     return true;
 }
 
-weft__letter *weft__mail_send(weft__mail *mail, const weft__address *to, const void *buf, size_t bytes,
+weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes,
                               weft__completion *completion)
 {
     weft__peer_box *box = &mail->peers[to->peer];

@@ -18,7 +18,7 @@
     (256 * 1024) /* eager payload one rank may have on another that nobody asked for yet */
 
 /* What a message is matched by. */
-typedef struct weft__address {
+typedef struct weft__envelope {
     int peer; /* world rank; receives: or WEFT_ANY_RANK */
     weft__channel channel;
     uint64_t group;
@@ -26,7 +26,7 @@ typedef struct weft__address {
     int tag;           /* receives on PAIR: or WEFT_ANY_TAG */
     uint8_t dtype;
     uint64_t signature[2]; /* COLLECTIVE */
-} weft__address;
+} weft__envelope;
 
 typedef struct weft__mail weft__mail;
 typedef struct weft__letter weft__letter; /* a message on its way out */
@@ -60,10 +60,10 @@ void weft__mail_close(weft__mail *mail); /* no completion is called any more */
 
 /* NULL: no memory (the completion is not called).  The completion may have run when it returns a letter: the
  * handle is only good for a cancel before that. */
-weft__letter *weft__mail_send(weft__mail *mail, const weft__address *to, const void *buf, size_t bytes,
+weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes,
                               weft__completion *completion);
 /* receipt may be NULL.  A failure of the peer is ERR_PEER. */
-weft__want *weft__mail_receive(weft__mail *mail, const weft__address *from, void *buf, size_t room,
+weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion);
 /* Afterwards the buffer is the caller's and the completion is not called. */
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);

@@ -11,7 +11,7 @@
 
 static const char no_payload[1]; /* where a message of no bytes "lies" */
 
-bool weft__mail_fits(const weft__address *from, int peer, const weft__frame *frame)
+bool weft__mail_fits(const weft__envelope *from, int peer, const weft__frame *frame)
 {
     return from->channel == frame->channel && from->group == frame->group &&
            from->sequence == frame->sequence && (from->peer == peer || from->peer == WEFT_ANY_RANK) &&
@@ -52,7 +52,7 @@ static weft__want *find_want(weft__mail *mail, int peer, const weft__frame *fram
     return NULL;
 }
 
-static weft__early *find_early(weft__mail *mail, const weft__address *from)
+static weft__early *find_early(weft__mail *mail, const weft__envelope *from)
 {
     weft__list *bucket = weft__mail_bucket(mail->early, from->channel, from->group, from->sequence);
     WEFT__LIST_EACH(bucket, at)
@@ -373,7 +373,7 @@ static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
     weft__mail_finish_want(mail, want, status);
 }
 
-weft__want *weft__mail_receive(weft__mail *mail, const weft__address *from, void *buf, size_t room,
+weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion)
 {
     weft__want *want = weft__slab_get(&mail->wants);

@@ -39,7 +39,7 @@ struct weft__want {
     enum weft__want_state state;
     bool abandoned; /* cancelled while flowing: the rest is thrown away */
     weft__list link;
-    weft__address from;
+    weft__envelope from;
     char *buf;
     size_t room;
     weft__receipt *receipt;
@@ -93,12 +93,12 @@ struct weft__mail {
     weft__transport *routes[2];
     int route_count;
     bool leaving_all; /* our goodbyes are out: that peers close their ends is no death any more */
-    int leaving; /* peers whose route is to be dropped once flushed */
+    int leaving;      /* peers whose route is to be dropped once flushed */
 };
 
 weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t group, uint64_t sequence);
 /* Is this message what that receive asks for? */
-bool weft__mail_fits(const weft__address *from, int peer, const weft__frame *frame);
+bool weft__mail_fits(const weft__envelope *from, int peer, const weft__frame *frame);
 void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status);
 void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status);
 void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer is gone */

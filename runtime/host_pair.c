@@ -48,7 +48,7 @@ static void pair_done(weft__completion *completion)
     explain(req, status);
 }
 
-static void start_send(weft_request *req, const weft__address *to)
+static void start_send(weft_request *req, const weft__envelope *to)
 {
     const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
     size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
@@ -65,11 +65,11 @@ void weft__pair_start(weft_request *req)
     weft_group *group = req->group;
     bool exchange = req->op.kind == WEFT__OP_SEND_RECV;
     size_t room = req->op.count * weft_dtype_size(req->op.dtype);
-    weft__address at = {.peer = req->op.peer >= 0 ? group->world[req->op.peer] : WEFT_ANY_RANK,
-                        .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
-                        .group = group->id,
-                        .tag = exchange ? 0 : req->op.tag,
-                        .dtype = (uint8_t)req->op.dtype};
+    weft__envelope at = {.peer = req->op.peer >= 0 ? group->world[req->op.peer] : WEFT_ANY_RANK,
+                         .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
+                         .group = group->id,
+                         .tag = exchange ? 0 : req->op.tag,
+                         .dtype = (uint8_t)req->op.dtype};
     req->algorithm = at.peer >= 0 ? weft__mail_route_name(req->ctx->mail, at.peer) : "any";
     req->completion = (weft__completion){pair_done, exchange ? 2 : 1, WEFT_OK};
     req->u.pair.letter = NULL;

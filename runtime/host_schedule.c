@@ -188,13 +188,13 @@ static void issue(weft__run *run, int step)
     weft__signature signature = weft__signature_of(req);
     flight *f = &run->flights[step];
     size_t bytes = st->count * run->schedule->element;
-    weft__address to = {.peer = group->world[st->peer],
-                        .channel = WEFT__CHANNEL_COLLECTIVE,
-                        .group = group->id,
-                        .sequence = req->sequence,
-                        .tag = (int)st->tag,
-                        .dtype = (uint8_t)req->op.dtype,
-                        .signature = {signature.word[0], signature.word[1]}};
+    weft__envelope to = {.peer = group->world[st->peer],
+                         .channel = WEFT__CHANNEL_COLLECTIVE,
+                         .group = group->id,
+                         .sequence = req->sequence,
+                         .tag = (int)st->tag,
+                         .dtype = (uint8_t)req->op.dtype,
+                         .signature = {signature.word[0], signature.word[1]}};
     *f = (flight){.completion = {flight_done, 1, WEFT_OK}, .run = run, .step = step};
     if (st->kind == WEFT__STEP_SEND) {
         weft__letter *letter = weft__mail_send(req->ctx->mail, &to, at(run, st->a), bytes, &f->completion);

@@ -7,6 +7,7 @@
  *   world       and host group, from rows told in a second all_gather
  *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
+#include "address.h"
 #include "engine.h"
 #include "events.h"
 #include "group.h"
@@ -21,14 +22,12 @@
 #include "tcp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define CARD_SHM           1u
@@ -37,7 +36,7 @@
 #define HANDOVER_NS        (30000 * WEFT__MS) /* most that ranks of one host wait for each other's descriptors */
 
 typedef struct card {
-    char host_id[WEFT__HOST_BYTES + 64];
+    char host_id[WEFT__HOST_ID_BYTES]; /* ranks with the same one can reach each other's abstract sockets */
     char host[WEFT__HOST_BYTES];
     char endpoint[WEFT__ENDPOINT_BYTES];
     int32_t pid;
@@ -59,34 +58,12 @@ typedef struct joining { /* what only joining needs */
 
 /* ---- the card ---- */
 
-/* Boot id and network namespace: ranks that agree in both can reach each other's abstract sockets. */
-static void host_id(char *text, size_t bytes)
-{
-    char boot[40] = "";
-    struct stat ns;
-    const char *given = weft__setting_text(WEFT__SET_HOSTID);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, boot, sizeof boot - 1);
-        boot[n > 0 ? n : 0] = 0;
-        boot[strcspn(boot, "\n")] = 0;
-        close(fd);
-    }
-    if (*given)
-        snprintf(text, bytes, "id:%s", given);
-    else if (*boot && stat("/proc/self/ns/net", &ns) == 0)
-        snprintf(text, bytes, "%s/%llx:%llx", boot, (unsigned long long)ns.st_dev,
-                 (unsigned long long)ns.st_ino);
-    else
-        snprintf(text, bytes, "pid:%d", (int)getpid()); /* nothing is known: a host of its own */
-}
-
 static weft_status fill_card(joining *j, card *c)
 {
     const char *transports = weft__setting_text(WEFT__SET_TRANSPORT);
     weft_context *ctx = j->ctx;
     weft_status status;
-    host_id(c->host_id, sizeof c->host_id);
+    weft__host_id(c->host_id);
     gethostname(c->host, sizeof c->host - 1);
     c->pid = (int32_t)getpid();
     sched_getaffinity(0, sizeof c->processors, &c->processors);
