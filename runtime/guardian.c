@@ -24,8 +24,9 @@
 #define ANSWER_GRACE_NS (20 * WEFT__MS) /* past a deadline for answers that are still on their way */
 #define RETRY_NS        (2 * WEFT__MS)
 #define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define STAND_IN_NS     (WEFT__MS / 4) /* between its turns then */
-#define WARN_ANSWER_NS  (200 * WEFT__MS)
+#define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
+#define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
+#define WARN_RETRY_NS   (20 * WEFT__MS)
 #define CONTEXTS_MAX    1024 /* in one process */
 
 typedef struct queued {
@@ -161,7 +162,10 @@ static int64_t warn(weft_request *req, int64_t now)
     if (now < req->warn_ns) return req->warn_ns;
     if (!req->asked) {
         weft__late_ask(req);
-        req->warn_ns = now + WARN_ANSWER_NS;
+        req->warn_by_ns = now + WARN_ANSWER_NS;
+    }
+    if (!weft__late_answered(req) && now < req->warn_by_ns) {
+        req->warn_ns = now + WARN_RETRY_NS;
         return req->warn_ns;
     }
     req->warned = true;

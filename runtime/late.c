@@ -75,8 +75,7 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
         weft__member_name(group->ctx, group->world[i], who, sizeof who);
         last[0] = 0;
         if (known) last_text(r, last, sizeof last);
-        snprintf(line, sizeof line, "; %s has not joined%s%s", who, known ? "" : " (it does not answer)",
-                 last);
+        snprintf(line, sizeof line, "; %s %s%s", who, known ? "has not joined" : "does not answer", last);
         at = add(text, bytes, at, line);
         missing++;
     }

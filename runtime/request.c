@@ -37,7 +37,7 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->label[0] = 0;
     if (call && call->label) snprintf(req->label, sizeof req->label, "%s", call->label);
     req->algorithm = "";
-    req->started_ns = req->settled_ns = 0;
+    req->started_ns = req->settled_ns = req->warn_by_ns = 0;
     req->buffers_held = req->asked = req->warned = req->abandoned = false;
     req->draining_status = WEFT_OK;
     req->culprit = -1;
