@@ -28,8 +28,10 @@ void weft__host_start(weft_request *req)
     unsigned traits = weft__kind_traits(req->op.kind);
     if (traits & WEFT__COLLECTIVE) {
         if (atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN) {
-            /* It broke between numbering and now. */
-            weft__request_settlef(req, WEFT_ERR_BROKEN, "broken by: %s", group->why);
+            /* It broke between numbering and now: nothing has started that would have to be stopped. */
+            char text[WEFT__SENTENCE_BYTES];
+            weft_status status = weft__broken_text(req, text, sizeof text);
+            weft__request_settle(req, status, text);
             return;
         }
         remember(req);

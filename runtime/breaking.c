@@ -43,38 +43,41 @@ static weft_request *next_to_fail(weft_group *group, unsigned traits)
     return NULL;
 }
 
-/* The sentence of one request that ends because its group is broken. */
-static void broken_text(const weft_request *req, const weft__verdict *v, bool cause, char *text, size_t bytes)
+weft_status weft__broken_text(weft_request *req, char *text, size_t bytes)
 {
+    weft_group *group = req->group;
+    weft_status cause = group->cause;
     char name[256];
     const char *kind = weft__kind_name(req->op.kind);
+    bool same = req->sequence == group->broken_number;
+    bool shared = same || cause == WEFT_ERR_PEER || cause == WEFT_ERR_MISMATCH || group->broken_number == 0;
     weft__request_name(req, name, sizeof name);
-    if (req->sequence == v->number && !strncmp(v->why, kind, strlen(kind)))
-        snprintf(text, bytes, "%s", v->why); /* it is about this very operation */
+    if (same && !strncmp(group->why, kind, strlen(kind)))
+        snprintf(text, bytes, "%s", group->why); /* it is about this very operation */
     else
-        snprintf(text, bytes, "%s: %s%.700s", name, cause ? "" : "broken by: ", v->why);
+        snprintf(text, bytes, "%s: %s%.700s", name, shared ? "" : "broken by: ", group->why);
+    if (group->culprit >= 0) req->culprit = weft__group_member(group, group->culprit);
+    return shared ? cause : WEFT_ERR_BROKEN;
 }
 
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
 {
     weft_request *req;
-    bool shared = v->cause == WEFT_ERR_PEER || v->cause == WEFT_ERR_MISMATCH || v->number == 0;
-    bool all = v->cause == WEFT_ERR_CANCELLED && v->number == 0; /* the group was aborted: messages too */
+    bool aborted = v->cause == WEFT_ERR_CANCELLED && v->number == 0; /* messages end too */
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     if (atomic_load(&group->state) != WEFT__READY) return;
     weft__group_ref(group);
     group->cause = v->cause;
+    group->broken_number = v->number;
     group->culprit = v->culprit;
     snprintf(group->why, sizeof group->why, "%s", v->why);
     atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
     if (tell && group->size > 1) tell_members(group, v);
     /* Always the first again: ending one may end others. */
-    while ((req = next_to_fail(group, WEFT__COLLECTIVE | (all ? WEFT__PAIR : 0u))) != NULL) {
+    while ((req = next_to_fail(group, WEFT__COLLECTIVE | (aborted ? WEFT__PAIR : 0u))) != NULL) {
         char text[WEFT__SENTENCE_BYTES];
-        bool cause = shared || req->sequence == v->number;
-        broken_text(req, v, cause, text, sizeof text);
-        if (v->culprit >= 0) req->culprit = weft__group_member(group, v->culprit);
-        weft__request_fail(req, cause ? v->cause : WEFT_ERR_BROKEN, text);
+        weft_status status = weft__broken_text(req, text, sizeof text);
+        weft__request_fail(req, status, text);
     }
     weft__group_unref(group);
 }

@@ -46,6 +46,7 @@ struct weft_group {
     _Atomic uint32_t state; /* weft__group_state; engine writes after READY */
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
+    uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     weft__table table;

@@ -21,13 +21,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ANSWER_GRACE_NS (20 * WEFT__MS) /* past a deadline for answers that are still on their way */
-#define RETRY_NS        (2 * WEFT__MS)
-#define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
-#define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
-#define WARN_RETRY_NS   (20 * WEFT__MS)
-#define CONTEXTS_MAX    1024 /* in one process */
+#define ANSWER_NS (200 * WEFT__MS) /* for answers, since they were asked for: past the deadline if need be \
+                                    */
+#define RETRY_NS       (2 * WEFT__MS)
+#define BLOCKED_NS     (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
+#define STAND_IN_NS    (WEFT__MS / 4) /* between its turns then */
+#define WARN_ANSWER_NS (2000 * WEFT__MS) /* for answers, before the log tells who is late */
+#define WARN_RETRY_NS  (20 * WEFT__MS)
+#define CONTEXTS_MAX   1024 /* in one process */
 
 typedef struct queued {
     weft__mpsc_node node;
@@ -141,7 +142,7 @@ static void on_notice(void *arg, int from, const void *bytes, size_t length)
 static int64_t expire(weft_request *req, int64_t now)
 {
     char text[WEFT__SENTENCE_BYTES];
-    if (!weft__late_answered(req) && now < req->deadline_ns + ANSWER_GRACE_NS) return now + RETRY_NS;
+    if (!weft__late_answered(req) && now < req->answer_by_ns) return now + RETRY_NS;
     if (req->op.kind == WEFT__OP_NEW_GROUP) {
         weft__form_expire(req, now);
         return WEFT__NEVER;
@@ -160,7 +161,7 @@ static int64_t warn(weft_request *req, int64_t now)
     /* A receive that stands open is nothing to warn about. */
     if (req->warned || req->op.kind == WEFT__OP_IRECV) return WEFT__NEVER;
     if (now < req->warn_ns) return req->warn_ns;
-    if (!req->asked) {
+    if (!req->warn_by_ns) {
         weft__late_ask(req);
         req->warn_by_ns = now + WARN_ANSWER_NS;
     }
@@ -183,11 +184,14 @@ static int64_t look_at(weft_request *req, int64_t now)
         weft__module_abandon(req);
         return WEFT__NEVER;
     }
-    if (now >= req->deadline_ns) return expire(req, now);
+    /* Before the deadline is looked at: this thread may be so late itself. */
     if (!req->asked && now >= req->ask_ns) {
         if (req->op.kind == WEFT__OP_NEW_GROUP) weft__form_ask(req);
         weft__late_ask(req);
+        req->asked = true;
+        req->answer_by_ns = now + ANSWER_NS;
     }
+    if (now >= req->deadline_ns) return expire(req, now);
     warned = warn(req, now);
     next = req->asked ? req->deadline_ns : req->ask_ns;
     return next < warned ? next : warned;

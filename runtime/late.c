@@ -27,7 +27,6 @@ static void ask(weft_group *group)
 
 void weft__late_ask(weft_request *req)
 {
-    req->asked = true;
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask(req->group);
 }
 

@@ -33,7 +33,7 @@ struct weft_request {
     weft__list pending;   /* engine */
     weft__op op;
     uint64_t sequence;
-    int64_t deadline_ns, ask_ns, warn_ns, warn_by_ns;
+    int64_t deadline_ns, ask_ns, answer_by_ns, warn_ns, warn_by_ns;
     int64_t submitted_ns, started_ns, settled_ns;
     _Atomic int64_t waited_ns;
     weft_status status; /* final; valid from CALLING on */

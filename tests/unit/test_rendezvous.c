@@ -623,6 +623,21 @@ static void another_zeromq_program_is_told(void **state)
     zmq_ctx_term(context);
 }
 
+static int connect_once_served(int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)port)};
+    for (int tries = 0; tries < 1000; tries++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0) return fd;
+        close(fd);
+        usleep(5000);
+    }
+    fail_msg("nobody serves at port %d", port);
+    return -1;
+}
+
 /* Noise at a serving rank's port: garbage, half greetings, connections that do nothing. */
 static void noise_does_not_hurt(void **state)
 {
@@ -631,14 +646,9 @@ static void noise_does_not_hurt(void **state)
     (void)state;
     port = cast(2);
     pids[0] = play_as_process(0);
-    usleep(200000);
     for (int i = 0; i < 40; i++) {
-        struct sockaddr_in at = {.sin_family = AF_INET,
-                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                 .sin_port = htons((uint16_t)port)};
         unsigned char garbage[4096];
-        noisy[i] = socket(AF_INET, SOCK_STREAM, 0);
-        assert_int_equal(connect(noisy[i], (struct sockaddr *)&at, sizeof at), 0);
+        noisy[i] = connect_once_served(port);
         for (size_t b = 0; b < sizeof garbage; b++) garbage[b] = (unsigned char)(b * 31 + (size_t)i);
         if (i % 4 == 1)
             memcpy(garbage,
