@@ -473,11 +473,6 @@ void weft__form_gone(weft_context *ctx, int rank, const char *why)
     }
 }
 
-void weft__form_ask(weft_request *req)
-{
-    req->asked = true; /* the lead says who is missing when it ends the attempt: nothing to ask before */
-}
-
 void weft__form_close(weft_context *ctx)
 {
     WEFT__LIST_EACH(&ctx->forming, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));

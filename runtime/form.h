@@ -10,7 +10,6 @@ void weft__forming_free(weft_request *req); /* with the request; engine not need
 void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length);
 void weft__form_gone(weft_context *ctx, int rank, const char *why);
 void weft__form_expire(weft_request *req, int64_t now_ns);
-void weft__form_ask(weft_request *req);
 /* Stop trying: the attempt fails for all.  Settles when the lowest member has said so. */
 void weft__form_give_up(weft_request *req, weft_status status, const char *why);
 void weft__form_abort(weft_group *group, const char *why);

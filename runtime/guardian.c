@@ -21,14 +21,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ANSWER_NS (200 * WEFT__MS) /* for answers, since they were asked for: past the deadline if need be \
-                                    */
-#define RETRY_NS       (2 * WEFT__MS)
-#define BLOCKED_NS     (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define STAND_IN_NS    (WEFT__MS / 4) /* between its turns then */
-#define WARN_ANSWER_NS (2000 * WEFT__MS) /* for answers, before the log tells who is late */
-#define WARN_RETRY_NS  (20 * WEFT__MS)
-#define CONTEXTS_MAX   1024 /* in one process */
+#define ANSWER_NS       (200 * WEFT__MS) /* for answers, since they were first asked for */
+#define ANSWER_GRACE_NS (40 * WEFT__MS)  /* and in any case so long past the deadline */
+#define ASK_AGAIN_NS    (30 * WEFT__MS)  /* before a deadline: the first time made the connections */
+#define RETRY_NS        (2 * WEFT__MS)
+#define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
+#define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
+#define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
+#define WARN_RETRY_NS   (20 * WEFT__MS)
+#define CONTEXTS_MAX    1024 /* in one process */
 
 typedef struct queued {
     weft__mpsc_node node;
@@ -142,7 +143,9 @@ static void on_notice(void *arg, int from, const void *bytes, size_t length)
 static int64_t expire(weft_request *req, int64_t now)
 {
     char text[WEFT__SENTENCE_BYTES];
-    if (!weft__late_answered(req) && now < req->answer_by_ns) return now + RETRY_NS;
+    if (!weft__late_answered(req) &&
+        (now < req->deadline_ns + ANSWER_GRACE_NS || now < req->asked_ns + ANSWER_NS))
+        return now + RETRY_NS;
     if (req->op.kind == WEFT__OP_NEW_GROUP) {
         weft__form_expire(req, now);
         return WEFT__NEVER;
@@ -185,15 +188,15 @@ static int64_t look_at(weft_request *req, int64_t now)
         return WEFT__NEVER;
     }
     /* Before the deadline is looked at: this thread may be so late itself. */
-    if (!req->asked && now >= req->ask_ns) {
-        if (req->op.kind == WEFT__OP_NEW_GROUP) weft__form_ask(req);
+    if (req->asks < 2 && now >= req->ask_ns) {
         weft__late_ask(req);
-        req->asked = true;
-        req->answer_by_ns = now + ANSWER_NS;
+        /* The second time, if there is room for one, gives the latest word. */
+        req->ask_ns = req->deadline_ns;
+        if (req->asks++ == 0 && now < req->deadline_ns - 2 * ASK_AGAIN_NS) req->ask_ns -= ASK_AGAIN_NS;
     }
     if (now >= req->deadline_ns) return expire(req, now);
     warned = warn(req, now);
-    next = req->asked ? req->deadline_ns : req->ask_ns;
+    next = req->ask_ns;
     return next < warned ? next : warned;
 }
 

@@ -16,6 +16,7 @@ void weft__pair_stop(weft_request *req);
 void weft__rounds_start(weft_request *req);
 void weft__rounds_stop(weft_request *req);
 int weft__rounds_turn(weft_context *ctx);
+bool weft__rounds_joined(const weft_request *req, int member); /* has that member begun it too? */
 
 /* host_schedule.c: collectives over messages */
 void weft__run_start(weft_request *req);

@@ -89,10 +89,15 @@ static size_t publish_ahead(weft_group *group)
     return moved;
 }
 
-static bool has_published(weft_group *group, int member, uint64_t round)
+static bool has_published(const weft_group *group, int member, uint64_t round)
 {
     const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
     return atomic_load_explicit(&slot->sequence, memory_order_acquire) >= round;
+}
+
+bool weft__rounds_joined(const weft_request *req, int member)
+{
+    return has_published(req->group, member, req->u.rounds.base + 1);
 }
 
 /* Not there yet: will it ever be? */

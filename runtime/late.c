@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "group.h"
 #include "guardian.h"
+#include "host.h"
 #include "leave.h"
 #include "member.h"
 #include "progress.h"
@@ -27,21 +28,34 @@ static void ask(weft_group *group)
 
 void weft__late_ask(weft_request *req)
 {
+    if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask(req->group);
 }
 
-static bool answered(const weft_group *group, int member)
+static bool gone(const weft_group *group, int member)
 {
-    const weft__report *r = &group->reports[member];
-    return member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone) ||
-           r->answered_ns >= r->asked_ns;
+    return atomic_load(&group->ctx->members[group->world[member]].gone);
+}
+
+/* Certain: what shared memory shows, or the member has said so. */
+static bool has_joined(const weft_request *req, int member)
+{
+    const weft_group *group = req->group;
+    if (member == group->rank || group->reports[member].submitted >= req->sequence) return true;
+    return group->lane.rows && req->op.memory == WEFT_MEMORY_HOST && weft__rounds_joined(req, member);
+}
+
+/* Has said something since it was first asked on behalf of this request. */
+static bool has_answered(const weft_request *req, int member)
+{
+    return req->asked_ns && req->group->reports[member].answered_ns >= req->asked_ns;
 }
 
 bool weft__late_answered(const weft_request *req)
 {
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
     for (int i = 0; i < req->group->size; i++)
-        if (!answered(req->group, i)) return false;
+        if (!has_joined(req, i) && !has_answered(req, i) && !gone(req->group, i)) return false;
     return true;
 }
 
@@ -69,8 +83,8 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
     int missing = 0;
     for (int i = 0; i < group->size; i++) {
         const weft__report *r = &group->reports[i];
-        bool known = answered(group, i);
-        if (i == group->rank || (known && r->submitted >= req->sequence)) continue;
+        bool known = has_answered(req, i);
+        if (has_joined(req, i)) continue;
         weft__member_name(group->ctx, group->world[i], who, sizeof who);
         last[0] = 0;
         if (known) last_text(r, last, sizeof last);
@@ -107,6 +121,13 @@ void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t
         pair_text(req, text, bytes, at);
 }
 
+/* Since it was asked last. */
+static bool answered(const weft_group *group, int member)
+{
+    const weft__report *r = &group->reports[member];
+    return member == group->rank || gone(group, member) || r->answered_ns >= r->asked_ns;
+}
+
 static void report_line(const weft_group *group, int i, char *line, size_t bytes)
 {
     char who[192], last[128];
@@ -115,7 +136,7 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
                         .kind = (uint8_t)atomic_load(&group->submitted_kind),
                         .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
     weft__member_name(group->ctx, group->world[i], who, sizeof who);
-    if (atomic_load(&group->ctx->members[group->world[i]].gone)) {
+    if (gone(group, i)) {
         weft__member_fate(group->ctx, group->world[i], line, bytes - 1);
         memcpy(line + strlen(line), "\n", 2);
         return;

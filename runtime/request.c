@@ -38,9 +38,11 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     if (call && call->label) snprintf(req->label, sizeof req->label, "%s", call->label);
     req->algorithm = "";
     req->started_ns = req->settled_ns = req->warn_by_ns = 0;
-    req->buffers_held = req->asked = req->warned = req->abandoned = false;
+    req->buffers_held = req->warned = req->abandoned = false;
     req->draining_status = WEFT_OK;
     req->culprit = -1;
+    req->asks = 0;
+    req->asked_ns = 0;
     req->receipt = (weft__receipt){op->peer, op->tag, 0, 0, 0};
     req->split = NULL;
     weft__list_init(&req->pending);

@@ -33,7 +33,7 @@ struct weft_request {
     weft__list pending;   /* engine */
     weft__op op;
     uint64_t sequence;
-    int64_t deadline_ns, ask_ns, answer_by_ns, warn_ns, warn_by_ns;
+    int64_t deadline_ns, ask_ns, warn_ns, warn_by_ns;
     int64_t submitted_ns, started_ns, settled_ns;
     _Atomic int64_t waited_ns;
     weft_status status; /* final; valid from CALLING on */
@@ -45,7 +45,9 @@ struct weft_request {
     _Atomic(char *) told;  /* the final sentence */
     _Atomic(char *) shown; /* what weft_request_message made of it */
     int culprit;           /* ERR_PEER: rank of the group that is gone; else -1 */
-    bool buffers_held, asked, warned;
+    int asks;              /* times the others were asked whether they are late */
+    int64_t asked_ns;      /* first of these */
+    bool buffers_held, warned;
     bool abandoned;              /* settled while a module still had it */
     weft_status draining_status; /* DRAINING: what it will end in */
     int64_t drained_by_ns;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define ASK_AHEAD_NS \
-    (30 * WEFT__MS) /* how long before a deadline to ask who is late, so that the answer is there */
+    (500 * WEFT__MS) /* at most: how long before a deadline to ask who is late, for the first time */
 
 weft_status weft__call_check(const weft_call *call)
 {
@@ -56,7 +56,7 @@ static void set_times(weft_request *req, int64_t timeout_ms)
     req->warn_ns = now + weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     req->ask_ns = req->deadline_ns;
     if (req->deadline_ns == WEFT__NEVER) return;
-    span = (req->deadline_ns - now) / 4;
+    span = (req->deadline_ns - now) / 2;
     req->ask_ns -= span < ASK_AHEAD_NS ? span : ASK_AHEAD_NS;
 }
 
