@@ -65,6 +65,12 @@ static int take_submitted(weft_context *ctx)
     return n;
 }
 
+void weft__engine_begin(weft_context *ctx)
+{
+    if (take_submitted(ctx) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
+    atomic_fetch_add_explicit(&ctx->active, 1, memory_order_relaxed);
+}
+
 int weft__engine_turn(weft_context *ctx)
 {
     unsigned every = !ctx->board ? 1 : ctx->tcp ? SOCKETS_EVERY_MIXED : SOCKETS_EVERY_SHARED;

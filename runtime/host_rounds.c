@@ -236,7 +236,7 @@ static int lane_turn(weft_group *group)
     moved = publish_ahead(group);
     if (moved) ring_members(group);
     size_t taken = take_ready(group, &broken);
-    if (taken && !broken) {
+    if (taken && !broken) { /* what was taken makes room, here and at the others */
         moved += taken + publish_ahead(group);
         ring_members(group);
     }

@@ -135,7 +135,7 @@ static weft_status submit(weft_request *req, weft_request **out)
 
     if (weft__engine_try(ctx)) {
         ctx->submitting_ns = submitted_ns;
-        weft__engine_turn(ctx);
+        weft__engine_begin(ctx);
         busy = weft__engine_busy(ctx);
         weft__engine_drop(ctx);
         if (busy) weft__engine_nudge(ctx);

@@ -63,7 +63,7 @@ static void cycles(job_rank *me)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        JOB_TEST("cycles", .ranks = 2, .body = cycles, .bare = true),
+        JOB_TEST("cycles", .ranks = 2, .body = cycles, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }

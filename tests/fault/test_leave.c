@@ -248,6 +248,9 @@ static void two_contexts(job_rank *me)
     CHECK(!weft_current());
 }
 
+/* What ends, forks or lists the contexts of its process. */
+#define APART(sentence, ...) JOB_TEST(sentence, .ranks = 2, .processes = true, __VA_ARGS__)
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -256,11 +259,11 @@ int main(int argc, char **argv)
         JOB_TEST("messages sent before", .ranks = 2, .body = sent_before),
         JOB_TEST("finalize again", .ranks = 2, .body = finalize_again),
         JOB_TEST("abort", .ranks = 3, .body = aborts),
-        JOB_TEST("exit", .ranks = 2, .body = exits),
-        JOB_TEST("exit while pending", .ranks = 2, .body = exits_while_pending),
-        JOB_TEST("fork", .ranks = 2, .body = forks),
-        JOB_TEST("fork and exit", .ranks = 2, .body = forks, .arg = "exit"),
-        JOB_TEST("two contexts", .ranks = 2, .body = two_contexts, .bare = true),
+        APART("exit", .body = exits),
+        APART("exit while pending", .body = exits_while_pending),
+        APART("fork", .body = forks),
+        APART("fork and exit", .body = forks, .arg = "exit"),
+        APART("two contexts", .body = two_contexts, .bare = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }

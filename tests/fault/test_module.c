@@ -103,9 +103,9 @@ static void deadlines(job_rank *me)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true),
-        JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true),
-        JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true),
+        JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
+        JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
+        JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }

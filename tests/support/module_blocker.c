@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const weft__module_table *runtime;
+static const weft__module_table *_Atomic runtime; /* contexts of one process share it */
 
 static bool owns(weft__backend *backend, const void *pointer)
 {
