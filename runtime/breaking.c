@@ -25,6 +25,11 @@ static void tell_members(weft_group *group, const weft__verdict *v)
                            .number = v->number,
                            .culprit = v->culprit};
     snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, v->why);
+    if (v->culprit >= 0 && atomic_load(&group->ctx->members[v->culprit].gone)) {
+        const weft__member *m = &group->ctx->members[v->culprit];
+        notice.left = m->left;
+        snprintf(notice.fate, sizeof notice.fate, "%.150s", m->why);
+    }
     for (int i = 0; i < group->size; i++)
         if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone))
             weft__guardian_tell(group->ctx, group->world[i], &notice);
@@ -128,6 +133,9 @@ void weft__break_told(weft_context *ctx, const weft__notice *notice)
     weft_group *group = weft__group_find(ctx, notice->group);
     weft__early_break *early;
     int n = 0;
+    /* First, so that whoever sees the group broken can also see who is dead. */
+    if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate)
+        weft__member_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
     if (group) {
         break_as_told(group, notice);
         weft__group_unref(group);

@@ -122,7 +122,7 @@ static void on_notice(void *arg, int from, const void *bytes, size_t length)
     weft__notice notice;
     if (length != sizeof notice || from < 0 || from >= ctx->world_size) return;
     memcpy(&notice, bytes, sizeof notice);
-    notice.text[sizeof notice.text - 1] = 0;
+    notice.text[sizeof notice.text - 1] = notice.fate[sizeof notice.fate - 1] = 0;
     if (notice.kind == WEFT__NOTICE_WHO) {
         answer_who(ctx, from, &notice);
         return;

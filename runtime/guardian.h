@@ -22,8 +22,9 @@ typedef struct weft__notice {
     uint32_t operation; /* HERE: its kind */
     uint32_t knows;     /* HERE: the group exists here */
     int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
-    int32_t reserved;
-    char text[512]; /* BROKEN, GONE */
+    int32_t left;       /* BROKEN: the culprit said goodbye */
+    char text[512];     /* BROKEN, GONE */
+    char fate[160];     /* BROKEN: what became of the culprit */
 } weft__notice;
 
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */

@@ -175,6 +175,8 @@ static void new_group_with_the_dead(job_rank *me)
     weft_release(req);
     CHECK(weft_group_status(group) < 0);
     CHECK_OK(weft_group_free(group));
+    job_mark(me, 2); /* the lowest member must not leave before all have heard from it */
+    job_await(me, 2, ALIVE);
 }
 
 #define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
