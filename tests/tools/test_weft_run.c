@@ -187,7 +187,7 @@ static void stdin_goes_to_rank_0(void **state)
 {
     const struct result *r = run("-n 3 --prefix sh -c 'cat; echo end' <<END\nhello\nEND");
     (void)state;
-    assert_true(has(r->out, "[0] hello\n[0] end\n"));
+    assert_true(has(r->out, "[0] hello\n") && has(strstr(r->out, "[0] hello\n"), "[0] end\n"));
     assert_true(has(r->out, "[1] end\n") && has(r->out, "[2] end\n"));
     assert_false(has(r->out, "[1] hello"));
 }
