@@ -23,7 +23,7 @@ static weft_status place(const weft_context *ctx, weft__op *op, const weft_call 
     return WEFT_OK;
 }
 
-static weft_status run(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
 {
     weft_context *ctx;
     weft_request *req;
@@ -63,7 +63,7 @@ weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dt
 {
     weft__op op = {
         .kind = WEFT__OP_ISEND, .in = buf, .count = count, .dtype = dtype, .peer = peer, .tag = tag};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dtype, int peer, int tag,
@@ -71,7 +71,7 @@ weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dt
 {
     weft__op op = {
         .kind = WEFT__OP_IRECV, .out = buf, .count = count, .dtype = dtype, .peer = peer, .tag = tag};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_send_recv(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
@@ -79,7 +79,7 @@ weft_status weft_send_recv(weft_group *group, const void *in, void *out, size_t 
 {
     weft__op op = {
         .kind = WEFT__OP_SEND_RECV, .in = in, .out = out, .count = count, .dtype = dtype, .peer = peer};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_broadcast(weft_group *group, void *buf, size_t count, weft_dtype dtype, int root,
@@ -87,7 +87,7 @@ weft_status weft_broadcast(weft_group *group, void *buf, size_t count, weft_dtyp
 {
     weft__op op = {
         .kind = WEFT__OP_BROADCAST, .in = buf, .out = buf, .count = count, .dtype = dtype, .root = root};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_reduce(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
@@ -100,7 +100,7 @@ weft_status weft_reduce(weft_group *group, const void *in, void *out, size_t cou
                    .dtype = dtype,
                    .reduction = reduction,
                    .root = root};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_all_reduce(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
@@ -112,7 +112,7 @@ weft_status weft_all_reduce(weft_group *group, const void *in, void *out, size_t
                    .count = count,
                    .dtype = dtype,
                    .reduction = reduction};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_reduce_scatter(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
@@ -124,14 +124,14 @@ weft_status weft_reduce_scatter(weft_group *group, const void *in, void *out, si
                    .count = count,
                    .dtype = dtype,
                    .reduction = reduction};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_all_gather(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
                             const weft_call *call, weft_request **req)
 {
     weft__op op = {.kind = WEFT__OP_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_gather(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
@@ -139,7 +139,7 @@ weft_status weft_gather(weft_group *group, const void *in, void *out, size_t cou
 {
     weft__op op = {
         .kind = WEFT__OP_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_scatter(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
@@ -147,18 +147,18 @@ weft_status weft_scatter(weft_group *group, const void *in, void *out, size_t co
 {
     weft__op op = {
         .kind = WEFT__OP_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_all_to_all(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
                             const weft_call *call, weft_request **req)
 {
     weft__op op = {.kind = WEFT__OP_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
 
 weft_status weft_barrier(weft_group *group, const weft_call *call, weft_request **req)
 {
     weft__op op = {.kind = WEFT__OP_BARRIER};
-    return run(group, &op, call, req);
+    return weft__operate(group, &op, call, req);
 }
