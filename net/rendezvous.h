@@ -1,5 +1,6 @@
 /* rendezvous.h - how the ranks of a job find each other: from an init method to "who am I, of how many,
- * and a blocking all_gather".  All of it happens inside weft_init, on its thread.
+ * and a blocking all_gather".  All of it happens inside weft_init, on its thread.  This is the front that the
+ * context sees; the ways to meet stand behind meet.h.
  *
  * env:// and tcp:// meet at a ZeroMQ store (store.h): whoever can bind the address serves.  Under the store's
  * clients lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH. */

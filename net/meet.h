@@ -1,0 +1,50 @@
+/* meet.h - the seam below rendezvous.h: ways for the ranks of a job to meet.
+ *
+ * A way is a function weft__meet_X that blocks until all ranks are there or the deadline, fills in what the
+ * front hands out (rank, world, keys, address, job directory, nonce) and leaves its table behind.  When it
+ * fails, its own close, if it has set its table, is still called. */
+#ifndef WEFT_NET_MEET_H
+#define WEFT_NET_MEET_H
+#include "address.h"
+#include "rendezvous.h"
+#include "url.h"
+
+#include <limits.h>
+
+#define WEFT__RUN_NONCE_BYTES 16
+
+/* All slots: on the thread of weft_init.  None is called twice after close. */
+typedef struct weft__way {
+    /* As weft__rendezvous_all_gather; may block until the deadline. */
+    weft_status (*all_gather)(void *state, const void *in, void *out, size_t bytes_each);
+    /* Tells the others that this rank has failed; does not wait for them. */
+    void (*fail)(void *state, weft_status status, const char *why);
+    /* Frees state; may wait, bounded, for the others' last answers. */
+    void (*close)(void *state);
+} weft__way;
+
+struct weft__rendezvous {
+    const weft__way *way;
+    void *state;          /* the way's own */
+    int rank, world_size; /* -1: not known yet */
+    weft__keys keys;
+    char address[WEFT__ADDRESS_BYTES]; /* "" before the way knows; set before: WEFT_SOCKET_IFNAME wins */
+    char job_dir[PATH_MAX];
+    int job_dir_fd;
+    char nonce[2 * WEFT__RUN_NONCE_BYTES + 1];
+    int64_t started_ns, deadline_ns;
+};
+
+/* Ways. */
+weft_status weft__meet_at_server(weft__rendezvous *r, const weft__join *how, const weft__url *url);
+weft_status weft__meet_nobody(weft__rendezvous *r); /* a world of one, whose keys are there */
+
+/* What several ways do, in rendezvous.c.  The address of WEFT_SOCKET_IFNAME, if that is set. */
+weft_status weft__meet_address(weft__rendezvous *r, int family);
+/* Where the secret is said to come from; "": nowhere. */
+const char *weft__meet_secret_source(const weft__join *how);
+/* Opens the job directory of that id and derives the keys from the secret given, else from the directory's.
+ */
+weft_status weft__meet_keys(weft__rendezvous *r, const weft__join *how, const char *id);
+void weft__meet_nonce(weft__rendezvous *r, const uint8_t nonce[WEFT__RUN_NONCE_BYTES]);
+#endif
