@@ -1,20 +1,20 @@
-/* oracle.h - what the elements of a test are, and what their reduction must be.
+/* oracle.h - what the elements of a test or a measurement are, and what their reduction must be.
  *
  * Element i of rank r under a seed is a pure function of the three, so nobody has to keep or send what is
  * expected.  Operands are chosen so that every intermediate result is exact in the type, in any order and
  * any grouping; only AVG may round (by one unit in the last place).  Integers use their whole range. */
-#ifndef TESTS_SUPPORT_ORACLE_H
-#define TESTS_SUPPORT_ORACLE_H
+#ifndef WEFT_TOOLS_ORACLE_H
+#define WEFT_TOOLS_ORACLE_H
 
 #include "weft/weft.h"
 
-enum { DTYPES = WEFT_BOOL + 1, OPS = WEFT_PREMUL_SUM + 1, ORACLE_RANKS_MAX = 8 };
+enum { DTYPES = WEFT_BOOL + 1, OPS = WEFT_PREMUL_SUM + 1 };
 
 typedef struct oracle {
     weft_dtype dtype;
     weft_op op; /* bounds the operands; data that is only moved takes WEFT_MAX */
     uint64_t seed;
-    int ranks; /* that take part in a reduction, at most ORACLE_RANKS_MAX */
+    int ranks; /* that take part in a reduction */
 } oracle;
 
 bool oracle_supports(weft_dtype dtype, weft_op op); /* the table above weft_op, host column */

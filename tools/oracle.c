@@ -1,4 +1,4 @@
-/* oracle.c - test data as a function of (seed, rank, index), and its reduction by plain loops. */
+/* oracle.c - data as a function of (seed, rank, index), and its reduction by plain loops. */
 #include "oracle.h"
 
 #include <math.h>
@@ -56,12 +56,16 @@ static uint64_t hash(const oracle *o, int rank, size_t index, unsigned part)
 }
 
 /* Sums of eight stay exact: -1, 0, 1 for the 8-bit types, -8 .. 8 (and halves of them) for the others.
- * Products of eight stay powers of two below every type's largest. */
+ * Products of eight stay powers of two below every type's largest.  Of more ranks only eight, other ones for
+ * each element, have something to add. */
 static double float_operand(const oracle *o, int rank, size_t index, unsigned part)
 {
+    enum { EXACT = 8 };
     static const double factors[] = {1.0, -1.0, 2.0, 1.0};
     uint64_t h = hash(o, rank, index, part);
-    bool wide = traits_of[o->dtype].mantissa_bits >= 7;
+    bool wide = traits_of[o->dtype].mantissa_bits >= 7, bounded = o->op == WEFT_MIN || o->op == WEFT_MAX;
+    if (o->ranks > EXACT && !bounded && ((size_t)rank + index) % (size_t)o->ranks >= EXACT)
+        return o->op == WEFT_PROD ? 1.0 : 0.0;
     switch (o->op) {
     case WEFT_PROD: return factors[h % 4];
     case WEFT_PREMUL_SUM:
