@@ -68,6 +68,8 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
 /* Afterwards the buffer is the caller's and the completion is not called. */
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want);
+/* This receive has met its message: cancelled now, that would be lost. */
+bool weft__mail_flowing(const weft__want *want);
 
 /* Signatures of collective messages that wait for operation (group, sequence): calls fn for each. */
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,

@@ -405,6 +405,11 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
     return want;
 }
 
+bool weft__mail_flowing(const weft__want *want)
+{
+    return want->state == WEFT__WANT_FLOWING;
+}
+
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
 {
     weft__peer_box *box;

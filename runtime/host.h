@@ -11,6 +11,7 @@ void weft__host_stop(weft_request *req); /* nothing touches its buffers afterwar
 /* host_pair.c: messages */
 void weft__pair_start(weft_request *req);
 void weft__pair_stop(weft_request *req);
+bool weft__pair_met(const weft_request *req); /* its message has been found and is coming in */
 
 /* host_rounds.c: collectives in shared memory */
 void weft__rounds_start(weft_request *req);

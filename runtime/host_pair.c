@@ -88,6 +88,11 @@ void weft__pair_start(weft_request *req)
     weft__request_unref(req);
 }
 
+bool weft__pair_met(const weft_request *req)
+{
+    return req->u.pair.want && weft__mail_flowing(req->u.pair.want);
+}
+
 void weft__pair_stop(weft_request *req)
 {
     if (req->u.pair.want) weft__mail_cancel_receive(req->ctx->mail, req->u.pair.want);

@@ -41,26 +41,6 @@ static void in_child(void)
     atomic_store(&forked, true);
 }
 
-static void at_exit(void)
-{
-    weft_context *ctx;
-    if (weft__forked() || weft__in_callback()) return;
-    while ((ctx = weft_current()) != NULL)
-        if (weft_finalize(ctx, EXIT_MS) != WEFT_OK) weft_abort(ctx, "its process exits with work under way");
-}
-
-static void begin(void)
-{
-    pthread_atfork(NULL, NULL, in_child);
-    atexit(at_exit);
-}
-
-void weft__lifetime_begin(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, begin);
-}
-
 void weft__lifetime_add(weft_context *ctx)
 {
     weft_context **at = &contexts;
@@ -91,15 +71,22 @@ weft_context *weft_current(void)
     return ctx;
 }
 
+/* Ends the threads, and with them all that this rank tells others. */
+static void fall_silent(weft_context *ctx)
+{
+    weft__progress_stop(ctx);
+    weft__guardian_leave(ctx);
+    if (ctx->wire)
+        weft__control_close(ctx->wire); /* first: what it still has to tell should be ahead of the ends */
+    ctx->wire = NULL;
+}
+
 void weft__context_free(weft_context *ctx)
 {
     int fd = atomic_load(&ctx->completion_fd);
     take_from_list(ctx);
-    weft__progress_stop(ctx);
-    weft__guardian_leave(ctx);
+    fall_silent(ctx);
     weft__modules_close(ctx);
-    if (ctx->wire)
-        weft__control_close(ctx->wire); /* first: what it still has to tell should be ahead of the ends */
     for (int i = 0; i < 2; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);
@@ -198,11 +185,10 @@ static void cancel_all(weft_context *ctx, const char *text)
     }
 }
 
-void weft_abort(weft_context *ctx, const char *why)
+static void give_up(weft_context *ctx, const char *why)
 {
     char text[WEFT__SENTENCE_BYTES];
     int64_t until;
-    if (weft__usable(ctx) != WEFT_OK || weft__in_callback()) return;
     atomic_store(&ctx->closing, true);
     snprintf(text, sizeof text, "rank %d aborted: %.400s", ctx->rank, why ? why : "");
     weft__engine_take(ctx);
@@ -220,7 +206,43 @@ void weft_abort(weft_context *ctx, const char *why)
         if (!busy && atomic_load(&ctx->unsettled) == 0) break;
         rest();
     }
+}
+
+void weft_abort(weft_context *ctx, const char *why)
+{
+    if (weft__usable(ctx) != WEFT_OK || weft__in_callback()) return;
+    give_up(ctx, why);
     weft__context_free(ctx);
+}
+
+/* Everything that others must see, and nothing freed: other threads may still be inside calls, and the
+ * process is about to go anyway. */
+static void leave_at_exit(weft_context *ctx)
+{
+    atomic_store(&ctx->closing, true);
+    if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS))
+        give_up(ctx, "its process exits with work under way");
+    fall_silent(ctx);
+    weft__rendezvous_close(ctx->meeting);
+    ctx->meeting = NULL;
+}
+
+static void at_exit(void)
+{
+    if (weft__forked() || weft__in_callback()) return;
+    for (weft_context *ctx = weft_current(); ctx; ctx = ctx->next) leave_at_exit(ctx);
+}
+
+static void begin(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+    atexit(at_exit);
+}
+
+void weft__lifetime_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, begin);
 }
 
 /* ---- what a context tells ---- */

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "form.h"
 #include "group.h"
+#include "host.h"
 #include "leave.h"
 #include "progress.h"
 #include "settings.h"
@@ -299,7 +300,8 @@ void weft_cancel(weft_request *req)
                               true);
         else if (req->op.kind == WEFT__OP_NEW_GROUP)
             weft__form_give_up(req, WEFT_ERR_CANCELLED, text);
-        else
+        else if (req->op.memory != WEFT_MEMORY_HOST ||
+                 !weft__pair_met(req)) /* else it has earned its message */
             weft__request_fail(req, WEFT_ERR_CANCELLED, text);
     }
     if (!inside) weft__engine_drop(ctx);

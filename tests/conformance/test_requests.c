@@ -114,28 +114,33 @@ static void cancel(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* Cancel races with the message: settled once, one way or the other, and nothing is lost. */
+/* Cancel races with the message, a whole one or one that is announced first: settled once, one way or the
+ * other, and nothing is lost. */
 static void cancel_race(job_rank *me)
 {
     enum { ROUNDS = 200 };
-    int32_t value = -1;
+    const size_t *count = me->arg;
+    int32_t *values = job_alloc(me, *count * sizeof *values);
     for (int round = 0; round < ROUNDS; round++) {
         job_meet(me);
         if (me->rank == 1) {
-            CHECK_OK(weft_isend(me->world, &round, 1, WEFT_INT32, 0, 0, NULL, NULL));
+            values[0] = values[*count - 1] = round;
+            CHECK_OK(weft_isend(me->world, values, *count, WEFT_INT32, 0, 0, NULL, NULL));
             continue;
         }
-        weft_request *req = pending_receive(me, &value);
+        weft_request *req;
+        CHECK_OK(weft_irecv(me->world, values, *count, WEFT_INT32, 1, 0, NULL, &req));
         for (volatile int spin = 0; spin < round * 50; spin++) continue;
         weft_cancel(req);
         weft_status status = weft_wait(req, JOB_WAIT_MS);
         CHECK(status == WEFT_OK || status == WEFT_ERR_CANCELLED);
         weft_release(req);
         if (status == WEFT_ERR_CANCELLED) {
-            req = pending_receive(me, &value);
+            CHECK_OK(weft_irecv(me->world, values, *count, WEFT_INT32, 1, 0, NULL, &req));
             WAIT_OK(req);
         }
-        CHECK_INT(value, round);
+        CHECK_INT(values[0], round);
+        CHECK_INT(values[*count - 1], round);
     }
     job_sum_works(me->world);
 }
@@ -331,7 +336,9 @@ int main(int argc, char **argv)
         JOB_TEST("req NULL waits", .ranks = 2, .body = waits_by_itself),
         JOB_TEST("timeout", .ranks = 2, .body = timeout),
         JOB_TEST("cancel", .ranks = 2, .body = cancel),
-        JOB_TEST("cancel races with the message", .ranks = 2, .body = cancel_race),
+        JOB_TEST("cancel races with a whole message", .ranks = 2, .body = cancel_race, .arg = &(size_t){1}),
+        JOB_TEST("cancel races with an announced message", .ranks = 2, .body = cancel_race,
+                 .arg = &(size_t){100000}),
         JOB_TEST("release while pending", .ranks = 2, .body = release_pending),
         JOB_TEST("message", .ranks = 2, .body = message),
         JOB_TEST("info of collectives", .ranks = 2, .body = info_of_collectives),

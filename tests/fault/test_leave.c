@@ -1,6 +1,7 @@
 /* test_leave.c - leaving is not collective: by finalize, abort, exit, and what a forked child may do. */
 #include "job.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -194,6 +195,34 @@ static void exits_while_pending(job_rank *me)
     CHECK_PERIOD(before, job_now_ns(), 0, AT_EXIT_MS + JOB_LATE_MS);
 }
 
+static void *waits_on(void *req)
+{
+    weft_wait(req, WEFT_FOREVER);
+    return NULL;
+}
+
+static void *polls_on(void *req)
+{
+    for (;;) weft_test(req);
+    return NULL;
+}
+
+/* Threads that are inside calls, or call on and on, when their process exits: they find all in place. */
+static void exits_under_threads(job_rank *me)
+{
+    static int32_t never;
+    static weft_request *req;
+    pthread_t thread;
+    if (me->rank == 1) {
+        CHECK_OK(weft_irecv(me->world, &never, 1, WEFT_INT32, 0, 7, NULL, &req));
+        CHECK_INT(pthread_create(&thread, NULL, waits_on, req), 0);
+        CHECK_INT(pthread_create(&thread, NULL, polls_on, req), 0);
+        job_sleep_ms(20);
+        exit(0);
+    }
+    CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &never, 1, WEFT_INT32, 1, 2, NULL, NULL));
+}
+
 /* In the child: 0 if every call was refused and nothing hangs. */
 static int use_in_child(job_rank *me)
 {
@@ -261,6 +290,7 @@ int main(int argc, char **argv)
         JOB_TEST("abort", .ranks = 3, .body = aborts),
         APART("exit", .body = exits),
         APART("exit while pending", .body = exits_while_pending),
+        APART("exit under threads", .body = exits_under_threads),
         APART("fork", .body = forks),
         APART("fork and exit", .body = forks, .arg = "exit"),
         APART("two contexts", .body = two_contexts, .bare = true),
