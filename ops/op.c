@@ -73,6 +73,7 @@ size_t weft__op_in_elements(const weft__op *op, int rank, int size)
     case WEFT__OP_GATHER:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_ISEND:
+    case WEFT__OP_BATCH:
     case WEFT__OP_SEND_RECV: return op->count;
     case WEFT__OP_BROADCAST: return rank == op->root ? op->count : 0;
     case WEFT__OP_SCATTER: return rank == op->root ? op->count * (size_t)size : 0;
@@ -319,6 +320,10 @@ void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t by
             snprintf(whom, sizeof whom, " %s rank %d", way, op->peer);
     }
     bytes_text(weft__op_bytes(op, rank, size), length, sizeof length);
+    if (op->kind == WEFT__OP_BATCH) {
+        snprintf(text, bytes, "%s (%s)", weft__kind_name(op->kind), length);
+        return;
+    }
     snprintf(text, bytes, "%s (%s %s%s)", weft__kind_name(op->kind), length, weft__dtype_name(op->dtype),
              whom);
 }

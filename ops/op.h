@@ -21,7 +21,8 @@
     X(ISEND, "isend", WEFT__PAIR)                                         \
     X(IRECV, "irecv", WEFT__PAIR)                                         \
     X(SEND_RECV, "send_recv", WEFT__PAIR)                                 \
-    X(NEW_GROUP, "new_group", 0)
+    X(NEW_GROUP, "new_group", 0)                                          \
+    X(BATCH, "batch", 0)
 
 enum weft__traits {
     WEFT__COLLECTIVE = 1, /* every member submits it, in the same order */
@@ -44,7 +45,7 @@ typedef struct weft__op {
     weft_memory memory; /* HOST or CUDA by the time an op is numbered */
     int root;           /* rooted kinds; else 0 */
     int peer, tag;      /* pair kinds */
-    size_t count;       /* as in the public call: elements per block */
+    size_t count;       /* as in the public call: elements per block; of a batch: bytes in all */
     const void *in;
     void *out;
     double scale; /* PREMUL_SUM; else 1 */

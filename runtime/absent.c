@@ -145,26 +145,6 @@ weft_status weft_all_to_all_v(weft_group *group, const void *in, const size_t *i
     return ABSENT("all_to_all_v");
 }
 
-weft_status weft_batch_begin(weft_group *group, weft_batch **batch)
-{
-    (void)group;
-    (void)batch;
-    return ABSENT("batch_begin");
-}
-
-weft_status weft_batch_end(weft_batch *batch, const weft_call *call, weft_request **req)
-{
-    (void)batch;
-    (void)call;
-    (void)req;
-    return ABSENT("batch_end");
-}
-
-void weft_batch_discard(weft_batch *batch)
-{
-    (void)batch;
-}
-
 weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, void **ptr)
 {
     (void)group;

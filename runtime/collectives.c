@@ -1,4 +1,5 @@
 /* collectives.c - the public operations: each fills in an op and submits it. */
+#include "batch.h"
 #include "group.h"
 #include "leave.h"
 #include "submit.h"
@@ -23,7 +24,8 @@ static weft_status place(const weft_context *ctx, weft__op *op, const weft_call 
     return WEFT_OK;
 }
 
-weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+/* Everything that can fail, up to a request that only has to be queued. */
+static weft_status prepare(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
 {
     weft_context *ctx;
     weft_request *req;
@@ -32,7 +34,7 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
     ctx = group->ctx;
     if ((status = weft__usable(ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
         return status;
-    if (call && (status = weft__call_check(call)) != WEFT_OK) return status;
+    if (call && (status = weft__joining_call_check(call)) != WEFT_OK) return status;
     op->scale = call && op->reduction == WEFT_PREMUL_SUM ? call->scale
                 : op->reduction == WEFT_PREMUL_SUM       ? 0
                                                          : 1;
@@ -55,7 +57,16 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
     } else if (weft__kind_traits(op->kind) & WEFT__PAIR) {
         req->u.pair.copy = NULL;
     }
-    return weft__submit_timed(req, call, out);
+    *made = req;
+    return WEFT_OK;
+}
+
+weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+{
+    weft_request *req = NULL;
+    weft_status status = prepare(group, op, call, &req);
+    if (WEFT__UNLIKELY(call && call->batch)) return weft__batch_join(call, req, status, out);
+    return status == WEFT_OK ? weft__submit_timed(req, call, out) : status;
 }
 
 weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,

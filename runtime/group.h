@@ -53,6 +53,7 @@ struct weft_group {
 
     weft__lock submit;
     uint64_t next_number;        /* submit: of collectives; the first is 1 */
+    uint64_t batches;            /* submit: last number of a batch */
     uint64_t (*pair_numbers)[3]; /* submit: per member: sends, receives, exchanges; made when needed */
     _Atomic uint64_t submitted;  /* last number; for others to ask */
     _Atomic uint32_t submitted_kind;

@@ -1,5 +1,6 @@
 /* request.c - the life of a request, from the slab to its one finisher and back. */
 #include "request.h"
+#include "batch.h"
 #include "engine.h"
 #include "form.h"
 #include "group.h"
@@ -55,14 +56,22 @@ static void free_parts(weft_request *req)
     free(atomic_exchange_explicit(&req->shown, NULL, memory_order_relaxed));
     weft__split_free(req);
     if (req->op.kind == WEFT__OP_NEW_GROUP) weft__forming_free(req);
+    if (req->op.kind == WEFT__OP_BATCH) weft__batch_free(req);
     weft__group_unref(req->group);
 }
 
 void weft__request_unref(weft_request *req)
 {
     if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1) return;
+    if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
     free_parts(req);
     weft__slab_put(&req->ctx->requests, req);
+}
+
+void weft__request_take_back(weft_request *req)
+{
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) free(req->u.pair.copy);
+    weft__request_unref(req);
 }
 
 void weft__requests_close(weft_context *ctx)
@@ -136,6 +145,10 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     if (status != WEFT_OK && text) weft__request_tell(req, text);
     if (!req->done) {
         weft__request_publish(req);
+        return;
+    }
+    if (req->done == weft__batch_member) {
+        req->done(req, status, req->arg);
         return;
     }
     atomic_store_explicit(&req->state, WEFT__CALLING, memory_order_release);

@@ -67,6 +67,7 @@ struct weft_request {
         } pair;
         struct weft__forming *forming; /* form.c */
         weft__work work;               /* modules.c */
+        weft_batch *batch;             /* batch.c */
     } u;
     struct weft__split *split; /* split.c: what is to be made of it; freed with the request */
 };
@@ -76,7 +77,8 @@ struct weft_request {
 weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
                                 const weft_call *call);
 void weft__request_unref(weft_request *req);
-void weft__requests_close(weft_context *ctx); /* at the end: what those hold that were never released */
+void weft__request_take_back(weft_request *req); /* one that was made and never queued */
+void weft__requests_close(weft_context *ctx);    /* at the end: what those hold that were never released */
 static inline weft__state weft__request_state(const weft_request *req)
 {
     return (weft__state)atomic_load_explicit(&req->state, memory_order_acquire);

@@ -2,6 +2,7 @@
  *
  * Nothing may fail once the number is taken, or ranks fall out of step; so all that can is done before. */
 #include "submit.h"
+#include "batch.h"
 #include "engine.h"
 #include "group.h"
 #include "guardian.h"
@@ -16,8 +17,16 @@
 
 weft_status weft__call_check(const weft_call *call)
 {
+    if (call && call->batch)
+        return weft__batch_refuse(call->batch,
+                                  weft__fail(WEFT_ERR_ARGUMENT, "call->batch is set: only messages and "
+                                                                "collectives that move data can join one"));
+    return weft__joining_call_check(call);
+}
+
+weft_status weft__joining_call_check(const weft_call *call)
+{
     if (!call) return WEFT_OK;
-    if (call->batch) return weft__fail(WEFT_ERR_UNSUPPORTED, "call->batch: this version has no batches");
     if (call->timeout_ms < 0 && call->timeout_ms != WEFT_FOREVER)
         return weft__fail(
             WEFT_ERR_ARGUMENT,
@@ -82,11 +91,65 @@ static void number(weft_request *req)
         atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
         atomic_store_explicit(&group->submitted_at_ns, req->submitted_ns, memory_order_relaxed);
         atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
-    } else if (req->op.kind != WEFT__OP_NEW_GROUP) {
+    } else if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         int way = req->op.kind == WEFT__OP_ISEND ? 0 : req->op.kind == WEFT__OP_IRECV ? 1 : 2;
         int peer = req->op.peer >= 0 ? req->op.peer : group->size; /* any rank: a count of its own */
         req->sequence = ++group->pair_numbers[peer][way];
+    } else if (req->op.kind == WEFT__OP_BATCH) {
+        req->sequence = ++group->batches;
     }
+}
+
+/* The caller's reference, or the whole's to a member. */
+static void share(weft_request *req)
+{
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
+}
+
+/* Numbers and queues all of them, or none.  traits: of all together.  whole: the batch they are, or NULL: one
+ * request by itself. */
+static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned traits, weft_request *whole,
+                                  weft_request **out)
+{
+    weft_request *shown = whole ? whole : reqs[0];
+    weft_context *ctx = shown->ctx;
+    weft_group *group = shown->group;
+    weft_status status = WEFT_OK;
+    weft__lock_take(&group->submit);
+    if (traits & WEFT__COLLECTIVE || (traits & WEFT__PAIR && atomic_load(&group->state) != WEFT__BROKEN))
+        status = refuse(group);
+    if (status == WEFT_OK && atomic_load_explicit(&ctx->closing, memory_order_seq_cst))
+        status = weft__fail(WEFT_ERR_STATE, "this context is being finalized");
+    if (status == WEFT_OK) {
+        if (whole) {
+            number(whole);
+            share(whole);
+        }
+        if (out) *out = shown; /* first: its callback may run, and release it, before this function returns */
+        for (size_t i = 0; i < n; i++) {
+            number(reqs[i]);
+            share(reqs[i]);
+            weft__mpsc_push(&ctx->submitted, &reqs[i]->node);
+        }
+    }
+    weft__lock_drop(&group->submit);
+    return status;
+}
+
+/* After queueing: takes the first step here if the engine is free, and sees to it that deadlines are met. */
+static void begin(weft_context *ctx, int64_t submitted_ns, int64_t look_ns)
+{
+    bool busy;
+    if (weft__engine_try(ctx)) {
+        ctx->submitting_ns = submitted_ns;
+        weft__engine_begin(ctx);
+        busy = weft__engine_busy(ctx);
+        weft__engine_drop(ctx);
+        if (busy) weft__engine_nudge(ctx);
+    }
+    if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
+        weft__guardian_look(ctx, look_ns);
 }
 
 static weft_status wait_for_it(weft_request *req)
@@ -97,58 +160,104 @@ static weft_status wait_for_it(weft_request *req)
     return status;
 }
 
-static weft_status submit(weft_request *req, weft_request **out)
+static weft_status may_wait_for_it(void)
 {
-    weft_context *ctx = req->ctx;
-    weft_group *group = req->group;
-    bool collective = weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE;
-    bool busy = true;
-    int64_t look, submitted_ns = req->submitted_ns; /* once queued, the request may be over and gone */
-    weft_status status = WEFT_OK;
+    if (!weft__in_callback()) return WEFT_OK;
+    return weft__fail(WEFT_ERR_STATE,
+                      "in a callback an operation needs a request: waiting is not possible there");
+}
 
-    if (!out && weft__in_callback()) {
-        weft__request_unref(req);
-        return weft__fail(WEFT_ERR_STATE,
-                          "in a callback an operation needs a request: waiting is not possible there");
-    }
-    atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
-    weft__lock_take(&group->submit);
-    if (collective)
-        status = refuse(group);
-    else if (req->op.kind != WEFT__OP_NEW_GROUP && atomic_load(&group->state) != WEFT__BROKEN)
-        status = refuse(group);
-    if (status == WEFT_OK && atomic_load_explicit(&ctx->closing, memory_order_seq_cst))
-        status = weft__fail(WEFT_ERR_STATE, "this context is being finalized");
-    if (status != WEFT_OK) {
-        weft__lock_drop(&group->submit);
-        weft__request_unref(req);
-        atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
-        return status;
-    }
-    number(req);
-    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the caller's */
-    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
-    if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
-    look = req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
-    weft__mpsc_push(&ctx->submitted, &req->node);
-    weft__lock_drop(&group->submit);
+static int64_t first_look(const weft_request *req)
+{
+    return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
+}
 
-    if (weft__engine_try(ctx)) {
-        ctx->submitting_ns = submitted_ns;
-        weft__engine_begin(ctx);
-        busy = weft__engine_busy(ctx);
-        weft__engine_drop(ctx);
-        if (busy) weft__engine_nudge(ctx);
-    }
-    if (look < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed)) weft__guardian_look(ctx, look);
-    return out ? WEFT_OK : wait_for_it(req);
+static int64_t timeout_of(const weft_request *req, const weft_call *call)
+{
+    return call && call->timeout_ms ? call->timeout_ms
+                                    : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
 weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
 {
-    int64_t timeout_ms = call && call->timeout_ms
-                             ? call->timeout_ms
-                             : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
-    set_times(req, timeout_ms);
-    return submit(req, out);
+    weft_context *ctx = req->ctx;
+    weft_status status = out ? WEFT_OK : may_wait_for_it();
+    int64_t look, submitted_ns;
+    if (status != WEFT_OK) {
+        weft__request_take_back(req);
+        return status;
+    }
+    set_times(req, timeout_of(req, call));
+    look = first_look(req); /* now: once queued, the request may be over and gone */
+    submitted_ns = req->submitted_ns;
+    atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
+    status = enqueue(&req, 1, weft__kind_traits(req->op.kind), NULL, out);
+    if (status != WEFT_OK) {
+        weft__request_take_back(req);
+        atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
+        return status;
+    }
+    begin(ctx, submitted_ns, look);
+    return out ? WEFT_OK : wait_for_it(req);
+}
+
+/* ---- batches ---- */
+
+/* Nothing of it was queued. */
+static weft_status take_batch_back(weft_request *whole, weft_status status)
+{
+    weft_batch *batch = whole->u.batch;
+    for (size_t i = 0; i < batch->count; i++) weft__request_take_back(batch->members[i]);
+    batch->count = 0;
+    weft__request_unref(whole);
+    return status;
+}
+
+/* What a member gets from the whole; returns the members' traits together. */
+static unsigned ready_members(const weft_request *whole)
+{
+    const weft_batch *batch = whole->u.batch;
+    unsigned traits = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        weft_request *m = batch->members[i];
+        m->submitted_ns = whole->submitted_ns;
+        m->deadline_ns = whole->deadline_ns;
+        m->ask_ns = whole->ask_ns;
+        m->warn_ns = whole->warn_ns;
+        /* It may have been written since it joined. */
+        if (m->op.kind == WEFT__OP_SEND_RECV && m->u.pair.copy)
+            memcpy(m->u.pair.copy, m->op.in, m->op.count * weft_dtype_size(m->op.dtype));
+        traits |= weft__kind_traits(m->op.kind);
+    }
+    return traits;
+}
+
+weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_request **out)
+{
+    weft_context *ctx = whole->ctx;
+    weft_batch *batch = whole->u.batch;
+    size_t n = batch->count;
+    weft_status status = out ? WEFT_OK : may_wait_for_it();
+    int64_t look, submitted_ns;
+    unsigned traits;
+    if (status != WEFT_OK) return take_batch_back(whole, status);
+    set_times(whole, timeout_of(whole, call));
+    look = first_look(whole);
+    submitted_ns = whole->submitted_ns;
+    traits = ready_members(whole);
+    atomic_fetch_add_explicit(&ctx->unsettled, (int64_t)n + 1, memory_order_seq_cst);
+    status = enqueue(batch->members, n, traits, whole, out);
+    if (status != WEFT_OK) {
+        take_batch_back(whole, status);
+        atomic_fetch_sub_explicit(&ctx->unsettled, (int64_t)n + 1, memory_order_release);
+        return status;
+    }
+    if (n == 0) {
+        weft__engine_take(ctx);
+        weft__request_settle(whole, WEFT_OK, NULL);
+        weft__engine_drop(ctx);
+    } else {
+        begin(ctx, submitted_ns, look);
+    }
+    return out ? WEFT_OK : wait_for_it(whole);
 }

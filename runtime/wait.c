@@ -4,6 +4,7 @@
  * threads.  After WEFT_SPIN_US without an end it arms the doorbell as the progress thread would and sleeps on
  * the request's state. */
 #include "wait.h"
+#include "batch.h"
 #include "breaking.h"
 #include "engine.h"
 #include "form.h"
@@ -282,9 +283,23 @@ int weft_completion_fd(weft_context *ctx)
     return none;
 }
 
-void weft_cancel(weft_request *req)
+/* Engine held. */
+static void cancel(weft_request *req)
 {
     char text[WEFT__SENTENCE_BYTES], name[256];
+    if (weft__request_state(req) >= WEFT__CALLING) return;
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text}, true);
+    else if (req->op.kind == WEFT__OP_NEW_GROUP)
+        weft__form_give_up(req, WEFT_ERR_CANCELLED, text);
+    else if (req->op.memory != WEFT_MEMORY_HOST || !weft__pair_met(req)) /* else it has earned its message */
+        weft__request_fail(req, WEFT_ERR_CANCELLED, text);
+}
+
+void weft_cancel(weft_request *req)
+{
     weft_context *ctx;
     bool inside;
     if (!req || weft__forked() || weft__request_settled(req)) return;
@@ -292,17 +307,9 @@ void weft_cancel(weft_request *req)
     inside = weft__holds_engine(ctx);
     if (!inside) weft__engine_take(ctx);
     weft__engine_turn(ctx); /* it may still be in the queue, or have earned its result */
-    if (weft__request_state(req) < WEFT__CALLING) {
-        weft__request_name(req, name, sizeof name);
-        snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
-        if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-            weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text},
-                              true);
-        else if (req->op.kind == WEFT__OP_NEW_GROUP)
-            weft__form_give_up(req, WEFT_ERR_CANCELLED, text);
-        else if (req->op.memory != WEFT_MEMORY_HOST ||
-                 !weft__pair_met(req)) /* else it has earned its message */
-            weft__request_fail(req, WEFT_ERR_CANCELLED, text);
-    }
+    if (req->op.kind == WEFT__OP_BATCH)
+        weft__batch_cancel(req, cancel);
+    else
+        cancel(req);
     if (!inside) weft__engine_drop(ctx);
 }

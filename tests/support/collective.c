@@ -105,7 +105,7 @@ static weft_status submit(running *r, const weft_call *call)
 {
     const collective *w = &r->what;
     weft_group *g = r->group;
-    weft_request **req = &r->req;
+    weft_request **req = call->batch ? NULL : &r->req;
     switch (w->kind) {
     case BROADCAST: return weft_broadcast(g, r->out, w->count, w->dtype, w->root, call, req);
     case REDUCE: return weft_reduce(g, r->in, r->out, w->count, w->dtype, w->op, w->root, call, req);
@@ -122,7 +122,10 @@ static weft_status submit(running *r, const weft_call *call)
 
 weft_status collective_submit(running *r, weft_group *group, const collective *what, const weft_call *call)
 {
-    weft_call scaled = {.scale = oracle_scale(weft_group_rank(group))};
+    weft_call scaled = call ? *call : (weft_call){.batch = NULL};
+    if (scaled.scale == 0) {
+        scaled.scale = oracle_scale(weft_group_rank(group));
+    }
     *r = (running){.what = *what, .group = group};
     r->oracle = (oracle){.dtype = what->dtype,
                          .op = collective_reduces(what->kind) ? what->op : WEFT_MAX,
@@ -131,7 +134,7 @@ weft_status collective_submit(running *r, weft_group *group, const collective *w
     set_counts(r);
     lay_out(r);
     fill(r);
-    weft_status status = submit(r, call ? call : &scaled);
+    weft_status status = submit(r, &scaled);
     if (status != WEFT_OK) {
         collective_drop(r);
     }

@@ -44,7 +44,8 @@ bool collective_has_root(collective_kind kind);
 bool collective_reduces(collective_kind kind);
 const char *collective_name(collective_kind kind);
 
-/* Submits; returns what Weft returned, and on failure has freed everything. */
+/* Submits; returns what Weft returned, and on failure has freed everything.  One that joins call->batch has
+ * no request of its own: it is to be finished after the batch's. */
 weft_status collective_submit(running *r, weft_group *group, const collective *what, const weft_call *call);
 void collective_start(running *r, weft_group *group, const collective *what); /* must be accepted */
 void collective_finish(running *r); /* waits for OK, checks outputs, inputs and guards, releases and frees */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GROUPS = 3, WINDOW = 12, TAGS = 3, BYTES_MAX = 200000, OWN_SEED = 1 << 20 };
+enum { GROUPS = 3, WINDOW = 12, TAGS = 3, BATCH = 6, BYTES_MAX = 200000, OWN_SEED = 1 << 20 };
 
 /* One step in flight on this rank: a collective or one end of a message. */
 typedef struct flight {
@@ -17,6 +17,7 @@ typedef struct flight {
     int from;
     unsigned char *bytes;
     weft_request *req;
+    struct flight *parts; /* BATCH of them, and req is the batch's */
 } flight;
 
 typedef struct walker {
@@ -84,17 +85,18 @@ static collective draw_collective(walker *w, int size)
     }
 }
 
-static void post_collective(walker *w, int g, flight *f)
+static void post_collective(walker *w, int g, flight *f, const weft_call *call)
 {
     collective what = draw_collective(w, w->sizes[g]);
     if (w->groups[g]) {
         *f = (flight){.used = true};
-        collective_start(&f->running, w->groups[g], &what);
+        CHECK_OK(collective_submit(&f->running, w->groups[g], &what, call));
     }
 }
 
-static void post_message(walker *w, int g, flight *f)
+static void post_message(walker *w, int g, flight *f, const weft_call *call)
 {
+    weft_request **req = call ? NULL : &f->req;
     uint64_t size = (uint64_t)w->sizes[g];
     int from = (int)(job_random(&w->common) % size), to = (int)(job_random(&w->common) % size);
     int tag = (int)(job_random(&w->common) % TAGS);
@@ -110,13 +112,38 @@ static void post_message(walker *w, int g, flight *f)
     CHECK(f->bytes);
     if (f->sending) {
         oracle_fill(&what, from, 0, count, f->bytes);
-        CHECK_OK(weft_isend(w->groups[g], f->bytes, count, WEFT_UINT8, to, tag, NULL, &f->req));
+        CHECK_OK(weft_isend(w->groups[g], f->bytes, count, WEFT_UINT8, to, tag, call, req));
     } else {
-        CHECK_OK(weft_irecv(w->groups[g], f->bytes, count, WEFT_UINT8, from, tag, NULL, &f->req));
+        CHECK_OK(weft_irecv(w->groups[g], f->bytes, count, WEFT_UINT8, from, tag, call, req));
     }
 }
 
-static void finish(flight *f)
+static void post_one(walker *w, int g, flight *f, const weft_call *call)
+{
+    if (job_random(&w->common) % 3) {
+        post_collective(w, g, f, call);
+    } else {
+        post_message(w, g, f, call);
+    }
+}
+
+static void post_batch(walker *w, int g, flight *f)
+{
+    weft_call call = {.batch = NULL};
+    flight none[BATCH] = {{0}}, *parts = none;
+    if (w->groups[g]) {
+        CHECK_OK(weft_batch_begin(w->groups[g], &call.batch));
+        parts = calloc(BATCH, sizeof *parts);
+        CHECK(parts);
+        *f = (flight){.used = true, .parts = parts};
+    }
+    for (int i = 0; i < BATCH; i++) post_one(w, g, &parts[i], &call);
+    if (w->groups[g]) {
+        CHECK_OK(weft_batch_end(call.batch, NULL, &f->req));
+    }
+}
+
+static void finish_one(flight *f)
 {
     if (!f->used) {
         return;
@@ -127,10 +154,22 @@ static void finish(flight *f)
         return;
     }
     WAIT_STATUS(WEFT_OK, f->req);
-    CHECK(f->sending || job_info(f->req).received_bytes == f->count);
+    CHECK(f->sending || !f->req || job_info(f->req).received_bytes == f->count);
     CHECK_INT(oracle_differs(&f->oracle, f->from, 0, f->count, f->bytes), f->count);
     weft_release(f->req);
     free(f->bytes);
+}
+
+static void finish(flight *f)
+{
+    if (!f->parts) {
+        finish_one(f);
+        return;
+    }
+    WAIT_OK(f->req);
+    for (int i = 0; i < BATCH; i++) finish_one(&f->parts[i]);
+    free(f->parts);
+    *f = (flight){.used = false};
 }
 
 /* Waiting only for steps behind the own one cannot deadlock: the rank that is furthest behind waits for
@@ -141,10 +180,10 @@ static void walk(walker *w)
         flight *f = &w->flights[job_random(&w->own) % WINDOW];
         int g = (int)(job_random(&w->common) % GROUPS);
         finish(f);
-        if (job_random(&w->common) % 3) {
-            post_collective(w, g, f);
+        if (job_random(&w->common) % 8) {
+            post_one(w, g, f, NULL);
         } else {
-            post_message(w, g, f);
+            post_batch(w, g, f);
         }
     }
     for (int i = 0; i < WINDOW; i++) finish(&w->flights[i]);
