@@ -90,8 +90,13 @@ static void *connect_peer(weft__control_wire *wire, int peer)
 {
     const char *endpoint = wire->endpoints + (size_t)peer * WEFT__ENDPOINT_BYTES;
     int queue = QUEUE_MESSAGES, linger = LINGER_MS;
-    void *dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), &wire->keys,
-                                    WEFT__CONTROL_MESSAGE_MAX);
+    void *dealer;
+    if (!*endpoint) {
+        weft__fail(WEFT_ERR_PEER, "rank %d is gone, and its guardian with it", peer);
+        return NULL;
+    }
+    dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), &wire->keys,
+                              WEFT__CONTROL_MESSAGE_MAX);
     if (!dealer) return NULL;
     zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
     zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
@@ -130,8 +135,9 @@ weft_status weft__control_send(weft__control_wire *wire, int peer, const void *b
 
 void weft__control_forget(weft__control_wire *wire, int peer)
 {
-    if (peer < 0 || peer >= wire->world || !wire->dealers[peer]) return;
-    zmq_close(wire->dealers[peer]);
+    if (peer < 0 || peer >= wire->world) return;
+    wire->endpoints[(size_t)peer * WEFT__ENDPOINT_BYTES] = '\0';
+    if (wire->dealers[peer]) zmq_close(wire->dealers[peer]);
     wire->dealers[peer] = NULL;
 }
 

@@ -34,6 +34,7 @@
 typedef struct queued {
     weft__mpsc_node node;
     int rank;
+    bool forget; /* it is gone: nothing more to tell it */
     weft__notice notice;
 } queued;
 
@@ -68,7 +69,8 @@ void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice
     queued *q = malloc(sizeof *q);
     if (!q) return; /* the other's own deadline has to do */
     q->rank = rank;
-    q->notice = *notice;
+    q->forget = !notice;
+    if (notice) q->notice = *notice;
     weft__mpsc_push(&ctx->notices, &q->node);
     weft__guardian_wake();
 }
@@ -79,7 +81,9 @@ static void send_notices(weft_context *ctx)
     while (node) {
         queued *q = WEFT__OWNER(node, queued, node);
         node = node->next;
-        if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
+        if (q->forget)
+            weft__control_forget(ctx->wire, q->rank);
+        else if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
             weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
         free(q);
     }

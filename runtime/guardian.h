@@ -29,7 +29,7 @@ typedef struct weft__notice {
 
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */
 void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
-/* Queue a notice for one rank.  Any thread; never blocks. */
+/* Queue a notice for one rank; NULL: it is gone, and its connection goes too.  Any thread; never blocks. */
 void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice);
 /* Look at this context at that time at the latest.  Any thread. */
 void weft__guardian_look(weft_context *ctx, int64_t when_ns);

@@ -118,6 +118,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
         }
     }
     weft__form_gone(ctx, rank, text);
+    weft__guardian_tell(ctx, rank, NULL);
     weft__watch_next(ctx);
 }
 
