@@ -72,6 +72,7 @@ size_t weft__op_in_elements(const weft__op *op, int rank, int size)
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_GATHER:
     case WEFT__OP_SPLIT_GROUP:
+    case WEFT__OP_MESH_CREATE:
     case WEFT__OP_ISEND:
     case WEFT__OP_BATCH:
     case WEFT__OP_SEND_RECV: return op->count;
@@ -96,6 +97,7 @@ size_t weft__op_out_elements(const weft__op *op, int rank, int size)
     case WEFT__OP_GATHER: return rank == op->root ? op->count * (size_t)size : 0;
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_SPLIT_GROUP:
+    case WEFT__OP_MESH_CREATE:
     case WEFT__OP_ALL_TO_ALL: return op->count * (size_t)size;
     default: return 0;
     }
@@ -176,6 +178,7 @@ static bool is_in_place(const weft__op *op, int rank)
     case WEFT__OP_SEND_RECV: return in == out && op->memory != WEFT_MEMORY_CUDA;
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_SPLIT_GROUP:
+    case WEFT__OP_MESH_CREATE:
     case WEFT__OP_GATHER: return (uintptr_t)in - (uintptr_t)out == (size_t)rank * block;
     case WEFT__OP_REDUCE_SCATTER:
     case WEFT__OP_SCATTER: return (uintptr_t)out - (uintptr_t)in == (size_t)rank * block;
@@ -233,7 +236,7 @@ static void clear_unused(weft__op *op)
     if (op->kind == WEFT__OP_SEND_RECV) op->tag = 0;
     if (!(traits & WEFT__REDUCES)) op->reduction = WEFT_SUM;
     if (!(traits & WEFT__REDUCES) || op->reduction != WEFT_PREMUL_SUM) op->scale = 1;
-    if (op->kind == WEFT__OP_SPLIT_GROUP) op->dtype = WEFT_UINT8;
+    if (op->kind == WEFT__OP_SPLIT_GROUP || op->kind == WEFT__OP_MESH_CREATE) op->dtype = WEFT_UINT8;
     if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
         op->dtype = (weft_dtype)0;
         op->count = 0;

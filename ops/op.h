@@ -18,6 +18,7 @@
     X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED)                \
     X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE)                         \
     X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE)                       \
+    X(MESH_CREATE, "mesh_create", WEFT__COLLECTIVE)                       \
     X(ISEND, "isend", WEFT__PAIR)                                         \
     X(IRECV, "irecv", WEFT__PAIR)                                         \
     X(SEND_RECV, "send_recv", WEFT__PAIR)                                 \

@@ -22,47 +22,6 @@ weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_gro
     return ABSENT("shrink_group");
 }
 
-weft_status weft_mesh_create(weft_group *parent, const char *axes, const weft_call *call, weft_mesh **mesh,
-                             weft_request **req)
-{
-    (void)parent;
-    (void)axes;
-    (void)call;
-    (void)mesh;
-    (void)req;
-    return ABSENT("mesh_create");
-}
-
-weft_group *weft_mesh_group(weft_mesh *mesh, const char *axes)
-{
-    (void)mesh;
-    (void)axes;
-    ABSENT("mesh_group");
-    return NULL;
-}
-
-int weft_mesh_coord(const weft_mesh *mesh, const char *axis)
-{
-    (void)mesh;
-    (void)axis;
-    ABSENT("mesh_coord");
-    return -1;
-}
-
-int weft_mesh_size(const weft_mesh *mesh, const char *axis)
-{
-    (void)mesh;
-    (void)axis;
-    ABSENT("mesh_size");
-    return -1;
-}
-
-weft_status weft_mesh_free(weft_mesh *mesh)
-{
-    (void)mesh;
-    return ABSENT("mesh_free");
-}
-
 weft_status weft_all_gather_v(weft_group *group, const void *in, size_t count, void *out,
                               const size_t *counts, const size_t *displs, weft_dtype dtype,
                               const weft_call *call, weft_request **req)

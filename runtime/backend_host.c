@@ -11,6 +11,7 @@
 #include "guardian.h"
 #include "host.h"
 #include "modules.h"
+#include "rows.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -44,6 +45,8 @@ void weft__host_start(weft_request *req)
         weft__pair_start(req);
     else if (group->lane.rows)
         weft__rounds_start(req);
+    else if (WEFT__UNLIKELY(group->lane.state != WEFT__LANE_NONE))
+        weft__rows_hold(req);
     else
         weft__run_start(req);
 }
@@ -54,6 +57,8 @@ void weft__host_stop(weft_request *req)
         weft__form_stop(req);
     else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         weft__pair_stop(req);
+    else if (weft__request_state(req) == WEFT__QUEUED) /* held: it has not begun */
+        weft__list_remove(&req->u.rounds.lane);
     else if (req->group->lane.rows)
         weft__rounds_stop(req);
     else

@@ -3,6 +3,7 @@
 #include "breaking.h"
 #include "form.h"
 #include "member.h"
+#include "rows.h"
 
 #include <stdio.h>
 
@@ -18,7 +19,10 @@ static void on_collective(weft__mail_events *events, int peer, const weft__frame
 
 static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)
 {
-    weft__form_control(context_of(events), peer, type, bytes, length);
+    if (type == WEFT__MESSAGE_ROW)
+        weft__rows_control(context_of(events), peer, bytes, length);
+    else
+        weft__form_control(context_of(events), peer, type, bytes, length);
 }
 
 static void on_left(weft__mail_events *events, int peer, weft_status status, const char *why)

@@ -7,6 +7,7 @@
  * tombstone, from which a late member learns of it at once.  Only a lead that does not answer lets members
  * fail by themselves. */
 #include "form.h"
+#include "events.h"
 #include "group.h"
 #include "guardian.h"
 #include "leave.h"
@@ -19,8 +20,6 @@
 
 #define VERDICT_GRACE_NS (500 * WEFT__MS) /* for the lead's word after this rank's time is up */
 #define TEXT_BYTES       600
-
-enum { FORM_JOIN = 1, FORM_READY, FORM_FAILED, FORM_EXPIRED };
 
 typedef struct form_key {
     uint64_t parent, hash[2];
@@ -188,7 +187,8 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int 
     snprintf(a->text, sizeof a->text, "%s", text);
     a->told = a->present;
     for (uint32_t i = 0; i < key.size; i++)
-        if (a->joined[i]) send_small(ctx, a->world[i], FORM_FAILED, &key, status, culprit, a->text);
+        if (a->joined[i])
+            send_small(ctx, a->world[i], WEFT__MESSAGE_FORM_FAILED, &key, status, culprit, a->text);
     if (a->told == (int)key.size) attempt_free(a);
 }
 
@@ -201,14 +201,14 @@ static void complete_attempt(weft_context *ctx, attempt *a)
         return;
     }
     weft__list_remove(&a->link); /* telling a member may find it gone: that must not end this attempt again */
-    m->id = weft__group_id(ctx);
+    m->id = weft__group_ids(ctx, 1);
     m->table = a->table;
     for (uint32_t i = 0; i < a->key.size; i++) {
         m->list[i] = a->rows[i];
         if (a->rows[i] == 0) m->table.rounds = 0;
     }
     for (uint32_t i = 0; i < a->key.size; i++)
-        weft__mail_control(ctx->mail, a->world[i], FORM_READY, m, bytes);
+        weft__mail_control(ctx->mail, a->world[i], WEFT__MESSAGE_FORM_READY, m, bytes);
     free(m);
     attempt_free(a);
 }
@@ -218,11 +218,12 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     attempt *a = find_attempt(ctx, &m->key);
     if (!a) a = new_attempt(ctx, m);
     if (!a) {
-        send_small(ctx, peer, FORM_FAILED, &m->key, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
+        send_small(ctx, peer, WEFT__MESSAGE_FORM_FAILED, &m->key, WEFT_ERR_MEMORY, -1,
+                   "no memory at the lowest member");
         return;
     }
     if (a->failed != WEFT_OK) {
-        send_small(ctx, peer, FORM_FAILED, &m->key, a->failed, a->culprit, a->text);
+        send_small(ctx, peer, WEFT__MESSAGE_FORM_FAILED, &m->key, a->failed, a->culprit, a->text);
         if (++a->told == (int)a->key.size) attempt_free(a);
         return;
     }
@@ -303,8 +304,9 @@ static void on_failed(weft_context *ctx, const form_message *m)
 static bool is_sound(const weft_context *ctx, int type, const form_message *m, size_t entries)
 {
     if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size) return false;
-    if ((type == FORM_JOIN || type == FORM_READY) && m->key.size > entries) return false;
-    for (uint32_t i = 0; type == FORM_JOIN && i < m->key.size; i++)
+    if ((type == WEFT__MESSAGE_FORM_JOIN || type == WEFT__MESSAGE_FORM_READY) && m->key.size > entries)
+        return false;
+    for (uint32_t i = 0; type == WEFT__MESSAGE_FORM_JOIN && i < m->key.size; i++)
         if (m->list[i] >= (uint64_t)ctx->world_size) return false;
     return true;
 }
@@ -321,10 +323,10 @@ void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes
     memcpy(m, bytes, copy_bytes);
     m->text[sizeof m->text - 1] = 0;
     switch (is_sound(ctx, type, m, entries) ? type : 0) {
-    case FORM_JOIN: on_join(ctx, peer, m); break;
-    case FORM_READY: on_ready(ctx, m); break;
-    case FORM_FAILED: on_failed(ctx, m); break;
-    case FORM_EXPIRED: on_expired(ctx, m); break;
+    case WEFT__MESSAGE_FORM_JOIN: on_join(ctx, peer, m); break;
+    case WEFT__MESSAGE_FORM_READY: on_ready(ctx, m); break;
+    case WEFT__MESSAGE_FORM_FAILED: on_failed(ctx, m); break;
+    case WEFT__MESSAGE_FORM_EXPIRED: on_expired(ctx, m); break;
     default: break;
     }
     free(m);
@@ -342,7 +344,7 @@ static void send_join(weft_request *req)
         m->table = weft__own_table(ctx);
         m->table.rounds = f->row != 0;
         for (uint32_t i = 0; i < f->key.size; i++) m->list[i] = (uint64_t)f->group->world[i];
-        status = weft__mail_control(ctx->mail, f->lead, FORM_JOIN, m, bytes);
+        status = weft__mail_control(ctx->mail, f->lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
     }
     free(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)
@@ -376,7 +378,7 @@ void weft__form_start(weft_request *req)
     }
     if (group->size == 1) {
         weft__table table = weft__own_table(ctx);
-        weft__group_ready(group, weft__group_id(ctx), &table, NULL);
+        weft__group_ready(group, weft__group_ids(ctx, 1), &table, NULL);
         weft__request_settle(req, WEFT_OK, NULL);
         return;
     }
@@ -393,7 +395,7 @@ void weft__form_give_up(weft_request *req, weft_status status, const char *why)
     snprintf(f->text, sizeof f->text, "%s", why);
     req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
     weft__guardian_look(req->ctx, req->deadline_ns);
-    send_small(req->ctx, f->lead, FORM_EXPIRED, &f->key, status, -1, why);
+    send_small(req->ctx, f->lead, WEFT__MESSAGE_FORM_EXPIRED, &f->key, status, -1, why);
 }
 
 void weft__form_expire(weft_request *req, int64_t now_ns)
@@ -505,11 +507,16 @@ static weft_status check_ranks(const weft_group *parent, const int *ranks, int n
     return WEFT_OK;
 }
 
-weft_status weft__group_settled(weft_status status, weft_group *made, weft_group **group, weft_request **req)
+weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
+                                weft_request **req)
 {
-    /* Refused, or (without a request) failed: nothing is written. */
-    if (status != WEFT_OK) weft__group_unref(made);
+    weft_group *before = *group;
+    weft_status status;
+    if (req) *group = made; /* first: its callback may use it before this function returns */
+    status = weft__submit_timed(r, call, req);
     if (status == WEFT_OK && !req) *group = made;
+    if (status != WEFT_OK && req) *group = before;
+    if (status != WEFT_OK && made) weft__group_unref(made);
     return status;
 }
 
@@ -546,6 +553,5 @@ weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const we
     }
     r->u.forming->group = made;
     weft__group_ref(made);
-    if (req) *group = made;
-    return weft__group_settled(weft__submit_timed(r, call, req), made, group, req);
+    return weft__submit_making(r, call, made, group, req);
 }

@@ -15,6 +15,8 @@ void weft__form_give_up(weft_request *req, weft_status status, const char *why);
 void weft__form_abort(weft_group *group, const char *why);
 void weft__form_close(weft_context *ctx);
 void weft__occurrences_free(weft_group *group);
-/* What weft_new_group and its like return: a failure gives the group back, and nothing is written. */
-weft_status weft__group_settled(weft_status status, weft_group *made, weft_group **group, weft_request **req);
+/* Submits the request that makes a group (or, made NULL, none for this rank), which is written before it can
+ * settle; a refusal, or without req a failure, gives the group back and writes nothing. */
+weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
+                                weft_request **req);
 #endif

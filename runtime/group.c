@@ -5,6 +5,7 @@
 #include "form.h"
 #include "host.h"
 #include "leave.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,9 +54,11 @@ int weft__group_member(const weft_group *group, int world_rank)
     return -1;
 }
 
-uint64_t weft__group_id(weft_context *ctx)
+uint64_t weft__group_ids(weft_context *ctx, unsigned n)
 {
-    return (uint64_t)(ctx->rank + 1) << 40 | ++ctx->groups_made;
+    uint64_t first = (uint64_t)(ctx->rank + 1) << 40 | (ctx->groups_made + 1);
+    ctx->groups_made += n;
+    return first;
 }
 
 bool weft__on_board(const weft_context *ctx, const int *world, int size)
@@ -66,12 +69,14 @@ bool weft__on_board(const weft_context *ctx, const int *world, int size)
     return true;
 }
 
-/* Has every living member read all that this rank published? */
+/* Has every living member read all that this rank published?  One that did not come to the group may still.
+ */
 static bool row_is_free(const weft_group *group)
 {
     for (int i = 0; i < group->size; i++)
-        if (!atomic_load(&group->ctx->members[group->world[i]].gone) &&
-            atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire) < group->lane.assigned)
+        if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone) &&
+            (!group->lane.rows || atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire) <
+                                      group->lane.assigned))
             return false;
     return true;
 }
@@ -82,6 +87,7 @@ static void group_free(weft_group *group)
     weft__plans_free(group);
     weft__occurrences_free(group);
     free((void *)group->lane.rows);
+    free(group->lane.told);
     free(group->lane.locals);
     free(group->world);
     free(group->pair_numbers);
@@ -177,23 +183,16 @@ weft_group *weft__group_find(weft_context *ctx, uint64_t id)
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows)
 {
     weft_context *ctx = group->ctx;
-    weft__lane *lane = &group->lane;
+    weft_status status;
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
     group->table = *table;
-    if (table->rounds) {
-        lane->rows = calloc((size_t)group->size, sizeof *lane->rows);
-        lane->locals = calloc((size_t)group->size, sizeof *lane->locals);
-        if (!lane->rows || !lane->locals)
-            return weft__fail_memory((size_t)group->size * 16, "a group's rows");
-        for (int i = 0; i < group->size; i++) {
-            lane->rows[i] = weft__row_at(ctx->board, rows[i]);
-            lane->locals[i] = ctx->members[group->world[i]].local;
-        }
-        lane->own_row = rows[group->rank];
-    }
+    if (table->rounds && !rows)
+        group->lane.state = WEFT__LANE_UNMET;
+    else if (table->rounds && (status = weft__rows_open(group, rows)) != WEFT_OK)
+        return status;
     atomic_store_explicit(&group->state, WEFT__READY, memory_order_release);
     weft__early_breaks_apply(group);
     return WEFT_OK;
@@ -294,9 +293,9 @@ weft_status weft_group_free(weft_group *group)
     weft_status status;
     if (!group) return WEFT_OK;
     if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
-    if (group->permanent)
-        return weft__fail(WEFT_ERR_ARGUMENT, "group %s belongs to its context: it is not to be freed",
-                          group->label);
+    if (group->owner != WEFT__OF_CALLER)
+        return weft__fail(WEFT_ERR_ARGUMENT, "group %s belongs to its %s: it is not to be freed",
+                          group->label, group->owner == WEFT__OF_MESH ? "mesh" : "context");
     weft__group_unref(group);
     return WEFT_OK;
 }

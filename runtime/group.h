@@ -11,6 +11,9 @@
 #define WEFT__RECENT 64 /* operations whose signature a group remembers, to judge late messages by */
 #define WEFT__PLANS  16 /* schedules a group keeps */
 
+/* Who frees it. */
+typedef enum weft__owner { WEFT__OF_CALLER, WEFT__OF_CONTEXT, WEFT__OF_MESH } weft__owner;
+
 typedef enum weft__group_state { WEFT__FORMING, WEFT__READY, WEFT__BROKEN, WEFT__FAILED } weft__group_state;
 
 /* What is known of how far another member is: the who-is-late exchange's answers. */
@@ -22,11 +25,23 @@ typedef struct weft__report {
     bool knows;                    /* it has this group */
 } weft__report;
 
+/* Whether a group has rows in shared memory. */
+typedef enum weft__lane_state {
+    WEFT__LANE_NONE,    /* no: its members do not share memory, or have no rows left */
+    WEFT__LANE_UNMET,   /* when it is used: this rank has told nobody yet */
+    WEFT__LANE_MEETING, /* this rank has told; operations are held until all have (rows.c) */
+    WEFT__LANE_OPEN     /* all are known */
+} weft__lane_state;
+
 /* Rounds of one group in the shared memory of its host. */
 typedef struct weft__lane {
+    weft__lane_state state;
     weft__list link;   /* ctx->lanes while there are ops */
     weft__list ops;    /* requests, in order */
-    weft__row **rows;  /* of all members; NULL: this group does not use rounds */
+    uint64_t *told;    /* MEETING: rows told so far */
+    bool *heard;       /* MEETING: by whom */
+    int missing;       /* MEETING: members that have not told */
+    weft__row **rows;  /* OPEN: of all members; else NULL */
     int *locals;       /* their local ranks */
     uint64_t own_row;  /* offset, to be given back */
     uint64_t assigned; /* rounds of all ops so far */
@@ -41,7 +56,7 @@ struct weft_group {
     int rank, size;
     int *world; /* world rank of each member */
     char label[WEFT__LABEL_BYTES];
-    bool permanent; /* the world, the host group: not to be freed by the caller */
+    weft__owner owner;
     _Atomic uint32_t refs;
     _Atomic uint32_t state; /* weft__group_state; engine writes after READY */
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
@@ -71,7 +86,8 @@ struct weft_group {
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms);
-/* Members agreed: id, table, and the offset of each member's row (NULL: none).  Engine held. */
+/* Members agreed: id, table, and the offset of each member's row; NULL with a table that has rounds: they are
+ * told when the group is used.  Engine held. */
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
 void weft__group_ref(weft_group *group);
@@ -82,7 +98,7 @@ void weft__groups_close(weft_context *ctx);  /* all of them, at the end */
 uint64_t weft__group_row(weft_context *ctx);
 weft_group *weft__group_find(weft_context *ctx, uint64_t id);    /* with a reference; NULL: unknown */
 int weft__group_member(const weft_group *group, int world_rank); /* -1: none */
-uint64_t weft__group_id(weft_context *ctx);                      /* never used before; engine held */
+uint64_t weft__group_ids(weft_context *ctx, unsigned n); /* the first of n never used before; engine held */
 /* Would all these ranks share this host's board? */
 bool weft__on_board(const weft_context *ctx, const int *world, int size);
 

@@ -10,7 +10,6 @@
 #include "host.h"
 #include "member.h"
 #include "reduce.h"
-#include "split.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -189,8 +188,8 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
 static void finish(weft_request *req)
 {
     weft__list_remove(&req->u.rounds.lane);
-    if (req->split)
-        weft__split_finish(req);
+    if (req->sequel)
+        req->sequel->finish(req);
     else
         weft__request_settle(req, WEFT_OK, NULL);
 }

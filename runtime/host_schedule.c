@@ -10,7 +10,6 @@
 #include "member.h"
 #include "reduce.h"
 #include "schedule.h"
-#include "split.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +104,7 @@ static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__s
 static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__signature signature,
                              weft__schedule *s)
 {
-    if (req->op.reduction == WEFT_PREMUL_SUM || req->split) return NULL;
+    if (req->op.reduction == WEFT_PREMUL_SUM || req->sequel) return NULL;
     if (!group->plans) group->plans = calloc(WEFT__PLANS, sizeof *group->plans);
     if (!group->plans || group->plan_count == WEFT__PLANS) return NULL;
     weft__plan *plan = &group->plans[group->plan_count++];
@@ -245,8 +244,8 @@ static void finish(weft__run *run)
     if (failed == WEFT_OK) {
         give_run(run);
         req->u.run = NULL;
-        if (req->split)
-            weft__split_finish(req);
+        if (req->sequel)
+            req->sequel->finish(req);
         else
             weft__request_settle(req, WEFT_OK, NULL);
         return;

@@ -221,7 +221,7 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     weft_group *group = weft__group_new(ctx, world, size, label, ctx->timeout_ms);
     weft_status status;
     if (!group) return WEFT_ERR_MEMORY;
-    group->permanent = true;
+    group->owner = WEFT__OF_CONTEXT;
     *out = group;
     table.rounds = usable && size > 1 && weft__on_board(ctx, world, size);
     for (int i = 0; table.rounds && i < size; i++)
@@ -371,6 +371,8 @@ static weft_context *new_context(const weft_config *config)
     weft__list_init(&ctx->lanes);
     weft__list_init(&ctx->runs);
     weft__list_init(&ctx->forming);
+    weft__list_init(&ctx->early_rows);
+    weft__list_init(&ctx->meshes);
     weft__list_init(&ctx->groups);
     weft__list_init(&ctx->retiring);
     return ctx;

@@ -7,8 +7,10 @@
 #include "form.h"
 #include "group.h"
 #include "guardian.h"
+#include "mesh.h"
 #include "modules.h"
 #include "progress.h"
+#include "rows.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -96,7 +98,9 @@ void weft__context_free(weft_context *ctx)
                 weft__watch_remove(&ctx->watch, &ctx->members[i].death);
     weft__form_close(ctx);
     weft__requests_close(ctx);
+    weft__meshes_close(ctx);
     weft__groups_close(ctx);
+    weft__rows_forget(ctx, 0, UINT64_MAX);
     weft__early_breaks_free(ctx);
     if (ctx->mail) weft__mail_close(ctx->mail);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);

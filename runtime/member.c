@@ -9,6 +9,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "log.h"
+#include "rows.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -117,6 +118,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
             weft__group_unref(group);
         }
     }
+    weft__rows_gone(ctx, rank, text);
     weft__form_gone(ctx, rank, text);
     weft__guardian_tell(ctx, rank, NULL);
     weft__watch_next(ctx);

@@ -6,7 +6,6 @@
 #include "group.h"
 #include "leave.h"
 #include "settings.h"
-#include "split.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +44,7 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->asks = 0;
     req->asked_ns = 0;
     req->receipt = (weft__receipt){op->peer, op->tag, 0, 0, 0};
-    req->split = NULL;
+    req->sequel = NULL;
     weft__list_init(&req->pending);
     return req;
 }
@@ -54,7 +53,7 @@ static void free_parts(weft_request *req)
 {
     free(atomic_exchange_explicit(&req->told, NULL, memory_order_relaxed));
     free(atomic_exchange_explicit(&req->shown, NULL, memory_order_relaxed));
-    weft__split_free(req);
+    if (req->sequel) req->sequel->free(req);
     if (req->op.kind == WEFT__OP_NEW_GROUP) weft__forming_free(req);
     if (req->op.kind == WEFT__OP_BATCH) weft__batch_free(req);
     weft__group_unref(req->group);
@@ -142,7 +141,10 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     weft__list_remove(&req->pending);
     req->status = status;
     req->settled_ns = weft__now_ns();
-    if (status != WEFT_OK && text) weft__request_tell(req, text);
+    if (WEFT__UNLIKELY(status != WEFT_OK)) {
+        if (text) weft__request_tell(req, text);
+        if (req->sequel) req->sequel->fail(req, text ? text : weft_status_text(status));
+    }
     if (!req->done) {
         weft__request_publish(req);
         return;

@@ -21,6 +21,14 @@ typedef enum weft__state {
     WEFT__SETTLED
 } weft__state;
 
+/* What a collective leads to on each rank once its data is there: split_group, mesh_create.  The first member
+ * of a struct of the file that makes it. */
+typedef struct weft__sequel {
+    void (*finish)(weft_request *req); /* in place of settling it: does that too.  Engine held */
+    void (*fail)(weft_request *req, const char *why); /* it settles with a failure.  Engine held */
+    void (*free)(weft_request *req);                  /* with the request */
+} weft__sequel;
+
 struct weft_request {
     weft__slab_item item;
     _Atomic uint32_t state; /* weft__state; waiters sleep on it */
@@ -69,7 +77,7 @@ struct weft_request {
         weft__work work;               /* modules.c */
         weft_batch *batch;             /* batch.c */
     } u;
-    struct weft__split *split; /* split.c: what is to be made of it; freed with the request */
+    weft__sequel *sequel; /* NULL: settles when its data is there */
 };
 
 /* NULL and a sentence: the limit is reached.  NEW, one reference (the runtime's; the caller's is added when

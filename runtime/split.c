@@ -1,6 +1,5 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
-#include "split.h"
 #include "engine.h"
 #include "form.h"
 #include "group.h"
@@ -18,11 +17,12 @@ typedef struct entry { /* what one rank tells */
     weft__table table;
 } entry;
 
-struct weft__split {
+typedef struct split {
+    weft__sequel sequel;
     weft_group *group; /* NULL: this rank is in none */
     entry mine;
     entry all[];
-};
+} split;
 
 typedef struct place {
     int32_t key;
@@ -36,12 +36,12 @@ static int by_key(const void *a, const void *b)
     return x->rank - y->rank;
 }
 
-static weft_status make(weft_request *req, struct weft__split *split)
+static weft_status make(weft_request *req, split *s)
 {
-    weft_group *parent = req->group, *group = split->group;
+    weft_group *parent = req->group, *group = s->group;
     int n = 0;
     uint64_t id = 0;
-    weft__table table = split->mine.table;
+    weft__table table = s->mine.table;
     place *places = malloc((size_t)parent->size * sizeof *places);
     uint64_t *rows = malloc((size_t)parent->size * sizeof *rows);
     weft_status status = WEFT_ERR_MEMORY;
@@ -50,14 +50,14 @@ static weft_status make(weft_request *req, struct weft__split *split)
         goto out;
     }
     for (int i = 0; i < parent->size; i++)
-        if (split->all[i].color == split->mine.color) places[n++] = (place){split->all[i].key, i};
+        if (s->all[i].color == s->mine.color) places[n++] = (place){s->all[i].key, i};
     qsort(places, (size_t)n, sizeof *places, by_key);
     for (int i = 0; i < n; i++) group->world[i] = parent->world[places[i].rank];
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
     table.rounds = n > 1 && weft__on_board(req->ctx, group->world, n);
     for (int i = 0, low = -1; i < n; i++) {
-        const entry *e = &split->all[places[i].rank];
+        const entry *e = &s->all[places[i].rank];
         rows[i] = e->row;
         if (low < 0 || group->world[i] < low) {
             low = group->world[i];
@@ -68,7 +68,7 @@ static weft_status make(weft_request *req, struct weft__split *split)
         weft__table_merge(&table, &e->table);
         table.rounds = rounds;
     }
-    if (!table.rounds && split->mine.row) weft__row_give(req->ctx->board, split->mine.row);
+    if (!table.rounds && s->mine.row) weft__row_give(req->ctx->board, s->mine.row);
     status = weft__group_ready(group, id, &table, rows);
 out:
     free(places);
@@ -76,30 +76,34 @@ out:
     return status;
 }
 
-void weft__split_finish(weft_request *req)
+static split *split_of(weft_request *req)
 {
-    struct weft__split *split = req->split;
-    weft_status status = WEFT_OK;
-    if (split->group) {
-        weft_group *group = split->group;
-        status = make(req, split);
-        if (status != WEFT_OK) weft__group_fail(group, status, weft_last_error());
-        split->group = NULL;
+    return WEFT__OWNER(req->sequel, split, sequel);
+}
+
+static void finish(weft_request *req)
+{
+    split *s = split_of(req);
+    weft_group *group = s->group;
+    weft_status status = group ? make(req, s) : WEFT_OK;
+    if (group && status == WEFT_OK) {
+        s->group = NULL;
         weft__group_unref(group);
     }
     weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
 }
 
-/* The request has ended without a split. */
-void weft__split_free(weft_request *req)
+static void fail(weft_request *req, const char *why)
 {
-    if (!req->split) return;
-    if (req->split->group) {
-        weft__group_fail(req->split->group, req->status, "the split failed");
-        weft__group_unref(req->split->group);
-    }
-    free(req->split);
-    req->split = NULL;
+    split *s = split_of(req);
+    if (s->group) weft__group_fail(s->group, req->status, why);
+}
+
+static void split_free(weft_request *req)
+{
+    split *s = split_of(req);
+    if (s->group) weft__group_unref(s->group);
+    free(s);
 }
 
 weft_status weft_split_group(weft_group *parent, int color, int key, const weft_call *call,
@@ -108,7 +112,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     weft_context *ctx;
     weft_group *made = NULL;
     weft_request *r;
-    struct weft__split *split;
+    split *s;
     weft__op op = {.kind = WEFT__OP_SPLIT_GROUP,
                    .dtype = WEFT_UINT8,
                    .memory = WEFT_MEMORY_HOST,
@@ -124,15 +128,17 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     if ((status = weft__group_usable(parent)) != WEFT_OK) return status;
     r = weft__request_new(ctx, parent, &op, call);
     if (!r) return WEFT_ERR_MEMORY;
-    bytes = sizeof *split + (size_t)parent->size * sizeof(entry);
-    r->split = split = calloc(1, bytes);
-    if (!split) {
+    bytes = sizeof *s + (size_t)parent->size * sizeof(entry);
+    s = calloc(1, bytes);
+    if (!s) {
         weft__request_unref(r);
         return weft__fail_memory(bytes, "a split");
     }
-    split->mine = (entry){.color = color < 0 ? -1 : color, .key = key, .table = weft__own_table(ctx)};
-    r->op.in = &split->mine;
-    r->op.out = split->all;
+    s->sequel = (weft__sequel){finish, fail, split_free};
+    r->sequel = &s->sequel;
+    s->mine = (entry){.color = color < 0 ? -1 : color, .key = key, .table = weft__own_table(ctx)};
+    r->op.in = &s->mine;
+    r->op.out = s->all;
     if (color >= 0) {
         bool inside = weft__holds_engine(ctx);
         made =
@@ -142,18 +148,12 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
             weft__request_unref(r);
             return WEFT_ERR_MEMORY;
         }
-        split->group = made;
+        s->group = made;
         weft__group_ref(made);
         if (!inside) weft__engine_take(ctx);
-        split->mine.id = weft__group_id(ctx);
-        split->mine.row = weft__group_row(ctx);
+        s->mine.id = weft__group_ids(ctx, 1);
+        s->mine.row = weft__group_row(ctx);
         if (!inside) weft__engine_drop(ctx);
     }
-    if (req) *group = made;
-    status = weft__submit_timed(r, call, req);
-    if (!made) {
-        if (status == WEFT_OK) *group = NULL;
-        return status;
-    }
-    return weft__group_settled(status, made, group, req);
+    return weft__submit_making(r, call, made, group, req);
 }

@@ -1,0 +1,240 @@
+/* rows.c - the rows of groups that share memory and meet only when they are used.
+ *
+ * Each member tells each other one where its row is, at its first collective on the group; what is told
+ * before this rank has come so far waits in ctx->early_rows.  No member waits for another to be asked, there
+ * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
+ * named as late by the usual way, and the group breaks as any other does. A member without a row left tells
+ * 0, and all then use messages: every member sees every word, so all decide alike.  Failing: a member that is
+ * gone breaks the group; a row that was told is not used again before all members are done with it or gone.
+ */
+#include "rows.h"
+#include "breaking.h"
+#include "engine.h"
+#include "events.h"
+#include "host.h"
+#include "log.h"
+#include "member.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EARLY_ROWS_MAX 65536 /* told for groups that this rank has not used yet */
+
+typedef struct row_message {
+    uint64_t group, row;
+} row_message;
+
+struct weft__early_row {
+    weft__list link;
+    int peer;
+    row_message told;
+};
+
+weft_status weft__rows_open(weft_group *group, const uint64_t *rows)
+{
+    weft_context *ctx = group->ctx;
+    weft__lane *lane = &group->lane;
+    weft__row **at = calloc((size_t)group->size, sizeof *at);
+    int *locals = calloc((size_t)group->size, sizeof *locals);
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (!at || !locals) {
+        free((void *)at);
+        free(locals);
+        return weft__fail_memory((size_t)group->size * (sizeof *at + sizeof *locals), "a group's rows");
+    }
+    for (int i = 0; i < group->size; i++) {
+        at[i] = weft__row_at(ctx->board, rows[i]);
+        locals[i] = ctx->members[group->world[i]].local;
+    }
+    lane->rows = at;
+    lane->locals = locals;
+    lane->own_row = rows[group->rank];
+    lane->state = WEFT__LANE_OPEN;
+    return WEFT_OK;
+}
+
+static void break_by(weft_group *group, weft_status cause, int culprit, const char *why)
+{
+    weft__group_break(group, &(weft__verdict){cause, 0, culprit, why}, true);
+}
+
+/* All are told: what was held begins, in order. */
+static void start_held(weft_group *group)
+{
+    weft__list todo;
+    weft__list_init(&todo);
+    while (!weft__list_empty(&group->lane.ops)) {
+        weft__list *at = group->lane.ops.next;
+        weft__list_remove(at);
+        weft__list_append(&todo, at);
+    }
+    while (!weft__list_empty(&todo)) { /* one that breaks the group takes the others off this list */
+        weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.lane);
+        weft__list_remove(&req->u.rounds.lane);
+        atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
+        weft__host_start(req);
+    }
+}
+
+static void look_whether_all_told(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    uint64_t *rows = lane->told;
+    bool some_without = false;
+    if (lane->missing > 0) return;
+    for (int i = 0; i < group->size; i++) some_without = some_without || rows[i] == 0;
+    lane->told = NULL;
+    if (some_without) {
+        if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
+        lane->own_row = 0;
+        lane->state = WEFT__LANE_NONE;
+        group->table.rounds = 0;
+    } else if (weft__rows_open(group, rows) != WEFT_OK) {
+        lane->state = WEFT__LANE_NONE;
+        break_by(group, WEFT_ERR_MEMORY, -1, weft_last_error());
+    }
+    free(rows);
+    start_held(group);
+}
+
+static void take_row(weft_group *group, int peer, uint64_t row)
+{
+    weft__lane *lane = &group->lane;
+    int member = weft__group_member(group, peer);
+    if (member < 0 || lane->heard[member]) return;
+    lane->heard[member] = true;
+    lane->told[member] = row;
+    lane->missing--;
+}
+
+static void take_early(weft_group *group)
+{
+    WEFT__LIST_EACH(&group->ctx->early_rows, at)
+    {
+        struct weft__early_row *early = WEFT__LIST_ENTRY(at, struct weft__early_row, link);
+        if (early->told.group != group->id) continue;
+        take_row(group, early->peer, early->told.row);
+        weft__list_remove(at);
+        free(early);
+        group->ctx->early_row_count--;
+    }
+}
+
+/* This rank's first collective on the group: tells where its row is. */
+static void meet(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    weft__lane *lane = &group->lane;
+    row_message mine = {group->id, 0};
+    lane->told = calloc((size_t)group->size, sizeof *lane->told + sizeof *lane->heard);
+    if (!lane->told) {
+        weft__fail_memory((size_t)group->size * sizeof *lane->told, "a group's rows");
+        break_by(group, WEFT_ERR_MEMORY, -1, weft_last_error());
+        return;
+    }
+    lane->heard = (bool *)(lane->told + group->size);
+    lane->state = WEFT__LANE_MEETING;
+    lane->missing = group->size;
+    lane->own_row = mine.row = weft__group_row(ctx);
+    take_row(group, ctx->rank, mine.row);
+    take_early(group);
+    for (int i = 0; i < group->size; i++) {
+        int to = group->world[i];
+        char text[WEFT__SENTENCE_BYTES];
+        if (i == group->rank) continue;
+        if (atomic_load(&ctx->members[to].gone)) {
+            weft__member_fate(ctx, to, text, sizeof text);
+            break_by(group, WEFT_ERR_PEER, to, text);
+            return;
+        }
+        if (weft__mail_control(ctx->mail, to, WEFT__MESSAGE_ROW, &mine, sizeof mine) == WEFT_OK) continue;
+        snprintf(text, sizeof text, "rank %d: %.*s", ctx->rank, 900, weft_last_error());
+        break_by(group, WEFT_ERR_MEMORY, -1, text);
+        return;
+    }
+}
+
+void weft__rows_hold(weft_request *req)
+{
+    weft_group *group = req->group;
+    weft__lane *lane = &group->lane;
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
+    weft__list_init(&req->u.rounds.lane);
+    weft__list_append(&lane->ops, &req->u.rounds.lane);
+    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_release); /* it has not begun */
+    if (lane->state != WEFT__LANE_UNMET) return;
+    weft__group_ref(group); /* breaking it may settle its last request */
+    meet(group);
+    if (lane->state == WEFT__LANE_MEETING) look_whether_all_told(group);
+    weft__group_unref(group);
+}
+
+void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t length)
+{
+    row_message told;
+    weft_group *group;
+    struct weft__early_row *early;
+    if (length != sizeof told) return;
+    memcpy(&told, bytes, sizeof told);
+    group = weft__group_find(ctx, told.group);
+    if (group && group->lane.state == WEFT__LANE_MEETING) {
+        take_row(group, peer, told.row);
+        look_whether_all_told(group);
+    }
+    if (group && group->lane.state != WEFT__LANE_UNMET) {
+        weft__group_unref(group);
+        return;
+    }
+    if (group) weft__group_unref(group);
+    early = ctx->early_row_count < EARLY_ROWS_MAX ? malloc(sizeof *early) : NULL;
+    if (!early) {
+        weft__log(WEFT__ERROR, "rank %d cannot note that rank %d has come to a group: %d notes are kept",
+                  ctx->rank, peer, ctx->early_row_count);
+        return;
+    }
+    early->peer = peer;
+    early->told = told;
+    weft__list_append(&ctx->early_rows, &early->link);
+    ctx->early_row_count++;
+}
+
+static weft_group *next_without(weft_context *ctx, int rank)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        int member = weft__group_member(group, rank);
+        if (member < 0 || group->lane.state != WEFT__LANE_MEETING || group->lane.heard[member] ||
+            atomic_load(&group->state) != WEFT__READY)
+            continue;
+        found = group;
+        break;
+    }
+    if (found) weft__group_ref(found); /* its held operations have one */
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+void weft__rows_gone(weft_context *ctx, int rank, const char *why)
+{
+    weft_group *group;
+    while ((group = next_without(ctx, rank)) != NULL) {
+        break_by(group, WEFT_ERR_PEER, rank, why);
+        weft__group_unref(group);
+    }
+}
+
+void weft__rows_forget(weft_context *ctx, uint64_t first_group, uint64_t end_group)
+{
+    WEFT__LIST_EACH(&ctx->early_rows, at)
+    {
+        struct weft__early_row *early = WEFT__LIST_ENTRY(at, struct weft__early_row, link);
+        if (early->told.group < first_group || early->told.group >= end_group) continue;
+        weft__list_remove(at);
+        free(early);
+        ctx->early_row_count--;
+    }
+}
