@@ -52,10 +52,22 @@ echo '-- find_package'
 echo '-- tools from the moved place'
 "$prefix/bin/weft-info" >"$dir/log"
 
-if [ -e "$source/README.md" ] && grep -q '^```c$' "$source/README.md"; then
-    echo "-- README's example"
-    awk '/^```c$/ {on = !done; next} /^```$/ {done = done || on; on = 0} on' "$source/README.md" >readme.c
+echo "-- README's C"
+mkdir readme
+awk '/^```c$/ {on = 1; n++; next} /^```$/ {on = 0} on {print > ("readme/" n ".c")}' "$source/README.md"
+[ -e readme/1.c ] || { echo "README.md has no program"; exit 1; }
+for file in readme/*.c; do
+    compile=$cc
+    if grep -q '<weft/mpi.h>' "$file"; then
+        compile=$(command -v mpicc || echo none)
+        [ "$compile" != none ] || { echo "$file: no mpicc here, not compiled"; continue; }
+    fi
+    program=${file%.c}
     # shellcheck disable=SC2086,SC2046
-    "$cc" $flags -o readme readme.c $(pkg-config --cflags --libs weft) -Wl,-rpath,"$lib"
-    "$prefix/bin/weft-run" -n 2 ./readme
-fi
+    if grep -q '^int main(' "$file"; then
+        "$compile" $flags -o "$program" "$file" $(pkg-config --cflags --libs weft) -Wl,-rpath,"$lib"
+        grep -q '<weft/mpi.h>' "$file" || "$prefix/bin/weft-run" -n 2 "./$program"
+    else
+        "$compile" $flags -c -o "$program.o" "$file" $(pkg-config --cflags weft)
+    fi
+done
