@@ -1,0 +1,263 @@
+/* kv_tcp.c - a store at tcp://HOST:PORT: serve it if the address is ours and free, else connect.
+ *
+ *   1. bind and serve; or, if it is taken or not ours,
+ *   2. connect plainly and look at the first bytes: a ZeroMQ greeting, or something else that holds the port;
+ *   3. connect for good and prove the secret (CURVE).
+ * Back to 1 when nobody is there, until the deadline.  A process that is connected to the place already
+ * shares that connection. */
+#include "address.h"
+#include "clock.h"
+#include "kv_link.h"
+#include "kv_server.h"
+#include "probe.h"
+#include "settings.h"
+#include "status.h"
+#include "url.h"
+#include "zap.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#define RETRY_MS 20          /* between two looks at an address where nobody listens */
+#define LOOK_MS  1000        /* what one look may take, whatever the deadline */
+#define REFUSALS 3           /* failed handshakes in a row that mean a wrong secret */
+#define PURPOSE  "\x01store" /* in the place of a job's name: no job shares its keys with a store */
+
+typedef struct tcp_store {
+    weft__kv kv;
+    weft__url url;
+    weft__keys keys;
+    weft__address place;
+    char place_text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
+    char directory[PATH_MAX]; /* of the secret that was made for it */
+    int directory_fd;
+    int64_t began_ns, deadline_ns;
+    weft__kv_server *server; /* NULL: somebody else serves */
+    weft__kv_link *link;
+} tcp_store;
+
+/* ---- connecting ---- */
+
+static weft_status refused(const tcp_store *s)
+{
+    return weft__fail(WEFT_ERR_AUTH,
+                      "what serves at %s port %d does not accept this secret, or is not a store",
+                      s->place_text, s->url.port);
+}
+
+static weft_status taken_by_other(const tcp_store *s, const char *how)
+{
+    return weft__fail(WEFT_ERR_PEER, "%s port %d is in use by something that is not a store: %s",
+                      s->place_text, s->url.port, how);
+}
+
+/* OK: the handshake is done; PENDING: nothing has happened yet, or it has gone again (*gone). */
+static weft_status take_event(const tcp_store *s, weft__kv_socket *socket, int *refusals, bool *gone)
+{
+    unsigned char frame[6];
+    char where[256];
+    while (zmq_recv(socket->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == sizeof frame) {
+        uint16_t event;
+        uint32_t value;
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + 2, sizeof value);
+        zmq_recv(socket->monitor, where, sizeof where, 0);
+        switch (event) {
+        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED: return WEFT_OK;
+        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return refused(s);
+        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+                return taken_by_other(s, "it speaks ZeroMQ, but without a store's kind of authentication");
+            return refused(s);
+        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: /* it hung up: a wrong key, or it ended just now */
+            if (++*refusals >= REFUSALS) return refused(s);
+            *gone = true;
+            break;
+        case ZMQ_EVENT_DISCONNECTED:
+        case ZMQ_EVENT_CLOSED: *gone = true; break;
+        default: break;
+        }
+    }
+    return WEFT_PENDING;
+}
+
+/* PENDING: it is not there any more. */
+static weft_status shake_hands(const tcp_store *s, weft__kv_socket *socket, int *refusals)
+{
+    int64_t look_ns = weft__deadline(weft__now_ns(), LOOK_MS);
+    int64_t deadline_ns = s->deadline_ns > look_ns ? s->deadline_ns : look_ns;
+    weft_status status;
+    bool gone = false;
+    while ((status = take_event(s, socket, refusals, &gone)) == WEFT_PENDING && !gone) {
+        zmq_pollitem_t item = {.socket = socket->monitor, .events = ZMQ_POLLIN};
+        if (weft__now_ns() >= deadline_ns)
+            return weft__fail(WEFT_ERR_TIMEOUT,
+                              "the store at %s port %d has not finished its greeting after %.1f s",
+                              s->place_text, s->url.port, (double)(weft__now_ns() - s->began_ns) / 1e9);
+        zmq_poll(&item, 1, weft__poll_ms(deadline_ns));
+    }
+    return status;
+}
+
+static weft_status make_socket(const tcp_store *s, weft__kv_socket *socket)
+{
+    static _Atomic unsigned made;
+    char events[64];
+    int never = -1, unlimited = 0;
+    weft_status status = weft__zmq_take(&socket->context);
+    if (status) return status;
+    socket->dealer = weft__zmq_socket(socket->context, ZMQ_DEALER, false, s->place.any.sa_family == AF_INET6,
+                                      &s->keys, WEFT__KV_VALUE_MAX + 4096);
+    if (!socket->dealer) return WEFT_ERR_SYSTEM;
+    snprintf(events, sizeof events, "inproc://weft-kv-link-%u", made++);
+    socket->monitor = zmq_socket(socket->context, ZMQ_PAIR);
+    /* A connection that ends stays ended: what the server held has ended with it.  No queue has a limit:
+     * there is one message for each call that waits. */
+    if (!socket->monitor || zmq_setsockopt(socket->dealer, ZMQ_RECONNECT_IVL, &never, sizeof never) ||
+        zmq_setsockopt(socket->dealer, ZMQ_SNDHWM, &unlimited, sizeof unlimited) ||
+        zmq_setsockopt(socket->dealer, ZMQ_RCVHWM, &unlimited, sizeof unlimited) ||
+        zmq_socket_monitor(socket->dealer, events, ZMQ_EVENT_ALL) || zmq_connect(socket->monitor, events) ||
+        zmq_connect(socket->dealer, s->endpoint))
+        return weft__fail(WEFT_ERR_SYSTEM, "cannot connect to %s: %s", s->endpoint, zmq_strerror(errno));
+    return WEFT_OK;
+}
+
+static weft_status connect_for_good(const tcp_store *s, weft__kv_socket *socket, int *refusals)
+{
+    weft_status status = make_socket(s, socket);
+    if (status == WEFT_OK) status = shake_hands(s, socket, refusals);
+    if (status != WEFT_OK) weft__kv_socket_close(socket);
+    return status;
+}
+
+/* ---- finding the place ---- */
+
+static weft_status nobody(const tcp_store *s, enum weft__probe_result seen, const char *why)
+{
+    const char *how = seen == WEFT__PROBE_CLOSED      ? "every connection is closed before a greeting"
+                      : seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
+                                                      : "nobody serves a store there";
+    return weft__fail(WEFT_ERR_TIMEOUT, "%s: %s after %.1f s, and this host cannot: %s", s->kv.name, how,
+                      (double)(weft__now_ns() - s->began_ns) / 1e9, why);
+}
+
+/* One look at who is there.  OK: a ZeroMQ greeting; PENDING: nobody yet. */
+static weft_status look(const tcp_store *s, weft__probe *probe)
+{
+    int64_t look_ns = weft__deadline(weft__now_ns(), LOOK_MS);
+    weft__probe_look(&s->place, s->deadline_ns > look_ns ? s->deadline_ns : look_ns, probe);
+    switch (probe->result) {
+    case WEFT__PROBE_GREETED: return WEFT_OK;
+    case WEFT__PROBE_SILENT: return taken_by_other(s, "it accepts connections but does not greet");
+    case WEFT__PROBE_STRANGE: return taken_by_other(s, "its first bytes are not a ZeroMQ greeting");
+    case WEFT__PROBE_UNREACHABLE:
+        return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", s->url.host, s->place_text,
+                          strerror(probe->error));
+    default: return WEFT_PENDING;
+    }
+}
+
+static weft_status find_place(void *arg, weft__kv_socket *socket)
+{
+    tcp_store *s = arg;
+    weft__probe probe = {.why = ""};
+    char why[128] = "";
+    int refusals = 0;
+    for (;;) {
+        int port = s->url.port;
+        weft_status status = s->server ? WEFT_OK : weft__kv_serve(s->place_text, &port, &s->keys, &s->server);
+        if (status == WEFT_PENDING) {
+            snprintf(why, sizeof why, "%s", zmq_strerror(errno));
+            status = look(s, &probe);
+        }
+        if (status == WEFT_OK) status = connect_for_good(s, socket, &refusals);
+        if (status != WEFT_PENDING) return status;
+        if (weft__now_ns() >= s->deadline_ns) return nobody(s, probe.result, why);
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * WEFT__MS}, NULL);
+    }
+}
+
+/* ---- opening ---- */
+
+static weft_status read_url(const char *url, weft__url *out)
+{
+    weft_status status = weft__url_read(url, -1, -1, out);
+    if (status) return status;
+    if (strchr(url, '?'))
+        return weft__fail(WEFT_ERR_ARGUMENT, "store \"%s\": nothing may follow the port", url);
+    return WEFT_OK;
+}
+
+static weft_status find_secret(tcp_store *s, const char *source, weft__secret *secret)
+{
+    char id[32];
+    weft_status status;
+    if (!source || !*source) source = weft__setting_text(WEFT__SET_SECRET);
+    if (*source) return weft__secret_read(source, secret);
+    if (!weft__address_is_loopback(&s->place))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "%s (%s) can be reached from other hosts, and the store has no secret: give "
+                          "\"file:PATH\" or set WEFT_SECRET, or open it at 127.0.0.1",
+                          s->url.host, s->place_text);
+    snprintf(id, sizeof id, "store-%d", s->url.port);
+    status = weft__job_dir_open(id, s->directory, sizeof s->directory, &s->directory_fd);
+    return status ? status : weft__secret_of_job(s->directory, secret);
+}
+
+static weft_status prepare(tcp_store *s, const char *url, const char *source)
+{
+    weft__secret secret;
+    weft_status status = read_url(url, &s->url);
+    if (status == WEFT_OK) status = weft__address_resolve(s->url.host, s->url.port, &s->place);
+    if (status) return status;
+    weft__address_text(&s->place, s->place_text);
+    weft__address_endpoint(s->place_text, &s->url.port, s->endpoint, sizeof s->endpoint);
+    if ((status = find_secret(s, source, &secret))) return status;
+    status = weft__keys_derive(secret.bytes, secret.length, PURPOSE, &s->keys);
+    weft__secret_wipe(&secret);
+    return status;
+}
+
+static weft_status perform(weft__kv *kv, const weft__kv_call *call, weft__kv_result *result)
+{
+    return weft__kv_link_perform(WEFT__OWNER(kv, tcp_store, kv)->link, call, result);
+}
+
+/* The connection first: a server alone need not wait for others. */
+static void close_store(weft__kv *kv)
+{
+    tcp_store *s = WEFT__OWNER(kv, tcp_store, kv);
+    if (s->link) weft__kv_link_give(s->link);
+    weft__kv_server_stop(s->server);
+    if (s->directory_fd >= 0) close(s->directory_fd);
+    sodium_memzero(&s->keys, sizeof s->keys);
+    free(s);
+}
+
+weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv)
+{
+    static const weft__kv_ops ops = {perform, close_store};
+    tcp_store *s = calloc(1, sizeof *s);
+    weft_status status;
+    if (!s) return weft__fail_memory(sizeof *s, "a store");
+    s->kv.ops = &ops;
+    s->directory_fd = -1;
+    s->began_ns = weft__now_ns();
+    s->deadline_ns = deadline_ns;
+    snprintf(s->kv.name, sizeof s->kv.name, "%s", url);
+    status = prepare(s, url, secret);
+    if (status == WEFT_OK)
+        status = weft__kv_link_take(s->endpoint, &s->keys, deadline_ns, find_place, s, &s->link);
+    if (status == WEFT_OK)
+        *kv = &s->kv;
+    else
+        close_store(&s->kv);
+    return status;
+}
