@@ -107,6 +107,46 @@ weft_status weft__address_of_interface(const char *name, int family, char text[W
     return WEFT_OK;
 }
 
+/* Connecting a datagram socket makes the kernel choose a way and sends nothing.  The targets are addresses
+ * kept for documentation: nobody has them, so the way to them is the default route. */
+static bool leaves_by(const char *target, int family, weft__address *own)
+{
+    weft__address far = {0};
+    socklen_t bytes = sizeof *own;
+    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found;
+    if (fd < 0) return false;
+    far.any.sa_family = (sa_family_t)family;
+    if (family == AF_INET) {
+        inet_pton(family, target, &far.v4.sin_addr);
+        far.v4.sin_port = htons(9);
+    } else {
+        inet_pton(family, target, &far.v6.sin6_addr);
+        far.v6.sin6_port = htons(9);
+    }
+    found = !connect(fd, &far.any, weft__address_length(&far)) && !getsockname(fd, &own->any, &bytes) &&
+            !is_wildcard(own) && !weft__address_is_loopback(own);
+    close(fd);
+    return found;
+}
+
+weft_status weft__address_outward(char text[WEFT__ADDRESS_BYTES])
+{
+    char name[256] = "";
+    weft__address own = {0};
+    bool found = leaves_by("198.51.100.1", AF_INET, &own) || leaves_by("2001:db8::1", AF_INET6, &own) ||
+                 (!gethostname(name, sizeof name - 1) && !weft__address_resolve(name, 0, &own) &&
+                  !weft__address_is_loopback(&own));
+    if (!found)
+        return weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "host \"%s\" has no default route and its name no address that others can reach: set "
+            "WEFT_SOCKET_IFNAME to the network interface to use",
+            name);
+    weft__address_text(&own, text);
+    return WEFT_OK;
+}
+
 void weft__host_id(char id[WEFT__HOST_ID_BYTES])
 {
     const char *given = weft__setting_text(WEFT__SET_HOSTID);

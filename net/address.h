@@ -29,6 +29,9 @@ void weft__address_endpoint(const char *text, const int *port, char *endpoint, s
 /* The address of a network interface; of the wanted family if it has one.  An unknown name: the sentence
  * lists those that exist. */
 weft_status weft__address_of_interface(const char *name, int family, char text[WEFT__ADDRESS_BYTES]);
+/* The address that others can reach this host by: the one that the default route leaves by (nothing is sent),
+ * else that of the host's name.  Neither: the sentence says to set WEFT_SOCKET_IFNAME. */
+weft_status weft__address_outward(char text[WEFT__ADDRESS_BYTES]);
 
 /* Equal on the processes of one host: WEFT_HOSTID, else boot id and network namespace. */
 void weft__host_id(char id[WEFT__HOST_ID_BYTES]);

@@ -17,7 +17,8 @@
 typedef struct weft__way {
     /* As weft__rendezvous_all_gather; may block until the deadline. */
     weft_status (*all_gather)(void *state, const void *in, void *out, size_t bytes_each);
-    /* Tells the others that this rank has failed; does not wait for them. */
+    /* Tells the others that this rank has failed, unless they know; through a bootstrap it waits until they
+     * listen. */
     void (*fail)(void *state, weft_status status, const char *why);
     /* Frees state; may wait, bounded, for the others' last answers. */
     void (*close)(void *state);
@@ -37,6 +38,7 @@ struct weft__rendezvous {
 
 /* Ways. */
 weft_status weft__meet_at_server(weft__rendezvous *r, const weft__join *how, const weft__url *url);
+weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how); /* how->bootstrap */
 weft_status weft__meet_nobody(weft__rendezvous *r); /* a world of one, whose keys are there */
 
 /* What several ways do, in rendezvous.c.  The address of WEFT_SOCKET_IFNAME, if that is set. */

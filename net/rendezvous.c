@@ -92,7 +92,10 @@ static weft_status stay_alone(weft__rendezvous *r, const weft__join *how)
 static weft_status meet(weft__rendezvous *r, const weft__join *how)
 {
     weft__url url;
-    weft_status status = weft__url_read(how->init_method, how->rank, how->world_size, &url);
+    weft_status status;
+    if (how->bootstrap) return weft__meet_through(r, how);
+    if ((status = weft__settings_check())) return status;
+    status = weft__url_read(how->init_method, how->rank, how->world_size, &url);
     if (status) return status;
     r->rank = url.rank;
     r->world_size = url.world_size;

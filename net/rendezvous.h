@@ -3,7 +3,10 @@
  * context sees; the ways to meet stand behind meet.h.
  *
  * env:// and tcp:// meet at a ZeroMQ store (store.h): whoever can bind the address serves.  Under the store's
- * clients lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH. */
+ * clients lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH.
+ *
+ * A caller's weft_bootstrap needs no server: all is gathered through its all_gather, which is called in the
+ * same order on all ranks whatever fails on one of them. */
 #ifndef WEFT_NET_RENDEZVOUS_H
 #define WEFT_NET_RENDEZVOUS_H
 #include "auth.h"
@@ -13,10 +16,11 @@
 #include <weft/weft.h>
 
 typedef struct weft__join {
-    const char *init_method; /* "env://", "tcp://HOST:PORT[?rank=R&world_size=N]" */
-    const char *job;         /* config.job or "default" */
-    const char *secret;      /* source, or NULL: one host, this user only */
-    int rank, world_size;    /* from the config; -1: not given.  Win over everything else. */
+    const weft_bootstrap *bootstrap; /* the caller's, or NULL; then the init method does not count */
+    const char *init_method;         /* "env://", "tcp://HOST:PORT[?rank=R&world_size=N]" */
+    const char *job;                 /* config.job or "default" */
+    const char *secret;              /* source, or NULL: one host, this user only */
+    int rank, world_size;            /* from the config; -1: not given.  Win over everything else. */
     int64_t deadline_ns;
 } weft__join;
 
@@ -31,8 +35,9 @@ weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)
 int weft__rendezvous_rank(const weft__rendezvous *r);
 int weft__rendezvous_world(const weft__rendezvous *r);
 const weft__keys *weft__rendezvous_keys(const weft__rendezvous *r);
-/* Numeric address that this rank advertises: the local end of its connection to the server (for the server:
- * the address it bound); WEFT_SOCKET_IFNAME overrides. */
+/* Numeric address that this rank advertises: WEFT_SOCKET_IFNAME's, else the local end of its connection to
+ * the server (for the server: the address it bound).  Without a server: loopback if all ranks are on one
+ * host, else the address that the default route leaves by, else that of the host's name. */
 const char *weft__rendezvous_address(const weft__rendezvous *r);
 const char *weft__rendezvous_job_dir(const weft__rendezvous *r);
 /* Unique to this run of this job and the same on all ranks (16 bytes as 32 hex digits). */

@@ -331,8 +331,10 @@ static weft_status join(joining *j, const weft_config *config)
 
 static weft_status check_config(const weft_config *c)
 {
-    if (c->bootstrap)
-        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->bootstrap: this version joins by init_method only");
+    if (c->bootstrap && (c->init_method || c->store))
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "config->bootstrap and config->%s are both given: expected one of them",
+                          c->init_method ? "init_method" : "store");
     if (c->store)
         return weft__fail(WEFT_ERR_UNSUPPORTED, "config->store: this version joins by init_method only");
     if (c->timeout_ms < 0 && c->timeout_ms != WEFT_FOREVER)
@@ -391,12 +393,13 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     if (!out) return weft__fail(WEFT_ERR_ARGUMENT, "init: ctx is NULL");
     if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork cannot join a job: exec first");
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "init waits: not in a callback");
-    if ((status = weft__settings_check()) != WEFT_OK || (status = check_config(c)) != WEFT_OK) return status;
+    if ((status = check_config(c)) != WEFT_OK) return status;
     weft__lifetime_begin();
     j.ctx = new_context(c);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
-    weft__join ask = {method, c->job ? c->job : "default", secret, c->rank, c->world_size, j.deadline_ns};
+    weft__join ask = {c->bootstrap,  method,       c->job ? c->job : "default", secret, c->rank,
+                      c->world_size, j.deadline_ns};
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
         j.ctx->rank = weft__rendezvous_rank(j.meeting);

@@ -70,7 +70,7 @@ static void check_gather(part *p, weft__rendezvous *r)
 static void *play(void *arg)
 {
     part *p = arg;
-    weft__join join = {p->init_method, p->job, p->secret, p->rank, p->world_size, 0};
+    weft__join join = {NULL, p->init_method, p->job, p->secret, p->rank, p->world_size, 0};
     weft__rendezvous *r;
     int64_t start;
     usleep((useconds_t)p->delay_ms * 1000);
