@@ -12,7 +12,7 @@ mv "$dir/first" "$dir/moved"
 prefix=$dir/moved
 pc=$(find "$prefix" -name weft.pc)
 lib=$(dirname "$(dirname "$pc")")
-for file in bin/weft-run bin/weft-info include/weft/weft.h include/weft/cuda.h; do
+for file in bin/weft-run bin/weft-info include/weft/weft.h include/weft/cuda.h include/weft/mpi.h; do
     [ -e "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 for file in libweft.so libweft.so.0 libweft.a cmake/weft/weftConfig.cmake; do
