@@ -112,6 +112,8 @@ weft_status weft_store_open(const char *url, const char *secret, int64_t timeout
     store->limit_ms = timeout_ms ? timeout_ms : LIMIT_MS;
     if (!strncmp(url, "tcp://", 6))
         status = weft__kv_open_tcp(url, secret, deadline_ns, &store->kv);
+    else if (!strncmp(url, "file://", 7))
+        status = weft__kv_open_file(url, secret, deadline_ns, &store->kv);
     else
         status = weft__fail(WEFT_ERR_ARGUMENT, "store \"%s\": expected tcp://HOST:PORT or file:///PATH", url);
     if (status == WEFT_OK)

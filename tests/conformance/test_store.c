@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TCP ((void *)"tcp")
-
 enum { OPEN_MS = 10000 * JOB_SLOWER, KEY_MAX = 1024, VALUE_MAX = 64 << 20, URL_BYTES = 128 };
 
 static char *url_of(const job_rank *me, int port_index, char url[URL_BYTES])
@@ -412,28 +410,31 @@ static void a_child_of_fork(job_rank *me)
 }
 
 #define OVER_TCP(sentence, n, function) \
-    JOB_TEST(sentence, .ranks = n, .body = function, .bare = true, .arg = TCP)
+    JOB_TEST(sentence, .ranks = n, .body = function, .bare = true, .arg = "tcp")
+#define OVER_BOTH(sentence, n, function) \
+    OVER_TCP(sentence, n, function),     \
+        JOB_TEST(sentence ", in a file", .ranks = n, .body = function, .bare = true, .arg = "file")
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        OVER_TCP("set and get", 1, set_and_get),
-        OVER_TCP("add", 1, add),
-        OVER_TCP("compare_set", 1, compare_set),
-        OVER_TCP("delete", 1, delete_key),
-        OVER_TCP("limits", 1, limits),
-        OVER_TCP("bad arguments", 1, bad_arguments),
-        OVER_TCP("waiting ends in time", 2, waiting_ends_in_time),
-        OVER_TCP("waiting for others", 4, waiting_for_others),
-        OVER_TCP("threads share a store", 2, threads_share_a_store),
-        OVER_TCP("adds are exact", 4, adds_are_exact),
-        OVER_TCP("a symmetric meeting", 8, a_symmetric_meeting),
+        OVER_BOTH("set and get", 1, set_and_get),
+        OVER_BOTH("add", 1, add),
+        OVER_BOTH("compare_set", 1, compare_set),
+        OVER_BOTH("delete", 1, delete_key),
+        OVER_BOTH("limits", 1, limits),
+        OVER_BOTH("bad arguments", 1, bad_arguments),
+        OVER_BOTH("waiting ends in time", 2, waiting_ends_in_time),
+        OVER_BOTH("waiting for others", 4, waiting_for_others),
+        OVER_BOTH("threads share a store", 2, threads_share_a_store),
+        OVER_BOTH("adds are exact", 4, adds_are_exact),
+        OVER_BOTH("a symmetric meeting", 8, a_symmetric_meeting),
         OVER_TCP("bad urls", 1, bad_urls),
         OVER_TCP("a closed server is told", 3, a_closed_server_is_told),
         OVER_TCP("over ipv6", 2, over_ipv6),
         JOB_TEST("a wrong secret is told", .ranks = 2, .body = a_wrong_secret_is_told, .bare = true,
-                 .arg = TCP, .processes = true),
-        JOB_TEST("a child of fork", .ranks = 1, .body = a_child_of_fork, .bare = true, .arg = TCP,
+                 .arg = "tcp", .processes = true),
+        JOB_TEST("a child of fork", .ranks = 1, .body = a_child_of_fork, .bare = true, .arg = "tcp",
                  .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
