@@ -5,6 +5,7 @@
  * library's own never meet. */
 #ifndef WEFT_NET_KV_H
 #define WEFT_NET_KV_H
+#include "auth.h"
 #include "secret.h"
 
 #include <stdbool.h>
@@ -71,5 +72,8 @@ struct weft__kv {
 /* Serves HOST:PORT if it is local and free, else connects.  secret: a source, or NULL: this user on this
  * host, and only at a loopback address. */
 weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv);
+/* Connects to a server that is there already. */
+weft_status weft__kv_connect(const char *endpoint, const weft__keys *keys, int64_t deadline_ns,
+                             weft__kv **kv);
 weft_status weft__kv_open_file(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv);
 #endif

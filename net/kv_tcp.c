@@ -39,6 +39,7 @@ typedef struct tcp_store {
     char directory[PATH_MAX]; /* of the secret that was made for it */
     int directory_fd;
     int64_t began_ns, deadline_ns;
+    bool may_serve;
     weft__kv_server *server; /* NULL: somebody else serves */
     weft__kv_link *link;
 } tcp_store;
@@ -144,7 +145,7 @@ static weft_status nobody(const tcp_store *s, enum weft__probe_result seen, cons
     const char *how = seen == WEFT__PROBE_CLOSED      ? "every connection is closed before a greeting"
                       : seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
                                                       : "nobody serves a store there";
-    return weft__fail(WEFT_ERR_TIMEOUT, "%s: %s after %.1f s, and this host cannot: %s", s->kv.name, how,
+    return weft__fail(WEFT_ERR_TIMEOUT, "%s: %s after %.1f s%s", s->kv.name, how,
                       (double)(weft__now_ns() - s->began_ns) / 1e9, why);
 }
 
@@ -172,11 +173,12 @@ static weft_status find_place(void *arg, weft__kv_socket *socket)
     int refusals = 0;
     for (;;) {
         int port = s->url.port;
-        weft_status status = s->server ? WEFT_OK : weft__kv_serve(s->place_text, &port, &s->keys, &s->server);
-        if (status == WEFT_PENDING) {
-            snprintf(why, sizeof why, "%s", zmq_strerror(errno));
-            status = look(s, &probe);
-        }
+        weft_status status = WEFT_PENDING;
+        if (s->server)
+            status = WEFT_OK;
+        else if (s->may_serve && (status = weft__kv_serve(s->place_text, &port, &s->keys, &s->server)))
+            snprintf(why, sizeof why, ", and this host cannot: %s", zmq_strerror(errno));
+        if (status == WEFT_PENDING) status = look(s, &probe);
         if (status == WEFT_OK) status = connect_for_good(s, socket, &refusals);
         if (status != WEFT_PENDING) return status;
         if (weft__now_ns() >= s->deadline_ns) return nobody(s, probe.result, why);
@@ -211,15 +213,21 @@ static weft_status find_secret(tcp_store *s, const char *source, weft__secret *s
     return status ? status : weft__secret_of_job(s->directory, secret);
 }
 
-static weft_status prepare(tcp_store *s, const char *url, const char *source)
+static weft_status find_address(tcp_store *s, const char *url)
 {
-    weft__secret secret;
     weft_status status = read_url(url, &s->url);
     if (status == WEFT_OK) status = weft__address_resolve(s->url.host, s->url.port, &s->place);
-    if (status) return status;
+    if (status != WEFT_OK) return status;
     weft__address_text(&s->place, s->place_text);
     weft__address_endpoint(s->place_text, &s->url.port, s->endpoint, sizeof s->endpoint);
-    if ((status = find_secret(s, source, &secret))) return status;
+    return WEFT_OK;
+}
+
+static weft_status find_keys(tcp_store *s, const char *source)
+{
+    weft__secret secret;
+    weft_status status = find_secret(s, source, &secret);
+    if (status != WEFT_OK) return status;
     status = weft__keys_derive(secret.bytes, secret.length, PURPOSE, &s->keys);
     weft__secret_wipe(&secret);
     return status;
@@ -241,7 +249,9 @@ static void close_store(weft__kv *kv)
     free(s);
 }
 
-weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv)
+/* keys: NULL, or those of a server that is there already; source: of the secret, where there are none. */
+static weft_status open_store(const char *url, const weft__keys *keys, const char *source,
+                              int64_t deadline_ns, weft__kv **kv)
 {
     static const weft__kv_ops ops = {perform, close_store};
     tcp_store *s = calloc(1, sizeof *s);
@@ -251,8 +261,13 @@ weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadl
     s->directory_fd = -1;
     s->began_ns = weft__now_ns();
     s->deadline_ns = deadline_ns;
+    s->may_serve = !keys;
     snprintf(s->kv.name, sizeof s->kv.name, "%s", url);
-    status = prepare(s, url, secret);
+    status = find_address(s, url);
+    if (status == WEFT_OK && keys)
+        s->keys = *keys;
+    else if (status == WEFT_OK)
+        status = find_keys(s, source);
     if (status == WEFT_OK)
         status = weft__kv_link_take(s->endpoint, &s->keys, deadline_ns, find_place, s, &s->link);
     if (status == WEFT_OK)
@@ -260,4 +275,14 @@ weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadl
     else
         close_store(&s->kv);
     return status;
+}
+
+weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv)
+{
+    return open_store(url, NULL, secret, deadline_ns, kv);
+}
+
+weft_status weft__kv_connect(const char *endpoint, const weft__keys *keys, int64_t deadline_ns, weft__kv **kv)
+{
+    return open_store(endpoint, keys, NULL, deadline_ns, kv);
 }

@@ -5,13 +5,6 @@
 
 #define ABSENT(what) weft__fail(WEFT_ERR_UNSUPPORTED, what ": this version of the library does not have it")
 
-weft_store *weft_context_store(weft_context *ctx)
-{
-    (void)ctx;
-    ABSENT("context_store");
-    return NULL;
-}
-
 weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_group **survivors,
                               weft_request **req)
 {

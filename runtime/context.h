@@ -41,6 +41,19 @@ typedef struct weft__member {
 /* How the progress thread rests. */
 typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 
+/* The job's store: job_store.c. */
+typedef struct weft__job_store {
+    weft_store *joined_by; /* the caller's, weft_config.store */
+    pthread_mutex_t opening;
+    _Atomic(weft_store *) opened;
+    weft__lock lock;                /* all below */
+    struct weft__kv_server *server; /* rank 0 */
+    int port;
+    _Atomic uint32_t answers; /* futex: rank 0's answers so far, and its end */
+    weft_status status;
+    char endpoint[WEFT__ENDPOINT_BYTES], why[512];
+} weft__job_store;
+
 struct weft_context {
     int rank, world_size, device;
     weft__member *members;
@@ -104,6 +117,8 @@ struct weft_context {
     weft__mpsc notices;       /* to be sent by it */
     _Atomic int64_t look_ns;  /* when it must look at this context next */
     bool guarded;
+
+    weft__job_store store;
 
     /* completion descriptor and waiting for several */
     _Atomic int completion_fd;

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "form.h"
 #include "group.h"
+#include "job_store.h"
 #include "late.h"
 #include "log.h"
 #include "member.h"
@@ -129,6 +130,14 @@ static void on_notice(void *arg, int from, const void *bytes, size_t length)
     notice.text[sizeof notice.text - 1] = notice.fate[sizeof notice.fate - 1] = 0;
     if (notice.kind == WEFT__NOTICE_WHO) {
         answer_who(ctx, from, &notice);
+        return;
+    }
+    if (notice.kind == WEFT__NOTICE_STORE_WHERE) {
+        weft__job_store_asked(ctx, from);
+        return;
+    }
+    if (notice.kind == WEFT__NOTICE_STORE_HERE) {
+        weft__job_store_told(ctx, from, &notice);
         return;
     }
     weft__engine_take(ctx);

@@ -7,15 +7,17 @@
 
 /* What guardians tell each other. */
 typedef enum weft__notice_kind {
-    WEFT__NOTICE_WHO = 1, /* how far are you in this group? */
-    WEFT__NOTICE_HERE,    /* the answer */
-    WEFT__NOTICE_BROKEN,  /* a group is broken */
-    WEFT__NOTICE_GONE     /* a rank has died, or left (number 1) */
+    WEFT__NOTICE_WHO = 1,     /* how far are you in this group? */
+    WEFT__NOTICE_HERE,        /* the answer */
+    WEFT__NOTICE_BROKEN,      /* a group is broken */
+    WEFT__NOTICE_GONE,        /* a rank has died, or left (number 1) */
+    WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
+    WEFT__NOTICE_STORE_HERE   /* the answer */
 } weft__notice_kind;
 
 typedef struct weft__notice {
     uint32_t kind;
-    int32_t subject; /* GONE: the rank; BROKEN: status */
+    int32_t subject; /* GONE: the rank; BROKEN, STORE_HERE: status */
     uint64_t group;
     uint64_t number;    /* BROKEN: of the collective; HERE: last submitted */
     int64_t ago_ns;     /* HERE */
@@ -23,8 +25,8 @@ typedef struct weft__notice {
     uint32_t knows;     /* HERE: the group exists here */
     int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
     int32_t left;       /* BROKEN: the culprit said goodbye */
-    char text[512];     /* BROKEN, GONE */
-    char fate[160];     /* BROKEN: what became of the culprit */
+    char text[512];     /* BROKEN, GONE, STORE_HERE */
+    char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */

@@ -7,6 +7,7 @@
 #include "form.h"
 #include "group.h"
 #include "guardian.h"
+#include "job_store.h"
 #include "mesh.h"
 #include "modules.h"
 #include "progress.h"
@@ -88,6 +89,7 @@ void weft__context_free(weft_context *ctx)
     int fd = atomic_load(&ctx->completion_fd);
     take_from_list(ctx);
     fall_silent(ctx);
+    weft__job_store_close(ctx);
     weft__modules_close(ctx);
     for (int i = 0; i < 2; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);

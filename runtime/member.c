@@ -8,6 +8,7 @@
 #include "form.h"
 #include "group.h"
 #include "guardian.h"
+#include "job_store.h"
 #include "log.h"
 #include "rows.h"
 
@@ -120,6 +121,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     }
     weft__rows_gone(ctx, rank, text);
     weft__form_gone(ctx, rank, text);
+    weft__job_store_gone(ctx, rank);
     weft__guardian_tell(ctx, rank, NULL);
     weft__watch_next(ctx);
 }

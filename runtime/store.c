@@ -125,7 +125,7 @@ weft_status weft_store_open(const char *url, const char *secret, int64_t timeout
 
 void weft_store_close(weft_store *store)
 {
-    if (!store || weft__forked()) return;
+    if (!store || store->of_context || weft__forked()) return;
     store->kv->ops->close(store->kv);
     free(store);
 }

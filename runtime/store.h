@@ -6,6 +6,7 @@
 struct weft_store {
     weft__kv *kv;
     int64_t limit_ms; /* of calls that have no time of their own */
+    bool of_context;  /* it ends with its context, and not before */
 };
 
 #endif

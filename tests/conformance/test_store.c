@@ -409,6 +409,87 @@ static void a_child_of_fork(job_rank *me)
     close_store(me, store);
 }
 
+/* ---- the store of a context ---------------------------------------------------------------------------- */
+
+static void the_job_has_a_store(job_rank *me)
+{
+    weft_store *store;
+    const char *const done = "done";
+    int64_t n;
+    if (me->rank == 0) job_sleep_ms(50); /* the others ask before it does */
+    store = weft_context_store(me->ctx);
+    CHECK(store);
+    CHECK(weft_context_store(me->ctx) == store);
+    weft_store_close(store); /* it is the context's */
+    CHECK_OK(weft_store_add(store, "n", 1, &n));
+    if (n == me->size) CHECK_OK(weft_store_set(store, done, "all are here", 12));
+    CHECK_OK(weft_store_wait(store, &done, 1, JOB_WAIT_MS));
+    check_value(store, done, "all are here");
+    CHECK(!weft_context_store(NULL));
+    job_meet(me);
+}
+
+static void ask_for_store(job_rank *me, int thread, void *arg)
+{
+    weft_store **stores = arg;
+    stores[thread] = weft_context_store(me->ctx);
+}
+
+static void threads_get_the_same(job_rank *me)
+{
+    weft_store *stores[4] = {NULL};
+    job_threads(me, 4, ask_for_store, stores);
+    for (int i = 0; i < 4; i++) CHECK(stores[i] && stores[i] == stores[0]);
+    CHECK_OK(weft_store_add(stores[0], "n", 1, NULL));
+    job_meet(me);
+    check_value(stores[0], "n", "3");
+    job_meet(me);
+}
+
+/* Rank 0 leaves; who had the store is told, and so is who asks only then. */
+static void rank_0_leaves(job_rank *me)
+{
+    weft_store *store = me->rank == 1 ? weft_context_store(me->ctx) : NULL;
+    size_t bytes = 0;
+    job_meet(me);
+    if (me->rank == 0) return;
+    if (me->rank == 1) {
+        CHECK(store);
+        CHECK_STATUS(WEFT_ERR_PEER, weft_store_get(store, "never", NULL, &bytes, WEFT_FOREVER));
+        return;
+    }
+    for (int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);;) {
+        weft_request *req = NULL;
+        weft_status status = weft_isend(me->world, NULL, 0, WEFT_INT8, 0, 0, NULL, &req);
+        if (status == WEFT_ERR_PEER || (status == WEFT_OK && weft_wait(req, JOB_WAIT_MS) == WEFT_ERR_PEER)) {
+            weft_release(req);
+            break;
+        }
+        weft_release(req);
+        CHECK(job_now_ns() < until);
+        job_sleep_ms(10);
+    }
+    CHECK(!weft_context_store(me->ctx));
+    CHECK_TEXT(weft_last_error(), "rank 0");
+}
+
+static void in_callback(weft_request *req, weft_status status, void *arg)
+{
+    job_rank *me = arg;
+    (void)req;
+    (void)status;
+    job_results(me, me->rank)[0] = !weft_context_store(me->ctx) && strstr(weft_last_error(), "callback");
+}
+
+static void not_in_a_callback(job_rank *me)
+{
+    weft_call call = {.done = in_callback, .arg = me};
+    CHECK_OK(weft_barrier(me->world, &call, NULL));
+    CHECK_INT(job_results(me, me->rank)[0], 1);
+    CHECK(weft_context_store(me->ctx));
+    job_meet(me);
+}
+
 #define OVER_TCP(sentence, n, function) \
     JOB_TEST(sentence, .ranks = n, .body = function, .bare = true, .arg = "tcp")
 #define OVER_BOTH(sentence, n, function) \
@@ -429,6 +510,11 @@ int main(int argc, char **argv)
         OVER_BOTH("threads share a store", 2, threads_share_a_store),
         OVER_BOTH("adds are exact", 4, adds_are_exact),
         OVER_BOTH("a symmetric meeting", 8, a_symmetric_meeting),
+        JOB_TEST("the job has a store", .ranks = 4, .body = the_job_has_a_store),
+        JOB_TEST("a world of one has a store", .ranks = 1, .body = the_job_has_a_store),
+        JOB_TEST("threads get the same", .ranks = 3, .body = threads_get_the_same),
+        JOB_TEST("rank 0 leaves with the store", .ranks = 3, .body = rank_0_leaves),
+        JOB_TEST("not in a callback", .ranks = 2, .body = not_in_a_callback),
         OVER_TCP("bad urls", 1, bad_urls),
         OVER_TCP("a closed server is told", 3, a_closed_server_is_told),
         OVER_TCP("over ipv6", 2, over_ipv6),
