@@ -6,51 +6,59 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char suffix[] = ".part";
-
-static bool is_stdout(const struct outfile *file)
-{
-    return !strcmp(file->path, "-");
-}
-
 /* Allocated; NULL with errno: no memory. */
-static char *part_path(const struct outfile *file)
+static char *part_path(const char *path)
 {
-    size_t n = strlen(file->path);
+    static const char suffix[] = ".part";
+    size_t n = strlen(path);
     char *part = malloc(n + sizeof(suffix));
     if (!part) return NULL;
-    memcpy(part, file->path, n);
+    memcpy(part, path, n);
     memcpy(part + n, suffix, sizeof(suffix));
     return part;
 }
 
+/* Writes the bytes beside the place, and then there; none: only tries whether that could be done. */
+static bool write_file(const char *path, const char *text, size_t bytes)
+{
+    char *part = part_path(path);
+    FILE *to = part ? fopen(part, "we") : NULL;
+    bool good = to && fwrite(text, 1, bytes, to) == bytes;
+    int saved;
+    if (to) good = !fclose(to) && good;
+    if (good && bytes) good = !rename(part, path);
+    saved = errno;
+    if (to && !(good && bytes)) unlink(part);
+    free(part);
+    errno = saved;
+    return good;
+}
+
+static bool write_stdout(const char *text, size_t bytes)
+{
+    return fwrite(text, 1, bytes, stdout) == bytes && !fflush(stdout);
+}
+
 bool outfile_open(struct outfile *file, const char *path)
 {
-    char *part;
+    *file = (struct outfile){NULL, NULL, NULL, 0};
+    if (strcmp(path, "-") != 0 && !write_file(path, "", 0)) return false;
+    file->stream = open_memstream(&file->text, &file->bytes);
+    if (!file->stream) return false;
     file->path = path;
-    file->stream = stdout;
-    if (is_stdout(file)) return true;
-    part = part_path(file);
-    file->stream = part ? fopen(part, "we") : NULL;
-    free(part);
-    if (!file->stream) file->path = NULL;
-    return file->path;
+    return true;
 }
 
 bool outfile_keep(struct outfile *file)
 {
-    bool good = !ferror(file->stream) && !fflush(file->stream);
-    char *part;
+    bool good = !ferror(file->stream);
     int saved;
-    if (is_stdout(file)) {
-        file->path = NULL;
-        return good;
-    }
-    part = part_path(file);
-    good = !fclose(file->stream) && good && part && !rename(part, file->path);
+    good = !fclose(file->stream) && good;
+    if (good)
+        good = strcmp(file->path, "-") ? write_file(file->path, file->text, file->bytes)
+                                       : write_stdout(file->text, file->bytes);
     saved = errno;
-    if (!good && part) unlink(part);
-    free(part);
+    free(file->text);
     file->path = NULL;
     errno = saved;
     return good;
@@ -58,11 +66,8 @@ bool outfile_keep(struct outfile *file)
 
 void outfile_drop(struct outfile *file)
 {
-    char *part;
     if (!file->path) return;
-    part = part_path(file);
-    if (!is_stdout(file)) fclose(file->stream);
-    if (!is_stdout(file) && part) unlink(part);
-    free(part);
+    fclose(file->stream);
+    free(file->text);
     file->path = NULL;
 }

@@ -1,5 +1,5 @@
-/* outfile.h - a file that appears whole or not at all.  It is written as PATH.part beside its place and takes
- * that place when it is complete.  "-" is stdout. */
+/* outfile.h - a file that appears whole or not at all, whatever ends the program.  What is written stays in
+ * memory until it is complete; then it goes to PATH.part and takes its place.  "-" is stdout. */
 #ifndef WEFT_TOOLS_OUTFILE_H
 #define WEFT_TOOLS_OUTFILE_H
 #include <stdbool.h>
@@ -8,6 +8,8 @@
 struct outfile {
     const char *path; /* the caller's; NULL: not open */
     FILE *stream;
+    char *text; /* what the stream has collected */
+    size_t bytes;
 };
 
 /* False: it cannot be written there, errno says why. */

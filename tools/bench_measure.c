@@ -1,0 +1,149 @@
+/* bench_measure.c - see bench_measure.h. */
+#include "bench_measure.h"
+#include "bench_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double bunch_seconds = 10e-6, warm_seconds = 2e-3;
+enum { WARM_MOST = 4096, BUNCH_MOST = 1000 };
+
+/* ---- one operation ------------------------------------------------------------------------------------ */
+
+void bench_measure_once(struct bench_run *run)
+{
+    weft_status status = bench_run_once(run);
+    if (status) bench_die(run->job, run->point.what->name, weft_last_error());
+}
+
+static void count_wrong(struct bench_run *run, const struct bench_effort *effort, int seed,
+                        struct bench_result *result)
+{
+    if (effort->check) result->wrong += (double)bench_run_wrong(run, seed);
+}
+
+bool bench_measure_try(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result)
+{
+    weft_status status;
+    bench_run_fill(run, 0);
+    run->noting = true;
+    status = bench_run_once(run);
+    run->noting = false;
+    if (status == WEFT_ERR_UNSUPPORTED) return false;
+    if (status) bench_die(run->job, run->point.what->name, weft_last_error());
+    snprintf(result->algorithm, sizeof(result->algorithm), "%s", run->algorithm);
+    count_wrong(run, effort, 0, result);
+    bench_run_next(run);
+    return true;
+}
+
+static double seconds_of(struct bench_run *run, size_t operations)
+{
+    double start;
+    bench_barrier(run->job);
+    start = bench_now();
+    for (size_t i = 0; i < operations; i++) {
+        if (i) bench_run_next(run);
+        bench_measure_once(run);
+    }
+    return bench_now() - start;
+}
+
+double bench_measure_warm(struct bench_run *run, const struct bench_effort *effort)
+{
+    size_t n = effort->warmup ? effort->warmup : 1;
+    double seconds = bench_greatest_of(run->job, seconds_of(run, n));
+    while (effort->warmup && seconds < warm_seconds && n < WARM_MOST) {
+        n *= 2;
+        seconds = bench_greatest_of(run->job, seconds_of(run, n));
+    }
+    return seconds / (double)n;
+}
+
+/* ---- samples --------------------------------------------------------------------------------------------
+ */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_median(double *samples, size_t n)
+{
+    qsort(samples, n, sizeof(*samples), ascending);
+    return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+}
+
+/* Sorted samples; the least that 99 of 100 do not exceed. */
+static double percentile_99(const double *samples, size_t n)
+{
+    return samples[(n * 99 + 99) / 100 - 1];
+}
+
+size_t bench_measure_samples(const struct bench_effort *effort, double seconds, size_t operations)
+{
+    double n = effort->seconds / seconds;
+    if (effort->iterations) return (effort->iterations + operations - 1) / operations;
+    if (n < BENCH_SAMPLES_LEAST) return BENCH_SAMPLES_LEAST;
+    return n > BENCH_SAMPLES_MOST ? BENCH_SAMPLES_MOST : (size_t)n;
+}
+
+static size_t bunch_of(double seconds)
+{
+    double n = bunch_seconds / seconds;
+    if (n <= 1) return 1;
+    return n > BUNCH_MOST ? BUNCH_MOST : (size_t)n + 1;
+}
+
+/* A bunch in place works on its own results: then only the first result could be told, and bench_measure_try
+ * has looked at one. */
+static double sample(struct bench_run *run, const struct bench_effort *effort, size_t bunch, int seed,
+                     struct bench_result *result)
+{
+    double seconds;
+    bench_run_fill(run, seed);
+    seconds = seconds_of(run, bunch);
+    if (bunch == 1 || !run->point.in_place) count_wrong(run, effort, seed, result);
+    bench_run_next(run);
+    return seconds;
+}
+
+static void figures(const struct bench_run *run, double *samples, struct bench_result *result)
+{
+    const struct bench_case *what = run->point.what;
+    int ranks = run->job->ranks, parts = what->parts ? what->parts : 1;
+    size_t n = (size_t)result->samples;
+    double scale = 1e6 / (result->bunch * parts);
+    result->median = bench_median(samples, n) * scale;
+    result->least = samples[0] * scale;
+    result->p99 = percentile_99(samples, n) * scale;
+    result->messages = ranks / 2 / result->median;
+    if (!result->bytes) return;
+    result->algorithm_bandwidth = result->bytes / result->median / 1e3;
+    result->bus_bandwidth = result->algorithm_bandwidth * bench_case_factor(what, ranks);
+}
+
+bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result)
+{
+    const struct bench_job *job = run->job;
+    double *samples, start;
+    size_t bunch, n;
+    if (!bench_measure_try(run, effort, result)) return false;
+    bunch = bunch_of(bench_measure_warm(run, effort));
+    if (effort->iterations && bunch > effort->iterations) bunch = effort->iterations;
+    start = bench_now();
+    sample(run, effort, bunch, 1, result);
+    n = bench_measure_samples(effort, bench_greatest_of(job, bench_now() - start), bunch);
+    samples = malloc(n * sizeof(*samples));
+    if (!samples) bench_die(job, "keeping the samples", "out of memory");
+    for (size_t i = 0; i < n; i++) samples[i] = sample(run, effort, bunch, (int)(i % BENCH_SEEDS), result);
+    bench_greatest(job, samples, n);
+    result->samples = (double)n;
+    result->bunch = (double)bunch;
+    result->wrong = bench_sum_of(job, result->wrong);
+    figures(run, samples, result);
+    free(samples);
+    return true;
+}

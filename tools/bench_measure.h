@@ -1,0 +1,52 @@
+/* bench_measure.h - measuring one point.
+ *
+ * A sample: fill the buffers, a barrier, the clock, a bunch of operations one after the other, the clock,
+ * check the result.  A bunch is one operation, or as many as last 10 us, because reading the clock would show
+ * in less.  Of each sample the slowest rank counts; median, least and 99th percentile are over samples. */
+#ifndef WEFT_TOOLS_BENCH_MEASURE_H
+#define WEFT_TOOLS_BENCH_MEASURE_H
+#include "bench_run.h"
+
+/* How long, and whether to look at the results. */
+struct bench_effort {
+    double seconds;    /* about, for a point */
+    size_t iterations; /* operations instead; 0: by time */
+    size_t warmup;     /* operations before, at least */
+    bool check;
+};
+
+/* Times are microseconds, bandwidths 10^9 bytes per second. */
+struct bench_result {
+    const char *operation, *dtype, *reduction, *memory, *call;
+    char algorithm[24];
+    double in_place, ranks; /* numbers are kept as doubles: the columns of a report are alike then */
+    double bytes, count, samples, bunch, wrong;
+    double median, least, p99, algorithm_bandwidth, bus_bandwidth;
+    double messages; /* 10^6 per second, all pairs together */
+    double communication, computation, both;
+    double overlap_osu, overlap_true; /* percent */
+    double stretch, cpu_share;
+};
+
+/* False: the library does not do this; weft_last_error says so, and nothing has been measured. */
+bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort,
+                        struct bench_result *result);
+/* Submit, compute for as long as the communication lasts alone, wait. */
+bool bench_measure_overlap(struct bench_run *run, const struct bench_effort *effort,
+                           struct bench_result *result);
+
+/* ---- shared by the two ------------------------------------------------------------------------------- */
+
+enum { BENCH_SAMPLES_LEAST = 5, BENCH_SAMPLES_MOST = 5000 };
+
+/* One operation, which must go well. */
+void bench_measure_once(struct bench_run *run);
+/* A first operation, whose result is checked: whether this can be done at all. */
+bool bench_measure_try(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result);
+/* Repeats it until it is warm; seconds that one takes. */
+double bench_measure_warm(struct bench_run *run, const struct bench_effort *effort);
+/* Samples that fit the effort, if one takes so long and has so many operations. */
+size_t bench_measure_samples(const struct bench_effort *effort, double seconds, size_t operations);
+/* Of n samples, sorted by this. */
+double bench_median(double *samples, size_t n);
+#endif

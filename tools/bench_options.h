@@ -1,0 +1,34 @@
+/* bench_options.h - what weft-bench is asked to measure.  Every rank reads the same command line. */
+#ifndef WEFT_TOOLS_BENCH_OPTIONS_H
+#define WEFT_TOOLS_BENCH_OPTIONS_H
+#include "bench_cases.h"
+#include "bench_measure.h"
+#include "words.h"
+
+enum { BENCH_SIZES_MAX = 64, BENCH_CASES_MAX = 32 };
+
+enum bench_mode { BENCH_TIME, BENCH_RATE, BENCH_OVERLAP };
+
+struct bench_options {
+    enum bench_mode mode;
+    bool cases[BENCH_CASES_MAX]; /* of bench_cases */
+    bool all_cases;              /* what cannot be measured is left out; else it is an error */
+    size_t sizes[BENCH_SIZES_MAX];
+    int sizes_n;
+    bool dtypes[WORD_DTYPES];
+    weft_op op;
+    bool memories[2]; /* private, shared */
+    bool calls[2];    /* request, blocking */
+    bool in_place, help;
+    struct bench_effort effort;
+    int64_t timeout_ms;
+    const char *csv, *json, *svg; /* paths, or NULL */
+    char refusal[256];            /* why the command line makes no sense; "": it does */
+};
+
+extern const char *const bench_memories[2], *const bench_calls[2];
+
+/* Refuses with a sentence in `refusal`; ends nothing and prints nothing. */
+void bench_options_parse(struct bench_options *options, int argc, char **argv);
+void bench_options_help(void);
+#endif
