@@ -245,8 +245,7 @@ static void compare_golden(const char *name, const char *text, size_t bytes)
     size_t got;
     FILE *file;
     assert_non_null(stored);
-    snprintf(path, sizeof path, "%.*sgolden/%s.txt", (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__,
-             name);
+    snprintf(path, sizeof path, TEST_SOURCE_DIR "/sim/golden/%s.txt", name);
     file = fopen(path, writes ? "w" : "r");
     if (!file) fail_msg("cannot open %s", path);
     if (writes) {
