@@ -237,7 +237,7 @@ static void clear_unused(weft__op *op)
     if (!(traits & WEFT__REDUCES)) op->reduction = WEFT_SUM;
     if (!(traits & WEFT__REDUCES) || op->reduction != WEFT_PREMUL_SUM) op->scale = 1;
     if (op->kind == WEFT__OP_SPLIT_GROUP || op->kind == WEFT__OP_MESH_CREATE) op->dtype = WEFT_UINT8;
-    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
+    if (op->kind == WEFT__OP_BARRIER || weft__kind_traits(op->kind) & WEFT__FORMS) {
         op->dtype = (weft_dtype)0;
         op->count = 0;
         op->in = op->out = NULL;
@@ -285,7 +285,7 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
     unsigned memory = s.word[0] >> 24 & 255, traits = weft__kind_traits(kind);
     bool to_root = kind == WEFT__OP_REDUCE || kind == WEFT__OP_GATHER;
     char what[80] = "", how[40] = "", whom[40] = "";
-    if (kind != WEFT__OP_BARRIER && kind != WEFT__OP_NEW_GROUP)
+    if (kind != WEFT__OP_BARRIER && !(traits & WEFT__FORMS))
         snprintf(what, sizeof what, " of %" PRIu64 " %s", s.word[1], weft__dtype_name(dtype));
     if (traits & WEFT__REDUCES) snprintf(how, sizeof how, " (%s)", weft__reduction_name(reduction));
     if (traits & WEFT__ROOTED)
@@ -311,7 +311,7 @@ static void bytes_text(size_t n, char *text, size_t bytes)
 void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t bytes)
 {
     char length[32], whom[32] = "";
-    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
+    if (op->kind == WEFT__OP_BARRIER || weft__kind_traits(op->kind) & WEFT__FORMS) {
         snprintf(text, bytes, "%s", weft__kind_name(op->kind));
         return;
     }

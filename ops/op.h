@@ -22,14 +22,16 @@
     X(ISEND, "isend", WEFT__PAIR)                                         \
     X(IRECV, "irecv", WEFT__PAIR)                                         \
     X(SEND_RECV, "send_recv", WEFT__PAIR)                                 \
-    X(NEW_GROUP, "new_group", 0)                                          \
+    X(NEW_GROUP, "new_group", WEFT__FORMS)                                \
+    X(SHRINK_GROUP, "shrink_group", WEFT__FORMS)                          \
     X(BATCH, "batch", 0)
 
 enum weft__traits {
     WEFT__COLLECTIVE = 1, /* every member submits it, in the same order */
     WEFT__ROOTED = 2,     /* has a root */
     WEFT__REDUCES = 4,    /* has a reduction */
-    WEFT__PAIR = 8        /* point to point */
+    WEFT__PAIR = 8,       /* point to point */
+    WEFT__FORMS = 16      /* makes a group between its members */
 };
 
 typedef enum weft__kind {

@@ -2,11 +2,11 @@
  *
  *   collective  rounds in shared memory (host_rounds.c), else a schedule of messages (host_schedule.c)
  *   pair        messages (host_pair.c)
- *   group       form.c
+ *   group       forming.c
  *   CUDA memory a module, by way of the progress thread (modules.c) */
 #include "breaking.h"
 #include "engine.h"
-#include "form.h"
+#include "forming.h"
 #include "group.h"
 #include "guardian.h"
 #include "host.h"
@@ -39,10 +39,10 @@ void weft__host_start(weft_request *req)
     }
     if (req->op.memory == WEFT_MEMORY_CUDA)
         weft__module_start(req);
-    else if (req->op.kind == WEFT__OP_NEW_GROUP)
-        weft__form_start(req);
     else if (traits & WEFT__PAIR)
         weft__pair_start(req);
+    else if (traits & WEFT__FORMS)
+        req->u.forming->start(req);
     else if (group->lane.rows)
         weft__rounds_start(req);
     else if (WEFT__UNLIKELY(group->lane.state != WEFT__LANE_NONE))
@@ -53,9 +53,9 @@ void weft__host_start(weft_request *req)
 
 void weft__host_stop(weft_request *req)
 {
-    if (req->op.kind == WEFT__OP_NEW_GROUP)
-        weft__form_stop(req);
-    else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+    unsigned traits = weft__kind_traits(req->op.kind);
+    if (traits & WEFT__FORMS) return; /* it has no buffers; the lead's word will find nobody waiting */
+    if (traits & WEFT__PAIR)
         weft__pair_stop(req);
     else if (weft__request_state(req) == WEFT__QUEUED) /* held: it has not begun */
         weft__list_remove(&req->u.rounds.lane);

@@ -3,6 +3,7 @@
 #include "breaking.h"
 #include "engine.h"
 #include "form.h"
+#include "forming.h"
 #include "host.h"
 #include "leave.h"
 #include "rows.h"
@@ -189,9 +190,12 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
     group->table = *table;
-    if (table->rounds && !rows)
+    group->table.rounds = group->size > 1 && weft__on_board(ctx, group->world, group->size);
+    for (int i = 0; rows && i < group->size; i++)
+        if (!rows[i]) group->table.rounds = 0;
+    if (group->table.rounds && !rows)
         group->lane.state = WEFT__LANE_UNMET;
-    else if (table->rounds && (status = weft__rows_open(group, rows)) != WEFT_OK)
+    else if (group->table.rounds && (status = weft__rows_open(group, rows)) != WEFT_OK)
         return status;
     atomic_store_explicit(&group->state, WEFT__READY, memory_order_release);
     weft__early_breaks_apply(group);
@@ -282,7 +286,7 @@ weft_status weft_group_abort(weft_group *group, const char *why)
     inside = weft__holds_engine(ctx);
     if (!inside) weft__engine_take(ctx);
     weft__engine_turn(ctx);
-    weft__form_abort(group, text);
+    weft__forming_abort(group, text);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
     if (!inside) weft__engine_drop(ctx);
     return WEFT_OK;

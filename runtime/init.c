@@ -215,7 +215,7 @@ static weft_status open_routes(joining *j)
 /* ---- the first two groups ---- */
 
 static weft_status make_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id,
-                              const uint64_t *rows, bool usable, weft_group **out)
+                              const uint64_t *rows, weft_group **out)
 {
     weft__table table = weft__own_table(ctx);
     weft_group *group = weft__group_new(ctx, world, size, label, ctx->timeout_ms);
@@ -223,9 +223,6 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     if (!group) return WEFT_ERR_MEMORY;
     group->owner = WEFT__OF_CONTEXT;
     *out = group;
-    table.rounds = usable && size > 1 && weft__on_board(ctx, world, size);
-    for (int i = 0; table.rounds && i < size; i++)
-        if (!rows[i]) table.rounds = 0;
     weft__engine_take(ctx);
     status = weft__group_ready(group, id, &table, rows);
     weft__engine_drop(ctx);
@@ -254,12 +251,12 @@ static weft_status make_groups(joining *j)
         world[i] = i;
         rows[i] = all[2 * i];
     }
-    status = make_group(ctx, world, n, "world", 1, rows, true, &ctx->world);
+    status = make_group(ctx, world, n, "world", 1, rows, &ctx->world);
     if (status != WEFT_OK) goto out;
     /* Without shared memory between them, ranks of one host still are the host group. */
     for (int i = 0; i < j->local_size; i++) rows[i] = all[2 * j->locals[i] + 1];
-    status = make_group(ctx, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], rows, true,
-                        &ctx->host_group);
+    status =
+        make_group(ctx, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], rows, &ctx->host_group);
 out:
     free(all);
     free(rows);

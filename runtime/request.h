@@ -73,7 +73,7 @@ struct weft_request {
             weft__want *want;
             void *copy; /* of an in-place exchange's input */
         } pair;
-        struct weft__forming *forming; /* form.c */
+        struct weft__forming *forming; /* forming.c */
         weft__work work;               /* modules.c */
         weft_batch *batch;             /* batch.c */
     } u;
