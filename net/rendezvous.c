@@ -92,6 +92,7 @@ static weft_status stay_alone(weft__rendezvous *r, const weft__join *how)
 static weft_status meet(weft__rendezvous *r, const weft__join *how)
 {
     weft__url url;
+    weft__address at;
     weft_status status;
     if (how->bootstrap) return weft__meet_through(r, how);
     if ((status = weft__settings_check())) return status;
@@ -99,7 +100,10 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     if (status) return status;
     r->rank = url.rank;
     r->world_size = url.world_size;
-    return url.port ? weft__meet_at_server(r, how, &url) : stay_alone(r, how);
+    if (*url.path) return weft__meet_at_user_file(r, how, url.path);
+    if (!url.port) return stay_alone(r, how);
+    if ((status = weft__address_resolve(url.host, url.port, &at))) return status;
+    return weft__meet_at_address(r, how, &url, &at);
 }
 
 weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)

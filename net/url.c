@@ -50,8 +50,9 @@ static weft_status read_environment(weft__url *url)
 
 static weft_status malformed(const char *text, const char *why)
 {
-    return weft__fail(WEFT_ERR_ARGUMENT,
-                      "init method \"%s\": %s; expected tcp://HOST:PORT[?rank=R&world_size=N]", text, why);
+    bool file = !strncmp(text, "file:", 5);
+    return weft__fail(WEFT_ERR_ARGUMENT, "init method \"%s\": %s; expected %s[?rank=R&world_size=N]", text,
+                      why, file ? "file:///PATH" : "tcp://HOST:PORT");
 }
 
 /* "rank=R&world_size=N" in any order. */
@@ -104,6 +105,20 @@ static weft_status parse_tcp(const char *text, weft__url *url)
     return query ? parse_query(text, query, url) : WEFT_OK;
 }
 
+static weft_status parse_file(const char *text, weft__url *url)
+{
+    char copy[sizeof url->path + 128], *path = copy, *query;
+    if (strlen(text) - 7 >= sizeof copy) return malformed(text, "it is too long");
+    memcpy(copy, text + 7, strlen(text + 7) + 1);
+    query = strchr(copy, '?');
+    if (query) *query++ = '\0';
+    if (*path != '/') return malformed(text, "the path does not begin with \"/\"");
+    if (path[strlen(path) - 1] == '/') return malformed(text, "the path names no file");
+    if (strlen(path) >= sizeof url->path) return malformed(text, "the path is too long");
+    memcpy(url->path, path, strlen(path) + 1);
+    return query ? parse_query(text, query, url) : WEFT_OK;
+}
+
 weft_status weft__url_read(const char *init_method, int rank, int world_size, weft__url *url)
 {
     weft__url found = {.rank = rank, .world_size = world_size};
@@ -117,11 +132,14 @@ weft_status weft__url_read(const char *init_method, int rank, int world_size, we
         status = read_environment(&found);
     else if (!strncmp(init_method, "tcp://", 6))
         status = parse_tcp(init_method, &found);
+    else if (!strncmp(init_method, "file://", 7))
+        status = parse_file(init_method, &found);
     else
-        status = weft__fail(
-            WEFT_ERR_ARGUMENT,
-            "init method \"%s\" is not known; expected env:// or tcp://HOST:PORT[?rank=R&world_size=N]",
-            init_method);
+        status = weft__fail(WEFT_ERR_ARGUMENT,
+                            "init method \"%s\" is not known; expected env://, tcp://HOST:PORT, "
+                            "tcp://MULTICAST:PORT or file:///PATH, "
+                            "the last three with [?rank=R&world_size=N]",
+                            init_method);
     if (status) return status;
     if (found.world_size > WEFT__WORLD_MAX || found.rank >= WEFT__WORLD_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT, "a job has at most %d ranks: rank %d of %d was asked for",

@@ -5,10 +5,13 @@
 #include <weft/weft.h>
 
 #define WEFT__HOST_BYTES 256
+#define WEFT__PATH_BYTES 4096
 #define WEFT__WORLD_MAX  1048576 /* ranks of a job */
 
 typedef struct weft__url {
-    char host[WEFT__HOST_BYTES]; /* "" with port 0: a job of one rank that needs no meeting place */
+    char path[WEFT__PATH_BYTES]; /* of file://; else "" */
+    char host[WEFT__HOST_BYTES]; /* "" with port 0 and no path: a job of one rank that needs no meeting place
+                                  */
     int port;
     int rank, world_size; /* -1: not given */
 } weft__url;
