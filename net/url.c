@@ -51,8 +51,8 @@ static weft_status read_environment(weft__url *url)
 static weft_status malformed(const char *text, const char *why)
 {
     bool file = !strncmp(text, "file:", 5);
-    return weft__fail(WEFT_ERR_ARGUMENT, "init method \"%s\": %s; expected %s[?rank=R&world_size=N]", text,
-                      why, file ? "file:///PATH" : "tcp://HOST:PORT");
+    return weft__fail(WEFT_ERR_ARGUMENT, "init method \"%.500s\": %s; expected %s[?rank=R&world_size=N]",
+                      text, why, file ? "file:///PATH" : "tcp://HOST:PORT");
 }
 
 /* "rank=R&world_size=N" in any order. */
