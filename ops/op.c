@@ -73,6 +73,7 @@ size_t weft__op_in_elements(const weft__op *op, int rank, int size)
     case WEFT__OP_GATHER:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
+    case WEFT__OP_MEM_ALLOC:
     case WEFT__OP_ISEND:
     case WEFT__OP_BATCH:
     case WEFT__OP_SEND_RECV: return op->count;
@@ -98,6 +99,7 @@ size_t weft__op_out_elements(const weft__op *op, int rank, int size)
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
+    case WEFT__OP_MEM_ALLOC:
     case WEFT__OP_ALL_TO_ALL: return op->count * (size_t)size;
     default: return 0;
     }
@@ -179,6 +181,7 @@ static bool is_in_place(const weft__op *op, int rank)
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
+    case WEFT__OP_MEM_ALLOC:
     case WEFT__OP_GATHER: return (uintptr_t)in - (uintptr_t)out == (size_t)rank * block;
     case WEFT__OP_REDUCE_SCATTER:
     case WEFT__OP_SCATTER: return (uintptr_t)out - (uintptr_t)in == (size_t)rank * block;

@@ -19,6 +19,7 @@
     X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE)                         \
     X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE)                       \
     X(MESH_CREATE, "mesh_create", WEFT__COLLECTIVE)                       \
+    X(MEM_ALLOC, "mem_alloc", WEFT__COLLECTIVE)                           \
     X(ISEND, "isend", WEFT__PAIR)                                         \
     X(IRECV, "irecv", WEFT__PAIR)                                         \
     X(SEND_RECV, "send_recv", WEFT__PAIR)                                 \

@@ -51,6 +51,7 @@ weft__algorithm weft__select(const weft__op *op, int size, const weft__table *ta
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
+    case WEFT__OP_MEM_ALLOC:
         return choose(small_total, (weft__algorithm){"bruck", weft__build_bruck_all_gather},
                       (weft__algorithm){"ring", weft__build_ring_all_gather});
     case WEFT__OP_GATHER:

@@ -97,22 +97,6 @@ weft_status weft_all_to_all_v(weft_group *group, const void *in, const size_t *i
     return ABSENT("all_to_all_v");
 }
 
-weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, void **ptr)
-{
-    (void)group;
-    (void)bytes;
-    (void)kind;
-    (void)ptr;
-    return ABSENT("mem_alloc");
-}
-
-weft_status weft_mem_free(weft_group *group, void *ptr)
-{
-    (void)group;
-    (void)ptr;
-    return ABSENT("mem_free");
-}
-
 weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
 {
     (void)req;

@@ -38,6 +38,7 @@ typedef struct weft__lane {
     weft__lane_state state;
     weft__list link;   /* ctx->lanes while there are ops */
     weft__list ops;    /* requests, in order */
+    weft__list read;   /* those done but for others that still read their buffers, in order */
     uint64_t *told;    /* MEETING: rows told so far */
     bool *heard;       /* MEETING: by whom */
     int missing;       /* MEETING: members that have not told */

@@ -60,13 +60,44 @@ static void place(running *r, size_t element)
     }
 }
 
+static _Thread_local collective_pool *pool;
+
+void collective_draw_from(collective_pool *from)
+{
+    pool = from;
+}
+
+static void take_memory(running *r)
+{
+    unsigned char *piece = NULL;
+    bool outside = !pool || job_random(&pool->random) % 4 == 0 || r->memory_bytes > POOL_PIECE_BYTES;
+    for (unsigned i = 0; !outside && !piece && i < POOL_PIECES; i++) {
+        if (!(pool->used >> i & 1)) {
+            pool->used |= 1U << i;
+            piece = pool->base + (size_t)i * POOL_PIECE_BYTES;
+        }
+    }
+    r->pool = piece ? pool : NULL;
+    r->memory = piece ? piece : aligned_alloc(64, r->memory_bytes);
+}
+
+static void give_memory(running *r)
+{
+    if (r->pool) {
+        r->pool->used &= ~(1U << (size_t)(r->memory - r->pool->base) / POOL_PIECE_BYTES);
+    } else {
+        free(r->memory);
+    }
+    r->memory = NULL;
+}
+
 static void lay_out(running *r)
 {
     size_t element = weft_dtype_size(r->what.dtype);
     size_t in_bytes = (r->in_count * element + 63) & ~(size_t)63;
     size_t out_bytes = (r->out_count * element + 63) & ~(size_t)63;
     r->memory_bytes = 3 * GUARD_BYTES + in_bytes + out_bytes;
-    r->memory = aligned_alloc(64, r->memory_bytes);
+    take_memory(r);
     CHECK(r->memory);
     memset(r->memory, GUARD, r->memory_bytes);
     r->in = r->in_count ? r->memory + GUARD_BYTES : NULL;
@@ -93,7 +124,7 @@ void collective_drop(running *r)
     bool held = r->req && job_info(r->req).buffers_held;
     weft_release(r->req);
     if (!held) {
-        free(r->memory);
+        give_memory(r);
     }
     r->req = NULL;
     r->memory = NULL;

@@ -29,6 +29,14 @@ typedef struct collective {
     uint64_t seed;
 } collective;
 
+/* Memory of weft_mem_alloc to lay buffers out in, cut in pieces that are in use or not. */
+enum { POOL_PIECES = 16, POOL_PIECE_BYTES = 1 << 20, POOL_BYTES = POOL_PIECES * POOL_PIECE_BYTES };
+typedef struct collective_pool {
+    unsigned char *base;
+    unsigned used;   /* bit i: piece i */
+    uint64_t random; /* one buffer of four stays outside */
+} collective_pool;
+
 typedef struct running {
     collective what;
     weft_group *group;
@@ -37,8 +45,12 @@ typedef struct running {
     size_t in_count, out_count; /* elements */
     unsigned char *memory;      /* holds both, with guards around them */
     size_t memory_bytes;
+    collective_pool *pool; /* it is from; NULL: from malloc */
     weft_request *req;
 } running;
+
+/* Collectives of this thread take their buffers from it where they fit, until it is told NULL. */
+void collective_draw_from(collective_pool *pool);
 
 bool collective_has_root(collective_kind kind);
 bool collective_reduces(collective_kind kind);
