@@ -36,7 +36,8 @@ typedef struct weft__taken_line {
 typedef struct weft__slot {
     _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
     uint64_t signature[2];
-    uint64_t bytes; /* of payload; WEFT__SLOT_IN_PLACE */
+    uint32_t bytes;  /* of payload; WEFT__SLOT_IN_PLACE */
+    uint32_t number; /* of the collective whose first round this is, its low bits */
     union {
         unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
         struct weft__slot_place {             /* IN_PLACE: it lies in a region of the rank */
@@ -45,7 +46,7 @@ typedef struct weft__slot {
         } place;
     } u;
 } weft__slot;
-#define WEFT__SLOT_IN_PLACE UINT64_MAX
+#define WEFT__SLOT_IN_PLACE UINT32_MAX
 
 /* One rank's row of one group. */
 typedef struct weft__row {

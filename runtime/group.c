@@ -7,6 +7,7 @@
 #include "host.h"
 #include "leave.h"
 #include "rows.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,7 @@ weft__table weft__own_table(const weft_context *ctx)
 {
     weft__table table = WEFT__TABLE_DEFAULT;
     if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
+    table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
     return table;
 }
 

@@ -69,7 +69,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
     bool in_place = region && !r->scaled && bytes > sizeof slot->u.small;
 
-    slot->bytes = in_place ? WEFT__SLOT_IN_PLACE : bytes;
+    slot->bytes = in_place ? WEFT__SLOT_IN_PLACE : (uint32_t)bytes;
     if (in_place) {
         slot->u.place = (struct weft__slot_place){region->index, region->generation,
                                                   (uint64_t)(from + r->source_offset - region->base),
@@ -81,6 +81,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
         weft__signature mine = weft__signature_of(req);
         slot->signature[0] = mine.word[0];
         slot->signature[1] = mine.word[1];
+        slot->number = (uint32_t)req->sequence;
     }
     for (int k = 0; bytes && !in_place && k < r->parts; k++) {
         const char *part = from + r->source_offset + (size_t)k * r->source_stride;
@@ -165,19 +166,25 @@ static bool round_is_there(weft_request *req, const weft__round *r, uint64_t rou
     return true;
 }
 
-/* First round: do all members mean the same?  Breaks the group if not. */
+/* First round: do all members mean the same?  Breaks the group if not.  Where a member's rounds belong to
+ * another number, somebody did by messages what others did in rounds: whom those reach tells (and breaks). */
 static bool all_agree(weft_request *req, uint64_t round)
 {
     weft_group *group = req->group;
     weft__signature mine = weft__signature_of(req);
+    bool same_number = true;
     for (int i = 0; i < group->size; i++) {
         const weft__slot *slot = &group->lane.rows[i]->slot[round % WEFT__SLOTS];
         weft__signature theirs = {{slot->signature[0], slot->signature[1]}};
+        if (WEFT__UNLIKELY(slot->number != (uint32_t)req->sequence)) {
+            same_number = false;
+            continue;
+        }
         if (WEFT__LIKELY(weft__same_signature(mine, theirs))) continue;
         weft__group_mismatch(group, req->sequence, mine, i, theirs);
         return false;
     }
-    return true;
+    return same_number;
 }
 
 static size_t take_copies(weft_request *req, const weft__round *r, unsigned which)
@@ -367,7 +374,6 @@ void weft__rounds_start(weft_request *req)
         weft__list_remove(&lane->link);
         weft__list_append(&group->ctx->lanes, &lane->link);
     }
-    weft__list_init(&req->u.rounds.lane);
     weft__list_append(&lane->ops, &req->u.rounds.lane);
 }
 

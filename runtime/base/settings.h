@@ -34,6 +34,9 @@
       "Milliseconds a new connection has to prove that it knows the secret.")                             \
     X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "8192", 0, 65536,                                          \
       "Longest message sent before its receive is known.")                                                \
+    X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                              \
+      "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "   \
+      "fastest.")                                                                                         \
     X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
       "Microseconds a wait looks by itself before it sleeps.")                                            \
     X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \
