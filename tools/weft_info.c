@@ -3,6 +3,7 @@
  * numbers. */
 #include "info_operations.h"
 #include "info_probe.h"
+#include "launcher.h"
 #include "reduce.h"
 #include "run_place.h"
 #include "settings.h"
@@ -55,6 +56,8 @@ static void print_probes(void)
     run_cores_allowed(&cores);
     snprintf(text, sizeof(text), "%d (%d by affinity)", run_cores_count(&cores), cores.n);
     row("cores allowed", text);
+    row("started as a rank by",
+        weft__launcher_name() ? weft__launcher_name() : "nobody: env:// would not work");
     row("reductions use", weft__reduce_level());
     info_peer_reads(text, sizeof(text));
     row("process_vm_readv", text);

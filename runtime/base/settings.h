@@ -11,6 +11,8 @@
 #define WEFT__SETTINGS(X)                                                                                 \
     X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0,                                              \
       "How ranks find each other when the program does not say.")                                         \
+    X(MASTER_PORT, "WEFT_MASTER_PORT", NUMBER, "0", 0, 65535,                                             \
+      "Port where env:// meets in place of MASTER_PORT, which torchrun needs itself; 0: at MASTER_PORT.") \
     X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0,                                                          \
       "Backends to load, such as host,nccl; empty: all that can run here.")                               \
     X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                              \
