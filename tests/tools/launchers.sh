@@ -45,7 +45,7 @@ free_port() {
 # The one in Debian 12 does not run under its Python without --redirects and --tee.
 torchrun_like() {
     timeout -k 5 90 torchrun --nproc_per_node "$1" --master_addr 127.0.0.1 --master_port "$(free_port)" \
-        --redirects 1 --tee 1 --no_python "$program" "$2"
+        --monitor_interval 0.1 --redirects 1 --tee 1 --no_python "$program" "$2"
 }
 
 # start N TAG

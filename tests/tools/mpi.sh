@@ -7,7 +7,7 @@ mpi=$1 lib=$2 source=$3
 for command in "mpicc.$mpi" "mpirun.$mpi"; do
     command -v "$command" >/dev/null 2>&1 || { echo "skipped: no $command here"; exit 77; }
 done
-echo '#include <mpi.h>' | "mpicc.$mpi" -E - >/dev/null 2>&1 || { echo "skipped: no mpi.h of $mpi here"; exit 77; }
+echo '#include <mpi.h>' | "mpicc.$mpi" -x c -E - >/dev/null 2>&1 || { echo "skipped: no mpi.h of $mpi here"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 . "$source/tests/tools/mpirun.sh"
