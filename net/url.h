@@ -12,10 +12,9 @@
 
 typedef struct weft__url {
     char path[WEFT__PATH_BYTES];     /* of file://; else "" */
-    char launch[WEFT__LAUNCH_BYTES]; /* env://, when one launcher has started all on this host: its name; else
+    char launch[WEFT__LAUNCH_BYTES]; /* env://, if one launcher has started all on this host: its name; else
                                         "" */
-    char host[WEFT__HOST_BYTES]; /* "" with port 0 and neither of these: a job of one rank that needs no place
-                                  */
+    char host[WEFT__HOST_BYTES];     /* "" with port 0 and neither of these: one rank, which needs no place */
     int port;
     int rank, world_size; /* -1: not given */
 } weft__url;

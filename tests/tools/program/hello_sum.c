@@ -1,6 +1,6 @@
 /* hello_sum.c - a program as users write it: whoever starts it as ranks, weft_init finds the others.
- * With a number as argument all ranks must have been given the same one: another job's rank among them is told.
- * Prints "rank 1 of 4 is in" and ends with 0 if the world is right. */
+ * With a number as argument all ranks must have been given the same one: another job's rank among them is
+ * told. Prints "rank 1 of 4 is in" and ends with 0 if the world is right. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weft/weft.h>
