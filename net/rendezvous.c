@@ -106,7 +106,8 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     weft__url url;
     weft__address at;
     weft_status status;
-    if (how->bootstrap) return weft__meet_through(r, how);
+    if (how->bootstrap) return weft__meet_through(r, how, how->bootstrap, NULL);
+    if (how->store) return weft__meet_by_store(r, how);
     if ((status = weft__settings_check())) return status;
     status = weft__url_read(how->init_method, how->rank, how->world_size, &url);
     if (status) return status;

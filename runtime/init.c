@@ -19,6 +19,7 @@
 #include "progress.h"
 #include "settings.h"
 #include "shm.h"
+#include "store.h"
 #include "tcp.h"
 
 #include <errno.h>
@@ -332,12 +333,9 @@ static weft_status join(joining *j, const weft_config *config)
 
 static weft_status check_config(const weft_config *c)
 {
-    if (c->bootstrap && (c->init_method || c->store))
-        return weft__fail(WEFT_ERR_ARGUMENT,
-                          "config->bootstrap and config->%s are both given: expected one of them",
-                          c->init_method ? "init_method" : "store");
-    if (c->store)
-        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->store: this version joins by init_method only");
+    if ((c->bootstrap != NULL) + (c->init_method != NULL) + (c->store != NULL) > 1)
+        return weft__fail(WEFT_ERR_ARGUMENT, "config->%s and config->%s are both given: expected one of them",
+                          c->bootstrap ? "bootstrap" : "store", c->init_method ? "init_method" : "store");
     if (c->timeout_ms < 0 && c->timeout_ms != WEFT_FOREVER)
         return weft__fail(
             WEFT_ERR_ARGUMENT,
@@ -404,10 +402,13 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     j.ctx = new_context(c);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
-    weft__join ask = {c->bootstrap,  method,       c->job ? c->job : "default", secret, c->rank,
+    weft__join ask = {c->bootstrap,  c->store ? c->store->kv : NULL,
+                      method,        c->job ? c->job : "default",
+                      secret,        c->rank,
                       c->world_size, j.deadline_ns};
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
+        j.ctx->store.joined_by = c->store;
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
         j.ctx->keys = *weft__rendezvous_keys(j.meeting);
