@@ -225,14 +225,13 @@ static const size_t *displs_of(const layout *l)
     return l->n && !l->packed ? l->displs : NULL;
 }
 
-static weft_status submit_uneven(running *r, const weft_call *call)
+static weft_status submit_uneven(running *r, const weft_call *call, weft_request **req)
 {
     const collective *w = &r->what;
     layout in = r->in_blocks, out = r->out_blocks;
     const size_t *in_counts = counts_of(&in), *out_counts = counts_of(&out);
     const size_t *in_displs = displs_of(&in), *out_displs = displs_of(&out);
     weft_group *g = r->group;
-    weft_request **req = &r->req;
     weft_status status;
     switch (w->kind) {
     case ALL_GATHER_V:
@@ -274,7 +273,7 @@ static weft_status submit(running *r, const weft_call *call)
     case SCATTER: return weft_scatter(g, r->in, r->out, w->count, w->dtype, w->root, call, req);
     case ALL_TO_ALL: return weft_all_to_all(g, r->in, r->out, w->count, w->dtype, call, req);
     case BARRIER: return weft_barrier(g, call, req);
-    default: return submit_uneven(r, call);
+    default: return submit_uneven(r, call, req);
     }
 }
 
