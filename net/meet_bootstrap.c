@@ -1,5 +1,4 @@
-/* meet_bootstrap.c - meeting through a channel that the caller brings (weft_config.bootstrap), or that
- * another way makes.
+/* meet_bootstrap.c - meeting through a channel that the caller brings (weft_config.bootstrap).
  *
  * A gather is two calls of the caller's all_gather: a head from each rank (how it fares, how many bytes it
  * brings), then the blocks or, where a head tells of a failure, the sentences.  All ranks read the same
@@ -45,8 +44,7 @@ typedef struct hello {
 
 typedef struct channel {
     weft__rendezvous *r;
-    weft_bootstrap own;             /* the caller's */
-    void (*own_close)(void *state); /* it is one of ours */
+    weft_bootstrap own; /* the caller's */
     int calls;
     bool over;     /* no further call: one has failed, or all ranks know of a failure */
     void *room;    /* for a head or a sentence of each rank */
@@ -66,7 +64,6 @@ static weft_status call(channel *c, const void *in, void *out, size_t bytes)
     c->calls++;
     if (got == WEFT_OK) return WEFT_OK;
     c->over = true;
-    if (c->own_close) return got;
     return weft__fail(got < 0 && got >= WEFT_ERR_STATE ? got : WEFT_ERR_SYSTEM,
                       "bootstrap->all_gather returned %d (%s) in call %d, of %zu bytes from each of %d ranks",
                       got, weft_status_name(got), c->calls, bytes, c->own.world_size);
@@ -155,7 +152,7 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     weft_status mine = WEFT_OK;
     if (c->over) return weft__fail(WEFT_ERR_STATE, "joining has failed already");
     if (weft__now_ns() >= c->r->deadline_ns)
-        mine = weft__fail(WEFT_ERR_TIMEOUT, "joining was not done after %.1f s", elapsed(c));
+        mine = weft__fail(WEFT_ERR_TIMEOUT, "joining by bootstrap was not done after %.1f s", elapsed(c));
     return gather(c, mine, in, out, bytes_each);
 }
 
@@ -168,7 +165,6 @@ static void tell_failure(void *state, weft_status status, const char *why)
 static void leave(void *state)
 {
     channel *c = state;
-    if (c->own_close) c->own_close(c->own.state);
     free(c->room);
     free(c->hellos);
     free(c);
@@ -179,8 +175,9 @@ static const weft__way through_bootstrap = {all_gather, tell_failure, leave};
 /* ---- joining ---- */
 
 /* What is wrong here could not be told to the others: the channel would not work. */
-static weft_status check_bootstrap(const weft__join *how, const weft_bootstrap *b)
+static weft_status check_bootstrap(const weft__join *how)
 {
+    const weft_bootstrap *b = how->bootstrap;
     if (!b->all_gather) return weft__fail(WEFT_ERR_ARGUMENT, "config->bootstrap->all_gather is NULL");
     if (b->world_size < 1 || b->world_size > WEFT__WORLD_MAX || b->rank < 0 || b->rank >= b->world_size)
         return weft__fail(
@@ -278,22 +275,17 @@ static weft_status compare_keys(channel *c, weft_status mine)
     return status;
 }
 
-weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how, const weft_bootstrap *through,
-                               void (*own_close)(void *state))
+weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how)
 {
-    size_t n = (size_t)through->world_size;
-    weft_status status = own_close ? WEFT_OK : check_bootstrap(how, through);
+    size_t n = (size_t)how->bootstrap->world_size;
+    weft_status status = check_bootstrap(how);
     channel *c;
     bool one_host;
     if (status) return status;
     c = calloc(1, sizeof *c);
-    if (!c) {
-        if (own_close) own_close(through->state);
-        return weft__fail_memory(sizeof *c, "joining");
-    }
+    if (!c) return weft__fail_memory(sizeof *c, "joining");
     c->r = r;
-    c->own = *through;
-    c->own_close = own_close;
+    c->own = *how->bootstrap;
     r->way = &through_bootstrap;
     r->state = c;
     r->rank = c->own.rank;

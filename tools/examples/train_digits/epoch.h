@@ -1,0 +1,13 @@
+/* epoch.h - once through all digits. */
+#ifndef TRAIN_EPOCH_H
+#define TRAIN_EPOCH_H
+#include "step.h"
+
+/* In an order that depends on the epoch's number alone.  Returns the sum of the losses of this rank's rows,
+ * each as it was met.  With a timeline the step in the middle is recorded. */
+double epoch_train(struct trainer *t, uint64_t number, struct timeline *timeline);
+/* The mean loss over all ranks' rows, from what each has. */
+double epoch_mean_loss(struct trainer *t, double loss);
+/* The part of the test digits that is recognised. */
+double epoch_accuracy(struct trainer *t);
+#endif

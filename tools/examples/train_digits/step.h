@@ -1,0 +1,29 @@
+/* step.h - one step of training: forward, backward, update, and where the sums go in between. */
+#ifndef TRAIN_STEP_H
+#define TRAIN_STEP_H
+#include "buckets.h"
+#include "digits.h"
+#include "layout.h"
+#include "mlp.h"
+#include "traffic.h"
+
+#define TRAIN_SEED UINT64_C(20240229)
+#define TRAIN_RATE 0.04F /* of descent, in the first epoch */
+
+struct trainer {
+    struct layout layout;
+    struct digits digits;
+    struct digit *dealt; /* the digits to learn, as this epoch has them */
+    size_t batch, hidden;
+    float rate; /* of descent */
+    struct mlp net;
+    struct buckets buckets;
+    struct traffic traffic;
+};
+
+/* Trains on a batch, of which this rank takes its share.  Returns the sum of the losses of that share; all tp
+ * ranks return the same. */
+double step_train(struct trainer *t, const struct digit *rows, size_t batch);
+/* How many of these rows are recognised, n at most the network's rows_max; the same on all tp ranks. */
+size_t step_recognise(struct trainer *t, const struct digit *from, size_t n);
+#endif

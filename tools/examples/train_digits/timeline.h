@@ -1,0 +1,40 @@
+/* timeline.h - what this rank did when, and a picture of it for all ranks of a host.  All functions that
+ * record take NULL and then do nothing. */
+#ifndef TRAIN_TIMELINE_H
+#define TRAIN_TIMELINE_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SPAN_LABEL = 32, SPANS_MAX = 512 };
+
+enum span_kind {
+    SPAN_FORWARD, /* lane "compute": up to here .. */
+    SPAN_BACK,
+    SPAN_WEIGHTS,
+    SPAN_UPDATE,
+    SPAN_SUM_TP, /* lane "in flight" */
+    SPAN_SUM_DP,
+    SPAN_EXPOSED, /* lane "exposed" */
+    SPAN_KINDS
+};
+
+struct span {
+    int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC: the ranks of a host share it */
+    int64_t kind;
+    char label[SPAN_LABEL];
+};
+
+struct timeline {
+    int64_t count;
+    struct span span[SPANS_MAX];
+    struct span open; /* what is being computed; begin_ns 0: nothing */
+};
+
+/* From now on this thread computes that, until it says something else or calls Weft. */
+void timeline_phase(struct timeline *t, enum span_kind kind, int layer);
+/* This thread was inside a call of Weft; it goes on with what it was computing. */
+void timeline_exposed(struct timeline *t, int64_t begin_ns, int64_t end_ns, const char *label);
+void timeline_add(struct timeline *t, enum span_kind kind, int64_t begin_ns, int64_t end_ns,
+                  const char *label);
+void timeline_stop(struct timeline *t);
+#endif
