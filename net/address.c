@@ -18,6 +18,19 @@ socklen_t weft__address_length(const weft__address *address)
     return address->any.sa_family == AF_INET ? sizeof address->v4 : sizeof address->v6;
 }
 
+int weft__address_port(const weft__address *address)
+{
+    return ntohs(address->any.sa_family == AF_INET ? address->v4.sin_port : address->v6.sin6_port);
+}
+
+void weft__address_set_port(weft__address *address, int port)
+{
+    if (address->any.sa_family == AF_INET)
+        address->v4.sin_port = htons((uint16_t)port);
+    else
+        address->v6.sin6_port = htons((uint16_t)port);
+}
+
 static bool is_wildcard(const weft__address *address)
 {
     if (address->any.sa_family == AF_INET) return address->v4.sin_addr.s_addr == htonl(INADDR_ANY);
@@ -29,6 +42,12 @@ bool weft__address_is_loopback(const weft__address *address)
     const struct in6_addr *six = &address->v6.sin6_addr;
     if (address->any.sa_family == AF_INET) return ntohl(address->v4.sin_addr.s_addr) >> 24 == 127;
     return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
+}
+
+bool weft__address_is_multicast(const weft__address *address)
+{
+    if (address->any.sa_family == AF_INET) return IN_MULTICAST(ntohl(address->v4.sin_addr.s_addr));
+    return IN6_IS_ADDR_MULTICAST(&address->v6.sin6_addr);
 }
 
 weft_status weft__address_resolve(const char *host, int port, weft__address *out)
@@ -50,10 +69,7 @@ weft_status weft__address_resolve(const char *host, int port, weft__address *out
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "host \"%s\" means every interface; name one address of the first rank's host",
                           host);
-    if (out->any.sa_family == AF_INET)
-        out->v4.sin_port = htons((uint16_t)port);
-    else
-        out->v6.sin6_port = htons((uint16_t)port);
+    weft__address_set_port(out, port);
     return WEFT_OK;
 }
 
@@ -107,34 +123,31 @@ weft_status weft__address_of_interface(const char *name, int family, char text[W
     return WEFT_OK;
 }
 
-/* Connecting a datagram socket makes the kernel choose a way and sends nothing.  The targets are addresses
- * kept for documentation: nobody has them, so the way to them is the default route. */
-static bool leaves_by(const char *target, int family, weft__address *own)
+/* Connecting a datagram socket makes the kernel choose a way and sends nothing. */
+bool weft__address_towards(const weft__address *far, weft__address *own)
 {
-    weft__address far = {0};
     socklen_t bytes = sizeof *own;
-    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool found;
-    if (fd < 0) return false;
-    far.any.sa_family = (sa_family_t)family;
-    if (family == AF_INET) {
-        inet_pton(family, target, &far.v4.sin_addr);
-        far.v4.sin_port = htons(9);
-    } else {
-        inet_pton(family, target, &far.v6.sin6_addr);
-        far.v6.sin6_port = htons(9);
-    }
-    found = !connect(fd, &far.any, weft__address_length(&far)) && !getsockname(fd, &own->any, &bytes) &&
-            !is_wildcard(own) && !weft__address_is_loopback(own);
-    close(fd);
+    int fd = socket(far->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found = fd >= 0 && !connect(fd, &far->any, weft__address_length(far)) &&
+                 !getsockname(fd, &own->any, &bytes) && !is_wildcard(own);
+    if (fd >= 0) close(fd);
     return found;
+}
+
+/* The targets are addresses kept for documentation: nobody has them, so the way to them is the default route.
+ */
+static bool leaves_by(const char *target, weft__address *own)
+{
+    weft__address far;
+    return !weft__address_resolve(target, 9, &far) && weft__address_towards(&far, own) &&
+           !weft__address_is_loopback(own);
 }
 
 weft_status weft__address_outward(char text[WEFT__ADDRESS_BYTES])
 {
     char name[256] = "";
     weft__address own = {0};
-    bool found = leaves_by("198.51.100.1", AF_INET, &own) || leaves_by("2001:db8::1", AF_INET6, &own) ||
+    bool found = leaves_by("198.51.100.1", &own) || leaves_by("2001:db8::1", &own) ||
                  (!gethostname(name, sizeof name - 1) && !weft__address_resolve(name, 0, &own) &&
                   !weft__address_is_loopback(&own));
     if (!found)

@@ -65,6 +65,7 @@ weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_
     crypto_generichash(master, sizeof master, secret, bytes, NULL, 0);
     memset(&made, 0, sizeof made);
     derive(master, "data", job_name, made.data, sizeof made.data);
+    derive(master, "beacon", job_name, made.beacon, sizeof made.beacon);
     derive(master, "job", job_name, made.job, sizeof made.job);
     curves =
         derive_curve(master, "curve server", job_name, made.curve_server_public, made.curve_server_secret) &&

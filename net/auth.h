@@ -20,6 +20,7 @@
 /* Everything derived from the secret, once (crypto_generichash keyed with a purpose). */
 typedef struct weft__keys {
     uint8_t data[WEFT__KEY_BYTES];                         /* hello/answer/proof */
+    uint8_t beacon[WEFT__KEY_BYTES];                       /* joining by multicast */
     uint8_t job[16];                                       /* public: tells jobs apart on one port */
     char curve_server_public[41], curve_server_secret[41]; /* Z85, for ZeroMQ CURVE */
     char curve_client_public[41], curve_client_secret[41];

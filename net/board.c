@@ -1,8 +1,9 @@
 /* board.c - the segment: its layout, its one mapping per process, rows and bells.
  *
- * Layout, in whole pages: the control block of every rank (control line, then a taken line per peer); every
- * rank's inbound rings, side by side; every rank's arena of rows.  All sizes follow from the number of ranks,
- * so nothing but the descriptor has to be agreed.
+ * Layout, in whole pages: the control block of every rank (control line, a taken line per peer, marks); every
+ * rank's inbound rings, side by side; every rank's arena of rows; every rank's space for regions, which has
+ * no pages until some are reserved.  All sizes follow from the number of ranks, so nothing but the descriptor
+ * has to be agreed.
  *
  * Joining fails with a sentence: no memory for control blocks and rings (reserved at once, by the leader), a
  * rank that does not come (handover.c), a descriptor that is not the segment expected.  Later only
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +28,8 @@
 #define MIB  (1024 * KIB)
 #define SEALS \
     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* nobody can cut it short: no SIGBUS for the others */
-#define ROWS_LEAST 8                            /* where rings alone take the 4 MiB of a rank */
+#define ROWS_LEAST  8                           /* where rings alone take the 4 MiB of a rank */
+#define SPACE_BYTES ((uint64_t)1 << 46)         /* of addresses for the regions of a rank */
 
 /* The rows of this rank. */
 struct weft__arena {
@@ -58,7 +61,9 @@ static void lay_out(weft__board *board)
 {
     size_t n = (size_t)board->size, arena, used;
 
-    board->control_bytes = round_up(sizeof(weft__control_line) + n * sizeof(weft__taken_line), PAGE);
+    board->control_bytes = round_up(sizeof(weft__control_line) + n * sizeof(weft__taken_line) +
+                                        WEFT__REGIONS_MAX * weft__mark_words(board) * sizeof(uint64_t),
+                                    PAGE);
     board->ring_bytes = ring_bytes_for(n);
     board->slot_bytes = n <= 8 ? 64 * KIB : 16 * KIB;
     if (board->slot_bytes < 64 * n) board->slot_bytes = 64 * n;
@@ -95,6 +100,12 @@ _Atomic uint64_t *weft__board_taken(const weft__board *board, int receiver, int 
     return &lines[sender].position;
 }
 
+_Atomic uint64_t *weft__board_marks(const weft__board *board, int rank)
+{
+    weft__taken_line *lines = (weft__taken_line *)(void *)(control_of(board, rank) + 1);
+    return (_Atomic uint64_t *)(void *)(lines + board->size);
+}
+
 /* ---- one mapping per process -------------------------------------------------------------------- */
 
 /* Ranks that are threads of one process share a mapping, so that what they do to each other happens at one
@@ -103,6 +114,7 @@ typedef struct mapping {
     struct mapping *next;
     dev_t device;
     ino_t inode;
+    uint64_t offset;
     char *base;
     size_t bytes;
     int users;
@@ -111,34 +123,43 @@ typedef struct mapping {
 static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
 static mapping *mappings;
 
-static mapping *map_anew(int memfd, const struct stat *file)
+static mapping *map_anew(int memfd, const struct stat *file, uint64_t offset, size_t bytes)
 {
-    size_t bytes = (size_t)file->st_size;
+    int eager = offset ? MAP_POPULATE : 0; /* a region's pages are there and will be used */
     mapping *m = malloc(sizeof *m);
-    void *base = m ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0) : MAP_FAILED;
+    void *base =
+        m ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | eager, memfd, (off_t)offset) : MAP_FAILED;
 
     if (base == MAP_FAILED) {
         free(m);
         return NULL;
     }
-    *m = (mapping){mappings, file->st_dev, file->st_ino, base, bytes, 0};
+    *m = (mapping){mappings, file->st_dev, file->st_ino, offset, base, bytes, 0};
     mappings = m;
     return m;
 }
 
-static char *map_take(int memfd, const struct stat *file)
+static char *map_take(int memfd, const struct stat *file, uint64_t offset, size_t bytes)
 {
     mapping *m;
     pthread_mutex_lock(&mappings_lock);
     for (m = mappings; m; m = m->next)
-        if (m->device == file->st_dev && m->inode == file->st_ino) break;
-    if (!m) m = map_anew(memfd, file);
+        if (m->device == file->st_dev && m->inode == file->st_ino && m->offset == offset && m->bytes == bytes)
+            break;
+    if (!m) m = map_anew(memfd, file, offset, bytes);
     if (m) m->users++;
     pthread_mutex_unlock(&mappings_lock);
     return m ? m->base : NULL;
 }
 
-static void map_give(const char *base)
+char *weft__board_map(const weft__board *board, uint64_t offset, size_t bytes)
+{
+    struct stat file;
+    if (fstat(board->memfd, &file)) return NULL;
+    return map_take(board->memfd, &file, offset, bytes);
+}
+
+void weft__board_unmap(const char *base)
 {
     pthread_mutex_lock(&mappings_lock);
     for (mapping **at = &mappings; *at; at = &(*at)->next) {
@@ -156,13 +177,30 @@ static void map_give(const char *base)
 
 /* ---- joining ------------------------------------------------------------------------------------ */
 
+static uint64_t segment_bytes(const weft__board *board, uint64_t space_bytes)
+{
+    return board->bytes + (uint64_t)board->size * space_bytes;
+}
+
+/* What a limit on the size of files leaves to the segment: passing it would end the process. */
+static uint64_t space_within_limit(const weft__board *board)
+{
+    struct rlimit limit;
+    uint64_t whole = segment_bytes(board, SPACE_BYTES);
+    if (getrlimit(RLIMIT_FSIZE, &limit)) return 0;
+    return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= whole ? SPACE_BYTES : 0;
+}
+
 static weft_status make_segment(weft__board *board)
 {
+    uint64_t space = space_within_limit(board);
     int cause;
 
     board->memfd = memfd_create("weft-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (board->memfd < 0) return weft__fail_errno("memfd_create for the board of %d ranks", board->size);
-    if (ftruncate(board->memfd, (off_t)board->bytes))
+    /* Where so long a file cannot be, there are no regions. */
+    if (ftruncate(board->memfd, (off_t)segment_bytes(board, space)) &&
+        ftruncate(board->memfd, (off_t)board->bytes))
         return weft__fail_errno("making a board of %zu bytes", board->bytes);
     do {
         cause = fallocate(board->memfd, 0, 0, (off_t)rows_at(board)) ? errno : 0;
@@ -183,11 +221,13 @@ static weft_status map_segment(weft__board *board)
     int seals = fcntl(board->memfd, F_GET_SEALS);
 
     if (fstat(board->memfd, &file)) return weft__fail_errno("looking at the board's descriptor");
-    if (seals < 0 || (seals & SEALS) != SEALS || (uint64_t)file.st_size != board->bytes)
+    if ((uint64_t)file.st_size == segment_bytes(board, SPACE_BYTES)) board->space_bytes = SPACE_BYTES;
+    if (seals < 0 || (seals & SEALS) != SEALS ||
+        (uint64_t)file.st_size != segment_bytes(board, board->space_bytes))
         return weft__fail(WEFT_ERR_PEER,
                           "the board handed over has %lld bytes and seals %#x; expected %zu and %#x",
                           (long long)file.st_size, (unsigned)seals, board->bytes, (unsigned)SEALS);
-    board->base = map_take(board->memfd, &file);
+    board->base = map_take(board->memfd, &file, 0, board->bytes);
     if (!board->base) return weft__fail_errno("mapping a board of %zu bytes", board->bytes);
     return WEFT_OK;
 }
@@ -257,7 +297,7 @@ void weft__board_free(weft__board *board)
         if (board->peers[i].bell_fd >= 0) close(board->peers[i].bell_fd);
         if (board->peers[i].pid_fd >= 0) close(board->peers[i].pid_fd);
     }
-    if (board->base) map_give(board->base);
+    if (board->base) weft__board_unmap(board->base);
     if (board->memfd >= 0) close(board->memfd);
     free(board->arena);
     free(board->peers);

@@ -3,8 +3,9 @@
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
  * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's
  * doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank
- * (ring.c); an arena per rank for group rows.  Pages are reserved with fallocate before use: a shortage is an
- * error here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks. */
+ * (ring.c); an arena per rank for group rows; and, not mapped with these, a range of addresses in the segment
+ * per rank for memory that the program asks for (region.c).  Pages are reserved with fallocate before use: a
+ * shortage is an error here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks. */
 #ifndef WEFT_NET_BOARD_H
 #define WEFT_NET_BOARD_H
 #include "auth.h"
@@ -19,6 +20,7 @@
     4 /* operations (rounds) of a group that a rank may have published and not all have read */
 
 #define WEFT__BOARD_RANKS_MAX 256 /* local ranks; a host with more does without a board */
+#define WEFT__REGIONS_MAX     256 /* pieces of memory that a rank shares at once: region.h */
 
 /* What only its owner writes, except `armed`, which a ringer takes back. */
 typedef struct weft__control_line {
@@ -34,15 +36,24 @@ typedef struct weft__taken_line {
 typedef struct weft__slot {
     _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
     uint64_t signature[2];
-    uint64_t bytes;                       /* of payload */
-    unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
+    uint32_t bytes;  /* of payload; WEFT__SLOT_IN_PLACE */
+    uint32_t number; /* of the collective whose first round this is, its low bits */
+    union {
+        unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
+        struct weft__slot_place {             /* IN_PLACE: it lies in a region of the rank */
+            uint32_t region, generation;
+            uint64_t offset, stride, part_bytes; /* of its first part; between parts */
+        } place;
+    } u;
 } weft__slot;
+#define WEFT__SLOT_IN_PLACE UINT32_MAX
 
 /* One rank's row of one group. */
 typedef struct weft__row {
     _Alignas(
         WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
     uint64_t group;                            /* whose row it is; for debugging */
+    _Atomic uint32_t withdrawn; /* 1: what this rank announced in place may be written by now */
     weft__slot slot[WEFT__SLOTS];
     /* WEFT__SLOTS areas of slot_bytes follow */
 } weft__row;
@@ -61,11 +72,12 @@ typedef struct weft__board {
     weft__board_peer *peers; /* size of them */
     size_t slot_bytes;       /* payload area of each slot */
     size_t ring_bytes;       /* of each inbound ring */
-    size_t control_bytes;    /* control line and taken lines of one rank, whole pages */
+    size_t control_bytes;    /* control line, taken lines and marks of one rank, whole pages */
     size_t row_bytes;        /* one row with its areas, whole pages */
     uint32_t rows;           /* in each rank's arena */
     char *base;              /* one mapping for all ranks that are threads of this process */
-    size_t bytes;
+    size_t bytes;            /* mapped there */
+    uint64_t space_bytes;    /* behind them in the segment: for regions of each rank; 0: not possible */
     int memfd;
     struct weft__arena *arena; /* rows of this rank: free list; private */
 } weft__board;
@@ -86,6 +98,16 @@ void weft__board_free(weft__board *board);
 /* The ring in which `receiver` finds what `sender` writes, and how far it has read it. */
 char *weft__board_ring(const weft__board *board, int receiver, int sender);
 _Atomic uint64_t *weft__board_taken(const weft__board *board, int receiver, int sender);
+
+/* Another part of the segment; one mapping per process, as of the whole.  NULL: not possible. */
+char *weft__board_map(const weft__board *board, uint64_t offset, size_t bytes);
+void weft__board_unmap(const char *base);
+/* Which local ranks have mapped a rank's regions: mark_words for each. */
+_Atomic uint64_t *weft__board_marks(const weft__board *board, int rank);
+static inline size_t weft__mark_words(const weft__board *board)
+{
+    return ((size_t)board->size + 31) / 32;
+}
 
 /* A row in this rank's arena, its header zeroed (not its areas); its offset travels to the other members.
  * 0: none is left (or no pages).  Taking and giving is for the holder of the engine: there is no lock. */

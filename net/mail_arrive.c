@@ -71,8 +71,9 @@ weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *fram
     want->dtype = frame->dtype;
     want->received = 0;
     if (frame->dtype != want->from.dtype) return WEFT_ERR_MISMATCH;
-    if (frame->bytes > want->room) return WEFT_ERR_TRUNCATED;
-    return WEFT_OK;
+    /* In a collective both sides know what the other should do. */
+    if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != want->room) return WEFT_ERR_MISMATCH;
+    return frame->bytes > want->room ? WEFT_ERR_TRUNCATED : WEFT_OK;
 }
 
 void weft__mail_owe(weft__mail *mail, int peer, size_t bytes)
@@ -117,6 +118,13 @@ void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const w
     clear(mail, peer, frame->id, want->item.index, frame->bytes);
 }
 
+static void drop_early(weft__mail *mail, weft__early *early)
+{
+    weft__list_remove(&early->link);
+    mail->early_count--;
+    free(early);
+}
+
 /* An announced or whole message that nobody waits for yet.  NULL: no memory. */
 static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
 {
@@ -129,6 +137,7 @@ static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
     weft__list_append(weft__mail_bucket(mail->early, (weft__channel)frame->channel, frame->group,
                                         frame->sequence),
                       &early->link);
+    mail->early_count++;
     return early;
 }
 
@@ -219,8 +228,7 @@ static void eager_arrived(weft__mail *mail, int peer, const weft__frame *frame)
         if (!want) return; /* it waits in its bucket */
         if (!want->abandoned) memcpy(want->buf, early->payload, frame->length);
         want->received = frame->length;
-        weft__list_remove(&early->link);
-        free(early);
+        drop_early(mail, early);
         owe_eager(mail, peer, frame);
         weft__mail_finish_want(mail, want, WEFT_OK);
     }
@@ -258,8 +266,7 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
             if (early->peer != peer || early->frame.kind != WEFT__FRAME_REQUEST ||
                 early->frame.id != frame->id)
                 continue;
-            weft__list_remove(&early->link);
-            free(early);
+            drop_early(mail, early);
             return;
         }
     WEFT__LIST_EACH(&mail->peers[peer].wants, at)
@@ -350,8 +357,7 @@ static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
     int peer = early->peer;
     if (early->frame.kind == WEFT__FRAME_REQUEST) {
         weft__frame frame = early->frame;
-        weft__list_remove(&early->link);
-        free(early);
+        drop_early(mail, early);
         weft__mail_start_flow(mail, want, peer, &frame);
         return;
     }
@@ -367,9 +373,8 @@ static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
         if (early->frame.length) memcpy(want->buf, early->payload, early->frame.length);
         want->received = early->frame.length;
     }
-    weft__list_remove(&early->link);
     owe_eager(mail, peer, &early->frame);
-    free(early);
+    drop_early(mail, early);
     weft__mail_finish_want(mail, want, status);
 }
 
@@ -426,7 +431,9 @@ void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
                      void (*fn)(void *arg, int peer, const weft__frame *frame), void *arg)
 {
-    weft__list *bucket = weft__mail_bucket(mail->early, WEFT__CHANNEL_COLLECTIVE, group, sequence);
+    weft__list *bucket;
+    if (WEFT__LIKELY(!mail->early_count)) return;
+    bucket = weft__mail_bucket(mail->early, WEFT__CHANNEL_COLLECTIVE, group, sequence);
     WEFT__LIST_EACH(bucket, at)
     {
         weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
@@ -444,8 +451,7 @@ void weft__mail_forget_group(weft__mail *mail, uint64_t group)
             if (early->frame.channel != WEFT__CHANNEL_COLLECTIVE || early->frame.group != group ||
                 !early->whole)
                 continue;
-            weft__list_remove(&early->link);
-            free(early);
+            drop_early(mail, early);
         }
 }
 
@@ -460,8 +466,7 @@ void weft__mail_drop(weft__mail *mail, int peer)
     box->gone = true;
     box->into = NULL;
     if (box->early) { /* its payload will not be complete any more */
-        weft__list_remove(&box->early->link);
-        free(box->early);
+        drop_early(mail, box->early);
         box->early = NULL;
     }
     while (!weft__list_empty(&box->letters))

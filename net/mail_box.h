@@ -88,6 +88,7 @@ struct weft__mail {
     weft__peer_box *peers;
     weft__list wanted[WEFT__MAIL_BUCKETS];
     weft__list early[WEFT__MAIL_BUCKETS];
+    size_t early_count;
     weft__slab letters, wants;
     weft__list ready; /* letters with a piece to send or copy */
     weft__transport *routes[2];

@@ -37,8 +37,19 @@ struct weft__rendezvous {
 };
 
 /* Ways. */
-weft_status weft__meet_at_server(weft__rendezvous *r, const weft__join *how, const weft__url *url);
-weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how); /* how->bootstrap */
+/* tcp://HOST:PORT and env://: a server at that address. */
+weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, const weft__url *url,
+                                  const weft__address *at);
+/* file:///PATH.  Finds the keys, then as the next one. */
+weft_status weft__meet_at_user_file(weft__rendezvous *r, const weft__join *how, const char *path);
+/* The keys are there already.  job: what the entries in that file are told apart by.  one_host: nobody else
+ * can come. */
+weft_status weft__meet_at_file(weft__rendezvous *r, const char *path, const char *job, bool one_host);
+/* through: the caller's how->bootstrap, or one of our own: own_close then frees its state, also when this
+ * fails, and the sentences that its failures have set stand. */
+weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how, const weft_bootstrap *through,
+                               void (*own_close)(void *state));
+weft_status weft__meet_by_store(weft__rendezvous *r, const weft__join *how); /* how->store */
 weft_status weft__meet_nobody(weft__rendezvous *r); /* a world of one, whose keys are there */
 
 /* What several ways do, in rendezvous.c.  The address of WEFT_SOCKET_IFNAME, if that is set. */

@@ -1,4 +1,5 @@
-/* meet_bootstrap.c - meeting through a channel that the caller brings (weft_config.bootstrap).
+/* meet_bootstrap.c - meeting through a channel that the caller brings (weft_config.bootstrap), or that
+ * another way makes.
  *
  * A gather is two calls of the caller's all_gather: a head from each rank (how it fares, how many bytes it
  * brings), then the blocks or, where a head tells of a failure, the sentences.  All ranks read the same
@@ -44,7 +45,8 @@ typedef struct hello {
 
 typedef struct channel {
     weft__rendezvous *r;
-    weft_bootstrap own; /* the caller's */
+    weft_bootstrap own;             /* the caller's */
+    void (*own_close)(void *state); /* it is one of ours */
     int calls;
     bool over;     /* no further call: one has failed, or all ranks know of a failure */
     void *room;    /* for a head or a sentence of each rank */
@@ -64,6 +66,7 @@ static weft_status call(channel *c, const void *in, void *out, size_t bytes)
     c->calls++;
     if (got == WEFT_OK) return WEFT_OK;
     c->over = true;
+    if (c->own_close) return got;
     return weft__fail(got < 0 && got >= WEFT_ERR_STATE ? got : WEFT_ERR_SYSTEM,
                       "bootstrap->all_gather returned %d (%s) in call %d, of %zu bytes from each of %d ranks",
                       got, weft_status_name(got), c->calls, bytes, c->own.world_size);
@@ -152,7 +155,7 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     weft_status mine = WEFT_OK;
     if (c->over) return weft__fail(WEFT_ERR_STATE, "joining has failed already");
     if (weft__now_ns() >= c->r->deadline_ns)
-        mine = weft__fail(WEFT_ERR_TIMEOUT, "joining by bootstrap was not done after %.1f s", elapsed(c));
+        mine = weft__fail(WEFT_ERR_TIMEOUT, "joining was not done after %.1f s", elapsed(c));
     return gather(c, mine, in, out, bytes_each);
 }
 
@@ -165,6 +168,7 @@ static void tell_failure(void *state, weft_status status, const char *why)
 static void leave(void *state)
 {
     channel *c = state;
+    if (c->own_close) c->own_close(c->own.state);
     free(c->room);
     free(c->hellos);
     free(c);
@@ -175,9 +179,8 @@ static const weft__way through_bootstrap = {all_gather, tell_failure, leave};
 /* ---- joining ---- */
 
 /* What is wrong here could not be told to the others: the channel would not work. */
-static weft_status check_bootstrap(const weft__join *how)
+static weft_status check_bootstrap(const weft__join *how, const weft_bootstrap *b)
 {
-    const weft_bootstrap *b = how->bootstrap;
     if (!b->all_gather) return weft__fail(WEFT_ERR_ARGUMENT, "config->bootstrap->all_gather is NULL");
     if (b->world_size < 1 || b->world_size > WEFT__WORLD_MAX || b->rank < 0 || b->rank >= b->world_size)
         return weft__fail(
@@ -275,17 +278,22 @@ static weft_status compare_keys(channel *c, weft_status mine)
     return status;
 }
 
-weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how)
+weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how, const weft_bootstrap *through,
+                               void (*own_close)(void *state))
 {
-    size_t n = (size_t)how->bootstrap->world_size;
-    weft_status status = check_bootstrap(how);
+    size_t n = (size_t)through->world_size;
+    weft_status status = own_close ? WEFT_OK : check_bootstrap(how, through);
     channel *c;
     bool one_host;
     if (status) return status;
     c = calloc(1, sizeof *c);
-    if (!c) return weft__fail_memory(sizeof *c, "joining");
+    if (!c) {
+        if (own_close) own_close(through->state);
+        return weft__fail_memory(sizeof *c, "joining");
+    }
     c->r = r;
-    c->own = *how->bootstrap;
+    c->own = *through;
+    c->own_close = own_close;
     r->way = &through_bootstrap;
     r->state = c;
     r->rank = c->own.rank;

@@ -1,41 +1,39 @@
 /* meet_server.c - meeting at a server: find the place, serve it if nobody does, say who we are, gather.
  *
- *   1. bind HOST:PORT and serve; or, if it is taken or not ours,
+ *   1. ask the finder (place.h) where to try; bind that address and serve; or, if another rank is to,
  *   2. connect plainly and look at the first bytes: a ZeroMQ greeting, or something else that holds the port;
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there.
- * Back to 1 when the server vanishes before that.  Every wait ends at the deadline; then the server is asked
- * who is missing.  The connection's own events tell a wrong secret and a server that has gone. */
+ * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
+ * and another one is to.  Every wait ends at the deadline; then the server is asked who is missing.  The
+ * connection's own events tell a wrong secret and a server that has gone. */
 #include "clock.h"
-#include "meet.h"
-#include "probe.h"
+#include "place.h"
 #include "status.h"
 #include "store.h"
 #include "zap.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#define RETRY_MS     20   /* between two looks at an address where nobody listens */
-#define HOLD_BACK_MS 200  /* how long ranks other than 0 leave the serving to rank 0 */
-#define ANSWER_MS    200  /* for "who is missing?", past the deadline */
-#define LINGER_MS    250  /* for our last word */
-#define GOODBYE_MS   2000 /* how long the serving rank stays for the others */
-#define REFUSALS     3    /* failed handshakes in a row that mean a wrong secret */
-#define AGAIN        WEFT_PENDING
+#define RETRY_MS   20               /* between two looks for a place */
+#define ANSWER_MS  200              /* for "who is missing?", past the deadline */
+#define LINGER_MS  250              /* for our last word */
+#define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
+#define REFUSALS   3                /* failed handshakes in a row that mean a wrong secret */
+#define NONE       WEFT_PENDING     /* nothing is here yet */
+#define AGAIN      ((weft_status)2) /* this is not the place: look again */
 
 typedef struct client {
     weft__rendezvous *r;
-    char host[WEFT__HOST_BYTES]; /* as it was given */
-    int port;
-    weft__address place;
-    char place_text[WEFT__ADDRESS_BYTES];
+    weft__finder *finder;
+    weft__place place;
     char address[WEFT__ADDRESS_BYTES]; /* our end of the connection to it */
 
     uint8_t id[WEFT__STORE_ID_BYTES];
@@ -45,7 +43,6 @@ typedef struct client {
     bool known;                 /* to the server: it waits for our last word */
     bool joined;
     uint32_t attempts; /* connections made so far */
-    int silences;      /* times that the place accepted a connection and did not greet */
     bool busy;         /* the server's job is complete, without us */
     bool told;         /* a failure has come from, or gone to, the server */
     int refusals;
@@ -86,6 +83,7 @@ static void say(client *c, enum weft__store_kind kind, weft_status status, const
 static void say_join(client *c)
 {
     weft__store_who who = {.pid = (int32_t)getpid()};
+    memcpy(who.run, c->place.nonce, sizeof who.run);
     weft__host_id(who.host_id);
     if (gethostname(who.host, sizeof who.host - 1)) memcpy(who.host, "?", 2);
     say(c, WEFT__STORE_JOIN, WEFT_OK, &who, sizeof who);
@@ -99,7 +97,14 @@ typedef struct answer {
     zmq_msg_t msg;
 } answer;
 
-/* Takes one message.  OK: it is of that kind (and this step, for gathers); AGAIN: none such is here yet. */
+/* The place has not kept what it promised.  NONE: stay there all the same. */
+static weft_status in_vain(client *c, enum weft__in_vain what)
+{
+    weft_status status = c->finder->in_vain(c->finder, &c->place, what, NULL);
+    return status == WEFT_OK ? AGAIN : status;
+}
+
+/* Takes one message.  OK: it is of that kind (and this step, for gathers); NONE: none such is here yet. */
 static weft_status take_answer(client *c, enum weft__store_kind wanted, answer *a)
 {
     while (zmq_msg_recv(&a->msg, c->dealer, ZMQ_DONTWAIT) >= 0) {
@@ -114,11 +119,16 @@ static weft_status take_answer(client *c, enum weft__store_kind wanted, answer *
             return weft__fail(a->header.status < 0 ? a->header.status : WEFT_ERR_SYSTEM, "%.*s",
                               (int)a->bytes, (const char *)a->payload);
         }
-        if (a->header.kind == WEFT__STORE_BUSY) c->busy = true;
+        if (a->header.kind == WEFT__STORE_ANOTHER) return in_vain(c, WEFT__ANOTHER);
+        if (a->header.kind == WEFT__STORE_BUSY) {
+            weft_status status = in_vain(c, WEFT__COMPLETE);
+            if (status != NONE) return status;
+            c->busy = true;
+        }
         if (a->header.kind == wanted && (wanted != WEFT__STORE_GATHERED || a->header.step == c->step))
             return WEFT_OK;
     }
-    return AGAIN;
+    return NONE;
 }
 
 /* ---- what the connection tells ---- */
@@ -140,24 +150,22 @@ static weft_status refused(const client *c)
 {
     return weft__fail(
         WEFT_ERR_AUTH,
-        "what serves at %s port %d does not accept this rank: the job's secret or the job's name differs",
-        c->place_text, c->port);
+        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
+        c->place.text);
 }
 
 static weft_status server_gone(const client *c)
 {
-    return weft__fail(WEFT_ERR_PEER, "the rank that serves at %s port %d has gone while the job was starting",
-                      c->place_text, c->port);
+    return weft__fail(WEFT_ERR_PEER, "the rank that serves at %s has gone while the job was starting",
+                      c->place.text);
 }
 
 static weft_status taken_by_other(const client *c, const char *how)
 {
-    return weft__fail(WEFT_ERR_PEER, "%s port %d is in use by something else: %s", c->place_text, c->port,
-                      how);
+    return weft__fail(WEFT_ERR_PEER, "%s is in use by something else: %s", c->place.text, how);
 }
 
-/* OK: nothing that matters; AGAIN: the server vanished before all were there, so look for the place once
- * more. */
+/* OK: nothing that matters; AGAIN: the server vanished before all were there. */
 static weft_status take_events(client *c)
 {
     uint32_t value;
@@ -178,11 +186,11 @@ static weft_status take_events(client *c)
             break;
         case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
             if (c->joined) return server_gone(c);
-            if (c->refusals == 0 && !c->server) return AGAIN;
+            if (c->refusals == 0 && !c->server) return in_vain(c, WEFT__GONE);
             break;
         case ZMQ_EVENT_CLOSED: /* nobody listens there any more */
             if (c->joined) return server_gone(c);
-            if (!c->server) return AGAIN;
+            if (!c->server) return in_vain(c, WEFT__GONE);
             break;
         default: break;
         }
@@ -190,20 +198,33 @@ static weft_status take_events(client *c)
     return WEFT_OK;
 }
 
+/* What a serving rank does for those who are still looking.  AGAIN: it has given up serving, for another one.
+ */
+static weft_status take_turn(client *c)
+{
+    weft_status status = c->finder->turn(c->finder);
+    if (status == WEFT_PENDING)
+        return weft__store_resign(c->server) ? AGAIN : WEFT_OK; /* complete: too late to */
+    return status;
+}
+
 /* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller knows what it waited for.
  */
 static weft_status await(client *c, enum weft__store_kind wanted, int64_t deadline_ns, answer *a)
 {
+    bool leads = c->server && c->finder->turn && wanted == WEFT__STORE_JOINED;
     for (;;) {
-        zmq_pollitem_t items[2] = {{.socket = c->dealer, .events = ZMQ_POLLIN},
-                                   {.socket = c->monitor, .events = ZMQ_POLLIN}};
+        zmq_pollitem_t items[3] = {{.socket = c->dealer, .events = ZMQ_POLLIN},
+                                   {.socket = c->monitor, .events = ZMQ_POLLIN},
+                                   {.fd = c->finder->fd, .events = ZMQ_POLLIN}};
+        int64_t until_ns = leads && c->finder->next_ns < deadline_ns ? c->finder->next_ns : deadline_ns;
         weft_status status =
             take_answer(c, wanted, a); /* before the events: an answer may stand before the end */
-        if (status != AGAIN) return status;
-        status = take_events(c);
-        if (status == AGAIN || status < 0) return status;
+        if (status != NONE) return status;
+        if ((status = take_events(c))) return status;
+        if (leads && (status = take_turn(c))) return status;
         if (weft__now_ns() >= deadline_ns) return WEFT_ERR_TIMEOUT;
-        zmq_poll(items, 2, weft__poll_ms(deadline_ns));
+        zmq_poll(items, leads ? 3 : 2, weft__poll_ms(until_ns));
     }
 }
 
@@ -230,8 +251,8 @@ static weft_status time_is_up(client *c)
             length = (int)a.bytes;
         }
     }
-    snprintf(sentence, sizeof sentence, "joining at %s port %d: %.*s after %.1f s", c->place_text, c->port,
-             length, missing, elapsed(c));
+    snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s", c->place.text, length, missing,
+             elapsed(c));
     zmq_msg_close(&a.msg);
     if (c->server || c->joined) say(c, WEFT__STORE_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
     c->told = true;
@@ -253,11 +274,12 @@ static void disconnect(client *c)
 static weft_status connect_for_good(client *c)
 {
     static _Atomic unsigned made;
-    char endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
-    int linger = LINGER_MS;
+    char text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
+    int linger = LINGER_MS, port = weft__address_port(&c->place.at);
     snprintf(events, sizeof events, "inproc://weft-joining-%u", made++);
-    weft__address_endpoint(c->place_text, &c->port, endpoint, sizeof endpoint);
-    c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.any.sa_family == AF_INET6,
+    weft__address_text(&c->place.at, text);
+    weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
+    c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
                                  &c->r->keys, WEFT__STORE_TOTAL_MAX + 4096);
     if (!c->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
@@ -274,66 +296,67 @@ static weft_status connect_for_good(client *c)
     return WEFT_OK;
 }
 
-static weft_status nobody_listens(const client *c, enum weft__probe_result seen, const char *why)
+/* One look at the place.  OK: a server greets; NONE: not yet. */
+static weft_status look(client *c)
 {
-    const char *how = seen == WEFT__PROBE_CLOSED      ? "every connection is closed before a greeting"
-                      : seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
-                                                      : "nobody listens there";
-    return weft__fail(WEFT_ERR_TIMEOUT, "joining at %s port %d: %s after %.1f s%s%s", c->place_text, c->port,
-                      how, elapsed(c), *why ? ", and this host cannot serve it: " : "", why);
-}
-
-/* One look at the place.  OK: a server greets; AGAIN: not yet. */
-static weft_status look(client *c, weft__probe *probe)
-{
-    weft__probe_look(&c->place, c->r->deadline_ns, probe);
-    switch (probe->result) {
-    case WEFT__PROBE_GREETED: weft__address_text(&probe->local, c->address); return WEFT_OK;
-    case WEFT__PROBE_SILENT: /* one that is just ending may leave a connection unanswered */
-        if (c->silences++ == 0) return AGAIN;
-        return taken_by_other(c, "it accepts connections but does not greet");
-    case WEFT__PROBE_STRANGE: return taken_by_other(c, "its first bytes are not a ZeroMQ greeting");
-    case WEFT__PROBE_UNREACHABLE:
-        return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", c->host, c->place_text,
-                          strerror(probe->error));
-    default: return AGAIN;
+    weft__probe probe;
+    weft_status status;
+    weft__probe_look(&c->place.at, c->r->deadline_ns, &probe);
+    if (probe.result == WEFT__PROBE_GREETED) {
+        weft__address_text(&probe.local, c->address);
+        return WEFT_OK;
     }
+    status = c->finder->in_vain(c->finder, &c->place, WEFT__NO_SERVER, &probe);
+    return status ? status : NONE;
 }
 
-static weft_status serve(client *c, weft__probe *probe)
+/* OK: we do; NONE: that address is not for us. */
+static weft_status serve(client *c)
 {
     weft_status status =
-        weft__store_serve(c->context, c->place_text, c->port, &c->r->keys, c->id, &c->server);
-    probe->why[0] = '\0';
-    if (status == WEFT_OK) memcpy(c->address, c->place_text, sizeof c->address);
-    if (status == WEFT_PENDING && errno != EADDRINUSE && errno != EADDRNOTAVAIL && errno != ENODEV)
-        snprintf(probe->why, sizeof probe->why, "%s", zmq_strerror(errno));
-    return status;
+        weft__store_serve(c->context, &c->place.at, &c->r->keys, c->id, c->place.nonce, &c->server);
+    if (status == WEFT_PENDING) {
+        status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
+        return status ? status : NONE;
+    }
+    if (status) return status;
+    weft__address_text(&c->place.at, c->address);
+    return c->finder->serves(c->finder, &c->place);
+}
+
+/* A moment, or until the finder has heard something. */
+static void rest(const client *c)
+{
+    struct pollfd item = {.fd = c->finder->fd, .events = POLLIN};
+    poll(&item, 1, RETRY_MS);
 }
 
 /* Until we serve or a server greets us. */
 static weft_status find_place(client *c)
 {
-    int64_t held_back_ns = c->r->started_ns + (c->r->rank > 0 ? HOLD_BACK_MS : 0) * WEFT__MS;
-    enum weft__probe_result seen = WEFT__PROBE_NO_ANSWER;
-    weft__probe probe = {.why = ""};
     for (;;) {
-        weft_status status = weft__now_ns() >= held_back_ns ? serve(c, &probe) : WEFT_PENDING;
-        if (status != WEFT_PENDING) return status;
-        status = look(c, &probe);
-        if (status != AGAIN) return status;
-        /* The last look may have been cut short by the deadline: an earlier one knows better. */
-        if (probe.result != WEFT__PROBE_NO_ANSWER) seen = probe.result;
-        if (is_late(c)) return nobody_listens(c, seen, probe.why);
-        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * WEFT__MS}, NULL);
+        weft_status status = c->finder->look(c->finder, &c->place);
+        if (status) return status;
+        if (c->place.serve && (status = serve(c)) != NONE) return status;
+        if (c->place.go && (status = look(c)) != NONE) return status;
+        if (is_late(c)) return c->finder->late(c->finder, elapsed(c));
+        rest(c);
     }
+}
+
+/* The server that we were with, or were ourselves, is not the one any more. */
+static void leave_place(client *c)
+{
+    disconnect(c);
+    weft__store_stop(c->server, weft__now_ns());
+    c->server = NULL;
 }
 
 static weft_status join_once(client *c)
 {
     answer a;
     weft_status status;
-    if (!c->server && (status = find_place(c))) return status;
+    if ((status = find_place(c))) return status;
     if ((status = connect_for_good(c))) return status;
     zmq_msg_init(&a.msg);
     status = await(c, WEFT__STORE_JOINED, c->r->deadline_ns, &a);
@@ -348,7 +371,7 @@ static weft_status join_once(client *c)
                                 a.bytes, WEFT__RUN_NONCE_BYTES);
     }
     zmq_msg_close(&a.msg);
-    if (status == AGAIN) disconnect(c);
+    if (status == AGAIN) leave_place(c);
     return status == WEFT_ERR_TIMEOUT && !c->told ? time_is_up(c) : status;
 }
 
@@ -360,11 +383,10 @@ static weft_status join(client *c)
         status = join_once(c);
     } while (status == AGAIN && !is_late(c));
     if (status == AGAIN)
-        status =
-            weft__fail(WEFT_ERR_TIMEOUT, "joining at %s port %d: the server there went away after %.1f s",
-                       c->place_text, c->port, elapsed(c));
+        status = weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: the server there went away after %.1f s",
+                            c->place.text, elapsed(c));
     c->step = 1;
-    return status;
+    return status ? status : c->finder->met(c->finder);
 }
 
 /* ---- gathering, failing, leaving ---- */
@@ -406,52 +428,39 @@ static void leave(void *state)
     disconnect(c);
     weft__store_stop(c->server, weft__now_ns() + GOODBYE_MS * WEFT__MS);
     if (c->context) weft__zmq_give();
+    c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */
     free(c);
 }
 
 static const weft__way at_server = {all_gather, tell_failure, leave};
 
-/* ---- joining ---- */
-
-/* Who can be reached from other hosts must be given a secret: one made here would only be known here. */
-static weft_status check_secret(const client *c, const weft__join *how)
-{
-    if (*weft__meet_secret_source(how) || weft__address_is_loopback(&c->place)) return WEFT_OK;
-    return weft__fail(WEFT_ERR_ARGUMENT,
-                      "%s (%s) can be reached from other hosts, and the job has no secret: set "
-                      "WEFT_SECRET=file:PATH on every rank, or meet at 127.0.0.1",
-                      c->host, c->place_text);
-}
-
-static weft_status prepare(client *c, const weft__join *how)
-{
-    char id[128];
-    weft_status status = weft__address_resolve(c->host, c->port, &c->place);
-    if (status) return status;
-    weft__address_text(&c->place, c->place_text);
-    if ((status = weft__meet_address(c->r, c->place.any.sa_family))) return status;
-    if ((status = check_secret(c, how))) return status;
-    snprintf(id, sizeof id, "%.100s-%d", how->job, c->port);
-    return weft__meet_keys(c->r, how, id);
-}
-
-weft_status weft__meet_at_server(weft__rendezvous *r, const weft__join *how, const weft__url *url)
+weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder)
 {
     client *c = calloc(1, sizeof *c);
     weft_status status;
-    if (!c) return weft__fail_memory(sizeof *c, "joining");
+    if (!c) {
+        finder->close(finder);
+        return weft__fail_memory(sizeof *c, "joining");
+    }
     c->r = r;
-    memcpy(c->host, url->host, sizeof c->host);
-    c->port = url->port;
+    c->finder = finder;
     r->way = &at_server;
     r->state = c;
     randombytes_buf(c->id, sizeof c->id);
-    if ((status = prepare(c, how))) return status;
-    if (r->world_size == 1) {
-        at_server.close(c);
-        return weft__meet_nobody(r);
-    }
     if ((status = join(c))) return status;
     if (!*r->address) memcpy(r->address, c->address, sizeof r->address);
     return WEFT_OK;
+}
+
+void weft__place_text(weft__place *place, const char *at)
+{
+    char address[WEFT__ADDRESS_BYTES];
+    int port = weft__address_port(&place->at);
+    weft__address_text(&place->at, address);
+    if (!*at)
+        snprintf(place->text, sizeof place->text, "%s port %d", address, port);
+    else if (port)
+        snprintf(place->text, sizeof place->text, "%.256s (%s port %d)", at, address, port);
+    else
+        snprintf(place->text, sizeof place->text, "%.256s", at);
 }

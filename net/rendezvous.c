@@ -87,19 +87,37 @@ static weft_status stay_alone(weft__rendezvous *r, const weft__join *how)
     return status ? status : weft__meet_nobody(r);
 }
 
+/* Ranks that one launcher has started on one host: nobody else knows the name of that start. */
+static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, const char *launch)
+{
+    char id[128], path[sizeof r->job_dir + sizeof "/meeting"];
+    weft_status status = weft__meet_address(r, AF_INET);
+    if (status) return status;
+    snprintf(id, sizeof id, "%.40s-%s", how->job, launch);
+    if ((status = weft__meet_keys(r, how, id))) return status;
+    snprintf(path, sizeof path, "%s/meeting", r->job_dir);
+    return weft__meet_at_file(r, path, how->job, true);
+}
+
 /* ---- opening ---- */
 
 static weft_status meet(weft__rendezvous *r, const weft__join *how)
 {
     weft__url url;
+    weft__address at;
     weft_status status;
-    if (how->bootstrap) return weft__meet_through(r, how);
+    if (how->bootstrap) return weft__meet_through(r, how, how->bootstrap, NULL);
+    if (how->store) return weft__meet_by_store(r, how);
     if ((status = weft__settings_check())) return status;
     status = weft__url_read(how->init_method, how->rank, how->world_size, &url);
     if (status) return status;
     r->rank = url.rank;
     r->world_size = url.world_size;
-    return url.port ? weft__meet_at_server(r, how, &url) : stay_alone(r, how);
+    if (*url.path) return weft__meet_at_user_file(r, how, url.path);
+    if (*url.launch) return meet_in_job_dir(r, how, url.launch);
+    if (!url.port) return stay_alone(r, how);
+    if ((status = weft__address_resolve(url.host, url.port, &at))) return status;
+    return weft__meet_at_address(r, how, &url, &at);
 }
 
 weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)

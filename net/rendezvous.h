@@ -17,6 +17,7 @@
 
 typedef struct weft__join {
     const weft_bootstrap *bootstrap; /* the caller's, or NULL; then the init method does not count */
+    struct weft__kv *store;          /* the same */
     const char *init_method;         /* "env://", "tcp://HOST:PORT[?rank=R&world_size=N]" */
     const char *job;                 /* config.job or "default" */
     const char *secret;              /* source, or NULL: one host, this user only */

@@ -1,8 +1,9 @@
 /* store.c - see store.h.  A failure is final: it is told to all who are here and to all who come later.
- * Frames that are not ours are dropped; a client that vanishes is missed by the others' deadlines. */
-#include "store.h"
+ * Frames that are not ours are dropped.  A client that vanishes before all are there gives its place back;
+ * later it is missed by the others' deadlines. */
 #include "clock.h"
 #include "status.h"
+#include "store_server.h"
 #include "url.h"
 #include "zap.h"
 
@@ -16,71 +17,27 @@
 #include <string.h>
 #include <zmq.h>
 
-#define ROUTE_BYTES   16   /* of a peer's address inside the ROUTER; ZeroMQ makes them of 5 bytes */
-#define NAMED_MISSING 16   /* ranks that a sentence lists by number */
-#define MOMENT_MS     500  /* by which the deadlines of ranks that began together may differ */
-#define LAST_WORDS_MS 1000 /* for answers still under way when the socket closes */
-
-typedef struct member {
-    uint8_t id[WEFT__STORE_ID_BYTES];
-    uint8_t route[ROUTE_BYTES];
-    size_t route_bytes;
-    int given_rank, given_world; /* -1: not given */
-    int rank;                    /* once all are there */
-    int host;                    /* order of its host's first arrival; the server's own is 0 */
-    int arrival;
-    weft__store_who who;
-    bool done;
-    void *block;      /* its part of the gather under way */
-    uint32_t attempt; /* of its connections, the newest it has joined by */
-} member;
-
-/* Whose time ran out before all were there. */
-struct quitter {
-    int rank;
-    int64_t at_ns;
-};
-
-enum phase { JOINING, COMPLETE, FAILED };
-
-struct weft__store_server {
-    void *router;
-    void *owner_end, *thread_end; /* inproc pair: the owner's word that it is time to stop */
-    pthread_t thread;
-    weft__keys keys;
-    uint8_t own[WEFT__STORE_ID_BYTES];
-    char host_id[WEFT__HOST_ID_BYTES];
-
-    enum phase phase;
-    member *members;
-    int count, room, arrivals;
-    struct quitter *quitters; /* each rank once */
-    int quitter_count;
-    uint8_t nonce[16]; /* of this run of the job, once all are there */
-    int world;         /* -1 until somebody says it */
-    int expected;      /* clients that are to hear of a failure before the server may go */
-    int step;          /* of the gather under way */
-    int gathered;      /* parts of it that are here */
-    size_t block_bytes;
-    weft_status status;
-    char sentence[WEFT__SENTENCE_BYTES];
-};
+#define RESIGN        INT64_C(-1) /* an order in place of a deadline */
+#define LAST_WORDS_MS 1000        /* for answers still under way when the socket closes */
 
 /* ---- answers ---- */
 
-static void send_to(weft__store_server *s, const member *to, enum weft__store_kind kind, const void *payload,
-                    size_t bytes)
+/* False: its connection is gone. */
+static bool send_to(weft__store_server *s, const weft__store_member *to, enum weft__store_kind kind,
+                    const void *payload, size_t bytes)
 {
     weft__store_header header = {WEFT__STORE_MAGIC, WEFT__STORE_VERSION, (uint16_t)kind,   {0}, to->rank,
                                  s->world,          s->status,           (uint32_t)s->step};
     zmq_msg_t msg;
     if (zmq_msg_init_size(&msg, sizeof header + bytes))
-        return; /* no memory: that client runs into its deadline */
+        return true; /* no memory: that client runs into its deadline */
     memcpy(zmq_msg_data(&msg), &header, sizeof header);
     if (bytes) memcpy((char *)zmq_msg_data(&msg) + sizeof header, payload, bytes);
-    if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_msg_send(&msg, s->router, ZMQ_DONTWAIT) < 0)
-        zmq_msg_close(&msg);
+    if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
+        zmq_msg_send(&msg, s->router, ZMQ_DONTWAIT) >= 0)
+        return true;
+    zmq_msg_close(&msg);
+    return errno != EHOSTUNREACH;
 }
 
 static void send_to_all(weft__store_server *s, enum weft__store_kind kind, const void *payload, size_t bytes)
@@ -93,11 +50,11 @@ static void fail(weft__store_server *s, weft_status status, const char *format, 
 static void fail(weft__store_server *s, weft_status status, const char *format, ...)
 {
     va_list args;
-    if (s->phase == FAILED) return; /* the first cause wins */
+    if (s->phase == WEFT__SERVER_FAILED) return; /* the first cause wins */
     va_start(args, format);
     vsnprintf(s->sentence, sizeof s->sentence, format, args);
     va_end(args);
-    s->phase = FAILED;
+    s->phase = WEFT__SERVER_FAILED;
     s->status = status;
     if (s->expected < s->count) s->expected = s->count;
     send_to_all(s, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
@@ -107,7 +64,7 @@ static void fail(weft__store_server *s, weft_status status, const char *format, 
 
 static int by_host_and_arrival(const void *left, const void *right)
 {
-    const member *a = left, *b = right;
+    const weft__store_member *a = left, *b = right;
     if (a->host != b->host) return a->host < b->host ? -1 : 1;
     return a->arrival < b->arrival ? -1 : a->arrival > b->arrival;
 }
@@ -122,7 +79,7 @@ static weft_status assign_ranks(weft__store_server *s)
         if (s->members[i].given_rank >= 0) taken[s->members[i].given_rank] = true;
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_host_and_arrival);
     for (int i = 0; i < s->count; i++) {
-        member *m = &s->members[i];
+        weft__store_member *m = &s->members[i];
         m->rank = m->given_rank;
         if (m->rank >= 0) continue;
         while (taken[next]) next++;
@@ -134,7 +91,7 @@ static weft_status assign_ranks(weft__store_server *s)
 
 static int by_rank(const void *left, const void *right)
 {
-    const member *a = left, *b = right;
+    const weft__store_member *a = left, *b = right;
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
@@ -145,17 +102,34 @@ static void complete(weft__store_server *s)
         return;
     }
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_rank); /* from here on rank r is members[r] */
-    s->phase = COMPLETE;
+    s->phase = WEFT__SERVER_COMPLETE;
     s->step = 1;
-    randombytes_buf(s->nonce, sizeof s->nonce);
     send_to_all(s, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
 }
 
+/* Before all are there, who has died or hung up gives its place back; who only lost its connection joins
+ * again. */
+static void drop_the_gone(weft__store_server *s)
+{
+    for (int i = 0; i < s->count;)
+        if (send_to(s, &s->members[i], WEFT__STORE_STILL, NULL, 0))
+            i++;
+        else
+            s->members[i] = s->members[--s->count];
+}
+
+static bool is_taken(const weft__store_server *s, int rank)
+{
+    for (int i = 0; i < s->count; i++)
+        if (rank >= 0 && s->members[i].given_rank == rank) return true;
+    return false;
+}
+
 /* Whether what the newcomer was given contradicts what others were given. */
-static void check_newcomer(weft__store_server *s, const member *m)
+static void check_newcomer(weft__store_server *s, const weft__store_member *m)
 {
     for (int i = 0; i < s->count; i++) {
-        const member *other = &s->members[i];
+        const weft__store_member *other = &s->members[i];
         if (other == m) continue;
         if (m->given_world > 0 && other->given_world > 0 && m->given_world != other->given_world) {
             s->expected = m->given_world > other->given_world ? m->given_world : other->given_world;
@@ -195,11 +169,12 @@ static int host_order(weft__store_server *s, const weft__store_who *who)
     return highest + 1;
 }
 
-static member *add_member(weft__store_server *s)
+static weft__store_member *add_member(weft__store_server *s)
 {
     if (s->count == s->room) {
         int room = s->room ? 2 * s->room : 64;
-        member *more = s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
+        weft__store_member *more =
+            s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
         if (!more) return NULL;
         s->members = more;
         s->room = room;
@@ -207,27 +182,35 @@ static member *add_member(weft__store_server *s)
     return memset(&s->members[s->count++], 0, sizeof *s->members);
 }
 
-static member *find_member(weft__store_server *s, const uint8_t *id)
+static weft__store_member *find_member(weft__store_server *s, const uint8_t *id)
 {
     for (int i = 0; i < s->count; i++)
         if (!memcmp(s->members[i].id, id, WEFT__STORE_ID_BYTES)) return &s->members[i];
     return NULL;
 }
 
-static void take_join(weft__store_server *s, const member *from, const weft__store_header *h,
+static void take_join(weft__store_server *s, const weft__store_member *from, const weft__store_header *h,
                       const void *payload, size_t bytes)
 {
     weft__store_who who;
-    member *m;
+    weft__store_member *m;
     int host;
     if (bytes != sizeof who) return;
-    if (s->phase == COMPLETE) {
+    memcpy(&who, payload, sizeof who);
+    if (!sodium_is_zero(who.run, sizeof who.run) && memcmp(who.run, s->nonce, sizeof who.run) != 0) {
+        send_to(s, from, WEFT__STORE_ANOTHER, NULL, 0);
+        return;
+    }
+    if (s->phase == WEFT__SERVER_COMPLETE) {
         send_to(s, from, WEFT__STORE_BUSY, NULL, 0);
         return;
     }
-    memcpy(&who, payload, sizeof who);
     who.host[sizeof who.host - 1] = who.host_id[sizeof who.host_id - 1] = '\0';
     host = host_order(s, &who);
+    if (s->phase == WEFT__SERVER_JOINING) {
+        if (s->world < 0 && h->world > 0) s->world = h->world;
+        if (s->count + 1 == s->world || is_taken(s, h->rank)) drop_the_gone(s);
+    }
     m = add_member(s);
     if (!m) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
@@ -241,94 +224,21 @@ static void take_join(weft__store_server *s, const member *from, const weft__sto
     m->given_world = h->world > 0 ? h->world : -1;
     m->host = host;
     m->arrival = memcmp(m->id, s->own, sizeof m->id) == 0 ? -1 : s->arrivals++;
-    if (s->phase == FAILED) {
+    if (s->phase == WEFT__SERVER_FAILED) {
         send_to(s, m, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
-    if (s->world < 0) s->world = m->given_world;
     check_newcomer(s, m);
-    if (s->phase == JOINING && s->count == s->world) complete(s);
+    if (s->phase == WEFT__SERVER_JOINING && s->count == s->world) complete(s);
 }
 
 /* ---- who is missing ---- */
 
-typedef struct text {
-    char *at;
-    size_t left;
-} text;
-
-static void append(text *t, const char *format, ...) WEFT__PRINTF(2, 3);
-static void append(text *t, const char *format, ...)
-{
-    va_list args;
-    int n;
-    va_start(args, format);
-    n = vsnprintf(t->at, t->left, format, args);
-    va_end(args);
-    if (n < 0) return;
-    if ((size_t)n >= t->left) n = (int)t->left - 1;
-    t->at += n;
-    t->left -= (size_t)n;
-}
-
-/* "rank 3", "rank 2 and rank 5", "rank 1, rank 2, rank 3 and 40 more". */
-static void list_ranks(text *t, const bool *missing, int world, int total)
-{
-    int listed = 0;
-    for (int r = 0; r < world && listed < NAMED_MISSING; r++) {
-        if (!missing[r]) continue;
-        append(t, listed == 0 ? "rank %d" : listed == total - 1 ? " and rank %d" : ", rank %d", r);
-        listed++;
-    }
-    if (listed < total) append(t, " and %d more", total - listed);
-}
-
-/* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many. */
-static int excuse(const weft__store_server *s, bool *missing, int total)
-{
-    int64_t since_ns = weft__now_ns() - MOMENT_MS * WEFT__MS;
-    int excused = 0;
-    for (int i = 0; i < s->quitter_count; i++)
-        excused += missing[s->quitters[i].rank] && s->quitters[i].at_ns >= since_ns;
-    if (excused >= total) return 0;
-    for (int i = 0; i < s->quitter_count; i++)
-        if (s->quitters[i].at_ns >= since_ns) missing[s->quitters[i].rank] = false;
-    return excused;
-}
-
-static void describe_missing(weft__store_server *s, text *t)
-{
-    bool *missing;
-    int total = 0, unassigned = 0;
-    if (s->world < 0) {
-        append(t, "nobody was given the world size (%d joined)", s->count);
-        return;
-    }
-    missing = malloc((size_t)s->world * sizeof *missing);
-    if (!missing) return;
-    for (int r = 0; r < s->world; r++) missing[r] = s->phase != COMPLETE || !s->members[r].block;
-    if (s->phase == JOINING)
-        for (int i = 0; i < s->count; i++) {
-            if (s->members[i].given_rank < 0)
-                unassigned++;
-            else
-                missing[s->members[i].given_rank] = false;
-        }
-    for (int r = 0; r < s->world; r++) total += missing[r];
-    if (s->phase == JOINING) total -= excuse(s, missing, total - unassigned);
-    if (unassigned)
-        append(t, "%d of %d ranks", total - unassigned, s->world);
-    else
-        list_ranks(t, missing, s->world, total);
-    append(t, total - unassigned == 1 ? " is missing" : " are missing");
-    free(missing);
-}
-
-static void take_ask(weft__store_server *s, const member *from)
+static void take_ask(weft__store_server *s, const weft__store_member *from)
 {
     char words[WEFT__SENTENCE_BYTES / 2] = "";
-    text t = {words, sizeof words};
-    describe_missing(s, &t);
+    if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
+    weft__store_missing(s, words, sizeof words);
     send_to(s, from, WEFT__STORE_MISSING, words, strlen(words));
 }
 
@@ -354,10 +264,10 @@ static void finish_gather(weft__store_server *s)
     s->step++;
 }
 
-static void take_gather(weft__store_server *s, member *m, const weft__store_header *h, const void *payload,
-                        size_t bytes)
+static void take_gather(weft__store_server *s, weft__store_member *m, const weft__store_header *h,
+                        const void *payload, size_t bytes)
 {
-    if (s->phase != COMPLETE || m->block) return;
+    if (s->phase != WEFT__SERVER_COMPLETE || m->block) return;
     if (h->step != (uint32_t)s->step || (s->gathered && bytes != s->block_bytes)) {
         fail(s, WEFT_ERR_MISMATCH,
              "rank %d gathers %zu bytes in step %u of joining, others %zu bytes in step %d", m->rank, bytes,
@@ -377,7 +287,7 @@ static void take_gather(weft__store_server *s, member *m, const weft__store_head
 
 /* ---- the thread ---- */
 
-static void take_fail(weft__store_server *s, const member *m, const weft__store_header *h,
+static void take_fail(weft__store_server *s, const weft__store_member *m, const weft__store_header *h,
                       const void *payload, size_t bytes)
 {
     int length = bytes < WEFT__SENTENCE_BYTES ? (int)bytes : WEFT__SENTENCE_BYTES - 1;
@@ -389,33 +299,19 @@ static void take_fail(weft__store_server *s, const member *m, const weft__store_
              (const char *)payload);
 }
 
-static void note_quitter(weft__store_server *s, int rank)
-{
-    struct quitter *more;
-    int i = 0;
-    if (rank < 0 || rank >= s->world) return;
-    while (i < s->quitter_count && s->quitters[i].rank != rank) i++;
-    if (i == s->quitter_count) {
-        more = realloc(s->quitters, (size_t)(i + 1) * sizeof *more);
-        if (!more) return;
-        s->quitters = more;
-        s->quitter_count++;
-    }
-    s->quitters[i] = (struct quitter){rank, weft__now_ns()};
-}
-
-static void take_done(weft__store_server *s, member *m)
+static void take_done(weft__store_server *s, weft__store_member *m)
 {
     m->done = true;
-    if (s->phase != JOINING) return;
-    note_quitter(s, m->given_rank);
+    if (s->phase != WEFT__SERVER_JOINING) return;
+    weft__store_note_quitter(s, m->given_rank);
     *m = s->members[--s->count]; /* gives up before all are there: its place is free again */
 }
 
-static void take_message(weft__store_server *s, const member *from, const weft__store_header *h,
+static void take_message(weft__store_server *s, const weft__store_member *from, const weft__store_header *h,
                          const char *payload, size_t bytes)
 {
-    member *m = find_member(s, h->client);
+    weft__store_member *m = find_member(s, h->client);
+    if (s->phase == WEFT__SERVER_RESIGNED) return;
     if (h->kind == WEFT__STORE_ASK) {
         take_ask(s, from);
         return;
@@ -433,8 +329,9 @@ static void take_message(weft__store_server *s, const member *from, const weft__
     switch (h->kind) {
     case WEFT__STORE_JOIN:
         /* The answer to its first JOIN went to a connection that it had given up meanwhile. */
-        if (s->phase == FAILED) send_to(s, m, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
-        if (s->phase == COMPLETE) send_to(s, m, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
+        if (s->phase == WEFT__SERVER_FAILED)
+            send_to(s, m, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
+        if (s->phase == WEFT__SERVER_COMPLETE) send_to(s, m, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
         break;
     case WEFT__STORE_GATHER: take_gather(s, m, h, payload, bytes); break;
     case WEFT__STORE_FAIL: take_fail(s, m, h, payload, bytes); break;
@@ -455,11 +352,11 @@ static bool receive_frame(weft__store_server *s, zmq_msg_t *msg)
 /* False: nothing is there. */
 static bool take_one(weft__store_server *s, zmq_msg_t *msg)
 {
-    member from = {.rank = -1};
+    weft__store_member from = {.rank = -1};
     weft__store_header header;
     int frames = 1;
     if (!receive_frame(s, msg)) return false;
-    if (zmq_msg_size(msg) > ROUTE_BYTES) return true;
+    if (zmq_msg_size(msg) > WEFT__STORE_ROUTE_BYTES) return true;
     from.route_bytes = zmq_msg_size(msg);
     memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
     while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
@@ -474,10 +371,25 @@ static bool take_one(weft__store_server *s, zmq_msg_t *msg)
 
 static bool all_done(const weft__store_server *s)
 {
-    if (s->phase == FAILED && s->count < s->expected) return false;
+    if (s->phase == WEFT__SERVER_FAILED && s->count < s->expected) return false;
     for (int i = 0; i < s->count; i++)
         if (!s->members[i].done) return false;
     return true;
+}
+
+/* The owner's word: stop by then, or RESIGN. */
+static void take_order(weft__store_server *s, int64_t *deadline_ns, bool *stopping)
+{
+    int64_t order;
+    if (zmq_recv(s->thread_end, &order, sizeof order, ZMQ_DONTWAIT) != sizeof order) return;
+    if (order != RESIGN) {
+        *deadline_ns = order;
+        *stopping = true;
+        return;
+    }
+    if (s->phase == WEFT__SERVER_JOINING) s->phase = WEFT__SERVER_RESIGNED;
+    order = s->phase == WEFT__SERVER_RESIGNED;
+    zmq_send(s->thread_end, &order, sizeof order, 0);
 }
 
 static void *serve(void *arg)
@@ -493,24 +405,36 @@ static void *serve(void *arg)
         while (take_one(s, &msg)) continue;
         if (stopping && (all_done(s) || weft__now_ns() >= deadline_ns)) break;
         zmq_poll(items, 2, weft__poll_ms(deadline_ns));
-        if (items[1].revents & ZMQ_POLLIN &&
-            zmq_recv(s->thread_end, &deadline_ns, sizeof deadline_ns, ZMQ_DONTWAIT) == sizeof deadline_ns)
-            stopping = true;
+        if (items[1].revents & ZMQ_POLLIN) take_order(s, &deadline_ns, &stopping);
     }
     zmq_msg_close(&msg);
     return NULL;
 }
 
-static weft_status bind_router(weft__store_server *s, void *context, const char *address, int port)
+/* The port that ZeroMQ has bound: "tcp://127.0.0.1:4711". */
+static void learn_port(weft__store_server *s, weft__address *address)
 {
-    char endpoint[WEFT__ADDRESS_BYTES + 32];
-    int reason, linger = LAST_WORDS_MS;
-    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, strchr(address, ':'), &s->keys,
+    char endpoint[256];
+    size_t bytes = sizeof endpoint;
+    if (zmq_getsockopt(s->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) == 0)
+        weft__address_set_port(address, atoi(strrchr(endpoint, ':') + 1));
+}
+
+static weft_status bind_router(weft__store_server *s, void *context, weft__address *address)
+{
+    char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
+    int reason, linger = LAST_WORDS_MS, mandatory = 1, port = weft__address_port(address);
+    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, &s->keys,
                                  WEFT__STORE_BLOCK_MAX + 4096);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
-    weft__address_endpoint(address, &port, endpoint, sizeof endpoint);
-    if (!zmq_bind(s->router, endpoint)) return WEFT_OK;
+    zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
+    weft__address_text(address, host);
+    weft__address_endpoint(host, port ? &port : NULL, endpoint, sizeof endpoint);
+    if (!zmq_bind(s->router, endpoint)) {
+        learn_port(s, address);
+        return WEFT_OK;
+    }
     reason = errno;
     zmq_close(s->router);
     errno = reason;
@@ -542,8 +466,9 @@ close_ends:
     return WEFT_ERR_SYSTEM;
 }
 
-weft_status weft__store_serve(void *context, const char *address, int port, const weft__keys *keys,
-                              const uint8_t own[WEFT__STORE_ID_BYTES], weft__store_server **server)
+weft_status weft__store_serve(void *context, weft__address *address, const weft__keys *keys,
+                              const uint8_t own[WEFT__STORE_ID_BYTES],
+                              const uint8_t nonce[WEFT__STORE_NONCE_BYTES], weft__store_server **server)
 {
     weft__store_server *s = calloc(1, sizeof *s);
     weft_status status;
@@ -551,11 +476,13 @@ weft_status weft__store_serve(void *context, const char *address, int port, cons
     if (!s) return weft__fail_memory(sizeof *s, "the store");
     s->keys = *keys;
     s->world = -1;
-    s->phase = JOINING;
+    s->phase = WEFT__SERVER_JOINING;
     memcpy(s->own, own, sizeof s->own);
+    memcpy(s->nonce, nonce, sizeof s->nonce);
+    if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);
     weft__host_id(s->host_id);
     if ((status = weft__zap_admit(keys))) goto free_server;
-    if ((status = bind_router(s, context, address, port))) goto dismiss;
+    if ((status = bind_router(s, context, address))) goto dismiss;
     if ((status = start_thread(s, context))) goto close_router;
     *server = s;
     return WEFT_OK;
@@ -571,6 +498,14 @@ free_server:
     free(s);
     errno = reason;
     return status;
+}
+
+bool weft__store_resign(weft__store_server *s)
+{
+    int64_t word = RESIGN;
+    while (zmq_send(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
+    while (zmq_recv(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
+    return word == 1;
 }
 
 void weft__store_stop(weft__store_server *s, int64_t deadline_ns)

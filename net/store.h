@@ -4,6 +4,8 @@
  *   client -> server   JOIN     who am I, which rank and world size was I given
  *   server -> client   JOINED   all are there: your rank, the world's size, this run's nonce
  *                      BUSY     the job is complete already; it may end soon, so stay
+ *                      ANOTHER  this is not the run that you were looking for
+ *                      STILL    nothing: are you still there?
  *   client -> server   GATHER   step, block            server -> client   GATHERED  all blocks, in rank order
  *   client -> server   ASK                             server -> client   MISSING   who is waited for, in
  * words client -> server   FAIL     status, sentence       server -> all      FAILED    status, sentence
@@ -19,11 +21,12 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__STORE_BLOCK_MAX (1024 * 1024)      /* one rank's part of a gather */
-#define WEFT__STORE_TOTAL_MAX (64 * 1024 * 1024) /* all parts together */
-#define WEFT__STORE_ID_BYTES  16
-#define WEFT__STORE_MAGIC     0x54534657u /* "WFST" in little-endian */
-#define WEFT__STORE_VERSION   1
+#define WEFT__STORE_BLOCK_MAX   (1024 * 1024)      /* one rank's part of a gather */
+#define WEFT__STORE_TOTAL_MAX   (64 * 1024 * 1024) /* all parts together */
+#define WEFT__STORE_ID_BYTES    16
+#define WEFT__STORE_NONCE_BYTES 16          /* of a run of the job */
+#define WEFT__STORE_MAGIC       0x54534657u /* "WFST" in little-endian */
+#define WEFT__STORE_VERSION     2
 
 enum weft__store_kind {
     WEFT__STORE_JOIN = 1,
@@ -35,7 +38,9 @@ enum weft__store_kind {
     WEFT__STORE_BUSY,
     WEFT__STORE_GATHERED,
     WEFT__STORE_MISSING,
-    WEFT__STORE_FAILED
+    WEFT__STORE_FAILED,
+    WEFT__STORE_ANOTHER,
+    WEFT__STORE_STILL
 };
 
 typedef struct weft__store_header {
@@ -52,16 +57,21 @@ _Static_assert(sizeof(weft__store_header) == 40, "fixed on the wire");
 typedef struct weft__store_who {
     int32_t pid;
     char host_id[WEFT__HOST_ID_BYTES];
-    char host[64]; /* its name, for messages */
+    char host[64];                        /* its name, for messages */
+    uint8_t run[WEFT__STORE_NONCE_BYTES]; /* that the client was told to find here; zeros: whichever it is */
 } weft__store_who;
 
 typedef struct weft__store_server weft__store_server;
 
-/* Binds and starts to serve.  WEFT_PENDING: the address cannot be bound here (errno tells why): taken, or
- * another host's.  own: the client id of the serving rank, which comes first among those without a given
- * rank. */
-weft_status weft__store_serve(void *context, const char *address, int port, const weft__keys *keys,
-                              const uint8_t own[WEFT__STORE_ID_BYTES], weft__store_server **server);
+/* Binds and starts to serve; port 0 takes one that is free and writes it into the address.  WEFT_PENDING: the
+ * address cannot be bound here (errno tells why): taken, or another host's.  own: the client id of the
+ * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one. */
+weft_status weft__store_serve(void *context, weft__address *address, const weft__keys *keys,
+                              const uint8_t own[WEFT__STORE_ID_BYTES],
+                              const uint8_t nonce[WEFT__STORE_NONCE_BYTES], weft__store_server **server);
+/* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined
+ * already, and this server stays. */
+bool weft__store_resign(weft__store_server *server);
 /* Ends when every client has said DONE - after a refusal also those that are still to come - or at the
  * deadline. */
 void weft__store_stop(weft__store_server *server, int64_t deadline_ns);

@@ -1,15 +1,14 @@
 /* url.c - see url.h. */
-#include "url.h"
+#include "launcher.h"
 #include "status.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits only: strtol would also take blanks, signs and what follows a number. */
-static bool parse_int(const char *text, long least, long most, int *out)
+/* strtol would also take blanks, signs and what follows a number. */
+bool weft__url_number(const char *text, int least, int most, int *out)
 {
     char *end;
     long n;
@@ -21,37 +20,11 @@ static bool parse_int(const char *text, long least, long most, int *out)
     return true;
 }
 
-static weft_status read_variable(const char *name, const char *expected, long least, long most, int *out)
-{
-    const char *text = getenv(name);
-    if (!text || !*text) return weft__fail(WEFT_ERR_ARGUMENT, "env:// needs %s, which is not set", name);
-    if (!parse_int(text, least, most, out))
-        return weft__fail(WEFT_ERR_ARGUMENT, "%s is \"%s\": expected %s", name, text, expected);
-    return WEFT_OK;
-}
-
-static weft_status read_environment(weft__url *url)
-{
-    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-    weft_status status = WEFT_OK;
-    if (url->rank < 0) status = read_variable("RANK", "a rank, 0 or above", 0, INT32_MAX - 1, &url->rank);
-    if (!status && url->world_size < 0)
-        status = read_variable("WORLD_SIZE", "a number of ranks, 1 or above", 1, INT32_MAX, &url->world_size);
-    if (status) return status;
-    if (url->world_size == 1 && (!port || !*port)) return WEFT_OK;
-    status = read_variable("MASTER_PORT", "a port from 1 to 65535", 1, 65535, &url->port);
-    if (status) return status;
-    if (!host || !*host) host = "127.0.0.1";
-    if (strlen(host) >= sizeof url->host)
-        return weft__fail(WEFT_ERR_ARGUMENT, "MASTER_ADDR is too long for a host name");
-    memcpy(url->host, host, strlen(host) + 1);
-    return WEFT_OK;
-}
-
 static weft_status malformed(const char *text, const char *why)
 {
-    return weft__fail(WEFT_ERR_ARGUMENT,
-                      "init method \"%s\": %s; expected tcp://HOST:PORT[?rank=R&world_size=N]", text, why);
+    bool file = !strncmp(text, "file:", 5);
+    return weft__fail(WEFT_ERR_ARGUMENT, "init method \"%.500s\": %s; expected %s[?rank=R&world_size=N]",
+                      text, why, file ? "file:///PATH" : "tcp://HOST:PORT");
 }
 
 /* "rank=R&world_size=N" in any order. */
@@ -62,12 +35,12 @@ static weft_status parse_query(const char *text, char *query, weft__url *url)
     for (char *item = strtok_r(query, "&", &rest); item; item = strtok_r(NULL, "&", &rest)) {
         int given;
         if (!strncmp(item, "rank=", 5) && !had_rank) {
-            if (!parse_int(item + 5, 0, INT32_MAX - 1, &given))
+            if (!weft__url_number(item + 5, 0, INT32_MAX - 1, &given))
                 return malformed(text, "rank is not a number, 0 or above");
             if (url->rank < 0) url->rank = given;
             had_rank = true;
         } else if (!strncmp(item, "world_size=", 11) && !had_world) {
-            if (!parse_int(item + 11, 1, INT32_MAX, &given))
+            if (!weft__url_number(item + 11, 1, INT32_MAX, &given))
                 return malformed(text, "world_size is not a number, 1 or above");
             if (url->world_size < 0) url->world_size = given;
             had_world = true;
@@ -98,9 +71,23 @@ static weft_status parse_tcp(const char *text, weft__url *url)
     }
     if (!*host) return malformed(text, "it has no host");
     if (strlen(host) >= sizeof url->host) return malformed(text, "the host name is too long");
-    if (!parse_int(port, 1, 65535, &url->port))
+    if (!weft__url_number(port, 1, 65535, &url->port))
         return malformed(text, "the port is not a number from 1 to 65535");
     memcpy(url->host, host, strlen(host) + 1);
+    return query ? parse_query(text, query, url) : WEFT_OK;
+}
+
+static weft_status parse_file(const char *text, weft__url *url)
+{
+    char copy[sizeof url->path + 128], *path = copy, *query;
+    if (strlen(text) - 7 >= sizeof copy) return malformed(text, "it is too long");
+    memcpy(copy, text + 7, strlen(text + 7) + 1);
+    query = strchr(copy, '?');
+    if (query) *query++ = '\0';
+    if (*path != '/') return malformed(text, "the path does not begin with \"/\"");
+    if (path[strlen(path) - 1] == '/') return malformed(text, "the path names no file");
+    if (strlen(path) >= sizeof url->path) return malformed(text, "the path is too long");
+    memcpy(url->path, path, strlen(path) + 1);
     return query ? parse_query(text, query, url) : WEFT_OK;
 }
 
@@ -114,14 +101,17 @@ weft_status weft__url_read(const char *init_method, int rank, int world_size, we
         return weft__fail(WEFT_ERR_ARGUMENT, "the world size given is %d: expected 1 or above, or -1",
                           world_size);
     if (!strcmp(init_method, "env://"))
-        status = read_environment(&found);
+        status = weft__launcher_read(&found);
     else if (!strncmp(init_method, "tcp://", 6))
         status = parse_tcp(init_method, &found);
+    else if (!strncmp(init_method, "file://", 7))
+        status = parse_file(init_method, &found);
     else
-        status = weft__fail(
-            WEFT_ERR_ARGUMENT,
-            "init method \"%s\" is not known; expected env:// or tcp://HOST:PORT[?rank=R&world_size=N]",
-            init_method);
+        status = weft__fail(WEFT_ERR_ARGUMENT,
+                            "init method \"%s\" is not known; expected env://, tcp://HOST:PORT, "
+                            "tcp://MULTICAST:PORT or file:///PATH, "
+                            "the last three with [?rank=R&world_size=N]",
+                            init_method);
     if (status) return status;
     if (found.world_size > WEFT__WORLD_MAX || found.rank >= WEFT__WORLD_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT, "a job has at most %d ranks: rank %d of %d was asked for",

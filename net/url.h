@@ -1,14 +1,20 @@
-/* url.h - where the ranks of a job meet: an init method taken apart, for env:// with the four variables.
- * Pure text (and getenv); names are resolved elsewhere. */
+/* url.h - where the ranks of a job meet: an init method taken apart; env:// is read by launcher.h.
+ * Pure text; names are resolved elsewhere. */
 #ifndef WEFT_NET_URL_H
 #define WEFT_NET_URL_H
+#include <stdbool.h>
 #include <weft/weft.h>
 
-#define WEFT__HOST_BYTES 256
-#define WEFT__WORLD_MAX  1048576 /* ranks of a job */
+#define WEFT__HOST_BYTES   256
+#define WEFT__PATH_BYTES   4096
+#define WEFT__LAUNCH_BYTES 80
+#define WEFT__WORLD_MAX    1048576 /* ranks of a job */
 
 typedef struct weft__url {
-    char host[WEFT__HOST_BYTES]; /* "" with port 0: a job of one rank that needs no meeting place */
+    char path[WEFT__PATH_BYTES];     /* of file://; else "" */
+    char launch[WEFT__LAUNCH_BYTES]; /* env://, if one launcher has started all on this host: its name; else
+                                        "" */
+    char host[WEFT__HOST_BYTES];     /* "" with port 0 and neither of these: one rank, which needs no place */
     int port;
     int rank, world_size; /* -1: not given */
 } weft__url;
@@ -16,4 +22,6 @@ typedef struct weft__url {
 /* rank and world_size (-1: not given) are those of the caller's configuration and win.  ERR_ARGUMENT names
  * what is missing or wrong, where it stands, and what was expected. */
 weft_status weft__url_read(const char *init_method, int rank, int world_size, weft__url *url);
+/* Digits and nothing else. */
+bool weft__url_number(const char *text, int least, int most, int *out);
 #endif

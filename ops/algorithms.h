@@ -29,10 +29,14 @@ weft__build_fn weft__build_ring_broadcast;
 /* chain.c */
 weft__build_fn weft__build_chain_broadcast;
 /* pairwise.c */
-weft__build_fn weft__build_pairwise_all_to_all;
-weft__build_fn weft__build_direct_reduce_scatter;
+weft__build_fn weft__build_pairwise;
 weft__build_fn weft__build_direct_gather;
 weft__build_fn weft__build_direct_scatter;
+/* ordered.c */
+weft__build_fn weft__build_ordered_reduce_scatter;
+weft__build_fn weft__build_ordered_all_reduce;
+weft__build_fn weft__build_ordered_reduce;
+weft__build_fn weft__build_ordered_shares;
 
 /* Tags of one schedule: those of its data count from 0, those of the agreement from here. */
 #define WEFT__AGREEMENT_TAGS 0x40000000U

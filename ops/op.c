@@ -64,22 +64,39 @@ const char *weft__reduction_name(weft_op op)
 
 /* ---- which buffers a rank uses ---- */
 
+/* All blocks of a buffer, gaps not counted. */
+static size_t in_blocks(const weft__op *op, int size)
+{
+    return op->uneven ? op->uneven->in.total : op->count * (size_t)size;
+}
+
+static size_t out_blocks(const weft__op *op, int size)
+{
+    return op->uneven ? op->uneven->out.total : op->count * (size_t)size;
+}
+
 size_t weft__op_in_elements(const weft__op *op, int rank, int size)
 {
     switch (op->kind) {
     case WEFT__OP_REDUCE:
     case WEFT__OP_ALL_REDUCE:
     case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_ALL_GATHER_V:
     case WEFT__OP_GATHER:
+    case WEFT__OP_GATHER_V:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
+    case WEFT__OP_MEM_ALLOC:
     case WEFT__OP_ISEND:
     case WEFT__OP_BATCH:
     case WEFT__OP_SEND_RECV: return op->count;
     case WEFT__OP_BROADCAST: return rank == op->root ? op->count : 0;
-    case WEFT__OP_SCATTER: return rank == op->root ? op->count * (size_t)size : 0;
+    case WEFT__OP_SCATTER:
+    case WEFT__OP_SCATTER_V: return rank == op->root ? in_blocks(op, size) : 0;
     case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_ALL_TO_ALL: return op->count * (size_t)size;
+    case WEFT__OP_REDUCE_SCATTER_V:
+    case WEFT__OP_ALL_TO_ALL:
+    case WEFT__OP_ALL_TO_ALL_V: return in_blocks(op, size);
     default: return 0;
     }
 }
@@ -89,18 +106,41 @@ size_t weft__op_out_elements(const weft__op *op, int rank, int size)
     switch (op->kind) {
     case WEFT__OP_ALL_REDUCE:
     case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_REDUCE_SCATTER_V:
     case WEFT__OP_SCATTER:
+    case WEFT__OP_SCATTER_V:
     case WEFT__OP_IRECV:
     case WEFT__OP_SEND_RECV: return op->count;
     case WEFT__OP_BROADCAST: return rank != op->root ? op->count : 0;
     case WEFT__OP_REDUCE: return rank == op->root ? op->count : 0;
-    case WEFT__OP_GATHER: return rank == op->root ? op->count * (size_t)size : 0;
+    case WEFT__OP_GATHER:
+    case WEFT__OP_GATHER_V: return rank == op->root ? out_blocks(op, size) : 0;
     case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_ALL_GATHER_V:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
-    case WEFT__OP_ALL_TO_ALL: return op->count * (size_t)size;
+    case WEFT__OP_MEM_ALLOC:
+    case WEFT__OP_ALL_TO_ALL:
+    case WEFT__OP_ALL_TO_ALL_V: return out_blocks(op, size);
     default: return 0;
     }
+}
+
+static weft__span block_at(const weft__op *op, unsigned trait, const weft__blocks *uneven, int rank)
+{
+    if (!(weft__kind_traits(op->kind) & trait)) return (weft__span){0, op->count};
+    if (!uneven) return (weft__span){(size_t)rank * op->count, op->count};
+    return (weft__span){uneven->displs[rank], uneven->counts[rank]};
+}
+
+weft__span weft__op_in_block(const weft__op *op, int rank)
+{
+    return block_at(op, WEFT__IN_BLOCKS, op->uneven ? &op->uneven->in : NULL, rank);
+}
+
+weft__span weft__op_out_block(const weft__op *op, int rank)
+{
+    return block_at(op, WEFT__OUT_BLOCKS, op->uneven ? &op->uneven->out : NULL, rank);
 }
 
 size_t weft__op_bytes(const weft__op *op, int rank, int size)
@@ -169,19 +209,24 @@ static weft_status check_partner(const weft__op *op, int size)
 /* The two forms are equal for all kinds where both sides have the same length. */
 static bool is_in_place(const weft__op *op, int rank)
 {
-    const char *in = op->in, *out = op->out;
-    size_t block = op->count * weft_dtype_size(op->dtype);
+    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
+    size_t element = weft_dtype_size(op->dtype);
     switch (op->kind) {
     case WEFT__OP_REDUCE:
     case WEFT__OP_ALL_REDUCE: return in == out;
     case WEFT__OP_ALL_TO_ALL:
     case WEFT__OP_SEND_RECV: return in == out && op->memory != WEFT_MEMORY_CUDA;
     case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_ALL_GATHER_V:
     case WEFT__OP_SPLIT_GROUP:
     case WEFT__OP_MESH_CREATE:
-    case WEFT__OP_GATHER: return (uintptr_t)in - (uintptr_t)out == (size_t)rank * block;
+    case WEFT__OP_MEM_ALLOC:
+    case WEFT__OP_GATHER:
+    case WEFT__OP_GATHER_V: return in - out == weft__op_out_block(op, rank).start * element;
     case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_SCATTER: return (uintptr_t)out - (uintptr_t)in == (size_t)rank * block;
+    case WEFT__OP_REDUCE_SCATTER_V:
+    case WEFT__OP_SCATTER:
+    case WEFT__OP_SCATTER_V: return out - in == weft__op_in_block(op, rank).start * element;
     default: return false;
     }
 }
@@ -190,13 +235,25 @@ static const char *in_place_form(weft__kind kind)
 {
     switch (kind) {
     case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE: return "in == out";
+    case WEFT__OP_ALL_REDUCE: return " or, in place, in == out";
     case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_SEND_RECV: return "in == out in host memory";
-    case WEFT__OP_REDUCE_SCATTER: return "out == in + rank * count";
-    case WEFT__OP_SCATTER: return "out == in + root * count";
-    default: return "in == out + rank * count";
+    case WEFT__OP_SEND_RECV: return " or, in place, in == out in host memory";
+    case WEFT__OP_REDUCE_SCATTER: return " or, in place, out == in + rank * count";
+    case WEFT__OP_SCATTER: return " or, in place, out == in + root * count";
+    case WEFT__OP_REDUCE_SCATTER_V:
+    case WEFT__OP_SCATTER_V: return " or, in place, out == in + displs[rank]";
+    case WEFT__OP_ALL_GATHER_V:
+    case WEFT__OP_GATHER_V: return " or, in place, in == out + displs[rank]";
+    case WEFT__OP_ALL_TO_ALL_V: return "";
+    default: return " or, in place, in == out + rank * count";
     }
+}
+
+static bool overlap(const weft__op *op, size_t in_bytes, size_t out_bytes, int size)
+{
+    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
+    if (op->uneven) return weft__uneven_overlap(op, size);
+    return in <= out ? out - in < in_bytes : in - out < out_bytes;
 }
 
 static weft_status check_buffers(weft__op *op, int rank, int size)
@@ -205,23 +262,21 @@ static weft_status check_buffers(weft__op *op, int rank, int size)
     size_t element = weft_dtype_size(op->dtype);
     size_t in_bytes = weft__op_in_elements(op, rank, size) * element;
     size_t out_bytes = weft__op_out_elements(op, rank, size) * element;
-    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
     bool one_buffer = op->kind == WEFT__OP_BROADCAST;
-    if (in_bytes && !in)
+    if (in_bytes && !op->in)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: %s is NULL, expected %zu bytes to read", name,
                           one_buffer || op->kind == WEFT__OP_ISEND ? "buf" : "in", in_bytes);
-    if (out_bytes && !out)
+    if (out_bytes && !op->out)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: %s is NULL, expected room for %zu bytes", name,
                           one_buffer || op->kind == WEFT__OP_IRECV ? "buf" : "out", out_bytes);
     if (one_buffer) {
         if (op->count == 0) op->in = op->out = NULL;
         return WEFT_OK;
     }
-    if (in_bytes && out_bytes && !is_in_place(op, rank) &&
-        (in <= out ? out - in < in_bytes : in - out < out_bytes))
+    if (in_bytes && out_bytes && !is_in_place(op, rank) && overlap(op, in_bytes, out_bytes, size))
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s: in (%zu bytes at %p) and out (%zu bytes at %p) overlap, expected separate "
-                          "buffers or, in place, %s",
+                          "buffers%s",
                           name, in_bytes, op->in, out_bytes, op->out, in_place_form(op->kind));
     if (!in_bytes) op->in = NULL;
     if (!out_bytes) op->out = NULL;
@@ -236,8 +291,9 @@ static void clear_unused(weft__op *op)
     if (op->kind == WEFT__OP_SEND_RECV) op->tag = 0;
     if (!(traits & WEFT__REDUCES)) op->reduction = WEFT_SUM;
     if (!(traits & WEFT__REDUCES) || op->reduction != WEFT_PREMUL_SUM) op->scale = 1;
+    if (!(traits & WEFT__UNEVEN)) op->uneven = NULL;
     if (op->kind == WEFT__OP_SPLIT_GROUP || op->kind == WEFT__OP_MESH_CREATE) op->dtype = WEFT_UINT8;
-    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
+    if (op->kind == WEFT__OP_BARRIER || weft__kind_traits(op->kind) & WEFT__FORMS) {
         op->dtype = (weft_dtype)0;
         op->count = 0;
         op->in = op->out = NULL;
@@ -259,6 +315,7 @@ weft_status weft__op_check(weft__op *op, int rank, int size)
     if (weft__kind_traits(op->kind) & WEFT__REDUCES && (status = check_reduction(op)) != WEFT_OK)
         return status;
     if ((status = check_partner(op, size)) != WEFT_OK) return status;
+    if (op->uneven && (status = weft__uneven_check(op, rank, size)) != WEFT_OK) return status;
     /* size blocks also for kinds that use one: all of a kind are then limited alike on every rank. */
     if (op->count > SIZE_MAX / weft_dtype_size(op->dtype) / (size_t)size)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: count is %zu: %d blocks of as many %s pass %zu bytes", name,
@@ -268,12 +325,13 @@ weft_status weft__op_check(weft__op *op, int rank, int size)
 
 /* ---- signature ---- */
 
-/* word[0], from the lowest bit: kind 8, dtype 8, reduction 8, memory 8, root 32.  word[1]: count. */
+/* word[0], from the lowest bit: kind 8, dtype 8, reduction 8, memory 8, root 32.  word[1]: count, or the
+ * digest of uneven blocks. */
 weft__signature weft__op_sign(const weft__op *op)
 {
     weft__signature s = {{(uint64_t)op->kind | (uint64_t)op->dtype << 8 | (uint64_t)op->reduction << 16 |
                               (uint64_t)op->memory << 24 | (uint64_t)(uint32_t)op->root << 32,
-                          op->count}};
+                          op->uneven ? op->uneven->agreed : op->count}};
     return s;
 }
 
@@ -283,10 +341,15 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
     weft_dtype dtype = (weft_dtype)(s.word[0] >> 8 & 255);
     weft_op reduction = (weft_op)(s.word[0] >> 16 & 255);
     unsigned memory = s.word[0] >> 24 & 255, traits = weft__kind_traits(kind);
-    bool to_root = kind == WEFT__OP_REDUCE || kind == WEFT__OP_GATHER;
-    char what[80] = "", how[40] = "", whom[40] = "";
-    if (kind != WEFT__OP_BARRIER && kind != WEFT__OP_NEW_GROUP)
-        snprintf(what, sizeof what, " of %" PRIu64 " %s", s.word[1], weft__dtype_name(dtype));
+    bool to_root = kind == WEFT__OP_REDUCE || kind == WEFT__OP_GATHER || kind == WEFT__OP_GATHER_V;
+    const char *type = weft__dtype_name(dtype);
+    char many[80], what[90] = "", how[40] = "", whom[40] = "";
+    snprintf(many, sizeof many, "%" PRIu64 " %s", s.word[1], type);
+    if (traits & WEFT__UNEVEN && s.word[1])
+        weft__digest_text(s.word[1], type, many, sizeof many);
+    else if (traits & WEFT__UNEVEN)
+        snprintf(many, sizeof many, "%s", type);
+    if (kind != WEFT__OP_BARRIER && !(traits & WEFT__FORMS)) snprintf(what, sizeof what, " of %s", many);
     if (traits & WEFT__REDUCES) snprintf(how, sizeof how, " (%s)", weft__reduction_name(reduction));
     if (traits & WEFT__ROOTED)
         snprintf(whom, sizeof whom, " %s root %" PRIu32, to_root ? "to" : "from",
@@ -311,7 +374,7 @@ static void bytes_text(size_t n, char *text, size_t bytes)
 void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t bytes)
 {
     char length[32], whom[32] = "";
-    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_NEW_GROUP) {
+    if (op->kind == WEFT__OP_BARRIER || weft__kind_traits(op->kind) & WEFT__FORMS) {
         snprintf(text, bytes, "%s", weft__kind_name(op->kind));
         return;
     }

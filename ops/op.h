@@ -1,35 +1,49 @@
 /* op.h - one operation as a value: what the caller asked for, checked, and how ranks compare notes on it. */
 #ifndef WEFT_OPS_OP_H
 #define WEFT_OPS_OP_H
+#include "blocks.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
 
 /* The one list of operations: X(ID, name, traits).  A row is all that the rest of the library may ask
  * about a kind; nothing else switches on it except the builders in this folder. */
-#define WEFT__KINDS(X)                                                    \
-    X(BARRIER, "barrier", WEFT__COLLECTIVE)                               \
-    X(BROADCAST, "broadcast", WEFT__COLLECTIVE | WEFT__ROOTED)            \
-    X(REDUCE, "reduce", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)  \
-    X(ALL_REDUCE, "all_reduce", WEFT__COLLECTIVE | WEFT__REDUCES)         \
-    X(REDUCE_SCATTER, "reduce_scatter", WEFT__COLLECTIVE | WEFT__REDUCES) \
-    X(ALL_GATHER, "all_gather", WEFT__COLLECTIVE)                         \
-    X(GATHER, "gather", WEFT__COLLECTIVE | WEFT__ROOTED)                  \
-    X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED)                \
-    X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE)                         \
-    X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE)                       \
-    X(MESH_CREATE, "mesh_create", WEFT__COLLECTIVE)                       \
-    X(ISEND, "isend", WEFT__PAIR)                                         \
-    X(IRECV, "irecv", WEFT__PAIR)                                         \
-    X(SEND_RECV, "send_recv", WEFT__PAIR)                                 \
-    X(NEW_GROUP, "new_group", 0)                                          \
+#define WEFT__KINDS(X)                                                                                    \
+    X(BARRIER, "barrier", WEFT__COLLECTIVE)                                                               \
+    X(BROADCAST, "broadcast", WEFT__COLLECTIVE | WEFT__ROOTED)                                            \
+    X(REDUCE, "reduce", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)                                  \
+    X(ALL_REDUCE, "all_reduce", WEFT__COLLECTIVE | WEFT__REDUCES)                                         \
+    X(REDUCE_SCATTER, "reduce_scatter", WEFT__COLLECTIVE | WEFT__REDUCES | WEFT__IN_BLOCKS)               \
+    X(ALL_GATHER, "all_gather", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                      \
+    X(GATHER, "gather", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__OUT_BLOCKS)                               \
+    X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__IN_BLOCKS)                              \
+    X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE | WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)                    \
+    X(ALL_GATHER_V, "all_gather_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__OUT_BLOCKS)                   \
+    X(GATHER_V, "gather_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__ROOTED | WEFT__OUT_BLOCKS)            \
+    X(SCATTER_V, "scatter_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__ROOTED | WEFT__IN_BLOCKS)           \
+    X(REDUCE_SCATTER_V, "reduce_scatter_v",                                                               \
+      WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__REDUCES | WEFT__IN_BLOCKS)                                  \
+    X(ALL_TO_ALL_V, "all_to_all_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS) \
+    X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                    \
+    X(MESH_CREATE, "mesh_create", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                    \
+    X(MEM_ALLOC, "mem_alloc", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                        \
+    X(ISEND, "isend", WEFT__PAIR)                                                                         \
+    X(IRECV, "irecv", WEFT__PAIR)                                                                         \
+    X(SEND_RECV, "send_recv", WEFT__PAIR)                                                                 \
+    X(NEW_GROUP, "new_group", WEFT__FORMS)                                                                \
+    X(SHRINK_GROUP, "shrink_group", WEFT__FORMS)                                                          \
     X(BATCH, "batch", 0)
 
 enum weft__traits {
-    WEFT__COLLECTIVE = 1, /* every member submits it, in the same order */
-    WEFT__ROOTED = 2,     /* has a root */
-    WEFT__REDUCES = 4,    /* has a reduction */
-    WEFT__PAIR = 8        /* point to point */
+    WEFT__COLLECTIVE = 1,  /* every member submits it, in the same order */
+    WEFT__ROOTED = 2,      /* has a root */
+    WEFT__REDUCES = 4,     /* has a reduction */
+    WEFT__PAIR = 8,        /* point to point */
+    WEFT__FORMS = 16,      /* makes a group between its members */
+    WEFT__IN_BLOCKS = 32,  /* `in` has a block of each rank (rooted kinds: at the root) */
+    WEFT__OUT_BLOCKS = 64, /* `out` has */
+    WEFT__UNEVEN = 128     /* those blocks may differ in length: op->uneven */
 };
 
 typedef enum weft__kind {
@@ -46,10 +60,12 @@ typedef struct weft__op {
     weft_memory memory; /* HOST or CUDA by the time an op is numbered */
     int root;           /* rooted kinds; else 0 */
     int peer, tag;      /* pair kinds */
-    size_t count;       /* as in the public call: elements per block; of a batch: bytes in all */
+    size_t count;       /* as in the public call: elements per block; uneven kinds: of this rank's; of a
+                           batch: bytes in all */
     const void *in;
     void *out;
-    double scale; /* PREMUL_SUM; else 1 */
+    double scale;         /* PREMUL_SUM; else 1 */
+    weft__uneven *uneven; /* uneven kinds: their blocks, as weft__uneven_copy makes them; else NULL */
 } weft__op;
 
 const char *weft__kind_name(weft__kind kind);
@@ -66,11 +82,15 @@ weft_status weft__op_check(weft__op *op, int rank, int size);
 /* Elements that this rank reads at `in` and writes at `out` (0 where it does not use the buffer). */
 size_t weft__op_in_elements(const weft__op *op, int rank, int size);
 size_t weft__op_out_elements(const weft__op *op, int rank, int size);
+/* Where the block of `rank` lies in a buffer that has blocks; in one that has not, all of it. */
+weft__span weft__op_in_block(const weft__op *op, int rank);
+weft__span weft__op_out_block(const weft__op *op, int rank);
 /* Payload of this rank as weft_request_info.bytes tells it: the larger of the two, in bytes. */
 size_t weft__op_bytes(const weft__op *op, int rank, int size);
 
 /* What all ranks must agree on, packed so that two compares settle it:
- * kind, dtype, reduction, memory, root, count.  (scale may differ between ranks.) */
+ * kind, dtype, reduction, memory, root, count.  (scale may differ between ranks.)  Uneven kinds: a digest of
+ * the counts where all must have the same; where they are a matter of two ranks, messages tell. */
 typedef struct weft__signature {
     uint64_t word[2];
 } weft__signature;

@@ -1,8 +1,6 @@
-/* pairwise.c - every pair of ranks exchanges directly: all_to_all, and what is gathered, scattered or reduced
- * by its one owner.
+/* pairwise.c - every pair of ranks exchanges directly: all_to_all, all_gather, and large blocks of one root.
  *
  * In step i a rank sends to rank + i and hears from rank - i, so no rank is the target of all at once.
- * reduce_scatter's owner reduces left to right in rank order.
  *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
  * MPICH" (2005), "pairwise exchange". */
@@ -22,104 +20,65 @@ static window open_window(void)
     return w;
 }
 
-void weft__build_pairwise_all_to_all(weft__schedule *s, const weft__op *op)
+/* all_to_all and all_gather, even or uneven: of an input that is one block everybody gets all. */
+void weft__build_pairwise(weft__schedule *s, const weft__op *op)
 {
-    size_t count = op->count, rank = (size_t)s->rank;
-    weft__place from = weft__at(s, WEFT__IN, 0), to = weft__at(s, WEFT__OUT, 0);
+    weft__place from = weft__at(s, WEFT__IN, 0);
+    weft__span own_in = weft__op_in_block(op, s->rank), own_out = weft__op_out_block(op, s->rank);
     int saved = WEFT__NO_STEP;
     window w = open_window();
-    if (op->in == op->out) {
+    if (op->kind == WEFT__OP_ALL_TO_ALL && op->in == op->out) {
         /* A block that comes in takes the place of one still to be sent. */
+        size_t all = weft__op_in_elements(op, s->rank, s->size);
         weft__place in = from;
-        from = weft__add_tmp(s, count * (size_t)s->size);
-        saved = weft__add_copy(s, in, from, count * (size_t)s->size, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+        from = weft__add_tmp(s, all);
+        saved = weft__add_copy(s, in, from, all, 1, WEFT__NO_STEP, WEFT__NO_STEP);
     }
-    weft__add_copy(s, weft__plus(s, from, rank * count), weft__plus(s, to, rank * count), count, 1, saved,
-                   WEFT__NO_STEP);
+    weft__add_copy(s, weft__plus(s, from, own_in.start), weft__at(s, WEFT__OUT, own_out.start), own_in.length,
+                   1, saved, WEFT__NO_STEP);
     for (int i = 1; i < s->size; i++) {
         int target = weft__modulo(s->rank + i, s->size), source = weft__modulo(s->rank - i, s->size);
+        weft__span leaving = weft__op_in_block(op, target), coming = weft__op_out_block(op, source);
         int *sent = &w.sent[i % WINDOW], *received = &w.received[i % WINDOW];
-        *received =
-            weft__add_recv(s, source, 0, weft__plus(s, to, (size_t)source * count), count, saved, *received);
+        *received = weft__add_recv(s, source, 0, weft__at(s, WEFT__OUT, coming.start), coming.length, saved,
+                                   *received);
         *sent =
-            weft__add_send(s, target, 0, weft__plus(s, from, (size_t)target * count), count, saved, *sent);
+            weft__add_send(s, target, 0, weft__plus(s, from, leaving.start), leaving.length, saved, *sent);
     }
-}
-
-/* ---- reduce_scatter by direct exchange ---- */
-
-/* Left to right over ranks; the receives, by rank, are the steps from first_receive on. */
-static void reduce_in_order(weft__schedule *s, const weft__op *op, weft__operand own, weft__place others,
-                            int first_receive)
-{
-    size_t count = op->count;
-    weft__place sum = weft__add_tmp(s, count), left = {WEFT__TMP, 0};
-    int left_ready = WEFT__NO_STEP, receive = first_receive;
-    for (int r = 0; r < s->size; r++) {
-        bool mine = r == s->rank, last = r == s->size - 1;
-        weft__place right =
-            mine ? weft__plus(s, own.place, (size_t)r * count) : weft__plus(s, others, (size_t)r * count);
-        int right_ready = mine ? own.ready : receive++;
-        if (r == 0) {
-            left = right;
-            left_ready = right_ready;
-            continue;
-        }
-        left_ready = weft__add_reduce(s, left, right, last ? weft__at(s, WEFT__OUT, 0) : sum, count,
-                                      last ? weft__last_scale(s, op) : 1, left_ready, right_ready);
-        left = sum;
-    }
-}
-
-void weft__build_direct_reduce_scatter(weft__schedule *s, const weft__op *op)
-{
-    size_t count = op->count;
-    weft__operand own = weft__own_operand(s, op, count * (size_t)s->size);
-    weft__place others = weft__add_tmp(s, count * (size_t)s->size);
-    int first_receive = s->n;
-    for (int r = 0; r < s->size; r++)
-        if (r != s->rank)
-            weft__add_recv(s, r, 0, weft__plus(s, others, (size_t)r * count), count, WEFT__NO_STEP,
-                           WEFT__NO_STEP);
-    for (int i = 1; i < s->size; i++) {
-        int target = weft__modulo(s->rank + i, s->size);
-        weft__add_send(s, target, 0, weft__plus(s, own.place, (size_t)target * count), count, own.ready,
-                       WEFT__NO_STEP);
-    }
-    reduce_in_order(s, op, own, others, first_receive);
 }
 
 /* ---- large blocks of one root ---- */
 
 void weft__build_direct_gather(weft__schedule *s, const weft__op *op)
 {
-    size_t count = op->count;
     window w = open_window();
     if (s->rank != op->root)
-        weft__add_send(s, op->root, 0, weft__at(s, WEFT__IN, 0), count, WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_send(s, op->root, 0, weft__at(s, WEFT__IN, 0), op->count, WEFT__NO_STEP, WEFT__NO_STEP);
     else
-        weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, (size_t)s->rank * count), count, 1,
+        weft__add_copy(s, weft__at(s, WEFT__IN, 0),
+                       weft__at(s, WEFT__OUT, weft__op_out_block(op, s->rank).start), op->count, 1,
                        WEFT__NO_STEP, WEFT__NO_STEP);
     for (int i = 1; s->rank == op->root && i < s->size; i++) {
         int source = weft__modulo(s->rank + i, s->size), *received = &w.received[i % WINDOW];
-        *received = weft__add_recv(s, source, 0, weft__at(s, WEFT__OUT, (size_t)source * count), count,
-                                   *received, WEFT__NO_STEP);
+        weft__span block = weft__op_out_block(op, source);
+        *received = weft__add_recv(s, source, 0, weft__at(s, WEFT__OUT, block.start), block.length, *received,
+                                   WEFT__NO_STEP);
     }
     weft__add_agreement(s);
 }
 
 void weft__build_direct_scatter(weft__schedule *s, const weft__op *op)
 {
-    size_t count = op->count;
     window w = open_window();
     if (s->rank != op->root)
-        weft__add_recv(s, op->root, 0, weft__at(s, WEFT__OUT, 0), count, WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_recv(s, op->root, 0, weft__at(s, WEFT__OUT, 0), op->count, WEFT__NO_STEP, WEFT__NO_STEP);
     else
-        weft__add_copy(s, weft__at(s, WEFT__IN, (size_t)s->rank * count), weft__at(s, WEFT__OUT, 0), count, 1,
-                       WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_copy(s, weft__at(s, WEFT__IN, weft__op_in_block(op, s->rank).start),
+                       weft__at(s, WEFT__OUT, 0), op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
     for (int i = 1; s->rank == op->root && i < s->size; i++) {
         int target = weft__modulo(s->rank + i, s->size), *sent = &w.sent[i % WINDOW];
-        *sent = weft__add_send(s, target, 0, weft__at(s, WEFT__IN, (size_t)target * count), count, *sent,
+        weft__span block = weft__op_in_block(op, target);
+        *sent = weft__add_send(s, target, 0, weft__at(s, WEFT__IN, block.start), block.length, *sent,
                                WEFT__NO_STEP);
     }
     weft__add_agreement(s);

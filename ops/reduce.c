@@ -63,6 +63,21 @@ void weft__scale(void *out, const void *in, size_t count, weft_dtype dtype, doub
     weft__reduce_kernel(dtype, WEFT_SUM)(out, &in, 1, count, scale);
 }
 
+void weft__reduce_rows(void *out, const void *rows, size_t stride, int n, size_t count, weft_dtype dtype,
+                       weft_op op, double scale)
+{
+    const void *sources[WEFT__REDUCE_SOURCES];
+    weft__reduce_fn *reduce = weft__reduce_kernel(dtype, op);
+    int next = 0;
+    while (next < n) {
+        int used = 0;
+        if (next > 0) sources[used++] = out; /* more rows than one call takes */
+        while (used < WEFT__REDUCE_SOURCES && next < n)
+            sources[used++] = (const char *)rows + (size_t)next++ * stride;
+        reduce(out, sources, used, count, next == n ? scale : 1);
+    }
+}
+
 const char *weft__reduce_level(void)
 {
     return best_level().name;

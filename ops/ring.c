@@ -17,31 +17,45 @@
 
 typedef struct ring {
     weft__schedule *s;
-    size_t count; /* elements of all blocks together, or of each */
-    bool each;
+    const weft__op *op;
+    enum { SHARES, IN_BLOCKS, OUT_BLOCKS } cut; /* shares of count, or the blocks of a buffer */
+    size_t longest;                             /* piece of any block */
     int lane, lanes;
     int next, before; /* ranks */
 } ring;
 
 static weft__span block_at(const ring *g, int block)
 {
-    if (g->each) return (weft__span){(size_t)block * g->count, g->count};
-    return weft__share(g->count, g->s->size, block);
+    block = weft__modulo(block, g->s->size);
+    if (g->cut == IN_BLOCKS) return weft__op_in_block(g->op, block);
+    if (g->cut == OUT_BLOCKS) return weft__op_out_block(g->op, block);
+    return weft__share(g->op->count, g->s->size, block);
 }
 
 /* This lane's part of a block. */
 static weft__span piece_at(const ring *g, int block)
 {
-    weft__span whole = block_at(g, weft__modulo(block, g->s->size));
+    weft__span whole = block_at(g, block);
     weft__span part = weft__share(whole.length, g->lanes, g->lane);
     return (weft__span){whole.start + part.start, part.length};
 }
 
-static ring make_ring(weft__schedule *s, size_t count, bool each)
+/* Where this lane's part of this rank's block begins, counted from the block. */
+static size_t own_skip(const ring *g)
 {
-    ring g = {.s = s, .count = count, .each = each, .lanes = 1};
-    size_t lanes = block_at(&g, 0).length * s->element / LANE_BYTES;
+    return piece_at(g, g->s->rank).start - block_at(g, g->s->rank).start;
+}
+
+static ring make_ring(weft__schedule *s, const weft__op *op, int cut)
+{
+    ring g = {.s = s, .op = op, .lanes = 1};
+    size_t lanes;
+    g.cut = cut;
+    for (int r = 0; r < s->size; r++)
+        if (block_at(&g, r).length > g.longest) g.longest = block_at(&g, r).length;
+    lanes = g.longest * s->element / LANE_BYTES;
     if (lanes > 1) g.lanes = lanes > LANES_MOST ? LANES_MOST : (int)lanes;
+    g.longest = weft__share(g.longest, g.lanes, 0).length;
     g.next = weft__modulo(s->rank + 1, s->size);
     g.before = weft__modulo(s->rank - 1, s->size);
     return g;
@@ -65,7 +79,7 @@ static reduced reduce_pieces(const ring *g, weft__operand own, weft__place to, d
     weft__place slots[SLOTS], partial = weft__plus(s, own.place, piece_at(g, s->rank - 1).start);
     int sent[SLOTS], first_sent = WEFT__NO_STEP, ready = own.ready;
     for (int i = 0; i < SLOTS; i++) {
-        slots[i] = weft__add_tmp(s, piece_at(g, 0).length); /* block 0 is never the shorter one */
+        slots[i] = i < s->size - 1 ? weft__add_tmp(s, g->longest) : weft__at(s, WEFT__TMP, 0);
         sent[i] = WEFT__NO_STEP;
     }
     for (int t = 0; t < s->size - 1; t++) {
@@ -104,7 +118,7 @@ static void share_pieces(const ring *g, weft__place own, int ready, int before1,
 
 void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
 {
-    ring g = make_ring(s, op->count, false);
+    ring g = make_ring(s, op, SHARES);
     weft__operand own = weft__own_operand(s, op, op->count);
     for (; g.lane < g.lanes; g.lane++) {
         weft__place mine = weft__at(s, WEFT__OUT, piece_at(&g, s->rank).start);
@@ -116,28 +130,24 @@ void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
 
 void weft__build_ring_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
-    ring g = make_ring(s, op->count, true);
-    weft__operand own = weft__own_operand(s, op, op->count * (size_t)s->size);
-    for (; g.lane < g.lanes; g.lane++) {
-        size_t in_block = piece_at(&g, 0).start;
-        reduce_pieces(&g, own, weft__at(s, WEFT__OUT, in_block), weft__last_scale(s, op));
-    }
+    ring g = make_ring(s, op, IN_BLOCKS);
+    weft__operand own = weft__own_operand(s, op, weft__op_in_elements(op, s->rank, s->size));
+    for (; g.lane < g.lanes; g.lane++)
+        reduce_pieces(&g, own, weft__at(s, WEFT__OUT, own_skip(&g)), weft__last_scale(s, op));
 }
 
 void weft__build_ring_all_gather(weft__schedule *s, const weft__op *op)
 {
-    ring g = make_ring(s, op->count, true);
+    ring g = make_ring(s, op, OUT_BLOCKS);
     weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, block_at(&g, s->rank).start),
                    op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
-    for (; g.lane < g.lanes; g.lane++) {
-        size_t in_block = piece_at(&g, 0).start;
-        share_pieces(&g, weft__at(s, WEFT__IN, in_block), WEFT__NO_STEP, WEFT__NO_STEP, WEFT__NO_STEP);
-    }
+    for (; g.lane < g.lanes; g.lane++)
+        share_pieces(&g, weft__at(s, WEFT__IN, own_skip(&g)), WEFT__NO_STEP, WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
 void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
 {
-    ring g = make_ring(s, op->count, false);
+    ring g = make_ring(s, op, SHARES);
     weft__operand own = weft__own_operand(s, op, op->count);
     for (; g.lane < g.lanes; g.lane++) {
         weft__span mine = piece_at(&g, s->rank);
@@ -159,7 +169,7 @@ void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
  * its part in the ring without hearing from it. */
 void weft__build_ring_broadcast(weft__schedule *s, const weft__op *op)
 {
-    ring g = make_ring(s, op->count, false);
+    ring g = make_ring(s, op, SHARES);
     int number = weft__modulo(s->rank - op->root, s->size), ready = WEFT__NO_STEP;
     weft__area buffer = number ? WEFT__OUT : WEFT__IN;
     g.lanes = 1;

@@ -9,6 +9,7 @@
 #include "rounds.h"
 
 #include "check.h"
+#include "reduce.h"
 
 /* Up to here in all a rank reads everything: one hop, and the reads fit the first-level cache. */
 #define ALL_READ_BYTES 32768
@@ -190,4 +191,22 @@ void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t inde
     }
     round->needs_all = index == 0;
     if (index == 0) round->publishes = true; /* of those that have nothing to tell, the signature */
+}
+
+/* With separate buffers nothing published is ever written: inputs never are, and a reduced slice is published
+ * after it was written for the last time.  In place:
+ *   all_reduce in two phases  rank r alone reads slice r of the others' inputs, and publishes what it made of
+ *                             them before anybody writes over those slices; this rank's own slice is written
+ *                             by itself, which nobody else reads before
+ *   all_gather, gather        own block: never written
+ *   reduce_scatter, reduce    only what this rank alone reads is written
+ *   scatter, broadcast        the root writes nothing
+ *   all_reduce in one, all_to_all  takes write what others read: not allowed
+ * A rank that reduces more sources than a kernel takes at once writes its output before it has read its own
+ * source, so in place that is left out too. */
+bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op)
+{
+    if (op->kind == WEFT__OP_ALL_TO_ALL) return op->in != op->out;
+    if (op->kind == WEFT__OP_ALL_REDUCE && !plan->two_phase) return op->in != op->out;
+    return !(weft__kind_traits(op->kind) & WEFT__REDUCES) || plan->size <= WEFT__REDUCE_SOURCES;
 }

@@ -52,4 +52,9 @@ typedef struct weft__round {
  * of each part is an assertion. */
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes);
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round);
+
+/* Whether others may read this rank's blocks where they lie, in op->in and op->out, instead of in the slot:
+ * no take of this rank then writes what another may still have to read.  The operation must not settle before
+ * all have read.  Scaled blocks always need the slot. */
+bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op);
 #endif

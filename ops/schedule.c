@@ -82,6 +82,13 @@ int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__plac
     return add(s, step, before1, before2);
 }
 
+int weft__add_fold(weft__schedule *s, weft__place rows, int n, weft__place to, size_t count, double scale)
+{
+    weft__step step = {
+        .kind = WEFT__STEP_FOLD, .a = rows, .rows = n, .out = to, .count = count, .scale = scale};
+    return add(s, step, WEFT__NO_STEP, WEFT__NO_STEP);
+}
+
 weft__place weft__add_tmp(weft__schedule *s, size_t count)
 {
     weft__place place = {WEFT__TMP, s->tmp_bytes};
@@ -176,7 +183,7 @@ static void print_place(weft__place place, FILE *to)
 
 static void print_step(const weft__step *step, FILE *to)
 {
-    static const char *const names[] = {"send", "recv", "copy", "reduce"};
+    static const char *const names[] = {"send", "recv", "copy", "reduce", "fold"};
     fprintf(to, "%s %zu", names[step->kind], step->count);
     if (step->kind == WEFT__STEP_SEND || step->kind == WEFT__STEP_RECV)
         fprintf(to, " %s %d tag %" PRIu32, step->kind == WEFT__STEP_SEND ? "to" : "from", step->peer,
@@ -185,6 +192,7 @@ static void print_step(const weft__step *step, FILE *to)
         fputc(' ', to);
         print_place(step->a, to);
     }
+    if (step->kind == WEFT__STEP_FOLD) fprintf(to, " of %d rows", step->rows);
     if (step->kind == WEFT__STEP_REDUCE) {
         fputs(" op ", to);
         print_place(step->b, to);

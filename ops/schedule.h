@@ -21,7 +21,8 @@ typedef enum weft__step_kind {
     WEFT__STEP_SEND,
     WEFT__STEP_RECV,
     WEFT__STEP_COPY,
-    WEFT__STEP_REDUCE
+    WEFT__STEP_REDUCE,
+    WEFT__STEP_FOLD
 } weft__step_kind;
 typedef enum weft__area { WEFT__IN, WEFT__OUT, WEFT__TMP } weft__area;
 
@@ -36,11 +37,14 @@ typedef struct weft__place {
  * SEND from `a` to peer; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
  * receive from a at b with that tag (the builders here use a tag once for each pair and direction).
  * COPY: out = a, which may be the same place.  REDUCE: out = a op b, with a left of b; out may be a or b.
- * `scale` multiplies what COPY and REDUCE write (1: nothing). count 0 is allowed everywhere. */
+ * FOLD: out = row op row op ... from left to right, of `rows` rows of count elements that lie one behind the
+ * other from a on; rounds once.  `scale` multiplies what these write (1: nothing).  count 0 is allowed
+ * everywhere. */
 typedef struct weft__step {
     weft__step_kind kind;
     int peer;
     uint32_t tag;
+    int rows;
     weft__place a, b, out;
     size_t count;
     double scale;
@@ -71,13 +75,11 @@ int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t c
                    int before1, int before2);
 int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count,
                      double scale, int before1, int before2);
+int weft__add_fold(weft__schedule *s, weft__place rows, int n, weft__place to, size_t count, double scale);
 void weft__add_order(weft__schedule *s, int before, int after); /* one more predecessor */
 weft__place weft__add_tmp(weft__schedule *s, size_t count);     /* room for count elements in TMP */
 
 /* How `count` elements are divided among `size` ranks: the first count % size of them have one more. */
-typedef struct weft__span {
-    size_t start, length; /* elements */
-} weft__span;
 static inline weft__span weft__share(size_t count, int size, int rank)
 {
     size_t each = count / (size_t)size, more = count % (size_t)size, r = (size_t)rank;

@@ -4,12 +4,14 @@
 #define WEFT_OPS_SELECT_H
 #include "schedule.h"
 
-/* What members agree on, each field the least of all members' values.  Travels as it is. */
+/* What members agree on: rank_order if any of them asks for it, of the other fields the least of all members'
+ * values.  Travels as it is. */
 typedef struct weft__table {
     uint32_t rounds;      /* 1: all members share memory and have a row for this group (rounds.h) */
     uint32_t slot_bytes;  /* payload of one slot in a row */
     uint64_t small_bytes; /* up to here latency counts: doubling, trees, direct exchange */
-    uint64_t reserved[4];
+    uint64_t rank_order;  /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
+    uint64_t reserved[3];
 } weft__table;
 
 #define WEFT__TABLE_DEFAULT  \
@@ -17,7 +19,7 @@ typedef struct weft__table {
         .small_bytes = 32768 \
     }
 
-void weft__table_merge(weft__table *mine, const weft__table *other); /* the least of each field */
+void weft__table_merge(weft__table *mine, const weft__table *other);
 
 typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
 typedef struct weft__algorithm {

@@ -7,7 +7,7 @@
 
 #include <weft/weft.h>
 
-#define WEFT__MODULE_VERSION 1 /* of the two tables; a module made for another one is not loaded */
+#define WEFT__MODULE_VERSION 2 /* of the two tables; a module made for another one is not loaded */
 
 /* An operation as a module sees it.  Stays valid until the module has finished it, also if the request has
  * settled meanwhile (its time ran out, or it was cancelled): the runtime holds its own reference. */

@@ -1,12 +1,13 @@
 /* backend_host.c - the host backend's front: which executor runs a request, and how one is stopped.
  *
- *   collective  rounds in shared memory (host_rounds.c), else a schedule of messages (host_schedule.c)
+ *   collective  rounds in shared memory (host_rounds.c), else, and if its blocks are uneven, a schedule of
+ *               messages (host_schedule.c)
  *   pair        messages (host_pair.c)
- *   group       form.c
+ *   group       forming.c
  *   CUDA memory a module, by way of the progress thread (modules.c) */
 #include "breaking.h"
 #include "engine.h"
-#include "form.h"
+#include "forming.h"
 #include "group.h"
 #include "guardian.h"
 #include "host.h"
@@ -21,6 +22,34 @@ static void remember(weft_request *req)
     weft_group *group = req->group;
     group->recent[req->sequence % WEFT__RECENT] = weft__signature_of(req);
     if (req->sequence > group->started) group->started = req->sequence;
+}
+
+static bool is_uneven(const weft_request *req)
+{
+    return weft__kind_traits(req->op.kind) & WEFT__UNEVEN;
+}
+
+bool weft__by_rounds(const weft_request *req)
+{
+    return req->group->lane.rows && !is_uneven(req);
+}
+
+static void start_collective(weft_request *req)
+{
+    bool by_rounds = weft__by_rounds(req);
+    if (by_rounds) /* as yet there is nothing to stop */
+        weft__list_init(&req->u.rounds.lane);
+    else
+        req->u.run = NULL;
+    /* A rank that does something else may have sent messages, whichever way this goes. */
+    weft__early_judge(req);
+    if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
+    if (by_rounds)
+        weft__rounds_start(req);
+    else if (WEFT__UNLIKELY(req->group->lane.state != WEFT__LANE_NONE) && !is_uneven(req))
+        weft__rows_hold(req);
+    else
+        weft__run_start(req);
 }
 
 void weft__host_start(weft_request *req)
@@ -39,27 +68,23 @@ void weft__host_start(weft_request *req)
     }
     if (req->op.memory == WEFT_MEMORY_CUDA)
         weft__module_start(req);
-    else if (req->op.kind == WEFT__OP_NEW_GROUP)
-        weft__form_start(req);
     else if (traits & WEFT__PAIR)
         weft__pair_start(req);
-    else if (group->lane.rows)
-        weft__rounds_start(req);
-    else if (WEFT__UNLIKELY(group->lane.state != WEFT__LANE_NONE))
-        weft__rows_hold(req);
+    else if (traits & WEFT__FORMS)
+        req->u.forming->start(req);
     else
-        weft__run_start(req);
+        start_collective(req);
 }
 
 void weft__host_stop(weft_request *req)
 {
-    if (req->op.kind == WEFT__OP_NEW_GROUP)
-        weft__form_stop(req);
-    else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+    unsigned traits = weft__kind_traits(req->op.kind);
+    if (traits & WEFT__FORMS) return; /* it has no buffers; the lead's word will find nobody waiting */
+    if (traits & WEFT__PAIR)
         weft__pair_stop(req);
     else if (weft__request_state(req) == WEFT__QUEUED) /* held: it has not begun */
         weft__list_remove(&req->u.rounds.lane);
-    else if (req->group->lane.rows)
+    else if (weft__by_rounds(req))
         weft__rounds_stop(req);
     else
         weft__run_stop(req);

@@ -120,6 +120,22 @@ void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *fram
     weft__group_unref(group);
 }
 
+/* A message that was here first means something else? */
+static void judge_early(void *arg, int peer, const weft__frame *frame)
+{
+    weft_request *req = arg;
+    weft__signature mine = weft__signature_of(req), theirs = {{frame->signature[0], frame->signature[1]}};
+    int member = weft__group_member(req->group, peer);
+    if (weft__request_state(req) >= WEFT__DRAINING || member < 0) return;
+    if (!weft__same_signature(mine, theirs))
+        weft__group_mismatch(req->group, req->sequence, mine, member, theirs);
+}
+
+void weft__early_judge(weft_request *req)
+{
+    weft__mail_peek(req->ctx->mail, req->group->id, req->sequence, judge_early, req);
+}
+
 /* ---- breaks that were told before the group was ready here ---- */
 
 static void break_as_told(weft_group *group, const weft__notice *notice)

@@ -21,6 +21,8 @@ void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, o
 void weft__early_breaks_free(weft_context *ctx);
 /* Collective messages whose signature differs, or that fit nothing so far. */
 void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame);
+/* The same for messages that came before this rank started that collective. */
+void weft__early_judge(weft_request *req);
 /* The sentence for a disagreement between this rank and a member; breaks the group. */
 void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
                           weft__signature theirs);

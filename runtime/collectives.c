@@ -42,6 +42,7 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
     if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
     req = weft__request_new(ctx, group, op, call);
     if (!req) return WEFT_ERR_MEMORY;
+    op->uneven = NULL; /* the request's now */
     if (op->kind == WEFT__OP_SEND_RECV) {
         size_t bytes = op->count * weft_dtype_size(op->dtype);
         req->u.pair.copy = NULL;

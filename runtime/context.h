@@ -78,9 +78,10 @@ struct weft_context {
     _Atomic bool closing;                     /* no new work */
     _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */
     weft__mail_events mail_events;
-    weft__board *board;    /* NULL: no shared memory with anybody */
-    weft__watch watch;     /* engine */
-    unsigned turns;        /* engine: to look at sockets only now and then */
+    weft__board *board;            /* NULL: no shared memory with anybody */
+    struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
+    weft__watch watch;             /* engine */
+    unsigned turns;                /* engine: to look at sockets only now and then */
     int64_t submitting_ns; /* engine: a submission runs this turn, so it is this time; 0: look at the clock */
     bool tcp;              /* some peer is reached by TCP */
     weft__list pending;    /* engine: requests that run */

@@ -8,6 +8,7 @@
  * fail by themselves. */
 #include "form.h"
 #include "events.h"
+#include "forming.h"
 #include "group.h"
 #include "guardian.h"
 #include "leave.h"
@@ -18,9 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERDICT_GRACE_NS (500 * WEFT__MS) /* for the lead's word after this rank's time is up */
-#define TEXT_BYTES       600
-
 typedef struct form_key {
     uint64_t parent, hash[2];
     uint32_t occurrence, size;
@@ -29,34 +27,28 @@ typedef struct form_key {
 typedef struct form_message {
     form_key key;
     int32_t status, culprit; /* culprit: world rank that is gone, or -1 */
-    uint64_t id, row;
+    uint64_t id;
     weft__table table;
-    char text[TEXT_BYTES];
-    uint64_t list[]; /* JOIN: world ranks; READY: rows */
+    char text[WEFT__FORMING_TEXT];
+    int32_t list[]; /* JOIN: world ranks */
 } form_message;
 
 typedef struct attempt { /* at the lead */
     weft__list link;
     form_key key;
     int *world;
-    uint64_t *rows;
     bool *joined;
     int present, told;
     weft__table table;
     weft_status failed;
     int culprit;
-    char text[TEXT_BYTES];
+    char text[WEFT__FORMING_TEXT];
 } attempt;
 
-struct weft__forming {
+typedef struct joining { /* at every member: its request's */
+    weft__forming forming;
     form_key key;
-    weft_group *group;
-    int lead; /* world rank */
-    uint64_t row;
-    bool gave_up;
-    weft_status status;
-    char text[TEXT_BYTES];
-};
+} joining;
 
 struct weft__occurrence {
     struct weft__occurrence *next;
@@ -141,7 +133,6 @@ static void attempt_free(attempt *a)
 {
     weft__list_remove(&a->link);
     free(a->world);
-    free(a->rows);
     free(a->joined);
     free(a);
 }
@@ -154,28 +145,15 @@ static attempt *new_attempt(weft_context *ctx, const form_message *m)
     weft__list_init(&a->link);
     a->key = m->key;
     a->world = calloc(n, sizeof *a->world);
-    a->rows = calloc(n, sizeof *a->rows);
     a->joined = calloc(n, sizeof *a->joined);
-    if (!a->world || !a->rows || !a->joined) {
+    if (!a->world || !a->joined) {
         attempt_free(a);
         return NULL;
     }
-    for (size_t i = 0; i < n; i++) a->world[i] = (int)m->list[i];
+    for (size_t i = 0; i < n; i++) a->world[i] = m->list[i];
     a->table = m->table;
     weft__list_append(&ctx->forming, &a->link);
     return a;
-}
-
-/* Who is missing, behind "...: 1.5 s passed". */
-static void missing_text(weft_context *ctx, const attempt *a, const char *start, char *text, size_t bytes)
-{
-    char who[192];
-    size_t at = (size_t)snprintf(text, bytes, "%s", start);
-    for (uint32_t i = 0; i < a->key.size && at < bytes; i++) {
-        if (a->joined[i]) continue;
-        weft__member_name(ctx, a->world[i], who, sizeof who);
-        at += (size_t)snprintf(text + at, bytes - at, "; %s has not joined", who);
-    }
 }
 
 static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int culprit, const char *text)
@@ -195,7 +173,7 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int 
 static void complete_attempt(weft_context *ctx, attempt *a)
 {
     size_t bytes;
-    form_message *m = new_message(&a->key, a->key.size, &bytes);
+    form_message *m = new_message(&a->key, 0, &bytes);
     if (!m) {
         fail_attempt(ctx, a, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
         return;
@@ -203,10 +181,6 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     weft__list_remove(&a->link); /* telling a member may find it gone: that must not end this attempt again */
     m->id = weft__group_ids(ctx, 1);
     m->table = a->table;
-    for (uint32_t i = 0; i < a->key.size; i++) {
-        m->list[i] = a->rows[i];
-        if (a->rows[i] == 0) m->table.rounds = 0;
-    }
     for (uint32_t i = 0; i < a->key.size; i++)
         weft__mail_control(ctx->mail, a->world[i], WEFT__MESSAGE_FORM_READY, m, bytes);
     free(m);
@@ -230,13 +204,12 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     for (uint32_t i = 0; i < a->key.size; i++) {
         if (a->world[i] != peer || a->joined[i]) continue;
         a->joined[i] = true;
-        a->rows[i] = m->row;
         a->present++;
         weft__table_merge(&a->table, &m->table);
     }
     for (uint32_t i = 0; i < a->key.size; i++) {
         const weft__member *member = &ctx->members[a->world[i]];
-        char text[TEXT_BYTES];
+        char text[WEFT__FORMING_TEXT];
         if (a->joined[i] || !atomic_load(&member->gone)) continue;
         weft__member_fate(ctx, a->world[i], text, sizeof text);
         fail_attempt(ctx, a, WEFT_ERR_PEER, a->world[i], text);
@@ -247,67 +220,50 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
 
 static void on_expired(weft_context *ctx, const form_message *m)
 {
-    char text[TEXT_BYTES];
+    char text[WEFT__FORMING_TEXT];
     attempt *a = find_attempt(ctx, &m->key);
     if (!a || a->failed != WEFT_OK) return;
-    missing_text(ctx, a, m->text, text, sizeof text);
+    snprintf(text, sizeof text, "%s", m->text);
+    for (uint32_t i = 0; i < a->key.size; i++)
+        if (!a->joined[i]) weft__forming_missing(ctx, a->world[i], text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, m->culprit, text);
 }
 
 /* ---- at every member ---- */
+
+static joining *joining_of(const weft_request *req)
+{
+    return WEFT__OWNER(req->u.forming, joining, forming);
+}
 
 static weft_request *find_request(weft_context *ctx, const form_key *key)
 {
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind == WEFT__OP_NEW_GROUP && same_key(&req->u.forming->key, key)) return req;
+        if (req->op.kind == WEFT__OP_NEW_GROUP && same_key(&joining_of(req)->key, key)) return req;
     }
     return NULL;
-}
-
-static void fail_request(weft_request *req, weft_status status, int culprit, const char *text)
-{
-    if (culprit >= 0) req->culprit = weft__group_member(req->group, culprit);
-    struct weft__forming *f = req->u.forming;
-    if (f->row) weft__row_give(req->ctx->board, f->row);
-    f->row = 0;
-    weft__group_fail(f->group, status, text);
-    weft__request_settle(req, status, text);
 }
 
 static void on_ready(weft_context *ctx, const form_message *m)
 {
     weft_request *req = find_request(ctx, &m->key);
-    weft_status status;
-    if (!req) return;
-    req->u.forming->row = 0; /* the group's now, or given back below */
-    status = weft__group_ready(req->u.forming->group, m->id, &m->table, m->list);
-    if (!m->table.rounds && m->list[req->u.forming->group->rank])
-        weft__row_give(ctx->board, m->list[req->u.forming->group->rank]);
-    if (status == WEFT_OK)
-        weft__request_settle(req, WEFT_OK, NULL);
-    else
-        fail_request(req, status, -1, weft_last_error());
+    if (req) weft__forming_ready(req, m->id, &m->table);
 }
 
 static void on_failed(weft_context *ctx, const form_message *m)
 {
     weft_request *req = find_request(ctx, &m->key);
-    char name[256], text[WEFT__SENTENCE_BYTES];
-    if (!req) return;
-    weft__request_name(req, name, sizeof name);
-    snprintf(text, sizeof text, "%s: %s", name, m->text);
-    fail_request(req, (weft_status)m->status, m->culprit, text);
+    if (req) weft__forming_fail(req, (weft_status)m->status, m->culprit, m->text);
 }
 
 static bool is_sound(const weft_context *ctx, int type, const form_message *m, size_t entries)
 {
     if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size) return false;
-    if ((type == WEFT__MESSAGE_FORM_JOIN || type == WEFT__MESSAGE_FORM_READY) && m->key.size > entries)
-        return false;
+    if (type == WEFT__MESSAGE_FORM_JOIN && m->key.size > entries) return false;
     for (uint32_t i = 0; type == WEFT__MESSAGE_FORM_JOIN && i < m->key.size; i++)
-        if (m->list[i] >= (uint64_t)ctx->world_size) return false;
+        if (m->list[i] < 0 || m->list[i] >= ctx->world_size) return false;
     return true;
 }
 
@@ -335,109 +291,64 @@ void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes
 static void send_join(weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    struct weft__forming *f = req->u.forming;
+    joining *j = joining_of(req);
     size_t bytes;
-    form_message *m = new_message(&f->key, f->key.size, &bytes);
+    form_message *m = new_message(&j->key, j->key.size, &bytes);
     weft_status status = WEFT_ERR_MEMORY;
     if (m) {
-        m->row = f->row;
         m->table = weft__own_table(ctx);
-        m->table.rounds = f->row != 0;
-        for (uint32_t i = 0; i < f->key.size; i++) m->list[i] = (uint64_t)f->group->world[i];
-        status = weft__mail_control(ctx->mail, f->lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
+        for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->forming.group->world[i];
+        status = weft__mail_control(ctx->mail, j->forming.lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
     }
     free(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)
-        fail_request(req, status, -1, weft_last_error());
+        weft__forming_fail(req, status, -1, weft_last_error());
 }
 
-void weft__form_start(weft_request *req)
+static void give_up(weft_request *req)
 {
-    weft_context *ctx = req->ctx;
-    struct weft__forming *f = req->u.forming;
-    weft_group *group = f->group;
-    char text[TEXT_BYTES];
+    joining *j = joining_of(req);
+    send_small(req->ctx, j->forming.lead, WEFT__MESSAGE_FORM_EXPIRED, &j->key, j->forming.gave_up, -1,
+               j->forming.text);
+}
+
+static form_key make_key(const weft_request *req, const weft_group *group)
+{
     uint64_t h[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
-    req->algorithm = "lead";
     for (int k = 0; k < 2; k++) {
         h[k] = hash(h[k], group->world, (size_t)group->size * sizeof *group->world);
         h[k] = hash(h[k], req->label, strlen(req->label));
     }
-    f->key = (form_key){req->group->id, {h[0], h[1]}, next_occurrence(req->group, h), (uint32_t)group->size};
-    req->sequence = f->key.occurrence;
-    f->lead = group->world[0];
+    return (form_key){req->group->id, {h[0], h[1]}, next_occurrence(req->group, h), (uint32_t)group->size};
+}
+
+static void start(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    joining *j = joining_of(req);
+    weft_group *group = j->forming.group;
+    char text[WEFT__FORMING_TEXT];
+    req->algorithm = "lead";
+    j->key = make_key(req, group);
+    req->sequence = j->key.occurrence;
+    j->forming.lead = group->world[0];
+    for (int i = 0; i < group->size; i++)
+        if (group->world[i] < j->forming.lead) j->forming.lead = group->world[i];
     for (int i = 0; i < group->size; i++) {
-        if (group->world[i] < f->lead) f->lead = group->world[i];
         if (!atomic_load(&ctx->members[group->world[i]].gone)) continue;
         weft__member_fate(ctx, group->world[i], text, sizeof text);
         /* Not before the lead knows that this rank has come: its count is what late members are told by. */
-        if (group->world[i] == f->lead || f->lead == ctx->rank) {
-            fail_request(req, WEFT_ERR_PEER, group->world[i], text);
+        if (group->world[i] == j->forming.lead || j->forming.lead == ctx->rank) {
+            weft__forming_fail(req, WEFT_ERR_PEER, group->world[i], text);
             return;
         }
     }
     if (group->size == 1) {
         weft__table table = weft__own_table(ctx);
-        weft__group_ready(group, weft__group_ids(ctx, 1), &table, NULL);
-        weft__request_settle(req, WEFT_OK, NULL);
+        weft__forming_ready(req, weft__group_ids(ctx, 1), &table);
         return;
     }
-    f->row = weft__on_board(ctx, group->world, group->size) ? weft__group_row(ctx) : 0;
     send_join(req);
-}
-
-void weft__form_give_up(weft_request *req, weft_status status, const char *why)
-{
-    struct weft__forming *f = req->u.forming;
-    if (f->gave_up || weft__request_state(req) >= WEFT__DRAINING) return;
-    f->gave_up = true;
-    f->status = status;
-    snprintf(f->text, sizeof f->text, "%s", why);
-    req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
-    weft__guardian_look(req->ctx, req->deadline_ns);
-    send_small(req->ctx, f->lead, WEFT__MESSAGE_FORM_EXPIRED, &f->key, status, -1, why);
-}
-
-void weft__form_expire(weft_request *req, int64_t now_ns)
-{
-    struct weft__forming *f = req->u.forming;
-    char text[WEFT__SENTENCE_BYTES], name[256], who[192];
-    if (!f->gave_up) {
-        snprintf(text, sizeof text, "%.1f s passed", (double)(now_ns - req->submitted_ns) / 1e9);
-        weft__form_give_up(req, WEFT_ERR_TIMEOUT, text);
-        return;
-    }
-    weft__request_name(req, name, sizeof name);
-    weft__member_name(req->ctx, f->lead, who, sizeof who);
-    snprintf(text, sizeof text, "%s: %.400s; %s does not answer", name, f->text, who);
-    fail_request(req, f->status, -1, text);
-}
-
-void weft__form_abort(weft_group *group, const char *why)
-{
-    WEFT__LIST_EACH(&group->ctx->pending, at)
-    {
-        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind != WEFT__OP_NEW_GROUP || req->u.forming->group != group) continue;
-        weft__form_give_up(req, WEFT_ERR_CANCELLED, why);
-        return;
-    }
-}
-
-void weft__form_stop(weft_request *req)
-{
-    struct weft__forming *f = req->u.forming;
-    if (f->row) weft__row_give(req->ctx->board, f->row);
-    f->row = 0;
-    weft__group_fail(f->group, WEFT_ERR_CANCELLED, "its context is ending");
-}
-
-void weft__forming_free(weft_request *req)
-{
-    if (!req->u.forming) return;
-    weft__group_unref(req->u.forming->group);
-    free(req->u.forming);
-    req->u.forming = NULL;
 }
 
 static weft_request *waiting_for_lead(weft_context *ctx, int lead)
@@ -466,13 +377,8 @@ void weft__form_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
     attempt *a;
-    char name[256], text[WEFT__SENTENCE_BYTES];
     while ((a = waiting_for_member(ctx, rank)) != NULL) fail_attempt(ctx, a, WEFT_ERR_PEER, rank, why);
-    while ((req = waiting_for_lead(ctx, rank)) != NULL) {
-        weft__request_name(req, name, sizeof name);
-        snprintf(text, sizeof text, "%s: %.600s", name, why);
-        fail_request(req, WEFT_ERR_PEER, rank, text);
-    }
+    while ((req = waiting_for_lead(ctx, rank)) != NULL) weft__forming_fail(req, WEFT_ERR_PEER, rank, why);
 }
 
 void weft__form_close(weft_context *ctx)
@@ -507,27 +413,13 @@ static weft_status check_ranks(const weft_group *parent, const int *ranks, int n
     return WEFT_OK;
 }
 
-weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
-                                weft_request **req)
-{
-    weft_group *before = *group;
-    weft_status status;
-    if (req) *group = made; /* first: its callback may use it before this function returns */
-    status = weft__submit_timed(r, call, req);
-    if (status == WEFT_OK && !req) *group = made;
-    if (status != WEFT_OK && req) *group = before;
-    if (status != WEFT_OK && made) weft__group_unref(made);
-    return status;
-}
-
 weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const weft_call *call,
                            weft_group **group, weft_request **req)
 {
     weft_context *ctx;
     weft_group *made;
-    weft_request *r;
-    weft__op op = {.kind = WEFT__OP_NEW_GROUP, .memory = WEFT_MEMORY_HOST, .scale = 1};
     weft_status status;
+    joining *j;
     int *world;
 
     if (!parent || !group) return weft__fail(WEFT_ERR_ARGUMENT, "new_group: parent or group is NULL");
@@ -544,14 +436,12 @@ weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const we
                            call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms));
     free(world);
     if (!made) return WEFT_ERR_MEMORY;
-    r = weft__request_new(ctx, parent, &op, call);
-    if (r) r->u.forming = calloc(1, sizeof *r->u.forming);
-    if (!r || !r->u.forming) {
-        if (r) weft__request_unref(r);
+    j = calloc(1, sizeof *j);
+    if (!j) {
         weft__group_unref(made);
-        return r ? weft__fail_memory(sizeof *r->u.forming, "a group's request") : WEFT_ERR_MEMORY;
+        return weft__fail_memory(sizeof *j, "a group's request");
     }
-    r->u.forming->group = made;
-    weft__group_ref(made);
-    return weft__submit_making(r, call, made, group, req);
+    j->forming.start = start;
+    j->forming.give_up = give_up;
+    return weft__forming_submit(parent, WEFT__OP_NEW_GROUP, &j->forming, made, call, group, req);
 }

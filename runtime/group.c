@@ -3,9 +3,11 @@
 #include "breaking.h"
 #include "engine.h"
 #include "form.h"
+#include "forming.h"
 #include "host.h"
 #include "leave.h"
 #include "rows.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     atomic_store(&group->state, WEFT__FORMING);
     weft__list_init(&group->lane.link);
     weft__list_init(&group->lane.ops);
+    weft__list_init(&group->lane.read);
     weft__lock_take(&ctx->groups_lock);
     weft__list_append(&ctx->groups, &group->link);
     weft__lock_drop(&ctx->groups_lock);
@@ -136,6 +139,7 @@ weft__table weft__own_table(const weft_context *ctx)
 {
     weft__table table = WEFT__TABLE_DEFAULT;
     if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
+    table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
     return table;
 }
 
@@ -189,9 +193,12 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
     group->table = *table;
-    if (table->rounds && !rows)
+    group->table.rounds = group->size > 1 && weft__on_board(ctx, group->world, group->size);
+    for (int i = 0; rows && i < group->size; i++)
+        if (!rows[i]) group->table.rounds = 0;
+    if (group->table.rounds && !rows)
         group->lane.state = WEFT__LANE_UNMET;
-    else if (table->rounds && (status = weft__rows_open(group, rows)) != WEFT_OK)
+    else if (group->table.rounds && (status = weft__rows_open(group, rows)) != WEFT_OK)
         return status;
     atomic_store_explicit(&group->state, WEFT__READY, memory_order_release);
     weft__early_breaks_apply(group);
@@ -282,7 +289,7 @@ weft_status weft_group_abort(weft_group *group, const char *why)
     inside = weft__holds_engine(ctx);
     if (!inside) weft__engine_take(ctx);
     weft__engine_turn(ctx);
-    weft__form_abort(group, text);
+    weft__forming_abort(group, text);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
     if (!inside) weft__engine_drop(ctx);
     return WEFT_OK;

@@ -38,6 +38,7 @@ typedef struct weft__lane {
     weft__lane_state state;
     weft__list link;   /* ctx->lanes while there are ops */
     weft__list ops;    /* requests, in order */
+    weft__list read;   /* those done but for others that still read their buffers, in order */
     uint64_t *told;    /* MEETING: rows told so far */
     bool *heard;       /* MEETING: by whom */
     int missing;       /* MEETING: members that have not told */
@@ -86,8 +87,8 @@ struct weft_group {
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms);
-/* Members agreed: id, table, and the offset of each member's row; NULL with a table that has rounds: they are
- * told when the group is used.  Engine held. */
+/* Members agreed on id and table; whether they use rounds follows from who they are.  rows: offset of each
+ * member's row, 0 if it has none; NULL: they are told when the group is used.  Engine held. */
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
 void weft__group_ref(weft_group *group);

@@ -6,7 +6,7 @@
 #include "guardian.h"
 #include "breaking.h"
 #include "engine.h"
-#include "form.h"
+#include "forming.h"
 #include "group.h"
 #include "job_store.h"
 #include "late.h"
@@ -159,8 +159,8 @@ static int64_t expire(weft_request *req, int64_t now)
     if (!weft__late_answered(req) &&
         (now < req->deadline_ns + ANSWER_GRACE_NS || now < req->asked_ns + ANSWER_NS))
         return now + RETRY_NS;
-    if (req->op.kind == WEFT__OP_NEW_GROUP) {
-        weft__form_expire(req, now);
+    if (weft__kind_traits(req->op.kind) & WEFT__FORMS) {
+        weft__forming_expire(req, now);
         return WEFT__NEVER;
     }
     weft__late_text(req, now, text, sizeof text);

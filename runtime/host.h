@@ -7,6 +7,8 @@
 /* backend_host.c: any operation */
 void weft__host_start(weft_request *req);
 void weft__host_stop(weft_request *req); /* nothing touches its buffers afterwards */
+/* Does this collective in host memory go by rounds in shared memory?  Else by messages. */
+bool weft__by_rounds(const weft_request *req);
 
 /* host_pair.c: messages */
 void weft__pair_start(weft_request *req);

@@ -4,19 +4,28 @@
  * k % WEFT__SLOTS of each member's row, and a member writes a slot again only when all have told (`consumed`)
  * that they are past its last use: by acknowledgement, not by parity, since an operation may be posted before
  * the one before it is finished.  Publishing runs ahead of taking as far as slots allow.
- * Failing: a member that is gone without having published what is needed breaks the group. */
+ *
+ * A block that lies in a region all members have mapped (memory.h) is not copied: the slot tells where it is,
+ * and takers read it there.  ops/rounds.c says for which operations no take of this rank writes what another
+ * may still read; and such an operation does not settle before all members are past its last such round,
+ * since then the caller may write.  One that fails settles at once: it marks this rank's row as withdrawn
+ * first, and whoever finds a row of the group withdrawn after its last take has perhaps read what was written
+ * since, and does not settle with WEFT_OK but waits for the break that is on its way. Failing: a member that
+ * is gone without having published what is needed breaks the group. */
 #include "breaking.h"
 #include "group.h"
 #include "host.h"
 #include "member.h"
+#include "memory.h"
 #include "reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_BYTES (256 * 1024) /* copied or reduced in one turn of a lane, about */
+#define TURN_BYTES     (256 * 1024) /* copied or reduced in one turn of a lane, about */
+#define IN_PLACE_BYTES (16 * 1024)  /* of a buffer: below, the copy costs less than waiting for readers */
 
-static bool slot_is_free(weft_group *group, uint64_t round)
+static bool all_are_past(weft_group *group, uint64_t round)
 {
     weft__lane *lane = &group->lane;
     uint64_t least = UINT64_MAX;
@@ -32,7 +41,20 @@ static bool slot_is_free(weft_group *group, uint64_t round)
 static unsigned char *payload_of(weft_context *ctx, weft__row *row, unsigned slot)
 {
     weft__slot *s = &row->slot[slot];
-    return s->bytes <= sizeof s->small ? s->small : weft__slot_area(ctx->board, row, slot);
+    return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(ctx->board, row, slot);
+}
+
+/* What lies at that place of a member's block. */
+static const void *piece_of(const weft_group *group, int member, unsigned which, size_t offset)
+{
+    weft_context *ctx = group->ctx;
+    weft__row *row = group->lane.rows[member];
+    const struct weft__slot_place *at = &row->slot[which].u.place;
+    size_t part;
+    if (row->slot[which].bytes != WEFT__SLOT_IN_PLACE) return payload_of(ctx, row, which) + offset;
+    part = offset / at->part_bytes;
+    return weft__region_at(ctx->regions, group->lane.locals[member], at->region, at->generation,
+                           at->offset + part * at->stride + offset % at->part_bytes);
 }
 
 static size_t publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
@@ -44,15 +66,24 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     size_t bytes = (size_t)r->parts * r->part_bytes;
     unsigned char *to;
     const char *from = r->from_out ? req->op.out : req->op.in;
+    const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
+    bool in_place = region && !r->scaled && bytes > sizeof slot->u.small;
 
-    slot->bytes = bytes;
+    slot->bytes = in_place ? WEFT__SLOT_IN_PLACE : (uint32_t)bytes;
+    if (in_place) {
+        slot->u.place = (struct weft__slot_place){region->index, region->generation,
+                                                  (uint64_t)(from + r->source_offset - region->base),
+                                                  r->source_stride, r->part_bytes};
+        req->u.rounds.in_place = round;
+    }
     to = payload_of(req->ctx, row, which);
     if (first) {
         weft__signature mine = weft__signature_of(req);
         slot->signature[0] = mine.word[0];
         slot->signature[1] = mine.word[1];
+        slot->number = (uint32_t)req->sequence;
     }
-    for (int k = 0; bytes && k < r->parts; k++) {
+    for (int k = 0; bytes && !in_place && k < r->parts; k++) {
         const char *part = from + r->source_offset + (size_t)k * r->source_stride;
         if (r->scaled)
             weft__scale(to, part, r->part_bytes / weft_dtype_size(req->op.dtype), req->op.dtype,
@@ -62,7 +93,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
         to += r->part_bytes;
     }
     atomic_exchange_explicit(&slot->sequence, round, memory_order_seq_cst);
-    return bytes;
+    return in_place ? 0 : bytes;
 }
 
 /* All rounds of all operations that can be published now.  Returns the bytes moved + rounds. */
@@ -76,7 +107,7 @@ static size_t publish_ahead(weft_group *group)
         while (req->u.rounds.published < req->u.rounds.plan.count) {
             uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
             weft__round r;
-            if (moved >= TURN_BYTES || (round > WEFT__SLOTS && !slot_is_free(group, round - WEFT__SLOTS)))
+            if (moved >= TURN_BYTES || (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)))
                 return moved;
             weft__rounds_at(&req->u.rounds.plan, &req->op, req->u.rounds.published, &r);
             if (r.after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
@@ -135,19 +166,25 @@ static bool round_is_there(weft_request *req, const weft__round *r, uint64_t rou
     return true;
 }
 
-/* First round: do all members mean the same?  Breaks the group if not. */
+/* First round: do all members mean the same?  Breaks the group if not.  Where a member's rounds belong to
+ * another number, somebody did by messages what others did in rounds: whom those reach tells (and breaks). */
 static bool all_agree(weft_request *req, uint64_t round)
 {
     weft_group *group = req->group;
     weft__signature mine = weft__signature_of(req);
+    bool same_number = true;
     for (int i = 0; i < group->size; i++) {
         const weft__slot *slot = &group->lane.rows[i]->slot[round % WEFT__SLOTS];
         weft__signature theirs = {{slot->signature[0], slot->signature[1]}};
+        if (WEFT__UNLIKELY(slot->number != (uint32_t)req->sequence)) {
+            same_number = false;
+            continue;
+        }
         if (WEFT__LIKELY(weft__same_signature(mine, theirs))) continue;
         weft__group_mismatch(group, req->sequence, mine, i, theirs);
         return false;
     }
-    return true;
+    return same_number;
 }
 
 static size_t take_copies(weft_request *req, const weft__round *r, unsigned which)
@@ -158,7 +195,7 @@ static size_t take_copies(weft_request *req, const weft__round *r, unsigned whic
         size_t bytes = piece_bytes(r, i);
         if ((r->from >= 0 && i != r->from) || (r->skip_self && i == group->rank) || !bytes) continue;
         memcpy((char *)req->op.out + r->target_offset + (size_t)i * r->target_stride,
-               payload_of(req->ctx, group->lane.rows[i], which) + r->slot_offset, bytes);
+               piece_of(group, i, which, r->slot_offset), bytes);
         moved += bytes;
     }
     return moved;
@@ -177,7 +214,7 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
         int n = 0;
         if (next > 0) sources[n++] = out; /* more members than one call takes */
         while (n < WEFT__REDUCE_SOURCES && next < group->size) {
-            sources[n++] = payload_of(req->ctx, group->lane.rows[next], which) + r->slot_offset;
+            sources[n++] = piece_of(group, next, which, r->slot_offset);
             next++;
         }
         reduce(out, sources, n, count, r->average && next == group->size ? 1.0 / group->size : 1.0);
@@ -185,13 +222,49 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
     return r->take_bytes * (size_t)group->size;
 }
 
-static void finish(weft_request *req)
+/* Somebody has failed and settled, and its caller may have written what was read from it since. */
+static bool some_withdrawn(const weft_group *group)
+{
+    for (int i = 0; i < group->size; i++)
+        if (atomic_load_explicit(&group->lane.rows[i]->withdrawn, memory_order_seq_cst)) return true;
+    return false;
+}
+
+static void end(weft_request *req)
 {
     weft__list_remove(&req->u.rounds.lane);
     if (req->sequel)
         req->sequel->finish(req);
     else
         weft__request_settle(req, WEFT_OK, NULL);
+}
+
+/* All rounds are taken. */
+static void finish(weft_request *req)
+{
+    weft_group *group = req->group;
+    bool void_data =
+        req->op.count * weft_dtype_size(req->op.dtype) >= IN_PLACE_BYTES && some_withdrawn(group);
+    if (void_data) req->u.rounds.in_place = UINT64_MAX; /* until the group breaks */
+    if (!req->u.rounds.in_place || all_are_past(group, req->u.rounds.in_place)) {
+        end(req);
+        return;
+    }
+    weft__list_remove(&req->u.rounds.lane);
+    weft__list_append(&group->lane.read, &req->u.rounds.lane);
+}
+
+/* Those that all others have read by now. */
+static size_t end_read(weft_group *group)
+{
+    size_t n = 0;
+    while (!weft__list_empty(&group->lane.read)) {
+        weft_request *req = WEFT__LIST_ENTRY(group->lane.read.next, weft_request, u.rounds.lane);
+        if (!all_are_past(group, req->u.rounds.in_place)) break;
+        end(req);
+        n++;
+    }
+    return n;
 }
 
 /* Takes rounds in order as far as they are there. */
@@ -227,6 +300,11 @@ static void ring_members(weft_group *group)
         if (i != group->rank) weft__bell_ring(group->ctx->board, group->lane.locals[i]);
 }
 
+static void leave_if_idle(weft__lane *lane)
+{
+    if (weft__list_empty(&lane->ops) && weft__list_empty(&lane->read)) weft__list_remove(&lane->link);
+}
+
 static int lane_turn(weft_group *group)
 {
     bool broken = false;
@@ -239,7 +317,8 @@ static int lane_turn(weft_group *group)
         moved += taken + publish_ahead(group);
         ring_members(group);
     }
-    if (weft__list_empty(&group->lane.ops)) weft__list_remove(&group->lane.link);
+    if (!weft__list_empty(&group->lane.read)) moved += end_read(group);
+    leave_if_idle(&group->lane);
     weft__group_unref(group);
     return moved > 0;
 }
@@ -265,6 +344,21 @@ int weft__rounds_turn(weft_context *ctx)
     return n;
 }
 
+/* Which of its buffers others can read where they lie. */
+static void look_for_regions(weft_request *req)
+{
+    const weft_group *group = req->group;
+    const weft__op *op = &req->op;
+    size_t element = weft_dtype_size(op->dtype);
+    if (op->count * element < IN_PLACE_BYTES || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
+    req->u.rounds.in =
+        weft__memory_shared(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);
+    if (req->u.rounds.plan.two_phase)
+        req->u.rounds.out =
+            weft__memory_shared(group, op->out,
+                                weft__op_out_elements(op, group->rank, group->size) * element);
+}
+
 void weft__rounds_start(weft_request *req)
 {
     weft_group *group = req->group;
@@ -272,13 +366,14 @@ void weft__rounds_start(weft_request *req)
     weft__rounds_plan(&req->u.rounds.plan, &req->op, group->rank, group->size, group->table.slot_bytes);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
     req->u.rounds.base = lane->assigned;
-    req->u.rounds.published = req->u.rounds.taken = 0;
+    req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
+    req->u.rounds.in = req->u.rounds.out = NULL;
+    if (WEFT__UNLIKELY(req->ctx->regions != NULL)) look_for_regions(req);
     lane->assigned += req->u.rounds.plan.count;
     if (weft__list_empty(&lane->ops)) {
         weft__list_remove(&lane->link);
         weft__list_append(&group->ctx->lanes, &lane->link);
     }
-    weft__list_init(&req->u.rounds.lane);
     weft__list_append(&lane->ops, &req->u.rounds.lane);
 }
 
@@ -286,6 +381,8 @@ void weft__rounds_stop(weft_request *req)
 {
     /* Only ever together with breaking the group: the numbering of rounds is void after this. */
     weft__lane *lane = &req->group->lane;
+    if (req->u.rounds.in_place)
+        atomic_exchange_explicit(&lane->rows[req->group->rank]->withdrawn, 1, memory_order_seq_cst);
     weft__list_remove(&req->u.rounds.lane);
-    if (weft__list_empty(&lane->ops)) weft__list_remove(&lane->link);
+    leave_if_idle(lane);
 }

@@ -38,7 +38,9 @@ struct weft__run {
     size_t done; /* elements of the step at the head that are done */
     bool stepping, stopped;
     weft_status failed;
-    int failed_peer; /* world rank */
+    int failed_step;
+    size_t failed_bytes;   /* MISMATCH: length of the message that came */
+    weft__receipt receipt; /* of whichever receive is just being told */
     flight flights[];
 };
 
@@ -90,7 +92,8 @@ static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
     return run;
 }
 
-/* A kept plan of that shape, or NULL.  A factor is part of the steps, so such plans are not kept. */
+/* A kept plan of that shape, or NULL.  Factors and uneven blocks are in the steps and not in the signature,
+ * so such plans are not kept. */
 static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__signature signature)
 {
     bool in_place = req->op.in == req->op.out;
@@ -104,7 +107,7 @@ static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__s
 static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__signature signature,
                              weft__schedule *s)
 {
-    if (req->op.reduction == WEFT_PREMUL_SUM || req->sequel) return NULL;
+    if (req->op.reduction == WEFT_PREMUL_SUM || req->op.uneven || req->sequel) return NULL;
     if (!group->plans) group->plans = calloc(WEFT__PLANS, sizeof *group->plans);
     if (!group->plans || group->plan_count == WEFT__PLANS) return NULL;
     weft__plan *plan = &group->plans[group->plan_count++];
@@ -171,9 +174,10 @@ static void flight_done(weft__completion *completion)
     weft__run *run = f->run;
     f->letter = NULL;
     f->want = NULL;
-    if (completion->status != WEFT_OK && run->failed == WEFT_OK) {
+    if (WEFT__UNLIKELY(completion->status != WEFT_OK) && run->failed == WEFT_OK) {
         run->failed = completion->status;
-        run->failed_peer = run->req->group->world[run->schedule->steps[f->step].peer];
+        run->failed_step = f->step;
+        run->failed_bytes = run->receipt.offered;
     }
     step_done(run, f->step);
     if (!run->stepping) pump(run);
@@ -203,7 +207,7 @@ static void issue(weft__run *run, int step)
             f->letter = letter;
     } else {
         weft__want *want =
-            weft__mail_receive(req->ctx->mail, &to, at(run, st->out), bytes, NULL, &f->completion);
+            weft__mail_receive(req->ctx->mail, &to, at(run, st->out), bytes, &run->receipt, &f->completion);
         if (!want)
             weft__complete(&f->completion, WEFT_ERR_MEMORY);
         else if (f->completion.count)
@@ -211,53 +215,72 @@ static void issue(weft__run *run, int step)
     }
 }
 
+/* count elements of a copy or reduction, from `offset` bytes on. */
+static void compute(const weft__run *run, const weft__step *st, size_t offset, size_t count)
+{
+    const weft__op *op = &run->req->op;
+    char *out = at(run, st->out) + offset;
+    const char *a = at(run, st->a) + offset;
+    if (st->kind == WEFT__STEP_FOLD) {
+        weft__reduce_rows(out, a, st->count * run->schedule->element, st->rows, count, op->dtype,
+                          op->reduction, st->scale);
+    } else if (st->kind == WEFT__STEP_REDUCE) {
+        const void *sources[2] = {a, at(run, st->b) + offset};
+        weft__reduce_kernel(op->dtype, op->reduction)(out, sources, 2, count, st->scale);
+    } else if (st->scale != 1.0) {
+        weft__scale(out, a, count, op->dtype, st->scale);
+    } else if (out != a) {
+        memmove(out, a, count * run->schedule->element);
+    }
+}
+
 /* One chunk of the copy or reduction at the head of the queue.  True: the step is done. */
 static bool work(weft__run *run, const weft__step *st)
 {
-    const weft__op *op = &run->req->op;
     size_t element = run->schedule->element, left = st->count - run->done;
-    size_t count = left * element > CHUNK_BYTES ? CHUNK_BYTES / element : left;
-    size_t offset = run->done * element;
-    if (count) {
-        char *out = at(run, st->out) + offset;
-        const void *sources[2] = {at(run, st->a) + offset, NULL};
-        WEFT__ASSERT(out && sources[0]);
-        if (st->kind == WEFT__STEP_REDUCE) {
-            sources[1] = at(run, st->b) + offset;
-            weft__reduce_kernel(op->dtype, op->reduction)(out, sources, 2, count, st->scale);
-        } else if (st->scale != 1.0) {
-            weft__scale(out, sources[0], count, op->dtype, st->scale);
-        } else if (out != sources[0]) {
-            memmove(out, sources[0], count * element);
-        }
-    }
+    size_t most = CHUNK_BYTES / element / (st->kind == WEFT__STEP_FOLD ? (size_t)st->rows : 1);
+    size_t count = left < most ? left : most ? most : 1;
+    if (count) compute(run, st, run->done * element, count);
     run->done += count;
     if (run->done < st->count) return false;
     run->done = 0;
     return true;
 }
 
+/* Breaks the group, which stops this run too. */
+static void fail(weft__run *run)
+{
+    weft_request *req = run->req;
+    weft_group *group = req->group;
+    const weft__step *st = &run->schedule->steps[run->failed_step];
+    int peer = group->world[st->peer];
+    char name[256], fate[256], text[WEFT__SENTENCE_BYTES];
+    bool gone = run->failed == WEFT_ERR_PEER;
+    weft__request_name(req, name, sizeof name);
+    if (gone) weft__member_fate(req->ctx, peer, fate, sizeof fate);
+    snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(run->failed));
+    if (run->failed == WEFT_ERR_MISMATCH) /* the others have other sizes in their names */
+        snprintf(text, sizeof text,
+                 "%s #%llu on group %s: rank %d sends %zu %s to rank %d, which expects %zu of it",
+                 weft__kind_name(req->op.kind), (unsigned long long)req->sequence, group->label, peer,
+                 run->failed_bytes / run->schedule->element, weft__dtype_name(req->op.dtype),
+                 group->world[group->rank], st->count);
+    weft__group_break(group, &(weft__verdict){run->failed, req->sequence, gone ? peer : -1, text}, true);
+}
+
 static void finish(weft__run *run)
 {
     weft_request *req = run->req;
-    weft_status failed = run->failed;
-    if (failed == WEFT_OK) {
-        give_run(run);
-        req->u.run = NULL;
-        if (req->sequel)
-            req->sequel->finish(req);
-        else
-            weft__request_settle(req, WEFT_OK, NULL);
+    if (run->failed != WEFT_OK) {
+        fail(run);
         return;
     }
-    char name[256], fate[256], text[WEFT__SENTENCE_BYTES];
-    bool gone = failed == WEFT_ERR_PEER;
-    weft__request_name(req, name, sizeof name);
-    if (gone) weft__member_fate(req->ctx, run->failed_peer, fate, sizeof fate);
-    snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(failed));
-    /* Stops this run too. */
-    weft__group_break(req->group, &(weft__verdict){failed, req->sequence, gone ? run->failed_peer : -1, text},
-                      true);
+    give_run(run);
+    req->u.run = NULL;
+    if (req->sequel)
+        req->sequel->finish(req);
+    else
+        weft__request_settle(req, WEFT_OK, NULL);
 }
 
 static void pump(weft__run *run)
@@ -289,24 +312,10 @@ static void pump(weft__run *run)
         weft__list_append(&run->req->ctx->runs, &run->work);
 }
 
-/* A message that was here first means something else? */
-static void judge_early(void *arg, int peer, const weft__frame *frame)
-{
-    weft_request *req = arg;
-    weft__signature theirs = {{frame->signature[0], frame->signature[1]}};
-    int member = weft__group_member(req->group, peer);
-    if (weft__request_state(req) >= WEFT__DRAINING || member < 0) return;
-    if (!weft__same_signature(weft__signature_of(req), theirs))
-        weft__group_mismatch(req->group, req->sequence, weft__signature_of(req), member, theirs);
-}
-
 void weft__run_start(weft_request *req)
 {
     weft__run *run;
     weft__signature signature = weft__signature_of(req);
-    req->u.run = NULL;
-    weft__mail_peek(req->ctx->mail, req->group->id, req->sequence, judge_early, req);
-    if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
     run = take_run(req, signature);
     if (!run) {
         char text[WEFT__SENTENCE_BYTES];

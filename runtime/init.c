@@ -19,6 +19,7 @@
 #include "progress.h"
 #include "settings.h"
 #include "shm.h"
+#include "store.h"
 #include "tcp.h"
 
 #include <errno.h>
@@ -214,21 +215,30 @@ static weft_status open_routes(joining *j)
 
 /* ---- the first two groups ---- */
 
+/* What each rank brings to them. */
+typedef struct brought {
+    uint64_t rows[2]; /* for the world, for the host group; 0: none */
+    weft__table table;
+} brought;
+
+/* all: of every rank of the world; which: of the two groups. */
 static weft_status make_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id,
-                              const uint64_t *rows, bool usable, weft_group **out)
+                              const brought *all, int which)
 {
     weft__table table = weft__own_table(ctx);
     weft_group *group = weft__group_new(ctx, world, size, label, ctx->timeout_ms);
+    uint64_t *rows = group ? malloc((size_t)size * sizeof *rows) : NULL;
     weft_status status;
     if (!group) return WEFT_ERR_MEMORY;
+    *(which ? &ctx->host_group : &ctx->world) = group;
     group->owner = WEFT__OF_CONTEXT;
-    *out = group;
-    table.rounds = usable && size > 1 && weft__on_board(ctx, world, size);
-    for (int i = 0; table.rounds && i < size; i++)
-        if (!rows[i]) table.rounds = 0;
+    if (!rows) return weft__fail_memory((size_t)size * sizeof *rows, "the first groups");
+    for (int i = 0; i < size; i++) weft__table_merge(&table, &all[world[i]].table);
+    for (int i = 0; i < size; i++) rows[i] = all[world[i]].rows[which];
     weft__engine_take(ctx);
     status = weft__group_ready(group, id, &table, rows);
     weft__engine_drop(ctx);
+    free(rows);
     return status;
 }
 
@@ -236,33 +246,25 @@ static weft_status make_groups(joining *j)
 {
     weft_context *ctx = j->ctx;
     int n = ctx->world_size;
-    uint64_t mine[2] = {0, 0}, *all = malloc((size_t)n * sizeof mine),
-             *rows = malloc((size_t)n * sizeof *rows);
+    brought mine = {.table = weft__own_table(ctx)}, *all = malloc((size_t)n * sizeof *all);
     int *world = malloc((size_t)n * sizeof *world);
     weft_status status = WEFT_ERR_MEMORY;
-    if (!all || !rows || !world) {
-        weft__fail_memory((size_t)n * sizeof mine, "the world");
+    if (!all || !world) {
+        weft__fail_memory((size_t)n * sizeof *all, "the world");
         goto out;
     }
     weft__engine_take(ctx);
-    mine[0] = weft__group_row(ctx);
-    mine[1] = weft__group_row(ctx);
+    for (int i = 0; i < 2; i++) mine.rows[i] = weft__group_row(ctx);
     weft__engine_drop(ctx);
-    status = weft__rendezvous_all_gather(j->meeting, mine, all, sizeof mine);
+    status = weft__rendezvous_all_gather(j->meeting, &mine, all, sizeof mine);
     if (status != WEFT_OK) goto out;
-    for (int i = 0; i < n; i++) {
-        world[i] = i;
-        rows[i] = all[2 * i];
-    }
-    status = make_group(ctx, world, n, "world", 1, rows, true, &ctx->world);
+    for (int i = 0; i < n; i++) world[i] = i;
+    status = make_group(ctx, world, n, "world", 1, all, 0);
     if (status != WEFT_OK) goto out;
     /* Without shared memory between them, ranks of one host still are the host group. */
-    for (int i = 0; i < j->local_size; i++) rows[i] = all[2 * j->locals[i] + 1];
-    status = make_group(ctx, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], rows, true,
-                        &ctx->host_group);
+    status = make_group(ctx, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], all, 1);
 out:
     free(all);
-    free(rows);
     free(world);
     return status;
 }
@@ -331,17 +333,18 @@ static weft_status join(joining *j, const weft_config *config)
 
 static weft_status check_config(const weft_config *c)
 {
-    if (c->bootstrap && (c->init_method || c->store))
-        return weft__fail(WEFT_ERR_ARGUMENT,
-                          "config->bootstrap and config->%s are both given: expected one of them",
-                          c->init_method ? "init_method" : "store");
-    if (c->store)
-        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->store: this version joins by init_method only");
+    if ((c->bootstrap != NULL) + (c->init_method != NULL) + (c->store != NULL) > 1)
+        return weft__fail(WEFT_ERR_ARGUMENT, "config->%s and config->%s are both given: expected one of them",
+                          c->bootstrap ? "bootstrap" : "store", c->init_method ? "init_method" : "store");
     if (c->timeout_ms < 0 && c->timeout_ms != WEFT_FOREVER)
         return weft__fail(
             WEFT_ERR_ARGUMENT,
             "config->timeout_ms is %lld: expected more than 0, 0 for the default, or WEFT_FOREVER",
             (long long)c->timeout_ms);
+    if (*weft__setting_text(WEFT__SET_REDUCE) &&
+        strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
+        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",
+                          weft__setting_text(WEFT__SET_REDUCE));
     if (c->rank < -1 || c->world_size < -1 || c->world_size == 0)
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "config->rank is %d and world_size %d: expected -1, or a rank and a size", c->rank,
@@ -399,10 +402,13 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     j.ctx = new_context(c);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
-    weft__join ask = {c->bootstrap,  method,       c->job ? c->job : "default", secret, c->rank,
+    weft__join ask = {c->bootstrap,  c->store ? c->store->kv : NULL,
+                      method,        c->job ? c->job : "default",
+                      secret,        c->rank,
                       c->world_size, j.deadline_ns};
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
+        j.ctx->store.joined_by = c->store;
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
         j.ctx->keys = *weft__rendezvous_keys(j.meeting);

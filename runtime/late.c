@@ -42,7 +42,7 @@ static bool has_joined(const weft_request *req, int member)
 {
     const weft_group *group = req->group;
     if (member == group->rank || group->reports[member].submitted >= req->sequence) return true;
-    return group->lane.rows && req->op.memory == WEFT_MEMORY_HOST && weft__rounds_joined(req, member);
+    return req->op.memory == WEFT_MEMORY_HOST && weft__by_rounds(req) && weft__rounds_joined(req, member);
 }
 
 /* Has said something since it was first asked on behalf of this request. */

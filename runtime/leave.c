@@ -11,6 +11,7 @@
 #include "mesh.h"
 #include "modules.h"
 #include "progress.h"
+#include "region.h"
 #include "rows.h"
 
 #include <sched.h>
@@ -106,6 +107,7 @@ void weft__context_free(weft_context *ctx)
     weft__early_breaks_free(ctx);
     if (ctx->mail) weft__mail_close(ctx->mail);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
+    weft__regions_free(ctx->regions);
     if (ctx->board)
         weft__board_free(ctx->board); /* its bell with it */
     else if (ctx->bell_fd >= 0)

@@ -229,7 +229,6 @@ static weft_status group_ready(weft_mesh *mesh, unsigned mask, weft_group *group
         lowest = group->world[i];
         low = e;
     }
-    table.rounds = group->size > 1 && weft__on_board(mesh->ctx, group->world, group->size);
     return weft__group_ready(group, low->first_group + mask, &table, NULL);
 }
 

@@ -2,7 +2,6 @@
 #include "request.h"
 #include "batch.h"
 #include "engine.h"
-#include "form.h"
 #include "group.h"
 #include "leave.h"
 #include "settings.h"
@@ -53,8 +52,8 @@ static void free_parts(weft_request *req)
 {
     free(atomic_exchange_explicit(&req->told, NULL, memory_order_relaxed));
     free(atomic_exchange_explicit(&req->shown, NULL, memory_order_relaxed));
+    free(req->op.uneven);
     if (req->sequel) req->sequel->free(req);
-    if (req->op.kind == WEFT__OP_NEW_GROUP) weft__forming_free(req);
     if (req->op.kind == WEFT__OP_BATCH) weft__batch_free(req);
     weft__group_unref(req->group);
 }

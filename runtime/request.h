@@ -7,6 +7,7 @@
 #ifndef WEFT_RUNTIME_REQUEST_H
 #define WEFT_RUNTIME_REQUEST_H
 #include "context.h"
+#include "region.h"
 #include "rounds.h"
 #include "status.h"
 
@@ -66,6 +67,8 @@ struct weft_request {
             weft__list lane;
             weft__rounds plan;
             uint64_t base, published, taken; /* rounds before the first; how many of this op's are done */
+            const weft__region *in, *out;    /* that others read where they lie; NULL: staged */
+            uint64_t in_place;               /* the last round published so; 0: none */
         } rounds;
         struct weft__run *run; /* collectives by messages: host_schedule.c */
         struct {               /* point to point: host_pair.c */
@@ -73,7 +76,7 @@ struct weft_request {
             weft__want *want;
             void *copy; /* of an in-place exchange's input */
         } pair;
-        struct weft__forming *forming; /* form.c */
+        struct weft__forming *forming; /* forming.c */
         weft__work work;               /* modules.c */
         weft_batch *batch;             /* batch.c */
     } u;

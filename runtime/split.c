@@ -1,7 +1,7 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
 #include "engine.h"
-#include "form.h"
+#include "forming.h"
 #include "group.h"
 #include "leave.h"
 #include "submit.h"
@@ -13,7 +13,6 @@
 typedef struct entry { /* what one rank tells */
     int32_t color, key;
     uint64_t id; /* a fresh one, in case it is the lowest of its group */
-    uint64_t row;
     weft__table table;
 } entry;
 
@@ -39,41 +38,26 @@ static int by_key(const void *a, const void *b)
 static weft_status make(weft_request *req, split *s)
 {
     weft_group *parent = req->group, *group = s->group;
-    int n = 0;
-    uint64_t id = 0;
+    const entry *low = NULL;
     weft__table table = s->mine.table;
     place *places = malloc((size_t)parent->size * sizeof *places);
-    uint64_t *rows = malloc((size_t)parent->size * sizeof *rows);
-    weft_status status = WEFT_ERR_MEMORY;
-    if (!places || !rows) {
-        weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
-        goto out;
-    }
+    int n = 0;
+    if (!places) return weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
     for (int i = 0; i < parent->size; i++)
         if (s->all[i].color == s->mine.color) places[n++] = (place){s->all[i].key, i};
     qsort(places, (size_t)n, sizeof *places, by_key);
-    for (int i = 0; i < n; i++) group->world[i] = parent->world[places[i].rank];
+    for (int i = 0, lowest = -1; i < n; i++) {
+        const entry *e = &s->all[places[i].rank];
+        group->world[i] = parent->world[places[i].rank];
+        weft__table_merge(&table, &e->table);
+        if (low && group->world[i] > lowest) continue;
+        lowest = group->world[i];
+        low = e;
+    }
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
-    table.rounds = n > 1 && weft__on_board(req->ctx, group->world, n);
-    for (int i = 0, low = -1; i < n; i++) {
-        const entry *e = &s->all[places[i].rank];
-        rows[i] = e->row;
-        if (low < 0 || group->world[i] < low) {
-            low = group->world[i];
-            id = e->id;
-        }
-        if (!e->row) table.rounds = 0;
-        uint32_t rounds = table.rounds;
-        weft__table_merge(&table, &e->table);
-        table.rounds = rounds;
-    }
-    if (!table.rounds && s->mine.row) weft__row_give(req->ctx->board, s->mine.row);
-    status = weft__group_ready(group, id, &table, rows);
-out:
     free(places);
-    free(rows);
-    return status;
+    return weft__group_ready(group, low->id, &table, NULL);
 }
 
 static split *split_of(weft_request *req)
@@ -152,7 +136,6 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
         weft__group_ref(made);
         if (!inside) weft__engine_take(ctx);
         s->mine.id = weft__group_ids(ctx, 1);
-        s->mine.row = weft__group_row(ctx);
         if (!inside) weft__engine_drop(ctx);
     }
     return weft__submit_making(r, call, made, group, req);

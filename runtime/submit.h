@@ -7,7 +7,8 @@ weft_status weft__call_check(const weft_call *call);         /* of what cannot j
 weft_status weft__joining_call_check(const weft_call *call); /* of what can */
 weft_status weft__group_usable(const weft_group *group);     /* READY or BROKEN */
 /* What every public operation comes to: checks op for this rank of group (NULL: refused), makes the request
- * and submits it.  In collectives.c. */
+ * and submits it.  In collectives.c.  op->uneven goes into the request and is NULL then; where there is none
+ * it stays the caller's. */
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out);
 /* Numbers, queues and starts it under its deadline; waits for it if out is NULL.  Takes the request over. */
 weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);

@@ -7,7 +7,7 @@
 #include "batch.h"
 #include "breaking.h"
 #include "engine.h"
-#include "form.h"
+#include "forming.h"
 #include "group.h"
 #include "host.h"
 #include "leave.h"
@@ -292,8 +292,8 @@ static void cancel(weft_request *req)
     snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text}, true);
-    else if (req->op.kind == WEFT__OP_NEW_GROUP)
-        weft__form_give_up(req, WEFT_ERR_CANCELLED, text);
+    else if (weft__kind_traits(req->op.kind) & WEFT__FORMS)
+        weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
     else if (req->op.memory != WEFT_MEMORY_HOST || !weft__pair_met(req)) /* else it has earned its message */
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
 }

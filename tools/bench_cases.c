@@ -31,7 +31,8 @@ static weft_status ping_pong(struct bench_run *r)
         status = settled(r, send_to(r, peer));
         return status ? status : settled(r, receive_from(r, peer));
     }
-    status = settled(r, receive_from(r, peer));
+    status = receive_from(r, peer);
+    if (!status && r->job->rank != peer) status = bench_run_settle(r);
     return status ? status : settled(r, send_to(r, peer));
 }
 
@@ -161,7 +162,7 @@ static weft_status all_to_all_v(struct bench_run *r)
 
 static weft_status batch(struct bench_run *r)
 {
-    weft_call join = {.scale = r->call.scale};
+    weft_call join = r->call;
     weft_status status = weft_batch_begin(r->job->world, &join.batch);
     size_t done = 0;
     for (size_t part = 1; part <= BATCH_PARTS && !status; part++) {
@@ -262,6 +263,7 @@ const struct bench_case bench_cases[] = {
      .start = send_recv,
      .text = "ranks 2k and 2k + 1 exchange"},
     {.name = "p2p",
+     .calls = "isend, irecv",
      .layout = BENCH_WHOLE,
      .in = BENCH_ALL,
      .out = BENCH_ALL,
@@ -319,6 +321,7 @@ const struct bench_case bench_cases[] = {
      .start = all_to_all_v,
      .text = "the same blocks, by turns also from rank to rank"},
     {.name = "batch",
+     .calls = "a batch of all_reduce",
      .layout = BENCH_WHOLE,
      .in = BENCH_ALL,
      .out = BENCH_ALL,

@@ -33,7 +33,7 @@ enum bench_expect {
 enum bench_factor { BENCH_FACTOR_ONE, BENCH_FACTOR_REST /* (n-1)/n */, BENCH_FACTOR_TWICE /* 2(n-1)/n */ };
 
 struct bench_case {
-    const char *name;
+    const char *name, *calls; /* as weft.h has them; NULL: the same */
     enum bench_layout layout;
     enum bench_share in, out;
     enum bench_expect expect;

@@ -82,6 +82,7 @@ void bench_run_free(struct bench_run *run)
 int bench_run_peer(const struct bench_run *run)
 {
     int peer = run->job->rank ^ 1;
+    if (run->job->ranks == 1) return 0;
     return peer < run->job->ranks ? peer : -1;
 }
 

@@ -64,7 +64,8 @@ void bench_run_next(struct bench_run *run);
 
 /* Elements in block b of rank `owner`. */
 size_t bench_run_block(const struct bench_run *run, int owner, int b);
-/* Whom this rank exchanges messages with; -1: there is nobody left for the last of an odd number. */
+/* Whom this rank exchanges messages with; who is alone, itself; -1: nobody is left for the last of an odd
+ * number. */
 int bench_run_peer(const struct bench_run *run);
 /* Where the next request of the operation goes; NULL when the call is to wait itself. */
 weft_request **bench_run_slot(struct bench_run *run);

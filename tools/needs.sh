@@ -33,4 +33,4 @@ weft_build_needs="gcc:gcc ld:binutils /usr/include/stdio.h:libc6-dev pkg-config:
                   libzmq.pc:libzmq3-dev libsodium.pc:libsodium-dev"
 weft_check_needs="$weft_build_needs clang:clang clang-format:clang-format clang-tidy:clang-tidy
                   run-clang-tidy:clang-tidy cmocka.pc:libcmocka-dev ip:iproute2 git:git
-                  mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpirun.mpich:mpich mpicc.mpich:libmpich-dev"
+                  mpirun.openmpi:openmpi-bin ompi-c.pc:libopenmpi-dev mpirun.mpich:mpich mpich.pc:libmpich-dev"

@@ -25,6 +25,7 @@ static void set_environment(const struct run_options *options, int r)
     set_number("LOCAL_WORLD_SIZE", options->ranks);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     set_number("MASTER_PORT", options->port);
+    unsetenv("TORCHELASTIC_RUN_ID"); /* these ranks are not torchrun's, even where we are one */
 }
 
 /* In the child; tells errno through `report`, which a successful exec closes. */

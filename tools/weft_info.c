@@ -1,6 +1,9 @@
 /* weft_info.c - weft-info: what this build of Weft is, what it can do on this host, and what is set.
- * Everything printed under "probes" has been tried just now, not derived from version numbers. */
+ * Everything printed under "probes" and "operations" has been tried just now, not derived from version
+ * numbers. */
+#include "info_operations.h"
 #include "info_probe.h"
+#include "launcher.h"
 #include "reduce.h"
 #include "run_place.h"
 #include "settings.h"
@@ -53,6 +56,8 @@ static void print_probes(void)
     run_cores_allowed(&cores);
     snprintf(text, sizeof(text), "%d (%d by affinity)", run_cores_count(&cores), cores.n);
     row("cores allowed", text);
+    row("started as a rank by",
+        weft__launcher_name() ? weft__launcher_name() : "nobody: env:// would not work");
     row("reductions use", weft__reduce_level());
     info_peer_reads(text, sizeof(text));
     row("process_vm_readv", text);
@@ -70,18 +75,28 @@ static void print_settings(void)
     if (status != WEFT_OK) printf("  refused: %s\n", weft_last_error());
 }
 
+static const char usage[] =
+    "usage: weft-info [--operations | --markdown]\n"
+    "  without an option: version, build, backends, probes, operations and settings\n"
+    "  --operations  which operation takes which types and reductions in which memory\n"
+    "  --markdown    the same as a table in Markdown\n";
+
 int main(int argc, char **argv)
 {
+    const char *option = argc == 2 ? argv[1] : "";
+    if (!strcmp(option, "--operations")) return !info_operations(INFO_TEXT);
+    if (!strcmp(option, "--markdown")) return !info_operations(INFO_MARKDOWN);
     if (argc > 1) {
-        bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
-        fprintf(help ? stdout : stderr,
-                "usage: weft-info\n  prints version, build, backends, probes and settings\n");
+        bool help = !strcmp(option, "--help") || !strcmp(option, "-h");
+        fputs(usage, help ? stdout : stderr);
         return help ? 0 : 2;
     }
     print_build();
     print_backends();
     print_transports();
     print_probes();
+    putchar('\n');
+    (void)info_operations(INFO_TEXT); /* why not is printed */
     print_settings();
     return 0;
 }

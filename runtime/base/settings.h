@@ -11,6 +11,8 @@
 #define WEFT__SETTINGS(X)                                                                                 \
     X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0,                                              \
       "How ranks find each other when the program does not say.")                                         \
+    X(MASTER_PORT, "WEFT_MASTER_PORT", NUMBER, "0", 0, 65535,                                             \
+      "Port where env:// meets in place of MASTER_PORT, which torchrun needs itself; 0: at MASTER_PORT.") \
     X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0,                                                          \
       "Backends to load, such as host,nccl; empty: all that can run here.")                               \
     X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                              \
@@ -34,6 +36,9 @@
       "Milliseconds a new connection has to prove that it knows the secret.")                             \
     X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "8192", 0, 65536,                                          \
       "Longest message sent before its receive is known.")                                                \
+    X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                              \
+      "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "   \
+      "fastest.")                                                                                         \
     X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
       "Microseconds a wait looks by itself before it sleeps.")                                            \
     X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \

@@ -37,7 +37,7 @@ static void every_collective(job_rank *me)
                            .root = i % RANKS,
                            .seed = (uint64_t)i};
         CHECK_OK(collective_submit(&parts[i], me->world, &what, &call));
-        size_t in = parts[i].in_count, out = parts[i].out_count;
+        size_t in = parts[i].in_blocks.total, out = parts[i].out_blocks.total;
         if (what.kind == BROADCAST) {
             in = out = what.count;
         }

@@ -24,9 +24,9 @@ static void refused(job_rank *me, const collective *what)
 
 static void types_and_reductions(job_rank *me)
 {
-    static const collective_kind kinds[] = {ALL_REDUCE, REDUCE, REDUCE_SCATTER};
+    static const collective_kind kinds[] = {ALL_REDUCE, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_V};
     uint64_t seed = 1;
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         for (int dtype = 0; dtype < DTYPES; dtype++) {
             for (int op = 0; op < OPS; op++, seed++) {
                 collective what = {.kind = kinds[k],
@@ -156,7 +156,7 @@ static void large(job_rank *me)
                            .count = ELEMENTS,
                            .root = 1,
                            .seed = 7};
-        if (kind == REDUCE_SCATTER || kind == ALL_GATHER || kind >= GATHER) {
+        if (kind == REDUCE_SCATTER || kind >= ALL_GATHER) {
             what.count /= (size_t)me->size; /* so many in the larger buffer */
         }
         collective_run(me->world, &what);
@@ -239,6 +239,7 @@ static void same_bits(job_rank *me)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        JOB_TEST("types and reductions, 1 rank", .ranks = 1, .body = types_and_reductions),
         JOB_TEST("types and reductions, 2 ranks", .ranks = 2, .body = types_and_reductions),
         JOB_TEST("types and reductions, 3 ranks", .ranks = 3, .body = types_and_reductions),
         JOB_TEST("moved types, 3 ranks", .ranks = 3, .body = moved_types),

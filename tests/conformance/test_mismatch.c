@@ -60,6 +60,28 @@ static const disagreement broadcast_count = {MOVED(BROADCAST, COUNT, 0),
                                              {"30", "50"},
                                              false};
 
+/* Rounds in shared memory on one side, messages on the other. */
+static const disagreement uneven = {MOVED(ALL_GATHER, COUNT, 0),
+                                    MOVED(ALL_GATHER_V, COUNT, 0),
+                                    {"all_gather of", "all_gather_v"},
+                                    true};
+static const disagreement even = {MOVED(REDUCE_SCATTER_V, COUNT, 0),
+                                  MOVED(ALL_REDUCE, COUNT, 0),
+                                  {"reduce_scatter_v", "all_reduce"},
+                                  true};
+static const disagreement uneven_root = {MOVED(GATHER_V, COUNT, 0),
+                                         MOVED(GATHER_V, COUNT, 1),
+                                         {"root 0", "root 1"},
+                                         false};
+static const disagreement uneven_barrier = {MOVED(SCATTER_V, COUNT, 0),
+                                            MOVED(BARRIER, 0, 0),
+                                            {"scatter_v", "barrier"},
+                                            true};
+static const disagreement uneven_counts = {MOVED(ALL_GATHER_V, COUNT, 0),
+                                           MOVED(ALL_GATHER_V, 50, 0),
+                                           {"all_gather_v of ", "in blocks "},
+                                           true};
+
 static void check_told(job_rank *me, const char *message, const disagreement *d)
 {
     CHECK_TEXT(message, d->values[0]);
@@ -138,6 +160,11 @@ int main(int argc, char **argv)
         ROW("root of broadcast", broadcast_root),
         ROW("root of reduce", reduce_root),
         ROW("count of broadcast", broadcast_count),
+        ROW("even and uneven", uneven),
+        ROW("uneven and even", even),
+        ROW("root of gather_v", uneven_root),
+        ROW("uneven and barrier", uneven_barrier),
+        ROW("counts of all_gather_v", uneven_counts),
     };
     return JOB_MAIN(tests, argc, argv);
 }

@@ -490,6 +490,118 @@ static void not_in_a_callback(job_rank *me)
     job_meet(me);
 }
 
+/* ---- joining by a store ---------------------------------------------------------------------------------
+ */
+
+static weft_config store_config(const job_rank *me, weft_store *store)
+{
+    weft_config config = WEFT_CONFIG_INIT;
+    config.store = store;
+    config.world_size = me->size;
+    config.timeout_ms = OPEN_MS;
+    return config;
+}
+
+static void join_by(job_rank *me, const weft_config *config)
+{
+    CHECK_OK(weft_init(config, &me->ctx));
+    me->world = weft_world(me->ctx);
+    CHECK_INT(weft_group_size(me->world), config->world_size);
+}
+
+/* Runs follow each other on one store, with given ranks, assigned ones, and some of both. */
+static void joining(job_rank *me)
+{
+    weft_store *store = open_store(me);
+    weft_config config = store_config(me, store);
+    for (int run = 0; run < 4; run++) {
+        config.rank = run == 0 ? me->rank : run == 1 ? -1 : me->rank % 2 ? (me->rank + 1) % me->size : -1;
+        join_by(me, &config);
+        CHECK(config.rank < 0 || weft_group_rank(me->world) == config.rank);
+        CHECK(weft_context_store(me->ctx) == store);
+        job_sum_works(me->world);
+        job_meet(me);
+        job_leave(me);
+        me->ctx = NULL;
+    }
+    CHECK_OK(weft_store_add(store, "mine", 1, NULL)); /* it is still the caller's */
+    close_store(me, store);
+}
+
+/* Ranks 0 and 1 are one job, 2 and 3 another, at the same time on the same store. */
+static void two_jobs(job_rank *me)
+{
+    weft_store *store = open_store(me);
+    weft_config config = store_config(me, store);
+    float sum = (float)(me->rank + 1);
+    config.world_size = 2;
+    config.job = me->rank < 2 ? "a" : "b";
+    join_by(me, &config);
+    CHECK_OK(weft_all_reduce(me->world, &sum, &sum, 1, WEFT_FLOAT32, WEFT_SUM, NULL, NULL));
+    CHECK_INT((int)sum, me->rank < 2 ? 3 : 7);
+    job_meet(me);
+    job_leave(me);
+    me->ctx = NULL;
+    close_store(me, store);
+}
+
+static void fail_to_join(job_rank *me, const weft_config *config, weft_status status, const char *words)
+{
+    int64_t before = job_now_ns();
+    weft_context *ctx = NULL;
+    CHECK_STATUS(status, weft_init(config, &ctx));
+    CHECK_TEXT(weft_last_error(), words);
+    CHECK_PERIOD(before, job_now_ns(), 0, config->timeout_ms + JOB_LATE_MS);
+    CHECK(!ctx);
+    (void)me;
+}
+
+/* A rank does not come; the others say which, and the next run is not hurt. */
+static void a_missing_rank_is_named(job_rank *me)
+{
+    enum { SHORT_MS = JOB_SANITIZED ? 3000 : 700 };
+    weft_store *store = open_store(me);
+    weft_config config = store_config(me, store);
+    config.timeout_ms = SHORT_MS;
+    config.rank = me->rank;
+    if (me->rank != 1) {
+        fail_to_join(me, &config, WEFT_ERR_TIMEOUT, "rank 1 is missing");
+        CHECK_NAMES(weft_last_error(), 1U << 1, me->size);
+    }
+    job_meet(me);
+    config.timeout_ms = OPEN_MS;
+    join_by(me, &config);
+    job_sum_works(me->world);
+    job_meet(me);
+    job_leave(me);
+    me->ctx = NULL;
+    close_store(me, store);
+}
+
+static void contradictions_are_told(job_rank *me)
+{
+    weft_store *store = open_store(me);
+    weft_config config = store_config(me, store);
+    config.world_size = -1;
+    fail_to_join(me, &config, WEFT_ERR_ARGUMENT, "world_size");
+    config.world_size = me->size;
+    config.rank = me->size;
+    fail_to_join(me, &config, WEFT_ERR_ARGUMENT, "out of range");
+    config.init_method = "env://";
+    fail_to_join(me, &config, WEFT_ERR_ARGUMENT, "init_method");
+    config.init_method = NULL;
+    job_meet(me);
+    config.rank = 0;
+    fail_to_join(me, &config, WEFT_ERR_ARGUMENT, "rank 0 was given twice");
+    job_meet(me);
+    config.rank = me->rank;
+    config.world_size = me->rank ? 3 : 2;
+    config.timeout_ms = JOB_SANITIZED ? 3000 : 700;
+    weft_status status = weft_init(&config, &me->ctx);
+    CHECK(status == WEFT_ERR_MISMATCH || (me->rank && status == WEFT_ERR_TIMEOUT));
+    close_store(me, store);
+}
+
 #define OVER_TCP(sentence, n, function) \
     JOB_TEST(sentence, .ranks = n, .body = function, .bare = true, .arg = "tcp")
 #define OVER_BOTH(sentence, n, function) \
@@ -515,6 +627,10 @@ int main(int argc, char **argv)
         JOB_TEST("threads get the same", .ranks = 3, .body = threads_get_the_same),
         JOB_TEST("rank 0 leaves with the store", .ranks = 3, .body = rank_0_leaves),
         JOB_TEST("not in a callback", .ranks = 2, .body = not_in_a_callback),
+        OVER_BOTH("joining", 4, joining),
+        OVER_BOTH("two jobs", 4, two_jobs),
+        OVER_TCP("a missing rank is named", 3, a_missing_rank_is_named),
+        OVER_TCP("contradictions are told", 2, contradictions_are_told),
         OVER_TCP("bad urls", 1, bad_urls),
         OVER_TCP("a closed server is told", 3, a_closed_server_is_told),
         OVER_TCP("over ipv6", 2, over_ipv6),

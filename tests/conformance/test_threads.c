@@ -97,9 +97,9 @@ int main(int argc, char **argv)
         JOB_TEST("messages", .ranks = 3, .body = messages, .threads = true),
         JOB_TEST("join and leave", .ranks = 2, .body = cycles, .threads = true, .bare = true),
         JOB_TEST("random program", .ranks = 3, .body = program_run, .threads = true,
-                 .arg = &(program){11, 2, 150}),
+                 .arg = &(program){11, 2, 150, false}),
         JOB_TEST("random program, more threads", .ranks = 2, .body = program_run, .threads = true,
-                 .arg = &(program){12, 4, 100}),
+                 .arg = &(program){12, 4, 100, false}),
     };
     return JOB_MAIN(tests, argc, argv);
 }

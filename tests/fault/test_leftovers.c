@@ -85,8 +85,10 @@ static void killed(job_rank *me)
 {
     int32_t in = 1, out = 0;
     weft_request *req = NULL;
+    void *shared = NULL;
     job_sum_works(me->world);
     job_sum_works(job_group(me, me->size, "left over", 0));
+    CHECK_OK(weft_mem_alloc(me->world, 1 << 20, WEFT_MEMORY_HOST, &shared));
     if (me->rank > 0) {
         CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
     }

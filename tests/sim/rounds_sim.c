@@ -1,7 +1,8 @@
 /* rounds_sim.c - the executor of rounds in tests: four slots a rank, words `posted` and `consumed`.
  *
  * A rank publishes round k once everybody has consumed round k - SLOTS, even while its own takes are behind,
- * and takes round k when those that it reads have posted it. */
+ * and takes round k when those that it reads have posted it.  Some ranks let others read their blocks where
+ * they lie, at the time of the take, where rounds.h allows it. */
 #include "rounds_sim.h"
 
 #include "reduce.h"
@@ -19,7 +20,10 @@
 typedef struct member {
     uint64_t posted, consumed; /* rounds done with, of all operations */
     unsigned char *slots[SLOTS];
-    uint64_t holds[SLOTS]; /* 1 + the round whose block is in the slot; 0: none */
+    uint64_t holds[SLOTS];              /* 1 + the round whose block is in the slot; 0: none */
+    bool shares;                        /* its buffers are where others can read them */
+    const unsigned char *places[SLOTS]; /* of the block's first part in them; NULL: it is in the slot */
+    size_t strides[SLOTS], part_bytes[SLOTS];
     weft__signature signatures[SLOTS];
 } member;
 
@@ -34,6 +38,7 @@ typedef struct world {
 typedef struct where {
     const weft__op *op;
     weft__round round;
+    bool in_place;
 } where;
 
 static where locate(const world *w, int rank, uint64_t k)
@@ -45,6 +50,7 @@ static where locate(const world *w, int rank, uint64_t k)
     at.op = &w->groups[g]->ops[rank];
     weft__rounds_plan(&plan, at.op, rank, w->size, w->slot_bytes);
     weft__rounds_at(&plan, at.op, k - w->first[g], &at.round);
+    at.in_place = weft__rounds_in_place(&plan, at.op) && !at.round.scaled;
     return at;
 }
 
@@ -71,6 +77,14 @@ static void publish(const world *w, int rank)
     memset(slot, 0xdd, w->slot_bytes);
     me->holds[k % SLOTS] = k + 1;
     me->signatures[k % SLOTS] = weft__op_sign(at.op);
+    me->places[k % SLOTS] = NULL;
+    if (me->shares && at.in_place && p->part_bytes) {
+        const unsigned char *from = p->from_out ? at.op->out : at.op->in;
+        me->places[k % SLOTS] = from + p->source_offset;
+        me->strides[k % SLOTS] = p->source_stride;
+        me->part_bytes[k % SLOTS] = p->part_bytes;
+        return;
+    }
     for (int i = 0; i < p->parts && p->part_bytes; i++) {
         const unsigned char *from = p->from_out ? at.op->out : at.op->in;
         unsigned char *to = slot + (size_t)i * p->part_bytes;
@@ -106,6 +120,10 @@ static const unsigned char *piece(const world *w, const weft__round *p, int rank
 {
     const member *from = &w->members[rank];
     assert_int_equal(from->holds[k % SLOTS], k + 1);
+    if (from->places[k % SLOTS])
+        return from->places[k % SLOTS] +
+               p->slot_offset / from->part_bytes[k % SLOTS] * from->strides[k % SLOTS] +
+               p->slot_offset % from->part_bytes[k % SLOTS];
     return from->slots[k % SLOTS] + p->slot_offset;
 }
 
@@ -162,7 +180,7 @@ static void run(const world *w, uint64_t seed)
     }
 }
 
-void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t seed)
+void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t seed, uint64_t shares)
 {
     world w = {.groups = groups, .n = n, .size = groups[0]->c.size, .slot_bytes = slot_bytes};
     w.first = calloc((size_t)n + 1, sizeof *w.first);
@@ -178,6 +196,7 @@ void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t see
         }
         w.first[g + 1] = w.first[g] + rounds;
     }
+    for (int r = 0; r < w.size; r++) w.members[r].shares = shares >> r % 64 & 1;
     for (int r = 0; r < w.size; r++)
         for (int i = 0; i < SLOTS; i++) assert_non_null(w.members[r].slots[i] = malloc(slot_bytes));
     run(&w, seed);

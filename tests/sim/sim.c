@@ -73,7 +73,10 @@ static void compute(const at_rank *r, const weft__step *step)
 {
     size_t bytes = step->count * r->s->element;
     if (bytes == 0) return;
-    if (step->kind == WEFT__STEP_REDUCE) {
+    if (step->kind == WEFT__STEP_FOLD) {
+        weft__reduce_rows(target(r, step->out), source(r, step->a), bytes, step->rows, step->count,
+                          r->op->dtype, r->op->reduction, step->scale);
+    } else if (step->kind == WEFT__STEP_REDUCE) {
         const void *const sources[] = {source(r, step->a), source(r, step->b)};
         weft__reduce_kernel(r->op->dtype, r->op->reduction)(target(r, step->out), sources, 2, step->count,
                                                             step->scale);
@@ -103,7 +106,7 @@ static void start(sim *m, step_ref ref)
     at_rank *r = &m->ranks[ref.rank];
     weft__step *step = step_at(m, ref);
     int partner;
-    if (step->kind == WEFT__STEP_COPY || step->kind == WEFT__STEP_REDUCE) {
+    if (step->kind != WEFT__STEP_SEND && step->kind != WEFT__STEP_RECV) {
         compute(r, step);
         done(m, ref, r->ready[ref.step]);
         return;

@@ -123,15 +123,17 @@ static void test_thousand_ranks(void **state)
 static void run_rounds(sim_case c)
 {
     /* 64 bytes a rank is the least that a slot has; then everything comes in chunks. */
-    size_t slots[] = {64 * (size_t)c.size, 4096};
-    for (int i = 0; i < 2; i++) {
+    size_t slots[] = {4096, 64 * (size_t)c.size, 64 * (size_t)c.size};
+    /* None shares its buffers, some do, all do. */
+    const uint64_t shares[] = {0, c.seed * 0x9e3779b97f4a7c15, UINT64_MAX};
+    for (int i = 0; i < 3; i++) {
         sim_group *groups[3];
         for (int g = 0; g < 3; g++) {
             sim_case next = c;
             next.seed += (uint64_t)g;
             groups[g] = sim_group_make(next);
         }
-        sim_rounds(groups, 3, slots[i], c.seed);
+        sim_rounds(groups, 3, slots[i], c.seed, shares[i]);
         for (int g = 0; g < 3; g++) {
             sim_group_check(groups[g]);
             sim_group_free(groups[g]);
@@ -167,7 +169,7 @@ static void test_mixed_rounds(void **state)
             if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
             groups[k] = sim_group_make(c);
         }
-        sim_rounds(groups, (int)COLLECTIVES, 64 * (size_t)size, seed);
+        sim_rounds(groups, (int)COLLECTIVES, 64 * (size_t)size, seed, seed * 0x9e3779b97f4a7c15);
         for (size_t k = 0; k < COLLECTIVES; k++) {
             sim_group_check(groups[k]);
             sim_group_free(groups[k]);
@@ -245,8 +247,7 @@ static void compare_golden(const char *name, const char *text, size_t bytes)
     size_t got;
     FILE *file;
     assert_non_null(stored);
-    snprintf(path, sizeof path, "%.*sgolden/%s.txt", (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__,
-             name);
+    snprintf(path, sizeof path, TEST_SOURCE_DIR "/sim/golden/%s.txt", name);
     file = fopen(path, writes ? "w" : "r");
     if (!file) fail_msg("cannot open %s", path);
     if (writes) {

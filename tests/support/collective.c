@@ -7,18 +7,25 @@
 enum { GUARD_BYTES = 64, GUARD = 0xa5 };
 
 static const char *const names[COLLECTIVE_KINDS] = {
-    "broadcast", "reduce",  "all_reduce", "reduce_scatter", "all_gather",
-    "gather",    "scatter", "all_to_all", "barrier",
+    "broadcast", "reduce",           "all_reduce",   "reduce_scatter", "all_gather",
+    "gather",    "scatter",          "all_to_all",   "all_gather_v",   "gather_v",
+    "scatter_v", "reduce_scatter_v", "all_to_all_v", "barrier",
 };
 
 bool collective_has_root(collective_kind kind)
 {
-    return kind == BROADCAST || kind == REDUCE || kind == GATHER || kind == SCATTER;
+    return kind == BROADCAST || kind == REDUCE || kind == GATHER || kind == SCATTER || kind == GATHER_V ||
+           kind == SCATTER_V;
 }
 
 bool collective_reduces(collective_kind kind)
 {
-    return kind == REDUCE || kind == ALL_REDUCE || kind == REDUCE_SCATTER;
+    return kind == REDUCE || kind == ALL_REDUCE || kind == REDUCE_SCATTER || kind == REDUCE_SCATTER_V;
+}
+
+bool collective_is_uneven(collective_kind kind)
+{
+    return kind >= ALL_GATHER_V && kind <= ALL_TO_ALL_V;
 }
 
 const char *collective_name(collective_kind kind)
@@ -28,49 +35,148 @@ const char *collective_name(collective_kind kind)
 
 /* ---- buffers ----------------------------------------------------------------------------------------- */
 
-static void set_counts(running *r)
+/* Whether in and out have a block of each rank, where they are used. */
+static bool many_in(collective_kind kind)
 {
-    size_t count = r->what.count, whole = count * (size_t)weft_group_size(r->group);
+    return kind == REDUCE_SCATTER || kind == REDUCE_SCATTER_V || kind == SCATTER || kind == SCATTER_V ||
+           kind == ALL_TO_ALL || kind == ALL_TO_ALL_V;
+}
+
+static bool many_out(collective_kind kind)
+{
+    return kind == ALL_GATHER || kind == ALL_GATHER_V || kind == GATHER || kind == GATHER_V ||
+           kind == ALL_TO_ALL || kind == ALL_TO_ALL_V;
+}
+
+/* Elements that go from one rank to another: on every rank the same function. */
+static size_t length_of(const running *r, int from, int to)
+{
+    const collective *w = &r->what;
+    uint64_t state = w->seed * 64 + (uint64_t)w->kind, length;
+    if (!collective_is_uneven(w->kind)) {
+        return w->count;
+    }
+    state = state * 64 + (uint64_t)(many_in(w->kind) ? to : 0);
+    state = state * 64 + (uint64_t)(many_out(w->kind) ? from : 0);
+    length = job_random(&state);
+    return length % 8 ? (length >> 8) % (2 * w->count + 1) : 0;
+}
+
+/* Of this rank's input where a block of it goes to `to`: elements are counted through all blocks. */
+static size_t first_of(const running *r, int from, int to)
+{
+    size_t first = 0;
+    for (int k = 0; k < to && many_in(r->what.kind); k++) first += length_of(r, from, k);
+    return first;
+}
+
+/* Uneven blocks that are not packed stand in another order than their ranks, with gaps. */
+static void spread(layout *l, uint64_t seed)
+{
+    uint64_t state = seed;
+    int turned = (int)(job_random(&state) % (uint64_t)l->n);
+    for (int i = 0; i < l->n; i++) {
+        int k = (i + turned) % l->n;
+        l->extent += l->packed ? 0 : (size_t)(job_random(&state) % 3);
+        l->displs[k] = l->extent;
+        l->extent += l->counts[k];
+    }
+}
+
+static void add_blocks(const running *r, layout *l, bool output)
+{
+    int rank = weft_group_rank(r->group), size = weft_group_size(r->group);
+    bool many = (output ? many_out : many_in)(r->what.kind);
+    l->n = many ? size : 1;
+    for (int k = 0; k < l->n; k++) {
+        l->counts[k] = output ? length_of(r, k, rank) : length_of(r, rank, k);
+        l->total += l->counts[k];
+    }
+    /* reduce_scatter_v has no displacements. */
+    l->packed = !many || !collective_is_uneven(r->what.kind) || r->what.kind == REDUCE_SCATTER_V ||
+                (r->what.seed + output) % 3 == 0;
+    if (!l->packed) {
+        spread(l, r->what.seed + (uint64_t)output);
+        return;
+    }
+    for (int k = 0; k < l->n; k++) {
+        l->displs[k] = l->extent;
+        l->extent += l->counts[k];
+    }
+}
+
+static void set_blocks(running *r)
+{
+    collective_kind kind = r->what.kind;
     bool root = weft_group_rank(r->group) == r->what.root;
-    r->in_count = r->out_count = count;
-    switch (r->what.kind) {
-    case BROADCAST: r->in_count = 0; break; /* its one buffer stands at out */
-    case REDUCE: r->out_count = root ? count : 0; break;
-    case ALL_REDUCE: break;
-    case REDUCE_SCATTER: r->in_count = whole; break;
-    case ALL_GATHER: r->out_count = whole; break;
-    case GATHER: r->out_count = root ? whole : 0; break;
-    case SCATTER: r->in_count = root ? whole : 0; break;
-    case ALL_TO_ALL: r->in_count = r->out_count = whole; break;
-    case BARRIER: r->in_count = r->out_count = 0; break;
+    bool only_root_reads = kind == SCATTER || kind == SCATTER_V;
+    bool only_root_writes = kind == REDUCE || kind == GATHER || kind == GATHER_V;
+    CHECK(weft_group_size(r->group) <= JOB_RANKS_MAX);
+    /* A broadcast's one buffer stands at out. */
+    if (kind != BARRIER && kind != BROADCAST && (root || !only_root_reads)) {
+        add_blocks(r, &r->in_blocks, false);
+    }
+    if (kind != BARRIER && (root || !only_root_writes)) {
+        add_blocks(r, &r->out_blocks, true);
     }
 }
 
 /* Where the other buffer lies when both are one: the blocks of weft.h's "In place". */
 static void place(running *r, size_t element)
 {
-    size_t block = r->what.count * element;
-    size_t rank = (size_t)weft_group_rank(r->group), root = (size_t)r->what.root;
-    switch (r->what.kind) {
-    case REDUCE_SCATTER: r->out = r->in + rank * block; break;
-    case SCATTER: r->out = r->in + root * block; break;
-    case ALL_GATHER:
-    case GATHER: r->in = r->out + rank * block; break;
-    default: r->in = r->out;
+    int rank = weft_group_rank(r->group);
+    bool in = many_in(r->what.kind), out = many_out(r->what.kind);
+    if (in && !out) {
+        r->out = r->in + r->in_blocks.displs[rank] * element;
+    } else if (out && !in) {
+        r->in = r->out + r->out_blocks.displs[rank] * element;
+    } else {
+        r->in = r->out;
     }
+}
+
+static _Thread_local collective_pool *pool;
+
+void collective_draw_from(collective_pool *from)
+{
+    pool = from;
+}
+
+static void take_memory(running *r)
+{
+    unsigned char *piece = NULL;
+    bool outside = !pool || job_random(&pool->random) % 4 == 0 || r->memory_bytes > POOL_PIECE_BYTES;
+    for (unsigned i = 0; !outside && !piece && i < POOL_PIECES; i++) {
+        if (!(pool->used >> i & 1)) {
+            pool->used |= 1U << i;
+            piece = pool->base + (size_t)i * POOL_PIECE_BYTES;
+        }
+    }
+    r->pool = piece ? pool : NULL;
+    r->memory = piece ? piece : aligned_alloc(64, r->memory_bytes);
+}
+
+static void give_memory(running *r)
+{
+    if (r->pool) {
+        r->pool->used &= ~(1U << (size_t)(r->memory - r->pool->base) / POOL_PIECE_BYTES);
+    } else {
+        free(r->memory);
+    }
+    r->memory = NULL;
 }
 
 static void lay_out(running *r)
 {
     size_t element = weft_dtype_size(r->what.dtype);
-    size_t in_bytes = (r->in_count * element + 63) & ~(size_t)63;
-    size_t out_bytes = (r->out_count * element + 63) & ~(size_t)63;
+    size_t in_bytes = (r->in_blocks.extent * element + 63) & ~(size_t)63;
+    size_t out_bytes = (r->out_blocks.extent * element + 63) & ~(size_t)63;
     r->memory_bytes = 3 * GUARD_BYTES + in_bytes + out_bytes;
-    r->memory = aligned_alloc(64, r->memory_bytes);
+    take_memory(r);
     CHECK(r->memory);
     memset(r->memory, GUARD, r->memory_bytes);
-    r->in = r->in_count ? r->memory + GUARD_BYTES : NULL;
-    r->out = r->out_count ? r->memory + 2 * GUARD_BYTES + in_bytes : NULL;
+    r->in = r->in_blocks.total ? r->memory + GUARD_BYTES : NULL;
+    r->out = r->out_blocks.total ? r->memory + 2 * GUARD_BYTES + in_bytes : NULL;
     if (r->what.in_place && r->in && r->out) {
         place(r, element);
     }
@@ -79,12 +185,19 @@ static void lay_out(running *r)
 static void fill(running *r)
 {
     int rank = weft_group_rank(r->group);
+    size_t element = weft_dtype_size(r->what.dtype), first = 0;
     if (r->what.kind == BROADCAST) {
         if (rank == r->what.root) {
-            oracle_fill(&r->oracle, rank, 0, r->out_count, r->out);
+            oracle_fill(&r->oracle, rank, 0, r->out_blocks.total, r->out);
         }
-    } else {
-        oracle_fill(&r->oracle, rank, 0, r->in_count, r->in);
+        return;
+    }
+    for (int k = 0; k < r->in_blocks.n; k++) {
+        size_t n = r->in_blocks.counts[k];
+        if (n) {
+            oracle_fill(&r->oracle, rank, first, n, r->in + r->in_blocks.displs[k] * element);
+        }
+        first += n;
     }
 }
 
@@ -93,13 +206,57 @@ void collective_drop(running *r)
     bool held = r->req && job_info(r->req).buffers_held;
     weft_release(r->req);
     if (!held) {
-        free(r->memory);
+        give_memory(r);
     }
     r->req = NULL;
     r->memory = NULL;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------- */
+
+/* What is to be had from a layout; nothing where this rank has no such blocks. */
+static const size_t *counts_of(const layout *l)
+{
+    return l->n ? l->counts : NULL;
+}
+
+static const size_t *displs_of(const layout *l)
+{
+    return l->n && !l->packed ? l->displs : NULL;
+}
+
+static weft_status submit_uneven(running *r, const weft_call *call, weft_request **req)
+{
+    const collective *w = &r->what;
+    layout in = r->in_blocks, out = r->out_blocks;
+    const size_t *in_counts = counts_of(&in), *out_counts = counts_of(&out);
+    const size_t *in_displs = displs_of(&in), *out_displs = displs_of(&out);
+    weft_group *g = r->group;
+    weft_status status;
+    switch (w->kind) {
+    case ALL_GATHER_V:
+        status = weft_all_gather_v(g, r->in, in.total, r->out, out_counts, out_displs, w->dtype, call, req);
+        break;
+    case GATHER_V:
+        status =
+            weft_gather_v(g, r->in, in.total, r->out, out_counts, out_displs, w->dtype, w->root, call, req);
+        break;
+    case SCATTER_V:
+        status =
+            weft_scatter_v(g, r->in, in_counts, in_displs, r->out, out.total, w->dtype, w->root, call, req);
+        break;
+    case REDUCE_SCATTER_V:
+        status = weft_reduce_scatter_v(g, r->in, r->out, in_counts, w->dtype, w->op, call, req);
+        break;
+    default:
+        status = weft_all_to_all_v(g, r->in, in_counts, in_displs, r->out, out_counts, out_displs, w->dtype,
+                                   call, req);
+    }
+    /* They are copied by the call. */
+    memset(&in, GUARD, sizeof in);
+    memset(&out, GUARD, sizeof out);
+    return status;
+}
 
 static weft_status submit(running *r, const weft_call *call)
 {
@@ -116,8 +273,8 @@ static weft_status submit(running *r, const weft_call *call)
     case SCATTER: return weft_scatter(g, r->in, r->out, w->count, w->dtype, w->root, call, req);
     case ALL_TO_ALL: return weft_all_to_all(g, r->in, r->out, w->count, w->dtype, call, req);
     case BARRIER: return weft_barrier(g, call, req);
+    default: return submit_uneven(r, call, req);
     }
-    return WEFT_ERR_ARGUMENT;
 }
 
 weft_status collective_submit(running *r, weft_group *group, const collective *what, const weft_call *call)
@@ -131,7 +288,8 @@ weft_status collective_submit(running *r, weft_group *group, const collective *w
                          .op = collective_reduces(what->kind) ? what->op : WEFT_MAX,
                          .seed = what->seed,
                          .ranks = weft_group_size(group)};
-    set_counts(r);
+    r->what.in_place = what->in_place && what->kind != ALL_TO_ALL_V;
+    set_blocks(r);
     lay_out(r);
     fill(r);
     weft_status status = submit(r, &scaled);
@@ -148,61 +306,66 @@ void collective_start(running *r, weft_group *group, const collective *what)
 
 /* ---- judging ----------------------------------------------------------------------------------------- */
 
-/* Elements from `first` of what the ranks passed stand here as blocks, one of each rank. */
-static size_t blocks_differ(const running *r, size_t first)
+/* Block k of the output: its first wrong element, or its length. */
+static size_t block_differs(const running *r, int k)
 {
-    size_t count = r->what.count, block = count * weft_dtype_size(r->what.dtype);
-    for (size_t rank = 0; rank < (size_t)weft_group_size(r->group); rank++) {
-        size_t at = oracle_differs(&r->oracle, (int)rank, first, count, r->out + rank * block);
-        if (at < count) {
-            return rank * count + at;
+    const collective *w = &r->what;
+    int rank = weft_group_rank(r->group);
+    int from = w->kind == BROADCAST || w->kind == SCATTER || w->kind == SCATTER_V ? w->root : k;
+    size_t n = r->out_blocks.counts[k], first = first_of(r, from, rank);
+    const unsigned char *block = r->out + r->out_blocks.displs[k] * weft_dtype_size(w->dtype);
+    if (n == 0) {
+        return 0;
+    }
+    return collective_reduces(w->kind) ? oracle_reduction_differs(&r->oracle, first, n, block)
+                                       : oracle_differs(&r->oracle, from, first, n, block);
+}
+
+static bool input_differs(const running *r)
+{
+    size_t element = weft_dtype_size(r->what.dtype), first = 0;
+    for (int k = 0; k < r->in_blocks.n; k++) {
+        size_t n = r->in_blocks.counts[k];
+        if (n && oracle_differs(&r->oracle, weft_group_rank(r->group), first, n,
+                                r->in + r->in_blocks.displs[k] * element) < n) {
+            return true;
         }
+        first += n;
     }
-    return r->out_count;
+    return false;
 }
 
-static size_t output_differs(const running *r)
+static void erase(const layout *l, unsigned char *buffer, size_t element)
 {
-    size_t own = (size_t)weft_group_rank(r->group) * r->what.count;
-    switch (r->what.kind) {
-    case BROADCAST: return oracle_differs(&r->oracle, r->what.root, 0, r->out_count, r->out);
-    case REDUCE:
-    case ALL_REDUCE: return oracle_reduction_differs(&r->oracle, 0, r->out_count, r->out);
-    case REDUCE_SCATTER: return oracle_reduction_differs(&r->oracle, own, r->out_count, r->out);
-    case SCATTER: return oracle_differs(&r->oracle, r->what.root, own, r->out_count, r->out);
-    case ALL_GATHER:
-    case GATHER: return r->out_count ? blocks_differ(r, 0) : 0;
-    case ALL_TO_ALL: return blocks_differ(r, own);
-    case BARRIER: break;
-    }
-    return r->out_count;
+    for (int k = 0; buffer && k < l->n; k++)
+        memset(buffer + l->displs[k] * element, GUARD, l->counts[k] * element);
 }
 
+/* Without its blocks all of the memory is as it was: gaps, and what lies before and behind.  The last look.
+ */
 static bool guarded(const running *r)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < GUARD_BYTES; i++) {
-        used += r->memory[i] != GUARD;
-        used += r->memory[r->memory_bytes - GUARD_BYTES + i] != GUARD;
-    }
-    if (!r->what.in_place && r->out) {
-        for (size_t i = 1; i <= GUARD_BYTES; i++) used += r->out[-(ptrdiff_t)i] != GUARD;
-    }
-    return used == 0;
+    size_t element = weft_dtype_size(r->what.dtype);
+    erase(&r->in_blocks, r->in, element);
+    erase(&r->out_blocks, r->out, element);
+    return r->memory[0] == GUARD && memcmp(r->memory, r->memory + 1, r->memory_bytes - 1) == 0;
 }
 
 static void judge(const running *r)
 {
     const collective *w = &r->what;
-    size_t at = output_differs(r);
     int rank = weft_group_rank(r->group), size = weft_group_size(r->group);
-    if (at < r->out_count) {
-        job_fail(__FILE__, __LINE__,
-                 "%s: wrong element %zu (count %zu, dtype %d, op %d, root %d, %s, rank %d of %d, seed %llu)",
-                 names[w->kind], at, w->count, (int)w->dtype, (int)w->op, w->root,
-                 w->in_place ? "in place" : "out of place", rank, size, (unsigned long long)w->seed);
+    for (int k = 0; k < r->out_blocks.n; k++) {
+        size_t at = block_differs(r, k);
+        if (at < r->out_blocks.counts[k]) {
+            job_fail(__FILE__, __LINE__,
+                     "%s: wrong element %zu of block %d (count %zu, dtype %d, op %d, root %d, %s, rank %d of "
+                     "%d, seed %llu)",
+                     names[w->kind], at, k, w->count, (int)w->dtype, (int)w->op, w->root,
+                     w->in_place ? "in place" : "out of place", rank, size, (unsigned long long)w->seed);
+        }
     }
-    if (!w->in_place && oracle_differs(&r->oracle, rank, 0, r->in_count, r->in) < r->in_count) {
+    if (!w->in_place && input_differs(r)) {
         job_fail(__FILE__, __LINE__, "%s of %zu has changed its input", names[w->kind], w->count);
     }
     if (!guarded(r)) {

@@ -14,6 +14,11 @@ typedef enum collective_kind {
     GATHER,
     SCATTER,
     ALL_TO_ALL,
+    ALL_GATHER_V, /* those with blocks of random lengths around `count`, some of none, perhaps with gaps */
+    GATHER_V,
+    SCATTER_V,
+    REDUCE_SCATTER_V,
+    ALL_TO_ALL_V, /* never in place */
     BARRIER
 } collective_kind;
 
@@ -29,19 +34,40 @@ typedef struct collective {
     uint64_t seed;
 } collective;
 
+/* Memory of weft_mem_alloc to lay buffers out in, cut in pieces that are in use or not. */
+enum { POOL_PIECES = 16, POOL_PIECE_BYTES = 1 << 20, POOL_BYTES = POOL_PIECES * POOL_PIECE_BYTES };
+typedef struct collective_pool {
+    unsigned char *base;
+    unsigned used;   /* bit i: piece i */
+    uint64_t random; /* one buffer of four stays outside */
+} collective_pool;
+
+/* What one buffer holds on this rank, in elements: nothing, one block, or one of each rank. */
+typedef struct layout {
+    int n;
+    bool packed;
+    size_t counts[JOB_RANKS_MAX], displs[JOB_RANKS_MAX];
+    size_t total, extent; /* of the blocks, and with gaps */
+} layout;
+
 typedef struct running {
     collective what;
     weft_group *group;
     oracle oracle;
-    unsigned char *in, *out;    /* as handed to Weft; NULL where this rank does not use it */
-    size_t in_count, out_count; /* elements */
-    unsigned char *memory;      /* holds both, with guards around them */
+    unsigned char *in, *out; /* as handed to Weft; NULL where this rank does not use it */
+    layout in_blocks, out_blocks;
+    unsigned char *memory; /* holds both, with guards around them */
     size_t memory_bytes;
+    collective_pool *pool; /* it is from; NULL: from malloc */
     weft_request *req;
 } running;
 
+/* Collectives of this thread take their buffers from it where they fit, until it is told NULL. */
+void collective_draw_from(collective_pool *pool);
+
 bool collective_has_root(collective_kind kind);
 bool collective_reduces(collective_kind kind);
+bool collective_is_uneven(collective_kind kind);
 const char *collective_name(collective_kind kind);
 
 /* Submits; returns what Weft returned, and on failure has freed everything.  One that joins call->batch has

@@ -198,7 +198,18 @@ static void run_thread(job_rank *me, int thread, void *arg)
     w->common = p->seed * 1000 + (uint64_t)thread;
     w->own = w->common + OWN_SEED * (uint64_t)(me->rank + 1);
     make_groups(w, me, thread);
+    collective_pool pool = {.random = w->own};
+    if (p->shared) {
+        void *base = NULL;
+        CHECK_OK(weft_mem_alloc(w->groups[0], POOL_BYTES, WEFT_MEMORY_HOST, &base));
+        pool.base = base;
+        collective_draw_from(&pool);
+    }
     walk(w);
+    if (p->shared) {
+        collective_draw_from(NULL);
+        CHECK_OK(weft_mem_free(w->groups[0], pool.base));
+    }
     for (int g = 0; g < GROUPS; g++) {
         if (w->groups[g]) {
             CHECK_OK(weft_group_free(w->groups[g]));

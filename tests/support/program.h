@@ -12,6 +12,7 @@
 typedef struct program {
     uint64_t seed;
     int threads, steps;
+    bool shared; /* most buffers of collectives are mem_alloc's */
 } program;
 
 void program_run(job_rank *me); /* a job_body; the plan's arg is a program */

@@ -12,7 +12,7 @@ mv "$dir/first" "$dir/moved"
 prefix=$dir/moved
 pc=$(find "$prefix" -name weft.pc)
 lib=$(dirname "$(dirname "$pc")")
-for file in bin/weft-run bin/weft-info include/weft/weft.h include/weft/cuda.h include/weft/mpi.h; do
+for file in bin/weft-run bin/weft-info bin/weft-bench include/weft/weft.h include/weft/cuda.h include/weft/mpi.h; do
     [ -e "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 for file in libweft.so libweft.so.0 libweft.a cmake/weft/weftConfig.cmake; do
@@ -51,6 +51,7 @@ echo '-- find_package'
 
 echo '-- tools from the moved place'
 "$prefix/bin/weft-info" >"$dir/log"
+"$prefix/bin/weft-run" -n 2 "$prefix/bin/weft-bench" --op barrier --iterations 1 >"$dir/log"
 
 echo "-- README's C"
 mkdir readme

@@ -7,6 +7,7 @@ mpi=$1 lib=$2 source=$3
 for command in "mpicc.$mpi" "mpirun.$mpi"; do
     command -v "$command" >/dev/null 2>&1 || { echo "skipped: no $command here"; exit 77; }
 done
+echo '#include <mpi.h>' | "mpicc.$mpi" -x c -E - >/dev/null 2>&1 || { echo "skipped: no mpi.h of $mpi here"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 . "$source/tests/tools/mpirun.sh"
@@ -21,7 +22,7 @@ echo "-- C, $mpi"
 for n in 1 2 4; do
     start_ranks "$mpi" $n "$dir/program" >"$dir/said" || { cat "$dir/said"; exit 1; }
     cat "$dir/said"
-    [ "$(grep -c "of $n, and" "$dir/said")" = $n ] || { echo "not every rank of $n has spoken"; exit 1; }
+    [ "$(grep -c "of $n, and" "$dir/said")" = "$n" ] || { echo "not every rank of $n has spoken"; exit 1; }
 done
 
 if "mpicxx.$mpi" -x c++ -E /dev/null >/dev/null 2>&1; then

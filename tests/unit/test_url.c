@@ -82,6 +82,36 @@ static void bad_tcp_is_refused(void **state)
     refuse(longest, -1, -1, "too long");
 }
 
+static void files_are_taken_apart(void **state)
+{
+    weft__url url;
+    char longest[5000];
+    (void)state;
+    assert_int_equal(weft__url_read("file:///tmp/a b?rank=1&world_size=3", -1, -1, &url), WEFT_OK);
+    assert_string_equal(url.path, "/tmp/a b");
+    assert_int_equal(url.rank, 1);
+    assert_int_equal(url.world_size, 3);
+    assert_int_equal(url.port, 0);
+    assert_int_equal(weft__url_read("file:///x", 4, 5, &url), WEFT_OK);
+    assert_string_equal(url.path, "/x");
+    assert_int_equal(url.rank, 4);
+    assert_int_equal(weft__url_read("tcp://h:5", -1, -1, &url), WEFT_OK);
+    assert_string_equal(url.path, "");
+    refuse("file://", -1, -1, "does not begin with \"/\"");
+    refuse("file://host/path", -1, -1, "expected file:///PATH[?rank");
+    refuse("file:///", -1, -1, "names no file");
+    refuse("file:///tmp/", -1, -1, "names no file");
+    refuse("file:///x?colour=red", -1, -1, "not understood");
+    refuse("file:/x", -1, -1, "not known");
+    memset(longest, '/', sizeof longest);
+    memcpy(longest, "file://", 7);
+    memcpy(longest + sizeof longest - 2, "x", 2);
+    refuse(longest, -1, -1, "too long");
+    longest[4097 + 7] = '\0';
+    longest[4096 + 7] = 'x';
+    refuse(longest, -1, -1, "too long");
+}
+
 static void environment_is_read(void **state)
 {
     (void)state;
@@ -133,9 +163,9 @@ static void one_rank_needs_no_port(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tcp_is_taken_apart),     cmocka_unit_test(bad_tcp_is_refused),
-        cmocka_unit_test(environment_is_read),    cmocka_unit_test(bad_environment_is_refused),
-        cmocka_unit_test(one_rank_needs_no_port),
+        cmocka_unit_test(tcp_is_taken_apart),         cmocka_unit_test(bad_tcp_is_refused),
+        cmocka_unit_test(files_are_taken_apart),      cmocka_unit_test(environment_is_read),
+        cmocka_unit_test(bad_environment_is_refused), cmocka_unit_test(one_rank_needs_no_port),
     };
     alarm(60);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,129 @@
+/* place_fixed.c - meeting at an address that every rank was told.
+ *
+ * Whoever can bind it serves; rank 0 gets some time to be first.  Others look who answers there.  Fails when
+ * something else does, when the host cannot be reached, and when the address is open to other hosts and the
+ * job has no secret. */
+#include "clock.h"
+#include "place.h"
+#include "status.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define HOLD_BACK_MS 200 /* how long ranks other than 0 leave the serving to rank 0 */
+
+typedef struct fixed {
+    weft__finder finder;
+    const weft__rendezvous *r;
+    char host[WEFT__HOST_BYTES]; /* as it was given */
+    weft__place place;
+    int silences;                 /* times that the place accepted a connection and did not greet */
+    enum weft__probe_result seen; /* who answered there */
+    char why[128];                /* this host cannot serve it, or "" */
+} fixed;
+
+static weft_status look(weft__finder *finder, weft__place *place)
+{
+    fixed *f = WEFT__OWNER(finder, fixed, finder);
+    *place = f->place;
+    place->serve = f->r->rank <= 0 || weft__now_ns() >= f->r->started_ns + HOLD_BACK_MS * WEFT__MS;
+    place->go = true;
+    return WEFT_OK;
+}
+
+static weft_status taken_by_other(const fixed *f, const char *how)
+{
+    return weft__fail(WEFT_ERR_PEER, "%s is in use by something else: %s", f->place.text, how);
+}
+
+static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
+{
+    /* The last look may have been cut short by the deadline: an earlier one knows better. */
+    if (probe->result != WEFT__PROBE_NO_ANSWER) f->seen = probe->result;
+    switch (probe->result) {
+    case WEFT__PROBE_SILENT: /* one that is just ending may leave a connection unanswered */
+        return f->silences++ == 0 ? WEFT_OK : taken_by_other(f, "it accepts connections but does not greet");
+    case WEFT__PROBE_STRANGE: return taken_by_other(f, "its first bytes are not a ZeroMQ greeting");
+    case WEFT__PROBE_UNREACHABLE:
+        return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", f->host, f->place.text,
+                          strerror(probe->error));
+    default: return WEFT_OK;
+    }
+}
+
+static weft_status in_vain(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
+                           const weft__probe *probe)
+{
+    fixed *f = WEFT__OWNER(finder, fixed, finder);
+    (void)place;
+    if (what == WEFT__NO_SERVER) return nobody_greeted(f, probe);
+    if (what == WEFT__NOT_BOUND) {
+        bool usual = errno == EADDRINUSE || errno == EADDRNOTAVAIL || errno == ENODEV;
+        snprintf(f->why, sizeof f->why, "%s", usual ? "" : zmq_strerror(errno));
+    }
+    return what == WEFT__COMPLETE ? WEFT_PENDING : WEFT_OK;
+}
+
+static weft_status do_nothing(weft__finder *finder)
+{
+    (void)finder;
+    return WEFT_OK;
+}
+
+static weft_status serves(weft__finder *finder, weft__place *place)
+{
+    (void)place;
+    return do_nothing(finder);
+}
+
+static weft_status late(weft__finder *finder, double seconds)
+{
+    const fixed *f = WEFT__OWNER(finder, fixed, finder);
+    const char *how = f->seen == WEFT__PROBE_CLOSED      ? "every connection is closed before a greeting"
+                      : f->seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
+                                                         : "nobody listens there";
+    return weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: %s after %.1f s%s%s", f->place.text, how, seconds,
+                      *f->why ? ", and this host cannot serve it: " : "", f->why);
+}
+
+static void close_fixed(weft__finder *finder)
+{
+    free(WEFT__OWNER(finder, fixed, finder));
+}
+
+/* Who can be reached from other hosts must be given a secret: one made here would only be known here. */
+static weft_status check_secret(const char *host, const weft__address *at, const weft__join *how)
+{
+    char text[WEFT__ADDRESS_BYTES];
+    if (*weft__meet_secret_source(how) || weft__address_is_loopback(at)) return WEFT_OK;
+    weft__address_text(at, text);
+    return weft__fail(WEFT_ERR_ARGUMENT,
+                      "%s (%s) can be reached from other hosts, and the job has no secret: set "
+                      "WEFT_SECRET=file:PATH on every rank, or meet at 127.0.0.1",
+                      host, text);
+}
+
+weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, const weft__url *url,
+                                  const weft__address *at)
+{
+    char id[128];
+    fixed *f;
+    weft_status status = weft__meet_address(r, at->any.sa_family);
+    if (status) return status;
+    if ((status = check_secret(url->host, at, how))) return status;
+    snprintf(id, sizeof id, "%.100s-%d", how->job, url->port);
+    if ((status = weft__meet_keys(r, how, id))) return status;
+    if (r->world_size == 1) return weft__meet_nobody(r);
+    f = calloc(1, sizeof *f);
+    if (!f) return weft__fail_memory(sizeof *f, "joining");
+    f->finder = (weft__finder){look, in_vain, serves, NULL, do_nothing, late, close_fixed, -1, WEFT__NEVER};
+    f->r = r;
+    f->seen = WEFT__PROBE_NO_ANSWER;
+    memcpy(f->host, url->host, sizeof f->host);
+    f->place.at = *at;
+    weft__place_text(&f->place, "");
+    return weft__meet_at_server(r, &f->finder);
+}

@@ -1,0 +1,260 @@
+/* memory.c - mem_alloc and mem_free.
+ *
+ * Each rank makes its own region (net/region.c), and one collective tells all members of it, or why there is
+ * none; every rank then maps those of the members on its host and lets their owners know.  One that cannot
+ * map a peer's is no failure: the owner goes on staging what that peer reads.
+ * Fails: on all ranks alike when one has no memory or passed another size, which breaks the group as any
+ * failed collective does; on this rank alone before it takes part. */
+#include "memory.h"
+#include "breaking.h"
+#include "engine.h"
+#include "group.h"
+#include "leave.h"
+#include "member.h"
+#include "progress.h"
+#include "submit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry { /* what one rank tells */
+    uint64_t bytes;    /* that it was asked for */
+    weft__region region;
+    int32_t status;
+    char why[192];
+} entry;
+
+typedef struct allocation {
+    weft__sequel sequel;
+    _Atomic int refs; /* the caller's thread, the request */
+    entry mine;
+    entry all[];
+} allocation;
+
+/* ---- telling ---- */
+
+static void allocation_unref(allocation *a)
+{
+    if (atomic_fetch_sub(&a->refs, 1) == 1) free(a);
+}
+
+/* All ranks look at the same words, so all see the same failure. */
+static void finish(weft_request *req)
+{
+    const allocation *a = WEFT__OWNER(req->sequel, allocation, sequel);
+    const weft_group *group = req->group;
+    weft_status status = WEFT_OK;
+    char name[256], who[192], text[WEFT__SENTENCE_BYTES];
+    weft__request_name(req, name, sizeof name);
+    for (int i = 1; i < group->size && status == WEFT_OK; i++) {
+        if (a->all[i].bytes == a->all[0].bytes) continue;
+        status = WEFT_ERR_MISMATCH;
+        snprintf(text, sizeof text, "%s: rank %d passed %llu bytes, rank %d passed %llu bytes", name,
+                 group->world[0], (unsigned long long)a->all[0].bytes, group->world[i],
+                 (unsigned long long)a->all[i].bytes);
+    }
+    for (int i = 0; i < group->size && status == WEFT_OK; i++) {
+        status = (weft_status)a->all[i].status;
+        if (status == WEFT_OK) continue;
+        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        snprintf(text, sizeof text, "%s: %s: %.191s", name, who, a->all[i].why);
+    }
+    if (status != WEFT_OK)
+        weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
+    else
+        weft__request_settle(req, WEFT_OK, NULL);
+}
+
+static void fail(weft_request *req, const char *why)
+{
+    (void)req; /* nothing to undo: the caller's thread has the region */
+    (void)why;
+}
+
+static void request_gone(weft_request *req)
+{
+    allocation_unref(WEFT__OWNER(req->sequel, allocation, sequel));
+}
+
+/* The collective: waits until every rank has told. */
+static weft_status tell_all(weft_group *group, allocation *a)
+{
+    weft__op op = {.kind = WEFT__OP_MEM_ALLOC,
+                   .dtype = WEFT_UINT8,
+                   .memory = WEFT_MEMORY_HOST,
+                   .count = sizeof(entry),
+                   .in = &a->mine,
+                   .out = a->all,
+                   .scale = 1};
+    weft_request *req = weft__request_new(group->ctx, group, &op, NULL);
+    if (!req) return WEFT_ERR_MEMORY;
+    a->sequel = (weft__sequel){finish, fail, request_gone};
+    atomic_fetch_add(&a->refs, 1);
+    req->sequel = &a->sequel;
+    return weft__submit_timed(req, NULL, NULL);
+}
+
+/* ---- allocating ---- */
+
+/* This rank's region, open, or in `mine` why there is none. */
+static weft__region *make_region(weft_context *ctx, entry *mine)
+{
+    weft__region *region = NULL;
+    char *base = NULL;
+    weft_status status = WEFT_OK;
+    weft__engine_take(ctx);
+    if (!ctx->regions) ctx->regions = weft__regions_new(ctx->board);
+    status = ctx->regions ? weft__region_claim(ctx->regions, mine->bytes, &region) : WEFT_ERR_MEMORY;
+    weft__engine_drop(ctx);
+    if (status == WEFT_OK) {
+        status = weft__region_open(ctx->regions, region, &base);
+        weft__engine_take(ctx);
+        region->base = base;
+        if (status != WEFT_OK) weft__region_drop(ctx->regions, region);
+        weft__engine_drop(ctx);
+    }
+    mine->status = status;
+    if (status != WEFT_OK) {
+        snprintf(mine->why, sizeof mine->why, "%.191s", weft_last_error());
+        return NULL;
+    }
+    mine->region = *region;
+    return region;
+}
+
+/* base: what the region had, which is NULL by now, so that nobody finds it any more. */
+static void drop_region(weft_context *ctx, weft__region *region, char *base)
+{
+    weft__region_close(ctx->regions, region, base);
+    weft__engine_take(ctx);
+    weft__region_drop(ctx->regions, region);
+    weft__engine_drop(ctx);
+}
+
+static void map_peers(const weft_group *group, const entry *all)
+{
+    weft_context *ctx = group->ctx;
+    for (int i = 0; i < group->size; i++) {
+        int local = ctx->members[group->world[i]].local;
+        char *base;
+        if (i == group->rank || local < 0) continue;
+        base = weft__region_map(ctx->regions, &all[i].region);
+        if (!base) continue;
+        weft__engine_take(ctx);
+        weft__region_keep(ctx->regions, local, &all[i].region, base);
+        weft__engine_drop(ctx);
+    }
+}
+
+static weft_status check(const weft_group *group, size_t bytes, weft_memory kind, void *const *ptr)
+{
+    weft_status status;
+    if (!group || !ptr) return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: group or ptr is NULL");
+    if ((status = weft__usable(group->ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
+        return status;
+    if (bytes == 0) return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: bytes is 0");
+    if (kind == WEFT_MEMORY_CUDA)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "mem_alloc: no backend of this context allocates device memory (backends: %s)",
+                          group->ctx->backend_names);
+    if (kind != WEFT_MEMORY_AUTO && kind != WEFT_MEMORY_HOST)
+        return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: kind is %d: expected WEFT_MEMORY_HOST or _CUDA",
+                          (int)kind);
+    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "mem_alloc waits: not in a callback");
+    return WEFT_OK;
+}
+
+weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, void **ptr)
+{
+    weft_status status = check(group, bytes, kind, ptr);
+    allocation *a;
+    weft__region *region;
+    size_t room;
+    if (status != WEFT_OK) return status;
+    room = sizeof *a + (size_t)group->size * sizeof(entry);
+    a = calloc(1, room);
+    if (!a) return weft__fail_memory(room, "mem_alloc");
+    atomic_store(&a->refs, 1);
+    a->mine.bytes = bytes;
+    region = make_region(group->ctx, &a->mine);
+    status = tell_all(group, a);
+    if (status == WEFT_OK) {
+        map_peers(group, a->all);
+        *ptr = region->base;
+    } else if (region) {
+        weft__engine_take(group->ctx);
+        region->base = NULL;
+        weft__engine_drop(group->ctx);
+        drop_region(group->ctx, region, a->mine.region.base);
+    }
+    allocation_unref(a);
+    return status;
+}
+
+/* ---- using and freeing ---- */
+
+const weft__region *weft__memory_shared(const weft_group *group, const void *from, size_t bytes)
+{
+    weft__regions *regions = group->ctx->regions;
+    const weft__region *region = from ? weft__region_find(regions, from, bytes) : NULL;
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (!region || !weft__region_shared(regions, region, group->lane.locals, group->size)) return NULL;
+    return region;
+}
+
+static bool meets(const weft__region *region, const void *from, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)region->base, at = (uintptr_t)from;
+    return from && bytes && at < first + region->bytes && first < at + bytes;
+}
+
+static const weft_request *user_of(weft_context *ctx, const weft__region *region)
+{
+    weft__engine_turn(ctx); /* what is in the queue uses its buffers too */
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        size_t element = weft_dtype_size(req->op.dtype);
+        int rank = req->group->rank, size = req->group->size;
+        if (meets(region, req->op.in, weft__op_in_elements(&req->op, rank, size) * element) ||
+            meets(region, req->op.out, weft__op_out_elements(&req->op, rank, size) * element))
+            return req;
+    }
+    return NULL;
+}
+
+/* Refused, or found and no longer to be found by others.  Engine held. */
+static weft_status take_out(weft_context *ctx, void *ptr, weft__region **region)
+{
+    const weft_request *user;
+    char name[256];
+    *region = ctx->regions && ptr ? weft__region_find(ctx->regions, ptr, 1) : NULL;
+    if (!*region || (*region)->base != ptr)
+        return weft__fail(WEFT_ERR_ARGUMENT, "mem_free: %p is not what mem_alloc gave in this context", ptr);
+    user = user_of(ctx, *region);
+    if (!user) return WEFT_OK;
+    weft__request_name(user, name, sizeof name);
+    return weft__fail(WEFT_ERR_STATE, "mem_free: %p is in use: %s has not settled", ptr, name);
+}
+
+weft_status weft_mem_free(weft_group *group, void *ptr)
+{
+    weft_context *ctx;
+    weft_status status;
+    weft__region *region;
+    char *base = NULL;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "mem_free: group is NULL");
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
+    weft__engine_take(ctx);
+    status = take_out(ctx, ptr, &region);
+    if (status == WEFT_OK) {
+        base = region->base;
+        region->base = NULL;
+    }
+    weft__engine_drop(ctx);
+    if (status != WEFT_OK) return status;
+    drop_region(ctx, region, base);
+    return WEFT_OK;
+}

@@ -1,0 +1,216 @@
+/* joiners.h - what the tests of joining share: parts that ranks play, as threads or processes, and what
+ * became of them.
+ *
+ * Happy path: cast n parts, change what the case is about, play them, look whether all have met.  A part that
+ * failed has its status and sentence.  Parts are shared with child processes. */
+#ifndef TESTS_UNIT_JOINERS_H
+#define TESTS_UNIT_JOINERS_H
+#include "address.h"
+#include "clock.h"
+#include "rendezvous.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RANKS_MAX 32
+#ifdef __SANITIZE_THREAD__
+#define LIMIT_S 240 /* of the whole program */
+#else
+#define LIMIT_S 60
+#endif
+
+static char root[] = "/tmp/weft-test-joining-XXXXXX";
+
+/* What one rank is to do, and what became of it. */
+typedef struct part {
+    char init_method[128];
+    const char *job, *secret;
+    int rank, world_size, timeout_ms, delay_ms;
+    int stay_ms; /* between joining and gathering */
+    int fails;   /* tells the others so instead of gathering */
+    int gather_bytes;
+    weft_status status, gather_status;
+    int got_rank, got_world;
+    char sentence[1024], nonce[40], address[WEFT__ADDRESS_BYTES], job_dir[256];
+    double seconds;
+    bool gathered;
+} part;
+
+static part *parts;
+
+static inline void check_gather(part *p, weft__rendezvous *r)
+{
+    size_t bytes = (size_t)p->gather_bytes;
+    char *in = malloc(bytes + 1), *out = malloc(bytes * (size_t)p->got_world + 1);
+    p->gathered = true;
+    for (int round = 0; round < 3 && p->gathered; round++) {
+        memset(in, 'a' + p->got_rank + round, bytes);
+        p->gather_status = weft__rendezvous_all_gather(r, in, out, bytes);
+        p->gathered = p->gather_status == WEFT_OK;
+        for (size_t i = 0; p->gathered && i < bytes * (size_t)p->got_world; i++)
+            p->gathered = out[i] == (char)('a' + (int)(i / bytes) + round);
+    }
+    if (p->gather_status) snprintf(p->sentence, sizeof p->sentence, "%s", weft_last_error());
+    free(in);
+    free(out);
+}
+
+static inline void *play(void *arg)
+{
+    part *p = arg;
+    weft__join join = {NULL, p->init_method, p->job, p->secret, p->rank, p->world_size, 0};
+    weft__rendezvous *r;
+    int64_t start;
+    usleep((useconds_t)p->delay_ms * 1000);
+    start = weft__now_ns();
+    join.deadline_ns = weft__deadline(start, p->timeout_ms);
+    p->status = weft__rendezvous_open(&join, &r);
+    p->seconds = (double)(weft__now_ns() - start) / 1e9;
+    if (p->status) {
+        snprintf(p->sentence, sizeof p->sentence, "%s", weft_last_error());
+        return NULL;
+    }
+    p->got_rank = weft__rendezvous_rank(r);
+    p->got_world = weft__rendezvous_world(r);
+    snprintf(p->nonce, sizeof p->nonce, "%s", weft__rendezvous_nonce(r));
+    snprintf(p->address, sizeof p->address, "%s", weft__rendezvous_address(r));
+    snprintf(p->job_dir, sizeof p->job_dir, "%s", weft__rendezvous_job_dir(r));
+    usleep((useconds_t)p->stay_ms * 1000);
+    if (p->fails)
+        weft__rendezvous_fail(r, WEFT_ERR_MEMORY, "no room for the board");
+    else
+        check_gather(p, r);
+    weft__rendezvous_close(r);
+    return NULL;
+}
+
+/* A port of 127.0.0.1 that is free now. */
+static inline int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* n ranks that agree: same place, given ranks, 10 s. */
+static inline int cast(int n)
+{
+    int port = free_port();
+    memset(parts, 0, RANKS_MAX * sizeof *parts);
+    for (int i = 0; i < n; i++) {
+        snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://127.0.0.1:%d", port);
+        parts[i].job = "test";
+        parts[i].rank = i;
+        parts[i].world_size = n;
+        parts[i].timeout_ms = 10000;
+        parts[i].gather_bytes = 100;
+        parts[i].got_rank = parts[i].got_world = -1;
+    }
+    return port;
+}
+
+static inline void play_as_threads(int n)
+{
+    pthread_t threads[RANKS_MAX];
+    for (int i = 0; i < n; i++) assert_int_equal(pthread_create(&threads[i], NULL, play, &parts[i]), 0);
+    for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+}
+
+static inline pid_t play_as_process(int i)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid) return pid;
+    alarm(LIMIT_S);
+    play(&parts[i]);
+    exit(0); /* not _exit: so that a leak checker sees the children too */
+}
+
+static inline void play_as_processes(int n)
+{
+    pid_t pids[RANKS_MAX];
+    for (int i = 0; i < n; i++) pids[i] = play_as_process(i);
+    for (int i = 0; i < n; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+static inline void all_met(int n)
+{
+    bool seen[RANKS_MAX] = {false};
+    for (int i = 0; i < n; i++) {
+        part *p = &parts[i];
+        if (p->status || !p->gathered) fail_msg("part %d: status %d, \"%s\"", i, p->status, p->sentence);
+        assert_int_equal(p->got_world, n);
+        assert_in_range(p->got_rank, 0, n - 1);
+        assert_false(seen[p->got_rank]);
+        seen[p->got_rank] = true;
+        if (p->rank >= 0) assert_int_equal(p->got_rank, p->rank);
+        assert_string_equal(p->nonce, parts[0].nonce);
+        assert_int_equal(strlen(p->nonce), 32);
+    }
+}
+
+static inline void told(int i, weft_status status, const char *words)
+{
+    part *p = &parts[i];
+    weft_status got = p->status ? p->status : p->gather_status;
+    if (got != status || !strstr(p->sentence, words))
+        fail_msg("part %d: status %d, \"%s\" instead of %d, \"%s\"", i, got, p->sentence, status, words);
+}
+
+static inline char *secret_file(const char *name, const char *text)
+{
+    char path[256];
+    char *source = malloc(300);
+    FILE *file;
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    snprintf(source, 300, "file:%s", path);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    chmod(path, 0600);
+    return source;
+}
+
+/* Runs a program's tests in a folder of their own, which is also where job directories are made. */
+static inline int run_joiners(const struct CMUnitTest *tests, size_t n)
+{
+    char command[100];
+    int failed;
+    alarm(LIMIT_S);
+    if (!mkdtemp(root)) return 1;
+    setenv("WEFT_RUN_DIR", root, 1);
+    unsetenv("WEFT_SECRET");
+    unsetenv("WEFT_SOCKET_IFNAME");
+    unsetenv("MASTER_ADDR");
+    parts = mmap(NULL, RANKS_MAX * sizeof *parts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (parts == MAP_FAILED) return 1;
+    failed = _cmocka_run_group_tests("joining", tests, n, NULL, NULL);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command) || failed;
+}
+#endif

@@ -1,0 +1,259 @@
+/* Ranks as threads and as processes meet at a server, get their ranks and gather; what keeps them from it is
+ * told to all who can know it. */
+#include "joiners.h"
+
+static void given_ranks_meet(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 8; n++) {
+        cast(n);
+        play_as_processes(n);
+        all_met(n);
+        assert_string_equal(parts[n - 1].address, "127.0.0.1");
+        assert_non_null(strstr(parts[n - 1].job_dir, "/test-"));
+        cast(n);
+        play_as_threads(n);
+        all_met(n);
+    }
+}
+
+static void ranks_are_assigned(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 8; n += 3) {
+        cast(n);
+        for (int i = 0; i < n; i++) parts[i].rank = -1;
+        for (int i = 1; i < n; i++) parts[i].world_size = -1; /* one is enough to say it */
+        play_as_processes(n);
+        all_met(n);
+    }
+    cast(6);
+    for (int i = 0; i < 6; i++) parts[i].rank = i == 1 ? 4 : i == 3 ? 0 : -1;
+    play_as_threads(6);
+    all_met(6);
+    assert_int_equal(parts[1].got_rank, 4);
+    assert_int_equal(parts[3].got_rank, 0);
+}
+
+static void many_threads_meet(void **state)
+{
+    (void)state;
+    cast(RANKS_MAX);
+    for (int i = 0; i < RANKS_MAX; i++) {
+        parts[i].gather_bytes = 20000;
+        if (i % 2) parts[i].rank = -1;
+    }
+    play_as_threads(RANKS_MAX);
+    all_met(RANKS_MAX);
+}
+
+static void a_late_server_is_waited_for(void **state)
+{
+    (void)state;
+    cast(3);
+    parts[0].delay_ms = 1000;
+    play_as_processes(3);
+    all_met(3);
+}
+
+/* The port is used again at once; who comes early for the next run finds the end of the last one. */
+static void runs_follow_each_other(void **state)
+{
+    char method[128];
+    (void)state;
+    cast(2);
+    memcpy(method, parts[0].init_method, sizeof method);
+    for (int run = 0; run < 30; run++) {
+        cast(2);
+        memcpy(parts[0].init_method, method, sizeof method);
+        memcpy(parts[1].init_method, method, sizeof method);
+        play_as_threads(2);
+        all_met(2);
+    }
+}
+
+static void jobs_on_different_ports_do_not_meet(void **state)
+{
+    int port;
+    (void)state;
+    cast(4);
+    port = free_port();
+    for (int i = 2; i < 4; i++) {
+        snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://127.0.0.1:%d", port);
+        parts[i].job = "other";
+        parts[i].rank = i - 2;
+    }
+    for (int i = 0; i < 4; i++) parts[i].world_size = 2;
+    play_as_threads(4);
+    assert_string_equal(parts[0].nonce, parts[1].nonce);
+    assert_string_equal(parts[2].nonce, parts[3].nonce);
+    assert_string_not_equal(parts[0].nonce, parts[2].nonce);
+}
+
+static void missing_ranks_are_named(void **state)
+{
+    (void)state;
+    cast(6); /* of whom 2 and 5 never come; the serving rank's time is up first, and it tells the others */
+    parts[0].timeout_ms = 1000;
+    for (int i = 2; i < 4; i++) parts[i].rank = i + 1;
+    play_as_processes(4);
+    for (int i = 0; i < 4; i++) {
+        told(i, WEFT_ERR_TIMEOUT, "rank 2 and rank 5 are missing after 1.");
+        assert_true(parts[i].seconds > 0.9 && parts[i].seconds < 2.5);
+    }
+    cast(3); /* of whom 2 never comes; a client's time is up first */
+    parts[1].timeout_ms = 700;
+    parts[0].timeout_ms = 1500;
+    play_as_threads(2);
+    told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing after 0.");
+    told(0, WEFT_ERR_TIMEOUT, "rank 1 and rank 2 are missing after 1."); /* 1 has given up */
+    cast(4);
+    for (int i = 0; i < 2; i++) parts[i].rank = -1, parts[i].timeout_ms = 500;
+    play_as_threads(2);
+    told(0, WEFT_ERR_TIMEOUT, " of 4 ranks are missing");
+}
+
+static void a_rank_that_does_not_gather_is_named(void **state)
+{
+    (void)state;
+    cast(3);
+    for (int i = 0; i < 3; i++) parts[i].timeout_ms = 1000;
+    parts[2].stay_ms = 1300;
+    play_as_threads(3);
+    told(0, WEFT_ERR_TIMEOUT, "rank 2 is missing");
+    told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing");
+    assert_int_not_equal(parts[2].gather_status, WEFT_OK);
+}
+
+static void a_failure_is_told_to_all(void **state)
+{
+    (void)state;
+    for (int who = 0; who < 3; who += 2) {
+        cast(3);
+        parts[who].fails = 1;
+        play_as_processes(3);
+        for (int i = 0; i < 3; i++)
+            if (i != who) told(i, WEFT_ERR_MEMORY, ": no room for the board");
+        assert_non_null(strstr(parts[1].sentence, who ? "rank 2 (host " : "rank 0 (host "));
+    }
+}
+
+static void different_gathers_are_told(void **state)
+{
+    (void)state;
+    cast(3);
+    parts[1].gather_bytes = 99;
+    play_as_threads(3);
+    for (int i = 0; i < 3; i++) told(i, WEFT_ERR_MISMATCH, "gathers");
+    assert_false(parts[0].gathered);
+}
+
+static void contradictions_are_told_to_all(void **state)
+{
+    (void)state;
+    cast(3);
+    parts[1].world_size = 4;
+    parts[2].delay_ms = 800; /* comes when it has long been decided */
+    play_as_processes(3);
+    for (int i = 0; i < 3; i++) {
+        told(i, WEFT_ERR_MISMATCH, "different world sizes: ");
+        told(i, WEFT_ERR_MISMATCH, ", pid ");
+    }
+    cast(3);
+    parts[1].rank = 0;
+    play_as_threads(3);
+    for (int i = 0; i < 3; i++) told(i, WEFT_ERR_ARGUMENT, "rank 0 was given twice: on host ");
+    cast(3);
+    parts[2].rank = 7;
+    parts[2].world_size = -1;
+    play_as_threads(3);
+    for (int i = 0; i < 3; i++) told(i, WEFT_ERR_ARGUMENT, "is out of range: the world has 3 ranks, 0 to 2");
+    cast(1);
+    parts[0].rank = 1;
+    play(&parts[0]);
+    told(0, WEFT_ERR_ARGUMENT, "rank 1 is out of range");
+}
+
+static void a_full_job_takes_nobody(void **state)
+{
+    (void)state;
+    cast(3);
+    for (int i = 0; i < 2; i++) parts[i].world_size = 2, parts[i].stay_ms = 1500;
+    parts[2].rank = -1;
+    parts[2].world_size = 2;
+    parts[2].delay_ms = 500;
+    parts[2].timeout_ms = 600;
+    play_as_processes(3);
+    assert_true(parts[0].gathered && parts[1].gathered);
+    told(2, WEFT_ERR_TIMEOUT, "no rank is free after 0.6 s");
+}
+
+static void a_vanished_server_is_told(void **state)
+{
+    pid_t pids[2];
+    (void)state;
+    cast(2);
+    parts[0].stay_ms = 20000;
+    parts[1].stay_ms = 600;
+    for (int i = 0; i < 2; i++) pids[i] = play_as_process(i);
+    usleep(400000);
+    kill(pids[0], SIGKILL);
+    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    told(1, WEFT_ERR_PEER, "has gone while the job was starting");
+    cast(2); /* before all were there: another one serves */
+    pids[0] = play_as_process(0);
+    usleep(300000);
+    kill(pids[0], SIGKILL);
+    pids[1] = play_as_process(1);
+    waitpid(pids[0], NULL, 0);
+    pids[0] = play_as_process(0);
+    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    all_met(2);
+}
+
+static void a_wrong_secret_is_refused(void **state)
+{
+    char *right = secret_file("right", "right"), *wrong = secret_file("wrong", "wrong");
+    (void)state;
+    cast(3);
+    for (int i = 0; i < 3; i++) parts[i].secret = right;
+    play_as_processes(3);
+    all_met(3);
+    cast(3);
+    for (int i = 0; i < 3; i++) parts[i].secret = i == 2 ? wrong : right, parts[i].timeout_ms = 1500;
+    parts[2].delay_ms = 200;
+    play_as_processes(3);
+    told(2, WEFT_ERR_AUTH, "the job's secret or the job's name differs");
+    assert_true(parts[2].seconds < 1.3);
+    told(0, WEFT_ERR_TIMEOUT, "rank 2 is missing");
+    told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing");
+    cast(2);
+    for (int i = 0; i < 2; i++) parts[i].secret = right, parts[i].timeout_ms = 1500;
+    parts[1].job = "another";
+    parts[1].delay_ms = 200;
+    play_as_processes(2);
+    told(1, WEFT_ERR_AUTH, "the job's name differs");
+    free(right);
+    free(wrong);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(given_ranks_meet),
+        cmocka_unit_test(ranks_are_assigned),
+        cmocka_unit_test(many_threads_meet),
+        cmocka_unit_test(a_late_server_is_waited_for),
+        cmocka_unit_test(runs_follow_each_other),
+        cmocka_unit_test(jobs_on_different_ports_do_not_meet),
+        cmocka_unit_test(missing_ranks_are_named),
+        cmocka_unit_test(a_rank_that_does_not_gather_is_named),
+        cmocka_unit_test(a_failure_is_told_to_all),
+        cmocka_unit_test(different_gathers_are_told),
+        cmocka_unit_test(contradictions_are_told_to_all),
+        cmocka_unit_test(a_full_job_takes_nobody),
+        cmocka_unit_test(a_vanished_server_is_told),
+        cmocka_unit_test(a_wrong_secret_is_refused),
+    };
+    return run_joiners(tests, sizeof tests / sizeof *tests);
+}
