@@ -402,10 +402,14 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     j.ctx = new_context(c);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
-    weft__join ask = {c->bootstrap,  c->store ? c->store->kv : NULL,
-                      method,        c->job ? c->job : "default",
-                      secret,        c->rank,
-                      c->world_size, j.deadline_ns};
+    weft__join ask = {.bootstrap = c->bootstrap,
+                      .store = c->store ? c->store->kv : NULL,
+                      .init_method = method,
+                      .job = c->job ? c->job : "default",
+                      .secret = secret,
+                      .rank = c->rank,
+                      .world_size = c->world_size,
+                      .deadline_ns = j.deadline_ns};
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
         j.ctx->store.joined_by = c->store;

@@ -74,7 +74,11 @@ static inline void check_gather(part *p, weft__rendezvous *r)
 static inline void *play(void *arg)
 {
     part *p = arg;
-    weft__join join = {NULL, p->init_method, p->job, p->secret, p->rank, p->world_size, 0};
+    weft__join join = {.init_method = p->init_method,
+                       .job = p->job,
+                       .secret = p->secret,
+                       .rank = p->rank,
+                       .world_size = p->world_size};
     weft__rendezvous *r;
     int64_t start;
     usleep((useconds_t)p->delay_ms * 1000);
