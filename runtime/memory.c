@@ -206,7 +206,23 @@ const weft__region *weft__memory_shared(const weft_group *group, const void *fro
 static bool meets(const weft__region *region, const void *from, size_t bytes)
 {
     uintptr_t first = (uintptr_t)region->base, at = (uintptr_t)from;
-    return from && bytes && at < first + region->bytes && first < at + bytes;
+    return bytes && at < first + region->bytes && first < at + bytes;
+}
+
+static bool uses(const weft_request *req, const weft__region *region)
+{
+    const weft__op *op = &req->op;
+    size_t element = weft_dtype_size(op->dtype);
+    int rank = req->group->rank, size = req->group->size;
+    bool reads = weft__op_in_elements(op, rank, size), writes = weft__op_out_elements(op, rank, size);
+    for (int r = 0; (reads || writes) && r < size; r++) {
+        weft__span in = weft__op_in_block(op, r), out = weft__op_out_block(op, r);
+        if (reads && meets(region, (const char *)op->in + in.start * element, in.length * element))
+            return true;
+        if (writes && meets(region, (const char *)op->out + out.start * element, out.length * element))
+            return true;
+    }
+    return false;
 }
 
 static const weft_request *user_of(weft_context *ctx, const weft__region *region)
@@ -215,11 +231,7 @@ static const weft_request *user_of(weft_context *ctx, const weft__region *region
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        size_t element = weft_dtype_size(req->op.dtype);
-        int rank = req->group->rank, size = req->group->size;
-        if (meets(region, req->op.in, weft__op_in_elements(&req->op, rank, size) * element) ||
-            meets(region, req->op.out, weft__op_out_elements(&req->op, rank, size) * element))
-            return req;
+        if (uses(req, region)) return req;
     }
     return NULL;
 }

@@ -1,10 +1,12 @@
 /* spare.c - asks /proc and the control group: the kernel hands out shared pages until it has to kill somebody
- * for them, so that whoever reserves many has to ask before.  What cannot be read limits nothing. */
+ * for them, so that whoever reserves many has to ask before.  A control group that cannot be read limits
+ * nothing. */
 #include "spare.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_BYTES 512
 
@@ -69,6 +71,9 @@ static uint64_t left_in_group(void)
 uint64_t weft__spare_bytes(void)
 {
     uint64_t machine = number_in("/proc/meminfo", "MemAvailable:", UINT64_MAX), group = left_in_group();
-    if (machine != UINT64_MAX) machine *= 1024; /* it counts in KiB */
+    if (machine != UINT64_MAX)
+        machine *= 1024; /* it counts in KiB */
+    else
+        machine = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return machine < group ? machine : group;
 }

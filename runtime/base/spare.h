@@ -3,7 +3,7 @@
 #define WEFT_BASE_SPARE_H
 #include <stdint.h>
 
-/* Bytes that this machine has left (MemAvailable), less where this process's control group allows less.
- * UINT64_MAX: the kernel does not say.  A moment's number: others take from the same. */
+/* Bytes that this machine has left (MemAvailable), less where this process's control group allows less.  A
+ * moment's number: others take from the same. */
 uint64_t weft__spare_bytes(void);
 #endif

@@ -240,6 +240,7 @@ static void check_refused(job_rank *me, weft_batch *batch, weft_status status, c
 static void refused(job_rank *me)
 {
     weft_group *other = job_group(me, me->size, "other", 0), *made = NULL;
+    weft_mesh *mesh = NULL;
     weft_request *req = NULL;
     int32_t in = 1, out = 7;
     called c = {0};
@@ -276,7 +277,10 @@ static void refused(job_rank *me)
     call = (weft_call){.batch = begin(me->world)};
     CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_split_group(me->world, 0, 0, &call, &made, NULL));
     check_refused(me, call.batch, WEFT_ERR_ARGUMENT, "call->batch");
-    CHECK(!made);
+    call = (weft_call){.batch = begin(me->world)};
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_mesh_create(me->world, "a=3", &call, &mesh, NULL));
+    check_refused(me, call.batch, WEFT_ERR_ARGUMENT, "call->batch");
+    CHECK(!made && !mesh);
     CHECK_INT(out, 7);
     CHECK_INT(c.calls, 0);
     job_sum_works(me->world);
