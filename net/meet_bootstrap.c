@@ -117,7 +117,8 @@ static weft_status share_sentences(channel *c, int failed, weft_status status, c
     weft_status shared;
     if (*why) {
         gethostname(host, sizeof host - 1);
-        snprintf(mine, sizeof mine, "rank %d (host %s, pid %d): %.400s", c->own.rank, host, (int)getpid(), why);
+        snprintf(mine, sizeof mine, "rank %d (host %s, pid %d): %.400s", c->own.rank, host, (int)getpid(),
+                 why);
     }
     shared = call(c, mine, all, sizeof mine);
     c->over = true;
