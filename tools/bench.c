@@ -128,7 +128,8 @@ static bool excluded(const struct bench *b, const struct bench_case *what, char 
 static void describe(const struct bench *b, const struct bench_run *run, struct bench_result *result)
 {
     const struct bench_point *point = &run->point;
-    bool rate = b->options.mode == BENCH_RATE;
+    size_t messages = b->options.mode == BENCH_RATE ? BENCH_WINDOW : 1, bytes = run->bytes / messages,
+           count = run->count / messages;
     *result = (struct bench_result){.operation = point->what->name,
                                     .dtype = word_dtypes[point->dtype],
                                     .reduction = point->what->reduces ? word_reductions[point->op] : "",
@@ -136,8 +137,8 @@ static void describe(const struct bench *b, const struct bench_run *run, struct 
                                     .call = bench_calls[point->blocking],
                                     .in_place = point->in_place,
                                     .ranks = b->job.ranks,
-                                    .bytes = (double)(run->bytes / (rate ? BENCH_WINDOW : 1)),
-                                    .count = (double)(run->count / (rate ? BENCH_WINDOW : 1))};
+                                    .bytes = (double)bytes,
+                                    .count = (double)count};
 }
 
 /* False: the library does not do this, in any size. */

@@ -6,8 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static void string(FILE *to, const char *text, size_t n)
 {
     fputc('"', to);

@@ -113,14 +113,14 @@ static double sample(struct bench_run *run, const struct bench_effort *effort, s
 static void figures(const struct bench_run *run, double *samples, struct bench_result *result)
 {
     const struct bench_case *what = run->point.what;
-    int ranks = run->job->ranks, parts = what->parts ? what->parts : 1;
+    int ranks = run->job->ranks, pairs = ranks / 2, parts = what->parts ? what->parts : 1;
     size_t n = (size_t)result->samples;
     double scale = 1e6 / (result->bunch * parts);
     result->median = bench_median(samples, n) * scale;
     result->least = samples[0] * scale;
     result->p99 = percentile_99(samples, n) * scale;
-    result->messages = ranks / 2 / result->median;
-    if (!result->bytes) return;
+    result->messages = pairs / result->median;
+    if (what->layout == BENCH_NO_DATA) return;
     result->algorithm_bandwidth = result->bytes / result->median / 1e3;
     result->bus_bandwidth = result->algorithm_bandwidth * bench_case_factor(what, ranks);
 }

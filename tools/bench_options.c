@@ -24,10 +24,10 @@ struct raw {
 
 static void __attribute__((format(printf, 2, 3))) refuse(struct bench_options *o, const char *format, ...)
 {
+    size_t room = *o->refusal ? 0 : sizeof(o->refusal); /* the first one is told */
     va_list args;
-    if (*o->refusal) return; /* the first one is told */
     va_start(args, format);
-    vsnprintf(o->refusal, sizeof(o->refusal), format, args);
+    vsnprintf(o->refusal, room, format, args);
     va_end(args);
 }
 

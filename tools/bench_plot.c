@@ -214,9 +214,10 @@ static void draw_levels(const struct frame *f)
         for (int percent = 0; percent <= 100; percent += PERCENT_STEP) draw_level(f, percent, grid, true);
         return;
     }
-    for (double decade = f->low; decade < f->high; decade += 1)
+    for (int decade = (int)f->low; decade < (int)f->high; decade++)
         for (int part = 2; part < 10; part++) draw_level(f, part * pow(10, decade), faint, false);
-    for (double decade = f->low; decade <= f->high; decade += 1) draw_level(f, pow(10, decade), grid, true);
+    for (int decade = (int)f->low; decade <= (int)f->high; decade++)
+        draw_level(f, pow(10, decade), grid, true);
 }
 
 static void draw_axes(const struct frame *f)

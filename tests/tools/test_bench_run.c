@@ -121,11 +121,12 @@ static size_t spoil(struct ranks *all)
 
 static size_t who_notices(const struct bench_case *what, int n)
 {
+    size_t pairs = (size_t)n / 2;
     switch (what->expect) {
     case BENCH_EXPECT_NONE: return 0;
     case BENCH_EXPECT_ROOT: return (size_t)n - 1;
-    case BENCH_EXPECT_PEER: return (size_t)(n / 2 * 2);
-    case BENCH_EXPECT_BELOW: return (size_t)(n / 2);
+    case BENCH_EXPECT_PEER: return pairs * 2;
+    case BENCH_EXPECT_BELOW: return pairs;
     default: return what->at_root ? 1 : (size_t)n;
     }
 }
