@@ -109,8 +109,10 @@ static size_t spoil(struct ranks *all)
     for (int r = 0; r < all->n; r++) {
         struct bench_run *run = &all->runs[r];
         size_t n = run->point.what->out == BENCH_MINE ? run->counts[r] : run->total;
-        unsigned char *last = at(run, run->to, n) - 1;
         size_t before = bench_run_wrong(run, 0);
+        unsigned char *last;
+        if (n == 0) continue;
+        last = at(run, run->to, n) - 1;
         *last ^= 0x10;
         assert_in_range(bench_run_wrong(run, 0) - before, 0, 1);
         noticed += bench_run_wrong(run, 0) - before;

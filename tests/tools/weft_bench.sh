@@ -53,8 +53,9 @@ for ranks in 2 3; do
     measure $ranks --sizes 8,1000,70000 --csv "$dir/t.csv" --json "$dir/t.json" --svg "$dir/t.svg"
     columns "$dir/t.csv" $common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,wrong
     valid_json "$dir/t.json"
-    valid_svg "$dir/t.svg" 20
-    for op in barrier broadcast reduce all_reduce reduce_scatter all_gather gather scatter all_to_all send_recv p2p; do
+    valid_svg "$dir/t.svg" 32
+    for op in barrier broadcast reduce all_reduce reduce_scatter all_gather gather scatter all_to_all send_recv p2p \
+        all_gather_v gather_v scatter_v reduce_scatter_v all_to_all_v batch; do
         grep -q "^$op,.*,$ranks,.*,0\$" "$dir/t.csv" || fail "$op was not measured on $ranks ranks"
     done
     grep -q '^all_reduce  *68.36 KiB  *[a-z_]*  *[0-9]' "$dir/out" || fail "no line of all_reduce in the table"
@@ -70,6 +71,8 @@ awk -F, '
 measure 2 --in-place --sizes 8,70000 --dtype int16,complex128 --call request,blocking --csv "$dir/p.csv"
 columns "$dir/p.csv" $common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,wrong
 grep -q '^all_reduce,complex128,sum,private,blocking,1,' "$dir/p.csv" || fail "not in place"
+measure 3 --op all_reduce,all_to_all_v,p2p --memory private,shared --sizes 70000 --csv "$dir/m.csv"
+grep -q '^all_reduce,float32,sum,shared,' "$dir/m.csv" || fail "no shared memory"
 measure 2 --op all_reduce,reduce_scatter --reduction max --dtype bool,bfloat16,float8_e5m2 --sizes 5000 --iterations 3
 measure 2 --rate --sizes 8,1K --csv "$dir/r.csv" --svg "$dir/r.svg"
 columns "$dir/r.csv" "$(echo $common | sed 's/reduction,//;s/in_place,//'),messages_per_us,time_us,min_us,p99_us,algbw_GBps,wrong"
