@@ -102,6 +102,14 @@ static weft_status no_such_interface(const char *name)
                       name, *names ? names : "none");
 }
 
+/* An IPv6 address of the link alone says nothing to a host that calls this link by another name. */
+static int fitness(const struct sockaddr *address, int family)
+{
+    const struct sockaddr_in6 *six = (const void *)address;
+    if (address->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)) return 0;
+    return address->sa_family == family ? 2 : 1;
+}
+
 weft_status weft__address_of_interface(const char *name, int family, char text[WEFT__ADDRESS_BYTES])
 {
     struct ifaddrs *list;
@@ -112,7 +120,7 @@ weft_status weft__address_of_interface(const char *name, int family, char text[W
     for (struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (!at->ifa_addr || strcmp(at->ifa_name, name) != 0) continue;
         if (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) continue;
-        if (!best || (best->sa_family != family && at->ifa_addr->sa_family == family)) best = at->ifa_addr;
+        if (!best || fitness(at->ifa_addr, family) > fitness(best, family)) best = at->ifa_addr;
     }
     if (best) memcpy(&address, best, best->sa_family == AF_INET ? sizeof address.v4 : sizeof address.v6);
     freeifaddrs(list);

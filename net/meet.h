@@ -40,6 +40,8 @@ struct weft__rendezvous {
 /* tcp://HOST:PORT and env://: a server at that address. */
 weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, const weft__url *url,
                                   const weft__address *at);
+/* tcp://GROUP:PORT, an address of multicast. */
+weft_status weft__meet_at_multicast(weft__rendezvous *r, const weft__join *how, const weft__address *group);
 /* file:///PATH.  Finds the keys, then as the next one. */
 weft_status weft__meet_at_user_file(weft__rendezvous *r, const weft__join *how, const char *path);
 /* The keys are there already.  job: what the entries in that file are told apart by.  one_host: nobody else

@@ -202,7 +202,7 @@ static weft_status take_events(client *c)
  */
 static weft_status take_turn(client *c)
 {
-    weft_status status = c->finder->turn(c->finder);
+    weft_status status = c->finder->turn(c->finder, &c->place);
     if (status == WEFT_PENDING)
         return weft__store_resign(c->server) ? AGAIN : WEFT_OK; /* complete: too late to */
     return status;

@@ -42,7 +42,7 @@ struct weft__finder {
     weft_status (*serves)(weft__finder *finder, weft__place *place);
     /* While this rank serves and waits for the others; called when fd is readable and at next_ns.  PENDING:
      * another rank shall serve.  NULL: there is nothing to do. */
-    weft_status (*turn)(weft__finder *finder);
+    weft_status (*turn)(weft__finder *finder, weft__place *place);
     /* All have met. */
     weft_status (*met)(weft__finder *finder);
     /* The deadline passed and no server was found: says so, and returns ERR_TIMEOUT. */

@@ -117,7 +117,8 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     if (*url.launch) return meet_in_job_dir(r, how, url.launch);
     if (!url.port) return stay_alone(r, how);
     if ((status = weft__address_resolve(url.host, url.port, &at))) return status;
-    return weft__meet_at_address(r, how, &url, &at);
+    return weft__address_is_multicast(&at) ? weft__meet_at_multicast(r, how, &at)
+                                           : weft__meet_at_address(r, how, &url, &at);
 }
 
 weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)

@@ -25,7 +25,7 @@ static void nothing_is_left(void)
 static void given_and_assigned_ranks_meet(void **state)
 {
     (void)state;
-    for (int n = 1; n <= 8; n += n < 4 ? 1 : 4)
+    for (int n = 1; n <= 8; n += n < 2 ? 1 : 3)
         for (int way = 0; way < 4; way++) {
             cast_at_file(n);
             for (int i = 0; i < n && way > 1; i++) parts[i].rank = -1;
@@ -57,7 +57,7 @@ static void the_url_may_say_it(void **state)
 static void sixteen_at_once_meet(void **state)
 {
     (void)state;
-    for (int run = 0; run < 5; run++) {
+    for (int run = 0; run < 3; run++) {
         cast_at_file(16);
         for (int i = 0; i < 16; i++) parts[i].rank = -1;
         play_as_processes(16);
@@ -70,7 +70,7 @@ static void sixteen_at_once_meet(void **state)
 static void runs_follow_each_other(void **state)
 {
     (void)state;
-    for (int run = 0; run < 30; run++) {
+    for (int run = 0; run < 15; run++) {
         cast_at_file(3);
         for (int i = 0; i < 3; i++) parts[i].rank = -1;
         parts[run % 3].stay_ms = run % 4;
@@ -192,7 +192,7 @@ static void a_killed_job_starts_again(void **state)
         parts[i].stay_ms = 60000;
         pids[i] = play_as_process(i);
     }
-    usleep(1000000);
+    usleep(600000 * TIMES);
     for (int i = 0; i < 3; i++) kill(pids[i], SIGKILL);
     for (int i = 0; i < 3; i++) waitpid(pids[i], NULL, 0);
     assert_int_equal(access(path, F_OK), 0); /* what they left */
