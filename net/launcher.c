@@ -212,32 +212,32 @@ static void name_start(const launcher *l, char name[WEFT__LAUNCH_BYTES])
 /* "node[01-04,7]-ib,x3" -> "node01-ib". */
 static bool first_of_list(const char *list, char *host, size_t bytes)
 {
+    enum { PLAIN, FIRST, REST } in = PLAIN; /* what stands in brackets: the first of it counts */
     size_t n = 0;
-    while (*list && *list != ',') {
-        if (*list == '[') {
-            list++;
-            while (*list && *list != ',' && *list != '-' && *list != ']' && n + 1 < bytes)
-                host[n++] = *list++;
-            list = strchr(list, ']');
-            if (!list) return false;
-            list++;
-        } else {
+    for (; *list && (in != PLAIN || *list != ','); list++) {
+        if (in == PLAIN && *list == '[') {
+            in = FIRST;
+        } else if (in != PLAIN && *list == ']') {
+            in = PLAIN;
+        } else if (in == FIRST && strchr(",-", *list)) {
+            in = REST;
+        } else if (in != REST) {
             if (n + 1 >= bytes) return false;
-            host[n++] = *list++;
+            host[n++] = *list;
         }
     }
     host[n] = '\0';
-    return n > 0;
+    return n > 0 && in == PLAIN;
 }
 
 static weft_status read_host(const launcher *l, weft__url *url)
 {
-    const char *host = variable("MASTER_ADDR"), *list = first_set(l->list);
-    if (!host && list) {
-        if (first_of_list(getenv(list), url->host, sizeof url->host)) return WEFT_OK;
+    const char *host = variable("MASTER_ADDR"), *list = first_set(l->list), *hosts = variable(list);
+    if (!host && hosts) {
+        if (first_of_list(hosts, url->host, sizeof url->host)) return WEFT_OK;
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s is \"%s\": expected hosts such as node[01-04,7],x3; or set MASTER_ADDR", list,
-                          getenv(list));
+                          hosts);
     }
     if (!host) host = "127.0.0.1";
     if (strlen(host) >= sizeof url->host)

@@ -264,10 +264,8 @@ static weft_status take_keys(channel *c, const weft__join *how, bool one_host)
 static weft_status compare_keys(channel *c, weft_status mine)
 {
     weft__keys *keys = &c->r->keys;
-    uint8_t(*all)[sizeof keys->job] = calloc((size_t)c->own.world_size, sizeof *all);
-    weft_status status = mine;
-    if (!all && !mine) status = weft__fail_memory((size_t)c->own.world_size * sizeof *all, "joining");
-    status = gather(c, status, keys->job, all, sizeof keys->job);
+    uint8_t(*all)[sizeof keys->job] = c->room; /* a gather needs it no more once the blocks come */
+    weft_status status = gather(c, mine, keys->job, all, sizeof keys->job);
     for (int i = 1; !status && i < c->own.world_size; i++)
         if (memcmp(all[i], all[0], sizeof all[0]) != 0)
             status = weft__fail(WEFT_ERR_AUTH,
@@ -275,7 +273,6 @@ static weft_status compare_keys(channel *c, weft_status mine)
                                 c->hellos[i].host, c->hellos[i].pid,
                                 c->hellos[0].has_secret ? "" : ": they have different WEFT_RUN_DIR");
     if (status) c->over = true;
-    free(all);
     return status;
 }
 

@@ -15,11 +15,13 @@
 #define LANE_BYTES 131072 /* shorter lanes would cost more in messages than they overlap */
 #define SLOTS      3      /* partial results in TMP at once: received, reduced, being sent */
 
+enum ring_cut { SHARES, IN_BLOCKS, OUT_BLOCKS }; /* shares of count, or the blocks of a buffer */
+
 typedef struct ring {
     weft__schedule *s;
     const weft__op *op;
-    enum { SHARES, IN_BLOCKS, OUT_BLOCKS } cut; /* shares of count, or the blocks of a buffer */
-    size_t longest;                             /* piece of any block */
+    enum ring_cut cut;
+    size_t longest; /* piece of any block */
     int lane, lanes;
     int next, before; /* ranks */
 } ring;
@@ -46,7 +48,7 @@ static size_t own_skip(const ring *g)
     return piece_at(g, g->s->rank).start - block_at(g, g->s->rank).start;
 }
 
-static ring make_ring(weft__schedule *s, const weft__op *op, int cut)
+static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
 {
     ring g = {.s = s, .op = op, .lanes = 1};
     size_t lanes;

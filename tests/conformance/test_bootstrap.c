@@ -96,6 +96,20 @@ static void all_called_alike(job_rank *me)
 
 /* ---- joining ------------------------------------------------------------------------------------------- */
 
+/* The job's own store needs no server of the meeting. */
+static void store_works(job_rank *me)
+{
+    int64_t sum = 0;
+    char key[32];
+    for (int i = 0; i < me->size; i++) {
+        snprintf(key, sizeof key, "of rank %d", i);
+        if (i == me->rank) CHECK_OK(weft_store_add(weft_context_store(me->ctx), key, 7 + i, &sum));
+        CHECK_OK(weft_store_wait(weft_context_store(me->ctx), &(const char *){key}, 1, JOB_WAIT_MS));
+        CHECK_OK(weft_store_add(weft_context_store(me->ctx), key, 0, &sum));
+        CHECK_INT(sum, 7 + i);
+    }
+}
+
 static void meets(job_rank *me)
 {
     for (int again = 0; again < 3; again++) {
@@ -112,6 +126,7 @@ static void meets(job_rank *me)
         calls = t.seat.calls;
         job_sum_works(me->world);
         job_sum_works(weft_host_group(me->ctx));
+        store_works(me);
         job_leave(me);
         CHECK_INT(t.seat.calls, calls); /* inside weft_init only */
     }

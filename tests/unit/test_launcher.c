@@ -212,8 +212,8 @@ static void ranks_of_one_start_find_one_name(void **state)
 {
     static const char *const scripts[] = {
         "for r in 0 1 2; do env $SIZES PMI_RANK=$r $SELF name; done",
-        "env $SIZES PMI_RANK=0 $SELF name; env $SIZES PMI_RANK=1 sh -c '$SELF name; :'; "
-        "env $SIZES PMI_RANK=2 sh -c 'sh -c \"\\$SELF name; :\"; :'",
+        ("env $SIZES PMI_RANK=0 $SELF name; env $SIZES PMI_RANK=1 sh -c '$SELF name; :'; "
+         "env $SIZES PMI_RANK=2 sh -c 'sh -c \"\\$SELF name; :\"; :'"),
         "for r in 0 1 2; do env $SIZES OMPI_COMM_WORLD_RANK=$r PMIX_NAMESPACE=7 $SELF name; done",
     };
     char names[6][WEFT__LAUNCH_BYTES];
