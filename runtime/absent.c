@@ -5,16 +5,6 @@
 
 #define ABSENT(what) weft__fail(WEFT_ERR_UNSUPPORTED, what ": this version of the library does not have it")
 
-weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_group **survivors,
-                              weft_request **req)
-{
-    (void)group;
-    (void)call;
-    (void)survivors;
-    (void)req;
-    return ABSENT("shrink_group");
-}
-
 weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
 {
     (void)req;

@@ -4,6 +4,9 @@
 #include "group.h"
 #include "guardian.h"
 
+/* Number of a break that no collective caused: those under way end in ERR_BROKEN, messages go on. */
+#define WEFT__AFTER_ALL UINT64_MAX
+
 /* Why a group is broken. */
 typedef struct weft__verdict {
     weft_status cause;

@@ -88,6 +88,7 @@ struct weft_context {
     weft__list lanes;      /* engine: groups with rounds under way */
     weft__list runs;       /* engine: schedules with copies or reductions to do */
     weft__list forming;    /* engine: attempts to make a group that this rank keeps count of */
+    weft__list shrinks;    /* engine: attempts to shrink a group (shrink.c) */
     weft__list early_rows; /* engine: told before this rank used the group (rows.c) */
     int early_row_count;   /* engine */
     weft__list groups;     /* under groups_lock */

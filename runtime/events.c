@@ -4,6 +4,7 @@
 #include "form.h"
 #include "member.h"
 #include "rows.h"
+#include "shrink.h"
 
 #include <stdio.h>
 
@@ -19,10 +20,19 @@ static void on_collective(weft__mail_events *events, int peer, const weft__frame
 
 static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)
 {
-    if (type == WEFT__MESSAGE_ROW)
-        weft__rows_control(context_of(events), peer, bytes, length);
-    else
-        weft__form_control(context_of(events), peer, type, bytes, length);
+    weft_context *ctx = context_of(events);
+    switch ((enum weft__message)type) {
+    case WEFT__MESSAGE_FORM_JOIN:
+    case WEFT__MESSAGE_FORM_READY:
+    case WEFT__MESSAGE_FORM_FAILED:
+    case WEFT__MESSAGE_FORM_EXPIRED: weft__form_control(ctx, peer, type, bytes, length); break;
+    case WEFT__MESSAGE_SHRINK_JOIN:
+    case WEFT__MESSAGE_SHRINK_READY:
+    case WEFT__MESSAGE_SHRINK_FAILED:
+    case WEFT__MESSAGE_SHRINK_EXPIRED: weft__shrink_control(ctx, peer, type, bytes, length); break;
+    case WEFT__MESSAGE_ROW: weft__rows_control(ctx, peer, bytes, length); break;
+    case WEFT__MESSAGE_NONE: break;
+    }
 }
 
 static void on_left(weft__mail_events *events, int peer, weft_status status, const char *why)

@@ -109,12 +109,6 @@ void weft__forming_abort(weft_group *group, const char *why)
     }
 }
 
-void weft__forming_led_by(weft_request *req, int lead)
-{
-    req->u.forming->lead = lead;
-    if (req->u.forming->gave_up != WEFT_OK) req->u.forming->give_up(req);
-}
-
 void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)
 {
     size_t at = strlen(text);

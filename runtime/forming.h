@@ -37,8 +37,6 @@ void weft__forming_fail(weft_request *req, weft_status status, int culprit, cons
 void weft__forming_give_up(weft_request *req, weft_status status, const char *why);
 void weft__forming_expire(weft_request *req, int64_t now_ns);
 void weft__forming_abort(weft_group *group, const char *why); /* one that is being made */
-/* The lead has changed: tell it what the last one was told. */
-void weft__forming_led_by(weft_request *req, int lead);
 /* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
 void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);
 #endif

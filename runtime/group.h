@@ -82,6 +82,7 @@ struct weft_group {
     struct weft__plan *plans;             /* engine */
     int plan_count;
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
+    uint32_t shrinks;                     /* engine: how often this rank has shrunk it */
 };
 
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */

@@ -377,6 +377,7 @@ static weft_context *new_context(const weft_config *config)
     weft__list_init(&ctx->lanes);
     weft__list_init(&ctx->runs);
     weft__list_init(&ctx->forming);
+    weft__list_init(&ctx->shrinks);
     weft__list_init(&ctx->early_rows);
     weft__list_init(&ctx->meshes);
     weft__list_init(&ctx->groups);

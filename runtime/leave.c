@@ -13,6 +13,7 @@
 #include "progress.h"
 #include "region.h"
 #include "rows.h"
+#include "shrink.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -100,6 +101,7 @@ void weft__context_free(weft_context *ctx)
             if (ctx->members[i].death.fd >= 0 && !atomic_load(&ctx->members[i].gone))
                 weft__watch_remove(&ctx->watch, &ctx->members[i].death);
     weft__form_close(ctx);
+    weft__shrink_close(ctx);
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);

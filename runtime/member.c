@@ -11,6 +11,7 @@
 #include "job_store.h"
 #include "log.h"
 #include "rows.h"
+#include "shrink.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -121,6 +122,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     }
     weft__rows_gone(ctx, rank, text);
     weft__form_gone(ctx, rank, text);
+    weft__shrink_gone(ctx, rank);
     weft__job_store_gone(ctx, rank);
     weft__guardian_tell(ctx, rank, NULL);
     weft__watch_next(ctx);
