@@ -24,10 +24,10 @@
 #define STOP_MS       1000 /* and at most so long */
 #define LAST_WORDS_MS 1000 /* for answers still under way when the socket closes */
 
-/* A client's connection that has asked something, by its descriptor. */
+/* A connection, by its descriptor. */
 typedef struct connection {
     unsigned char route[ROUTE_BYTES];
-    size_t route_bytes;
+    size_t route_bytes; /* 0: it has not asked anything yet */
     weft__list waiting; /* of waiting_call.mine */
     bool open;
 } connection;
@@ -240,6 +240,27 @@ static void drop_connection(weft__kv_server *s, int fd)
     s->open--;
 }
 
+static void add_connection(weft__kv_server *s, int fd)
+{
+    connection *c;
+    if (fd < 0) return;
+    if (fd >= s->connection_room) {
+        int room = fd < 32 ? 64 : 2 * fd;
+        connection **more = realloc(s->connections, (size_t)room * sizeof *more);
+        if (!more) return; /* no memory: nothing that it asks is answered */
+        memset(more + s->connection_room, 0, (size_t)(room - s->connection_room) * sizeof *more);
+        s->connections = more;
+        s->connection_room = room;
+    }
+    if (!s->connections[fd]) s->connections[fd] = calloc(1, sizeof **s->connections);
+    c = s->connections[fd];
+    if (!c) return;
+    weft__list_init(&c->waiting);
+    c->route_bytes = 0;
+    c->open = true;
+    s->open++;
+}
+
 /* A connection's end is told before its descriptor is used again, and that before the new one's first
  * message: so whoever drains the events after taking a message never mixes up the two. */
 static void take_events(weft__kv_server *s)
@@ -252,30 +273,17 @@ static void take_events(weft__kv_server *s)
         zmq_recv(s->monitor, where, sizeof where, 0);
         memcpy(&event, frame, sizeof event);
         memcpy(&value, frame + 2, sizeof value);
-        if (event == ZMQ_EVENT_DISCONNECTED) drop_connection(s, (int)value);
+        drop_connection(s, (int)value);
+        if (event == ZMQ_EVENT_ACCEPTED) add_connection(s, (int)value);
     }
 }
 
 static connection *connection_of(weft__kv_server *s, int fd, const void *route, size_t route_bytes)
 {
-    connection *c;
-    if (fd < 0 || route_bytes > ROUTE_BYTES) return NULL;
-    if (fd >= s->connection_room) {
-        int room = fd < 32 ? 64 : 2 * fd;
-        connection **more = realloc(s->connections, (size_t)room * sizeof *more);
-        if (!more) return NULL;
-        memset(more + s->connection_room, 0, (size_t)(room - s->connection_room) * sizeof *more);
-        s->connections = more;
-        s->connection_room = room;
-    }
-    if (!s->connections[fd]) s->connections[fd] = calloc(1, sizeof **s->connections);
-    c = s->connections[fd];
-    if (!c || c->open) return c;
+    connection *c = fd >= 0 && fd < s->connection_room ? s->connections[fd] : NULL;
+    if (!c || !c->open || route_bytes > ROUTE_BYTES) return NULL;
     memcpy(c->route, route, route_bytes);
     c->route_bytes = route_bytes;
-    weft__list_init(&c->waiting);
-    c->open = true;
-    s->open++;
     return c;
 }
 
@@ -350,7 +358,8 @@ static weft_status open_router(weft__kv_server *s, const char *address, int *por
     snprintf(events, sizeof events, "inproc://weft-kv-server-%u", made++);
     s->monitor = zmq_socket(s->context, ZMQ_PAIR);
     if (!s->monitor || zmq_setsockopt(s->monitor, ZMQ_RCVHWM, &unlimited, sizeof unlimited) ||
-        zmq_socket_monitor(s->router, events, ZMQ_EVENT_DISCONNECTED) || zmq_connect(s->monitor, events))
+        zmq_socket_monitor(s->router, events, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
+        zmq_connect(s->monitor, events))
         return weft__fail(WEFT_ERR_SYSTEM, "cannot watch the store's connections: %s", zmq_strerror(errno));
     weft__address_endpoint(address, *port ? port : NULL, endpoint, sizeof endpoint);
     if (zmq_bind(s->router, endpoint)) {

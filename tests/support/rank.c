@@ -122,9 +122,9 @@ static void *side_thread_main(void *arg)
 
 void job_threads(job_rank *me, int n, job_thread_body *body, void *arg)
 {
-    side_thread sides[64] = {0};
+    side_thread sides[128] = {0};
     bool failed = false;
-    CHECK(n <= 64);
+    CHECK(n <= 128);
     for (int i = 0; i < n; i++) {
         sides[i] = (side_thread){.me = me, .body = body, .arg = arg, .number = i};
         CHECK_INT(pthread_create(&sides[i].thread, NULL, side_thread_main, &sides[i]), 0);
