@@ -172,7 +172,7 @@ static void measure_sizes(struct bench *b, struct bench_point point)
         if (point.what->layout == BENCH_NO_DATA && i) continue;
         point.bytes = elements * element * (o->mode == BENCH_RATE ? BENCH_WINDOW : 1);
         if (measure(b, &point)) continue;
-        if (!o->all_cases) bench_die(&b->job, point.what->name, weft_last_error());
+        if (!o->all_cases && !o->all_dtypes) refuse(&b->job, weft_last_error());
         if (b->job.rank == 0) bench_report_left_out(&b->report, weft_last_error());
         b->done += o->sizes_n - i;
         return;

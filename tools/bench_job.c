@@ -3,12 +3,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 void bench_die(const struct bench_job *job, const char *what, const char *sentence)
 {
     char why[512];
-    snprintf(why, sizeof(why), "%s: %s", what, sentence);
+    /* Sentences of operations begin with their name. */
+    bool named = !strncmp(sentence, what, strlen(what));
+    snprintf(why, sizeof(why), "%s%s%s", named ? "" : what, named ? "" : ": ", sentence);
     fprintf(stderr, "weft-bench: rank %d: %s\n", job->rank, why);
     weft_abort(job->ctx, why);
     exit(BENCH_EXIT_FAILED);

@@ -82,12 +82,18 @@ static double percentile_99(const double *samples, size_t n)
     return samples[(n * 99 + 99) / 100 - 1];
 }
 
-size_t bench_measure_samples(const struct bench_effort *effort, double seconds, size_t operations)
+/* After n samples of so many operations each, which took so long together; 0: enough. */
+static size_t more_samples(const struct bench_effort *effort, size_t n, double seconds, size_t operations)
 {
-    double n = effort->seconds / seconds;
-    if (effort->iterations) return (effort->iterations + operations - 1) / operations;
-    if (n < BENCH_SAMPLES_LEAST) return BENCH_SAMPLES_LEAST;
-    return n > BENCH_SAMPLES_MOST ? BENCH_SAMPLES_MOST : (size_t)n;
+    enum { GROWTH = 3 };
+    double rest = effort->seconds - seconds;
+    size_t wanted = (effort->iterations + operations - 1) / operations, more;
+    if (effort->iterations) return wanted > n ? wanted - n : 0;
+    if (n < BENCH_SAMPLES_LEAST) return BENCH_SAMPLES_LEAST - n;
+    if (rest <= 0 || n >= BENCH_SAMPLES_MOST) return 0;
+    /* What fits at the pace so far, and not far beyond what that is known from. */
+    more = rest / seconds > GROWTH ? GROWTH * n : (size_t)(rest / seconds * (double)n);
+    return more < BENCH_SAMPLES_MOST - n ? more : BENCH_SAMPLES_MOST - n;
 }
 
 static size_t bunch_of(double seconds)
@@ -125,24 +131,36 @@ static void figures(const struct bench_run *run, double *samples, struct bench_r
     result->bus_bandwidth = result->algorithm_bandwidth * bench_case_factor(what, ranks);
 }
 
-bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result)
+/* Allocated; of every rank the slowest. */
+static double *take_samples(struct bench_run *run, const struct bench_effort *effort, size_t bunch,
+                            struct bench_result *result)
 {
     const struct bench_job *job = run->job;
-    double *samples, start;
-    size_t bunch, n;
+    double *samples = NULL, seconds = 0, start = bench_now();
+    size_t n = 0, more;
+    while ((more = more_samples(effort, n, seconds, bunch)) > 0) {
+        double *grown = realloc(samples, (n + more) * sizeof(*samples));
+        if (!grown) bench_die(job, "keeping the samples", "out of memory");
+        samples = grown;
+        for (size_t end = n + more; n < end; n++)
+            samples[n] = sample(run, effort, bunch, (int)(n % BENCH_SEEDS), result);
+        seconds = bench_greatest_of(job, bench_now() - start);
+    }
+    bench_greatest(job, samples, n);
+    result->samples = (double)n;
+    return samples;
+}
+
+bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result)
+{
+    double *samples;
+    size_t bunch;
     if (!bench_measure_try(run, effort, result)) return false;
     bunch = bunch_of(bench_measure_warm(run, effort));
     if (effort->iterations && bunch > effort->iterations) bunch = effort->iterations;
-    start = bench_now();
-    sample(run, effort, bunch, 1, result);
-    n = bench_measure_samples(effort, bench_greatest_of(job, bench_now() - start), bunch);
-    samples = malloc(n * sizeof(*samples));
-    if (!samples) bench_die(job, "keeping the samples", "out of memory");
-    for (size_t i = 0; i < n; i++) samples[i] = sample(run, effort, bunch, (int)(i % BENCH_SEEDS), result);
-    bench_greatest(job, samples, n);
-    result->samples = (double)n;
+    samples = take_samples(run, effort, bunch, result);
     result->bunch = (double)bunch;
-    result->wrong = bench_sum_of(job, result->wrong);
+    result->wrong = bench_sum_of(run->job, result->wrong);
     figures(run, samples, result);
     free(samples);
     return true;

@@ -37,7 +37,7 @@ bool bench_measure_overlap(struct bench_run *run, const struct bench_effort *eff
 
 /* ---- shared by the two ------------------------------------------------------------------------------- */
 
-enum { BENCH_SAMPLES_LEAST = 5, BENCH_SAMPLES_MOST = 5000 };
+enum { BENCH_SAMPLES_LEAST = 5, BENCH_SAMPLES_MOST = 50000 };
 
 /* One operation, which must go well. */
 void bench_measure_once(struct bench_run *run);
@@ -45,8 +45,6 @@ void bench_measure_once(struct bench_run *run);
 bool bench_measure_try(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result);
 /* Repeats it until it is warm; seconds that one takes. */
 double bench_measure_warm(struct bench_run *run, const struct bench_effort *effort);
-/* Samples that fit the effort, if one takes so long and has so many operations. */
-size_t bench_measure_samples(const struct bench_effort *effort, double seconds, size_t operations);
 /* Of n samples, sorted by this. */
 double bench_median(double *samples, size_t n);
 #endif

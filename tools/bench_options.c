@@ -72,7 +72,7 @@ static void take_dtype(struct bench_options *o, const char *word, size_t n)
 {
     int dtype = word_find(word_dtypes, WORD_DTYPES, word, n);
     if (n == 3 && !strncmp(word, "all", n)) {
-        for (int i = 0; i < WORD_DTYPES; i++) o->dtypes[i] = true;
+        o->all_dtypes = true;
     } else if (dtype < 0) {
         refuse(o, "--dtype: there is no type \"%.*s\"; --help lists them", (int)n, word);
     } else {
@@ -271,6 +271,7 @@ static void finish(struct bench_options *o, struct raw *raw)
     make_sizes(o, raw);
     if (!any(o->cases, bench_cases_n)) o->all_cases = true;
     if (o->all_cases) memset(o->cases, true, sizeof(o->cases));
+    if (o->all_dtypes) memset(o->dtypes, true, sizeof(o->dtypes));
     if (!any(o->dtypes, WORD_DTYPES)) o->dtypes[WEFT_FLOAT32] = true;
     if (!any(o->memories, 2)) o->memories[0] = true;
     if (!any(o->calls, 2)) o->calls[0] = true;

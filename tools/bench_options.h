@@ -16,6 +16,7 @@ struct bench_options {
     size_t sizes[BENCH_SIZES_MAX];
     int sizes_n;
     bool dtypes[WORD_DTYPES];
+    bool all_dtypes; /* the same for types */
     weft_op op;
     bool memories[2]; /* private, shared */
     bool calls[2];    /* request, blocking */

@@ -74,6 +74,8 @@ grep -q '^all_reduce,complex128,sum,private,blocking,1,' "$dir/p.csv" || fail "n
 measure 3 --op all_reduce,all_to_all_v,p2p --memory private,shared --sizes 70000 --csv "$dir/m.csv"
 grep -q '^all_reduce,float32,sum,shared,' "$dir/m.csv" || fail "no shared memory"
 measure 2 --op all_reduce,reduce_scatter --reduction max --dtype bool,bfloat16,float8_e5m2 --sizes 5000 --iterations 3
+measure 2 --op all_reduce --dtype all --reduction min --sizes 600
+grep -q '^weft-bench: left out: all_reduce: min does not exist on complex128' "$dir/err" || fail "not left out"
 measure 2 --rate --sizes 8,1K --csv "$dir/r.csv" --svg "$dir/r.svg"
 columns "$dir/r.csv" "$(echo $common | sed 's/reduction,//;s/in_place,//'),messages_per_us,time_us,min_us,p99_us,algbw_GBps,wrong"
 measure 3 --overlap --op all_reduce,send_recv --sizes 8,64K --csv - --json "$dir/o.json" --svg "$dir/o.svg"
@@ -102,6 +104,7 @@ refused '--begin must be' -b 1M -e 1K
 refused 'exclude each other' --rate --overlap
 refused 'no form in place' --in-place --op broadcast
 refused 'there is no option --frobnicate' --frobnicate
+refused 'band does not exist on float32' --op all_reduce --reduction band
 refused 'is no option' surplus
 refused '--csv needs a value' --csv
 refused 'cannot both go to stdout' --json - --csv -
