@@ -15,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STRANGERS_MAX 32 /* connections that have not proven anything, at once; then the oldest has to go */
+/* Connections that have not proven anything, at once, beside one for each rank, since all may come together;
+ * then the oldest has to go. */
+#define STRANGERS_MAX 32
 
 typedef enum guest_phase { GUEST_HELLO, GUEST_PROOF, GUEST_SEATED } guest_phase;
 
@@ -38,7 +40,8 @@ typedef struct table {
     guest **seats;     /* by local rank; NULL: missing */
     int missing;
     int listen_fd;
-    guest guests[STRANGERS_MAX]; /* not seated; fd -1: free */
+    guest *guests; /* not seated; fd -1: free */
+    int places;    /* for guests */
     struct pollfd *looks;
     char refusal[160]; /* why the last connection was turned away */
 } table;
@@ -59,7 +62,7 @@ static void turn_away(table *t, guest *g, const char *why)
 static guest *free_guest(table *t)
 {
     guest *oldest = &t->guests[0];
-    for (int i = 0; i < STRANGERS_MAX; i++) {
+    for (int i = 0; i < t->places; i++) {
         guest *g = &t->guests[i];
         if (g->fd < 0) return g;
         if (g->deadline_ns < oldest->deadline_ns) oldest = g;
@@ -182,14 +185,14 @@ static weft_status table_turn(table *t, int64_t until_ns)
     t->looks[n++] = (struct pollfd){.fd = t->listen_fd, .events = POLLIN};
     for (int i = 1; i < size; i++)
         t->looks[n++] = (struct pollfd){.fd = t->seats[i] ? t->seats[i]->fd : -1, .events = POLLIN};
-    for (int i = 0; i < STRANGERS_MAX; i++)
+    for (int i = 0; i < t->places; i++)
         t->looks[n++] = (struct pollfd){.fd = t->guests[i].fd, .events = POLLIN};
     if (poll(t->looks, (nfds_t)n, weft__poll_ms(until_ns)) <= 0) return WEFT_OK;
     for (int i = 1; i < size; i++)
         if (t->looks[i].revents)
             return weft__fail(WEFT_ERR_PEER, "rank %d left while the ranks of its host were joining",
                               t->config->world_ranks[i]);
-    for (int i = 0; i < STRANGERS_MAX && !status; i++)
+    for (int i = 0; i < t->places && !status; i++)
         if (t->looks[size + i].revents) status = guest_step(t, &t->guests[i]);
     if (t->looks[0].revents) welcome(t);
     return status;
@@ -201,7 +204,7 @@ static weft_status seat_all(table *t)
         int64_t now = weft__now_ns(), until = t->config->deadline_ns;
         weft_status status;
         if (now >= until) return fail_missing(t);
-        for (int i = 0; i < STRANGERS_MAX; i++) {
+        for (int i = 0; i < t->places; i++) {
             guest *g = &t->guests[i];
             if (g->fd >= 0 && g->deadline_ns <= now)
                 turn_away(t, g, "a process did not prove in time that it knows the secret");
@@ -286,14 +289,17 @@ static weft_status table_allocate(table *t)
     size_t n = (size_t)t->config->size;
     t->cards = calloc(n, sizeof *t->cards);
     t->seats = calloc(n, sizeof *t->seats);
-    t->looks = calloc(n + STRANGERS_MAX, sizeof *t->looks);
-    if (t->cards && t->seats && t->looks) return WEFT_OK;
-    return weft__fail_memory(n * (sizeof *t->cards + sizeof *t->seats + sizeof *t->looks), "joining a board");
+    t->places = t->config->size + STRANGERS_MAX;
+    t->guests = malloc((size_t)t->places * sizeof *t->guests);
+    t->looks = calloc(n + (size_t)t->places, sizeof *t->looks);
+    for (int i = 0; t->guests && i < t->places; i++) t->guests[i].fd = -1;
+    if (t->cards && t->seats && t->guests && t->looks) return WEFT_OK;
+    return weft__fail_memory((size_t)t->places * sizeof *t->guests, "joining a board");
 }
 
 static void table_clear(table *t)
 {
-    for (int i = 0; i < STRANGERS_MAX; i++)
+    for (int i = 0; t->guests && i < t->places; i++)
         if (t->guests[i].fd >= 0) guest_leave(&t->guests[i]);
     for (int i = 1; t->seats && i < t->config->size; i++)
         if (t->seats[i]) {
@@ -303,6 +309,7 @@ static void table_clear(table *t)
     weft__close_fds(&t->listen_fd, 1);
     free(t->cards);
     free(t->seats);
+    free(t->guests);
     free(t->looks);
 }
 
@@ -312,7 +319,6 @@ weft_status weft__handover_lead(const weft__board_config *config, int memfd, wef
     table t = {.config = config, .peers = peers, .missing = config->size - 1, .listen_fd = -1};
     weft_status status;
 
-    for (int i = 0; i < STRANGERS_MAX; i++) t.guests[i].fd = -1;
     status = table_allocate(&t);
     if (!status) {
         weft__card_make(&peers[0], own_cookie, &t.cards[0]);
