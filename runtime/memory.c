@@ -203,9 +203,9 @@ const weft__region *weft__memory_shared(const weft_group *group, const void *fro
     return region;
 }
 
-static bool meets(const weft__region *region, const void *from, size_t bytes)
+static bool meets(const weft__region *region, const void *buffer, size_t skip, size_t bytes)
 {
-    uintptr_t first = (uintptr_t)region->base, at = (uintptr_t)from;
+    uintptr_t first = (uintptr_t)region->base, at = (uintptr_t)buffer + skip;
     return bytes && at < first + region->bytes && first < at + bytes;
 }
 
@@ -216,10 +216,10 @@ static bool uses(const weft_request *req, const weft__region *region)
     int rank = req->group->rank, size = req->group->size;
     bool reads = weft__op_in_elements(op, rank, size), writes = weft__op_out_elements(op, rank, size);
     for (int r = 0; (reads || writes) && r < size; r++) {
-        weft__span in = weft__op_in_block(op, r), out = weft__op_out_block(op, r);
-        if (reads && meets(region, (const char *)op->in + in.start * element, in.length * element))
-            return true;
-        if (writes && meets(region, (const char *)op->out + out.start * element, out.length * element))
+        weft__span in = reads ? weft__op_in_block(op, r) : (weft__span){0, 0};
+        weft__span out = writes ? weft__op_out_block(op, r) : (weft__span){0, 0};
+        if (meets(region, op->in, in.start * element, in.length * element) ||
+            meets(region, op->out, out.start * element, out.length * element))
             return true;
     }
     return false;

@@ -471,6 +471,8 @@ static void death(job_rank *me)
     CHECK_NAMES(weft_request_message(req), 1U << 2, RANKS);
     CHECK_INT(value, 1);
     weft_release(req);
+    job_mark(me, 1);
+    job_await(me, 1, 2); /* who leaves earlier would be the one that is gone */
 }
 
 int main(int argc, char **argv)

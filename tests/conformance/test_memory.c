@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 3, BYTES = 1 << 20, COUNT = BYTES / 4, REGIONS = 256, TRIES = 40 };
+enum { RANKS = 3, BYTES = 1 << 20, COUNT = BYTES / 4, REGIONS = 256, TRIES = 20 };
 
 static void *allocate(weft_group *group, size_t bytes)
 {
@@ -18,6 +18,16 @@ static void *allocate(weft_group *group, size_t bytes)
 static bool is_zero(const unsigned char *bytes, size_t n)
 {
     return n == 0 || (bytes[0] == 0 && !memcmp(bytes, bytes + 1, n - 1));
+}
+
+/* COUNT numbers: i * step + first. */
+static void check_counts(const int32_t *numbers, int step, int first)
+{
+    for (int i = 0; i < COUNT; i++) {
+        if (numbers[i] != i * step + first) {
+            job_fail(__FILE__, __LINE__, "%d at %d, expected %d", numbers[i], i, i * step + first);
+        }
+    }
 }
 
 /* ---- what it is --------------------------------------------------------------------------------------- */
@@ -61,20 +71,22 @@ static void left(job_rank *me)
 
 static void all_kinds(weft_group *group, collective_pool *pool, uint64_t seed)
 {
-    static const size_t counts[] = {0, 1, 1000, 9000, 40000};
+    static const struct {
+        size_t count;
+        bool in_place;
+    } forms[] = {{1, false}, {5000, true}, {40000, false}, {40000, true}};
     collective_draw_from(pool);
     for (int kind = 0; kind < COLLECTIVE_KINDS; kind++)
-        for (int i = 0; i < 5; i++)
-            for (int in_place = 0; in_place < 2; in_place++) {
-                collective what = {.kind = (collective_kind)kind,
-                                   .dtype = WEFT_FLOAT32,
-                                   .op = i % 2 ? WEFT_SUM : WEFT_PREMUL_SUM,
-                                   .count = counts[i],
-                                   .root = i % weft_group_size(group),
-                                   .in_place = in_place,
-                                   .seed = seed + (uint64_t)i};
-                collective_run(group, &what);
-            }
+        for (int i = 0; i < 4; i++) {
+            collective what = {.kind = (collective_kind)kind,
+                               .dtype = WEFT_FLOAT32,
+                               .op = i % 2 ? WEFT_SUM : WEFT_PREMUL_SUM,
+                               .count = forms[i].count,
+                               .root = i % weft_group_size(group),
+                               .in_place = forms[i].in_place,
+                               .seed = seed + (uint64_t)i};
+            collective_run(group, &what);
+        }
     collective_draw_from(NULL);
 }
 
@@ -119,7 +131,9 @@ static void in_flight(job_rank *me)
         int32_t *in = memory + (size_t)2 * (size_t)i * EACH, *out = i % 2 ? in : in + EACH;
         WAIT_OK(reqs[i]);
         for (int k = 0; k < EACH; k++) {
-            CHECK_INT(out[k], RANKS * k + i * RANKS * (RANKS - 1) / 2);
+            if (out[k] != RANKS * k + i * RANKS * (RANKS - 1) / 2) {
+                job_fail(__FILE__, __LINE__, "all_reduce %d: %d at %d", i, out[k], k);
+            }
             in[k] = -1; /* settled: the input is the caller's again, while others may still be at work */
         }
     }
@@ -134,7 +148,7 @@ static void messages(job_rank *me)
     CHECK_OK(weft_irecv(me->world, out, COUNT, WEFT_INT32, before, 1, NULL, &req));
     CHECK_OK(weft_isend(me->world, memory, COUNT, WEFT_INT32, next, 1, NULL, NULL));
     WAIT_OK(req);
-    for (int i = 0; i < COUNT; i++) CHECK_INT(out[i], i + before);
+    check_counts(out, 1, before);
     CHECK_OK(weft_mem_free(me->world, memory));
 }
 
@@ -246,7 +260,7 @@ static void late(job_rank *me)
     if (me->rank != 1) {
         int64_t before = job_now_ns();
         CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_mem_alloc(group, BYTES, WEFT_MEMORY_HOST, &memory));
-        CHECK_PERIOD(before, job_now_ns(), 300, 300 + JOB_LATE_MS);
+        CHECK_PERIOD(before, job_now_ns(), 100, 300 + JOB_LATE_MS); /* the other one may have been earlier */
         CHECK_TEXT(weft_last_error(), "mem_alloc #1");
         CHECK_NAMES(weft_last_error(), 1U << 1, RANKS);
         CHECK(!memory);
@@ -280,10 +294,8 @@ static void given_up(job_rank *me)
             memset(memory, -1, BYTES);
         }
         CHECK(status == WEFT_OK || status == WEFT_ERR_CANCELLED || !req);
-        for (int i = 0; me->rank && status == WEFT_OK && i < COUNT; i++) {
-            if (memory[i] != t + i) {
-                job_fail(__FILE__, __LINE__, "%d at %d, expected %d", memory[i], i, t + i);
-            }
+        if (me->rank && status == WEFT_OK) {
+            check_counts(memory, 1, t);
         }
         weft_release(req);
         job_meet(me);
@@ -313,7 +325,7 @@ static void death(job_rank *me)
     CHECK_NAMES(weft_last_error(), 1U << 2, RANKS);
     for (int i = 0; i < COUNT; i++) memory[i] = i;
     CHECK_OK(weft_all_reduce(pair, memory, memory, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
-    for (int i = 0; i < COUNT; i++) CHECK_INT(memory[i], 2 * i);
+    check_counts(memory, 2, 0);
     CHECK_OK(weft_mem_free(me->world, memory));
 }
 
