@@ -222,7 +222,7 @@ static void many_dead(void)
 {
     weft__meeting_entry e;
     for (int i = 0; i < WEFT__MEETING_JOBS_MAX; i++) {
-        char job[16];
+        char job[32];
         snprintf(job, sizeof job, "dead-%d", i);
         serve(job, 4000, &e);
     }
@@ -236,7 +236,7 @@ static void a_full_file_takes_no_more(void **state)
     (void)state;
     in_child(many_dead, true);
     for (int i = 0; i < WEFT__MEETING_JOBS_MAX; i++) { /* in the places of the dead */
-        char job[16];
+        char job[32];
         snprintf(job, sizeof job, "living-%d", i);
         files[i] = serve(job, 4000, &e);
     }
