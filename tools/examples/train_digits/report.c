@@ -73,14 +73,13 @@ static void print_kinds(const struct row *sum, size_t ranks, size_t epochs)
 static void print_paces(const struct measured *m)
 {
     static const char *const names[PACES] = {"overlapped", "each waited for at once", "left out"};
-    printf("\n%-24s %13s %13s %13s\n", "an epoch, all_reduces", "median", "least", "greatest");
+    printf("\n%-24s %13s %13s\n", "an epoch, all_reduces", "median", "least");
     for (int p = 0; p < PACES; p++)
-        printf("%-24s %10.1f ms %10.1f ms %10.1f ms%s\n", names[p], ms(m->pace[p].median_ns, 1),
-               ms(m->pace[p].least_ns, 1), ms(m->pace[p].most_ns, 1),
-               p == PACE_LEFT_OUT ? "   computation only: learns nothing" : "");
+        printf("%-24s %10.1f ms %10.1f ms%s\n", names[p], ms(m->pace[p].median_ns, 1),
+               ms(m->pace[p].least_ns, 1), p == PACE_LEFT_OUT ? "   computation only: learns nothing" : "");
 }
 
-/* What overlapping is worth, by the medians; a busy machine can make them say anything. */
+/* What overlapping is worth, by the medians.  No sum can cost less than nothing: then it was the machine. */
 static void print_verdict(const struct measured *m)
 {
     int64_t bare = m->pace[PACE_LEFT_OUT].median_ns;
@@ -90,8 +89,9 @@ static void print_verdict(const struct measured *m)
         "\nThe all_reduces make an epoch longer by %.1f ms when each is waited for at once, by %.1f ms when\n"
         "overlapped: ",
         ms(at_once, 1), ms(overlapped, 1));
-    if (at_once <= 0)
-        printf("the times spread more than the all_reduces take, so nothing can be said.\n");
+    if (at_once <= 0 || overlapped < 0)
+        printf(
+            "less than nothing, as happens when the machine is busy with other work; so nothing follows.\n");
     else
         printf("overlap hid %.1f ms of %.1f ms (%.0f %%).\n", ms(at_once - overlapped, 1), ms(at_once, 1),
                percent(at_once - overlapped, at_once));
