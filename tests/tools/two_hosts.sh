@@ -36,12 +36,27 @@ connect() {
         done && ip netns exec "$a" true
 }
 
+# What a launcher says to a rank.  Slurm also tells the hosts; the others leave that to whoever starts the job.
+variables() {
+    rank=$1 world=$2
+    case $launcher in
+    hand) echo RANK="$rank" WORLD_SIZE="$world" MASTER_ADDR=$address ;;
+    openmpi) echo OMPI_COMM_WORLD_RANK="$rank" OMPI_COMM_WORLD_SIZE="$world" OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=$address ;;
+    hydra) echo PMI_RANK="$rank" PMI_SIZE="$world" MPI_LOCALNRANKS=2 MASTER_ADDR=$address ;;
+    slurm)
+        echo SLURM_PROCID="$rank" SLURM_STEP_NUM_TASKS="$world" SLURM_STEP_NUM_NODES=2 SLURM_STEP_ID=0 \
+            SLURM_STEP_NODELIST=${address%.*}".[1-2]"
+        ;;
+    esac
+}
+
 # start HOST RANK WORLD_SIZE [ARGUMENT]: in the background
 start() {
-    host=$1 rank=$2 world=$3
+    host=$1 said=$(variables "$2" "$3")
     shift 3
-    ip netns exec "$host" env RANK="$rank" WORLD_SIZE="$world" MASTER_ADDR=$address MASTER_PORT=$port \
-        WEFT_RUN_DIR="$dir/run" timeout -k 5 $seconds "$program" "$@" &
+    # shellcheck disable=SC2086
+    ip netns exec "$host" env $said MASTER_PORT=$port WEFT_RUN_DIR="$dir/run" \
+        timeout -k 5 $seconds "$program" "$@" &
     pids="$pids $!"
 }
 
@@ -63,16 +78,20 @@ command -v ip >/dev/null 2>&1 || { echo "no command ip" >"$dir/why" && cannot; }
 connect 2>"$dir/why" || cannot
 mkdir -m 700 "$dir/run"
 # The case decides about these, not the environment of whoever runs the test.
-unset WEFT_SECRET WEFT_INIT_METHOD WEFT_TRANSPORT WEFT_SOCKET_IFNAME WEFT_HOSTID
+unset WEFT_SECRET WEFT_INIT_METHOD WEFT_TRANSPORT WEFT_SOCKET_IFNAME WEFT_HOSTID WEFT_MASTER_PORT \
+    RANK
 
+launcher=hand
 start "$a" 0 2 refused
 start "$b" 1 2 refused
 all_end "without a secret"
 
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$dir/secret")
 export WEFT_SECRET="file:$dir/secret"
-start "$a" 0 4
-start "$b" 1 4
-start "$a" 2 4
-start "$b" 3 4
-all_end "two ranks on each of two hosts"
+for launcher in hand openmpi hydra slurm; do
+    start "$a" 0 4
+    start "$b" 1 4
+    start "$a" 2 4
+    start "$b" 3 4
+    all_end "two ranks on each of two hosts, $launcher"
+done
