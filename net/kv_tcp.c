@@ -32,7 +32,8 @@
 
 typedef struct tcp_store {
     weft__kv kv;
-    weft__url url;
+    char host[WEFT__HOST_BYTES];
+    int port;
     weft__keys keys;
     weft__address place;
     char place_text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
@@ -50,13 +51,13 @@ static weft_status refused(const tcp_store *s)
 {
     return weft__fail(WEFT_ERR_AUTH,
                       "what serves at %s port %d does not accept this secret, or is not a store",
-                      s->place_text, s->url.port);
+                      s->place_text, s->port);
 }
 
 static weft_status taken_by_other(const tcp_store *s, const char *how)
 {
     return weft__fail(WEFT_ERR_PEER, "%s port %d is in use by something that is not a store: %s",
-                      s->place_text, s->url.port, how);
+                      s->place_text, s->port, how);
 }
 
 /* OK: the handshake is done; PENDING: nothing has happened yet, or it has gone again (*gone). */
@@ -101,7 +102,7 @@ static weft_status shake_hands(const tcp_store *s, weft__kv_socket *socket, int 
         if (weft__now_ns() >= deadline_ns)
             return weft__fail(WEFT_ERR_TIMEOUT,
                               "the store at %s port %d has not finished its greeting after %.1f s",
-                              s->place_text, s->url.port, (double)(weft__now_ns() - s->began_ns) / 1e9);
+                              s->place_text, s->port, (double)(weft__now_ns() - s->began_ns) / 1e9);
         zmq_poll(&item, 1, weft__poll_ms(deadline_ns));
     }
     return status;
@@ -159,7 +160,7 @@ static weft_status look(const tcp_store *s, weft__probe *probe)
     case WEFT__PROBE_SILENT: return taken_by_other(s, "it accepts connections but does not greet");
     case WEFT__PROBE_STRANGE: return taken_by_other(s, "its first bytes are not a ZeroMQ greeting");
     case WEFT__PROBE_UNREACHABLE:
-        return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", s->url.host, s->place_text,
+        return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", s->host, s->place_text,
                           strerror(probe->error));
     default: return WEFT_PENDING;
     }
@@ -172,7 +173,7 @@ static weft_status find_place(void *arg, weft__kv_socket *socket)
     char why[128] = "";
     int refusals = 0;
     for (;;) {
-        int port = s->url.port;
+        int port = s->port;
         weft_status status = WEFT_PENDING;
         if (s->server)
             status = WEFT_OK;
@@ -188,15 +189,6 @@ static weft_status find_place(void *arg, weft__kv_socket *socket)
 
 /* ---- opening ---- */
 
-static weft_status read_url(const char *url, weft__url *out)
-{
-    weft_status status = weft__url_read(url, -1, -1, out);
-    if (status) return status;
-    if (strchr(url, '?'))
-        return weft__fail(WEFT_ERR_ARGUMENT, "store \"%s\": nothing may follow the port", url);
-    return WEFT_OK;
-}
-
 static weft_status find_secret(tcp_store *s, const char *source, weft__secret *secret)
 {
     char id[32];
@@ -207,19 +199,20 @@ static weft_status find_secret(tcp_store *s, const char *source, weft__secret *s
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s (%s) can be reached from other hosts, and the store has no secret: give "
                           "\"file:PATH\" or set WEFT_SECRET, or open it at 127.0.0.1",
-                          s->url.host, s->place_text);
-    snprintf(id, sizeof id, "store-%d", s->url.port);
+                          s->host, s->place_text);
+    snprintf(id, sizeof id, "store-%d", s->port);
     status = weft__job_dir_open(id, s->directory, sizeof s->directory, &s->directory_fd);
     return status ? status : weft__secret_of_job(s->directory, secret);
 }
 
 static weft_status find_address(tcp_store *s, const char *url)
 {
-    weft_status status = read_url(url, &s->url);
-    if (status == WEFT_OK) status = weft__address_resolve(s->url.host, s->url.port, &s->place);
-    if (status != WEFT_OK) return status;
+    const char *why = weft__url_place(url + strlen("tcp://"), s->host, &s->port);
+    weft_status status;
+    if (why) return weft__fail(WEFT_ERR_ARGUMENT, "store \"%s\": %s; expected tcp://HOST:PORT", url, why);
+    if ((status = weft__address_resolve(s->host, s->port, &s->place)) != WEFT_OK) return status;
     weft__address_text(&s->place, s->place_text);
-    weft__address_endpoint(s->place_text, &s->url.port, s->endpoint, sizeof s->endpoint);
+    weft__address_endpoint(s->place_text, &s->port, s->endpoint, sizeof s->endpoint);
     return WEFT_OK;
 }
 

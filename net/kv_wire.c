@@ -10,7 +10,7 @@ size_t weft__kv_request_bytes(const weft__kv_call *call)
 
 static char *append(char *at, const void *bytes, size_t length)
 {
-    if (length) memcpy(at, bytes, length);
+    if (bytes) memcpy(at, bytes, length);
     return at + length;
 }
 

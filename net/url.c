@@ -51,29 +51,37 @@ static weft_status parse_query(const char *text, char *query, weft__url *url)
     return WEFT_OK;
 }
 
+const char *weft__url_place(const char *place, char host[WEFT__HOST_BYTES], int *port)
+{
+    const char *begin = place, *end = strchr(place, ':'), *number;
+    if (*place == '[') {
+        begin = place + 1;
+        end = strchr(begin, ']');
+        if (!end || end[1] != ':') return "a \"[\" without \"]:PORT\"";
+        number = end + 2;
+    } else {
+        if (!end) return "it has no port";
+        number = end + 1;
+        if (strchr(number, ':')) return "an IPv6 address must stand in brackets";
+    }
+    if (end == begin) return "it has no host";
+    if (end - begin >= WEFT__HOST_BYTES) return "the host name is too long";
+    if (!weft__url_number(number, 1, 65535, port)) return "the port is not a number from 1 to 65535";
+    memcpy(host, begin, (size_t)(end - begin));
+    host[end - begin] = '\0';
+    return NULL;
+}
+
 static weft_status parse_tcp(const char *text, weft__url *url)
 {
-    char copy[WEFT__HOST_BYTES + 128], *host = copy, *port, *query;
+    char copy[WEFT__HOST_BYTES + 128], *query;
+    const char *why;
     if (strlen(text) - 6 >= sizeof copy) return malformed(text, "it is too long");
     memcpy(copy, text + 6, strlen(text + 6) + 1);
     query = strchr(copy, '?');
     if (query) *query++ = '\0';
-    if (*host == '[') {
-        port = strchr(++host, ']');
-        if (!port || port[1] != ':') return malformed(text, "a \"[\" without \"]:PORT\"");
-        *port = '\0';
-        port += 2;
-    } else {
-        port = strchr(host, ':');
-        if (!port) return malformed(text, "it has no port");
-        *port++ = '\0';
-        if (strchr(port, ':')) return malformed(text, "an IPv6 address must stand in brackets");
-    }
-    if (!*host) return malformed(text, "it has no host");
-    if (strlen(host) >= sizeof url->host) return malformed(text, "the host name is too long");
-    if (!weft__url_number(port, 1, 65535, &url->port))
-        return malformed(text, "the port is not a number from 1 to 65535");
-    memcpy(url->host, host, strlen(host) + 1);
+    why = weft__url_place(copy, url->host, &url->port);
+    if (why) return malformed(text, why);
     return query ? parse_query(text, query, url) : WEFT_OK;
 }
 

@@ -22,6 +22,8 @@ typedef struct weft__url {
 /* rank and world_size (-1: not given) are those of the caller's configuration and win.  ERR_ARGUMENT names
  * what is missing or wrong, where it stands, and what was expected. */
 weft_status weft__url_read(const char *init_method, int rank, int world_size, weft__url *url);
+/* HOST:PORT, with an IPv6 address in brackets.  NULL, or what is wrong with it. */
+const char *weft__url_place(const char *place, char host[WEFT__HOST_BYTES], int *port);
 /* Digits and nothing else. */
 bool weft__url_number(const char *text, int least, int most, int *out);
 #endif

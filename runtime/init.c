@@ -413,6 +413,7 @@ weft_status weft_init(const weft_config *config, weft_context **out)
                       .deadline_ns = j.deadline_ns};
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
+        j.ctx->meeting = j.meeting; /* before the guardian knows of it */
         j.ctx->store.joined_by = c->store;
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
@@ -422,7 +423,6 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     }
     char why[WEFT__SENTENCE_BYTES];
     snprintf(why, sizeof why, "%s", weft_last_error());
-    j.ctx->meeting = j.meeting;
     if (j.listen_fd >= 0) close(j.listen_fd);
     j.ctx->transports[0] = j.shm;
     j.ctx->transports[1] = j.tcp;

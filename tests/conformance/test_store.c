@@ -271,7 +271,7 @@ static void bad_urls(job_rank *me)
     expect_refused(me, "tcp://127.0.0.1", WEFT_ERR_ARGUMENT, "port");
     expect_refused(me, "tcp://127.0.0.1:0", WEFT_ERR_ARGUMENT, "port");
     expect_refused(me, "tcp://127.0.0.1:70000", WEFT_ERR_ARGUMENT, "65535");
-    expect_refused(me, "tcp://127.0.0.1:80?rank=1", WEFT_ERR_ARGUMENT, "?");
+    expect_refused(me, "tcp://127.0.0.1:80?rank=1", WEFT_ERR_ARGUMENT, "?rank=1");
     expect_refused(me, "tcp://0.0.0.0:2900", WEFT_ERR_ARGUMENT, "0.0.0.0");
     expect_refused(me, "tcp://::1:2900", WEFT_ERR_ARGUMENT, "brackets");
     expect_refused(me, "tcp://192.0.2.1:2900", WEFT_ERR_ARGUMENT, "secret"); /* wider than this host */
