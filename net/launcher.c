@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANCESTORS_MAX 64 /* between a rank and its launcher */
+#define ANCESTORS_MAX 64           /* between a rank and its launcher */
+#define ENVIRON_MAX   (256 * 1024) /* of another process; the rest is not looked at */
 
 typedef struct launcher {
     const char *key;        /* begins the name of the meeting place */
@@ -159,9 +160,8 @@ static ssize_t read_of_process(int pid, const char *what, char *text, size_t byt
 /* Whether a process was started with that variable; of one that is not ours we cannot know. */
 static bool started_with(int pid, const char *name)
 {
-    static const size_t room = 256 * 1024;
-    char *text = malloc(room);
-    ssize_t bytes = text ? read_of_process(pid, "environ", text, room) : -1;
+    char *text = malloc(ENVIRON_MAX);
+    ssize_t bytes = text ? read_of_process(pid, "environ", text, ENVIRON_MAX) : -1;
     bool found = false;
     for (char *at = text; bytes > 0 && at < text + bytes && !found; at += strlen(at) + 1)
         found = !strncmp(at, name, strlen(name)) && at[strlen(name)] == '=';
@@ -199,6 +199,7 @@ static void name_start(const launcher *l, char name[WEFT__LAUNCH_BYTES])
     char ids[1024] = "", digits[2 * sizeof hash + 1];
     int pid;
     find_launcher(l, &pid, &start);
+    if (readlink("/proc/self/ns/pid", ids, sizeof ids / 2) < 0) ids[0] = '\0'; /* whose pids these are */
     for (size_t i = 0; i < WEFT__LENGTH(l->ids); i++)
         if (variable(l->ids[i]))
             snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s/", getenv(l->ids[i]));

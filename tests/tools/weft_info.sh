@@ -2,7 +2,7 @@
 # weft-info prints each part, and tells a setting of the environment from a default.
 set -eu
 info=$1
-text=$(WEFT_WARN_MS=1234 WEFT_TRANSPORT=tcp "$info")
+text=$(RANK='' PMI_RANK=1 MPI_LOCALNRANKS=2 WEFT_WARN_MS=1234 WEFT_TRANSPORT=tcp "$info")
 expect() {
     printf '%s\n' "$text" | grep -Eq -- "$1" && return
     printf 'weft-info printed no line like: %s\n%s\n' "$1" "$text"
@@ -14,6 +14,7 @@ expect '^  nccl +(yes|no: .+)'
 expect '^  shm +no: WEFT_TRANSPORT leaves it out$'
 expect '^  tcp +yes$'
 expect '^  cores allowed +[1-9]'
+expect '^  started as a rank by .*hydra'
 expect '^  reductions use +(avx512|avx2|scalar)$'
 expect '^  process_vm_readv +(yes|no: .+)$'
 expect '^  WEFT_WARN_MS = 1234 \(environment\)$'
