@@ -1,6 +1,8 @@
 /* cases.c - data of simulated collectives and the plain, slow way to know their results. */
 #include "cases.h"
 
+#include "lengths.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,19 +71,76 @@ static double reduction_of(sim_case c, size_t index)
     return c.reduction == WEFT_AVG ? result / c.size : result;
 }
 
-static double expected(sim_case c, int rank, size_t i)
+/* ---- blocks ---- */
+
+static bool is_uneven(sim_case c)
 {
-    size_t block = i / c.count, within = i % c.count, own = (size_t)rank * c.count + i;
+    return weft__kind_traits(c.kind) & WEFT__UNEVEN;
+}
+
+/* Elements that go from one rank to another, where blocks do. */
+static size_t length(sim_case c, int from, int to)
+{
+    unsigned traits = weft__kind_traits(c.kind);
+    if (!is_uneven(c)) return c.count;
+    return length_between(c.seed, c.count, traits & WEFT__OUT_BLOCKS ? from : 0,
+                          traits & WEFT__IN_BLOCKS ? to : 0);
+}
+
+/* The blocks of one buffer; of a buffer that is one block, that. */
+static void blocks_of(sim_case c, int rank, bool output, size_t *counts, size_t *displs)
+{
+    bool many = weft__kind_traits(c.kind) & (output ? WEFT__OUT_BLOCKS : WEFT__IN_BLOCKS);
+    size_t end = 0;
+    for (int k = 0; k < (many ? c.size : 1); k++) {
+        counts[k] = output ? length(c, k, rank) : length(c, rank, k);
+        displs[k] = end;
+        end += counts[k];
+    }
+    if (many && is_uneven(c) && c.kind != WEFT__OP_REDUCE_SCATTER_V)
+        spread_blocks(c.seed + output, c.size, counts, displs);
+}
+
+typedef void element_fn(const sim_group *g, int rank, int block, size_t within, size_t at);
+
+/* Every element of a buffer: in which block, where in it, where in the buffer. */
+static void each_element(const sim_group *g, int rank, bool output, element_fn *fn)
+{
+    const weft__op *op = &g->ops[rank];
+    size_t *numbers = calloc(2 * (size_t)g->c.size, sizeof *numbers), *displs = numbers + g->c.size;
+    size_t left = (output ? weft__op_out_elements : weft__op_in_elements)(op, rank, g->c.size);
+    assert_non_null(numbers);
+    blocks_of(g->c, rank, output, numbers, displs);
+    for (int k = 0; left > 0; k++)
+        for (size_t i = 0; i < numbers[k]; i++, left--) fn(g, rank, k, i, displs[k] + i);
+    free(numbers);
+}
+
+/* What `from` has for `to` begins here, counted through its blocks. */
+static size_t first_for(sim_case c, int from, int to)
+{
+    size_t first = 0;
+    bool many = weft__kind_traits(c.kind) & WEFT__IN_BLOCKS;
+    if (!is_uneven(c)) return many ? (size_t)to * c.count : 0;
+    for (int k = 0; many && k < to; k++) first += length(c, from, k);
+    return first;
+}
+
+static double expected(sim_case c, int rank, int block, size_t within)
+{
     switch (c.kind) {
-    case WEFT__OP_BROADCAST: return input(c, c.root, i);
+    case WEFT__OP_BROADCAST: return input(c, c.root, within);
     case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE: return reduction_of(c, i);
-    case WEFT__OP_REDUCE_SCATTER: return reduction_of(c, own);
-    case WEFT__OP_SCATTER: return input(c, c.root, own);
-    case WEFT__OP_ALL_TO_ALL: return input(c, (int)block, (size_t)rank * c.count + within);
-    default: return input(c, (int)block, within);
+    case WEFT__OP_ALL_REDUCE: return reduction_of(c, within);
+    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_REDUCE_SCATTER_V: return reduction_of(c, first_for(c, 0, rank) + within);
+    case WEFT__OP_SCATTER:
+    case WEFT__OP_SCATTER_V: return input(c, c.root, first_for(c, c.root, rank) + within);
+    default: return input(c, block, first_for(c, block, rank) + within);
     }
 }
+
+/* ---- elements ---- */
 
 static void write_element(sim_case c, void *buffer, size_t i, double value)
 {
@@ -103,94 +162,147 @@ static double read_element(sim_case c, const void *buffer, size_t i)
 /* Where in and out stand: apart in the two areas, or in the first in the form that the kind allows. */
 static void place_buffers(const sim_group *g, weft__op *op, int rank)
 {
-    size_t block = (size_t)rank * op->count * weft_dtype_size(op->dtype);
+    unsigned traits = weft__kind_traits(op->kind);
+    bool many_in = traits & WEFT__IN_BLOCKS, many_out = traits & WEFT__OUT_BLOCKS;
+    bool in_place = g->c.in_place && op->kind != WEFT__OP_ALL_TO_ALL_V;
+    bool root = !(traits & WEFT__ROOTED) || rank == op->root; /* else one of the two is not used */
     unsigned char *first = g->memory[rank];
+    size_t element = weft_dtype_size(op->dtype);
     op->in = first;
-    op->out = g->c.in_place || op->kind == WEFT__OP_BROADCAST ? first : first + g->area_bytes;
-    if (!g->c.in_place) return;
-    if (op->kind == WEFT__OP_ALL_GATHER || op->kind == WEFT__OP_GATHER || op->kind == WEFT__OP_SPLIT_GROUP)
-        op->in = first + block;
-    if (op->kind == WEFT__OP_REDUCE_SCATTER || op->kind == WEFT__OP_SCATTER) op->out = first + block;
+    op->out = in_place || op->kind == WEFT__OP_BROADCAST ? first : first + g->area_bytes;
+    if (!in_place || !root) return;
+    if (many_out && !many_in) op->in = first + weft__op_out_block(op, rank).start * element;
+    if (many_in && !many_out) op->out = first + weft__op_in_block(op, rank).start * element;
+}
+
+static weft__uneven *uneven_of(sim_case c, int rank)
+{
+    size_t *numbers = calloc(4 * (size_t)c.size, sizeof *numbers), n = (size_t)c.size;
+    unsigned traits = weft__kind_traits(c.kind);
+    weft__uneven given = {.agreed = 0}, *copy;
+    bool reads = !(traits & WEFT__ROOTED) || rank == c.root;
+    assert_non_null(numbers);
+    blocks_of(c, rank, false, numbers, numbers + n);
+    blocks_of(c, rank, true, numbers + 2 * n, numbers + 3 * n);
+    if (traits & WEFT__IN_BLOCKS && reads) given.in = (weft__blocks){numbers, numbers + n, 0};
+    if (traits & WEFT__OUT_BLOCKS && reads) given.out = (weft__blocks){numbers + 2 * n, numbers + 3 * n, 0};
+    copy = weft__uneven_copy(&given, c.size);
+    assert_non_null(copy);
+    free(numbers);
+    return copy;
+}
+
+static void set_input(const sim_group *g, int rank, int block, size_t within, size_t at)
+{
+    void *in = g->memory[rank] + ((const unsigned char *)g->ops[rank].in - g->memory[rank]);
+    write_element(g->c, in, at, input(g->c, rank, first_for(g->c, rank, block) + within));
+}
+
+static void make_op(sim_group *g, int rank)
+{
+    sim_case c = g->c;
+    weft__op *op = &g->ops[rank];
+    *op = (weft__op){.kind = c.kind,
+                     .dtype = c.dtype,
+                     .reduction = c.reduction,
+                     .root = c.root,
+                     .memory = WEFT_MEMORY_HOST,
+                     .count = c.count,
+                     .scale = premul_of(rank)};
+    if (is_uneven(c)) {
+        op->uneven = uneven_of(c, rank);
+        op->count =
+            weft__kind_traits(c.kind) & WEFT__OUT_BLOCKS ? length(c, rank, 0) : length(c, c.root, rank);
+    }
+    place_buffers(g, op, rank);
+    assert_int_equal(weft__op_check(op, rank, c.size), WEFT_OK);
+    each_element(g, rank, false, set_input);
 }
 
 sim_group *sim_group_make(sim_case c)
 {
     sim_group *g = calloc(1, sizeof *g);
+    size_t each = is_uneven(c) ? 2 * c.count + 2 : c.count;
     assert_non_null(g);
     g->c = c;
-    g->area_bytes = (c.count * (size_t)c.size * weft_dtype_size(c.dtype) + GUARD_BYTES + 63) / 64 * 64;
+    g->area_bytes = (each * (size_t)c.size * weft_dtype_size(c.dtype) + GUARD_BYTES + 63) / 64 * 64;
     g->ops = calloc((size_t)c.size, sizeof *g->ops);
     g->memory = calloc((size_t)c.size, sizeof *g->memory);
     assert_true(g->ops && g->memory);
     for (int r = 0; r < c.size; r++) {
-        weft__op *op = &g->ops[r];
         g->memory[r] = malloc(2 * g->area_bytes);
         assert_non_null(g->memory[r]);
         memset(g->memory[r], GUARD, 2 * g->area_bytes);
-        *op = (weft__op){.kind = c.kind,
-                         .dtype = c.dtype,
-                         .reduction = c.reduction,
-                         .root = c.root,
-                         .memory = WEFT_MEMORY_HOST,
-                         .count = c.count,
-                         .scale = premul_of(r)};
-        place_buffers(g, op, r);
-        void *in = g->memory[r] + ((const unsigned char *)op->in - g->memory[r]);
-        assert_int_equal(weft__op_check(op, r, c.size), WEFT_OK);
-        for (size_t i = 0; i < weft__op_in_elements(op, r, c.size); i++)
-            write_element(c, in, i, input(c, r, i));
+        make_op(g, r);
     }
     return g;
 }
 
-static void check_output(const sim_group *g, int rank)
+/* ---- judging ---- */
+
+static void check_element(const sim_group *g, int rank, int block, size_t within, size_t at)
 {
     sim_case c = g->c;
-    const weft__op *op = &g->ops[rank];
-    for (size_t i = 0; i < weft__op_out_elements(op, rank, c.size); i++) {
-        double want = expected(c, rank, i), got = read_element(c, op->out, i);
-        bool right = c.dtype == WEFT_FLOAT32 ? fabs(got - want) <= 1e-5 * c.size : got == want;
-        if (!right) fail_msg("%s: rank %d has %g at %zu, expected %g", sim_case_text(c), rank, got, i, want);
-    }
+    double want = expected(c, rank, block, within), got = read_element(c, g->ops[rank].out, at);
+    bool right = c.dtype == WEFT_FLOAT32 ? fabs(got - want) <= 1e-5 * c.size : got == want;
+    if (!right)
+        fail_msg("%s: rank %d has %g at %zu of block %d, expected %g", sim_case_text(c), rank, got, within,
+                 block, want);
 }
 
-/* Every byte that is neither output nor input keeps what was there; inputs keep their values. */
+/* In a copy of a rank's memory outputs are made what memory was before, and inputs that nobody may write are
+ * compared. */
+static void erase_output(const sim_group *g, int rank, int block, size_t within, size_t at)
+{
+    size_t element = weft_dtype_size(g->c.dtype);
+    unsigned char *out = g->memory[rank] + ((const unsigned char *)g->ops[rank].out - g->memory[rank]);
+    (void)block;
+    (void)within;
+    memset(out + at * element, GUARD, element);
+}
+
+static void erase_input(const sim_group *g, int rank, int block, size_t within, size_t at)
+{
+    size_t element = weft_dtype_size(g->c.dtype);
+    unsigned char *in = g->memory[rank] + ((const unsigned char *)g->ops[rank].in - g->memory[rank]);
+    unsigned char was[16], erased[16];
+    write_element(g->c, was, 0, input(g->c, rank, first_for(g->c, rank, block) + within));
+    memset(erased, GUARD, sizeof erased);
+    /* In place it may have been an output as well. */
+    if (memcmp(in + at * element, was, element) != 0 &&
+        !(g->c.in_place && memcmp(in + at * element, erased, element) == 0))
+        fail_msg("%s: input %zu of rank %d was written", sim_case_text(g->c), at, rank);
+    memset(in + at * element, GUARD, element);
+}
+
+/* Every byte that is neither output nor input keeps what was there; inputs keep their values.  The last look:
+ * it erases both. */
 static void check_untouched(const sim_group *g, int rank)
 {
-    sim_case c = g->c;
-    const weft__op *op = &g->ops[rank];
-    size_t element = weft_dtype_size(c.dtype);
-    const unsigned char *in = op->in, *out = op->out, *end;
-    size_t in_bytes = weft__op_in_elements(op, rank, c.size) * element;
-    size_t out_bytes = weft__op_out_elements(op, rank, c.size) * element;
-    end = g->memory[rank] + 2 * g->area_bytes;
-    for (const unsigned char *at = g->memory[rank]; at < end; at++) {
-        if (out_bytes && at >= out && at < out + out_bytes) continue;
-        if (in_bytes && at >= in && at < in + in_bytes) {
-            size_t i = (size_t)(at - in) / element;
-            if (read_element(c, in, i) != input(c, rank, i))
-                fail_msg("%s: input %zu of rank %d was written", sim_case_text(c), i, rank);
-        } else if (*at != GUARD) {
-            fail_msg("%s: byte %zu of rank %d was written", sim_case_text(c), (size_t)(at - g->memory[rank]),
-                     rank);
-        }
-    }
+    const unsigned char *memory = g->memory[rank];
+    each_element(g, rank, true, erase_output);
+    each_element(g, rank, false, erase_input);
+    for (size_t i = 0; i < 2 * g->area_bytes; i++)
+        if (memory[i] != GUARD) fail_msg("%s: byte %zu of rank %d was written", sim_case_text(g->c), i, rank);
 }
 
 void sim_group_check(const sim_group *g)
 {
     size_t bytes = g->c.count * weft_dtype_size(g->c.dtype);
     for (int r = 0; r < g->c.size; r++) {
-        check_output(g, r);
-        check_untouched(g, r);
+        each_element(g, r, true, check_element);
         if (g->c.kind == WEFT__OP_ALL_REDUCE && bytes && memcmp(g->ops[0].out, g->ops[r].out, bytes) != 0)
             fail_msg("%s: ranks 0 and %d have different bits", sim_case_text(g->c), r);
     }
+    for (int r = 0; r < g->c.size; r++) check_untouched(g, r);
 }
 
 void sim_group_free(sim_group *g)
 {
-    for (int r = 0; r < g->c.size; r++) free(g->memory[r]);
+    for (int r = 0; r < g->c.size; r++) {
+        free(g->ops[r].uneven);
+        free(g->memory[r]);
+    }
     free(g->memory);
     free(g->ops);
     free(g);

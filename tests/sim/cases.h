@@ -1,5 +1,6 @@
 /* cases.h - one collective with known data on every rank of a simulated group, and what must come out.
  *
+ * Uneven kinds have blocks of random lengths around count, not in the order of ranks and with gaps.
  * Inputs are a function of seed, rank and index.  Integers are checked exactly, floats within rounding.  Also
  * checked: inputs that are no outputs keep their bytes, nothing is written past an output, and what all ranks
  * have is the same to the bit. */
@@ -25,7 +26,7 @@ typedef struct sim_group {
 } sim_group;
 
 sim_group *sim_group_make(sim_case c);
-void sim_group_check(const sim_group *g);
+void sim_group_check(const sim_group *g); /* once: it uses the memory up */
 void sim_group_free(sim_group *g);
 const char *sim_case_text(sim_case c); /* of the last call */
 

@@ -14,20 +14,35 @@
 
 #define SMALL_BYTES 256 /* so that both forms are seen with few elements */
 
+/* Those that also go by rounds come first. */
 static const weft__kind collectives[] = {
-    WEFT__OP_BARRIER,    WEFT__OP_BROADCAST, WEFT__OP_REDUCE,  WEFT__OP_ALL_REDUCE, WEFT__OP_REDUCE_SCATTER,
-    WEFT__OP_ALL_GATHER, WEFT__OP_GATHER,    WEFT__OP_SCATTER, WEFT__OP_ALL_TO_ALL, WEFT__OP_SPLIT_GROUP,
+    WEFT__OP_BARRIER,        WEFT__OP_BROADCAST,        WEFT__OP_REDUCE,       WEFT__OP_ALL_REDUCE,
+    WEFT__OP_REDUCE_SCATTER, WEFT__OP_ALL_GATHER,       WEFT__OP_GATHER,       WEFT__OP_SCATTER,
+    WEFT__OP_ALL_TO_ALL,     WEFT__OP_SPLIT_GROUP,      WEFT__OP_ALL_GATHER_V, WEFT__OP_GATHER_V,
+    WEFT__OP_SCATTER_V,      WEFT__OP_REDUCE_SCATTER_V, WEFT__OP_ALL_TO_ALL_V,
 };
-#define COLLECTIVES (sizeof collectives / sizeof collectives[0])
+#define EVEN_COLLECTIVES 10
+#define COLLECTIVES      (sizeof collectives / sizeof collectives[0])
 
 static const weft__table small_table = {.small_bytes = SMALL_BYTES};
+static const weft__table ordered_table = {.small_bytes = SMALL_BYTES, .rank_order = 1};
+
+static void run_with(sim_case c, const weft__table *table)
+{
+    sim_group *g = sim_group_make(c);
+    sim_run(g, table, NULL);
+    sim_group_check(g);
+    sim_group_free(g);
+}
 
 static void run_schedule(sim_case c)
 {
-    sim_group *g = sim_group_make(c);
-    sim_run(g, &small_table, NULL);
-    sim_group_check(g);
-    sim_group_free(g);
+    run_with(c, &small_table);
+}
+
+static void run_ordered(sim_case c)
+{
+    run_with(c, &ordered_table);
 }
 
 /* ---- every kind at every size ---- */
@@ -68,6 +83,17 @@ static void test_schedules(void **state)
                 if (size < 6 || counts[i] < 100) variants(collectives[k], size, counts[i], run_schedule);
 }
 
+/* Reductions in rank order. */
+static void test_rank_order(void **state)
+{
+    static const size_t counts[] = {0, 1, 33, 131};
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (int size = 1; size <= 17 && weft__kind_traits(collectives[k]) & WEFT__REDUCES; size++)
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+                if (size < 6 || counts[i] < 100) variants(collectives[k], size, counts[i], run_ordered);
+}
+
 static void test_orders(void **state)
 {
     (void)state;
@@ -89,8 +115,9 @@ static void test_orders(void **state)
 /* Lanes of the ring and segments of the chain need real lengths. */
 static void test_large(void **state)
 {
-    static const weft__kind kinds[] = {WEFT__OP_ALL_REDUCE, WEFT__OP_REDUCE, WEFT__OP_REDUCE_SCATTER,
-                                       WEFT__OP_ALL_GATHER, WEFT__OP_BROADCAST};
+    static const weft__kind kinds[] = {WEFT__OP_ALL_REDUCE,      WEFT__OP_REDUCE,    WEFT__OP_REDUCE_SCATTER,
+                                       WEFT__OP_ALL_GATHER,      WEFT__OP_BROADCAST, WEFT__OP_ALL_GATHER_V,
+                                       WEFT__OP_REDUCE_SCATTER_V};
     (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         for (int size = 2; size <= 4; size++)
@@ -145,7 +172,7 @@ static void test_rounds(void **state)
 {
     static const size_t counts[] = {0, 1, 2, 3, 7, 33, 131, 1027};
     (void)state;
-    for (size_t k = 0; k < COLLECTIVES; k++)
+    for (size_t k = 0; k < EVEN_COLLECTIVES; k++)
         for (int size = 1; size <= 9; size++)
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
                 if (size < 5 || counts[i] < 100) variants(collectives[k], size, counts[i], run_rounds);
@@ -156,10 +183,10 @@ static void test_mixed_rounds(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        sim_group *groups[COLLECTIVES];
+        sim_group *groups[EVEN_COLLECTIVES];
         int size = 2 + (int)(seed % 6);
-        for (size_t k = 0; k < COLLECTIVES; k++) {
-            sim_case c = {.kind = collectives[(k * 7 + seed) % COLLECTIVES],
+        for (size_t k = 0; k < EVEN_COLLECTIVES; k++) {
+            sim_case c = {.kind = collectives[(k * 7 + seed) % EVEN_COLLECTIVES],
                           .dtype = WEFT_INT32,
                           .size = size,
                           .root = (int)(k % (size_t)size),
@@ -169,8 +196,8 @@ static void test_mixed_rounds(void **state)
             if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
             groups[k] = sim_group_make(c);
         }
-        sim_rounds(groups, (int)COLLECTIVES, 64 * (size_t)size, seed, seed * 0x9e3779b97f4a7c15);
-        for (size_t k = 0; k < COLLECTIVES; k++) {
+        sim_rounds(groups, (int)EVEN_COLLECTIVES, 64 * (size_t)size, seed, seed * 0x9e3779b97f4a7c15);
+        for (size_t k = 0; k < EVEN_COLLECTIVES; k++) {
             sim_group_check(groups[k]);
             sim_group_free(groups[k]);
         }
@@ -198,7 +225,7 @@ static void assert_between(double least, double value, double most)
 static void test_time(void **state)
 {
     const sim_clock messages = {1, 0}, bytes = {0, 1};
-    const double S = 4 * 400000;
+    const double S = 4 * 400000, B = 4 * 50000; /* a buffer, a block of one */
     (void)state;
     /* Small: messages one after another. */
     assert_between(10, time_of(WEFT__OP_BARRIER, 1000, 0, messages), 10);
@@ -211,16 +238,17 @@ static void test_time(void **state)
     assert_between(4, time_of(WEFT__OP_GATHER, 16, 8, messages), 4);
     /* Large: bytes that one rank sends. */
     assert_between(2 * S * 7 / 8, time_of(WEFT__OP_ALL_REDUCE, 8, 400000, bytes), 2 * S * 7 / 8 * 1.01);
-    assert_between(S * 7, time_of(WEFT__OP_ALL_GATHER, 8, 400000, bytes), S * 7 * 1.01);
-    assert_between(S * 7, time_of(WEFT__OP_REDUCE_SCATTER, 8, 400000, bytes), S * 7 * 1.01);
-    assert_between(S * 7, time_of(WEFT__OP_ALL_TO_ALL, 8, 400000, bytes), S * 8);
+    assert_between(B * 7, time_of(WEFT__OP_ALL_GATHER, 8, 50000, bytes), B * 7 * 1.01);
+    assert_between(B * 7, time_of(WEFT__OP_REDUCE_SCATTER, 8, 50000, bytes), B * 7 * 1.01);
+    assert_between(B * 7, time_of(WEFT__OP_ALL_TO_ALL, 8, 50000, bytes), B * 8);
     assert_between(S, time_of(WEFT__OP_BROADCAST, 8, 400000, bytes), S * 1.2);
     assert_between(2 * S * 7 / 8, time_of(WEFT__OP_REDUCE, 8, 400000, bytes), 2 * S);
 }
 
 /* ---- golden traces ---- */
 
-static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_op reduction)
+static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_op reduction,
+                       const weft__table *table)
 {
     sim_case c = {.kind = kind,
                   .dtype = WEFT_FLOAT32,
@@ -231,7 +259,7 @@ static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_o
                   .seed = 1};
     sim_group *g = sim_group_make(c);
     for (int r = 0; r < size; r++) {
-        weft__schedule *s = weft__schedule_make(&g->ops[r], r, size, &small_table);
+        weft__schedule *s = weft__schedule_make(&g->ops[r], r, size, table);
         assert_non_null(s);
         weft__schedule_print(s, to);
         weft__schedule_free(s);
@@ -261,16 +289,22 @@ static void compare_golden(const char *name, const char *text, size_t bytes)
     free(stored);
 }
 
-static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
+static void golden_with(const char *name, weft__kind kind, int size, size_t count, weft_op reduction,
+                        const weft__table *table)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     assert_non_null(memory);
-    print_case(memory, kind, size, count, reduction);
+    print_case(memory, kind, size, count, reduction, table);
     fclose(memory);
     compare_golden(name, text, bytes);
     free(text);
+}
+
+static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
+{
+    golden_with(name, kind, size, count, reduction, &small_table);
 }
 
 static void test_golden(void **state)
@@ -285,16 +319,26 @@ static void test_golden(void **state)
     golden("all_gather_small_5", WEFT__OP_ALL_GATHER, 5, 3, WEFT_SUM);
     golden("all_to_all_4", WEFT__OP_ALL_TO_ALL, 4, 3, WEFT_SUM);
     golden("reduce_scatter_small_4", WEFT__OP_REDUCE_SCATTER, 4, 3, WEFT_SUM);
+    golden("all_gather_v_small_4", WEFT__OP_ALL_GATHER_V, 4, 3, WEFT_SUM);
+    golden("all_gather_v_large_4", WEFT__OP_ALL_GATHER_V, 4, 101, WEFT_SUM);
+    golden("gather_v_4", WEFT__OP_GATHER_V, 4, 3, WEFT_SUM);
+    golden("scatter_v_4", WEFT__OP_SCATTER_V, 4, 3, WEFT_SUM);
+    golden("reduce_scatter_v_small_4", WEFT__OP_REDUCE_SCATTER_V, 4, 3, WEFT_SUM);
+    golden("all_to_all_v_4", WEFT__OP_ALL_TO_ALL_V, 4, 3, WEFT_SUM);
+    golden_with("all_reduce_ordered_small_4", WEFT__OP_ALL_REDUCE, 4, 3, WEFT_PREMUL_SUM, &ordered_table);
+    golden_with("all_reduce_ordered_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG, &ordered_table);
+    golden_with("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM, &ordered_table);
     golden("barrier_5", WEFT__OP_BARRIER, 5, 0, WEFT_SUM);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules), cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_large),     cmocka_unit_test(test_thousand_ranks),
-        cmocka_unit_test(test_rounds),    cmocka_unit_test(test_mixed_rounds),
-        cmocka_unit_test(test_time),      cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_large),      cmocka_unit_test(test_thousand_ranks),
+        cmocka_unit_test(test_rounds),     cmocka_unit_test(test_mixed_rounds),
+        cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_rank_order),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* collective.c - lays out the buffers of one collective as weft.h describes them, runs and judges it. */
 #include "collective.h"
 
+#include "lengths.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,14 +54,10 @@ static bool many_out(collective_kind kind)
 static size_t length_of(const running *r, int from, int to)
 {
     const collective *w = &r->what;
-    uint64_t state = w->seed * 64 + (uint64_t)w->kind, length;
     if (!collective_is_uneven(w->kind)) {
         return w->count;
     }
-    state = state * 64 + (uint64_t)(many_in(w->kind) ? to : 0);
-    state = state * 64 + (uint64_t)(many_out(w->kind) ? from : 0);
-    length = job_random(&state);
-    return length % 8 ? (length >> 8) % (2 * w->count + 1) : 0;
+    return length_between(w->seed, w->count, many_out(w->kind) ? from : 0, many_in(w->kind) ? to : 0);
 }
 
 /* Of this rank's input where a block of it goes to `to`: elements are counted through all blocks. */
@@ -68,19 +66,6 @@ static size_t first_of(const running *r, int from, int to)
     size_t first = 0;
     for (int k = 0; k < to && many_in(r->what.kind); k++) first += length_of(r, from, k);
     return first;
-}
-
-/* Uneven blocks that are not packed stand in another order than their ranks, with gaps. */
-static void spread(layout *l, uint64_t seed)
-{
-    uint64_t state = seed;
-    int turned = (int)(job_random(&state) % (uint64_t)l->n);
-    for (int i = 0; i < l->n; i++) {
-        int k = (i + turned) % l->n;
-        l->extent += l->packed ? 0 : (size_t)(job_random(&state) % 3);
-        l->displs[k] = l->extent;
-        l->extent += l->counts[k];
-    }
 }
 
 static void add_blocks(const running *r, layout *l, bool output)
@@ -96,7 +81,7 @@ static void add_blocks(const running *r, layout *l, bool output)
     l->packed = !many || !collective_is_uneven(r->what.kind) || r->what.kind == REDUCE_SCATTER_V ||
                 (r->what.seed + output) % 3 == 0;
     if (!l->packed) {
-        spread(l, r->what.seed + (uint64_t)output);
+        l->extent = spread_blocks(r->what.seed + (uint64_t)output, l->n, l->counts, l->displs);
         return;
     }
     for (int k = 0; k < l->n; k++) {
