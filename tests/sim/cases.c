@@ -101,21 +101,6 @@ static void blocks_of(sim_case c, int rank, bool output, size_t *counts, size_t 
         spread_blocks(c.seed + output, c.size, counts, displs);
 }
 
-typedef void element_fn(const sim_group *g, int rank, int block, size_t within, size_t at);
-
-/* Every element of a buffer: in which block, where in it, where in the buffer. */
-static void each_element(const sim_group *g, int rank, bool output, element_fn *fn)
-{
-    const weft__op *op = &g->ops[rank];
-    size_t *numbers = calloc(2 * (size_t)g->c.size, sizeof *numbers), *displs = numbers + g->c.size;
-    size_t left = (output ? weft__op_out_elements : weft__op_in_elements)(op, rank, g->c.size);
-    assert_non_null(numbers);
-    blocks_of(g->c, rank, output, numbers, displs);
-    for (int k = 0; left > 0; k++)
-        for (size_t i = 0; i < numbers[k]; i++, left--) fn(g, rank, k, i, displs[k] + i);
-    free(numbers);
-}
-
 /* What `from` has for `to` begins here, counted through its blocks. */
 static size_t first_for(sim_case c, int from, int to)
 {
@@ -126,17 +111,34 @@ static size_t first_for(sim_case c, int from, int to)
     return first;
 }
 
-static double expected(sim_case c, int rank, int block, size_t within)
+typedef void element_fn(const sim_group *g, int rank, int block, size_t index, size_t at);
+
+/* Every element of a buffer: in which block, its index among those of its source, where in the buffer. */
+static void each_element(const sim_group *g, int rank, bool output, element_fn *fn)
+{
+    const weft__op *op = &g->ops[rank];
+    size_t *counts = calloc(2 * (size_t)g->c.size, sizeof *counts), *displs = counts + g->c.size;
+    size_t left = (output ? weft__op_out_elements : weft__op_in_elements)(op, rank, g->c.size);
+    assert_non_null(counts);
+    blocks_of(g->c, rank, output, counts, displs);
+    for (int k = 0; left > 0; k++) {
+        size_t first = output ? first_for(g->c, k, rank) : first_for(g->c, rank, k);
+        for (size_t i = 0; i < counts[k]; i++, left--) fn(g, rank, k, first + i, displs[k] + i);
+    }
+    free(counts);
+}
+
+static double expected(sim_case c, int block, size_t index)
 {
     switch (c.kind) {
-    case WEFT__OP_BROADCAST: return input(c, c.root, within);
-    case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE: return reduction_of(c, within);
-    case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_REDUCE_SCATTER_V: return reduction_of(c, first_for(c, 0, rank) + within);
+    case WEFT__OP_BROADCAST:
     case WEFT__OP_SCATTER:
-    case WEFT__OP_SCATTER_V: return input(c, c.root, first_for(c, c.root, rank) + within);
-    default: return input(c, block, first_for(c, block, rank) + within);
+    case WEFT__OP_SCATTER_V: return input(c, c.root, index);
+    case WEFT__OP_REDUCE:
+    case WEFT__OP_ALL_REDUCE:
+    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_REDUCE_SCATTER_V: return reduction_of(c, index);
+    default: return input(c, block, index);
     }
 }
 
@@ -192,10 +194,11 @@ static weft__uneven *uneven_of(sim_case c, int rank)
     return copy;
 }
 
-static void set_input(const sim_group *g, int rank, int block, size_t within, size_t at)
+static void set_input(const sim_group *g, int rank, int block, size_t index, size_t at)
 {
+    (void)block;
     void *in = g->memory[rank] + ((const unsigned char *)g->ops[rank].in - g->memory[rank]);
-    write_element(g->c, in, at, input(g->c, rank, first_for(g->c, rank, block) + within));
+    write_element(g->c, in, at, input(g->c, rank, index));
 }
 
 static void make_op(sim_group *g, int rank)
@@ -240,33 +243,34 @@ sim_group *sim_group_make(sim_case c)
 
 /* ---- judging ---- */
 
-static void check_element(const sim_group *g, int rank, int block, size_t within, size_t at)
+static void check_element(const sim_group *g, int rank, int block, size_t index, size_t at)
 {
     sim_case c = g->c;
-    double want = expected(c, rank, block, within), got = read_element(c, g->ops[rank].out, at);
+    double want = expected(c, block, index), got = read_element(c, g->ops[rank].out, at);
     bool right = c.dtype == WEFT_FLOAT32 ? fabs(got - want) <= 1e-5 * c.size : got == want;
     if (!right)
-        fail_msg("%s: rank %d has %g at %zu of block %d, expected %g", sim_case_text(c), rank, got, within,
+        fail_msg("%s: rank %d has %g at %zu, in block %d, expected %g", sim_case_text(c), rank, got, at,
                  block, want);
 }
 
 /* In a copy of a rank's memory outputs are made what memory was before, and inputs that nobody may write are
  * compared. */
-static void erase_output(const sim_group *g, int rank, int block, size_t within, size_t at)
+static void erase_output(const sim_group *g, int rank, int block, size_t index, size_t at)
 {
     size_t element = weft_dtype_size(g->c.dtype);
     unsigned char *out = g->memory[rank] + ((const unsigned char *)g->ops[rank].out - g->memory[rank]);
     (void)block;
-    (void)within;
+    (void)index;
     memset(out + at * element, GUARD, element);
 }
 
-static void erase_input(const sim_group *g, int rank, int block, size_t within, size_t at)
+static void erase_input(const sim_group *g, int rank, int block, size_t index, size_t at)
 {
     size_t element = weft_dtype_size(g->c.dtype);
     unsigned char *in = g->memory[rank] + ((const unsigned char *)g->ops[rank].in - g->memory[rank]);
     unsigned char was[16], erased[16];
-    write_element(g->c, was, 0, input(g->c, rank, first_for(g->c, rank, block) + within));
+    (void)block;
+    write_element(g->c, was, 0, input(g->c, rank, index));
     memset(erased, GUARD, sizeof erased);
     /* In place it may have been an output as well. */
     if (memcmp(in + at * element, was, element) != 0 &&
