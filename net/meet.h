@@ -44,9 +44,11 @@ weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, co
 weft_status weft__meet_at_multicast(weft__rendezvous *r, const weft__join *how, const weft__address *group);
 /* file:///PATH.  Finds the keys, then as the next one. */
 weft_status weft__meet_at_user_file(weft__rendezvous *r, const weft__join *how, const char *path);
-/* The keys are there already.  job: what the entries in that file are told apart by.  one_host: nobody else
- * can come. */
-weft_status weft__meet_at_file(weft__rendezvous *r, const char *path, const char *job, bool one_host);
+/* Who can come to a file.  Ranks of one start of a launcher wait for the end of the job that they are still
+ * in; others are refused while a job of their name runs. */
+typedef enum weft__comers { WEFT__OF_ONE_START, WEFT__OF_ONE_HOST, WEFT__OF_ANY_HOST } weft__comers;
+/* The keys are there already.  job: what the entries in that file are told apart by. */
+weft_status weft__meet_at_file(weft__rendezvous *r, const char *path, const char *job, weft__comers comers);
 /* through: the caller's how->bootstrap, or one of our own: own_close then frees its state, also when this
  * fails, and the sentences that its failures have set stand. */
 weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how, const weft_bootstrap *through,

@@ -5,8 +5,9 @@
  * locks cannot be seen, whether somebody serves there.
  *
  * A complete job of the same name that still lives keeps the place.  One that is just ending is waited for
- * some seconds; then who asks is refused with its name and pid.  Other failures: the file cannot be used; the
- * server is on another host and was told no interface that can be reached from there. */
+ * some seconds; then who asks is refused with its name and pid (ranks of one start wait until the deadline:
+ * it is their own).  Other failures: the file cannot be used; the server is on another host and was told no
+ * interface that can be reached from there. */
 #include "clock.h"
 #include "log.h"
 #include "meeting_file.h"
@@ -34,6 +35,7 @@ typedef struct by_file {
     enum weft__meeting_state state;
     bool complete;     /* the server of that entry has said so */
     int64_t refuse_ns; /* when the job that is complete there has had time to end */
+    weft__comers comers;
     weft__address own; /* where this rank would serve */
 } by_file;
 
@@ -54,7 +56,8 @@ static weft_status runs_already(const by_file *f)
 /* Another run of the job is complete: it gets some time to end. */
 static weft_status wait_for_end(by_file *f, weft__place *place)
 {
-    if (f->refuse_ns == WEFT__NEVER) f->refuse_ns = weft__deadline(weft__now_ns(), ENDING_MS);
+    if (f->refuse_ns == WEFT__NEVER && f->comers != WEFT__OF_ONE_START)
+        f->refuse_ns = weft__deadline(weft__now_ns(), ENDING_MS);
     if (weft__now_ns() >= f->refuse_ns || weft__now_ns() >= f->r->deadline_ns) return runs_already(f);
     place->serve = place->go = false;
     return WEFT_OK;
@@ -153,17 +156,17 @@ static void close_finder(weft__finder *finder)
 /* ---- meeting ---- */
 
 /* Where a server of this rank can be found: by others on this host, or with a secret by other hosts too. */
-static weft_status choose_address(const weft__rendezvous *r, bool one_host, weft__address *own)
+static weft_status choose_address(const weft__rendezvous *r, weft__comers comers, weft__address *own)
 {
     char text[WEFT__ADDRESS_BYTES] = "127.0.0.1";
-    if (!one_host && *r->address)
+    if (comers == WEFT__OF_ANY_HOST && *r->address)
         memcpy(text, r->address, sizeof text);
-    else if (!one_host && weft__address_outward(text))
+    else if (comers == WEFT__OF_ANY_HOST && weft__address_outward(text))
         memcpy(text, "127.0.0.1", sizeof "127.0.0.1"); /* a host without a network meets itself */
     return weft__address_resolve(text, 0, own);
 }
 
-weft_status weft__meet_at_file(weft__rendezvous *r, const char *path, const char *job, bool one_host)
+weft_status weft__meet_at_file(weft__rendezvous *r, const char *path, const char *job, weft__comers comers)
 {
     by_file *f;
     weft_status status;
@@ -172,9 +175,10 @@ weft_status weft__meet_at_file(weft__rendezvous *r, const char *path, const char
     if (!f) return weft__fail_memory(sizeof *f, "joining");
     f->finder = (weft__finder){look, in_vain, serves, NULL, met, late, close_finder, -1, WEFT__NEVER};
     f->r = r;
+    f->comers = comers;
     f->refuse_ns = WEFT__NEVER;
     status = weft__meeting_file_new(path, job, &f->file);
-    if (!status) status = choose_address(r, one_host, &f->own);
+    if (!status) status = choose_address(r, comers, &f->own);
     if (status) {
         close_finder(&f->finder);
         return status;
@@ -206,5 +210,6 @@ weft_status weft__meet_at_user_file(weft__rendezvous *r, const weft__join *how, 
     sodium_bin2hex(digits, sizeof digits, hash, sizeof hash);
     snprintf(id, sizeof id, "%.90s-file-%s", how->job, digits);
     if ((status = weft__meet_keys(r, how, id))) return status;
-    return weft__meet_at_file(r, path, how->job, !*weft__meet_secret_source(how));
+    return weft__meet_at_file(r, path, how->job,
+                              *weft__meet_secret_source(how) ? WEFT__OF_ANY_HOST : WEFT__OF_ONE_HOST);
 }

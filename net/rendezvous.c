@@ -96,7 +96,7 @@ static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, c
     snprintf(id, sizeof id, "%.40s-%s", how->job, launch);
     if ((status = weft__meet_keys(r, how, id))) return status;
     snprintf(path, sizeof path, "%s/meeting", r->job_dir);
-    return weft__meet_at_file(r, path, how->job, true);
+    return weft__meet_at_file(r, path, how->job, WEFT__OF_ONE_START);
 }
 
 /* ---- opening ---- */

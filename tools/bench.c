@@ -167,14 +167,14 @@ static void measure_sizes(struct bench *b, struct bench_point point)
 {
     const struct bench_options *o = &b->options;
     size_t element = weft_dtype_size(point.dtype);
-    for (int i = 0; i < o->sizes_n; i++, b->done++) {
+    int sizes = point.what->layout == BENCH_NO_DATA ? 1 : o->sizes_n;
+    for (int i = 0; i < sizes; i++, b->done++) {
         size_t elements = o->sizes[i] / element ? o->sizes[i] / element : 1;
-        if (point.what->layout == BENCH_NO_DATA && i) continue;
         point.bytes = elements * element * (o->mode == BENCH_RATE ? BENCH_WINDOW : 1);
         if (measure(b, &point)) continue;
         if (!o->all_cases && !o->all_dtypes) refuse(&b->job, weft_last_error());
         if (b->job.rank == 0) bench_report_left_out(&b->report, weft_last_error());
-        b->done += o->sizes_n - i;
+        b->done += sizes - i;
         return;
     }
 }
@@ -203,16 +203,26 @@ static int set_of(const bool *flags, int n)
     return set;
 }
 
+static int points_of(const struct bench *b, const struct bench_case *what)
+{
+    const struct bench_options *o = &b->options;
+    char why[SENTENCE_BYTES];
+    if (excluded(b, what, why, sizeof(why))) return 0;
+    if (what->layout == BENCH_NO_DATA) return 1;
+    return o->sizes_n * set_of(o->dtypes, WORD_DTYPES) * set_of(o->memories, 2) * set_of(o->calls, 2);
+}
+
 static void measure_all(struct bench *b)
 {
-    struct bench_options *o = &b->options;
+    const struct bench_options *o = &b->options;
     char why[SENTENCE_BYTES];
-    int each = o->sizes_n * set_of(o->dtypes, WORD_DTYPES) * set_of(o->memories, 2) * set_of(o->calls, 2);
-    b->all = each * (o->mode == BENCH_RATE ? 1 : set_of(o->cases, bench_cases_n));
     if (o->mode == BENCH_RATE) {
+        b->all = points_of(b, &bench_rate_case);
         measure_case(b, &bench_rate_case);
         return;
     }
+    for (int i = 0; i < bench_cases_n; i++)
+        if (o->cases[i]) b->all += points_of(b, &bench_cases[i]);
     for (int i = 0; i < bench_cases_n; i++) {
         if (!o->cases[i]) continue;
         if (!excluded(b, &bench_cases[i], why, sizeof(why)))

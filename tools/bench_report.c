@@ -109,10 +109,18 @@ static void table_text(const struct bench_column *column, const struct bench_res
 /* ---- the screen
  * --------------------------------------------------------------------------------------------- */
 
+/* The cursor stays at the front of the progress line: a row of the table, which is longer, writes over it
+ * even where stdout overtakes stderr on its way through weft-run. */
 static void erase(struct bench_report *r)
 {
-    if (r->shown) fputs("\r\033[K", stderr);
+    if (r->shown) fputs("\033[K\r", stderr);
     r->shown = false;
+}
+
+static bool progress_is_seen(void)
+{
+    const char *terminal = getenv("WEFT_RUN_TERMINAL");
+    return isatty(STDERR_FILENO) || (terminal && !strcmp(terminal, "1"));
 }
 
 static int several(const bool *flags, int n)
@@ -204,7 +212,7 @@ void bench_report_progress(struct bench_report *r, int done, int all, const stru
     char size[WORD_SIZE_BYTES];
     if (!r->progress) return;
     word_size_text((size_t)next->bytes, size);
-    fprintf(stderr, "\r\033[K%d of %d: %s, %s %s", done + 1, all, next->operation, size, next->dtype);
+    fprintf(stderr, "%d of %d: %s, %s %s\033[K\r", done + 1, all, next->operation, size, next->dtype);
     fflush(stderr);
     r->shown = true;
 }
@@ -245,7 +253,7 @@ bool bench_report_open(struct bench_report *r, const struct bench_options *o, in
 {
     *r = (struct bench_report){.options = o, .ranks = ranks, .transport = transport};
     r->table = !is_stdout(o->csv) && !is_stdout(o->json) && !is_stdout(o->svg);
-    r->progress = isatty(STDERR_FILENO);
+    r->progress = progress_is_seen();
     if (!open_file(&r->csv, o->csv) || !open_file(&r->json, o->json) || !open_file(&r->svg, o->svg)) {
         bench_report_drop(r);
         return false;

@@ -89,6 +89,15 @@ static void fill_standard_descriptors(void)
     if (fd > 2) close(fd);
 }
 
+/* What a rank cannot see, because its stderr is a pipe to us. */
+static void tell_of_terminal(const struct run_options *options)
+{
+    if (isatty(STDERR_FILENO) && !options->prefix)
+        setenv("WEFT_RUN_TERMINAL", "1", 1);
+    else
+        unsetenv("WEFT_RUN_TERMINAL");
+}
+
 int main(int argc, char **argv)
 {
     static struct run_cores cores;
@@ -96,6 +105,7 @@ int main(int argc, char **argv)
     int lock = -1, code;
     fill_standard_descriptors();
     parse(argc, argv, &options);
+    tell_of_terminal(&options);
     run_cores_allowed(&cores);
     if (!options.ranks) options.ranks = run_cores_count(&cores);
     if (options.ranks > RUN_RANKS_MAX) options.ranks = RUN_RANKS_MAX;

@@ -26,6 +26,8 @@
       "Where job directories are made; empty: XDG_RUNTIME_DIR, else /tmp.")                               \
     X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0,                                                      \
       "Where backend modules are; empty: lib/weft beside the library.")                                   \
+    X(RUN_TERMINAL, "WEFT_RUN_TERMINAL", NUMBER, "0", 0, 1,                                               \
+      "Set by weft-run: its stderr is a terminal, where a line may end in a carriage return.")            \
     X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3,                                                                 \
       "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")                                \
     X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX,                                             \

@@ -3,7 +3,7 @@
 # at once do not meet.  Exit code 77: that launcher is not installed.
 # Arguments: openmpi, mpich, torchrun, srun, weft-run or hand; weft-run; the program.
 set -eu
-launcher=$1 weft_run=$2 program=$3
+launcher=$1 weft_run=$2 program=$3 late=
 # shellcheck source=tests/tools/mpirun.sh
 . "$(dirname "$0")/mpirun.sh"
 dir=$(mktemp -d)
@@ -25,7 +25,7 @@ by_one() {
     shift 2
     for r in $(seq 0 $((n - 1))); do
         # shellcheck disable=SC2046
-        env $(printf '%s\n' "$@" | sed "s/=RANK$/=$r/") timeout -k 5 60 "$program" "$tag" &
+        env $(printf '%s\n' "$@" | sed "s/=RANK$/=$r/") timeout -k 5 60 "$program" "$tag" $late &
         pids="$pids $!"
     done
     for pid in $pids; do wait "$pid" || failed=1; done
@@ -92,3 +92,10 @@ wait $second || { cat "$dir/4"; exit 1; }
 check 3 3
 check 3 4
 echo "$launcher: two jobs at once"
+
+# The same ranks join again while one of them has not left yet, for longer than a stranger would be given.
+[ "$launcher" = srun ] || exit 0
+late=4
+start 2 5 >"$dir/5" 2>&1 || { cat "$dir/5"; exit 1; }
+[ "$(grep -c 'of 2 is in' "$dir/5")" = 4 ] || { cat "$dir/5"; exit 1; }
+echo "$launcher: joined again"

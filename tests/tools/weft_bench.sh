@@ -83,6 +83,14 @@ columns "$dir/out" "$(echo $common | sed 's/call,//'),t_comm_us,t_compute_us,t_t
 valid_json "$dir/o.json"
 valid_svg "$dir/o.svg" 4
 
+# On a terminal, also through weft-run, a line says what is being measured, and is erased; nowhere else.
+! grep -q 'of 1:' "$dir/err" || fail "a progress line, but no terminal"
+if command -v script >/dev/null; then
+    script -qec "$run -n 2 --timeout 100 $bench --op barrier --iterations 5" /dev/null </dev/null >"$dir/out" 2>"$dir/err" ||
+        fail "on a terminal it ended with code $?"
+    tr '\r' '\n' <"$dir/out" | grep -q '1 of 1: barrier' || fail "no progress line on a terminal"
+fi
+
 # refused SENTENCE OPTIONS: one sentence, from rank 0, and code 2
 refused() {
     sentence=$1

@@ -2,15 +2,31 @@
 #include "epoch.h"
 #include "check.h"
 
+void epoch_deal(struct trainer *t, uint64_t number)
+{
+    digits_deal(t->dealt, t->digits.train, t->digits.train_count, TRAIN_SEED + number);
+}
+
+size_t epoch_steps(const struct trainer *t)
+{
+    return (t->digits.train_count + t->batch - 1) / t->batch;
+}
+
+struct part epoch_batch(const struct trainer *t, size_t step)
+{
+    size_t first = step * t->batch, left = t->digits.train_count - first;
+    return (struct part){first, left < t->batch ? left : t->batch};
+}
+
 double epoch_train(struct trainer *t, uint64_t number, struct timeline *timeline)
 {
-    size_t n = t->digits.train_count, steps = (n + t->batch - 1) / t->batch;
+    size_t steps = epoch_steps(t);
     double loss = 0;
-    digits_deal(t->dealt, t->digits.train, n, TRAIN_SEED + number);
+    epoch_deal(t, number);
     for (size_t s = 0; s < steps; s++) {
-        size_t first = s * t->batch, batch = n - first < t->batch ? n - first : t->batch;
+        struct part batch = epoch_batch(t, s);
         t->traffic.timeline = s == steps / 2 ? timeline : NULL;
-        loss += step_train(t, t->dealt + first, batch);
+        loss += step_train(t, t->dealt + batch.first, batch.count);
     }
     t->traffic.timeline = NULL;
     return loss;
@@ -29,7 +45,7 @@ double epoch_accuracy(struct trainer *t)
     struct part mine = part_of(t->digits.test_count, t->layout.dp.at, t->layout.dp.size);
     uint64_t right = 0;
     for (size_t done = 0, n; done < mine.count; done += n) {
-        n = mine.count - done < t->net.rows_max ? mine.count - done : t->net.rows_max;
+        n = mine.count - done < t->net->rows_max ? mine.count - done : t->net->rows_max;
         right += step_recognise(t, t->digits.test + mine.first + done, n);
     }
     check(weft_all_reduce(t->layout.dp.group, &right, &right, 1, WEFT_UINT64, WEFT_SUM, NULL, NULL),

@@ -3,8 +3,14 @@
 #define TRAIN_EPOCH_H
 #include "step.h"
 
-/* In an order that depends on the epoch's number alone.  Returns the sum of the losses of this rank's rows,
- * each as it was met.  With a timeline the step in the middle is recorded. */
+/* The digits to learn, in an order and moved as depends on the epoch's number alone; then the rows of a step.
+ */
+void epoch_deal(struct trainer *t, uint64_t number);
+size_t epoch_steps(const struct trainer *t);
+struct part epoch_batch(const struct trainer *t, size_t step);
+
+/* All steps.  Returns the sum of the losses of this rank's rows, each as it was met.  With a timeline the
+ * step in the middle is recorded. */
 double epoch_train(struct trainer *t, uint64_t number, struct timeline *timeline);
 /* The mean loss over all ranks' rows, from what each has. */
 double epoch_mean_loss(struct trainer *t, double loss);

@@ -13,16 +13,15 @@ static int64_t preemptions(void)
     return usage.ru_nivcsw;
 }
 
-/* One epoch: how long it takes, and its loss on this rank. */
-static int64_t run(struct trainer *t, enum pace pace, double *loss)
+/* One step: adds what it lost, returns how long it took. */
+static int64_t run(struct trainer *t, enum pace pace, size_t step, double *loss)
 {
+    struct part batch = epoch_batch(t, step);
     int64_t began;
-    mlp_reset(&t->net, t->hidden, &t->layout.tp, TRAIN_SEED);
     t->traffic.pace = pace;
-    t->rate = TRAIN_RATE;
     check(weft_barrier(t->layout.world, NULL, NULL), "beginning together");
     began = now_ns();
-    *loss = epoch_train(t, 1, NULL);
+    *loss += step_train(t, t->dealt + batch.first, batch.count);
     check(weft_barrier(t->layout.world, NULL, NULL), "ending together");
     return now_ns() - began;
 }
@@ -33,31 +32,56 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* took: for each step its times in all epochs. */
+static struct measured_pace add_up(int64_t *took, size_t steps, size_t epochs)
+{
+    struct measured_pace sum = {0, 0};
+    for (size_t s = 0; s < steps; s++, took += epochs) {
+        qsort(took, epochs, sizeof(*took), compare);
+        sum.least_ns += took[0];
+        sum.median_ns += took[epochs / 2];
+    }
+    return sum;
+}
+
+/* One epoch of all networks; took: for each pace and step its time in this epoch, `stride` apart. */
+static void run_epoch(struct trainer *t, struct mlp net[PACES], int64_t *took, size_t stride, size_t epoch,
+                      struct measured *m)
+{
+    size_t steps = epoch_steps(t);
+    double loss[PACES] = {0};
+    for (int p = 0; p < PACES; p++) mlp_reset(&net[p], t->hidden, &t->layout.tp, TRAIN_SEED);
+    for (size_t i = 0; i < steps * PACES; i++) {
+        size_t step = i / PACES, pace = (i + step + epoch) % PACES; /* each is first as often as last */
+        int64_t before = preemptions();
+        t->net = &net[pace];
+        took[(pace * steps + step) * stride] = run(t, (enum pace)pace, step, &loss[pace]);
+        if (pace == PACE_OVERLAPPED) m->preempted += preemptions() - before;
+    }
+    if (loss[PACE_OVERLAPPED] != loss[PACE_ONE_BY_ONE])
+        fail("overlapping has changed the loss from %.17g to %.17g", loss[PACE_ONE_BY_ONE],
+             loss[PACE_OVERLAPPED]);
+}
+
 struct measured measure(struct trainer *t, size_t epochs)
 {
     struct measured m = {.epochs = epochs};
-    int64_t *took = calloc(PACES * epochs, sizeof(*took));
-    double loss[PACES];
-    if (!took) fail("no memory for %zu times", PACES * epochs);
+    struct mlp net[PACES], *trained = t->net;
+    size_t steps = epoch_steps(t);
+    int64_t *took = calloc(PACES * steps * epochs, sizeof(*took));
+    if (!took) fail("no memory for %zu times", PACES * steps * epochs);
+    for (int p = 0; p < PACES; p++) mlp_make(&net[p], t->hidden, &t->layout.tp, trained->rows_max);
     memset(t->traffic.account, 0, sizeof(t->traffic.account));
-    for (size_t e = 0; e < epochs; e++)
-        for (int pace = 0; pace < PACES; pace++) {
-            int64_t before = preemptions();
-            took[(size_t)pace * epochs + e] = run(t, (enum pace)pace, &loss[pace]);
-            if (pace == PACE_OVERLAPPED) m.preempted += preemptions() - before;
-            if (pace == PACE_ONE_BY_ONE && loss[PACE_OVERLAPPED] != loss[PACE_ONE_BY_ONE])
-                fail("overlapping has changed the loss from %.17g to %.17g", loss[PACE_ONE_BY_ONE],
-                     loss[PACE_OVERLAPPED]);
-        }
-    for (int pace = 0; pace < PACES; pace++) {
-        int64_t *of = took + (size_t)pace * epochs;
-        qsort(of, epochs, sizeof(*of), compare);
-        m.pace[pace].least_ns = of[0];
-        m.pace[pace].median_ns = of[epochs / 2];
-        m.pace[pace].most_ns = of[epochs - 1];
+    t->rate = TRAIN_RATE;
+    epoch_deal(t, 1);
+    for (size_t e = 0; e < epochs; e++) run_epoch(t, net, took + e, epochs, e, &m);
+    for (size_t p = 0; p < PACES; p++) {
+        m.pace[p] = add_up(took + p * steps * epochs, steps, epochs);
+        mlp_free(&net[p]);
     }
     m.account = t->traffic.account[PACE_OVERLAPPED];
     t->traffic.pace = PACE_OVERLAPPED;
+    t->net = trained;
     free(took);
     return m;
 }

@@ -14,12 +14,12 @@ static void finish(struct trainer *t, int layer, struct part rows, struct sum *s
 {
     traffic_land(&t->traffic, sum);
     timeline_phase(t->traffic.timeline, SPAN_FORWARD, layer);
-    mlp_activate(&t->net, layer, rows);
+    mlp_activate(t->net, layer, rows);
 }
 
 static void forward(struct trainer *t)
 {
-    struct mlp *net = &t->net;
+    struct mlp *net = t->net;
     struct part rows[HALVES];
     struct sum *sum[HALVES];
     for (size_t h = 0; h < HALVES; h++) rows[h] = part_of(net->rows, h, HALVES);
@@ -43,14 +43,14 @@ static void forward(struct trainer *t)
 static void gradient(struct trainer *t, int layer)
 {
     timeline_phase(t->traffic.timeline, SPAN_WEIGHTS, layer);
-    mlp_gradient(&t->net, layer);
-    buckets_ready(&t->buckets, layer, &t->net, t->layout.dp.group, &t->traffic);
+    mlp_gradient(t->net, layer);
+    buckets_ready(&t->buckets, layer, t->net, t->layout.dp.group, &t->traffic);
 }
 
 /* Begins where mlp_loss has left the last layer's delta. */
 static void backward(struct trainer *t)
 {
-    struct mlp *net = &t->net;
+    struct mlp *net = t->net;
     for (int l = MLP_LAST; l > 0; l -= 2) { /* the pair of layers l - 1 and l */
         struct sum *sum = NULL;
         timeline_phase(t->traffic.timeline, SPAN_BACK, l);
@@ -79,11 +79,11 @@ double step_train(struct trainer *t, const struct digit *rows, size_t batch)
     size_t recognised;
     double loss;
     timeline_phase(t->traffic.timeline, SPAN_FORWARD, 0);
-    mlp_load(&t->net, rows + mine.first, mine.count);
+    mlp_load(t->net, rows + mine.first, mine.count);
     forward(t);
-    loss = mlp_loss(&t->net, batch, &recognised);
+    loss = mlp_loss(t->net, batch, &recognised);
     backward(t);
-    buckets_update(&t->buckets, &t->net, t->rate, &t->traffic);
+    buckets_update(&t->buckets, t->net, t->rate, &t->traffic);
     timeline_stop(t->traffic.timeline);
     traffic_end_step(&t->traffic);
     return loss;
@@ -92,9 +92,9 @@ double step_train(struct trainer *t, const struct digit *rows, size_t batch)
 size_t step_recognise(struct trainer *t, const struct digit *from, size_t n)
 {
     size_t recognised;
-    mlp_load(&t->net, from, n);
+    mlp_load(t->net, from, n);
     forward(t);
-    mlp_loss(&t->net, n, &recognised);
+    mlp_loss(t->net, n, &recognised);
     traffic_end_step(&t->traffic);
     return recognised;
 }

@@ -16,7 +16,7 @@ struct trainer {
     struct digit *dealt; /* the digits to learn, as this epoch has them */
     size_t batch, hidden;
     float rate; /* of descent */
-    struct mlp net;
+    struct mlp *net;
     struct buckets buckets;
     struct traffic traffic;
 };

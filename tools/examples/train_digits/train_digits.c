@@ -42,22 +42,22 @@ static void start(struct trainer *t, const struct options *o)
     t->dealt = calloc(t->digits.train_count, sizeof(*t->dealt));
     if (!t->dealt) fail("no memory for %zu digits", t->digits.train_count);
     /* A share of a smaller batch can be a row more than that of a whole one, never two. */
-    mlp_make(&t->net, o->hidden, &t->layout.tp, part_of(o->batch, 0, t->layout.dp.size).count + 1);
-    mlp_reset(&t->net, o->hidden, &t->layout.tp, TRAIN_SEED);
-    buckets_plan(&t->buckets, &t->net, o->bucket_kib * 1024);
+    mlp_make(t->net, o->hidden, &t->layout.tp, part_of(o->batch, 0, t->layout.dp.size).count + 1);
+    mlp_reset(t->net, o->hidden, &t->layout.tp, TRAIN_SEED);
+    buckets_plan(&t->buckets, t->net, o->bucket_kib * 1024);
     if (t->layout.rank > 0) return;
     printf("%d ranks, dp=%zu, tp=%zu; %zu digits to learn, %zu to test\n", t->layout.ranks, t->layout.dp.size,
            t->layout.tp.size, t->digits.train_count, t->digits.test_count);
     printf(
         "%d layers; a rank has %zu weights, in %zu buckets, and takes up to %zu of a batch's %zu digits\n\n",
-        MLP_LAYERS, t->net.parameters, t->buckets.count,
+        MLP_LAYERS, t->net->parameters, t->buckets.count,
         part_of(o->batch, t->layout.dp.size - 1, t->layout.dp.size).count, o->batch);
 }
 
 static void finish(struct trainer *t)
 {
     layout_leave(&t->layout);
-    mlp_free(&t->net);
+    mlp_free(t->net);
     digits_free(&t->digits);
     free(t->dealt);
 }
@@ -108,9 +108,11 @@ static void train(struct trainer *t, const struct options *o, struct timeline *t
 int main(int argc, char **argv)
 {
     static struct trainer t;
+    static struct mlp net;
     static struct timeline timeline;
     struct options o = options_parse(argc, argv);
     double accuracy;
+    t.net = &net;
     start(&t, &o);
     train(&t, &o, o.timeline ? &timeline : NULL);
     accuracy = epoch_accuracy(&t);
