@@ -20,6 +20,11 @@ bool weft__holds_engine(const weft_context *ctx)
     return held == ctx;
 }
 
+bool weft__holds_any_engine(void)
+{
+    return held != NULL;
+}
+
 bool weft__engine_try(weft_context *ctx)
 {
     if (held || !weft__try_lock(&ctx->engine)) return false;

@@ -8,6 +8,7 @@ void weft__engine_take(weft_context *ctx);
 /* Lets go, and takes again if a submission slipped in between. */
 void weft__engine_drop(weft_context *ctx);
 bool weft__holds_engine(const weft_context *ctx);
+bool weft__holds_any_engine(void); /* this thread, whichever context's */
 /* What was submitted begins, and what can be done for it at once is done; nothing else is looked at. */
 void weft__engine_begin(weft_context *ctx);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */

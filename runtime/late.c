@@ -9,11 +9,14 @@
 #include "leave.h"
 #include "member.h"
 #include "progress.h"
+#include "submit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REPORT_WAIT_NS (1000 * WEFT__MS)
+#define REPORT_LINE    400 /* bytes of one rank's line at most */
 
 static void ask(weft_group *group)
 {
@@ -149,21 +152,15 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
     snprintf(line, bytes, "%s%s\n", who, last);
 }
 
-weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
+/* Asks all members and waits for their answers, up to REPORT_WAIT_NS. */
+static void ask_and_wait(weft_group *group)
 {
-    weft_context *ctx;
-    weft_status status;
-    int64_t until;
+    weft_context *ctx = group->ctx;
+    int64_t until = weft__now_ns() + REPORT_WAIT_NS;
     bool all = false;
-    if (!group || !text || !bytes)
-        return weft__fail(WEFT_ERR_ARGUMENT, "group_report: group or text is NULL, or bytes is 0");
-    ctx = group->ctx;
-    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
-    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "group_report waits: not in a callback");
     weft__engine_take(ctx);
     ask(group);
     weft__engine_drop(ctx);
-    until = weft__now_ns() + REPORT_WAIT_NS;
     while (!all && weft__now_ns() < until) {
         struct timespec ms = {0, 1000000};
         nanosleep(&ms, NULL);
@@ -172,13 +169,34 @@ weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
         for (int i = 0; i < group->size; i++) all = all && answered(group, i);
         weft__engine_drop(ctx);
     }
-    text[0] = 0;
-    weft__engine_take(ctx);
-    for (int i = 0, at = 0; i < group->size && (size_t)at < bytes; i++) {
-        char line[400];
+}
+
+weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
+{
+    size_t room, at = 0;
+    weft_status status;
+    char *whole;
+    if (!group || !text || !bytes)
+        return weft__fail(WEFT_ERR_ARGUMENT, "group_report: group or text is NULL, or bytes is 0");
+    if ((status = weft__usable(group->ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
+        return status;
+    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "group_report waits: not in a callback");
+    room = (size_t)group->size * REPORT_LINE + 1;
+    whole = malloc(room);
+    if (!whole) return weft__fail_memory(room, "a report");
+    ask_and_wait(group);
+    weft__engine_take(group->ctx);
+    for (int i = 0; i < group->size; i++) {
+        char line[REPORT_LINE];
         report_line(group, i, line, sizeof line);
-        at = (int)add(text, bytes, (size_t)at, line);
+        at = add(whole, room, at, line);
     }
-    weft__engine_drop(ctx);
-    return WEFT_OK;
+    weft__engine_drop(group->ctx);
+    if (at < bytes)
+        memcpy(text, whole, at + 1);
+    else
+        status = weft__fail(WEFT_ERR_TRUNCATED,
+                            "group_report: the report has %zu bytes, there is room for %zu", at + 1, bytes);
+    free(whole);
+    return status;
 }

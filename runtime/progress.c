@@ -32,7 +32,8 @@ static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this t
 
 bool weft__in_callback(void)
 {
-    return calling != NULL;
+    /* A caller's log function runs wherever a line is written, the engine held or not. */
+    return calling || weft__holds_any_engine();
 }
 
 bool weft__request_settled(const weft_request *req)

@@ -1,0 +1,202 @@
+/* test_report.c - what a program can be told without anything having failed: who has submitted what, and log
+ * lines. */
+#include "job.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 8192 };
+
+static int lines_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+/* The line of that rank, cut out. */
+static void line_of(const char *text, int line, char out[512])
+{
+    while (line-- > 0) text = strchr(text, '\n') + 1;
+    size_t n = strcspn(text, "\n");
+    CHECK(n < 512);
+    memcpy(out, text, n);
+    out[n] = 0;
+}
+
+static void reports(job_rank *me)
+{
+    static char text[ROOM];
+    char line[512];
+    weft_request *req = NULL;
+    job_sum_works(me->world);
+    if (me->rank == 0) {
+        CHECK_OK(weft_barrier(me->world, NULL, &req));
+        CHECK_OK(weft_group_report(me->world, text, sizeof text));
+        CHECK_INT(lines_of(text), me->size);
+        for (int i = 0; i < me->size; i++) {
+            line_of(text, i, line);
+            CHECK_NAMES(line, 1U << i, me->size);
+            CHECK_TEXT(line, i == 0 ? "its last was barrier #" : "its last was all_reduce #");
+            CHECK_TEXT(line, "s ago");
+        }
+    }
+    job_meet(me);
+    if (me->rank != 0) CHECK_OK(weft_barrier(me->world, NULL, &req));
+    WAIT_OK(req);
+}
+
+/* A group that the others have not even asked for. */
+static void unused(job_rank *me)
+{
+    static char text[ROOM];
+    weft_mesh *mesh = NULL;
+    CHECK_OK(weft_mesh_create(me->world, "a=-1", NULL, &mesh, NULL));
+    if (me->rank == 1) {
+        CHECK_OK(weft_group_report(weft_mesh_group(mesh, "a"), text, sizeof text));
+        CHECK_INT(lines_of(text), me->size);
+        CHECK_TEXT(text, "it has submitted nothing on this group");
+        CHECK_TEXT(text, "rank 2 (host ");
+    }
+    job_meet(me);
+}
+
+/* Cut to nothing rather than in the middle; and never more than there is room for. */
+static void truncated(job_rank *me)
+{
+    static char text[ROOM], exact[ROOM];
+    if (me->rank == 0) {
+        memset(text, 'x', sizeof text);
+        CHECK_STATUS(WEFT_ERR_TRUNCATED, weft_group_report(me->world, text, 20));
+        CHECK_TEXT(weft_last_error(), "20");
+        for (size_t i = 0; i < sizeof text; i++) CHECK(text[i] == 'x');
+        CHECK_OK(weft_group_report(me->world, exact, sizeof exact));
+        size_t need = strlen(exact) + 1; /* nothing was submitted: no time in it that may grow */
+        CHECK_OK(weft_group_report(me->world, text, need));
+        CHECK_INT(strcmp(text, exact), 0);
+        CHECK(text[need] == 'x');
+    }
+    job_meet(me);
+}
+
+static void refuses(weft_request *req, weft_status status, void *arg)
+{
+    weft_status *got = arg;
+    char text[64];
+    (void)req;
+    (void)status;
+    *got = weft_group_report(weft_world(weft_current()), text, sizeof text);
+}
+
+static void refused(job_rank *me)
+{
+    char text[64];
+    const int other[] = {0, 1};
+    weft_status inside = WEFT_OK;
+    weft_call call = {.done = refuses, .arg = &inside};
+    weft_request *req = NULL, *forming = NULL;
+    weft_group *group = NULL;
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_group_report(NULL, text, sizeof text));
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_group_report(me->world, NULL, 5));
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_group_report(me->world, text, 0));
+    CHECK_OK(weft_barrier(me->world, &call, &req));
+    WAIT_OK(req);
+    CHECK_INT(inside, WEFT_ERR_STATE);
+    if (me->rank == 0) {
+        CHECK_OK(weft_new_group(me->world, other, 2, NULL, &group, &forming));
+        CHECK_STATUS(WEFT_ERR_STATE, weft_group_report(group, text, sizeof text));
+    }
+    job_meet(me);
+    if (me->rank == 1) CHECK_OK(weft_new_group(me->world, other, 2, NULL, &group, &forming));
+    if (forming) WAIT_OK(forming);
+}
+
+/* One that is stopped does not answer: told after a second. */
+static void no_answer(job_rank *me)
+{
+    static char text[ROOM];
+    char line[512];
+    job_meet(me);
+    if (me->rank == 0) {
+        CHECK_OK(weft_group_report(me->world, text, sizeof text)); /* connects */
+        CHECK(kill(job_pid(me, 1), SIGSTOP) == 0);
+        int64_t from = job_now_ns();
+        CHECK_OK(weft_group_report(me->world, text, sizeof text));
+        CHECK_PERIOD(from, job_now_ns(), 1000, 1000 + JOB_LATE_MS);
+        CHECK(kill(job_pid(me, 1), SIGCONT) == 0);
+        line_of(text, 1, line);
+        CHECK_TEXT(line, "does not answer");
+        line_of(text, 2, line);
+        CHECK_TEXT(line, "nothing on this group");
+    }
+    job_meet(me);
+}
+
+/* ---- the log
+ * ------------------------------------------------------------------------------------------------ */
+
+typedef struct heard {
+    _Atomic int warnings, other;
+    _Atomic int inside; /* what a call that waits said in the log function */
+    weft_group *group;
+    char line[1200];
+} heard;
+
+static void hear(int level, const char *line, void *arg)
+{
+    heard *h = arg;
+    if (!strstr(line, "has not joined")) {
+        atomic_fetch_add(&h->other, 1);
+        return;
+    }
+    char text[64];
+    h->inside = weft_barrier(h->group, NULL, NULL) == WEFT_ERR_STATE
+                    ? weft_group_report(h->group, text, sizeof text)
+                    : WEFT_OK;
+    strncpy(h->line, line, sizeof h->line - 1);
+    if (level == 1) atomic_fetch_add(&h->warnings, 1);
+}
+
+/* One line for an operation that has waited for WEFT_WARN_MS, and none on stderr. */
+static void logs(job_rank *me)
+{
+    static heard h;
+    setenv("WEFT_WARN_MS", "100", 1);
+    job_join(me);
+    if (me->rank == 0) {
+        weft_request *req = NULL;
+        h.group = me->world;
+        weft_set_log(hear, &h);
+        CHECK_OK(weft_barrier(me->world, NULL, &req));
+        for (int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+             !h.warnings && job_now_ns() < until;)
+            job_sleep_ms(5);
+        job_sleep_ms(200);
+        CHECK_INT(h.warnings, 1);
+        CHECK_INT(h.inside, WEFT_ERR_STATE);
+        CHECK_TEXT(h.line, "barrier #1 on group world");
+        CHECK_NAMES(h.line, 1U << 1, 2);
+        CHECK(!strchr(h.line, '\n'));
+        weft_set_log(NULL, NULL);
+        job_mark(me, 0);
+        WAIT_OK(req);
+    } else {
+        job_await(me, 0, 1);
+        CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    }
+    job_leave(me);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("a line per rank", .ranks = 3, .body = reports),
+        JOB_TEST("a group that others have not used", .ranks = 3, .body = unused),
+        JOB_TEST("too little room", .ranks = 2, .body = truncated),
+        JOB_TEST("what is refused", .ranks = 2, .body = refused, .processes = true),
+        JOB_TEST("a rank that is stopped", .ranks = 3, .body = no_answer, .processes = true),
+        JOB_TEST("log lines go to a function", .ranks = 2, .body = logs, .bare = true, .processes = true),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
