@@ -18,14 +18,14 @@ struct part epoch_batch(const struct trainer *t, size_t step)
     return (struct part){first, left < t->batch ? left : t->batch};
 }
 
-double epoch_train(struct trainer *t, uint64_t number, struct timeline *timeline)
+double epoch_train(struct trainer *t, uint64_t number, struct timeline *timelines)
 {
     size_t steps = epoch_steps(t);
     double loss = 0;
     epoch_deal(t, number);
     for (size_t s = 0; s < steps; s++) {
         struct part batch = epoch_batch(t, s);
-        t->traffic.timeline = s == steps / 2 ? timeline : NULL;
+        t->traffic.timeline = timelines ? &timelines[s] : NULL;
         loss += step_train(t, t->dealt + batch.first, batch.count);
     }
     t->traffic.timeline = NULL;

@@ -14,7 +14,7 @@ static const char usage[] =
     "  --batch N          digits in a step, over all ranks [128]\n"
     "  --bucket-kib N     gradients travel together until they are this much [256]\n"
     "  --measure N        epochs for each line of the closing table; 0: no table [5]\n"
-    "  --timeline FILE    draws the step in the middle of the last epoch, as SVG\n"
+    "  --timeline FILE    draws a step of the last epoch as SVG: the one of median length\n"
     "  --data FILE        the digits\n"
     "  --losses FILE      writes the loss of each epoch\n"
     "  --expect FILE      fails if a loss is not the one in such a file, but for rounding\n";

@@ -130,7 +130,8 @@ static void draw_lanes(FILE *to, const struct track *track, double y, size_t lev
     snprintf(text, sizeof(text), "dp %d, tp %d", (int)track->dp, (int)track->tp);
     svg_text(to, (struct svg_point){12, y + 33}, 11, SVG_START, "#555555", text);
     hidden_of(&track->timeline, &hidden_ms, &in_flight_ms);
-    snprintf(text, sizeof(text), "%.1f of %.1f ms", hidden_ms, in_flight_ms);
+    snprintf(text, sizeof(text), in_flight_ms < 100 ? "%.1f of %.1f ms" : "%.0f of %.0f ms", hidden_ms,
+             in_flight_ms);
     svg_text(to, (struct svg_point){12, y + 50}, 11, SVG_START, "#555555", text);
     svg_text(to, (struct svg_point){12, y + 63}, 11, SVG_START, "#555555", "hidden");
     svg_rect(to, LEFT, y, WIDTH - LEFT - RIGHT, COMPUTE, "#f3f3f3");
@@ -214,26 +215,24 @@ static void draw_head(FILE *to, const struct layout *layout, const struct track 
     draw_legend(to, tracks, n, 104);
 }
 
-static struct scale scale_of(const struct track *tracks, size_t n)
+static void stretch(struct scale *s, const struct timeline *t)
 {
-    struct scale s = {INT64_MAX, INT64_MIN};
-    for (size_t r = 0; r < n; r++)
-        for (int64_t i = 0; i < tracks[r].timeline.count; i++) {
-            const struct span *span = &tracks[r].timeline.span[i];
-            if (span->begin_ns < s.from_ns) s.from_ns = span->begin_ns;
-            if (span->end_ns > s.to_ns) s.to_ns = span->end_ns;
-        }
-    return s;
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->span[i].begin_ns < s->from_ns) s->from_ns = t->span[i].begin_ns;
+        if (t->span[i].end_ns > s->to_ns) s->to_ns = t->span[i].end_ns;
+    }
 }
 
 /* Lanes below, the lines of the time axis on them, and on top what happened. */
 static void draw(FILE *to, const struct layout *layout, const struct track *tracks, size_t n)
 {
-    struct scale s = scale_of(tracks, n);
+    struct scale s = {INT64_MAX, INT64_MIN};
     size_t levels = 1; /* as many for every rank, so that the lanes look alike */
     double pitch;
-    for (size_t r = 0; r < n; r++)
+    for (size_t r = 0; r < n; r++) {
+        stretch(&s, &tracks[r].timeline);
         if (levels_of(&tracks[r].timeline) > levels) levels = levels_of(&tracks[r].timeline);
+    }
     pitch = COMPUTE + LANE_GAP + (double)levels * FLIGHT + LANE_GAP + EXPOSED + RANK_GAP;
     svg_begin(to, WIDTH, TOP + (double)n * pitch - RANK_GAP + BOTTOM, "Timeline of one step of training");
     draw_head(to, layout, tracks, n);
@@ -243,21 +242,52 @@ static void draw(FILE *to, const struct layout *layout, const struct track *trac
     svg_end(to);
 }
 
-void picture_write(const char *path, const struct layout *layout, const struct timeline *own)
+static int64_t length_of(const struct timeline *t)
 {
-    weft_group *host = weft_host_group(layout->job);
-    size_t n = (size_t)weft_group_size(host);
-    int root = weft_group_from_world(host, 0);
-    struct track mine = {layout->rank, (int64_t)layout->dp.at, (int64_t)layout->tp.at, *own}, *tracks;
-    struct outfile file = {.path = NULL};
-    if (root < 0) return; /* another host, with a clock of its own */
-    tracks = calloc(n, sizeof(*tracks));
-    if (!tracks) fail("no memory for %zu ranks' timelines", n);
+    struct scale s = {INT64_MAX, INT64_MIN};
+    stretch(&s, t);
+    return s.to_ns - s.from_ns;
+}
+
+/* The step than which as many are shorter as are longer. */
+static size_t typical(const struct timeline *t, size_t steps)
+{
+    for (size_t i = 0; i < steps; i++) {
+        size_t shorter = 0;
+        for (size_t j = 0; j < steps; j++) {
+            int64_t more = length_of(&t[j]) - length_of(&t[i]);
+            shorter += more < 0 || (more == 0 && j < i);
+        }
+        if (shorter == steps / 2) return i;
+    }
+    return 0;
+}
+
+/* One of this rank's timelines and where it stands, from every rank of the host to `root` among them. */
+static struct track *gather(const struct layout *layout, weft_group *host, int root,
+                            const struct timeline *own)
+{
+    struct track mine = {layout->rank, (int64_t)layout->dp.at, (int64_t)layout->tp.at, *own};
+    struct track *tracks = calloc((size_t)weft_group_size(host), sizeof(*tracks));
+    if (!tracks) fail("no memory for %d ranks' timelines", weft_group_size(host));
     check(weft_gather(host, &mine, tracks, sizeof(mine), WEFT_UINT8, root, NULL, NULL),
           "gathering the timelines");
+    return tracks;
+}
+
+void picture_write(const char *path, const struct layout *layout, const struct timeline *own, size_t steps)
+{
+    weft_group *host = weft_host_group(layout->job);
+    int root = weft_group_from_world(host, 0);
+    uint64_t step = layout->rank == 0 ? typical(own, steps) : 0;
+    struct outfile file = {.path = NULL};
+    struct track *tracks;
+    if (root < 0) return; /* another host, with a clock of its own */
+    check(weft_broadcast(host, &step, 1, WEFT_UINT64, root, NULL, NULL), "choosing a step to draw");
+    tracks = gather(layout, host, root, &own[step]);
     if (layout->rank == 0) {
         if (!outfile_open(&file, path)) fail("%s cannot be written: %s", path, strerror(errno));
-        draw(file.stream, layout, tracks, n);
+        draw(file.stream, layout, tracks, (size_t)weft_group_size(host));
         if (!outfile_keep(&file)) fail("%s cannot be written: %s", path, strerror(errno));
     }
     free(tracks);

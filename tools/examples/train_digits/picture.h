@@ -5,7 +5,7 @@
 #include "layout.h"
 #include "timeline.h"
 
-/* Called by all ranks.  World rank 0 gathers from its host, whose ranks share a clock, and writes the file.
- */
-void picture_write(const char *path, const struct layout *layout, const struct timeline *own);
+/* Called by all ranks, with the timelines of some steps.  World rank 0 picks the one that took it a median
+ * time, gathers it from its host, whose ranks share a clock, and writes the file. */
+void picture_write(const char *path, const struct layout *layout, const struct timeline *own, size_t steps);
 #endif

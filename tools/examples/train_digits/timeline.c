@@ -9,7 +9,7 @@ void timeline_add(struct timeline *t, enum span_kind kind, int64_t begin_ns, int
 {
     struct span *span;
     if (!t || end_ns <= begin_ns) return;
-    if (t->count == SPANS_MAX) fail("the steps that are drawn have more than %d spans of time", SPANS_MAX);
+    if (t->count == SPANS_MAX) fail("a step has more than %d spans of time to draw", SPANS_MAX);
     span = &t->span[t->count++];
     *span = (struct span){.begin_ns = begin_ns, .end_ns = end_ns, .kind = kind};
     snprintf(span->label, sizeof(span->label), "%s", label);

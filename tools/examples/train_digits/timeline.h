@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SPAN_LABEL = 32, SPANS_MAX = 512 };
+enum { SPAN_LABEL = 32, SPANS_MAX = 256 };
 
 enum span_kind {
     SPAN_FORWARD, /* lane "compute": up to here .. */

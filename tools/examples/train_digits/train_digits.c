@@ -86,7 +86,7 @@ static void compare_losses(const char *path, const double *losses, size_t n)
     printf("losses as in %s: they differ by %.1e at most\n", path, worst);
 }
 
-static void train(struct trainer *t, const struct options *o, struct timeline *timeline)
+static void train(struct trainer *t, const struct options *o, struct timeline *timelines)
 {
     double *losses = calloc(o->epochs, sizeof(*losses));
     if (!losses) fail("no memory for %zu losses", o->epochs);
@@ -94,7 +94,7 @@ static void train(struct trainer *t, const struct options *o, struct timeline *t
         int64_t began = now_ns();
         /* Great steps first, small ones at the end. */
         t->rate = TRAIN_RATE * (float)(o->epochs - e) / (float)o->epochs;
-        losses[e] = epoch_mean_loss(t, epoch_train(t, e + 1, e + 1 == o->epochs ? timeline : NULL));
+        losses[e] = epoch_mean_loss(t, epoch_train(t, e + 1, e + 1 == o->epochs ? timelines : NULL));
         if (t->layout.rank == 0)
             printf("epoch %2zu   loss %.6f   %6.1f ms\n", e + 1, losses[e],
                    (double)(now_ns() - began) * 1e-6);
@@ -109,15 +109,17 @@ int main(int argc, char **argv)
 {
     static struct trainer t;
     static struct mlp net;
-    static struct timeline timeline;
+    struct timeline *timelines = NULL; /* one for each step of the last epoch */
     struct options o = options_parse(argc, argv);
     double accuracy;
     t.net = &net;
     start(&t, &o);
-    train(&t, &o, o.timeline ? &timeline : NULL);
+    if (o.timeline && !(timelines = calloc(epoch_steps(&t), sizeof(*timelines))))
+        fail("no memory for %zu timelines", epoch_steps(&t));
+    train(&t, &o, timelines);
     accuracy = epoch_accuracy(&t);
     if (t.layout.rank == 0) printf("\ntest accuracy %.2f %%\n", accuracy * 100);
-    if (o.timeline) picture_write(o.timeline, &t.layout, &timeline);
+    if (o.timeline) picture_write(o.timeline, &t.layout, timelines, epoch_steps(&t));
     if (t.layout.rank == 0 && o.timeline) printf("timeline in %s\n", o.timeline);
     if (o.measure && t.layout.ranks > 1) {
         struct measured measured = measure(&t, o.measure);
@@ -126,5 +128,6 @@ int main(int argc, char **argv)
         printf("One rank has nothing to add up with others, and nothing to hide.\n");
     }
     finish(&t);
+    free(timelines);
     return 0;
 }
