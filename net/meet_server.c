@@ -146,18 +146,20 @@ static int take_event(client *c, uint32_t *value)
     return event;
 }
 
-static weft_status refused(const client *c)
-{
-    return weft__fail(
-        WEFT_ERR_AUTH,
-        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
-        c->place.text);
-}
-
 static weft_status server_gone(const client *c)
 {
     return weft__fail(WEFT_ERR_PEER, "the rank that serves at %s has gone while the job was starting",
                       c->place.text);
+}
+
+static weft_status refused(client *c)
+{
+    weft_status status = c->joined || c->server ? NONE : in_vain(c, WEFT__REFUSED);
+    if (status != NONE) return status;
+    return weft__fail(
+        WEFT_ERR_AUTH,
+        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
+        c->place.text);
 }
 
 static weft_status taken_by_other(const client *c, const char *how)

@@ -26,6 +26,7 @@ enum weft__in_vain {
     WEFT__NOT_BOUND, /* this host cannot bind the address: errno tells why */
     WEFT__NO_SERVER, /* the probe tells who answered instead */
     WEFT__GONE,      /* the server has vanished before all were there */
+    WEFT__REFUSED,   /* it does not take this rank for a member of the job, or hangs up again and again */
     WEFT__COMPLETE,  /* the server's job is complete, without this rank */
     WEFT__ANOTHER    /* the server is of another run than the place says */
 };
@@ -35,7 +36,8 @@ typedef struct weft__finder weft__finder;
 struct weft__finder {
     /* One look; waits at most for a lock, until the job's deadline. */
     weft_status (*look)(weft__finder *finder, weft__place *place);
-    /* OK: look again; PENDING (after COMPLETE): stay there, it may end; else give up. */
+    /* OK: look again; PENDING: after COMPLETE stay there, it may end, and after REFUSED give up; else give up
+     * with the finder's sentence. */
     weft_status (*in_vain)(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
                            const weft__probe *probe);
     /* This rank serves there now; the place has its port, not yet in its text. */

@@ -117,6 +117,7 @@ static weft_status in_vain(weft__finder *finder, const weft__place *place, enum 
         return WEFT_OK; /* whoever holds the entry is there, or will be gone soon */
     case WEFT__ANOTHER:
         return doubtful ? weft__meeting_forget(f->file, f->r->deadline_ns, place->nonce) : WEFT_OK;
+    case WEFT__REFUSED: return WEFT_PENDING;
     case WEFT__COMPLETE: f->complete = true; return WEFT_OK;
     default: return WEFT_OK;
     }

@@ -64,7 +64,7 @@ static weft_status in_vain(weft__finder *finder, const weft__place *place, enum 
         bool usual = errno == EADDRINUSE || errno == EADDRNOTAVAIL || errno == ENODEV;
         snprintf(f->why, sizeof f->why, "%s", usual ? "" : zmq_strerror(errno));
     }
-    return what == WEFT__COMPLETE ? WEFT_PENDING : WEFT_OK;
+    return what == WEFT__COMPLETE || what == WEFT__REFUSED ? WEFT_PENDING : WEFT_OK;
 }
 
 static weft_status do_nothing(weft__finder *finder)

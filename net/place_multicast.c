@@ -171,6 +171,7 @@ static weft_status in_vain(weft__finder *finder, const weft__place *place, enum 
     (void)probe;
     if (what == WEFT__NOT_BOUND)
         return weft__fail(WEFT_ERR_SYSTEM, "cannot serve at %s: %s", place->text, zmq_strerror(errno));
+    /* Whoever sent that beacon knows the secret: a refusal comes from a server that is just closing. */
     avoid(f, place->nonce, for_ever ? WEFT__NEVER : weft__now_ns() + AVOID_MS * WEFT__MS);
     begin_to_listen(f);
     return WEFT_OK;
