@@ -152,9 +152,15 @@ static weft_status server_gone(const client *c)
                       c->place.text);
 }
 
+/* It takes us for no member of the job.  NONE: that is final. */
+static weft_status turned_down(client *c)
+{
+    return c->joined || c->server ? NONE : in_vain(c, WEFT__REFUSED);
+}
+
 static weft_status refused(client *c)
 {
-    weft_status status = c->joined || c->server ? NONE : in_vain(c, WEFT__REFUSED);
+    weft_status status = turned_down(c);
     if (status != NONE) return status;
     return weft__fail(
         WEFT_ERR_AUTH,
@@ -162,9 +168,14 @@ static weft_status refused(client *c)
         c->place.text);
 }
 
-static weft_status taken_by_other(const client *c, const char *how)
+static weft_status not_ours(client *c)
 {
-    return weft__fail(WEFT_ERR_PEER, "%s is in use by something else: %s", c->place.text, how);
+    weft_status status = turned_down(c);
+    if (status != NONE) return status;
+    return weft__fail(
+        WEFT_ERR_PEER,
+        "%s is in use by something else: it speaks ZeroMQ, but without the job's kind of authentication",
+        c->place.text);
 }
 
 /* OK: nothing that matters; AGAIN: the server vanished before all were there. */
@@ -179,9 +190,7 @@ static weft_status take_events(client *c)
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return refused(c);
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-                return taken_by_other(c, "it speaks ZeroMQ, but without the job's kind of authentication");
-            return refused(c);
+            return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? not_ours(c) : refused(c);
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: /* it hung up: a wrong key, or its process ended just now
                                                     */
             if (++c->refusals >= REFUSALS) return refused(c);
