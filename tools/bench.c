@@ -21,8 +21,7 @@ struct bench {
     double wrong;
 };
 
-/* ---- the job ---------------------------------------------------------------------------------------------
- */
+/* ---- the job ------------------------------------------------------------------------------------------- */
 
 static bool join(struct bench_job *job, int64_t timeout_ms)
 {
@@ -76,8 +75,7 @@ static const char *transport(const struct bench_job *job)
     return (int)same == n ? name : "several transports";
 }
 
-/* ---- buffers
- * ----------------------------------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------------------------------------- */
 
 static void *private_memory(const struct bench_job *job, size_t bytes)
 {
@@ -108,8 +106,7 @@ static void allocate(struct bench *b)
     }
 }
 
-/* ---- points
- * -------------------------------------------------------------------------------------------------- */
+/* ---- points -------------------------------------------------------------------------------------------- */
 
 /* Why an operation cannot be measured in this way; false: it can. */
 static bool excluded(const struct bench *b, const struct bench_case *what, char *sentence, size_t bytes)

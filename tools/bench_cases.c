@@ -3,7 +3,7 @@
 
 enum { TAG = 1, ANSWER = 2, BATCH_PARTS = 16 };
 
-/* ---- messages --------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 static weft_status send_to(struct bench_run *r, int peer)
 {
@@ -67,7 +67,7 @@ static weft_status window(struct bench_run *r)
                  : weft_isend(world, NULL, 0, dtype, peer, ANSWER, NULL, NULL);
 }
 
-/* ---- collectives ------------------------------------------------------------------------------------- */
+/* ---- collectives --------------------------------------------------------------------------------------- */
 
 static weft_status barrier(struct bench_run *r)
 {
@@ -123,7 +123,7 @@ static weft_status all_to_all(struct bench_run *r)
                            bench_run_slot(r));
 }
 
-/* ---- uneven blocks, batches -------------------------------------------------------------------------- */
+/* ---- uneven blocks, batches ---------------------------------------------------------------------------- */
 
 static size_t own_count(const struct bench_run *r)
 {

@@ -9,7 +9,7 @@
 static const double bunch_seconds = 10e-6, warm_seconds = 2e-3;
 enum { WARM_MOST = 4096, BUNCH_MOST = 1000 };
 
-/* ---- one operation ------------------------------------------------------------------------------------ */
+/* ---- one operation ------------------------------------------------------------------------------------- */
 
 void bench_measure_once(struct bench_run *run)
 {
@@ -61,8 +61,7 @@ double bench_measure_warm(struct bench_run *run, const struct bench_effort *effo
     return seconds / (double)n;
 }
 
-/* ---- samples --------------------------------------------------------------------------------------------
- */
+/* ---- samples ------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {

@@ -35,7 +35,7 @@ bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort
 bool bench_measure_overlap(struct bench_run *run, const struct bench_effort *effort,
                            struct bench_result *result);
 
-/* ---- shared by the two ------------------------------------------------------------------------------- */
+/* ---- shared by the two --------------------------------------------------------------------------------- */
 
 enum { BENCH_SAMPLES_LEAST = 5, BENCH_SAMPLES_MOST = 50000 };
 

@@ -13,6 +13,7 @@ const char *const bench_memories[2] = {"private", "shared"};
 const char *const bench_calls[2] = {"request", "blocking"};
 
 enum { FACTOR = 8, WARMUP = 5, COUNT_MOST = 1000000, TIMEOUT_S = 60 };
+static const size_t size_most = (size_t)1 << 40;
 static const double point_seconds = 0.1, seconds_most = 1e6;
 
 /* What parse has seen and finish puts together. */
@@ -31,7 +32,7 @@ static void __attribute__((format(printf, 2, 3))) refuse(struct bench_options *o
     va_end(args);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 /* Calls `take` with each word of a list "a,b,c"; an empty word is one too. */
 static void each_word(struct bench_options *o, const char *list,
@@ -62,8 +63,8 @@ static void take_size(struct bench_options *o, const char *word, size_t n)
 {
     if (o->sizes_n == BENCH_SIZES_MAX)
         refuse(o, "--sizes takes %d sizes at most", BENCH_SIZES_MAX);
-    else if (!word_size(word, n, &o->sizes[o->sizes_n]))
-        refuse(o, "--sizes takes sizes like 8, 4K or 16M, not \"%.*s\"", (int)n, word);
+    else if (!word_size(word, n, &o->sizes[o->sizes_n]) || o->sizes[o->sizes_n] > size_most)
+        refuse(o, "--sizes takes sizes like 8, 4K or 16M, up to 1T, not \"%.*s\"", (int)n, word);
     else
         o->sizes_n++;
 }
@@ -110,8 +111,8 @@ static void take_reduction(struct bench_options *o, const char *text)
 static size_t one_size(struct bench_options *o, const char *name, const char *text)
 {
     size_t bytes = 0;
-    if (!word_size(text, strlen(text), &bytes))
-        refuse(o, "%s takes a size like 8, 4K or 16M, not \"%s\"", name, text);
+    if (!word_size(text, strlen(text), &bytes) || bytes > size_most)
+        refuse(o, "%s takes a size like 8, 4K or 16M, up to 1T, not \"%s\"", name, text);
     return bytes;
 }
 
@@ -139,8 +140,7 @@ static double seconds(struct bench_options *o, const char *name, const char *tex
     return s;
 }
 
-/* ---- the command line -----------------------------------------------------------------------------------
- */
+/* ---- the command line ---------------------------------------------------------------------------------- */
 
 enum {
     OP = 256,
@@ -290,8 +290,7 @@ void bench_options_parse(struct bench_options *o, int argc, char **argv)
     finish(o, &raw);
 }
 
-/* ---- help
- * -------------------------------------------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------------------------------------- */
 
 static void list(const char *const *words, int n)
 {

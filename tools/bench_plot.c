@@ -64,8 +64,7 @@ struct plot {
     size_t n, operations;
 };
 
-/* ---- series
- * ------------------------------------------------------------------------------------------------ */
+/* ---- series -------------------------------------------------------------------------------------------- */
 
 static bool differs(const struct bench_report *r, const char *(*of)(const struct bench_result *result))
 {
@@ -140,8 +139,7 @@ static bool make_series(struct plot *plot)
     return true;
 }
 
-/* ---- axes
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- axes ---------------------------------------------------------------------------------------------- */
 
 static double x_of(const struct frame *f, double bytes)
 {
@@ -232,8 +230,7 @@ static void draw_axes(const struct frame *f)
     svg_text_upwards(f->to, (struct svg_point){f->left - 50, middle}, 12, SVG_MIDDLE, ink, f->panel->axis);
 }
 
-/* ---- lines
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- lines --------------------------------------------------------------------------------------------- */
 
 static void draw_point(const struct frame *f, const struct plot *plot, const struct series *s,
                        const struct bench_result *result, struct svg_point at)

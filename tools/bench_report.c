@@ -43,8 +43,7 @@ const struct bench_column bench_columns[] = {
 const int bench_columns_n = sizeof(bench_columns) / sizeof(bench_columns[0]);
 _Static_assert(sizeof(bench_columns) / sizeof(bench_columns[0]) <= BENCH_COLUMNS_MAX, "raise the limit");
 
-/* ---- columns ----------------------------------------------------------------------------------------------
- */
+/* ---- columns ------------------------------------------------------------------------------------------- */
 
 bool bench_column_in(const struct bench_column *column, enum bench_mode mode)
 {
@@ -106,8 +105,7 @@ static void table_text(const struct bench_column *column, const struct bench_res
         snprintf(text, BENCH_COLUMN_TEXT, "%.*f", decimals(value), value);
 }
 
-/* ---- the screen
- * --------------------------------------------------------------------------------------------- */
+/* ---- the screen ---------------------------------------------------------------------------------------- */
 
 /* The cursor stays at the front of the progress line: a row of the table, which is longer, writes over it
  * even where stdout overtakes stderr on its way through weft-run. */
@@ -225,8 +223,7 @@ void bench_report_left_out(struct bench_report *r, const char *sentence)
     fprintf(stderr, "weft-bench: left out: %s\n", sentence);
 }
 
-/* ---- files
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 static bool open_file(struct outfile *file, const char *path)
 {

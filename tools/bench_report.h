@@ -49,8 +49,7 @@ bool bench_report_close(struct bench_report *r);
 /* Nothing is written. */
 void bench_report_drop(struct bench_report *r);
 
-/* ---- for the writers -------------------------------------------------------------------------------------
- */
+/* ---- for the writers ----------------------------------------------------------------------------------- */
 
 bool bench_column_in(const struct bench_column *column, enum bench_mode mode);
 double bench_column_number(const struct bench_column *column, const struct bench_result *result);

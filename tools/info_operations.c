@@ -22,8 +22,7 @@ struct trial {
     struct answers answers[CASES_MAX];
 };
 
-/* ---- asking ---------------------------------------------------------------------------------------------
- */
+/* ---- asking -------------------------------------------------------------------------------------------- */
 
 static weft_status copy_own(void *state, const void *in, void *out, size_t bytes)
 {
@@ -86,8 +85,7 @@ static void ask_all(struct trial *t)
             for (int memory = 0; memory < MEMORIES; memory++) ask(t, which, (weft_dtype)dtype, memory);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static void append(char *list, const char *word)
 {
@@ -154,8 +152,7 @@ static void list_taken(const struct trial *t, int which, int dtype, int memory, 
     if (!*list) snprintf(list, LIST_BYTES, "%s", mask ? "yes" : "no");
 }
 
-/* ---- printing ---------------------------------------------------------------------------------------------
- */
+/* ---- printing ------------------------------------------------------------------------------------------ */
 
 static void print_rows(const struct trial *t, int which, enum info_form form)
 {

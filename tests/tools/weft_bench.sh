@@ -104,6 +104,7 @@ refused() {
 }
 refused 'no operation "nope"' --op barrier,nope
 refused 'not "4X"' --sizes 4X
+refused 'up to 1T, not "2T"' -e 2T
 refused 'no type "float31"' --dtype float31
 refused 'no reduction "mean"' --reduction mean
 refused '--time takes seconds' --time -1
