@@ -88,6 +88,47 @@ static void nothing_at_all(job_rank *me)
     CHECK_OK(weft_all_to_all_v(g, NULL, none, NULL, NULL, none, NULL, WEFT_INT8, NULL, NULL));
 }
 
+/* Groups that cost nothing until they are used: whichever kind comes first. */
+static void first_on_a_group(job_rank *me)
+{
+    for (int uneven_first = 0; uneven_first < 2; uneven_first++) {
+        weft_group *group = NULL;
+        CHECK_OK(weft_split_group(me->world, 0, 0, NULL, &group, NULL));
+        for (int i = 0; i < 6; i++) {
+            collective what = {.kind = (i + uneven_first) % 2 ? ALL_GATHER_V : ALL_GATHER,
+                               .dtype = WEFT_INT16,
+                               .op = WEFT_SUM,
+                               .count = 40,
+                               .seed = (uint64_t)i};
+            collective_run(group, &what);
+        }
+        CHECK_OK(weft_group_free(group));
+    }
+}
+
+/* There one side waits for the other's rows, and the other has none to tell. */
+static void first_differs(job_rank *me)
+{
+    const size_t counts[] = {1, 1, 1};
+    for (int odd = 0; odd < RANKS; odd++) {
+        weft_group *group = NULL;
+        weft_request *req = NULL;
+        int8_t in = 1, out[RANKS];
+        CHECK_OK(weft_split_group(me->world, 0, 0, NULL, &group, NULL));
+        weft_status status = me->rank == odd
+                                 ? weft_all_gather(group, &in, out, 1, WEFT_INT8, NULL, &req)
+                                 : weft_all_gather_v(group, &in, 1, out, counts, NULL, WEFT_INT8, NULL, &req);
+        status = status == WEFT_OK ? weft_wait(req, JOB_WAIT_MS) : status;
+        CHECK(status == WEFT_ERR_MISMATCH || status == WEFT_ERR_BROKEN);
+        CHECK_TEXT(status == WEFT_ERR_MISMATCH ? weft_request_message(req) : weft_last_error(),
+                   "all_gather_v");
+        CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, JOB_LATE_MS));
+        weft_release(req);
+        CHECK_OK(weft_group_free(group));
+        job_meet(me); /* nobody leaves before all were told */
+    }
+}
+
 static void messages(job_rank *me)
 {
     const size_t counts[] = {1024, 1024, 1024};
@@ -166,6 +207,8 @@ int main(int argc, char **argv)
         JOB_TEST("overlapping inputs", .ranks = RANKS, .body = overlapping_inputs),
         JOB_TEST("input in a gap", .ranks = RANKS, .body = input_in_a_gap),
         JOB_TEST("nothing at all", .ranks = RANKS, .body = nothing_at_all),
+        JOB_TEST("first on a group", .ranks = RANKS, .body = first_on_a_group),
+        JOB_TEST("first on a group, and they differ", .ranks = RANKS, .body = first_differs),
         JOB_TEST("messages", .ranks = RANKS, .body = messages),
         DIFFERS("all_to_all_v sends less", ALL_TO_ALL_V, 7, 9),
         DIFFERS("all_to_all_v sends nothing", ALL_TO_ALL_V, 0, 9),

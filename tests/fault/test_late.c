@@ -140,6 +140,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB_TEST("all_reduce", .ranks = 3, .body = late, .arg = LATE(ALL_REDUCE, 4, .count = 5)),
         JOB_TEST("barrier", .ranks = 3, .body = late, .arg = LATE(BARRIER, 2, .count = 0)),
+        JOB_TEST("all_gather_v", .ranks = 3, .body = late, .arg = LATE(ALL_GATHER_V, 2, .count = 50)),
         JOB_TEST("large all_reduce", .ranks = 3, .body = late, .arg = LATE(ALL_REDUCE, 1, .count = 200000)),
         JOB_TEST("all_to_all, two late", .ranks = 4, .body = late, .arg = LATE(ALL_TO_ALL, 12, .count = 50)),
         JOB_TEST("broadcast without its root", .ranks = 3, .body = late,
