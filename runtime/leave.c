@@ -105,7 +105,7 @@ void weft__context_free(weft_context *ctx)
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);
-    weft__rows_forget(ctx, 0, UINT64_MAX);
+    weft__rows_close(ctx);
     weft__early_breaks_free(ctx);
     if (ctx->mail) weft__mail_close(ctx->mail);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);

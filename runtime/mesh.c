@@ -220,12 +220,12 @@ static void label_of(const weft_mesh *mesh, unsigned mask, char label[WEFT__LABE
 /* Number, table and members of a set of axes, from what all ranks told.  Engine held. */
 static weft_status group_ready(weft_mesh *mesh, unsigned mask, weft_group *group, const int *ranks)
 {
-    const entry *low = NULL;
+    const entry *low = &mesh->mine;
     weft__table table = mesh->mine.table;
-    for (int i = 0, lowest = -1; i < group->size; i++) {
+    for (int i = 0, lowest = mesh->ctx->rank; i < group->size; i++) {
         const entry *e = &mesh->all[ranks[i]];
         weft__table_merge(&table, &e->table);
-        if (low && group->world[i] > lowest) continue;
+        if (group->world[i] >= lowest) continue;
         lowest = group->world[i];
         low = e;
     }

@@ -227,14 +227,11 @@ void weft__rows_gone(weft_context *ctx, int rank, const char *why)
     }
 }
 
-void weft__rows_forget(weft_context *ctx, uint64_t first_group, uint64_t end_group)
+void weft__rows_close(weft_context *ctx)
 {
     WEFT__LIST_EACH(&ctx->early_rows, at)
     {
-        struct weft__early_row *early = WEFT__LIST_ENTRY(at, struct weft__early_row, link);
-        if (early->told.group < first_group || early->told.group >= end_group) continue;
         weft__list_remove(at);
-        free(early);
-        ctx->early_row_count--;
+        free(WEFT__LIST_ENTRY(at, struct weft__early_row, link));
     }
 }

@@ -1,8 +1,7 @@
 /* rows.h - how the members of a group come to know each other's rows in shared memory.  Engine held.
  *
- * new_group and the groups of joining have their rows told while they are made.  Groups that cost nothing
- * until used (split_group's, a mesh's) tell them when their first collective begins: until all have, that
- * operation and those behind it are held. */
+ * The groups of joining have their rows told while they are made.  The members of all others tell them when
+ * their first collective begins: until all have, that operation and those behind it are held. */
 #ifndef WEFT_RUNTIME_ROWS_H
 #define WEFT_RUNTIME_ROWS_H
 #include "group.h"
@@ -15,6 +14,5 @@ void weft__rows_hold(weft_request *req);
 void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t length);
 /* A rank is gone: groups that still need its row break. */
 void weft__rows_gone(weft_context *ctx, int rank, const char *why);
-/* Forgets rows told for groups of these numbers, which this rank will never use. */
-void weft__rows_forget(weft_context *ctx, uint64_t first_group, uint64_t end_group);
+void weft__rows_close(weft_context *ctx);
 #endif

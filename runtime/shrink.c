@@ -305,7 +305,7 @@ void weft__shrink_control(weft_context *ctx, int peer, int type, const void *byt
     memcpy(m, bytes, length);
     m->text[sizeof m->text - 1] = 0;
     if (is_sound(ctx, m, length)) a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size);
-    if (a) member = member_of(a, peer);
+    if (a && (uint32_t)a->size == m->size) member = member_of(a, peer);
     if (member >= 0) {
         if (type == WEFT__MESSAGE_SHRINK_JOIN)
             on_join(ctx, a, member, m);

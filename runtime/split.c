@@ -38,7 +38,7 @@ static int by_key(const void *a, const void *b)
 static weft_status make(weft_request *req, split *s)
 {
     weft_group *parent = req->group, *group = s->group;
-    const entry *low = NULL;
+    const entry *low = &s->mine;
     weft__table table = s->mine.table;
     place *places = malloc((size_t)parent->size * sizeof *places);
     int n = 0;
@@ -46,11 +46,11 @@ static weft_status make(weft_request *req, split *s)
     for (int i = 0; i < parent->size; i++)
         if (s->all[i].color == s->mine.color) places[n++] = (place){s->all[i].key, i};
     qsort(places, (size_t)n, sizeof *places, by_key);
-    for (int i = 0, lowest = -1; i < n; i++) {
+    for (int i = 0, lowest = req->ctx->rank; i < n; i++) {
         const entry *e = &s->all[places[i].rank];
         group->world[i] = parent->world[places[i].rank];
         weft__table_merge(&table, &e->table);
-        if (low && group->world[i] > lowest) continue;
+        if (group->world[i] >= lowest) continue;
         lowest = group->world[i];
         low = e;
     }

@@ -397,6 +397,34 @@ static void early_message(job_rank *me)
     job_sum_works(group_of(mesh, "tp"));
 }
 
+/* What is first on a group may be a batch, or memory for it. */
+static void first_of_other_kinds(job_rank *me)
+{
+    weft_mesh *mesh = make_mesh(me->world, "dp=2,tp=2", NULL);
+    weft_group *all = group_of(mesh, "dp,tp"), *dp = group_of(mesh, "dp");
+    int32_t in = 1, out[2] = {0, 0};
+    weft_batch *batch = NULL;
+    void *memory = NULL;
+    CHECK_OK(weft_batch_begin(all, &batch));
+    weft_call call = {.batch = batch};
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weft_all_reduce(all, &in, &out[i], 1, WEFT_INT32, WEFT_SUM, &call, NULL));
+    CHECK_OK(weft_batch_end(batch, NULL, NULL));
+    CHECK_INT(out[0], 4);
+    CHECK_INT(out[1], 4);
+    CHECK_OK(weft_mem_alloc(dp, 4096, WEFT_MEMORY_HOST, &memory));
+    CHECK_OK(weft_mem_free(dp, memory));
+    job_sum_works(dp);
+    /* A batch takes no mesh. */
+    weft_mesh *none = NULL;
+    CHECK_OK(weft_batch_begin(me->world, &batch));
+    call.batch = batch;
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_mesh_create(me->world, "a=4", &call, &none, NULL));
+    CHECK(!none);
+    weft_batch_discard(batch);
+    job_sum_works(me->world);
+}
+
 /* A group not used yet as a parent: of new_group, split and a mesh. */
 static void unused_as_parent(job_rank *me)
 {
@@ -496,6 +524,7 @@ int main(int argc, char **argv)
         MESH("operations are held until all have come", 4, held),
         MESH("a message before the group is asked for", 4, early_message),
         MESH("a group not used yet as a parent", 4, unused_as_parent),
+        MESH("first used by a batch, or for memory", 4, first_of_other_kinds),
         MESH("many threads ask for groups", 4, many_threads),
         MESH("freed with operations pending", 4, freed_while_pending),
         MESH("more groups than rows", 4, many_meshes),
