@@ -164,13 +164,13 @@ static void settle(weft_request *whole)
     weft__request_settle(whole, failed->status, text);
 }
 
-void weft__batch_member(weft_request *member, weft_status status, void *arg)
+void weft__batch_member(weft_request *member, weft_status status, void *whole)
 {
-    weft_request *whole = arg;
+    weft_request *w = whole;
     (void)status; /* settle() reads it */
-    WEFT__ASSERT(weft__holds_engine(whole->ctx));
+    WEFT__ASSERT(weft__holds_engine(w->ctx));
     weft__request_publish(member);
-    if (--whole->u.batch->open == 0) settle(whole);
+    if (--w->u.batch->open == 0) settle(w);
 }
 
 void weft__batch_cancel(weft_request *whole, void (*cancel)(weft_request *member))
