@@ -26,8 +26,19 @@ weft_status weft_batch_begin(weft_group *group, weft_batch **batch)
     if (!made) return weft__fail_memory(sizeof *made, "a batch");
     made->group = group;
     weft__group_ref(group);
+    weft__lock_take(&group->ctx->groups_lock);
+    weft__list_append(&group->ctx->batches, &made->link);
+    weft__lock_drop(&group->ctx->groups_lock);
     *batch = made;
     return WEFT_OK;
+}
+
+static void leave_list(weft_batch *batch)
+{
+    weft_context *ctx = batch->group->ctx;
+    weft__lock_take(&ctx->groups_lock);
+    weft__list_remove(&batch->link);
+    weft__lock_drop(&ctx->groups_lock);
 }
 
 weft_status weft__batch_refuse(weft_batch *batch, weft_status status)
@@ -86,10 +97,17 @@ weft_status weft__batch_join(const weft_call *call, weft_request *req, weft_stat
 void weft_batch_discard(weft_batch *batch)
 {
     if (!batch || weft__forked()) return;
+    leave_list(batch);
     for (size_t i = 0; i < batch->count; i++) weft__request_take_back(batch->members[i]);
     weft__group_unref(batch->group);
     free((void *)batch->members);
     free(batch);
+}
+
+void weft__batches_close(weft_context *ctx)
+{
+    while (!weft__list_empty(&ctx->batches))
+        weft_batch_discard(WEFT__LIST_ENTRY(ctx->batches.next, weft_batch, link));
 }
 
 /* ---- the whole ---- */
@@ -133,6 +151,7 @@ weft_status weft_batch_end(weft_batch *batch, const weft_call *call, weft_reques
         weft_batch_discard(batch);
         return status;
     }
+    leave_list(batch);
     weft__group_unref(batch->group); /* the whole has its own reference */
     batch->open = batch->count;
     for (size_t i = 0; i < batch->count; i++) {

@@ -7,6 +7,7 @@
 #include "group.h"
 
 struct weft_batch {
+    weft__list link; /* ctx->batches, until it ends */
     weft_group *group;
     weft_request **members; /* in order of joining */
     size_t count, room;
@@ -24,6 +25,7 @@ weft_status weft__batch_refuse(weft_batch *batch, weft_status status);
 /* `done` of every member, with the whole as its arg; runs where the member settles, the engine held. */
 void weft__batch_member(weft_request *member, weft_status status, void *whole);
 void weft__batch_cancel(weft_request *whole, void (*cancel)(weft_request *member)); /* engine held */
+void weft__batches_close(weft_context *ctx); /* at the end: those that nobody ended */
 /* With the whole: gives its members back (let_go), frees the list. */
 void weft__batch_let_go(weft_request *whole);
 void weft__batch_free(weft_request *whole);

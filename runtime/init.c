@@ -380,6 +380,7 @@ static weft_context *new_context(const weft_config *config)
     weft__list_init(&ctx->shrinks);
     weft__list_init(&ctx->early_rows);
     weft__list_init(&ctx->meshes);
+    weft__list_init(&ctx->batches);
     weft__list_init(&ctx->groups);
     weft__list_init(&ctx->retiring);
     return ctx;

@@ -2,6 +2,7 @@
  *
  * Order: no new work; what runs settles; goodbyes are taken; threads end; everything is freed. */
 #include "leave.h"
+#include "batch.h"
 #include "breaking.h"
 #include "engine.h"
 #include "form.h"
@@ -102,6 +103,7 @@ void weft__context_free(weft_context *ctx)
                 weft__watch_remove(&ctx->watch, &ctx->members[i].death);
     weft__form_close(ctx);
     weft__shrink_close(ctx);
+    weft__batches_close(ctx);
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);
