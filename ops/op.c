@@ -315,11 +315,11 @@ weft_status weft__op_check(weft__op *op, int rank, int size)
     if (weft__kind_traits(op->kind) & WEFT__REDUCES && (status = check_reduction(op)) != WEFT_OK)
         return status;
     if ((status = check_partner(op, size)) != WEFT_OK) return status;
-    if (op->uneven && (status = weft__uneven_check(op, rank, size)) != WEFT_OK) return status;
     /* size blocks also for kinds that use one: all of a kind are then limited alike on every rank. */
     if (op->count > SIZE_MAX / weft_dtype_size(op->dtype) / (size_t)size)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: count is %zu: %d blocks of as many %s pass %zu bytes", name,
                           op->count, size, weft__dtype_name(op->dtype), (size_t)SIZE_MAX);
+    if (op->uneven && (status = weft__uneven_check(op, rank, size)) != WEFT_OK) return status;
     return check_buffers(op, rank, size);
 }
 

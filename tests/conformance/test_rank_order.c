@@ -108,6 +108,7 @@ static void check(const task *t, const char *what, size_t first, size_t n, const
 /* Every reducing operation, in place and not. */
 static void reduce_all_ways(job_rank *me, weft_group *g, task t, bool in_place)
 {
+    CHECK(t.size > 0);
     int rank = weft_group_rank(g), root = t.size / 2;
     size_t parts = numbers[t.dtype].complex ? 2 : 1, each = t.count / parts / (size_t)t.size * parts;
     size_t counts[RANKS], before = 0;

@@ -63,7 +63,7 @@ typedef struct running {
 } running;
 
 /* Collectives of this thread take their buffers from it where they fit, until it is told NULL. */
-void collective_draw_from(collective_pool *pool);
+void collective_draw_from(collective_pool *from);
 
 bool collective_has_root(collective_kind kind);
 bool collective_reduces(collective_kind kind);
