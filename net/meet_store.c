@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "kv.h"
 #include "meet.h"
+#include "rank_list.h"
 #include "status.h"
 
 #include <fcntl.h>
@@ -22,10 +23,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOB_BYTES   16
-#define KEY_BYTES   160
-#define RUN_BYTES   (2 * WEFT__RUN_NONCE_BYTES + 1)
-#define NAMED_RANKS 16 /* missing ones that a sentence lists */
+#define JOB_BYTES 16
+#define KEY_BYTES 160
+#define RUN_BYTES (2 * WEFT__RUN_NONCE_BYTES + 1)
 
 typedef struct arrival {
     int32_t version, pid;
@@ -218,58 +218,38 @@ static weft_status fail_all(const meeting *m, weft_status status)
     return weft__fail(status, "%s", why);
 }
 
-/* "rank 3", "rank 2 and rank 5", "rank 1, rank 2, rank 3 and 40 more". */
-static void list_ranks(char *text, size_t room, const bool *here, int world)
+/* others: so many more are here, without a rank yet. */
+static weft_status late(const meeting *m, const bool *missing, int others)
 {
-    int total = 0, listed = 0;
-    size_t used = 0;
-    for (int i = 0; i < world; i++) total += !here[i];
-    for (int i = 0; i < world && listed < NAMED_RANKS; i++) {
-        if (here[i]) continue;
-        used += (size_t)snprintf(text + used, room - used, "%srank %d",
-                                 listed == 0           ? ""
-                                 : listed == total - 1 ? " and "
-                                                       : ", ",
-                                 i);
-        listed++;
-    }
-    if (listed < total) snprintf(text + used, room - used, " and %d more", total - listed);
-}
-
-static weft_status late(const meeting *m, const bool *here, int others)
-{
-    char missing[NAMED_RANKS * 20 + 40];
-    int absent = -others;
-    for (int i = 0; i < m->r->world_size; i++) absent += !here[i];
+    char list[WEFT__RANK_LIST_BYTES];
+    int absent = weft__rank_list(missing, m->r->world_size, list) - others;
     if (absent <= 0)
         return weft__fail(WEFT_ERR_TIMEOUT,
                           "joining by store %s: all ranks were there, but not done after %.1f s", m->kv->name,
                           elapsed(m));
-    if (others)
-        snprintf(missing, sizeof missing, "%d of %d ranks", absent, m->r->world_size);
-    else
-        list_ranks(missing, sizeof missing, here, m->r->world_size);
-    return weft__fail(WEFT_ERR_TIMEOUT, "joining by store %s: %s %s missing after %.1f s", m->kv->name,
-                      missing, absent == 1 ? "is" : "are", elapsed(m));
+    if (others) snprintf(list, sizeof list, "%d of %d ranks", absent, m->r->world_size);
+    return weft__fail(WEFT_ERR_TIMEOUT, "joining by store %s: %s %s missing after %.1f s", m->kv->name, list,
+                      absent == 1 ? "is" : "are", elapsed(m));
 }
 
 /* Nobody has a rank yet: those given are known, the others are counted. */
 static weft_status late_to_arrive(const meeting *m)
 {
-    bool *here = calloc((size_t)m->r->world_size, sizeof *here);
+    bool *missing = malloc((size_t)m->r->world_size * sizeof *missing);
     int others = 0;
     weft_status status;
     arrival a;
-    if (!here) return weft__fail_memory((size_t)m->r->world_size, "joining");
+    if (!missing) return weft__fail_memory((size_t)m->r->world_size, "joining");
+    memset(missing, true, (size_t)m->r->world_size);
     for (int64_t t = 1; t <= m->r->world_size; t++) {
         if (get_arrival(m, t, false, &a) != WEFT_OK) continue;
         if (a.rank >= 0 && a.rank < m->r->world_size)
-            here[a.rank] = true;
+            missing[a.rank] = false;
         else
             others++;
     }
-    status = late(m, here, others);
-    free(here);
+    status = late(m, missing, others);
+    free(missing);
     return fail_all(m, status);
 }
 
@@ -420,18 +400,18 @@ static char *block_keys(const meeting *m, size_t *bytes)
 
 static weft_status late_to_gather(const meeting *m)
 {
-    bool *here = malloc((size_t)m->r->world_size * sizeof *here);
+    bool *missing = malloc((size_t)m->r->world_size * sizeof *missing);
     char part[16], key[KEY_BYTES], nothing;
     size_t bytes;
     weft_status status;
-    if (!here) return weft__fail_memory((size_t)m->r->world_size, "joining");
+    if (!missing) return weft__fail_memory((size_t)m->r->world_size, "joining");
     snprintf(part, sizeof part, "%u", m->step);
     for (int i = 0; i < m->r->world_size; i++) {
         status = get(m, key_of(m, key, part, i), false, &nothing, 0, &bytes);
-        here[i] = status == WEFT_OK || status == WEFT_ERR_TRUNCATED;
+        missing[i] = status != WEFT_OK && status != WEFT_ERR_TRUNCATED;
     }
-    status = late(m, here, 0);
-    free(here);
+    status = late(m, missing, 0);
+    free(missing);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* store_missing.c - who a server's members wait for, in the words of their timeouts. */
 #include "clock.h"
+#include "rank_list.h"
 #include "store_server.h"
 
 #include <stdarg.h>
@@ -7,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMED_MISSING 16  /* ranks that a sentence lists by number */
-#define MOMENT_MS     500 /* by which the deadlines of ranks that began together may differ */
+#define MOMENT_MS 500 /* by which the deadlines of ranks that began together may differ */
 
 typedef struct text {
     char *at;
@@ -29,18 +29,6 @@ static void append(text *t, const char *format, ...)
     t->left -= (size_t)n;
 }
 
-/* "rank 3", "rank 2 and rank 5", "rank 1, rank 2, rank 3 and 40 more". */
-static void list_ranks(text *t, const bool *missing, int world, int total)
-{
-    int listed = 0;
-    for (int r = 0; r < world && listed < NAMED_MISSING; r++) {
-        if (!missing[r]) continue;
-        append(t, listed == 0 ? "rank %d" : listed == total - 1 ? " and rank %d" : ", rank %d", r);
-        listed++;
-    }
-    if (listed < total) append(t, " and %d more", total - listed);
-}
-
 /* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many. */
 static int excuse(const weft__store_server *s, bool *missing, int total)
 {
@@ -56,6 +44,7 @@ static int excuse(const weft__store_server *s, bool *missing, int total)
 
 static void describe_missing(const weft__store_server *s, text *t)
 {
+    char list[WEFT__RANK_LIST_BYTES];
     bool *missing;
     int total = 0, unassigned = 0;
     if (s->world < 0) {
@@ -76,8 +65,8 @@ static void describe_missing(const weft__store_server *s, text *t)
     if (s->phase == WEFT__SERVER_JOINING) total -= excuse(s, missing, total - unassigned);
     if (unassigned)
         append(t, "%d of %d ranks", total - unassigned, s->world);
-    else
-        list_ranks(t, missing, s->world, total);
+    else if (weft__rank_list(missing, s->world, list))
+        append(t, "%s", list);
     append(t, total - unassigned == 1 ? " is missing" : " are missing");
     free(missing);
 }
