@@ -3,33 +3,12 @@
 #include "rank_list.h"
 #include "store_server.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MOMENT_MS 500 /* by which the deadlines of ranks that began together may differ */
 
-typedef struct text {
-    char *at;
-    size_t left;
-} text;
-
-static void append(text *t, const char *format, ...) WEFT__PRINTF(2, 3);
-static void append(text *t, const char *format, ...)
-{
-    va_list args;
-    int n;
-    va_start(args, format);
-    n = vsnprintf(t->at, t->left, format, args);
-    va_end(args);
-    if (n < 0) return;
-    if ((size_t)n >= t->left) n = (int)t->left - 1;
-    t->at += n;
-    t->left -= (size_t)n;
-}
-
-/* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many. */
+/* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many those are. */
 static int excuse(const weft__store_server *s, bool *missing, int total)
 {
     int64_t since_ns = weft__now_ns() - MOMENT_MS * WEFT__MS;
@@ -42,13 +21,14 @@ static int excuse(const weft__store_server *s, bool *missing, int total)
     return excused;
 }
 
-static void describe_missing(const weft__store_server *s, text *t)
+void weft__store_missing(const weft__store_server *s, char *words, size_t bytes)
 {
     char list[WEFT__RANK_LIST_BYTES];
     bool *missing;
-    int total = 0, unassigned = 0;
+    int total, unassigned = 0;
+    *words = '\0';
     if (s->world < 0) {
-        append(t, "nobody was given the world size (%d joined)", s->count);
+        snprintf(words, bytes, "nobody was given the world size (%d joined)", s->count);
         return;
     }
     missing = malloc((size_t)s->world * sizeof *missing);
@@ -61,20 +41,12 @@ static void describe_missing(const weft__store_server *s, text *t)
             else
                 missing[s->members[i].given_rank] = false;
         }
-    for (int r = 0; r < s->world; r++) total += missing[r];
-    if (s->phase == WEFT__SERVER_JOINING) total -= excuse(s, missing, total - unassigned);
-    if (unassigned)
-        append(t, "%d of %d ranks", total - unassigned, s->world);
-    else if (weft__rank_list(missing, s->world, list))
-        append(t, "%s", list);
-    append(t, total - unassigned == 1 ? " is missing" : " are missing");
+    total = weft__rank_list(missing, s->world, list);
+    if (s->phase == WEFT__SERVER_JOINING && excuse(s, missing, total - unassigned))
+        total = weft__rank_list(missing, s->world, list);
+    if (unassigned) snprintf(list, sizeof list, "%d of %d ranks", total - unassigned, s->world);
+    snprintf(words, bytes, "%s %s missing", list, total - unassigned == 1 ? "is" : "are");
     free(missing);
-}
-
-void weft__store_missing(const weft__store_server *s, char *words, size_t bytes)
-{
-    text t = {words, bytes};
-    describe_missing(s, &t);
 }
 
 void weft__store_note_quitter(weft__store_server *s, int rank)
