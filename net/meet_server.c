@@ -7,9 +7,9 @@
  * and another one is to.  Every wait ends at the deadline; then the server is asked who is missing.  The
  * connection's own events tell a wrong secret and a server that has gone. */
 #include "clock.h"
+#include "meeting.h"
 #include "place.h"
 #include "status.h"
-#include "store.h"
 #include "zap.h"
 
 #include <errno.h>
@@ -36,11 +36,11 @@ typedef struct client {
     weft__place place;
     char address[WEFT__ADDRESS_BYTES]; /* our end of the connection to it */
 
-    uint8_t id[WEFT__STORE_ID_BYTES];
+    uint8_t id[WEFT__MEETING_ID_BYTES];
     void *context;
     void *dealer, *monitor;
-    weft__store_server *server; /* on the serving rank */
-    bool known;                 /* to the server: it waits for our last word */
+    weft__meeting_server *server; /* on the serving rank */
+    bool known;                   /* to the server: it waits for our last word */
     bool joined;
     uint32_t attempts; /* connections made so far */
     bool busy;         /* the server's job is complete, without us */
@@ -61,12 +61,13 @@ static bool is_late(const client *c)
 
 /* ---- words to and from the server ---- */
 
-static void say(client *c, enum weft__store_kind kind, weft_status status, const void *payload, size_t bytes)
+static void say(client *c, enum weft__meeting_kind kind, weft_status status, const void *payload,
+                size_t bytes)
 {
-    weft__store_header h = {WEFT__STORE_MAGIC, WEFT__STORE_VERSION, (uint16_t)kind, {0},
-                            c->r->rank,        c->r->world_size,    status,         c->step};
+    weft__meeting_header h = {WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, (uint16_t)kind, {0},
+                              c->r->rank,          c->r->world_size,      status,         c->step};
     zmq_msg_t msg;
-    if (kind == WEFT__STORE_JOIN)
+    if (kind == WEFT__MEETING_JOIN)
         h.step = c->attempts; /* one from a connection given up may arrive after this */
     memcpy(h.client, c->id, sizeof h.client);
     if (zmq_msg_init_size(&msg, sizeof h + bytes))
@@ -82,16 +83,16 @@ static void say(client *c, enum weft__store_kind kind, weft_status status, const
 
 static void say_join(client *c)
 {
-    weft__store_who who = {.pid = (int32_t)getpid()};
+    weft__meeting_who who = {.pid = (int32_t)getpid()};
     memcpy(who.run, c->place.nonce, sizeof who.run);
     weft__host_id(who.host_id);
     if (gethostname(who.host, sizeof who.host - 1)) memcpy(who.host, "?", 2);
-    say(c, WEFT__STORE_JOIN, WEFT_OK, &who, sizeof who);
+    say(c, WEFT__MEETING_JOIN, WEFT_OK, &who, sizeof who);
     c->known = true;
 }
 
 typedef struct answer {
-    weft__store_header header;
+    weft__meeting_header header;
     const void *payload; /* inside msg */
     size_t bytes;
     zmq_msg_t msg;
@@ -105,27 +106,27 @@ static weft_status in_vain(client *c, enum weft__in_vain what)
 }
 
 /* Takes one message.  OK: it is of that kind (and this step, for gathers); NONE: none such is here yet. */
-static weft_status take_answer(client *c, enum weft__store_kind wanted, answer *a)
+static weft_status take_answer(client *c, enum weft__meeting_kind wanted, answer *a)
 {
     while (zmq_msg_recv(&a->msg, c->dealer, ZMQ_DONTWAIT) >= 0) {
         size_t bytes = zmq_msg_size(&a->msg);
         if (zmq_msg_more(&a->msg) || bytes < sizeof a->header) continue;
         memcpy(&a->header, zmq_msg_data(&a->msg), sizeof a->header);
-        if (a->header.magic != WEFT__STORE_MAGIC || a->header.version != WEFT__STORE_VERSION) continue;
+        if (a->header.magic != WEFT__MEETING_MAGIC || a->header.version != WEFT__MEETING_VERSION) continue;
         a->payload = (const char *)zmq_msg_data(&a->msg) + sizeof a->header;
         a->bytes = bytes - sizeof a->header;
-        if (a->header.kind == WEFT__STORE_FAILED) {
+        if (a->header.kind == WEFT__MEETING_FAILED) {
             c->told = true;
             return weft__fail(a->header.status < 0 ? a->header.status : WEFT_ERR_SYSTEM, "%.*s",
                               (int)a->bytes, (const char *)a->payload);
         }
-        if (a->header.kind == WEFT__STORE_ANOTHER) return in_vain(c, WEFT__ANOTHER);
-        if (a->header.kind == WEFT__STORE_BUSY) {
+        if (a->header.kind == WEFT__MEETING_ANOTHER) return in_vain(c, WEFT__ANOTHER);
+        if (a->header.kind == WEFT__MEETING_BUSY) {
             weft_status status = in_vain(c, WEFT__COMPLETE);
             if (status != NONE) return status;
             c->busy = true;
         }
-        if (a->header.kind == wanted && (wanted != WEFT__STORE_GATHERED || a->header.step == c->step))
+        if (a->header.kind == wanted && (wanted != WEFT__MEETING_GATHERED || a->header.step == c->step))
             return WEFT_OK;
     }
     return NONE;
@@ -215,15 +216,15 @@ static weft_status take_turn(client *c)
 {
     weft_status status = c->finder->turn(c->finder, &c->place);
     if (status == WEFT_PENDING)
-        return weft__store_resign(c->server) ? AGAIN : WEFT_OK; /* complete: too late to */
+        return weft__meeting_resign(c->server) ? AGAIN : WEFT_OK; /* complete: too late to */
     return status;
 }
 
 /* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller knows what it waited for.
  */
-static weft_status await(client *c, enum weft__store_kind wanted, int64_t deadline_ns, answer *a)
+static weft_status await(client *c, enum weft__meeting_kind wanted, int64_t deadline_ns, answer *a)
 {
-    bool leads = c->server && c->finder->turn && wanted == WEFT__STORE_JOINED;
+    bool leads = c->server && c->finder->turn && wanted == WEFT__MEETING_JOINED;
     for (;;) {
         zmq_pollitem_t items[3] = {{.socket = c->dealer, .events = ZMQ_POLLIN},
                                    {.socket = c->monitor, .events = ZMQ_POLLIN},
@@ -251,8 +252,8 @@ static weft_status time_is_up(client *c)
         missing = "another run of it is complete there, and no rank is free";
         length = (int)strlen(missing);
     } else {
-        say(c, WEFT__STORE_ASK, WEFT_OK, NULL, 0);
-        weft_status status = await(c, WEFT__STORE_MISSING, weft__now_ns() + ANSWER_MS * WEFT__MS, &a);
+        say(c, WEFT__MEETING_ASK, WEFT_OK, NULL, 0);
+        weft_status status = await(c, WEFT__MEETING_MISSING, weft__now_ns() + ANSWER_MS * WEFT__MS, &a);
         if (c->told) {
             zmq_msg_close(&a.msg);
             return status;
@@ -265,7 +266,7 @@ static weft_status time_is_up(client *c)
     snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s", c->place.text, length, missing,
              elapsed(c));
     zmq_msg_close(&a.msg);
-    if (c->server || c->joined) say(c, WEFT__STORE_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
+    if (c->server || c->joined) say(c, WEFT__MEETING_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
     c->told = true;
     return weft__fail(WEFT_ERR_TIMEOUT, "%s", sentence);
 }
@@ -291,7 +292,7 @@ static weft_status connect_for_good(client *c)
     weft__address_text(&c->place.at, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
     c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
-                                 &c->r->keys, WEFT__STORE_TOTAL_MAX + 4096);
+                                 &c->r->keys, WEFT__MEETING_TOTAL_MAX + 4096);
     if (!c->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
     c->monitor = zmq_socket(c->context, ZMQ_PAIR);
@@ -325,7 +326,7 @@ static weft_status look(client *c)
 static weft_status serve(client *c)
 {
     weft_status status =
-        weft__store_serve(c->context, &c->place.at, &c->r->keys, c->id, c->place.nonce, &c->server);
+        weft__meeting_serve(c->context, &c->place.at, &c->r->keys, c->id, c->place.nonce, &c->server);
     if (status == WEFT_PENDING) {
         status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
         return status ? status : NONE;
@@ -359,7 +360,7 @@ static weft_status find_place(client *c)
 static void leave_place(client *c)
 {
     disconnect(c);
-    weft__store_stop(c->server, weft__now_ns());
+    weft__meeting_stop(c->server, weft__now_ns());
     c->server = NULL;
 }
 
@@ -370,7 +371,7 @@ static weft_status join_once(client *c)
     if ((status = find_place(c))) return status;
     if ((status = connect_for_good(c))) return status;
     zmq_msg_init(&a.msg);
-    status = await(c, WEFT__STORE_JOINED, c->r->deadline_ns, &a);
+    status = await(c, WEFT__MEETING_JOINED, c->r->deadline_ns, &a);
     if (!status) {
         c->r->rank = a.header.rank;
         c->r->world_size = a.header.world;
@@ -408,13 +409,13 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     size_t total = bytes_each * (size_t)c->r->world_size;
     weft_status status;
     answer a;
-    if (bytes_each > WEFT__STORE_BLOCK_MAX || total > WEFT__STORE_TOTAL_MAX)
+    if (bytes_each > WEFT__MEETING_BLOCK_MAX || total > WEFT__MEETING_TOTAL_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%zu bytes from each of %d ranks are too many to gather while joining", bytes_each,
                           c->r->world_size);
-    say(c, WEFT__STORE_GATHER, WEFT_OK, in, bytes_each);
+    say(c, WEFT__MEETING_GATHER, WEFT_OK, in, bytes_each);
     zmq_msg_init(&a.msg);
-    status = await(c, WEFT__STORE_GATHERED, c->r->deadline_ns, &a);
+    status = await(c, WEFT__MEETING_GATHERED, c->r->deadline_ns, &a);
     if (!status && a.bytes != total)
         status = weft__fail(WEFT_ERR_MISMATCH, "the server sent %zu bytes instead of %zu", a.bytes, total);
     if (!status && total) memcpy(out, a.payload, total);
@@ -427,7 +428,7 @@ static void tell_failure(void *state, weft_status status, const char *why)
 {
     client *c = state;
     if (!c->dealer || c->told) return;
-    say(c, WEFT__STORE_FAIL, status, why, strlen(why));
+    say(c, WEFT__MEETING_FAIL, status, why, strlen(why));
     c->told = true;
 }
 
@@ -435,9 +436,9 @@ static void tell_failure(void *state, weft_status status, const char *why)
 static void leave(void *state)
 {
     client *c = state;
-    if (c->dealer && c->known) say(c, WEFT__STORE_DONE, WEFT_OK, NULL, 0);
+    if (c->dealer && c->known) say(c, WEFT__MEETING_DONE, WEFT_OK, NULL, 0);
     disconnect(c);
-    weft__store_stop(c->server, weft__now_ns() + GOODBYE_MS * WEFT__MS);
+    weft__meeting_stop(c->server, weft__now_ns() + GOODBYE_MS * WEFT__MS);
     if (c->context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */
     free(c);

@@ -2,11 +2,11 @@
  * and a blocking all_gather".  All of it happens inside weft_init, on its thread.  This is the front that the
  * context sees; the ways to meet stand behind meet.h.
  *
- * env:// and tcp:// meet at a ZeroMQ store (store.h): whoever can bind the address serves.  Under the store's
+ * env:// and tcp:// meet at a ZeroMQ server (meeting.h): whoever can bind the address serves.  Under its
  * clients lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH.
  *
  * A caller's weft_bootstrap needs no server: all is gathered through its all_gather, which is called in the
- * same order on all ranks whatever fails on one of them. */
+ * same order on all ranks whatever fails on one of them.  A caller's weft_store becomes such a one. */
 #ifndef WEFT_NET_RENDEZVOUS_H
 #define WEFT_NET_RENDEZVOUS_H
 #include "auth.h"

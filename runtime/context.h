@@ -57,7 +57,7 @@ typedef struct weft__job_store {
 struct weft_context {
     int rank, world_size, device;
     weft__member *members;
-    weft__rendezvous *meeting; /* the job's store and directory */
+    weft__rendezvous *meeting; /* how its ranks met; its directory */
     weft__transport *transports[2];
     bool said_bye;
     weft__keys keys;

@@ -1,9 +1,9 @@
-/* store.c - see store.h.  A failure is final: it is told to all who are here and to all who come later.
- * Frames that are not ours are dropped.  A client that vanishes before all are there gives its place back;
- * later it is missed by the others' deadlines. */
+/* meeting_server.c - see meeting.h.  A failure is final: it is told to all who are here and to all who come
+ * later. Frames that are not ours are dropped.  A client that vanishes before all are there gives its place
+ * back; later it is missed by the others' deadlines. */
+#include "meeting_server.h"
 #include "clock.h"
 #include "status.h"
-#include "store_server.h"
 #include "url.h"
 #include "zap.h"
 
@@ -23,11 +23,12 @@
 /* ---- answers ---- */
 
 /* False: its connection is gone. */
-static bool send_to(weft__store_server *s, const weft__store_member *to, enum weft__store_kind kind,
+static bool send_to(weft__meeting_server *s, const weft__meeting_member *to, enum weft__meeting_kind kind,
                     const void *payload, size_t bytes)
 {
-    weft__store_header header = {WEFT__STORE_MAGIC, WEFT__STORE_VERSION, (uint16_t)kind,   {0}, to->rank,
-                                 s->world,          s->status,           (uint32_t)s->step};
+    weft__meeting_header header = {
+        WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, (uint16_t)kind, {0}, to->rank, s->world,
+        s->status,           (uint32_t)s->step};
     zmq_msg_t msg;
     if (zmq_msg_init_size(&msg, sizeof header + bytes))
         return true; /* no memory: that client runs into its deadline */
@@ -40,14 +41,15 @@ static bool send_to(weft__store_server *s, const weft__store_member *to, enum we
     return errno != EHOSTUNREACH;
 }
 
-static void send_to_all(weft__store_server *s, enum weft__store_kind kind, const void *payload, size_t bytes)
+static void send_to_all(weft__meeting_server *s, enum weft__meeting_kind kind, const void *payload,
+                        size_t bytes)
 {
     for (int i = 0; i < s->count; i++)
         if (!s->members[i].done) send_to(s, &s->members[i], kind, payload, bytes);
 }
 
-static void fail(weft__store_server *s, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
-static void fail(weft__store_server *s, weft_status status, const char *format, ...)
+static void fail(weft__meeting_server *s, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
+static void fail(weft__meeting_server *s, weft_status status, const char *format, ...)
 {
     va_list args;
     if (s->phase == WEFT__SERVER_FAILED) return; /* the first cause wins */
@@ -57,20 +59,20 @@ static void fail(weft__store_server *s, weft_status status, const char *format, 
     s->phase = WEFT__SERVER_FAILED;
     s->status = status;
     if (s->expected < s->count) s->expected = s->count;
-    send_to_all(s, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
+    send_to_all(s, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
 }
 
 /* ---- joining ---- */
 
 static int by_host_and_arrival(const void *left, const void *right)
 {
-    const weft__store_member *a = left, *b = right;
+    const weft__meeting_member *a = left, *b = right;
     if (a->host != b->host) return a->host < b->host ? -1 : 1;
     return a->arrival < b->arrival ? -1 : a->arrival > b->arrival;
 }
 
 /* Given ranks are kept; the others get the free ones in the order of host and arrival, ascending. */
-static weft_status assign_ranks(weft__store_server *s)
+static weft_status assign_ranks(weft__meeting_server *s)
 {
     bool *taken = calloc((size_t)s->world, sizeof *taken);
     int next = 0;
@@ -79,7 +81,7 @@ static weft_status assign_ranks(weft__store_server *s)
         if (s->members[i].given_rank >= 0) taken[s->members[i].given_rank] = true;
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_host_and_arrival);
     for (int i = 0; i < s->count; i++) {
-        weft__store_member *m = &s->members[i];
+        weft__meeting_member *m = &s->members[i];
         m->rank = m->given_rank;
         if (m->rank >= 0) continue;
         while (taken[next]) next++;
@@ -91,11 +93,11 @@ static weft_status assign_ranks(weft__store_server *s)
 
 static int by_rank(const void *left, const void *right)
 {
-    const weft__store_member *a = left, *b = right;
+    const weft__meeting_member *a = left, *b = right;
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static void complete(weft__store_server *s)
+static void complete(weft__meeting_server *s)
 {
     if (assign_ranks(s)) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
@@ -104,21 +106,21 @@ static void complete(weft__store_server *s)
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_rank); /* from here on rank r is members[r] */
     s->phase = WEFT__SERVER_COMPLETE;
     s->step = 1;
-    send_to_all(s, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
+    send_to_all(s, WEFT__MEETING_JOINED, s->nonce, sizeof s->nonce);
 }
 
 /* Before all are there, who has died or hung up gives its place back; who only lost its connection joins
  * again. */
-static void drop_the_gone(weft__store_server *s)
+static void drop_the_gone(weft__meeting_server *s)
 {
     for (int i = 0; i < s->count;)
-        if (send_to(s, &s->members[i], WEFT__STORE_STILL, NULL, 0))
+        if (send_to(s, &s->members[i], WEFT__MEETING_STILL, NULL, 0))
             i++;
         else
             s->members[i] = s->members[--s->count];
 }
 
-static bool is_taken(const weft__store_server *s, int rank)
+static bool is_taken(const weft__meeting_server *s, int rank)
 {
     for (int i = 0; i < s->count; i++)
         if (rank >= 0 && s->members[i].given_rank == rank) return true;
@@ -126,10 +128,10 @@ static bool is_taken(const weft__store_server *s, int rank)
 }
 
 /* Whether what the newcomer was given contradicts what others were given. */
-static void check_newcomer(weft__store_server *s, const weft__store_member *m)
+static void check_newcomer(weft__meeting_server *s, const weft__meeting_member *m)
 {
     for (int i = 0; i < s->count; i++) {
-        const weft__store_member *other = &s->members[i];
+        const weft__meeting_member *other = &s->members[i];
         if (other == m) continue;
         if (m->given_world > 0 && other->given_world > 0 && m->given_world != other->given_world) {
             s->expected = m->given_world > other->given_world ? m->given_world : other->given_world;
@@ -158,7 +160,7 @@ static void check_newcomer(weft__store_server *s, const weft__store_member *m)
         }
 }
 
-static int host_order(weft__store_server *s, const weft__store_who *who)
+static int host_order(weft__meeting_server *s, const weft__meeting_who *who)
 {
     int highest = 0;
     if (!strcmp(who->host_id, s->host_id)) return 0;
@@ -169,11 +171,11 @@ static int host_order(weft__store_server *s, const weft__store_who *who)
     return highest + 1;
 }
 
-static weft__store_member *add_member(weft__store_server *s)
+static weft__meeting_member *add_member(weft__meeting_server *s)
 {
     if (s->count == s->room) {
         int room = s->room ? 2 * s->room : 64;
-        weft__store_member *more =
+        weft__meeting_member *more =
             s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
         if (!more) return NULL;
         s->members = more;
@@ -182,27 +184,27 @@ static weft__store_member *add_member(weft__store_server *s)
     return memset(&s->members[s->count++], 0, sizeof *s->members);
 }
 
-static weft__store_member *find_member(weft__store_server *s, const uint8_t *id)
+static weft__meeting_member *find_member(weft__meeting_server *s, const uint8_t *id)
 {
     for (int i = 0; i < s->count; i++)
-        if (!memcmp(s->members[i].id, id, WEFT__STORE_ID_BYTES)) return &s->members[i];
+        if (!memcmp(s->members[i].id, id, WEFT__MEETING_ID_BYTES)) return &s->members[i];
     return NULL;
 }
 
-static void take_join(weft__store_server *s, const weft__store_member *from, const weft__store_header *h,
-                      const void *payload, size_t bytes)
+static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
+                      const weft__meeting_header *h, const void *payload, size_t bytes)
 {
-    weft__store_who who;
-    weft__store_member *m;
+    weft__meeting_who who;
+    weft__meeting_member *m;
     int host;
     if (bytes != sizeof who) return;
     memcpy(&who, payload, sizeof who);
     if (!sodium_is_zero(who.run, sizeof who.run) && memcmp(who.run, s->nonce, sizeof who.run) != 0) {
-        send_to(s, from, WEFT__STORE_ANOTHER, NULL, 0);
+        send_to(s, from, WEFT__MEETING_ANOTHER, NULL, 0);
         return;
     }
     if (s->phase == WEFT__SERVER_COMPLETE) {
-        send_to(s, from, WEFT__STORE_BUSY, NULL, 0);
+        send_to(s, from, WEFT__MEETING_BUSY, NULL, 0);
         return;
     }
     who.host[sizeof who.host - 1] = who.host_id[sizeof who.host_id - 1] = '\0';
@@ -214,7 +216,7 @@ static void take_join(weft__store_server *s, const weft__store_member *from, con
     m = add_member(s);
     if (!m) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
-        send_to(s, from, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
+        send_to(s, from, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
     *m = *from;
@@ -225,7 +227,7 @@ static void take_join(weft__store_server *s, const weft__store_member *from, con
     m->host = host;
     m->arrival = memcmp(m->id, s->own, sizeof m->id) == 0 ? -1 : s->arrivals++;
     if (s->phase == WEFT__SERVER_FAILED) {
-        send_to(s, m, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
+        send_to(s, m, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
     check_newcomer(s, m);
@@ -234,17 +236,17 @@ static void take_join(weft__store_server *s, const weft__store_member *from, con
 
 /* ---- who is missing ---- */
 
-static void take_ask(weft__store_server *s, const weft__store_member *from)
+static void take_ask(weft__meeting_server *s, const weft__meeting_member *from)
 {
     char words[WEFT__SENTENCE_BYTES / 2] = "";
     if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
-    weft__store_missing(s, words, sizeof words);
-    send_to(s, from, WEFT__STORE_MISSING, words, strlen(words));
+    weft__meeting_missing(s, words, sizeof words);
+    send_to(s, from, WEFT__MEETING_MISSING, words, strlen(words));
 }
 
 /* ---- gathering ---- */
 
-static void finish_gather(weft__store_server *s)
+static void finish_gather(weft__meeting_server *s)
 {
     size_t bytes = s->block_bytes;
     char *all = malloc(bytes * (size_t)s->world + 1);
@@ -258,13 +260,13 @@ static void finish_gather(weft__store_server *s)
         free(s->members[r].block);
         s->members[r].block = NULL;
     }
-    send_to_all(s, WEFT__STORE_GATHERED, all, bytes * (size_t)s->world);
+    send_to_all(s, WEFT__MEETING_GATHERED, all, bytes * (size_t)s->world);
     free(all);
     s->gathered = 0;
     s->step++;
 }
 
-static void take_gather(weft__store_server *s, weft__store_member *m, const weft__store_header *h,
+static void take_gather(weft__meeting_server *s, weft__meeting_member *m, const weft__meeting_header *h,
                         const void *payload, size_t bytes)
 {
     if (s->phase != WEFT__SERVER_COMPLETE || m->block) return;
@@ -287,7 +289,7 @@ static void take_gather(weft__store_server *s, weft__store_member *m, const weft
 
 /* ---- the thread ---- */
 
-static void take_fail(weft__store_server *s, const weft__store_member *m, const weft__store_header *h,
+static void take_fail(weft__meeting_server *s, const weft__meeting_member *m, const weft__meeting_header *h,
                       const void *payload, size_t bytes)
 {
     int length = bytes < WEFT__SENTENCE_BYTES ? (int)bytes : WEFT__SENTENCE_BYTES - 1;
@@ -299,48 +301,48 @@ static void take_fail(weft__store_server *s, const weft__store_member *m, const 
              (const char *)payload);
 }
 
-static void take_done(weft__store_server *s, weft__store_member *m)
+static void take_done(weft__meeting_server *s, weft__meeting_member *m)
 {
     m->done = true;
     if (s->phase != WEFT__SERVER_JOINING) return;
-    weft__store_note_quitter(s, m->given_rank);
+    weft__meeting_note_quitter(s, m->given_rank);
     *m = s->members[--s->count]; /* gives up before all are there: its place is free again */
 }
 
-static void take_message(weft__store_server *s, const weft__store_member *from, const weft__store_header *h,
-                         const char *payload, size_t bytes)
+static void take_message(weft__meeting_server *s, const weft__meeting_member *from,
+                         const weft__meeting_header *h, const char *payload, size_t bytes)
 {
-    weft__store_member *m = find_member(s, h->client);
+    weft__meeting_member *m = find_member(s, h->client);
     if (s->phase == WEFT__SERVER_RESIGNED) return;
-    if (h->kind == WEFT__STORE_ASK) {
+    if (h->kind == WEFT__MEETING_ASK) {
         take_ask(s, from);
         return;
     }
     if (!m) {
-        if (h->kind == WEFT__STORE_JOIN) take_join(s, from, h, payload, bytes);
+        if (h->kind == WEFT__MEETING_JOIN) take_join(s, from, h, payload, bytes);
         return;
     }
-    if (h->kind == WEFT__STORE_JOIN && h->step < m->attempt) return; /* overtaken by a newer connection's */
-    if (h->kind == WEFT__STORE_JOIN) m->attempt = h->step;
+    if (h->kind == WEFT__MEETING_JOIN && h->step < m->attempt) return; /* overtaken by a newer connection's */
+    if (h->kind == WEFT__MEETING_JOIN) m->attempt = h->step;
     if (m->route_bytes != from->route_bytes || memcmp(m->route, from->route, from->route_bytes) != 0) {
         memcpy(m->route, from->route, from->route_bytes); /* it has reconnected */
         m->route_bytes = from->route_bytes;
     }
     switch (h->kind) {
-    case WEFT__STORE_JOIN:
+    case WEFT__MEETING_JOIN:
         /* The answer to its first JOIN went to a connection that it had given up meanwhile. */
         if (s->phase == WEFT__SERVER_FAILED)
-            send_to(s, m, WEFT__STORE_FAILED, s->sentence, strlen(s->sentence));
-        if (s->phase == WEFT__SERVER_COMPLETE) send_to(s, m, WEFT__STORE_JOINED, s->nonce, sizeof s->nonce);
+            send_to(s, m, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
+        if (s->phase == WEFT__SERVER_COMPLETE) send_to(s, m, WEFT__MEETING_JOINED, s->nonce, sizeof s->nonce);
         break;
-    case WEFT__STORE_GATHER: take_gather(s, m, h, payload, bytes); break;
-    case WEFT__STORE_FAIL: take_fail(s, m, h, payload, bytes); break;
-    case WEFT__STORE_DONE: take_done(s, m); break;
+    case WEFT__MEETING_GATHER: take_gather(s, m, h, payload, bytes); break;
+    case WEFT__MEETING_FAIL: take_fail(s, m, h, payload, bytes); break;
+    case WEFT__MEETING_DONE: take_done(s, m); break;
     default: break;
     }
 }
 
-static bool receive_frame(weft__store_server *s, zmq_msg_t *msg)
+static bool receive_frame(weft__meeting_server *s, zmq_msg_t *msg)
 {
     int rc;
     do {
@@ -350,26 +352,26 @@ static bool receive_frame(weft__store_server *s, zmq_msg_t *msg)
 }
 
 /* False: nothing is there. */
-static bool take_one(weft__store_server *s, zmq_msg_t *msg)
+static bool take_one(weft__meeting_server *s, zmq_msg_t *msg)
 {
-    weft__store_member from = {.rank = -1};
-    weft__store_header header;
+    weft__meeting_member from = {.rank = -1};
+    weft__meeting_header header;
     int frames = 1;
     if (!receive_frame(s, msg)) return false;
-    if (zmq_msg_size(msg) > WEFT__STORE_ROUTE_BYTES) return true;
+    if (zmq_msg_size(msg) > WEFT__MEETING_ROUTE_BYTES) return true;
     from.route_bytes = zmq_msg_size(msg);
     memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
     while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
     if (frames != 2 || zmq_msg_size(msg) < sizeof header) return true;
     memcpy(&header, zmq_msg_data(msg), sizeof header);
-    if (header.magic != WEFT__STORE_MAGIC || header.version != WEFT__STORE_VERSION) return true;
+    if (header.magic != WEFT__MEETING_MAGIC || header.version != WEFT__MEETING_VERSION) return true;
     memcpy(from.id, header.client, sizeof from.id);
     take_message(s, &from, &header, (char *)zmq_msg_data(msg) + sizeof header,
                  zmq_msg_size(msg) - sizeof header);
     return true;
 }
 
-static bool all_done(const weft__store_server *s)
+static bool all_done(const weft__meeting_server *s)
 {
     if (s->phase == WEFT__SERVER_FAILED && s->count < s->expected) return false;
     for (int i = 0; i < s->count; i++)
@@ -378,7 +380,7 @@ static bool all_done(const weft__store_server *s)
 }
 
 /* The owner's word: stop by then, or RESIGN. */
-static void take_order(weft__store_server *s, int64_t *deadline_ns, bool *stopping)
+static void take_order(weft__meeting_server *s, int64_t *deadline_ns, bool *stopping)
 {
     int64_t order;
     if (zmq_recv(s->thread_end, &order, sizeof order, ZMQ_DONTWAIT) != sizeof order) return;
@@ -394,7 +396,7 @@ static void take_order(weft__store_server *s, int64_t *deadline_ns, bool *stoppi
 
 static void *serve(void *arg)
 {
-    weft__store_server *s = arg;
+    weft__meeting_server *s = arg;
     int64_t deadline_ns = WEFT__NEVER;
     bool stopping = false;
     zmq_msg_t msg;
@@ -412,7 +414,7 @@ static void *serve(void *arg)
 }
 
 /* The port that ZeroMQ has bound: "tcp://127.0.0.1:4711". */
-static void learn_port(weft__store_server *s, weft__address *address)
+static void learn_port(weft__meeting_server *s, weft__address *address)
 {
     char endpoint[256];
     size_t bytes = sizeof endpoint;
@@ -420,12 +422,12 @@ static void learn_port(weft__store_server *s, weft__address *address)
         weft__address_set_port(address, atoi(strrchr(endpoint, ':') + 1));
 }
 
-static weft_status bind_router(weft__store_server *s, void *context, weft__address *address)
+static weft_status bind_router(weft__meeting_server *s, void *context, weft__address *address)
 {
     char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
     int reason, linger = LAST_WORDS_MS, mandatory = 1, port = weft__address_port(address);
     s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, &s->keys,
-                                 WEFT__STORE_BLOCK_MAX + 4096);
+                                 WEFT__MEETING_BLOCK_MAX + 4096);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
@@ -441,17 +443,18 @@ static weft_status bind_router(weft__store_server *s, void *context, weft__addre
     return WEFT_PENDING;
 }
 
-static weft_status start_thread(weft__store_server *s, void *context)
+static weft_status start_thread(weft__meeting_server *s, void *context)
 {
     static _Atomic unsigned made;
     char name[64];
     sigset_t all, old;
     int rc;
-    snprintf(name, sizeof name, "inproc://weft-store-%u", made++);
+    snprintf(name, sizeof name, "inproc://weft-meeting-%u", made++);
     s->owner_end = zmq_socket(context, ZMQ_PAIR);
     s->thread_end = zmq_socket(context, ZMQ_PAIR);
     if (!s->owner_end || !s->thread_end || zmq_bind(s->thread_end, name) || zmq_connect(s->owner_end, name)) {
-        weft__fail(WEFT_ERR_SYSTEM, "cannot make the store's sockets: %s", zmq_strerror(errno));
+        weft__fail(WEFT_ERR_SYSTEM, "cannot make the sockets of the server at which ranks meet: %s",
+                   zmq_strerror(errno));
         goto close_ends;
     }
     sigfillset(&all);
@@ -459,21 +462,22 @@ static weft_status start_thread(weft__store_server *s, void *context)
     rc = pthread_create(&s->thread, NULL, serve, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!rc) return WEFT_OK;
-    weft__fail(WEFT_ERR_SYSTEM, "cannot start the store's thread: %s", strerror(rc));
+    weft__fail(WEFT_ERR_SYSTEM, "cannot start the thread of the server at which ranks meet: %s",
+               strerror(rc));
 close_ends:
     if (s->owner_end) zmq_close(s->owner_end);
     if (s->thread_end) zmq_close(s->thread_end);
     return WEFT_ERR_SYSTEM;
 }
 
-weft_status weft__store_serve(void *context, weft__address *address, const weft__keys *keys,
-                              const uint8_t own[WEFT__STORE_ID_BYTES],
-                              const uint8_t nonce[WEFT__STORE_NONCE_BYTES], weft__store_server **server)
+weft_status weft__meeting_serve(void *context, weft__address *address, const weft__keys *keys,
+                                const uint8_t own[WEFT__MEETING_ID_BYTES],
+                                const uint8_t nonce[WEFT__MEETING_NONCE_BYTES], weft__meeting_server **server)
 {
-    weft__store_server *s = calloc(1, sizeof *s);
+    weft__meeting_server *s = calloc(1, sizeof *s);
     weft_status status;
     int reason;
-    if (!s) return weft__fail_memory(sizeof *s, "the store");
+    if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
     s->keys = *keys;
     s->world = -1;
     s->phase = WEFT__SERVER_JOINING;
@@ -500,7 +504,7 @@ free_server:
     return status;
 }
 
-bool weft__store_resign(weft__store_server *s)
+bool weft__meeting_resign(weft__meeting_server *s)
 {
     int64_t word = RESIGN;
     while (zmq_send(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
@@ -508,7 +512,7 @@ bool weft__store_resign(weft__store_server *s)
     return word == 1;
 }
 
-void weft__store_stop(weft__store_server *s, int64_t deadline_ns)
+void weft__meeting_stop(weft__meeting_server *s, int64_t deadline_ns)
 {
     if (!s) return;
     while (zmq_send(s->owner_end, &deadline_ns, sizeof deadline_ns, 0) < 0 && errno == EINTR) continue;

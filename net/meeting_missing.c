@@ -1,7 +1,7 @@
-/* store_missing.c - who a server's members wait for, in the words of their timeouts. */
+/* meeting_missing.c - who a server's members wait for, in the words of their timeouts. */
 #include "clock.h"
+#include "meeting_server.h"
 #include "rank_list.h"
-#include "store_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define MOMENT_MS 500 /* by which the deadlines of ranks that began together may differ */
 
 /* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many those are. */
-static int excuse(const weft__store_server *s, bool *missing, int total)
+static int excuse(const weft__meeting_server *s, bool *missing, int total)
 {
     int64_t since_ns = weft__now_ns() - MOMENT_MS * WEFT__MS;
     int excused = 0;
@@ -21,7 +21,7 @@ static int excuse(const weft__store_server *s, bool *missing, int total)
     return excused;
 }
 
-void weft__store_missing(const weft__store_server *s, char *words, size_t bytes)
+void weft__meeting_missing(const weft__meeting_server *s, char *words, size_t bytes)
 {
     char list[WEFT__RANK_LIST_BYTES];
     bool *missing;
@@ -49,7 +49,7 @@ void weft__store_missing(const weft__store_server *s, char *words, size_t bytes)
     free(missing);
 }
 
-void weft__store_note_quitter(weft__store_server *s, int rank)
+void weft__meeting_note_quitter(weft__meeting_server *s, int rank)
 {
     struct weft__quitter *more;
     int i = 0;

@@ -1,27 +1,27 @@
-/* store_server.h - what the server of store.h knows: its members, and how far joining is.  Its thread's
+/* meeting_server.h - what the server of meeting.h knows: its members, and how far joining is.  Its thread's
  * alone. */
-#ifndef WEFT_NET_STORE_SERVER_H
-#define WEFT_NET_STORE_SERVER_H
+#ifndef WEFT_NET_MEETING_SERVER_H
+#define WEFT_NET_MEETING_SERVER_H
+#include "meeting.h"
 #include "status.h"
-#include "store.h"
 
 #include <pthread.h>
 
-#define WEFT__STORE_ROUTE_BYTES 16 /* of a peer's address inside the ROUTER; ZeroMQ makes them of 5 bytes */
+#define WEFT__MEETING_ROUTE_BYTES 16 /* of a peer's address inside the ROUTER; ZeroMQ takes 5 */
 
-typedef struct weft__store_member {
-    uint8_t id[WEFT__STORE_ID_BYTES];
-    uint8_t route[WEFT__STORE_ROUTE_BYTES];
+typedef struct weft__meeting_member {
+    uint8_t id[WEFT__MEETING_ID_BYTES];
+    uint8_t route[WEFT__MEETING_ROUTE_BYTES];
     size_t route_bytes;
     int given_rank, given_world; /* -1: not given */
     int rank;                    /* once all are there */
     int host;                    /* order of its host's first arrival; the server's own is 0 */
     int arrival;
-    weft__store_who who;
+    weft__meeting_who who;
     bool done;
     void *block;      /* its part of the gather under way */
     uint32_t attempt; /* of its connections, the newest it has joined by */
-} weft__store_member;
+} weft__meeting_member;
 
 /* Whose time ran out before all were there. */
 struct weft__quitter {
@@ -36,21 +36,21 @@ enum weft__server_phase {
     WEFT__SERVER_RESIGNED
 };
 
-struct weft__store_server {
+struct weft__meeting_server {
     void *router;
     void *owner_end, *thread_end; /* inproc pair: the owner's word that it is time to stop */
     pthread_t thread;
     weft__keys keys;
-    uint8_t own[WEFT__STORE_ID_BYTES];
+    uint8_t own[WEFT__MEETING_ID_BYTES];
     char host_id[WEFT__HOST_ID_BYTES];
 
     enum weft__server_phase phase;
-    weft__store_member *members;
+    weft__meeting_member *members;
     int count, room, arrivals;
     struct weft__quitter *quitters; /* each rank once */
     int quitter_count;
-    uint8_t nonce[WEFT__STORE_NONCE_BYTES]; /* of this run of the job */
-    int world;                              /* -1 until somebody says it */
+    uint8_t nonce[WEFT__MEETING_NONCE_BYTES]; /* of this run of the job */
+    int world;                                /* -1 until somebody says it */
     int expected; /* clients that are to hear of a failure before the server may go */
     int step;     /* of the gather under way */
     int gathered; /* parts of it that are here */
@@ -59,7 +59,7 @@ struct weft__store_server {
     char sentence[WEFT__SENTENCE_BYTES];
 };
 
-/* store_missing.c: who is waited for, in words; and whose time ran out before all were there. */
-void weft__store_missing(const weft__store_server *s, char *words, size_t bytes);
-void weft__store_note_quitter(weft__store_server *s, int rank);
+/* meeting_missing.c: who is waited for, in words; and whose time ran out before all were there. */
+void weft__meeting_missing(const weft__meeting_server *s, char *words, size_t bytes);
+void weft__meeting_note_quitter(weft__meeting_server *s, int rank);
 #endif
