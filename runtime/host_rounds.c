@@ -22,8 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_BYTES     (256 * 1024) /* copied or reduced in one turn of a lane, about */
-#define IN_PLACE_BYTES (16 * 1024)  /* of a buffer: below, the copy costs less than waiting for readers */
+#define TURN_BYTES (256 * 1024) /* copied or reduced in one turn of a lane, about */
+/* Of a block: below, the copy costs less than waiting for readers; more where that costs a change of threads.
+ */
+#define IN_PLACE_BYTES         (4 * 1024)
+#define IN_PLACE_BYTES_CROWDED (64 * 1024)
 
 static bool all_are_past(weft_group *group, uint64_t round)
 {
@@ -350,7 +353,8 @@ static void look_for_regions(weft_request *req)
     const weft_group *group = req->group;
     const weft__op *op = &req->op;
     size_t element = weft_dtype_size(op->dtype);
-    if (op->count * element < IN_PLACE_BYTES || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
+    size_t least = req->ctx->crowded ? IN_PLACE_BYTES_CROWDED : IN_PLACE_BYTES;
+    if (op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
     req->u.rounds.in =
         weft__memory_shared(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);
     if (req->u.rounds.plan.two_phase)
