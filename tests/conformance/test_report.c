@@ -121,6 +121,7 @@ static void no_answer(job_rank *me)
     if (me->rank == 0) {
         CHECK_OK(weft_group_report(me->world, text, sizeof text)); /* connects */
         CHECK(kill(job_pid(me, 1), SIGSTOP) == 0);
+        job_sleep_ms(100); /* until all its threads have noticed */
         int64_t from = job_now_ns();
         CHECK_OK(weft_group_report(me->world, text, sizeof text));
         CHECK_PERIOD(from, job_now_ns(), 1000, 1000 + JOB_LATE_MS);
