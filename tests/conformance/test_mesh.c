@@ -439,6 +439,7 @@ static void unused_as_parent(job_rank *me)
     job_sum_works(made);
     job_sum_works(split);
     job_sum_works(group_of(inner, "x"));
+    job_meet(me); /* all have their sum */
     CHECK_OK(weft_group_abort(group_of(inner, "x"), "enough"));
     CHECK(job_await_break(group_of(inner, "x"), JOB_LATE_MS) < 0);
 }
