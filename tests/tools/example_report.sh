@@ -60,6 +60,7 @@ refused 2 '--hidden 3 is too narrow for 2 slices' --hidden 3
 refused 1 '"0" is not a number from 1 to 4096' --tp 0
 refused 1 '"1x" is not a number from 1 to 1000' --epochs 1x
 refused 1 '"-1" is not a number from 0 to 1000' --measure -1
+refused 1 '--help shows the options' --wrong
 refused 1 '"more" is not an option' more
 refused 1 "$dir/absent: No such file or directory" --data "$dir/absent"
 refused 1 "$dir/absent/t.svg cannot be written: No such file or directory" --hidden 16 --timeline "$dir/absent/t.svg"

@@ -5,9 +5,10 @@
  * Layers come in pairs, sliced as in Shoeybi et al., "Megatron-LM" (2019), so that a pair needs one sum in
  * each direction and nothing in its middle:
  *
- *   0, 2, ..  by columns: a rank has all inputs and computes a slice of the outputs.  They are complete; on
- * the way back the derivative by the inputs is a partial sum 1, 3, ..  by rows: a rank has that slice as its
- * inputs and computes all outputs, each a partial sum; on the way back all is complete
+ *   0, 2, ..  by columns: from all inputs a rank computes a slice of the outputs, which are complete;
+ *             backward, the derivative by the inputs is a partial sum
+ *   1, 3, ..  by rows: from that slice as inputs a rank computes all outputs, each a partial sum;
+ *             backward, all is complete
  *
  * A partial sum becomes the value when it has been added up over the tp ranks. */
 #ifndef TRAIN_MLP_H

@@ -64,7 +64,7 @@ struct options options_parse(int argc, char **argv)
         case 'l': o.losses = optarg; break;
         case 'x': o.expect = optarg; break;
         case 'h': fputs(usage, stdout); exit(0);
-        default: fputs(usage, stderr); exit(2);
+        default: fail("--help shows the options");
         }
     }
     if (optind < argc) fail("\"%s\" is not an option; --help shows them", argv[optind]);

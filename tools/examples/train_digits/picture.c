@@ -104,32 +104,16 @@ static void draw_lane_name(FILE *to, double y, double height, const char *name)
     svg_text(to, (struct svg_point){LEFT - 8, y + height / 2 + 4}, 11, SVG_END, "#555555", name);
 }
 
-/* As in the closing table: in flight is when at least one sum is, hidden what of it is not exposed. */
-static void hidden_of(const struct timeline *t, double *hidden_ms, double *in_flight_ms)
-{
-    int64_t flight = 0, exposed = 0, covered = 0;
-    for (int64_t i = 0; i < t->count; i++) {
-        const struct span *span = &t->span[i];
-        int64_t from = span->begin_ns > covered ? span->begin_ns : covered;
-        if (span->kind == SPAN_EXPOSED) exposed += span->end_ns - span->begin_ns;
-        if (!in_flight(span) || span->end_ns <= from) continue;
-        flight += span->end_ns - from;
-        covered = span->end_ns;
-    }
-    *hidden_ms = (double)(flight - exposed) * 1e-6;
-    *in_flight_ms = (double)flight * 1e-6;
-}
-
 static void draw_lanes(FILE *to, const struct track *track, double y, size_t levels)
 {
     double flight = y + COMPUTE + LANE_GAP, exposed = flight + (double)levels * FLIGHT + LANE_GAP;
-    double hidden_ms, in_flight_ms;
+    double in_flight_ms = (double)track->timeline.in_flight_ns * 1e-6;
+    double hidden_ms = in_flight_ms - (double)track->timeline.exposed_ns * 1e-6;
     char text[64];
     snprintf(text, sizeof(text), "rank %d", (int)track->rank);
     svg_text(to, (struct svg_point){12, y + 16}, 15, SVG_START, "#111111", text);
     snprintf(text, sizeof(text), "dp %d, tp %d", (int)track->dp, (int)track->tp);
     svg_text(to, (struct svg_point){12, y + 33}, 11, SVG_START, "#555555", text);
-    hidden_of(&track->timeline, &hidden_ms, &in_flight_ms);
     snprintf(text, sizeof(text), in_flight_ms < 100 ? "%.1f of %.1f ms" : "%.0f of %.0f ms", hidden_ms,
              in_flight_ms);
     svg_text(to, (struct svg_point){12, y + 50}, 11, SVG_START, "#555555", text);

@@ -84,17 +84,19 @@ static void print_verdict(const struct measured *m)
 {
     int64_t bare = m->pace[PACE_LEFT_OUT].median_ns;
     int64_t at_once = m->pace[PACE_ONE_BY_ONE].median_ns - bare;
-    int64_t overlapped = m->pace[PACE_OVERLAPPED].median_ns - bare;
+    int64_t overlapped = m->pace[PACE_OVERLAPPED].median_ns - bare, hidden = at_once - overlapped;
     printf(
         "\nThe all_reduces make an epoch longer by %.1f ms when each is waited for at once, by %.1f ms when\n"
         "overlapped: ",
         ms(at_once, 1), ms(overlapped, 1));
     if (at_once <= 0 || overlapped < 0)
-        printf(
-            "less than nothing, as happens when the machine is busy with other work; so nothing follows.\n");
+        printf("less than nothing, as happens on a machine that is busy with other work; so nothing "
+               "follows.\n");
+    else if (hidden <= 0)
+        printf("overlap hid nothing of it.\n");
     else
-        printf("overlap hid %.1f ms of %.1f ms (%.0f %%).\n", ms(at_once - overlapped, 1), ms(at_once, 1),
-               percent(at_once - overlapped, at_once));
+        printf("overlap hid %.1f ms of %.1f ms (%.0f %%).\n", ms(hidden, 1), ms(at_once, 1),
+               percent(hidden, at_once));
 }
 
 /* More ranks than cores: then a rank also waits for its turn to compute, and the tables show that. */

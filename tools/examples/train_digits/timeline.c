@@ -44,3 +44,10 @@ void timeline_stop(struct timeline *t)
     close_at(t, now_ns());
     t->open.begin_ns = 0;
 }
+
+void timeline_cost(struct timeline *t, int64_t in_flight_ns, int64_t exposed_ns)
+{
+    if (!t) return;
+    t->in_flight_ns = in_flight_ns;
+    t->exposed_ns = exposed_ns;
+}

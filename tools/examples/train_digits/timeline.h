@@ -26,6 +26,7 @@ struct span {
 
 struct timeline {
     int64_t count;
+    int64_t in_flight_ns, exposed_ns; /* of the step, as traffic.h has it */
     struct span span[SPANS_MAX];
     struct span open; /* what is being computed; begin_ns 0: nothing */
 };
@@ -37,4 +38,5 @@ void timeline_exposed(struct timeline *t, int64_t begin_ns, int64_t end_ns, cons
 void timeline_add(struct timeline *t, enum span_kind kind, int64_t begin_ns, int64_t end_ns,
                   const char *label);
 void timeline_stop(struct timeline *t);
+void timeline_cost(struct timeline *t, int64_t in_flight_ns, int64_t exposed_ns);
 #endif

@@ -52,7 +52,7 @@ static int64_t end_of(const struct sum *sum)
 void traffic_end_step(struct traffic *t)
 {
     struct traffic_account *account = &t->account[t->pace];
-    int64_t covered = 0; /* until here time has been counted */
+    int64_t in_flight = 0, all_exposed = 0, covered = 0; /* until there time has been counted */
     for (size_t i = 0; i < t->sums; i++) {
         const struct sum *sum = &t->sum[i];
         int64_t end = end_of(sum), from = sum->called_ns > covered ? sum->called_ns : covered;
@@ -61,13 +61,16 @@ void traffic_end_step(struct traffic *t)
         account->kind[sum->kind].bytes += (int64_t)sum->bytes;
         account->kind[sum->kind].in_flight_ns += end - sum->called_ns;
         account->kind[sum->kind].exposed_ns += exposed;
-        account->exposed_ns += exposed;
+        all_exposed += exposed;
         if (end > from) {
-            account->in_flight_ns += end - from;
+            in_flight += end - from;
             covered = end;
         }
         timeline_add(t->timeline, sum->kind == SUM_GRADIENTS ? SPAN_SUM_DP : SPAN_SUM_TP, sum->called_ns, end,
                      sum->label);
     }
+    account->in_flight_ns += in_flight;
+    account->exposed_ns += all_exposed;
+    timeline_cost(t->timeline, in_flight, all_exposed);
     t->sums = 0;
 }

@@ -1,8 +1,8 @@
 /* traffic.h - sums that travel while this thread computes, and an account of what they cost it.
  *
- *   in flight  from the call that starts a sum until it has settled, or until the thread that waits for it
- * goes on exposed    the part of this that the computing thread spends inside Weft's calls: starting and
- * waiting hidden     the rest: the sum went on while this thread computed
+ *   in flight  from the call that starts a sum until it has settled, or until who waits for it goes on
+ *   exposed    the part of this that the computing thread spends inside Weft's calls, starting or waiting
+ *   hidden     the rest: the sum went on while this thread computed
  *
  * For a step as a whole in flight is the time in which at least one sum is. */
 #ifndef TRAIN_TRAFFIC_H

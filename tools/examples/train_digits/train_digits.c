@@ -46,12 +46,12 @@ static void start(struct trainer *t, const struct options *o)
     mlp_reset(t->net, o->hidden, &t->layout.tp, TRAIN_SEED);
     buckets_plan(&t->buckets, t->net, o->bucket_kib * 1024);
     if (t->layout.rank > 0) return;
-    printf("%d ranks, dp=%zu, tp=%zu; %zu digits to learn, %zu to test\n", t->layout.ranks, t->layout.dp.size,
-           t->layout.tp.size, t->digits.train_count, t->digits.test_count);
-    printf(
-        "%d layers; a rank has %zu weights, in %zu buckets, and takes up to %zu of a batch's %zu digits\n\n",
-        MLP_LAYERS, t->net->parameters, t->buckets.count,
-        part_of(o->batch, t->layout.dp.size - 1, t->layout.dp.size).count, o->batch);
+    printf("ranks: %d (dp=%zu, tp=%zu); digits: %zu to learn, %zu to test\n", t->layout.ranks,
+           t->layout.dp.size, t->layout.tp.size, t->digits.train_count, t->digits.test_count);
+    printf("layers: %d; of them on a rank: %zu weights, gradients in buckets: %zu; of a batch: up to %zu of "
+           "%zu\n\n",
+           MLP_LAYERS, t->net->parameters, t->buckets.count,
+           part_of(o->batch, t->layout.dp.size - 1, t->layout.dp.size).count, o->batch);
 }
 
 static void finish(struct trainer *t)
