@@ -52,10 +52,10 @@ static bool read_server(const uint8_t *bytes, weft__address *at)
     return bytes[FAMILY] == 4 && at->v4.sin_port != 0;
 }
 
-enum weft__beacon_verdict weft__beacon_read(const weft__keys *keys, const void *data, size_t length,
+enum weft__beacon_verdict weft__beacon_read(const weft__keys *keys, const void *datagram, size_t length,
                                             weft__beacon *beacon)
 {
-    const uint8_t *bytes = data;
+    const uint8_t *bytes = datagram;
     weft__beacon read = {0};
     if (length != WEFT__BEACON_BYTES || memcmp(bytes, start, sizeof start) != 0) return WEFT__BEACON_NOISE;
     if (memcmp(bytes + JOB, keys->job, sizeof keys->job) != 0) return WEFT__BEACON_OTHERS;

@@ -35,6 +35,6 @@ enum weft__beacon_verdict {
 void weft__beacon_write(const weft__keys *keys, const weft__beacon *beacon,
                         uint8_t bytes[WEFT__BEACON_BYTES]);
 /* OURS fills in *beacon. */
-enum weft__beacon_verdict weft__beacon_read(const weft__keys *keys, const void *bytes, size_t length,
+enum weft__beacon_verdict weft__beacon_read(const weft__keys *keys, const void *datagram, size_t length,
                                             weft__beacon *beacon);
 #endif

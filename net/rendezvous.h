@@ -2,8 +2,9 @@
  * and a blocking all_gather".  All of it happens inside weft_init, on its thread.  This is the front that the
  * context sees; the ways to meet stand behind meet.h.
  *
- * env:// and tcp:// meet at a ZeroMQ server (meeting.h): whoever can bind the address serves.  Under its
- * clients lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH.
+ * All init methods meet at a server (meeting.h) that one of the ranks runs; they differ in how its place is
+ * found (place.h): env:// and tcp:// are told it, file:// and multicast find it.  Under its clients lies
+ * CURVE with keys derived from the secret; who does not know it gets ERR_AUTH.
  *
  * A caller's weft_bootstrap needs no server: all is gathered through its all_gather, which is called in the
  * same order on all ranks whatever fails on one of them.  A caller's weft_store becomes such a one. */
@@ -18,7 +19,7 @@
 typedef struct weft__join {
     const weft_bootstrap *bootstrap; /* the caller's, or NULL; then the init method does not count */
     struct weft__kv *store;          /* the same */
-    const char *init_method;         /* "env://", "tcp://HOST:PORT[?rank=R&world_size=N]" */
+    const char *init_method;         /* as in weft_config */
     const char *job;                 /* config.job or "default" */
     const char *secret;              /* source, or NULL: one host, this user only */
     int rank, world_size;            /* from the config; -1: not given.  Win over everything else. */

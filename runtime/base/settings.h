@@ -19,7 +19,7 @@
       "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                  \
     X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.") \
     X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0,                                                \
-      "Network interface whose address this rank advertises.")                                            \
+      "Network interface whose address this rank advertises, and on which it joins by multicast.")        \
     X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0,                                                              \
       "Overrides what tells hosts apart (boot id and network namespace).")                                \
     X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0,                                                            \

@@ -197,6 +197,13 @@ static void a_killed_server_is_replaced(void **state)
 
 /* ---- strangers ---- */
 
+static uint32_t random32(void)
+{
+    static uint64_t seed = 1;
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33);
+}
+
 /* Sends again all that it hears for a while after, and noise in between. */
 static void *send_again(void *arg)
 {
@@ -211,9 +218,9 @@ static void *send_again(void *arg)
         uint8_t noise[600];
         ssize_t bytes = weft__multicast_take(&m, kept[n % 256], WEFT__BEACON_BYTES);
         if (bytes == WEFT__BEACON_BYTES) n++;
-        if (n) weft__multicast_send(&m, kept[rand() % (n < 256 ? n : 256)], WEFT__BEACON_BYTES);
-        for (size_t i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)rand();
-        weft__multicast_send(&m, noise, (size_t)rand() % sizeof noise);
+        if (n) weft__multicast_send(&m, kept[random32() % (n < 256 ? (unsigned)n : 256)], WEFT__BEACON_BYTES);
+        for (size_t i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)random32();
+        weft__multicast_send(&m, noise, random32() % sizeof noise);
         usleep(500);
     }
     weft__multicast_close(&m);

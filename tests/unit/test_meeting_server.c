@@ -1,0 +1,164 @@
+/* The server at which ranks join: a port of its own choice, the run that it is of, and giving up for another
+ * server. */
+#include "clock.h"
+#include "meeting.h"
+#include "zap.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zmq.h>
+
+static const uint8_t own[WEFT__MEETING_ID_BYTES] = "the serving rank";
+static const uint8_t run[WEFT__MEETING_NONCE_BYTES] = "this run of job",
+                     other_run[WEFT__MEETING_NONCE_BYTES] = "an earlier one",
+                     any_run[WEFT__MEETING_NONCE_BYTES];
+static weft__keys keys;
+static void *context;
+static weft__address place;
+static weft__meeting_server *server;
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&place, 0, sizeof place);
+    place.v4.sin_family = AF_INET;
+    place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return weft__keys_derive("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
+           weft__meeting_serve(context, &place, &keys, own, run, &server);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    weft__meeting_stop(server, weft__now_ns());
+    weft__zmq_give();
+    return 0;
+}
+
+static void *client(void)
+{
+    char endpoint[64];
+    int timeout_ms = 300;
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, 4096);
+    assert_non_null(dealer);
+    zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", weft__address_port(&place));
+    assert_int_equal(zmq_connect(dealer, endpoint), 0);
+    return dealer;
+}
+
+static void say_join(void *dealer, int name, const uint8_t *of_run, int rank, int world)
+{
+    struct {
+        weft__meeting_header header;
+        weft__meeting_who who;
+    } join = {{WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, WEFT__MEETING_JOIN, {0}, rank, world, 0, 1},
+              {.pid = 7, .host_id = "h", .host = "h"}};
+    join.header.client[0] = (uint8_t)name;
+    memcpy(join.who.run, of_run, sizeof join.who.run);
+    assert_int_equal(zmq_send(dealer, &join, sizeof join, 0), sizeof join);
+}
+
+/* The kind of the next answer; 0: none comes. */
+static int answer(void *dealer, uint8_t nonce[WEFT__MEETING_NONCE_BYTES])
+{
+    struct {
+        weft__meeting_header header;
+        uint8_t payload[512];
+    } got;
+    for (;;) {
+        int n = zmq_recv(dealer, &got, sizeof got, 0);
+        if (n < (int)sizeof got.header) return 0;
+        if (got.header.kind == WEFT__MEETING_STILL) continue;
+        if (nonce) memcpy(nonce, got.payload, WEFT__MEETING_NONCE_BYTES);
+        return got.header.kind;
+    }
+}
+
+static void the_run_is_the_one_looked_for(void **state)
+{
+    void *a = client(), *b = client();
+    uint8_t nonce[WEFT__MEETING_NONCE_BYTES];
+    (void)state;
+    assert_int_not_equal(weft__address_port(&place), 0);
+    say_join(a, 1, other_run, -1, 2);
+    assert_int_equal(answer(a, NULL), WEFT__MEETING_ANOTHER); /* and it does not count */
+    say_join(a, 1, run, -1, 2);
+    assert_int_equal(answer(a, NULL), 0);
+    say_join(b, 2, any_run, -1, -1);
+    assert_int_equal(answer(a, nonce), WEFT__MEETING_JOINED);
+    assert_memory_equal(nonce, run, sizeof run);
+    assert_int_equal(answer(b, NULL), WEFT__MEETING_JOINED);
+    zmq_close(a);
+    zmq_close(b);
+}
+
+static void who_resigns_takes_nobody(void **state)
+{
+    void *a = client(), *b = client();
+    (void)state;
+    say_join(a, 1, run, -1, 2);
+    assert_int_equal(answer(a, NULL), 0);
+    assert_true(weft__meeting_resign(server));
+    assert_true(weft__meeting_resign(server));
+    say_join(b, 2, run, -1, 2);
+    assert_int_equal(answer(b, NULL), 0);
+    assert_int_equal(answer(a, NULL), 0);
+    zmq_close(a);
+    zmq_close(b);
+}
+
+static void a_complete_job_keeps_its_server(void **state)
+{
+    void *a = client(), *late = client();
+    (void)state;
+    say_join(a, 1, run, -1, 1);
+    assert_int_equal(answer(a, NULL), WEFT__MEETING_JOINED);
+    assert_false(weft__meeting_resign(server));
+    say_join(late, 2, run, -1, 1);
+    assert_int_equal(answer(late, NULL), WEFT__MEETING_BUSY);
+    zmq_close(a);
+    zmq_close(late);
+}
+
+/* Its rank is free again, and it is not counted. */
+static void who_has_gone_gives_its_place_back(void **state)
+{
+    void *a = client(), *gone = client(), *next = client();
+    (void)state;
+    say_join(a, 1, run, 0, 3);
+    say_join(gone, 2, run, 1, 3);
+    assert_int_equal(answer(gone, NULL), 0);
+    zmq_close(gone);
+    usleep(200000);
+    say_join(next, 3, run, 1, 3);
+    assert_int_equal(answer(next, NULL), 0); /* not: "rank 1 was given twice" */
+    gone = client();
+    say_join(gone, 4, run, 2, 3);
+    assert_int_equal(answer(a, NULL), WEFT__MEETING_JOINED);
+    assert_int_equal(answer(next, NULL), WEFT__MEETING_JOINED);
+    assert_int_equal(answer(gone, NULL), WEFT__MEETING_JOINED);
+    zmq_close(a);
+    zmq_close(gone);
+    zmq_close(next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_run_is_the_one_looked_for, begin, end),
+        cmocka_unit_test_setup_teardown(who_resigns_takes_nobody, begin, end),
+        cmocka_unit_test_setup_teardown(a_complete_job_keeps_its_server, begin, end),
+        cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
+    };
+    alarm(60);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
