@@ -14,8 +14,9 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__KEY_BYTES   32
-#define WEFT__NONCE_BYTES 32
+#define WEFT__KEY_BYTES       32
+#define WEFT__NONCE_BYTES     32
+#define WEFT__RUN_NONCE_BYTES 16 /* of one run of a job; names it, and need not be secret */
 
 /* Everything derived from the secret, once (crypto_generichash keyed with a purpose). */
 typedef struct weft__keys {

@@ -15,14 +15,13 @@
 
 #include <stdbool.h>
 
-#define WEFT__BEACON_BYTES       104
-#define WEFT__BEACON_NONCE_BYTES 16
+#define WEFT__BEACON_BYTES 104
 
 enum weft__beacon_kind { WEFT__BEACON_ASK = 1, WEFT__BEACON_HERE };
 
 typedef struct weft__beacon {
     enum weft__beacon_kind kind;
-    uint8_t nonce[WEFT__BEACON_NONCE_BYTES];
+    uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     weft__address server; /* HERE: with its port */
 } weft__beacon;
 

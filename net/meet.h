@@ -11,8 +11,6 @@
 
 #include <limits.h>
 
-#define WEFT__RUN_NONCE_BYTES 16
-
 /* All slots: on the thread of weft_init.  None is called twice after close. */
 typedef struct weft__way {
     /* As weft__rendezvous_all_gather; may block until the deadline. */

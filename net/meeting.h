@@ -21,12 +21,11 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__MEETING_BLOCK_MAX   (1024 * 1024)      /* one rank's part of a gather */
-#define WEFT__MEETING_TOTAL_MAX   (64 * 1024 * 1024) /* all parts together */
-#define WEFT__MEETING_ID_BYTES    16
-#define WEFT__MEETING_NONCE_BYTES 16          /* of a run of the job */
-#define WEFT__MEETING_MAGIC       0x54534657u /* "WFST" in little-endian */
-#define WEFT__MEETING_VERSION     2
+#define WEFT__MEETING_BLOCK_MAX (1024 * 1024)      /* one rank's part of a gather */
+#define WEFT__MEETING_TOTAL_MAX (64 * 1024 * 1024) /* all parts together */
+#define WEFT__MEETING_ID_BYTES  16
+#define WEFT__MEETING_MAGIC     0x54534657u /* "WFST" in little-endian */
+#define WEFT__MEETING_VERSION   2
 
 enum weft__meeting_kind {
     WEFT__MEETING_JOIN = 1,
@@ -57,9 +56,8 @@ _Static_assert(sizeof(weft__meeting_header) == 40, "fixed on the wire");
 typedef struct weft__meeting_who {
     int32_t pid;
     char host_id[WEFT__HOST_ID_BYTES];
-    char host[64]; /* its name, for messages */
-    uint8_t
-        run[WEFT__MEETING_NONCE_BYTES]; /* that the client was told to find here; zeros: whichever it is */
+    char host[64];                      /* its name, for messages */
+    uint8_t run[WEFT__RUN_NONCE_BYTES]; /* that the client was told to find here; zeros: whichever it is */
 } weft__meeting_who;
 
 typedef struct weft__meeting_server weft__meeting_server;
@@ -69,8 +67,7 @@ typedef struct weft__meeting_server weft__meeting_server;
  * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one. */
 weft_status weft__meeting_serve(void *context, weft__address *address, const weft__keys *keys,
                                 const uint8_t own[WEFT__MEETING_ID_BYTES],
-                                const uint8_t nonce[WEFT__MEETING_NONCE_BYTES],
-                                weft__meeting_server **server);
+                                const uint8_t nonce[WEFT__RUN_NONCE_BYTES], weft__meeting_server **server);
 /* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined
  * already, and this server stays. */
 bool weft__meeting_resign(weft__meeting_server *server);

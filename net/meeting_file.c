@@ -395,7 +395,7 @@ static weft_status blank_out(const weft__meeting_file *f, int at)
 }
 
 weft_status weft__meeting_forget(weft__meeting_file *f, int64_t deadline_ns,
-                                 const uint8_t nonce[WEFT__MEETING_NONCE_BYTES])
+                                 const uint8_t nonce[WEFT__RUN_NONCE_BYTES])
 {
     page *p = malloc(sizeof *p);
     weft__meeting_entry e;

@@ -14,14 +14,14 @@
 #ifndef WEFT_NET_MEETING_FILE_H
 #define WEFT_NET_MEETING_FILE_H
 #include "address.h"
+#include "auth.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__MEETING_JOBS_MAX    64  /* records in one file */
-#define WEFT__MEETING_JOB_BYTES   160 /* a job's name, with its end */
-#define WEFT__MEETING_NONCE_BYTES 16
+#define WEFT__MEETING_JOBS_MAX  64  /* records in one file */
+#define WEFT__MEETING_JOB_BYTES 160 /* a job's name, with its end */
 
 enum weft__meeting_state {
     WEFT__MEETING_MINE,    /* there was no living entry: this rank has made one and is to serve */
@@ -33,7 +33,7 @@ enum weft__meeting_state {
 
 typedef struct weft__meeting_entry {
     char job[WEFT__MEETING_JOB_BYTES];
-    uint8_t nonce[WEFT__MEETING_NONCE_BYTES];
+    uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     char host_id[WEFT__HOST_ID_BYTES];
     char address[WEFT__ADDRESS_BYTES]; /* numeric */
     int port;                          /* 0: not known yet */
@@ -53,7 +53,7 @@ weft_status weft__meeting_announce(weft__meeting_file *file, int64_t deadline_ns
                                    int port);
 /* A doubtful entry turned out to be dead; nothing happens if it has changed meanwhile. */
 weft_status weft__meeting_forget(weft__meeting_file *file, int64_t deadline_ns,
-                                 const uint8_t nonce[WEFT__MEETING_NONCE_BYTES]);
+                                 const uint8_t nonce[WEFT__RUN_NONCE_BYTES]);
 /* All have met at the entry found last: it lives as long as this rank. */
 weft_status weft__meeting_hold(weft__meeting_file *file);
 /* The last who holds the entry removes it, and the file if no other entry is left.  Safe on NULL. */

@@ -472,7 +472,7 @@ close_ends:
 
 weft_status weft__meeting_serve(void *context, weft__address *address, const weft__keys *keys,
                                 const uint8_t own[WEFT__MEETING_ID_BYTES],
-                                const uint8_t nonce[WEFT__MEETING_NONCE_BYTES], weft__meeting_server **server)
+                                const uint8_t nonce[WEFT__RUN_NONCE_BYTES], weft__meeting_server **server)
 {
     weft__meeting_server *s = calloc(1, sizeof *s);
     weft_status status;

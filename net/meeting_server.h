@@ -49,11 +49,11 @@ struct weft__meeting_server {
     int count, room, arrivals;
     struct weft__quitter *quitters; /* each rank once */
     int quitter_count;
-    uint8_t nonce[WEFT__MEETING_NONCE_BYTES]; /* of this run of the job */
-    int world;                                /* -1 until somebody says it */
-    int expected; /* clients that are to hear of a failure before the server may go */
-    int step;     /* of the gather under way */
-    int gathered; /* parts of it that are here */
+    uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of this run of the job */
+    int world;                            /* -1 until somebody says it */
+    int expected;                         /* clients that are to hear of a failure before the server may go */
+    int step;                             /* of the gather under way */
+    int gathered;                         /* parts of it that are here */
     size_t block_bytes;
     weft_status status;
     char sentence[WEFT__SENTENCE_BYTES];

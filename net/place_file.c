@@ -24,8 +24,6 @@
 
 #define ENDING_MS 3000 /* how long a job that runs already may take to be gone */
 
-_Static_assert(WEFT__MEETING_NONCE_BYTES == WEFT__RUN_NONCE_BYTES, "an entry has the nonce of its run");
-
 typedef struct by_file {
     weft__finder finder;
     weft__rendezvous *r;

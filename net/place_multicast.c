@@ -33,8 +33,6 @@
 #define AVOIDED_MAX   16
 #define BATCH         64 /* datagrams taken in one go: noise must not hold us */
 
-_Static_assert(WEFT__BEACON_NONCE_BYTES == WEFT__RUN_NONCE_BYTES, "a beacon has the nonce of its run");
-
 enum part { LISTENS, SERVES, HAS_MET };
 
 typedef struct by_multicast {

@@ -17,9 +17,8 @@
 #include <zmq.h>
 
 static const uint8_t own[WEFT__MEETING_ID_BYTES] = "the serving rank";
-static const uint8_t run[WEFT__MEETING_NONCE_BYTES] = "this run of job",
-                     other_run[WEFT__MEETING_NONCE_BYTES] = "an earlier one",
-                     any_run[WEFT__MEETING_NONCE_BYTES];
+static const uint8_t run[WEFT__RUN_NONCE_BYTES] = "this run of job",
+                     other_run[WEFT__RUN_NONCE_BYTES] = "an earlier one", any_run[WEFT__RUN_NONCE_BYTES];
 static weft__keys keys;
 static void *context;
 static weft__address place;
@@ -68,7 +67,7 @@ static void say_join(void *dealer, int name, const uint8_t *of_run, int rank, in
 }
 
 /* The kind of the next answer; 0: none comes. */
-static int answer(void *dealer, uint8_t nonce[WEFT__MEETING_NONCE_BYTES])
+static int answer(void *dealer, uint8_t nonce[WEFT__RUN_NONCE_BYTES])
 {
     struct {
         weft__meeting_header header;
@@ -78,7 +77,7 @@ static int answer(void *dealer, uint8_t nonce[WEFT__MEETING_NONCE_BYTES])
         int n = zmq_recv(dealer, &got, sizeof got, 0);
         if (n < (int)sizeof got.header) return 0;
         if (got.header.kind == WEFT__MEETING_STILL) continue;
-        if (nonce) memcpy(nonce, got.payload, WEFT__MEETING_NONCE_BYTES);
+        if (nonce) memcpy(nonce, got.payload, WEFT__RUN_NONCE_BYTES);
         return got.header.kind;
     }
 }
@@ -86,7 +85,7 @@ static int answer(void *dealer, uint8_t nonce[WEFT__MEETING_NONCE_BYTES])
 static void the_run_is_the_one_looked_for(void **state)
 {
     void *a = client(), *b = client();
-    uint8_t nonce[WEFT__MEETING_NONCE_BYTES];
+    uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     (void)state;
     assert_int_not_equal(weft__address_port(&place), 0);
     say_join(a, 1, other_run, -1, 2);
