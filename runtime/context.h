@@ -97,7 +97,7 @@ struct weft_context {
     weft__lock groups_lock;
     weft__mpsc retired;                     /* groups without references */
     weft__list retiring;                    /* engine: of these, those whose row somebody may still read */
-    uint64_t groups_made;                   /* engine: for ids */
+    _Atomic uint64_t groups_made;           /* for ids */
     struct weft__early_break *early_breaks; /* engine: told before the group was there */
     int processors;                         /* this process may use */
     bool crowded;                           /* more ranks here than processors */

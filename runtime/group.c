@@ -59,9 +59,7 @@ int weft__group_member(const weft_group *group, int world_rank)
 
 uint64_t weft__group_ids(weft_context *ctx, unsigned n)
 {
-    uint64_t first = (uint64_t)(ctx->rank + 1) << 40 | (ctx->groups_made + 1);
-    ctx->groups_made += n;
-    return first;
+    return (uint64_t)(ctx->rank + 1) << 40 | (atomic_fetch_add(&ctx->groups_made, n) + 1);
 }
 
 bool weft__on_board(const weft_context *ctx, const int *world, int size)

@@ -100,7 +100,8 @@ void weft__groups_close(weft_context *ctx);  /* all of them, at the end */
 uint64_t weft__group_row(weft_context *ctx);
 weft_group *weft__group_find(weft_context *ctx, uint64_t id);    /* with a reference; NULL: unknown */
 int weft__group_member(const weft_group *group, int world_rank); /* -1: none */
-uint64_t weft__group_ids(weft_context *ctx, unsigned n); /* the first of n never used before; engine held */
+/* The first of n never used before.  Any thread. */
+uint64_t weft__group_ids(weft_context *ctx, unsigned n);
 /* Would all these ranks share this host's board? */
 bool weft__on_board(const weft_context *ctx, const int *world, int size);
 

@@ -49,7 +49,6 @@ static weft_mesh *mesh_new(weft_group *parent, const weft__grid *grid, const wef
     weft_context *ctx = parent->ctx;
     weft_mesh *mesh = calloc(1, sizeof *mesh);
     size_t bytes = (size_t)parent->size * sizeof *mesh->all;
-    bool inside = weft__holds_engine(ctx);
     if (mesh) mesh->all = malloc(bytes);
     if (!mesh || !mesh->all) {
         free(mesh);
@@ -65,9 +64,7 @@ static weft_mesh *mesh_new(weft_group *parent, const weft__grid *grid, const wef
     atomic_store(&mesh->refs, 1);
     weft__grid_text(grid, mesh->mine.grid, sizeof mesh->mine.grid);
     mesh->mine.table = weft__own_table(ctx);
-    if (!inside) weft__engine_take(ctx);
     mesh->mine.first_group = weft__group_ids(ctx, 1u << grid->axes);
-    if (!inside) weft__engine_drop(ctx);
     weft__lock_take(&ctx->groups_lock);
     weft__list_append(&ctx->meshes, &mesh->link);
     weft__lock_drop(&ctx->groups_lock);

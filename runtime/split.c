@@ -1,6 +1,5 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
-#include "engine.h"
 #include "forming.h"
 #include "group.h"
 #include "leave.h"
@@ -124,7 +123,6 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {
-        bool inside = weft__holds_engine(ctx);
         made =
             weft__group_new(ctx, parent->world, parent->size, call ? call->label : NULL,
                             call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms));
@@ -134,9 +132,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
         }
         s->group = made;
         weft__group_ref(made);
-        if (!inside) weft__engine_take(ctx);
         s->mine.id = weft__group_ids(ctx, 1);
-        if (!inside) weft__engine_drop(ctx);
     }
     return weft__submit_making(r, call, made, group, req);
 }
