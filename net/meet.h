@@ -18,6 +18,8 @@ typedef struct weft__way {
     /* Tells the others that this rank has failed, unless they know; through a bootstrap it waits until they
      * listen. */
     void (*fail)(void *state, weft_status status, const char *why);
+    /* This rank has its last answer; only close follows.  NULL: there is nobody to tell. */
+    void (*done)(void *state);
     /* Frees state; may wait, bounded, for the others' last answers. */
     void (*close)(void *state);
 } weft__way;

@@ -175,7 +175,7 @@ static void leave(void *state)
     free(c);
 }
 
-static const weft__way through_bootstrap = {all_gather, tell_failure, leave};
+static const weft__way through_bootstrap = {all_gather, tell_failure, NULL, leave};
 
 /* ---- joining ---- */
 

@@ -432,19 +432,25 @@ static void tell_failure(void *state, weft_status status, const char *why)
     c->told = true;
 }
 
-/* Gives the server back only when all others have got their last answer. */
-static void leave(void *state)
+static void be_done(void *state)
 {
     client *c = state;
     if (c->dealer && c->known) say(c, WEFT__MEETING_DONE, WEFT_OK, NULL, 0);
     disconnect(c);
+}
+
+/* Gives the server back only when all others have got their last answer. */
+static void leave(void *state)
+{
+    client *c = state;
+    be_done(c);
     weft__meeting_stop(c->server, weft__now_ns() + GOODBYE_MS * WEFT__MS);
     if (c->context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */
     free(c);
 }
 
-static const weft__way at_server = {all_gather, tell_failure, leave};
+static const weft__way at_server = {all_gather, tell_failure, be_done, leave};
 
 weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder)
 {

@@ -65,7 +65,7 @@ static void leave_nobody(void *state)
 
 weft_status weft__meet_nobody(weft__rendezvous *r)
 {
-    static const weft__way nobody = {gather_own, tell_nobody, leave_nobody};
+    static const weft__way nobody = {gather_own, tell_nobody, NULL, leave_nobody};
     uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     randombytes_buf(nonce, sizeof nonce);
     weft__meet_nonce(r, nonce);
@@ -178,6 +178,11 @@ weft_status weft__rendezvous_all_gather(void *rendezvous, const void *in, void *
 void weft__rendezvous_fail(weft__rendezvous *r, weft_status status, const char *why)
 {
     r->way->fail(r->state, status, why);
+}
+
+void weft__rendezvous_done(weft__rendezvous *r)
+{
+    if (r->way->done) r->way->done(r->state);
 }
 
 void weft__rendezvous_close(weft__rendezvous *r)

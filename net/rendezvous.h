@@ -50,6 +50,8 @@ const char *weft__rendezvous_nonce(const weft__rendezvous *r);
  * the others with weft__rendezvous_fail: their all_gather returns that sentence. */
 weft_status weft__rendezvous_all_gather(void *rendezvous, const void *in, void *out, size_t bytes_each);
 void weft__rendezvous_fail(weft__rendezvous *r, weft_status status, const char *why);
+/* After the last all_gather: from now on the serving rank's close does not wait for this one. */
+void weft__rendezvous_done(weft__rendezvous *r);
 /* Gives the server back on the serving rank only when all others have got their last answer (bounded by the
  * deadline).  Safe on NULL. */
 void weft__rendezvous_close(weft__rendezvous *r);

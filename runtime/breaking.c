@@ -2,6 +2,7 @@
  * cause is kept and is what every later call is told. */
 #include "breaking.h"
 #include "engine.h"
+#include "events.h"
 #include "group.h"
 #include "guardian.h"
 #include "member.h"
@@ -17,22 +18,60 @@ typedef struct weft__early_break {
     weft__notice notice;
 } weft__early_break;
 
-static void tell_members(weft_group *group, const weft__verdict *v)
+static weft__notice notice_of(const weft_group *group)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
-                           .subject = v->cause,
+                           .subject = group->cause,
                            .group = group->id,
-                           .number = v->number,
-                           .culprit = v->culprit};
-    snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, v->why);
-    if (v->culprit >= 0 && atomic_load(&group->ctx->members[v->culprit].gone)) {
-        const weft__member *m = &group->ctx->members[v->culprit];
+                           .number = group->broken_number,
+                           .culprit = group->culprit};
+    snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, group->why);
+    if (group->culprit >= 0 && atomic_load(&group->ctx->members[group->culprit].gone)) {
+        const weft__member *m = &group->ctx->members[group->culprit];
         notice.left = m->left;
         snprintf(notice.fate, sizeof notice.fate, "%.150s", m->why);
     }
+    return notice;
+}
+
+static void tell_members(const weft_group *group)
+{
+    weft__notice notice = notice_of(group);
     for (int i = 0; i < group->size; i++)
         if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone))
             weft__guardian_tell(group->ctx, group->world[i], &notice);
+}
+
+static weft_group *next_to_repeat(weft_context *ctx)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        if (atomic_load(&group->state) != WEFT__BROKEN || group->repeated || !weft__group_hold(group))
+            continue;
+        found = group;
+        break;
+    }
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+/* A goodbye over the data plane overtakes what the guardian tells. */
+void weft__breaks_repeat(weft_context *ctx)
+{
+    weft_group *group;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    while ((group = next_to_repeat(ctx)) != NULL) {
+        weft__notice notice = notice_of(group);
+        group->repeated = true;
+        for (int i = 0; i < group->size; i++)
+            if (i != group->rank && !atomic_load(&ctx->members[group->world[i]].gone) &&
+                weft__member_reached(ctx, group->world[i]))
+                weft__mail_control(ctx->mail, group->world[i], WEFT__MESSAGE_BROKEN, &notice, sizeof notice);
+        weft__group_unref(group);
+    }
 }
 
 /* One that is affected and has not been told yet. */
@@ -77,7 +116,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     group->culprit = v->culprit;
     snprintf(group->why, sizeof group->why, "%s", v->why);
     atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
-    if (tell && group->size > 1) tell_members(group, v);
+    if (tell && group->size > 1) tell_members(group);
     /* Always the first again: ending one may end others. */
     while ((req = next_to_fail(group, WEFT__COLLECTIVE | (aborted ? WEFT__PAIR : 0u))) != NULL) {
         char text[WEFT__SENTENCE_BYTES];
@@ -147,8 +186,7 @@ static void break_as_told(weft_group *group, const weft__notice *notice)
 void weft__break_told(weft_context *ctx, const weft__notice *notice)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
-    weft__early_break *early;
-    int n = 0;
+    weft__early_break **at = &ctx->early_breaks, *early;
     /* First, so that whoever sees the group broken can also see who is dead. */
     if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate)
         weft__member_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
@@ -157,12 +195,15 @@ void weft__break_told(weft_context *ctx, const weft__notice *notice)
         weft__group_unref(group);
         return;
     }
-    for (early = ctx->early_breaks; early; early = early->next) n++;
-    early = n < EARLY_BREAKS_MAX ? malloc(sizeof *early) : NULL;
+    early = malloc(sizeof *early);
     if (!early) return;
     early->notice = *notice;
     early->next = ctx->early_breaks;
     ctx->early_breaks = early;
+    /* Also told of groups that are long gone here: the oldest make room. */
+    for (int n = 0; *at && n < EARLY_BREAKS_MAX; n++) at = &(*at)->next;
+    free(*at);
+    *at = NULL;
 }
 
 void weft__early_breaks_apply(weft_group *group)

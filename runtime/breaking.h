@@ -31,6 +31,7 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
                           weft__signature theirs);
 weft__signature weft__signature_of(const weft_request *req);
 
+void weft__breaks_repeat(weft_context *ctx); /* before a goodbye: of all broken groups, to their members */
 /* A group was told to be broken. */
 void weft__break_told(weft_context *ctx, const weft__notice *notice);
 #endif

@@ -21,6 +21,7 @@ static void on_collective(weft__mail_events *events, int peer, const weft__frame
 static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)
 {
     weft_context *ctx = context_of(events);
+    weft__notice notice;
     switch ((enum weft__message)type) {
     case WEFT__MESSAGE_FORM_JOIN:
     case WEFT__MESSAGE_FORM_READY:
@@ -31,6 +32,9 @@ static void on_control(weft__mail_events *events, int peer, int type, const void
     case WEFT__MESSAGE_SHRINK_FAILED:
     case WEFT__MESSAGE_SHRINK_EXPIRED: weft__shrink_control(ctx, peer, type, bytes, length); break;
     case WEFT__MESSAGE_ROW: weft__rows_control(ctx, peer, bytes, length); break;
+    case WEFT__MESSAGE_BROKEN:
+        if (weft__notice_read(bytes, length, &notice)) weft__break_told(ctx, &notice);
+        break;
     case WEFT__MESSAGE_NONE: break;
     }
 }

@@ -14,7 +14,8 @@ enum weft__message {
     WEFT__MESSAGE_SHRINK_READY,
     WEFT__MESSAGE_SHRINK_FAILED,
     WEFT__MESSAGE_SHRINK_EXPIRED,
-    WEFT__MESSAGE_ROW
+    WEFT__MESSAGE_ROW,
+    WEFT__MESSAGE_BROKEN
 };
 
 void weft__events_init(weft_context *ctx);

@@ -153,6 +153,14 @@ void weft__group_ref(weft_group *group)
     atomic_fetch_add_explicit(&group->refs, 1, memory_order_relaxed);
 }
 
+bool weft__group_hold(weft_group *group)
+{
+    uint32_t refs = atomic_load(&group->refs);
+    while (refs && !atomic_compare_exchange_weak(&group->refs, &refs, refs + 1)) {
+    }
+    return refs > 0;
+}
+
 void weft__group_unref(weft_group *group)
 {
     weft_context *ctx = group->ctx;
@@ -170,12 +178,8 @@ weft_group *weft__group_find(weft_context *ctx, uint64_t id)
     WEFT__LIST_EACH(&ctx->groups, at)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
-        uint32_t refs = atomic_load(&group->refs);
         if (group->id != id) continue;
-        /* One that nobody holds any more is on its way out. */
-        while (refs && !atomic_compare_exchange_weak(&group->refs, &refs, refs + 1)) {
-        }
-        if (refs) found = group;
+        if (weft__group_hold(group)) found = group;
         break;
     }
     weft__lock_drop(&ctx->groups_lock);

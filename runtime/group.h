@@ -63,6 +63,7 @@ struct weft_group {
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
+    bool repeated;          /* BROKEN: told once more before the goodbye; engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     weft__table table;
@@ -93,6 +94,8 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
 void weft__group_ref(weft_group *group);
+/* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */
+bool weft__group_hold(weft_group *group);
 void weft__group_unref(weft_group *group);   /* engine not needed; the last one retires it */
 void weft__groups_retire(weft_context *ctx); /* engine held */
 void weft__groups_close(weft_context *ctx);  /* all of them, at the end */

@@ -121,13 +121,19 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
     if (group) weft__group_unref(group);
 }
 
+bool weft__notice_read(const void *bytes, size_t length, weft__notice *notice)
+{
+    if (length != sizeof *notice) return false;
+    memcpy(notice, bytes, sizeof *notice);
+    notice->text[sizeof notice->text - 1] = notice->fate[sizeof notice->fate - 1] = 0;
+    return true;
+}
+
 static void on_notice(void *arg, int from, const void *bytes, size_t length)
 {
     weft_context *ctx = arg;
     weft__notice notice;
-    if (length != sizeof notice || from < 0 || from >= ctx->world_size) return;
-    memcpy(&notice, bytes, sizeof notice);
-    notice.text[sizeof notice.text - 1] = notice.fate[sizeof notice.fate - 1] = 0;
+    if (from < 0 || from >= ctx->world_size || !weft__notice_read(bytes, length, &notice)) return;
     if (notice.kind == WEFT__NOTICE_WHO) {
         answer_who(ctx, from, &notice);
         return;

@@ -29,6 +29,8 @@ typedef struct weft__notice {
     char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
+/* A notice from a peer's bytes; false: they are none. */
+bool weft__notice_read(const void *bytes, size_t length, weft__notice *notice);
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */
 void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
 /* Queue a notice for one rank; NULL: it is gone, and its connection goes too.  Any thread; never blocks. */

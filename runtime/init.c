@@ -328,7 +328,9 @@ static weft_status join(joining *j, const weft_config *config)
     weft__engine_take(ctx);
     weft__watch_next(ctx);
     weft__engine_drop(ctx);
-    return weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
+    status = weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
+    if (status == WEFT_OK) weft__rendezvous_done(j->meeting);
+    return status;
 }
 
 static weft_status check_config(const weft_config *c)

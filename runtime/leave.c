@@ -9,6 +9,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "job_store.h"
+#include "member.h"
 #include "mesh.h"
 #include "modules.h"
 #include "progress.h"
@@ -137,9 +138,9 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     else
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
     for (int i = 0; i < ctx->world_size; i++)
-        if (i != ctx->rank && ctx->members[i].local < 0 && !atomic_load(&ctx->members[i].gone) &&
-            !weft__mail_met(ctx->mail, i))
+        if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !weft__member_reached(ctx, i))
             weft__guardian_tell(ctx, i, &notice);
+    weft__breaks_repeat(ctx);
     weft__mail_bye(ctx->mail, status, why);
     ctx->said_bye = true;
 }

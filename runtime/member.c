@@ -63,11 +63,9 @@ static weft_group *next_with(weft_context *ctx, int rank)
     WEFT__LIST_EACH(&ctx->groups, at)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
-        uint32_t refs = atomic_load(&group->refs);
-        if (atomic_load(&group->state) != WEFT__READY || weft__group_member(group, rank) < 0) continue;
-        while (refs && !atomic_compare_exchange_weak(&group->refs, &refs, refs + 1)) {
-        }
-        if (!refs) continue;
+        if (atomic_load(&group->state) != WEFT__READY || weft__group_member(group, rank) < 0 ||
+            !weft__group_hold(group))
+            continue;
         found = group;
         break;
     }
@@ -97,6 +95,11 @@ void weft__watch_next(weft_context *ctx)
     while (next != ctx->rank && atomic_load(&ctx->members[next].gone));
     /* A message that says nothing makes the connection whose end will be seen. */
     if (next != ctx->rank && ctx->members[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
+}
+
+bool weft__member_reached(const weft_context *ctx, int rank)
+{
+    return ctx->members[rank].local >= 0 || weft__mail_met(ctx->mail, rank);
 }
 
 void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why)

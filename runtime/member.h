@@ -12,6 +12,8 @@ typedef enum weft__ending {
 void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
 /* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
 void weft__watch_next(weft_context *ctx);
+/* Over the data plane, without a new connection?  Else words go by the guardian. */
+bool weft__member_reached(const weft_context *ctx, int rank);
 /* "rank 3 (host b, pid 77)" */
 void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* The same with what became of it: "rank 3 has left (host b, pid 77)" */

@@ -155,6 +155,21 @@ static void aborts(job_rank *me)
     job_message_works(me->world, 0, 2, 1);
 }
 
+/* Who learns that the ranks disagree leaves at once: the others are told of the disagreement, not of that. */
+static void disagrees_and_leaves(job_rank *me)
+{
+    int32_t in = 1, out = 0;
+    weft_request *req = NULL;
+    weft_op op = me->rank == 1 ? WEFT_MAX : WEFT_SUM;
+    weft_status status = weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, op, NULL, &req);
+    if (status == WEFT_OK)
+        WAIT_STATUS(WEFT_ERR_MISMATCH, req);
+    else
+        CHECK_INT(status, WEFT_ERR_BROKEN); /* it had been told before it called */
+    CHECK_TEXT(weft_last_error(), "rank 1 passed all_reduce of 1 int32 (max)");
+    leave_now(me, JOB_WAIT_MS);
+}
+
 /* ---- exit and fork
  * ---------------------------------------------------------------------------------------------- */
 
@@ -288,6 +303,7 @@ int main(int argc, char **argv)
         JOB_TEST("messages sent before", .ranks = 2, .body = sent_before),
         JOB_TEST("finalize again", .ranks = 2, .body = finalize_again),
         JOB_TEST("abort", .ranks = 3, .body = aborts),
+        JOB_TEST("disagreement", .ranks = 4, .body = disagrees_and_leaves),
         APART("exit", .body = exits),
         APART("exit while pending", .body = exits_while_pending),
         APART("exit under threads", .body = exits_under_threads),
