@@ -1,5 +1,6 @@
 /* address.c - see address.h.  Fails with the host's or the interface's name in the sentence. */
 #include "address.h"
+#include "number.h"
 #include "settings.h"
 #include "status.h"
 
@@ -48,6 +49,29 @@ bool weft__address_is_multicast(const weft__address *address)
 {
     if (address->any.sa_family == AF_INET) return IN_MULTICAST(ntohl(address->v4.sin_addr.s_addr));
     return IN6_IS_ADDR_MULTICAST(&address->v6.sin6_addr);
+}
+
+const char *weft__address_split(const char *text, char host[WEFT__HOST_NAME_BYTES], int *port)
+{
+    const char *begin = text, *end = strchr(text, ':'), *number;
+    int64_t given;
+    if (*text == '[') {
+        begin = text + 1;
+        end = strchr(begin, ']');
+        if (!end || end[1] != ':') return "a \"[\" without \"]:PORT\"";
+        number = end + 2;
+    } else {
+        if (!end) return "it has no port";
+        number = end + 1;
+        if (strchr(number, ':')) return "an IPv6 address must stand in brackets";
+    }
+    if (end == begin) return "it has no host";
+    if (end - begin >= WEFT__HOST_NAME_BYTES) return "the host name is too long";
+    if (!weft__number_read(number, 1, 65535, &given)) return "the port is not a number from 1 to 65535";
+    *port = (int)given;
+    memcpy(host, begin, (size_t)(end - begin));
+    host[end - begin] = '\0';
+    return NULL;
 }
 
 weft_status weft__address_resolve(const char *host, int port, weft__address *out)

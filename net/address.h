@@ -8,8 +8,9 @@
 #include <sys/socket.h>
 #include <weft/weft.h>
 
-#define WEFT__ADDRESS_BYTES 64 /* a numeric address as text, with an IPv6 scope */
-#define WEFT__HOST_ID_BYTES 64
+#define WEFT__ADDRESS_BYTES   64 /* a numeric address as text, with an IPv6 scope */
+#define WEFT__HOST_ID_BYTES   64
+#define WEFT__HOST_NAME_BYTES 256
 
 typedef union weft__address {
     struct sockaddr any;
@@ -20,6 +21,8 @@ typedef union weft__address {
 socklen_t weft__address_length(const weft__address *address);
 int weft__address_port(const weft__address *address);
 void weft__address_set_port(weft__address *address, int port);
+/* "HOST:PORT", an IPv6 address in brackets, taken apart.  NULL, or what is wrong with it. */
+const char *weft__address_split(const char *text, char host[WEFT__HOST_NAME_BYTES], int *port);
 /* Name or number; IPv4 is preferred, so that all ranks of a job choose alike.  ERR_ARGUMENT if it has no
  * address, and for wildcards: nothing is ever bound to them. */
 weft_status weft__address_resolve(const char *host, int port, weft__address *out);

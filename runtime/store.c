@@ -1,5 +1,5 @@
 /* store.c - the public face of a key/value store: checks what it is given, gives every call a deadline, and
- * writes the sentences about keys that did not come.  Where the values are is net/kv.h's. */
+ * writes the sentences about keys that did not come.  Where the values are is net/store/kv.h's. */
 #include "store.h"
 #include "clock.h"
 #include "leave.h"

@@ -1,4 +1,4 @@
-/* store.h - the store that users see: weft_store_* over one of net/kv.h's stores. */
+/* store.h - the store that users see: weft_store_* over one of net/store/kv.h's stores. */
 #ifndef WEFT_RUNTIME_STORE_H
 #define WEFT_RUNTIME_STORE_H
 #include "kv.h"

@@ -2,6 +2,7 @@
  * (weft__settings_check); until then its default counts, so that logging works before that. */
 #include "settings.h"
 #include "log.h"
+#include "number.h"
 #include "status.h"
 
 #include <errno.h>
@@ -32,15 +33,9 @@ static struct value {
 } values[WEFT__SETTINGS_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool parse_number(const struct row *row, const char *text, int64_t *number)
+static bool read_number(const struct row *row, const char *text, int64_t *number)
 {
-    char *end;
-    long long n;
-    errno = 0;
-    n = strtoll(text, &end, 10);
-    if (end == text || *end || errno || n < row->least || n > row->most) return false;
-    *number = n;
-    return true;
+    return weft__number_read(text, row->least, row->most, number);
 }
 
 static void read_all(void)
@@ -52,9 +47,9 @@ static void read_all(void)
         struct value *v = &values[i];
         v->given = given && *given;
         v->text = copy ? copy : rows[i].standard;
-        if (rows[i].type == NUMBER && !parse_number(&rows[i], v->text, &v->number)) {
+        if (rows[i].type == NUMBER && !read_number(&rows[i], v->text, &v->number)) {
             v->bad = true;
-            parse_number(&rows[i], rows[i].standard, &v->number);
+            read_number(&rows[i], rows[i].standard, &v->number);
         }
     }
 }

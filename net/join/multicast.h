@@ -6,8 +6,8 @@
  * group is there an IPv4 one made from it.
  *
  * Fails with ERR_ARGUMENT where no interface leads to the address, ERR_SYSTEM where the system refuses. */
-#ifndef WEFT_NET_MULTICAST_H
-#define WEFT_NET_MULTICAST_H
+#ifndef WEFT_NET_JOIN_MULTICAST_H
+#define WEFT_NET_JOIN_MULTICAST_H
 #include "address.h"
 
 typedef struct weft__multicast {

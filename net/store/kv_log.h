@@ -5,8 +5,8 @@
  * process killed while it appends leaves a record that is cut off by the next one that writes.  When much of
  * the file is out of date, a new one takes its place.  It outlives processes, not a crash of the system:
  * nothing is flushed. Fails, and changes nothing, when the file is not a store, not ours, or damaged. */
-#ifndef WEFT_NET_KV_LOG_H
-#define WEFT_NET_KV_LOG_H
+#ifndef WEFT_NET_STORE_KV_LOG_H
+#define WEFT_NET_STORE_KV_LOG_H
 #include "kv_table.h"
 
 #include <limits.h>

@@ -6,8 +6,8 @@
  *
  * A finder only says where to try; serving, connecting and joining are the client's (meet_server.c), alike
  * for all. */
-#ifndef WEFT_NET_PLACE_H
-#define WEFT_NET_PLACE_H
+#ifndef WEFT_NET_JOIN_PLACE_H
+#define WEFT_NET_JOIN_PLACE_H
 #include "address.h"
 #include "meet.h"
 #include "probe.h"

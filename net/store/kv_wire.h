@@ -5,8 +5,8 @@
  *   answer    two frames: header; with OK a GET's value, with PENDING indexes of missing keys (uint32_t),
  *             with other failures the sentence
  * Pure: reading takes any bytes, and what passes is safe to carry out. */
-#ifndef WEFT_NET_KV_WIRE_H
-#define WEFT_NET_KV_WIRE_H
+#ifndef WEFT_NET_STORE_KV_WIRE_H
+#define WEFT_NET_STORE_KV_WIRE_H
 #include "kv.h"
 
 #define WEFT__KV_MAGIC       0x564b4657u /* "WFKV" in little-endian */

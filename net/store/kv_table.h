@@ -3,8 +3,8 @@
  *
  * A call is first decided, which changes nothing and tells what it would change; then that is applied.  So a
  * store in a file can write the change down in between. */
-#ifndef WEFT_NET_KV_TABLE_H
-#define WEFT_NET_KV_TABLE_H
+#ifndef WEFT_NET_STORE_KV_TABLE_H
+#define WEFT_NET_STORE_KV_TABLE_H
 #include "kv.h"
 #include "list.h"
 

@@ -1,24 +1,10 @@
 /* url.c - see url.h. */
+#include "address.h"
 #include "launcher.h"
+#include "number.h"
 #include "status.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* strtol would also take blanks, signs and what follows a number. */
-bool weft__url_number(const char *text, int least, int most, int *out)
-{
-    char *end;
-    long n;
-    if (!isdigit((unsigned char)*text)) return false;
-    errno = 0;
-    n = strtol(text, &end, 10);
-    if (*end || errno || n < least || n > most) return false;
-    *out = (int)n;
-    return true;
-}
 
 static weft_status malformed(const char *text, const char *why)
 {
@@ -33,16 +19,16 @@ static weft_status parse_query(const char *text, char *query, weft__url *url)
     char *rest = NULL;
     bool had_rank = false, had_world = false;
     for (char *item = strtok_r(query, "&", &rest); item; item = strtok_r(NULL, "&", &rest)) {
-        int given;
+        int64_t given;
         if (!strncmp(item, "rank=", 5) && !had_rank) {
-            if (!weft__url_number(item + 5, 0, INT32_MAX - 1, &given))
+            if (!weft__number_read(item + 5, 0, INT32_MAX - 1, &given))
                 return malformed(text, "rank is not a number, 0 or above");
-            if (url->rank < 0) url->rank = given;
+            if (url->rank < 0) url->rank = (int)given;
             had_rank = true;
         } else if (!strncmp(item, "world_size=", 11) && !had_world) {
-            if (!weft__url_number(item + 11, 1, INT32_MAX, &given))
+            if (!weft__number_read(item + 11, 1, INT32_MAX, &given))
                 return malformed(text, "world_size is not a number, 1 or above");
-            if (url->world_size < 0) url->world_size = given;
+            if (url->world_size < 0) url->world_size = (int)given;
             had_world = true;
         } else {
             return malformed(text, "what follows \"?\" is not understood");
@@ -51,36 +37,15 @@ static weft_status parse_query(const char *text, char *query, weft__url *url)
     return WEFT_OK;
 }
 
-const char *weft__url_place(const char *place, char host[WEFT__HOST_BYTES], int *port)
-{
-    const char *begin = place, *end = strchr(place, ':'), *number;
-    if (*place == '[') {
-        begin = place + 1;
-        end = strchr(begin, ']');
-        if (!end || end[1] != ':') return "a \"[\" without \"]:PORT\"";
-        number = end + 2;
-    } else {
-        if (!end) return "it has no port";
-        number = end + 1;
-        if (strchr(number, ':')) return "an IPv6 address must stand in brackets";
-    }
-    if (end == begin) return "it has no host";
-    if (end - begin >= WEFT__HOST_BYTES) return "the host name is too long";
-    if (!weft__url_number(number, 1, 65535, port)) return "the port is not a number from 1 to 65535";
-    memcpy(host, begin, (size_t)(end - begin));
-    host[end - begin] = '\0';
-    return NULL;
-}
-
 static weft_status parse_tcp(const char *text, weft__url *url)
 {
-    char copy[WEFT__HOST_BYTES + 128], *query;
+    char copy[WEFT__HOST_NAME_BYTES + 128], *query;
     const char *why;
     if (strlen(text) - 6 >= sizeof copy) return malformed(text, "it is too long");
     memcpy(copy, text + 6, strlen(text + 6) + 1);
     query = strchr(copy, '?');
     if (query) *query++ = '\0';
-    why = weft__url_place(copy, url->host, &url->port);
+    why = weft__address_split(copy, url->host, &url->port);
     if (why) return malformed(text, why);
     return query ? parse_query(text, query, url) : WEFT_OK;
 }

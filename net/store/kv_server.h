@@ -1,7 +1,7 @@
 /* kv_server.h - the server of a store: a ZeroMQ ROUTER with a thread of its own, which keeps the values.
  * It sleeps without a timer while nobody asks. */
-#ifndef WEFT_NET_KV_SERVER_H
-#define WEFT_NET_KV_SERVER_H
+#ifndef WEFT_NET_STORE_KV_SERVER_H
+#define WEFT_NET_STORE_KV_SERVER_H
 #include "auth.h"
 
 #include <weft/weft.h>

@@ -11,8 +11,8 @@
  * Fails with ERR_SYSTEM and the path where the file cannot be used: somebody else's, others may read or write
  * it, not a plain file, other content (which is left as it is), all records in use, no locks on this file
  * system. */
-#ifndef WEFT_NET_MEETING_FILE_H
-#define WEFT_NET_MEETING_FILE_H
+#ifndef WEFT_NET_JOIN_MEETING_FILE_H
+#define WEFT_NET_JOIN_MEETING_FILE_H
 #include "address.h"
 #include "auth.h"
 

@@ -1,8 +1,8 @@
 /* kv_link.h - a process's connection to the server of a store: one for all who use that server with that
  * secret, with a thread that sends their calls and hands out the answers.  The thread sleeps without a timer;
  * one caller's wait never holds another's call. */
-#ifndef WEFT_NET_KV_LINK_H
-#define WEFT_NET_KV_LINK_H
+#ifndef WEFT_NET_STORE_KV_LINK_H
+#define WEFT_NET_STORE_KV_LINK_H
 #include "address.h"
 #include "auth.h"
 #include "kv.h"

@@ -13,8 +13,8 @@
  *
  * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection; its id tells
  * that it is the same.  The server's thread sleeps without a timer unless it is being stopped. */
-#ifndef WEFT_NET_MEETING_H
-#define WEFT_NET_MEETING_H
+#ifndef WEFT_NET_JOIN_MEETING_H
+#define WEFT_NET_JOIN_MEETING_H
 #include "address.h"
 #include "auth.h"
 

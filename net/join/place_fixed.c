@@ -18,7 +18,7 @@
 typedef struct fixed {
     weft__finder finder;
     const weft__rendezvous *r;
-    char host[WEFT__HOST_BYTES]; /* as it was given */
+    char host[WEFT__HOST_NAME_BYTES]; /* as it was given */
     weft__place place;
     int silences;                 /* times that the place accepted a connection and did not greet */
     enum weft__probe_result seen; /* who answered there */

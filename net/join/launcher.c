@@ -1,6 +1,7 @@
 /* launcher.c - see launcher.h.  One table says which variables each launcher sets. */
 #include "launcher.h"
 #include "check.h"
+#include "number.h"
 #include "settings.h"
 #include "status.h"
 
@@ -91,14 +92,16 @@ static const char *first_set(const char *const names[2])
 static weft_status read_number(const char *name, const char *expected, int least, int most, int *out)
 {
     const char *text = variable(name);
+    int64_t given;
     if (!text)
         return weft__fail(
             WEFT_ERR_ARGUMENT,
             "env:// needs %s, which is not set; weft-run, torchrun, mpirun (Open MPI, MPICH) and srun "
             "set what is needed, by hand RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT do",
             name);
-    if (!weft__url_number(text, least, most, out))
+    if (!weft__number_read(text, least, most, &given))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s is \"%s\": expected %s", name, text, expected);
+    *out = (int)given;
     return WEFT_OK;
 }
 

@@ -1,7 +1,7 @@
 /* meeting_server.h - what the server of meeting.h knows: its members, and how far joining is.  Its thread's
  * alone. */
-#ifndef WEFT_NET_MEETING_SERVER_H
-#define WEFT_NET_MEETING_SERVER_H
+#ifndef WEFT_NET_JOIN_MEETING_SERVER_H
+#define WEFT_NET_JOIN_MEETING_SERVER_H
 #include "meeting.h"
 #include "status.h"
 

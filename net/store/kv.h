@@ -3,8 +3,8 @@
  * A store is kept by a server (kv_client.c asks kv_server.c) or in a file (kv_file.c).  What a call does to
  * the values is the same in both: kv_table.c.  The first byte of a key is its space: the user's keys and the
  * library's own never meet. */
-#ifndef WEFT_NET_KV_H
-#define WEFT_NET_KV_H
+#ifndef WEFT_NET_STORE_KV_H
+#define WEFT_NET_STORE_KV_H
 #include "auth.h"
 #include "secret.h"
 

@@ -1,6 +1,6 @@
 /* rank_list.h - ranks as a sentence names them.  Pure. */
-#ifndef WEFT_NET_RANK_LIST_H
-#define WEFT_NET_RANK_LIST_H
+#ifndef WEFT_NET_JOIN_RANK_LIST_H
+#define WEFT_NET_JOIN_RANK_LIST_H
 #include <stdbool.h>
 #include <stddef.h>
 

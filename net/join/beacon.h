@@ -8,8 +8,8 @@
  * to a server that has gone, or that has another nonce and refuses who asks for this one.
  *
  * Pure: bytes in, bytes out. */
-#ifndef WEFT_NET_BEACON_H
-#define WEFT_NET_BEACON_H
+#ifndef WEFT_NET_JOIN_BEACON_H
+#define WEFT_NET_JOIN_BEACON_H
 #include "address.h"
 #include "auth.h"
 

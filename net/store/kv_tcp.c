@@ -12,7 +12,6 @@
 #include "probe.h"
 #include "settings.h"
 #include "status.h"
-#include "url.h"
 #include "zap.h"
 
 #include <errno.h>
@@ -32,7 +31,7 @@
 
 typedef struct tcp_store {
     weft__kv kv;
-    char host[WEFT__HOST_BYTES];
+    char host[WEFT__HOST_NAME_BYTES];
     int port;
     weft__keys keys;
     weft__address place;
@@ -207,7 +206,7 @@ static weft_status find_secret(tcp_store *s, const char *source, weft__secret *s
 
 static weft_status find_address(tcp_store *s, const char *url)
 {
-    const char *why = weft__url_place(url + strlen("tcp://"), s->host, &s->port);
+    const char *why = weft__address_split(url + strlen("tcp://"), s->host, &s->port);
     weft_status status;
     if (why) return weft__fail(WEFT_ERR_ARGUMENT, "store \"%s\": %s; expected tcp://HOST:PORT", url, why);
     if ((status = weft__address_resolve(s->host, s->port, &s->place)) != WEFT_OK) return status;

@@ -8,8 +8,8 @@
  *
  * A caller's weft_bootstrap needs no server: all is gathered through its all_gather, which is called in the
  * same order on all ranks whatever fails on one of them.  A caller's weft_store becomes such a one. */
-#ifndef WEFT_NET_RENDEZVOUS_H
-#define WEFT_NET_RENDEZVOUS_H
+#ifndef WEFT_NET_JOIN_RENDEZVOUS_H
+#define WEFT_NET_JOIN_RENDEZVOUS_H
 #include "auth.h"
 #include "secret.h"
 

@@ -3,8 +3,8 @@
  * A way is a function weft__meet_X that blocks until all ranks are there or the deadline, fills in what the
  * front hands out (rank, world, keys, address, job directory, nonce) and leaves its table behind.  When it
  * fails, its own close, if it has set its table, is still called. */
-#ifndef WEFT_NET_MEET_H
-#define WEFT_NET_MEET_H
+#ifndef WEFT_NET_JOIN_MEET_H
+#define WEFT_NET_JOIN_MEET_H
 #include "address.h"
 #include "rendezvous.h"
 #include "url.h"
