@@ -44,7 +44,7 @@ echo '-- pkg-config, static'
 "$prefix/bin/weft-run" -n 2 ./static
 
 echo '-- find_package'
-"$cmake" -S . -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$dir/log"
+"$cmake" -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$dir/log"
 "$cmake" --build build >"$dir/log"
 "$prefix/bin/weft-run" -n 2 build/with_shared
 "$prefix/bin/weft-run" -n 2 build/with_static
