@@ -23,7 +23,7 @@
 #include <zmq.h>
 
 #define RETRY_MS   20               /* between two looks for a place */
-#define ANSWER_MS  200              /* for "who is missing?", past the deadline */
+#define ANSWER_MS  1000             /* for "who is missing?", past the deadline */
 #define LINGER_MS  250              /* for our last word */
 #define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
 #define REFUSALS   3                /* failed handshakes in a row that mean a wrong secret */
