@@ -231,7 +231,9 @@ static void exits_under_threads(job_rank *me)
     if (me->rank == 1) {
         CHECK_OK(weft_irecv(me->world, &never, 1, WEFT_INT32, 0, 7, NULL, &req));
         CHECK_INT(pthread_create(&thread, NULL, waits_on, req), 0);
+        CHECK_INT(pthread_detach(thread), 0);
         CHECK_INT(pthread_create(&thread, NULL, polls_on, req), 0);
+        CHECK_INT(pthread_detach(thread), 0);
         job_sleep_ms(20);
         exit(0);
     }
