@@ -66,8 +66,9 @@ static void print_memory(const char *when, const char *field)
     check(weft_all_gather(weft_world(job), &mine, all, 1, WEFT_INT64, NULL, NULL), "all_gather");
     if (weft_group_rank(weft_world(job)) != 0) return;
     qsort(all, RANKS, sizeof *all, by_size);
+    int middle = RANKS / 2;
     printf("%-12s %s %7.1f / %7.1f / %7.1f MiB a rank (least, median, greatest)\n", when, field,
-           (double)all[0] / 1024, (double)all[RANKS / 2] / 1024, (double)all[RANKS - 1] / 1024);
+           (double)all[0] / 1024, (double)all[middle] / 1024, (double)all[RANKS - 1] / 1024);
 }
 
 static void use(weft_mesh *mesh)
