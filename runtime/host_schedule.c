@@ -13,8 +13,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define CHUNK_BYTES (256 * 1024)
+#define CHUNK_BYTES     ((size_t)256 * 1024)
+#define HUGE_PAGE_BYTES ((size_t)2 * 1024 * 1024)
 
 typedef struct weft__run weft__run;
 
@@ -74,6 +76,17 @@ void weft__plans_free(weft_group *group)
     group->plan_count = 0;
 }
 
+/* Of large ones the kernel is asked for large pages: a fault for each small one, in the middle of what comes
+ * in, can cost more than the data. */
+static char *tmp_new(size_t bytes)
+{
+    size_t unit = bytes < 2 * HUGE_PAGE_BYTES ? 64 : HUGE_PAGE_BYTES;
+    size_t room = (bytes + unit - 1) / unit * unit;
+    char *tmp = aligned_alloc(unit, room);
+    if (tmp && unit == HUGE_PAGE_BYTES) madvise(tmp, room, MADV_HUGEPAGE);
+    return tmp;
+}
+
 static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
 {
     weft__run *run = calloc(1, sizeof *run + (size_t)schedule->n * sizeof(flight));
@@ -81,7 +94,7 @@ static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
     run->plan = plan;
     run->schedule = schedule;
     run->waits = malloc((size_t)(2 * schedule->n + 1) * sizeof *run->waits);
-    run->tmp = schedule->tmp_bytes ? aligned_alloc(64, (schedule->tmp_bytes + 63) / 64 * 64) : NULL;
+    run->tmp = schedule->tmp_bytes ? tmp_new(schedule->tmp_bytes) : NULL;
     if (!run->waits || (schedule->tmp_bytes && !run->tmp)) {
         run->schedule = NULL;
         run->plan = plan ? plan : (weft__plan *)run; /* the schedule stays the caller's */

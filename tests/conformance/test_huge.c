@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-enum { SKIPPED = 77, SHARED_MS = 100000 };
+enum { SKIPPED = 77, SHARED_MS = 300000 };
 static const uint64_t gib = UINT64_C(1) << 30;
 static const size_t count = (SIZE_MAX >> 32) + 4; /* 2^32 + 3 */
 
