@@ -86,6 +86,7 @@ struct weft_context {
     bool tcp;              /* some peer is reached by TCP */
     weft__list pending;    /* engine: requests that run */
     weft__list lanes;      /* engine: groups with rounds under way */
+    bool cut_short;        /* engine: rounds could have gone on, but their turn was long enough */
     weft__list runs;       /* engine: schedules with copies or reductions to do */
     weft__list forming;    /* engine: attempts to make a group that this rank keeps count of */
     weft__list shrinks;    /* engine: attempts to shrink a group (shrink.c) */

@@ -39,16 +39,26 @@ void weft__engine_take(weft_context *ctx)
     held = ctx;
 }
 
+/* Work that is left with nobody at it: no thread that waits, and the progress thread asleep. */
+static bool leaves_work(const weft_context *ctx)
+{
+    return atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 &&
+           atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP && weft__engine_busy(ctx);
+}
+
 void weft__engine_drop(weft_context *ctx)
 {
+    bool left = leaves_work(ctx);
     WEFT__ASSERT(held == ctx);
     held = NULL;
     weft__lock_drop(&ctx->engine);
     while (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->submitted)) && weft__engine_try(ctx)) {
         weft__engine_turn(ctx);
+        left = leaves_work(ctx);
         held = NULL;
         weft__lock_drop(&ctx->engine);
     }
+    if (WEFT__UNLIKELY(left)) weft__engine_nudge(ctx);
 }
 
 static int take_submitted(weft_context *ctx)
@@ -96,7 +106,8 @@ int weft__engine_turn(weft_context *ctx)
 
 bool weft__engine_busy(const weft_context *ctx)
 {
-    return !weft__list_empty(&ctx->runs) || weft__mail_busy(ctx->mail);
+    return (ctx->cut_short && !weft__list_empty(&ctx->lanes)) || !weft__list_empty(&ctx->runs) ||
+           weft__mail_busy(ctx->mail);
 }
 
 static _Atomic uint32_t *armed_word(weft_context *ctx)

@@ -5,7 +5,8 @@
 
 bool weft__engine_try(weft_context *ctx);
 void weft__engine_take(weft_context *ctx);
-/* Lets go, and takes again if a submission slipped in between. */
+/* Lets go, and takes again if a submission slipped in between.  Wakes the progress thread where that sleeps,
+ * nobody waits, and something is left to do that no bell would tell of. */
 void weft__engine_drop(weft_context *ctx);
 bool weft__holds_engine(const weft_context *ctx);
 bool weft__holds_any_engine(void); /* this thread, whichever context's */

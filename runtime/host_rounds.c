@@ -110,8 +110,11 @@ static size_t publish_ahead(weft_group *group)
         while (req->u.rounds.published < req->u.rounds.plan.count) {
             uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
             weft__round r;
-            if (moved >= TURN_BYTES || (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)))
+            if (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)) return moved;
+            if (moved >= TURN_BYTES) {
+                group->ctx->cut_short = true;
                 return moved;
+            }
             weft__rounds_at(&req->u.rounds.plan, &req->op, req->u.rounds.published, &r);
             if (r.after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
             if (r.publishes) moved += publish(req, &r, round, req->u.rounds.published == 0);
@@ -294,6 +297,7 @@ static size_t take_ready(weft_group *group, bool *broken)
         atomic_exchange_explicit(&lane->rows[group->rank]->consumed, round, memory_order_seq_cst);
         if (++req->u.rounds.taken == req->u.rounds.plan.count) finish(req);
     }
+    if (moved >= TURN_BYTES) group->ctx->cut_short = true; /* perhaps: the next turn knows */
     return moved;
 }
 
@@ -330,6 +334,7 @@ int weft__rounds_turn(weft_context *ctx)
 {
     int n = 0;
     weft__list todo;
+    ctx->cut_short = false;
     /* A turn may settle requests, and so end lanes and start others: the round goes over a list of its own.
      */
     weft__list_init(&todo);

@@ -111,6 +111,7 @@ static void deep_sleep(sleeper *s)
     weft__engine_take(ctx);
     weft__engine_arm(ctx);
     idle = weft__engine_turn(ctx) == 0 && !weft__engine_busy(ctx);
+    if (!idle) atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
     weft__engine_drop(ctx);
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
         weft__mpsc_empty(&ctx->device_work) && !atomic_load(&ctx->thread_stop)) {

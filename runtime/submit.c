@@ -140,13 +140,10 @@ static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned 
 /* After queueing: takes the first step here if the engine is free, and sees to it that deadlines are met. */
 static void begin(weft_context *ctx, int64_t submitted_ns, int64_t look_ns)
 {
-    bool busy;
     if (weft__engine_try(ctx)) {
         ctx->submitting_ns = submitted_ns;
         weft__engine_begin(ctx);
-        busy = weft__engine_busy(ctx);
         weft__engine_drop(ctx);
-        if (busy) weft__engine_nudge(ctx);
     }
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
         weft__guardian_look(ctx, look_ns);

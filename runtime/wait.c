@@ -58,6 +58,16 @@ weft_status weft_test(weft_request *req)
     return req->status;
 }
 
+/* The last one to leave looks for work that it leaves behind, which weft__engine_drop does. */
+static void stop_lending(weft_context *ctx, bool holds_engine)
+{
+    atomic_fetch_sub_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    if (!holds_engine && atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP) {
+        weft__engine_take(ctx);
+        weft__engine_drop(ctx);
+    }
+}
+
 /* Drives the engine until done(arg), the deadline, or the spinning time is over. */
 static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {
@@ -67,8 +77,12 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
     while (!done(arg)) {
         int n = 0;
         if (weft__engine_try(ctx)) {
+            bool over;
             n = weft__engine_turn(ctx);
+            over = n && done(arg);
+            if (over) stop_lending(ctx, true);
             weft__engine_drop(ctx);
+            if (over) return;
         }
         if (n) {
             stop = 0; /* it moves: worth staying */
@@ -82,7 +96,7 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
         if (stop == 0) stop = now + weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
         if (now >= stop || now >= deadline_ns) break;
     }
-    atomic_fetch_sub_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    stop_lending(ctx, false);
 }
 
 /* Before sleeping: peers are to ring, and work that nobody would ring for is the thread's. */

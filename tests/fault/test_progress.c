@@ -70,6 +70,34 @@ static void only_polls(job_rank *me)
     poll_until_done(req);
 }
 
+/* A look now and then takes the engine from under a thread that sleeps: it must not take the waking too. */
+static void looks_and_computes(job_rank *me)
+{
+    enum { ROUNDS = 40, LOOKS = 40 };
+    unsigned char *buf = job_alloc(me, BYTES);
+    for (int round = 0; round < ROUNDS; round++) {
+        weft_request *req = NULL;
+        weft_request_info info;
+        job_meet(me);
+        if (me->rank == 0) {
+            CHECK_OK(weft_irecv(me->world, buf, BYTES, WEFT_UINT8, 1, 0, NULL, &req));
+            job_mark(me, 0);
+            for (int i = 0; i < LOOKS; i++) weft_is_completed(req);
+        } else {
+            job_await(me, 0, round + 1);
+            job_sleep_ms(round % 8); /* at first the receiver naps, then it sleeps */
+            CHECK_OK(weft_isend(me->world, buf, BYTES, WEFT_UINT8, 0, 0, NULL, &req));
+            for (int i = 0; i < LOOKS / 2; i++) weft_is_completed(req);
+        }
+        for (int i = 0; i < round; i++) weft_is_completed(req);
+        do {
+            job_sleep_ms(2);
+            info = job_info(req); /* moves nothing along; the group's deadline ends it if nobody does */
+        } while (info.status == WEFT_PENDING);
+        WAIT_OK(req);
+    }
+}
+
 /* One rank sleeps outside the library; the others' work with each other goes on. */
 static void others_asleep(job_rank *me)
 {
@@ -89,6 +117,7 @@ int main(int argc, char **argv)
         JOB_TEST("a receive while asleep", .ranks = 2, .body = asleep),
         JOB_TEST("a collective while asleep", .ranks = 3, .body = asleep_over_a_collective),
         JOB_TEST("only polls", .ranks = 2, .body = only_polls),
+        JOB_TEST("looks and computes", .ranks = 2, .body = looks_and_computes),
         JOB_TEST("others asleep", .ranks = 3, .body = others_asleep),
     };
     return JOB_MAIN(tests, argc, argv);
