@@ -285,6 +285,7 @@ static void eight_to_one(job_rank *me)
     uint64_t seed = plan->seed, own = seed * 31 + (uint64_t)me->rank;
     int order[MANY]; /* of their deaths; the last one stays */
     weft_group *group = me->world;
+    job_meet(me); /* the rank that serves the joining may be the first to die */
     for (int i = 0; i < MANY; i++) order[i] = (plan->survivor + 1 + i) % MANY;
     for (int i = MANY - 1; i-- > 1;) {
         int k = (int)(job_random(&seed) % (unsigned)(i + 1)), swap = order[i];

@@ -133,7 +133,7 @@ static void missing_ranks_are_named(void **state)
 {
     (void)state;
     cast_at_group(4, "239.77.1.1");
-    for (int i = 0; i < 4; i++) parts[i].timeout_ms = 900;
+    for (int i = 0; i < 4; i++) parts[i].timeout_ms = 2500;
     play_as_processes(3);
     for (int i = 0; i < 3; i++) {
         told(i, WEFT_ERR_TIMEOUT, "joining at 239.77.1.1 port ");
