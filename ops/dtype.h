@@ -7,7 +7,7 @@
 enum weft__arithmetic {
     WEFT__INTEGER, /* SUM PROD MIN MAX BAND BOR BXOR */
     WEFT__FLOAT,   /* SUM PROD MIN MAX AVG PREMUL_SUM */
-    WEFT__COMPLEX, /* SUM AVG PREMUL_SUM */
+    WEFT__COMPLEX, /* SUM AVG */
     WEFT__BOOLEAN  /* MIN MAX BAND BOR BXOR */
 };
 
