@@ -179,8 +179,10 @@ static weft_status not_ours(client *c)
         c->place.text);
 }
 
-/* OK: nothing that matters; AGAIN: the server vanished before all were there. */
-static weft_status take_events(client *c)
+enum ending { GOES_ON, REFUSED, STRANGE, GONE };
+
+/* Until one tells an ending or no more are there. */
+static enum ending take_events(client *c)
 {
     uint32_t value;
     for (int event; (event = take_event(c, &value));) {
@@ -189,25 +191,34 @@ static weft_status take_events(client *c)
             c->refusals = 0;
             if (!c->joined) say_join(c);
             break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return refused(c);
+        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return REFUSED;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? not_ours(c) : refused(c);
+            return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? STRANGE : REFUSED;
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: /* it hung up: a wrong key, or its process ended just now
                                                     */
-            if (++c->refusals >= REFUSALS) return refused(c);
+            if (++c->refusals >= REFUSALS) return REFUSED;
             break;
         case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
-            if (c->joined) return server_gone(c);
-            if (c->refusals == 0 && !c->server) return in_vain(c, WEFT__GONE);
+            if (c->joined || (c->refusals == 0 && !c->server)) return GONE;
             break;
         case ZMQ_EVENT_CLOSED: /* nobody listens there any more */
-            if (c->joined) return server_gone(c);
-            if (!c->server) return in_vain(c, WEFT__GONE);
+            if (c->joined || !c->server) return GONE;
             break;
         default: break;
         }
     }
-    return WEFT_OK;
+    return GOES_ON;
+}
+
+/* AGAIN: the server vanished before all were there. */
+static weft_status end_of_connection(client *c, enum ending ending)
+{
+    switch (ending) {
+    case REFUSED: return refused(c);
+    case STRANGE: return not_ours(c);
+    case GONE: return c->joined ? server_gone(c) : in_vain(c, WEFT__GONE);
+    default: return WEFT_OK;
+    }
 }
 
 /* What a serving rank does for those who are still looking.  AGAIN: it has given up serving, for another one.
@@ -230,10 +241,10 @@ static weft_status await(client *c, enum weft__meeting_kind wanted, int64_t dead
                                    {.socket = c->monitor, .events = ZMQ_POLLIN},
                                    {.fd = c->finder->fd, .events = ZMQ_POLLIN}};
         int64_t until_ns = leads && c->finder->next_ns < deadline_ns ? c->finder->next_ns : deadline_ns;
-        weft_status status =
-            take_answer(c, wanted, a); /* before the events: an answer may stand before the end */
+        enum ending ending = take_events(c);
+        weft_status status = take_answer(c, wanted, a); /* one that came before the end counts more than it */
         if (status != NONE) return status;
-        if ((status = take_events(c))) return status;
+        if ((status = end_of_connection(c, ending))) return status;
         if (leads && (status = take_turn(c))) return status;
         if (weft__now_ns() >= deadline_ns) return WEFT_ERR_TIMEOUT;
         zmq_poll(items, leads ? 3 : 2, weft__poll_ms(until_ns));

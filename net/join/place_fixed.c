@@ -28,8 +28,10 @@ typedef struct fixed {
 static weft_status look(weft__finder *finder, weft__place *place)
 {
     fixed *f = WEFT__OWNER(finder, fixed, finder);
+    int64_t now_ns = weft__now_ns();
     *place = f->place;
-    place->serve = f->r->rank <= 0 || weft__now_ns() >= f->r->started_ns + HOLD_BACK_MS * WEFT__MS;
+    place->serve = f->r->rank <= 0 || (now_ns >= f->r->started_ns + HOLD_BACK_MS * WEFT__MS &&
+                                       now_ns < f->r->deadline_ns); /* then nobody would come any more */
     place->go = true;
     return WEFT_OK;
 }

@@ -1,8 +1,8 @@
 /* job.c - the parent's half: forks the ranks, watches them, ends what runs too long, tells what went wrong.
  */
 #include "job_shared.h"
+#include "port.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,18 +33,6 @@ __attribute__((format(printf, 2, 3))) static void tell(children *c, const char *
     va_start(args, format);
     vsnprintf(c->text + used, sizeof c->text - used, format, args);
     va_end(args);
-}
-
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 static void set_environment(const children *c, int rank)
@@ -204,13 +191,14 @@ static void run(const job_plan *plan)
     assert_in_range(plan->ranks, 1, JOB_RANKS_MAX);
     c.shared = mmap(NULL, sizeof *c.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(c.shared, MAP_FAILED);
-    for (int i = 0; i < JOB_PORTS; i++) c.shared->ports[i] = free_port();
+    for (int i = 0; i < JOB_PORTS; i++) c.shared->ports[i] = port_take();
     fflush(stdout);
     fflush(stderr);
     for (int child = 0; child < c.n; child++) start_child(&c, child);
     watch(&c);
     end_orphans(&c);
     tell_failures(&c);
+    for (int i = 0; i < JOB_PORTS; i++) port_give(c.shared->ports[i]);
     munmap(c.shared, sizeof *c.shared);
     if (c.text[0]) {
         fail_msg("%s", c.text);

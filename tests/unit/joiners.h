@@ -7,6 +7,8 @@
 #define TESTS_UNIT_JOINERS_H
 #include "address.h"
 #include "clock.h"
+#include "job.h"
+#include "port.h"
 #include "rendezvous.h"
 
 #include <arpa/inet.h>
@@ -29,13 +31,14 @@
 #include <cmocka.h>
 
 #define RANKS_MAX 32
-#ifdef __SANITIZE_THREAD__
-#define LIMIT_S 240 /* of the whole program */
-#define TIMES   4   /* what takes as long as this machine needs */
-#else
-#define LIMIT_S 60
-#define TIMES   1
-#endif
+
+enum {
+    LIMIT_S = JOB_SANITIZED ? 280 : 110, /* of the whole program; below ctest's TIMEOUT */
+    SHORT_MS = 1000 * JOB_SLOWER,        /* ranks that begin together are all there well within it */
+    LONG_MS = 20000 * JOB_SLOWER         /* of what must not end by its time */
+};
+
+enum stage { ABSENT, BEGUN, OPENED, ENDED }; /* OPENED: has joined, or failed to */
 
 static char root[] = "/tmp/weft-test-joining-XXXXXX";
 
@@ -43,18 +46,63 @@ static char root[] = "/tmp/weft-test-joining-XXXXXX";
 typedef struct part {
     char init_method[128];
     const char *job, *secret;
-    int rank, world_size, timeout_ms, delay_ms;
-    int stay_ms; /* between joining and gathering */
-    int fails;   /* tells the others so instead of gathering */
+    int rank, world_size, timeout_ms;
+    int delay_ms;        /* it comes so much later, */
+    unsigned after;      /* when these parts (bit i: part i) have opened, */
+    bool after_first;    /* or the first of them, */
+    bool (*ready)(void); /* and when this is so */
+    int stay_ms;         /* between joining and gathering: so long, */
+    unsigned stay;       /* and until these parts have ended */
+    int fails;           /* tells the others so instead of gathering */
     int gather_bytes;
     weft_status status, gather_status;
     int got_rank, got_world;
     char sentence[1024], nonce[40], address[WEFT__ADDRESS_BYTES], job_dir[256];
     double seconds;
+    int64_t began_ns, opened_ns;
     bool gathered;
+    int crowd; /* the parts that begin together: 0 to crowd - 1 */
+    _Atomic enum stage stage;
 } part;
 
 static part *parts;
+static int meeting_port; /* of the latest cast */
+
+static inline int connect_to(int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+static inline bool server_is_up(void)
+{
+    int fd = connect_to(meeting_port);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+/* How many of the parts in the mask have come so far. */
+static inline int count_parts(unsigned mask, enum stage stage)
+{
+    int n = 0;
+    for (int i = 0; i < RANKS_MAX; i++) n += (mask >> i & 1U) && parts[i].stage >= stage;
+    return n;
+}
+
+static inline void await_parts(unsigned mask, enum stage stage, int n)
+{
+    while (count_parts(mask, stage) < n) usleep(1000); /* ended by the alarm */
+}
+
+static inline void await_all(unsigned mask, enum stage stage)
+{
+    await_parts(mask, stage, __builtin_popcount(mask));
+}
 
 static inline void check_gather(part *p, weft__rendezvous *r)
 {
@@ -73,6 +121,17 @@ static inline void check_gather(part *p, weft__rendezvous *r)
     free(out);
 }
 
+/* Processes take their time to start: none begins before all are there. */
+static inline void come(part *p)
+{
+    p->stage = BEGUN;
+    await_all((unsigned)((UINT64_C(1) << p->crowd) - 1), BEGUN);
+    await_parts(p->after, OPENED, p->after_first ? 1 : __builtin_popcount(p->after));
+    while (p->ready && !p->ready()) usleep(5000);
+    usleep((useconds_t)p->delay_ms * 1000);
+    p->began_ns = weft__now_ns();
+}
+
 static inline void *play(void *arg)
 {
     part *p = arg;
@@ -82,62 +141,65 @@ static inline void *play(void *arg)
                        .rank = p->rank,
                        .world_size = p->world_size};
     weft__rendezvous *r;
-    int64_t start;
-    usleep((useconds_t)p->delay_ms * 1000);
-    start = weft__now_ns();
-    join.deadline_ns = weft__deadline(start, p->timeout_ms);
+    come(p);
+    join.deadline_ns = weft__deadline(p->began_ns, p->timeout_ms);
     p->status = weft__rendezvous_open(&join, &r);
-    p->seconds = (double)(weft__now_ns() - start) / 1e9;
+    p->opened_ns = weft__now_ns();
+    p->seconds = (double)(p->opened_ns - p->began_ns) / 1e9;
     if (p->status) {
         snprintf(p->sentence, sizeof p->sentence, "%s", weft_last_error());
+        p->stage = ENDED;
         return NULL;
     }
+    p->stage = OPENED;
     p->got_rank = weft__rendezvous_rank(r);
     p->got_world = weft__rendezvous_world(r);
     snprintf(p->nonce, sizeof p->nonce, "%s", weft__rendezvous_nonce(r));
     snprintf(p->address, sizeof p->address, "%s", weft__rendezvous_address(r));
     snprintf(p->job_dir, sizeof p->job_dir, "%s", weft__rendezvous_job_dir(r));
     usleep((useconds_t)p->stay_ms * 1000);
+    await_all(p->stay, ENDED);
     if (p->fails)
         weft__rendezvous_fail(r, WEFT_ERR_MEMORY, "no room for the board");
     else
         check_gather(p, r);
+    p->stage = ENDED; /* a serving rank's close waits for the others */
     weft__rendezvous_close(r);
     return NULL;
 }
 
-/* A port of 127.0.0.1 that is free now. */
-static inline int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
-/* n ranks that agree: same place, given ranks, 10 s. */
+/* n ranks that agree: same place, given ranks. */
 static inline int cast(int n)
 {
-    int port = free_port();
+    static int ports[4], casts; /* an earlier one's port may still be wanted */
+    int port = port_take(), *oldest = &ports[casts++ % 4];
+    port_give(*oldest);
+    *oldest = meeting_port = port;
     memset(parts, 0, RANKS_MAX * sizeof *parts);
     for (int i = 0; i < n; i++) {
         snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://127.0.0.1:%d", port);
         parts[i].job = "test";
         parts[i].rank = i;
         parts[i].world_size = n;
-        parts[i].timeout_ms = 10000;
+        parts[i].timeout_ms = LONG_MS;
         parts[i].gather_bytes = 100;
         parts[i].got_rank = parts[i].got_world = -1;
     }
     return port;
 }
 
+static inline void gather_crowd(int n)
+{
+    for (int i = 0; i < n; i++) {
+        parts[i].crowd = n;
+        parts[i].stage = ABSENT;
+    }
+}
+
 static inline void play_as_threads(int n)
 {
     pthread_t threads[RANKS_MAX];
+    gather_crowd(n);
     for (int i = 0; i < n; i++) assert_int_equal(pthread_create(&threads[i], NULL, play, &parts[i]), 0);
     for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
 }
@@ -155,6 +217,7 @@ static inline pid_t play_as_process(int i)
 static inline void play_as_processes(int n)
 {
     pid_t pids[RANKS_MAX];
+    gather_crowd(n);
     for (int i = 0; i < n; i++) pids[i] = play_as_process(i);
     for (int i = 0; i < n; i++) {
         int status;

@@ -1,6 +1,5 @@
 /* Ranks as threads and as processes meet at a server, get their ranks and gather; what keeps them from it is
  * told to all who can know it. */
-#include "job.h"
 #include "joiners.h"
 
 static void given_ranks_meet(void **state)
@@ -75,10 +74,9 @@ static void runs_follow_each_other(void **state)
 
 static void jobs_on_different_ports_do_not_meet(void **state)
 {
-    int port;
+    int port = port_take();
     (void)state;
     cast(4);
-    port = free_port();
     for (int i = 2; i < 4; i++) {
         snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://127.0.0.1:%d", port);
         parts[i].job = "other";
@@ -86,30 +84,41 @@ static void jobs_on_different_ports_do_not_meet(void **state)
     }
     for (int i = 0; i < 4; i++) parts[i].world_size = 2;
     play_as_threads(4);
+    port_give(port);
+    for (int i = 0; i < 4; i++) assert_true(parts[i].status == WEFT_OK && parts[i].gathered);
     assert_string_equal(parts[0].nonce, parts[1].nonce);
     assert_string_equal(parts[2].nonce, parts[3].nonce);
     assert_string_not_equal(parts[0].nonce, parts[2].nonce);
 }
 
+/* Only rank 0 has little time, and it serves; the others begin when it does. */
+static void hurry_the_server(int n, int timeout_ms)
+{
+    parts[0].timeout_ms = timeout_ms;
+    for (int i = 1; i < n; i++) parts[i].ready = server_is_up;
+}
+
 static void missing_ranks_are_named(void **state)
 {
+    enum { FIRST_MS = 2 * SHORT_MS };
     (void)state;
     cast(6); /* of whom 2 and 5 never come; the serving rank's time is up first, and it tells the others */
-    parts[0].timeout_ms = 1000;
+    hurry_the_server(4, FIRST_MS);
     for (int i = 2; i < 4; i++) parts[i].rank = i + 1;
     play_as_processes(4);
     for (int i = 0; i < 4; i++) {
+        double seconds = (double)(parts[i].opened_ns - parts[0].began_ns) / 1e9;
         told(i, WEFT_ERR_TIMEOUT, "rank 2 and rank 5 are missing after ");
-        assert_true(parts[i].seconds > 0.9 && parts[i].seconds < 1 + JOB_LATE_MS / 1e3);
+        assert_true(seconds >= FIRST_MS / 1e3 && seconds < (FIRST_MS + JOB_LATE_MS) / 1e3);
     }
-    cast(3); /* of whom 2 never comes; a client's time is up first */
-    parts[1].timeout_ms = 700;
-    parts[0].timeout_ms = 1500;
+    cast(3); /* of whom 2 never comes; a client's time is up first, and long before the server's */
+    hurry_the_server(2, 3 * SHORT_MS);
+    parts[1].timeout_ms = SHORT_MS;
     play_as_threads(2);
     told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing after ");
     told(0, WEFT_ERR_TIMEOUT, "rank 1 and rank 2 are missing after "); /* 1 has given up */
     cast(4);
-    for (int i = 0; i < 2; i++) parts[i].rank = -1, parts[i].timeout_ms = 500;
+    for (int i = 0; i < 2; i++) parts[i].rank = -1, parts[i].timeout_ms = SHORT_MS;
     play_as_threads(2);
     told(0, WEFT_ERR_TIMEOUT, " of 4 ranks are missing");
 }
@@ -118,8 +127,8 @@ static void a_rank_that_does_not_gather_is_named(void **state)
 {
     (void)state;
     cast(3);
-    for (int i = 0; i < 3; i++) parts[i].timeout_ms = 1000;
-    parts[2].stay_ms = 1300;
+    for (int i = 0; i < 3; i++) parts[i].timeout_ms = SHORT_MS;
+    parts[2].stay = 1U << 0 | 1U << 1;
     play_as_threads(3);
     told(0, WEFT_ERR_TIMEOUT, "rank 2 is missing");
     told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing");
@@ -154,7 +163,8 @@ static void contradictions_are_told_to_all(void **state)
     (void)state;
     cast(3);
     parts[1].world_size = 4;
-    parts[2].delay_ms = 800; /* comes when it has long been decided */
+    parts[2].after = 1U << 0 | 1U << 1; /* comes when it has been decided, */
+    parts[2].after_first = true;        /* while the server waits for it */
     play_as_processes(3);
     for (int i = 0; i < 3; i++) {
         told(i, WEFT_ERR_MISMATCH, "different world sizes: ");
@@ -179,14 +189,14 @@ static void a_full_job_takes_nobody(void **state)
 {
     (void)state;
     cast(3);
-    for (int i = 0; i < 2; i++) parts[i].world_size = 2, parts[i].stay_ms = 1500;
+    for (int i = 0; i < 3; i++) parts[i].world_size = 2;
+    for (int i = 0; i < 2; i++) parts[i].stay = 1U << 2;
+    parts[2].after = 1U << 0 | 1U << 1;
     parts[2].rank = -1;
-    parts[2].world_size = 2;
-    parts[2].delay_ms = 500;
-    parts[2].timeout_ms = 600;
+    parts[2].timeout_ms = SHORT_MS;
     play_as_processes(3);
     assert_true(parts[0].gathered && parts[1].gathered);
-    told(2, WEFT_ERR_TIMEOUT, "no rank is free after 0.6 s");
+    told(2, WEFT_ERR_TIMEOUT, "no rank is free after ");
 }
 
 static void a_vanished_server_is_told(void **state)
@@ -194,16 +204,18 @@ static void a_vanished_server_is_told(void **state)
     pid_t pids[2];
     (void)state;
     cast(2);
-    parts[0].stay_ms = 20000;
-    parts[1].stay_ms = 600;
+    parts[1].ready = server_is_up;
+    for (int i = 0; i < 2; i++) parts[i].stay = 1U << 0; /* rank 0 for ever */
     for (int i = 0; i < 2; i++) pids[i] = play_as_process(i);
-    usleep(400000);
+    await_all(1U << 0 | 1U << 1, OPENED);
     kill(pids[0], SIGKILL);
-    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    waitpid(pids[0], NULL, 0);
+    parts[0].stage = ENDED;
+    waitpid(pids[1], NULL, 0);
     told(1, WEFT_ERR_PEER, "has gone while the job was starting");
     cast(2); /* before all were there: another one serves */
     pids[0] = play_as_process(0);
-    usleep(300000);
+    while (!server_is_up()) usleep(1000);
     kill(pids[0], SIGKILL);
     pids[1] = play_as_process(1);
     waitpid(pids[0], NULL, 0);
@@ -221,17 +233,16 @@ static void a_wrong_secret_is_refused(void **state)
     play_as_processes(3);
     all_met(3);
     cast(3);
-    for (int i = 0; i < 3; i++) parts[i].secret = i == 2 ? wrong : right, parts[i].timeout_ms = 1500;
-    parts[2].delay_ms = 200;
+    hurry_the_server(3, 2 * SHORT_MS);
+    for (int i = 0; i < 3; i++) parts[i].secret = i == 2 ? wrong : right;
     play_as_processes(3);
-    told(2, WEFT_ERR_AUTH, "the job's secret or the job's name differs");
-    assert_true(parts[2].seconds < 1.3);
+    told(2, WEFT_ERR_AUTH, "the job's secret or the job's name differs"); /* not at its deadline */
     told(0, WEFT_ERR_TIMEOUT, "rank 2 is missing");
     told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing");
     cast(2);
-    for (int i = 0; i < 2; i++) parts[i].secret = right, parts[i].timeout_ms = 1500;
+    hurry_the_server(2, 2 * SHORT_MS);
+    for (int i = 0; i < 2; i++) parts[i].secret = right;
     parts[1].job = "another";
-    parts[1].delay_ms = 200;
     play_as_processes(2);
     told(1, WEFT_ERR_AUTH, "the job's name differs");
     free(right);

@@ -46,7 +46,7 @@ static void nobody_listening_is_told(void **state)
     cast(2);
     parts[1].timeout_ms = 150; /* less than a rank other than 0 waits before it serves */
     play(&parts[1]);
-    told(1, WEFT_ERR_TIMEOUT, "nobody listens there after 0.");
+    told(1, WEFT_ERR_TIMEOUT, "nobody listens there after ");
 }
 
 enum manners { SILENT, CHATTY, HANGS_UP };
@@ -100,11 +100,10 @@ static void something_else_on_the_port_is_told(void **state)
     (void)state;
     for (int manners = SILENT; manners <= HANGS_UP; manners++) {
         start_squatter(&s, cast(2), (enum manners)manners);
-        parts[0].timeout_ms = manners == SILENT ? 5000 : 700;
+        if (manners == HANGS_UP) parts[0].timeout_ms = SHORT_MS; /* the others are known before their time */
         play(&parts[0]);
         end_squatter(&s);
         told(0, manners == HANGS_UP ? WEFT_ERR_TIMEOUT : WEFT_ERR_PEER, words[manners]);
-        assert_true(parts[0].seconds < 3.5);
     }
 }
 
@@ -115,7 +114,6 @@ static void another_zeromq_program_is_told(void **state)
     (void)state;
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", cast(2));
     assert_int_equal(zmq_bind(socket, endpoint), 0);
-    parts[0].timeout_ms = 3000;
     play(&parts[0]);
     zmq_close(socket); /* before anything can fail: the tests after this one fork */
     zmq_ctx_term(context);
@@ -123,21 +121,6 @@ static void another_zeromq_program_is_told(void **state)
         told(0, WEFT_ERR_AUTH, "does not accept this rank"); /* it hung up before it had said all of itself */
     else
         told(0, WEFT_ERR_PEER, "it speaks ZeroMQ, but without the job's kind of authentication");
-}
-
-static int connect_once_served(int port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                             .sin_port = htons((uint16_t)port)};
-    for (int tries = 0; tries < 1000; tries++) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0) return fd;
-        close(fd);
-        usleep(5000);
-    }
-    fail_msg("nobody serves at port %d", port);
-    return -1;
 }
 
 /* Noise at a serving rank's port: garbage, half greetings, connections that do nothing. */
@@ -150,7 +133,7 @@ static void noise_does_not_hurt(void **state)
     pids[0] = play_as_process(0);
     for (int i = 0; i < 40; i++) {
         unsigned char garbage[4096];
-        noisy[i] = connect_once_served(port);
+        while ((noisy[i] = connect_to(port)) < 0) usleep(5000);
         for (size_t b = 0; b < sizeof garbage; b++) garbage[b] = (unsigned char)(b * 31 + (size_t)i);
         if (i % 4 == 1)
             memcpy(garbage,

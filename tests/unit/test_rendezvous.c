@@ -1,24 +1,78 @@
 /* Joining as the environment says: the variables of env://, of hosts and of interfaces. */
 #include "joiners.h"
+#include "meeting.h"
+#include "status.h"
+#include "zap.h"
+
+#include <zmq.h>
+
+/* Asks the server once who is missing; "": it does not answer. */
+static void ask(void *context, const weft__keys *keys, char words[WEFT__SENTENCE_BYTES])
+{
+    const weft__meeting_header question = {.magic = WEFT__MEETING_MAGIC,
+                                           .version = WEFT__MEETING_VERSION,
+                                           .kind = WEFT__MEETING_ASK};
+    struct {
+        weft__meeting_header header;
+        char words[WEFT__SENTENCE_BYTES];
+    } answer;
+    char endpoint[64];
+    int patience_ms = 500, bytes;
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, sizeof answer);
+    assert_non_null(dealer);
+    zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", meeting_port);
+    assert_int_equal(zmq_connect(dealer, endpoint), 0);
+    zmq_send(dealer, &question, sizeof question, 0);
+    bytes = zmq_recv(dealer, &answer, sizeof answer, 0) - (int)sizeof answer.header;
+    snprintf(words, WEFT__SENTENCE_BYTES, "%.*s", bytes > 0 ? bytes : 0, answer.words);
+    zmq_close(dealer);
+}
+
+/* In a child, since it reads the settings. */
+static void await_joined(const char *secret, int n, int world)
+{
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) {
+        char words[WEFT__SENTENCE_BYTES], expected[64];
+        weft__keys keys;
+        void *context;
+        alarm(LIMIT_S);
+        assert_int_equal(weft__keys_derive(secret, strlen(secret), "test", &keys), WEFT_OK);
+        assert_int_equal(weft__zmq_take(&context), WEFT_OK);
+        snprintf(expected, sizeof expected, "%d of %d ranks", world - n, world);
+        do {
+            ask(context, &keys, words);
+        } while (strncmp(words, expected, strlen(expected)) != 0);
+        weft__zmq_give();
+        exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
 
 /* A child's own environment, since settings are read once in a process. */
 static void hosts_come_one_after_the_other(void **state)
 {
     static const char *const hosts[] = {"a", "b", "a", "c", "b", "a"};
     static const int expected[] = {0, 3, 1, 5, 4, 2};
+    char *secret = secret_file("hosts", "hosts");
     pid_t pids[6];
     (void)state;
     cast(6);
     for (int i = 0; i < 6; i++) {
         parts[i].rank = -1;
-        parts[i].delay_ms = 250 * i; /* arrival decides */
+        parts[i].secret = secret;
         setenv("WEFT_HOSTID", hosts[i], 1);
         pids[i] = play_as_process(i);
+        if (i < 5) await_joined("hosts", i + 1, 6); /* arrival decides */
     }
     unsetenv("WEFT_HOSTID");
     for (int i = 0; i < 6; i++) waitpid(pids[i], NULL, 0);
     all_met(6);
     for (int i = 0; i < 6; i++) assert_int_equal(parts[i].got_rank, expected[i]);
+    free(secret);
 }
 
 static void an_interface_is_named(void **state)
