@@ -1,0 +1,22 @@
+/* device.h - the devices there are, and the current one of each thread. */
+#ifndef EMULATION_DEVICE_H
+#define EMULATION_DEVICE_H
+#include "emulation.h"
+
+#include <pthread.h>
+
+enum { EMU__DEVICES_MAX = 16 };
+
+typedef struct emu__device {
+    uint64_t tickets, serving; /* of exclusive kernels, in the order of their launches */
+    pthread_cond_t served;
+    cudaError_t error; /* the first one that destroyed it; cudaSuccess: it works */
+} emu__device;
+
+extern emu__device emu__devices[EMU__DEVICES_MAX]; /* under the lock */
+
+int emu__device_count(void);
+int emu__device_current(void);      /* of this thread */
+void emu__device_set(int device);   /* for this thread, unasked */
+bool emu__device_valid(int device); /* there is such a device */
+#endif

@@ -1,0 +1,86 @@
+/* kernel.c - what runs on streams as kernels do: the work of the emulated NCCL, through emulation.h. */
+#include "access.h"
+#include "capture.h"
+#include "device.h"
+#include "lock.h"
+#include "stream.h"
+
+#include <stdlib.h>
+
+enum { KERNEL_ACCESSES = 64 }; /* with which no memory is allocated */
+
+static cudaError_t launch(emu__stream *stream, const emu_kernel *kernel, emu__block **blocks)
+{
+    cudaError_t error = emu__capture_refuses(stream);
+
+    if (error) return error;
+    for (size_t i = 0; i < kernel->access_count; i++) {
+        const emu_access *access = &kernel->accesses[i];
+        error = emu__access_device(stream, kernel->name, access->at, access->bytes, &blocks[i]);
+        if (error) return error;
+    }
+    emu__item item = {.kind = kernel->exclusive ? EMU__ITEM_EXCLUSIVE : EMU__ITEM_RUN,
+                      .run = kernel->run,
+                      .arg = kernel->arg};
+    error = emu__stream_add(stream, &item);
+    for (size_t i = 0; !error && i < kernel->access_count; i++) {
+        const emu_access *access = &kernel->accesses[i];
+        emu__access_order(stream, kernel->name, blocks[i], access->at, access->bytes, access->writes);
+    }
+    return error;
+}
+
+cudaError_t emu_launch(cudaStream_t handle, const emu_kernel *kernel)
+{
+    emu__block *few[KERNEL_ACCESSES];
+    emu__block **blocks = few;
+    emu__stream *stream;
+    cudaError_t error;
+
+    if (!emu__device_count()) return cudaErrorNoDevice;
+    if (kernel->access_count > KERNEL_ACCESSES) {
+        blocks = calloc(kernel->access_count, sizeof(emu__block *));
+        if (!blocks) return cudaErrorMemoryAllocation;
+    }
+    emu__lock();
+    error = emu__stream_find(handle, &stream);
+    if (!error) error = launch(stream, kernel, blocks);
+    emu__unlock();
+    if (blocks != few) free(blocks);
+    return error;
+}
+
+int emu_stream_device(cudaStream_t handle)
+{
+    emu__stream *stream;
+    int device = -1;
+
+    emu__lock();
+    if (emu__device_count() && !emu__stream_find(handle, &stream)) device = stream->device;
+    emu__unlock();
+    return device;
+}
+
+bool emu_stream_capturing(cudaStream_t handle)
+{
+    emu__stream *stream;
+    bool capturing = false;
+
+    emu__lock();
+    if (emu__device_count() && !emu__stream_find(handle, &stream)) capturing = stream->capture != NULL;
+    emu__unlock();
+    return capturing;
+}
+
+int emu_device_of(const void *at, size_t bytes)
+{
+    int device = -1;
+
+    emu__lock();
+    const emu__block *block = emu__block_at(at);
+    if (block && !block->freed_by && (block->kind == EMU__DEVICE || block->kind == EMU__MANAGED) &&
+        bytes <= block->bytes - ((uintptr_t)at - block->at))
+        device = block->device;
+    emu__unlock();
+    return device;
+}

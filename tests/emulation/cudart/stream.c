@@ -1,0 +1,371 @@
+/* stream.c - the queues and their threads.  A thread is started with the first work that cannot be done at
+ * once, sleeps while there is none, and leaves when the stream is destroyed and has finished. */
+#include "stream.h"
+#include "device.h"
+#include "error.h"
+#include "event.h"
+#include "lock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+pthread_mutex_t emu__mutex = PTHREAD_MUTEX_INITIALIZER;
+emu__stream emu__streams[EMU__SLOTS];
+
+static unsigned long long last_id;
+static emu__stream *legacy_streams[EMU__DEVICES_MAX];
+static emu__item *spare_items; /* that need no malloc the next time */
+
+/* Each thread has a default stream for each device, made when it is asked for and ended with the thread. */
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+
+typedef struct {
+    emu__stream *streams[EMU__DEVICES_MAX];
+} thread_streams;
+
+static void end_thread_streams(void *arg)
+{
+    thread_streams *mine = arg;
+
+    emu__lock();
+    for (int i = 0; i < EMU__DEVICES_MAX; i++)
+        if (mine->streams[i]) emu__stream_end(mine->streams[i]);
+    emu__unlock();
+    free(mine);
+}
+
+static void make_thread_key(void)
+{
+    pthread_key_create(&thread_key, end_thread_streams);
+}
+
+/* ---- what a handle means ---- */
+
+/* Slots are taken in turn, so that a handle that was destroyed is known as such for long. */
+static emu__stream *free_slot(void)
+{
+    static int next;
+
+    for (int i = 0; i < EMU__SLOTS; i++) {
+        emu__stream *stream = &emu__streams[(next + i) % EMU__SLOTS];
+        if (stream->state != EMU__STREAM_UNUSED) continue;
+        next = (emu__slot_of(stream) + 1) % EMU__SLOTS;
+        return stream;
+    }
+    return NULL;
+}
+
+cudaError_t emu__stream_make(int device, unsigned flags, int priority, emu__stream **made)
+{
+    emu__stream *stream = free_slot();
+
+    if (!stream) {
+        fprintf(stderr, "emulation: no room for more than %d streams at one time\n", EMU__SLOTS);
+        return cudaErrorMemoryAllocation;
+    }
+    emu__error_started();
+    if (!stream->id) { /* the slot's first */
+        pthread_cond_init(&stream->work, NULL);
+        pthread_cond_init(&stream->advanced, NULL);
+    }
+    stream->state = EMU__STREAM_LIVE;
+    stream->device = device;
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->id = ++last_id;
+    stream->legacy = stream->per_thread = false;
+    stream->head = NULL;
+    stream->tail = &stream->head;
+    stream->capture = NULL;
+    stream->capture_joined = false;
+    memset(&stream->clock, 0, sizeof stream->clock);
+    int slot = emu__slot_of(stream);
+    if (slot >= emu__slots_used) emu__slots_used = slot + 1;
+    /* What an earlier stream of the slot did counts as done before: numbers in a slot only grow. */
+    stream->clock.at[slot] = stream->queued;
+    *made = stream;
+    return cudaSuccess;
+}
+
+static cudaError_t legacy_stream(emu__stream **found)
+{
+    int device = emu__device_current();
+    cudaError_t error;
+
+    if (!legacy_streams[device]) {
+        error = emu__stream_make(device, cudaStreamDefault, 0, &legacy_streams[device]);
+        if (error) return error;
+        legacy_streams[device]->legacy = true;
+    }
+    *found = legacy_streams[device];
+    return cudaSuccess;
+}
+
+static cudaError_t thread_stream(emu__stream **found)
+{
+    int device = emu__device_current();
+    thread_streams *mine;
+    cudaError_t error;
+
+    pthread_once(&thread_once, make_thread_key);
+    mine = pthread_getspecific(thread_key);
+    if (!mine) {
+        mine = calloc(1, sizeof *mine);
+        if (!mine) return cudaErrorMemoryAllocation;
+        pthread_setspecific(thread_key, mine);
+    }
+    if (!mine->streams[device]) {
+        error = emu__stream_make(device, cudaStreamDefault, 0, &mine->streams[device]);
+        if (error) return error;
+        mine->streams[device]->per_thread = true;
+    }
+    *found = mine->streams[device];
+    return cudaSuccess;
+}
+
+cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found)
+{
+    uintptr_t at = (uintptr_t)handle;
+    uintptr_t first = (uintptr_t)emu__streams;
+
+    if (!handle || handle == cudaStreamLegacy) return legacy_stream(found);
+    if (handle == cudaStreamPerThread) return thread_stream(found);
+    if (at < first || at >= (uintptr_t)(emu__streams + EMU__SLOTS) || (at - first) % sizeof *handle != 0) {
+        emu_misuse("0x%llx is given as a stream and is none", (unsigned long long)at);
+        return cudaErrorInvalidResourceHandle;
+    }
+    if (handle->state != EMU__STREAM_LIVE) {
+        emu_misuse("stream 0x%llx is used after cudaStreamDestroy", (unsigned long long)at);
+        return cudaErrorInvalidResourceHandle;
+    }
+    *found = handle;
+    return cudaSuccess;
+}
+
+const char *emu__stream_name(const emu__stream *stream)
+{
+    static _Thread_local char names[4][64];
+    static _Thread_local unsigned next;
+    char *name = names[next++ % 4];
+
+    if (stream->legacy)
+        snprintf(name, sizeof names[0], "the default stream of device %d", stream->device);
+    else
+        snprintf(name, sizeof names[0], "stream 0x%llx of device %d", (unsigned long long)(uintptr_t)stream,
+                 stream->device);
+    return name;
+}
+
+/* ---- the worker ---- */
+
+bool emu__stream_reached(int slot, uint64_t sequence)
+{
+    return emu__streams[slot].done >= sequence;
+}
+
+void emu__stream_await(int slot, uint64_t sequence)
+{
+    emu__stream *stream = &emu__streams[slot];
+
+    while (stream->done < sequence) {
+        stream->waiters++;
+        pthread_cond_wait(&stream->advanced, &emu__mutex);
+        stream->waiters--;
+    }
+}
+
+static void run_unlocked(const emu__item *item)
+{
+    emu__unlock();
+    item->run(item->arg);
+    emu__lock();
+}
+
+static void run_exclusive(const emu__item *item, emu__device *device)
+{
+    while (device->serving != item->ticket) pthread_cond_wait(&device->served, &emu__mutex);
+    run_unlocked(item);
+    device->serving++;
+    pthread_cond_broadcast(&device->served);
+}
+
+static void carry_out(emu__stream *stream, const emu__item *item)
+{
+    switch (item->kind) {
+    case EMU__ITEM_RUN: run_unlocked(item); break;
+    case EMU__ITEM_EXCLUSIVE: run_exclusive(item, &emu__devices[stream->device]); break;
+    case EMU__ITEM_WAIT: emu__stream_await(item->slot, item->until); break;
+    case EMU__ITEM_STAMP: emu__event_stamp(item->event, item->version); break;
+    }
+}
+
+static void finish(emu__stream *stream, uint64_t sequence)
+{
+    stream->done = sequence;
+    if (stream->waiters) pthread_cond_broadcast(&stream->advanced);
+}
+
+static void *work(void *arg)
+{
+    emu__stream *stream = arg;
+
+    emu__lock();
+    emu__device_set(stream->device);
+    for (;;) {
+        while (!stream->head && stream->state == EMU__STREAM_LIVE) {
+            stream->asleep = true;
+            pthread_cond_wait(&stream->work, &emu__mutex);
+            stream->asleep = false;
+        }
+        emu__item *item = stream->head;
+        if (!item) break;
+        carry_out(stream, item);
+        stream->head = item->next;
+        if (!stream->head) stream->tail = &stream->head;
+        finish(stream, item->sequence);
+        item->next = spare_items;
+        spare_items = item;
+    }
+    stream->has_worker = false;
+    stream->state = EMU__STREAM_UNUSED;
+    emu__unlock();
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static cudaError_t start_worker(emu__stream *stream)
+{
+    sigset_t none, before;
+    pthread_attr_t detached;
+    pthread_t thread;
+
+    sigfillset(&none);
+    sigdelset(&none, SIGSEGV);
+    sigdelset(&none, SIGBUS);
+    sigdelset(&none, SIGFPE);
+    sigdelset(&none, SIGILL);
+    sigdelset(&none, SIGABRT);
+    pthread_sigmask(SIG_SETMASK, &none, &before);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    int failed = pthread_create(&thread, &detached, work, stream);
+    pthread_attr_destroy(&detached);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        fprintf(stderr, "emulation: no thread for a stream: %s\n", strerror(failed));
+        return cudaErrorMemoryAllocation;
+    }
+    stream->has_worker = true;
+    return cudaSuccess;
+}
+
+/* ---- queueing ---- */
+
+/* Only so that it runs after what is there; the clock is the caller's. */
+static cudaError_t append(emu__stream *stream, const emu__item *what)
+{
+    emu__item *item = spare_items;
+    cudaError_t error;
+
+    if (what->kind == EMU__ITEM_STAMP && !stream->head) { /* there is nothing to wait for */
+        stream->clock.at[emu__slot_of(stream)] = ++stream->queued;
+        emu__event_stamp(what->event, what->version);
+        finish(stream, stream->queued);
+        return cudaSuccess;
+    }
+    if (!stream->has_worker && (error = start_worker(stream))) return error;
+    if (item)
+        spare_items = item->next;
+    else if (!(item = malloc(sizeof *item)))
+        return cudaErrorMemoryAllocation;
+    *item = *what;
+    item->next = NULL;
+    item->sequence = ++stream->queued;
+    stream->clock.at[emu__slot_of(stream)] = item->sequence;
+    if (item->kind == EMU__ITEM_EXCLUSIVE) item->ticket = emu__devices[stream->device].tickets++;
+    *stream->tail = item;
+    stream->tail = &item->next;
+    if (stream->asleep) pthread_cond_signal(&stream->work);
+    return cudaSuccess;
+}
+
+cudaError_t emu__stream_after(emu__stream *stream, int slot, uint64_t sequence, const emu__clock *clock)
+{
+    /* A clock that is past the point got there by a wait. */
+    bool waits = stream->clock.at[slot] < sequence && !emu__stream_reached(slot, sequence);
+    cudaError_t error = cudaSuccess;
+
+    if (waits) error = append(stream, &(emu__item){.kind = EMU__ITEM_WAIT, .slot = slot, .until = sequence});
+    if (!error) emu__clock_join(&stream->clock, clock);
+    return error;
+}
+
+static cudaError_t after_all_of(emu__stream *stream, const emu__stream *other)
+{
+    return emu__stream_after(stream, emu__slot_of(other), other->queued, &other->clock);
+}
+
+static bool is_blocking(const emu__stream *stream)
+{
+    return stream->state != EMU__STREAM_UNUSED && !(stream->flags & cudaStreamNonBlocking);
+}
+
+/* The default stream waits for all blocking ones, and they for it. */
+cudaError_t emu__stream_prepare(emu__stream *stream)
+{
+    emu__stream *legacy = legacy_streams[stream->device];
+    cudaError_t error = cudaSuccess;
+
+    emu__clock_join(&stream->clock, &emu__host_clock);
+    if (stream->legacy) {
+        for (int i = 0; i < emu__slots_used && !error; i++) {
+            const emu__stream *other = &emu__streams[i];
+            if (other != stream && other->device == stream->device && is_blocking(other))
+                error = after_all_of(stream, other);
+        }
+    } else if (legacy && is_blocking(stream)) {
+        error = after_all_of(stream, legacy);
+    }
+    return error;
+}
+
+cudaError_t emu__stream_add(emu__stream *stream, const emu__item *item)
+{
+    cudaError_t error = emu__stream_prepare(stream);
+
+    return error ? error : append(stream, item);
+}
+
+/* ---- waiting ---- */
+
+cudaError_t emu__stream_settle(emu__stream *stream)
+{
+    cudaError_t error = emu__stream_prepare(stream);
+
+    if (error) return error;
+    emu__clock seen = stream->clock; /* more may be queued while this waits */
+    emu__stream_await(emu__slot_of(stream), stream->queued);
+    emu__clock_join(&emu__host_clock, &seen);
+    return cudaSuccess;
+}
+
+cudaError_t emu__device_settle(int device)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (int i = 0; i < emu__slots_used && !error; i++) {
+        emu__stream *stream = &emu__streams[i];
+        if (stream->device == device && stream->state != EMU__STREAM_UNUSED)
+            error = emu__stream_settle(stream);
+    }
+    return error;
+}
+
+void emu__stream_end(emu__stream *stream)
+{
+    stream->state = stream->has_worker ? EMU__STREAM_DRAINING : EMU__STREAM_UNUSED;
+    if (stream->asleep) pthread_cond_signal(&stream->work);
+}
