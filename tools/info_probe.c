@@ -1,6 +1,7 @@
 /* info_probe.c - see info_probe.h.  Children made here have ended when a function returns. */
 #include "info_probe.h"
 #include "backend.h"
+#include "beside.h"
 #include "clock.h"
 #include "settings.h"
 
@@ -42,17 +43,17 @@ static void try_module(const char *path, char *text, size_t bytes)
     weft__backend *backend;
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module) {
-        snprintf(text, bytes, "no: %s", dlerror());
+        snprintf(text, bytes, "%s", dlerror());
         return;
     }
     *(void **)&open = dlsym(module, WEFT__BACKEND_OPEN);
     backend = open ? open(&table, &why) : NULL;
     if (!open)
-        snprintf(text, bytes, "no: %s has no %s", path, WEFT__BACKEND_OPEN);
+        snprintf(text, bytes, "%s has no %s", path, WEFT__BACKEND_OPEN);
     else if (!backend)
-        snprintf(text, bytes, "no: %s", why);
+        snprintf(text, bytes, "%s", why);
     else if (backend->version != WEFT__MODULE_VERSION)
-        snprintf(text, bytes, "no: %s is made for another version of Weft", path);
+        snprintf(text, bytes, "%s is made for another version of Weft", path);
     else
         snprintf(text, bytes, "yes (%s)", path);
     if (backend && backend->version == WEFT__MODULE_VERSION) backend->close(backend);
@@ -62,14 +63,10 @@ static void try_module(const char *path, char *text, size_t bytes)
 static void module_dir(char *path, size_t bytes)
 {
     const char *given = weft__setting_text(WEFT__SET_MODULE_DIR);
-    char self[2048];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = '\0';
-    if (strrchr(self, '/')) *strrchr(self, '/') = '\0';
     if (*given)
         snprintf(path, bytes, "%s", given);
     else
-        snprintf(path, bytes, "%s/%s/weft", self, WEFT_INFO_BIN_TO_LIB);
+        beside_lib(path, bytes, "weft");
 }
 
 /* "libweft_NAME.so" -> NAME; false for anything else. */
@@ -101,7 +98,7 @@ void info_backends(void (*tell)(const char *name, const char *text))
     }
     if (dir) closedir(dir);
     if (nccl) return;
-    snprintf(text, sizeof(text), "no: there is no libweft_nccl.so in %s", at);
+    snprintf(text, sizeof(text), "there is no libweft_nccl.so in %s", at);
     tell("nccl", text);
 }
 

@@ -14,6 +14,7 @@ struct run_options {
     int ranks;
     bool bind, prefix;
     int64_t timeout_ms; /* 0: none */
+    int devices;        /* emulated; 0: none, the ranks see what is here */
     char *const *program;
     int port;
     const struct run_cores *cores;

@@ -24,11 +24,16 @@ static void print_build(void)
     row("CUDA at build", WEFT_INFO_CUDA);
 }
 
+static void backend(const char *name, const char *text)
+{
+    printf("  %s: %s\n", name, text);
+}
+
 static void print_backends(void)
 {
     printf("\nbackends\n");
-    row("host", "yes");
-    info_backends(row);
+    backend("host", "yes");
+    info_backends(backend);
 }
 
 static void print_transport(const char *name, const char *why_not)

@@ -1,10 +1,11 @@
 /* weft_run.c - weft-run: starts the ranks of a job on this host and answers for them.
  *
- *   weft-run [-n N] [--bind] [--prefix] [--timeout S] [--] PROGRAM ARGS
+ *   weft-run [-n N] [--bind] [--prefix] [--timeout S] [--emulate-gpu N] [--] PROGRAM ARGS
  *
  * Exit code: 0 if every rank's is; the first failing rank's, 128 + its signal; 124 for --timeout; 128 + the
  * signal that ended weft-run; 127 and 126 for a program that is not found or cannot be run; 2 for wrong
  * usage. */
+#include "run_emulate.h"
 #include "run_job.h"
 
 #include <errno.h>
@@ -16,11 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] = "usage: weft-run [-n N] [--bind] [--prefix] [--timeout S] [--] PROGRAM ARGS\n"
-                            "  -n N         ranks to start; without it one per core allowed\n"
-                            "  --bind       pin rank r to the r-th core allowed, modulo their number\n"
-                            "  --prefix     begin each line of output with its rank: \"[2] \"\n"
-                            "  --timeout S  end the job after S seconds, with exit code 124\n";
+static const char usage[] =
+    "usage: weft-run [-n N] [--bind] [--prefix] [--timeout S] [--emulate-gpu N] [--] PROGRAM ARGS\n"
+    "  -n N             ranks to start; without it one per core allowed\n"
+    "  --bind           pin rank r to the r-th core allowed, modulo their number\n"
+    "  --prefix         begin each line of output with its rank: \"[2] \"\n"
+    "  --timeout S      end the job after S seconds, with exit code 124\n"
+    "  --emulate-gpu N  run on N emulated devices, for a program that links libcudart and libnccl "
+    "dynamically\n"
+    "                   and has no code for a GPU of its own\n";
 
 static _Noreturn void __attribute__((format(printf, 1, 2))) misuse(const char *format, ...)
 {
@@ -33,14 +38,14 @@ static _Noreturn void __attribute__((format(printf, 1, 2))) misuse(const char *f
     exit(RUN_EXIT_USAGE);
 }
 
-static int parse_ranks(const char *text)
+static int parse_count(const char *option, const char *text, int most)
 {
     char *end;
     long n;
     errno = 0;
     n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < 1 || n > RUN_RANKS_MAX)
-        misuse("-n takes a number from 1 to %d, not \"%s\"", RUN_RANKS_MAX, text);
+    if (end == text || *end || errno || n < 1 || n > most)
+        misuse("%s takes a number from 1 to %d, not \"%s\"", option, most, text);
     return (int)n;
 }
 
@@ -56,20 +61,22 @@ static int64_t parse_seconds(const char *text)
 
 static void parse(int argc, char **argv, struct run_options *options)
 {
-    enum { BIND = 256, PREFIX, TIMEOUT };
+    enum { BIND = 256, PREFIX, TIMEOUT, EMULATE };
     static const struct option names[] = {{"bind", no_argument, NULL, BIND},
                                           {"prefix", no_argument, NULL, PREFIX},
                                           {"timeout", required_argument, NULL, TIMEOUT},
+                                          {"emulate-gpu", required_argument, NULL, EMULATE},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int c;
     /* "+": the first word that is no option is the program; ":": a missing value is told apart. */
     while ((c = getopt_long(argc, argv, "+:n:h", names, NULL)) != -1) {
         switch (c) {
-        case 'n': options->ranks = parse_ranks(optarg); break;
+        case 'n': options->ranks = parse_count("-n", optarg, RUN_RANKS_MAX); break;
         case BIND: options->bind = true; break;
         case PREFIX: options->prefix = true; break;
         case TIMEOUT: options->timeout_ms = parse_seconds(optarg); break;
+        case EMULATE: options->devices = parse_count("--emulate-gpu", optarg, RUN_DEVICES_MAX); break;
         case 'h': fputs(usage, stdout); exit(0);
         case ':': misuse("%s needs a value", argv[optind - 1]);
         default: misuse("unknown option %s", argv[optind - 1]);
@@ -102,9 +109,14 @@ int main(int argc, char **argv)
 {
     static struct run_cores cores;
     struct run_options options = {.cores = &cores};
+    char why[RUN_SENTENCE_BYTES];
     int lock = -1, code;
     fill_standard_descriptors();
     parse(argc, argv, &options);
+    if (options.devices && !run_emulate(options.devices, *options.program, why, sizeof(why))) {
+        fprintf(stderr, "weft-run: --emulate-gpu: %s\n", why);
+        return RUN_EXIT_CANNOT;
+    }
     tell_of_terminal(&options);
     run_cores_allowed(&cores);
     if (!options.ranks) options.ranks = run_cores_count(&cores);

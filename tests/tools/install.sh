@@ -1,8 +1,9 @@
 #!/bin/sh
 # The installed package: everything is there, it can be moved, it shows nothing but its API, and programs find it
-# through pkg-config and through CMake.  Arguments: cmake, build folder, source folder, C compiler.
+# through pkg-config and through CMake.  Arguments: cmake, build folder, source folder, C compiler, the module for
+# device memory and a program for emulated devices, each none where it was not built.
 set -eu
-cmake=$1 build=$2 source=$3 cc=$4
+cmake=$1 build=$2 source=$3 cc=$4 module=$5 devices=$6
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export LC_ALL=C
@@ -18,6 +19,10 @@ done
 for file in libweft.so libweft.so.0 libweft.a cmake/weft/weftConfig.cmake; do
     [ -e "$lib/$file" ] || { echo "$file is not installed"; exit 1; }
 done
+if [ "$module" != none ]; then
+    [ -e "$lib/weft/libweft_nccl.so" ] || { echo "weft/libweft_nccl.so is not installed"; exit 1; }
+    ! readelf -d "$lib/weft/libweft_nccl.so" | grep -E 'R(UN)?PATH' || { echo "the module names a folder"; exit 1; }
+fi
 ! grep -rlF -e "$build" -e "$source" "$lib/cmake" "$lib/pkgconfig" || { echo "names the build folder"; exit 1; }
 
 echo '-- symbols'
@@ -52,6 +57,12 @@ echo '-- find_package'
 echo '-- tools from the moved place'
 "$prefix/bin/weft-info" >"$dir/log"
 "$prefix/bin/weft-run" -n 2 "$prefix/bin/weft-bench" --op barrier --iterations 1 >"$dir/log"
+
+if [ "$devices" != none ]; then
+    echo '-- emulated devices from the moved place'
+    "$prefix/bin/weft-run" -n 2 --emulate-gpu 2 "$devices" | grep -q '^2 devices'
+    "$prefix/bin/weft-run" -n 1 --emulate-gpu 2 env | grep -qF "LD_LIBRARY_PATH=$lib/weft/emulation"
+fi
 
 echo "-- README's C"
 mkdir readme

@@ -9,8 +9,9 @@ expect() {
     exit 1
 }
 expect '^weft [0-9]+\.[0-9]+\.[0-9]+$'
-expect '^  host +yes$'
-expect '^  nccl +(yes|no: .+)'
+expect '^  host: yes$'
+expect '^  nccl: .+'
+[ -e /dev/nvidiactl ] || expect '^  nccl: (no CUDA driver|there is no libweft_nccl\.so in /.*)$'
 expect '^  shm +no: WEFT_TRANSPORT leaves it out$'
 expect '^  tcp +yes$'
 expect '^  cores allowed +[1-9]'

@@ -1,0 +1,5 @@
+/* none.c - has no use for a device. */
+int main(void)
+{
+    return 0;
+}
