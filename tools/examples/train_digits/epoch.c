@@ -4,7 +4,9 @@
 
 void epoch_deal(struct trainer *t, uint64_t number)
 {
-    digits_deal(t->dealt, t->digits.train, t->digits.train_count, TRAIN_SEED + number);
+    size_t n = t->digits.train_count;
+    digits_deal(t->shuffled, t->digits.train, n, TRAIN_SEED + number);
+    where->copy(t->dealt, t->shuffled, n * sizeof(*t->dealt));
 }
 
 size_t epoch_steps(const struct trainer *t)
@@ -21,15 +23,14 @@ struct part epoch_batch(const struct trainer *t, size_t step)
 double epoch_train(struct trainer *t, uint64_t number, struct timeline *timelines)
 {
     size_t steps = epoch_steps(t);
-    double loss = 0;
     epoch_deal(t, number);
     for (size_t s = 0; s < steps; s++) {
         struct part batch = epoch_batch(t, s);
         t->traffic.timeline = timelines ? &timelines[s] : NULL;
-        loss += step_train(t, t->dealt + batch.first, batch.count);
+        step_train(t, t->dealt + batch.first, batch.count);
     }
     t->traffic.timeline = NULL;
-    return loss;
+    return mlp_verdict(t->net).loss;
 }
 
 /* The tp ranks have computed the same losses: only those of different rows are added. */
@@ -43,11 +44,12 @@ double epoch_mean_loss(struct trainer *t, double loss)
 double epoch_accuracy(struct trainer *t)
 {
     struct part mine = part_of(t->digits.test_count, t->layout.dp.at, t->layout.dp.size);
-    uint64_t right = 0;
+    uint64_t right;
     for (size_t done = 0, n; done < mine.count; done += n) {
         n = mine.count - done < t->net->rows_max ? mine.count - done : t->net->rows_max;
-        right += step_recognise(t, t->digits.test + mine.first + done, n);
+        step_recognise(t, t->test + mine.first + done, n);
     }
+    right = mlp_verdict(t->net).right;
     check(weft_all_reduce(t->layout.dp.group, &right, &right, 1, WEFT_UINT64, WEFT_SUM, NULL, NULL),
           "adding up the hits");
     return (double)right / (double)t->digits.test_count;

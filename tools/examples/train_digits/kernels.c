@@ -1,39 +1,129 @@
-/* kernels.c - see kernels.h. */
-#include "kernels.h"
+/* kernels.c - see kernels.h.  C, and CUDA for nvcc: parallel.h says how. */
+#include "parallel.h"
 
 #include <math.h>
-#include <string.h>
 
 #define CORNER 0.1F /* squareplus's b */
 
-void kernel_bias(float *x, const float *bias, size_t rows, size_t columns, bool bent)
+/* ---- the product --------------------------------------------------------------------------------------- */
+
+/* Blocked as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): blocks of
+ * both factors are packed into near memory so that the innermost loop reads it in order, and its 4 x 8 sums
+ * stay in registers. */
+enum { TILE_ROWS = 4, TILE_COLUMNS = 8 };
+#ifdef __CUDACC__
+enum { BLOCK_DEPTH = 32, BLOCK_ROWS = 32, BLOCK_COLUMNS = 64 };
+#else
+enum { BLOCK_DEPTH = 256, BLOCK_ROWS = 64, BLOCK_COLUMNS = 512 };
+#endif
+
+PART size_t least(size_t a, size_t b)
 {
-    for (size_t r = 0; r < rows; r++, x += columns)
-        for (size_t c = 0; c < columns; c++) {
-            float y = x[c] + bias[c];
-            x[c] = bent ? (y + sqrtf(y * y + CORNER)) / 2 : y;
-        }
+    return a < b ? a : b;
 }
 
-void kernel_bend_back(float *delta, const float *output, size_t n)
+/* A block of `lines` lines, `tile` of them side by side at each depth, the last tile filled up with zeros. */
+PART void pack(float *packed, const float *from, size_t line_stride, size_t depth_stride, size_t lines,
+               size_t depth, size_t tile)
 {
-    for (size_t i = 0; i < n; i++) {
-        float square = output[i] * output[i];
-        delta[i] *= square / (square + CORNER / 4);
+    EACH_GROUP(first, lines, tile)
+    {
+        size_t n = least(tile, lines - first);
+        EACH_LANE(k, depth, 1)
+        {
+            float *to = packed + first * depth + k * tile;
+            for (size_t i = 0; i < n; i++) to[i] = from[(first + i) * line_stride + k * depth_stride];
+            for (size_t i = n; i < tile; i++) to[i] = 0;
+        }
     }
 }
 
-void kernel_column_sums(float *sums, const float *x, size_t rows, size_t columns)
+PART void multiply_tile(float *out, size_t out_row, const float *left, const float *right, size_t rows,
+                        size_t columns, size_t depth, bool fresh)
 {
-    memset(sums, 0, columns * sizeof(*sums));
-    for (size_t r = 0; r < rows; r++, x += columns)
-        for (size_t c = 0; c < columns; c++) sums[c] += x[c];
+    float sum[TILE_ROWS][TILE_COLUMNS] = {{0}};
+    for (size_t r = 0; r < rows && !fresh; r++)
+        for (size_t c = 0; c < columns; c++) sum[r][c] = out[r * out_row + c];
+    for (size_t k = 0; k < depth; k++, left += TILE_ROWS, right += TILE_COLUMNS)
+        for (size_t r = 0; r < TILE_ROWS; r++)
+            for (size_t c = 0; c < TILE_COLUMNS; c++) sum[r][c] += left[r] * right[c];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++) out[r * out_row + c] = sum[r][c];
 }
 
-static double row_loss(const float *score, int label, float *delta, size_t classes, size_t batch, bool *right)
+PART void multiply_block(float *out, size_t out_row, const float *left, const float *right, size_t rows,
+                         size_t columns, size_t depth, bool fresh)
 {
+    EACH_GROUP(c, columns, TILE_COLUMNS)
+    EACH_LANE(r, rows, TILE_ROWS)
+    multiply_tile(out + r * out_row + c, out_row, left + r * depth, right + c * depth,
+                  least(TILE_ROWS, rows - r), least(TILE_COLUMNS, columns - c), depth, fresh);
+}
+
+KERNEL_OF_BLOCKS(product, BLOCK_ROWS, BLOCK_COLUMNS)
+{
+    NEAR float left[BLOCK_ROWS * BLOCK_DEPTH], right[BLOCK_COLUMNS * BLOCK_DEPTH];
+    struct matrix l = a->left, r = a->right;
+    EACH_BLOCK_ACROSS(column, a->across, BLOCK_COLUMNS)
+    {
+        size_t wide = least(BLOCK_COLUMNS, a->across - column), k = 0;
+        do { /* once, with nothing to add, if there is no depth */
+            size_t deep = least(BLOCK_DEPTH, a->depth - k);
+            TOGETHER();
+            pack(right, r.at + k * r.row + column * r.column, r.column, r.row, wide, deep, TILE_COLUMNS);
+            EACH_BLOCK_DOWN(row, a->down, BLOCK_ROWS)
+            {
+                size_t high = least(BLOCK_ROWS, a->down - row);
+                TOGETHER();
+                pack(left, l.at + row * l.row + k * l.column, l.row, l.column, high, deep, TILE_ROWS);
+                TOGETHER();
+                multiply_block(a->out + row * a->across + column, a->across, left, right, high, wide, deep,
+                               k == 0);
+            }
+            k += deep;
+        } while (k < a->depth);
+    }
+}
+
+/* ---- element by element -------------------------------------------------------------------------------- */
+
+KERNEL(bias)
+{
+    EACH_DOWN(r, a->down)
+    EACH_ACROSS(c, a->across)
+    {
+        float *x = a->x + r * a->across + c, y = *x + a->bias[c];
+        *x = a->bent ? (y + sqrtf(y * y + CORNER)) / 2 : y;
+    }
+}
+
+KERNEL(unbend)
+{
+    EACH_DOWN(r, a->down)
+    EACH_ACROSS(c, a->across)
+    {
+        size_t i = r * a->across + c;
+        float square = a->output[i] * a->output[i];
+        a->delta[i] *= square / (square + CORNER / 4);
+    }
+}
+
+KERNEL(descend)
+{
+    EACH_ACROSS(i, a->across)
+    {
+        a->velocity[i] = a->momentum * a->velocity[i] + a->gradient[i];
+        a->weights[i] -= a->rate * a->velocity[i];
+    }
+}
+
+/* ---- row by row ---------------------------------------------------------------------------------------- */
+
+PART struct verdict judge_row(const float *score, size_t truth, float *delta, size_t classes, size_t batch)
+{
+    struct verdict verdict;
     double sum = 0;
-    size_t best = 0, truth = (size_t)label;
+    size_t best = 0;
     for (size_t c = 1; c < classes; c++)
         if (score[c] > score[best]) best = c;
     for (size_t c = 0; c < classes; c++) sum += exp((double)score[c] - (double)score[best]);
@@ -41,28 +131,24 @@ static double row_loss(const float *score, int label, float *delta, size_t class
         double p = exp((double)score[c] - (double)score[best]) / sum;
         delta[c] = (float)((p - (c == truth)) / (double)batch);
     }
-    *right = best == truth;
-    return log(sum) - ((double)score[truth] - (double)score[best]);
+    verdict.loss = log(sum) - ((double)score[truth] - (double)score[best]);
+    verdict.right = best == truth;
+    return verdict;
 }
 
-double kernel_loss(const float *scores, const int *labels, float *delta, size_t rows, size_t classes,
-                   size_t batch, size_t *recognised)
+KERNEL(judge)
 {
-    double loss = 0;
-    *recognised = 0;
-    for (size_t r = 0; r < rows; r++) {
-        bool right;
-        loss += row_loss(scores + r * classes, labels[r], delta + r * classes, classes, batch, &right);
-        *recognised += right;
-    }
-    return loss;
+    EACH_ACROSS(r, a->across)
+    a->verdicts[r] = judge_row(a->scores + r * a->classes, (size_t)a->digits[r].label,
+                               a->delta + r * a->classes, a->classes, a->batch);
 }
 
-void kernel_descend(float *weights, float *velocity, const float *gradient, size_t n, float rate,
-                    float momentum)
+/* In the order of rows, so that it is the same sum each time. */
+KERNEL(tally)
 {
-    for (size_t i = 0; i < n; i++) {
-        velocity[i] = momentum * velocity[i] + gradient[i];
-        weights[i] -= rate * velocity[i];
+    EACH_ACROSS(one, a->across)
+    for (size_t r = 0; r < a->n; r++) {
+        a->sum->loss += a->verdicts[r].loss;
+        a->sum->right += a->verdicts[r].right;
     }
 }

@@ -1,6 +1,6 @@
 /* mlp.h - a multilayer perceptron, of which this rank holds a slice: a bend (kernels.h) inside, softmax and
  * cross entropy at the end, gradient descent with momentum.  It computes and does not communicate; step.c
- * does both.
+ * does both.  All of its arrays, and the digits that it is given, are of where.h's memory.
  *
  * Layers come in pairs, sliced as in Shoeybi et al., "Megatron-LM" (2019), so that a pair needs one sum in
  * each direction and nothing in its middle:
@@ -13,8 +13,8 @@
  * A partial sum becomes the value when it has been added up over the tp ranks. */
 #ifndef TRAIN_MLP_H
 #define TRAIN_MLP_H
-#include "digits.h"
 #include "layout.h"
+#include "where.h"
 
 enum { MLP_PAIRS = 3, MLP_LAYERS = 2 * MLP_PAIRS, MLP_LAST = MLP_LAYERS - 1 };
 
@@ -31,8 +31,9 @@ struct mlp {
     size_t parameters;
     /* Last layer first, as the backward pass gets to them: what is ready together lies together. */
     float *weights, *gradient, *velocity;
-    float *input; /* rows x DIGIT_PIXELS */
-    int *label;
+    float *one;                    /* that number; the gradient of a bias is a product with it */
+    struct verdict *verdict, *sum; /* of the rows; of all rows since mlp_verdict */
+    const struct digit *rows_of;   /* the digits that are looked at */
     size_t rows, rows_max;
 };
 
@@ -42,15 +43,18 @@ void mlp_make(struct mlp *net, size_t hidden, const struct axis *tp, size_t rows
 void mlp_reset(struct mlp *net, size_t hidden, const struct axis *tp, uint64_t seed);
 void mlp_free(struct mlp *net);
 
-/* The rows for what follows, at most rows_max. */
-void mlp_load(struct mlp *net, const struct digit *from, size_t rows);
+/* The rows for what follows, at most rows_max; they stay the caller's. */
+void mlp_look_at(struct mlp *net, const struct digit *digits, size_t rows);
 
 /* Forward, for some of the rows: outputs = inputs x weights, and then bias and bend. */
 void mlp_multiply(struct mlp *net, int layer, struct part rows);
 void mlp_activate(struct mlp *net, int layer, struct part rows);
-/* Sum of the rows' losses, and how many rows are recognised.  Prepares the last layer's delta for a batch of
- * `batch` rows in all, of which these are a part. */
-double mlp_loss(struct mlp *net, size_t batch, size_t *recognised);
+/* Judges the rows' scores, and prepares the last layer's delta for a batch of `batch` rows in all, of which
+ * these are a part. */
+void mlp_judge(struct mlp *net, size_t batch);
+/* Sum of the losses, and how many were recognised, of all rows judged since it was called last.  Waits until
+ * they are. */
+struct verdict mlp_verdict(struct mlp *net);
 
 /* Backward: the delta of the layer before = delta x weights', and then the way back through its bend. */
 void mlp_pass_back(struct mlp *net, int layer);

@@ -13,6 +13,7 @@ static const char usage[] =
     "  --hidden N         width of the network [1024]\n"
     "  --batch N          digits in a step, over all ranks [128]\n"
     "  --bucket-kib N     gradients travel together until they are this much [256]\n"
+    "  --device           the network lives and is computed on CUDA devices, one for each rank\n"
     "  --measure N        epochs for each line of the closing table; 0: no table [5]\n"
     "  --timeline FILE    draws a step of the last epoch as SVG: the one of median length\n"
     "  --data FILE        the digits\n"
@@ -30,19 +31,14 @@ static size_t number(const char *text, size_t least, size_t most)
 
 struct options options_parse(int argc, char **argv)
 {
-    static const struct option names[] = {{"dp", required_argument, NULL, 'd'},
-                                          {"tp", required_argument, NULL, 't'},
-                                          {"epochs", required_argument, NULL, 'e'},
-                                          {"hidden", required_argument, NULL, 'w'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"bucket-kib", required_argument, NULL, 'k'},
-                                          {"measure", required_argument, NULL, 'm'},
-                                          {"timeline", required_argument, NULL, 'p'},
-                                          {"data", required_argument, NULL, 'f'},
-                                          {"losses", required_argument, NULL, 'l'},
-                                          {"expect", required_argument, NULL, 'x'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"dp", required_argument, NULL, 'd'},       {"tp", required_argument, NULL, 't'},
+        {"epochs", required_argument, NULL, 'e'},   {"hidden", required_argument, NULL, 'w'},
+        {"batch", required_argument, NULL, 'b'},    {"bucket-kib", required_argument, NULL, 'k'},
+        {"device", no_argument, NULL, 'c'},         {"measure", required_argument, NULL, 'm'},
+        {"timeline", required_argument, NULL, 'p'}, {"data", required_argument, NULL, 'f'},
+        {"losses", required_argument, NULL, 'l'},   {"expect", required_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     struct options o = {.epochs = 20,
                         .hidden = 1024,
                         .batch = 128,
@@ -58,6 +54,7 @@ struct options options_parse(int argc, char **argv)
         case 'w': o.hidden = number(optarg, 1, 16384); break;
         case 'b': o.batch = number(optarg, 1, 65536); break;
         case 'k': o.bucket_kib = number(optarg, 0, 1 << 20); break;
+        case 'c': o.device = true; break;
         case 'm': o.measure = number(optarg, 0, 1000); break;
         case 'p': o.timeline = optarg; break;
         case 'f': o.data = optarg; break;

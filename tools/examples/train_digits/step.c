@@ -1,7 +1,8 @@
 /* step.c - see step.h.
  *
  * The one rule of overlapping: start a sum as soon as its numbers are there, wait for it as late as they are
- * needed, and have something to compute in between.  What that is:
+ * needed, and have something to compute in between.  Who waits is who computes: this thread, or the stream.
+ * What that is:
  *
  *   outputs of a pair (tp)        the other half of the rows
  *   gradient of its inputs (tp)   the gradients of the pair's weights, which need no other rank
@@ -47,7 +48,7 @@ static void gradient(struct trainer *t, int layer)
     buckets_ready(&t->buckets, layer, t->net, t->layout.dp.group, &t->traffic);
 }
 
-/* Begins where mlp_loss has left the last layer's delta. */
+/* Begins where mlp_judge has left the last layer's delta. */
 static void backward(struct trainer *t)
 {
     struct mlp *net = t->net;
@@ -73,28 +74,23 @@ static void backward(struct trainer *t)
     }
 }
 
-double step_train(struct trainer *t, const struct digit *rows, size_t batch)
+void step_train(struct trainer *t, const struct digit *rows, size_t batch)
 {
     struct part mine = part_of(batch, t->layout.dp.at, t->layout.dp.size);
-    size_t recognised;
-    double loss;
     timeline_phase(t->traffic.timeline, SPAN_FORWARD, 0);
-    mlp_load(t->net, rows + mine.first, mine.count);
+    mlp_look_at(t->net, rows + mine.first, mine.count);
     forward(t);
-    loss = mlp_loss(t->net, batch, &recognised);
+    mlp_judge(t->net, batch);
     backward(t);
     buckets_update(&t->buckets, t->net, t->rate, &t->traffic);
     timeline_stop(t->traffic.timeline);
     traffic_end_step(&t->traffic);
-    return loss;
 }
 
-size_t step_recognise(struct trainer *t, const struct digit *from, size_t n)
+void step_recognise(struct trainer *t, const struct digit *rows, size_t n)
 {
-    size_t recognised;
-    mlp_load(t->net, from, n);
+    mlp_look_at(t->net, rows, n);
     forward(t);
-    mlp_loss(t->net, n, &recognised);
+    mlp_judge(t->net, n);
     traffic_end_step(&t->traffic);
-    return recognised;
 }

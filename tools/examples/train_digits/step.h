@@ -13,7 +13,8 @@
 struct trainer {
     struct layout layout;
     struct digits digits;
-    struct digit *dealt; /* the digits to learn, as this epoch has them */
+    struct digit *shuffled;     /* the digits to learn, as this epoch has them .. */
+    struct digit *dealt, *test; /* .. and where the network is; those to test there too */
     size_t batch, hidden;
     float rate; /* of descent */
     struct mlp *net;
@@ -21,9 +22,9 @@ struct trainer {
     struct traffic traffic;
 };
 
-/* Trains on a batch, of which this rank takes its share.  Returns the sum of the losses of that share; all tp
- * ranks return the same. */
-double step_train(struct trainer *t, const struct digit *rows, size_t batch);
-/* How many of these rows are recognised, n at most the network's rows_max; the same on all tp ranks. */
-size_t step_recognise(struct trainer *t, const struct digit *from, size_t n);
+/* Trains on a batch, of which this rank takes its share.  What becomes of the share's rows is added to the
+ * network's verdict, to the same on all tp ranks. */
+void step_train(struct trainer *t, const struct digit *rows, size_t batch);
+/* The same for n rows, at most the network's rows_max, from which nothing is learnt. */
+void step_recognise(struct trainer *t, const struct digit *rows, size_t n);
 #endif

@@ -19,7 +19,7 @@ enum span_kind {
 };
 
 struct span {
-    int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC: the ranks of a host share it */
+    int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC: the ranks of a host share it; marks until timeline_stop */
     int64_t kind;
     char label[SPAN_LABEL];
 };
@@ -31,12 +31,14 @@ struct timeline {
     struct span open; /* what is being computed; begin_ns 0: nothing */
 };
 
-/* From now on this thread computes that, until it says something else or calls Weft. */
+/* From now on that is computed, until something else is said or Weft is called.  This, and timeline_exposed,
+ * speak in marks of where.h, until timeline_stop has turned them into times. */
 void timeline_phase(struct timeline *t, enum span_kind kind, int layer);
-/* This thread was inside a call of Weft; it goes on with what it was computing. */
-void timeline_exposed(struct timeline *t, int64_t begin_ns, int64_t end_ns, const char *label);
+/* Between two marks the computation stood still for Weft; it goes on with what was being computed. */
+void timeline_exposed(struct timeline *t, int64_t begin, int64_t end, const char *label);
+void timeline_stop(struct timeline *t); /* waits until all of it has happened */
+/* After that: another span, from one time to another. */
 void timeline_add(struct timeline *t, enum span_kind kind, int64_t begin_ns, int64_t end_ns,
                   const char *label);
-void timeline_stop(struct timeline *t);
 void timeline_cost(struct timeline *t, int64_t in_flight_ns, int64_t exposed_ns);
 #endif

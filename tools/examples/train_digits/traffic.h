@@ -1,13 +1,15 @@
-/* traffic.h - sums that travel while this thread computes, and an account of what they cost it.
+/* traffic.h - sums that travel while something is computed, and an account of what they cost it.
  *
  *   in flight  from the call that starts a sum until it has settled, or until who waits for it goes on
- *   exposed    the part of this that the computing thread spends inside Weft's calls, starting or waiting
- *   hidden     the rest: the sum went on while this thread computed
+ *   exposed    the part of this in which the computation stands still: its thread is inside Weft's calls,
+ *              starting or waiting, or its stream waits
+ *   hidden     the rest: the sum went on while something was computed
  *
  * For a step as a whole in flight is the time in which at least one sum is. */
 #ifndef TRAIN_TRAFFIC_H
 #define TRAIN_TRAFFIC_H
 #include "timeline.h"
+#include "where.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,10 +27,11 @@ enum sum_kind { SUM_OUTPUTS, SUM_INPUT_GRADIENTS, SUM_GRADIENTS, SUM_KINDS };
 
 struct sum {
     enum sum_kind kind;
-    weft_request *request; /* until it has landed */
+    weft_request *request; /* until the end of the step */
+    bool landed;
     size_t bytes;
-    int64_t called_ns, returned_ns, settled_ns;
-    int64_t wait_ns, woken_ns; /* both 0: it had settled before this thread came for it */
+    int64_t called, returned; /* marks of where.h */
+    int64_t wait, woken;      /* marks; both 0: it had settled before anybody came for it */
     char label[SPAN_LABEL];
 };
 
@@ -54,8 +57,8 @@ struct traffic {
  * is nothing to do: a group of this rank alone, no numbers, or PACE_LEFT_OUT. */
 struct sum *traffic_start(struct traffic *t, enum sum_kind kind, int layer, weft_group *group, float *at,
                           size_t n);
-/* Returns when the sum is there.  NULL is allowed. */
+/* What is computed from now on finds the sum.  NULL is allowed. */
 void traffic_land(struct traffic *t, struct sum *sum);
-/* Every sum of the step has landed: puts them on the account. */
+/* Every sum of the step has landed: looks whether all went well, and puts them on the account. */
 void traffic_end_step(struct traffic *t);
 #endif

@@ -9,7 +9,8 @@
  *   step.c      forward, backward, update: where sums start and where they are waited for
  *   traffic.c   the calls of Weft that do it, and the account of their time
  *   buckets.c   gradients that travel together
- *   mlp.c       the network and the slice of it that a rank has; kernels.c and matrix.c: its arithmetic
+ *   mlp.c       the network and the slice of it that a rank has; kernels.c: its arithmetic
+ *   where.c     memory and order of what is computed, on the host; where_cuda.c: on a device
  *   measure.c, report.c, timeline.c, picture.c: what came of it
  *
  * Any failure ends the program with exit code 1 and a sentence (check.c). */
@@ -35,19 +36,24 @@ static void start(struct trainer *t, const struct options *o)
     char why[512];
     if (!digits_load(&t->digits, o->data, why, sizeof(why))) fail("%s", why);
     layout_join(&t->layout, o->dp, o->tp);
+    if (o->device) where_choose_device(t->layout.job);
     if (o->hidden < 2 * t->layout.tp.size)
         fail("--hidden %zu is too narrow for %zu slices", o->hidden, t->layout.tp.size);
     t->batch = o->batch;
     t->hidden = o->hidden;
-    t->dealt = calloc(t->digits.train_count, sizeof(*t->dealt));
-    if (!t->dealt) fail("no memory for %zu digits", t->digits.train_count);
+    t->shuffled = calloc(t->digits.train_count, sizeof(*t->shuffled));
+    if (!t->shuffled) fail("no memory for %zu digits", t->digits.train_count);
+    t->dealt = where->take(t->digits.train_count * sizeof(*t->dealt));
+    t->test = where->take(t->digits.test_count * sizeof(*t->test));
+    where->copy(t->test, t->digits.test, t->digits.test_count * sizeof(*t->test));
     /* A share of a smaller batch can be a row more than that of a whole one, never two. */
     mlp_make(t->net, o->hidden, &t->layout.tp, part_of(o->batch, 0, t->layout.dp.size).count + 1);
     mlp_reset(t->net, o->hidden, &t->layout.tp, TRAIN_SEED);
     buckets_plan(&t->buckets, t->net, o->bucket_kib * 1024);
     if (t->layout.rank > 0) return;
-    printf("ranks: %d (dp=%zu, tp=%zu); digits: %zu to learn, %zu to test\n", t->layout.ranks,
-           t->layout.dp.size, t->layout.tp.size, t->digits.train_count, t->digits.test_count);
+    printf("ranks: %d (dp=%zu, tp=%zu)%s%s; digits: %zu to learn, %zu to test\n", t->layout.ranks,
+           t->layout.dp.size, t->layout.tp.size, o->device ? " on " : "", o->device ? where->name : "",
+           t->digits.train_count, t->digits.test_count);
     printf("layers: %d; of them on a rank: %zu weights, gradients in buckets: %zu; of a batch: up to %zu of "
            "%zu\n\n",
            MLP_LAYERS, t->net->parameters, t->buckets.count,
@@ -56,10 +62,12 @@ static void start(struct trainer *t, const struct options *o)
 
 static void finish(struct trainer *t)
 {
-    layout_leave(&t->layout);
     mlp_free(t->net);
+    where->give_back(t->dealt);
+    where->give_back(t->test);
+    layout_leave(&t->layout);
     digits_free(&t->digits);
-    free(t->dealt);
+    free(t->shuffled);
 }
 
 static void write_losses(const char *path, const double *losses, size_t n)
