@@ -4,16 +4,14 @@
  *               messages (host_schedule.c)
  *   pair        messages (host_pair.c)
  *   group       forming.c
- *   CUDA memory a module, by way of the progress thread (modules.c) */
+ *   CUDA memory device.c */
 #include "breaking.h"
+#include "device.h"
 #include "engine.h"
 #include "forming.h"
 #include "group.h"
-#include "guardian.h"
 #include "host.h"
-#include "modules.h"
 #include "rows.h"
-#include "settings.h"
 
 #include <stdio.h>
 
@@ -26,7 +24,7 @@ static void remember(weft_request *req)
 
 static bool is_uneven(const weft_request *req)
 {
-    return weft__kind_traits(req->op.kind) & WEFT__UNEVEN;
+    return weft__kind_traits(req->host_op->kind) & WEFT__UNEVEN;
 }
 
 bool weft__by_rounds(const weft_request *req)
@@ -34,7 +32,7 @@ bool weft__by_rounds(const weft_request *req)
     return req->group->lane.rows && !is_uneven(req);
 }
 
-static void start_collective(weft_request *req)
+void weft__host_collective_start(weft_request *req)
 {
     bool by_rounds = weft__by_rounds(req);
     if (by_rounds) /* as yet there is nothing to stop */
@@ -66,14 +64,14 @@ void weft__host_start(weft_request *req)
         }
         remember(req);
     }
-    if (req->op.memory == WEFT_MEMORY_CUDA)
-        weft__module_start(req);
+    if (req->device)
+        weft__device_start(req);
     else if (traits & WEFT__PAIR)
         weft__pair_start(req);
     else if (traits & WEFT__FORMS)
         req->u.forming->start(req);
     else
-        start_collective(req);
+        weft__host_collective_start(req);
 }
 
 void weft__host_stop(weft_request *req)
@@ -92,21 +90,12 @@ void weft__host_stop(weft_request *req)
 
 void weft__request_fail(weft_request *req, weft_status status, const char *text)
 {
-    weft_context *ctx = req->ctx;
-    weft__state state = weft__request_state(req);
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    if (state >= WEFT__DRAINING) return;
-    if (req->op.memory != WEFT_MEMORY_CUDA) {
-        weft__host_stop(req);
-        weft__request_settle(req, status, text);
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
+    if (weft__request_state(req) >= WEFT__DRAINING) return;
+    if (req->device) {
+        weft__device_fail(req, status, text);
         return;
     }
-    /* A module has it, or the progress thread will give it one: settle when it lets go, or after the grace.
-     */
-    req->draining_status = status;
-    req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
-    weft__request_tell(req, text);
-    atomic_store_explicit(&req->state, WEFT__DRAINING, memory_order_release);
-    weft__module_cancel(req);
-    weft__guardian_look(ctx, req->drained_by_ns);
+    weft__host_stop(req);
+    weft__request_settle(req, status, text);
 }

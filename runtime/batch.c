@@ -5,6 +5,7 @@
  * members are, under its deadline, and the last of them to settle settles it, with the first failure in order
  * of joining. */
 #include "batch.h"
+#include "device.h"
 #include "engine.h"
 #include "leave.h"
 #include "submit.h"
@@ -141,6 +142,20 @@ static weft_status make_whole(weft_batch *batch, const weft_call *call, weft_req
     return WEFT_OK;
 }
 
+/* Its collectives on device memory are one call to the device. */
+static void issue_together(const weft_batch *batch)
+{
+    weft_request *first = NULL;
+    for (size_t i = 0; i < batch->count; i++) {
+        weft_request *m = batch->members[i];
+        if (!m->device || !(weft__kind_traits(m->op.kind) & WEFT__COLLECTIVE)) continue;
+        if (first)
+            weft__device_follow(first, m);
+        else
+            first = m;
+    }
+}
+
 weft_status weft_batch_end(weft_batch *batch, const weft_call *call, weft_request **req)
 {
     weft_request *whole = NULL;
@@ -158,6 +173,7 @@ weft_status weft_batch_end(weft_batch *batch, const weft_call *call, weft_reques
         batch->members[i]->done = weft__batch_member;
         batch->members[i]->arg = whole;
     }
+    issue_together(batch);
     return weft__submit_batch(whole, call, req);
 }
 

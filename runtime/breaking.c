@@ -1,6 +1,7 @@
 /* breaking.c - what ends more than one operation: a collective that fails, members that disagree.  The first
  * cause is kept and is what every later call is told. */
 #include "breaking.h"
+#include "comm.h"
 #include "engine.h"
 #include "events.h"
 #include "group.h"
@@ -117,6 +118,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     snprintf(group->why, sizeof group->why, "%s", v->why);
     atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
     if (tell && group->size > 1) tell_members(group);
+    if (group->link_on_device) weft__link_doom(group->link_on_device, v->cause, v->why);
     /* Always the first again: ending one may end others. */
     while ((req = next_to_fail(group, WEFT__COLLECTIVE | (aborted ? WEFT__PAIR : 0u))) != NULL) {
         char text[WEFT__SENTENCE_BYTES];

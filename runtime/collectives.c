@@ -1,5 +1,6 @@
 /* collectives.c - the public operations: each fills in an op and submits it. */
 #include "batch.h"
+#include "device.h"
 #include "group.h"
 #include "leave.h"
 #include "submit.h"
@@ -13,9 +14,13 @@ static weft_status place(const weft_context *ctx, weft__op *op, const weft_call 
     weft__backend *module = ctx->module;
     op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
     if (op->memory == WEFT_MEMORY_AUTO) {
-        const void *any = op->in ? op->in : op->out;
-        op->memory =
-            module && module->owns && any && module->owns(module, any) ? module->memory : WEFT_MEMORY_HOST;
+        bool in = module && op->in && module->owns(module, op->in);
+        bool out = module && op->out && (op->in == op->out ? in : module->owns(module, op->out));
+        if (module && op->in && op->out && in != out)
+            return weft__fail(WEFT_ERR_ARGUMENT,
+                              "%s: in is %s memory, out %s memory: expected both of one kind",
+                              weft__kind_name(op->kind), in ? "device" : "host", out ? "device" : "host");
+        op->memory = in || out ? module->memory : WEFT_MEMORY_HOST;
     }
     if (op->memory != WEFT_MEMORY_HOST && (!module || module->memory != op->memory))
         return weft__fail(WEFT_ERR_UNSUPPORTED,
@@ -43,7 +48,13 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
     req = weft__request_new(ctx, group, op, call);
     if (!req) return WEFT_ERR_MEMORY;
     op->uneven = NULL; /* the request's now */
-    if (op->kind == WEFT__OP_SEND_RECV) {
+    if (op->memory != WEFT_MEMORY_HOST) {
+        status = weft__device_prepare(req, call ? call->stream : NULL);
+        if (status != WEFT_OK) {
+            weft__request_unref(req);
+            return status;
+        }
+    } else if (op->kind == WEFT__OP_SEND_RECV) {
         size_t bytes = op->count * weft_dtype_size(op->dtype);
         req->u.pair.copy = NULL;
         if (op->in == op->out && bytes) {

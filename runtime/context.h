@@ -106,6 +106,7 @@ struct weft_context {
     /* the progress thread */
     pthread_t thread;
     bool thread_runs;
+    _Atomic(struct weft__sleeper *) sleeper; /* that thread's; one that finds another here is retired */
     _Atomic bool thread_stop;
     int bell_fd;                /* eventfd: wakes it */
     _Atomic uint32_t own_armed; /* `armed` when there is no board */
@@ -113,8 +114,16 @@ struct weft_context {
     weft__mpsc device_work;     /* requests for modules */
     weft__backend *module;      /* at most one so far */
     void *module_handle;
+    weft__slab devices;            /* of requests on device memory: device.h */
     _Atomic int64_t blocked_since; /* the thread is inside a module's call since */
     _Atomic int device_pending;    /* works given to the module */
+    _Atomic bool device_is_lost;   /* a thread has not come back out of it */
+    weft__list links;              /* engine: communicators (comm.c) */
+    weft__list early_ids;          /* engine: told before anything here needed their communicator */
+    int early_id_count;            /* engine */
+    weft__list tickets;            /* engine: by stamp (order.c) */
+    weft__list early_words;        /* engine: proposals for what is not ready here yet */
+    uint64_t order_clock;          /* engine */
 
     /* the guardian */
     weft__control_wire *wire; /* guardian thread */

@@ -1,6 +1,7 @@
 /* events.c - what the mail and the kernel report about peers, handed on to where it is dealt with. */
 #include "events.h"
 #include "breaking.h"
+#include "comm.h"
 #include "form.h"
 #include "member.h"
 #include "rows.h"
@@ -35,6 +36,9 @@ static void on_control(weft__mail_events *events, int peer, int type, const void
     case WEFT__MESSAGE_BROKEN:
         if (weft__notice_read(bytes, length, &notice)) weft__break_told(ctx, &notice);
         break;
+    case WEFT__MESSAGE_COMM: weft__link_control(ctx, peer, bytes, length); break;
+    case WEFT__MESSAGE_PROPOSE:
+    case WEFT__MESSAGE_FINAL: weft__order_control(ctx, peer, type, bytes, length); break;
     case WEFT__MESSAGE_NONE: break;
     }
 }

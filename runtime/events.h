@@ -15,7 +15,10 @@ enum weft__message {
     WEFT__MESSAGE_SHRINK_FAILED,
     WEFT__MESSAGE_SHRINK_EXPIRED,
     WEFT__MESSAGE_ROW,
-    WEFT__MESSAGE_BROKEN
+    WEFT__MESSAGE_BROKEN,
+    WEFT__MESSAGE_COMM,
+    WEFT__MESSAGE_PROPOSE,
+    WEFT__MESSAGE_FINAL
 };
 
 void weft__events_init(weft_context *ctx);

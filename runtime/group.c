@@ -1,6 +1,7 @@
 /* group.c - groups: made, found, numbered, retired, and what the public header asks of them. */
 #include "group.h"
 #include "breaking.h"
+#include "comm.h"
 #include "engine.h"
 #include "form.h"
 #include "forming.h"
@@ -93,6 +94,10 @@ static void group_free(weft_group *group)
     free(group->world);
     free(group->pair_numbers);
     free(group->reports);
+    if (group->link_on_device) {
+        weft__link_drop(group->link_on_device);
+        weft__order_forget(group->ctx, group->id);
+    }
     free(group);
 }
 

@@ -82,6 +82,7 @@ struct weft_group {
     weft__report *reports;                /* engine */
     struct weft__plan *plans;             /* engine */
     int plan_count;
+    struct weft__link *link_on_device;    /* engine: its communicator, once it is needed (comm.c) */
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */
 };

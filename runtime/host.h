@@ -6,7 +6,8 @@
 
 /* backend_host.c: any operation */
 void weft__host_start(weft_request *req);
-void weft__host_stop(weft_request *req); /* nothing touches its buffers afterwards */
+void weft__host_stop(weft_request *req);             /* nothing touches its buffers afterwards */
+void weft__host_collective_start(weft_request *req); /* whatever its memory: by its host_op */
 /* Does this collective in host memory go by rounds in shared memory?  Else by messages. */
 bool weft__by_rounds(const weft_request *req);
 

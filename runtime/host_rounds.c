@@ -68,7 +68,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     weft__slot *slot = &row->slot[which];
     size_t bytes = (size_t)r->parts * r->part_bytes;
     unsigned char *to;
-    const char *from = r->from_out ? req->op.out : req->op.in;
+    const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
     bool in_place = region && !r->scaled && bytes > sizeof slot->u.small;
 
@@ -89,8 +89,8 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     for (int k = 0; bytes && !in_place && k < r->parts; k++) {
         const char *part = from + r->source_offset + (size_t)k * r->source_stride;
         if (r->scaled)
-            weft__scale(to, part, r->part_bytes / weft_dtype_size(req->op.dtype), req->op.dtype,
-                        req->op.scale);
+            weft__scale(to, part, r->part_bytes / weft_dtype_size(req->host_op->dtype), req->host_op->dtype,
+                        req->host_op->scale);
         else
             memcpy(to, part, r->part_bytes);
         to += r->part_bytes;
@@ -115,7 +115,7 @@ static size_t publish_ahead(weft_group *group)
                 group->ctx->cut_short = true;
                 return moved;
             }
-            weft__rounds_at(&req->u.rounds.plan, &req->op, req->u.rounds.published, &r);
+            weft__rounds_at(&req->u.rounds.plan, req->host_op, req->u.rounds.published, &r);
             if (r.after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
             if (r.publishes) moved += publish(req, &r, round, req->u.rounds.published == 0);
             moved++;
@@ -200,7 +200,7 @@ static size_t take_copies(weft_request *req, const weft__round *r, unsigned whic
     for (int i = 0; i < group->size; i++) {
         size_t bytes = piece_bytes(r, i);
         if ((r->from >= 0 && i != r->from) || (r->skip_self && i == group->rank) || !bytes) continue;
-        memcpy((char *)req->op.out + r->target_offset + (size_t)i * r->target_stride,
+        memcpy((char *)req->host_op->out + r->target_offset + (size_t)i * r->target_stride,
                piece_of(group, i, which, r->slot_offset), bytes);
         moved += bytes;
     }
@@ -211,9 +211,9 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
 {
     weft_group *group = req->group;
     const void *sources[WEFT__REDUCE_SOURCES];
-    size_t count = r->take_bytes / weft_dtype_size(req->op.dtype);
-    weft__reduce_fn *reduce = weft__reduce_kernel(req->op.dtype, req->op.reduction);
-    void *out = (char *)req->op.out + r->target_offset;
+    size_t count = r->take_bytes / weft_dtype_size(req->host_op->dtype);
+    weft__reduce_fn *reduce = weft__reduce_kernel(req->host_op->dtype, req->host_op->reduction);
+    void *out = (char *)req->host_op->out + r->target_offset;
     int next = 0;
     if (!count) return 0;
     while (next < group->size) {
@@ -250,7 +250,7 @@ static void finish(weft_request *req)
 {
     weft_group *group = req->group;
     bool void_data =
-        req->op.count * weft_dtype_size(req->op.dtype) >= IN_PLACE_BYTES && some_withdrawn(group);
+        req->host_op->count * weft_dtype_size(req->host_op->dtype) >= IN_PLACE_BYTES && some_withdrawn(group);
     if (void_data) req->u.rounds.in_place = UINT64_MAX; /* until the group breaks */
     if (!req->u.rounds.in_place || all_are_past(group, req->u.rounds.in_place)) {
         end(req);
@@ -284,7 +284,7 @@ static size_t take_ready(weft_group *group, bool *broken)
         weft__round r;
         bool first = req->u.rounds.taken == 0;
         if (req->u.rounds.taken >= req->u.rounds.published) break;
-        weft__rounds_at(&req->u.rounds.plan, &req->op, req->u.rounds.taken, &r);
+        weft__rounds_at(&req->u.rounds.plan, req->host_op, req->u.rounds.taken, &r);
         if (!round_is_there(req, &r, round) || (first && !all_agree(req, round))) {
             *broken = atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
             break;
@@ -356,7 +356,7 @@ int weft__rounds_turn(weft_context *ctx)
 static void look_for_regions(weft_request *req)
 {
     const weft_group *group = req->group;
-    const weft__op *op = &req->op;
+    const weft__op *op = req->host_op;
     size_t element = weft_dtype_size(op->dtype);
     size_t least = req->ctx->crowded ? IN_PLACE_BYTES_CROWDED : IN_PLACE_BYTES;
     if (op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
@@ -372,7 +372,7 @@ void weft__rounds_start(weft_request *req)
 {
     weft_group *group = req->group;
     weft__lane *lane = &group->lane;
-    weft__rounds_plan(&req->u.rounds.plan, &req->op, group->rank, group->size, group->table.slot_bytes);
+    weft__rounds_plan(&req->u.rounds.plan, req->host_op, group->rank, group->size, group->table.slot_bytes);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
     req->u.rounds.base = lane->assigned;
     req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;

@@ -109,7 +109,7 @@ static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
  * so such plans are not kept. */
 static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__signature signature)
 {
-    bool in_place = req->op.in == req->op.out;
+    bool in_place = req->host_op->in == req->host_op->out;
     for (int i = 0; i < group->plan_count; i++)
         if (weft__same_signature(group->plans[i].signature, signature) &&
             group->plans[i].in_place == in_place)
@@ -120,11 +120,12 @@ static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__s
 static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__signature signature,
                              weft__schedule *s)
 {
-    if (req->op.reduction == WEFT_PREMUL_SUM || req->op.uneven || req->sequel) return NULL;
+    if (req->host_op->reduction == WEFT_PREMUL_SUM || req->host_op->uneven) return NULL;
+    if (req->sequel && !req->device) return NULL; /* done once */
     if (!group->plans) group->plans = calloc(WEFT__PLANS, sizeof *group->plans);
     if (!group->plans || group->plan_count == WEFT__PLANS) return NULL;
     weft__plan *plan = &group->plans[group->plan_count++];
-    *plan = (weft__plan){signature, req->op.in == req->op.out, s, NULL};
+    *plan = (weft__plan){signature, req->host_op->in == req->host_op->out, s, NULL};
     return plan;
 }
 
@@ -140,7 +141,7 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
         return run;
     }
     if (plan) return run_new(plan->schedule, plan);
-    schedule = weft__schedule_make(&req->op, group->rank, group->size, &group->table);
+    schedule = weft__schedule_make(req->host_op, group->rank, group->size, &group->table);
     if (!schedule) return NULL;
     plan = keep_plan(group, req, signature, schedule);
     run = run_new(schedule, plan);
@@ -161,7 +162,7 @@ static void give_run(weft__run *run)
 
 static char *at(const weft__run *run, weft__place place)
 {
-    const weft__op *op = &run->req->op;
+    const weft__op *op = run->req->host_op;
     char *base = place.area == WEFT__TMP   ? run->tmp
                  : place.area == WEFT__OUT ? op->out
                                            : (char *)(uintptr_t)op->in;
@@ -209,7 +210,7 @@ static void issue(weft__run *run, int step)
                          .group = group->id,
                          .sequence = req->sequence,
                          .tag = (int)st->tag,
-                         .dtype = (uint8_t)req->op.dtype,
+                         .dtype = (uint8_t)req->host_op->dtype,
                          .signature = {signature.word[0], signature.word[1]}};
     *f = (flight){.completion = {flight_done, 1, WEFT_OK}, .run = run, .step = step};
     if (st->kind == WEFT__STEP_SEND) {
@@ -231,7 +232,7 @@ static void issue(weft__run *run, int step)
 /* count elements of a copy or reduction, from `offset` bytes on. */
 static void compute(const weft__run *run, const weft__step *st, size_t offset, size_t count)
 {
-    const weft__op *op = &run->req->op;
+    const weft__op *op = run->req->host_op;
     char *out = at(run, st->out) + offset;
     const char *a = at(run, st->a) + offset;
     if (st->kind == WEFT__STEP_FOLD) {
@@ -275,8 +276,8 @@ static void fail(weft__run *run)
     if (run->failed == WEFT_ERR_MISMATCH) /* the others have other sizes in their names */
         snprintf(text, sizeof text,
                  "%s #%llu on group %s: rank %d sends %zu %s to rank %d, which expects %zu of it",
-                 weft__kind_name(req->op.kind), (unsigned long long)req->sequence, group->label, peer,
-                 run->failed_bytes / run->schedule->element, weft__dtype_name(req->op.dtype),
+                 weft__kind_name(req->host_op->kind), (unsigned long long)req->sequence, group->label, peer,
+                 run->failed_bytes / run->schedule->element, weft__dtype_name(req->host_op->dtype),
                  group->world[group->rank], st->count);
     weft__group_break(group, &(weft__verdict){run->failed, req->sequence, gone ? peer : -1, text}, true);
 }
@@ -327,9 +328,7 @@ static void pump(weft__run *run)
 
 void weft__run_start(weft_request *req)
 {
-    weft__run *run;
-    weft__signature signature = weft__signature_of(req);
-    run = take_run(req, signature);
+    weft__run *run = take_run(req, weft__op_sign(req->host_op));
     if (!run) {
         char text[WEFT__SENTENCE_BYTES];
         snprintf(text, sizeof text, "rank %d: %.*s", req->group->rank, 900, weft_last_error());

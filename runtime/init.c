@@ -319,10 +319,10 @@ static weft_status join(joining *j, const weft_config *config)
     if ((status = open_routes(j)) != WEFT_OK) return status;
     if ((status = make_groups(j)) != WEFT_OK) return status;
     if ((status = watch_deaths(j)) != WEFT_OK) return status;
-    if ((status = weft__modules_load(ctx, config->backends ? config->backends
-                                                           : weft__setting_text(WEFT__SET_BACKENDS))) !=
-        WEFT_OK)
-        return status;
+    status =
+        weft__modules_load(ctx, config->backends ? config->backends : weft__setting_text(WEFT__SET_BACKENDS),
+                           config->device);
+    if (status != WEFT_OK) return status;
     if ((status = weft__guardian_join(ctx)) != WEFT_OK) return status;
     if ((status = weft__progress_start(ctx)) != WEFT_OK) return status;
     weft__engine_take(ctx);
@@ -347,6 +347,8 @@ static weft_status check_config(const weft_config *c)
         strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",
                           weft__setting_text(WEFT__SET_REDUCE));
+    if (c->device < -1)
+        return weft__fail(WEFT_ERR_ARGUMENT, "config->device is %d: expected -1, or a device", c->device);
     if (c->rank < -1 || c->world_size < -1 || c->world_size == 0)
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "config->rank is %d and world_size %d: expected -1, or a rank and a size", c->rank,
@@ -385,6 +387,10 @@ static weft_context *new_context(const weft_config *config)
     weft__list_init(&ctx->batches);
     weft__list_init(&ctx->groups);
     weft__list_init(&ctx->retiring);
+    weft__list_init(&ctx->links);
+    weft__list_init(&ctx->early_ids);
+    weft__list_init(&ctx->tickets);
+    weft__list_init(&ctx->early_words);
     return ctx;
 }
 

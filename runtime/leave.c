@@ -4,6 +4,7 @@
 #include "leave.h"
 #include "batch.h"
 #include "breaking.h"
+#include "comm.h"
 #include "engine.h"
 #include "form.h"
 #include "group.h"
@@ -25,6 +26,7 @@
 
 #define EXIT_MS        2000 /* what a context that is still open gets at exit */
 #define ABORT_FLUSH_NS (100 * WEFT__MS)
+#define MODULE_MS      2000 /* what a module gets to let go of requests that were given up */
 #define LOOK_NS        (WEFT__MS / 5)
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,13 +90,30 @@ static void fall_silent(weft_context *ctx)
     ctx->wire = NULL;
 }
 
+static void rest(void)
+{
+    struct timespec t = {0, LOOK_NS};
+    nanosleep(&t, NULL);
+}
+
+/* Requests that were given up may still be with the module. */
+static void await_module(weft_context *ctx)
+{
+    int64_t until = weft__now_ns() + MODULE_MS * WEFT__MS;
+    while (atomic_load(&ctx->device_pending) && !atomic_load(&ctx->device_is_lost) && weft__now_ns() < until)
+        rest();
+    if (atomic_load(&ctx->device_pending)) atomic_store(&ctx->device_is_lost, true);
+}
+
 void weft__context_free(weft_context *ctx)
 {
     int fd = atomic_load(&ctx->completion_fd);
     take_from_list(ctx);
+    if (ctx->module) await_module(ctx);
     fall_silent(ctx);
+    if (atomic_load(&ctx->device_is_lost)) return; /* a thread may come back to it */
+    weft__links_shut(ctx);
     weft__job_store_close(ctx);
-    weft__modules_close(ctx);
     for (int i = 0; i < 2; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);
@@ -108,6 +127,9 @@ void weft__context_free(weft_context *ctx)
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);
+    weft__modules_close(ctx); /* after all that has something of it */
+    weft__links_close(ctx);   /* after the threads that answer to them */
+    weft__order_close(ctx);
     weft__rows_close(ctx);
     weft__early_breaks_free(ctx);
     if (ctx->mail) weft__mail_close(ctx->mail);
@@ -121,12 +143,6 @@ void weft__context_free(weft_context *ctx)
     weft__slab_destroy(&ctx->requests);
     free(ctx->members);
     free(ctx);
-}
-
-static void rest(void)
-{
-    struct timespec t = {0, LOOK_NS};
-    nanosleep(&t, NULL);
 }
 
 /* Goodbye over the data plane; ranks that were never connected to hear it from the guardian. */

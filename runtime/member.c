@@ -4,6 +4,7 @@
  * connection to the next living one, so that each death is seen by somebody, who tells the others. */
 #include "member.h"
 #include "breaking.h"
+#include "comm.h"
 #include "engine.h"
 #include "form.h"
 #include "group.h"
@@ -123,6 +124,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
             weft__group_unref(group);
         }
     }
+    weft__links_lose(ctx, rank, text);
     weft__rows_gone(ctx, rank, text);
     weft__form_gone(ctx, rank, text);
     weft__shrink_gone(ctx, rank);

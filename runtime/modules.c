@@ -4,8 +4,8 @@
  * go, because they may block.  The module's reference keeps a request's record alive until it has finished
  * it, also when the guardian has settled the request meanwhile. */
 #include "modules.h"
-#include "backend.h"
 #include "breaking.h"
+#include "device.h"
 #include "engine.h"
 #include "group.h"
 #include "guardian.h"
@@ -18,25 +18,59 @@
 #include <string.h>
 #include <unistd.h>
 
+#define STANDARD       "nccl"           /* the backend that is loaded where it can run */
+#define ABORT_GRACE_NS (100 * WEFT__MS) /* for a call to come back, before its communicator is aborted */
+
+/* Between the runtime and the work's end: what is known better than by the module. */
+static void judge(const weft_request *req, weft_status *status, const char **sentence)
+{
+    const weft__link *link = req->device->unit->link;
+    if (*status == WEFT_OK || !link || link->state != WEFT__LINK_DOOMED) return;
+    *status = link->status;
+    *sentence = link->why;
+}
+
+static void end(weft_request *req, weft_status status, const char *sentence)
+{
+    char text[WEFT__SENTENCE_BYTES], name[256];
+    if (weft__request_state(req) == WEFT__DRAINING) {
+        weft__request_settle(req, req->draining_status, NULL);
+        return;
+    }
+    if (weft__request_state(req) > WEFT__DRAINING) return; /* abandoned */
+    if (status == WEFT_OK) {
+        weft__request_settle(req, WEFT_OK, NULL);
+        return;
+    }
+    judge(req, &status, &sentence);
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.600s", name, sentence ? sentence : weft_status_text(status));
+    weft__request_settle(req, status, text);
+    weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
+}
+
 static void finish(weft__work *work, weft_status status, const char *sentence)
 {
     weft_request *req = work->request;
     weft_context *ctx = req->ctx;
     bool inside = weft__holds_engine(ctx);
-    char text[WEFT__SENTENCE_BYTES], name[256];
     if (!inside) weft__engine_take(ctx);
-    if (weft__request_state(req) == WEFT__DRAINING) {
-        weft__request_settle(req, req->draining_status, NULL);
-    } else if (weft__request_state(req) < WEFT__DRAINING) {
-        weft__request_name(req, name, sizeof name);
-        snprintf(text, sizeof text, "%s: %.600s", name, sentence ? sentence : weft_status_text(status));
-        weft__request_settle(req, status, text);
-        if (status != WEFT_OK && (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
-            weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
-    }
+    work->marker = NULL;
+    end(req, status, sentence);
+    weft__device_told(req->device, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     if (!inside) weft__engine_drop(ctx);
     atomic_fetch_sub(&ctx->device_pending, 1);
     weft__request_unref(req);
+}
+
+static void issued(weft__work *work)
+{
+    weft__device_told(work->request->device, WEFT__PHASE_RUNNING);
+}
+
+static weft_status module_fail(weft_status status, const char *sentence)
+{
+    return weft__fail(status, "%s", sentence);
 }
 
 static void module_log(int level, const char *line)
@@ -52,7 +86,10 @@ static int64_t module_now(void)
     return weft__now_ns();
 }
 
-static const weft__module_table table = {WEFT__MODULE_VERSION, finish, module_log, module_now};
+static const weft__module_table table = {
+    WEFT__MODULE_VERSION, finish,      issued,     weft__link_named,
+    weft__link_joined,    module_fail, module_log, module_now,
+};
 
 /* Beside the library: PREFIX/lib/libweft.so.0 -> PREFIX/lib/weft. */
 static void module_dir(char *path, size_t bytes)
@@ -70,32 +107,76 @@ static void module_dir(char *path, size_t bytes)
     if (slash) snprintf(path, bytes, "%.*s/weft", (int)(slash - info.dli_fname), info.dli_fname);
 }
 
-static weft_status load(weft_context *ctx, const char *name)
+/* NULL and a sentence: there is none of that name, or it cannot run here. */
+static weft__backend_open_fn *find(weft_context *ctx, const char *name)
 {
     char dir[512], path[640];
-    const char *why = "it does not say why";
     void *symbol;
     weft__backend_open_fn *open;
     module_dir(dir, sizeof dir);
     snprintf(path, sizeof path, "%s/libweft_%s.so", dir, name);
     ctx->module_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!ctx->module_handle)
-        return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s", name, dlerror());
+    if (!ctx->module_handle) {
+        weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s", name, dlerror());
+        return NULL;
+    }
     symbol = dlsym(ctx->module_handle, WEFT__BACKEND_OPEN);
-    if (!symbol) return weft__fail(WEFT_ERR_UNSUPPORTED, "%s has no " WEFT__BACKEND_OPEN, path);
+    if (!symbol) {
+        weft__fail(WEFT_ERR_UNSUPPORTED, "%s has no " WEFT__BACKEND_OPEN, path);
+        return NULL;
+    }
     memcpy(&open, &symbol, sizeof open); /* ISO C has no cast from an object to a function */
-    ctx->module = open(&table, &why);
-    if (!ctx->module) return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot run here: %s", name, why);
-    if (ctx->module->version == WEFT__MODULE_VERSION) return WEFT_OK;
-    ctx->module = NULL;
-    return weft__fail(WEFT_ERR_UNSUPPORTED, "%s is made for another version of this library", path);
+    return open;
 }
 
-/* `wanted`: "host,NAME"; empty: what can run here, which without a device is the host alone. */
-weft_status weft__modules_load(weft_context *ctx, const char *wanted)
+static weft_status load(weft_context *ctx, const char *name, int device)
+{
+    const char *why = "it does not say why";
+    weft__module_place place = {.device = device,
+                                .rank = ctx->rank,
+                                .local_rank = ctx->host_group->rank,
+                                .grace_ns = ABORT_GRACE_NS};
+    weft__backend_open_fn *open = find(ctx, name);
+    size_t n = strlen(ctx->backend_names);
+    if (!open) return WEFT_ERR_UNSUPPORTED;
+    ctx->module = open(&table, &place, &why);
+    if (!ctx->module) return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot run here: %s", name, why);
+    if (ctx->module->version != WEFT__MODULE_VERSION) {
+        ctx->module = NULL;
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s is made for another version of this library",
+                          name);
+    }
+    if (!weft__slab_init(&ctx->devices, sizeof(weft__device),
+                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX)))
+        return weft__fail_memory(sizeof(weft__device), "operations on device memory");
+    ctx->device = ctx->module->device;
+    snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
+    return WEFT_OK;
+}
+
+static void unload(weft_context *ctx)
+{
+    if (ctx->module) ctx->module->close(ctx->module);
+    ctx->module = NULL;
+    if (ctx->module_handle) dlclose(ctx->module_handle);
+    ctx->module_handle = NULL;
+}
+
+/* Nobody asked for a backend by name: that of devices, where it can run. */
+static weft_status load_what_runs(weft_context *ctx, int device)
+{
+    if (load(ctx, STANDARD, device) == WEFT_OK) return WEFT_OK;
+    unload(ctx);
+    if (device >= 0)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->device is %d: %.800s", device, weft_last_error());
+    weft__log(WEFT__INFO, "host memory only: %s", weft_last_error());
+    return WEFT_OK;
+}
+
+weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device)
 {
     snprintf(ctx->backend_names, sizeof ctx->backend_names, "host");
-    if (!*wanted) return WEFT_OK;
+    if (!*wanted) return load_what_runs(ctx, device);
     if (!weft__setting_lists(wanted, "host"))
         return weft__fail(WEFT_ERR_ARGUMENT, "backends are \"%s\": host must be among them", wanted);
     for (const char *at = wanted; *at;) {
@@ -111,42 +192,16 @@ weft_status weft__modules_load(weft_context *ctx, const char *wanted)
         if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
             return weft__fail(WEFT_ERR_ARGUMENT,
                               "backend \"%s\": expected a name of small letters and digits", name);
-        if ((status = load(ctx, name)) != WEFT_OK) return status;
-        n = strlen(ctx->backend_names);
-        snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
+        if ((status = load(ctx, name, device)) != WEFT_OK) return status;
     }
     return WEFT_OK;
 }
 
 void weft__modules_close(weft_context *ctx)
 {
-    if (ctx->module) ctx->module->close(ctx->module);
-    ctx->module = NULL;
-    if (ctx->module_handle) dlclose(ctx->module_handle);
-    ctx->module_handle = NULL;
-}
-
-void weft__module_start(weft_request *req)
-{
-    weft_context *ctx = req->ctx;
-    weft_group *group = req->group;
-    req->algorithm = ctx->module->name;
-    req->u.work = (weft__work){.op = req->op,
-                               .request = req,
-                               .rank = group->rank,
-                               .size = group->size,
-                               .group = group->id,
-                               .sequence = req->sequence,
-                               .stream = req->stream};
-    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
-    if (atomic_fetch_add(&ctx->device_pending, 1) == 0) weft__guardian_wake();
-    weft__mpsc_push(&ctx->device_work, &req->node);
-    weft__engine_ring(ctx);
-}
-
-void weft__module_cancel(weft_request *req)
-{
-    req->ctx->module->cancel(req->ctx->module, &req->u.work);
+    bool had = ctx->module != NULL;
+    unload(ctx);
+    if (had) weft__slab_destroy(&ctx->devices);
 }
 
 void weft__module_abandon(weft_request *req)
@@ -155,9 +210,23 @@ void weft__module_abandon(weft_request *req)
     weft__request_settle(req, req->draining_status, NULL);
 }
 
+static void start(weft_context *ctx, weft__work *first)
+{
+    if (weft__request_state(first->request) < WEFT__DRAINING) {
+        ctx->module->start(ctx->module, first);
+        return;
+    }
+    while (first) { /* ended before it began */
+        weft__work *next = first->next;
+        void *marker = first->marker;
+        finish(first, WEFT_ERR_CANCELLED, NULL);
+        ctx->module->unmark(ctx->module, marker);
+        first = next;
+    }
+}
+
 int weft__module_turn(weft_context *ctx)
 {
-    weft__backend *module = ctx->module;
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->device_work);
     int n = 0;
     if (!node && atomic_load(&ctx->device_pending) == 0) return 0;
@@ -166,14 +235,11 @@ int weft__module_turn(weft_context *ctx)
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
-        if (weft__request_state(req) >= WEFT__DRAINING)
-            finish(&req->u.work, WEFT_ERR_CANCELLED, NULL); /* ended before it began */
-        else
-            module->start(module, &req->u.work);
+        start(ctx, &req->device->work);
         atomic_store(&ctx->blocked_since, weft__now_ns());
         n++;
     }
-    n += module->poll(module);
+    n += ctx->module->poll(ctx->module);
     atomic_store(&ctx->blocked_since, 0);
     return n;
 }

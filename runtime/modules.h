@@ -3,10 +3,9 @@
 #define WEFT_RUNTIME_MODULES_H
 #include "request.h"
 
-weft_status weft__modules_load(weft_context *ctx, const char *wanted);
+/* wanted: "host,NAME"; empty: what can run here.  device: -1, or the one to use. */
+weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device);
 void weft__modules_close(weft_context *ctx);
-void weft__module_start(weft_request *req); /* engine: hands it to the progress thread */
-void weft__module_cancel(weft_request *req);
 void weft__module_abandon(weft_request *req); /* engine: its grace is over, settle though the module has it */
 int weft__module_turn(weft_context *ctx);     /* progress thread, engine not held */
 #endif

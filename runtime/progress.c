@@ -7,6 +7,7 @@
  * last look, and whoever gives it work publishes that before looking whether it sleeps. */
 #include "progress.h"
 #include "engine.h"
+#include "log.h"
 #include "modules.h"
 #include "request.h"
 
@@ -16,12 +17,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define NAP_LEAST_US 250
-#define NAP_MOST_US  4000
-#define NAP_SPAN_NS  (8 * WEFT__MS) /* without any activity for so long it goes to sleep */
-#define IDLE_LOOKS   16             /* looks that find nothing before it rests */
+#define NAP_LEAST_US        250
+#define NAP_MOST_US         4000
+#define NAP_SPAN_NS         (8 * WEFT__MS)  /* without any activity for so long it goes to sleep */
+#define DEVICE_SPIN_NS      (WEFT__MS / 20) /* what runs on a device is looked at without rest for so long */
+#define DEVICE_NAP_LEAST_US 20
+#define DEVICE_NAP_MOST_US  250
+#define DEVICE_NAP_PART     16 /* a nap is this part of the time it has run */
+#define IDLE_LOOKS          16 /* looks that find nothing before it rests */
 
-typedef struct sleeper {
+typedef struct weft__sleeper {
     weft_context *ctx;
     struct event_base *base;
     struct event *bell, *sockets, *timer;
@@ -125,11 +130,21 @@ static void deep_sleep(sleeper *s)
     weft__engine_drop(ctx);
 }
 
-/* One look at everything that is this thread's.  Returns how much was done. */
-static int look(weft_context *ctx)
+/* It was stuck in a module when another thread took its place; nothing of the context is its own any more. */
+static bool retired(const sleeper *s)
 {
+    return atomic_load_explicit(&s->ctx->sleeper, memory_order_relaxed) != s;
+}
+
+/* One look at everything that is this thread's.  Returns how much was done. */
+static int look(const sleeper *s)
+{
+    weft_context *ctx = s->ctx;
     int n = run_callbacks(ctx);
-    if (ctx->module) n += weft__module_turn(ctx);
+    if (ctx->module && !atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed)) {
+        n += weft__module_turn(ctx);
+        if (retired(s)) return 0;
+    }
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
         n += weft__engine_turn(ctx);
@@ -139,16 +154,38 @@ static int look(weft_context *ctx)
     return n;
 }
 
+static void sleeper_free(sleeper *s)
+{
+    if (s->bell) event_free(s->bell);
+    if (s->sockets) event_free(s->sockets);
+    if (s->timer) event_free(s->timer);
+    if (s->base) event_base_free(s->base);
+    free(s);
+}
+
+/* Between two looks at what runs on the device: the longer it runs, the longer, and always a small part of
+ * it. */
+static void watch_device(sleeper *s, int64_t since_ns)
+{
+    int64_t us = since_ns / 1000 / DEVICE_NAP_PART;
+    if (since_ns < DEVICE_SPIN_NS && !s->ctx->crowded) return;
+    nap(s, us < DEVICE_NAP_LEAST_US  ? DEVICE_NAP_LEAST_US
+           : us > DEVICE_NAP_MOST_US ? DEVICE_NAP_MOST_US
+                                     : us);
+}
+
 static void *progress_main(void *arg)
 {
     sleeper *s = arg;
     weft_context *ctx = s->ctx;
     int64_t last = weft__now_ns(), us = NAP_LEAST_US;
     uint32_t seen = atomic_load(&ctx->active);
+    int64_t most =
+        ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US; /* nobody else takes what is for a device */
     int idle = 0;
 
-    while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire)) {
-        if (look(ctx)) {
+    while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
+        if (look(s)) {
             idle = 0;
             us = NAP_LEAST_US;
             last = 0;
@@ -160,21 +197,18 @@ static void *progress_main(void *arg)
             seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
             last = weft__now_ns();
         }
-        if (atomic_load(&ctx->device_pending) ||
-            (atomic_load(&ctx->settling_sleepers) == 0 && weft__now_ns() - last < NAP_SPAN_NS)) {
+        if (atomic_load(&ctx->device_pending)) {
+            watch_device(s, weft__now_ns() - last);
+        } else if (atomic_load(&ctx->settling_sleepers) == 0 && weft__now_ns() - last < NAP_SPAN_NS) {
             nap(s, us);
-            us = us * 2 < NAP_MOST_US ? us * 2 : NAP_MOST_US;
+            us = us * 2 < most ? us * 2 : most;
         } else {
             deep_sleep(s);
             us = NAP_LEAST_US;
         }
     }
-    run_callbacks(ctx);
-    event_free(s->bell);
-    event_free(s->sockets);
-    event_free(s->timer);
-    event_base_free(s->base);
-    free(s);
+    if (!retired(s)) run_callbacks(ctx);
+    sleeper_free(s);
     return NULL;
 }
 
@@ -196,33 +230,41 @@ static weft_status make_base(sleeper *s)
     return WEFT_OK;
 }
 
+static weft_status start_thread(sleeper *s)
+{
+    weft_context *ctx = s->ctx;
+    sigset_t all, before;
+    int error;
+    atomic_store(&ctx->sleeper, s);
+    sigfillset(&all); /* signals are the program's business */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&ctx->thread, NULL, progress_main, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) return WEFT_OK;
+    errno = error;
+    return weft__fail_errno("the progress thread cannot be started");
+}
+
 weft_status weft__progress_start(weft_context *ctx)
 {
     sleeper *s = calloc(1, sizeof *s);
-    sigset_t all, before;
     weft_status status;
-    int error;
     if (!s) return weft__fail_memory(sizeof *s, "the progress thread");
     s->ctx = ctx;
     status = make_base(s);
-    if (status == WEFT_OK) {
-        sigfillset(&all); /* signals are the program's business */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        error = pthread_create(&ctx->thread, NULL, progress_main, s);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (!error) {
-            ctx->thread_runs = true;
-            return WEFT_OK;
-        }
-        errno = error;
-        status = weft__fail_errno("the progress thread cannot be started");
-    }
-    if (s->bell) event_free(s->bell);
-    if (s->sockets) event_free(s->sockets);
-    if (s->timer) event_free(s->timer);
-    if (s->base) event_base_free(s->base);
-    free(s);
+    if (status == WEFT_OK) status = start_thread(s);
+    ctx->thread_runs = status == WEFT_OK;
+    if (!ctx->thread_runs) sleeper_free(s);
     return status;
+}
+
+void weft__progress_replace(weft_context *ctx)
+{
+    pthread_t stuck = ctx->thread;
+    if (weft__progress_start(ctx) == WEFT_OK)
+        pthread_detach(stuck);
+    else
+        weft__log(WEFT__ERROR, "callbacks cannot run any more: %s", weft_last_error());
 }
 
 void weft__progress_stop(weft_context *ctx)

@@ -29,10 +29,11 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->group = group;
     weft__group_ref(group);
     req->op = *op;
+    req->host_op = &req->op;
+    req->device = NULL;
     req->status = WEFT_PENDING;
     req->done = call ? call->done : NULL;
     req->arg = call ? call->arg : NULL;
-    req->stream = call ? call->stream : NULL;
     req->label[0] = 0;
     if (call && call->label) snprintf(req->label, sizeof req->label, "%s", call->label);
     req->algorithm = "";

@@ -41,6 +41,9 @@ struct weft_request {
     weft__mpsc_node node; /* submitted, then callbacks */
     weft__list pending;   /* engine */
     weft__op op;
+    const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
+                                barrier in which its members find each other */
+    struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
     uint64_t sequence;
     int64_t deadline_ns, ask_ns, warn_ns, warn_by_ns;
     int64_t submitted_ns, started_ns, settled_ns;
@@ -48,7 +51,6 @@ struct weft_request {
     weft_status status; /* final; valid from CALLING on */
     weft_done_fn *done;
     void *arg;
-    void *stream;
     const char *algorithm;
     char label[WEFT__LABEL_BYTES];
     _Atomic(char *) told;  /* the final sentence */
@@ -77,7 +79,6 @@ struct weft_request {
             void *copy; /* of an in-place exchange's input */
         } pair;
         struct weft__forming *forming; /* forming.c */
-        weft__work work;               /* modules.c */
         weft_batch *batch;             /* batch.c */
     } u;
     weft__sequel *sequel; /* NULL: settles when its data is there */

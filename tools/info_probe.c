@@ -2,7 +2,6 @@
 #include "info_probe.h"
 #include "backend.h"
 #include "beside.h"
-#include "clock.h"
 #include "settings.h"
 
 #include <dirent.h>
@@ -20,24 +19,9 @@
 
 /* ---- backends ------------------------------------------------------------------------------------ */
 
-static void ignore_finish(weft__work *work, weft_status status, const char *sentence)
-{
-    (void)work, (void)status, (void)sentence;
-}
-
-static void ignore_log(int level, const char *line)
-{
-    (void)level, (void)line;
-}
-
-static int64_t now_ns(void)
-{
-    return weft__now_ns();
-}
-
 static void try_module(const char *path, char *text, size_t bytes)
 {
-    static const weft__module_table table = {WEFT__MODULE_VERSION, ignore_finish, ignore_log, now_ns};
+    static const weft__module_table table = {.version = WEFT__MODULE_VERSION}; /* all that asking needs */
     const char *why = "it does not say why";
     weft__backend_open_fn *open;
     weft__backend *backend;
@@ -47,7 +31,7 @@ static void try_module(const char *path, char *text, size_t bytes)
         return;
     }
     *(void **)&open = dlsym(module, WEFT__BACKEND_OPEN);
-    backend = open ? open(&table, &why) : NULL;
+    backend = open ? open(&table, NULL, &why) : NULL;
     if (!open)
         snprintf(text, bytes, "%s has no %s", path, WEFT__BACKEND_OPEN);
     else if (!backend)
@@ -55,7 +39,7 @@ static void try_module(const char *path, char *text, size_t bytes)
     else if (backend->version != WEFT__MODULE_VERSION)
         snprintf(text, bytes, "%s is made for another version of Weft", path);
     else
-        snprintf(text, bytes, "yes (%s)", path);
+        snprintf(text, bytes, "yes: %s (%s)", backend->describe ? backend->describe(backend) : "", path);
     if (backend && backend->version == WEFT__MODULE_VERSION) backend->close(backend);
     dlclose(module);
 }

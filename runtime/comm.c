@@ -1,0 +1,285 @@
+/* comm.c - communicators: begun when something first needs them, known to all members by an id that the first
+ * of them makes, given up when they fail or their group is gone.
+ *
+ * A module answers from threads of its own at any time, so the record it answers to stays until the context
+ * ends, as small as it is.
+ * Fails: a group's communicator that is not made breaks the group; a pair's refuses the pair's messages. */
+#include "comm.h"
+#include "breaking.h"
+#include "engine.h"
+#include "events.h"
+#include "group.h"
+#include "member.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EARLY_IDS_MAX 256 /* ids told before anything here needed that communicator */
+
+typedef struct word { /* what goes to another rank */
+    uint64_t id;
+    uint32_t pair;   /* that of two ranks */
+    uint32_t doomed; /* do not use it any more; else here is its id */
+    unsigned char name[WEFT__COMM_ID_BYTES];
+} word;
+
+typedef struct weft__early_id {
+    weft__list link; /* ctx->early_ids, oldest first */
+    word word;
+    int peer;
+} early_id;
+
+static weft__link *find(weft_context *ctx, uint64_t id, bool is_pair)
+{
+    WEFT__LIST_EACH(&ctx->links, at)
+    {
+        weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
+        if (link->id == id && link->is_pair == is_pair && link->world) return link;
+    }
+    return NULL;
+}
+
+static void tell(const weft__link *link, word *w)
+{
+    weft_context *ctx = link->ctx;
+    w->id = link->id;
+    w->pair = link->is_pair;
+    for (int i = 0; i < link->size; i++)
+        if (i != link->rank && !atomic_load(&ctx->members[link->world[i]].gone))
+            weft__mail_control(ctx->mail, link->world[i], WEFT__MESSAGE_COMM, w, sizeof *w);
+}
+
+static void join(weft__link *link, const unsigned char *id)
+{
+    link->state = WEFT__LINK_JOINING;
+    link->ctx->module->join(link->comm, id);
+}
+
+/* ---- making ---- */
+
+static void take_early(weft__link *link)
+{
+    weft_context *ctx = link->ctx;
+    WEFT__LIST_EACH(&ctx->early_ids, at)
+    {
+        early_id *early = WEFT__LIST_ENTRY(at, early_id, link);
+        if (early->word.id != link->id || (early->word.pair != 0) != link->is_pair) continue;
+        if (early->word.doomed)
+            weft__link_doom(link, WEFT_ERR_BROKEN, "given up by the other rank");
+        else if (early->peer == link->world[0] && link->state == WEFT__LINK_NAMING)
+            join(link, early->word.name);
+        weft__list_remove(&early->link);
+        free(early);
+        ctx->early_id_count--;
+    }
+}
+
+/* Its world, rank and size are set. */
+static void begin(weft__link *link, const char *label)
+{
+    weft_context *ctx = link->ctx;
+    weft__list_init(&link->waiting);
+    weft__list_append(&ctx->links, &link->link);
+    link->state = WEFT__LINK_NAMING;
+    link->comm = ctx->module->open(ctx->module, link, link->rank, link->size, label, link->rank == 0);
+    if (!link->comm)
+        weft__link_doom(link, WEFT_ERR_MEMORY, weft_last_error());
+    else
+        take_early(link);
+}
+
+weft__link *weft__link_of_group(weft_group *group)
+{
+    weft__link *link = group->link_on_device;
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (link) return link;
+    link = calloc(1, sizeof *link);
+    if (!link) return NULL;
+    group->link_on_device = link;
+    link->ctx = group->ctx;
+    link->id = group->id;
+    link->group = group;
+    link->world = group->world;
+    link->rank = group->rank;
+    link->size = group->size;
+    begin(link, group->label);
+    return link;
+}
+
+weft__link *weft__link_of_pair(weft_context *ctx, int peer)
+{
+    int low = peer < ctx->rank ? peer : ctx->rank, high = peer < ctx->rank ? ctx->rank : peer;
+    uint64_t id = (uint64_t)low << 32 | (uint64_t)high;
+    weft__link *link = find(ctx, id, true);
+    char label[64];
+    WEFT__ASSERT(weft__holds_engine(ctx) && peer != ctx->rank);
+    if (link) return link;
+    link = calloc(1, sizeof *link);
+    if (!link) return NULL;
+    link->ctx = ctx;
+    link->id = id;
+    link->is_pair = true;
+    link->pair[0] = low;
+    link->pair[1] = high;
+    link->world = link->pair;
+    link->rank = ctx->rank == high;
+    link->size = 2;
+    snprintf(label, sizeof label, "ranks %d and %d", low, high);
+    begin(link, label);
+    return link;
+}
+
+void weft__link_await(weft__link *link, weft__ticket *ticket)
+{
+    if (link->state == WEFT__LINK_READY)
+        weft__order_enter(link->ctx, ticket);
+    else if (link->state == WEFT__LINK_DOOMED)
+        ticket->refuse(ticket, link->status, link->why);
+    else
+        weft__list_append(&link->waiting, &ticket->link);
+}
+
+/* ---- what comes in ---- */
+
+void weft__link_named(void *owner, const unsigned char id[WEFT__COMM_ID_BYTES])
+{
+    weft__link *link = owner;
+    word w = {.doomed = 0};
+    memcpy(w.name, id, sizeof w.name);
+    weft__engine_take(link->ctx);
+    if (link->state == WEFT__LINK_NAMING) {
+        tell(link, &w);
+        join(link, id);
+    }
+    weft__engine_drop(link->ctx);
+}
+
+static void unmade(weft__link *link, weft_status status, const char *sentence)
+{
+    char text[WEFT__SENTENCE_BYTES], who[192];
+    if (link->is_pair) {
+        snprintf(text, sizeof text, "the communicator of ranks %d and %d is not made: %.700s", link->pair[0],
+                 link->pair[1], sentence);
+        weft__link_doom(link, status, text);
+        return;
+    }
+    weft__member_name(link->ctx, link->ctx->rank, who, sizeof who);
+    snprintf(text, sizeof text, "group %s: %s cannot join its communicator: %.600s", link->group->label, who,
+             sentence);
+    weft__group_break(link->group, &(weft__verdict){status, 0, -1, text}, true);
+}
+
+void weft__link_joined(void *owner, weft_status status, const char *sentence)
+{
+    weft__link *link = owner;
+    weft__engine_take(link->ctx);
+    if (link->state == WEFT__LINK_JOINING || link->state == WEFT__LINK_NAMING) {
+        if (status == WEFT_OK) {
+            link->state = WEFT__LINK_READY;
+            while (!weft__list_empty(&link->waiting)) {
+                weft__ticket *ticket = WEFT__LIST_ENTRY(link->waiting.next, weft__ticket, link);
+                weft__list_remove(&ticket->link);
+                weft__order_enter(link->ctx, ticket);
+            }
+        } else {
+            unmade(link, status, sentence ? sentence : weft_status_text(status));
+        }
+    }
+    weft__engine_drop(link->ctx);
+}
+
+static void keep(weft_context *ctx, int peer, const word *w)
+{
+    early_id *early = malloc(sizeof *early);
+    if (!early) return; /* the operation's deadline has to do */
+    early->word = *w;
+    early->peer = peer;
+    weft__list_append(&ctx->early_ids, &early->link);
+    if (++ctx->early_id_count <= EARLY_IDS_MAX) return;
+    early = WEFT__LIST_ENTRY(ctx->early_ids.next, early_id, link); /* also of groups long gone here */
+    weft__list_remove(&early->link);
+    ctx->early_id_count--;
+    free(early);
+}
+
+void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t length)
+{
+    weft__link *link;
+    char text[400], who[192];
+    word w;
+    if (length != sizeof w) return;
+    memcpy(&w, bytes, sizeof w);
+    link = find(ctx, w.id, w.pair != 0);
+    if (!link) {
+        keep(ctx, peer, &w);
+    } else if (w.doomed) {
+        weft__member_name(ctx, peer, who, sizeof who);
+        snprintf(text, sizeof text, "given up by %s", who);
+        weft__link_doom(link, WEFT_ERR_BROKEN, text);
+    } else if (link->state == WEFT__LINK_NAMING && link->world[0] == peer && link->rank != 0) {
+        join(link, w.name);
+    }
+}
+
+/* ---- the end ---- */
+
+void weft__link_doom(weft__link *link, weft_status status, const char *why)
+{
+    word w = {.doomed = 1};
+    WEFT__ASSERT(weft__holds_engine(link->ctx));
+    if (link->state == WEFT__LINK_DOOMED) return;
+    link->state = WEFT__LINK_DOOMED;
+    link->status = status;
+    link->why = strdup(why);
+    if (link->comm) link->ctx->module->doom(link->comm, why);
+    if (link->is_pair) tell(link, &w); /* of a group's all are told that it is broken */
+    while (!weft__list_empty(&link->waiting)) {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(link->waiting.next, weft__ticket, link);
+        weft__list_remove(&ticket->link);
+        ticket->refuse(ticket, status, why);
+    }
+}
+
+void weft__link_drop(weft__link *link)
+{
+    WEFT__ASSERT(weft__list_empty(&link->waiting));
+    if (link->comm) link->ctx->module->drop(link->comm);
+    link->comm = NULL;
+    link->group = NULL;
+    link->world = NULL;
+    link->state = WEFT__LINK_DOOMED;
+}
+
+void weft__links_lose(weft_context *ctx, int rank, const char *why)
+{
+    WEFT__LIST_EACH(&ctx->links, at)
+    {
+        weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
+        if (link->is_pair && (link->pair[0] == rank || link->pair[1] == rank))
+            weft__link_doom(link, WEFT_ERR_PEER, why);
+    }
+}
+
+void weft__links_shut(weft_context *ctx)
+{
+    if (!ctx->module) return;
+    weft__engine_take(ctx);
+    WEFT__LIST_EACH(&ctx->links, at) weft__link_drop(WEFT__LIST_ENTRY(at, weft__link, link));
+    weft__engine_drop(ctx);
+}
+
+void weft__links_close(weft_context *ctx)
+{
+    while (!weft__list_empty(&ctx->links)) {
+        weft__link *link = WEFT__LIST_ENTRY(ctx->links.next, weft__link, link);
+        weft__list_remove(&link->link);
+        free(link->why);
+        free(link);
+    }
+    while (!weft__list_empty(&ctx->early_ids)) {
+        early_id *early = WEFT__LIST_ENTRY(ctx->early_ids.next, early_id, link);
+        weft__list_remove(&early->link);
+        free(early);
+    }
+}

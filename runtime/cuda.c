@@ -1,0 +1,98 @@
+/* cuda.c - what weft/cuda.h adds: work on a stream after a request, and what communicators hold.
+ *
+ * A request is issued by the progress thread, so the caller may have to wait for that; it drives the host
+ * plane meanwhile, on which the other ranks are found. */
+#include "batch.h"
+#include "clock.h"
+#include "device.h"
+#include "engine.h"
+#include "group.h"
+#include "leave.h"
+#include "progress.h"
+#include "settings.h"
+
+#include <weft/cuda.h>
+
+#define SLEEP_NS (50 * WEFT__MS) /* before it looks again whether the request has failed */
+
+static bool is_issued(const weft_request *req)
+{
+    return weft__device_phase(req) >= WEFT__PHASE_RUNNING || weft__request_settled(req);
+}
+
+static bool spin_until_issued(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    int64_t until = weft__now_ns() + weft__setting_int(WEFT__SET_SPIN_US) * 1000;
+    weft__engine_nudge(ctx);
+    do {
+        if (is_issued(req)) return true;
+        if (weft__engine_try(ctx)) {
+            weft__engine_turn(ctx);
+            weft__engine_drop(ctx);
+        }
+        weft__pause();
+    } while (weft__now_ns() < until);
+    return is_issued(req);
+}
+
+static void await_issue(weft_request *req)
+{
+    weft__device *d = req->device;
+    if (spin_until_issued(req)) return;
+    atomic_fetch_add(&d->watchers, 1);
+    while (!is_issued(req)) {
+        uint32_t phase = atomic_load(&d->work.phase);
+        if (phase < WEFT__PHASE_RUNNING) weft__sleep_on(&d->work.phase, phase, weft__now_ns() + SLEEP_NS);
+    }
+    atomic_fetch_sub(&d->watchers, 1);
+}
+
+static weft_status order_after(weft_request *req, weft_cuda_stream stream)
+{
+    weft__backend *module = req->ctx->module;
+    if (!is_issued(req)) {
+        if (weft__in_callback())
+            return weft__fail(WEFT_ERR_STATE,
+                              "stream_wait: the operation is not issued yet, and in a callback "
+                              "waiting is not possible");
+        await_issue(req);
+    }
+    if (!weft__request_settled(req)) return module->order(module, &req->device->work, stream);
+    return req->status == WEFT_OK ? WEFT_OK : weft__fail(req->status, "%s", weft_request_message(req));
+}
+
+weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
+{
+    weft_status status;
+    bool any = false;
+    if (!req) return weft__fail(WEFT_ERR_ARGUMENT, "stream_wait: req is NULL");
+    if ((status = weft__usable(req->ctx)) != WEFT_OK) return status;
+    if (req->device) return order_after(req, stream);
+    if (req->op.kind == WEFT__OP_BATCH)
+        for (size_t i = 0; i < req->u.batch->count; i++) {
+            weft_request *m = req->u.batch->members[i];
+            if (!m->device) continue;
+            any = true;
+            if ((status = order_after(m, stream)) != WEFT_OK) return status;
+        }
+    if (any) return WEFT_OK;
+    if (!req->ctx->module)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "stream_wait: no backend of this context has streams (backends: %s)",
+                          req->ctx->backend_names);
+    return weft__fail(WEFT_ERR_ARGUMENT, "stream_wait: %s #%llu is not an operation on device memory",
+                      weft__kind_name(req->op.kind), (unsigned long long)req->sequence);
+}
+
+weft_status weft_device_memory(weft_context *ctx, size_t *bytes)
+{
+    weft_status status;
+    if (!ctx || !bytes) return weft__fail(WEFT_ERR_ARGUMENT, "device_memory: ctx or bytes is NULL");
+    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
+    if (!ctx->module)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "device_memory: no backend of this context has device memory (backends: %s)",
+                          ctx->backend_names);
+    return ctx->module->memory_held(ctx->module, bytes);
+}

@@ -1,0 +1,251 @@
+/* device.c - operations on device memory on their way to the module.
+ *
+ * The gate costs a barrier among the ranks' processors, and gives what a device cannot: who is late and who
+ * means something else is known before anything runs there, so nothing has to be torn down for it; and no
+ * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
+#include "device.h"
+#include "breaking.h"
+#include "engine.h"
+#include "group.h"
+#include "guardian.h"
+#include "host.h"
+#include "log.h"
+#include "modules.h"
+#include "progress.h"
+#include "settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static weft__device *device_of(weft__ticket *ticket)
+{
+    return WEFT__OWNER(ticket, weft__device, ticket);
+}
+
+static void set_phase(weft__device *d, weft__phase phase)
+{
+    atomic_store_explicit(&d->work.phase, (uint32_t)phase, memory_order_release);
+}
+
+weft__phase weft__device_phase(const weft_request *req)
+{
+    return (weft__phase)atomic_load_explicit(&req->device->work.phase, memory_order_acquire);
+}
+
+void weft__device_told(weft__device *d, weft__phase phase)
+{
+    atomic_store(&d->work.phase, (uint32_t)phase);
+    if (atomic_load(&d->watchers)) weft__wake_all(&d->work.phase);
+}
+
+/* ---- the gate ---- */
+
+static void go(weft__ticket *ticket)
+{
+    weft__device_hand(device_of(ticket));
+}
+
+static void refuse(weft__ticket *ticket, weft_status status, const char *why)
+{
+    weft_request *req = device_of(ticket)->req;
+    char name[256], text[WEFT__SENTENCE_BYTES];
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.700s", name, why);
+    weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
+}
+
+/* All gates of a unit are open. */
+static void find_order(weft__device *first)
+{
+    weft_request *req = first->req;
+    weft_group *group = req->group;
+    uint32_t n = 0;
+    for (weft__device *d = first; d; d = d->next) n++;
+    first->link = weft__link_of_group(group);
+    weft__list_init(&first->ticket.link);
+    first->ticket.key = (weft__ticket_key){.group = group->id, .number = req->sequence};
+    first->ticket.world = group->world;
+    first->ticket.size = group->size;
+    first->ticket.length = n;
+    first->ticket.go = go;
+    first->ticket.refuse = refuse;
+    if (first->link)
+        weft__link_await(first->link, &first->ticket);
+    else
+        refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+}
+
+static void open_gate(weft_request *req)
+{
+    weft__device *first = req->device->unit;
+    set_phase(req->device, WEFT__PHASE_CONNECTING);
+    if (--first->closed == 0) find_order(first);
+}
+
+static void gate_failed(weft_request *req, const char *why)
+{
+    (void)req; /* nothing was touched */
+    (void)why;
+}
+
+static void release(weft_request *req)
+{
+    weft__device *d = req->device;
+    req->ctx->module->unmark(req->ctx->module, d->work.marker);
+    weft__slab_put(&req->ctx->devices, d);
+}
+
+weft_status weft__device_prepare(weft_request *req, void *stream)
+{
+    weft_context *ctx = req->ctx;
+    weft__backend *module = ctx->module;
+    weft__device *d;
+    void *marker = NULL;
+    weft_status status;
+    if (atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed))
+        return weft__fail(WEFT_ERR_SYSTEM, "%s: device %d is lost: a call on it has not returned",
+                          weft__kind_name(req->op.kind), ctx->device);
+    if ((status = module->check(module, &req->op)) != WEFT_OK) return status;
+    if ((status = module->mark(module, stream, &marker)) != WEFT_OK) return status;
+    d = weft__slab_get(&ctx->devices);
+    if (!d) {
+        module->unmark(module, marker);
+        return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
+    }
+    d->req = req;
+    d->sequel = (weft__sequel){open_gate, gate_failed, release};
+    d->gate = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
+    d->link = NULL;
+    d->unit = d;
+    d->last = d;
+    d->next = NULL;
+    atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
+    d->closed = 1;
+    d->handed = false;
+    weft__list_init(&d->ticket.link);
+    memset(&d->match, 0, sizeof d->match);
+    d->work.request = req;
+    d->work.comm = NULL;
+    d->work.marker = marker;
+    d->work.next = NULL;
+    d->work.state = NULL;
+    set_phase(d, WEFT__PHASE_AGREEING);
+    req->device = d;
+    req->sequel = &d->sequel;
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        req->u.pair.copy = NULL;
+    else
+        req->host_op = &d->gate;
+    return WEFT_OK;
+}
+
+void weft__device_follow(weft_request *first, weft_request *req)
+{
+    weft__device *f = first->device;
+    f->last->next = req->device;
+    f->last = req->device;
+    req->device->unit = f;
+    f->closed++;
+}
+
+void weft__device_start(weft_request *req)
+{
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        weft__device_pair_start(req);
+    else if (req->group->size == 1)
+        open_gate(req);
+    else
+        weft__host_collective_start(req);
+}
+
+/* ---- the module ---- */
+
+void weft__device_hand(weft__device *first)
+{
+    weft_context *ctx = first->req->ctx;
+    weft__work **at = NULL;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    for (weft__device *d = first; d; d = d->next) {
+        weft_request *req = d->req;
+        weft__work *w = &d->work;
+        bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
+        if (!pair) { /* device_pair.c has filled in the others */
+            w->op = req->op;
+            w->comm = first->link->comm;
+            w->rank = first->link->rank;
+            w->size = first->link->size;
+            w->peer = -1;
+        }
+        req->algorithm = ctx->module->name;
+        w->next = NULL;
+        if (at) *at = w;
+        at = &w->next;
+        d->handed = true;
+        set_phase(d, WEFT__PHASE_ISSUING);
+        atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
+        if (atomic_fetch_add(&ctx->device_pending, 1) == 0) weft__guardian_wake();
+    }
+    weft__mpsc_push(&ctx->device_work, &first->req->node);
+    weft__engine_nudge(ctx);
+}
+
+/* ---- failing ---- */
+
+/* One that the module has not: nothing touches its buffers. */
+static void take_back(weft_request *req)
+{
+    weft__device *d = req->device;
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        weft__device_pair_stop(req);
+    else if (weft__device_phase(req) == WEFT__PHASE_AGREEING)
+        weft__host_stop(req);
+    else
+        weft__order_leave(req->ctx, &d->unit->ticket);
+}
+
+void weft__device_fail(weft_request *req, weft_status status, const char *text)
+{
+    weft_context *ctx = req->ctx;
+    weft__device *d = req->device;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (!d->handed) {
+        take_back(req);
+        weft__device_told(d, WEFT__PHASE_OVER);
+        weft__request_settle(req, status, text);
+        return;
+    }
+    /* Settles when the module lets go, or after the grace. */
+    req->draining_status = status;
+    req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
+    weft__request_tell(req, text);
+    atomic_store_explicit(&req->state, WEFT__DRAINING, memory_order_release);
+    weft__guardian_look(ctx, req->drained_by_ns);
+    text = text ? text : weft_status_text(status);
+    if (d->unit->link) weft__link_doom(d->unit->link, status, text);
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) /* it has been launched */
+        weft__group_break(req->group, &(weft__verdict){status, 0, -1, text}, true);
+}
+
+/* One whose communicator has been used. */
+static weft_group *next_on_device(weft_context *ctx)
+{
+    WEFT__LIST_EACH(&ctx->links, at)
+    {
+        weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
+        if (link->group && atomic_load(&link->group->state) == WEFT__READY) return link->group;
+    }
+    return NULL;
+}
+
+void weft__device_lost(weft_context *ctx, const char *why)
+{
+    weft_group *group;
+    char text[WEFT__SENTENCE_BYTES];
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_exchange(&ctx->device_is_lost, true)) return;
+    snprintf(text, sizeof text, "device %d is lost: %.700s", ctx->device, why);
+    weft__log(WEFT__ERROR, "%s", text);
+    while ((group = next_on_device(ctx)) != NULL)
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
+    weft__progress_replace(ctx);
+}

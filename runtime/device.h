@@ -1,0 +1,62 @@
+/* device.h - operations on device memory, from submission to the module and back.
+ *
+ *   gate      every member has submitted it and means the same: a barrier on the host plane, under the
+ *             operation's own number and signature (messages: matched like any message, device_pair.c)
+ *   link      its communicator is there (comm.c)
+ *   order     all agree on its place (order.c)
+ *   module    issues it, sees it done (modules.c)
+ *
+ * Until the module has it nothing touches its buffers, so a failure settles it at once; afterwards its
+ * communicator is stopped first. */
+#ifndef WEFT_RUNTIME_DEVICE_H
+#define WEFT_RUNTIME_DEVICE_H
+#include "comm.h"
+#include "request.h"
+
+/* What a request on device memory has beside the request. */
+typedef struct weft__device {
+    weft__slab_item item;
+    weft_request *req;
+    weft__sequel sequel;       /* of the gate */
+    weft__op gate;             /* what the host plane does in place of the operation */
+    weft__link *link;          /* once it is needed; NULL: a message to itself */
+    weft__ticket ticket;       /* of the first in a unit */
+    struct weft__device *unit; /* the first of those issued together: a batch's collectives; or itself */
+    struct weft__device *next; /* in the unit */
+    struct weft__device *last; /* first: the end of the unit */
+    uint32_t closed;           /* first: members of the unit whose gate has not opened */
+    _Atomic int watchers;      /* threads that sleep until it is issued */
+    bool handed;               /* the module has it, or will be given it by the progress thread */
+    struct weft__match {       /* device_pair.c */
+        bool met;              /* matched: the other side counts on it */
+        weft__letter *letter;
+        weft__want *want;
+        uint64_t offer[4]; /* what goes out, what came in */
+        int pair[2];
+    } match;
+    weft__work work;
+} weft__device;
+
+/* The caller's thread, before anything is numbered: may the module do it, and where on the caller's stream
+ * does it begin? */
+weft_status weft__device_prepare(weft_request *req, void *stream);
+/* After another one that is issued in the same call: both collectives of one batch. */
+void weft__device_follow(weft_request *first, weft_request *req);
+
+/* All under the engine. */
+void weft__device_start(weft_request *req);
+/* Its ticket's turn: the progress thread gives it, and all in its unit, to the module. */
+void weft__device_hand(weft__device *first);
+/* Stops it and settles it, at once or after draining. */
+void weft__device_fail(weft_request *req, weft_status status, const char *text);
+weft__phase weft__device_phase(const weft_request *req);
+/* It is issued, or over: wakes who waits for that.  Any thread. */
+void weft__device_told(weft__device *d, weft__phase phase);
+/* The progress thread has not come back out of the module: it is given up, and with it all device memory. */
+void weft__device_lost(weft_context *ctx, const char *why);
+
+/* device_pair.c: messages and exchanges */
+void weft__device_pair_start(weft_request *req);
+void weft__device_pair_stop(weft_request *req); /* one that the module has not */
+void weft__device_pair_control(weft_context *ctx, int peer, const void *bytes, size_t length);
+#endif

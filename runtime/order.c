@@ -1,0 +1,187 @@
+/* order.c - stamps: proposed by every rank that takes part, made final by the first of them.
+ *
+ *   PROPOSE  to the first: what, my clock, how many operations I issue together
+ *   FINAL    from the first, when all have proposed: the largest
+ *
+ * A rank's clock is never behind a stamp it has seen, so whatever it proposes later comes later; and what has
+ * only proposed keeps its place in the list, since its stamp can only grow.
+ * Fails: when two ranks issue different numbers of operations together, which is a batch on one and none, or
+ * another one, on the other. */
+#include "order.h"
+#include "breaking.h"
+#include "engine.h"
+#include "events.h"
+#include "group.h"
+#include "member.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct word { /* what goes to another rank */
+    weft__ticket_key key;
+    uint64_t stamp;
+    uint32_t length, unused;
+} word;
+
+/* A proposal that came before its operation was ready here. */
+typedef struct weft__early_word {
+    weft__list link; /* ctx->early_words, in order of coming */
+    word word;
+    int peer;
+} early_word;
+
+static int compare(const weft__ticket *a, const weft__ticket *b)
+{
+    if (a->stamp != b->stamp) return a->stamp < b->stamp ? -1 : 1;
+    return memcmp(&a->key, &b->key, sizeof a->key);
+}
+
+static void insert(weft_context *ctx, weft__ticket *ticket)
+{
+    weft__list *at = ctx->tickets.prev; /* most come last */
+    while (at != &ctx->tickets && compare(WEFT__LIST_ENTRY(at, weft__ticket, link), ticket) > 0)
+        at = at->prev;
+    weft__list_append(at->next, &ticket->link);
+}
+
+static weft__ticket *find(weft_context *ctx, const weft__ticket_key *key)
+{
+    WEFT__LIST_EACH(&ctx->tickets, at)
+    {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, link);
+        if (!memcmp(&ticket->key, key, sizeof *key)) return ticket;
+    }
+    return NULL;
+}
+
+/* All at the head whose stamp is agreed. */
+static void call_turns(weft_context *ctx)
+{
+    while (!weft__list_empty(&ctx->tickets)) {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(ctx->tickets.next, weft__ticket, link);
+        if (!ticket->final) return;
+        weft__list_remove(&ticket->link);
+        ticket->go(ticket);
+    }
+}
+
+static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
+{
+    if (ctx->order_clock < stamp) ctx->order_clock = stamp;
+    weft__list_remove(&ticket->link);
+    ticket->stamp = stamp;
+    ticket->final = true;
+    insert(ctx, ticket);
+}
+
+static void refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
+{
+    char who[192], text[400];
+    weft__member_name(ctx, peer, who, sizeof who);
+    snprintf(text, sizeof text,
+             "from operation #%llu on this rank issues %u together, %s issues %u: all ranks batch the same "
+             "collectives",
+             (unsigned long long)ticket->key.number, ticket->length, who, length);
+    weft__list_remove(&ticket->link);
+    ticket->refuse(ticket, WEFT_ERR_MISMATCH, text);
+}
+
+/* First rank: one more has proposed.  False: the ticket is gone. */
+static bool count(weft_context *ctx, weft__ticket *ticket, int peer, const word *w)
+{
+    word final = {.key = ticket->key, .length = ticket->length};
+    if (w->length != ticket->length) {
+        refuse(ctx, ticket, peer, w->length);
+        return false;
+    }
+    if (ticket->most < w->stamp) ticket->most = w->stamp;
+    if (--ticket->missing) return true;
+    final.stamp = ticket->most;
+    for (int i = 1; i < ticket->size; i++)
+        weft__mail_control(ctx->mail, ticket->world[i], WEFT__MESSAGE_FINAL, &final, sizeof final);
+    make_final(ctx, ticket, ticket->most);
+    return true;
+}
+
+static void count_early(weft_context *ctx, weft__ticket *ticket)
+{
+    bool there = true;
+    for (weft__list *at = ctx->early_words.next, *next; at != &ctx->early_words; at = next) {
+        early_word *early = WEFT__LIST_ENTRY(at, early_word, link);
+        next = at->next;
+        if (memcmp(&early->word.key, &ticket->key, sizeof ticket->key) != 0) continue;
+        if (there) there = count(ctx, ticket, early->peer, &early->word);
+        weft__list_remove(&early->link);
+        free(early);
+    }
+}
+
+void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
+{
+    word mine = {.key = ticket->key, .stamp = ++ctx->order_clock, .length = ticket->length};
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    ticket->stamp = ticket->most = mine.stamp;
+    ticket->final = false;
+    ticket->missing = ticket->size - 1;
+    insert(ctx, ticket);
+    if (ticket->size == 1)
+        make_final(ctx, ticket, mine.stamp);
+    else if (ticket->world[0] == ctx->rank)
+        count_early(ctx, ticket);
+    else
+        weft__mail_control(ctx->mail, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
+    call_turns(ctx);
+}
+
+void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    weft__list_remove(&ticket->link);
+    call_turns(ctx);
+}
+
+static void keep(weft_context *ctx, int peer, const word *w)
+{
+    early_word *early = malloc(sizeof *early);
+    if (!early) return; /* the operation's deadline has to do */
+    early->word = *w;
+    early->peer = peer;
+    weft__list_append(&ctx->early_words, &early->link);
+}
+
+void weft__order_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    word w;
+    weft__ticket *ticket;
+    if (length != sizeof w) return;
+    memcpy(&w, bytes, sizeof w);
+    ticket = find(ctx, &w.key);
+    if (ticket && type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && !ticket->final)
+        count(ctx, ticket, peer, &w);
+    else if (ticket && type == WEFT__MESSAGE_FINAL && ticket->world[0] == peer)
+        make_final(ctx, ticket, w.stamp);
+    else if (!ticket && type == WEFT__MESSAGE_PROPOSE)
+        keep(ctx, peer, &w);
+    call_turns(ctx);
+}
+
+void weft__order_forget(weft_context *ctx, uint64_t group)
+{
+    for (weft__list *at = ctx->early_words.next, *next; at != &ctx->early_words; at = next) {
+        early_word *early = WEFT__LIST_ENTRY(at, early_word, link);
+        next = at->next;
+        if (early->word.key.group != group) continue;
+        weft__list_remove(&early->link);
+        free(early);
+    }
+}
+
+void weft__order_close(weft_context *ctx)
+{
+    while (!weft__list_empty(&ctx->early_words)) {
+        early_word *early = WEFT__LIST_ENTRY(ctx->early_words.next, early_word, link);
+        weft__list_remove(&early->link);
+        free(early);
+    }
+}
