@@ -2,7 +2,7 @@
 #
 #   looked through, first to last      for CUDA                               for NCCL
 #   given (then nothing else)          CUDAToolkit_ROOT                       NCCL_HOME
-#   usual places                       CUDA_HOME, CUDA_PATH, /usr/local/cuda  the CUDA that was found, /usr/local
+#   usual places                       CUDA_HOME, CUDA_PATH, /usr/local/cuda  where CUDA was found, /usr/local
 #   wheels in site-packages            nvidia/cu13, nvidia/cuda_runtime       nvidia/nccl
 #   the system                         /usr                                   /usr
 #
@@ -107,6 +107,9 @@ function(weft_look what header needed)
   endforeach()
   if(NOT why_not)
     set(why_not "no ${what} here")
+    if(ARGC EQUAL 4) # the one that was given
+      set(why_not "no ${what} in ${ARGV3}")
+    endif()
   endif()
   list(JOIN why_not "; " why_not)
   set(WEFT_${what}_WHY_NOT "${why_not}" PARENT_SCOPE)
@@ -146,7 +149,8 @@ function(weft_find_nccl)
 
   weft_given(roots NCCL_HOME NCCL_ROOT)
   if(NOT roots)
-    set(roots ${WEFT_CUDA_ROOT} /usr/local ${nccl} /usr)
+    get_filename_component(beside ${WEFT_CUDA_ROOT} DIRECTORY)
+    set(roots ${WEFT_CUDA_ROOT} ${beside}/nccl /usr/local ${nccl} /usr)
   endif()
   weft_look(NCCL nccl.h ${WEFT_NCCL_NEEDED} ${roots})
   if(NOT WEFT_NCCL_VERSION)
