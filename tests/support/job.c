@@ -35,6 +35,13 @@ __attribute__((format(printf, 2, 3))) static void tell(children *c, const char *
     va_end(args);
 }
 
+/* JOB_HOSTIDS=1: several ranks on one GPU, which NCCL allows only to processes of different hosts. */
+static bool wants_hostids(void)
+{
+    const char *wanted = getenv("JOB_HOSTIDS");
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
 static void set_environment(const children *c, int rank)
 {
     char text[32];
@@ -45,6 +52,10 @@ static void set_environment(const children *c, int rank)
     snprintf(text, sizeof text, "%d", c->shared->ports[0]);
     setenv("MASTER_PORT", text, 1);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
+    if (wants_hostids()) {
+        snprintf(text, sizeof text, "rank%d", rank);
+        setenv("NCCL_HOSTID", text, 1);
+    }
 }
 
 /* Leaks are looked for at exit, so a child that did well ends by exit and not by _exit. */
@@ -212,10 +223,18 @@ static bool as_threads(const job_plan *plan)
     return plan->threads || (!plan->processes && !plan->killed && wanted && strcmp(wanted, "threads") == 0);
 }
 
+/* JOB_RANKS_MOST=N: jobs of more ranks are skipped, as there are no GPUs for them. */
+static bool too_many(const job_plan *plan)
+{
+    const char *most = getenv("JOB_RANKS_MOST");
+    return most && plan->ranks > atoi(most);
+}
+
 void job_run(const job_plan *given)
 {
     job_plan plan = *given;
     plan.threads = as_threads(given);
+    if (too_many(&plan) || (plan.threads && plan.ranks > 1 && wants_hostids())) skip();
     run(&plan);
 }
 
