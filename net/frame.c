@@ -15,13 +15,18 @@ static bool carries_payload(uint8_t kind)
            kind == WEFT__FRAME_BYE; /* why it leaves */
 }
 
+static bool may_go_apart(const weft__frame *frame)
+{
+    return frame->kind == WEFT__FRAME_REQUEST && frame->channel != WEFT__CHANNEL_COLLECTIVE;
+}
+
 weft_status weft__frame_check(const weft__frame *frame)
 {
     uint8_t kind = frame->kind;
 
     if (kind == 0 || kind >= WEFT__FRAME_KINDS)
         return weft__fail(WEFT_ERR_PEER, "a frame of unknown kind %u", (unsigned)kind);
-    if (frame->flags || frame->reserved)
+    if ((frame->flags && !(frame->flags == WEFT__FRAME_APART && may_go_apart(frame))) || frame->reserved)
         return weft__fail(WEFT_ERR_PEER, "a frame with unknown flags %#x, %#x", (unsigned)frame->flags,
                           (unsigned)frame->reserved);
     if (frame->channel >= WEFT__CHANNELS)

@@ -28,6 +28,8 @@ typedef enum weft__channel {
     WEFT__CHANNELS
 } weft__channel;
 
+#define WEFT__FRAME_APART 1 /* flag of a REQUEST between two ranks: its payload goes another way */
+
 typedef struct weft__frame {
     uint8_t kind, channel, dtype, flags;
     uint32_t length; /* payload bytes behind this header */
@@ -37,7 +39,7 @@ typedef struct weft__frame {
     uint64_t sequence;
     uint64_t bytes; /* of the whole message, or an offset */
     uint64_t id;
-    uint64_t signature[2]; /* collectives: what the sender believes it takes part in */
+    uint64_t signature[2]; /* collectives: what the sender believes it takes part in; else its number, 0 */
 } weft__frame;
 _Static_assert(sizeof(weft__frame) == 64, "frames are 64 bytes on every wire");
 

@@ -152,6 +152,7 @@ static void free_letter(weft__mail *mail, weft__letter *letter)
     weft__list_remove(&letter->ready);
     letter->serial++;
     letter->completion = NULL;
+    if (letter->meeting) letter->meeting->letter = NULL;
     weft__slab_put(&mail->letters, letter);
 }
 
@@ -160,6 +161,14 @@ void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_statu
     weft__completion *completion = letter->completion;
     free_letter(mail, letter);
     weft__complete(completion, status);
+}
+
+void weft__mail_meet_letter(weft__mail *mail, weft__letter *letter, weft__want *own)
+{
+    weft__meeting *meeting = letter->meeting;
+    meeting->other = own ? own->from.meeting : NULL;
+    free_letter(mail, letter);
+    meeting->met(meeting);
 }
 
 static void eager_sent(weft__outgoing *out, weft_status status)
@@ -248,7 +257,7 @@ static void send_self(weft__mail *mail, weft__letter *letter)
 static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
 {
     weft__peer_box *box = &mail->peers[to->peer];
-    if (bytes > mail->eager_bytes) return false;
+    if (bytes > mail->eager_bytes || to->meeting) return false;
     if (to->channel == WEFT__CHANNEL_COLLECTIVE || to->peer == mail->me) return true;
     if (box->credit < bytes + sizeof(weft__frame)) return false;
     box->credit -= bytes + sizeof(weft__frame);
@@ -271,6 +280,8 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
     letter->offset = 0;
     letter->peer = to->peer;
     letter->completion = completion;
+    letter->meeting = to->meeting;
+    if (letter->meeting) letter->meeting->letter = letter;
     weft__list_init(&letter->link);
     weft__list_init(&letter->ready);
     if (box->gone) {
@@ -282,6 +293,7 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
     letter->out = (weft__outgoing){.frame = {.kind = eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST,
                                              .channel = (uint8_t)to->channel,
                                              .dtype = to->dtype,
+                                             .flags = to->meeting ? WEFT__FRAME_APART : 0,
                                              .length = eager ? (uint32_t)bytes : 0,
                                              .tag = to->tag,
                                              .group = to->group,

@@ -17,6 +17,8 @@
 #define WEFT__CREDIT_BYTES \
     (256 * 1024) /* eager payload one rank may have on another that nobody asked for yet */
 
+typedef struct weft__meeting weft__meeting;
+
 /* What a message is matched by. */
 typedef struct weft__envelope {
     int peer; /* world rank; receives: or WEFT_ANY_RANK */
@@ -25,19 +27,34 @@ typedef struct weft__envelope {
     uint64_t sequence; /* COLLECTIVE: the operation's number; else 0 */
     int tag;           /* receives on PAIR: or WEFT_ANY_TAG */
     uint8_t dtype;
-    uint64_t signature[2]; /* COLLECTIVE */
+    uint64_t signature[2];  /* COLLECTIVE; else the sender's number for it, told to the receiver, and 0 */
+    weft__meeting *meeting; /* NULL: an ordinary message */
 } weft__envelope;
 
 typedef struct weft__mail weft__mail;
 typedef struct weft__letter weft__letter; /* a message on its way out */
 typedef struct weft__want weft__want;     /* a receive */
 
+/* One side of a message whose payload goes another way.  The mail matches and judges it like any other.  What
+ * is refused or empty or loses its peer ends by its completion, as ever; of what fits `met` is called on both
+ * sides instead.  A letter is over then.  A receive stays until it is cancelled: the sender may have given
+ * the message up before it heard, and then the receive waits again. */
+struct weft__meeting {
+    void (*met)(weft__meeting *meeting);    /* receives: the receipt is filled in */
+    void (*parted)(weft__meeting *meeting); /* receives: it waits again */
+    weft__letter *letter;                   /* the mail's own, while there is one */
+    weft__want *want;
+    weft__meeting *other; /* with `met`: the other side, if that is this rank itself; else NULL */
+};
+
 /* What came of a receive; valid from its completion until the completion's function returns. */
 typedef struct weft__receipt {
     int peer, tag;
-    size_t bytes;   /* received */
-    size_t offered; /* length of the message: more than there was room for if ERR_TRUNCATED */
-    uint8_t dtype;  /* of the sender: another one if ERR_MISMATCH */
+    size_t bytes;    /* received */
+    size_t offered;  /* length of the message: more than there was room for if ERR_TRUNCATED */
+    uint8_t dtype;   /* of the sender: another one if ERR_MISMATCH */
+    bool apart;      /* the same: its payload goes another way */
+    uint64_t number; /* the sender's */
 } weft__receipt;
 
 /* What the mail tells the runtime of its own accord. */
@@ -58,8 +75,8 @@ void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport); /
 const char *weft__mail_route_name(const weft__mail *mail, int peer);           /* "shm", "tcp", "self" */
 void weft__mail_close(weft__mail *mail); /* no completion is called any more */
 
-/* NULL: no memory (the completion is not called).  The completion may have run when it returns a letter: the
- * handle is only good for a cancel before that. */
+/* buf: not used with a meeting.  NULL: no memory (the completion is not called).  The completion may have run
+ * when it returns a letter: the handle is only good for a cancel before that. */
 weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes,
                               weft__completion *completion);
 /* receipt may be NULL.  A failure of the peer is ERR_PEER. */

@@ -22,20 +22,27 @@ static void free_want(weft__mail *mail, weft__want *want)
 {
     weft__list_remove(&want->link);
     want->completion = NULL;
+    if (want->from.meeting) want->from.meeting->want = NULL;
     weft__slab_put(&mail->wants, want);
+}
+
+static void fill_receipt(const weft__want *want)
+{
+    if (want->receipt)
+        *want->receipt = (weft__receipt){.peer = want->peer,
+                                         .tag = want->tag,
+                                         .bytes = want->received,
+                                         .offered = want->expected,
+                                         .dtype = want->dtype,
+                                         .apart = want->apart,
+                                         .number = want->number};
 }
 
 void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status)
 {
     weft__completion *completion = want->completion;
     bool told = !want->abandoned;
-    if (told && want->receipt) {
-        want->receipt->peer = want->peer;
-        want->receipt->tag = want->tag;
-        want->receipt->bytes = want->received;
-        want->receipt->offered = want->expected;
-        want->receipt->dtype = want->dtype;
-    }
+    if (told) fill_receipt(want);
     free_want(mail, want);
     if (told) weft__complete(completion, status);
 }
@@ -69,8 +76,11 @@ weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *fram
     want->tag = frame->tag;
     want->expected = frame->bytes;
     want->dtype = frame->dtype;
+    want->apart = frame->flags & WEFT__FRAME_APART;
+    want->number = frame->signature[0];
     want->received = 0;
-    if (frame->dtype != want->from.dtype) return WEFT_ERR_MISMATCH;
+    if (frame->dtype != want->from.dtype || want->apart != (want->from.meeting != NULL))
+        return WEFT_ERR_MISMATCH;
     /* In a collective both sides know what the other should do. */
     if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != want->room) return WEFT_ERR_MISMATCH;
     return frame->bytes > want->room ? WEFT_ERR_TRUNCATED : WEFT_OK;
@@ -106,6 +116,8 @@ static void clear(weft__mail *mail, int peer, uint64_t letter_id, uint64_t want_
 void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame)
 {
     weft_status status = weft__mail_judge(want, peer, frame);
+    weft__meeting *meeting = want->from.meeting;
+    uint32_t index = want->item.index;
     weft__list_remove(&want->link);
     if (status != WEFT_OK || frame->bytes == 0) {
         clear(mail, peer, frame->id, 0, 0);
@@ -115,7 +127,13 @@ void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const w
     want->state = WEFT__WANT_FLOWING;
     want->id = frame->id;
     weft__list_append(&mail->peers[peer].wants, &want->link);
-    clear(mail, peer, frame->id, want->item.index, frame->bytes);
+    if (meeting) { /* which may end it */
+        weft__letter *own = peer == mail->me ? weft__mail_letter(mail, frame->id) : NULL;
+        meeting->other = own ? own->meeting : NULL;
+        fill_receipt(want);
+        meeting->met(meeting);
+    }
+    clear(mail, peer, frame->id, index, frame->bytes);
 }
 
 static void drop_early(weft__mail *mail, weft__early *early)
@@ -179,7 +197,8 @@ static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__want *want = frame->id <= UINT32_MAX ? weft__slab_at(&mail->wants, (uint32_t)frame->id) : NULL;
     if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->peer != peer ||
-        frame->bytes != want->received || frame->length > want->expected - want->received)
+        want->from.meeting || frame->bytes != want->received ||
+        frame->length > want->expected - want->received)
         return NULL;
     mail->peers[peer].into = want;
     return want->abandoned ? NULL : want->buf + frame->bytes;
@@ -258,6 +277,54 @@ static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame
         mail->events->lost(mail->events, peer, "no memory for a message from it");
 }
 
+/* A receive that meets an early message at once. */
+static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
+{
+    weft_status status;
+    int peer = early->peer;
+    if (early->frame.kind == WEFT__FRAME_REQUEST) {
+        weft__frame frame = early->frame;
+        drop_early(mail, early);
+        weft__mail_start_flow(mail, want, peer, &frame);
+        return;
+    }
+    status = weft__mail_judge(want, peer, &early->frame);
+    if (status == WEFT_OK && !early->whole) {
+        early->want = want; /* taken when the rest is there */
+        want->state = WEFT__WANT_FLOWING;
+        want->id = UINT64_MAX;
+        weft__list_append(&mail->peers[peer].wants, &want->link);
+        return;
+    }
+    if (status == WEFT_OK) {
+        if (early->frame.length) memcpy(want->buf, early->payload, early->frame.length);
+        want->received = early->frame.length;
+    }
+    owe_eager(mail, peer, &early->frame);
+    drop_early(mail, early);
+    weft__mail_finish_want(mail, want, status);
+}
+
+/* It meets what is there, or waits; in front: it has waited before all others. */
+static void post(weft__mail *mail, weft__want *want, bool in_front)
+{
+    const weft__envelope *from = &want->from;
+    weft__list *bucket = weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence);
+    weft__early *early = find_early(mail, from);
+    want->state = WEFT__WANT_POSTED;
+    want->peer = from->peer;
+    want->tag = from->tag;
+    want->expected = want->received = 0;
+    want->dtype = from->dtype;
+    want->apart = from->meeting != NULL;
+    if (early)
+        take_early(mail, want, early);
+    else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
+        weft__mail_finish_want(mail, want, WEFT_ERR_PEER);
+    else
+        weft__list_append(in_front ? bucket->next : bucket, &want->link);
+}
+
 static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 {
     for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) WEFT__LIST_EACH(&mail->early[i], at)
@@ -275,13 +342,11 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
         if (want->id != frame->id) continue;
         if (want->received || want->abandoned) {
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
-        } else { /* nothing of it came: back to the front of those that wait */
-            weft__list *bucket =
-                weft__mail_bucket(mail->wanted, want->from.channel, want->from.group, want->from.sequence);
-            weft__list_remove(&want->link);
-            want->state = WEFT__WANT_POSTED;
-            weft__list_append(bucket->next, &want->link);
+            return;
         }
+        weft__list_remove(&want->link); /* nothing of it came */
+        if (want->from.meeting) want->from.meeting->parted(want->from.meeting);
+        post(mail, want, true);
         return;
     }
 }
@@ -289,14 +354,14 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
 static void clear_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__letter *letter = weft__mail_letter(mail, frame->id);
+    weft__want *own = peer == mail->me ? weft__slab_at(&mail->wants, (uint32_t)frame->sequence) : NULL;
     if (!letter || letter->peer != peer || letter->state != WEFT__LETTER_ANNOUNCED) return;
     if (frame->bytes == 0)
         weft__mail_finish_letter(mail, letter, WEFT_OK);
-    else if (peer == mail->me)
-        weft__mail_flow(mail, letter, frame->sequence,
-                        weft__slab_at(&mail->wants, (uint32_t)frame->sequence));
+    else if (letter->meeting)
+        weft__mail_meet_letter(mail, letter, own);
     else
-        weft__mail_flow(mail, letter, frame->sequence, NULL);
+        weft__mail_flow(mail, letter, frame->sequence, own);
 }
 
 static void bye_arrived(weft__mail *mail, int peer, const weft__frame *frame, const char *why)
@@ -350,63 +415,24 @@ void weft__mail_lost(weft__sink *sink, int peer, const char *why)
         mail->events->lost(mail->events, peer, why);
 }
 
-/* A receive that meets an early message at once. */
-static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
-{
-    weft_status status;
-    int peer = early->peer;
-    if (early->frame.kind == WEFT__FRAME_REQUEST) {
-        weft__frame frame = early->frame;
-        drop_early(mail, early);
-        weft__mail_start_flow(mail, want, peer, &frame);
-        return;
-    }
-    status = weft__mail_judge(want, peer, &early->frame);
-    if (status == WEFT_OK && !early->whole) {
-        early->want = want; /* taken when the rest is there */
-        want->state = WEFT__WANT_FLOWING;
-        want->id = UINT64_MAX;
-        weft__list_append(&mail->peers[peer].wants, &want->link);
-        return;
-    }
-    if (status == WEFT_OK) {
-        if (early->frame.length) memcpy(want->buf, early->payload, early->frame.length);
-        want->received = early->frame.length;
-    }
-    owe_eager(mail, peer, &early->frame);
-    drop_early(mail, early);
-    weft__mail_finish_want(mail, want, status);
-}
-
 weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion)
 {
     weft__want *want = weft__slab_get(&mail->wants);
-    weft__early *early;
     if (!want) {
         weft__fail(WEFT_ERR_MEMORY, "no memory for a receive, or %u are under way", WEFT__LETTERS_MAX);
         return NULL;
     }
     weft__list_init(&want->link);
-    want->state = WEFT__WANT_POSTED;
     want->abandoned = false;
     want->from = *from;
     want->buf = buf;
     want->room = room;
     want->receipt = receipt;
     want->completion = completion;
-    want->peer = from->peer;
-    want->tag = from->tag;
-    want->expected = want->received = 0;
-    want->dtype = from->dtype;
-    early = find_early(mail, from);
-    if (early)
-        take_early(mail, want, early);
-    else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
-        weft__mail_finish_want(mail, want, WEFT_ERR_PEER);
-    else
-        weft__list_append(weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence),
-                          &want->link);
+    want->number = 0;
+    if (from->meeting) from->meeting->want = want;
+    post(mail, want, false);
     return want;
 }
 
@@ -418,7 +444,7 @@ bool weft__mail_flowing(const weft__want *want)
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
 {
     weft__peer_box *box;
-    if (want->state == WEFT__WANT_POSTED) {
+    if (want->state == WEFT__WANT_POSTED || want->from.meeting) {
         free_want(mail, want);
         return;
     }

@@ -29,7 +29,8 @@ struct weft__letter {
     uint64_t want_id;
     int peer;
     weft__completion *completion;
-    weft__want *want; /* COPYING: the receive in this process */
+    weft__meeting *meeting; /* NULL: it carries its payload */
+    weft__want *want;       /* COPYING: the receive in this process */
 };
 
 enum weft__want_state { WEFT__WANT_POSTED, WEFT__WANT_FLOWING };
@@ -48,7 +49,9 @@ struct weft__want {
     int tag;
     uint64_t id; /* of the sender's letter */
     size_t expected, received;
+    uint64_t number;
     uint8_t dtype;
+    bool apart;
 };
 
 /* A message that arrived before its receive. */
@@ -102,6 +105,8 @@ weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t
 bool weft__mail_fits(const weft__envelope *from, int peer, const weft__frame *frame);
 void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status);
 void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status);
+/* It has met its receive, of this rank itself or (NULL) of another, and its payload goes another way. */
+void weft__mail_meet_letter(weft__mail *mail, weft__letter *letter, weft__want *own);
 void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer is gone */
 /* Checks type and length of a message against the receive it met. */
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);

@@ -12,6 +12,9 @@ void weft__host_collective_start(weft_request *req); /* whatever its memory: by 
 bool weft__by_rounds(const weft_request *req);
 
 /* host_pair.c: messages */
+weft__envelope weft__pair_envelope(const weft_request *req);
+void weft__pair_settle(weft_request *req,
+                       weft_status status); /* with what its receipt tells of the failure */
 void weft__pair_start(weft_request *req);
 void weft__pair_stop(weft_request *req);
 bool weft__pair_met(const weft_request *req); /* its message has been found and is coming in */

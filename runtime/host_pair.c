@@ -7,7 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void explain(weft_request *req, weft_status status)
+/* "float32", or where the kinds of memory differ "float32 in device memory" */
+static void type_text(uint8_t dtype, bool on_device, bool places, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s%s", weft__dtype_name((weft_dtype)dtype),
+             !places     ? ""
+             : on_device ? " in device memory"
+                         : " in host memory");
+}
+
+static void settle_mismatch(weft_request *req, const char *who)
+{
+    const weft__receipt *got = &req->receipt;
+    bool on_device = req->op.memory != WEFT_MEMORY_HOST, places = got->apart != on_device;
+    char sent[64], wanted[64];
+    type_text(got->dtype, got->apart, places, sent, sizeof sent);
+    type_text((uint8_t)req->op.dtype, on_device, places, wanted, sizeof wanted);
+    weft__request_settlef(req, WEFT_ERR_MISMATCH, "%s sent %s, this receive is for %s", who, sent, wanted);
+}
+
+void weft__pair_settle(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;
     const weft__receipt *got = &req->receipt;
@@ -20,10 +39,7 @@ static void explain(weft_request *req, weft_status status)
         weft__request_settlef(req, status, "%s sent %zu bytes, there is room for %zu", who, got->offered,
                               req->op.count * weft_dtype_size(req->op.dtype));
         break;
-    case WEFT_ERR_MISMATCH:
-        weft__request_settlef(req, status, "%s sent %s, this receive is for %s", who,
-                              weft__dtype_name((weft_dtype)got->dtype), weft__dtype_name(req->op.dtype));
-        break;
+    case WEFT_ERR_MISMATCH: settle_mismatch(req, who); break;
     case WEFT_ERR_CANCELLED:
         weft__request_settlef(req, status, "%s gave the message up after %zu of %zu bytes", who, got->bytes,
                               got->offered);
@@ -45,7 +61,7 @@ static void pair_done(weft__completion *completion)
     req->u.pair.want = NULL;
     free(req->u.pair.copy);
     req->u.pair.copy = NULL;
-    explain(req, status);
+    weft__pair_settle(req, status);
 }
 
 static void start_send(weft_request *req, const weft__envelope *to)
@@ -60,16 +76,21 @@ static void start_send(weft_request *req, const weft__envelope *to)
         req->u.pair.letter = letter;
 }
 
+weft__envelope weft__pair_envelope(const weft_request *req)
+{
+    bool exchange = req->op.kind == WEFT__OP_SEND_RECV;
+    return (weft__envelope){.peer = req->op.peer >= 0 ? req->group->world[req->op.peer] : WEFT_ANY_RANK,
+                            .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
+                            .group = req->group->id,
+                            .tag = exchange ? 0 : req->op.tag,
+                            .dtype = (uint8_t)req->op.dtype};
+}
+
 void weft__pair_start(weft_request *req)
 {
-    weft_group *group = req->group;
     bool exchange = req->op.kind == WEFT__OP_SEND_RECV;
     size_t room = req->op.count * weft_dtype_size(req->op.dtype);
-    weft__envelope at = {.peer = req->op.peer >= 0 ? group->world[req->op.peer] : WEFT_ANY_RANK,
-                         .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
-                         .group = group->id,
-                         .tag = exchange ? 0 : req->op.tag,
-                         .dtype = (uint8_t)req->op.dtype};
+    weft__envelope at = weft__pair_envelope(req);
     req->algorithm = at.peer >= 0 ? weft__mail_route_name(req->ctx->mail, at.peer) : "any";
     req->completion = (weft__completion){pair_done, exchange ? 2 : 1, WEFT_OK};
     req->u.pair.letter = NULL;

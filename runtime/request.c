@@ -43,7 +43,7 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->culprit = -1;
     req->asks = 0;
     req->asked_ns = 0;
-    req->receipt = (weft__receipt){op->peer, op->tag, 0, 0, 0};
+    req->receipt = (weft__receipt){.peer = -1, .tag = op->tag};
     req->sequel = NULL;
     weft__list_init(&req->pending);
     return req;

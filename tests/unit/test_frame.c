@@ -55,6 +55,9 @@ static void test_refused(void **state)
     REFUSED(f.bytes = 9);
     REFUSED(f.bytes = f.length = WEFT__FRAME_PAYLOAD_MAX + 1);
     REFUSED(f.kind = WEFT__FRAME_DATA; f.bytes = UINT64_MAX - 7);
+    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART | 2);
+    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART;
+            f.channel = WEFT__CHANNEL_COLLECTIVE);
     for (size_t i = 0; i < sizeof silent; i++) REFUSED(f.kind = silent[i]);
 }
 

@@ -1,0 +1,351 @@
+/* test_mail.c - two ranks' mails over a wire that the test moves frame by frame: what passes each other on
+ * the way is decided here. */
+#include "list.h"
+#include "mail.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct end {
+    weft__transport transport; /* first: what the mail of `me` sends goes out here */
+    weft__mail_events events;
+    weft__mail *mail;
+    int me;
+    weft__list out; /* frames not yet on their way */
+} end;
+
+static end ends[2];
+
+static void wire_send(weft__transport *t, int peer, weft__outgoing *out)
+{
+    end *from = (end *)(void *)t;
+    (void)peer;
+    weft__list_append(&from->out, &out->link);
+}
+
+static void wire_retract(weft__transport *t, weft__outgoing *out)
+{
+    (void)t;
+    weft__list_remove(&out->link);
+}
+
+static void wire_forget(weft__transport *t, int peer, void *where)
+{
+    (void)t;
+    (void)peer;
+    (void)where;
+}
+
+static int wire_poll(weft__transport *t, int budget)
+{
+    (void)t;
+    (void)budget;
+    return 0;
+}
+
+static bool wire_busy(const weft__transport *t)
+{
+    (void)t;
+    return false;
+}
+
+static bool wire_flushed(const weft__transport *t, int peer)
+{
+    (void)t;
+    (void)peer;
+    return true;
+}
+
+static void wire_drop(weft__transport *t, int peer)
+{
+    end *from = (end *)(void *)t;
+    (void)peer;
+    while (!weft__list_empty(&from->out)) {
+        weft__outgoing *out = WEFT__OWNER(from->out.next, weft__outgoing, link);
+        weft__list_remove(&out->link);
+        out->sent(out, WEFT_ERR_PEER);
+    }
+}
+
+static void no_collective(weft__mail_events *events, int peer, const weft__frame *frame)
+{
+    (void)events;
+    (void)peer;
+    (void)frame;
+}
+
+/* One frame from that rank to the other one.  False: none is waiting. */
+static bool move(int from)
+{
+    end *a = &ends[from], *b = &ends[1 - from];
+    weft__sink *sink = weft__mail_sink(b->mail);
+    weft__outgoing *out;
+    weft__frame frame;
+    void *where = NULL;
+    if (weft__list_empty(&a->out)) return false;
+    out = WEFT__OWNER(a->out.next, weft__outgoing, link);
+    weft__list_remove(&out->link);
+    frame = out->frame;
+    assert_int_equal(weft__frame_check(&frame), WEFT_OK);
+    if (frame.length) where = sink->header(sink, from, &frame);
+    if (where) memcpy(where, out->payload, frame.length);
+    out->sent(out, WEFT_OK);
+    sink->arrived(sink, from, &frame, where);
+    return true;
+}
+
+static void move_all(void)
+{
+    bool moved = true;
+    while (moved) {
+        moved = move(0);
+        moved = move(1) || moved;
+        moved = weft__mail_poll(ends[0].mail) || weft__mail_poll(ends[1].mail) || moved;
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        end *e = &ends[i];
+        *e = (end){.transport = {.name = "test",
+                                 .send = wire_send,
+                                 .retract = wire_retract,
+                                 .forget = wire_forget,
+                                 .poll = wire_poll,
+                                 .busy = wire_busy,
+                                 .flushed = wire_flushed,
+                                 .drop = wire_drop},
+                   .events = {.collective = no_collective},
+                   .me = i};
+        weft__list_init(&e->out);
+        assert_int_equal(weft__mail_open(i, 2, 64, &e->events, &e->mail), WEFT_OK);
+        weft__mail_route(e->mail, 1 - i, &e->transport);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        wire_drop(&ends[i].transport, 1 - i);
+        weft__mail_close(ends[i].mail);
+    }
+    return 0;
+}
+
+/* One side of a message of either sort, and what the mail told of it. */
+typedef struct side {
+    weft__completion completion;
+    weft__meeting meeting;
+    weft__receipt receipt;
+    weft__letter *letter;
+    weft__want *want;
+    char data[200];
+    bool over;
+    weft_status status;
+    int met, parted;
+} side;
+
+static void on_over(weft__completion *completion)
+{
+    side *s = WEFT__OWNER(completion, side, completion);
+    s->over = true;
+    s->status = completion->status;
+}
+
+static void on_met(weft__meeting *meeting)
+{
+    WEFT__OWNER(meeting, side, meeting)->met++;
+}
+
+static void on_parted(weft__meeting *meeting)
+{
+    WEFT__OWNER(meeting, side, meeting)->parted++;
+}
+
+static weft__envelope about(side *s, int peer, int tag, bool apart)
+{
+    *s = (side){.completion = {on_over, 1, WEFT_OK}, .meeting = {.met = on_met, .parted = on_parted}};
+    return (weft__envelope){.peer = peer,
+                            .channel = WEFT__CHANNEL_PAIR,
+                            .group = 1,
+                            .tag = tag,
+                            .dtype = WEFT_INT8,
+                            .signature = {77, 0},
+                            .meeting = apart ? &s->meeting : NULL};
+}
+
+static void send_to(side *s, int from, int to, int tag, size_t bytes, bool apart)
+{
+    weft__envelope at = about(s, to, tag, apart);
+    memset(s->data, tag, sizeof s->data);
+    s->letter = weft__mail_send(ends[from].mail, &at, apart ? NULL : s->data, bytes, &s->completion);
+    assert_non_null(s->letter);
+}
+
+static void receive_from(side *s, int at_rank, int from, int tag, size_t room, bool apart)
+{
+    weft__envelope at = about(s, from, tag, apart);
+    s->want = weft__mail_receive(ends[at_rank].mail, &at, apart ? NULL : s->data, room, &s->receipt,
+                                 &s->completion);
+    assert_non_null(s->want);
+}
+
+static void both_sides_meet(void **state)
+{
+    side out, in;
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        if (!early) receive_from(&in, 1, WEFT_ANY_RANK, WEFT_ANY_TAG, 200, true);
+        send_to(&out, 0, 1, 5, 150, true);
+        move_all();
+        if (early) receive_from(&in, 1, 0, 5, 200, true);
+        move_all();
+        assert_int_equal(out.met, 1);
+        assert_int_equal(in.met, 1);
+        assert_false(out.over || in.over);
+        assert_int_equal(in.receipt.peer, 0);
+        assert_int_equal(in.receipt.tag, 5);
+        assert_int_equal(in.receipt.offered, 150);
+        assert_int_equal(in.receipt.number, 77);
+        assert_null(out.meeting.letter);
+        assert_non_null(in.meeting.want);
+        weft__mail_cancel_receive(ends[1].mail, in.meeting.want);
+        assert_null(in.meeting.want);
+        move_all();
+        assert_false(in.parted || out.over || in.over);
+    }
+}
+
+static void meets_itself(void **state)
+{
+    side out, in;
+    (void)state;
+    send_to(&out, 0, 0, 5, 150, true);
+    assert_int_equal(out.met, 0);
+    receive_from(&in, 0, 0, 5, 150, true);
+    assert_int_equal(out.met, 1);
+    assert_int_equal(in.met, 1);
+    assert_ptr_equal(out.meeting.other, &in.meeting);
+    assert_ptr_equal(in.meeting.other, &out.meeting);
+    weft__mail_cancel_receive(ends[0].mail, in.meeting.want);
+}
+
+static void the_empty_needs_no_meeting(void **state)
+{
+    side out, in;
+    (void)state;
+    send_to(&out, 0, 1, 5, 0, true);
+    receive_from(&in, 1, 0, 5, 0, true);
+    move_all();
+    assert_true(out.over && in.over);
+    assert_int_equal(out.status, WEFT_OK);
+    assert_int_equal(in.status, WEFT_OK);
+    assert_int_equal(out.met + in.met, 0);
+}
+
+/* Sent apart or not, received apart or not, early or late, and what the receive ends in. */
+static void the_refused_ends_its_receive_alone(void **state)
+{
+    static const struct {
+        bool out, in;
+        size_t bytes, room;
+        weft_status status;
+    } rows[] = {{true, true, 150, 100, WEFT_ERR_TRUNCATED},
+                {true, false, 150, 200, WEFT_ERR_MISMATCH},
+                {false, true, 150, 200, WEFT_ERR_MISMATCH},
+                {false, true, 10, 200, WEFT_ERR_MISMATCH},
+                {true, false, 10, 200, WEFT_ERR_MISMATCH}};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        bool early = i & 1;
+        side out, in;
+        if (!early) receive_from(&in, 1, 0, 5, rows[i / 2].room, rows[i / 2].in);
+        send_to(&out, 0, 1, 5, rows[i / 2].bytes, rows[i / 2].out);
+        move_all();
+        if (early) receive_from(&in, 1, 0, 5, rows[i / 2].room, rows[i / 2].in);
+        move_all();
+        assert_true(in.over);
+        assert_int_equal(in.status, rows[i / 2].status);
+        assert_int_equal(in.receipt.offered, rows[i / 2].bytes);
+        assert_int_equal(in.receipt.apart, rows[i / 2].out);
+        assert_true(out.over);
+        assert_int_equal(out.status, WEFT_OK);
+        assert_int_equal(out.met + in.met, 0);
+    }
+}
+
+/* The sender gives it up while the word that it is wanted is on its way: the receive takes the next message,
+ * also one that is there already. */
+static void what_is_given_up_lets_the_receive_wait_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool apart = i & 1, next_is_there = i & 2;
+        side first, second, in;
+        receive_from(&in, 1, 0, 5, 150, apart);
+        send_to(&first, 0, 1, 5, 150, apart);
+        assert_true(move(0));
+        if (next_is_there) send_to(&second, 0, 1, 5, 100, apart);
+        weft__mail_cancel_send(ends[0].mail, first.letter);
+        if (!next_is_there) {
+            move_all();
+            send_to(&second, 0, 1, 5, 100, apart);
+        }
+        move_all();
+        assert_int_equal(in.receipt.offered, 100);
+        assert_int_equal(in.parted, apart);
+        assert_int_equal(in.met, apart ? 2 : 0);
+        assert_int_equal(second.met, apart);
+        assert_false(first.over || first.met);
+        if (apart) {
+            weft__mail_cancel_receive(ends[1].mail, in.meeting.want);
+        } else {
+            assert_true(in.over && second.over);
+            assert_int_equal(in.status, WEFT_OK);
+            assert_memory_equal(in.data, second.data, 100);
+        }
+    }
+}
+
+static void a_peer_that_goes_ends_what_waits(void **state)
+{
+    side out, in, met_in, met_out;
+    (void)state;
+    send_to(&met_out, 1, 0, 6, 100, true);
+    receive_from(&met_in, 0, 1, 6, 100, true);
+    move_all();
+    send_to(&out, 0, 1, 5, 150, true);
+    receive_from(&in, 0, 1, 7, 150, true);
+    move_all();
+    weft__mail_drop(ends[0].mail, 1);
+    assert_true(out.over && in.over && met_in.over);
+    assert_int_equal(out.status, WEFT_ERR_PEER);
+    assert_int_equal(in.status, WEFT_ERR_PEER);
+    assert_int_equal(met_in.status, WEFT_ERR_PEER);
+    assert_null(out.meeting.letter);
+    assert_null(in.meeting.want);
+    assert_null(met_in.meeting.want);
+    send_to(&out, 0, 1, 5, 150, true);
+    assert_int_equal(out.status, WEFT_ERR_PEER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(both_sides_meet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(meets_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_empty_needs_no_meeting, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_refused_ends_its_receive_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
