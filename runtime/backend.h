@@ -115,7 +115,7 @@ struct weft__backend {
 
     /* ---- memory; the caller's threads; these may block ---- */
 
-    weft_status (*mem_alloc)(weft__backend *backend, size_t bytes, void **ptr);
+    weft_status (*mem_alloc)(weft__backend *backend, size_t bytes, void **ptr); /* zeroed */
     weft_status (*mem_free)(weft__backend *backend, void *ptr);
     /* Bytes that its communicators hold.  ERR_UNSUPPORTED where that cannot be known. */
     weft_status (*memory_held)(weft__backend *backend, size_t *bytes);

@@ -121,6 +121,7 @@ struct weft_context {
     weft__list links;              /* engine: communicators (comm.c) */
     weft__list early_ids;          /* engine: told before anything here needed their communicator */
     int early_id_count;            /* engine */
+    weft__list device_memory;      /* engine: mem_alloc's (device_memory.c) */
     weft__list tickets;            /* engine: by stamp (order.c) */
     weft__list early_words;        /* engine: proposals for what is not ready here yet */
     uint64_t order_clock;          /* engine */

@@ -24,7 +24,7 @@ static bool spin_until_issued(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     int64_t until = weft__now_ns() + weft__setting_int(WEFT__SET_SPIN_US) * 1000;
-    weft__engine_nudge(ctx);
+    weft__engine_rouse(ctx);
     do {
         if (is_issued(req)) return true;
         if (weft__engine_try(ctx)) {

@@ -62,6 +62,8 @@ static void find_order(weft__device *first)
     uint32_t n = 0;
     for (weft__device *d = first; d; d = d->next) n++;
     first->link = weft__link_of_group(group);
+    if (first->link && first->link->state == WEFT__LINK_READY)
+        for (weft__device *d = first; d; d = d->next) set_phase(d, WEFT__PHASE_ORDERING);
     weft__list_init(&first->ticket.link);
     first->ticket.key = (weft__ticket_key){.group = group->id, .number = req->sequence};
     first->ticket.world = group->world;
@@ -186,7 +188,10 @@ void weft__device_hand(weft__device *first)
         if (atomic_fetch_add(&ctx->device_pending, 1) == 0) weft__guardian_wake();
     }
     weft__mpsc_push(&ctx->device_work, &first->req->node);
-    weft__engine_nudge(ctx);
+    if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed))
+        weft__engine_rouse(ctx); /* somebody waits: no time for naps */
+    else
+        weft__engine_nudge(ctx);
 }
 
 /* ---- failing ---- */

@@ -135,6 +135,11 @@ void weft__engine_ring(weft_context *ctx)
     }
 }
 
+void weft__engine_rouse(weft_context *ctx)
+{
+    if (atomic_load_explicit(&ctx->rest, memory_order_seq_cst) != WEFT__AWAKE) weft__engine_ring(ctx);
+}
+
 void weft__engine_nudge(weft_context *ctx)
 {
     uint32_t sleeping = WEFT__SLEEP;

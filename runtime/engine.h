@@ -23,4 +23,5 @@ void weft__engine_disarm(weft_context *ctx);
 void weft__engine_ring(weft_context *ctx);
 /* After a submission: ring it if it sleeps. */
 void weft__engine_nudge(weft_context *ctx);
+void weft__engine_rouse(weft_context *ctx); /* out of a nap too */
 #endif

@@ -23,6 +23,8 @@ typedef struct weft__report {
     uint8_t kind;                  /* of that operation */
     int64_t ago_ns;                /* when it submitted that, before it answered */
     bool knows;                    /* it has this group */
+    uint64_t phase_of;             /* operation on device memory it was asked for; 0: none */
+    uint8_t phase;                 /* weft__phase of that */
 } weft__report;
 
 /* Whether a group has rows in shared memory. */

@@ -5,6 +5,7 @@
  * which it touches nothing of that context any more. */
 #include "guardian.h"
 #include "breaking.h"
+#include "device.h"
 #include "engine.h"
 #include "forming.h"
 #include "group.h"
@@ -30,7 +31,8 @@
 #define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
 #define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
 #define WARN_RETRY_NS   (20 * WEFT__MS)
-#define CONTEXTS_MAX    1024 /* in one process */
+#define STUCK_NS        (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
+#define CONTEXTS_MAX    1024             /* in one process */
 
 typedef struct queued {
     weft__mpsc_node node;
@@ -92,12 +94,31 @@ static void send_notices(weft_context *ctx)
 
 /* ---- notices from other ranks ---- */
 
+/* How far this rank has come with that operation on device memory. */
+static weft__phase phase_here(weft_group *group, uint64_t number)
+{
+    weft_context *ctx = group->ctx;
+    weft__phase phase = WEFT__PHASE_OVER;
+    weft__engine_take(ctx);
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group == group && req->sequence == number && req->device &&
+            (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
+            phase = weft__device_phase(req);
+    }
+    weft__engine_drop(ctx);
+    return phase;
+}
+
 static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
     weft__notice here = {.kind = WEFT__NOTICE_HERE, .group = notice->group};
     if (group) {
         here.knows = 1;
+        here.asked = notice->asked;
+        if (notice->asked) here.phase = (uint32_t)phase_here(group, notice->asked);
         here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
         here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
         here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
@@ -117,6 +138,8 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
         r->kind = (uint8_t)notice->operation;
         r->ago_ns = notice->ago_ns;
         r->knows = notice->knows;
+        r->phase_of = notice->asked;
+        r->phase = (uint8_t)notice->phase;
     }
     if (group) weft__group_unref(group);
 }
@@ -197,6 +220,16 @@ static int64_t warn(weft_request *req, int64_t now)
     return WEFT__NEVER;
 }
 
+/* A request was given up: is it because the progress thread does not come back? */
+static void look_after_thread(weft_context *ctx, int64_t now)
+{
+    int64_t since = atomic_load(&ctx->blocked_since);
+    char text[128];
+    if (!since || now - since < STUCK_NS) return;
+    snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
+    weft__device_lost(ctx, text);
+}
+
 static int64_t look_at(weft_request *req, int64_t now)
 {
     int64_t next, warned;
@@ -204,6 +237,7 @@ static int64_t look_at(weft_request *req, int64_t now)
         if (now < req->drained_by_ns) return req->drained_by_ns;
         req->buffers_held = true;
         weft__module_abandon(req);
+        look_after_thread(req->ctx, now);
         return WEFT__NEVER;
     }
     /* Before the deadline is looked at: this thread may be so late itself. */

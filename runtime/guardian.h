@@ -25,8 +25,11 @@ typedef struct weft__notice {
     uint32_t knows;     /* HERE: the group exists here */
     int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
     int32_t left;       /* BROKEN: the culprit said goodbye */
-    char text[512];     /* BROKEN, GONE, STORE_HERE */
-    char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
+    uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
+    uint32_t phase;     /* HERE: weft__phase of it */
+    uint32_t unused;
+    char text[512]; /* BROKEN, GONE, STORE_HERE */
+    char fate[160]; /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
 /* A notice from a peer's bytes; false: they are none. */

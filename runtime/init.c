@@ -388,6 +388,7 @@ static weft_context *new_context(const weft_config *config)
     weft__list_init(&ctx->groups);
     weft__list_init(&ctx->retiring);
     weft__list_init(&ctx->links);
+    weft__list_init(&ctx->device_memory);
     weft__list_init(&ctx->early_ids);
     weft__list_init(&ctx->tickets);
     weft__list_init(&ctx->early_words);

@@ -2,6 +2,7 @@
  * the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there when it is
  * needed. */
 #include "late.h"
+#include "device.h"
 #include "engine.h"
 #include "group.h"
 #include "guardian.h"
@@ -18,9 +19,10 @@
 #define REPORT_WAIT_NS (1000 * WEFT__MS)
 #define REPORT_LINE    400 /* bytes of one rank's line at most */
 
-static void ask(weft_group *group)
+/* number: of an operation on device memory, whose phase is wanted; 0: none. */
+static void ask(weft_group *group, uint64_t number)
 {
-    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id};
+    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number};
     int64_t now = weft__now_ns();
     for (int i = 0; i < group->size; i++) {
         if (i == group->rank || atomic_load(&group->ctx->members[group->world[i]].gone)) continue;
@@ -32,7 +34,7 @@ static void ask(weft_group *group)
 void weft__late_ask(weft_request *req)
 {
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
-    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask(req->group);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask(req->group, req->device ? req->sequence : 0);
 }
 
 static bool gone(const weft_group *group, int member)
@@ -79,6 +81,43 @@ static void last_text(const weft__report *r, char *text, size_t bytes)
                  (unsigned long long)r->submitted, (double)r->ago_ns / 1e9);
 }
 
+static const char *phase_text(weft__phase phase)
+{
+    switch (phase) {
+    case WEFT__PHASE_AGREEING: return "has not agreed to it";
+    case WEFT__PHASE_CONNECTING: return "has not made its communicator";
+    case WEFT__PHASE_ORDERING: return "waits for its place in the order";
+    case WEFT__PHASE_ISSUING: return "has not come back from issuing it";
+    case WEFT__PHASE_RUNNING: return "has issued it, its device has not finished it";
+    case WEFT__PHASE_OVER: break;
+    }
+    return "is done with it";
+}
+
+static weft__phase phase_of(const weft_request *req, int member)
+{
+    const weft__report *r = &req->group->reports[member];
+    if (member == req->group->rank) return weft__device_phase(req);
+    return r->phase_of == req->sequence ? (weft__phase)r->phase : WEFT__PHASE_OVER;
+}
+
+/* All have submitted it: those that are least far. */
+static size_t phases_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    const weft_group *group = req->group;
+    weft__phase least = WEFT__PHASE_OVER;
+    char who[192], line[300];
+    for (int i = 0; i < group->size; i++)
+        if (phase_of(req, i) < least) least = phase_of(req, i);
+    for (int i = 0; i < group->size; i++) {
+        if (phase_of(req, i) != least) continue;
+        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        snprintf(line, sizeof line, "; %s %s", who, phase_text(least));
+        at = add(text, bytes, at, line);
+    }
+    return at;
+}
+
 static size_t collective_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
     const weft_group *group = req->group;
@@ -95,8 +134,9 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
         at = add(text, bytes, at, line);
         missing++;
     }
-    if (!missing) at = add(text, bytes, at, "; all ranks have joined, it was under way");
-    return at;
+    if (missing) return at;
+    return req->device ? phases_text(req, text, bytes, at)
+                       : add(text, bytes, at, "; all ranks have joined, it was under way");
 }
 
 static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
@@ -159,7 +199,7 @@ static void ask_and_wait(weft_group *group)
     int64_t until = weft__now_ns() + REPORT_WAIT_NS;
     bool all = false;
     weft__engine_take(ctx);
-    ask(group);
+    ask(group, 0);
     weft__engine_drop(ctx);
     while (!all && weft__now_ns() < until) {
         struct timespec ms = {0, 1000000};

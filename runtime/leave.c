@@ -5,6 +5,7 @@
 #include "batch.h"
 #include "breaking.h"
 #include "comm.h"
+#include "device_memory.h"
 #include "engine.h"
 #include "form.h"
 #include "group.h"
@@ -127,6 +128,7 @@ void weft__context_free(weft_context *ctx)
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);
+    weft__device_memory_close(ctx);
     weft__modules_close(ctx); /* after all that has something of it */
     weft__links_close(ctx);   /* after the threads that answer to them */
     weft__order_close(ctx);

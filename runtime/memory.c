@@ -3,10 +3,12 @@
  * Each rank makes its own region (net/region.c), and one collective tells all members of it, or why there is
  * none; every rank then maps those of the members on its host and lets their owners know.  One that cannot
  * map a peer's is no failure: the owner goes on staging what that peer reads.
+ * Device memory (device_memory.c) takes the same way; its peers are told by a module.
  * Fails: on all ranks alike when one has no memory or passed another size, which breaks the group as any
  * failed collective does; on this rank alone before it takes part. */
 #include "memory.h"
 #include "breaking.h"
+#include "device_memory.h"
 #include "engine.h"
 #include "group.h"
 #include "leave.h"
@@ -20,6 +22,7 @@
 
 typedef struct entry { /* what one rank tells */
     uint64_t bytes;    /* that it was asked for */
+    uint32_t kind;     /* weft_memory */
     weft__region region;
     int32_t status;
     char why[192];
@@ -39,6 +42,11 @@ static void allocation_unref(allocation *a)
     if (atomic_fetch_sub(&a->refs, 1) == 1) free(a);
 }
 
+static const char *kind_text(const entry *e)
+{
+    return e->kind == WEFT_MEMORY_CUDA ? " of device memory" : "";
+}
+
 /* All ranks look at the same words, so all see the same failure. */
 static void finish(weft_request *req)
 {
@@ -48,11 +56,11 @@ static void finish(weft_request *req)
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
     weft__request_name(req, name, sizeof name);
     for (int i = 1; i < group->size && status == WEFT_OK; i++) {
-        if (a->all[i].bytes == a->all[0].bytes) continue;
+        if (a->all[i].bytes == a->all[0].bytes && a->all[i].kind == a->all[0].kind) continue;
         status = WEFT_ERR_MISMATCH;
-        snprintf(text, sizeof text, "%s: rank %d passed %llu bytes, rank %d passed %llu bytes", name,
-                 group->world[0], (unsigned long long)a->all[0].bytes, group->world[i],
-                 (unsigned long long)a->all[i].bytes);
+        snprintf(text, sizeof text, "%s: rank %d passed %llu bytes%s, rank %d passed %llu bytes%s", name,
+                 group->world[0], (unsigned long long)a->all[0].bytes, kind_text(&a->all[0]), group->world[i],
+                 (unsigned long long)a->all[i].bytes, kind_text(&a->all[i]));
     }
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
         status = (weft_status)a->all[i].status;
@@ -154,7 +162,7 @@ static weft_status check(const weft_group *group, size_t bytes, weft_memory kind
     if ((status = weft__usable(group->ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
         return status;
     if (bytes == 0) return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: bytes is 0");
-    if (kind == WEFT_MEMORY_CUDA)
+    if (kind == WEFT_MEMORY_CUDA && !group->ctx->module)
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "mem_alloc: no backend of this context allocates device memory (backends: %s)",
                           group->ctx->backend_names);
@@ -163,6 +171,21 @@ static weft_status check(const weft_group *group, size_t bytes, weft_memory kind
                           (int)kind);
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "mem_alloc waits: not in a callback");
     return WEFT_OK;
+}
+
+static weft_status on_device(weft_group *group, allocation *a, void **ptr)
+{
+    weft__device_memory *made = NULL;
+    weft_status status = weft__device_memory_make(group->ctx, a->mine.bytes, &made);
+    a->mine.status = status;
+    if (status != WEFT_OK) snprintf(a->mine.why, sizeof a->mine.why, "%.191s", weft_last_error());
+    status = tell_all(group, a);
+    if (status == WEFT_OK) status = weft__device_memory_join(group, made);
+    if (status == WEFT_OK)
+        *ptr = made->at;
+    else if (made)
+        weft__device_memory_free(group->ctx, made);
+    return status;
 }
 
 weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, void **ptr)
@@ -177,6 +200,12 @@ weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, vo
     if (!a) return weft__fail_memory(room, "mem_alloc");
     atomic_store(&a->refs, 1);
     a->mine.bytes = bytes;
+    a->mine.kind = kind == WEFT_MEMORY_CUDA ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST;
+    if (kind == WEFT_MEMORY_CUDA) {
+        status = on_device(group, a, ptr);
+        allocation_unref(a);
+        return status;
+    }
     region = make_region(group->ctx, &a->mine);
     status = tell_all(group, a);
     if (status == WEFT_OK) {
@@ -203,48 +232,56 @@ const weft__region *weft__memory_shared(const weft_group *group, const void *fro
     return region;
 }
 
-static bool meets(const weft__region *region, const void *buffer, size_t skip, size_t bytes)
+typedef struct range {
+    const void *base;
+    size_t bytes;
+} range;
+
+static bool meets(range r, const void *buffer, size_t skip, size_t bytes)
 {
-    uintptr_t first = (uintptr_t)region->base, at = (uintptr_t)buffer + skip;
-    return bytes && at < first + region->bytes && first < at + bytes;
+    uintptr_t first = (uintptr_t)r.base, at = (uintptr_t)buffer + skip;
+    return bytes && at < first + r.bytes && first < at + bytes;
 }
 
-static bool uses(const weft_request *req, const weft__region *region)
+static bool uses(const weft_request *req, range r)
 {
     const weft__op *op = &req->op;
     size_t element = weft_dtype_size(op->dtype);
     int rank = req->group->rank, size = req->group->size;
     bool reads = weft__op_in_elements(op, rank, size), writes = weft__op_out_elements(op, rank, size);
-    for (int r = 0; (reads || writes) && r < size; r++) {
-        weft__span in = reads ? weft__op_in_block(op, r) : (weft__span){0, 0};
-        weft__span out = writes ? weft__op_out_block(op, r) : (weft__span){0, 0};
-        if (meets(region, op->in, in.start * element, in.length * element) ||
-            meets(region, op->out, out.start * element, out.length * element))
+    for (int i = 0; (reads || writes) && i < size; i++) {
+        weft__span in = reads ? weft__op_in_block(op, i) : (weft__span){0, 0};
+        weft__span out = writes ? weft__op_out_block(op, i) : (weft__span){0, 0};
+        if (meets(r, op->in, in.start * element, in.length * element) ||
+            meets(r, op->out, out.start * element, out.length * element))
             return true;
     }
     return false;
 }
 
-static const weft_request *user_of(weft_context *ctx, const weft__region *region)
+static const weft_request *user_of(weft_context *ctx, range r)
 {
     weft__engine_turn(ctx); /* what is in the queue uses its buffers too */
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (uses(req, region)) return req;
+        if (uses(req, r)) return req;
     }
     return NULL;
 }
 
-/* Refused, or found and no longer to be found by others.  Engine held. */
-static weft_status take_out(weft_context *ctx, void *ptr, weft__region **region)
+/* One of the two, if no request uses it.  Engine held. */
+static weft_status find(weft_context *ctx, const void *ptr, weft__region **region,
+                        weft__device_memory **device)
 {
     const weft_request *user;
     char name[256];
     *region = ctx->regions && ptr ? weft__region_find(ctx->regions, ptr, 1) : NULL;
-    if (!*region || (*region)->base != ptr)
+    if (*region && (*region)->base != ptr) *region = NULL;
+    *device = *region ? NULL : weft__device_memory_find(ctx, ptr);
+    if (!*region && !*device)
         return weft__fail(WEFT_ERR_ARGUMENT, "mem_free: %p is not what mem_alloc gave in this context", ptr);
-    user = user_of(ctx, *region);
+    user = user_of(ctx, (range){ptr, *region ? (*region)->bytes : (*device)->bytes});
     if (!user) return WEFT_OK;
     weft__request_name(user, name, sizeof name);
     return weft__fail(WEFT_ERR_STATE, "mem_free: %p is in use: %s has not settled", ptr, name);
@@ -255,18 +292,22 @@ weft_status weft_mem_free(weft_group *group, void *ptr)
     weft_context *ctx;
     weft_status status;
     weft__region *region;
+    weft__device_memory *device;
     char *base = NULL;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "mem_free: group is NULL");
     ctx = group->ctx;
     if ((status = weft__usable(ctx)) != WEFT_OK) return status;
     weft__engine_take(ctx);
-    status = take_out(ctx, ptr, &region);
-    if (status == WEFT_OK) {
+    status = find(ctx, ptr, &region, &device);
+    if (status == WEFT_OK && region) {
         base = region->base;
-        region->base = NULL;
+        region->base = NULL; /* nobody finds it any more */
+    } else if (status == WEFT_OK) {
+        weft__list_remove(&device->link);
     }
     weft__engine_drop(ctx);
     if (status != WEFT_OK) return status;
+    if (!region) return weft__device_memory_free(ctx, device);
     drop_region(ctx, region, base);
     return WEFT_OK;
 }

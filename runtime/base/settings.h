@@ -32,7 +32,7 @@
       "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")                                \
     X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX,                                             \
       "Milliseconds an operation waits for others before the log says for whom.")                         \
-    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "2000", 0, INT32_MAX,                                            \
+    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "1000", 0, INT32_MAX,                                            \
       "Milliseconds a failed operation may take to let go of its buffers.")                               \
     X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                    \
       "Milliseconds a new connection has to prove that it knows the secret.")                             \
