@@ -127,7 +127,7 @@ static cudaError_t allocate_on(cudaStream_t handle, void **made, size_t bytes)
     cudaError_t error = emu__stream_find(handle, &stream);
 
     if (!error) error = emu__capture_refuses(stream);
-    if (!error) error = emu__stream_prepare(stream);
+    if (!error) error = emu__stream_add(stream, &(emu__item){.kind = EMU__ITEM_MARK});
     if (!error) error = emu__block_make(EMU__DEVICE, stream->device, NULL, bytes, "cudaMallocAsync", &block);
     if (error) return error;
     /* Others must come after this stream's order to use it. */

@@ -187,6 +187,13 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return copy("cudaMemcpy", line("", to, from, bytes), kind, cudaStreamLegacy, true);
 }
 
+/* As programs built with --default-stream per-thread call it. */
+cudaError_t cudaMemcpy_ptds(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
+cudaError_t cudaMemcpy_ptds(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    return copy("cudaMemcpy", line("", to, from, bytes), kind, cudaStreamPerThread, true);
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -245,6 +252,15 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes)
 
     what.value = value;
     return fill("cudaMemset", what, cudaStreamLegacy, true);
+}
+
+cudaError_t cudaMemset_ptds(void *to, int value, size_t bytes);
+cudaError_t cudaMemset_ptds(void *to, int value, size_t bytes)
+{
+    transfer what = line("", to, NULL, bytes);
+
+    what.value = value;
+    return fill("cudaMemset", what, cudaStreamPerThread, true);
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)

@@ -10,6 +10,8 @@ enum { EMU__DEVICES_MAX = 16 };
 typedef struct emu__device {
     uint64_t tickets, serving; /* of exclusive kernels, in the order of their launches */
     pthread_cond_t served;
+    unsigned peers; /* whose memory was made accessible to it, a bit each */
+    unsigned flags;
     cudaError_t error; /* the first one that destroyed it; cudaSuccess: it works */
 } emu__device;
 

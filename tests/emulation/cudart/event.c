@@ -174,7 +174,7 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t handle)
     else
         error =
             emu__stream_add(stream,
-                            &(emu__item){.kind = EMU__ITEM_STAMP, .event = event, .version = event->version});
+                            &(emu__item){.kind = EMU__ITEM_MARK, .event = event, .version = event->version});
     if (error) return error;
     event->recorded = true;
     event->slot = emu__slot_of(stream);

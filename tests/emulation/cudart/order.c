@@ -97,7 +97,7 @@ void emu__order_access(emu__stream *stream, const char *name, emu__block *block,
     for (int i = 0; i < block->records.count; i++) {
         const emu__record *old = &block->records.at[i];
         if (!overlaps(old, from, to) || (!writes && !old->writes)) continue;
-        if (is_before(old, &stream->clock) || old->time == now.time) continue;
+        if (is_before(old, &stream->clock)) continue;
         tell(stream, name, block, old, &now);
         break;
     }

@@ -14,6 +14,7 @@
 pthread_mutex_t emu__mutex = PTHREAD_MUTEX_INITIALIZER;
 emu__stream emu__streams[EMU__SLOTS];
 
+static pthread_cond_t drained = PTHREAD_COND_INITIALIZER;
 static unsigned long long last_id;
 static emu__stream *legacy_streams[EMU__DEVICES_MAX];
 static emu__item *spare_items; /* that need no malloc the next time */
@@ -45,7 +46,7 @@ static void make_thread_key(void)
 /* ---- what a handle means ---- */
 
 /* Slots are taken in turn, so that a handle that was destroyed is known as such for long. */
-static emu__stream *free_slot(void)
+static emu__stream *find_slot(void)
 {
     static int next;
 
@@ -56,6 +57,22 @@ static emu__stream *free_slot(void)
         return stream;
     }
     return NULL;
+}
+
+static bool any_draining(void)
+{
+    for (int i = 0; i < EMU__SLOTS; i++)
+        if (emu__streams[i].state == EMU__STREAM_DRAINING) return true;
+    return false;
+}
+
+/* Where all are taken, some by streams that were destroyed, the first of those to finish is waited for. */
+static emu__stream *free_slot(void)
+{
+    emu__stream *stream;
+
+    while (!(stream = find_slot()) && any_draining()) pthread_cond_wait(&drained, &emu__mutex);
+    return stream;
 }
 
 cudaError_t emu__stream_make(int device, unsigned flags, int priority, emu__stream **made)
@@ -198,7 +215,9 @@ static void carry_out(emu__stream *stream, const emu__item *item)
     case EMU__ITEM_RUN: run_unlocked(item); break;
     case EMU__ITEM_EXCLUSIVE: run_exclusive(item, &emu__devices[stream->device]); break;
     case EMU__ITEM_WAIT: emu__stream_await(item->slot, item->until); break;
-    case EMU__ITEM_STAMP: emu__event_stamp(item->event, item->version); break;
+    case EMU__ITEM_MARK:
+        if (item->event) emu__event_stamp(item->event, item->version);
+        break;
     }
 }
 
@@ -231,6 +250,7 @@ static void *work(void *arg)
     }
     stream->has_worker = false;
     stream->state = EMU__STREAM_UNUSED;
+    pthread_cond_broadcast(&drained);
     emu__unlock();
     return NULL;
 }
@@ -270,9 +290,9 @@ static cudaError_t append(emu__stream *stream, const emu__item *what)
     emu__item *item = spare_items;
     cudaError_t error;
 
-    if (what->kind == EMU__ITEM_STAMP && !stream->head) { /* there is nothing to wait for */
+    if (what->kind == EMU__ITEM_MARK && !stream->head) { /* there is nothing to wait for */
         stream->clock.at[emu__slot_of(stream)] = ++stream->queued;
-        emu__event_stamp(what->event, what->version);
+        if (what->event) emu__event_stamp(what->event, what->version);
         finish(stream, stream->queued);
         return cudaSuccess;
     }

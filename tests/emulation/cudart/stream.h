@@ -20,7 +20,7 @@ typedef enum emu__item_kind {
     EMU__ITEM_RUN,       /* a function */
     EMU__ITEM_EXCLUSIVE, /* a function, when its ticket is served on the device */
     EMU__ITEM_WAIT,      /* until a point is reached */
-    EMU__ITEM_STAMP      /* the time goes into an event */
+    EMU__ITEM_MARK       /* nothing; the time goes into its event, if it has one */
 } emu__item_kind;
 
 typedef struct emu__item {
@@ -32,7 +32,7 @@ typedef struct emu__item {
     uint64_t ticket;
     int slot; /* a wait's point */
     uint64_t until;
-    cudaEvent_t event; /* a stamp's, as long as it is in this version */
+    cudaEvent_t event; /* a mark's, as long as it is in this version */
     uint64_t version;
 } emu__item;
 
