@@ -3,6 +3,8 @@
  * Every rank reads the same command line, goes through the same points in the same order, and takes every
  * decision from numbers that all have agreed on.  Rank 0 reports.  Whatever fails ends the program on all
  * ranks with a sentence; operations have deadlines, so none waits for ever. */
+#include "bench_cuda.h"
+#include "bench_nccl.h"
 #include "bench_report.h"
 
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { JOIN_TO_REFUSE_MS = 10000, SENTENCE_BYTES = 160 };
+enum { JOIN_TO_REFUSE_MS = 10000, SENTENCE_BYTES = 160, REFUSAL_BYTES = 320 };
 
 struct bench {
     struct bench_job job;
@@ -84,10 +86,13 @@ static void *private_memory(const struct bench_job *job, size_t bytes)
     return p;
 }
 
-static void *shared_memory(const struct bench_job *job, size_t bytes)
+static void *memory(const struct bench *b, bool shared, size_t bytes)
 {
+    bool device = bench_on_device(b->options.mode);
     void *p;
-    bench_must(job, "allocating shared buffers", weft_mem_alloc(job->world, bytes, WEFT_MEMORY_HOST, &p));
+    if (!shared) return device ? bench_cuda_memory(bytes) : private_memory(&b->job, bytes);
+    bench_must(&b->job, "allocating shared buffers",
+               weft_mem_alloc(b->job.world, bytes, device ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST, &p));
     return p;
 }
 
@@ -99,10 +104,15 @@ static void allocate(struct bench *b)
         if (o->sizes[i] > largest) largest = o->sizes[i];
     largest = bench_run_room(largest, b->job.ranks) * (o->mode == BENCH_RATE ? BENCH_WINDOW : 1);
     for (int kind = 0; kind < 2; kind++) {
-        void *(*make)(const struct bench_job *job, size_t bytes) = kind ? shared_memory : private_memory;
+        struct bench_buffers *buffers = &b->buffers[kind];
         if (!o->memories[kind]) continue;
-        b->buffers[kind].in = make(&b->job, largest);
-        b->buffers[kind].out = make(&b->job, largest);
+        *buffers = (struct bench_buffers){.in = memory(b, kind == 1, largest),
+                                          .out = memory(b, kind == 1, largest),
+                                          .bytes = largest};
+        if (!bench_on_device(o->mode)) continue;
+        buffers->near_in = private_memory(&b->job, largest);
+        buffers->near_out = private_memory(&b->job, largest);
+        buffers->copy = bench_cuda_copy;
     }
 }
 
@@ -116,6 +126,8 @@ static bool excluded(const struct bench *b, const struct bench_case *what, char 
         why = "needs two ranks";
     else if (b->options.in_place && !what->in_place)
         why = "has no form in place";
+    else if (b->options.in_place && what->in_place_on_host && bench_on_device(b->options.mode))
+        why = "has no form in place on a device";
     else if (b->options.mode == BENCH_OVERLAP && !what->start)
         why = "is no single operation that could overlap";
     if (why) snprintf(sentence, bytes, "%s %s", what->name, why);
@@ -149,8 +161,12 @@ static bool measure(struct bench *b, const struct bench_point *point)
         bench_die(&b->job, point->what->name, "out of memory");
     describe(b, &run, &result);
     if (b->job.rank == 0) bench_report_progress(&b->report, b->done, b->all, &result);
-    can = o->mode == BENCH_OVERLAP ? bench_measure_overlap(&run, &o->effort, &result)
-                                   : bench_measure_time(&run, &o->effort, &result);
+    if (bench_on_device(o->mode))
+        can = bench_measure_device(&run, &o->effort, o->mode == BENCH_COMPARE, &result);
+    else if (o->mode == BENCH_OVERLAP)
+        can = bench_measure_overlap(&run, &o->effort, &result);
+    else
+        can = bench_measure_time(&run, &o->effort, &result);
     bench_run_free(&run);
     if (!can) return false;
     /* Of all pairs together, as the rate is. */
@@ -239,10 +255,31 @@ static void check_cases(struct bench *b)
         if (o->cases[i] && excluded(b, &bench_cases[i], why, sizeof(why))) refuse(&b->job, why);
 }
 
+/* Whether all ranks can; if not, the first that cannot tells all why. */
+static void agree(struct bench *b, bool can, char why[REFUSAL_BYTES])
+{
+    struct bench_job *job = &b->job;
+    int first = (int)-bench_greatest_of(job, can ? -job->ranks : -job->rank);
+    if (first == job->ranks) return;
+    bench_must(job, "telling why not",
+               weft_broadcast(job->world, why, REFUSAL_BYTES, WEFT_INT8, first, NULL, NULL));
+    refuse(job, why);
+}
+
+static void open_device(struct bench *b)
+{
+    char why[REFUSAL_BYTES] = "";
+    if (!bench_on_device(b->options.mode)) return;
+    agree(b, bench_cuda_open(&b->job, why, sizeof(why)), why);
+    if (b->options.mode != BENCH_COMPARE) return;
+    agree(b, bench_nccl_open(why, sizeof(why)), why);
+    bench_nccl_join(&b->job);
+}
+
 static bool measure_and_report(struct bench *b)
 {
     bool good = true;
-    const char *over = transport(&b->job);
+    const char *over = bench_on_device(b->options.mode) ? bench_cuda_name() : transport(&b->job);
     if (b->job.rank == 0) good = bench_report_open(&b->report, &b->options, b->job.ranks, over);
     if (bench_sum_of(&b->job, good ? 0 : 1) > 0) return false;
     allocate(b);
@@ -269,7 +306,9 @@ int main(int argc, char **argv)
     }
     check_cases(&bench);
     bench_must(&bench.job, "setting the deadline", weft_group_set_timeout(bench.job.world, o->timeout_ms));
+    open_device(&bench);
     good = measure_and_report(&bench);
+    bench_nccl_leave();
     leave(&bench.job);
     return good ? 0 : BENCH_EXIT_FAILED;
 }

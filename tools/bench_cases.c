@@ -1,7 +1,7 @@
 /* bench_cases.c - see bench_cases.h. */
 #include "bench_cases.h"
 
-enum { TAG = 1, ANSWER = 2, BATCH_PARTS = 16 };
+enum { TAG = 1, ANSWER = 2 };
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
@@ -165,8 +165,8 @@ static weft_status batch(struct bench_run *r)
     weft_call join = r->call;
     weft_status status = weft_batch_begin(r->job->world, &join.batch);
     size_t done = 0;
-    for (size_t part = 1; part <= BATCH_PARTS && !status; part++) {
-        size_t end = r->total * part / BATCH_PARTS, bytes = done * r->pattern.element;
+    for (size_t part = 1; part <= BENCH_BATCH_PARTS && !status; part++) {
+        size_t end = r->total * part / BENCH_BATCH_PARTS, bytes = done * r->pattern.element;
         /* A refusal comes back from batch_end as well. */
         (void)weft_all_reduce(r->job->world, (unsigned char *)r->from + bytes, (unsigned char *)r->to + bytes,
                               end - done, r->point.dtype, r->point.op, &join, NULL);
@@ -252,6 +252,7 @@ const struct bench_case bench_cases[] = {
      .expect = BENCH_EXPECT_EXCHANGED,
      .factor = BENCH_FACTOR_REST,
      .in_place = true,
+     .in_place_on_host = true,
      .start = all_to_all},
     {.name = "send_recv",
      .layout = BENCH_WHOLE,
@@ -259,6 +260,7 @@ const struct bench_case bench_cases[] = {
      .out = BENCH_ALL,
      .expect = BENCH_EXPECT_PEER,
      .in_place = true,
+     .in_place_on_host = true,
      .ranks_least = 2,
      .start = send_recv,
      .text = "ranks 2k and 2k + 1 exchange"},

@@ -39,7 +39,7 @@ struct bench_case {
     enum bench_expect expect;
     enum bench_factor factor;
     bool reduces, has_root, at_root; /* at_root: only the root has a result */
-    bool in_place;                   /* has such a form */
+    bool in_place, in_place_on_host; /* has such a form; only there */
     int ranks_least;
     int parts;                                   /* the time of one is reported: a ping-pong has two */
     weft_status (*start)(struct bench_run *run); /* submit; what is still pending is settled then */

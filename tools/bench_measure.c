@@ -95,6 +95,14 @@ static size_t more_samples(const struct bench_effort *effort, size_t n, double s
     return more < BENCH_SAMPLES_MOST - n ? more : BENCH_SAMPLES_MOST - n;
 }
 
+size_t bench_measure_fit(const struct bench_effort *effort, double seconds)
+{
+    double n = effort->seconds / seconds;
+    if (effort->iterations) return effort->iterations;
+    if (n < BENCH_SAMPLES_LEAST) return BENCH_SAMPLES_LEAST;
+    return n > BENCH_SAMPLES_MOST ? BENCH_SAMPLES_MOST : (size_t)n;
+}
+
 static size_t bunch_of(double seconds)
 {
     double n = bunch_seconds / seconds;
@@ -115,7 +123,7 @@ static double sample(struct bench_run *run, const struct bench_effort *effort, s
     return seconds;
 }
 
-static void figures(const struct bench_run *run, double *samples, struct bench_result *result)
+void bench_measure_figures(const struct bench_run *run, double *samples, struct bench_result *result)
 {
     const struct bench_case *what = run->point.what;
     int ranks = run->job->ranks, pairs = ranks / 2, parts = what->parts ? what->parts : 1;
@@ -160,7 +168,7 @@ bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort
     samples = take_samples(run, effort, bunch, result);
     result->bunch = (double)bunch;
     result->wrong = bench_sum_of(run->job, result->wrong);
-    figures(run, samples, result);
+    bench_measure_figures(run, samples, result);
     free(samples);
     return true;
 }

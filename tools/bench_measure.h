@@ -26,6 +26,8 @@ struct bench_result {
     double communication, computation, both;
     double overlap_osu, overlap_true; /* percent */
     double stretch, cpu_share;
+    double submitted, issued, settled; /* on a device */
+    double nccl, nccl_ratio;           /* NCCL's time, and Weft's bandwidth by NCCL's */
 };
 
 /* False: the library does not do this; weft_last_error says so, and nothing has been measured. */
@@ -35,7 +37,11 @@ bool bench_measure_time(struct bench_run *run, const struct bench_effort *effort
 bool bench_measure_overlap(struct bench_run *run, const struct bench_effort *effort,
                            struct bench_result *result);
 
-/* ---- shared by the two --------------------------------------------------------------------------------- */
+/* On device memory; compare: with NCCL too. */
+bool bench_measure_device(struct bench_run *run, const struct bench_effort *effort, bool compare,
+                          struct bench_result *result);
+
+/* ---- shared by them ------------------------------------------------------------------------------------ */
 
 enum { BENCH_SAMPLES_LEAST = 5, BENCH_SAMPLES_MOST = 50000 };
 
@@ -45,6 +51,10 @@ void bench_measure_once(struct bench_run *run);
 bool bench_measure_try(struct bench_run *run, const struct bench_effort *effort, struct bench_result *result);
 /* Repeats it until it is warm; seconds that one takes. */
 double bench_measure_warm(struct bench_run *run, const struct bench_effort *effort);
+/* Samples of so many seconds that the effort allows. */
+size_t bench_measure_fit(const struct bench_effort *effort, double seconds);
+/* Times and bandwidths, from result->samples samples of result->bunch operations in seconds. */
+void bench_measure_figures(const struct bench_run *run, double *samples, struct bench_result *result);
 /* Of n samples, sorted by this. */
 double bench_median(double *samples, size_t n);
 #endif

@@ -1,4 +1,4 @@
-/* bench_options.c - see bench_options.h. */
+/* bench_options.c - see bench_options.h; bench_help.c has the text of --help. */
 #include "bench_options.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const double point_seconds = 0.1, seconds_most = 1e6;
 struct raw {
     bool sizes_given, range_given;
     size_t begin, end, factor;
-    bool rate, overlap;
+    bool rate, overlap, device, compare;
 };
 
 static void __attribute__((format(printf, 2, 3))) refuse(struct bench_options *o, const char *format, ...)
@@ -155,6 +155,8 @@ enum {
     IN_PLACE,
     RATE,
     OVERLAP,
+    DEVICE,
+    COMPARE,
     CHECK,
     NO_CHECK,
     TIMEOUT,
@@ -178,6 +180,8 @@ static const struct option names[] = {{"op", required_argument, NULL, OP},
                                       {"in-place", no_argument, NULL, IN_PLACE},
                                       {"rate", no_argument, NULL, RATE},
                                       {"overlap", no_argument, NULL, OVERLAP},
+                                      {"device", no_argument, NULL, DEVICE},
+                                      {"compare", required_argument, NULL, COMPARE},
                                       {"check", no_argument, NULL, CHECK},
                                       {"no-check", no_argument, NULL, NO_CHECK},
                                       {"timeout", required_argument, NULL, TIMEOUT},
@@ -186,6 +190,13 @@ static const struct option names[] = {{"op", required_argument, NULL, OP},
                                       {"svg", required_argument, NULL, SVG},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
+
+/* True, whatever the word is: then it has been refused. */
+static bool takes_nccl(struct bench_options *o, const char *word)
+{
+    if (strcmp(word, "nccl")) refuse(o, "--compare takes nccl, not \"%s\"", word);
+    return true;
+}
 
 /* What to measure; false: `c` says something else. */
 static bool take_what(struct bench_options *o, struct raw *raw, int c)
@@ -203,6 +214,8 @@ static bool take_what(struct bench_options *o, struct raw *raw, int c)
     case IN_PLACE: return o->in_place = true;
     case RATE: return raw->rate = true;
     case OVERLAP: return raw->overlap = true;
+    case DEVICE: return raw->device = true;
+    case COMPARE: return raw->compare = takes_nccl(o, optarg);
     default: return false;
     }
 }
@@ -254,20 +267,30 @@ static bool any(const bool *flags, int n)
     return false;
 }
 
+static void choose_mode(struct bench_options *o, const struct raw *raw)
+{
+    if (raw->rate + raw->overlap + raw->device > 1)
+        refuse(o, "--rate, --overlap and --device exclude each other");
+    if (raw->compare && !raw->device) refuse(o, "--compare nccl needs --device");
+    o->mode = raw->rate      ? BENCH_RATE
+              : raw->overlap ? BENCH_OVERLAP
+              : raw->compare ? BENCH_COMPARE
+              : raw->device  ? BENCH_DEVICE
+                             : BENCH_TIME;
+}
+
 static void finish(struct bench_options *o, struct raw *raw)
 {
-    static const size_t begins[] = {[BENCH_TIME] = 8, [BENCH_RATE] = 8, [BENCH_OVERLAP] = 1 << 20};
-    static const size_t ends[] = {[BENCH_TIME] = 16 << 20, [BENCH_RATE] = 8, [BENCH_OVERLAP] = 16 << 20};
-    if (raw->rate && raw->overlap) refuse(o, "--rate and --overlap exclude each other");
-    o->mode = raw->rate ? BENCH_RATE : raw->overlap ? BENCH_OVERLAP : BENCH_TIME;
+    size_t begin = raw->overlap ? 1 << 20 : 8, end = raw->rate ? 8 : 16 << 20;
+    choose_mode(o, raw);
     if (o->mode == BENCH_RATE && (any(o->cases, bench_cases_n) || o->in_place))
         refuse(o, "--rate measures messages: --op and --in-place have no meaning there");
-    if (o->mode == BENCH_OVERLAP && o->calls[1])
-        refuse(o, "--overlap needs requests: --call blocking has no meaning there");
+    if ((o->mode == BENCH_OVERLAP || bench_on_device(o->mode)) && o->calls[1])
+        refuse(o, "--overlap and --device need requests: --call blocking has no meaning there");
     if (o->csv && o->json && !strcmp(o->csv, "-") && !strcmp(o->json, "-"))
         refuse(o, "--csv and --json cannot both go to stdout");
-    if (!raw->begin) raw->begin = begins[o->mode];
-    if (!raw->end) raw->end = ends[o->mode] > raw->begin ? ends[o->mode] : raw->begin;
+    if (!raw->begin) raw->begin = begin;
+    if (!raw->end) raw->end = end > raw->begin ? end : raw->begin;
     make_sizes(o, raw);
     if (!any(o->cases, bench_cases_n)) o->all_cases = true;
     if (o->all_cases) memset(o->cases, true, sizeof(o->cases));
@@ -288,101 +311,4 @@ void bench_options_parse(struct bench_options *o, int argc, char **argv)
         if (!take_what(o, &raw, c)) take_how(o, c, argv[optind - 1]);
     if (optind < argc) refuse(o, "\"%s\" is no option", argv[optind]);
     finish(o, &raw);
-}
-
-/* ---- help ---------------------------------------------------------------------------------------------- */
-
-static void list(const char *const *words, int n)
-{
-    int column = 0;
-    for (int i = 0; i < n; i++) {
-        if (column > 60) column = 0;
-        column += printf(column ? " %s" : "\n             %s", words[i]);
-    }
-}
-
-static const char help_head[] =
-    "NAME\n"
-    "  weft-bench - measure how fast Weft is between the ranks of a job\n"
-    "\n"
-    "SYNOPSIS\n"
-    "  weft-run -n N weft-bench [OPTIONS]        or under any other launcher\n"
-    "\n"
-    "DESCRIPTION\n"
-    "  Measures operations of different sizes and types, and checks what arrives.  Rank 0 prints a table.\n"
-    "\n"
-    "  Size      as nccl-tests counts it: bytes of the larger of a rank's two buffers, one element a rank "
-    "at\n"
-    "            least.\n"
-    "  Time      A sample is one operation, or the mean of as many as last 10 us one after the other, behind "
-    "a\n"
-    "            barrier.  Of each sample the slowest rank counts.  Median, least and 99th percentile are "
-    "over\n"
-    "            samples.  (nccl-tests gives the mean over operations and ranks.)\n"
-    "  algbw     algorithm bandwidth: size by time, in 10^9 bytes per second.\n"
-    "  busbw     bus bandwidth: algbw times 2(n-1)/n for all_reduce, (n-1)/n for reduce_scatter, "
-    "all_gather,\n"
-    "            gather, scatter and all_to_all, 1 for the others.\n"
-    "  wrong     elements that were not as they must be, on all ranks.  Inputs change from sample to "
-    "sample.\n"
-    "            In place the first operation of a point is checked, and each sample of one operation.\n"
-    "\n"
-    "OPTIONS\n"
-    "  What is measured; a LIST is separated by commas:\n"
-    "  --op LIST            operations (all that the library has)\n"
-    "  --sizes LIST         sizes, like 8,4K,16M\n"
-    "  -b, --begin SIZE     first size (8; with --overlap 1M)\n"
-    "  -e, --end SIZE       last size (16M; with --rate 8)\n"
-    "  -f, --factor N       from one size to the next (8)\n"
-    "  --dtype LIST         types of the elements, or all (float32)\n"
-    "  --reduction NAME     of the operations that reduce (sum)\n"
-    "  --memory LIST        private: ordinary memory; shared: weft_mem_alloc (private)\n"
-    "  --call LIST          request: submit, wait, release; blocking: no request (request)\n"
-    "  --in-place           in and out are one buffer, where the operation has that form\n"
-    "  --rate               the rate of messages instead: windows of 64 isends to the other rank of a pair\n"
-    "  --overlap            how much of an operation is hidden behind computation instead\n"
-    "\n"
-    "  How long:\n"
-    "  --time S             seconds for each point, about, with filling and checking (0.1)\n"
-    "  --iterations N       operations for each point, instead of --time\n"
-    "  --warmup N           operations before, at least (5); 0: only the first, which is checked\n"
-    "  --check, --no-check  look at the results, or do not (--check)\n"
-    "  --timeout S          deadline of each operation (60)\n"
-    "\n"
-    "  What becomes of it; a file is written when all has gone well, - is stdout instead of the table:\n"
-    "  --csv FILE           comma-separated values, one line for each point\n"
-    "  --json FILE          the same with the machine and the settings\n"
-    "  --svg FILE           a picture: time and bandwidth against size\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "OVERLAP\n"
-    "  t_comm     submit and wait\n"
-    "  t_compute  arithmetic on the calling thread, as much as lasts about t_comm\n"
-    "  t_total    submit, the same arithmetic, wait\n"
-    "  OSU %      max(0, 100 (1 - (t_total - t_compute) / t_comm))\n"
-    "  true %     100 (2 - t_total / t_comm)\n"
-    "  stretch    the arithmetic during communication, by t_compute\n"
-    "  CPU        cores that the process used beside its arithmetic, mean over ranks\n"
-    "\n"
-    "EXIT STATUS\n"
-    "  0 all was measured and right; 1 something failed or was wrong; 2 the command line makes no sense.\n"
-    "\n"
-    "EXAMPLES\n"
-    "  weft-run -n 2 --bind weft-bench --op all_reduce,p2p\n"
-    "  weft-run -n 4 weft-bench --overlap --sizes 4M --svg overlap.svg --json overlap.json\n"
-    "\n"
-    "NAMES\n";
-
-void bench_options_help(void)
-{
-    fputs(help_head, stdout);
-    printf("  Operations");
-    for (int i = 0; i < bench_cases_n; i++)
-        printf(bench_cases[i].text ? "\n             %-17s %s" : "\n             %s", bench_cases[i].name,
-               bench_cases[i].text);
-    printf("\n  Types");
-    list(word_dtypes, WORD_DTYPES);
-    printf("\n  Reductions");
-    list(word_reductions, WORD_REDUCTIONS);
-    putchar('\n');
 }

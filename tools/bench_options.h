@@ -7,7 +7,13 @@
 
 enum { BENCH_SIZES_MAX = 64, BENCH_CASES_MAX = 32 };
 
-enum bench_mode { BENCH_TIME, BENCH_RATE, BENCH_OVERLAP };
+/* On a device alone, or beside NCCL. */
+enum bench_mode { BENCH_TIME, BENCH_RATE, BENCH_OVERLAP, BENCH_DEVICE, BENCH_COMPARE };
+
+static inline bool bench_on_device(enum bench_mode mode)
+{
+    return mode == BENCH_DEVICE || mode == BENCH_COMPARE;
+}
 
 struct bench_options {
     enum bench_mode mode;

@@ -139,14 +139,6 @@ static void figures(const struct bench_job *job, struct samples *s, struct bench
     result->wrong = bench_sum_of(job, result->wrong);
 }
 
-static size_t samples_that_fit(const struct bench_effort *effort, double seconds)
-{
-    double n = effort->seconds / seconds;
-    if (effort->iterations) return effort->iterations;
-    if (n < BENCH_SAMPLES_LEAST) return BENCH_SAMPLES_LEAST;
-    return n > BENCH_SAMPLES_MOST ? BENCH_SAMPLES_MOST : (size_t)n;
-}
-
 bool bench_measure_overlap(struct bench_run *run, const struct bench_effort *effort,
                            struct bench_result *result)
 {
@@ -156,7 +148,7 @@ bool bench_measure_overlap(struct bench_run *run, const struct bench_effort *eff
     if (!bench_measure_try(run, effort, result)) return false;
     once = bench_measure_warm(run, effort);
     /* Communication, computation, and both, which may last as long as the two. */
-    s.n = samples_that_fit(effort, SERIES * once);
+    s.n = bench_measure_fit(effort, SERIES * once);
     s.communication = malloc(SERIES * s.n * sizeof(double));
     if (!s.communication) bench_die(run->job, "keeping the samples", "out of memory");
     s.computation = s.communication + s.n;

@@ -35,6 +35,8 @@ struct panel {
 static const struct panel panels[][2] = {
     [BENCH_TIME] = {{"time_us", "Latency", "time in us", false},
                     {"busbw_GBps", "Bandwidth", "bus bandwidth in GB/s", false}},
+    [BENCH_COMPARE] = {{"time_us", "Latency", "time in us", false},
+                       {"nccl_ratio", "Beside NCCL", "bandwidth by that of plain NCCL calls", false}},
     [BENCH_RATE] = {{"messages_per_us", "Message rate", "10^6 messages per second", false},
                     {"algbw_GBps", "Bandwidth", "bandwidth in GB/s", false}},
     [BENCH_OVERLAP] = {{"t_total_us", "With as much computation", "time of both in us", false},
@@ -276,7 +278,10 @@ static void draw_series(const struct frame *f, const struct plot *plot, size_t w
 
 static void draw_panel(FILE *to, const struct plot *plot, int which, struct svg_point *points)
 {
-    struct frame f = {.to = to, .panel = &panels[plot->report->options->mode][which], .top = TOP};
+    enum bench_mode mode = plot->report->options->mode;
+    struct frame f = {.to = to,
+                      .panel = &panels[mode == BENCH_DEVICE ? BENCH_TIME : mode][which],
+                      .top = TOP};
     f.left = LEFT + which * (PANEL_WIDTH + LEFT + GAP);
     for (int i = 0; i < bench_columns_n; i++)
         if (!strcmp(bench_columns[i].name, f.panel->column)) f.column = &bench_columns[i];

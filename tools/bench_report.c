@@ -7,17 +7,24 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIME = 1 << BENCH_TIME, RATE = 1 << BENCH_RATE, OVERLAP = 1 << BENCH_OVERLAP };
-#define ALL       (TIME | RATE | OVERLAP)
+enum {
+    TIME = 1 << BENCH_TIME,
+    RATE = 1 << BENCH_RATE,
+    OVERLAP = 1 << BENCH_OVERLAP,
+    COMPARE = 1 << BENCH_COMPARE,
+    DEVICE = 1 << BENCH_DEVICE | COMPARE,
+    TIMES = TIME | DEVICE,
+    ALL = TIMES | RATE | OVERLAP
+};
 #define AT(field) offsetof(struct bench_result, field)
 
 const struct bench_column bench_columns[] = {
     {"operation", "operation", "", BENCH_NAME, AT(operation), ALL, -16, false},
     {"dtype", "type", "", BENCH_NAME, AT(dtype), ALL, -11, true},
-    {"reduction", NULL, NULL, BENCH_NAME, AT(reduction), TIME | OVERLAP, 0, false},
+    {"reduction", NULL, NULL, BENCH_NAME, AT(reduction), TIMES | OVERLAP, 0, false},
     {"memory", "memory", "", BENCH_NAME, AT(memory), ALL, -7, true},
     {"call", "call", "", BENCH_NAME, AT(call), TIME | RATE, -8, true},
-    {"in_place", NULL, NULL, BENCH_WHOLE_NUMBER, AT(in_place), TIME | OVERLAP, 0, false},
+    {"in_place", NULL, NULL, BENCH_WHOLE_NUMBER, AT(in_place), TIMES | OVERLAP, 0, false},
     {"ranks", NULL, NULL, BENCH_WHOLE_NUMBER, AT(ranks), ALL, 0, false},
     {"bytes", "size", "", BENCH_SIZE, AT(bytes), ALL, 9, false},
     {"count", NULL, NULL, BENCH_WHOLE_NUMBER, AT(count), ALL, 0, false},
@@ -25,11 +32,16 @@ const struct bench_column bench_columns[] = {
     {"samples", "samples", "", BENCH_WHOLE_NUMBER, AT(samples), ALL, 7, false},
     {"bunch", NULL, NULL, BENCH_WHOLE_NUMBER, AT(bunch), ALL, 0, false},
     {"messages_per_us", "rate", "M/s", BENCH_REAL, AT(messages), RATE, 8, false},
-    {"time_us", "time", "us", BENCH_REAL, AT(median), TIME | RATE, 9, false},
-    {"min_us", "min", "us", BENCH_REAL, AT(least), TIME | RATE, 9, false},
-    {"p99_us", "p99", "us", BENCH_REAL, AT(p99), TIME | RATE, 9, false},
-    {"algbw_GBps", "algbw", "GB/s", BENCH_REAL, AT(algorithm_bandwidth), TIME | RATE, 7, false},
-    {"busbw_GBps", "busbw", "GB/s", BENCH_REAL, AT(bus_bandwidth), TIME, 7, false},
+    {"time_us", "time", "us", BENCH_REAL, AT(median), TIMES | RATE, 9, false},
+    {"min_us", "min", "us", BENCH_REAL, AT(least), TIMES | RATE, 9, false},
+    {"p99_us", "p99", "us", BENCH_REAL, AT(p99), TIMES | RATE, 9, false},
+    {"algbw_GBps", "algbw", "GB/s", BENCH_REAL, AT(algorithm_bandwidth), TIMES | RATE, 7, false},
+    {"busbw_GBps", "busbw", "GB/s", BENCH_REAL, AT(bus_bandwidth), TIMES, 7, false},
+    {"submit_us", "submit", "us", BENCH_REAL, AT(submitted), DEVICE, 7, false},
+    {"issued_us", "issued", "us", BENCH_REAL, AT(issued), DEVICE, 7, false},
+    {"settled_us", "settled", "us", BENCH_REAL, AT(settled), DEVICE, 9, false},
+    {"nccl_us", "NCCL", "us", BENCH_REAL, AT(nccl), COMPARE, 9, false},
+    {"nccl_ratio", "ratio", "", BENCH_REAL, AT(nccl_ratio), COMPARE, 6, false},
     {"t_comm_us", "t_comm", "us", BENCH_REAL, AT(communication), OVERLAP, 9, false},
     {"t_compute_us", "t_compute", "us", BENCH_REAL, AT(computation), OVERLAP, 9, false},
     {"t_total_us", "t_total", "us", BENCH_REAL, AT(both), OVERLAP, 9, false},
@@ -101,6 +113,8 @@ static void table_text(const struct bench_column *column, const struct bench_res
     value = bench_column_number(column, result);
     if (column->kind == BENCH_SIZE)
         word_size_text((size_t)value, text);
+    else if (isnan(value))
+        snprintf(text, BENCH_COLUMN_TEXT, "-");
     else
         snprintf(text, BENCH_COLUMN_TEXT, "%.*f", decimals(value), value);
 }

@@ -99,7 +99,7 @@ static void *element_at(const struct bench_run *run, void *buf, size_t i)
 }
 
 /* weft.h's places for a call in place; with a root, only there. */
-static void place(struct bench_run *run)
+void bench_run_place(struct bench_run *run)
 {
     const struct bench_case *what = run->point.what;
     size_t mine = run->displs[run->job->rank];
@@ -121,17 +121,37 @@ static size_t share(const struct bench_run *run, enum bench_share what)
     }
 }
 
+/* Where this process can touch what lies, or is to lie, at `p`. */
+static void *near(const struct bench_run *run, const void *p)
+{
+    const struct bench_buffers *b = &run->buffers;
+    size_t from_in = (uintptr_t)p - (uintptr_t)b->in, from_out = (uintptr_t)p - (uintptr_t)b->out;
+    if (!b->copy) return (void *)p;
+    return from_in < b->bytes ? (unsigned char *)b->near_in + from_in
+                              : (unsigned char *)b->near_out + from_out;
+}
+
+static void carry(const struct bench_run *run, void *to, const void *from, size_t elements)
+{
+    if (run->buffers.copy && elements) run->buffers.copy(to, from, elements * run->pattern.element);
+}
+
 void bench_run_fill(struct bench_run *run, int seed)
 {
-    const struct bench_case *what = run->point.what;
-    place(run);
-    memset(run->to, POISON, share(run, what->out) * run->pattern.element);
-    bench_pattern_fill(&run->pattern, seed, run->job->rank, 0, share(run, what->in), run->from);
+    size_t in = share(run, run->point.what->in), out = share(run, run->point.what->out);
+    bench_run_place(run);
+    memset(near(run, run->to), POISON, out * run->pattern.element);
+    bench_pattern_fill(&run->pattern, seed, run->job->rank, 0, in, near(run, run->from));
+    carry(run, run->to, near(run, run->to), out);
+    carry(run, run->from, near(run, run->from), in);
 }
 
 static size_t wrong_at(struct bench_run *run, int seed, int rank, size_t first, size_t n, size_t at)
 {
-    return bench_pattern_wrong(&run->pattern, seed, rank, first, n, element_at(run, run->to, at));
+    const void *there = element_at(run, run->to, at);
+    void *here = near(run, there);
+    carry(run, here, there, n);
+    return bench_pattern_wrong(&run->pattern, seed, rank, first, n, here);
 }
 
 /* Blocks of all ranks in this one's output; `first`: from where in each rank's input. */
@@ -195,7 +215,7 @@ weft_status bench_run_settle(struct bench_run *run)
 
 weft_status bench_run_start(struct bench_run *run)
 {
-    place(run);
+    bench_run_place(run);
     return run->point.what->start(run);
 }
 
@@ -203,7 +223,7 @@ weft_status bench_run_once(struct bench_run *run)
 {
     const struct bench_case *what = run->point.what;
     weft_status status, settled;
-    place(run);
+    bench_run_place(run);
     status = what->whole ? what->whole(run) : what->start(run);
     settled = bench_run_settle(run);
     return status ? status : settled;

@@ -6,7 +6,8 @@
 #include "bench_job.h"
 #include "bench_pattern.h"
 
-enum { BENCH_WINDOW = 64 }; /* messages under way at once in a measurement of their rate */
+/* Messages under way at once in a measurement of their rate, and requests at all; parts of a batch. */
+enum { BENCH_WINDOW = 64, BENCH_BATCH_PARTS = 16 };
 
 struct bench_case; /* bench_cases.h */
 
@@ -21,9 +22,13 @@ struct bench_point {
     size_t bytes;
 };
 
-/* Two buffers of one kind of memory, for all points. */
+/* Two buffers of one kind of memory, for all points.  Those on a device have two beside them that this
+ * process can touch: what is filled goes from there, and what is checked comes there. */
 struct bench_buffers {
     void *in, *out;
+    size_t bytes; /* of each */
+    void *near_in, *near_out;
+    void (*copy)(void *to, const void *from, size_t bytes); /* NULL: they can be touched themselves */
 };
 
 struct bench_run {
@@ -55,6 +60,8 @@ void bench_run_fill(struct bench_run *run, int seed);
 /* Wrong elements on this rank, after an operation on what bench_run_fill wrote. */
 size_t bench_run_wrong(struct bench_run *run, int seed);
 
+/* Sets from and to for the next operation. */
+void bench_run_place(struct bench_run *run);
 /* Submit; bench_run_settle does the rest.  OK, or why not in weft_last_error. */
 weft_status bench_run_start(struct bench_run *run);
 /* One whole operation. */

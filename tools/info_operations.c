@@ -52,7 +52,7 @@ static weft_status call(struct trial *t, const struct bench_case *what, weft_dty
                         bool device)
 {
     struct bench_point point = {.what = what, .dtype = dtype, .op = op, .bytes = 1};
-    struct bench_buffers buffers = {device ? NULL : t->in, device ? NULL : t->out};
+    struct bench_buffers buffers = {.in = device ? NULL : t->in, .out = device ? NULL : t->out};
     struct bench_run run;
     weft_status status;
     if (!bench_run_make(&run, &t->job, &point, &buffers)) return WEFT_ERR_MEMORY;

@@ -24,7 +24,7 @@ static void make(struct ranks *all, int n, const struct bench_case *what, weft_d
     size_t room = bench_run_room(BYTES, n);
     all->n = n;
     for (int r = 0; r < n; r++) {
-        struct bench_buffers buffers = {malloc(room), malloc(room)};
+        struct bench_buffers buffers = {.in = malloc(room), .out = malloc(room)};
         all->jobs[r] = (struct bench_job){.rank = r, .ranks = n};
         assert_true(bench_run_make(&all->runs[r], &all->jobs[r], &point, &buffers));
     }
