@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef enum { RULE_ERROR, RULE_VALUE, RULE_DELAY, RULE_HANG, RULE_DIE } rule_kind;
+typedef enum { RULE_ERROR, RULE_VALUE, RULE_DELAY, RULE_HANG, RULE_STUCK, RULE_DIE } rule_kind;
 typedef enum { WHERE_ANY, WHERE_RANK, WHERE_DEVICE } rule_where;
 
 typedef struct rule {
@@ -120,11 +120,15 @@ static void read_what(rule *made, const char **at, const char *text)
         made->kind = RULE_HANG;
         made->number = -1;
         needs = word_at(at, ":");
+    } else if (word_at(at, "stuck")) {
+        made->kind = RULE_STUCK;
+        made->number = -1;
+        needs = false;
     } else if (word_at(at, "die")) {
         made->kind = RULE_DIE;
         needs = false;
     } else {
-        bad_rule(text, "error:N, value:N, delay:MS, hang, hang:MS or die after the =");
+        bad_rule(text, "error:N, value:N, delay:MS, hang, hang:MS, stuck or die after the =");
     }
     if (needs && !number_at(at, &made->number)) bad_rule(text, "a number after the colon");
     if (made->kind == RULE_ERROR && !made->number) bad_rule(text, "an error other than 0, which is success");
@@ -235,23 +239,30 @@ static bool look_up(const char *name, deed *found)
     return any;
 }
 
-static void hang(int ms)
+/* Who asks whether it is over looks every few milliseconds; others are woken. */
+static void hang(int ms, bool (*is_over)(void *), void *arg)
 {
+    enum { LOOK_MS = 2 };
     struct timespec until;
+    int64_t left = ms < 0 ? INT64_MAX : ms;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&mutex);
     uint64_t at_start = releases;
-    int over = 0;
-    while (releases == at_start && over != ETIMEDOUT)
-        over =
-            ms < 0 ? pthread_cond_wait(&released, &mutex) : pthread_cond_timedwait(&released, &mutex, &until);
+    while (releases == at_start && left > 0 && !(is_over && is_over(arg))) {
+        int64_t step = is_over && left > LOOK_MS ? LOOK_MS : left;
+        if (step == INT64_MAX) {
+            pthread_cond_wait(&released, &mutex);
+            continue;
+        }
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += step / 1000;
+        until.tv_nsec += (long)(step % 1000) * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        if (pthread_cond_timedwait(&released, &mutex, &until) == ETIMEDOUT) left -= step;
+    }
     pthread_mutex_unlock(&mutex);
 }
 
@@ -264,7 +275,7 @@ void emu_release(void)
 }
 
 /* Delays, hangs and deaths; true: there is a number to return. */
-static bool carry_out(const deed *what)
+static bool carry_out(const deed *what, bool (*is_over)(void *), void *arg)
 {
     struct timespec wait = {what->number / 1000, (long)(what->number % 1000) * 1000000};
 
@@ -275,28 +286,39 @@ static bool carry_out(const deed *what)
         while (nanosleep(&wait, &wait) && errno == EINTR) {
         }
         return false;
-    case RULE_HANG: hang(what->number); return false;
+    case RULE_HANG: hang(what->number, is_over, arg); return false;
+    case RULE_STUCK: hang(what->number, NULL, NULL); return false;
     case RULE_DIE: kill(getpid(), SIGKILL); return false;
     }
     return false;
 }
 
-int emu__script_call(const char *function)
+static int call(const char *function, bool (*is_over)(void *), void *arg)
 {
     deed what;
 
-    return look_up(function, &what) && carry_out(&what) ? what.number : 0;
+    return look_up(function, &what) && carry_out(&what, is_over, arg) ? what.number : 0;
+}
+
+int emu__script_call(const char *function)
+{
+    return call(function, NULL, NULL);
 }
 
 int emu_enter(const char *function)
 {
+    return emu_enter_until(function, NULL, NULL);
+}
+
+int emu_enter_until(const char *function, bool (*is_over)(void *), void *arg)
+{
     emu__count(function);
-    return emu__script_call(function);
+    return call(function, is_over, arg);
 }
 
 int emu_event(const char *what)
 {
     deed found;
 
-    return look_up(what, &found) && carry_out(&found) ? found.number : -1;
+    return look_up(what, &found) && carry_out(&found, NULL, NULL) ? found.number : -1;
 }

@@ -11,7 +11,9 @@
  *   what    =  'error:' N                 the call returns this error, as a number of its library
  *           |  'value:' N                 the argument of an emu_event()
  *           |  'delay:' MS                the call begins so many milliseconds later
- *           |  'hang' [':' MS]            it waits so long, or until emu_release(), or for ever
+ *           |  'hang' [':' MS]            it waits so long, or until emu_release(), or for ever;
+ *                                         inside NCCL also until its communicator is aborted
+ *           |  'stuck'                    the same, but an abort does not end it
  *           |  'die'                      the process is killed as by kill -9
  *
  * Rules are looked at from the left; the first that applies to a call is carried out, though all that see it

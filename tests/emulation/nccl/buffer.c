@@ -1,0 +1,91 @@
+/* buffer.c - memory for NCCL, and buffers registered with a communicator.
+ *
+ * ncclMemAlloc gives ordinary device memory.  Registration changes nothing in how data moves here; what it
+ * returns is checked as NCCL does: a handle belongs to its communicator. */
+#include "buffer.h"
+#include "alias.h"
+
+#include <stdlib.h>
+
+ncclResult_t ncclMemAlloc(void **ptr, size_t size)
+{
+    ncclResult_t result = comm_enter(NULL, "ncclMemAlloc");
+    cudaError_t error;
+
+    if (result) return result;
+    if (!ptr || !size) return fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL or size is 0");
+    error = cudaMalloc(ptr, size);
+    return error ? fail_cuda(error, "ncclMemAlloc") : ncclSuccess;
+}
+ALIAS(ncclMemAlloc)
+
+ncclResult_t ncclMemFree(void *ptr)
+{
+    ncclResult_t result = comm_enter(NULL, "ncclMemFree");
+    cudaError_t error;
+
+    if (result || !ptr) return result;
+    error = cudaFree(ptr);
+    return error ? fail_cuda(error, "ncclMemFree") : ncclSuccess;
+}
+ALIAS(ncclMemFree)
+
+comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window)
+{
+    comm_buffer *made = calloc(1, sizeof *made);
+
+    if (!made) return NULL;
+    *made = (comm_buffer){comm->buffers, at, bytes, window};
+    comm->buffers = made;
+    return made;
+}
+
+ncclResult_t buffer_remove(ncclComm_t comm, const void *handle, bool window, const char *function)
+{
+    for (comm_buffer **at = &comm->buffers; *at; at = &(*at)->next) {
+        comm_buffer *found = *at;
+        if (found != handle || found->window != window) continue;
+        *at = found->next;
+        free(found);
+        return ncclSuccess;
+    }
+    return fail(ncclInvalidUsage, "%s: %p is not registered with %s", function, handle, comm->name);
+}
+
+ncclResult_t buffer_check(ncclComm_t comm, const void *at, size_t bytes, const char *function)
+{
+    if (!at || !bytes) return fail(ncclInvalidArgument, "%s: no buffer", function);
+    if (emu_device_of(at, bytes) == comm->device) return ncclSuccess;
+    return fail(ncclInvalidArgument, "%s: %p (%zu bytes) is not live memory of device %d", function, at,
+                bytes, comm->device);
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
+{
+    ncclResult_t result = comm_begin(comm, "ncclCommRegister");
+
+    if (result) return result;
+    if (!handle) result = fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
+    if (!result) result = buffer_check(comm, buff, size, "ncclCommRegister");
+    if (!result) {
+        comm_buffer *made = buffer_add(comm, buff, size, false);
+        if (made)
+            *handle = made;
+        else
+            result = fail(ncclSystemError, "no memory");
+    }
+    comm_end(comm);
+    return result;
+}
+ALIAS(ncclCommRegister)
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    ncclResult_t result = comm_begin(comm, "ncclCommDeregister");
+
+    if (result) return result;
+    if (handle) result = buffer_remove(comm, handle, false, "ncclCommDeregister");
+    comm_end(comm);
+    return result;
+}
+ALIAS(ncclCommDeregister)

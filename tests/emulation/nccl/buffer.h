@@ -1,0 +1,9 @@
+/* buffer.h - what a communicator knows of registered memory. */
+#ifndef EMULATION_NCCL_BUFFER_H
+#define EMULATION_NCCL_BUFFER_H
+#include "comm.h"
+
+comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window); /* NULL: no memory */
+ncclResult_t buffer_remove(ncclComm_t comm, const void *handle, bool window, const char *function);
+ncclResult_t buffer_check(ncclComm_t comm, const void *at, size_t bytes, const char *function);
+#endif

@@ -1,0 +1,364 @@
+/* comm.c - the life of a communicator's structure, and who may use it. */
+#include "comm.h"
+#include "alias.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_NS = 2000000, WAIT_MS = 50 };
+#define COMM_MAGIC UINT64_C(0x0280028002800280)
+
+static pthread_mutex_t shells_mutex = PTHREAD_MUTEX_INITIALIZER;
+static ncclComm_t shells; /* all that there ever were, so that none is leaked and none is taken for another */
+
+/* ---- configuration ---------------------------------------------------------------------------------- */
+
+#define HAS(config, field) ((config)->size >= offsetof(ncclConfig_t, field) + sizeof((config)->field))
+
+bool config_check(const ncclConfig_t *config)
+{
+    return !config ||
+           (config->magic == 0xcafebeef && HAS(config, blocking) &&
+            (config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking == 0 || config->blocking == 1));
+}
+
+static void configure(ncclComm_t comm, const ncclConfig_t *config, const ncclComm_t parent)
+{
+    static _Atomic unsigned made;
+    const char *blocking = getenv("NCCL_COMM_BLOCKING");
+
+    comm->blocking = parent ? parent->blocking : true;
+    if (config && config->blocking != NCCL_CONFIG_UNDEF_INT) comm->blocking = config->blocking;
+    if (blocking && *blocking) comm->blocking = atoi(blocking) != 0;
+#if NCCL_VERSION_CODE >= 22700
+    if (config && HAS(config, commName) && config->commName)
+        snprintf(comm->name, sizeof comm->name, "%s", config->commName);
+#endif
+    if (!*comm->name)
+        snprintf(comm->name, sizeof comm->name, "communicator %u", atomic_fetch_add(&made, 1) + 1);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+static void free_parts(ncclComm_t comm)
+{
+    for (int r = 0; comm->lives && r < comm->ranks; r++)
+        if (comm->lives[r]) life_forget(comm->lives[r]);
+    free(comm->lives);
+    free(comm->sent);
+    free(comm->received);
+    free(comm->ops);
+    while (comm->buffers) {
+        comm_buffer *next = comm->buffers->next;
+        free(comm->buffers);
+        comm->buffers = next;
+    }
+    if (comm->event) cudaEventDestroy(comm->event);
+    if (comm->segment) {
+        atomic_store(&comm_self(comm)->left, true);
+        segment_close(comm->segment);
+    }
+    comm->lives = NULL;
+    comm->sent = comm->received = NULL;
+    comm->ops = NULL;
+    comm->event = NULL;
+    comm->segment = NULL;
+}
+
+ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config, const ncclComm_t parent)
+{
+    ncclComm_t made = calloc(1, sizeof *made);
+
+    if (!made) return NULL;
+    made->magic = COMM_MAGIC;
+    made->rank = rank;
+    made->ranks = ranks;
+    made->device = device;
+    configure(made, config, parent);
+    atomic_store(&made->references, 1);
+    atomic_store(&made->result, ncclInProgress);
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    made->last_task = &made->tasks;
+    pthread_mutex_lock(&shells_mutex);
+    made->next = shells;
+    shells = made;
+    pthread_mutex_unlock(&shells_mutex);
+    return made;
+}
+
+void comm_hold(ncclComm_t comm)
+{
+    atomic_fetch_add(&comm->references, 1);
+}
+
+void comm_drop(ncclComm_t comm)
+{
+    if (atomic_fetch_sub(&comm->references, 1) == 1) free_parts(comm);
+}
+
+static ncclResult_t equip(ncclComm_t comm)
+{
+    size_t ranks = (size_t)comm->ranks;
+
+    comm->lives = calloc(ranks, sizeof *comm->lives);
+    comm->sent = calloc(ranks, sizeof *comm->sent);
+    comm->received = calloc(ranks, sizeof *comm->received);
+    if (!comm->lives || !comm->sent || !comm->received) return fail(ncclSystemError, "no memory");
+    for (int r = 0; r < comm->ranks; r++) {
+        comm->lives[r] = life_watch(comm->segment->members[r].process);
+        if (!comm->lives[r]) return fail(ncclSystemError, "no memory");
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t comm_meet(ncclComm_t comm)
+{
+    meeting asked = {comm->id, comm->rank, comm->ranks, comm->device, &comm->aborted};
+    ncclResult_t result = meet(&asked, &comm->segment);
+    comm_state making = COMM_MAKING;
+
+    if (!result) result = equip(comm);
+    if (!result) atomic_compare_exchange_strong(&comm->state, &making, COMM_READY); /* unless aborted */
+    return result;
+}
+
+/* ---- who may use it --------------------------------------------------------------------------------- */
+
+static int this_thread(void)
+{
+    static _Thread_local int number;
+
+    if (!number) number = gettid();
+    return number;
+}
+
+ncclResult_t comm_check(ncclComm_t comm, const char *function)
+{
+    if (!comm) return fail(ncclInvalidArgument, "%s: comm is NULL", function);
+    if (comm->magic != COMM_MAGIC) {
+        emu_misuse("%s: %p is no communicator", function, (void *)comm);
+        return fail(ncclInvalidArgument, "%s: %p is no communicator", function, (void *)comm);
+    }
+    comm_state state = atomic_load(&comm->state);
+    if (state < COMM_DESTROYED) return ncclSuccess;
+    const char *end = state == COMM_DESTROYED ? "destroyed" : "aborted";
+    emu_misuse("%s: %s, rank %d, is used after it was %s", function, comm->name, comm->rank, end);
+    return fail(ncclInvalidArgument, "%s: %s was %s", function, comm->name, end);
+}
+
+ncclResult_t comm_check_ready(ncclComm_t comm, const char *function)
+{
+    ncclResult_t result = comm_check(comm, function);
+
+    if (result) return result;
+    result = (ncclResult_t)atomic_load(&comm->result);
+    if (result == ncclInProgress)
+        return fail(ncclInvalidArgument,
+                    "%s: Attempt to use communicator before the previous operation returned ncclSuccess",
+                    function);
+    if (result) return fail(result, "%s: %s has failed before", function, comm->name);
+    return ncclSuccess;
+}
+
+ncclResult_t comm_claim(ncclComm_t comm, const char *function)
+{
+    int nobody = 0;
+    int self = this_thread();
+
+    if (!atomic_compare_exchange_strong(&comm->holder, &nobody, self) && nobody != self) {
+        const char *there = atomic_load(&comm->held_for);
+        emu_misuse("%s: rank %d is used by two threads at once: thread %d in %s, thread %d in %s", comm->name,
+                   comm->rank, nobody, there ? there : "a call", self, function);
+        return fail(ncclInvalidUsage, "%s: another thread is inside %s", function, comm->name);
+    }
+    atomic_store(&comm->held_for, function);
+    return ncclSuccess;
+}
+
+void comm_unclaim(ncclComm_t comm)
+{
+    atomic_store(&comm->holder, 0);
+}
+
+void comm_end(ncclComm_t comm)
+{
+    if (!comm->in_group) comm_unclaim(comm);
+}
+
+static bool is_aborted(void *comm)
+{
+    return atomic_load(&((ncclComm_t)comm)->aborted);
+}
+
+ncclResult_t comm_enter(ncclComm_t comm, const char *function)
+{
+    int scripted = comm ? emu_enter_until(function, is_aborted, comm) : emu_enter(function);
+
+    return scripted ? fail((ncclResult_t)scripted, "%s: by script", function) : ncclSuccess;
+}
+
+ncclResult_t comm_begin(ncclComm_t comm, const char *function)
+{
+    ncclResult_t result = comm_check(comm, function);
+
+    if (result) {
+        emu_enter(function);
+        return result;
+    }
+    result = comm_enter(comm, function);
+    if (!result) result = comm_check_ready(comm, function);
+    return result ? result : comm_claim(comm, function);
+}
+
+/* ---- peers ------------------------------------------------------------------------------------------ */
+
+member *comm_self(ncclComm_t comm)
+{
+    return &comm->segment->members[comm->rank];
+}
+
+void comm_strike_all(ncclComm_t comm)
+{
+    for (int r = 0; r < comm->ranks; r++) bell_strike(&comm->segment->members[r].bell);
+}
+
+bool comm_peer_dead(ncclComm_t comm, int *who)
+{
+    for (int r = 0; r < comm->ranks; r++)
+        if (!atomic_load(&comm->segment->members[r].left) && life_over(comm->lives[r])) {
+            *who = r;
+            return true;
+        }
+    return false;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void comm_failed(ncclComm_t comm, ncclResult_t result, const char *why)
+{
+    int success = ncclSuccess;
+
+    if (atomic_compare_exchange_strong(&comm->result, &success, (int)result))
+        fail(result, "%s, rank %d: %s", comm->name, comm->rank, why);
+}
+
+static void look_for_errors(ncclComm_t comm)
+{
+    int scripted = emu_event("async");
+    int64_t now = now_ns(), looked = atomic_load(&comm->looked_ns);
+    char text[64];
+    int who;
+
+    if (scripted >= 0) {
+        comm_failed(comm, scripted ? (ncclResult_t)scripted : ncclRemoteError, "by script");
+        return;
+    }
+    if (now - looked < LOOK_NS || !atomic_compare_exchange_strong(&comm->looked_ns, &looked, now)) return;
+    comm_hold(comm);
+    if (comm_peer_dead(comm, &who)) {
+        snprintf(text, sizeof text, "rank %d (process %d) has died", who,
+                 (int)comm->segment->members[who].process);
+        comm_failed(comm, ncclRemoteError, text);
+    }
+    comm_drop(comm);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+    ncclResult_t result = comm_enter(NULL, "ncclCommGetAsyncError");
+
+    if (!result) result = comm_check(comm, "ncclCommGetAsyncError");
+    if (result) return result;
+    if (!asyncError) return fail(ncclInvalidArgument, "ncclCommGetAsyncError: asyncError is NULL");
+    if (atomic_load(&comm->result) == ncclSuccess && atomic_load(&comm->state) == COMM_READY)
+        look_for_errors(comm);
+    *asyncError = (ncclResult_t)atomic_load(&comm->result);
+    return ncclSuccess;
+}
+ALIAS(ncclCommGetAsyncError)
+
+/* ---- kernels ---------------------------------------------------------------------------------------- */
+
+bool comm_drain(ncclComm_t comm)
+{
+    bool over;
+
+    pthread_mutex_lock(&comm->mutex);
+    while (comm->pending && !atomic_load(&comm->aborted)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (long)WAIT_MS * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        pthread_cond_timedwait(&comm->changed, &comm->mutex, &until);
+    }
+    over = !comm->pending;
+    pthread_mutex_unlock(&comm->mutex);
+    return over;
+}
+
+void comm_stop(ncclComm_t comm)
+{
+    atomic_store(&comm->aborted, true);
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->running) bell_strike(&comm_self(comm)->bell);
+    while (comm->running) pthread_cond_wait(&comm->changed, &comm->mutex);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+void comm_forgive(ncclComm_t comm)
+{
+    int result = atomic_load(&comm->result);
+
+    if (result != ncclInProgress) atomic_compare_exchange_strong(&comm->result, &result, ncclSuccess);
+}
+
+/* ---- queries ---------------------------------------------------------------------------------------- */
+
+static ncclResult_t query(ncclComm_t comm, const char *function, const int *out)
+{
+    ncclResult_t result = comm_enter(NULL, function);
+
+    if (!result) result = comm_check_ready(comm, function);
+    if (!result && !out) result = fail(ncclInvalidArgument, "%s: no place for the answer", function);
+    return result;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+{
+    ncclResult_t result = query(comm, "ncclCommCount", count);
+
+    if (!result) *count = comm->ranks;
+    return result;
+}
+ALIAS(ncclCommCount)
+
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+    ncclResult_t result = query(comm, "ncclCommCuDevice", device);
+
+    if (!result) *device = comm->device;
+    return result;
+}
+ALIAS(ncclCommCuDevice)
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+    ncclResult_t result = query(comm, "ncclCommUserRank", rank);
+
+    if (!result) *rank = comm->rank;
+    return result;
+}
+ALIAS(ncclCommUserRank)

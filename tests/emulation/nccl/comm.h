@@ -1,0 +1,104 @@
+/* comm.h - one rank's end of a communicator.
+ *
+ * The handle that a program has is one of the references; kernels, and threads that work in the background,
+ * hold others, so that an abort never pulls the ground from under them.  What the last one leaves is the bare
+ * structure, kept for ever, by which a use after destroy is recognised. */
+#ifndef EMULATION_NCCL_COMM_H
+#define EMULATION_NCCL_COMM_H
+#include "life.h"
+#include "meet.h"
+#include "reduce.h"
+
+#include <pthread.h>
+
+struct task;
+
+typedef enum {
+    COMM_MAKING, /* init, split or shrink is under way, or has failed: result says */
+    COMM_READY,
+    COMM_REVOKED,   /* takes no operations, but may be split, shrunk and destroyed */
+    COMM_FINALIZED, /* waits for ncclCommDestroy */
+    COMM_DESTROYED,
+    COMM_ABORTED
+} comm_state;
+
+typedef struct comm_op { /* made by ncclRedOpCreatePreMulSum */
+    bool used;
+    reduction how;
+} comm_op;
+
+typedef struct comm_buffer { /* registered, or a window */
+    struct comm_buffer *next;
+    void *at;
+    size_t bytes;
+    bool window;
+} comm_buffer;
+
+struct ncclComm {
+    uint64_t magic;
+    struct ncclComm *next; /* of all that there ever were */
+    _Atomic int references;
+    _Atomic comm_state state;
+    atomic_bool aborted; /* kernels, and what waits in the background, end without being done */
+    _Atomic int result;  /* what ncclCommGetAsyncError says */
+    _Atomic int holder;  /* the thread inside of it; 0: none */
+    const char *_Atomic held_for;
+    _Atomic int64_t looked_ns; /* when its peers' lives were last looked at */
+
+    meeting_id id;
+    char name[64];
+    int rank, ranks, device;
+    bool blocking;
+    segment *segment;
+    life **lives; /* per rank */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int pending, running;      /* kernels launched and not over; those that have begun; under the lock */
+    uint64_t *sent, *received; /* messages per peer; only by kernels, which run one at a time */
+
+    /* Only by the holder. */
+    uint64_t collectives;                /* launched so far */
+    uint64_t notices;                    /* shown on the board */
+    uint64_t shrinks[SEGMENT_RANKS_MAX]; /* by how many were excluded */
+    comm_op *ops;
+    int op_count;
+    comm_buffer *buffers;
+    bool in_group;
+    struct ncclComm *group_next;
+    struct task *tasks, **last_task;
+    cudaEvent_t event; /* for operations of one group call on several streams */
+};
+
+/* A new one in COMM_MAKING with one reference; NULL: no memory. */
+ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config, const ncclComm_t parent);
+void comm_hold(ncclComm_t comm);
+void comm_drop(ncclComm_t comm);
+ncclResult_t comm_meet(ncclComm_t comm); /* blocks until its ranks have met; then it is ready */
+
+/* Whether the handle is alive; a misuse where it is not. */
+ncclResult_t comm_check(ncclComm_t comm, const char *function);
+/* As comm_check, and no operation of it is in progress or has failed. */
+ncclResult_t comm_check_ready(ncclComm_t comm, const char *function);
+/* Begins a call that works on it: says that it was made, carries out its script (a hang ends with its abort),
+ * and claims it: this thread is inside from now on, and another one there already is a misuse.  A thread may
+ * claim again. */
+ncclResult_t comm_begin(ncclComm_t comm, const char *function);
+ncclResult_t comm_claim(ncclComm_t comm, const char *function); /* the last part alone */
+void comm_end(ncclComm_t comm); /* gives it back, unless a group call has it: that gives it back at its end */
+void comm_unclaim(ncclComm_t comm);
+ncclResult_t comm_enter(ncclComm_t comm, const char *function); /* only the script; comm may be NULL */
+
+void comm_failed(ncclComm_t comm, ncclResult_t result, const char *why); /* asynchronously; the first stays */
+bool comm_peer_dead(ncclComm_t comm, int *who);                          /* one that has not left before */
+member *comm_self(ncclComm_t comm);
+void comm_strike_all(ncclComm_t comm);
+
+/* Until all kernels launched are over; false: aborted before. */
+bool comm_drain(ncclComm_t comm);
+/* Ends its kernels, and waits for those that run. */
+void comm_stop(ncclComm_t comm);
+void comm_forgive(ncclComm_t comm); /* what has failed before no longer stands against it */
+
+bool config_check(const ncclConfig_t *config); /* made by NCCL_CONFIG_INITIALIZER */
+#endif

@@ -1,0 +1,155 @@
+/* end.c - the ends of a communicator.
+ *
+ *   Finalize   waits for its kernels, then for the ranks of other processes to do the same; nonblocking in a
+ *              thread.  The handle remains
+ *   Destroy    does the same if that has not been, and takes the handle.  As NCCL warns, ranks of other
+ *              processes are waited for: all must call it
+ *   Abort      at any time, from any thread: ends its kernels unfinished, waits for nobody, takes the handle.
+ *              A call that hangs inside (init, a group call's end) ends with an error.  Peers are not told:
+ *              their kernels hang until they abort too */
+#include "alias.h"
+#include "group.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { NAP_MS = 20 };
+
+/* Ranks of this process are not waited for: one thread may end them one after another. */
+static bool is_waited_for(ncclComm_t comm, int rank)
+{
+    const member *m = &comm->segment->members[rank];
+
+    return m->process != getpid() && !atomic_load(&m->left) && !life_over(comm->lives[rank]);
+}
+
+static void leave(ncclComm_t comm)
+{
+    atomic_store(&comm_self(comm)->left, true);
+    comm_strike_all(comm);
+}
+
+static ncclResult_t quiesce(ncclComm_t comm)
+{
+    bell *own = &comm_self(comm)->bell;
+
+    if (!comm_drain(comm) && atomic_load(&comm->state) != COMM_REVOKED)
+        return fail(ncclInternalError, "%s: aborted while it was finalized", comm->name);
+    leave(comm);
+    for (int r = 0; r < comm->ranks; r++) {
+        uint32_t seen = bell_strokes(own);
+        while (is_waited_for(comm, r)) {
+            if (atomic_load(&comm->state) == COMM_ABORTED)
+                return fail(ncclInternalError, "%s: aborted while it was finalized", comm->name);
+            bell_wait(own, seen, NAP_MS);
+            seen = bell_strokes(own);
+        }
+    }
+    return ncclSuccess;
+}
+
+/* ---- finalize --------------------------------------------------------------------------------------- */
+
+static ncclResult_t run_finalize(job *j)
+{
+    ncclResult_t result = quiesce(j->comm);
+    comm_state ready = COMM_READY;
+
+    if (!result) atomic_compare_exchange_strong(&j->comm->state, &ready, COMM_FINALIZED);
+    return result;
+}
+
+static ncclResult_t queue_finalize(ncclComm_t comm)
+{
+    job *j = calloc(1, sizeof *j);
+
+    if (!j) return fail(ncclSystemError, "no memory");
+    comm_hold(comm);
+    *j = (job){.run = run_finalize, .function = "ncclCommFinalize", .comm = comm};
+    group_add_comm(comm);
+    return group_add_job(j);
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    ncclResult_t result, ended;
+
+    if (!comm) return comm_enter(NULL, "ncclCommFinalize"); /* nothing to do, says NCCL */
+    result = comm_begin(comm, "ncclCommFinalize");
+    if (result) return group_note(result);
+    group_begin();
+    if (atomic_load(&comm->state) != COMM_READY)
+        result = fail(ncclInvalidUsage, "ncclCommFinalize: %s was finalized or revoked before", comm->name);
+    else
+        result = queue_finalize(comm);
+    comm_end(comm);
+    group_note(result);
+    ended = group_end();
+    return result ? result : ended;
+}
+ALIAS(ncclCommFinalize)
+
+/* ---- destroy ---------------------------------------------------------------------------------------- */
+
+static void *destroy_apart(void *arg)
+{
+    ncclComm_t comm = arg;
+
+    quiesce(comm);
+    comm_drop(comm);
+    return NULL;
+}
+
+/* Of a nonblocking one that has not been finalized: the handle is gone at once, the rest follows. */
+static ncclResult_t destroy_nonblocking(ncclComm_t comm)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, destroy_apart, comm))
+        return fail(ncclSystemError, "ncclCommDestroy: no thread for it");
+    pthread_detach(thread);
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    comm_state before;
+    ncclResult_t result;
+
+    if (!comm) return comm_enter(NULL, "ncclCommDestroy");
+    result = comm_begin(comm, "ncclCommDestroy");
+    if (result) return group_note(result);
+    if (comm->in_group)
+        return group_note(fail(ncclInvalidUsage,
+                               "ncclCommDestroy: %s has operations in a group "
+                               "call under way",
+                               comm->name));
+    before = atomic_load(&comm->state);
+    if (before != COMM_FINALIZED && comm->blocking) result = quiesce(comm);
+    comm_unclaim(comm);
+    if (atomic_exchange(&comm->state, COMM_DESTROYED) ==
+        COMM_ABORTED) { /* while it waited: that has the handle */
+        atomic_store(&comm->state, COMM_ABORTED);
+        return result;
+    }
+    if (before != COMM_FINALIZED && !comm->blocking) return destroy_nonblocking(comm);
+    comm_drop(comm);
+    return result;
+}
+ALIAS(ncclCommDestroy)
+
+/* ---- abort ------------------------------------------------------------------------------------------ */
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    ncclResult_t result = comm_enter(NULL, "ncclCommAbort");
+
+    if (!comm || result) return result;
+    result = comm_check(comm, "ncclCommAbort");
+    if (result) return result;
+    atomic_store(&comm->state, COMM_ABORTED);
+    comm_stop(comm);
+    comm_drop(comm);
+    return ncclSuccess;
+}
+ALIAS(ncclCommAbort)
