@@ -1,4 +1,4 @@
-/* dtype.h - the one list of element types inside ops: name and bytes of each, in the order of weft_dtype. */
+/* dtype.h - the one list of element types, name and bytes of each, and that of reductions. */
 #ifndef WEFT_OPS_DTYPE_H
 #define WEFT_OPS_DTYPE_H
 #include <weft/weft.h>
@@ -30,6 +30,18 @@ enum weft__arithmetic {
     X(COMPLEX64, "complex64", 8, WEFT__COMPLEX)    \
     X(COMPLEX128, "complex128", 16, WEFT__COMPLEX) \
     X(BOOL, "bool", 1, WEFT__BOOLEAN)
+
+/* Reductions, in the order of weft_op: X(ID, name) */
+#define WEFT__REDUCTIONS(X) \
+    X(SUM, "sum")           \
+    X(PROD, "prod")         \
+    X(MIN, "min")           \
+    X(MAX, "max")           \
+    X(AVG, "avg")           \
+    X(BAND, "band")         \
+    X(BOR, "bor")           \
+    X(BXOR, "bxor")         \
+    X(PREMUL_SUM, "premul_sum")
 
 #define WEFT__DTYPE_COUNT     (WEFT_BOOL + 1)
 #define WEFT__REDUCTION_COUNT (WEFT_PREMUL_SUM + 1)

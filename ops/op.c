@@ -57,8 +57,11 @@ size_t weft_dtype_size(weft_dtype dtype)
 
 const char *weft__reduction_name(weft_op op)
 {
-    static const char *const names[] = {"sum",  "prod", "min",  "max",       "avg",
-                                        "band", "bor",  "bxor", "premul_sum"};
+    static const char *const names[] = {
+#define REDUCTION_NAME(id, name) [WEFT_##id] = name,
+        WEFT__REDUCTIONS(REDUCTION_NAME)
+#undef REDUCTION_NAME
+    };
     return (unsigned)op < WEFT__REDUCTION_COUNT ? names[op] : "(unknown reduction)";
 }
 

@@ -41,6 +41,10 @@
     X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                              \
       "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "   \
       "fastest.")                                                                                         \
+    X(NCCL_BLOCKING, "WEFT_NCCL_BLOCKING", NUMBER, "0", 0, 1,                                             \
+      "1: NCCL's calls block, to tell faults of its nonblocking mode; what hangs is harder to stop.")     \
+    X(NCCL_SHARE, "WEFT_NCCL_SHARE", NUMBER, "0", 0, 1,                                                   \
+      "1: communicators split off another share its memory, and are stopped together with it.")           \
     X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
       "Microseconds a wait looks by itself before it sleeps.")                                            \
     X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \

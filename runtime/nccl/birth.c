@@ -1,0 +1,290 @@
+/* birth.c - how a communicator comes to be: named, and joined by all its ranks; or split off another one.
+ *
+ * Happy path: each step on a thread of its own, which polls what NCCL does in the background; then its stream
+ * and scratch are made, and table->joined says so.  Fails: table->joined tells what NCCL or CUDA said; or why
+ * it was doomed meanwhile. */
+#include "comm.h"
+#include "thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS_SPARE 128 /* made ahead for each communicator */
+
+struct birth {
+    weft__comm *comm;   /* NULL: this rank only takes part in a split */
+    weft__comm *parent; /* of a split */
+    weft__turn turn;    /* on the parent */
+    int color, key;
+    ncclUniqueId id;
+};
+
+_Static_assert(sizeof(ncclUniqueId) == WEFT__COMM_ID_BYTES, "the seam has room for just NCCL's id");
+
+/* ---- telling ---- */
+
+/* Ends the birth: READY, or doomed for that reason unless there is an earlier one. */
+static void tell(weft__comm *comm, weft_status status, const char *why)
+{
+    weft__nccl *nccl = comm->nccl;
+    char sentence[WEFT__NCCL_SENTENCE];
+    bool dropped;
+    if (status != WEFT_OK) weft__comm_stop(comm, status, why);
+    pthread_mutex_lock(&comm->lock);
+    if (!weft__comm_doomed(comm))
+        atomic_store(&comm->state, WEFT__COMM_READY);
+    else
+        status = comm->status;
+    snprintf(sentence, sizeof sentence, "%s", comm->why);
+    dropped = comm->dropped;
+    pthread_mutex_unlock(&comm->lock);
+    if (!dropped) nccl->table->joined(comm->owner, status, status == WEFT_OK ? NULL : sentence);
+}
+
+static void begin(weft__comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    if (!weft__comm_doomed(comm)) atomic_store(&comm->state, WEFT__COMM_JOINING);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* ---- naming ---- */
+
+static void name(void *arg)
+{
+    weft__comm *comm = arg;
+    ncclUniqueId id;
+    unsigned char bytes[WEFT__COMM_ID_BYTES];
+    char text[WEFT__NCCL_SENTENCE];
+    ncclResult_t result = ncclGetUniqueId(&id);
+    bool dropped;
+    pthread_mutex_lock(&comm->lock);
+    dropped = comm->dropped;
+    pthread_mutex_unlock(&comm->lock);
+    if (result != ncclSuccess) {
+        weft_status status = weft__comm_error("ncclGetUniqueId", result, text, sizeof text);
+        tell(comm, status, text);
+    } else if (!dropped) {
+        memcpy(bytes, &id, sizeof bytes);
+        comm->nccl->table->named(comm->owner, bytes);
+    }
+    weft__comm_unref(comm);
+}
+
+weft__comm *weft__comm_open(weft__backend *backend, void *owner, int rank, int size, const char *label,
+                            bool names)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    weft__comm *comm = weft__comm_make(nccl, owner, rank, size, label);
+    if (!comm || !names) return comm;
+    weft__comm_ref(comm);
+    if (weft__thread_start(nccl, name, comm)) return comm;
+    weft__comm_unref(comm);
+    weft__comm_unref(comm);
+    weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "no thread to name the communicator of %s", label);
+    return NULL;
+}
+
+/* ---- what NCCL has made becomes usable ---- */
+
+static weft_status cuda_failed(cudaError_t error, const char *call, char *text, size_t bytes)
+{
+    cudaGetLastError();
+    snprintf(text, bytes, "%s: CUDA says \"%s\"", call, cudaGetErrorString(error));
+    return WEFT_ERR_SYSTEM;
+}
+
+static weft_status equip(weft__comm *comm, char *text, size_t bytes)
+{
+    int least = 0, most = 0;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &most);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithPriority(&comm->stream, cudaStreamNonBlocking, most);
+    if (error != cudaSuccess) return cuda_failed(error, "cudaStreamCreateWithPriority", text, bytes);
+    error = cudaMalloc(&comm->scratch, WEFT__COMM_SCRATCH);
+    if (error != cudaSuccess) return cuda_failed(error, "cudaMalloc", text, bytes);
+    /* Barriers add up what is there; nobody reads it, but it should be something. */
+    error = cudaMemsetAsync(comm->scratch, 0, WEFT__COMM_SCRATCH, comm->stream);
+    if (error != cudaSuccess) return cuda_failed(error, "cudaMemsetAsync", text, bytes);
+    error = weft__events_grow(comm->nccl, EVENTS_SPARE);
+    if (error != cudaSuccess) return cuda_failed(error, "cudaEventCreateWithFlags", text, bytes);
+    return WEFT_OK;
+}
+
+static ncclConfig_t configure(weft__comm *comm)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = comm->nccl->blocking;
+    config.splitShare = comm->nccl->share;
+#if NCCL_VERSION_CODE >= 22700
+    config.commName = comm->label; /* NCCL keeps the pointer; it is freed after NCCL's part */
+#endif
+    return config;
+}
+
+/* The handle is known: from now on an abort can reach it. */
+static void publish(weft__comm *comm)
+{
+    ncclComm_t late = NULL;
+    pthread_mutex_lock(&comm->lock);
+    if (atomic_load(&comm->state) < WEFT__COMM_ABORTING)
+        comm->handle = comm->born;
+    else
+        late = comm->born; /* the abort found nothing to abort */
+    pthread_mutex_unlock(&comm->lock);
+    if (late) ncclCommAbort(late);
+}
+
+/* ---- joining ---- */
+
+static weft_status init(struct birth *birth, char *text, size_t bytes)
+{
+    weft__comm *comm = birth->comm;
+    ncclConfig_t config = configure(comm);
+    ncclResult_t result;
+    weft__turn turn;
+    weft_status status = WEFT_OK;
+    weft__turn_ask(comm, &turn);
+    if (!weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) return WEFT_OK; /* doomed: tell knows why */
+    weft__comm_inside(comm, "ncclCommInitRankConfig");
+    result = ncclCommInitRankConfig(&comm->born, comm->size, birth->id, comm->rank, &config);
+    if (comm->born) publish(comm);
+    if (result == ncclInProgress) result = weft__comm_await(comm, result);
+    if (result != ncclSuccess && !weft__comm_doomed(comm))
+        status = weft__comm_error("ncclCommInitRankConfig", result, text, bytes);
+    weft__comm_inside(comm, "cudaStreamCreateWithPriority");
+    if (status == WEFT_OK && !weft__comm_doomed(comm)) status = equip(comm, text, bytes);
+    weft__turn_give(comm, &turn);
+    return status;
+}
+
+/* Whoever asked may hold a lock that telling needs; so what waits for the communicator runs out of time. */
+static void unable(weft__comm *comm)
+{
+    weft__nccl_log(comm->nccl, 0, "no memory, or no thread, to make communicator %s", comm->label);
+}
+
+static void join(void *arg)
+{
+    struct birth *birth = arg;
+    char text[WEFT__NCCL_SENTENCE] = "";
+    weft_status status = init(birth, text, sizeof text);
+    tell(birth->comm, status, text);
+    weft__comm_unref(birth->comm);
+    free(birth);
+}
+
+void weft__comm_join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
+{
+    struct birth *birth = calloc(1, sizeof *birth);
+    weft__comm_ref(comm);
+    begin(comm);
+    if (birth) {
+        birth->comm = comm;
+        memcpy(&birth->id, id, sizeof birth->id);
+        if (weft__thread_start(comm->nccl, join, birth)) return;
+    }
+    free(birth);
+    unable(comm);
+    weft__comm_unref(comm);
+}
+
+/* ---- splitting ---- */
+
+/* With the turns of the parent and of what is split off it. */
+static weft_status divide(struct birth *birth, char *text, size_t bytes)
+{
+    weft__comm *parent = birth->parent, *comm = birth->comm;
+    ncclConfig_t config = configure(comm ? comm : parent);
+    ncclComm_t nothing = NULL, *born = comm ? &comm->born : &nothing;
+    int color = comm ? birth->color : NCCL_SPLIT_NOCOLOR;
+    ncclResult_t result;
+    weft__comm_inside(parent, "ncclCommSplit");
+    if (comm) weft__comm_inside(comm, "ncclCommSplit");
+    result = weft__comm_await(parent, ncclCommSplit(parent->handle, color, birth->key, born, &config));
+    if (result == ncclInProgress || !comm) goto told; /* NCCL writes the handle when it is done */
+    if (comm->born) publish(comm);
+    if (result == ncclSuccess) result = weft__comm_await(comm, ncclInProgress);
+told:
+    if (weft__comm_doomed(parent) || (comm && weft__comm_doomed(comm))) return WEFT_OK; /* tell knows why */
+    if (result != ncclSuccess) return weft__comm_error("ncclCommSplit", result, text, bytes);
+    return comm ? equip(comm, text, bytes) : WEFT_OK;
+}
+
+static weft_status take_turns(struct birth *birth, char *text, size_t bytes)
+{
+    weft__comm *parent = birth->parent, *comm = birth->comm;
+    weft_status status = WEFT_OK;
+    weft__turn turn;
+    if (!weft__turn_take(parent, &birth->turn, WEFT__NCCL_NEVER)) return WEFT_OK;
+    if (comm) weft__turn_ask(comm, &turn);
+    if (!comm || weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
+        status = divide(birth, text, bytes);
+        if (comm) weft__turn_give(comm, &turn);
+    }
+    weft__turn_give(parent, &birth->turn);
+    return status;
+}
+
+/* The split is over, for what became of it. */
+static void forget_parent(weft__comm *comm)
+{
+    if (!comm) return;
+    pthread_mutex_lock(&comm->lock);
+    comm->parent = NULL;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+static void end_split(struct birth *birth, weft_status status, const char *text)
+{
+    weft__comm *parent = birth->parent, *comm = birth->comm;
+    /* A split that one rank has not finished is unusable to all. */
+    if (status != WEFT_OK) weft__comm_stop(comm ? comm : parent, status, text);
+    if (comm && weft__comm_doomed(parent))
+        weft__comm_stop(comm, WEFT_ERR_BROKEN, "the communicator that it is split off was stopped");
+    forget_parent(comm);
+    if (comm) {
+        tell(comm, status, text);
+        weft__comm_unref(comm);
+    }
+    weft__comm_unref(parent);
+    free(birth);
+}
+
+static void split(void *arg)
+{
+    char text[WEFT__NCCL_SENTENCE] = "";
+    weft_status status = take_turns(arg, text, sizeof text);
+    end_split(arg, status, text);
+}
+
+void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key)
+{
+    weft__nccl *nccl = parent->nccl;
+    struct birth *birth = calloc(1, sizeof *birth);
+    if (!birth) {
+        unable(comm ? comm : parent);
+        return;
+    }
+    *birth = (struct birth){.comm = comm, .parent = parent, .color = color, .key = key};
+    weft__comm_ref(parent);
+    if (comm) {
+        weft__comm_ref(comm);
+        begin(comm);
+        pthread_mutex_lock(&comm->lock);
+        comm->parent = parent;
+        pthread_mutex_unlock(&comm->lock);
+        pthread_mutex_lock(&nccl->lock);
+        if (nccl->share) comm->family = parent->family;
+        pthread_mutex_unlock(&nccl->lock);
+    }
+    weft__turn_ask(parent, &birth->turn);
+    if (weft__thread_start(nccl, split, birth)) return;
+    if (weft__turn_take(parent, &birth->turn, 0)) weft__turn_give(parent, &birth->turn);
+    unable(comm ? comm : parent);
+    forget_parent(comm);
+    if (comm) weft__comm_unref(comm);
+    weft__comm_unref(parent);
+    free(birth);
+}

@@ -1,0 +1,149 @@
+/* comm.c - the struct of a communicator, the turn to call NCCL on it, and waiting for what NCCL does in the
+ * background.
+ *
+ * Happy path: turn_ask, turn_take, calls, comm_await, turn_give.  Fails: a turn is refused, and a wait ends
+ * early, once the communicator is doomed. */
+#include "comm.h"
+
+#include "thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+weft__comm *weft__comm_make(weft__nccl *nccl, void *owner, int rank, int size, const char *label)
+{
+    weft__comm *comm = calloc(1, sizeof *comm);
+    if (!comm) {
+        weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "no memory for the communicator of %s", label ? label : "");
+        return NULL;
+    }
+    comm->nccl = nccl;
+    atomic_init(&comm->refs, 1);
+    comm->owner = owner;
+    comm->rank = rank;
+    comm->size = size;
+    snprintf(comm->label, sizeof comm->label, "%s", label ? label : "");
+    pthread_mutex_init(&comm->lock, NULL);
+    weft__nccl_cond_init(&comm->changed);
+    weft__list_init(&comm->listed);
+    weft__list_init(&comm->link);
+    pthread_mutex_lock(&nccl->lock);
+    comm->family = ++nccl->families;
+    weft__list_append(&nccl->comms, &comm->link);
+    pthread_mutex_unlock(&nccl->lock);
+    return comm;
+}
+
+void weft__comm_ref(weft__comm *comm)
+{
+    atomic_fetch_add_explicit(&comm->refs, 1, memory_order_relaxed);
+}
+
+bool weft__comm_ref_living(weft__comm *comm)
+{
+    unsigned refs = atomic_load_explicit(&comm->refs, memory_order_relaxed);
+    while (refs && !atomic_compare_exchange_weak_explicit(&comm->refs, &refs, refs + 1, memory_order_relaxed,
+                                                          memory_order_relaxed)) {
+    }
+    return refs;
+}
+
+static void bury(void *comm)
+{
+    weft__comm_bury(comm);
+}
+
+void weft__comm_unref(weft__comm *comm)
+{
+    if (atomic_fetch_sub_explicit(&comm->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!weft__thread_start(comm->nccl, bury, comm))
+        weft__nccl_log(comm->nccl, 1, "no thread to free communicator %s: it stays", comm->label);
+}
+
+void weft__turn_ask(weft__comm *comm, weft__turn *turn)
+{
+    turn->next = NULL;
+    pthread_mutex_lock(&comm->lock);
+    if (comm->turn)
+        comm->turn_last->next = turn;
+    else
+        comm->turn = turn;
+    comm->turn_last = turn;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* Lock held. */
+static void leave(weft__comm *comm, weft__turn *turn)
+{
+    weft__turn **at = &comm->turn, *before = NULL;
+    while (*at != turn) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = turn->next;
+    if (comm->turn_last == turn) comm->turn_last = before;
+    pthread_cond_broadcast(&comm->changed);
+}
+
+bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
+{
+    bool waits = true, taken;
+    pthread_mutex_lock(&comm->lock);
+    while (comm->turn != turn && !weft__comm_doomed(comm) && waits)
+        waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
+    taken = comm->turn == turn && !weft__comm_doomed(comm);
+    if (taken)
+        comm->entered = true;
+    else
+        leave(comm, turn);
+    pthread_mutex_unlock(&comm->lock);
+    return taken;
+}
+
+void weft__turn_give(weft__comm *comm, weft__turn *turn)
+{
+    weft__comm_inside(comm, NULL);
+    pthread_mutex_lock(&comm->lock);
+    comm->entered = false;
+    leave(comm, turn);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result)
+{
+    unsigned turns = 0;
+    while (result == ncclInProgress && !weft__comm_doomed(comm)) {
+        ncclResult_t asked;
+        weft__thread_pause(&turns);
+        asked = ncclCommGetAsyncError(comm->handle, &result);
+        if (asked != ncclSuccess) return asked;
+    }
+    return result;
+}
+
+ncclResult_t weft__comm_look(weft__comm *comm)
+{
+    ncclResult_t asked, result = ncclSuccess;
+    bool may;
+    pthread_mutex_lock(&comm->lock);
+    may = atomic_load(&comm->state) == WEFT__COMM_READY && comm->handle;
+    if (may) comm->lookers++;
+    pthread_mutex_unlock(&comm->lock);
+    if (!may) return ncclSuccess;
+    asked = ncclCommGetAsyncError(comm->handle, &result);
+    pthread_mutex_lock(&comm->lock);
+    comm->lookers--;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    if (asked != ncclSuccess) return asked;
+    return result == ncclInProgress ? ncclSuccess : result;
+}
+
+weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes)
+{
+    const char *last = ncclGetLastError(NULL); /* of this process: NCCL keeps one */
+    snprintf(text, bytes, "%s: NCCL says \"%s\"%s%.400s%s", call, ncclGetErrorString(result),
+             last && *last ? " (" : "", last ? last : "", last && *last ? ")" : "");
+
+    return result == ncclRemoteError ? WEFT_ERR_PEER : WEFT_ERR_SYSTEM;
+}

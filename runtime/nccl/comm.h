@@ -1,0 +1,122 @@
+/* comm.h - a communicator: its life, and who may call NCCL on it.
+ *
+ *   OPEN      made; its id is perhaps being made                            (birth.c)
+ *   JOINING   a thread is inside NCCL, joining the others                   (birth.c)
+ *   READY     works are issued on it                                        (issue.c)
+ *   DOOMED    not to be used any more; a thread waits for who is inside     (death.c)
+ *   ABORTING  that thread is inside ncclCommAbort                           (death.c)
+ *   ABORTED   NCCL has nothing of it any more; what it had launched ends
+ *
+ *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> ABORTED.
+ *
+ * Calls on a communicator are made by one thread at a time, in the order of asking: it has the turn.  Only
+ * the asking for an asynchronous error, and the abort of what hangs, are allowed beside it.  The abort waits
+ * until nobody is inside, but no longer than the grace: then it is the only way out of a call that hangs.
+ * Whoever comes back out of such a call sees DOOMED or later, and touches NCCL's handle no more.
+ *
+ * Who holds the struct: the runtime, from open to drop; each thread of the module that works on it; the
+ * progress thread while it is in nccl->running, and inside start.  The last one to let go sends a thread to
+ * bury it, which finalizes and destroys what has not been aborted. */
+#ifndef WEFT_NCCL_COMM_H
+#define WEFT_NCCL_COMM_H
+#include "module.h"
+
+#include <stdatomic.h>
+
+typedef enum weft__comm_state {
+    WEFT__COMM_OPEN,
+    WEFT__COMM_JOINING,
+    WEFT__COMM_READY,
+    WEFT__COMM_DOOMED,
+    WEFT__COMM_ABORTING,
+    WEFT__COMM_ABORTED
+} weft__comm_state;
+
+/* One who wants the turn, or has it.  Lives with the asker. */
+typedef struct weft__turn {
+    struct weft__turn *next;
+} weft__turn;
+
+struct weft__comm {
+    weft__nccl *nccl;
+    weft__list link; /* nccl->comms; under nccl->lock */
+    atomic_uint refs;
+    void *owner;
+    int rank, size;
+    char label[64];
+    uint64_t family; /* those that share resources: none of them outlives another's abort */
+
+    pthread_mutex_t lock; /* short: never across a call of CUDA or NCCL */
+    pthread_cond_t changed;
+    _Atomic(weft__comm_state) state; /* written under the lock */
+    bool dropped;                    /* the owner is not told anything any more */
+    bool aborter;                    /* a thread sees to the abort */
+    weft__turn *turn, *turn_last;    /* the first has it */
+    bool entered;                    /* and uses it */
+    unsigned lookers;                /* inside ncclCommGetAsyncError */
+    ncclComm_t handle;
+    weft__comm *parent; /* while it is being split off: neither can be stopped without the other */
+    weft_status status; /* DOOMED and later: why */
+    char why[WEFT__NCCL_SENTENCE];
+
+    /* Who has the turn: */
+    _Atomic(const char *) call; /* the function that it is inside; NULL: none */
+    _Atomic int64_t call_since_ns;
+    ncclComm_t born; /* where NCCL writes the handle */
+
+    /* From READY on: */
+    cudaStream_t stream;
+    void *scratch; /* WEFT__COMM_SCRATCH bytes of the device, for barriers */
+
+    /* Progress thread: */
+    weft__list listed;         /* nccl->running */
+    weft__event *first, *last; /* what is issued, in order */
+    int64_t looked_ns;         /* for an asynchronous error */
+};
+
+#define WEFT__COMM_SCRATCH 256
+
+weft__comm *weft__comm_make(weft__nccl *nccl, void *owner, int rank, int size, const char *label);
+void weft__comm_ref(weft__comm *comm);
+bool weft__comm_ref_living(weft__comm *comm); /* false: it is being buried */
+void weft__comm_unref(weft__comm *comm);
+
+static inline bool weft__comm_doomed(weft__comm *comm)
+{
+    return atomic_load_explicit(&comm->state, memory_order_acquire) >= WEFT__COMM_DOOMED;
+}
+
+/* Ask for the turn: now, so that it comes before the turns of those who ask later. */
+void weft__turn_ask(weft__comm *comm, weft__turn *turn);
+/* Wait for it.  False: the communicator is doomed or the deadline has passed, and it is given back. */
+bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns);
+void weft__turn_give(weft__comm *comm, weft__turn *turn);
+
+/* With the turn: which function is being called, for messages; NULL: out of it again. */
+static inline void weft__comm_inside(weft__comm *comm, const char *call)
+{
+    if (call) atomic_store_explicit(&comm->call_since_ns, weft__nccl_now(comm->nccl), memory_order_relaxed);
+    atomic_store_explicit(&comm->call, call, memory_order_release);
+}
+
+/* With the turn: `result` is what a call has returned; waits while that is ncclInProgress.  What became of
+ * it, or ncclInProgress: the communicator was doomed meanwhile. */
+ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result);
+/* Without: asks for an asynchronous error; ncclSuccess also where it is no time to ask. */
+ncclResult_t weft__comm_look(weft__comm *comm);
+
+/* "ncclAllReduce: unhandled system error (...)", and the status it stands for. */
+weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes);
+
+/* birth.c: slots of the seam. */
+weft__comm *weft__comm_open(weft__backend *backend, void *owner, int rank, int size, const char *label,
+                            bool names);
+void weft__comm_join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES]);
+void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key);
+
+/* death.c */
+void weft__comm_stop(weft__comm *comm, weft_status status, const char *why); /* the first reason stays */
+void weft__comm_doom(weft__comm *comm, const char *why);                     /* slots of the seam */
+void weft__comm_drop(weft__comm *comm);
+void weft__comm_bury(weft__comm *comm); /* refs are 0: this thread of the module ends it */
+#endif

@@ -1,0 +1,165 @@
+/* death.c - how a communicator ends: stopped by an abort, or finalized and destroyed when nobody holds it.
+ *
+ * Happy path: drop, the last reference goes, bury finalizes, destroys and frees.  In trouble: stop marks it,
+ * and a thread aborts it once nobody is inside, or after the grace.  Fails: an abort that hangs keeps its
+ * thread; its works are never finished then, and the runtime gives the device up. */
+#include "comm.h"
+#include "memory.h"
+#include "thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void abort_when_left(void *arg)
+{
+    weft__comm *comm = arg;
+    int64_t deadline_ns = weft__nccl_now(comm->nccl) + comm->nccl->grace_ns;
+    ncclResult_t result = ncclSuccess;
+    ncclComm_t handle;
+    bool waits = true;
+    pthread_mutex_lock(&comm->lock);
+    while ((comm->entered || comm->lookers) && waits)
+        waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
+    atomic_store(&comm->state, WEFT__COMM_ABORTING);
+    handle = comm->handle;
+    comm->handle = NULL;
+    pthread_mutex_unlock(&comm->lock);
+    if (handle) result = ncclCommAbort(handle);
+    if (result != ncclSuccess)
+        weft__nccl_log(comm->nccl, 1, "ncclCommAbort of communicator %s: %s", comm->label,
+                       ncclGetErrorString(result));
+    pthread_mutex_lock(&comm->lock);
+    atomic_store(&comm->state, WEFT__COMM_ABORTED);
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    weft__comm_unref(comm);
+}
+
+/* Lock held: the first reason, and where the calls on it stood. */
+static void mark(weft__comm *comm, weft_status status, const char *why)
+{
+    const char *call = atomic_load_explicit(&comm->call, memory_order_acquire);
+    int64_t since = atomic_load_explicit(&comm->call_since_ns, memory_order_relaxed);
+    double inside_s = (double)(weft__nccl_now(comm->nccl) - since) / 1e9;
+    comm->status = status;
+    if (call)
+        snprintf(comm->why, sizeof comm->why, "%.500s; stopped inside %s, %.1f s after it was called", why,
+                 call, inside_s);
+    else
+        snprintf(comm->why, sizeof comm->why, "%s", why);
+    atomic_store(&comm->state, WEFT__COMM_DOOMED);
+    pthread_cond_broadcast(&comm->changed);
+}
+
+/* True: it was not doomed before.  Called again where no thread could be had the first time. */
+static bool stop_one(weft__comm *comm, weft_status status, const char *why, weft__comm **parent)
+{
+    bool first, starts;
+    pthread_mutex_lock(&comm->lock);
+    first = !weft__comm_doomed(comm);
+    if (first) mark(comm, status, why);
+    starts = atomic_load(&comm->state) == WEFT__COMM_DOOMED && !comm->aborter;
+    comm->aborter = comm->aborter || starts;
+    *parent = comm->parent; /* it stays while comm->parent says so */
+    if (*parent) weft__comm_ref(*parent);
+    pthread_mutex_unlock(&comm->lock);
+    if (!starts) return first;
+    weft__comm_ref(comm);
+    if (weft__thread_start(comm->nccl, abort_when_left, comm)) return first;
+    pthread_mutex_lock(&comm->lock);
+    comm->aborter = false;
+    pthread_mutex_unlock(&comm->lock);
+    weft__comm_unref(comm);
+    return first;
+}
+
+/* One of those that share this one's resources and live; it is referenced. */
+static weft__comm *relative(weft__comm *comm)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__comm *found = NULL;
+    pthread_mutex_lock(&nccl->lock);
+    WEFT__LIST_EACH(&nccl->comms, at)
+    {
+        weft__comm *other = WEFT__LIST_ENTRY(at, weft__comm, link);
+        if (found || other == comm || other->family != comm->family || weft__comm_doomed(other)) continue;
+        if (weft__comm_ref_living(other)) found = other;
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    return found;
+}
+
+void weft__comm_stop(weft__comm *comm, weft_status status, const char *why)
+{
+    weft__comm *parent, *other;
+    char text[WEFT__NCCL_SENTENCE];
+    bool first = stop_one(comm, status, why, &parent);
+    snprintf(text, sizeof text, "communicator %s, with which it shares resources, was stopped: %.400s",
+             comm->label, why);
+    if (parent) {
+        if (first) weft__comm_stop(parent, WEFT_ERR_BROKEN, text);
+        weft__comm_unref(parent);
+    }
+    while (first && comm->nccl->share && (other = relative(comm))) {
+        weft__comm_stop(other, WEFT_ERR_BROKEN, text);
+        weft__comm_unref(other);
+    }
+}
+
+void weft__comm_doom(weft__comm *comm, const char *why)
+{
+    weft__comm_stop(comm, WEFT_ERR_BROKEN, why ? why : "it was stopped");
+}
+
+void weft__comm_drop(weft__comm *comm)
+{
+    bool joining;
+    pthread_mutex_lock(&comm->lock);
+    comm->dropped = true;
+    joining = atomic_load(&comm->state) == WEFT__COMM_JOINING;
+    pthread_mutex_unlock(&comm->lock);
+    if (joining) weft__comm_doom(comm, "it is not needed any more");
+    weft__comm_unref(comm);
+}
+
+/* ---- burial ---- */
+
+static bool hurried(weft__nccl *nccl)
+{
+    bool hurry;
+    pthread_mutex_lock(&nccl->lock);
+    hurry = nccl->hurry;
+    pthread_mutex_unlock(&nccl->lock);
+    return hurry;
+}
+
+/* Waits in the background for the other ranks of this host, as NCCL asks; closing ends its patience. */
+static void finalize(weft__comm *comm)
+{
+    ncclResult_t result = hurried(comm->nccl) ? ncclInProgress : ncclCommFinalize(comm->handle);
+    unsigned turns = 0;
+    while (result == ncclInProgress && !hurried(comm->nccl)) {
+        weft__thread_pause(&turns);
+        if (ncclCommGetAsyncError(comm->handle, &result) != ncclSuccess) result = ncclInternalError;
+    }
+    result = result == ncclSuccess ? ncclCommDestroy(comm->handle) : ncclCommAbort(comm->handle);
+    if (result != ncclSuccess && result != ncclInProgress)
+        weft__nccl_log(comm->nccl, 2, "communicator %s ends with \"%s\"", comm->label,
+                       ncclGetErrorString(result));
+    comm->handle = NULL;
+}
+
+void weft__comm_bury(weft__comm *comm)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__memory_leave(comm);
+    if (comm->handle) finalize(comm);
+    if (comm->stream) cudaStreamDestroy(comm->stream);
+    if (comm->scratch) cudaFree(comm->scratch);
+    pthread_mutex_lock(&nccl->lock);
+    weft__list_remove(&comm->link);
+    pthread_mutex_unlock(&nccl->lock);
+    pthread_cond_destroy(&comm->changed);
+    pthread_mutex_destroy(&comm->lock);
+    free(comm);
+}

@@ -1,0 +1,140 @@
+/* device.c - looks for the device, asks where pointers point to, and marks callers' streams.
+ *
+ * Happy path of a submission: cudaPointerGetAttributes, cudaStreamIsCapturing, cudaEventRecord, and nothing
+ * else. Fails: no device, with a sentence of one line; a stream that is capturing, is of another device, or
+ * is no stream. */
+#include "device.h"
+
+#include <stdio.h>
+
+#define CUDA_LEAST 12000
+
+/* A sentence that outlives the call; of this thread. */
+static char *sentence(void)
+{
+    static _Thread_local char text[WEFT__NCCL_SENTENCE];
+    return text;
+}
+
+static const char *why_no_device(cudaError_t error)
+{
+    int driver = 0;
+    char *text = sentence();
+    cudaGetLastError();
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || !driver) return "no CUDA driver";
+    if (error == cudaErrorNoDevice) return "no CUDA device";
+    snprintf(text, WEFT__NCCL_SENTENCE, "no CUDA device: CUDA says \"%s\"", cudaGetErrorString(error));
+    return text;
+}
+
+int weft__device_choose(const weft__module_place *place, const char **why)
+{
+    int devices = 0, version = 0;
+    cudaError_t error = cudaGetDeviceCount(&devices);
+    if (error != cudaSuccess) {
+        *why = why_no_device(error);
+        return -1;
+    }
+    if (devices < 1) {
+        *why = "no CUDA device";
+        return -1;
+    }
+    if (cudaRuntimeGetVersion(&version) != cudaSuccess || version < CUDA_LEAST) {
+        snprintf(sentence(), WEFT__NCCL_SENTENCE, "CUDA is %d.%d, expected 12.0 or later", version / 1000,
+                 version % 1000 / 10);
+        *why = sentence();
+        return -1;
+    }
+    if (!place) return 0;
+    if (place->device < 0) return place->local_rank % devices;
+    if (place->device < devices) return place->device;
+    snprintf(sentence(), WEFT__NCCL_SENTENCE, "device is %d, expected 0 to %d: there %s %d CUDA device%s",
+             place->device, devices - 1, devices == 1 ? "is" : "are", devices, devices == 1 ? "" : "s");
+    *why = sentence();
+    return -1;
+}
+
+void weft__device_describe(weft__nccl *nccl)
+{
+    struct cudaDeviceProp properties;
+    int runtime = 0, device = nccl->seam.device;
+    const char *name = "(no name)";
+    cudaRuntimeGetVersion(&runtime);
+    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess)
+        name = properties.name;
+    else
+        cudaGetLastError();
+    if (cudaDeviceGetAttribute(&nccl->arch, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess)
+        cudaGetLastError();
+    snprintf(nccl->describes, sizeof nccl->describes, "CUDA %d.%d, NCCL %d.%d.%d, device %d: %.200s",
+             runtime / 1000, runtime % 1000 / 10, nccl->version / 10000, nccl->version / 100 % 100,
+             nccl->version % 100, device, name);
+}
+
+bool weft__device_owns(weft__backend *backend, const void *pointer)
+{
+    struct cudaPointerAttributes attributes;
+    (void)backend;
+    if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+}
+
+/* ---- streams ---- */
+
+static weft_status not_this_stream(const weft__nccl *nccl, void *stream, const char *call, cudaError_t error)
+{
+    cudaGetLastError();
+    return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
+                           "stream is %p, expected one of device %d, NULL while that device is current, or "
+                           "WEFT_NO_STREAM: %s says \"%s\"",
+                           stream, nccl->seam.device, call, cudaGetErrorString(error));
+}
+
+weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t error = cudaErrorInvalidValue;
+    if (stream != WEFT_NO_STREAM) error = cudaStreamIsCapturing(stream, &capture);
+    /* Of the legacy stream it cannot be asked while another stream captures. */
+    if (error == cudaErrorStreamCaptureImplicit) {
+        cudaGetLastError();
+        capture = cudaStreamCaptureStatusActive;
+    } else if (error != cudaSuccess) {
+        return not_this_stream(nccl, stream, "cudaStreamIsCapturing", error);
+    }
+    if (WEFT__LIKELY(capture == cudaStreamCaptureStatusNone)) return WEFT_OK;
+    return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
+                           "stream %p is being captured into a graph: operations cannot be captured", stream);
+}
+
+weft_status weft__device_mark(weft__backend *backend, void *stream, void **marker)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    weft_status status;
+    weft__event *event;
+    cudaError_t error = cudaSuccess;
+    *marker = NULL;
+    if (stream == WEFT_NO_STREAM) return WEFT_OK;
+    if ((status = weft__device_check_stream(nccl, stream)) != WEFT_OK) return status;
+    event = weft__event_take(nccl, &error);
+    if (!event) {
+        cudaGetLastError();
+        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "no event to mark stream %p: CUDA says \"%s\"", stream,
+                               cudaGetErrorString(error));
+    }
+    error = cudaEventRecord(event->cuda, stream);
+    if (error != cudaSuccess) {
+        weft__event_give(nccl, event);
+        return not_this_stream(nccl, stream, "cudaEventRecord", error);
+    }
+    *marker = event;
+    return WEFT_OK;
+}
+
+void weft__device_unmark(weft__backend *backend, void *marker)
+{
+    weft__event_give(weft__nccl_of(backend), marker);
+}

@@ -1,0 +1,204 @@
+/* issue.c - hands works to the device.
+ *
+ * Happy path: the communicator's stream waits for the callers' marks; one group call; when NCCL has finished
+ * what it does in the background an event is recorded behind it, and the works are issued.  Nothing is
+ * allocated and no CUDA call blocks.  Fails: before the group call, the works end with what was wrong.  From
+ * then on the communicator is stopped, because other ranks may have begun: the works end when the abort is
+ * through (running.c). */
+#include "issue.h"
+
+#include "calls.h"
+#include "memory.h"
+#include "running.h"
+#include "thread.h"
+#include "types.h"
+
+#include <stdio.h>
+
+static void finish_chain(weft__nccl *nccl, weft__work *work, weft_status status, const char *sentence)
+{
+    weft__work *next;
+    for (; work; work = next) {
+        next = work->next;
+        weft__event_give(nccl, work->marker);
+        work->marker = NULL;
+        nccl->table->finish(work, status, sentence);
+    }
+}
+
+/* An event that has been waited for can be recorded anew: the wait is for what it was then. */
+static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft__work *work)
+{
+    cudaError_t error = cudaSuccess;
+    for (; work && error == cudaSuccess; work = work->next) {
+        weft__event *mark = work->marker;
+        if (!mark) continue;
+        error = cudaStreamWaitEvent(stream, mark->cuda, 0);
+        weft__event_give(nccl, mark);
+        work->marker = NULL;
+    }
+    return error;
+}
+
+/* The event for the end, and the stream behind all marks.  NULL: the works are finished, with what CUDA said.
+ */
+static weft__event *prepare(weft__nccl *nccl, cudaStream_t stream, weft__work *first)
+{
+    char text[WEFT__NCCL_SENTENCE];
+    const char *call = "cudaEventCreateWithFlags";
+    cudaError_t error = cudaSuccess;
+    weft__event *end = weft__event_take(nccl, &error);
+    if (end) {
+        call = "cudaStreamWaitEvent";
+        error = wait_for_marks(nccl, stream, first);
+    }
+    if (error == cudaSuccess) {
+        end->works = first;
+        return end;
+    }
+    cudaGetLastError();
+    weft__event_give(nccl, end);
+    snprintf(text, sizeof text, "%s: CUDA says \"%s\"", call, cudaGetErrorString(error));
+    finish_chain(nccl, first, WEFT_ERR_SYSTEM, text);
+    return NULL;
+}
+
+/* *call: the one that returned the result. */
+static ncclResult_t group(weft__comm *comm, weft__work *work, const char **call)
+{
+    ncclResult_t result, ended;
+    *call = "ncclGroupStart";
+    weft__comm_inside(comm, *call);
+    result = ncclGroupStart();
+    if (result != ncclSuccess) return result;
+    for (; work && result == ncclSuccess; work = work->next) {
+        *call = weft__calls_name(work->op.kind);
+        weft__comm_inside(comm, *call);
+        result = weft__calls_make(comm, work);
+        if (result == ncclInProgress) result = ncclSuccess; /* the group's end tells */
+    }
+    weft__comm_inside(comm, "ncclGroupEnd");
+    ended = ncclGroupEnd();
+    if (result != ncclSuccess) return result;
+    *call = "ncclGroupEnd";
+    return weft__comm_await(comm, ended);
+}
+
+/* With the turn.  True: the device has it. */
+static bool issue(weft__comm *comm, weft__event *end)
+{
+    char text[WEFT__NCCL_SENTENCE];
+    const char *call = "";
+    ncclResult_t result;
+    cudaError_t error;
+    weft_status status = WEFT_ERR_SYSTEM;
+    if (end->works->op.kind == WEFT__OP_MEM_ALLOC)
+        result = weft__memory_window(comm, &end->works->op, &call);
+    else
+        result = group(comm, end->works, &call);
+    if (weft__comm_doomed(comm)) return false;
+    if (result != ncclSuccess) {
+        status = weft__comm_error(call, result, text, sizeof text);
+        weft__comm_stop(comm, status, text);
+        return false;
+    }
+    weft__comm_inside(comm, "cudaEventRecord");
+    error = cudaEventRecord(end->cuda, comm->stream);
+    if (error == cudaSuccess) return true;
+    cudaGetLastError();
+    snprintf(text, sizeof text, "cudaEventRecord: CUDA says \"%s\"", cudaGetErrorString(error));
+    weft__comm_stop(comm, status, text);
+    return false;
+}
+
+static void started(weft__comm *comm, weft__event *end)
+{
+    const weft__module_table *table = comm->nccl->table;
+    bool recorded = end->recorded;
+    weft__running_add(comm, end);
+    for (weft__work *work = end->works; work && recorded; work = work->next) table->issued(work);
+}
+
+static void refuse(weft__comm *comm, weft__work *first)
+{
+    char why[WEFT__NCCL_SENTENCE];
+    weft_status status;
+    pthread_mutex_lock(&comm->lock);
+    status = comm->status;
+    snprintf(why, sizeof why, "%s", comm->why);
+    pthread_mutex_unlock(&comm->lock);
+    finish_chain(comm->nccl, first, status, why);
+}
+
+/* ---- messages of a rank to itself ---- */
+
+static weft__comm *messages(weft__nccl *nccl)
+{
+    weft__comm *comm = nccl->messages;
+    if (comm) return comm;
+    comm = weft__comm_make(nccl, NULL, 0, 1, "messages to oneself");
+    if (!comm) return NULL;
+    comm->dropped = true;
+    if (cudaStreamCreateWithFlags(&comm->stream, cudaStreamNonBlocking) != cudaSuccess) {
+        cudaGetLastError();
+        weft__comm_unref(comm);
+        return NULL;
+    }
+    atomic_store(&comm->state, WEFT__COMM_READY);
+    return nccl->messages = comm;
+}
+
+/* A send and its receive, or an exchange with itself. */
+static void start_message(weft__nccl *nccl, weft__work *first)
+{
+    const weft__op *from = &first->op, *to = first->next ? &first->next->op : from;
+    weft__comm *comm = messages(nccl);
+    char text[WEFT__NCCL_SENTENCE];
+    cudaError_t error = cudaSuccess;
+    weft__event *end;
+    size_t bytes = from->count * weft__type_bytes(from->dtype);
+    if (!comm) {
+        finish_chain(nccl, first, WEFT_ERR_MEMORY, "no stream for a message to oneself");
+        return;
+    }
+    end = prepare(nccl, comm->stream, first);
+    if (!end) return;
+    if (bytes) error = cudaMemcpyAsync(to->out, from->in, bytes, cudaMemcpyDeviceToDevice, comm->stream);
+    if (error == cudaSuccess) error = cudaEventRecord(end->cuda, comm->stream);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        weft__event_give(nccl, end);
+        snprintf(text, sizeof text, "copy of a message to oneself: CUDA says \"%s\"",
+                 cudaGetErrorString(error));
+        finish_chain(nccl, first, WEFT_ERR_SYSTEM, text);
+        return;
+    }
+    end->recorded = true;
+    started(comm, end);
+}
+
+/* ---- start ---- */
+
+void weft__issue_start(weft__backend *backend, weft__work *first)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    weft__comm *comm = first->comm;
+    weft__event *end;
+    weft__turn turn;
+    weft__thread_settle(nccl);
+    if (!comm) {
+        start_message(nccl, first);
+        return;
+    }
+    weft__comm_ref(comm);
+    weft__turn_ask(comm, &turn);
+    if (!weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
+        refuse(comm, first);
+    } else {
+        end = prepare(nccl, comm->stream, first);
+        if (end) end->recorded = issue(comm, end);
+        weft__turn_give(comm, &turn);
+        if (end) started(comm, end);
+    }
+    weft__comm_unref(comm);
+}

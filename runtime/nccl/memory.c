@@ -1,0 +1,313 @@
+/* memory.c - memory of the device, and windows on it.
+ *
+ * Happy path: NCCL's allocator, else CUDA's; zeroed.  A work of kind MEM_ALLOC makes it a symmetric window of
+ * its group's communicator.  Freeing goes to a thread, since CUDA may wait for kernels that hang; the caller
+ * waits for it a while.  Fails: mem_alloc, with what CUDA said.  What could not be freed in time is freed
+ * later. */
+#include "memory.h"
+
+#include "thread.h"
+
+#include <stdlib.h>
+
+#define FREE_WAIT_NS (2000 * WEFT__NCCL_MS) /* a caller of mem_free at most */
+#define ASK_WAIT_NS  (1000 * WEFT__NCCL_MS) /* a caller of memory_held, for each communicator */
+
+typedef struct weft__memory {
+    weft__list link; /* nccl->memory; under nccl->lock */
+    weft__nccl *nccl;
+    void *at;
+    bool from_nccl;
+    weft__comm *comm; /* whose window it is; changes under nccl->windows */
+    void *window;
+} weft__memory;
+
+/* ---- making ---- */
+
+/* On a stream of its own: what else is under way is nobody's business here. */
+static cudaError_t zero(void *at, size_t bytes)
+{
+    cudaStream_t stream;
+    cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (error != cudaSuccess) return error;
+    error = cudaMemsetAsync(at, 0, bytes, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+    return error;
+}
+
+static void give_back(weft__memory *memory)
+{
+    cudaError_t error = cudaSuccess;
+    if (memory->from_nccl)
+        ncclMemFree(memory->at);
+    else
+        error = cudaFree(memory->at);
+    if (error != cudaSuccess) cudaGetLastError();
+}
+
+static cudaError_t make(weft__memory *memory, size_t bytes)
+{
+    cudaError_t error = cudaSuccess;
+    memory->from_nccl = ncclMemAlloc(&memory->at, bytes) == ncclSuccess && memory->at;
+    if (!memory->from_nccl) {
+        cudaGetLastError();
+        error = cudaMalloc(&memory->at, bytes);
+    }
+    if (error == cudaSuccess && (error = zero(memory->at, bytes)) != cudaSuccess) give_back(memory);
+    if (error != cudaSuccess) cudaGetLastError();
+    return error;
+}
+
+weft_status weft__memory_alloc(weft__backend *backend, size_t bytes, void **ptr)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    weft__memory *memory = calloc(1, sizeof *memory);
+    int before = -1;
+    cudaError_t error;
+    if (!memory) return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_alloc: no memory to keep account of it");
+    memory->nccl = nccl;
+    error = cudaGetDevice(&before);
+    if (error == cudaSuccess) error = cudaSetDevice(backend->device);
+    if (error == cudaSuccess) error = make(memory, bytes ? bytes : 1);
+    if (before >= 0) cudaSetDevice(before);
+    if (error != cudaSuccess) {
+        free(memory);
+        return weft__nccl_fail(nccl, error == cudaErrorMemoryAllocation ? WEFT_ERR_MEMORY : WEFT_ERR_SYSTEM,
+                               "mem_alloc: device %d gives no %zu bytes: CUDA says \"%s\"", backend->device,
+                               bytes, cudaGetErrorString(error));
+    }
+    *ptr = memory->at;
+    pthread_mutex_lock(&nccl->lock);
+    weft__list_append(&nccl->memory, &memory->link);
+    pthread_mutex_unlock(&nccl->lock);
+    return WEFT_OK;
+}
+
+static weft__memory *find(weft__nccl *nccl, const void *at)
+{
+    weft__memory *found = NULL;
+    pthread_mutex_lock(&nccl->lock);
+    WEFT__LIST_EACH(&nccl->memory, node)
+    {
+        weft__memory *memory = WEFT__LIST_ENTRY(node, weft__memory, link);
+        if (memory->at == at) found = memory;
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    return found;
+}
+
+/* ---- windows ---- */
+
+ncclResult_t weft__memory_window(weft__comm *comm, const weft__op *op, const char **call)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__memory *memory = find(nccl, op->out);
+    ncclResult_t result, state = ncclSuccess;
+    *call = "ncclCommWindowRegister";
+    if (!nccl->newer.window_register) return ncclSuccess;
+    if (!memory || memory->window) return ncclInvalidUsage;
+    weft__comm_inside(comm, *call);
+    result = nccl->newer.window_register(comm->handle, op->out, op->count, &memory->window,
+                                         WEFT__NCCL_WINDOW_SYMMETRIC);
+    result = weft__comm_await(comm, result);
+    if (result == ncclInProgress) return result;
+    if (result == ncclSuccess && memory->window) {
+        pthread_mutex_lock(&nccl->windows);
+        memory->comm = comm;
+        pthread_mutex_unlock(&nccl->windows);
+        return ncclSuccess;
+    }
+    memory->window = NULL;
+    weft__nccl_log(nccl, 3, "communicator %s: no symmetric window: %s", comm->label,
+                   ncclGetErrorString(result));
+    /* Only if the communicator has not suffered by it. */
+    result = ncclCommGetAsyncError(comm->handle, &state);
+    return result == ncclSuccess ? state : result;
+}
+
+/* With the turn, or as the last one to hold the communicator; under nccl->windows. */
+static void close_window(weft__comm *comm, weft__memory *memory)
+{
+    ncclResult_t result;
+    if (memory->comm != comm) return;
+    if (comm->handle && !weft__comm_doomed(comm)) {
+        result = comm->nccl->newer.window_deregister(comm->handle, memory->window);
+        if (weft__comm_await(comm, result) != ncclSuccess)
+            weft__nccl_log(comm->nccl, 2, "communicator %s keeps a window", comm->label);
+    }
+    memory->comm = NULL;
+    memory->window = NULL;
+}
+
+void weft__memory_leave(weft__comm *comm)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__list *at;
+    pthread_mutex_lock(&nccl->windows);
+    pthread_mutex_lock(&nccl->lock);
+    for (at = nccl->memory.next; at != &nccl->memory; at = at->next) {
+        weft__memory *memory = WEFT__LIST_ENTRY(at, weft__memory, link);
+        if (memory->comm != comm) continue;
+        pthread_mutex_unlock(&nccl->lock); /* it stays in the list: who frees it needs nccl->windows first */
+        close_window(comm, memory);
+        pthread_mutex_lock(&nccl->lock);
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    pthread_mutex_unlock(&nccl->windows);
+}
+
+/* The communicator whose window it is, referenced; NULL: none, or not any more. */
+static weft__comm *window_owner(weft__memory *memory)
+{
+    weft__nccl *nccl = memory->nccl;
+    weft__comm *comm;
+    unsigned turns = 0;
+    bool dying;
+    do {
+        pthread_mutex_lock(&nccl->windows);
+        comm = memory->comm;
+        dying = comm && !weft__comm_ref_living(comm);
+        pthread_mutex_unlock(&nccl->windows);
+        if (dying) weft__thread_pause(&turns); /* it takes its windows back itself */
+    } while (dying);
+    return comm;
+}
+
+/* ---- freeing ---- */
+
+/* Between the caller of mem_free and the thread that does it; nccl->lock. */
+struct release {
+    weft__memory *memory;
+    weft__nccl *nccl;
+    bool done, alone; /* alone: the caller has gone */
+};
+
+static void unlink_closed(weft__memory *memory, weft__comm *comm)
+{
+    weft__nccl *nccl = memory->nccl;
+    pthread_mutex_lock(&nccl->windows);
+    if (comm) close_window(comm, memory);
+    pthread_mutex_lock(&nccl->lock);
+    weft__list_remove(&memory->link);
+    pthread_mutex_unlock(&nccl->lock);
+    pthread_mutex_unlock(&nccl->windows);
+}
+
+static void free_memory(weft__memory *memory)
+{
+    weft__comm *comm = window_owner(memory);
+    weft__turn turn;
+    bool has_turn;
+    if (comm) weft__turn_ask(comm, &turn);
+    has_turn = comm && weft__turn_take(comm, &turn, WEFT__NCCL_NEVER);
+    if (has_turn) weft__comm_inside(comm, "ncclCommWindowDeregister");
+    unlink_closed(memory, comm);
+    if (has_turn) weft__turn_give(comm, &turn);
+    if (comm) weft__comm_unref(comm);
+    give_back(memory);
+    free(memory);
+}
+
+static void release(void *arg)
+{
+    struct release *task = arg;
+    weft__nccl *nccl = task->nccl;
+    bool alone;
+    free_memory(task->memory);
+    pthread_mutex_lock(&nccl->lock);
+    task->done = true;
+    alone = task->alone;
+    pthread_cond_broadcast(&nccl->changed);
+    pthread_mutex_unlock(&nccl->lock);
+    if (alone) free(task);
+}
+
+weft_status weft__memory_free(weft__backend *backend, void *ptr)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    int64_t deadline_ns = weft__nccl_now(nccl) + FREE_WAIT_NS;
+    weft__memory *memory = find(nccl, ptr);
+    struct release *task = memory ? malloc(sizeof *task) : NULL;
+    bool done, waits = true;
+    if (!memory)
+        return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT, "mem_free: %p is not memory of weft_mem_alloc", ptr);
+    if (task) *task = (struct release){.memory = memory, .nccl = nccl};
+    if (!task || !weft__thread_start(nccl, release, task)) {
+        free(task);
+        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_free: no memory, or no thread, to free %p", ptr);
+    }
+    pthread_mutex_lock(&nccl->lock);
+    while (!task->done && waits) waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
+    done = task->done;
+    task->alone = true;
+    pthread_mutex_unlock(&nccl->lock);
+    if (done) free(task);
+    return WEFT_OK;
+}
+
+/* What was never freed; nobody else is left. */
+void weft__memory_close(weft__nccl *nccl)
+{
+    WEFT__LIST_EACH(&nccl->memory, at)
+    {
+        weft__memory *memory = WEFT__LIST_ENTRY(at, weft__memory, link);
+        weft__list_remove(&memory->link);
+        give_back(memory);
+        free(memory);
+    }
+}
+
+/* ---- account ---- */
+
+/* The next communicator after one in the list (NULL: the first), referenced. */
+static weft__comm *next_comm(weft__nccl *nccl, weft__comm *after)
+{
+    weft__comm *found = NULL;
+    pthread_mutex_lock(&nccl->lock);
+    for (weft__list *at = after ? after->link.next : nccl->comms.next; at != &nccl->comms && !found;
+         at = at->next) {
+        weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, link);
+        if (weft__comm_ref_living(comm)) found = comm;
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    if (after) weft__comm_unref(after);
+    return found;
+}
+
+static ncclResult_t ask(weft__comm *comm, uint64_t *bytes)
+{
+    weft__turn turn;
+    ncclResult_t result = ncclSuccess;
+    *bytes = 0;
+    weft__turn_ask(comm, &turn);
+    if (!weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + ASK_WAIT_NS)) return ncclSuccess;
+    if (comm->handle) {
+        weft__comm_inside(comm, "ncclCommMemStats");
+        result = comm->nccl->newer.memory(comm->handle, WEFT__NCCL_MEMORY_TOTAL, bytes);
+    }
+    weft__turn_give(comm, &turn);
+    return result;
+}
+
+weft_status weft__memory_held(weft__backend *backend, size_t *bytes)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    ncclResult_t result = ncclSuccess;
+    uint64_t total = 0, more;
+    if (!nccl->newer.memory)
+        return weft__nccl_fail(
+            nccl, WEFT_ERR_UNSUPPORTED,
+            "NCCL %d.%d does not tell what memory its communicators hold; 2.29 and later do",
+            nccl->version / 10000, nccl->version / 100 % 100);
+    for (weft__comm *comm = next_comm(nccl, NULL); comm; comm = next_comm(nccl, comm)) {
+        if (result != ncclSuccess) continue;
+        result = ask(comm, &more);
+        total += more;
+    }
+    if (result != ncclSuccess)
+        return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "ncclCommMemStats: NCCL says \"%s\"",
+                               ncclGetErrorString(result));
+    *bytes = (size_t)total;
+    return WEFT_OK;
+}

@@ -1,0 +1,224 @@
+/* module.c - the one export: opens and closes the backend for a context.
+ *
+ * Happy path: a device is seen, then NCCL is asked for its version, and a table of slots is given out;
+ * streams, events and communicators are made when they are first needed.  Fails: open, with one sentence on
+ * why it cannot run here.  A close that cannot outwait what hangs leaves it behind, with its memory. */
+#include "module.h"
+
+#include "comm.h"
+#include "device.h"
+#include "issue.h"
+#include "memory.h"
+#include "running.h"
+#include "thread.h"
+#include "types.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NCCL_LEAST   21900
+#define NCCL_ORDER   22600                  /* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
+#define POLITE_NS    (1000 * WEFT__NCCL_MS) /* closing waits so long for communicators to end well, */
+#define IMPATIENT_NS (2000 * WEFT__NCCL_MS) /* and then so long for aborts */
+
+__attribute__((visibility("default"))) weft__backend_open_fn weft_backend_open;
+
+weft_status weft__nccl_fail(const weft__nccl *nccl, weft_status status, const char *format, ...)
+{
+    char text[WEFT__NCCL_SENTENCE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return nccl->table->fail(status, text);
+}
+
+void weft__nccl_log(const weft__nccl *nccl, int level, const char *format, ...)
+{
+    char text[WEFT__NCCL_SENTENCE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    nccl->table->log(level, text);
+}
+
+void weft__nccl_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool weft__nccl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline_ns)
+{
+    struct timespec time = {(time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000)};
+    if (deadline_ns == WEFT__NCCL_NEVER) return !pthread_cond_wait(cond, lock);
+    return !pthread_cond_timedwait(cond, lock, &time);
+}
+
+/* ---- open ---- */
+
+static int nccl_version(const char **why)
+{
+    static _Thread_local char text[160];
+    int version = 0;
+    ncclResult_t result = ncclGetVersion(&version);
+    if (result == ncclSuccess && version >= NCCL_LEAST) return version;
+    if (result != ncclSuccess)
+        snprintf(text, sizeof text, "ncclGetVersion: NCCL says \"%s\"", ncclGetErrorString(result));
+    else
+        snprintf(text, sizeof text, "NCCL is %d.%d, expected 2.19 or later", version / 10000,
+                 version / 100 % 100);
+    *why = text;
+    return 0;
+}
+
+static bool is_on(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && !strcmp(text, "1");
+}
+
+/* Kernels of several communicators run in the order of their launches, which is the one that all ranks have
+ * agreed on.  A program with NCCL calls of its own beside ours is not to fail for it. */
+static void order_launches(const weft__nccl *nccl)
+{
+    if (nccl->version < NCCL_ORDER || getenv("NCCL_LAUNCH_ORDER_IMPLICIT")) return;
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    setenv("NCCL_LAUNCH_RACE_FATAL", "0", 0);
+}
+
+static const char *describe(weft__backend *backend)
+{
+    return weft__nccl_of(backend)->describes;
+}
+
+static void close_backend(weft__backend *backend);
+
+static const weft__backend slots = {
+    .version = WEFT__MODULE_VERSION,
+    .name = "nccl",
+    .memory = WEFT_MEMORY_CUDA,
+    .owns = weft__device_owns,
+    .check = weft__types_check,
+    .mark = weft__device_mark,
+    .unmark = weft__device_unmark,
+    .order = weft__running_order,
+    .open = weft__comm_open,
+    .join = weft__comm_join,
+    .split = weft__comm_split,
+    .doom = weft__comm_doom,
+    .drop = weft__comm_drop,
+    .start = weft__issue_start,
+    .poll = weft__running_poll,
+    .mem_alloc = weft__memory_alloc,
+    .mem_free = weft__memory_free,
+    .memory_held = weft__memory_held,
+    .describe = describe,
+    .close = close_backend,
+};
+
+static void init(weft__nccl *nccl, const weft__module_table *table, const weft__module_place *place,
+                 int device)
+{
+    nccl->seam = slots;
+    nccl->seam.device = device;
+    nccl->table = table;
+    nccl->grace_ns = place ? place->grace_ns : 0;
+    nccl->probe = !place;
+    nccl->blocking = is_on("WEFT_NCCL_BLOCKING");
+    nccl->share = is_on("WEFT_NCCL_SHARE");
+    weft__events_init(&nccl->events);
+    pthread_mutex_init(&nccl->lock, NULL);
+    weft__nccl_cond_init(&nccl->changed);
+    pthread_mutex_init(&nccl->order, NULL);
+    pthread_mutex_init(&nccl->windows, NULL);
+    weft__list_init(&nccl->comms);
+    weft__list_init(&nccl->memory);
+    weft__list_init(&nccl->running);
+}
+
+weft__backend *weft_backend_open(const weft__module_table *table, const weft__module_place *place,
+                                 const char **why)
+{
+    weft__nccl *nccl;
+    int version, device;
+    if (table->version != WEFT__MODULE_VERSION) {
+        *why = "it is made for another version of this library";
+        return NULL;
+    }
+    device = weft__device_choose(place, why); /* before any call of NCCL */
+    version = device < 0 ? 0 : nccl_version(why);
+    if (!version) return NULL;
+    nccl = calloc(1, sizeof *nccl);
+    if (!nccl) {
+        *why = "no memory";
+        return NULL;
+    }
+    init(nccl, table, place, device);
+    nccl->version = version;
+    weft__device_describe(nccl);
+    if (place) {
+        weft__symbols_find(&nccl->newer);
+        order_launches(nccl);
+    }
+    return &nccl->seam;
+}
+
+/* ---- close ---- */
+
+/* What the runtime has not dropped is stopped. */
+static void stop_all(weft__nccl *nccl)
+{
+    weft__comm *comm;
+    do {
+        comm = NULL;
+        pthread_mutex_lock(&nccl->lock);
+        WEFT__LIST_EACH(&nccl->comms, at)
+        {
+            weft__comm *other = WEFT__LIST_ENTRY(at, weft__comm, link);
+            if (!comm && !weft__comm_doomed(other) && weft__comm_ref_living(other)) comm = other;
+        }
+        pthread_mutex_unlock(&nccl->lock);
+        if (comm) {
+            weft__comm_doom(comm, "the context was closed");
+            weft__comm_unref(comm);
+        }
+    } while (comm);
+}
+
+static bool outwait(weft__nccl *nccl)
+{
+    bool ended;
+    if (nccl->messages) weft__comm_unref(nccl->messages);
+    nccl->messages = NULL;
+    if (weft__threads_wait(nccl, weft__nccl_now(nccl) + POLITE_NS)) return weft__list_empty(&nccl->comms);
+    pthread_mutex_lock(&nccl->lock);
+    nccl->hurry = true;
+    pthread_mutex_unlock(&nccl->lock);
+    stop_all(nccl);
+    ended = weft__threads_wait(nccl, weft__nccl_now(nccl) + IMPATIENT_NS);
+    return ended && weft__list_empty(&nccl->comms);
+}
+
+static void close_backend(weft__backend *backend)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    if (!nccl->probe && !outwait(nccl)) {
+        weft__nccl_log(nccl, 1, "a communicator of device %d hangs and is left behind", backend->device);
+        return;
+    }
+    weft__memory_close(nccl);
+    weft__events_close(&nccl->events, true);
+    pthread_cond_destroy(&nccl->changed);
+    pthread_mutex_destroy(&nccl->lock);
+    pthread_mutex_destroy(&nccl->order);
+    pthread_mutex_destroy(&nccl->windows);
+    free(nccl);
+}

@@ -1,0 +1,74 @@
+/* module.h - what one context has of this backend: the device, NCCL as it runs here, and all that is shared
+ * by its communicators.
+ *
+ * Threads: the caller's (owns, check, mark, order, memory), the context's progress thread (start, poll), and
+ * the module's own, which live as long as one task (thread.h).  Several contexts of a process share nothing
+ * here. */
+#ifndef WEFT_NCCL_MODULE_H
+#define WEFT_NCCL_MODULE_H
+#include "backend.h"
+#include "check.h"
+#include "event.h"
+#include "list.h"
+#include "symbols.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <pthread.h>
+
+#define WEFT__NCCL_MS       INT64_C(1000000)
+#define WEFT__NCCL_SENTENCE 640 /* bytes of one, at most */
+#define WEFT__NCCL_NEVER    INT64_MAX
+
+typedef struct weft__nccl {
+    weft__backend seam; /* first: what the runtime holds is a pointer to it */
+    const weft__module_table *table;
+    int64_t grace_ns;
+    int version; /* of the NCCL that runs: 22809 */
+    int arch;    /* compute capability, major */
+    weft__symbols newer;
+    bool probe; /* only asked what it runs on: the table has nothing to call */
+    bool
+        blocking; /* WEFT_NCCL_BLOCKING: communicators whose calls block; to find bugs in NCCL's other mode */
+    bool share;   /* WEFT_NCCL_SHARE: what is split shares its parent's resources, and its end */
+    char describes[320];
+
+    weft__events events;
+
+    pthread_mutex_t lock; /* short; order: a communicator's lock, then this one */
+    pthread_cond_t changed;
+    unsigned threads;      /* of the module, alive */
+    bool hurry;            /* closing: whoever takes leave of a communicator stops being polite */
+    uint64_t families;     /* numbers given to communicators that share resources */
+    weft__list comms;      /* all of them */
+    weft__list memory;     /* what mem_alloc gave */
+    pthread_mutex_t order; /* between `order` and the end of a work */
+
+    /* Windows of communicators come and go under this; held during a call of NCCL that is local. */
+    pthread_mutex_t windows;
+
+    /* Progress thread. */
+    weft__list running;   /* communicators with work that is issued */
+    weft__comm *messages; /* no communicator, only a stream: messages to oneself; NULL until needed */
+} weft__nccl;
+
+static inline weft__nccl *weft__nccl_of(weft__backend *backend)
+{
+    return (weft__nccl *)(void *)backend;
+}
+
+static inline int64_t weft__nccl_now(const weft__nccl *nccl)
+{
+    return nccl->table->now_ns();
+}
+
+/* Sets the caller's weft_last_error. */
+weft_status weft__nccl_fail(const weft__nccl *nccl, weft_status status, const char *format, ...)
+    WEFT__PRINTF(3, 4);
+void weft__nccl_log(const weft__nccl *nccl, int level, const char *format, ...) WEFT__PRINTF(3, 4);
+
+/* A condition that waits by the monotonic clock. */
+void weft__nccl_cond_init(pthread_cond_t *cond);
+/* False: the deadline has passed. */
+bool weft__nccl_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline_ns);
+#endif

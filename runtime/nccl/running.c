@@ -1,0 +1,160 @@
+/* running.c - sees works finish, and orders streams after them.
+ *
+ * Happy path: an event is recorded behind each group call; a communicator's works end in order, so only the
+ * first event of each is asked about; a work is over when its event is.  Fails: an asynchronous error of
+ * NCCL, or a failure of the device, stops the communicator; what was on it is finished with that reason as
+ * soon as the abort is through and its event has come, and with success if its event came before the abort
+ * began. */
+#include "running.h"
+
+#include "device.h"
+#include "thread.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOOK_NS (50 * WEFT__NCCL_MS) /* between two questions for an asynchronous error */
+
+void weft__running_add(weft__comm *comm, weft__event *end)
+{
+    weft__nccl *nccl = comm->nccl;
+    pthread_mutex_lock(&nccl->order);
+    for (weft__work *work = end->works; work && end->recorded; work = work->next) work->state = end;
+    pthread_mutex_unlock(&nccl->order);
+    if (comm->first)
+        comm->last->next = end;
+    else
+        comm->first = end;
+    comm->last = end;
+    if (comm->first == end) {
+        weft__comm_ref(comm);
+        weft__list_append(&nccl->running, &comm->listed);
+        comm->looked_ns = weft__nccl_now(nccl);
+    }
+}
+
+/* ---- the end of works ---- */
+
+static void finish_all(weft__comm *comm, weft_status status, const char *sentence)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__event *end = comm->first;
+    weft__work *work = end->works, *next;
+    comm->first = end->next;
+    pthread_mutex_lock(&nccl->order);
+    for (next = work; next; next = next->next) next->state = NULL;
+    pthread_mutex_unlock(&nccl->order);
+    weft__event_give(nccl, end);
+    for (; work; work = next) {
+        next = work->next; /* the work is gone when it is finished */
+        nccl->table->finish(work, status, sentence);
+    }
+}
+
+static void finish_stopped(weft__comm *comm)
+{
+    char why[WEFT__NCCL_SENTENCE];
+    weft_status status;
+    pthread_mutex_lock(&comm->lock);
+    status = comm->status;
+    memcpy(why, comm->why, sizeof why);
+    pthread_mutex_unlock(&comm->lock);
+    finish_all(comm, status, why);
+}
+
+/* What was cut short has no event yet: once the abort is through, whatever NCCL had launched is before this.
+ */
+static bool record_late(weft__comm *comm, weft__event *end)
+{
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) != WEFT__COMM_ABORTED) return false;
+    end->recorded = cudaEventRecord(end->cuda, comm->stream) == cudaSuccess;
+    if (end->recorded) return true;
+    cudaGetLastError();
+    finish_stopped(comm); /* the device takes nothing any more */
+    return false;
+}
+
+/* The first of a communicator's.  True: it is over. */
+static bool end_first(weft__comm *comm)
+{
+    weft__event *end = comm->first;
+    weft__comm_state state;
+    cudaError_t error;
+    bool stopped = !end->recorded;
+    char text[WEFT__NCCL_SENTENCE];
+    if (stopped && !record_late(comm, end)) return comm->first != end;
+    error = cudaEventQuery(end->cuda);
+    /* After the query: what had come before the abort began was not cut short by it. */
+    state = atomic_load_explicit(&comm->state, memory_order_acquire);
+    if (error == cudaErrorNotReady) {
+        end->recorded = !stopped;
+        return false;
+    }
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(text, sizeof text, "cudaEventQuery: CUDA says \"%s\"", cudaGetErrorString(error));
+        weft__comm_stop(comm, WEFT_ERR_SYSTEM, text);
+        finish_stopped(comm);
+    } else if (stopped || state >= WEFT__COMM_ABORTING) {
+        finish_stopped(comm);
+    } else {
+        finish_all(comm, WEFT_OK, NULL);
+    }
+    return true;
+}
+
+/* ---- asynchronous errors ---- */
+
+static void look(weft__comm *comm)
+{
+    int64_t now = weft__nccl_now(comm->nccl);
+    char text[WEFT__NCCL_SENTENCE];
+    ncclResult_t result;
+    weft_status status;
+    if (now - comm->looked_ns < LOOK_NS) return;
+    comm->looked_ns = now;
+    result = weft__comm_look(comm);
+    if (result != ncclSuccess) {
+        status = weft__comm_error("ncclCommGetAsyncError", result, text, sizeof text);
+        weft__comm_stop(comm, status, text);
+    } else if (weft__comm_doomed(comm)) {
+        weft__comm_stop(comm, WEFT_ERR_BROKEN, ""); /* once more, if there was no thread for the abort */
+    }
+}
+
+int weft__running_poll(weft__backend *backend)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    int ended = 0;
+    if (weft__list_empty(&nccl->running)) return 0;
+    weft__thread_settle(nccl);
+    WEFT__LIST_EACH(&nccl->running, at)
+    {
+        weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, listed);
+        while (comm->first && end_first(comm)) ended++;
+        if (comm->first) {
+            look(comm);
+            continue;
+        }
+        weft__list_remove(&comm->listed);
+        weft__comm_unref(comm);
+    }
+    return ended;
+}
+
+weft_status weft__running_order(weft__backend *backend, weft__work *work, void *stream)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    weft_status status = weft__device_check_stream(nccl, stream);
+    cudaError_t error = cudaSuccess;
+    weft__event *end;
+    if (status != WEFT_OK) return status;
+    pthread_mutex_lock(&nccl->order);
+    end = work->state;
+    if (end) error = cudaStreamWaitEvent(stream, end->cuda, 0);
+    pthread_mutex_unlock(&nccl->order);
+    if (error == cudaSuccess) return WEFT_OK;
+    cudaGetLastError();
+    return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "cudaStreamWaitEvent on stream %p: CUDA says \"%s\"",
+                           stream, cudaGetErrorString(error));
+}

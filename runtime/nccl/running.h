@@ -1,0 +1,13 @@
+/* running.h - what is issued, from there to its end. */
+#ifndef WEFT_NCCL_RUNNING_H
+#define WEFT_NCCL_RUNNING_H
+#include "comm.h"
+
+/* Progress thread: the works of `end`, a chain, are on comm's stream; or, where !end->recorded, perhaps, and
+ * comm is doomed. */
+void weft__running_add(weft__comm *comm, weft__event *end);
+
+/* Slots of the seam. */
+int weft__running_poll(weft__backend *backend);                                          /* progress thread */
+weft_status weft__running_order(weft__backend *backend, weft__work *work, void *stream); /* any */
+#endif

@@ -1,0 +1,16 @@
+/* thread.h - the module's own threads: each lives as long as one task, which may block. */
+#ifndef WEFT_NCCL_THREAD_H
+#define WEFT_NCCL_THREAD_H
+#include "module.h"
+
+/* False: there is no thread to be had, and run is not called. */
+bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg);
+/* Waits until all have ended; false: the deadline has passed. */
+bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns);
+
+/* The calling thread belongs to this library (progress thread, or one started here): its device is this one,
+ * and its calls do no harm to a stream that somebody else captures. */
+void weft__thread_settle(const weft__nccl *nccl);
+/* Longer and longer pauses, from 10 us to 5 ms. */
+void weft__thread_pause(unsigned *turns);
+#endif
