@@ -357,7 +357,8 @@ static void timeout(job_rank *me)
 {
     int32_t value[3] = {0}, in = 1;
     weft_request *req = NULL;
-    weft_call end = {.timeout_ms = 300}, call = {.batch = NULL};
+    weft_call end = {.timeout_ms = JOB_SHORT_MS}, call = {.batch = NULL};
+    job_meet(me);
     if (me->rank != 1) {
         weft_batch *batch = call.batch = begin(me->world);
         CHECK_OK(weft_isend(me->world, &in, 1, WEFT_INT32, me->rank, 1, &call, NULL));
@@ -367,7 +368,7 @@ static void timeout(job_rank *me)
         CHECK_OK(weft_batch_end(batch, &end, &req));
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         weft_request_info info = job_info(req);
-        CHECK_PERIOD(info.submitted_ns, info.settled_ns, 300, 300 + JOB_LATE_MS);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, JOB_SHORT_MS, JOB_SHORT_MS + JOB_LATE_MS);
         CHECK_TEXT(weft_request_message(req), "batch #1");
         CHECK_TEXT(weft_request_message(req), "all_reduce #1");
         CHECK_NAMES(weft_request_message(req), 1U << 1, RANKS);

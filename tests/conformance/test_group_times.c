@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-enum {
-    SHORT_MS = JOB_SANITIZED ? 1500 : 300, /* ranks that met begin well within it */
-    MAKING_MS = 5 * SHORT_MS               /* enough to make a group in, and no standard */
-};
+enum { MAKING_MS = 4 * JOB_SHORT_MS }; /* enough to make a group in, and no standard */
 
 /* Rank 0 alone begins a barrier; its time is the one given. */
 static void lone_barrier(job_rank *me, weft_group *group, const weft_call *call, int64_t expected_ms)
@@ -26,15 +23,15 @@ static void lone_barrier(job_rank *me, weft_group *group, const weft_call *call,
 
 static void set_timeout(job_rank *me)
 {
-    weft_group *group = job_group(me, 2, "timed", SHORT_MS);
-    lone_barrier(me, group, NULL, SHORT_MS);
+    weft_group *group = job_group(me, 2, "timed", JOB_SHORT_MS);
+    lone_barrier(me, group, NULL, JOB_SHORT_MS);
 }
 
 static void of_the_call(job_rank *me)
 {
-    weft_call call = {.timeout_ms = SHORT_MS};
+    weft_call call = {.timeout_ms = JOB_SHORT_MS};
     weft_group *group = job_group(me, 2, "timed", 0);
-    lone_barrier(me, group, &call, SHORT_MS);
+    lone_barrier(me, group, &call, JOB_SHORT_MS);
 }
 
 /* The time for making a group becomes the group's own. */
@@ -50,7 +47,7 @@ static void of_the_making(job_rank *me)
 /* The earliest deadline among the ranks counts: the patient one is told when the other gives up. */
 static void earliest_counts(job_rank *me)
 {
-    weft_group *group = job_group(me, 3, "timed", me->rank == 0 ? SHORT_MS : JOB_WAIT_MS);
+    weft_group *group = job_group(me, 3, "timed", me->rank == 0 ? JOB_SHORT_MS : JOB_WAIT_MS);
     weft_request *req = NULL;
     job_meet(me);
     if (me->rank < 2) {
@@ -62,7 +59,7 @@ static void earliest_counts(job_rank *me)
         weft_release(req);
     }
     job_meet(me);
-    int64_t deadline = job_results(me, 0)[0] + SHORT_MS * INT64_C(1000000);
+    int64_t deadline = job_results(me, 0)[0] + JOB_SHORT_MS * INT64_C(1000000);
     for (int rank = 0; rank < 2; rank++) {
         CHECK_PERIOD(deadline, job_results(me, rank)[1], 0, JOB_LATE_MS);
     }
@@ -83,7 +80,7 @@ static void await_missing(job_rank *me, weft_group **group)
 {
     static const int ranks[] = {0, 1, 2};
     weft_request *req = NULL;
-    weft_call call = {.timeout_ms = SHORT_MS, .label = "trio"};
+    weft_call call = {.timeout_ms = JOB_SHORT_MS, .label = "trio"};
     CHECK_OK(weft_new_group(me->world, ranks, 3, &call, group, &req));
     WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
     CHECK_NAMES(weft_request_message(req), 1U << 2, 3);
@@ -125,10 +122,9 @@ static void missing_member(job_rank *me)
         CHECK_OK(weft_group_free(failed)); /* failed: freed all the same */
     }
     job_meet(me);
-    int64_t first =
-        job_results(me, 0)[0] < job_results(me, 1)[0] ? job_results(me, 0)[0] : job_results(me, 1)[0];
+    int64_t first = job_earliest(me, 0);
     for (int rank = 0; rank < 2; rank++) {
-        CHECK_PERIOD(first, job_results(me, rank)[1], SHORT_MS, SHORT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(first, job_results(me, rank)[1], JOB_SHORT_MS, JOB_SHORT_MS + JOB_LATE_MS);
     }
     weft_call call = {.timeout_ms = JOB_WAIT_MS, .label = "trio"};
     CHECK_OK(weft_new_group(me->world, ranks, 3, &call, &group, NULL)); /* the next attempt is another one */

@@ -120,8 +120,7 @@ static void no_answer(job_rank *me)
     job_meet(me);
     if (me->rank == 0) {
         CHECK_OK(weft_group_report(me->world, text, sizeof text)); /* connects */
-        CHECK(kill(job_pid(me, 1), SIGSTOP) == 0);
-        job_sleep_ms(100); /* until all its threads have noticed */
+        job_stop(me, 1);
         int64_t from = job_now_ns();
         CHECK_OK(weft_group_report(me->world, text, sizeof text));
         CHECK_PERIOD(from, job_now_ns(), 1000, 1000 + JOB_LATE_MS);

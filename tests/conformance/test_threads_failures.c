@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { SHORT_MS = JOB_SANITIZED ? 1500 : 300 };
-
 static void await_broken(weft_group *group)
 {
     CHECK(job_await_break(group, JOB_LATE_MS) < 0);
@@ -14,7 +12,7 @@ static void await_broken(weft_group *group)
 /* Rank 2 does not come; the deadline ends what the others began. */
 static void late(job_rank *me)
 {
-    weft_group *group = job_group(me, me->size, "timed", SHORT_MS);
+    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
     job_meet(me);
     if (me->rank != 2) {
         CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_barrier(group, NULL, NULL));

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* Long enough that all punctual ranks, which have just met, begin well within it. */
-enum { TIMEOUT_MS = JOB_SANITIZED ? 2000 : 500, RESULT_SUBMITTED = 0, RESULT_SETTLED = 1 };
+enum { RESULT_SUBMITTED = 0, RESULT_SETTLED = 1 };
 
 typedef struct lateness {
     collective what;
@@ -39,14 +38,11 @@ static void wait_in_vain(job_rank *me, weft_group *group)
 /* Against the earliest submission: the deadline of one rank ends the operation for all. */
 static void check_times(job_rank *me)
 {
-    int64_t first = INT64_MAX;
-    for (int rank = 0; rank < me->size; rank++) {
-        int64_t at = job_results(me, rank)[RESULT_SUBMITTED];
-        first = at && at < first ? at : first;
-    }
+    int64_t first = job_earliest(me, RESULT_SUBMITTED);
     for (int rank = 0; rank < me->size; rank++) {
         if (job_results(me, rank)[RESULT_SETTLED]) {
-            CHECK_PERIOD(first, job_results(me, rank)[RESULT_SETTLED], TIMEOUT_MS, TIMEOUT_MS + JOB_LATE_MS);
+            CHECK_PERIOD(first, job_results(me, rank)[RESULT_SETTLED], JOB_SHORT_MS,
+                         JOB_SHORT_MS + JOB_LATE_MS);
         }
     }
 }
@@ -64,7 +60,7 @@ static void check_refused(weft_group *group, const char *cause)
 static void late(job_rank *me)
 {
     const lateness *l = me->arg;
-    weft_group *group = job_group(me, me->size, "timed", TIMEOUT_MS);
+    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
     weft_group *other = job_group(me, me->size, "untouched", 0);
     job_meet(me);
     if (!is_late(me)) {
@@ -93,15 +89,15 @@ static void within_time(job_rank *me)
 /* The deadline is the library's work: it comes although nobody waits or asks. */
 static void nobody_waits(job_rank *me)
 {
-    weft_group *group = job_group(me, me->size, "timed", TIMEOUT_MS);
+    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
     weft_request *req = NULL;
     job_meet(me);
     if (me->rank == 0) {
         CHECK_OK(weft_barrier(group, NULL, &req));
-        job_sleep_ms(TIMEOUT_MS + JOB_LATE_MS);
+        job_sleep_ms(JOB_SHORT_MS + JOB_LATE_MS);
         weft_request_info info = job_info(req);
         CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
-        CHECK_PERIOD(info.submitted_ns, info.settled_ns, TIMEOUT_MS, TIMEOUT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, JOB_SHORT_MS, JOB_SHORT_MS + JOB_LATE_MS);
         weft_release(req);
     }
     job_meet(me);
@@ -111,7 +107,7 @@ static void nobody_waits(job_rank *me)
 static void large(job_rank *me)
 {
     enum { BYTES = 16 << 20 };
-    weft_group *group = job_group(me, me->size, "timed", TIMEOUT_MS);
+    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
     unsigned char *buf = job_alloc(me, BYTES);
     job_meet(me);
     if (me->rank != me->size - 1) {

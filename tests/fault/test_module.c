@@ -1,14 +1,18 @@
-/* test_module.c - a backend whose start blocks for 2 s, beside host traffic: traffic, deadlines and settling
- * go on.  The module (support/module_blocker.c) takes the operations on WEFT_MEMORY_CUDA. */
+/* test_module.c - a backend whose start blocks for seconds, beside host traffic: traffic, deadlines and
+ * settling go on.  The module (support/module_blocker.c) takes the operations on WEFT_MEMORY_CUDA. */
 #include "job.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKED_MS = 2000, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20 };
+enum { BLOCKED_MS = 2000 * JOB_SLOWER, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20 };
 
 static void join_with_blocker(job_rank *me)
 {
+    char blocked_ms[16];
+    snprintf(blocked_ms, sizeof blocked_ms, "%d", BLOCKED_MS);
+    setenv("BLOCKER_MS", blocked_ms, 1);
     setenv("WEFT_BACKENDS", "host,blocker", 1);
     setenv("WEFT_MODULE_DIR", TEST_MODULE_DIR, 1);
     job_join(me);

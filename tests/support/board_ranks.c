@@ -1,5 +1,6 @@
 #include "board_ranks.h"
 #include "clock.h"
+#include "job.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -43,7 +44,7 @@ void board_join_all(int size, weft__board *boards[])
 
     assert(size <= 16);
     for (int i = 0; i < size; i++) {
-        all[i].config = board_config(i, size, 20000);
+        all[i].config = board_config(i, size, JOB_WAIT_MS);
         if (pthread_create(&all[i].thread, NULL, join, &all[i])) _exit(99);
     }
     for (int i = 0; i < size; i++) {

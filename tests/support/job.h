@@ -39,6 +39,8 @@ enum {
     JOB_SLOWER = JOB_SANITIZED ? 3 : 1,        /* limits of time are stretched under sanitizers */
     JOB_LIMIT_MS = 60000 * JOB_SLOWER,         /* of a whole job; below ctest's TIMEOUT, to tell who hangs */
     JOB_WAIT_MS = 20000 * JOB_SLOWER,          /* of one wait that must succeed */
+    JOB_SHORT_MS = JOB_SANITIZED ? 2000 : 500, /* a timeout: ranks that have just met begin well within it */
+    JOB_ALARM_S = JOB_SANITIZED ? 280 : 110,   /* of a program without jobs; below ctest's TIMEOUT too */
     JOB_LATE_MS = JOB_SANITIZED ? 10000 : 2000 /* by which what has a deadline may come after it */
 };
 
@@ -97,12 +99,14 @@ void *job_alloc(job_rank *me, size_t bytes); /* zeroed; not for several threads 
 void job_threads(job_rank *me, int n, job_thread_body *body, void *arg);
 
 /* Meeting outside Weft. */
-void job_meet(job_rank *me);                   /* all ranks of the job */
-void job_mark(job_rank *me, int mark);         /* count one more */
-void job_await(job_rank *me, int mark, int n); /* until it was marked n times */
-int64_t *job_results(job_rank *me, int rank);  /* JOB_RESULTS numbers per rank, seen by all */
+void job_meet(job_rank *me);                    /* all ranks of the job */
+void job_mark(job_rank *me, int mark);          /* count one more */
+void job_await(job_rank *me, int mark, int n);  /* until it was marked n times */
+int64_t *job_results(job_rank *me, int rank);   /* JOB_RESULTS numbers per rank, seen by all */
+int64_t job_earliest(job_rank *me, int result); /* the least of what any rank has written there */
 pid_t job_pid(const job_rank *me, int rank);
 void job_kill(job_rank *me, int rank); /* kill -9 */
+void job_stop(job_rank *me, int rank); /* SIGSTOP; returns when all its threads have stopped */
 
 int64_t job_now_ns(void); /* CLOCK_MONOTONIC */
 void job_sleep_ms(int64_t ms);

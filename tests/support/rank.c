@@ -4,6 +4,7 @@
  * ends the process; in a rank that is a thread it tells and jumps out of the body. */
 #include "job_shared.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -241,6 +242,16 @@ int64_t *job_results(job_rank *me, int rank)
     return me->shared->results[rank];
 }
 
+int64_t job_earliest(job_rank *me, int result)
+{
+    int64_t first = INT64_MAX;
+    for (int rank = 0; rank < me->size; rank++) {
+        int64_t at = job_results(me, rank)[result];
+        first = at && at < first ? at : first;
+    }
+    return first;
+}
+
 pid_t job_pid(const job_rank *me, int rank)
 {
     return atomic_load(&me->shared->rank[rank].pid);
@@ -250,6 +261,38 @@ void job_kill(job_rank *me, int rank)
 {
     CHECK(!me->plan->threads);
     CHECK_INT(kill(job_pid(me, rank), SIGKILL), 0);
+}
+
+static bool has_stopped(const char *tasks, const char *thread)
+{
+    char path[320], stat[256] = "";
+    snprintf(path, sizeof path, "%s/%s/stat", tasks, thread);
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(stat, 1, sizeof stat - 1, file) : 0;
+    if (file) {
+        fclose(file);
+    }
+    const char *name_end = strrchr(stat, ')');
+    return !length || (name_end && name_end[1] == ' ' && name_end[2] == 'T');
+}
+
+void job_stop(job_rank *me, int rank)
+{
+    char tasks[32];
+    bool all = false;
+    CHECK(!me->plan->threads);
+    CHECK_INT(kill(job_pid(me, rank), SIGSTOP), 0);
+    snprintf(tasks, sizeof tasks, "/proc/%d/task", (int)job_pid(me, rank));
+    while (!all) {
+        DIR *directory = opendir(tasks);
+        CHECK(directory);
+        all = true;
+        for (struct dirent *entry; all && (entry = readdir(directory));) {
+            all = entry->d_name[0] == '.' || has_stopped(tasks, entry->d_name);
+        }
+        closedir(directory);
+        job_sleep_ms(1);
+    }
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------ */

@@ -33,9 +33,8 @@
 #define RANKS_MAX 32
 
 enum {
-    LIMIT_S = JOB_SANITIZED ? 280 : 110, /* of the whole program; below ctest's TIMEOUT */
-    SHORT_MS = 1000 * JOB_SLOWER,        /* ranks that begin together are all there well within it */
-    LONG_MS = 20000 * JOB_SLOWER         /* of what must not end by its time */
+    SHORT_MS = 1000 * JOB_SLOWER, /* ranks that begin together are all there well within it */
+    LONG_MS = JOB_WAIT_MS         /* of what must not end by its time */
 };
 
 enum stage { ABSENT, BEGUN, OPENED, ENDED }; /* OPENED: has joined, or failed to */
@@ -209,7 +208,7 @@ static inline pid_t play_as_process(int i)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid) return pid;
-    alarm(LIMIT_S);
+    alarm(JOB_ALARM_S);
     play(&parts[i]);
     exit(0); /* not _exit: so that a leak checker sees the children too */
 }
@@ -270,7 +269,7 @@ static inline int run_joiners(const struct CMUnitTest *tests, size_t n)
 {
     char command[100];
     int failed;
-    alarm(LIMIT_S);
+    alarm(JOB_ALARM_S);
     if (!mkdtemp(root)) return 1;
     setenv("WEFT_RUN_DIR", root, 1);
     unsetenv("WEFT_SECRET");

@@ -3,6 +3,7 @@
 #ifndef WEFT_TEST_TCP_RANKS_H
 #define WEFT_TEST_TCP_RANKS_H
 #include "clock.h"
+#include "job.h"
 #include "tcp.h"
 
 #include <errno.h>
@@ -140,7 +141,7 @@ static inline int turn(rank *r)
 /* Polls all ranks until the condition holds; fails after some seconds. */
 #define UNTIL(condition)                                                                 \
     do {                                                                                 \
-        int64_t until_ = weft__now_ns() + 20000 * WEFT__MS;                              \
+        int64_t until_ = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;                        \
         while (!(condition)) {                                                           \
             int moved_ = turn(&ranks[0]) + turn(&ranks[1]) + turn(&ranks[2]);            \
             if (weft__now_ns() > until_) fail_msg("waited too long for %s", #condition); \
@@ -216,7 +217,7 @@ static inline void raw_send(int fd, const void *bytes, size_t length)
 /* false: the other end has closed. */
 static inline bool raw_receive(int fd, void *bytes, size_t length)
 {
-    int64_t until = weft__now_ns() + 20000 * WEFT__MS;
+    int64_t until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
     for (size_t done = 0; done < length;) {
         ssize_t n = recv(fd, (char *)bytes + done, length - done, MSG_DONTWAIT);
         if (n > 0)
@@ -225,7 +226,7 @@ static inline bool raw_receive(int fd, void *bytes, size_t length)
             return false;
         else
             turns(1);
-        if (weft__now_ns() > until) fail_msg("nothing came for 20 s");
+        if (weft__now_ns() > until) fail_msg("nothing came");
     }
     return true;
 }

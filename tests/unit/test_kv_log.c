@@ -1,6 +1,7 @@
 /* The file of a store: what is in it survives its processes, whatever byte they were killed at; what is no
  * store is left alone; and many processes count exactly. */
 #include "clock.h"
+#include "job.h"
 #include "kv_log.h"
 #include "status.h"
 
@@ -18,8 +19,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define LIMIT_S 100 /* of the whole program */
 
 static char directory[] = "/tmp/weft-test-kv-log-XXXXXX";
 static char path[64];
@@ -65,7 +64,7 @@ static bool has(weft__kv_log *log, const char *key, const char *value)
 
 static void open_log(weft__kv_log *log)
 {
-    if (weft__kv_log_open(log, path, NULL, weft__deadline(weft__now_ns(), 10000)))
+    if (weft__kv_log_open(log, path, NULL, weft__deadline(weft__now_ns(), JOB_WAIT_MS)))
         fail_msg("open: %s", weft_last_error());
 }
 
@@ -260,7 +259,7 @@ static pid_t count_apart(int adds)
     weft__kv_log log;
     weft__kv_result result;
     weft__kv_value *found;
-    alarm(LIMIT_S);
+    alarm(JOB_ALARM_S);
     open_log(&log);
     for (int i = 0; i != adds; i++)
         if (call(&log, WEFT__KV_ADD, "usum", NULL, 0, 1, &result, &found)) _exit(1);
@@ -325,7 +324,7 @@ int main(void)
     };
     char command[100];
     int failed;
-    alarm(LIMIT_S);
+    alarm(JOB_ALARM_S);
     if (!mkdtemp(directory)) return 1;
     snprintf(path, sizeof path, "%s/store", directory);
     failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* The server of a store against members that do what no client of ours does: garbage, frames that are too
  * long, calls left waiting; and strangers. */
 #include "clock.h"
+#include "job.h"
 #include "kv.h"
 #include "kv_server.h"
 #include "kv_wire.h"
@@ -20,8 +21,6 @@
 #include <cmocka.h>
 #include <zmq.h>
 
-#define LIMIT_S 100 /* of the whole program */
-
 static weft__keys keys;
 static weft__kv_server *server;
 static int port;
@@ -37,7 +36,7 @@ static int setup(void **state)
         return -1;
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
     if (weft__zmq_take(&context)) return -1;
-    return weft__kv_connect(endpoint, &keys, weft__deadline(weft__now_ns(), 10000), &good) ? -1 : 0;
+    return weft__kv_connect(endpoint, &keys, weft__deadline(weft__now_ns(), JOB_WAIT_MS), &good) ? -1 : 0;
 }
 
 static int teardown(void **state)
@@ -55,7 +54,7 @@ static weft__kv_call call_of(weft__kv_kind kind, const char *key)
                            .n = 1,
                            .keys = key,
                            .key_bytes = strlen(key) + 1,
-                           .deadline_ns = weft__deadline(weft__now_ns(), 20000)};
+                           .deadline_ns = weft__deadline(weft__now_ns(), JOB_WAIT_MS)};
 }
 
 static void server_works(void)
@@ -84,7 +83,7 @@ static void still_answers(void *dealer, uint64_t id)
     weft__kv_call call = call_of(WEFT__KV_SET, "uk");
     weft__kv_answer answer = {0};
     char frame[256];
-    int wait_ms = 20000;
+    int wait_ms = JOB_WAIT_MS;
     zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
     weft__kv_request_write(&call, id, frame);
     assert_int_equal(zmq_send(dealer, frame, weft__kv_request_bytes(&call), 0),
@@ -191,6 +190,6 @@ int main(void)
         cmocka_unit_test(calls_left_waiting_go), cmocka_unit_test(strangers_do_not_hurt),
         cmocka_unit_test(its_place_is_taken),
     };
-    alarm(LIMIT_S);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,7 @@
 /* The file at which ranks meet: one serves, the others find it; the dead are replaced, the living are not;
  * and what is not such a file is left as it is. */
 #include "clock.h"
+#include "job.h"
 #include "meeting_file.h"
 
 #include <fcntl.h>
@@ -20,15 +21,14 @@
 
 #include <cmocka.h>
 
-#define LIMIT_S 60
-#define RACERS  16
+#define RACERS 16
 
 static char folder[] = "/tmp/weft-test-meeting-XXXXXX";
 static char path[256];
 
 static int64_t soon(void)
 {
-    return weft__deadline(weft__now_ns(), 5000);
+    return weft__deadline(weft__now_ns(), JOB_WAIT_MS);
 }
 
 static weft__meeting_file *new_file(const char *job)
@@ -65,7 +65,7 @@ static void in_child(void (*body)(void), bool killed)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
-        alarm(LIMIT_S);
+        alarm(JOB_ALARM_S);
         body();
         if (killed) kill(getpid(), SIGKILL);
         _exit(0);
@@ -278,7 +278,7 @@ static void of_many_at_once_one_serves(void **state)
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i]) continue;
-        alarm(LIMIT_S);
+        alarm(JOB_ALARM_S);
         race();
         _exit(0);
     }
@@ -422,7 +422,7 @@ int main(void)
     };
     char command[100];
     int failed;
-    alarm(LIMIT_S);
+    alarm(JOB_ALARM_S);
     if (!mkdtemp(folder)) return 1;
     snprintf(path, sizeof path, "%s/meeting", folder);
     servers = mmap(NULL, sizeof *servers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -176,6 +176,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_complete_job_keeps_its_server, begin, end),
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
     };
-    alarm(JOB_SANITIZED ? 280 : 110);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

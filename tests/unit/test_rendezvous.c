@@ -38,7 +38,7 @@ static void await_joined(const char *secret, int n, int world)
         char words[WEFT__SENTENCE_BYTES], expected[64];
         weft__keys keys;
         void *context;
-        alarm(LIMIT_S);
+        alarm(JOB_ALARM_S);
         assert_int_equal(weft__keys_derive(secret, strlen(secret), "test", &keys), WEFT_OK);
         assert_int_equal(weft__zmq_take(&context), WEFT_OK);
         snprintf(expected, sizeof expected, "%d of %d ranks", world - n, world);

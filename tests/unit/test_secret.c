@@ -234,7 +234,7 @@ int main(void)
     };
     char command[100];
     int failed;
-    alarm(60);
+    alarm(110);
     if (!mkdtemp(root)) return 1;
     setenv("WEFT_RUN_DIR", root, 1);
     failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * broken peers, sleeping peers; threads against each other, and processes of which one is killed. */
 #include "board_ranks.h"
 #include "clock.h"
+#include "job.h"
 #include "shm.h"
 
 #include <setjmp.h>
@@ -528,7 +529,7 @@ static void sleep_until_rung(rank *me, int flushing)
     atomic_exchange(&line->armed, 1);
     if (!me->transport->busy(me->transport) &&
         (flushing < 0 || !me->transport->flushed(me->transport, flushing))) {
-        if (poll(&bell, 1, 10000) != 1) _exit(97); /* a lost wake-up */
+        if (poll(&bell, 1, JOB_WAIT_MS) != 1) _exit(97); /* a lost wake-up */
     }
     atomic_exchange(&line->armed, 0);
     if (read(bell.fd, &count, sizeof count) < 0) return;
@@ -632,10 +633,10 @@ static void survivor(rank *me, int r)
 
 static void process(int r, int busy_fd)
 {
-    weft__board_config config = board_config(r, 3, 20000);
+    weft__board_config config = board_config(r, 3, JOB_WAIT_MS);
     weft__board *board;
 
-    alarm(40);
+    alarm(JOB_ALARM_S);
     if (weft__board_join(&config, &board)) _exit(2);
     open_transport(&ranks[r], board);
     if (r == 2) victim(&ranks[r], busy_fd);
@@ -690,6 +691,6 @@ int main(void)
                                        TWO(test_garbage),
                                        TWO(test_bells),
                                        TWO(test_two_threads)};
-    alarm(60);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests_name("shm", tests, NULL, NULL);
 }

@@ -222,7 +222,7 @@ int main(void)
         cmocka_unit_test_teardown(test_crossed, finish),
         cmocka_unit_test_teardown(test_crossed_in_vain, finish),
     };
-    setenv("WEFT_HANDSHAKE_MS", "100", 1);
-    alarm(60);
+    setenv("WEFT_HANDSHAKE_MS", JOB_SANITIZED ? "300" : "100", 1);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
