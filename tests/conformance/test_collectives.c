@@ -1,8 +1,9 @@
-/* test_collectives.c - every collective gives what weft.h says, on host memory, between processes.
+/* test_collectives.c - every collective gives what weft.h says, between processes.
  *
  * All types and reductions at 2 and 3 ranks; kinds, counts, roots and in place in pairwise combinations at
  * 1, 2, 4, 5 and 8; large ones; many in flight; groups interleaved. */
 #include "collective.h"
+#include "device.h"
 
 #include <string.h>
 
@@ -22,6 +23,11 @@ static void refused(job_rank *me, const collective *what)
     CHECK(strlen(weft_last_error()) > 0);
 }
 
+static bool is_float8(weft_dtype dtype)
+{
+    return dtype == WEFT_FLOAT8_E4M3 || dtype == WEFT_FLOAT8_E5M2;
+}
+
 static void types_and_reductions(job_rank *me)
 {
     static const collective_kind kinds[] = {ALL_REDUCE, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_V};
@@ -36,9 +42,9 @@ static void types_and_reductions(job_rank *me)
                                    .root = (int)(seed % (uint64_t)me->size),
                                    .in_place = seed % 2,
                                    .seed = seed};
-                if (oracle_supports(what.dtype, what.op)) {
+                if (collective_supports(what.dtype, what.op)) {
                     collective_run(me->world, &what);
-                } else {
+                } else if (!job_on_device() || !is_float8(what.dtype)) { /* which depend on the device */
                     refused(me, &what);
                 }
             }
@@ -66,6 +72,9 @@ static void moved_types(job_rank *me)
 
 static void nan_wins(job_rank *me)
 {
+    if (job_on_device()) {
+        return; /* there it is as NCCL has it */
+    }
     static const weft_dtype types[] = {WEFT_FLOAT8_E4M3, WEFT_FLOAT8_E5M2, WEFT_FLOAT16,
                                        WEFT_BFLOAT16,    WEFT_FLOAT32,     WEFT_FLOAT64};
     static const weft_op ops[] = {WEFT_SUM, WEFT_PROD, WEFT_MIN, WEFT_MAX};
@@ -105,13 +114,17 @@ static weft_dtype some_type(size_t count, uint64_t n)
 static collective some_collective(int size, int kind, int root, size_t count, bool in_place, uint64_t n)
 {
     static const weft_op ops[] = {WEFT_SUM, WEFT_MAX, WEFT_MIN, WEFT_PROD};
-    return (collective){.kind = (collective_kind)kind,
-                        .dtype = some_type(count, n),
-                        .op = ops[n % 4],
-                        .count = count,
-                        .root = root % size,
-                        .in_place = in_place,
-                        .seed = n * 64 + (uint64_t)size};
+    collective what = {.kind = (collective_kind)kind,
+                       .dtype = some_type(count, n),
+                       .op = ops[n % 4],
+                       .count = count,
+                       .root = root % size,
+                       .in_place = in_place,
+                       .seed = n * 64 + (uint64_t)size};
+    if (collective_reduces(what.kind) && !collective_supports(what.dtype, what.op)) {
+        what.dtype = WEFT_UINT8;
+    }
+    return what;
 }
 
 static void kinds_and_counts(job_rank *me)
@@ -192,14 +205,15 @@ static void many_in_flight(job_rank *me)
     for (int i = 0; i < MANY; i++) collective_finish(&flying[i]);
 }
 
-/* Two groups are independent: the ranks submit to them in different order. */
+/* Two groups are independent: the ranks submit to them in different order (on a device, in the same). */
 static void groups_interleaved(job_rank *me)
 {
+    int own = job_on_device() ? 0 : me->rank;
     weft_group *groups[2] = {me->world, job_group(me, me->size, "second", 0)};
     for (int round = 0; round < 20; round++) {
         running flying[2];
         for (int i = 0; i < 2; i++) {
-            int g = (i + me->rank + round) % 2;
+            int g = (i + own + round) % 2;
             collective what =
                 some_collective(me->size, (round + g) % COLLECTIVE_KINDS, round, counts[(round + g) % 4],
                                 false, (uint64_t)(round * 2 + g) + 3000);
@@ -212,27 +226,34 @@ static void groups_interleaved(job_rank *me)
 /* A buffer that a rank does not use, or of no elements, may be NULL. */
 static void unused_buffers(job_rank *me)
 {
-    int32_t in = me->rank + 1, out = 0;
-    CHECK_OK(weft_all_reduce(me->world, NULL, NULL, 0, WEFT_INT32, WEFT_SUM, NULL, NULL));
-    CHECK_OK(weft_all_to_all(me->world, NULL, NULL, 0, WEFT_INT32, NULL, NULL));
-    CHECK_OK(weft_broadcast(me->world, NULL, 0, WEFT_INT32, 0, NULL, NULL));
-    CHECK_OK(weft_reduce(me->world, &in, me->rank ? NULL : &out, 1, WEFT_INT32, WEFT_SUM, 0, NULL, NULL));
-    CHECK_INT(out, me->rank ? 0 : me->size * (me->size + 1) / 2);
+    int32_t *in = job_buffer(me, sizeof *in), *out = job_buffer(me, sizeof *out);
+    weft_call call = {.memory = job_memory()};
+    job_put_int(in, me->rank + 1);
+    CHECK_OK(weft_all_reduce(me->world, NULL, NULL, 0, WEFT_INT32, WEFT_SUM, &call, NULL));
+    CHECK_OK(weft_all_to_all(me->world, NULL, NULL, 0, WEFT_INT32, &call, NULL));
+    CHECK_OK(weft_broadcast(me->world, NULL, 0, WEFT_INT32, 0, &call, NULL));
+    CHECK_OK(weft_reduce(me->world, in, me->rank ? NULL : out, 1, WEFT_INT32, WEFT_SUM, 0, NULL, NULL));
+    CHECK_INT(job_get_int(out), me->rank ? 0 : me->size * (me->size + 1) / 2);
+    CHECK_OK(weft_all_reduce(me->world, NULL, NULL, 0, WEFT_INT32, WEFT_SUM, NULL, NULL)); /* host memory */
 }
 
 /* All ranks get the same bits, also where the order of additions matters. */
 static void same_bits(job_rank *me)
 {
     enum { COUNT = 4099 };
-    float *in = job_alloc(me, COUNT * sizeof *in), *out = job_alloc(me, COUNT * sizeof *out);
-    float *first = job_alloc(me, COUNT * sizeof *first);
+    size_t bytes = COUNT * sizeof(float);
+    float *in = job_buffer(me, bytes), *out = job_buffer(me, bytes), *first = job_buffer(me, bytes);
+    float *own = job_alloc(me, bytes), *other = job_alloc(me, bytes);
     uint64_t state = (uint64_t)me->rank + 99;
-    for (int i = 0; i < COUNT; i++) in[i] = (float)(job_random(&state) >> 40) * 1e-3F - 8000.0F;
+    for (int i = 0; i < COUNT; i++) own[i] = (float)(job_random(&state) >> 40) * 1e-3F - 8000.0F;
+    job_put(in, own, bytes);
     for (int round = 0; round < 2; round++) {
         CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_FLOAT32, WEFT_SUM, NULL, NULL));
-        memcpy(first, out, COUNT * sizeof *out);
+        job_get(own, out, bytes);
+        job_put(first, own, bytes);
         CHECK_OK(weft_broadcast(me->world, first, COUNT, WEFT_FLOAT32, round, NULL, NULL));
-        CHECK_INT(memcmp(first, out, COUNT * sizeof *out), 0);
+        job_get(other, first, bytes);
+        CHECK_INT(memcmp(own, other, bytes), 0);
     }
 }
 

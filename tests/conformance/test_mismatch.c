@@ -15,9 +15,9 @@ typedef struct disagreement {
     bool certain;          /* no rank can be done without rank 1's matching part */
 } disagreement;
 
-#define WHAT(kind, dtype, op, count, root)     \
-    {                                          \
-        kind, dtype, op, count, root, false, 0 \
+#define WHAT(kind, dtype, op, count, root)            \
+    {                                                 \
+        kind, dtype, op, count, root, false, 0, false \
     }
 #define MOVED(kind, count, root) WHAT(kind, WEFT_INT8, WEFT_SUM, count, root)
 

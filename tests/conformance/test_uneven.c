@@ -1,6 +1,7 @@
 /* test_uneven.c - the _v forms where they are refused, where ranks disagree, and at their edges.  That they
  * move and reduce the right elements is tested together with all other collectives. */
 #include "collective.h"
+#include "device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,31 +62,36 @@ static void overlapping_inputs(job_rank *me)
 {
     const int8_t in[] = {1, 2, 3, 4};
     const size_t counts[] = {2, 3, 1}, displs[] = {0, 1, 1};
-    int8_t out[3] = {0};
-    CHECK_OK(weft_scatter_v(me->world, me->rank == 1 ? in : NULL, me->rank == 1 ? counts : NULL,
+    int8_t *sent = job_buffer(me, sizeof in), *out = job_buffer(me, 3), got[3];
+    job_put(sent, in, sizeof in);
+    CHECK_OK(weft_scatter_v(me->world, me->rank == 1 ? sent : NULL, me->rank == 1 ? counts : NULL,
                             me->rank == 1 ? displs : NULL, out, counts[me->rank], WEFT_INT8, 1, NULL, NULL));
-    CHECK_INT(memcmp(out, in + displs[me->rank], counts[me->rank]), 0);
+    job_get(got, out, sizeof got);
+    CHECK_INT(memcmp(got, in + displs[me->rank], counts[me->rank]), 0);
 }
 
 /* The input may stand in a gap of the output. */
 static void input_in_a_gap(job_rank *me)
 {
-    int8_t buffer[] = {0, 0, 0, (int8_t)(me->rank + 1), 0};
+    int8_t image[] = {0, 0, 0, (int8_t)(me->rank + 1), 0}, *buffer = job_buffer(me, sizeof image);
     const size_t counts[] = {1, 1, 1}, displs[] = {4, 2, 0};
+    job_put(buffer, image, sizeof image);
     CHECK_OK(weft_all_gather_v(me->world, buffer + 3, 1, buffer, counts, displs, WEFT_INT8, NULL, NULL));
     const int8_t expected[] = {3, 0, 2, (int8_t)(me->rank + 1), 1};
-    CHECK_INT(memcmp(buffer, expected, sizeof expected), 0);
+    job_get(image, buffer, sizeof image);
+    CHECK_INT(memcmp(image, expected, sizeof expected), 0);
 }
 
 static void nothing_at_all(job_rank *me)
 {
     const size_t none[RANKS] = {0};
     weft_group *g = me->world;
-    CHECK_OK(weft_all_gather_v(g, NULL, 0, NULL, none, NULL, WEFT_INT8, NULL, NULL));
-    CHECK_OK(weft_gather_v(g, NULL, 0, NULL, none, none, WEFT_INT8, 2, NULL, NULL));
-    CHECK_OK(weft_scatter_v(g, NULL, none, none, NULL, 0, WEFT_INT8, 2, NULL, NULL));
-    CHECK_OK(weft_reduce_scatter_v(g, NULL, NULL, none, WEFT_INT8, WEFT_SUM, NULL, NULL));
-    CHECK_OK(weft_all_to_all_v(g, NULL, none, NULL, NULL, none, NULL, WEFT_INT8, NULL, NULL));
+    weft_call call = {.memory = job_memory()};
+    CHECK_OK(weft_all_gather_v(g, NULL, 0, NULL, none, NULL, WEFT_INT8, &call, NULL));
+    CHECK_OK(weft_gather_v(g, NULL, 0, NULL, none, none, WEFT_INT8, 2, &call, NULL));
+    CHECK_OK(weft_scatter_v(g, NULL, none, none, NULL, 0, WEFT_INT8, 2, &call, NULL));
+    CHECK_OK(weft_reduce_scatter_v(g, NULL, NULL, none, WEFT_INT8, WEFT_SUM, &call, NULL));
+    CHECK_OK(weft_all_to_all_v(g, NULL, none, NULL, NULL, none, NULL, WEFT_INT8, &call, NULL));
 }
 
 /* Groups that cost nothing until they are used: whichever kind comes first. */
@@ -113,11 +119,11 @@ static void first_differs(job_rank *me)
     for (int odd = 0; odd < RANKS; odd++) {
         weft_group *group = NULL;
         weft_request *req = NULL;
-        int8_t in = 1, out[RANKS];
+        int8_t *in = job_buffer(me, 1), *out = job_buffer(me, RANKS);
         CHECK_OK(weft_split_group(me->world, 0, 0, NULL, &group, NULL));
         weft_status status = me->rank == odd
-                                 ? weft_all_gather(group, &in, out, 1, WEFT_INT8, NULL, &req)
-                                 : weft_all_gather_v(group, &in, 1, out, counts, NULL, WEFT_INT8, NULL, &req);
+                                 ? weft_all_gather(group, in, out, 1, WEFT_INT8, NULL, &req)
+                                 : weft_all_gather_v(group, in, 1, out, counts, NULL, WEFT_INT8, NULL, &req);
         status = status == WEFT_OK ? weft_wait(req, JOB_WAIT_MS) : status;
         CHECK(status == WEFT_ERR_MISMATCH || status == WEFT_ERR_BROKEN);
         CHECK_TEXT(status == WEFT_ERR_MISMATCH ? weft_request_message(req) : weft_last_error(),
@@ -132,7 +138,7 @@ static void first_differs(job_rank *me)
 static void messages(job_rank *me)
 {
     const size_t counts[] = {1024, 1024, 1024};
-    float *in = job_alloc(me, sizeof *in * 1024), *out = job_alloc(me, sizeof *out * 3072);
+    float *in = job_buffer(me, sizeof *in * 1024), *out = job_buffer(me, sizeof *out * 3072);
     weft_request *req = NULL;
     CHECK_OK(weft_all_gather_v(me->world, in, 1024, out, counts, NULL, WEFT_FLOAT32, NULL, &req));
     CHECK_TEXT(weft_request_message(req), "all_gather_v #");
@@ -173,7 +179,7 @@ static void pair_differs(job_rank *me)
     const difference *d = me->arg;
     weft_group *group = job_group(me, RANKS, "divided", 0);
     size_t room = (d->sent > d->expected ? d->sent : d->expected) + 100;
-    int8_t *in = job_alloc(me, room), *out = job_alloc(me, room);
+    int8_t *in = job_buffer(me, room), *out = job_buffer(me, room);
     char numbers[2][32];
     weft_request *req = NULL;
     weft_status status = submit(group, d, in, out, &req);

@@ -1,10 +1,12 @@
 /* collective.c - lays out the buffers of one collective as weft.h describes them, runs and judges it. */
 #include "collective.h"
 
+#include "device.h"
 #include "lengths.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <weft/cuda.h>
 
 enum { GUARD_BYTES = 64, GUARD = 0xa5 };
 
@@ -28,6 +30,27 @@ bool collective_reduces(collective_kind kind)
 bool collective_is_uneven(collective_kind kind)
 {
     return kind >= ALL_GATHER_V && kind <= ALL_TO_ALL_V;
+}
+
+/* The device column of the table above weft_op.  What a device makes of 8-bit floats depends on its age. */
+static bool device_supports(weft_dtype dtype, weft_op op)
+{
+    bool bitwise = op == WEFT_BAND || op == WEFT_BOR || op == WEFT_BXOR;
+    switch (dtype) {
+    case WEFT_INT16:
+    case WEFT_UINT16:
+    case WEFT_BOOL:
+    case WEFT_FLOAT8_E4M3:
+    case WEFT_FLOAT8_E5M2: return false;
+    case WEFT_COMPLEX64:
+    case WEFT_COMPLEX128: return op == WEFT_SUM;
+    default: return !bitwise;
+    }
+}
+
+bool collective_supports(weft_dtype dtype, weft_op op)
+{
+    return oracle_supports(dtype, op) && (!job_on_device() || device_supports(dtype, op));
 }
 
 const char *collective_name(collective_kind kind)
@@ -127,10 +150,16 @@ void collective_draw_from(collective_pool *from)
     pool = from;
 }
 
+static bool on_device(const running *r)
+{
+    return job_on_device() && !r->what.host;
+}
+
 static void take_memory(running *r)
 {
     unsigned char *piece = NULL;
-    bool outside = !pool || job_random(&pool->random) % 4 == 0 || r->memory_bytes > POOL_PIECE_BYTES;
+    bool outside =
+        r->what.host || !pool || job_random(&pool->random) % 4 == 0 || r->memory_bytes > POOL_PIECE_BYTES;
     for (unsigned i = 0; !outside && !piece && i < POOL_PIECES; i++) {
         if (!(pool->used >> i & 1)) {
             pool->used |= 1U << i;
@@ -138,17 +167,35 @@ static void take_memory(running *r)
         }
     }
     r->pool = piece ? pool : NULL;
-    r->memory = piece ? piece : aligned_alloc(64, r->memory_bytes);
+    if (on_device(r)) {
+        r->memory = piece ? piece : device_take(DEVICE_MEMORY, r->memory_bytes);
+        r->image = device_take(DEVICE_PINNED, r->memory_bytes);
+    } else {
+        r->memory = r->image = piece ? piece : aligned_alloc(64, r->memory_bytes);
+    }
 }
 
 static void give_memory(running *r)
 {
+    if (on_device(r)) {
+        DEVICE_OK(
+            device()->cudaStreamSynchronize(r->stream)); /* the operation may never have waited for it */
+        device_give(r->image);
+    }
     if (r->pool) {
         r->pool->used &= ~(1U << (size_t)(r->memory - r->pool->base) / POOL_PIECE_BYTES);
+    } else if (on_device(r)) {
+        device_give(r->memory);
     } else {
         free(r->memory);
     }
     r->memory = NULL;
+}
+
+/* Where the host sees what Weft knows as `at`. */
+static unsigned char *image_of(const running *r, const unsigned char *at)
+{
+    return r->image + (at - r->memory);
 }
 
 static void lay_out(running *r)
@@ -159,7 +206,7 @@ static void lay_out(running *r)
     r->memory_bytes = 3 * GUARD_BYTES + in_bytes + out_bytes;
     take_memory(r);
     CHECK(r->memory);
-    memset(r->memory, GUARD, r->memory_bytes);
+    memset(r->image, GUARD, r->memory_bytes);
     r->in = r->in_blocks.total ? r->memory + GUARD_BYTES : NULL;
     r->out = r->out_blocks.total ? r->memory + 2 * GUARD_BYTES + in_bytes : NULL;
     if (r->what.in_place && r->in && r->out) {
@@ -173,16 +220,39 @@ static void fill(running *r)
     size_t element = weft_dtype_size(r->what.dtype), first = 0;
     if (r->what.kind == BROADCAST) {
         if (rank == r->what.root) {
-            oracle_fill(&r->oracle, rank, 0, r->out_blocks.total, r->out);
+            oracle_fill(&r->oracle, rank, 0, r->out_blocks.total, image_of(r, r->out));
         }
         return;
     }
     for (int k = 0; k < r->in_blocks.n; k++) {
         size_t n = r->in_blocks.counts[k];
         if (n) {
-            oracle_fill(&r->oracle, rank, first, n, r->in + r->in_blocks.displs[k] * element);
+            oracle_fill(&r->oracle, rank, first, n, image_of(r, r->in) + r->in_blocks.displs[k] * element);
         }
         first += n;
+    }
+}
+
+/* In a while, and without waiting for it: the operation is to be ordered after it. */
+static void send_image(running *r, weft_call *call)
+{
+    if (!on_device(r)) {
+        return;
+    }
+    call->memory = WEFT_MEMORY_CUDA;
+    r->stream = call->stream = call->stream ? call->stream : device_stream(0);
+    if (r->what.seed % 4 == 0) {
+        device_delay(r->stream, 300);
+    }
+    device_copy(r->memory, r->image, r->memory_bytes, r->stream);
+}
+
+/* What is in the memory now that the request has settled; no earlier where a stream has waited for it. */
+static void fetch_image(running *r)
+{
+    if (on_device(r)) {
+        device_copy(r->image, r->memory, r->memory_bytes, device_stream(1));
+        DEVICE_OK(device()->cudaStreamSynchronize(device_stream(1)));
     }
 }
 
@@ -274,9 +344,13 @@ weft_status collective_submit(running *r, weft_group *group, const collective *w
                          .seed = what->seed,
                          .ranks = weft_group_size(group)};
     r->what.in_place = what->in_place && what->kind != ALL_TO_ALL_V;
+    if (what->kind == ALL_TO_ALL && on_device(r)) {
+        r->what.in_place = false;
+    }
     set_blocks(r);
     lay_out(r);
     fill(r);
+    send_image(r, &scaled);
     weft_status status = submit(r, &scaled);
     if (status != WEFT_OK) {
         collective_drop(r);
@@ -298,7 +372,7 @@ static size_t block_differs(const running *r, int k)
     int rank = weft_group_rank(r->group);
     int from = w->kind == BROADCAST || w->kind == SCATTER || w->kind == SCATTER_V ? w->root : k;
     size_t n = r->out_blocks.counts[k], first = first_of(r, from, rank);
-    const unsigned char *block = r->out + r->out_blocks.displs[k] * weft_dtype_size(w->dtype);
+    const unsigned char *block = image_of(r, r->out) + r->out_blocks.displs[k] * weft_dtype_size(w->dtype);
     if (n == 0) {
         return 0;
     }
@@ -312,7 +386,7 @@ static bool input_differs(const running *r)
     for (int k = 0; k < r->in_blocks.n; k++) {
         size_t n = r->in_blocks.counts[k];
         if (n && oracle_differs(&r->oracle, weft_group_rank(r->group), first, n,
-                                r->in + r->in_blocks.displs[k] * element) < n) {
+                                image_of(r, r->in) + r->in_blocks.displs[k] * element) < n) {
             return true;
         }
         first += n;
@@ -331,9 +405,9 @@ static void erase(const layout *l, unsigned char *buffer, size_t element)
 static bool guarded(const running *r)
 {
     size_t element = weft_dtype_size(r->what.dtype);
-    erase(&r->in_blocks, r->in, element);
-    erase(&r->out_blocks, r->out, element);
-    return r->memory[0] == GUARD && memcmp(r->memory, r->memory + 1, r->memory_bytes - 1) == 0;
+    erase(&r->in_blocks, r->in ? image_of(r, r->in) : NULL, element);
+    erase(&r->out_blocks, r->out ? image_of(r, r->out) : NULL, element);
+    return r->image[0] == GUARD && memcmp(r->image, r->image + 1, r->memory_bytes - 1) == 0;
 }
 
 static void judge(const running *r)
@@ -360,8 +434,15 @@ static void judge(const running *r)
 
 void collective_finish(running *r)
 {
-    CHECK(r->memory); /* started, and not finished yet */
-    WAIT_STATUS(WEFT_OK, r->req);
+    CHECK(r->memory);                                 /* started, and not finished yet */
+    if (on_device(r) && r->req && r->what.seed % 2) { /* the stream waits, before anybody else does */
+        CHECK_OK(weft_stream_wait(r->req, device_stream(1)));
+        fetch_image(r);
+        WAIT_STATUS(WEFT_OK, r->req);
+    } else {
+        WAIT_STATUS(WEFT_OK, r->req);
+        fetch_image(r);
+    }
     judge(r);
     collective_drop(r);
 }

@@ -1,4 +1,7 @@
-/* collective.h - one collective described as data: started on any rank, and checked against the oracle. */
+/* collective.h - one collective described as data: started on any rank, and checked against the oracle.
+ *
+ * On a device its input is brought there by a stream, after a pause, and the operation is ordered after that
+ * stream; its output is fetched by another stream, every second time one that waits for the request. */
 #ifndef TESTS_SUPPORT_COLLECTIVE_H
 #define TESTS_SUPPORT_COLLECTIVE_H
 
@@ -32,6 +35,7 @@ typedef struct collective {
     int root;
     bool in_place;
     uint64_t seed;
+    bool host; /* in host memory, also where the job's buffers are on devices */
 } collective;
 
 /* Memory of weft_mem_alloc to lay buffers out in, cut in pieces that are in use or not. */
@@ -57,14 +61,18 @@ typedef struct running {
     unsigned char *in, *out; /* as handed to Weft; NULL where this rank does not use it */
     layout in_blocks, out_blocks;
     unsigned char *memory; /* holds both, with guards around them */
+    unsigned char *image;  /* what is in it, where the host can look: itself, or pinned memory */
     size_t memory_bytes;
-    collective_pool *pool; /* it is from; NULL: from malloc */
+    void *stream;          /* that brings the input */
+    collective_pool *pool; /* it is from; NULL: from malloc or the device */
     weft_request *req;
 } running;
 
 /* Collectives of this thread take their buffers from it where they fit, until it is told NULL. */
 void collective_draw_from(collective_pool *from);
 
+/* Whether this reduction of this type must work where the job's buffers are. */
+bool collective_supports(weft_dtype dtype, weft_op op);
 bool collective_has_root(collective_kind kind);
 bool collective_reduces(collective_kind kind);
 bool collective_is_uneven(collective_kind kind);

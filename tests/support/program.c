@@ -2,6 +2,7 @@
 #include "program.h"
 
 #include "collective.h"
+#include "device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@ typedef struct flight {
     oracle oracle;
     size_t count;
     int from;
-    unsigned char *bytes;
+    unsigned char *bytes; /* with an image of them, where the host can look */
+    unsigned char *image;
+    bool host; /* is in host memory, whatever the job's is */
     weft_request *req;
     struct flight *parts; /* BATCH of them, and req is the batch's */
 } flight;
@@ -69,6 +72,12 @@ static size_t draw_count(walker *w)
     }
 }
 
+/* On a device both kinds of memory stand side by side. */
+static bool draw_host(walker *w)
+{
+    return job_random(&w->common) % 4 == 0;
+}
+
 static collective draw_collective(walker *w, int size)
 {
     collective what = {.kind = (collective_kind)(job_random(&w->common) % COLLECTIVE_KINDS),
@@ -77,9 +86,10 @@ static collective draw_collective(walker *w, int size)
     what.root = (int)(job_random(&w->common) % (uint64_t)size);
     what.in_place = job_random(&w->common) % 2;
     what.seed = job_random(&w->common);
+    what.host = draw_host(w);
     for (int tries = (int)(job_random(&w->common) % OPS);; tries++) {
         what.op = (weft_op)(tries % OPS);
-        if (oracle_supports(what.dtype, what.op)) {
+        if (collective_reduces(what.kind) ? collective_supports(what.dtype, what.op) : true) {
             return what;
         }
     }
@@ -102,19 +112,27 @@ static void post_message(walker *w, int g, flight *f, const weft_call *call)
     int tag = (int)(job_random(&w->common) % TAGS);
     size_t count = draw_count(w) * 8 % BYTES_MAX;
     oracle what = {.dtype = WEFT_UINT8, .op = WEFT_MAX, .seed = job_random(&w->common), .ranks = 1};
+    bool host = draw_host(w) || !job_on_device();
     int rank = w->groups[g] ? weft_group_rank(w->groups[g]) : -1;
     if (from == to || (rank != from && rank != to)) {
         return; /* to itself would take both ends of a window: test_p2p has that */
     }
     *f = (flight){
         .used = true, .message = true, .sending = rank == from, .oracle = what, .count = count, .from = from};
-    f->bytes = malloc(count + 1);
-    CHECK(f->bytes);
+    f->host = host;
+    f->image = malloc(count + 1);
+    f->bytes = host ? f->image : device_take(DEVICE_MEMORY, count + 1);
+    CHECK(f->image);
+    weft_call here = call ? *call : (weft_call){.batch = NULL};
+    here.memory = host ? WEFT_MEMORY_HOST : WEFT_MEMORY_CUDA;
     if (f->sending) {
-        oracle_fill(&what, from, 0, count, f->bytes);
-        CHECK_OK(weft_isend(w->groups[g], f->bytes, count, WEFT_UINT8, to, tag, call, req));
+        oracle_fill(&what, from, 0, count, f->image);
+        if (!host) {
+            job_put(f->bytes, f->image, count);
+        }
+        CHECK_OK(weft_isend(w->groups[g], f->bytes, count, WEFT_UINT8, to, tag, &here, req));
     } else {
-        CHECK_OK(weft_irecv(w->groups[g], f->bytes, count, WEFT_UINT8, from, tag, call, req));
+        CHECK_OK(weft_irecv(w->groups[g], f->bytes, count, WEFT_UINT8, from, tag, &here, req));
     }
 }
 
@@ -155,9 +173,13 @@ static void finish_one(flight *f)
     }
     WAIT_STATUS(WEFT_OK, f->req);
     CHECK(f->sending || !f->req || job_info(f->req).received_bytes == f->count);
-    CHECK_INT(oracle_differs(&f->oracle, f->from, 0, f->count, f->bytes), f->count);
+    if (!f->host) {
+        job_get(f->image, f->bytes, f->count);
+        device_give(f->bytes);
+    }
+    CHECK_INT(oracle_differs(&f->oracle, f->from, 0, f->count, f->image), f->count);
     weft_release(f->req);
-    free(f->bytes);
+    free(f->image);
 }
 
 static void finish(flight *f)
@@ -201,7 +223,7 @@ static void run_thread(job_rank *me, int thread, void *arg)
     collective_pool pool = {.random = w->own};
     if (p->shared) {
         void *base = NULL;
-        CHECK_OK(weft_mem_alloc(w->groups[0], POOL_BYTES, WEFT_MEMORY_HOST, &base));
+        CHECK_OK(weft_mem_alloc(w->groups[0], POOL_BYTES, job_memory(), &base));
         pool.base = base;
         collective_draw_from(&pool);
     }

@@ -2,6 +2,7 @@
  *
  * Every thread that may check knows its rank by thread-local words.  A failed check in a process tells and
  * ends the process; in a rank that is a thread it tells and jumps out of the body. */
+#include "device.h"
 #include "job_shared.h"
 
 #include <dirent.h>
@@ -17,6 +18,7 @@
 
 struct job_memory {
     struct job_memory *next;
+    void *device; /* of job_buffer; then there are no bytes */
     _Alignas(64) unsigned char bytes[];
 };
 
@@ -30,12 +32,18 @@ static void free_memory(job_rank *me)
     while (me->memory) {
         struct job_memory *memory = me->memory;
         me->memory = memory->next;
+        if (memory->device) {
+            device_give(memory->device);
+        }
         free(memory);
     }
 }
 
 static void run_body(job_rank *me)
 {
+    if (job_on_device()) {
+        device_use(me->rank);
+    }
     if (!me->plan->bare) {
         job_join(me);
     }
@@ -117,6 +125,9 @@ static void *side_thread_main(void *arg)
         return NULL;
     }
     out = &here;
+    if (job_on_device()) {
+        device_use(side->me->rank);
+    }
     side->body(side->me, side->number, side->arg);
     return NULL;
 }
@@ -151,6 +162,7 @@ weft_config job_config(const job_rank *me, char url[64], int port_index)
     config.init_method = url;
     config.rank = me->rank;
     config.world_size = me->size;
+    config.device = job_on_device() ? device_of(me->rank) : -1;
     config.timeout_ms = me->plan->timeout_ms ? me->plan->timeout_ms : JOB_WAIT_MS * 3 / 2;
     return config;
 }
@@ -165,6 +177,9 @@ void job_join(job_rank *me)
         config.rank = config.world_size = -1;
     }
     CHECK_OK(weft_init(&config, &me->ctx));
+    if (job_on_device()) {
+        CHECK_TEXT(weft_backends(me->ctx), "nccl");
+    }
     me->world = weft_world(me->ctx);
     CHECK_INT(weft_group_rank(me->world), me->rank);
     CHECK_INT(weft_group_size(me->world), me->size);
@@ -187,6 +202,20 @@ void *job_alloc(job_rank *me, size_t bytes)
     memory->next = me->memory;
     me->memory = memory;
     return memory->bytes;
+}
+
+void *job_buffer(job_rank *me, size_t bytes)
+{
+    if (!job_on_device()) {
+        return job_alloc(me, bytes);
+    }
+    void *zeros = calloc(1, bytes ? bytes : 1);
+    job_alloc(me, 0);
+    me->memory->device = device_take(DEVICE_MEMORY, bytes);
+    CHECK(zeros);
+    job_put(me->memory->device, zeros, bytes);
+    free(zeros);
+    return me->memory->device;
 }
 
 /* ---- outside Weft ---------------------------------------------------------------------------------- */

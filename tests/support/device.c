@@ -1,0 +1,205 @@
+/* device.c - see device.h.  Memory is never given back to CUDA, whose cudaFree waits for all that the device
+ * does, also for what hangs by the will of a test. */
+#include "device.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NONBLOCKING = 1, ANY_DIRECTION = 4, SMALLEST_ROOM = 256 };
+
+typedef struct block {
+    struct block *next;
+    void *at;
+    size_t room;
+    int device;
+    device_kind kind;
+    bool taken;
+} block;
+
+static device_api api;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block *blocks;
+static _Thread_local int own_device = -1;
+static _Thread_local void *streams[DEVICE_STREAMS];
+
+/* ---- the library ----------------------------------------------------------------------------------- */
+
+static void open_library(void)
+{
+    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
+        library = dlopen(names[i], RTLD_NOW);
+    if (!library) {
+        job_fail(__FILE__, __LINE__, "JOB_MEMORY=cuda, and no libcudart can be opened: %s", dlerror());
+    }
+#define LOAD(result, name, parameters) *(void **)&api.name = dlsym(library, #name);
+    DEVICE_CALLS(LOAD)
+    DEVICE_EMULATION_CALLS(LOAD)
+#undef LOAD
+#define IS_THERE(result, name, parameters) CHECK(api.name);
+    DEVICE_CALLS(IS_THERE)
+#undef IS_THERE
+}
+
+const device_api *device(void)
+{
+    pthread_once(&opened, open_library);
+    return &api;
+}
+
+void device_check(const char *file, int line, const char *what, int error)
+{
+    if (error) {
+        job_fail(file, line, "%s: error %d (%s)", what, error, device()->cudaGetErrorString(error));
+    }
+}
+
+/* ---- which memory ---------------------------------------------------------------------------------- */
+
+bool job_on_device(void)
+{
+    const char *memory = getenv("JOB_MEMORY");
+    return memory && strcmp(memory, "cuda") == 0;
+}
+
+weft_memory job_memory(void)
+{
+    return job_on_device() ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST;
+}
+
+int device_of(int rank)
+{
+    int devices = 0;
+    DEVICE_OK(device()->cudaGetDeviceCount(&devices));
+    CHECK(devices > 0);
+    return rank % devices;
+}
+
+void device_use(int rank)
+{
+    own_device = device_of(rank);
+    DEVICE_OK(device()->cudaSetDevice(own_device));
+}
+
+/* ---- memory and streams ------------------------------------------------------------------------------ */
+
+static block *find_free(device_kind kind, size_t room)
+{
+    for (block *b = blocks; b; b = b->next) {
+        if (!b->taken && b->kind == kind && b->room == room && b->device == own_device) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+static block *make(device_kind kind, size_t room)
+{
+    block *b = calloc(1, sizeof *b);
+    CHECK(b);
+    *b = (block){.room = room, .device = own_device, .kind = kind};
+    if (kind == DEVICE_PINNED) {
+        DEVICE_OK(device()->cudaHostAlloc(&b->at, room, 0));
+    } else {
+        DEVICE_OK(device()->cudaMalloc(&b->at, room));
+    }
+    return b;
+}
+
+void *device_take(device_kind kind, size_t bytes)
+{
+    size_t room = SMALLEST_ROOM;
+    CHECK(own_device >= 0);
+    while (room < bytes) room *= 2;
+    pthread_mutex_lock(&lock);
+    block *b = find_free(kind, room);
+    if (b) {
+        b->taken = true;
+    }
+    pthread_mutex_unlock(&lock);
+    if (b) {
+        return b->at;
+    }
+    b = make(kind, room); /* outside the lock: it may fail */
+    b->taken = true;
+    pthread_mutex_lock(&lock);
+    b->next = blocks;
+    blocks = b;
+    pthread_mutex_unlock(&lock);
+    return b->at;
+}
+
+void device_give(void *memory)
+{
+    pthread_mutex_lock(&lock);
+    for (block *b = blocks; b; b = b->next)
+        if (b->at == memory) b->taken = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void *device_stream(int which)
+{
+    CHECK(own_device >= 0);
+    if (!streams[which]) {
+        DEVICE_OK(device()->cudaStreamCreateWithFlags(&streams[which], NONBLOCKING));
+    }
+    return streams[which];
+}
+
+void device_copy(void *to, const void *from, size_t bytes, void *stream)
+{
+    if (bytes) {
+        DEVICE_OK(device()->cudaMemcpyAsync(to, from, bytes, ANY_DIRECTION, stream));
+    }
+}
+
+static void pause_stream(void *arg)
+{
+    int microseconds = (int)(intptr_t)arg;
+    struct timespec t = {microseconds / 1000000, microseconds % 1000000 * 1000L};
+    nanosleep(&t, NULL);
+}
+
+void device_delay(void *stream, int microseconds)
+{
+    DEVICE_OK(device()->cudaLaunchHostFunc(stream, pause_stream, (void *)(intptr_t)microseconds));
+}
+
+/* ---- into and out of buffers ------------------------------------------------------------------------- */
+
+static void copy_now(void *to, const void *from, size_t bytes)
+{
+    if (!job_on_device()) {
+        memmove(to, from, bytes);
+        return;
+    }
+    device_copy(to, from, bytes, device_stream(0));
+    DEVICE_OK(device()->cudaStreamSynchronize(device_stream(0)));
+}
+
+void job_put(void *buffer, const void *from, size_t bytes)
+{
+    copy_now(buffer, from, bytes);
+}
+
+void job_get(void *to, const void *buffer, size_t bytes)
+{
+    copy_now(to, buffer, bytes);
+}
+
+void job_put_int(int32_t *at, int32_t value)
+{
+    job_put(at, &value, sizeof value);
+}
+
+int32_t job_get_int(const int32_t *at)
+{
+    int32_t value = 0;
+    job_get(&value, at, sizeof value);
+    return value;
+}
