@@ -75,26 +75,24 @@ static void take_early(weft__link *link)
     }
 }
 
-/* Its world, rank and size are set. */
-static void begin(weft__link *link, const char *label)
+/* Its world, rank and size are set.  named: its members meet by an id. */
+static void begin(weft__link *link, const char *label, bool named)
 {
     weft_context *ctx = link->ctx;
     weft__list_init(&link->waiting);
     weft__list_append(&ctx->links, &link->link);
-    link->state = WEFT__LINK_NAMING;
-    link->comm = ctx->module->open(ctx->module, link, link->rank, link->size, label, link->rank == 0);
+    link->state = named ? WEFT__LINK_NAMING : WEFT__LINK_JOINING;
+    link->comm =
+        ctx->module->open(ctx->module, link, link->rank, link->size, label, named && link->rank == 0);
     if (!link->comm)
         weft__link_doom(link, WEFT_ERR_MEMORY, weft_last_error());
-    else
+    else if (named)
         take_early(link);
 }
 
-weft__link *weft__link_of_group(weft_group *group)
+static weft__link *make_for_group(weft_group *group, bool named)
 {
-    weft__link *link = group->link_on_device;
-    WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (link) return link;
-    link = calloc(1, sizeof *link);
+    weft__link *link = calloc(1, sizeof *link);
     if (!link) return NULL;
     group->link_on_device = link;
     link->ctx = group->ctx;
@@ -103,8 +101,20 @@ weft__link *weft__link_of_group(weft_group *group)
     link->world = group->world;
     link->rank = group->rank;
     link->size = group->size;
-    begin(link, group->label);
+    begin(link, group->label, named);
     return link;
+}
+
+weft__link *weft__link_of_group(weft_group *group)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    return group->link_on_device ? group->link_on_device : make_for_group(group, true);
+}
+
+weft__link *weft__link_split_off(weft_group *group)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx) && !group->link_on_device);
+    return make_for_group(group, false);
 }
 
 weft__link *weft__link_of_pair(weft_context *ctx, int peer)
@@ -126,7 +136,7 @@ weft__link *weft__link_of_pair(weft_context *ctx, int peer)
     link->rank = ctx->rank == high;
     link->size = 2;
     snprintf(label, sizeof label, "ranks %d and %d", low, high);
-    begin(link, label);
+    begin(link, label, true);
     return link;
 }
 
@@ -155,9 +165,10 @@ void weft__link_named(void *owner, const unsigned char id[WEFT__COMM_ID_BYTES])
     weft__engine_drop(link->ctx);
 }
 
-static void unmade(weft__link *link, weft_status status, const char *sentence)
+void weft__link_unmade(weft__link *link, weft_status status, const char *sentence)
 {
     char text[WEFT__SENTENCE_BYTES], who[192];
+    if (link->state == WEFT__LINK_DOOMED) return;
     if (link->is_pair) {
         snprintf(text, sizeof text, "the communicator of ranks %d and %d is not made: %.700s", link->pair[0],
                  link->pair[1], sentence);
@@ -183,7 +194,7 @@ void weft__link_joined(void *owner, weft_status status, const char *sentence)
                 weft__order_enter(link->ctx, ticket);
             }
         } else {
-            unmade(link, status, sentence ? sentence : weft_status_text(status));
+            weft__link_unmade(link, status, sentence ? sentence : weft_status_text(status));
         }
     }
     weft__engine_drop(link->ctx);

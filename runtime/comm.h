@@ -34,8 +34,12 @@ typedef struct weft__link {
 /* That of the group, or of this rank and another; begun if there is none yet.  NULL: no memory. */
 weft__link *weft__link_of_group(weft_group *group);
 weft__link *weft__link_of_pair(weft_context *ctx, int peer);
+/* That of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
+weft__link *weft__link_split_off(weft_group *group);
 /* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
 void weft__link_await(weft__link *link, weft__ticket *ticket);
+/* It will not be there: breaks its group, or dooms the pair's. */
+void weft__link_unmade(weft__link *link, weft_status status, const char *sentence);
 /* Stops what is under way on it; what waits for it is refused. */
 void weft__link_doom(weft__link *link, weft_status status, const char *why);
 void weft__link_drop(weft__link *link);                              /* with its group */

@@ -77,17 +77,16 @@ static void find_order(weft__device *first)
         refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
 }
 
-static void open_gate(weft_request *req)
+void weft__device_enter(weft_request *req)
 {
     weft__device *first = req->device->unit;
     set_phase(req->device, WEFT__PHASE_CONNECTING);
     if (--first->closed == 0) find_order(first);
 }
 
-static void gate_failed(weft_request *req, const char *why)
+static void failed(weft_request *req, const char *why)
 {
-    (void)req; /* nothing was touched */
-    (void)why;
+    if (req->device->part.link) weft__link_unmade(req->device->part.link, req->status, why);
 }
 
 static void release(weft_request *req)
@@ -115,7 +114,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
     }
     d->req = req;
-    d->sequel = (weft__sequel){open_gate, gate_failed, release};
+    d->sequel = (weft__sequel){weft__device_enter, failed, release};
     d->gate = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
     d->link = NULL;
     d->unit = d;
@@ -126,6 +125,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->handed = false;
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
+    memset(&d->part, 0, sizeof d->part);
     d->work.request = req;
     d->work.comm = NULL;
     d->work.marker = marker;
@@ -155,7 +155,7 @@ void weft__device_start(weft_request *req)
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         weft__device_pair_start(req);
     else if (req->group->size == 1)
-        open_gate(req);
+        weft__device_enter(req);
     else
         weft__host_collective_start(req);
 }

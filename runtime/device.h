@@ -13,6 +13,12 @@
 #include "comm.h"
 #include "request.h"
 
+/* What a split of a communicator gives this rank. */
+typedef struct weft__part {
+    weft__link *link; /* NULL: nothing */
+    int color, key;
+} weft__part;
+
 /* What a request on device memory has beside the request. */
 typedef struct weft__device {
     weft__slab_item item;
@@ -34,6 +40,7 @@ typedef struct weft__device {
         uint64_t offer[4]; /* what goes out, what came in */
         int pair[2];
     } match;
+    weft__part part; /* device_split.c */
     weft__work work;
 } weft__device;
 
@@ -45,6 +52,8 @@ void weft__device_follow(weft_request *first, weft_request *req);
 
 /* All under the engine. */
 void weft__device_start(weft_request *req);
+/* Past the gate, which a split has passed as a split of the group. */
+void weft__device_enter(weft_request *req);
 /* Its ticket's turn: the progress thread gives it, and all in its unit, to the module. */
 void weft__device_hand(weft__device *first);
 /* Stops it and settles it, at once or after draining. */

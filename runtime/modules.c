@@ -210,10 +210,21 @@ void weft__module_abandon(weft_request *req)
     weft__request_settle(req, req->draining_status, NULL);
 }
 
+static void split(weft_context *ctx, weft__work *work)
+{
+    weft__part *part = &work->request->device->part;
+    weft__comm *made = part->link ? part->link->comm : NULL;
+    ctx->module->split(work->comm, made, made ? part->color : -1, part->key);
+    finish(work, WEFT_OK, NULL);
+}
+
 static void start(weft_context *ctx, weft__work *first)
 {
     if (weft__request_state(first->request) < WEFT__DRAINING) {
-        ctx->module->start(ctx->module, first);
+        if (first->op.kind == WEFT__OP_SPLIT_GROUP)
+            split(ctx, first);
+        else
+            ctx->module->start(ctx->module, first);
         return;
     }
     while (first) { /* ended before it began */

@@ -1,5 +1,6 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
+#include "device_split.h"
 #include "forming.h"
 #include "group.h"
 #include "leave.h"
@@ -11,7 +12,8 @@
 
 typedef struct entry { /* what one rank tells */
     int32_t color, key;
-    uint64_t id; /* a fresh one, in case it is the lowest of its group */
+    uint32_t on_device; /* the parent has a communicator that can be split */
+    uint64_t id;        /* a fresh one, in case it is the lowest of its group */
     weft__table table;
 } entry;
 
@@ -64,11 +66,19 @@ static split *split_of(weft_request *req)
     return WEFT__OWNER(req->sequel, split, sequel);
 }
 
+static void split_on_device(const weft_request *req, const split *s)
+{
+    for (int i = 0; i < req->group->size; i++)
+        if (!s->all[i].on_device) return;
+    weft__device_split(req->group, req->sequence, s->group, s->mine.color, s->mine.key);
+}
+
 static void finish(weft_request *req)
 {
     split *s = split_of(req);
     weft_group *group = s->group;
     weft_status status = group ? make(req, s) : WEFT_OK;
+    if (status == WEFT_OK) split_on_device(req, s);
     if (group && status == WEFT_OK) {
         s->group = NULL;
         weft__group_unref(group);
@@ -119,7 +129,10 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     }
     s->sequel = (weft__sequel){finish, fail, split_free};
     r->sequel = &s->sequel;
-    s->mine = (entry){.color = color < 0 ? -1 : color, .key = key, .table = weft__own_table(ctx)};
+    s->mine = (entry){.color = color < 0 ? -1 : color,
+                      .key = key,
+                      .on_device = weft__device_split_can(parent),
+                      .table = weft__own_table(ctx)};
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {
