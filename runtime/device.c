@@ -106,7 +106,9 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     if (atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed))
         return weft__fail(WEFT_ERR_SYSTEM, "%s: device %d is lost: a call on it has not returned",
                           weft__kind_name(req->op.kind), ctx->device);
-    if ((status = module->check(module, &req->op)) != WEFT_OK) return status;
+    /* A split moves no data. */
+    if (req->op.kind != WEFT__OP_SPLIT_GROUP && (status = module->check(module, &req->op)) != WEFT_OK)
+        return status;
     if ((status = module->mark(module, stream, &marker)) != WEFT_OK) return status;
     d = weft__slab_get(&ctx->devices);
     if (!d) {
