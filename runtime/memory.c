@@ -166,7 +166,7 @@ static weft_status check(const weft_group *group, size_t bytes, weft_memory kind
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "mem_alloc: no backend of this context allocates device memory (backends: %s)",
                           group->ctx->backend_names);
-    if (kind != WEFT_MEMORY_AUTO && kind != WEFT_MEMORY_HOST)
+    if (kind != WEFT_MEMORY_AUTO && kind != WEFT_MEMORY_HOST && kind != WEFT_MEMORY_CUDA)
         return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: kind is %d: expected WEFT_MEMORY_HOST or _CUDA",
                           (int)kind);
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "mem_alloc waits: not in a callback");
