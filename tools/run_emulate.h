@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RUN_DEVICES_MAX = 64, RUN_SENTENCE_BYTES = 16384 };
+/* As many as the emulation has. */
+enum { RUN_DEVICES_MAX = 16, RUN_SENTENCE_BYTES = 16384 };
 
 /* Sets what ranks of this program find in their environment: so many devices, and the emulated libcudart and
  * libnccl in front of the real ones.  False, and one sentence: the program would not run on them. */

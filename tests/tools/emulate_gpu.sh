@@ -36,7 +36,7 @@ refuses() {
 }
 
 runs 3 "$programs/devices"
-runs 64 "$programs/devices"
+runs 16 "$programs/devices"
 printf '#!/bin/sh\nexec "%s"\n' "$programs/devices" >"$dir/script"
 printf '#!/usr/bin/env -S sh -e\necho "$CUDA_EMULATION_DEVICES devices"\n' >"$dir/by_env"
 chmod +x "$dir/script" "$dir/by_env"
@@ -45,7 +45,7 @@ runs 2 "$dir/by_env"
 LD_LIBRARY_PATH=$dir runs 2 sh -c 'echo "$CUDA_EMULATION_DEVICES devices, then ${LD_LIBRARY_PATH#*:}"'
 grep -q "then $dir\$" "$dir/out" || fail 'the LD_LIBRARY_PATH that was there is lost'
 
-for number in 0 65 -1 two ''; do refuses 2 'takes a number from 1 to 64, not' --emulate-gpu "$number" "$programs/devices"; done
+for number in 0 17 -1 two ''; do refuses 2 'takes a number from 1 to 16, not' --emulate-gpu "$number" "$programs/devices"; done
 refuses 126 'holds code for a GPU (section .nv_fatbin)' --emulate-gpu 2 "$programs/devices_kernel"
 refuses 126 'holds a CUDA runtime of its own' --emulate-gpu 2 "$programs/devices_own_runtime"
 refuses 126 'has the DT_RPATH .* goes before LD_LIBRARY_PATH' --emulate-gpu 2 "$programs/devices_rpath"
