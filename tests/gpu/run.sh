@@ -73,14 +73,18 @@ gpus=$emulate
 [ "$emulate" -gt 0 ] || gpus=$(ask index | wc -l)
 [ "$gpus" -gt 0 ] || give_up 'nvidia-smi tells of no GPU; --emulate N tries this script without'
 
+# What pkg-config is to say of them: their own files name /usr, and packages that need not be there.
 if [ -n "${WEFT_DEPS_DIR:-}" ]; then
-    for folder in "$WEFT_DEPS_DIR"/usr/lib/*-linux-gnu; do
-        export PKG_CONFIG_PATH="$folder/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
-        export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    deps=$(cd "$WEFT_DEPS_DIR" && pwd) || give_up "there is no folder $WEFT_DEPS_DIR"
+    mkdir -p $work/pkgconfig
+    for library in libevent_core:event_core libevent_pthreads:event_pthreads libzmq:zmq libsodium:sodium cmocka:cmocka; do
+        pc=$(find "$deps/usr" -name "${library%:*}.pc" -print -quit)
+        [ "$pc" ] || give_up "there is no ${library%:*}.pc in $deps/usr"
+        libs=$(dirname "$(dirname "$pc")")
+        printf 'Name: %s\nDescription: of %s\n%s\nCflags: -I%s\nLibs: -L%s -l%s\n' "${library%:*}" "$pc" \
+            "$(grep '^Version:' "$pc")" "$deps/usr/include" "$libs" "${library#*:}" >"$work/pkgconfig/${library%:*}.pc"
     done
-    export CMAKE_PREFIX_PATH="$WEFT_DEPS_DIR/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}"
-    # Else pkg-config leaves out /usr/include and /usr/lib before it puts the folder in front.
-    export PKG_CONFIG_SYSROOT_DIR=$WEFT_DEPS_DIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
+    export PKG_CONFIG_LIBDIR="$PWD/$work/pkgconfig" LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
 
 # What runs on devices is started with this in front.
