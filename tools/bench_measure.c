@@ -30,8 +30,10 @@ bool bench_measure_try(struct bench_run *run, const struct bench_effort *effort,
     run->noting = true;
     status = bench_run_once(run);
     run->noting = false;
-    if (status == WEFT_ERR_UNSUPPORTED) return false;
-    if (status) bench_die(run->job, run->point.what->name, weft_last_error());
+    if (status && status != WEFT_ERR_UNSUPPORTED)
+        bench_die(run->job, run->point.what->name, weft_last_error());
+    /* Asked of all: a rank without a peer has had nothing to submit. */
+    if (bench_sum_of(run->job, status == WEFT_ERR_UNSUPPORTED) > 0) return false;
     snprintf(result->algorithm, sizeof(result->algorithm), "%s", run->algorithm);
     count_wrong(run, effort, 0, result);
     bench_run_next(run);

@@ -2,56 +2,12 @@
 # weft-bench measures every operation on 2 and 3 ranks and finds nothing wrong; its files say what they promise;
 # what makes no sense is refused.
 set -eu
-run=$1
-bench=$2
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# shellcheck source=tests/tools/bench_look.sh
+. "$(dirname "$0")/bench_look.sh"
 
-fail() {
-    printf 'weft-bench: %s\n' "$*"
-    cat "$dir/out" "$dir/err" 2>/dev/null
-    exit 1
-}
-
-# measure RANKS OPTIONS: into $dir/out
-measure() {
-    ranks=$1
-    shift
-    "$run" -n "$ranks" --timeout 100 "$bench" --time 0.003 --warmup 1 "$@" >"$dir/out" 2>"$dir/err" ||
-        fail "$* on $ranks ranks ended with code $?"
-}
-
-# columns FILE NAMES: the first line, and as many fields in each; nothing wrong; lines printed
-columns() {
-    awk -F, -v names="$2" '
-        NR == 1 && $0 != names { print "the columns are " $0; exit 1 }
-        NR == 1 { n = NF }
-        NF != n { print "line " NR ": " $0; exit 1 }
-        NR > 1 && $NF != 0 { print "wrong: " $0; exit 1 }
-        END { if (NR < 2) { print "no figures"; exit 1 } }' "$1" || fail "see $1"
-}
-
-valid_json() {
-    if command -v python3 >/dev/null; then
-        python3 -m json.tool "$1" >/dev/null || fail "$1 is no JSON"
-    fi
-    for name in version mode host cpu transport cores ranks settings results; do
-        grep -q "^  \"$name\": " "$1" || fail "$1 has no $name"
-    done
-}
-
-valid_svg() {
-    if command -v xmllint >/dev/null; then
-        xmllint --noout "$1" || fail "$1 is no XML"
-    fi
-    tail -n 1 "$1" | grep -q '^</svg>$' || fail "$1 does not end"
-    [ "$(grep -c '<polyline' "$1")" -ge "$2" ] || fail "$1 has less than $2 lines"
-}
-
-common=operation,dtype,reduction,memory,call,in_place,ranks,bytes,count,algorithm,samples,bunch
 for ranks in 2 3; do
     measure $ranks --sizes 8,1000,70000 --csv "$dir/t.csv" --json "$dir/t.json" --svg "$dir/t.svg"
-    columns "$dir/t.csv" $common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,wrong
+    columns "$dir/t.csv" "$common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,wrong"
     valid_json "$dir/t.json"
     valid_svg "$dir/t.svg" 32
     for op in barrier broadcast reduce all_reduce reduce_scatter all_gather gather scatter all_to_all send_recv p2p \
@@ -69,7 +25,7 @@ awk -F, '
     END { exit bad }' "$dir/t.csv" || fail "bus bandwidths"
 
 measure 2 --in-place --sizes 8,70000 --dtype int16,complex128 --call request,blocking --csv "$dir/p.csv"
-columns "$dir/p.csv" $common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,wrong
+columns "$dir/p.csv" "$common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,wrong"
 grep -q '^all_reduce,complex128,sum,private,blocking,1,' "$dir/p.csv" || fail "not in place"
 measure 3 --op all_reduce,all_to_all_v,p2p --memory private,shared --sizes 70000 --csv "$dir/m.csv"
 grep -q '^all_reduce,float32,sum,shared,' "$dir/m.csv" || fail "no shared memory"
@@ -77,9 +33,9 @@ measure 2 --op all_reduce,reduce_scatter --reduction max --dtype bool,bfloat16,f
 measure 2 --op all_reduce --dtype all --reduction min --sizes 600
 grep -q '^weft-bench: left out: all_reduce: min does not exist on complex128' "$dir/err" || fail "not left out"
 measure 2 --rate --sizes 8,1K --csv "$dir/r.csv" --svg "$dir/r.svg"
-columns "$dir/r.csv" "$(echo $common | sed 's/reduction,//;s/in_place,//'),messages_per_us,time_us,min_us,p99_us,algbw_GBps,wrong"
+columns "$dir/r.csv" "$(echo "$common" | sed 's/reduction,//;s/in_place,//'),messages_per_us,time_us,min_us,p99_us,algbw_GBps,wrong"
 measure 3 --overlap --op all_reduce,send_recv --sizes 8,64K --csv - --json "$dir/o.json" --svg "$dir/o.svg"
-columns "$dir/out" "$(echo $common | sed 's/call,//'),t_comm_us,t_compute_us,t_total_us,overlap_osu_percent,overlap_true_percent,compute_stretch,cpu_share,wrong"
+columns "$dir/out" "$(echo "$common" | sed 's/call,//'),t_comm_us,t_compute_us,t_total_us,overlap_osu_percent,overlap_true_percent,compute_stretch,cpu_share,wrong"
 valid_json "$dir/o.json"
 valid_svg "$dir/o.svg" 4
 
@@ -91,17 +47,6 @@ if command -v script >/dev/null; then
     tr '\r' '\n' <"$dir/out" | grep -q '1 of 1: barrier' || fail "no progress line on a terminal"
 fi
 
-# refused SENTENCE OPTIONS: one sentence, from rank 0, and code 2
-refused() {
-    sentence=$1
-    shift
-    code=0
-    "$run" -n 2 --timeout 100 "$bench" --csv "$dir/never.csv" "$@" >"$dir/out" 2>"$dir/err" || code=$?
-    [ $code = 2 ] || fail "$* ended with code $code, not 2"
-    [ "$(grep -c '^weft-bench: ' "$dir/err")" = 1 ] || fail "$*: not one sentence"
-    grep -q -e "$sentence" "$dir/err" || fail "$*: no sentence like \"$sentence\""
-    [ ! -e "$dir/never.csv" ] || fail "$*: a file was written"
-}
 refused 'no operation "nope"' --op barrier,nope
 refused 'not "4X"' --sizes 4X
 refused 'up to 1T, not "2T"' -e 2T
@@ -115,6 +60,10 @@ refused 'no form in place' --in-place --op broadcast
 refused 'there is no option --frobnicate' --frobnicate
 refused 'band does not exist on float32' --op all_reduce --reduction band
 refused 'is no option' surplus
+refused '--compare nccl needs --device' --compare nccl
+refused '--compare takes nccl, not "mpi"' --device --compare mpi
+refused 'exclude each other' --device --rate
+refused '--call blocking has no meaning' --device --call blocking
 refused '--csv needs a value' --csv
 refused 'cannot both go to stdout' --json - --csv -
 
