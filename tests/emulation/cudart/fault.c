@@ -50,27 +50,33 @@ static bool handle(const void *at)
 
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
+    static _Thread_local bool passing_on; /* to a handler that passes on to this one */
+    bool theirs = !passing_on;
+
     if (info->si_code > 0 && handle(info->si_addr)) return;
-    if (before.sa_flags & SA_SIGINFO) {
+    passing_on = true;
+    if (theirs && (before.sa_flags & SA_SIGINFO)) {
         before.sa_sigaction(signal, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    } else if (theirs && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(signal);
     } else { /* it faults again, with nobody in between; one that was sent is sent on */
-        sigaction(signal, &before, NULL);
+        struct sigaction none = {.sa_handler = SIG_DFL};
+        sigaction(signal, &none, NULL);
         if (info->si_code <= 0) raise(signal);
     }
+    passing_on = false;
 }
 
 void emu__fault_watch(void)
 {
-    static bool watching; /* under the lock */
-    struct sigaction action;
+    struct sigaction action, there;
 
-    if (watching) return;
-    watching = true;
+    if (sigaction(SIGSEGV, NULL, &there)) return;
+    if ((there.sa_flags & SA_SIGINFO) && there.sa_sigaction == on_fault) return;
+    before = there;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &before);
+    sigaction(SIGSEGV, &action, NULL);
 }

@@ -56,7 +56,7 @@ int emu_stream_device(cudaStream_t handle)
     int device = -1;
 
     emu__lock();
-    if (emu__device_count() && !emu__stream_find(handle, &stream)) device = stream->device;
+    if (emu__device_count() && !emu__stream_look(handle, &stream)) device = stream->device;
     emu__unlock();
     return device;
 }
@@ -67,7 +67,7 @@ bool emu_stream_capturing(cudaStream_t handle)
     bool capturing = false;
 
     emu__lock();
-    if (emu__device_count() && !emu__stream_find(handle, &stream)) capturing = stream->capture != NULL;
+    if (emu__device_count() && !emu__stream_look(handle, &stream)) capturing = stream->capture != NULL;
     emu__unlock();
     return capturing;
 }

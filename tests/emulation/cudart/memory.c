@@ -22,7 +22,7 @@
 #define PAGE         ((size_t)4096)
 #define WINDOW_TIMES 16                /* the memory of a device */
 #define MEMORY_BYTES ((size_t)1 << 30) /* unless CUDA_EMULATION_MEMORY says otherwise */
-#define FILL_BYTES   ((size_t)1 << 20) /* the beginning of new device memory holds what looks like nothing */
+#define FILL_BYTES   ((size_t)1 << 16) /* the beginning of new device memory holds what looks like nothing */
 #define FILL         0xdb
 
 enum { RESTING = 1024 };
@@ -151,7 +151,6 @@ static cudaError_t open_window(window *made)
     made->view = (uintptr_t)view;
     made->next = (uintptr_t)program;
     atomic_store(&made->base, (uintptr_t)program);
-    emu__fault_watch();
     return cudaSuccess;
 }
 
@@ -230,7 +229,6 @@ static cudaError_t take_host(size_t bytes, uintptr_t *at)
     void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (made == MAP_FAILED) return cudaErrorMemoryAllocation;
-    emu__fault_watch();
     *at = (uintptr_t)made;
     return cudaSuccess;
 }
@@ -266,6 +264,7 @@ cudaError_t emu__block_make(emu__kind kind, int device, void *at, size_t bytes, 
 
     if (!block) return cudaErrorMemoryAllocation;
     emu__error_started();
+    emu__fault_watch();
     *block = (emu__block){.at = (uintptr_t)at, .bytes = bytes, .kind = kind, .device = device, .made_by = by};
     if (bytes > SIZE_MAX / 2)
         error = cudaErrorMemoryAllocation;

@@ -143,23 +143,33 @@ static cudaError_t thread_stream(emu__stream **found)
     return cudaSuccess;
 }
 
-cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found)
+static bool is_slot(cudaStream_t handle)
 {
-    uintptr_t at = (uintptr_t)handle;
-    uintptr_t first = (uintptr_t)emu__streams;
+    uintptr_t from_first = (uintptr_t)handle - (uintptr_t)emu__streams;
 
+    return from_first < sizeof emu__streams && from_first % sizeof *handle == 0;
+}
+
+cudaError_t emu__stream_look(cudaStream_t handle, emu__stream **found)
+{
     if (!handle || handle == cudaStreamLegacy) return legacy_stream(found);
     if (handle == cudaStreamPerThread) return thread_stream(found);
-    if (at < first || at >= (uintptr_t)(emu__streams + EMU__SLOTS) || (at - first) % sizeof *handle != 0) {
-        emu_misuse("0x%llx is given as a stream and is none", (unsigned long long)at);
-        return cudaErrorInvalidResourceHandle;
-    }
-    if (handle->state != EMU__STREAM_LIVE) {
-        emu_misuse("stream 0x%llx is used after cudaStreamDestroy", (unsigned long long)at);
-        return cudaErrorInvalidResourceHandle;
-    }
+    if (!is_slot(handle) || handle->state != EMU__STREAM_LIVE) return cudaErrorInvalidResourceHandle;
     *found = handle;
     return cudaSuccess;
+}
+
+cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found)
+{
+    cudaError_t error = emu__stream_look(handle, found);
+    unsigned long long at = (uintptr_t)handle;
+
+    if (error != cudaErrorInvalidResourceHandle) return error;
+    if (is_slot(handle))
+        emu_misuse("stream 0x%llx is used after cudaStreamDestroy", at);
+    else
+        emu_misuse("0x%llx is given as a stream and is none", at);
+    return error;
 }
 
 const char *emu__stream_name(const emu__stream *stream)

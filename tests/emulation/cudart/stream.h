@@ -64,7 +64,9 @@ static inline int emu__slot_of(const emu__stream *stream)
 
 /* All below: under the lock. */
 
-/* The stream that a handle means to this thread, made where it is a default one. */
+/* The stream that a handle means to this thread, made where it is a default one.  find tells what is no
+ * stream as a misuse; both return cudaErrorInvalidResourceHandle then. */
+cudaError_t emu__stream_look(cudaStream_t handle, emu__stream **found);
 cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found);
 /* A new one; the caller sets what it shall be. */
 cudaError_t emu__stream_make(int device, unsigned flags, int priority, emu__stream **made);
