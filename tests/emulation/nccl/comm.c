@@ -289,6 +289,14 @@ ALIAS(ncclCommGetAsyncError)
 
 /* ---- kernels ---------------------------------------------------------------------------------------- */
 
+bool comm_is_idle(ncclComm_t comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    bool idle = !comm->pending;
+    pthread_mutex_unlock(&comm->mutex);
+    return idle;
+}
+
 bool comm_drain(ncclComm_t comm)
 {
     bool over;

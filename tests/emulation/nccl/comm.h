@@ -94,7 +94,8 @@ bool comm_peer_dead(ncclComm_t comm, int *who);                          /* one 
 member *comm_self(ncclComm_t comm);
 void comm_strike_all(ncclComm_t comm);
 
-/* Until all kernels launched are over; false: aborted before. */
+bool comm_is_idle(ncclComm_t comm); /* all kernels launched are over */
+/* Until then; false: aborted before. */
 bool comm_drain(ncclComm_t comm);
 /* Ends its kernels, and waits for those that run. */
 void comm_stop(ncclComm_t comm);

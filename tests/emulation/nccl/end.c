@@ -105,6 +105,7 @@ static ncclResult_t destroy_nonblocking(ncclComm_t comm)
 {
     pthread_t thread;
 
+    if (comm_is_idle(comm)) leave(comm); /* the program may exit before the thread runs */
     if (pthread_create(&thread, NULL, destroy_apart, comm))
         return fail(ncclSystemError, "ncclCommDestroy: no thread for it");
     pthread_detach(thread);

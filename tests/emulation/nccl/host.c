@@ -39,7 +39,8 @@ host_device host_device_of(int device)
 
     pthread_once(&once, read_host);
     made.host = host_hash;
-    snprintf(made.bus, sizeof made.bus, "device %d", device);
+    if (cudaDeviceGetPCIBusId(made.bus, (int)sizeof made.bus, device) != cudaSuccess)
+        snprintf(made.bus, sizeof made.bus, "device %d", device);
     return made;
 }
 

@@ -217,12 +217,29 @@ static cudaError_t queue(const launching *l, plan *p)
     return error;
 }
 
+/* What a rank sends to itself is received in the same group call, or never. */
+static ncclResult_t check_own_messages(ncclComm_t comm)
+{
+    int sent = 0, received = 0;
+
+    for (const task *t = comm->tasks; t; t = t->next) {
+        sent += t->kind == TASK_SEND && t->peer == comm->rank;
+        received += t->kind == TASK_RECV && t->peer == comm->rank;
+    }
+    if (sent == received) return ncclSuccess;
+    return fail(ncclInvalidUsage, "rank %d sends %d messages to itself, but receives %d, in one group call",
+                comm->rank, sent, received);
+}
+
 static ncclResult_t launch_here(ncclComm_t comm)
 {
     launching l = {.comm = comm};
-    plan *p = calloc(1, sizeof *p);
+    plan *p;
     cudaError_t error = cudaErrorMemoryAllocation;
+    ncclResult_t result = check_own_messages(comm);
 
+    if (result) return result;
+    p = calloc(1, sizeof *p);
     number_collectives(comm);
     if (p && put_together(&l)) {
         *p = (plan){comm, comm->tasks};

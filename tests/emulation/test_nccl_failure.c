@@ -1,0 +1,274 @@
+/* test_nccl_failure.c - what hangs, who dies, and how abort, shrink and revoke get out of it. */
+#include "nccl_ranks.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct call { /* of another thread, that may hang */
+    ncclComm_t comm;
+    int device;
+    cudaStream_t stream;
+    int *buffer;
+    _Atomic bool inside, over;
+    ncclResult_t result;
+} call;
+
+static void *call_in_group(void *arg)
+{
+    call *c = arg;
+
+    cudaSetDevice(c->device);
+    ncclGroupStart();
+    ncclAllReduce(c->buffer, c->buffer, 1, ncclInt32, ncclSum, c->comm, c->stream);
+    atomic_store(&c->inside, true);
+    c->result = ncclGroupEnd();
+    atomic_store(&c->over, true);
+    return NULL;
+}
+
+static bool ends(call *c, int ms)
+{
+    while (!atomic_load(&c->over) && ms--) job_sleep_ms(1);
+    return atomic_load(&c->over);
+}
+
+static pthread_t start(call *c)
+{
+    pthread_t thread;
+
+    CHECK_INT(pthread_create(&thread, NULL, call_in_group, c), 0);
+    while (!atomic_load(&c->inside)) job_sleep_ms(1);
+    job_sleep_ms(20);
+    return thread;
+}
+
+/* A kernel without its peer's hangs until the abort, and the peer's own until its own. */
+static void abort_ends_a_kernel(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me);
+    cudaStream_t stream = new_stream(me);
+    int *device = to_device(NULL, sizeof *device);
+
+    if (me->rank == 0) {
+        NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+        CHECK(!stream_ends(stream, 30));
+        NCCL(ncclCommAbort(comm));
+        CHECK(stream_ends(stream, JOB_WAIT_MS));
+        job_meet(me);
+        job_meet(me);
+    } else {
+        job_meet(me);
+        NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+        CHECK(!stream_ends(stream, 30));
+        NCCL(ncclCommAbort(comm));
+        CHECK(stream_ends(stream, JOB_WAIT_MS));
+        job_meet(me);
+    }
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+
+static void abort_ends_a_group_end(job_rank *me)
+{
+    call c = {.comm = new_comm(me), .device = me->rank, .stream = new_stream(me)};
+
+    c.buffer = to_device(NULL, sizeof *c.buffer);
+    emu_script("ncclGroupEnd@1=hang");
+    pthread_t thread = start(&c);
+    CHECK(!atomic_load(&c.over));
+    NCCL(ncclCommAbort(c.comm));
+    CHECK(ends(&c, JOB_WAIT_MS));
+    NCCL_IS(c.result, ncclInternalError);
+    pthread_join(thread, NULL);
+    CUDA(cudaStreamQuery(c.stream)); /* nothing was launched */
+    emu_script(NULL);
+    CUDA(cudaFree(c.buffer));
+    CUDA(cudaStreamDestroy(c.stream));
+}
+
+/* The abort returns; the thread stays inside. */
+static void what_is_stuck_stays(job_rank *me)
+{
+    call c = {.comm = new_comm(me), .device = me->rank, .stream = new_stream(me)};
+
+    c.buffer = to_device(NULL, sizeof *c.buffer);
+    emu_script("ncclGroupEnd@1=stuck");
+    pthread_t thread = start(&c);
+    NCCL(ncclCommAbort(c.comm));
+    CHECK(!ends(&c, 50));
+    emu_release();
+    CHECK(ends(&c, JOB_WAIT_MS));
+    NCCL_IS(c.result, ncclInternalError);
+    pthread_join(thread, NULL);
+    emu_script(NULL);
+    CUDA(cudaFree(c.buffer));
+    CUDA(cudaStreamDestroy(c.stream));
+}
+
+static ncclComm_t begin_init(const job_rank *me, ncclUniqueId id)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm = NULL;
+
+    config.blocking = 0;
+    CUDA(cudaSetDevice(me->rank));
+    NCCL_IS(ncclCommInitRankConfig(&comm, me->size, id, me->rank, &config), ncclInProgress);
+    return comm;
+}
+
+/* One rank hangs in init: the others wait, until they abort. */
+static void a_hang_in_init(job_rank *me)
+{
+    ncclUniqueId id = shared_id(me);
+    ncclComm_t comm;
+
+    if (me->rank == me->size - 1) emu_script("ncclCommInitRankConfig@1=hang");
+    job_meet(me); /* threads share the script: it is the first call that hangs */
+    comm = begin_init(me, id);
+    job_sleep_ms(50);
+    NCCL_IS(async_error(comm), ncclInProgress);
+    job_meet(me);
+    NCCL(ncclCommAbort(comm));
+    job_meet(me);
+    emu_script(NULL);
+}
+
+/* A rank that gives up is told to those that wait for it. */
+static void who_gives_up_in_init_is_missed(job_rank *me)
+{
+    ncclUniqueId id = shared_id(me);
+    ncclComm_t comm = NULL;
+
+    if (me->rank != 1) comm = begin_init(me, id); /* rank 1 never comes */
+    job_sleep_ms(50);
+    if (comm) NCCL_IS(async_error(comm), ncclInProgress);
+    job_meet(me);
+    if (me->rank == 0) NCCL(ncclCommAbort(comm));
+    if (me->rank == 2) {
+        NCCL_IS(settled(comm), ncclRemoteError);
+        NCCL(ncclCommAbort(comm));
+    }
+}
+
+static void errors_by_script(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me);
+    cudaStream_t stream = new_stream(me);
+    int *device = to_device(NULL, sizeof *device);
+
+    emu_script("ncclAllReduce@2=error:2; async@3=value:6");
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+    NCCL_IS(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream), ncclSystemError);
+    NCCL(async_error(comm));
+    NCCL(async_error(comm));
+    NCCL_IS(async_error(comm), ncclRemoteError);
+    NCCL_IS(async_error(comm), ncclRemoteError); /* it stays */
+    NCCL_IS(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream), ncclRemoteError);
+    CUDA(cudaStreamSynchronize(stream));
+    job_meet(me);
+    NCCL(ncclCommAbort(comm));
+    emu_script(NULL);
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+
+static int *wait_for_the_dead(ncclComm_t comm, cudaStream_t stream)
+{
+    int *device = to_device(NULL, sizeof *device);
+
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+    for (int ms = 0; async_error(comm) == ncclSuccess && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    NCCL_IS(async_error(comm), ncclRemoteError);
+    CHECK(strstr(ncclGetLastError(comm), "rank 1"));
+    CHECK_INT(cudaStreamQuery(stream), cudaErrorNotReady); /* an error alone ends no kernel */
+    return device;
+}
+
+/* Rank 1 dies: the rest see it, their kernels hang on until the abort. */
+static void a_peer_dies(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me);
+    cudaStream_t stream = new_stream(me);
+
+    job_meet(me);
+    if (me->rank == 1) kill(getpid(), SIGKILL);
+    int *device = wait_for_the_dead(comm, stream);
+    NCCL(ncclCommAbort(comm));
+    CHECK(stream_ends(stream, JOB_WAIT_MS));
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+
+#ifdef NCCL_SHRINK_ABORT
+static void the_rest_goes_on(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me), rest;
+    cudaStream_t stream = new_stream(me);
+    int value = 1, gone[] = {1};
+
+    job_meet(me);
+    if (me->rank == 1) kill(getpid(), SIGKILL);
+    int *device = wait_for_the_dead(comm, stream);
+    NCCL(ncclCommShrink(comm, gone, 1, &rest, NULL, NCCL_SHRINK_ABORT));
+    CUDA(cudaStreamSynchronize(stream));
+    CUDA(cudaMemcpyAsync(device, &value, sizeof value, cudaMemcpyHostToDevice, stream));
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, rest, stream));
+    to_host(&value, device, sizeof value, stream);
+    CHECK_INT(value, me->size - 1);
+    NCCL(ncclCommAbort(comm));
+    NCCL(ncclCommDestroy(rest));
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+#endif
+
+#ifdef NCCL_REVOKE_DEFAULT
+static void a_revoked_one(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me), again = NULL;
+    cudaStream_t stream = new_stream(me);
+    int *device = to_device(NULL, sizeof *device);
+
+    if (!me->rank) NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+    NCCL_IS(ncclCommRevoke(comm, 1), ncclInvalidArgument);
+    NCCL(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+    CUDA(cudaStreamSynchronize(stream));
+    NCCL(async_error(comm));
+    NCCL_IS(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream), ncclInvalidUsage);
+    NCCL_IS(ncclCommFinalize(comm), ncclInvalidUsage);
+    NCCL(ncclCommSplit(comm, 0, me->rank, &again, NULL));
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, again, stream));
+    CUDA(cudaStreamSynchronize(stream));
+    NCCL(ncclCommDestroy(again));
+    NCCL(ncclCommDestroy(comm));
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("abort ends a kernel", .ranks = 2, .bare = true, .body = abort_ends_a_kernel),
+        JOB_TEST("abort ends a group call's end", .ranks = 2, .bare = true, .processes = true,
+                 .body = abort_ends_a_group_end),
+        JOB_TEST("abort ends the end of a lone rank", .ranks = 1, .bare = true,
+                 .body = abort_ends_a_group_end),
+        JOB_TEST("what is stuck stays", .ranks = 1, .bare = true, .body = what_is_stuck_stays),
+        JOB_TEST("a hang in init", .ranks = 3, .bare = true, .body = a_hang_in_init),
+        JOB_TEST("who gives up in init is missed", .ranks = 3, .bare = true,
+                 .body = who_gives_up_in_init_is_missed),
+        JOB_TEST("errors by script", .ranks = 1, .bare = true, .body = errors_by_script),
+        JOB_TEST("a peer dies", .ranks = 3, .bare = true, .killed = 1u << 1, .body = a_peer_dies),
+#ifdef NCCL_SHRINK_ABORT
+        JOB_TEST("the rest goes on", .ranks = 4, .bare = true, .killed = 1u << 1, .body = the_rest_goes_on),
+#endif
+#ifdef NCCL_REVOKE_DEFAULT
+        JOB_TEST("revoke", .ranks = 2, .bare = true, .body = a_revoked_one),
+#endif
+    };
+
+    return JOB_MAIN(tests, argc, argv);
+}

@@ -1,0 +1,299 @@
+/* test_nccl_misuse.c - what NCCL hangs on, crashes on or computes nonsense from is told, with who did it. */
+#include "nccl_ranks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct place { /* a rank on which misuse is told, and the program goes on */
+    job_rank *me;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    int *device;
+} place;
+
+static place open_place(job_rank *me)
+{
+    setenv("CUDA_EMULATION_MISUSE", "report", 1);
+    place p = {me, new_comm(me), new_stream(me), NULL};
+    p.device = to_device(NULL, 64 * sizeof *p.device);
+    return p;
+}
+
+static void told(const char *part)
+{
+    CHECK_TEXT(emu_last_misuse(), part);
+}
+
+static void close_place(place *p)
+{
+    job_meet(p->me); /* all have seen what they had to */
+    NCCL(ncclCommAbort(p->comm));
+    CHECK(stream_ends(p->stream, JOB_WAIT_MS));
+    CUDA(cudaFree(p->device));
+    CUDA(cudaStreamDestroy(p->stream));
+}
+
+static ncclResult_t sum(const place *p, int *at, cudaStream_t stream)
+{
+    return ncclAllReduce(at, at, 1, ncclInt32, ncclSum, p->comm, stream);
+}
+
+static void wrong_buffers(job_rank *me)
+{
+    place p = open_place(me);
+    int host = 0;
+    int *gone = to_device(NULL, sizeof *gone);
+
+    NCCL_IS(sum(&p, &host, p.stream), ncclInvalidArgument);
+    told("ncclAllReduce: sendbuff");
+    told("not live device memory");
+    CUDA(cudaFree(gone));
+    NCCL_IS(sum(&p, gone, p.stream), ncclInvalidArgument);
+    CHECK_INT(emu_misuses(), 2);
+    NCCL_IS(ncclAllReduce(p.device, p.device, 65, ncclInt32, ncclSum, p.comm, p.stream), ncclInvalidArgument);
+    CHECK_INT(emu_misuses(), 3); /* longer than the buffer */
+    CUDA(cudaSetDevice(me->rank + 4));
+    int *foreign = to_device(NULL, sizeof *foreign);
+    CUDA(cudaSetDevice(me->rank));
+    NCCL_IS(sum(&p, foreign, p.stream), ncclInvalidArgument);
+    told("is memory of device");
+    CUDA(cudaFree(foreign));
+    close_place(&p);
+}
+
+static void wrong_streams(job_rank *me)
+{
+    place p = open_place(me);
+    cudaStream_t foreign;
+
+    CUDA(cudaSetDevice(me->rank + 4));
+    CUDA(cudaStreamCreateWithFlags(&foreign, cudaStreamNonBlocking));
+    CUDA(cudaSetDevice(me->rank));
+    NCCL_IS(sum(&p, p.device, foreign), ncclInvalidUsage);
+    told("the stream is of device");
+    CUDA(cudaStreamDestroy(foreign));
+    close_place(&p);
+}
+
+/* ---- ranks that do not agree ------------------------------------------------------------------------- */
+
+/* Waits until one of the ranks has told, and checks its sentence. */
+static void one_tells(const place *p, const char *part)
+{
+    int64_t *count = &job_results(p->me, p->me->rank)[FREE_RESULT];
+
+    job_sleep_ms(50);
+    for (int ms = 0; ms < JOB_WAIT_MS; ms++) {
+        int64_t all = 0;
+        __atomic_store_n(count, (int64_t)emu_misuses(), __ATOMIC_SEQ_CST);
+        for (int r = 0; r < p->me->size; r++)
+            all += __atomic_load_n(&job_results(p->me, r)[FREE_RESULT], __ATOMIC_SEQ_CST);
+        if (all) break;
+        job_sleep_ms(1);
+    }
+    job_meet(p->me);
+    int64_t all = 0;
+    for (int r = 0; r < p->me->size; r++) all += job_results(p->me, r)[FREE_RESULT];
+    CHECK(all > 0);
+    if (!emu_misuses()) return;
+    told("the ranks call different operations");
+    told(part);
+    CHECK_INT(cudaStreamQuery(p->stream), cudaErrorNotReady); /* as on the real thing: it hangs */
+}
+
+static void different_operations(job_rank *me)
+{
+    place p = open_place(me);
+
+    if (me->rank)
+        NCCL(sum(&p, p.device, p.stream));
+    else
+        NCCL(ncclBroadcast(p.device, p.device, 1, ncclInt32, 0, p.comm, p.stream));
+    one_tells(&p, "ncclBroadcast, collective #1");
+    close_place(&p);
+}
+
+static void different_counts(job_rank *me)
+{
+    place p = open_place(me);
+    size_t count = me->rank ? 3 : 4;
+
+    NCCL(sum(&p, p.device, p.stream));
+    NCCL(ncclAllReduce(p.device, p.device, count, ncclInt32, ncclSum, p.comm, p.stream));
+    one_tells(&p, "collective #2 (4 int32");
+    close_place(&p);
+}
+
+static void different_types(job_rank *me)
+{
+    place p = open_place(me);
+
+    NCCL(ncclAllReduce(p.device, p.device, 1, me->rank ? ncclInt32 : ncclFloat32, ncclSum, p.comm, p.stream));
+    one_tells(&p, "float32");
+    close_place(&p);
+}
+
+static void different_reductions(job_rank *me)
+{
+    place p = open_place(me);
+
+    NCCL(ncclAllReduce(p.device, p.device, 1, ncclInt32, me->rank ? ncclMin : ncclMax, p.comm, p.stream));
+    one_tells(&p, "max");
+    close_place(&p);
+}
+
+static void different_roots(job_rank *me)
+{
+    place p = open_place(me);
+
+    NCCL(ncclBroadcast(p.device, p.device, 1, ncclInt32, me->rank, p.comm, p.stream));
+    one_tells(&p, "root 1");
+    close_place(&p);
+}
+
+static void different_groups(job_rank *me)
+{
+    place p = open_place(me);
+
+    if (me->rank) NCCL(ncclGroupStart());
+    NCCL(sum(&p, p.device, p.stream));
+    NCCL(sum(&p, p.device + 1, p.stream));
+    if (me->rank) NCCL(ncclGroupEnd());
+    one_tells(&p, "1 of 2 in its group call");
+    close_place(&p);
+}
+
+static void different_messages(job_rank *me)
+{
+    place p = open_place(me);
+
+    if (me->rank)
+        NCCL(ncclRecv(p.device, 2, ncclInt32, 0, p.comm, p.stream));
+    else
+        NCCL(ncclSend(p.device, 1, ncclInt32, 1, p.comm, p.stream));
+    job_sleep_ms(20);
+    if (me->rank) {
+        for (int ms = 0; !emu_misuses() && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+        told("rank 1 is in ncclRecv #1 between them (2 int32), but rank 0 sends it ncclSend #1");
+    }
+    close_place(&p);
+}
+
+static void different_functions(job_rank *me)
+{
+    place p = open_place(me);
+    ncclComm_t part = NULL;
+    ncclResult_t result;
+
+    if (me->size == 1) return;
+#ifdef NCCL_WIN_DEFAULT
+    ncclWindow_t window;
+    if (me->rank)
+        result = ncclCommWindowRegister(p.comm, p.device, 64, &window, NCCL_WIN_DEFAULT);
+    else
+        result = ncclCommSplit(p.comm, 0, 0, &part, NULL);
+    NCCL_IS(result, ncclInvalidUsage);
+    told("the ranks call different functions");
+#else
+    (void)part, (void)result;
+#endif
+    close_place(&p);
+}
+
+/* ---- threads and handles ------------------------------------------------------------------------------ */
+
+static void *call_inside(void *arg)
+{
+    place *p = arg;
+
+    cudaSetDevice(p->me->rank);
+    ncclGroupStart();
+    sum(p, p->device, p->stream);
+    ncclGroupEnd();
+    return NULL;
+}
+
+static void two_threads_at_once(job_rank *me)
+{
+    place p = open_place(me);
+    pthread_t thread;
+    uint64_t before = emu_calls("ncclGroupEnd");
+
+    emu_script("ncclGroupEnd@1=hang");
+    CHECK_INT(pthread_create(&thread, NULL, call_inside, &p), 0);
+    while (emu_calls("ncclGroupEnd") == before) job_sleep_ms(1);
+    NCCL(async_error(p.comm)); /* is allowed */
+    CHECK_INT(emu_misuses(), 0);
+    NCCL_IS(sum(&p, p.device, p.stream), ncclInvalidUsage);
+    told("is used by two threads at once");
+    emu_release();
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    emu_script(NULL);
+    CUDA(cudaStreamSynchronize(p.stream));
+    close_place(&p);
+}
+
+static void after_the_end(job_rank *me)
+{
+    place p = open_place(me);
+    ncclResult_t error;
+
+    NCCL(ncclCommDestroy(p.comm));
+    NCCL_IS(sum(&p, p.device, p.stream), ncclInvalidArgument);
+    told("is used after it was destroyed");
+    p.comm = new_comm(me);
+    NCCL(ncclCommAbort(p.comm));
+    NCCL_IS(ncclCommGetAsyncError(p.comm, &error), ncclInvalidArgument);
+    told("ncclCommGetAsyncError");
+    told("is used after it was aborted");
+    p.comm = new_comm(me);
+    close_place(&p);
+}
+
+/* Without asking for reports. */
+static void misuse_ends_the_process(void **state)
+{
+    int status;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (!child) {
+        ncclUniqueId id;
+        ncclComm_t comm;
+        int host = 0;
+        unsetenv("CUDA_EMULATION_MISUSE");
+        if (ncclGetUniqueId(&id) || ncclCommInitRank(&comm, 1, id, 0)) _exit(1);
+        ncclAllReduce(&host, &host, 1, ncclInt32, ncclSum, comm, NULL);
+        _exit(2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EMU_MISUSE_STATUS);
+}
+
+#define MISUSE(sentence, function) \
+    JOB_TEST(sentence, .ranks = 2, .bare = true, .processes = true, .body = function)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(misuse_ends_the_process),
+        MISUSE("wrong buffers", wrong_buffers),
+        MISUSE("wrong streams", wrong_streams),
+        MISUSE("different operations", different_operations),
+        MISUSE("different counts", different_counts),
+        MISUSE("different types", different_types),
+        MISUSE("different reductions", different_reductions),
+        MISUSE("different roots", different_roots),
+        MISUSE("different groups", different_groups),
+        MISUSE("different messages", different_messages),
+        MISUSE("different functions", different_functions),
+        MISUSE("two threads at once", two_threads_at_once),
+        MISUSE("after the end", after_the_end),
+    };
+
+    return JOB_MAIN(tests, argc, argv);
+}
