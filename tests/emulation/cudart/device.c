@@ -1,5 +1,6 @@
 /* device.c - how many devices there are, and what they say of themselves. */
 #include "device.h"
+#include "capture.h"
 #include "error.h"
 #include "lock.h"
 #include "memory.h"
@@ -111,7 +112,8 @@ cudaError_t cudaDeviceSynchronize(void)
 
     if (error) return emu__end(error);
     emu__lock();
-    error = emu__device_settle(current);
+    error = emu__capture_device_unseen(current);
+    if (!error) error = emu__device_settle(current);
     emu__unlock();
     return emu__end(error);
 }
