@@ -41,7 +41,7 @@ typedef struct weft__want weft__want;     /* a receive */
  * the message up before it heard, and then the receive waits again. */
 struct weft__meeting {
     void (*met)(weft__meeting *meeting);    /* receives: the receipt is filled in */
-    void (*parted)(weft__meeting *meeting); /* receives: it waits again */
+    bool (*parted)(weft__meeting *meeting); /* receives.  False: it has been cancelled in there */
     weft__letter *letter;                   /* the mail's own, while there is one */
     weft__want *want;
     weft__meeting *other; /* with `met`: the other side, if that is this rank itself; else NULL */

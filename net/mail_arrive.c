@@ -345,7 +345,7 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
             return;
         }
         weft__list_remove(&want->link); /* nothing of it came */
-        if (want->from.meeting) want->from.meeting->parted(want->from.meeting);
+        if (want->from.meeting && !want->from.meeting->parted(want->from.meeting)) return;
         post(mail, want, true);
         return;
     }

@@ -1,7 +1,7 @@
 /* breaking.c - what ends more than one operation: a collective that fails, members that disagree.  The first
  * cause is kept and is what every later call is told. */
 #include "breaking.h"
-#include "comm.h"
+#include "device.h"
 #include "engine.h"
 #include "events.h"
 #include "group.h"
@@ -75,14 +75,20 @@ void weft__breaks_repeat(weft_context *ctx)
     }
 }
 
+/* A message on device memory that has met nobody.  One that has goes on, on a communicator of its own. */
+static bool ends_alone(const weft_request *req)
+{
+    return req->device && (weft__kind_traits(req->op.kind) & WEFT__PAIR) && !weft__device_pair_met(req);
+}
+
 /* One that is affected and has not been told yet. */
 static weft_request *next_to_fail(weft_group *group, unsigned traits)
 {
     WEFT__LIST_EACH(&group->ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->group == group && (weft__kind_traits(req->op.kind) & traits) &&
-            weft__request_state(req) < WEFT__DRAINING)
+        if (req->group == group && weft__request_state(req) < WEFT__DRAINING &&
+            ((weft__kind_traits(req->op.kind) & traits) || ends_alone(req)))
             return req;
     }
     return NULL;
@@ -94,7 +100,7 @@ weft_status weft__broken_text(weft_request *req, char *text, size_t bytes)
     weft_status cause = group->cause;
     char name[256];
     const char *kind = weft__kind_name(req->op.kind);
-    bool same = req->sequence == group->broken_number;
+    bool same = req->sequence == group->broken_number && (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE);
     bool shared = same || cause == WEFT_ERR_PEER || cause == WEFT_ERR_MISMATCH || group->broken_number == 0;
     weft__request_name(req, name, sizeof name);
     if (same && !strncmp(group->why, kind, strlen(kind)))

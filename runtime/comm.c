@@ -6,6 +6,7 @@
  * Fails: a group's communicator that is not made breaks the group; a pair's refuses the pair's messages. */
 #include "comm.h"
 #include "breaking.h"
+#include "device.h"
 #include "engine.h"
 #include "events.h"
 #include "group.h"
@@ -244,12 +245,14 @@ void weft__link_doom(weft__link *link, weft_status status, const char *why)
     link->status = status;
     link->why = strdup(why);
     if (link->comm) link->ctx->module->doom(link->comm, why);
-    if (link->is_pair) tell(link, &w); /* of a group's all are told that it is broken */
+    if (link->is_pair && !link->ctx->aborting)
+        tell(link, &w); /* of a group's all are told that it is broken */
     while (!weft__list_empty(&link->waiting)) {
         weft__ticket *ticket = WEFT__LIST_ENTRY(link->waiting.next, weft__ticket, link);
         weft__list_remove(&ticket->link);
         ticket->refuse(ticket, status, why);
     }
+    if (link->is_pair) weft__device_pairs_refuse(link);
 }
 
 void weft__link_drop(weft__link *link)
@@ -262,12 +265,18 @@ void weft__link_drop(weft__link *link)
     link->state = WEFT__LINK_DOOMED;
 }
 
+/* One that has left has done its part of all that was under way on a communicator that was there. */
+static bool outlives(const weft__link *link, int rank)
+{
+    return link->ctx->members[rank].left && link->state == WEFT__LINK_READY;
+}
+
 void weft__links_lose(weft_context *ctx, int rank, const char *why)
 {
     WEFT__LIST_EACH(&ctx->links, at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
-        if (link->is_pair && (link->pair[0] == rank || link->pair[1] == rank))
+        if (link->is_pair && (link->pair[0] == rank || link->pair[1] == rank) && !outlives(link, rank))
             weft__link_doom(link, WEFT_ERR_PEER, why);
     }
 }

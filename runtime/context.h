@@ -60,6 +60,7 @@ struct weft_context {
     weft__rendezvous *meeting; /* how its ranks met; its directory */
     weft__transport *transports[2];
     bool said_bye;
+    bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
     weft__keys keys;
     int64_t timeout_ms; /* default of every group */
     weft__slab requests;

@@ -22,7 +22,7 @@ static weft__device *device_of(weft__ticket *ticket)
     return WEFT__OWNER(ticket, weft__device, ticket);
 }
 
-static void set_phase(weft__device *d, weft__phase phase)
+void weft__device_reach(weft__device *d, weft__phase phase)
 {
     atomic_store_explicit(&d->work.phase, (uint32_t)phase, memory_order_release);
 }
@@ -63,7 +63,7 @@ static void find_order(weft__device *first)
     for (weft__device *d = first; d; d = d->next) n++;
     first->link = weft__link_of_group(group);
     if (first->link && first->link->state == WEFT__LINK_READY)
-        for (weft__device *d = first; d; d = d->next) set_phase(d, WEFT__PHASE_ORDERING);
+        for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
     weft__list_init(&first->ticket.link);
     first->ticket.key = (weft__ticket_key){.group = group->id, .number = req->sequence};
     first->ticket.world = group->world;
@@ -80,7 +80,7 @@ static void find_order(weft__device *first)
 void weft__device_enter(weft_request *req)
 {
     weft__device *first = req->device->unit;
-    set_phase(req->device, WEFT__PHASE_CONNECTING);
+    weft__device_reach(req->device, WEFT__PHASE_CONNECTING);
     if (--first->closed == 0) find_order(first);
 }
 
@@ -133,7 +133,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->work.marker = marker;
     d->work.next = NULL;
     d->work.state = NULL;
-    set_phase(d, WEFT__PHASE_AGREEING);
+    weft__device_reach(d, WEFT__PHASE_AGREEING);
     req->device = d;
     req->sequel = &d->sequel;
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
@@ -185,7 +185,7 @@ void weft__device_hand(weft__device *first)
         if (at) *at = w;
         at = &w->next;
         d->handed = true;
-        set_phase(d, WEFT__PHASE_ISSUING);
+        weft__device_reach(d, WEFT__PHASE_ISSUING);
         atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
         if (atomic_fetch_add(&ctx->device_pending, 1) == 0) weft__guardian_wake();
     }
@@ -210,27 +210,35 @@ static void take_back(weft_request *req)
         weft__order_leave(req->ctx, &d->unit->ticket);
 }
 
-void weft__device_fail(weft_request *req, weft_status status, const char *text)
+/* Settles when the module lets go, or after the grace. */
+static void drain(weft_request *req, weft_status status, const char *text)
 {
-    weft_context *ctx = req->ctx;
-    weft__device *d = req->device;
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    if (!d->handed) {
-        take_back(req);
-        weft__device_told(d, WEFT__PHASE_OVER);
-        weft__request_settle(req, status, text);
-        return;
-    }
-    /* Settles when the module lets go, or after the grace. */
     req->draining_status = status;
     req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
     weft__request_tell(req, text);
     atomic_store_explicit(&req->state, WEFT__DRAINING, memory_order_release);
-    weft__guardian_look(ctx, req->drained_by_ns);
+    weft__guardian_look(req->ctx, req->drained_by_ns);
+}
+
+void weft__device_fail(weft_request *req, weft_status status, const char *text)
+{
+    weft__device *d = req->device;
+    bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
+    if (d->handed) {
+        drain(req, status, text);
+    } else {
+        take_back(req);
+        weft__request_settle(req, status, text);
+        weft__device_told(d, WEFT__PHASE_OVER);
+    }
     text = text ? text : weft_status_text(status);
-    if (d->unit->link) weft__link_doom(d->unit->link, status, text);
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) /* it has been launched */
-        weft__group_break(req->group, &(weft__verdict){status, 0, -1, text}, true);
+    if (pair && weft__device_pair_met(req))
+        weft__device_pair_give_up(req, status, text);
+    else if (d->handed && d->unit->link)
+        weft__link_doom(d->unit->link, status, text);
+    weft__request_unref(req);
 }
 
 /* One whose communicator has been used. */

@@ -19,6 +19,25 @@ typedef struct weft__part {
     int color, key;
 } weft__part;
 
+/* One direction of a message: device_pair.c. */
+typedef enum weft__half_state {
+    WEFT__HALF_NONE, /* nothing goes this way: never, or it was refused, is empty, or its peer is gone */
+    WEFT__HALF_OPEN, /* has met nobody */
+    WEFT__HALF_MET   /* the other side counts on it */
+} weft__half_state;
+
+typedef struct weft__half {
+    weft__half_state state;
+    weft__meeting meeting;
+    weft__completion completion;
+} weft__half;
+
+typedef struct weft__match {
+    weft__half out, in;
+    weft_status outcome; /* what it ends in once all that moves has moved: of a receive that was refused */
+    int world[2];        /* the ticket's */
+} weft__match;
+
 /* What a request on device memory has beside the request. */
 typedef struct weft__device {
     weft__slab_item item;
@@ -33,14 +52,8 @@ typedef struct weft__device {
     uint32_t closed;           /* first: members of the unit whose gate has not opened */
     _Atomic int watchers;      /* threads that sleep until it is issued */
     bool handed;               /* the module has it, or will be given it by the progress thread */
-    struct weft__match {       /* device_pair.c */
-        bool met;              /* matched: the other side counts on it */
-        weft__letter *letter;
-        weft__want *want;
-        uint64_t offer[4]; /* what goes out, what came in */
-        int pair[2];
-    } match;
-    weft__part part; /* device_split.c */
+    weft__match match;         /* messages */
+    weft__part part;           /* device_split.c */
     weft__work work;
 } weft__device;
 
@@ -59,6 +72,7 @@ void weft__device_hand(weft__device *first);
 /* Stops it and settles it, at once or after draining. */
 void weft__device_fail(weft_request *req, weft_status status, const char *text);
 weft__phase weft__device_phase(const weft_request *req);
+void weft__device_reach(weft__device *d, weft__phase phase); /* on its way to the module */
 /* It is issued, or over: wakes who waits for that.  Any thread. */
 void weft__device_told(weft__device *d, weft__phase phase);
 /* The progress thread has not come back out of the module: it is given up, and with it all device memory. */
@@ -67,5 +81,12 @@ void weft__device_lost(weft_context *ctx, const char *why);
 /* device_pair.c: messages and exchanges */
 void weft__device_pair_start(weft_request *req);
 void weft__device_pair_stop(weft_request *req); /* one that the module has not */
-void weft__device_pair_control(weft_context *ctx, int peer, const void *bytes, size_t length);
+void weft__device_pair_done(weft_request *req); /* the module has done its part: settles it */
+/* The other side counts on it: it cannot end alone. */
+bool weft__device_pair_met(const weft_request *req);
+/* One that had met has failed, and drains or has settled: the communicator of the two is given up, which
+ * tells the other side, and the group breaks. */
+void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why);
+/* All that the module has not yet, of a communicator of two ranks that is doomed. */
+void weft__device_pairs_refuse(weft__link *link);
 #endif

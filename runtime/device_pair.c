@@ -1,21 +1,306 @@
-/* device_pair.c - messages on device memory: not built yet, and said so. */
+/* device_pair.c - isend, irecv and send_recv on device memory.
+ *
+ *   open      matched over the host plane like any message, by the mail, which carries no payload of it
+ *   met       both sides know of each other; what is refused or empty ends here
+ *   launched  each side has entered the ticket of the two on their communicator, or handed a message to
+ *             this rank itself straight to the module
+ *
+ * What has met nobody holds nothing back and ends alone.  The first of a ticket is a message's receiver: its
+ * sender enters only when it has heard that it is wanted, so no rank proposes what the other has given up.
+ * Fails: who ends what has met, by its time, a cancel or the other's death, gives their communicator up,
+ * which tells the other, and breaks the group. */
+#include "breaking.h"
 #include "device.h"
+#include "engine.h"
+#include "group.h"
+#include "host.h"
+#include "member.h"
+
+#include <stdio.h>
+
+static weft__device *of_out(weft__meeting *meeting)
+{
+    return WEFT__OWNER(meeting, weft__device, match.out.meeting);
+}
+
+static weft__device *of_in(weft__meeting *meeting)
+{
+    return WEFT__OWNER(meeting, weft__device, match.in.meeting);
+}
+
+bool weft__device_pair_met(const weft_request *req)
+{
+    const weft__match *m = &req->device->match;
+    return m->out.state == WEFT__HALF_MET || m->in.state == WEFT__HALF_MET;
+}
+
+/* The mail knows nothing of it any more. */
+static void take_from_mail(weft__device *d)
+{
+    weft__mail *mail = d->req->ctx->mail;
+    if (d->match.in.meeting.want) weft__mail_cancel_receive(mail, d->match.in.meeting.want);
+    if (d->match.out.meeting.letter) weft__mail_cancel_send(mail, d->match.out.meeting.letter);
+}
+
+/* ---- launching ---- */
+
+static void go(weft__ticket *ticket)
+{
+    weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
+    take_from_mail(d);
+    d->work.comm = d->link->comm;
+    weft__device_hand(d);
+}
+
+static void refuse(weft__ticket *ticket, weft_status status, const char *why)
+{
+    weft_request *req = WEFT__OWNER(ticket, weft__device, ticket)->req;
+    char name[256], text[WEFT__SENTENCE_BYTES];
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.700s", name, why);
+    weft__request_fail(req, status, text);
+}
+
+/* What really moves: of an exchange perhaps one direction, and no more than was sent. */
+static void fill_work(weft__device *d)
+{
+    weft_request *req = d->req;
+    weft__op *op = &d->work.op;
+    bool in = d->match.in.state == WEFT__HALF_MET, out = d->match.out.state == WEFT__HALF_MET;
+    *op = req->op;
+    op->kind = !in ? WEFT__OP_ISEND : !out ? WEFT__OP_IRECV : WEFT__OP_SEND_RECV;
+    if (!in) return;
+    op->count = req->receipt.offered / weft_dtype_size(op->dtype);
+    req->receipt.bytes = req->receipt.offered;
+}
+
+/* To this rank itself: both are there when the second meets. */
+static void launch_self(weft__device *d)
+{
+    weft__match *m = &d->match;
+    weft__device *send = d, *receive = d;
+    if (m->out.state != WEFT__HALF_MET)
+        send = of_out(m->in.meeting.other);
+    else if (m->in.state != WEFT__HALF_MET)
+        receive = of_in(m->out.meeting.other);
+    if (send->match.out.state != WEFT__HALF_MET || receive->match.in.state != WEFT__HALF_MET) return;
+    take_from_mail(receive);
+    fill_work(send);
+    fill_work(receive);
+    send->work.peer = receive->work.peer = -1;
+    if (send != receive) {
+        send->next = receive;
+        receive->unit = send;
+    }
+    weft__device_hand(send);
+}
+
+static weft__ticket_key key_of(const weft__device *d, int other)
+{
+    const weft_request *req = d->req;
+    int me = req->ctx->rank;
+    bool sends = req->op.kind == WEFT__OP_ISEND;
+    weft__ticket_key key = {.group = req->group->id, .kind = WEFT__OP_ISEND};
+    if (req->op.kind == WEFT__OP_SEND_RECV) {
+        key.kind = WEFT__OP_SEND_RECV;
+        key.low = me < other ? me : other;
+        key.high = me < other ? other : me;
+        key.number = me < other ? req->sequence : req->receipt.number;
+    } else {
+        key.low = sends ? me : other;
+        key.high = sends ? other : me;
+        key.number = sends ? req->sequence : req->receipt.number;
+    }
+    return key;
+}
+
+static void launch(weft__device *d)
+{
+    weft_request *req = d->req;
+    weft_context *ctx = req->ctx;
+    int other = d->match.in.state == WEFT__HALF_MET ? req->receipt.peer : req->group->world[req->op.peer];
+    if (other == ctx->rank) {
+        launch_self(d);
+        return;
+    }
+    fill_work(d);
+    d->link = weft__link_of_pair(ctx, other);
+    d->ticket.key = key_of(d, other);
+    /* The receiver is first; of an exchange the lower. */
+    d->match.world[0] = d->ticket.key.kind == WEFT__OP_ISEND ? d->ticket.key.high : d->ticket.key.low;
+    d->match.world[1] = d->ticket.key.kind == WEFT__OP_ISEND ? d->ticket.key.low : d->ticket.key.high;
+    d->ticket.world = d->match.world;
+    d->ticket.size = 2;
+    d->ticket.length = 1;
+    d->ticket.go = go;
+    d->ticket.refuse = refuse;
+    d->ticket.final = false;
+    if (!d->link) {
+        refuse(&d->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+        return;
+    }
+    d->work.rank = d->link->rank;
+    d->work.size = 2;
+    d->work.peer = 1 - d->link->rank;
+    weft__device_reach(d, d->link->state == WEFT__LINK_READY ? WEFT__PHASE_ORDERING : WEFT__PHASE_CONNECTING);
+    weft__link_await(d->link, &d->ticket);
+}
+
+/* ---- meeting ---- */
+
+/* Without the module. */
+static void settle(weft_request *req, weft_status status)
+{
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed);
+    weft__pair_settle(req, status);
+    weft__device_told(req->device, WEFT__PHASE_OVER);
+    weft__request_unref(req);
+}
+
+/* Once nothing of it is open any more. */
+static void advance(weft__device *d)
+{
+    weft__match *m = &d->match;
+    if (m->out.state == WEFT__HALF_OPEN || m->in.state == WEFT__HALF_OPEN) return;
+    if (weft__device_pair_met(d->req) && m->outcome != WEFT_ERR_PEER) {
+        launch(d);
+        return;
+    }
+    take_from_mail(d);
+    settle(d->req, m->outcome);
+}
+
+static void out_met(weft__meeting *meeting)
+{
+    of_out(meeting)->match.out.state = WEFT__HALF_MET;
+    advance(of_out(meeting));
+}
+
+static void in_met(weft__meeting *meeting)
+{
+    of_in(meeting)->match.in.state = WEFT__HALF_MET;
+    advance(of_in(meeting));
+}
+
+/* Its sender gave it up before it heard.  A group that broke meanwhile has spared what had met. */
+static bool in_parted(weft__meeting *meeting)
+{
+    weft__device *d = of_in(meeting);
+    char text[WEFT__SENTENCE_BYTES];
+    d->match.in.state = WEFT__HALF_OPEN;
+    weft__device_reach(d, WEFT__PHASE_AGREEING);
+    weft__order_leave(d->req->ctx, &d->ticket);
+    if (atomic_load(&d->req->group->state) != WEFT__BROKEN) return true;
+    weft__request_fail(d->req, weft__broken_text(d->req, text, sizeof text), text);
+    return false;
+}
+
+/* The other side is gone, and this one has met it.  A rank that leaves has seen its part through: then all
+ * have agreed on its turn, and what it sent is on its way. */
+static void lose(weft__device *d)
+{
+    weft_request *req = d->req;
+    weft_context *ctx = req->ctx;
+    char name[256], who[192], text[WEFT__SENTENCE_BYTES];
+    if (ctx->members[req->receipt.peer].left && d->ticket.final) return;
+    weft__request_name(req, name, sizeof name);
+    weft__member_fate(ctx, req->receipt.peer, who, sizeof who);
+    snprintf(text, sizeof text, "%s: %s", name, who);
+    req->culprit = weft__group_member(req->group, req->receipt.peer);
+    weft__request_fail(req, WEFT_ERR_PEER, text);
+}
+
+/* Nothing is to be moved this way: it was refused, or is empty; or the other side is gone. */
+static void end_half(weft__device *d, weft__half *half)
+{
+    weft__match *m = &d->match;
+    if (m->outcome == WEFT_OK) m->outcome = half->completion.status;
+    if (half->state == WEFT__HALF_MET && m->out.state != WEFT__HALF_OPEN) {
+        lose(d);
+        return;
+    }
+    half->state = WEFT__HALF_NONE;
+    advance(d);
+}
+
+static void out_over(weft__completion *completion)
+{
+    weft__device *d = WEFT__OWNER(completion, weft__device, match.out.completion);
+    end_half(d, &d->match.out);
+}
+
+static void in_over(weft__completion *completion)
+{
+    weft__device *d = WEFT__OWNER(completion, weft__device, match.in.completion);
+    end_half(d, &d->match.in);
+}
+
+/* ---- beginning and ending ---- */
 
 void weft__device_pair_start(weft_request *req)
 {
-    weft__request_settlef(req, WEFT_ERR_UNSUPPORTED,
-                          "messages on device memory: this version does not have them");
+    weft__device *d = req->device;
+    weft__match *m = &d->match;
+    weft__mail *mail = req->ctx->mail;
+    weft__envelope at = weft__pair_envelope(req);
+    size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
+    bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
+    m->out = (weft__half){.meeting = {.met = out_met}, .completion = {out_over, 1, WEFT_OK}};
+    m->in =
+        (weft__half){.meeting = {.met = in_met, .parted = in_parted}, .completion = {in_over, 1, WEFT_OK}};
+    m->out.state = sends ? WEFT__HALF_OPEN : WEFT__HALF_NONE;
+    m->in.state = receives ? WEFT__HALF_OPEN : WEFT__HALF_NONE;
+    m->outcome = WEFT_OK;
+    at.signature[0] = req->sequence;
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
+    at.meeting = &m->in.meeting;
+    if (receives && !weft__mail_receive(mail, &at, NULL, bytes, &req->receipt, &m->in.completion)) {
+        sends = false;
+        m->in.state = m->out.state = WEFT__HALF_NONE;
+        settle(req, WEFT_ERR_MEMORY);
+    }
+    at.meeting = &m->out.meeting;
+    if (sends && !weft__mail_send(mail, &at, NULL, bytes, &m->out.completion))
+        weft__complete(&m->out.completion, WEFT_ERR_MEMORY);
+    weft__request_unref(req);
 }
 
 void weft__device_pair_stop(weft_request *req)
 {
-    (void)req;
+    take_from_mail(req->device);
+    weft__order_leave(req->ctx, &req->device->ticket);
 }
 
-void weft__device_pair_control(weft_context *ctx, int peer, const void *bytes, size_t length)
+void weft__device_pair_done(weft_request *req)
 {
-    (void)ctx;
-    (void)peer;
-    (void)bytes;
-    (void)length;
+    weft__pair_settle(req, req->device->match.outcome);
+}
+
+void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why)
+{
+    weft__device *d = req->device;
+    int other = req->receipt.peer >= 0 ? req->receipt.peer : req->group->world[req->op.peer];
+    if (other == req->ctx->rank) return; /* nobody waits for it */
+    /* An exchange of which the other half has not met yet has none. */
+    if (!d->link) d->link = weft__link_of_pair(req->ctx, other);
+    if (d->link) weft__link_doom(d->link, status, why);
+    weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, why}, !req->ctx->aborting);
+}
+
+static weft_request *next_to_refuse(const weft__link *link)
+{
+    WEFT__LIST_EACH(&link->ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->device && req->device->link == link && !req->device->handed) return req;
+    }
+    return NULL;
+}
+
+void weft__device_pairs_refuse(weft__link *link)
+{
+    weft_request *req;
+    WEFT__ASSERT(link->is_pair && weft__holds_engine(link->ctx));
+    /* Always the first again: ending one may end others. */
+    while ((req = next_to_refuse(link)) != NULL) refuse(&req->device->ticket, link->status, link->why);
 }

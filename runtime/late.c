@@ -142,6 +142,12 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
 static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
     char who[192], line[300];
+    if (req->device && weft__device_pair_met(req)) {
+        weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
+        snprintf(line, sizeof line, "; both sides are there; %s %s", who,
+                 phase_text(weft__device_phase(req)));
+        return add(text, bytes, at, line);
+    }
     if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
     weft__member_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
     snprintf(line, sizeof line, "; %s has not %s", who,

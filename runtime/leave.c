@@ -224,6 +224,7 @@ static void give_up(weft_context *ctx, const char *why)
     snprintf(text, sizeof text, "rank %d aborted: %.400s", ctx->rank, why ? why : "");
     weft__engine_take(ctx);
     weft__engine_turn(ctx);
+    ctx->aborting = true;
     cancel_all(ctx, text);
     if (!ctx->said_bye) say_bye(ctx, WEFT_ERR_CANCELLED, why ? why : "");
     weft__engine_drop(ctx);

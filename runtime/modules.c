@@ -33,20 +33,27 @@ static void judge(const weft_request *req, weft_status *status, const char **sen
 static void end(weft_request *req, weft_status status, const char *sentence)
 {
     char text[WEFT__SENTENCE_BYTES], name[256];
+    bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     if (weft__request_state(req) == WEFT__DRAINING) {
         weft__request_settle(req, req->draining_status, NULL);
         return;
     }
     if (weft__request_state(req) > WEFT__DRAINING) return; /* abandoned */
     if (status == WEFT_OK) {
-        weft__request_settle(req, WEFT_OK, NULL);
+        if (pair)
+            weft__device_pair_done(req);
+        else
+            weft__request_settle(req, WEFT_OK, NULL);
         return;
     }
     judge(req, &status, &sentence);
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %.600s", name, sentence ? sentence : weft_status_text(status));
     weft__request_settle(req, status, text);
-    weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
+    if (pair)
+        weft__device_pair_give_up(req, status, text);
+    else
+        weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
 static void finish(weft__work *work, weft_status status, const char *sentence)

@@ -107,6 +107,14 @@ static void share(weft_request *req)
     atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
 }
 
+/* Beside the traits of a request's kind: messages there end with their group. */
+enum { ON_DEVICE = 1 << 16 };
+
+static unsigned traits_of(const weft_request *req)
+{
+    return weft__kind_traits(req->op.kind) | (req->device ? ON_DEVICE : 0u);
+}
+
 /* Numbers and queues all of them, or none.  traits: of all together.  whole: the batch they are, or NULL: one
  * request by itself. */
 static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned traits, weft_request *whole,
@@ -117,7 +125,8 @@ static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned 
     weft_group *group = shown->group;
     weft_status status = WEFT_OK;
     weft__lock_take(&group->submit);
-    if (traits & WEFT__COLLECTIVE || (traits & WEFT__PAIR && atomic_load(&group->state) != WEFT__BROKEN))
+    if (traits & (WEFT__COLLECTIVE | ON_DEVICE) ||
+        (traits & WEFT__PAIR && atomic_load(&group->state) != WEFT__BROKEN))
         status = refuse(group);
     if (status == WEFT_OK && atomic_load_explicit(&ctx->closing, memory_order_seq_cst))
         status = weft__fail(WEFT_ERR_STATE, "this context is being finalized");
@@ -188,7 +197,7 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
     look = first_look(req); /* now: once queued, the request may be over and gone */
     submitted_ns = req->submitted_ns;
     atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
-    status = enqueue(&req, 1, weft__kind_traits(req->op.kind), NULL, out);
+    status = enqueue(&req, 1, traits_of(req), NULL, out);
     if (status != WEFT_OK) {
         weft__request_take_back(req);
         atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
@@ -224,7 +233,7 @@ static unsigned ready_members(const weft_request *whole)
         /* It may have been written since it joined. */
         if (m->op.kind == WEFT__OP_SEND_RECV && m->u.pair.copy)
             memcpy(m->u.pair.copy, m->op.in, m->op.count * weft_dtype_size(m->op.dtype));
-        traits |= weft__kind_traits(m->op.kind);
+        traits |= traits_of(m);
     }
     return traits;
 }

@@ -151,6 +151,7 @@ typedef struct side {
     bool over;
     weft_status status;
     int met, parted;
+    bool gives_up;
 } side;
 
 static void on_over(weft__completion *completion)
@@ -165,9 +166,13 @@ static void on_met(weft__meeting *meeting)
     WEFT__OWNER(meeting, side, meeting)->met++;
 }
 
-static void on_parted(weft__meeting *meeting)
+static bool on_parted(weft__meeting *meeting)
 {
-    WEFT__OWNER(meeting, side, meeting)->parted++;
+    side *s = WEFT__OWNER(meeting, side, meeting);
+    s->parted++;
+    if (!s->gives_up) return true;
+    weft__mail_cancel_receive(ends[1].mail, meeting->want);
+    return false;
 }
 
 static weft__envelope about(side *s, int peer, int tag, bool apart)
@@ -315,6 +320,23 @@ static void what_is_given_up_lets_the_receive_wait_again(void **state)
     }
 }
 
+static void what_is_given_up_may_end_its_receive(void **state)
+{
+    side out, in;
+    (void)state;
+    receive_from(&in, 1, 0, 5, 150, true);
+    in.gives_up = true;
+    send_to(&out, 0, 1, 5, 150, true);
+    assert_true(move(0));
+    weft__mail_cancel_send(ends[0].mail, out.letter);
+    move_all();
+    assert_int_equal(in.parted, 1);
+    assert_null(in.meeting.want);
+    send_to(&out, 0, 1, 5, 150, true);
+    move_all();
+    assert_int_equal(in.met, 1);
+}
+
 static void a_peer_that_goes_ends_what_waits(void **state)
 {
     side out, in, met_in, met_out;
@@ -345,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_empty_needs_no_meeting, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_refused_ends_its_receive_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_given_up_may_end_its_receive, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
