@@ -163,6 +163,8 @@ function(weft_find_nccl)
   add_library(weft_nccl_headers INTERFACE IMPORTED GLOBAL)
   target_include_directories(weft_nccl_headers SYSTEM INTERFACE ${WEFT_NCCL_INCLUDE})
   target_link_libraries(weft_nccl_headers INTERFACE weft_cuda_headers)
+  # Without this nccl.h, up to 2.23, has no bfloat16 for C: cuda_bf16.h has the type in C++ only.
+  target_compile_definitions(weft_nccl_headers INTERFACE __CUDA_BF16_TYPES_EXIST__=)
   add_library(weft_cudart SHARED IMPORTED GLOBAL)
   set_target_properties(weft_cudart PROPERTIES IMPORTED_LOCATION ${WEFT_CUDA_LIBRARY})
   target_link_libraries(weft_cudart INTERFACE weft_cuda_headers)

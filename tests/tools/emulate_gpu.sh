@@ -1,9 +1,9 @@
 #!/bin/sh
 # weft-run --emulate-gpu: what runs on emulated devices, and the one sentence for what cannot.
-# Arguments: weft-run, folder of the programs made of emulated/devices.c.
+# Arguments: weft-run, folder of the programs made of emulated/devices.c, weft-info.
 # shellcheck disable=SC2016  # what ranks expand
 set -eu
-run=$1 programs=$2
+run=$1 programs=$2 info=$3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export LC_ALL=C
@@ -44,6 +44,8 @@ runs 2 "$dir/script"
 runs 2 "$dir/by_env"
 LD_LIBRARY_PATH=$dir runs 2 sh -c 'echo "$CUDA_EMULATION_DEVICES devices, then ${LD_LIBRARY_PATH#*:}"'
 grep -q "then $dir\$" "$dir/out" || fail 'the LD_LIBRARY_PATH that was there is lost'
+"$run" -n 1 --emulate-gpu 2 "$info" >"$dir/out" 2>"$dir/err" || fail 'weft-info did not run'
+grep -q '^  nccl: yes: .*NCCL 2\.[0-9]' "$dir/out" || fail 'weft-info does not tell of the emulated device'
 
 for number in 0 17 -1 two ''; do refuses 2 'takes a number from 1 to 16, not' --emulate-gpu "$number" "$programs/devices"; done
 refuses 126 'holds code for a GPU (section .nv_fatbin)' --emulate-gpu 2 "$programs/devices_kernel"
