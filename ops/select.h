@@ -11,7 +11,9 @@ typedef struct weft__table {
     uint32_t slot_bytes;  /* payload of one slot in a row */
     uint64_t small_bytes; /* up to here latency counts: doubling, trees, direct exchange */
     uint64_t rank_order;  /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
-    uint64_t reserved[3];
+    uint64_t
+        as_submitted; /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=submission) */
+    uint64_t reserved[2];
 } weft__table;
 
 #define WEFT__TABLE_DEFAULT  \

@@ -67,7 +67,7 @@ static void find_order(weft__device *first)
     weft__list_init(&first->ticket.link);
     first->ticket.key = (weft__ticket_key){.group = group->id, .number = req->sequence};
     first->ticket.world = group->world;
-    first->ticket.size = group->size;
+    first->ticket.size = group->table.as_submitted ? 1 : group->size; /* the order of this rank alone */
     first->ticket.length = n;
     first->ticket.go = go;
     first->ticket.refuse = refuse;
@@ -82,6 +82,21 @@ void weft__device_enter(weft_request *req)
     weft__device *first = req->device->unit;
     weft__device_reach(req->device, WEFT__PHASE_CONNECTING);
     if (--first->closed == 0) find_order(first);
+}
+
+static void gate_opened(weft_request *req)
+{
+    req->device->shut = false;
+    if (!req->group->table.as_submitted)
+        weft__device_enter(req);
+    else if (req->device->done)
+        weft__request_settle(req, WEFT_OK, NULL);
+}
+
+bool weft__device_done(weft_request *req)
+{
+    req->device->done = true;
+    return !req->device->shut;
 }
 
 static void failed(weft_request *req, const char *why)
@@ -116,7 +131,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
     }
     d->req = req;
-    d->sequel = (weft__sequel){weft__device_enter, failed, release};
+    d->sequel = (weft__sequel){gate_opened, failed, release};
     d->gate = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
     d->link = NULL;
     d->unit = d;
@@ -124,7 +139,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->next = NULL;
     atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
     d->closed = 1;
-    d->handed = false;
+    d->handed = d->shut = d->done = false;
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
     memset(&d->part, 0, sizeof d->part);
@@ -154,12 +169,16 @@ void weft__device_follow(weft_request *first, weft_request *req)
 
 void weft__device_start(weft_request *req)
 {
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         weft__device_pair_start(req);
-    else if (req->group->size == 1)
-        weft__device_enter(req);
-    else
+        return;
+    }
+    if (req->group->size > 1) {
+        req->device->shut = true;
         weft__host_collective_start(req);
+        if (!req->group->table.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
+    }
+    weft__device_enter(req);
 }
 
 /* ---- the module ---- */
@@ -201,13 +220,10 @@ void weft__device_hand(weft__device *first)
 /* One that the module has not: nothing touches its buffers. */
 static void take_back(weft_request *req)
 {
-    weft__device *d = req->device;
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         weft__device_pair_stop(req);
-    else if (weft__device_phase(req) == WEFT__PHASE_AGREEING)
-        weft__host_stop(req);
     else
-        weft__order_leave(req->ctx, &d->unit->ticket);
+        weft__order_leave(req->ctx, &req->device->unit->ticket);
 }
 
 /* Settles when the module lets go, or after the grace. */
@@ -226,10 +242,11 @@ void weft__device_fail(weft_request *req, weft_status status, const char *text)
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
-    if (d->handed) {
+    if (d->shut) weft__host_stop(req);
+    if (d->handed && !d->done) {
         drain(req, status, text);
     } else {
-        take_back(req);
+        if (!d->handed) take_back(req);
         weft__request_settle(req, status, text);
         weft__device_told(d, WEFT__PHASE_OVER);
     }

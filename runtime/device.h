@@ -6,6 +6,9 @@
  *   order     all agree on its place (order.c)
  *   module    issues it, sees it done (modules.c)
  *
+ * A group whose members all have WEFT_DEVICE_ORDER=submission issues without waiting for the gate and without
+ * agreeing on an order; there the gate only has to open before the operation settles.
+ *
  * Until the module has it nothing touches its buffers, so a failure settles it at once; afterwards its
  * communicator is stopped first. */
 #ifndef WEFT_RUNTIME_DEVICE_H
@@ -51,6 +54,8 @@ typedef struct weft__device {
     struct weft__device *last; /* first: the end of the unit */
     uint32_t closed;           /* first: members of the unit whose gate has not opened */
     _Atomic int watchers;      /* threads that sleep until it is issued */
+    bool shut;                 /* its gate is under way */
+    bool done;                 /* the device has done it before its gate opened */
     bool handed;               /* the module has it, or will be given it by the progress thread */
     weft__match match;         /* messages */
     weft__part part;           /* device_split.c */
@@ -67,6 +72,8 @@ void weft__device_follow(weft_request *first, weft_request *req);
 void weft__device_start(weft_request *req);
 /* Past the gate, which a split has passed as a split of the group. */
 void weft__device_enter(weft_request *req);
+/* The module is through with it, successfully.  False: it settles when its gate opens. */
+bool weft__device_done(weft_request *req);
 /* Its ticket's turn: the progress thread gives it, and all in its unit, to the module. */
 void weft__device_hand(weft__device *first);
 /* Stops it and settles it, at once or after draining. */

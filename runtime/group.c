@@ -143,6 +143,7 @@ weft__table weft__own_table(const weft_context *ctx)
     weft__table table = WEFT__TABLE_DEFAULT;
     if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
     table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
+    table.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
     return table;
 }
 

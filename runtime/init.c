@@ -343,6 +343,10 @@ static weft_status check_config(const weft_config *c)
             WEFT_ERR_ARGUMENT,
             "config->timeout_ms is %lld: expected more than 0, 0 for the default, or WEFT_FOREVER",
             (long long)c->timeout_ms);
+    if (strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "agreed") != 0 &&
+        strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission") != 0)
+        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_DEVICE_ORDER is \"%s\": expected agreed or submission",
+                          weft__setting_text(WEFT__SET_DEVICE_ORDER));
     if (*weft__setting_text(WEFT__SET_REDUCE) &&
         strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",

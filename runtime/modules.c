@@ -42,7 +42,7 @@ static void end(weft_request *req, weft_status status, const char *sentence)
     if (status == WEFT_OK) {
         if (pair)
             weft__device_pair_done(req);
-        else
+        else if (weft__device_done(req))
             weft__request_settle(req, WEFT_OK, NULL);
         return;
     }

@@ -45,6 +45,9 @@
       "1: NCCL's calls block, to tell faults of its nonblocking mode; what hangs is harder to stop.")     \
     X(NCCL_SHARE, "WEFT_NCCL_SHARE", NUMBER, "0", 0, 1,                                                   \
       "1: communicators split off another share its memory, and are stopped together with it.")           \
+    X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                            \
+      "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "  \
+      "which must then be the same order on ranks that share groups.")                                    \
     X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
       "Microseconds a wait looks by itself before it sleeps.")                                            \
     X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \

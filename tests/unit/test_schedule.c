@@ -125,14 +125,15 @@ static void test_selection(void **state)
 
 static void test_merge(void **state)
 {
-    weft__table mine = {1, 4096, 100, 0, {5, 1, 0}};
-    const weft__table other = {0, 8192, 50, 1, {3, 2, 0}};
+    weft__table mine = {1, 4096, 100, 0, 1, {5, 1}};
+    const weft__table other = {0, 8192, 50, 1, 0, {3, 2}};
     (void)state;
     weft__table_merge(&mine, &other);
     assert_int_equal(mine.rounds, 0);
     assert_int_equal(mine.slot_bytes, 4096);
     assert_int_equal(mine.small_bytes, 50);
     assert_int_equal(mine.rank_order, 1);
+    assert_int_equal(mine.as_submitted, 0);
     assert_int_equal(mine.reserved[0], 3);
     assert_int_equal(mine.reserved[1], 1);
 }
