@@ -27,10 +27,17 @@ struct id {
     X(ncclAllReduce, (const void *in, void *out, size_t n, int type, int op, void *comm, void *stream))   \
     X(ncclReduceScatter, (const void *in, void *out, size_t n, int type, int op, void *comm, void *stream))
 
+/* From NCCL 2.28 on; else NULL. */
+#define NEWER_FUNCTIONS(X)                                                                             \
+    X(ncclAlltoAll, (const void *in, void *out, size_t n, int type, void *comm, void *stream))         \
+    X(ncclGather, (const void *in, void *out, size_t n, int type, int root, void *comm, void *stream)) \
+    X(ncclScatter, (const void *in, void *out, size_t n, int type, int root, void *comm, void *stream))
+
 static struct {
     void *comm;
 #define DECLARE(name, arguments) int(*name) arguments;
     FUNCTIONS(DECLARE)
+    NEWER_FUNCTIONS(DECLARE)
 #undef DECLARE
     const char *(*ncclGetErrorString)(int error);
 } nccl;
@@ -45,17 +52,19 @@ static void must(const struct bench_job *job, const char *what, int error)
 
 bool bench_nccl_open(char *why, size_t bytes)
 {
-    static const struct bench_symbol symbols[] = {
 #define SYMBOL(name, arguments) {#name, (void *)&nccl.name},
-        FUNCTIONS(SYMBOL)
+    static const struct bench_symbol newer[] = {NEWER_FUNCTIONS(SYMBOL)};
+    static const struct bench_symbol symbols[] = {
+        FUNCTIONS(SYMBOL){"ncclGetErrorString", (void *)&nccl.ncclGetErrorString}};
 #undef SYMBOL
-            {"ncclGetErrorString", (void *)&nccl.ncclGetErrorString}};
     char missing[SENTENCE_BYTES / 2];
     if (!bench_cuda_library("libnccl.so.2", symbols, sizeof(symbols) / sizeof(symbols[0]), missing,
                             sizeof(missing))) {
         snprintf(why, bytes, "--compare nccl: NCCL cannot be used: %s", missing);
         return false;
     }
+    for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
+        (void)bench_cuda_library("libnccl.so.2", &newer[i], 1, missing, sizeof(missing));
     return true;
 }
 
@@ -160,10 +169,18 @@ static int all_gather(struct bench_run *run)
                               bench_cuda_stream());
 }
 
+static bool is_even(const struct bench_run *run)
+{
+    return run->point.what->layout == BENCH_EVEN;
+}
+
 static int gather(struct bench_run *run)
 {
+    size_t bytes = run->count * run->pattern.element;
     int me = run->job->rank, error = 0;
     bool kept = me == run->root && run->from == block_of(run, run->to, me); /* in place */
+    if (is_even(run) && nccl.ncclGather)
+        return nccl.ncclGather(run->from, run->to, bytes, BYTE, run->root, nccl.comm, bench_cuda_stream());
     if (!kept) error = send_to(run, run->from, run->counts[me], run->root);
     for (int b = 0; b < run->job->ranks && me == run->root && !error; b++)
         if (b != me || !kept) error = receive_from(run, block_of(run, run->to, b), run->counts[b], b);
@@ -172,8 +189,11 @@ static int gather(struct bench_run *run)
 
 static int scatter(struct bench_run *run)
 {
+    size_t bytes = run->count * run->pattern.element;
     int me = run->job->rank, error = 0;
     bool kept = me == run->root && run->to == block_of(run, run->from, me); /* in place */
+    if (is_even(run) && nccl.ncclScatter)
+        return nccl.ncclScatter(run->from, run->to, bytes, BYTE, run->root, nccl.comm, bench_cuda_stream());
     for (int b = 0; b < run->job->ranks && me == run->root && !error; b++)
         if (b != me || !kept) error = send_to(run, block_of(run, run->from, b), run->counts[b], b);
     if (!kept && !error) error = receive_from(run, run->to, run->counts[me], run->root);
@@ -182,7 +202,10 @@ static int scatter(struct bench_run *run)
 
 static int all_to_all(struct bench_run *run)
 {
+    size_t bytes = run->count * run->pattern.element;
     int error = 0;
+    if (is_even(run) && nccl.ncclAlltoAll)
+        return nccl.ncclAlltoAll(run->from, run->to, bytes, BYTE, nccl.comm, bench_cuda_stream());
     for (int b = 0; b < run->job->ranks && !error; b++) {
         error = send_to(run, block_of(run, run->from, b), run->counts[b], b);
         if (!error) error = receive_from(run, block_of(run, run->to, b), run->counts[b], b);

@@ -1,6 +1,7 @@
 /* bench_nccl.h - the operations of weft-bench as plain NCCL calls, to compare with: on a communicator of its
- * own over all ranks, through the library that Weft itself has loaded.  What NCCL has no call for is written
- * as its documentation shows: grouped sends and receives, broadcasts or reductions.  What goes wrong ends the
+ * own over all ranks, through the library that Weft itself has loaded.  What NCCL has no call for, in its
+ * version, is written as its documentation shows: grouped sends and receives, broadcasts or reductions.  A
+ * message to and fro is one thing after the other on the stream.  What goes wrong ends the
  * program with a sentence. */
 #ifndef WEFT_TOOLS_BENCH_NCCL_H
 #define WEFT_TOOLS_BENCH_NCCL_H

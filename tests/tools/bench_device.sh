@@ -6,13 +6,13 @@ set -eu
 . "$(dirname "$0")/bench_look.sh"
 common=$(echo "$common" | sed 's/call,//')
 device=$common,time_us,min_us,p99_us,algbw_GBps,busbw_GBps,submit_us,issued_us,settled_us
-all='broadcast reduce all_reduce reduce_scatter all_gather gather scatter all_to_all all_gather_v gather_v
+all='broadcast reduce all_reduce reduce_scatter all_gather gather scatter all_to_all send_recv p2p all_gather_v gather_v
 scatter_v reduce_scatter_v all_to_all_v batch'
 
 measure 2 --device --compare nccl --sizes 8,70000 --csv "$dir/t.csv" --json "$dir/t.json" --svg "$dir/t.svg"
 columns "$dir/t.csv" "$device,nccl_us,nccl_ratio,wrong"
 valid_json "$dir/t.json"
-valid_svg "$dir/t.svg" 28
+valid_svg "$dir/t.svg" 32
 for file in out t.json t.svg; do
     grep -q 'emulated devices (these figures say nothing about GPUs)' "$dir/$file" || fail "$file says nothing of emulation"
 done
@@ -26,10 +26,11 @@ awk -F, '
     NR > 1 && $1 != "p2p" && !(0 < $17 && $17 <= $18 && $18 <= $19) { print "out of order: " $0; bad = 1 }
     END { exit bad }' "$dir/t.csv" || fail "see $dir/t.csv"
 
-measure 3 --device --in-place --compare nccl --op all_reduce,reduce_scatter,gather_v,scatter --sizes 70000 --iterations 3 --csv "$dir/p.csv"
+measure 3 --device --in-place --compare nccl --op all_reduce,reduce_scatter,gather_v,scatter --sizes 70000 \
+    --iterations 3 --memory private,shared --csv "$dir/p.csv"
 columns "$dir/p.csv" "$device,nccl_us,nccl_ratio,wrong"
-grep -q '^all_reduce,float32,sum,private,1,' "$dir/p.csv" || fail "not in place"
-measure 3 --device --compare nccl --op all_gather_v,reduce_scatter_v,all_to_all_v,gather,broadcast --sizes 5000 \
+grep -q '^all_reduce,float32,sum,shared,1,' "$dir/p.csv" || fail "not in place in shared memory"
+measure 3 --device --compare nccl --op all_gather_v,reduce_scatter_v,all_to_all_v,gather,broadcast,p2p,send_recv --sizes 5000 \
     --iterations 3 --csv "$dir/t.csv"
 columns "$dir/t.csv" "$device,nccl_us,nccl_ratio,wrong"
 measure 2 --device --op all_reduce,all_gather --dtype all --sizes 600 --iterations 3 --csv "$dir/d.csv"
