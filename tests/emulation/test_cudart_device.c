@@ -217,7 +217,7 @@ static void touch_device_memory(void)
 
 static void touch_nothing_at_all(void)
 {
-    volatile char *volatile nowhere = NULL;
+    volatile char *volatile nowhere = (volatile char *)8;
 
     *nowhere = 1;
 }
