@@ -201,6 +201,30 @@ static void a_peer_dies(job_rank *me)
     CUDA(cudaStreamDestroy(stream));
 }
 
+/* Kernels of a device run one after another as they were launched: in another order on another rank, two
+ * communicators hang, whatever their streams. */
+static void crossed_communicators_hang(job_rank *me)
+{
+    ncclComm_t comms[2] = {new_comm(me), new_comm(me)};
+    cudaStream_t streams[2] = {new_stream(me), new_stream(me)};
+    int *device = to_device(NULL, 2 * sizeof *device);
+
+    for (int i = 0; i < 2; i++) {
+        int which = (i + me->rank) % 2;
+        NCCL(ncclAllReduce(device + which, device + which, 1, ncclInt32, ncclSum, comms[which],
+                           streams[which]));
+    }
+    CHECK(!stream_ends(streams[0], 50));
+    CHECK(!stream_ends(streams[1], 1));
+    job_meet(me);
+    for (int i = 0; i < 2; i++) NCCL(ncclCommAbort(comms[i]));
+    for (int i = 0; i < 2; i++) {
+        CHECK(stream_ends(streams[i], JOB_WAIT_MS));
+        CUDA(cudaStreamDestroy(streams[i]));
+    }
+    CUDA(cudaFree(device));
+}
+
 #ifdef NCCL_SHRINK_ABORT
 static void the_rest_goes_on(job_rank *me)
 {
@@ -261,6 +285,7 @@ int main(int argc, char **argv)
         JOB_TEST("who gives up in init is missed", .ranks = 3, .bare = true,
                  .body = who_gives_up_in_init_is_missed),
         JOB_TEST("errors by script", .ranks = 1, .bare = true, .body = errors_by_script),
+        JOB_TEST("crossed communicators hang", .ranks = 2, .bare = true, .body = crossed_communicators_hang),
         JOB_TEST("a peer dies", .ranks = 3, .bare = true, .killed = 1u << 1, .body = a_peer_dies),
 #ifdef NCCL_SHRINK_ABORT
         JOB_TEST("the rest goes on", .ranks = 4, .bare = true, .killed = 1u << 1, .body = the_rest_goes_on),

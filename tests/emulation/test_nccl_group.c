@@ -181,6 +181,22 @@ static void several_streams_in_one_group(job_rank *me)
     close_rank(comm, streams[1]);
 }
 
+/* NULL is the default stream of the communicator's device, whatever device the thread is on. */
+static void the_default_stream(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me);
+    int value = me->rank + 1;
+    int *device = to_device(&value, sizeof value);
+
+    CUDA(cudaSetDevice((me->rank + 1) % me->size));
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, NULL));
+    CUDA(cudaSetDevice(me->rank));
+    CUDA(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+    CHECK_INT(value, me->size * (me->size + 1) / 2);
+    CUDA(cudaFree(device));
+    NCCL(ncclCommDestroy(comm));
+}
+
 /* A refused call makes the end fail, and nothing of the group call is started. */
 static void an_error_inside_fails_the_end(job_rank *me)
 {
@@ -281,6 +297,7 @@ int main(int argc, char **argv)
         JOB_TEST("two communicators", .ranks = 4, .bare = true, .body = two_communicators),
         JOB_TEST("several streams in one group", .ranks = 2, .bare = true,
                  .body = several_streams_in_one_group),
+        JOB_TEST("the default stream", .ranks = 2, .bare = true, .body = the_default_stream),
         JOB_TEST("an error inside fails the end", .ranks = 2, .bare = true,
                  .body = an_error_inside_fails_the_end),
         JOB_TEST("nonblocking groups", .ranks = 3, .bare = true, .body = nonblocking_groups),

@@ -60,26 +60,31 @@ ncclResult_t buffer_check(ncclComm_t comm, const void *at, size_t bytes, const c
                 bytes, comm->device);
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
+static ncclResult_t enter_buffer(ncclComm_t comm, void *at, size_t bytes, void **handle)
+{
+    ncclResult_t result = buffer_check(comm, at, bytes, "ncclCommRegister");
+    comm_buffer *made;
+
+    if (result) return result;
+    if (!handle) return fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
+    made = buffer_add(comm, at, bytes, false);
+    if (!made) return fail(ncclSystemError, "no memory");
+    *handle = made;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void *buff, size_t size, void **handle)
 {
     ncclResult_t result = comm_begin(comm, "ncclCommRegister");
 
     if (result) return result;
-    if (!handle) result = fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
-    if (!result) result = buffer_check(comm, buff, size, "ncclCommRegister");
-    if (!result) {
-        comm_buffer *made = buffer_add(comm, buff, size, false);
-        if (made)
-            *handle = made;
-        else
-            result = fail(ncclSystemError, "no memory");
-    }
+    result = enter_buffer(comm, buff, size, handle);
     comm_end(comm);
     return result;
 }
 ALIAS(ncclCommRegister)
 
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
 {
     ncclResult_t result = comm_begin(comm, "ncclCommDeregister");
 

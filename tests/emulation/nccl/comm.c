@@ -25,7 +25,7 @@ bool config_check(const ncclConfig_t *config)
             (config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking == 0 || config->blocking == 1));
 }
 
-static void configure(ncclComm_t comm, const ncclConfig_t *config, const ncclComm_t parent)
+static void configure(ncclComm_t comm, const ncclConfig_t *config, ncclComm_t parent)
 {
     static _Atomic unsigned made;
     const char *blocking = getenv("NCCL_COMM_BLOCKING");
@@ -68,7 +68,7 @@ static void free_parts(ncclComm_t comm)
     comm->segment = NULL;
 }
 
-ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config, const ncclComm_t parent)
+ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config, ncclComm_t parent)
 {
     ncclComm_t made = calloc(1, sizeof *made);
 
@@ -344,7 +344,7 @@ static ncclResult_t query(ncclComm_t comm, const char *function, const int *out)
     return result;
 }
 
-ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
 {
     ncclResult_t result = query(comm, "ncclCommCount", count);
 
@@ -353,7 +353,7 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 }
 ALIAS(ncclCommCount)
 
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
 {
     ncclResult_t result = query(comm, "ncclCommCuDevice", device);
 
@@ -362,7 +362,7 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 }
 ALIAS(ncclCommCuDevice)
 
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
 {
     ncclResult_t result = query(comm, "ncclCommUserRank", rank);
 

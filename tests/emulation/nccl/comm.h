@@ -71,7 +71,7 @@ struct ncclComm {
 };
 
 /* A new one in COMM_MAKING with one reference; NULL: no memory. */
-ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config, const ncclComm_t parent);
+ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config, ncclComm_t parent);
 void comm_hold(ncclComm_t comm);
 void comm_drop(ncclComm_t comm);
 ncclResult_t comm_meet(ncclComm_t comm); /* blocks until its ranks have met; then it is ready */

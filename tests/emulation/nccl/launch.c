@@ -169,6 +169,7 @@ static bool put_together(launching *l)
     size_t count = 0;
 
     for (const task *t = l->comm->tasks; t; t = t->next) count++;
+    if (!count) return false; /* a launch is of something */
     l->others = calloc(count, sizeof *l->others);
     l->accesses = calloc(count * ACCESSES_MAX, sizeof *l->accesses);
     if (!l->others || !l->accesses) return false;

@@ -50,32 +50,37 @@ static comm_op *new_op(ncclComm_t comm)
     return &comm->ops[comm->op_count++];
 }
 
+static ncclResult_t check_new(const ncclRedOp_t *op, const void *scalar, int type, int residence)
+{
+    const char *function = "ncclRedOpCreatePreMulSum";
+
+    if (!op || !scalar) return fail(ncclInvalidArgument, "%s: op or scalar is NULL", function);
+    if (!type_bytes(type)) return fail(ncclInvalidArgument, "%s: invalid type %d", function, type);
+    if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
+        return fail(ncclInvalidArgument, "%s: invalid residence %d", function, residence);
+    return ncclSuccess;
+}
+
+static ncclResult_t create(ncclComm_t comm, const void *scalar, int type, bool now, ncclRedOp_t *op)
+{
+    reduction how = {.kind = REDUCE_PREMUL, .type = type, .where = now ? NULL : scalar};
+    comm_op *made = new_op(comm);
+
+    if (!made) return fail(ncclSystemError, "no memory");
+    if (now) memcpy(how.factor.bytes, scalar, type_bytes(type));
+    *made = (comm_op){true, how};
+    *op = (ncclRedOp_t)((int)ncclNumOps + (int)(made - comm->ops));
+    return ncclSuccess;
+}
+
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                       ncclScalarResidence_t residence, ncclComm_t comm)
 {
-    const char *function = "ncclRedOpCreatePreMulSum";
-    ncclResult_t result = comm_begin(comm, function);
-    reduction how = {.kind = REDUCE_PREMUL, .type = (int)datatype};
-    comm_op *made = NULL;
+    ncclResult_t result = comm_begin(comm, "ncclRedOpCreatePreMulSum");
 
     if (result) return result;
-    if (!op || !scalar)
-        result = fail(ncclInvalidArgument, "%s: op or scalar is NULL", function);
-    else if (!type_bytes((int)datatype))
-        result = fail(ncclInvalidArgument, "%s: invalid type", function);
-    else if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
-        result = fail(ncclInvalidArgument, "%s: invalid residence %d", function, (int)residence);
-    else
-        made = new_op(comm);
-    if (!result && !made) result = fail(ncclSystemError, "no memory");
-    if (!result) {
-        if (residence == ncclScalarHostImmediate)
-            memcpy(how.factor.bytes, scalar, type_bytes((int)datatype));
-        else
-            how.where = scalar;
-        *made = (comm_op){true, how};
-        *op = (ncclRedOp_t)((int)ncclNumOps + (int)(made - comm->ops));
-    }
+    result = check_new(op, scalar, (int)datatype, (int)residence);
+    if (!result) result = create(comm, scalar, (int)datatype, residence == ncclScalarHostImmediate, op);
     comm_end(comm);
     return result;
 }

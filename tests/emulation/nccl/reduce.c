@@ -87,9 +87,9 @@ typedef struct loops {
         multiply_##name, add_##name, divide_##name \
     }
 static const loops of_type[TYPES] = {
-    [ncclInt8] = ROW(i8),     [ncclUint8] = ROW(u8),      [ncclInt32] = ROW(i32),   [ncclUint32] = ROW(u32),
-    [ncclInt64] = ROW(i64),   [ncclUint64] = ROW(u64),    [ncclFloat16] = ROW(f16), [ncclFloat32] = ROW(f32),
-    [ncclFloat64] = ROW(f64), [ncclBfloat16] = ROW(bf16), [TYPE_E4M3] = ROW(e4m3),  [TYPE_E5M2] = ROW(e5m2),
+    [ncclInt8] = ROW(i8),     [ncclUint8] = ROW(u8),   [ncclInt32] = ROW(i32),   [ncclUint32] = ROW(u32),
+    [ncclInt64] = ROW(i64),   [ncclUint64] = ROW(u64), [ncclFloat16] = ROW(f16), [ncclFloat32] = ROW(f32),
+    [ncclFloat64] = ROW(f64), [TYPE_BF16] = ROW(bf16), [TYPE_E4M3] = ROW(e4m3),  [TYPE_E5M2] = ROW(e5m2),
 };
 
 const char *reduce_name(int kind)
@@ -101,7 +101,7 @@ const char *reduce_name(int kind)
 
 static int is_floating(int type)
 {
-    return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 || type == ncclBfloat16 ||
+    return type == ncclFloat16 || type == ncclFloat32 || type == ncclFloat64 || type == TYPE_BF16 ||
            type == TYPE_E4M3 || type == TYPE_E5M2;
 }
 
@@ -114,7 +114,7 @@ static factor_bits factor_of(int type, double value)
     case ncclFloat64: memcpy(made.bytes, &value, sizeof value); break;
     case ncclFloat32: memcpy(made.bytes, &single, sizeof single); break;
     case ncclFloat16: made.bits = small_narrow(&small_f16, single); break;
-    case ncclBfloat16: made.bits = small_narrow(&small_bf16, single); break;
+    case TYPE_BF16: made.bits = small_narrow(&small_bf16, single); break;
     case TYPE_E4M3: made.bits = small_narrow(&small_e4m3, single); break;
     case TYPE_E5M2: made.bits = small_narrow(&small_e5m2, single); break;
     default: break;
