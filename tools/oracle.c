@@ -231,12 +231,13 @@ static double reduce_doubles(weft_op op, double a, double b)
 
 static bool float_matches(const oracle *o, size_t index, unsigned part, const unsigned char *got)
 {
-    double expected = 0, value = oracle_decode(o->dtype, got), slack = 0;
+    double expected = 0, value = oracle_decode(o->dtype, got), slack = 0, added = 0;
     for (int rank = 0; rank < o->ranks; rank++) {
         double operand = float_operand(o, rank, index, part);
         if (o->op == WEFT_PREMUL_SUM) {
             operand *= oracle_scale(rank);
         }
+        added += fabs(operand);
         expected = rank ? reduce_doubles(o->op, expected, operand) : operand;
     }
     if (o->op == WEFT_AVG) {
@@ -245,6 +246,9 @@ static bool float_matches(const oracle *o, size_t index, unsigned part, const un
         int bits = traits_of[o->dtype].mantissa_bits;
         expected /= o->ranks;
         slack = ldexp(bits >= 23 ? 16 * (fabs(expected) + 8) : fabs(expected) + 0.125, -bits);
+        if (o->divides_first) {
+            slack += ldexp(added, -bits);
+        }
     }
     return fabs(value - expected) <= slack;
 }

@@ -14,7 +14,8 @@ typedef struct oracle {
     weft_dtype dtype;
     weft_op op; /* bounds the operands; data that is only moved takes WEFT_MAX */
     uint64_t seed;
-    int ranks; /* that take part in a reduction */
+    int ranks;          /* that take part in a reduction */
+    bool divides_first; /* AVG: every operand is divided, and rounded, before it is added (as NCCL does) */
 } oracle;
 
 bool oracle_supports(weft_dtype dtype, weft_op op); /* the table above weft_op, host column */

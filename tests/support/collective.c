@@ -342,7 +342,8 @@ weft_status collective_submit(running *r, weft_group *group, const collective *w
     r->oracle = (oracle){.dtype = what->dtype,
                          .op = collective_reduces(what->kind) ? what->op : WEFT_MAX,
                          .seed = what->seed,
-                         .ranks = weft_group_size(group)};
+                         .ranks = weft_group_size(group),
+                         .divides_first = on_device(r)};
     r->what.in_place = what->in_place && what->kind != ALL_TO_ALL_V;
     if (what->kind == ALL_TO_ALL && on_device(r)) {
         r->what.in_place = false;
@@ -434,8 +435,9 @@ static void judge(const running *r)
 
 void collective_finish(running *r)
 {
-    CHECK(r->memory);                                 /* started, and not finished yet */
-    if (on_device(r) && r->req && r->what.seed % 2) { /* the stream waits, before anybody else does */
+    CHECK(r->memory); /* started, and not finished yet */
+    if (on_device(r) && r->req &&
+        ((r->what.seed ^ r->what.seed >> 6) & 1)) { /* the stream waits, before anybody else does */
         CHECK_OK(weft_stream_wait(r->req, device_stream(1)));
         fetch_image(r);
         WAIT_STATUS(WEFT_OK, r->req);

@@ -19,6 +19,8 @@
     X(int, cudaMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) \
     X(int, cudaStreamCreateWithFlags, (void **stream, unsigned flags))                          \
     X(int, cudaStreamSynchronize, (void *stream))                                               \
+    X(int, cudaStreamBeginCapture, (void *stream, int mode))                                    \
+    X(int, cudaStreamEndCapture, (void *stream, void **graph))                                  \
     X(int, cudaLaunchHostFunc, (void *stream, void (*call)(void *), void *arg))                 \
     X(const char *, cudaGetErrorString, (int error))
 

@@ -87,12 +87,16 @@ static collective draw_collective(walker *w, int size)
     what.in_place = job_random(&w->common) % 2;
     what.seed = job_random(&w->common);
     what.host = draw_host(w);
-    for (int tries = (int)(job_random(&w->common) % OPS);; tries++) {
-        what.op = (weft_op)(tries % OPS);
-        if (collective_reduces(what.kind) ? collective_supports(what.dtype, what.op) : true) {
+    int first = (int)(job_random(&w->common) % OPS);
+    for (int tries = 0; tries < OPS; tries++) {
+        what.op = (weft_op)((first + tries) % OPS);
+        if (collective_supports(what.dtype, what.op)) {
             return what;
         }
     }
+    what.dtype = WEFT_UINT8; /* what moves only is more than what a device reduces: test_collectives has it */
+    what.op = WEFT_MAX;
+    return what;
 }
 
 static void post_collective(walker *w, int g, flight *f, const weft_call *call)

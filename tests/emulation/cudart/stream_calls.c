@@ -178,7 +178,10 @@ static cudaError_t queue_call(cudaStream_t handle, const host_call *what)
     error = emu__stream_find(handle, &stream);
     if (!error) error = emu__capture_refuses(stream);
     if (!error) error = emu__stream_add(stream, &(emu__item){.run = call_host, .arg = call});
-    if (!error) call->before = stream->clock;
+    if (!error) {
+        call->before = stream->clock;
+        call->before.at[emu__slot_of(stream)]--; /* the call itself is not over */
+    }
     emu__unlock();
     if (error) free(call);
     return error;
