@@ -1,0 +1,167 @@
+/* module_ranks.h - what the tests of libweft_nccl.so share: each rank loads it with a table of its own and is
+ * its runtime: it hands round ids, gives it works, and polls.  No part of libweft is asked. */
+#ifndef TESTS_EMULATION_MODULE_RANKS_H
+#define TESTS_EMULATION_MODULE_RANKS_H
+#include "backend.h"
+#include "nccl_ranks.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { GRACE_MS = 100, SENTENCE = 700 };
+
+/* A communicator as its owner sees it. */
+typedef struct owner {
+    weft__comm *comm;
+    atomic_int named, joined;
+    unsigned char id[WEFT__COMM_ID_BYTES];
+    weft_status status; /* joined */
+    char sentence[SENTENCE];
+} owner;
+
+/* A work, and what became of it. */
+typedef struct task {
+    weft__work work; /* its request points to the task */
+    atomic_int issued, over;
+    weft_status status;
+    char sentence[SENTENCE];
+} task;
+
+static _Thread_local char last_failure[SENTENCE];
+static inline void told_finish(weft__work *work, weft_status status, const char *sentence)
+{
+    task *t = (task *)(void *)work->request;
+    t->status = status;
+    snprintf(t->sentence, sizeof t->sentence, "%s", sentence ? sentence : "");
+    CHECK_INT(atomic_fetch_add(&t->over, 1), 0); /* exactly once */
+}
+
+static inline void told_issued(weft__work *work)
+{
+    atomic_store(&((task *)(void *)work->request)->issued, 1);
+}
+
+static inline void told_named(void *to, const unsigned char id[WEFT__COMM_ID_BYTES])
+{
+    owner *o = to;
+    memcpy(o->id, id, sizeof o->id);
+    atomic_store(&o->named, 1);
+}
+
+static inline void told_joined(void *to, weft_status status, const char *sentence)
+{
+    owner *o = to;
+    o->status = status;
+    snprintf(o->sentence, sizeof o->sentence, "%s", sentence ? sentence : "");
+    CHECK_INT(atomic_fetch_add(&o->joined, 1), 0);
+}
+
+static inline weft_status told_failure(weft_status status, const char *sentence)
+{
+    snprintf(last_failure, sizeof last_failure, "%s", sentence);
+    return status;
+}
+
+static inline void told_line(int level, const char *line)
+{
+    if (level < 2) fprintf(stderr, "module: %s\n", line);
+}
+
+static const weft__module_table test_table = {WEFT__MODULE_VERSION, told_finish,  told_issued, told_named,
+                                              told_joined,          told_failure, told_line,   job_now_ns};
+
+static inline weft__backend_open_fn *module_open_function(void)
+{
+    char path[600];
+    weft__backend_open_fn *open;
+    void *symbol, *handle;
+    snprintf(path, sizeof path, "%s/libweft_nccl.so", getenv("WEFT_MODULE_DIR"));
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) job_fail(__FILE__, __LINE__, "%s", dlerror());
+    symbol = dlsym(handle, WEFT__BACKEND_OPEN);
+    CHECK(symbol);
+    memcpy(&open, &symbol, sizeof open);
+    return open;
+}
+
+static inline weft__backend *module_load(const job_rank *me)
+{
+    const weft__module_place place = {.device = me->rank,
+                                      .rank = me->rank,
+                                      .local_rank = me->rank,
+                                      .grace_ns = GRACE_MS * 1000000LL};
+    const char *why = "";
+    weft__backend *b = module_open_function()(&test_table, &place, &why);
+    if (!b) job_fail(__FILE__, __LINE__, "%s", why);
+    CHECK_INT(b->version, WEFT__MODULE_VERSION);
+    CHECK_INT(b->device, me->rank);
+    CUDA(cudaSetDevice(me->rank));
+    return b;
+}
+
+static inline void await_word(atomic_int *word)
+{
+    for (int ms = 0; !atomic_load(word) && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    CHECK(atomic_load(word));
+}
+
+/* Rank 0's id, for all. */
+static inline void share_id(job_rank *me, owner *o)
+{
+    _Static_assert(WEFT__COMM_ID_BYTES <= JOB_RESULTS * sizeof(int64_t), "it fits");
+    job_meet(me);
+    if (!me->rank) {
+        await_word(&o->named);
+        memcpy(job_results(me, 0), o->id, sizeof o->id);
+    }
+    job_meet(me);
+    memcpy(o->id, job_results(me, 0), sizeof o->id);
+}
+
+static inline void begin_join(job_rank *me, weft__backend *b, owner *o, const char *label)
+{
+    memset(o, 0, sizeof *o);
+    o->comm = b->open(b, o, me->rank, me->size, label, me->rank == 0);
+    CHECK(o->comm);
+    share_id(me, o);
+    b->join(o->comm, o->id);
+}
+
+static inline void join_all(job_rank *me, weft__backend *b, owner *o, const char *label)
+{
+    begin_join(me, b, o, label);
+    await_word(&o->joined);
+    if (o->status) job_fail(__FILE__, __LINE__, "%s", o->sentence);
+}
+
+static inline task new_task(const job_rank *me, const owner *o, weft__kind kind)
+{
+    task t = {.work = {.op = {.kind = kind, .dtype = WEFT_FLOAT32, .memory = WEFT_MEMORY_CUDA, .scale = 1},
+                       .comm = o ? o->comm : NULL,
+                       .rank = me->rank,
+                       .size = me->size,
+                       .peer = -1}};
+    return t;
+}
+
+static inline void start(weft__backend *b, task *t)
+{
+    t->work.request = (weft_request *)(void *)t;
+    b->start(b, &t->work);
+}
+
+static inline void poll_until_over(weft__backend *b, task *t)
+{
+    int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    while (!atomic_load(&t->over) && job_now_ns() < until) b->poll(b);
+    CHECK(atomic_load(&t->over));
+}
+
+static inline void run_task(weft__backend *b, task *t)
+{
+    start(b, t);
+    poll_until_over(b, t);
+    if (t->status) job_fail(__FILE__, __LINE__, "%s", t->sentence);
+}
+#endif
