@@ -149,6 +149,7 @@ static void refused(job_rank *me)
     CHECK(!marker);
     CHECK_STATUS(WEFT_ERR_UNSUPPORTED, b->order(b, &t.work, stream));
     CUDA(cudaStreamEndCapture(stream, &graph)); /* not spoilt */
+    CUDA(cudaGraphDestroy(graph));
     CUDA(cudaSetDevice(me->rank + 1));
     CUDA(cudaStreamCreateWithFlags(&elsewhere, cudaStreamNonBlocking));
     CUDA(cudaSetDevice(me->rank));
