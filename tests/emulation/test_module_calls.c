@@ -370,6 +370,7 @@ static void refusals(job_rank *me)
     weft__backend *b = module_load(me);
     task t = new_task(me, NULL, WEFT__OP_ALL_REDUCE);
     weft__op *op = &t.work.op;
+    bool old = strstr(b->describe(b), "NCCL 2.19");
     op->count = 1;
     for (int dtype = WEFT_INT8; dtype <= WEFT_BOOL; dtype++)
         for (int reduction = WEFT_SUM; reduction <= WEFT_PREMUL_SUM; reduction++) {
@@ -379,11 +380,18 @@ static void refusals(job_rank *me)
             bool can = (reduction <= WEFT_MAX && ((integer && wide) || is_float)) ||
                        (reduction == WEFT_SUM && complex) ||
                        (is_float && (reduction == WEFT_AVG || reduction == WEFT_PREMUL_SUM));
+            if (old && (dtype == WEFT_FLOAT8_E4M3 || dtype == WEFT_FLOAT8_E5M2)) can = false;
             op->dtype = (weft_dtype)dtype;
             op->reduction = (weft_op)reduction;
             CHECK_STATUS(can ? WEFT_OK : WEFT_ERR_UNSUPPORTED, b->check(b, op));
         }
     CHECK_TEXT(last_failure, "all_reduce: no premul_sum of bool in device memory");
+    op->dtype = WEFT_FLOAT8_E4M3;
+    op->reduction = WEFT_SUM;
+    if (old) {
+        CHECK_STATUS(WEFT_ERR_UNSUPPORTED, b->check(b, op));
+        CHECK_TEXT(last_failure, "NCCL 2.19 does not reduce float8_e4m3 in device memory; 2.24 and later do");
+    }
     op->kind = WEFT__OP_ALL_GATHER; /* moves whatever it is */
     CHECK_OK(b->check(b, op));
     b->close(b);
