@@ -179,7 +179,8 @@ static weft_status check_reduction(const weft__op *op)
     if ((unsigned)op->reduction >= WEFT__REDUCTION_COUNT)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: op is %d, expected one of weft_op (0 to %d)",
                           weft__kind_name(op->kind), (int)op->reduction, WEFT__REDUCTION_COUNT - 1);
-    if (!(known[arithmetic] >> op->reduction & 1))
+    /* What device memory has depends on the version of what moves it, which is asked. */
+    if (op->memory != WEFT_MEMORY_CUDA && !(known[arithmetic] >> op->reduction & 1))
         return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: %s does not exist on %s: %s", weft__kind_name(op->kind),
                           weft__reduction_name(op->reduction), weft__dtype_name(op->dtype),
                           expected[arithmetic]);

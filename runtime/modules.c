@@ -98,30 +98,34 @@ static const weft__module_table table = {
     weft__link_joined,    module_fail, module_log, module_now,
 };
 
-/* Beside the library: PREFIX/lib/libweft.so.0 -> PREFIX/lib/weft. */
-static void module_dir(char *path, size_t bytes)
+/* Beside the library: PREFIX/lib/libweft.so.0 -> PREFIX/lib/weft.  A program with libweft.a inside: what is
+ * installed with it, PREFIX/bin/program -> PREFIX/lib/weft. */
+static void module_path(const char *name, char *path, size_t bytes)
 {
+    static const char *const places[] = {"weft", WEFT_BIN_TO_LIB "/weft"};
     const char *given = weft__setting_text(WEFT__SET_MODULE_DIR);
+    char self[512] = ".";
     Dl_info info;
-    const char *slash;
     if (*given) {
-        snprintf(path, bytes, "%s", given);
+        snprintf(path, bytes, "%s/libweft_%s.so", given, name);
         return;
     }
-    snprintf(path, bytes, "weft");
-    if (!dladdr((void *)(uintptr_t)weft_version, &info) || !info.dli_fname) return;
-    slash = strrchr(info.dli_fname, '/');
-    if (slash) snprintf(path, bytes, "%.*s/weft", (int)(slash - info.dli_fname), info.dli_fname);
+    if (dladdr((void *)(uintptr_t)weft_version, &info) && info.dli_fname && strrchr(info.dli_fname, '/'))
+        snprintf(self, sizeof self, "%.*s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname),
+                 info.dli_fname);
+    for (size_t i = 0; i < WEFT__LENGTH(places); i++) {
+        snprintf(path, bytes, "%s/%s/libweft_%s.so", self, places[i], name);
+        if (!access(path, R_OK)) return;
+    }
 }
 
 /* NULL and a sentence: there is none of that name, or it cannot run here. */
 static weft__backend_open_fn *find(weft_context *ctx, const char *name)
 {
-    char dir[512], path[640];
+    char path[640];
     void *symbol;
     weft__backend_open_fn *open;
-    module_dir(dir, sizeof dir);
-    snprintf(path, sizeof path, "%s/libweft_%s.so", dir, name);
+    module_path(name, path, sizeof path);
     ctx->module_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!ctx->module_handle) {
         weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s", name, dlerror());

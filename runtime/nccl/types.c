@@ -17,8 +17,8 @@
 #define FLOAT8_ARCH      9     /* Hopper; older ones only move it */
 
 #define ONE(reduction) (1U << WEFT_##reduction)
-#define INTEGER        (ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX))
-#define FLOAT          (INTEGER | ONE(AVG) | ONE(PREMUL_SUM))
+#define INTEGER        (ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(AVG)) /* the quotient is cut off */
+#define FLOAT          (INTEGER | ONE(PREMUL_SUM))
 
 struct row {
     unsigned reductions; /* ONE(x) */
@@ -27,14 +27,14 @@ struct row {
 };
 
 static const struct row rows[] = {
-    [WEFT_INT8] = {INTEGER, "integers have sum, prod, min and max", {ncclInt8, 1}},
-    [WEFT_UINT8] = {INTEGER, "integers have sum, prod, min and max", {ncclUint8, 1}},
+    [WEFT_INT8] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclInt8, 1}},
+    [WEFT_UINT8] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclUint8, 1}},
     [WEFT_INT16] = {0, "NCCL reduces no 16-bit integers", {ncclUint8, 0}},
     [WEFT_UINT16] = {0, "NCCL reduces no 16-bit integers", {ncclUint8, 0}},
-    [WEFT_INT32] = {INTEGER, "integers have sum, prod, min and max", {ncclInt32, 1}},
-    [WEFT_UINT32] = {INTEGER, "integers have sum, prod, min and max", {ncclUint32, 1}},
-    [WEFT_INT64] = {INTEGER, "integers have sum, prod, min and max", {ncclInt64, 1}},
-    [WEFT_UINT64] = {INTEGER, "integers have sum, prod, min and max", {ncclUint64, 1}},
+    [WEFT_INT32] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclInt32, 1}},
+    [WEFT_UINT32] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclUint32, 1}},
+    [WEFT_INT64] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclInt64, 1}},
+    [WEFT_UINT64] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclUint64, 1}},
     [WEFT_FLOAT8_E4M3] = {FLOAT, "floats have no bitwise reductions", {NCCL_FLOAT8_E4M3, 1}},
     [WEFT_FLOAT8_E5M2] = {FLOAT, "floats have no bitwise reductions", {NCCL_FLOAT8_E5M2, 1}},
     [WEFT_FLOAT16] = {FLOAT, "floats have no bitwise reductions", {ncclFloat16, 1}},
