@@ -150,10 +150,15 @@ step_shared() {
     [ "$emulate" = 0 ] || here+=("CUDA_EMULATION_DEVICES=$emulate")
 }
 
+# bench OPTIONS: beside plain NCCL, on one device.
+bench() {
+    timeout -k 10 "$(left)" "${here[@]}" "$build/bin/weft-run" -n 1 "$build/bin/weft-bench" --device --compare nccl "$@"
+}
+
 step_timings() {
     echo 'timings at world 1'
-    timeout -k 10 "$(left)" "${here[@]}" "$build/bin/weft-run" -n 1 "$build/bin/weft-bench" --device --compare nccl \
-        >$work/timings.log 2>&1 && cp $work/timings.log $work/timings.rows && return
+    { bench --op all_reduce --sizes 8,64K,64M --memory private,shared && echo && bench; } >$work/timings.log 2>&1 &&
+        cp $work/timings.log $work/timings.rows && return
     bad=1
     tail -n 20 $work/timings.log
     rm -f $work/timings.rows
