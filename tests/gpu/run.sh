@@ -87,11 +87,6 @@ if [ -n "${WEFT_DEPS_DIR:-}" ]; then
     export PKG_CONFIG_LIBDIR="$PWD/$work/pkgconfig" LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
 
-# What runs on devices is started with this in front.
-here=(env)
-[ "$emulate" = 0 ] || here=(env "LD_LIBRARY_PATH=$PWD/$build/lib/weft/emulation${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    "CUDA_EMULATION_DEVICES=$emulate")
-
 # ---- the steps: each leaves its rows in a file of its own, for the table -----------------------------------------
 
 step_build() {
@@ -105,6 +100,18 @@ step_build() {
     fi
     grep -o 'weft: CUDA.*NCCL [0-9.]* .*' "$log" >$work/versions ||
         give_up "there is nothing to run: $(grep 'weft: ' "$log")"
+}
+
+# What runs on devices is started with this in front: the libraries that the module was linked with, or the emulated.
+libraries() {
+    local folders=$PWD/$build/lib/weft/emulation
+    here=(env)
+    if [ "$emulate" -gt 0 ]; then
+        here+=("CUDA_EMULATION_DEVICES=$emulate")
+    else
+        folders=$(readelf -d "$build/lib/weft/libweft_nccl.so" | sed -nE 's/.*R(UN)?PATH.*\[(.*[^:]):*\].*/\2/p')
+    fi
+    here+=("LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }
 
 nccl_version() { sed -E 's/.*NCCL ([0-9.]+) .*/\1/' $work/versions; }
@@ -193,6 +200,7 @@ table() {
 
 if wanted build; then step_build; fi
 [ -e $work/versions ] || give_up 'nothing is built yet'
+libraries
 if wanted each; then step_each; fi
 if wanted shared; then step_shared; fi
 if wanted timings; then step_timings; fi
