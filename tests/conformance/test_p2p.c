@@ -1,22 +1,40 @@
 /* test_p2p.c - messages between two ranks: matching, order, sizes, and failures of one receive alone. */
-#include "job.h"
+#include "device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The pattern of a message: told apart by its number, checked to the last byte. */
-static void write_pattern(unsigned char *bytes, size_t n, uint64_t number)
+static unsigned char pattern_at(size_t i, uint64_t number)
 {
-    for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)(number * 31 + i * 7 + (i >> 8));
+    return (unsigned char)(number * 31 + i * 7 + (i >> 8));
 }
 
-static bool has_pattern(const unsigned char *bytes, size_t n, uint64_t number)
+static void write_pattern(unsigned char *buffer, size_t n, uint64_t number)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (bytes[i] != (unsigned char)(number * 31 + i * 7 + (i >> 8))) {
-            return false;
-        }
-    }
-    return true;
+    unsigned char *bytes = malloc(n + 1);
+    CHECK(bytes);
+    for (size_t i = 0; i < n; i++) bytes[i] = pattern_at(i, number);
+    job_put(buffer, bytes, n);
+    free(bytes);
+}
+
+static bool has_pattern(const unsigned char *buffer, size_t n, uint64_t number)
+{
+    unsigned char *bytes = malloc(n + 1);
+    size_t same = 0;
+    CHECK(bytes);
+    job_get(bytes, buffer, n);
+    while (same < n && bytes[same] == pattern_at(same, number)) same++;
+    free(bytes);
+    return same == n;
+}
+
+static unsigned char byte_at(const unsigned char *at)
+{
+    unsigned char byte = 0;
+    job_get(&byte, at, 1);
+    return byte;
 }
 
 static weft_request *send_bytes(job_rank *me, const void *buf, size_t n, int peer, int tag)
@@ -42,7 +60,7 @@ enum { ROUNDS = 40, SHORT = 24 };
 /* Per tag in the order of posting, whatever order the receiver takes the tags in. */
 static void tags(job_rank *me)
 {
-    unsigned char buf[2 * ROUNDS][SHORT];
+    unsigned char(*buf)[SHORT] = job_buffer(me, sizeof(unsigned char[2 * ROUNDS][SHORT]));
     weft_request *reqs[2 * ROUNDS];
     for (int i = 0; i < 2 * ROUNDS; i++) {
         if (me->rank == 0) {
@@ -66,9 +84,9 @@ static void any_rank(job_rank *me)
 {
     enum { EACH = 10 };
     int next[2] = {0, 0};
+    unsigned char *buf = job_buffer(me, SHORT);
     if (me->rank > 0) {
         for (int i = 0; i < EACH; i++) {
-            unsigned char buf[SHORT];
             write_pattern(buf, SHORT, (unsigned)(me->rank * 100 + i));
             weft_request *req = send_bytes(me, buf, SHORT, 0, 40 + me->rank);
             WAIT_OK(req);
@@ -76,7 +94,6 @@ static void any_rank(job_rank *me)
         return;
     }
     for (int i = 0; i < 2 * EACH; i++) {
-        unsigned char buf[SHORT];
         weft_request *req = receive_bytes(me, buf, SHORT, WEFT_ANY_RANK, WEFT_ANY_TAG);
         WAIT_STATUS(WEFT_OK, req);
         weft_request_info info = job_info(req);
@@ -91,17 +108,18 @@ static void any_rank(job_rank *me)
 
 static void any_rank_with_tag(job_rank *me)
 {
-    int32_t value = me->rank;
+    int32_t *value = job_buffer(me, sizeof *value);
     if (me->rank > 0) {
-        CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, me->rank, NULL, NULL));
+        job_put_int(value, me->rank);
+        CHECK_OK(weft_isend(me->world, value, 1, WEFT_INT32, 0, me->rank, NULL, NULL));
         return;
     }
     for (int tag = 2; tag >= 1; tag--) {
         weft_request *req = NULL;
-        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, WEFT_ANY_RANK, tag, NULL, &req));
+        CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, WEFT_ANY_RANK, tag, NULL, &req));
         WAIT_STATUS(WEFT_OK, req);
         CHECK_INT(job_info(req).peer, tag);
-        CHECK_INT(value, tag);
+        CHECK_INT(job_get_int(value), tag);
         weft_release(req);
     }
 }
@@ -109,7 +127,9 @@ static void any_rank_with_tag(job_rank *me)
 /* The receive that was posted first takes the message, also when a later one is more exact. */
 static void first_posted_receive(job_rank *me)
 {
-    int32_t values[2] = {1, 2}, got[2] = {0, 0};
+    int32_t *values = job_buffer(me, 2 * sizeof *values), *got = job_buffer(me, 2 * sizeof *got);
+    job_put_int(&values[0], 1);
+    job_put_int(&values[1], 2);
     if (me->rank == 0) {
         weft_request *any = NULL, *exact = NULL;
         CHECK_OK(weft_irecv(me->world, &got[0], 1, WEFT_INT32, 1, WEFT_ANY_TAG, NULL, &any));
@@ -117,8 +137,8 @@ static void first_posted_receive(job_rank *me)
         job_meet(me);
         WAIT_OK(any);
         WAIT_OK(exact);
-        CHECK_INT(got[0], 1);
-        CHECK_INT(got[1], 2);
+        CHECK_INT(job_get_int(&got[0]), 1);
+        CHECK_INT(job_get_int(&got[1]), 2);
     } else {
         job_meet(me);
         CHECK_OK(weft_isend(me->world, &values[0], 1, WEFT_INT32, 0, 9, NULL, NULL));
@@ -131,7 +151,7 @@ static void self(job_rank *me)
     static const size_t sizes[] = {0, 1, 1000, 3 << 20};
     for (size_t i = 0; i < 4; i++) {
         for (int receive_first = 0; receive_first < 2; receive_first++) {
-            unsigned char *out = job_alloc(me, sizes[i] + 1), *in = job_alloc(me, sizes[i] + 1);
+            unsigned char *out = job_buffer(me, sizes[i] + 1), *in = job_buffer(me, sizes[i] + 1);
             weft_request *receive = NULL, *send = NULL;
             write_pattern(out, sizes[i], i);
             if (receive_first) {
@@ -154,11 +174,11 @@ static void send_recv(job_rank *me)
 {
     static const size_t sizes[] = {0, 1, 1000, 700001};
     for (size_t i = 0; i < 4; i++) {
-        for (int in_place = 0; in_place < 2; in_place++) {
+        for (int in_place = 0; in_place < (job_on_device() ? 1 : 2); in_place++) {
             for (int peer = 0; peer < 2; peer++) { /* a peer of both, then each with itself */
                 int partner = peer ? me->rank : 1 - me->rank;
-                unsigned char *in = job_alloc(me, sizes[i] + 1);
-                unsigned char *out = in_place ? in : job_alloc(me, sizes[i] + 1);
+                unsigned char *in = job_buffer(me, sizes[i] + 1);
+                unsigned char *out = in_place ? in : job_buffer(me, sizes[i] + 1);
                 weft_request *req = NULL;
                 write_pattern(in, sizes[i], (uint64_t)me->rank);
                 CHECK_OK(weft_send_recv(me->world, in, out, sizes[i], WEFT_UINT8, partner, NULL, &req));
@@ -176,17 +196,20 @@ static void send_recv(job_rank *me)
 /* send_recv has a tag space of its own: a receive of any tag does not take its message. */
 static void send_recv_is_apart(job_rank *me)
 {
-    int32_t in = me->rank + 10, out = -1, message = me->rank, got = -1;
+    int32_t *in = job_buffer(me, sizeof *in), *out = job_buffer(me, sizeof *out);
+    int32_t *message = job_buffer(me, sizeof *message), *got = job_buffer(me, sizeof *got);
     int peer = 1 - me->rank;
     weft_request *any = NULL;
-    CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, WEFT_ANY_RANK, WEFT_ANY_TAG, NULL, &any));
-    CHECK_OK(weft_send_recv(me->world, &in, &out, 1, WEFT_INT32, peer, NULL, NULL));
-    CHECK_INT(out, peer + 10);
+    job_put_int(in, me->rank + 10);
+    job_put_int(message, me->rank + 20);
+    CHECK_OK(weft_irecv(me->world, got, 1, WEFT_INT32, WEFT_ANY_RANK, WEFT_ANY_TAG, NULL, &any));
+    CHECK_OK(weft_send_recv(me->world, in, out, 1, WEFT_INT32, peer, NULL, NULL));
+    CHECK_INT(job_get_int(out), peer + 10);
     CHECK_INT(weft_test(any), WEFT_PENDING);
     job_meet(me);
-    CHECK_OK(weft_isend(me->world, &message, 1, WEFT_INT32, peer, 0, NULL, NULL));
+    CHECK_OK(weft_isend(me->world, message, 1, WEFT_INT32, peer, 0, NULL, NULL));
     WAIT_OK(any);
-    CHECK_INT(got, peer);
+    CHECK_INT(job_get_int(got), peer + 20);
 }
 
 /* ---- lengths and types ----------------------------------------------------------------------------------
@@ -195,10 +218,11 @@ static void send_recv_is_apart(job_rank *me)
 static void zero_bytes(job_rank *me)
 {
     weft_request *req = NULL;
+    weft_call call = {.memory = job_memory()};
     if (me->rank == 0) {
-        CHECK_OK(weft_isend(me->world, NULL, 0, WEFT_FLOAT64, 1, 0, NULL, &req));
+        CHECK_OK(weft_isend(me->world, NULL, 0, WEFT_FLOAT64, 1, 0, &call, &req));
     } else {
-        CHECK_OK(weft_irecv(me->world, NULL, 0, WEFT_FLOAT64, 0, 0, NULL, &req));
+        CHECK_OK(weft_irecv(me->world, NULL, 0, WEFT_FLOAT64, 0, 0, &call, &req));
     }
     WAIT_STATUS(WEFT_OK, req);
     CHECK_INT(job_info(req).received_bytes, 0);
@@ -209,7 +233,8 @@ static void shorter(job_rank *me)
 {
     static const size_t sizes[] = {0, 100, 2 << 20};
     enum { ROOM = 4 << 20 };
-    unsigned char *buf = job_alloc(me, ROOM);
+    unsigned char *buf = job_buffer(me, ROOM), *blank = job_alloc(me, ROOM);
+    memset(blank, 0xee, ROOM);
     for (int i = 0; i < 3; i++) {
         weft_request *req = NULL;
         if (me->rank == 0) {
@@ -217,12 +242,12 @@ static void shorter(job_rank *me)
             req = send_bytes(me, buf, sizes[i], 1, i);
             WAIT_OK(req);
         } else {
-            memset(buf, 0xee, ROOM);
+            job_put(buf, blank, ROOM);
             req = receive_bytes(me, buf, ROOM, 0, i);
             WAIT_STATUS(WEFT_OK, req);
             CHECK_INT(job_info(req).received_bytes, sizes[i]);
             CHECK(has_pattern(buf, sizes[i], (uint64_t)i));
-            CHECK_INT(buf[sizes[i]], 0xee);
+            CHECK_INT(byte_at(buf + sizes[i]), 0xee);
             WAIT_OK(req);
         }
     }
@@ -235,7 +260,7 @@ static void truncated(job_rank *me)
     enum { ROOM = 50 };
     for (int i = 0; i < 6; i++) {
         size_t size = sizes[i % 3];
-        unsigned char *buf = job_alloc(me, size);
+        unsigned char *buf = job_buffer(me, size);
         bool late = i >= 3; /* the message is there before its receive is posted */
         weft_request *req = NULL;
         if (me->rank == 0) {
@@ -243,8 +268,8 @@ static void truncated(job_rank *me)
             job_meet(me);
             WAIT_OK(req);
         } else {
-            unsigned char room[ROOM + 1];
-            room[ROOM] = 0xee;
+            unsigned char *room = job_buffer(me, ROOM + 1);
+            job_put(room + ROOM, &(unsigned char){0xee}, 1);
             if (late) {
                 job_meet(me);
             }
@@ -253,7 +278,7 @@ static void truncated(job_rank *me)
                 job_meet(me);
             }
             WAIT_STATUS(WEFT_ERR_TRUNCATED, req);
-            CHECK_INT(room[ROOM], 0xee);
+            CHECK_INT(byte_at(room + ROOM), 0xee);
             weft_release(req);
         }
         job_message_works(me->world, 0, 1, 7);
@@ -264,7 +289,7 @@ static void truncated(job_rank *me)
 static void wrong_type(job_rank *me)
 {
     enum { COUNT = 200000 };
-    int32_t *buf = job_alloc(me, COUNT * sizeof *buf);
+    int32_t *buf = job_buffer(me, COUNT * sizeof *buf);
     for (int i = 0; i < 2; i++) {
         size_t count = i ? COUNT : 3;
         weft_request *req = NULL;
@@ -290,7 +315,7 @@ static void wrong_type(job_rank *me)
 static void large_both_ways(job_rank *me)
 {
     enum { BYTES = 8 << 20 };
-    unsigned char *out = job_alloc(me, BYTES), *in = job_alloc(me, BYTES);
+    unsigned char *out = job_buffer(me, BYTES), *in = job_buffer(me, BYTES);
     int peer = 1 - me->rank;
     for (int i = 0; i < 2; i++) { /* the receive first, then the send first */
         weft_request *reqs[2];
@@ -318,7 +343,7 @@ static void unreceived(job_rank *me)
     weft_request *reqs[MESSAGES];
     for (int i = 0; i < MESSAGES; i++) {
         size_t size = sizes[i % 3];
-        buf[i] = job_alloc(me, size);
+        buf[i] = job_buffer(me, size);
         if (me->rank == 0) {
             write_pattern(buf[i], size, (uint64_t)i);
             reqs[i] = send_bytes(me, buf[i], size, 1, i % 2);
@@ -340,7 +365,7 @@ static void unreceived(job_rank *me)
 static void flood(job_rank *me)
 {
     enum { MESSAGES = 3000, BYTES = 100 };
-    unsigned char *buf = job_alloc(me, (size_t)MESSAGES * BYTES);
+    unsigned char *buf = job_buffer(me, (size_t)MESSAGES * BYTES);
     weft_request **reqs = job_alloc(me, MESSAGES * sizeof *reqs);
     for (size_t i = 0; i < MESSAGES; i++) {
         unsigned char *at = buf + i * BYTES;
@@ -366,9 +391,9 @@ static void crossing(job_rank *me)
     unsigned char *in[JOB_RANKS_MAX];
     size_t n = 0;
     for (int peer = 0; peer < me->size; peer++) {
-        unsigned char *out = job_alloc(me, BYTES);
+        unsigned char *out = job_buffer(me, BYTES);
         write_pattern(out, BYTES, (unsigned)(me->rank * 16 + peer));
-        in[peer] = job_alloc(me, BYTES);
+        in[peer] = job_buffer(me, BYTES);
         reqs[n++] = send_bytes(me, out, BYTES, peer, me->rank);
         reqs[n++] = receive_bytes(me, in[peer], BYTES, peer, WEFT_ANY_TAG);
     }
