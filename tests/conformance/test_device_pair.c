@@ -1,7 +1,9 @@
-/* test_device_pair.c - messages on devices of which each does one thing after the other (module_serial.c), so
- * that ranks which issue in different orders hang: matching, order against everything else, and failures.
- * Ranks are threads: the devices are in one process. */
-#include "job.h"
+/* test_device_pair.c - messages on devices: matching, order against everything else, and failures.
+ *
+ * The devices are those of module_serial.c, of which each does one thing after the other, so that ranks which
+ * issue in different orders hang; ranks are threads then, since these devices are in one process.  With
+ * JOB_MEMORY=cuda they are CUDA's. */
+#include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +27,32 @@ static weft_request *receive_from(weft_group *group, int32_t *buf, size_t n, int
     return req;
 }
 
-/* A message each way, on the device. */
-static void messages_work(weft_group *group, int peer)
+/* A buffer of n that count up from first. */
+static int32_t *counting(job_rank *me, size_t n, int32_t first)
 {
-    int32_t out[3] = {7, 8, weft_group_rank(group)}, in[3] = {0};
+    int32_t *buffer = job_buffer(me, n * sizeof *buffer), *values = job_alloc(me, n * sizeof *values);
+    for (size_t i = 0; i < n; i++) values[i] = first + (int32_t)i;
+    job_put(buffer, values, n * sizeof *values);
+    return buffer;
+}
+
+static bool counts(job_rank *me, const int32_t *buffer, size_t n, int32_t first)
+{
+    int32_t *values = job_alloc(me, n * sizeof *values + 1);
+    job_get(values, buffer, n * sizeof *values);
+    for (size_t i = 0; i < n; i++)
+        if (values[i] != first + (int32_t)i) return false;
+    return true;
+}
+
+/* A message each way, on the device. */
+static void messages_work(job_rank *me, weft_group *group, int peer)
+{
+    int32_t *out = counting(me, 3, weft_group_rank(group)), *in = counting(me, 3, -9);
     weft_request *send = send_to(group, out, 3, peer, 99), *receive = receive_from(group, in, 3, peer, 99);
     WAIT_OK(send);
     WAIT_OK(receive);
-    CHECK(in[0] == 7 && in[2] == peer);
+    CHECK(counts(me, in, 3, peer));
 }
 
 /* ---- the two kinds of memory ------------------------------------------------------------------------ */
@@ -42,7 +62,8 @@ static void kinds_of_memory(job_rank *me)
     static const size_t counts[] = {1, LARGEST};
     for (int i = 0; i < 4; i++) {
         const weft_call *sends = i & 1 ? &on_device : &on_host, *receives = i & 1 ? &on_host : &on_device;
-        int32_t *buf = job_alloc(me, LARGEST * sizeof *buf);
+        bool here = (i & 1) == (me->rank == 0); /* this rank's side is on the device */
+        int32_t *buf = here ? counting(me, LARGEST, 0) : job_alloc(me, LARGEST * sizeof *buf);
         weft_request *req = NULL;
         if (me->rank == 0) {
             CHECK_OK(weft_isend(me->world, buf, counts[i / 2], WEFT_INT32, 1, i, sends, &req));
@@ -56,13 +77,13 @@ static void kinds_of_memory(job_rank *me)
                          : "sent int32 in host memory, this receive is for int32 in device");
         weft_release(req);
     }
-    messages_work(me->world, 1 - me->rank);
+    messages_work(me, me->world, 1 - me->rank);
 }
 
 /* Another length or type ends the receive alone, the sender's and what follows go on. */
 static void refused(job_rank *me)
 {
-    int32_t buf[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    int32_t *buf = counting(me, 8, 1);
     weft_request *req = NULL;
     if (me->rank == 0) {
         req = send_to(me->world, buf, 8, 1, 1);
@@ -78,37 +99,33 @@ static void refused(job_rank *me)
         WAIT_STATUS(WEFT_ERR_MISMATCH, req);
         CHECK_TEXT(weft_request_message(req), "sent int32, this receive is for float32");
         weft_release(req);
-        CHECK_INT(buf[0], 1);
+        CHECK(counts(me, buf, 8, 1));
     }
-    messages_work(me->world, 1 - me->rank);
+    messages_work(me, me->world, 1 - me->rank);
     CHECK_OK(weft_group_status(me->world));
 }
 
 /* The longer side of an exchange is too long for the other, which still gets its own across. */
 static void uneven_exchange(job_rank *me)
 {
-    int32_t in[8], out[8];
+    int32_t *in = counting(me, 8, me->rank * 100), *out = counting(me, 8, -50);
     size_t mine = me->rank == 0 ? 8 : 5;
     weft_request *req = NULL;
-    for (int i = 0; i < 8; i++) {
-        in[i] = me->rank * 100 + i;
-        out[i] = -1;
-    }
     CHECK_OK(weft_send_recv(me->world, in, out, mine, WEFT_INT32, 1 - me->rank, &on_device, &req));
     WAIT_STATUS(me->rank == 0 ? WEFT_OK : WEFT_ERR_TRUNCATED, req);
     if (me->rank == 0) {
         CHECK_INT(job_info(req).received_bytes, 5 * sizeof *in);
-        for (int i = 0; i < 8; i++) CHECK_INT(out[i], i < 5 ? 100 + i : -1);
+        CHECK(counts(me, out, 5, 100) && counts(me, out + 5, 3, -45));
     }
     weft_release(req);
-    messages_work(me->world, 1 - me->rank);
+    messages_work(me, me->world, 1 - me->rank);
 }
 
 /* ---- what has met nobody ------------------------------------------------------------------------------ */
 
 static void unmatched(job_rank *me)
 {
-    int32_t buf[4] = {1, 2, 3, 4}, got[4] = {0};
+    int32_t *buf = counting(me, 4, 1), *got = counting(me, 4, -9);
     weft_call brief = on_device;
     weft_request *late = NULL, *cancelled = NULL, *exchange = NULL;
     brief.timeout_ms = SHORT_MS;
@@ -119,7 +136,7 @@ static void unmatched(job_rank *me)
         CHECK_OK(weft_irecv(me->world, got, 4, WEFT_INT32, 0, 7, &brief, &late));
         CHECK_OK(weft_irecv(me->world, got, 4, WEFT_INT32, WEFT_ANY_RANK, 8, &on_device, &cancelled));
     }
-    messages_work(me->world, 1 - me->rank);
+    messages_work(me, me->world, 1 - me->rank);
     weft_cancel(cancelled);
     WAIT_STATUS(WEFT_ERR_CANCELLED, cancelled);
     WAIT_STATUS(WEFT_ERR_TIMEOUT, late);
@@ -134,15 +151,15 @@ static void unmatched(job_rank *me)
     weft_release(cancelled);
     job_meet(me);
     CHECK_OK(weft_send_recv(me->world, buf, got, 4, WEFT_INT32, 1 - me->rank, &on_device, NULL));
-    CHECK_INT(got[3], 4);
-    messages_work(me->world, 1 - me->rank);
+    CHECK(counts(me, got, 4, 1));
+    messages_work(me, me->world, 1 - me->rank);
     CHECK_OK(weft_group_status(me->world));
 }
 
 /* A group that breaks takes with it what has met nobody, and takes no more. */
 static void broken_group(job_rank *me)
 {
-    int32_t buf[2] = {0};
+    int32_t *buf = counting(me, 2, 0);
     weft_request *req = NULL;
     weft_group *group;
     group = job_group(me, 2, "frail", 0);
@@ -152,7 +169,7 @@ static void broken_group(job_rank *me)
     WAIT_STATUS(WEFT_ERR_CANCELLED, req);
     weft_release(req);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_isend(group, buf, 2, WEFT_INT32, 1 - me->rank, 0, &on_device, NULL));
-    messages_work(me->world, 1 - me->rank);
+    messages_work(me, me->world, 1 - me->rank);
 }
 
 /* ---- order ----------------------------------------------------------------------------------------------
@@ -190,14 +207,14 @@ static void crossing(job_rank *me)
     enum { ROUNDS = 3, SUMS = 10 };
     uint64_t shared = 7, own = (uint64_t)me->rank + 1;
     planned *plan = job_alloc(me, MANY * sizeof *plan);
-    int32_t *out = job_alloc(me, LARGEST * sizeof *out), *in = job_alloc(me, MANY * LARGEST * sizeof *in);
+    int32_t *out = counting(me, LARGEST, me->rank * LARGEST);
+    int32_t *in = job_buffer(me, (size_t)MANY * LARGEST * sizeof *in);
+    int32_t *sums[2] = {job_buffer(me, SUMS * sizeof *in), job_buffer(me, SUMS * sizeof *in)};
     weft_group *groups[2] = {me->world,
                              me->rank < me->size - 1 ? job_group(me, me->size - 1, "most", 0) : NULL};
-    for (int i = 0; i < LARGEST; i++) out[i] = me->rank * LARGEST + i;
     for (int round = 0; round < ROUNDS; round++) {
         weft_request *reqs[2 * MANY + 2 * SUMS] = {NULL}, *whole = NULL;
         weft_batch *batch = NULL;
-        int32_t sums[2][SUMS];
         int order[MANY + 2 * SUMS], next[2] = {0, 0}, n = 0;
         weft_call batched = on_device;
         plan_messages(plan, MANY, me->size, &shared);
@@ -210,7 +227,7 @@ static void crossing(job_rank *me)
             const weft_call *call = joins ? &batched : &on_device;
             if (i >= MANY && groups[g]) {
                 int32_t *sum = &sums[g][next[g]++];
-                *sum = next[g];
+                job_put_int(sum, next[g]);
                 CHECK_OK(
                     weft_all_reduce(groups[g], sum, sum, 1, WEFT_INT32, WEFT_SUM, &on_device, &reqs[n++]));
             } else if (i < MANY) {
@@ -226,10 +243,11 @@ static void crossing(job_rank *me)
         WAIT_OK(whole);
         for (int k = 0; k < n; k++) WAIT_OK(reqs[k]);
         for (int i = 0; i < MANY; i++)
-            for (size_t j = 0; plan[i].to == me->rank && j < plan[i].count; j++)
-                CHECK_INT(in[(size_t)i * LARGEST + j], plan[i].from * LARGEST + (int)j);
+            CHECK(plan[i].to != me->rank ||
+                  counts(me, in + (size_t)i * LARGEST, plan[i].count, plan[i].from * LARGEST));
         for (int g = 0; g < 2 && groups[g]; g++)
-            for (int k = 0; k < next[g]; k++) CHECK_INT(sums[g][k], (k + 1) * weft_group_size(groups[g]));
+            for (int k = 0; k < next[g]; k++)
+                CHECK_INT(job_get_int(&sums[g][k]), (k + 1) * weft_group_size(groups[g]));
         job_meet(me);
     }
 }
@@ -238,21 +256,22 @@ static void crossing(job_rank *me)
 static void rings(job_rank *me)
 {
     int right = (me->rank + 1) % me->size, left = (me->rank + me->size - 1) % me->size;
+    int32_t *out = job_buffer(me, sizeof *out), *in = job_buffer(me, 4 * sizeof *in);
     for (int i = 0; i < 50; i++) {
-        int32_t out = me->rank * 1000 + i, in[4] = {0};
+        job_put_int(out, me->rank * 1000 + i);
         int first = (i + me->rank) % 2 ? right : left, second = first == right ? left : right;
         weft_request *reqs[6] = {NULL};
-        CHECK_OK(weft_send_recv(me->world, &out, &in[0], 1, WEFT_INT32, first, &on_device, &reqs[0]));
-        reqs[1] = send_to(me->world, &out, 1, left, 0);
+        CHECK_OK(weft_send_recv(me->world, out, &in[0], 1, WEFT_INT32, first, &on_device, &reqs[0]));
+        reqs[1] = send_to(me->world, out, 1, left, 0);
         reqs[2] = receive_from(me->world, &in[2], 1, right, 0);
-        CHECK_OK(weft_send_recv(me->world, &out, &in[1], 1, WEFT_INT32, second, &on_device, &reqs[3]));
+        CHECK_OK(weft_send_recv(me->world, out, &in[1], 1, WEFT_INT32, second, &on_device, &reqs[3]));
         reqs[4] = receive_from(me->world, &in[3], 1, left, 1);
-        reqs[5] = send_to(me->world, &out, 1, right, 1);
+        reqs[5] = send_to(me->world, out, 1, right, 1);
         for (int k = 0; k < 6; k++) WAIT_OK(reqs[k]);
-        CHECK_INT(in[0], first * 1000 + i);
-        CHECK_INT(in[1], second * 1000 + i);
-        CHECK_INT(in[2], right * 1000 + i);
-        CHECK_INT(in[3], left * 1000 + i);
+        CHECK_INT(job_get_int(&in[0]), first * 1000 + i);
+        CHECK_INT(job_get_int(&in[1]), second * 1000 + i);
+        CHECK_INT(job_get_int(&in[2]), right * 1000 + i);
+        CHECK_INT(job_get_int(&in[3]), left * 1000 + i);
     }
 }
 
@@ -277,25 +296,25 @@ static void keep_busy(job_rank *me, int *ms)
     job_sleep_ms(20);
 }
 
-/* The other side has it too, and its device does not come to it: who gives up tells it. */
+/* The sender has it too, and its device does not come to it: who gives up tells it. */
 static void given_up(job_rank *me)
 {
     int ms = SHORT_MS * 3;
-    int32_t buf[2] = {1, 2}, got[2] = {0};
+    int32_t *buf = counting(me, 2, 1), *got = counting(me, 2, 0);
     weft_call brief = on_device;
     weft_request *req = NULL;
     weft_group *group;
     brief.timeout_ms = SHORT_MS;
     group = job_group(me, 2, "pair", 0);
-    messages_work(group, 1 - me->rank);
+    messages_work(me, group, 1 - me->rank);
     if (me->rank == 1) keep_busy(me, &ms);
     job_meet(me);
     if (me->rank == 0) {
-        CHECK_OK(weft_isend(group, buf, 2, WEFT_INT32, 1, 0, &brief, &req));
+        CHECK_OK(weft_irecv(group, got, 2, WEFT_INT32, 1, 0, &brief, &req));
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         CHECK_TEXT(weft_request_message(req), "both sides are there");
     } else {
-        req = receive_from(group, got, 2, 0, 0);
+        req = send_to(group, buf, 2, 0, 0);
         while (!weft_is_completed(req)) continue; /* moves it along in that thread's place */
         WAIT_STATUS(WEFT_ERR_BROKEN, req);
         CHECK_TEXT(weft_request_message(req), "rank 0");
@@ -310,7 +329,7 @@ static void given_up(job_rank *me)
 static void cancelled_any_time(job_rank *me)
 {
     enum { TRIES = 60 };
-    int32_t out[TRIES], in[TRIES];
+    int32_t *out = counting(me, TRIES, 1), *in = job_buffer(me, TRIES * sizeof *in);
     uint64_t random = (uint64_t)me->rank + 11;
     weft_request *reqs[TRIES] = {NULL};
     weft_group *group;
@@ -318,8 +337,6 @@ static void cancelled_any_time(job_rank *me)
     group = job_group(me, 2, "cancels", 0);
     for (int i = 0; i < TRIES; i++) {
         weft_status status;
-        out[i] = i + 1;
-        in[i] = 0;
         status = me->rank == 0
                      ? weft_isend(group, &out[i], 1, WEFT_INT32, 1, 0, &on_device, &reqs[i])
                      : weft_irecv(group, &in[i], 1, WEFT_INT32, WEFT_ANY_RANK, 0, &on_device, &reqs[i]);
@@ -333,8 +350,8 @@ static void cancelled_any_time(job_rank *me)
         weft_status status = weft_wait(reqs[i], JOB_WAIT_MS);
         CHECK(status == WEFT_OK || status == WEFT_ERR_CANCELLED || status == WEFT_ERR_BROKEN);
         if (me->rank == 1 && status == WEFT_OK) {
-            CHECK(in[i] > n); /* in the order of sending */
-            n = in[i];
+            CHECK(job_get_int(&in[i]) > n); /* in the order of sending */
+            n = job_get_int(&in[i]);
         }
         weft_release(reqs[i]);
     }
@@ -346,7 +363,7 @@ static void cancelled_any_time(job_rank *me)
 /* Who leaves when it has sent takes nothing away; who aborts ends what still counts on it. */
 static void leaves(job_rank *me)
 {
-    int32_t buf[2] = {4, 5};
+    int32_t *buf = counting(me, 2, 4);
     weft_request *req = NULL;
     int ms = SHORT_MS;
     job_join(me);
@@ -360,10 +377,10 @@ static void leaves(job_rank *me)
     }
     for (int i = 0; i < 20; i++) {
         if (i == 10) keep_busy(me, &ms);
-        buf[0] = 0;
+        job_put_int(buf, 0);
         req = receive_from(me->world, buf, 2, 0, i);
         WAIT_OK(req);
-        CHECK_INT(buf[0], 4);
+        CHECK(counts(me, buf, 2, 4));
     }
     req = receive_from(me->world, buf, 2, 0, 0);
     WAIT_STATUS(WEFT_ERR_PEER, req);
@@ -374,11 +391,11 @@ static void leaves(job_rank *me)
 
 static void aborts(job_rank *me)
 {
-    int32_t buf[2] = {4, 5};
+    int32_t *buf = counting(me, 2, 4);
     int ms = SHORT_MS * 2;
     weft_request *met = NULL, *unmet = NULL;
     job_join(me);
-    messages_work(me->world, 1 - me->rank);
+    messages_work(me, me->world, 1 - me->rank);
     if (me->rank == 0) {
         keep_busy(me, &ms);
         met = send_to(me->world, buf, 2, 1, 0);
@@ -403,20 +420,23 @@ static void aborts(job_rank *me)
 
 int main(int argc, char **argv)
 {
+    bool threads = !job_on_device();
     const struct CMUnitTest tests[] = {
-        JOB_TEST("kinds of memory", .ranks = 2, .body = kinds_of_memory, .threads = true),
-        JOB_TEST("refused", .ranks = 2, .body = refused, .threads = true),
-        JOB_TEST("an exchange of other lengths", .ranks = 2, .body = uneven_exchange, .threads = true),
-        JOB_TEST("unmatched", .ranks = 2, .body = unmatched, .threads = true),
-        JOB_TEST("a broken group", .ranks = 2, .body = broken_group, .threads = true),
-        JOB_TEST("crossing", .ranks = 4, .body = crossing, .threads = true),
-        JOB_TEST("rings", .ranks = 3, .body = rings, .threads = true),
-        JOB_TEST("given up", .ranks = 2, .body = given_up, .threads = true),
-        JOB_TEST("cancelled at any time", .ranks = 2, .body = cancelled_any_time, .threads = true),
-        JOB_TEST("leaving", .ranks = 2, .body = leaves, .threads = true, .bare = true),
-        JOB_TEST("aborting", .ranks = 2, .body = aborts, .threads = true, .bare = true),
+        JOB_TEST("kinds of memory", .ranks = 2, .body = kinds_of_memory, .threads = threads),
+        JOB_TEST("refused", .ranks = 2, .body = refused, .threads = threads),
+        JOB_TEST("an exchange of other lengths", .ranks = 2, .body = uneven_exchange, .threads = threads),
+        JOB_TEST("unmatched", .ranks = 2, .body = unmatched, .threads = threads),
+        JOB_TEST("a broken group", .ranks = 2, .body = broken_group, .threads = threads),
+        JOB_TEST("crossing", .ranks = 4, .body = crossing, .threads = threads),
+        JOB_TEST("rings", .ranks = 3, .body = rings, .threads = threads),
+        JOB_TEST("given up", .ranks = 2, .body = given_up, .threads = threads),
+        JOB_TEST("cancelled at any time", .ranks = 2, .body = cancelled_any_time, .threads = threads),
+        JOB_TEST("leaving", .ranks = 2, .body = leaves, .threads = threads, .bare = true),
+        JOB_TEST("aborting", .ranks = 2, .body = aborts, .threads = threads, .bare = true),
     };
-    setenv("WEFT_BACKENDS", "host,serial", 1);
-    setenv("WEFT_MODULE_DIR", TEST_MODULE_DIR, 1);
+    if (!job_on_device()) {
+        setenv("WEFT_BACKENDS", "host,serial", 1);
+        setenv("WEFT_MODULE_DIR", TEST_MODULE_DIR, 1);
+    }
     return JOB_MAIN(tests, argc, argv);
 }
