@@ -377,9 +377,8 @@ static void refusals(job_rank *me)
             bool integer = dtype <= WEFT_UINT64, wide = dtype != WEFT_INT16 && dtype != WEFT_UINT16;
             bool is_float = dtype >= WEFT_FLOAT8_E4M3 && dtype <= WEFT_FLOAT64;
             bool complex = dtype == WEFT_COMPLEX64 || dtype == WEFT_COMPLEX128;
-            bool can = (reduction <= WEFT_MAX && ((integer && wide) || is_float)) ||
-                       (reduction == WEFT_SUM && complex) ||
-                       (is_float && (reduction == WEFT_AVG || reduction == WEFT_PREMUL_SUM));
+            bool can = (reduction <= WEFT_AVG && ((integer && wide) || is_float)) ||
+                       (reduction == WEFT_SUM && complex) || (is_float && reduction == WEFT_PREMUL_SUM);
             if (old && (dtype == WEFT_FLOAT8_E4M3 || dtype == WEFT_FLOAT8_E5M2)) can = false;
             op->dtype = (weft_dtype)dtype;
             op->reduction = (weft_op)reduction;

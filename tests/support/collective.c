@@ -35,8 +35,14 @@ bool collective_is_uneven(collective_kind kind)
 /* The device column of the table above weft_op.  What a device makes of 8-bit floats depends on its age. */
 static bool device_supports(weft_dtype dtype, weft_op op)
 {
-    bool bitwise = op == WEFT_BAND || op == WEFT_BOR || op == WEFT_BXOR;
     switch (dtype) {
+    case WEFT_INT8:
+    case WEFT_UINT8:
+    case WEFT_INT32:
+    case WEFT_UINT32:
+    case WEFT_INT64:
+    case WEFT_UINT64:
+        return op == WEFT_AVG || op == WEFT_SUM || op == WEFT_PROD || op == WEFT_MIN || op == WEFT_MAX;
     case WEFT_INT16:
     case WEFT_UINT16:
     case WEFT_BOOL:
@@ -44,13 +50,13 @@ static bool device_supports(weft_dtype dtype, weft_op op)
     case WEFT_FLOAT8_E5M2: return false;
     case WEFT_COMPLEX64:
     case WEFT_COMPLEX128: return op == WEFT_SUM;
-    default: return !bitwise;
+    default: return oracle_supports(dtype, op);
     }
 }
 
 bool collective_supports(weft_dtype dtype, weft_op op)
 {
-    return oracle_supports(dtype, op) && (!job_on_device() || device_supports(dtype, op));
+    return job_on_device() ? device_supports(dtype, op) : oracle_supports(dtype, op);
 }
 
 const char *collective_name(collective_kind kind)
