@@ -94,6 +94,17 @@ static void order_launches(const weft__nccl *nccl)
     setenv("NCCL_LAUNCH_RACE_FATAL", "0", 0);
 }
 
+/* Contexts of one process may be opened at the same time. */
+static void use_environment(weft__nccl *nccl)
+{
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&turn);
+    nccl->blocking = is_on("WEFT_NCCL_BLOCKING");
+    nccl->share = is_on("WEFT_NCCL_SHARE");
+    order_launches(nccl);
+    pthread_mutex_unlock(&turn);
+}
+
 static const char *describe(weft__backend *backend)
 {
     return weft__nccl_of(backend)->describes;
@@ -132,8 +143,6 @@ static void init(weft__nccl *nccl, const weft__module_table *table, const weft__
     nccl->table = table;
     nccl->grace_ns = place ? place->grace_ns : 0;
     nccl->probe = !place;
-    nccl->blocking = is_on("WEFT_NCCL_BLOCKING");
-    nccl->share = is_on("WEFT_NCCL_SHARE");
     weft__events_init(&nccl->events);
     pthread_mutex_init(&nccl->lock, NULL);
     weft__nccl_cond_init(&nccl->changed);
@@ -166,7 +175,7 @@ weft__backend *weft_backend_open(const weft__module_table *table, const weft__mo
     weft__device_describe(nccl);
     if (place) {
         weft__symbols_find(&nccl->newer);
-        order_launches(nccl);
+        use_environment(nccl);
     }
     return &nccl->seam;
 }
@@ -211,6 +220,9 @@ static void close_backend(weft__backend *backend)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     if (!nccl->probe && !outwait(nccl)) {
+        pthread_mutex_lock(&nccl->lock);
+        nccl->left_behind = true;
+        pthread_mutex_unlock(&nccl->lock);
         weft__nccl_log(nccl, 1, "a communicator of device %d hangs and is left behind", backend->device);
         return;
     }

@@ -12,56 +12,76 @@
 #define PAUSE_LEAST_NS 10000
 #define PAUSE_MOST_NS  5000000
 
-struct task {
+/* From start to join. */
+struct weft__thread {
     weft__nccl *nccl;
     void (*run)(void *arg);
     void *arg;
+    pthread_t id;
+    weft__thread *next; /* nccl->ended */
 };
+
+/* Those that have ended are on their way out, so this waits for no task. */
+static void join_ended(weft__nccl *nccl)
+{
+    weft__thread *thread, *next;
+    pthread_mutex_lock(&nccl->lock);
+    thread = nccl->ended;
+    nccl->ended = NULL;
+    pthread_mutex_unlock(&nccl->lock);
+    for (; thread; thread = next) {
+        next = thread->next;
+        pthread_join(thread->id, NULL);
+        free(thread);
+    }
+}
 
 static void *thread_main(void *arg)
 {
-    struct task task = *(struct task *)arg;
-    free(arg);
-    weft__thread_settle(task.nccl);
-    task.run(task.arg);
-    pthread_mutex_lock(&task.nccl->lock);
-    task.nccl->threads--;
-    pthread_cond_broadcast(&task.nccl->changed);
-    pthread_mutex_unlock(&task.nccl->lock); /* from here on nccl may be gone */
+    weft__thread *self = arg;
+    weft__nccl *nccl = self->nccl;
+    bool left_behind;
+    weft__thread_settle(nccl);
+    self->run(self->arg);
+    join_ended(nccl);
+    pthread_mutex_lock(&nccl->lock);
+    left_behind = nccl->left_behind;
+    if (!left_behind) {
+        self->next = nccl->ended;
+        nccl->ended = self;
+    }
+    nccl->threads--;
+    pthread_cond_broadcast(&nccl->changed);
+    pthread_mutex_unlock(&nccl->lock);
+    if (!left_behind) return NULL;
+    pthread_detach(self->id); /* nobody will join it */
+    free(self);
     return NULL;
 }
 
-static bool start_detached(struct task *task)
+static bool create(weft__thread *thread)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
     sigset_t all, before;
     int error;
-    if (pthread_attr_init(&attributes)) return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, thread_main, task);
+    error = pthread_create(&thread->id, NULL, thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     return !error;
 }
 
 bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg)
 {
-    struct task *task = malloc(sizeof *task);
-    if (!task) return false;
-    *task = (struct task){nccl, run, arg};
-    pthread_mutex_lock(&nccl->lock);
-    nccl->threads++;
+    weft__thread *thread = malloc(sizeof *thread);
+    bool created;
+    if (!thread) return false;
+    *thread = (weft__thread){.nccl = nccl, .run = run, .arg = arg};
+    pthread_mutex_lock(&nccl->lock); /* until its id is written */
+    created = create(thread);
+    if (created) nccl->threads++;
     pthread_mutex_unlock(&nccl->lock);
-    if (start_detached(task)) return true;
-    free(task);
-    pthread_mutex_lock(&nccl->lock);
-    nccl->threads--;
-    pthread_cond_broadcast(&nccl->changed);
-    pthread_mutex_unlock(&nccl->lock);
-    return false;
+    if (!created) free(thread);
+    return created;
 }
 
 bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns)
@@ -71,6 +91,7 @@ bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns)
     while (nccl->threads && ended) ended = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
     ended = !nccl->threads;
     pthread_mutex_unlock(&nccl->lock);
+    join_ended(nccl);
     return ended;
 }
 

@@ -191,7 +191,6 @@ static void dropped_while_joining(job_rank *me)
     CHECK_PERIOD(begun, job_now_ns(), 0, JOB_LATE_MS);
 }
 
-/* The very call hangs, which no abort can reach: closing leaves it behind, in bounded time. */
 static void hang_in_init(job_rank *me)
 {
     weft__backend *b = module_load(me);
@@ -201,12 +200,30 @@ static void hang_in_init(job_rank *me)
     begin_join(me, b, &o, "stuck");
     await_calls("ncclCommInitRankConfig", 1);
     b->doom(o.comm, "its time was up");
+    await_word(&o.joined);
+    CHECK_STATUS(WEFT_ERR_BROKEN, o.status);
+    CHECK_TEXT(o.sentence, "its time was up");
     b->drop(o.comm);
     b->close(b);
-    CHECK(!atomic_load(&o.joined));
+    CHECK_PERIOD(begun, job_now_ns(), 0, GRACE_MS + JOB_LATE_MS);
+}
+
+/* No abort reaches a call without a communicator: closing leaves it behind, in bounded time. */
+static void hang_in_naming(job_rank *me)
+{
+    weft__backend *b = module_load(me);
+    int64_t begun = job_now_ns();
+    owner o = {0};
+    emu_script("ncclGetUniqueId@1=hang");
+    o.comm = b->open(b, &o, 0, 1, "nameless", true);
+    await_calls("ncclGetUniqueId", 1);
+    b->doom(o.comm, "its time was up");
+    b->drop(o.comm);
+    b->close(b);
     CHECK_PERIOD(begun, job_now_ns(), 0, 3000 + JOB_LATE_MS);
     emu_release();
     job_sleep_ms(SHORT_MS); /* it comes back, finds that it is not needed, and goes */
+    CHECK(!atomic_load(&o.named) && !atomic_load(&o.joined));
 }
 
 static void error_in_init(job_rank *me)
@@ -419,6 +436,7 @@ int main(int argc, char **argv)
         JOB_TEST("stopped while it is joined", .ranks = 2, .bare = true, .body = stopped_while_joining),
         JOB_TEST("dropped while it is joined", .ranks = 2, .bare = true, .body = dropped_while_joining),
         JOB_TEST("a hang in the call that makes it", .ranks = 1, .bare = true, .body = hang_in_init),
+        JOB_TEST("a hang in the call that names it", .ranks = 1, .bare = true, .body = hang_in_naming),
         JOB_TEST("an error in the call that makes it", .ranks = 1, .bare = true, .body = error_in_init),
         JOB_TEST("an error of a call", .ranks = 2, .bare = true, .processes = true, .arg = &call,
                  .body = error_on_the_way),
