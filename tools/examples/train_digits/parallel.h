@@ -29,27 +29,31 @@ enum { THREADS = 64, LANES = 8, GRID_DOWN_MOST = 65535 };
 #define EACH_GROUP(i, n, step) SHARED_OUT(i, n, threadIdx.x / LANES * (step), THREADS / LANES * (step))
 #define EACH_LANE(i, n, step)  SHARED_OUT(i, n, threadIdx.x % LANES * (step), LANES * (step))
 
-static inline dim3 grid_for(size_t down, size_t across, size_t high, size_t wide)
+static inline dim3 grid_of(size_t down, size_t across)
 {
-    size_t rows = (down + high - 1) / high, columns = (across + wide - 1) / wide;
-    if (rows > GRID_DOWN_MOST) rows = GRID_DOWN_MOST;
-    return dim3((unsigned)(columns ? columns : 1), (unsigned)(rows ? rows : 1));
+    dim3 grid;
+    grid.x = (unsigned)(across ? across : 1);
+    grid.y = (unsigned)(down < GRID_DOWN_MOST ? down : GRID_DOWN_MOST);
+    grid.y = grid.y ? grid.y : 1;
+    grid.z = 1;
+    return grid;
 }
 
 /* A block of threads makes `high` x `wide` of the result at a time. */
-#define KERNEL_OF_BLOCKS(name, high, wide)                                                              \
-    static __device__ void name##_body(const struct name *a);                                           \
-    static __global__ void name##_on_device(const struct name a)                                        \
-    {                                                                                                   \
-        name##_body(&a);                                                                                \
-    }                                                                                                   \
-    extern "C" int name##_launch(const void *arguments, void *stream)                                   \
-    {                                                                                                   \
-        struct name a = *(const struct name *)arguments;                                                \
-        void *passed[] = {&a};                                                                          \
-        return cudaLaunchKernel((const void *)name##_on_device, grid_for(a.down, a.across, high, wide), \
-                                dim3(THREADS), passed, 0, (cudaStream_t)stream);                        \
-    }                                                                                                   \
+#define KERNEL_OF_BLOCKS(name, high, wide)                                                         \
+    static __device__ void name##_body(const struct name *a);                                      \
+    static __global__ void name##_on_device(const struct name a)                                   \
+    {                                                                                              \
+        name##_body(&a);                                                                           \
+    }                                                                                              \
+    int name##_launch(const void *arguments, void *stream)                                         \
+    {                                                                                              \
+        struct name a = *(const struct name *)arguments;                                           \
+        void *passed[] = {&a};                                                                     \
+        return cudaLaunchKernel((const void *)name##_on_device,                                    \
+                                grid_of((a.down + high - 1) / high, (a.across + wide - 1) / wide), \
+                                grid_of(1, THREADS), passed, 0, (cudaStream_t)stream);             \
+    }                                                                                              \
     static __device__ void name##_body(const struct name *a)
 
 #else

@@ -33,7 +33,7 @@ static const struct {
     [SPAN_UPDATE] = {"#bab0ac", "#222222", "update"},
     [SPAN_SUM_TP] = {"#f1ce63", "#222222", "all_reduce over tp: slices of a layer"},
     [SPAN_SUM_DP] = {"#f28e2b", "#222222", "all_reduce over dp: gradients"},
-    [SPAN_EXPOSED] = {"#d62728", "#ffffff", "exposed: the rank is in Weft's calls, not computing"},
+    [SPAN_EXPOSED] = {"#d62728", "#ffffff", "exposed: in Weft's calls, or waiting for it, and not computing"},
 };
 
 /* One rank's, as it is gathered. */
