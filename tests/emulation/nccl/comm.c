@@ -95,6 +95,16 @@ void comm_hold(ncclComm_t comm)
     atomic_fetch_add(&comm->references, 1);
 }
 
+/* False: it is about to end, and has nothing left to look at. */
+static bool hold_if_alive(ncclComm_t comm)
+{
+    int references = atomic_load(&comm->references);
+
+    while (references > 0)
+        if (atomic_compare_exchange_weak(&comm->references, &references, references + 1)) return true;
+    return false;
+}
+
 void comm_drop(ncclComm_t comm)
 {
     if (atomic_fetch_sub(&comm->references, 1) == 1) free_parts(comm);
@@ -264,7 +274,7 @@ static void look_for_errors(ncclComm_t comm)
         return;
     }
     if (now - looked < LOOK_NS || !atomic_compare_exchange_strong(&comm->looked_ns, &looked, now)) return;
-    comm_hold(comm);
+    if (!hold_if_alive(comm)) return; /* another thread aborts it */
     if (comm_peer_dead(comm, &who)) {
         snprintf(text, sizeof text, "rank %d (process %d) has died", who,
                  (int)comm->segment->members[who].process);

@@ -228,6 +228,7 @@ ncclResult_t group_end(void)
     group.comms = NULL;
     group.jobs = NULL;
     if (!result && !collected.comms && !collected.jobs) return ncclSuccess;
+    if (!result) result = check_aborted(&collected); /* while it hung inside */
     if (!result && !group.blocking) return carry_out_nonblocking(&collected);
     if (!result) result = carry_out(&collected);
     settle(&collected, result, true);
