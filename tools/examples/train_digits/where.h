@@ -23,8 +23,8 @@ struct where {
     weft_status (*await)(weft_request *req);
     /* Returns when all has happened. */
     void (*settle)(void);
-    /* A mark in this order; a later one is greater.  Its time, CLOCK_MONOTONIC in ns, can be had after
-     * settle; the first mark after a settle takes the place of those before. */
+    /* A mark in this order; one behind later work is greater.  Its time, CLOCK_MONOTONIC in ns, can be had
+     * after settle; the first mark after a settle takes the place of those before. */
     int64_t (*mark)(void);
     int64_t (*time_of)(int64_t mark);
 };

@@ -18,6 +18,7 @@ static struct {
     cudaEvent_t settled; /* the last thing before all was done .. */
     int64_t settled_ns;  /* .. and when that was seen */
     bool is_settled;     /* nothing has been marked since */
+    bool moved;          /* the stream has got something to do since the last mark */
 } cuda;
 
 static void must(cudaError_t error, const char *what)
@@ -46,6 +47,7 @@ static void give_back(void *at)
 
 static void copy(void *to, const void *from, size_t bytes)
 {
+    cuda.moved = true;
     must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda.stream), "copying to or from the device");
     must(cudaStreamSynchronize(cuda.stream), "copying to or from the device");
 }
@@ -56,6 +58,7 @@ static void copy(void *to, const void *from, size_t bytes)
 
 static void run(const struct kernel *kernel, const void *arguments)
 {
+    cuda.moved = true;
     must((cudaError_t)kernel->on_device(arguments, cuda.stream), kernel->name);
 }
 
@@ -77,6 +80,7 @@ static void run(const struct kernel *kernel, const void *arguments)
 {
     struct queued *queued = malloc(sizeof(*queued) + kernel->bytes);
     if (!queued) fail("no memory to queue a kernel");
+    cuda.moved = true;
     queued->kernel = kernel;
     memcpy(queued->arguments, arguments, kernel->bytes);
     must(cudaLaunchHostFunc(cuda.stream, run_queued, queued), kernel->name);
@@ -93,6 +97,7 @@ static void *stream(void)
 
 static weft_status await(weft_request *req)
 {
+    cuda.moved = true;
     return weft_stream_wait(req, cuda.stream);
 }
 
@@ -107,7 +112,8 @@ static void settle(void)
 static int64_t mark(void)
 {
     if (cuda.is_settled) cuda.marked = 0;
-    cuda.is_settled = false;
+    if (cuda.marked && !cuda.moved) return cuda.marked;
+    cuda.is_settled = cuda.moved = false;
     if (cuda.marked == MARKS_MAX) fail("more than %d marks between two settlings", MARKS_MAX);
     if (cuda.marked == cuda.made) must(cudaEventCreate(&cuda.marks[cuda.made++]), "making an event");
     must(cudaEventRecord(cuda.marks[cuda.marked++], cuda.stream), "recording an event");
