@@ -90,7 +90,8 @@ static collective draw_collective(walker *w, int size)
     int first = (int)(job_random(&w->common) % OPS);
     for (int tries = 0; tries < OPS; tries++) {
         what.op = (weft_op)((first + tries) % OPS);
-        if (collective_supports(what.dtype, what.op)) {
+        /* What host memory has too: a rank that gives and gets nothing has no pointer to a device. */
+        if (collective_supports(what.dtype, what.op) && oracle_supports(what.dtype, what.op)) {
             return what;
         }
     }
