@@ -10,6 +10,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "log.h"
+#include "member.h"
 #include "settings.h"
 
 #include <dlfcn.h>
@@ -21,18 +22,25 @@
 #define STANDARD       "nccl"           /* the backend that is loaded where it can run */
 #define ABORT_GRACE_NS (100 * WEFT__MS) /* for a call to come back, before its communicator is aborted */
 
-/* Between the runtime and the work's end: what is known better than by the module. */
-static void judge(const weft_request *req, weft_status *status, const char **sentence)
+/* What the runtime knows of the communicator's end is better than what a call on it says. */
+static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
+                    size_t bytes)
 {
     const weft__link *link = req->device->unit->link;
-    if (*status == WEFT_OK || !link || link->state != WEFT__LINK_DOOMED) return;
-    *status = link->status;
-    *sentence = link->why;
+    char name[256], who[192];
+    weft__request_name(req, name, sizeof name);
+    if (link && link->state == WEFT__LINK_DOOMED) {
+        *status = link->status;
+        snprintf(text, bytes, "%s: %.700s", name, link->why);
+        return;
+    }
+    weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
+    snprintf(text, bytes, "%s: %s: %.500s", name, who, sentence ? sentence : weft_status_text(*status));
 }
 
 static void end(weft_request *req, weft_status status, const char *sentence)
 {
-    char text[WEFT__SENTENCE_BYTES], name[256];
+    char text[WEFT__SENTENCE_BYTES];
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     if (weft__request_state(req) == WEFT__DRAINING) {
         weft__request_settle(req, req->draining_status, NULL);
@@ -46,9 +54,7 @@ static void end(weft_request *req, weft_status status, const char *sentence)
             weft__request_settle(req, WEFT_OK, NULL);
         return;
     }
-    judge(req, &status, &sentence);
-    weft__request_name(req, name, sizeof name);
-    snprintf(text, sizeof text, "%s: %.600s", name, sentence ? sentence : weft_status_text(status));
+    explain(req, &status, sentence, text, sizeof text);
     weft__request_settle(req, status, text);
     if (pair)
         weft__device_pair_give_up(req, status, text);
