@@ -151,7 +151,8 @@ void job_wait(const char *file, int line, const char *what, weft_status expected
 
 /* A group of the first n ranks of the world in order; only they call it.  timeout_ms 0: the default. */
 weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms);
-void job_sum_works(weft_group *group); /* an all_reduce on it gives the right sum */
+void job_sum_works(weft_group *group); /* an all_reduce on it gives the right sum; in both kinds of memory */
+void job_host_sum_works(weft_group *group);
 weft_status job_await_break(weft_group *group, int64_t limit_ms);     /* its status once it is no longer OK */
 void job_message_works(weft_group *group, int from, int to, int tag); /* called by both ends */
 weft_request_info job_info(weft_request *req);

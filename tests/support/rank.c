@@ -435,14 +435,39 @@ weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms
     return group;
 }
 
+enum { SUMMED = 33 };
+
+static void fill_summands(weft_group *group, int32_t in[SUMMED])
+{
+    for (int i = 0; i < SUMMED; i++) in[i] = i + weft_group_rank(group);
+}
+
+static void check_sums(weft_group *group, const int32_t sum[SUMMED])
+{
+    int size = weft_group_size(group);
+    for (int i = 0; i < SUMMED; i++) CHECK_INT(sum[i], i * size + size * (size - 1) / 2);
+}
+
+void job_host_sum_works(weft_group *group)
+{
+    int32_t in[SUMMED], sum[SUMMED];
+    fill_summands(group, in);
+    CHECK_OK(weft_all_reduce(group, in, sum, SUMMED, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    check_sums(group, sum);
+}
+
 void job_sum_works(weft_group *group)
 {
-    enum { COUNT = 33 };
-    int32_t in[COUNT], sum[COUNT];
-    int size = weft_group_size(group);
-    for (int i = 0; i < COUNT; i++) in[i] = i + weft_group_rank(group);
-    CHECK_OK(weft_all_reduce(group, in, sum, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
-    for (int i = 0; i < COUNT; i++) CHECK_INT(sum[i], i * size + size * (size - 1) / 2);
+    job_host_sum_works(group);
+    if (job_on_device()) {
+        int32_t image[SUMMED], *buffer = device_take(DEVICE_MEMORY, sizeof image);
+        fill_summands(group, image);
+        job_put(buffer, image, sizeof image);
+        CHECK_OK(weft_all_reduce(group, buffer, buffer, SUMMED, WEFT_INT32, WEFT_SUM, NULL, NULL));
+        job_get(image, buffer, sizeof image);
+        device_give(buffer);
+        check_sums(group, image);
+    }
 }
 
 weft_status job_await_break(weft_group *group, int64_t limit_ms)

@@ -1,0 +1,267 @@
+/* test_faults.c - operations on device memory that end badly: a call of NCCL that hangs, in the making of a
+ * communicator and in a group call, an error that NCCL finds later, a rank that is late or killed.  Every
+ * rank's request ends in time and says why, host memory goes on meanwhile, and the process lives.
+ *
+ * The scripts are the emulation's; a rule for "dev1" hits rank 1, also where ranks are threads. */
+#include "device.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { RANKS = 3, ODD = 1, COUNT = 1000, BEGAN = 0 };
+static const size_t bytes = COUNT * sizeof(int32_t);
+
+typedef struct operands {
+    int32_t *in, *out;
+} operands;
+
+static operands take_operands(job_rank *me)
+{
+    operands o = {job_buffer(me, bytes), job_buffer(me, bytes)};
+    int32_t image[COUNT];
+    for (int i = 0; i < COUNT; i++) image[i] = i + me->rank;
+    job_put(o.in, image, bytes);
+    return o;
+}
+
+static weft_request *begin_sum(weft_group *group, operands o, const weft_call *call)
+{
+    weft_request *req = NULL;
+    CHECK_OK(weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, call, &req));
+    return req;
+}
+
+static void device_sum_works(job_rank *me, weft_group *group)
+{
+    operands o = take_operands(me);
+    weft_request *req = begin_sum(group, o, NULL);
+    int32_t image[COUNT];
+    int size = weft_group_size(group);
+    WAIT_OK(req);
+    job_get(image, o.out, bytes);
+    for (int i = 0; i < COUNT; i++) CHECK_INT(image[i], i * size + size * (size - 1) / 2);
+}
+
+/* Only one rank has a script to set: where ranks are threads, they share it. */
+static void set_script(job_rank *me, const char *script)
+{
+    job_meet(me);
+    if (me->rank == ODD) {
+        device()->emu_script(script);
+    }
+    job_meet(me);
+}
+
+/* Host memory on another group of the same ranks, and on the same one where that still lives. */
+static void host_works(weft_group *group)
+{
+    for (int i = 0; i < 20; i++) job_host_sum_works(group);
+}
+
+/* Not before the first rank's time is up, and not much later. */
+static void check_told(job_rank *me, weft_request *req, weft_status status, const char *words)
+{
+    WAIT_STATUS(status, req);
+    weft_request_info info = job_info(req);
+    CHECK_PERIOD(job_earliest(me, BEGAN), info.settled_ns, JOB_SHORT_MS, INT32_MAX);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, JOB_SHORT_MS + JOB_LATE_MS);
+    CHECK_TEXT(weft_request_message(req), words);
+}
+
+static void note_beginning(job_rank *me, weft_request *req)
+{
+    job_results(me, me->rank)[BEGAN] = job_info(req).submitted_ns;
+}
+
+/* ---- calls that hang -------------------------------------------------------------------------------------
+ */
+
+typedef struct hang {
+    const char *script, *words; /* the words tell the phase */
+    unsigned named;             /* in the making of a communicator every rank waits for the one that hangs */
+    bool first;                 /* the operation is the group's first on a device */
+} hang;
+
+static void hangs(job_rank *me)
+{
+    const hang *h = me->arg;
+    weft_group *group = job_group(me, RANKS, "doomed", JOB_SHORT_MS), *host = job_group(me, RANKS, "host", 0);
+    operands o = take_operands(me);
+    if (!h->first) {
+        device_sum_works(me, group);
+    }
+    set_script(me, h->script);
+    weft_request *req = begin_sum(group, o, NULL);
+    note_beginning(me, req);
+    host_works(host);
+    check_told(me, req, WEFT_ERR_TIMEOUT, h->words);
+    CHECK_NAMES(weft_request_message(req), h->named, RANKS);
+    weft_release(req);
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK_STATUS(WEFT_ERR_BROKEN,
+                 weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    host_works(host);
+    host_works(me->world);
+    job_message_works(group, 0, ODD, 3);
+    job_meet(me);
+}
+
+/* ---- what NCCL finds later
+ * --------------------------------------------------------------------------------- */
+
+static void asynchronous(job_rank *me)
+{
+    weft_group *group = job_group(me, RANKS, "doomed", JOB_WAIT_MS), *host = job_group(me, RANKS, "host", 0);
+    operands o = take_operands(me);
+    device_sum_works(me, group);
+    set_script(me, "dev1:async@1=value:2;dev1:ncclGroupEnd@1=delay:1000");
+    int64_t before = job_now_ns();
+    weft_request *req = begin_sum(group, o, NULL);
+    weft_status status = weft_wait(req, JOB_WAIT_MS);
+    CHECK(status == WEFT_ERR_SYSTEM || status == WEFT_ERR_BROKEN || status == WEFT_ERR_PEER ||
+          (status == WEFT_OK && me->rank != ODD));
+    CHECK_PERIOD(before, job_now_ns(), 0, 1000 + JOB_LATE_MS);
+    weft_release(req);
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    host_works(host);
+    job_meet(me);
+}
+
+/* ---- ranks that do not come, or die
+ * -------------------------------------------------------------------------- */
+
+static void late(job_rank *me)
+{
+    weft_group *group = job_group(me, RANKS, "timed", JOB_SHORT_MS),
+               *other = job_group(me, RANKS, "other", 0);
+    operands o = take_operands(me);
+    device_sum_works(me, other);
+    job_meet(me);
+    if (me->rank != ODD) {
+        weft_request *req = begin_sum(group, o, NULL);
+        note_beginning(me, req);
+        check_told(me, req, WEFT_ERR_TIMEOUT, "all_reduce #1");
+        CHECK_NAMES(weft_request_message(req), 1U << ODD, RANKS);
+        weft_release(req);
+    }
+    job_meet(me);
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK_STATUS(WEFT_ERR_BROKEN,
+                 weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    device_sum_works(me, other); /* nothing was torn down */
+    device_sum_works(me, me->world);
+    host_works(other);
+}
+
+/* In the middle of a stream of operations: some are done, one is cut, the rest is refused. */
+static void killed(job_rank *me)
+{
+    weft_group *pair = me->rank == 2 ? NULL : job_group(me, 2, "pair", 0);
+    weft_status status = WEFT_OK;
+    operands o = take_operands(me);
+    for (int i = 0; status == WEFT_OK; i++) {
+        if (i == 10 && me->rank == 0) {
+            job_results(me, 2)[BEGAN] = job_now_ns();
+            job_kill(me, 2);
+        }
+        status = weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL);
+    }
+    CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN);
+    CHECK_PERIOD(job_results(me, 2)[BEGAN], job_now_ns(), 0, JOB_LATE_MS);
+    CHECK(job_names(weft_last_error(), 2));
+    CHECK_STATUS(WEFT_ERR_BROKEN,
+                 weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    host_works(pair);
+    device_sum_works(me, pair);
+}
+
+/* While the others' kernels wait for its own. */
+static void killed_in_a_call(job_rank *me)
+{
+    weft_group *pair = me->rank == 2 ? NULL : job_group(me, 2, "pair", 0);
+    operands o = take_operands(me);
+    device_sum_works(me, me->world);
+    job_meet(me);
+    if (me->rank == 2) {
+        device()->emu_script("ncclGroupEnd@1=hang");
+    }
+    job_meet(me);
+    weft_request *req = begin_sum(me->world, o, NULL);
+    job_mark(me, 0);
+    job_await(me, 0, RANKS);
+    if (me->rank == 2) {
+        job_sleep_ms(JOB_LIMIT_MS);
+    }
+    if (me->rank == 0) {
+        job_sleep_ms(200); /* as a rule they are all inside by then */
+        job_results(me, 2)[BEGAN] = job_now_ns();
+        job_kill(me, 2);
+        job_mark(me, 1);
+    }
+    job_await(me, 1, 1);
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    CHECK_PERIOD(job_results(me, 2)[BEGAN], job_info(req).settled_ns, 0, JOB_LATE_MS);
+    CHECK(job_names(weft_request_message(req), 2));
+    weft_release(req);
+    host_works(pair);
+    device_sum_works(me, pair);
+}
+
+/* ---- other ends
+ * --------------------------------------------------------------------------------------------- */
+
+/* Nobody waits, nobody asks: the library alone moves it. */
+static void only_polls(job_rank *me)
+{
+    operands o = take_operands(me);
+    for (int i = 0; i < 20; i++) {
+        weft_request *req = begin_sum(me->world, o, NULL);
+        while (!weft_is_completed(req)) continue;
+        CHECK_OK(weft_test(req));
+        weft_release(req);
+    }
+    weft_request *req = begin_sum(me->world, o, NULL);
+    job_sleep_ms(JOB_SANITIZED ? 10000 : 2000);
+    CHECK_INT(job_info(req).status, WEFT_OK); /* a pure query */
+    weft_release(req);
+}
+
+static void cancelled(job_rank *me)
+{
+    weft_group *group = job_group(me, RANKS, "cancelled", 0);
+    operands o = take_operands(me);
+    device_sum_works(me, group);
+    job_meet(me);
+    if (me->rank != ODD) {
+        weft_request *req = begin_sum(group, o, NULL);
+        job_mark(me, 0);
+        job_await(me, 0, RANKS - 1);
+        if (me->rank == 0) {
+            weft_cancel(req);
+        }
+        WAIT_STATUS(WEFT_ERR_CANCELLED, req);
+        weft_release(req);
+    }
+    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    device_sum_works(me, me->world);
+}
+
+#define HANG(sentence, ...) \
+    JOB_TEST(sentence, .ranks = RANKS, .body = hangs, .arg = &(const hang){__VA_ARGS__})
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        HANG("a hang inside ncclGroupEnd", "dev1:ncclGroupEnd@1=hang", "has not come back from issuing it",
+             1U << ODD, false),
+        HANG("a hang in init", "dev1:ncclCommInitRankConfig@1=hang", "has not made its communicator",
+             (1U << RANKS) - 1, true),
+        JOB_TEST("an asynchronous error", .ranks = RANKS, .body = asynchronous),
+        JOB_TEST("a rank that is late", .ranks = RANKS, .body = late),
+        JOB_TEST("killed amid operations", .ranks = RANKS, .body = killed, .killed = 1U << 2),
+        JOB_TEST("killed inside a call", .ranks = RANKS, .body = killed_in_a_call, .killed = 1U << 2),
+        JOB_TEST("poll only", .ranks = RANKS, .body = only_polls),
+        JOB_TEST("cancelled", .ranks = RANKS, .body = cancelled),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}

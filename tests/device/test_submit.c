@@ -1,0 +1,153 @@
+/* test_submit.c - what submission on device memory costs: no call of CUDA that blocks, whatever is submitted
+ * and while the device is busy; and hundreds of messages in one batch. */
+#include "collective.h"
+#include "device.h"
+
+#include <string.h>
+#include <weft/cuda.h>
+
+enum { COUNT = 300, ROUNDS = 5, MESSAGES = 300 };
+
+static uint64_t blocking_calls(void)
+{
+    CHECK(device()->emu_blocking_calls);
+    return device()->emu_blocking_calls();
+}
+
+static void wait_for_word(void *word)
+{
+    while (!atomic_load((atomic_int *)word)) job_sleep_ms(1);
+}
+
+static weft_request *begin_messages(job_rank *me, int32_t *in, int32_t *out, const weft_call *call,
+                                    weft_request **receive)
+{
+    int next = (me->rank + 1) % me->size, before = (me->rank + me->size - 1) % me->size;
+    weft_request *send = NULL;
+    CHECK_OK(weft_irecv(me->world, out, COUNT, WEFT_INT32, before, 1, call, receive));
+    CHECK_OK(weft_isend(me->world, in, COUNT, WEFT_INT32, next, 1, call, &send));
+    return send;
+}
+
+static weft_request *begin_batch(job_rank *me, int32_t *in, int32_t *out, const weft_call *call)
+{
+    weft_call member = *call;
+    weft_request *req = NULL;
+    CHECK_OK(weft_batch_begin(me->world, &member.batch));
+    CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, &member, NULL));
+    CHECK_OK(weft_all_reduce(me->world, in, out + COUNT, COUNT, WEFT_INT32, WEFT_MAX, &member, NULL));
+    CHECK_OK(weft_batch_end(member.batch, NULL, &req));
+    return req;
+}
+
+enum { IN_ROUND = 9 };
+
+/* Everything once, each with a part of `out` to itself. */
+static void begin_round(job_rank *me, int32_t *in, int32_t *out, const weft_call *call, weft_request **reqs)
+{
+    const size_t counts[] = {COUNT, COUNT, COUNT};
+    weft_group *g = me->world;
+    CHECK_OK(weft_all_reduce(g, in, out, COUNT, WEFT_INT32, WEFT_SUM, call, &reqs[0]));
+    CHECK_OK(weft_broadcast(g, out + COUNT, COUNT, WEFT_INT32, 0, call, &reqs[1]));
+    CHECK_OK(weft_all_gather_v(g, in, COUNT, out + 2 * COUNT, counts, NULL, WEFT_INT32, call, &reqs[2]));
+    CHECK_OK(weft_all_to_all(g, in, out + 5 * COUNT, COUNT / 3, WEFT_INT32, call, &reqs[3]));
+    CHECK_OK(weft_reduce_scatter(g, in, out + 6 * COUNT, COUNT / 3, WEFT_INT32, WEFT_SUM, call, &reqs[4]));
+    reqs[5] = begin_messages(me, in, out + 7 * COUNT, call, &reqs[6]);
+    reqs[7] = begin_batch(me, in, out + 8 * COUNT, call);
+    weft_call barrier = *call;
+    barrier.memory = WEFT_MEMORY_CUDA;
+    CHECK_OK(weft_barrier(g, &barrier, &reqs[8]));
+}
+
+static void finish_round(weft_request **reqs)
+{
+    for (int i = 0; i < IN_ROUND; i++) WAIT_OK(reqs[i]);
+}
+
+/* The caller's stream is held up, so that whatever waits for the device waits for ever.  Communicators are
+ * there from the first round; from then on the library's own threads make no such call either. */
+static void nothing_blocks(job_rank *me)
+{
+    size_t bytes = (size_t)ROUNDS * 10 * COUNT * sizeof(int32_t);
+    int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes);
+    weft_call call = {.stream = device_stream(1)};
+    weft_request *reqs[ROUNDS][IN_ROUND];
+    atomic_int word = 0;
+    begin_round(me, in, out, &call, reqs[0]);
+    finish_round(reqs[0]);
+    job_meet(me);
+    uint64_t before = blocking_calls();
+    job_meet(me);
+    DEVICE_OK(device()->cudaLaunchHostFunc(call.stream, wait_for_word, &word));
+    for (int i = 0; i < ROUNDS; i++) begin_round(me, in, out + (size_t)i * 10 * COUNT, &call, reqs[i]);
+    for (int r = 0; r < ROUNDS; r++)
+        for (int i = 0; i < IN_ROUND; i++) CHECK_INT(weft_test(reqs[r][i]), WEFT_PENDING);
+    atomic_store(&word, 1);
+    for (int i = 0; i < ROUNDS; i++) finish_round(reqs[i]);
+    CHECK_INT(blocking_calls(), before);
+    job_meet(me);
+}
+
+/* The first operation of a group makes its communicator, which takes its time: not the caller's. */
+static void nor_the_first_one(job_rank *me)
+{
+    weft_group *group = job_group(me, me->size, "new", 0);
+    int32_t *in = job_buffer(me, COUNT * sizeof *in), *out = job_buffer(me, COUNT * sizeof *out);
+    weft_request *req = NULL;
+    job_meet(me);
+    if (me->rank == 0) { /* the others have not submitted it: nothing can be under way */
+        uint64_t before = blocking_calls();
+        CHECK_OK(weft_all_reduce(group, in, out, COUNT, WEFT_INT32, WEFT_SUM, NULL, &req));
+        CHECK_INT(blocking_calls(), before);
+    }
+    job_meet(me);
+    if (me->rank) {
+        CHECK_OK(weft_all_reduce(group, in, out, COUNT, WEFT_INT32, WEFT_SUM, NULL, &req));
+    }
+    WAIT_OK(req);
+    job_meet(me);
+}
+
+/* Everyone to everyone, the receives of one rank before and of another behind its sends. */
+static void many_messages(job_rank *me)
+{
+    enum { EACH = 5 };
+    size_t n = (size_t)me->size * MESSAGES * EACH, bytes = n * sizeof(int32_t);
+    int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes), *image = job_alloc(me, bytes);
+    weft_call call = {.batch = NULL};
+    weft_request *req = NULL;
+    for (size_t i = 0; i < n; i++) image[i] = (int32_t)i + me->rank * 1000000;
+    job_put(in, image, bytes);
+    CHECK_OK(weft_batch_begin(me->world, &call.batch));
+    for (int half = 0; half < 2; half++) {
+        for (int m = 0; m < MESSAGES; m++) {
+            for (int peer = 0; peer < me->size; peer++) {
+                size_t at = ((size_t)peer * MESSAGES + (size_t)m) * EACH;
+                if ((me->rank + half) % 2) {
+                    CHECK_OK(weft_irecv(me->world, out + at, EACH, WEFT_INT32, peer, m, &call, NULL));
+                } else {
+                    CHECK_OK(weft_isend(me->world, in + at, EACH, WEFT_INT32, peer, m, &call, NULL));
+                }
+            }
+        }
+    }
+    CHECK_OK(weft_batch_end(call.batch, NULL, &req));
+    WAIT_OK(req);
+    job_get(image, out, bytes);
+    for (int peer = 0; peer < me->size; peer++) {
+        for (int i = 0; i < MESSAGES * EACH; i++) {
+            int32_t sent = me->rank * MESSAGES * EACH + i + peer * 1000000;
+            CHECK_INT(image[peer * MESSAGES * EACH + i], sent);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("submission makes no blocking call", .ranks = 3, .body = nothing_blocks),
+        JOB_TEST("nor does a group's first", .ranks = 3, .body = nor_the_first_one),
+        JOB_TEST("hundreds of messages in one batch", .ranks = 3, .body = many_messages),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
