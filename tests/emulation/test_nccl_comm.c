@@ -229,6 +229,23 @@ static void several_ids(job_rank *me)
 }
 #endif
 
+#if NCCL_VERSION_CODE >= 22800
+static void an_older_version_on_request(job_rank *me)
+{
+    int version;
+
+    setenv("CUDA_EMULATION_NCCL_VERSION", "21903", 1);
+    NCCL(ncclGetVersion(&version));
+    CHECK_INT(version, 21903);
+    ncclComm_t comm = new_comm(me);
+    void *device = to_device(NULL, 64);
+    NCCL_IS(ncclAlltoAll(device, device, 1, ncclInt32, comm, NULL), ncclInvalidUsage);
+    CHECK(strstr(ncclGetLastError(comm), "ncclAlltoAll: came with NCCL 22800"));
+    CUDA(cudaFree(device));
+    NCCL(ncclCommDestroy(comm));
+}
+#endif
+
 static void registered_memory(job_rank *me)
 {
     enum { BYTES = 8192 };
@@ -291,6 +308,10 @@ int main(int argc, char **argv)
 #endif
 #if NCCL_VERSION_CODE >= 22300
         JOB_TEST("several ids", .ranks = 3, .bare = true, .body = several_ids),
+#endif
+#if NCCL_VERSION_CODE >= 22800
+        JOB_TEST("an older version on request", .ranks = 1, .bare = true, .processes = true,
+                 .body = an_older_version_on_request),
 #endif
         JOB_TEST("registered memory", .ranks = 2, .bare = true, .body = registered_memory),
         JOB_TEST("finalize waits for all", .ranks = 2, .bare = true, .processes = true,

@@ -135,6 +135,41 @@ static void a_hang_in_init(job_rank *me)
     emu_script(NULL);
 }
 
+/* The call has returned; the thread that does its work hangs. */
+static void a_hang_in_the_background(job_rank *me)
+{
+    ncclComm_t comm = new_nonblocking_comm(me);
+    cudaStream_t stream = new_stream(me);
+    int *device = to_device(NULL, sizeof *device);
+
+    emu_script("background@*=hang");
+    NCCL_IS(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream), ncclInProgress);
+    job_sleep_ms(30);
+    NCCL_IS(async_error(comm), ncclInProgress);
+    NCCL(ncclCommAbort(comm));
+    CUDA(cudaStreamSynchronize(stream));
+    job_meet(me);
+    emu_script(NULL);
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+
+/* A split that not all join: the abort of what it makes ends it. */
+static void a_split_that_not_all_join(job_rank *me)
+{
+    ncclComm_t parent = new_nonblocking_comm(me), part = NULL;
+
+    if (!me->rank) {
+        NCCL_IS(ncclCommSplit(parent, 0, 0, &part, NULL), ncclInProgress);
+        job_sleep_ms(30);
+        NCCL_IS(async_error(part), ncclInProgress);
+        NCCL(ncclCommAbort(part));
+        NCCL_IS(settled(parent), ncclInternalError);
+    }
+    job_meet(me);
+    NCCL(ncclCommAbort(parent));
+}
+
 /* A rank that gives up is told to those that wait for it. */
 static void who_gives_up_in_init_is_missed(job_rank *me)
 {
@@ -282,6 +317,8 @@ int main(int argc, char **argv)
                  .body = abort_ends_a_group_end),
         JOB_TEST("what is stuck stays", .ranks = 1, .bare = true, .body = what_is_stuck_stays),
         JOB_TEST("a hang in init", .ranks = 3, .bare = true, .body = a_hang_in_init),
+        JOB_TEST("a hang in the background", .ranks = 2, .bare = true, .body = a_hang_in_the_background),
+        JOB_TEST("a split that not all join", .ranks = 2, .bare = true, .body = a_split_that_not_all_join),
         JOB_TEST("who gives up in init is missed", .ranks = 3, .bare = true,
                  .body = who_gives_up_in_init_is_missed),
         JOB_TEST("errors by script", .ranks = 1, .bare = true, .body = errors_by_script),

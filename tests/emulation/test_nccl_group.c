@@ -250,6 +250,29 @@ static void nonblocking_groups(job_rank *me)
     close_rank(comm, stream);
 }
 
+#if NCCL_VERSION_CODE >= 22200
+/* What was collected is not carried out. */
+static void a_simulated_end(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me);
+    cudaStream_t stream = new_stream(me);
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    int value = 1;
+    int *device = to_device(&value, sizeof value);
+
+    NCCL(ncclGroupStart());
+    if (!me->rank) NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+    NCCL(ncclGroupSimulateEnd(&info));
+    CHECK(info.estimatedTime > 0);
+    CUDA(cudaStreamQuery(stream));
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
+    to_host(&value, device, sizeof value, stream);
+    CHECK_INT(value, me->size);
+    CUDA(cudaFree(device));
+    close_rank(comm, stream);
+}
+#endif
+
 /* The form of NCCL's documentation: one thread, all devices. */
 static void one_thread_many_devices(job_rank *me)
 {
@@ -301,6 +324,9 @@ int main(int argc, char **argv)
         JOB_TEST("an error inside fails the end", .ranks = 2, .bare = true,
                  .body = an_error_inside_fails_the_end),
         JOB_TEST("nonblocking groups", .ranks = 3, .bare = true, .body = nonblocking_groups),
+#if NCCL_VERSION_CODE >= 22200
+        JOB_TEST("a simulated end", .ranks = 2, .bare = true, .body = a_simulated_end),
+#endif
         JOB_TEST("one thread, many devices", .ranks = 1, .bare = true, .body = one_thread_many_devices),
     };
 

@@ -63,6 +63,33 @@ static void wrong_buffers(job_rank *me)
     close_place(&p);
 }
 
+static void overlapping_buffers(job_rank *me)
+{
+    place p = open_place(me);
+
+    NCCL_IS(ncclAllReduce(p.device, p.device + 1, 4, ncclInt32, ncclSum, p.comm, p.stream),
+            ncclInvalidArgument);
+    told("overlap other than in place");
+    NCCL_IS(ncclAllGather(p.device, p.device, 4, ncclInt32, p.comm, p.stream),
+            me->rank ? ncclInvalidArgument : ncclSuccess); /* in place for rank 0 only */
+    CHECK_INT(emu_misuses(), me->rank ? 2 : 1);
+    close_place(&p);
+}
+
+static void an_id_used_twice(job_rank *me)
+{
+    place p = open_place(me);
+    ncclUniqueId id;
+    ncclComm_t comm;
+
+    NCCL(ncclGetUniqueId(&id));
+    NCCL(ncclCommInitRank(&comm, 1, id, 0));
+    NCCL(ncclCommDestroy(comm));
+    NCCL_IS(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidUsage);
+    told("used for a second communicator");
+    close_place(&p);
+}
+
 static void wrong_streams(job_rank *me)
 {
     place p = open_place(me);
@@ -282,6 +309,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(misuse_ends_the_process),
         MISUSE("wrong buffers", wrong_buffers),
+        MISUSE("overlapping buffers", overlapping_buffers),
+        MISUSE("an id used twice", an_id_used_twice),
         MISUSE("wrong streams", wrong_streams),
         MISUSE("different operations", different_operations),
         MISUSE("different counts", different_counts),

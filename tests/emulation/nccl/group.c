@@ -158,11 +158,23 @@ static void settle(const batch *b, ncclResult_t result, bool blocking)
     }
 }
 
+static bool is_given_up(void *arg)
+{
+    const batch *b = arg;
+
+    for (ncclComm_t c = b->comms; c; c = c->group_next)
+        if (atomic_load(&c->aborted)) return true;
+    for (job *j = b->jobs; j; j = j->next)
+        if (atomic_load(&j->comm->aborted)) return true;
+    return false;
+}
+
 static void *carry_out_apart(void *arg)
 {
     batch *b = arg;
+    int scripted = emu_enter_until("background", is_given_up, b);
 
-    settle(b, carry_out(b), false);
+    settle(b, scripted ? fail((ncclResult_t)scripted, "in the background: by script") : carry_out(b), false);
     free(b);
     return NULL;
 }
@@ -205,14 +217,12 @@ static ncclResult_t carry_out_nonblocking(const batch *collected)
 
 /* ---- ends ------------------------------------------------------------------------------------------- */
 
-static bool is_over(void *none)
+static bool is_group_given_up(void *none)
 {
+    batch collected = {group.comms, group.jobs};
+
     (void)none;
-    for (ncclComm_t c = group.comms; c; c = c->group_next)
-        if (atomic_load(&c->aborted)) return true;
-    for (job *j = group.jobs; j; j = j->next)
-        if (atomic_load(&j->comm->aborted)) return true;
-    return false;
+    return is_given_up(&collected);
 }
 
 ncclResult_t group_end(void)
@@ -259,7 +269,7 @@ ALIAS(ncclGroupStart)
 
 ncclResult_t ncclGroupEnd(void)
 {
-    int scripted = emu_enter_until("ncclGroupEnd", is_over, NULL);
+    int scripted = emu_enter_until("ncclGroupEnd", is_group_given_up, NULL);
 
     if (!group.depth) return fail(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
     if (scripted) group_note(fail((ncclResult_t)scripted, "ncclGroupEnd: by script"));

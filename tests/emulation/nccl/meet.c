@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,30 @@ meeting_id meeting_id_derive(const meeting_id *parent, const void *about, size_t
         made.name[i] = mix(made.name[i], about, bytes);
     }
     return made;
+}
+
+/* An id is for one communicator: NCCL has taken its meeting place down by the second time. */
+static ncclResult_t note_use(const meeting_id *id)
+{
+    typedef struct use {
+        struct use *next;
+        meeting_id id;
+    } use;
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static use *uses; /* as rank 0; under the lock */
+    use *made = malloc(sizeof *made), *found;
+
+    if (!made) return fail(ncclSystemError, "no memory");
+    pthread_mutex_lock(&mutex);
+    for (found = uses; found; found = found->next)
+        if (!memcmp(&found->id, id, sizeof *id)) break;
+    *made = (use){uses, *id};
+    if (!found) uses = made;
+    pthread_mutex_unlock(&mutex);
+    if (!found) return ncclSuccess;
+    free(made);
+    emu_misuse("a unique id is used for a second communicator");
+    return fail(ncclInvalidUsage, "the unique id was used before");
 }
 
 /* ---- sockets ---------------------------------------------------------------------------------------- */
@@ -297,9 +322,11 @@ static ncclResult_t meet_as_host(const meeting *asked, segment **made)
 {
     struct sockaddr_un address;
     socklen_t length = address_of(&asked->id, &address);
-    int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    ncclResult_t result;
+    ncclResult_t result = note_use(&asked->id);
+    int door;
 
+    if (result) return result;
+    door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (door < 0) return fail(ncclSystemError, "socket: %s", strerror(errno));
     if (bind(door, (struct sockaddr *)&address, length) || listen(door, SEGMENT_RANKS_MAX))
         result = errno == EADDRINUSE

@@ -10,6 +10,8 @@
 #include "task.h"
 #include "type.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 static ncclResult_t check_stream(ncclComm_t comm, const task *t)
@@ -51,6 +53,36 @@ static ncclResult_t check_buffer(ncclComm_t comm, const task *t, const void *at,
     return fail(ncclInvalidArgument, "%s: %s is not memory of device %d", t->function, which, comm->device);
 }
 
+/* Where recvbuff may lie over sendbuff: as bytes from there. */
+static bool is_in_place(ncclComm_t comm, const task *t, ptrdiff_t offset)
+{
+    ptrdiff_t block = (ptrdiff_t)(t->count * type_bytes(t->type));
+
+    switch (t->kind) {
+    case TASK_ALL_REDUCE:
+    case TASK_REDUCE:
+    case TASK_BROADCAST: return offset == 0;
+    case TASK_ALL_GATHER: return offset == -block * comm->rank;
+    case TASK_REDUCE_SCATTER: return offset == block * comm->rank;
+    case TASK_GATHER: return offset == -block * t->peer;
+    case TASK_SCATTER: return offset == block * t->peer;
+    default: return false;
+    }
+}
+
+static ncclResult_t check_overlap(ncclComm_t comm, const task *t)
+{
+    size_t reads = task_reads(t, comm) * type_bytes(t->type),
+           writes = task_writes(t, comm) * type_bytes(t->type);
+    uintptr_t send = (uintptr_t)t->send, recv = (uintptr_t)t->recv;
+
+    if (!reads || !writes || send >= recv + writes || recv >= send + reads) return ncclSuccess;
+    if (is_in_place(comm, t, (ptrdiff_t)(recv - send))) return ncclSuccess;
+    emu_misuse("%s: %zu bytes at sendbuff %p and %zu at recvbuff %p overlap other than in place, %s, rank %d",
+               t->function, reads, t->send, writes, t->recv, comm->name, comm->rank);
+    return fail(ncclInvalidArgument, "%s: the buffers overlap other than in place", t->function);
+}
+
 static bool has_peer(task_kind kind)
 {
     return kind == TASK_BROADCAST || kind == TASK_REDUCE || kind == TASK_GATHER || kind >= TASK_SCATTER;
@@ -70,6 +102,7 @@ static ncclResult_t check(ncclComm_t comm, task *t, ncclRedOp_t op)
         result = redop_read(comm, t->function, op, t->type, &t->how);
     if (!result) result = check_buffer(comm, t, t->send, task_reads(t, comm), "sendbuff");
     if (!result) result = check_buffer(comm, t, t->recv, task_writes(t, comm), "recvbuff");
+    if (!result) result = check_overlap(comm, t);
     return result ? result : check_stream(comm, t);
 }
 
