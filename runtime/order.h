@@ -13,10 +13,9 @@
 
 /* What it is, the same on all ranks that take part. */
 typedef struct weft__ticket_key {
-    uint64_t group; /* id */
-    uint64_t
-        number;    /* collectives: of the first in it; messages: the sender's; exchanges: the lower rank's */
-    uint32_t kind; /* 0: collectives; WEFT__OP_ISEND: a message; WEFT__OP_SEND_RECV: an exchange */
+    uint64_t group;    /* id */
+    uint64_t number;   /* collectives: the first's; messages: the sender's; exchanges: the lower rank's */
+    uint32_t kind;     /* 0: collectives; WEFT__OP_ISEND: a message; WEFT__OP_SEND_RECV: an exchange */
     int32_t low, high; /* messages: from, to; exchanges: the lower, the higher world rank; else 0 */
     uint32_t unused;   /* 0 */
 } weft__ticket_key;
