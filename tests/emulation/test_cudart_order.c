@@ -93,6 +93,27 @@ static void a_wait_for_an_unrecorded_event_orders_nothing(void **state)
     MISUSE(use(other, "reader", buffer, BYTES, false), "reader on");
 }
 
+/* Not even one whose place in memory belonged to an event that would have. */
+static void an_event_has_nothing_of_those_before_it(void **state)
+{
+    enum { EVENTS = 200 };
+    cudaEvent_t made[EVENTS];
+
+    (void)state;
+    FINE(use(one, "writer", buffer, BYTES, true));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < EVENTS; i++) {
+            OK(cudaEventCreateWithFlags(&made[i], cudaEventDisableTiming));
+            if (round == 0)
+                OK(cudaEventRecord(made[i], one));
+            else
+                OK(cudaStreamWaitEvent(other, made[i], 0));
+        }
+        for (int i = 0; i < EVENTS; i++) OK(cudaEventDestroy(made[i]));
+    }
+    MISUSE(use(other, "reader", buffer, BYTES, false), "reader on");
+}
+
 /* It has finished, but nobody has looked. */
 static void having_finished_is_not_enough(void **state)
 {
@@ -300,6 +321,7 @@ int main(void)
         TEST(a_wait_for_the_event_orders),
         TEST(an_event_says_nothing_of_what_comes_after_it),
         TEST(a_wait_for_an_unrecorded_event_orders_nothing),
+        TEST(an_event_has_nothing_of_those_before_it),
         TEST(having_finished_is_not_enough),
         TEST(what_the_host_has_seen_is_ordered),
         TEST(an_unfinished_query_orders_nothing),

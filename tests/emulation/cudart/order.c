@@ -62,8 +62,8 @@ static void prune(emu__records *records, const emu__record *now, const emu__cloc
     for (int i = 0; i < records->count; i++) {
         const emu__record *old = &records->at[i];
         bool covered = old->from >= now->from && old->to <= now->to && is_before(old, clock);
-        /* A read hides an earlier read of its own stream; a write hides all. */
-        bool hidden = covered && (now->writes || (!old->writes && old->slot == now->slot));
+        /* Who comes after a read may still race with the write before it. */
+        bool hidden = covered && (now->writes || !old->writes);
         if (!hidden && !is_before(old, &emu__host_clock)) records->at[kept++] = *old;
     }
     records->count = kept;
