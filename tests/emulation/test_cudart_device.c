@@ -51,6 +51,7 @@ static void devices_are_told_apart(void **state)
 static void *see_first_device(void *arg)
 {
     OK(cudaGetDevice(arg));
+    OK(cudaPeekAtLastError());
     return NULL;
 }
 

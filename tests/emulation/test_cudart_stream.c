@@ -386,6 +386,23 @@ static void host_functions_are_called_in_order(void **state)
     OK(cudaStreamDestroy(stream));
 }
 
+static void query_default_stream(void *arg)
+{
+    atomic_store((atomic_int *)arg, cudaStreamQuery(NULL));
+}
+
+static void host_functions_must_not_call_cuda(void **state)
+{
+    cudaStream_t stream = new_stream(cudaStreamNonBlocking);
+    atomic_int said = 0;
+
+    (void)state;
+    OK(cudaLaunchHostFunc(stream, query_default_stream, &said));
+    OK(cudaStreamSynchronize(stream));
+    assert_int_equal(atomic_load(&said), cudaErrorNotPermitted);
+    OK(cudaStreamDestroy(stream));
+}
+
 /* ---- handles ---- */
 
 static void a_stream_says_what_it_is(void **state)
@@ -483,6 +500,7 @@ int main(void)
         cmocka_unit_test(exclusive_kernels_run_in_the_order_of_their_launch),
         cmocka_unit_test(devices_have_an_order_each),
         cmocka_unit_test(host_functions_are_called_in_order),
+        cmocka_unit_test(host_functions_must_not_call_cuda),
         cmocka_unit_test(a_stream_says_what_it_is),
         cmocka_unit_test(what_is_destroyed_is_known_as_such),
         cmocka_unit_test(many_come_and_go),

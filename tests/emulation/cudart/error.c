@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 static _Thread_local cudaError_t last_error;
+static _Thread_local bool in_host_function;
 static atomic_bool started; /* streams or memory were made */
 static atomic_bool forked;  /* this process is a child of one that had */
 
@@ -21,6 +22,11 @@ static void note_fork(void)
 void emu__error_started(void)
 {
     if (!atomic_exchange(&started, true)) pthread_atfork(NULL, NULL, note_fork);
+}
+
+void emu__error_in_host_function(bool is)
+{
+    in_host_function = is;
 }
 
 /* Errors after which CUDA says that the process must be ended. */
@@ -60,6 +66,7 @@ cudaError_t emu__begin(const char *function, unsigned what)
     error = (cudaError_t)emu__script_call(function);
     if (error || (what & EMU__HARMLESS)) return error;
     if (atomic_load_explicit(&forked, memory_order_relaxed)) return cudaErrorInitializationError;
+    if (in_host_function) return cudaErrorNotPermitted;
     if (!emu__device_count()) return cudaErrorNoDevice;
     error = device_error();
     if (!error && (what & EMU__UNSAFE)) error = emu__capture_forbids();

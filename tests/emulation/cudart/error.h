@@ -16,6 +16,8 @@ cudaError_t emu__begin(const char *function, unsigned what);
 /* Ends it: remembers the error, and a device that an error has destroyed. */
 cudaError_t emu__end(cudaError_t error);
 
+/* This thread runs a function of the program on a stream, which must not call CUDA. */
+void emu__error_in_host_function(bool is);
 /* From here on this is a process whose fork is broken, as CUDA's is. */
 void emu__error_started(void);
 #endif

@@ -158,10 +158,12 @@ static void call_host(void *arg)
     emu__lock();
     emu__clock_join(&emu__host_clock, &call->before);
     emu__unlock();
+    emu__error_in_host_function(true);
     if (call->function)
         call->function(call->arg);
     else
         call->callback(call->handle, cudaSuccess, call->arg);
+    emu__error_in_host_function(false);
     free(call);
 }
 
