@@ -45,14 +45,11 @@ static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft__w
 static weft__event *prepare(weft__nccl *nccl, cudaStream_t stream, weft__work *first)
 {
     char text[WEFT__NCCL_SENTENCE];
-    const char *call = "cudaEventCreateWithFlags";
     cudaError_t error = cudaSuccess;
     weft__event *end = weft__event_take(nccl, &error);
-    if (end) {
-        call = "cudaStreamWaitEvent";
-        error = wait_for_marks(nccl, stream, first);
-    }
-    if (error == cudaSuccess) {
+    const char *call = end ? "cudaStreamWaitEvent" : "cudaEventCreateWithFlags";
+    if (end) error = wait_for_marks(nccl, stream, first);
+    if (end && error == cudaSuccess) {
         end->works = first;
         return end;
     }

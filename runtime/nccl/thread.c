@@ -99,14 +99,13 @@ void weft__thread_settle(const weft__nccl *nccl)
 {
     static _Thread_local const weft__nccl *settled;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    int device = -1;
+    int device = -1, wanted = nccl->seam.device;
     if (WEFT__UNLIKELY(settled != nccl)) {
         cudaThreadExchangeStreamCaptureMode(&mode);
         settled = nccl;
     }
     /* A callback of the user, which runs on the progress thread too, may have set another one. */
-    if (cudaGetDevice(&device) != cudaSuccess || device != nccl->seam.device)
-        cudaSetDevice(nccl->seam.device);
+    if (cudaGetDevice(&device) != cudaSuccess || device != wanted) cudaSetDevice(wanted);
 }
 
 void weft__thread_pause(unsigned *turns)
