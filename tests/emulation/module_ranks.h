@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GRACE_MS = 100, SENTENCE = 700 };
+enum { GRACE_MS = 100 * JOB_SLOWER, SENTENCE = 700 };
 
 /* A communicator as its owner sees it. */
 typedef struct owner {

@@ -128,6 +128,12 @@ static void every_kind(job_rank *me)
     b->close(b);
 }
 
+static void blocking_mode(job_rank *me)
+{
+    setenv("WEFT_NCCL_BLOCKING", "1", 1);
+    every_kind(me);
+}
+
 /* ---- uneven blocks: rank r has r + 1 times U elements, a gap before each; of the last rank, none ---- */
 
 enum { U = 50, GAP = 3 };
@@ -396,6 +402,16 @@ static void refusals(job_rank *me)
     b->close(b);
 }
 
+static void nothing_there(job_rank *me)
+{
+    const char *why = "";
+    (void)me;
+    setenv("CUDA_EMULATION_DEVICES", "0", 1);
+    CHECK(!module_open_function()(&test_table, NULL, &why));
+    CHECK_TEXT(why, "no CUDA device");
+    CHECK_INT(emu_calls("ncclGetVersion"), 0); /* no call of NCCL before a device is seen */
+}
+
 static void probing(job_rank *me)
 {
     weft__backend_open_fn *open = module_open_function();
@@ -418,6 +434,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("it says what it runs on, and why it does not", .ranks = 1, .bare = true, .body = probing),
+        JOB_TEST("no device", .ranks = 1, .bare = true, .body = nothing_there),
+        JOB_TEST("in NCCL's blocking mode too", .ranks = 2, .bare = true, .processes = true,
+                 .body = blocking_mode),
         JOB_TEST("what NCCL cannot reduce is refused", .ranks = 1, .bare = true, .body = refusals),
         JOB_TEST("every kind, alone", .ranks = 1, .bare = true, .body = every_kind),
         JOB_TEST("every kind, on 2 ranks", .ranks = 2, .bare = true, .body = every_kind),

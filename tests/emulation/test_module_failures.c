@@ -95,6 +95,37 @@ static void hang_in_group_end(job_rank *me)
     b->close(b);
 }
 
+static void late_end(job_rank *me, int thread, void *arg)
+{
+    progress *p = arg;
+    (void)me;
+    if (thread == 0) {
+        start(p->b, p->t);
+        CHECK_INT(emu_calls("ncclCommAbort"), 0);
+        poll_until_over(p->b, p->t);
+        CHECK_INT(emu_calls("ncclCommAbort"), 1);
+    } else {
+        for (int ms = 0; emu_calls("ncclGroupEnd") < p->ends && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+        p->b->doom(p->t->work.comm, "stop");
+    }
+}
+
+/* Who comes out of a call in time is not aborted in it. */
+static void grace(job_rank *me)
+{
+    weft__backend *b = module_load(me);
+    float *device = to_device(NULL, sizeof *device * N);
+    owner o;
+    task t;
+    join_all(me, b, &o, "grace");
+    t = sum_task(me, &o, device);
+    emu_script("ncclGroupEnd@1=delay:50");
+    job_threads(me, 2, late_end, &(progress){b, &t, 1});
+    CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 /* ---- with work under way ---- */
 
 /* Rank 1 does not come; rank 0's works end once they are stopped, and what is given later is refused. */
@@ -430,6 +461,8 @@ int main(int argc, char **argv)
                  .ranks = 2, .bare = true, .body = hang_in_group_end),
         JOB_TEST("the same, ranks being threads", .ranks = 2, .bare = true, .threads = true,
                  .body = hang_in_group_end),
+        JOB_TEST("who comes out of a call within the grace is not aborted in it", .ranks = 1, .bare = true,
+                 .body = grace),
         JOB_TEST("works under way end when they are stopped, later ones are refused", .ranks = 2,
                  .bare = true, .body = stopped_while_running),
         JOB_TEST("what has ended before the stop is a success", .ranks = 2, .bare = true, .body = earned),
