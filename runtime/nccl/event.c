@@ -14,6 +14,7 @@
 struct weft__event_chunk {
     struct weft__event_chunk *next;
     unsigned made;
+    cudaError_t error;
     weft__event events[CHUNK];
 };
 
@@ -23,25 +24,21 @@ void weft__events_init(weft__events *events)
     pthread_mutex_init(&events->lock, NULL);
 }
 
-/* The calling thread may be the caller's, whose device is its own business. */
-static cudaError_t make(weft__nccl *nccl, struct weft__event_chunk *chunk)
+static void make(void *arg)
 {
-    int before = -1;
-    cudaError_t error = cudaGetDevice(&before);
-    if (error == cudaSuccess && before != nccl->seam.device) error = cudaSetDevice(nccl->seam.device);
-    while (error == cudaSuccess && chunk->made < CHUNK) {
-        error = cudaEventCreateWithFlags(&chunk->events[chunk->made].cuda, cudaEventDisableTiming);
-        if (error == cudaSuccess) chunk->made++;
+    struct weft__event_chunk *chunk = arg;
+    while (chunk->made < CHUNK && chunk->error == cudaSuccess) {
+        chunk->error = cudaEventCreateWithFlags(&chunk->events[chunk->made].cuda, cudaEventDisableTiming);
+        if (chunk->error == cudaSuccess) chunk->made++;
     }
-    if (before >= 0 && before != nccl->seam.device) cudaSetDevice(before);
-    return error;
 }
 
 static cudaError_t grow(weft__nccl *nccl)
 {
     weft__events *events = &nccl->events;
     struct weft__event_chunk *chunk = calloc(1, sizeof *chunk);
-    cudaError_t error = chunk ? make(nccl, chunk) : cudaErrorMemoryAllocation;
+    cudaError_t error = cudaErrorMemoryAllocation;
+    if (chunk && weft__thread_call(nccl, make, chunk)) error = chunk->error;
     if (!chunk || !chunk->made) {
         free(chunk);
         return error;
@@ -110,7 +107,7 @@ weft__event *weft__event_take(weft__nccl *nccl, cudaError_t *error)
     }
     event->next = NULL;
     event->works = NULL;
-    event->recorded = false;
+    event->recorded = event->cut = false;
     return event;
 }
 

@@ -17,7 +17,8 @@ typedef struct weft__event {
     struct weft__event *next; /* in the pool; or issued after it on the same communicator */
     /* The end of a group call: */
     weft__work *works; /* what was issued, by ->next */
-    bool recorded;     /* false: the call did not come to its end, and its communicator is doomed */
+    bool recorded;
+    bool cut; /* the group call did not come to its end, and its communicator is doomed */
 } weft__event;
 
 typedef struct weft__events {

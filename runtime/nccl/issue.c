@@ -193,7 +193,7 @@ void weft__issue_start(weft__backend *backend, weft__work *first)
         refuse(comm, first);
     } else {
         end = prepare(nccl, comm->stream, first);
-        if (end) end->recorded = issue(comm, end);
+        if (end) end->cut = !(end->recorded = issue(comm, end));
         weft__turn_give(comm, &turn);
         if (end) started(comm, end);
     }

@@ -17,6 +17,8 @@ typedef struct weft__memory {
     weft__list link; /* nccl->memory; under nccl->lock */
     weft__nccl *nccl;
     void *at;
+    size_t bytes;
+    cudaError_t error; /* of making it */
     bool from_nccl;
     weft__comm *comm; /* whose window it is; changes under nccl->windows */
     void *window;
@@ -46,32 +48,28 @@ static void give_back(weft__memory *memory)
     if (error != cudaSuccess) cudaGetLastError();
 }
 
-static cudaError_t make(weft__memory *memory, size_t bytes)
+static void make(void *arg)
 {
+    weft__memory *memory = arg;
     cudaError_t error = cudaSuccess;
-    memory->from_nccl = ncclMemAlloc(&memory->at, bytes) == ncclSuccess && memory->at;
-    if (!memory->from_nccl) {
-        cudaGetLastError();
-        error = cudaMalloc(&memory->at, bytes);
-    }
-    if (error == cudaSuccess && (error = zero(memory->at, bytes)) != cudaSuccess) give_back(memory);
-    if (error != cudaSuccess) cudaGetLastError();
-    return error;
+    memory->from_nccl = ncclMemAlloc(&memory->at, memory->bytes) == ncclSuccess && memory->at;
+    if (!memory->from_nccl) error = cudaMalloc(&memory->at, memory->bytes);
+    if (error == cudaSuccess && (error = zero(memory->at, memory->bytes)) != cudaSuccess) give_back(memory);
+    cudaGetLastError(); /* of NCCL's try, or told below */
+    memory->error = error;
 }
 
 weft_status weft__memory_alloc(weft__backend *backend, size_t bytes, void **ptr)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__memory *memory = calloc(1, sizeof *memory);
-    int before = -1;
     cudaError_t error;
     if (!memory) return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_alloc: no memory to keep account of it");
     memory->nccl = nccl;
-    error = cudaGetDevice(&before);
-    if (error == cudaSuccess) error = cudaSetDevice(backend->device);
-    if (error == cudaSuccess) error = make(memory, bytes ? bytes : 1);
-    if (before >= 0) cudaSetDevice(before);
-    if (error != cudaSuccess) {
+    memory->bytes = bytes ? bytes : 1;
+    memory->error = cudaErrorMemoryAllocation;
+    if (!weft__thread_call(nccl, make, memory) || memory->error != cudaSuccess) {
+        error = memory->error;
         free(memory);
         return weft__nccl_fail(nccl, error == cudaErrorMemoryAllocation ? WEFT_ERR_MEMORY : WEFT_ERR_SYSTEM,
                                "mem_alloc: device %d gives no %zu bytes: CUDA says \"%s\"", backend->device,

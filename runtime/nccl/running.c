@@ -63,7 +63,7 @@ static void finish_stopped(weft__comm *comm)
 }
 
 /* What was cut short has no event yet: once the abort is through, whatever NCCL had launched is before this.
- */
+ * False: it is not recorded; or it is over. */
 static bool record_late(weft__comm *comm, weft__event *end)
 {
     if (atomic_load_explicit(&comm->state, memory_order_acquire) != WEFT__COMM_ABORTED) return false;
@@ -80,22 +80,18 @@ static bool end_first(weft__comm *comm)
     weft__event *end = comm->first;
     weft__comm_state state;
     cudaError_t error;
-    bool stopped = !end->recorded;
     char text[WEFT__NCCL_SENTENCE];
-    if (stopped && !record_late(comm, end)) return comm->first != end;
+    if (!end->recorded && !record_late(comm, end)) return comm->first != end;
     error = cudaEventQuery(end->cuda);
+    if (error == cudaErrorNotReady) return false;
     /* After the query: what had come before the abort began was not cut short by it. */
     state = atomic_load_explicit(&comm->state, memory_order_acquire);
-    if (error == cudaErrorNotReady) {
-        end->recorded = !stopped;
-        return false;
-    }
     if (error != cudaSuccess) {
         cudaGetLastError();
         snprintf(text, sizeof text, "cudaEventQuery: CUDA says \"%s\"", cudaGetErrorString(error));
         weft__comm_stop(comm, WEFT_ERR_SYSTEM, text);
         finish_stopped(comm);
-    } else if (stopped || state >= WEFT__COMM_ABORTING) {
+    } else if (end->cut || state >= WEFT__COMM_ABORTING) {
         finish_stopped(comm);
     } else {
         finish_all(comm, WEFT_OK, NULL);

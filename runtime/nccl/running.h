@@ -3,8 +3,7 @@
 #define WEFT_NCCL_RUNNING_H
 #include "comm.h"
 
-/* Progress thread: the works of `end`, a chain, are on comm's stream; or, where !end->recorded, perhaps, and
- * comm is doomed. */
+/* Progress thread: the works of `end`, a chain, are on comm's stream; or, where end->cut, perhaps. */
 void weft__running_add(weft__comm *comm, weft__event *end);
 
 /* Slots of the seam. */

@@ -12,6 +12,9 @@
 #define PAUSE_LEAST_NS 10000
 #define PAUSE_MOST_NS  5000000
 
+/* Whose thread this is: of its progress, or one of those here.  NULL: somebody else's. */
+static _Thread_local const weft__nccl *settled;
+
 /* From start to join. */
 struct weft__thread {
     weft__nccl *nccl;
@@ -84,6 +87,39 @@ bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg)
     return created;
 }
 
+struct call {
+    weft__nccl *nccl;
+    void (*run)(void *arg);
+    void *arg;
+    bool done; /* nccl->lock */
+};
+
+static void run_call(void *arg)
+{
+    struct call *call = arg;
+    weft__nccl *nccl = call->nccl;
+    call->run(call->arg);
+    pthread_mutex_lock(&nccl->lock);
+    call->done = true;
+    pthread_cond_broadcast(&nccl->changed);
+    pthread_mutex_unlock(&nccl->lock);
+}
+
+bool weft__thread_call(weft__nccl *nccl, void (*run)(void *arg), void *arg)
+{
+    struct call call = {.nccl = nccl, .run = run, .arg = arg};
+    if (settled == nccl) {
+        weft__thread_settle(nccl);
+        run(arg);
+        return true;
+    }
+    if (!weft__thread_start(nccl, run_call, &call)) return false;
+    pthread_mutex_lock(&nccl->lock);
+    while (!call.done) weft__nccl_cond_wait(&nccl->changed, &nccl->lock, WEFT__NCCL_NEVER);
+    pthread_mutex_unlock(&nccl->lock);
+    return true;
+}
+
 bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns)
 {
     bool ended = true;
@@ -97,7 +133,6 @@ bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns)
 
 void weft__thread_settle(const weft__nccl *nccl)
 {
-    static _Thread_local const weft__nccl *settled;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     int device = -1, wanted = nccl->seam.device;
     if (WEFT__UNLIKELY(settled != nccl)) {
