@@ -1,5 +1,6 @@
 /* test_batch.c - batches: what joins starts together and settles as one request. */
 #include "collective.h"
+#include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,14 @@ static weft_batch *begin(weft_group *group)
     CHECK_OK(weft_batch_begin(group, &batch));
     CHECK(batch);
     return batch;
+}
+
+/* A buffer of one number. */
+static int32_t *number(job_rank *me, int32_t value)
+{
+    int32_t *at = job_buffer(me, sizeof *at);
+    job_put_int(at, value);
+    return at;
 }
 
 /* An all_reduce of one number that the caller looks at later. */
@@ -61,20 +70,20 @@ static void every_collective(job_rank *me)
 /* Nothing of a batch has a number before its end: what is submitted meanwhile comes first. */
 static void starts_at_end(job_rank *me)
 {
-    int32_t in = me->rank + 1, out = 0, later = 0;
+    int32_t *in = number(me, me->rank + 1), *out = number(me, 0), *later = number(me, 0);
     weft_request *req = NULL;
     weft_batch *batch = begin(me->world);
-    join_sum(me, batch, &in, &out);
-    CHECK_OK(weft_all_reduce(me->world, &in, &later, 1, WEFT_INT32, WEFT_MAX, NULL, &req));
+    join_sum(me, batch, in, out);
+    CHECK_OK(weft_all_reduce(me->world, in, later, 1, WEFT_INT32, WEFT_MAX, NULL, &req));
     WAIT_STATUS(WEFT_OK, req);
     CHECK_INT(job_info(req).sequence, 1);
     weft_release(req);
-    CHECK_INT(later, RANKS);
-    CHECK_INT(out, 0);
-    in = 10;
+    CHECK_INT(job_get_int(later), RANKS);
+    CHECK_INT(job_get_int(out), 0);
+    job_put_int(in, 10);
     CHECK_OK(weft_batch_end(batch, NULL, NULL));
-    CHECK_INT(out, 10 * RANKS);
-    CHECK_OK(weft_all_reduce(me->world, &in, &later, 1, WEFT_INT32, WEFT_MAX, NULL, &req));
+    CHECK_INT(job_get_int(out), 10 * RANKS);
+    CHECK_OK(weft_all_reduce(me->world, in, later, 1, WEFT_INT32, WEFT_MAX, NULL, &req));
     CHECK_INT(job_info(req).sequence, 3);
     WAIT_OK(req);
 }
@@ -84,10 +93,12 @@ static void starts_at_end(job_rank *me)
 static void messages(job_rank *me)
 {
     size_t bytes = LARGE * sizeof(int32_t);
-    int32_t *in = job_alloc(me, bytes), *out = job_alloc(me, RANKS * bytes);
+    int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, RANKS * bytes);
+    int32_t *image = job_alloc(me, RANKS * bytes);
     weft_call call = {.batch = begin(me->world)};
     weft_request *req = NULL;
-    for (int i = 0; i < LARGE; i++) in[i] = me->rank * LARGE + i;
+    for (int i = 0; i < LARGE; i++) image[i] = me->rank * LARGE + i;
+    job_put(in, image, bytes);
     for (int half = 0; half < 2; half++)
         for (int r = 0; r < RANKS; r++) {
             if ((me->rank + half) % 2) {
@@ -99,22 +110,25 @@ static void messages(job_rank *me)
         }
     CHECK_OK(weft_batch_end(call.batch, NULL, &req));
     WAIT_OK(req);
-    for (int r = 0; r < RANKS; r++)
-        for (int i = 0; i < LARGE; i++) CHECK_INT(out[(size_t)r * LARGE + (size_t)i], r * LARGE + i);
+    job_get(image, out, RANKS * bytes);
+    for (int i = 0; i < RANKS * LARGE; i++) CHECK_INT(image[i], i);
 }
 
 static void many_messages(job_rank *me)
 {
-    int32_t *in = job_alloc(me, MANY * sizeof *in), *out = job_alloc(me, MANY * sizeof *out);
+    size_t bytes = MANY * sizeof(int32_t);
+    int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes), *image = job_alloc(me, bytes);
     weft_call call = {.batch = begin(me->world)};
     int next = (me->rank + 1) % RANKS, before = (me->rank + RANKS - 1) % RANKS;
-    for (int i = 0; i < MANY; i++) in[i] = me->rank * MANY + i;
+    for (int i = 0; i < MANY; i++) image[i] = me->rank * MANY + i;
+    job_put(in, image, bytes);
     for (int i = 0; i < MANY / 2; i++) {
         CHECK_OK(weft_isend(me->world, &in[2 * i], 2, WEFT_INT32, next, i, &call, NULL));
         CHECK_OK(weft_irecv(me->world, &out[2 * i], 2, WEFT_INT32, before, i, &call, NULL));
     }
     CHECK_OK(weft_batch_end(call.batch, NULL, NULL));
-    for (int i = 0; i < MANY; i++) CHECK_INT(out[i], before * MANY + i);
+    job_get(image, out, bytes);
+    for (int i = 0; i < MANY; i++) CHECK_INT(image[i], before * MANY + i);
 }
 
 /* What is sent in place is what the buffer holds at end. */
@@ -147,23 +161,23 @@ static void empty(job_rank *me)
 
 static void in_flight_at_once(job_rank *me)
 {
-    int32_t in = me->rank, out[PIECES][2];
+    int32_t *in = number(me, me->rank), *out = job_buffer(me, 2 * PIECES * sizeof *out);
     weft_request *reqs[PIECES];
     for (int i = 0; i < PIECES; i++) {
         weft_batch *batch = begin(me->world);
-        join_sum(me, batch, &in, &out[i][0]);
-        join_sum(me, batch, &in, &out[i][1]);
+        join_sum(me, batch, in, &out[2 * i]);
+        join_sum(me, batch, in, &out[2 * i + 1]);
         CHECK_OK(weft_batch_end(batch, NULL, &reqs[i]));
     }
     weft_release(reqs[0]); /* a pending one goes on without its handle */
     reqs[0] = NULL;
     CHECK_OK(weft_wait_all(reqs, PIECES, JOB_WAIT_MS));
     for (int i = 1; i < PIECES; i++) {
-        CHECK_INT(out[i][0] + out[i][1], RANKS * (RANKS - 1));
+        CHECK_INT(job_get_int(&out[2 * i]) + job_get_int(&out[2 * i + 1]), RANKS * (RANKS - 1));
         weft_release(reqs[i]);
     }
     CHECK_OK(weft_barrier(me->world, NULL, NULL));
-    CHECK_INT(out[0][0] + out[0][1], RANKS * (RANKS - 1));
+    CHECK_INT(job_get_int(&out[0]) + job_get_int(&out[1]), RANKS * (RANKS - 1));
 }
 
 typedef struct own_group {
@@ -209,16 +223,16 @@ static void note(weft_request *req, weft_status status, void *arg)
 static void callbacks(job_rank *me)
 {
     called c = {0};
-    int32_t in = 1, out[2] = {0};
+    int32_t *in = number(me, 1), *out[2] = {number(me, 0), number(me, 0)};
     weft_call end = {.done = note, .arg = &c};
     weft_batch *batch = begin(me->world);
-    join_sum(me, batch, &in, &out[0]);
-    join_sum(me, batch, &in, &out[1]);
+    join_sum(me, batch, in, out[0]);
+    join_sum(me, batch, in, out[1]);
     CHECK_OK(weft_batch_end(batch, &end, NULL));
     CHECK_INT(c.calls, 1);
     CHECK_INT(c.status, WEFT_OK);
     CHECK(c.settled);
-    CHECK_INT(out[0] + out[1], 2 * RANKS);
+    CHECK_INT(job_get_int(out[0]) + job_get_int(out[1]), 2 * RANKS);
     c.calls = 0;
     CHECK_OK(weft_batch_end(begin(me->world), &end, NULL)); /* of an empty one too */
     CHECK_INT(c.calls, 1);
@@ -355,26 +369,28 @@ static void left_open(job_rank *me)
 /* One deadline for all members: the first failure in order of joining is told, and who is late. */
 static void timeout(job_rank *me)
 {
-    int32_t value[3] = {0}, in = 1;
+    int32_t *value[3] = {number(me, 0), number(me, 0), number(me, 0)}, *in = number(me, 1);
     weft_request *req = NULL;
     weft_call end = {.timeout_ms = JOB_SHORT_MS}, call = {.batch = NULL};
     job_meet(me);
     if (me->rank != 1) {
         weft_batch *batch = call.batch = begin(me->world);
-        CHECK_OK(weft_isend(me->world, &in, 1, WEFT_INT32, me->rank, 1, &call, NULL));
-        CHECK_OK(weft_irecv(me->world, &value[0], 1, WEFT_INT32, me->rank, 1, &call, NULL));
-        join_sum(me, batch, &in, &value[1]);
-        CHECK_OK(weft_irecv(me->world, &value[2], 1, WEFT_INT32, 1, 4, &call, NULL));
+        CHECK_OK(weft_isend(me->world, in, 1, WEFT_INT32, me->rank, 1, &call, NULL));
+        CHECK_OK(weft_irecv(me->world, value[0], 1, WEFT_INT32, me->rank, 1, &call, NULL));
+        join_sum(me, batch, in, value[1]);
+        CHECK_OK(weft_irecv(me->world, value[2], 1, WEFT_INT32, 1, 4, &call, NULL));
         CHECK_OK(weft_batch_end(batch, &end, &req));
+        job_results(me, me->rank)[0] = job_info(req).submitted_ns;
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         weft_request_info info = job_info(req);
-        CHECK_PERIOD(info.submitted_ns, info.settled_ns, JOB_SHORT_MS, JOB_SHORT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(job_earliest(me, 0), info.settled_ns, JOB_SHORT_MS, INT32_MAX);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, JOB_SHORT_MS + JOB_LATE_MS);
         CHECK_TEXT(weft_request_message(req), "batch #1");
         CHECK_TEXT(weft_request_message(req), "all_reduce #1");
         CHECK_NAMES(weft_request_message(req), 1U << 1, RANKS);
         CHECK_TEXT(weft_last_error(), "all_reduce #1");
         weft_release(req);
-        CHECK_INT(value[0], 1);
+        CHECK_INT(job_get_int(value[0]), 1);
     }
     job_meet(me);
     if (me->rank == 1) {
@@ -385,11 +401,11 @@ static void timeout(job_rank *me)
 
 static void timeout_of_messages(job_rank *me)
 {
-    int32_t value[2];
+    int32_t *value[2] = {number(me, 0), number(me, 0)};
     weft_request *req = NULL;
     weft_call end = {.timeout_ms = 200}, call = {.batch = begin(me->world)};
-    CHECK_OK(weft_irecv(me->world, &value[0], 1, WEFT_INT32, 1 - me->rank, 8, &call, NULL));
-    CHECK_OK(weft_irecv(me->world, &value[1], 1, WEFT_INT32, 1 - me->rank, 9, &call, NULL));
+    CHECK_OK(weft_irecv(me->world, value[0], 1, WEFT_INT32, 1 - me->rank, 8, &call, NULL));
+    CHECK_OK(weft_irecv(me->world, value[1], 1, WEFT_INT32, 1 - me->rank, 9, &call, NULL));
     CHECK_OK(weft_batch_end(call.batch, &end, &req));
     WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
     CHECK_TEXT(weft_request_message(req), "irecv #1");

@@ -1,6 +1,6 @@
 /* test_callbacks.c - done functions: once, on the progress thread, in settling order, before anyone is told.
  */
-#include "job.h"
+#include "device.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -44,11 +44,11 @@ static void await_count(const atomic_int *count, int n)
 static void thread_and_order(job_rank *me)
 {
     record *r = job_alloc(me, sizeof *r);
-    int32_t values[RECEIVES];
+    int32_t *values = job_buffer(me, RECEIVES * sizeof *values);
     weft_request *reqs[RECEIVES];
     weft_call call = {.done = keep, .arg = r};
     for (int i = 0; i < RECEIVES; i++) {
-        values[i] = i;
+        job_put_int(&values[i], i);
         if (me->rank == 0) {
             CHECK_OK(weft_irecv(me->world, &values[i], 1, WEFT_INT32, 1, i, &call, &reqs[i]));
         }
@@ -84,11 +84,10 @@ static void returned_before_told(job_rank *me)
 {
     for (int way = 0; way < 4; way++) {
         atomic_int returned = 0;
-        int32_t in = 1, sum = 0;
+        int32_t *in = job_buffer(me, sizeof *in), *sum = job_buffer(me, sizeof *sum);
         weft_request *req = NULL;
         weft_call call = {.done = slow, .arg = &returned};
-        CHECK_OK(
-            weft_all_reduce(me->world, &in, &sum, 1, WEFT_INT32, WEFT_SUM, &call, way < 3 ? &req : NULL));
+        CHECK_OK(weft_all_reduce(me->world, in, sum, 1, WEFT_INT32, WEFT_SUM, &call, way < 3 ? &req : NULL));
         if (way == 0) {
             while (!weft_is_completed(req)) continue;
         } else if (way == 1) {
@@ -115,17 +114,17 @@ static void failures_and_refusals(job_rank *me)
 {
     record *r = job_alloc(me, sizeof *r);
     atomic_int refused = 0;
-    int32_t value = 0;
+    int32_t *value = job_buffer(me, sizeof *value);
     weft_request *req = NULL;
     weft_call call = {.done = keep, .arg = r, .timeout_ms = 50};
-    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 1, &call, &req));
+    CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, 0, 1, &call, &req));
     WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
     weft_release(req);
     CHECK_INT(atomic_load(&r->count), 1);
     CHECK_INT(r->status[0], WEFT_ERR_TIMEOUT);
     weft_call never = {.done = count_only, .arg = &refused};
-    CHECK(weft_irecv(me->world, &value, 1, WEFT_INT32, me->size, 1, &never, &req) < 0);
-    CHECK(weft_broadcast(me->world, &value, 1, WEFT_INT32, -1, &never, NULL) < 0);
+    CHECK(weft_irecv(me->world, value, 1, WEFT_INT32, me->size, 1, &never, &req) < 0);
+    CHECK(weft_broadcast(me->world, value, 1, WEFT_INT32, -1, &never, NULL) < 0);
     job_sum_works(me->world);
     job_sleep_ms(20);
     CHECK_INT(atomic_load(&refused), 0);
@@ -137,7 +136,7 @@ static void failures_and_refusals(job_rank *me)
 typedef struct chain {
     weft_group *group;
     atomic_int left; /* -1: a status was wrong */
-    int32_t in, out;
+    int32_t *value;  /* in place */
 } chain;
 
 /* Each link submits the next operation and gives its own handle back. */
@@ -146,10 +145,9 @@ static void next_link(weft_request *req, weft_status status, void *arg)
     chain *c = arg;
     int left = atomic_load(&c->left) - 1;
     weft_call call = {.done = next_link, .arg = c};
-    c->in = c->out;
     if (status == WEFT_OK && left > 0) {
         weft_request *next = NULL;
-        status = weft_all_reduce(c->group, &c->in, &c->out, 1, WEFT_INT32, WEFT_MAX, &call, &next);
+        status = weft_all_reduce(c->group, c->value, c->value, 1, WEFT_INT32, WEFT_MAX, &call, &next);
     }
     weft_release(req);
     atomic_store(&c->left, status == WEFT_OK ? left : -1);
@@ -161,11 +159,12 @@ static void submits(job_rank *me)
     chain *c = job_alloc(me, sizeof *c);
     weft_request *req = NULL;
     weft_call call = {.done = next_link, .arg = c};
-    *c = (chain){.group = me->world, .left = LINKS, .in = me->rank + 5};
-    CHECK_OK(weft_all_reduce(me->world, &c->in, &c->out, 1, WEFT_INT32, WEFT_MAX, &call, &req));
+    *c = (chain){.group = me->world, .left = LINKS, .value = job_buffer(me, sizeof(int32_t))};
+    job_put_int(c->value, me->rank + 5);
+    CHECK_OK(weft_all_reduce(me->world, c->value, c->value, 1, WEFT_INT32, WEFT_MAX, &call, &req));
     for (int i = 0; atomic_load(&c->left) > 0 && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
     CHECK_INT(atomic_load(&c->left), 0);
-    CHECK_INT(c->out, me->size + 4);
+    CHECK_INT(job_get_int(c->value), me->size + 4);
 }
 
 typedef struct tries {
@@ -192,12 +191,13 @@ static void try_to_wait(weft_request *req, weft_status status, void *arg)
 static void cannot_wait(job_rank *me)
 {
     tries *t = job_alloc(me, sizeof *t);
-    int32_t value = 0, in = 1, sum = 0, peer = 1 - me->rank;
+    int32_t *value = job_buffer(me, 3 * sizeof *value), *in = value + 1, *sum = value + 2;
+    int peer = 1 - me->rank;
     weft_call call = {.done = try_to_wait, .arg = t};
     t->me = me;
-    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, peer, 2, NULL, &t->pending));
+    CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, peer, 2, NULL, &t->pending));
     int64_t before = job_now_ns();
-    CHECK_OK(weft_all_reduce(me->world, &in, &sum, 1, WEFT_INT32, WEFT_SUM, &call, NULL));
+    CHECK_OK(weft_all_reduce(me->world, in, sum, 1, WEFT_INT32, WEFT_SUM, &call, NULL));
     await_count(&t->done, 1);
     CHECK_PERIOD(before, job_now_ns(), 0, JOB_WAIT_MS / 2);
     CHECK_INT(t->wait, WEFT_ERR_STATE);
@@ -207,7 +207,7 @@ static void cannot_wait(job_rank *me)
     CHECK(t->message);
     CHECK_INT(weft_test(t->pending), WEFT_PENDING);
     job_meet(me);
-    CHECK_OK(weft_isend(me->world, &in, 1, WEFT_INT32, peer, 2, NULL, NULL));
+    CHECK_OK(weft_isend(me->world, in, 1, WEFT_INT32, peer, 2, NULL, NULL));
     WAIT_OK(t->pending);
     job_sum_works(me->world);
 }

@@ -161,12 +161,12 @@ static void combinations(job_rank *me)
 
 static void large(job_rank *me)
 {
-    enum { ELEMENTS = JOB_SANITIZED ? 1 << 20 : 4 << 20 }; /* of float32 */
+    size_t elements = JOB_SANITIZED || job_on_device() ? 1 << 20 : 4 << 20; /* of float32 */
     for (int kind = 0; kind < BARRIER; kind++) {
         collective what = {.kind = (collective_kind)kind,
                            .dtype = WEFT_FLOAT32,
                            .op = WEFT_SUM,
-                           .count = ELEMENTS,
+                           .count = elements,
                            .root = 1,
                            .seed = 7};
         if (kind == REDUCE_SCATTER || kind >= ALL_GATHER) {

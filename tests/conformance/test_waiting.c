@@ -1,5 +1,5 @@
 /* test_waiting.c - waiting for several requests at once, and the descriptor that tells of settlings. */
-#include "job.h"
+#include "device.h"
 
 #include <poll.h>
 #include <string.h>
@@ -16,10 +16,11 @@ static void receives(job_rank *me, int32_t *values, weft_request **reqs, int n)
 
 static void serve(job_rank *me, const int *order, int n)
 {
+    int32_t *value = job_buffer(me, sizeof *value);
     for (int i = 0; i < n; i++) {
-        int32_t value = 100 + order[i];
+        job_put_int(value, 100 + order[i]);
         job_await(me, i, 1);
-        CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, order[i], NULL, NULL));
+        CHECK_OK(weft_isend(me->world, value, 1, WEFT_INT32, 0, order[i], NULL, NULL));
     }
 }
 
@@ -49,7 +50,7 @@ static void nothing(job_rank *me)
 static void all(job_rank *me)
 {
     static const int order[] = {2, 0, 1};
-    int32_t values[TAGS] = {0};
+    int32_t *values = job_buffer(me, TAGS * sizeof *values);
     weft_request *reqs[TAGS] = {NULL};
     if (me->rank == 1) {
         serve(me, order, 3);
@@ -65,7 +66,7 @@ static void all(job_rank *me)
     CHECK_INT(weft_wait_all(with_holes, 5, 100), WEFT_PENDING);
     job_mark(me, 2);
     CHECK_OK(weft_wait_all(with_holes, 5, JOB_WAIT_MS));
-    for (int i = 0; i < 3; i++) CHECK_INT(values[i], 100 + i);
+    for (int i = 0; i < 3; i++) CHECK_INT(job_get_int(&values[i]), 100 + i);
     CHECK_OK(weft_wait_all(with_holes, 5, 0)); /* settled ones go on being told */
     release_all(reqs, 3);
 }
@@ -74,7 +75,7 @@ static void all(job_rank *me)
 static void all_with_failures(job_rank *me)
 {
     static const int order[] = {3};
-    int32_t values[4] = {0};
+    int32_t *values = job_buffer(me, 4 * sizeof *values);
     weft_request *reqs[4] = {NULL};
     weft_call call = {.timeout_ms = TIMED_OUT_MS};
     if (me->rank == 1) {
@@ -107,7 +108,7 @@ static void all_with_failures(job_rank *me)
 static void any(job_rank *me)
 {
     static const int order[] = {3, 1, 4, 0, 5, 2};
-    int32_t values[TAGS] = {0};
+    int32_t *values = job_buffer(me, TAGS * sizeof *values);
     weft_request *reqs[TAGS] = {NULL};
     size_t index = 99;
     if (me->rank == 1) {
@@ -120,7 +121,7 @@ static void any(job_rank *me)
         job_mark(me, i);
         CHECK_OK(weft_wait_any(reqs, TAGS, JOB_WAIT_MS, &index));
         CHECK_INT(index, order[i]);
-        CHECK_INT(values[index], 100 + order[i]);
+        CHECK_INT(job_get_int(&values[index]), 100 + order[i]);
         CHECK_OK(weft_wait_any(reqs, TAGS, 0, &index)); /* until its entry is NULL */
         CHECK_INT(index, order[i]);
         weft_release(reqs[index]);
@@ -134,7 +135,7 @@ static void any(job_rank *me)
 static void any_failure(job_rank *me)
 {
     static const int order[] = {0};
-    int32_t values[2] = {0};
+    int32_t *values = job_buffer(me, 2 * sizeof *values);
     weft_request *reqs[2] = {NULL};
     size_t index = 99;
     if (me->rank == 1) {
@@ -153,7 +154,7 @@ static void any_failure(job_rank *me)
 static void some(job_rank *me)
 {
     static const int order[] = {4, 2, 0, 1, 3}; /* 5 is cancelled */
-    int32_t values[TAGS] = {0};
+    int32_t *values = job_buffer(me, TAGS * sizeof *values);
     weft_request *reqs[TAGS] = {NULL};
     size_t indices[TAGS], settled = 0, seen = 0;
     if (me->rank == 1) {
@@ -170,7 +171,7 @@ static void some(job_rank *me)
         for (size_t i = 0; i < settled; i++) {
             CHECK(indices[i] < TAGS && reqs[indices[i]]);
             CHECK_INT(weft_test(reqs[indices[i]]), indices[i] == 5 ? WEFT_ERR_CANCELLED : WEFT_OK);
-            CHECK(indices[i] == 5 || values[indices[i]] == 100 + (int)indices[i]);
+            CHECK(indices[i] == 5 || job_get_int(&values[indices[i]]) == 100 + (int)indices[i]);
             weft_release(reqs[indices[i]]);
             reqs[indices[i]] = NULL;
             seen++;
@@ -182,10 +183,10 @@ static void some(job_rank *me)
 static void mixed(job_rank *me)
 {
     enum { N = 30 };
-    int32_t in[N], out[N];
+    int32_t *in = job_buffer(me, N * sizeof *in), *out = job_buffer(me, N * sizeof *out);
     weft_request *reqs[N] = {NULL};
+    for (int i = 0; i < N; i++) job_put_int(&in[i], i + me->rank);
     for (int i = 0; i < N; i++) {
-        in[i] = i + me->rank;
         if (i % 3 == 0) {
             CHECK_OK(weft_all_reduce(me->world, &in[i], &out[i], 1, WEFT_INT32, WEFT_SUM, NULL, &reqs[i]));
         } else if (me->rank == i % 2) {
@@ -197,9 +198,9 @@ static void mixed(job_rank *me)
     CHECK_OK(weft_wait_all(reqs, N, JOB_WAIT_MS));
     for (int i = 0; i < N; i++) {
         if (i % 3 == 0) {
-            CHECK_INT(out[i], 2 * i + 1);
+            CHECK_INT(job_get_int(&out[i]), 2 * i + 1);
         } else if (me->rank != i % 2) {
-            CHECK_INT(out[i], i + 1 - me->rank);
+            CHECK_INT(job_get_int(&out[i]), i + 1 - me->rank);
         }
     }
     release_all(reqs, N);
@@ -217,7 +218,7 @@ static int readable(int fd, int timeout_ms)
 static void descriptor(job_rank *me)
 {
     static const int order[] = {1, 0, 2};
-    int32_t values[3] = {0};
+    int32_t *values = job_buffer(me, 3 * sizeof *values);
     weft_request *reqs[3] = {NULL};
     if (me->rank == 1) {
         serve(me, order, 3);
@@ -235,7 +236,7 @@ static void descriptor(job_rank *me)
         CHECK_INT(readable(fd, 0), 1); /* until the next test or wait */
         CHECK_INT(weft_test(reqs[order[i]]), WEFT_OK);
         CHECK_INT(readable(fd, 0), 0);
-        CHECK_INT(values[order[i]], 100 + order[i]);
+        CHECK_INT(job_get_int(&values[order[i]]), 100 + order[i]);
     }
     release_all(reqs, 3);
 }
@@ -243,11 +244,11 @@ static void descriptor(job_rank *me)
 /* A failure is a settling too. */
 static void descriptor_tells_failures(job_rank *me)
 {
-    int32_t value = 0;
+    int32_t *value = job_buffer(me, sizeof *value);
     weft_request *req = NULL;
     weft_call call = {.timeout_ms = TIMED_OUT_MS};
     int fd = weft_completion_fd(me->ctx);
-    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 0, &call, &req));
+    CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, 0, 0, &call, &req));
     CHECK_INT(weft_test(req), WEFT_PENDING);
     CHECK_INT(readable(fd, JOB_WAIT_MS), 1);
     CHECK_INT(weft_test(req), WEFT_ERR_TIMEOUT);
