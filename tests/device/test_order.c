@@ -197,6 +197,9 @@ static void refused(job_rank *me)
     CHECK_TEXT(weft_last_error(), "captur");
     CHECK(!req);
     DEVICE_OK(device()->cudaStreamEndCapture(call.stream, &graph));
+    if (graph) {
+        DEVICE_OK(device()->cudaGraphDestroy(graph));
+    }
     if (device_of(me->rank + 1) != device_of(me->rank)) {
         DEVICE_OK(device()->cudaSetDevice(device_of(me->rank + 1)));
         DEVICE_OK(device()->cudaStreamCreateWithFlags(&foreign, 1));

@@ -201,7 +201,7 @@ static void give_memory(running *r)
 /* Where the host sees what Weft knows as `at`. */
 static unsigned char *image_of(const running *r, const unsigned char *at)
 {
-    return r->image + (at - r->memory);
+    return at ? r->image + (at - r->memory) : NULL;
 }
 
 static void lay_out(running *r)
@@ -379,10 +379,11 @@ static size_t block_differs(const running *r, int k)
     int rank = weft_group_rank(r->group);
     int from = w->kind == BROADCAST || w->kind == SCATTER || w->kind == SCATTER_V ? w->root : k;
     size_t n = r->out_blocks.counts[k], first = first_of(r, from, rank);
-    const unsigned char *block = image_of(r, r->out) + r->out_blocks.displs[k] * weft_dtype_size(w->dtype);
+    const unsigned char *block = image_of(r, r->out);
     if (n == 0) {
         return 0;
     }
+    block += r->out_blocks.displs[k] * weft_dtype_size(w->dtype);
     return collective_reduces(w->kind) ? oracle_reduction_differs(&r->oracle, first, n, block)
                                        : oracle_differs(&r->oracle, from, first, n, block);
 }
@@ -412,8 +413,8 @@ static void erase(const layout *l, unsigned char *buffer, size_t element)
 static bool guarded(const running *r)
 {
     size_t element = weft_dtype_size(r->what.dtype);
-    erase(&r->in_blocks, r->in ? image_of(r, r->in) : NULL, element);
-    erase(&r->out_blocks, r->out ? image_of(r, r->out) : NULL, element);
+    erase(&r->in_blocks, image_of(r, r->in), element);
+    erase(&r->out_blocks, image_of(r, r->out), element);
     return r->image[0] == GUARD && memcmp(r->image, r->image + 1, r->memory_bytes - 1) == 0;
 }
 

@@ -21,6 +21,7 @@
     X(int, cudaStreamSynchronize, (void *stream))                                               \
     X(int, cudaStreamBeginCapture, (void *stream, int mode))                                    \
     X(int, cudaStreamEndCapture, (void *stream, void **graph))                                  \
+    X(int, cudaGraphDestroy, (void *graph))                                                     \
     X(int, cudaLaunchHostFunc, (void *stream, void (*call)(void *), void *arg))                 \
     X(const char *, cudaGetErrorString, (int error))
 
