@@ -120,6 +120,32 @@ static void what_is_not_emulated_says_so(void **state)
     OK(cudaFree(memory));
 }
 
+static void a_reset_takes_everything_of_the_device(void **state)
+{
+    cudaStream_t stream;
+    cudaEvent_t event;
+    void *memory, *other;
+    size_t left, total;
+
+    (void)state;
+    OK(cudaMalloc(&other, 64));
+    OK(cudaSetDevice(2));
+    OK(cudaMalloc(&memory, 64));
+    OK(cudaStreamCreate(&stream));
+    OK(cudaEventCreate(&event));
+    OK(cudaMemsetAsync(memory, 0, 64, stream));
+    OK(cudaDeviceReset());
+    OK(cudaMemGetInfo(&left, &total));
+    assert_int_equal(left, total);
+    assert_int_equal(emu_device_of(memory, 1), -1);
+    assert_int_equal(emu_stream_device(stream), -1);
+    OK(cudaMalloc(&memory, 64)); /* it goes on */
+    OK(cudaFree(memory));
+    OK(cudaSetDevice(0));
+    assert_int_equal(emu_device_of(other, 64), 0);
+    OK(cudaFree(other));
+}
+
 static void calls_are_counted(void **state)
 {
     uint64_t before = emu_calls("cudaGetDevice"), waits = emu_blocking_calls();
@@ -248,6 +274,13 @@ static void launch_a_kernel(void)
     (void)cudaLaunchKernel(&one, one, one, NULL, 0, NULL);
 }
 
+static void make_a_graph(void)
+{
+    cudaGraph_t graph;
+
+    (void)cudaGraphCreate(&graph, 0);
+}
+
 static void misread_devices(void)
 {
     int count;
@@ -297,6 +330,7 @@ static void what_cannot_go_on_ends_the_process(void **state)
     check_end(touch_device_memory, EMU_MISUSE_STATUS,
               "emulation: misuse: a device buffer is touched on the host: 0x");
     check_end(launch_a_kernel, EMU_MISUSE_STATUS, "the emulation runs no CUDA kernels");
+    check_end(make_a_graph, EMU_MISUSE_STATUS, "cudaGraphCreate is not emulated; this program needs a GPU");
     check_end(misread_devices, EMU_MISUSE_STATUS, "CUDA_EMULATION_DEVICES: \"four\": expected 0 to");
     check_end(have_no_devices, 0, "");
     check_end(fork_and_use, 0, "");
@@ -344,6 +378,7 @@ int main(void)
         cmocka_unit_test(errors_have_names_and_texts),
         cmocka_unit_test(versions_are_those_of_the_headers),
         cmocka_unit_test(what_is_not_emulated_says_so),
+        cmocka_unit_test(a_reset_takes_everything_of_the_device),
         cmocka_unit_test(calls_are_counted),
         cmocka_unit_test(a_copy_that_waits_is_counted_as_such),
     };

@@ -2,6 +2,7 @@
 #include "device.h"
 #include "capture.h"
 #include "error.h"
+#include "event.h"
 #include "lock.h"
 #include "memory.h"
 #include "stream.h"
@@ -114,6 +115,31 @@ cudaError_t cudaDeviceSynchronize(void)
     emu__lock();
     error = emu__capture_device_unseen(current);
     if (!error) error = emu__device_settle(current);
+    emu__unlock();
+    return emu__end(error);
+}
+
+/* Everything of the device goes, when its work is done.  A device that an error has destroyed stays so. */
+static cudaError_t reset(int device)
+{
+    cudaError_t error = emu__capture_device_unseen(device);
+
+    if (!error) error = emu__device_settle(device);
+    if (error) return error;
+    emu__streams_reset(device);
+    emu__events_reset(device);
+    emu__memory_reset(device, "cudaDeviceReset");
+    emu__devices[device].peers = emu__devices[device].flags = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceReset(void)
+{
+    cudaError_t error = emu__begin("cudaDeviceReset", EMU__BLOCKS | EMU__UNSAFE);
+
+    if (error) return emu__end(error);
+    emu__lock();
+    error = reset(current);
     emu__unlock();
     return emu__end(error);
 }

@@ -133,6 +133,21 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     return emu__end(error ? error : make(event, flags));
 }
 
+static void destroy(cudaEvent_t event)
+{
+    event->state = EVENT_DESTROYED;
+    event->version++; /* a stamp that is still queued finds another */
+    give_back(event);
+}
+
+void emu__events_reset(int device)
+{
+    for (event_block *block = blocks; block; block = block->next)
+        for (int i = 0; i < EVENTS_A_BLOCK; i++)
+            if (block->events[i].state == EVENT_LIVE && block->events[i].device == device)
+                destroy(&block->events[i]);
+}
+
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     cudaError_t error = emu__begin("cudaEventDestroy", EMU__BLOCKS);
@@ -140,11 +155,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     if (error) return emu__end(error);
     emu__lock();
     error = find(event);
-    if (!error) {
-        event->state = EVENT_DESTROYED;
-        event->version++; /* a stamp that is still queued finds another */
-        give_back(event);
-    }
+    if (!error) destroy(event);
     emu__unlock();
     return emu__end(error);
 }

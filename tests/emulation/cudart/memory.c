@@ -303,3 +303,15 @@ void emu__block_release(emu__block *block)
     last_resting = &block->next_resting;
     if (++resting_count > RESTING) forget_oldest();
 }
+
+void emu__memory_reset(int device, const char *by)
+{
+    /* One that was freed in a stream's order is released by its stream. */
+    for (size_t i = 0; i < block_count; i++) {
+        emu__block *block = blocks[i];
+        if (block->device != device || block->freed_by || block->kind == EMU__REGISTERED) continue;
+        emu__block_retire(block, by);
+        emu__block_release(block);
+        i = (size_t)-1; /* what was freed longest ago may have left the table: from the start again */
+    }
+}

@@ -34,6 +34,9 @@ void emu__block_retire(emu__block *block, const char *by);
 /* Its memory goes, and it is forgotten some time after.  Only a retired one. */
 void emu__block_release(emu__block *block);
 
+/* All that was allocated on the device goes; nothing may use it any more. */
+void emu__memory_reset(int device, const char *by);
+
 size_t emu__memory_used(int device);
 size_t emu__memory_total(void);             /* that each device has */
 bool emu__memory_is_window(const void *at); /* device memory, allocated or not; needs no lock */

@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,18 @@ static void prune(emu__records *records, const emu__record *now, const emu__cloc
     records->count = kept;
 }
 
+static void tell_forgotten(void)
+{
+    static bool told;
+
+    if (!told)
+        fprintf(stderr,
+                "emulation: more than %d accesses of one buffer that may still race: the oldest are "
+                "forgotten\n",
+                EMU__RECORDS);
+    told = true;
+}
+
 static void remember(emu__records *records, const emu__record *now)
 {
     if (records->count == records->room && records->room < EMU__RECORDS) {
@@ -80,7 +93,7 @@ static void remember(emu__records *records, const emu__record *now)
         }
     }
     if (records->count == records->room) {
-        records->forgetful = true;
+        tell_forgotten();
         if (!records->room) return;
         memmove(records->at, records->at + 1, (size_t)(records->count - 1) * sizeof *records->at);
         records->count--;

@@ -38,7 +38,6 @@ typedef struct emu__record {
 typedef struct emu__records {
     emu__record *at;
     int count, room;
-    bool forgetful; /* there were more than fit, and some are forgotten */
 } emu__records;
 
 struct emu__block;

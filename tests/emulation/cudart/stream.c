@@ -399,3 +399,13 @@ void emu__stream_end(emu__stream *stream)
     stream->state = stream->has_worker ? EMU__STREAM_DRAINING : EMU__STREAM_UNUSED;
     if (stream->asleep) pthread_cond_signal(&stream->work);
 }
+
+void emu__streams_reset(int device)
+{
+    for (int i = 0; i < emu__slots_used; i++) {
+        emu__stream *stream = &emu__streams[i];
+        if (stream->state == EMU__STREAM_LIVE && stream->device == device && !stream->legacy &&
+            !stream->per_thread)
+            emu__stream_end(stream);
+    }
+}

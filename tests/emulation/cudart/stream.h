@@ -78,6 +78,7 @@ cudaError_t emu__stream_prepare(emu__stream *stream);
 cudaError_t emu__stream_add(emu__stream *stream, const emu__item *item);
 /* What is queued on the stream from now on comes after the point, whose clock this is. */
 cudaError_t emu__stream_after(emu__stream *stream, int slot, uint64_t sequence, const emu__clock *clock);
+void emu__streams_reset(int device); /* all that the program has made on the device end */
 bool emu__stream_reached(int slot, uint64_t sequence);
 /* Waits until it is; lets go of the lock meanwhile. */
 void emu__stream_await(int slot, uint64_t sequence);
