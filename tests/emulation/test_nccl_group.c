@@ -210,7 +210,7 @@ static void an_error_inside_fails_the_end(job_rank *me)
     NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
     NCCL_IS(ncclBroadcast(device, device, 1, ncclInt32, me->size, comm, stream), ncclInvalidArgument);
     NCCL_IS(ncclGroupEnd(), ncclInvalidArgument);
-    CHECK(strstr(ncclGetLastError(comm), "root"));
+    CHECK(strstr(ncclGetLastError(comm), "root")); /* of the process, not of the thread */
     CUDA(cudaStreamQuery(stream));
     NCCL_IS(ncclAllReduce(device, device, 1, (ncclDataType_t)77, ncclSum, comm, stream), ncclInvalidArgument);
     NCCL_IS(ncclAllReduce(device, device, 1, ncclInt32, (ncclRedOp_t)77, comm, stream), ncclInvalidArgument);
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
         JOB_TEST("several streams in one group", .ranks = 2, .bare = true,
                  .body = several_streams_in_one_group),
         JOB_TEST("the default stream", .ranks = 2, .bare = true, .body = the_default_stream),
-        JOB_TEST("an error inside fails the end", .ranks = 2, .bare = true,
+        JOB_TEST("an error inside fails the end", .ranks = 2, .bare = true, .processes = true,
                  .body = an_error_inside_fails_the_end),
         JOB_TEST("nonblocking groups", .ranks = 3, .bare = true, .body = nonblocking_groups),
 #if NCCL_VERSION_CODE >= 22200
