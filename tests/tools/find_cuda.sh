@@ -28,7 +28,7 @@ nccl() { # FOLDER MINOR
 says() {
     text=$1
     shift
-    "$cmake" -S "$dir/project" -B "$dir/build" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+    "$cmake" -G Ninja -S "$dir/project" -B "$dir/build" "$@" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
     rm -rf "$dir/build"
     grep -qF -e "-- weft: $text" "$dir/log" && return
     printf 'not said with %s: %s\n' "$*" "$text"
