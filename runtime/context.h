@@ -132,6 +132,8 @@ struct weft_context {
     weft__mpsc notices;       /* to be sent by it */
     _Atomic int64_t look_ns;  /* when it must look at this context next */
     bool guarded;
+    _Atomic bool ticking;  /* it looks often, because a module has work, or had lately */
+    int64_t tick_until_ns; /* guardian thread */
 
     weft__job_store store;
 

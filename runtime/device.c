@@ -206,8 +206,9 @@ void weft__device_hand(weft__device *first)
         d->handed = true;
         weft__device_reach(d, WEFT__PHASE_ISSUING);
         atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
-        if (atomic_fetch_add(&ctx->device_pending, 1) == 0) weft__guardian_wake();
+        atomic_fetch_add(&ctx->device_pending, 1);
     }
+    weft__guardian_tick(ctx);
     weft__mpsc_push(&ctx->device_work, &first->req->node);
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed))
         weft__engine_rouse(ctx); /* somebody waits: no time for naps */

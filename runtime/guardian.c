@@ -27,12 +27,14 @@
 #define ANSWER_GRACE_NS (40 * WEFT__MS)  /* and in any case so long past the deadline */
 #define ASK_AGAIN_NS    (30 * WEFT__MS)  /* before a deadline: the first time made the connections */
 #define RETRY_NS        (2 * WEFT__MS)
-#define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
-#define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
-#define WARN_RETRY_NS   (20 * WEFT__MS)
-#define STUCK_NS        (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
-#define CONTEXTS_MAX    1024             /* in one process */
+#define TICKING_NS      (50 * WEFT__MS) /* after the last work of a module it goes on looking often for so long \
+                                         */
+#define BLOCKED_NS     (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
+#define STAND_IN_NS    (WEFT__MS / 4) /* between its turns then */
+#define WARN_ANSWER_NS (2000 * WEFT__MS) /* for answers, before the log tells who is late */
+#define WARN_RETRY_NS  (20 * WEFT__MS)
+#define STUCK_NS       (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
+#define CONTEXTS_MAX   1024             /* in one process */
 
 typedef struct queued {
     weft__mpsc_node node;
@@ -284,6 +286,23 @@ static int64_t look_at_all(weft_context *ctx)
 
 /* ---- the loop ---- */
 
+void weft__guardian_tick(weft_context *ctx)
+{
+    if (!atomic_load(&ctx->ticking)) weft__guardian_wake();
+}
+
+/* It goes on for a while, so that not every operation has to wake it. */
+static bool ticks(weft_context *ctx, int64_t now)
+{
+    if (atomic_load(&ctx->device_pending)) ctx->tick_until_ns = now + TICKING_NS;
+    atomic_store(&ctx->ticking, now < ctx->tick_until_ns);
+    if (now < ctx->tick_until_ns) return true;
+    if (atomic_load(&ctx->device_pending) == 0) return false; /* whoever adds to it now sees that it rests */
+    ctx->tick_until_ns = now + TICKING_NS;
+    atomic_store(&ctx->ticking, true);
+    return true;
+}
+
 static int64_t attend(weft_context *ctx)
 {
     int64_t now = weft__now_ns(), next, blocked = atomic_load(&ctx->blocked_since);
@@ -298,7 +317,7 @@ static int64_t attend(weft_context *ctx)
         }
     }
     next = atomic_load(&ctx->look_ns);
-    if (atomic_load(&ctx->device_pending) == 0) return next;
+    if (!ticks(ctx, now)) return next;
     if (blocked && now - blocked > BLOCKED_NS) {
         if (weft__engine_try(ctx)) {
             ctx->turns = UINT32_MAX - 1; /* the thread would see sockets and deaths at once */

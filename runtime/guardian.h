@@ -40,5 +40,7 @@ void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
 void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice);
 /* Look at this context at that time at the latest.  Any thread. */
 void weft__guardian_look(weft_context *ctx, int64_t when_ns);
+/* The module has been given work: look often, in case the progress thread does not come back out of it. */
+void weft__guardian_tick(weft_context *ctx);
 void weft__guardian_wake(void);
 #endif

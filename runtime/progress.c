@@ -178,16 +178,17 @@ static void *progress_main(void *arg)
 {
     sleeper *s = arg;
     weft_context *ctx = s->ctx;
-    int64_t last = weft__now_ns(), us = NAP_LEAST_US;
+    /* Nobody else takes what is for a device. */
+    int64_t least = ctx->module ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
+    int64_t most = ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US;
+    int64_t last = weft__now_ns(), us = least;
     uint32_t seen = atomic_load(&ctx->active);
-    int64_t most =
-        ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US; /* nobody else takes what is for a device */
     int idle = 0;
 
     while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
         if (look(s)) {
             idle = 0;
-            us = NAP_LEAST_US;
+            us = least;
             last = 0;
             continue;
         }
@@ -196,6 +197,7 @@ static void *progress_main(void *arg)
         if (last == 0 || atomic_load_explicit(&ctx->active, memory_order_relaxed) != seen) {
             seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
             last = weft__now_ns();
+            us = least;
         }
         if (atomic_load(&ctx->device_pending)) {
             watch_device(s, weft__now_ns() - last);
@@ -204,7 +206,7 @@ static void *progress_main(void *arg)
             us = us * 2 < most ? us * 2 : most;
         } else {
             deep_sleep(s);
-            us = NAP_LEAST_US;
+            us = least;
         }
     }
     if (!retired(s)) run_callbacks(ctx);
