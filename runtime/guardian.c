@@ -27,14 +27,13 @@
 #define ANSWER_GRACE_NS (40 * WEFT__MS)  /* and in any case so long past the deadline */
 #define ASK_AGAIN_NS    (30 * WEFT__MS)  /* before a deadline: the first time made the connections */
 #define RETRY_NS        (2 * WEFT__MS)
-#define TICKING_NS      (50 * WEFT__MS) /* after the last work of a module it goes on looking often for so long \
-                                         */
-#define BLOCKED_NS     (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define STAND_IN_NS    (WEFT__MS / 4) /* between its turns then */
-#define WARN_ANSWER_NS (2000 * WEFT__MS) /* for answers, before the log tells who is late */
-#define WARN_RETRY_NS  (20 * WEFT__MS)
-#define STUCK_NS       (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
-#define CONTEXTS_MAX   1024             /* in one process */
+#define TICKING_NS      (50 * WEFT__MS) /* it looks often for so long after a module had work */
+#define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
+#define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
+#define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
+#define WARN_RETRY_NS   (20 * WEFT__MS)
+#define STUCK_NS        (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
+#define CONTEXTS_MAX    1024             /* in one process */
 
 typedef struct queued {
     weft__mpsc_node node;
