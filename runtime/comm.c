@@ -31,12 +31,19 @@ typedef struct weft__early_id {
     int peer;
 } early_id;
 
-static weft__link *find(weft_context *ctx, uint64_t id, bool is_pair)
+/* That of a group, or (other >= 0) of this rank and another in it? */
+static bool is_that(const weft__link *link, uint64_t id, int other)
+{
+    if (link->id != id || link->is_pair != (other >= 0)) return false;
+    return other < 0 || link->pair[1 - link->rank] == other;
+}
+
+static weft__link *find(weft_context *ctx, uint64_t id, int other)
 {
     WEFT__LIST_EACH(&ctx->links, at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
-        if (link->id == id && link->is_pair == is_pair && link->world) return link;
+        if (link->group && is_that(link, id, other)) return link;
     }
     return NULL;
 }
@@ -65,7 +72,7 @@ static void take_early(weft__link *link)
     WEFT__LIST_EACH(&ctx->early_ids, at)
     {
         early_id *early = WEFT__LIST_ENTRY(at, early_id, link);
-        if (early->word.id != link->id || (early->word.pair != 0) != link->is_pair) continue;
+        if (!is_that(link, early->word.id, early->word.pair ? early->peer : -1)) continue;
         if (early->word.doomed)
             weft__link_doom(link, WEFT_ERR_BROKEN, "given up by the other rank");
         else if (early->peer == link->world[0] && link->state == WEFT__LINK_NAMING)
@@ -118,25 +125,26 @@ weft__link *weft__link_split_off(weft_group *group)
     return make_for_group(group, false);
 }
 
-weft__link *weft__link_of_pair(weft_context *ctx, int peer)
+weft__link *weft__link_of_pair(weft_group *group, int peer)
 {
+    weft_context *ctx = group->ctx;
     int low = peer < ctx->rank ? peer : ctx->rank, high = peer < ctx->rank ? ctx->rank : peer;
-    uint64_t id = (uint64_t)low << 32 | (uint64_t)high;
-    weft__link *link = find(ctx, id, true);
-    char label[64];
+    weft__link *link = find(ctx, group->id, peer);
+    char label[WEFT__LABEL_BYTES + 64];
     WEFT__ASSERT(weft__holds_engine(ctx) && peer != ctx->rank);
     if (link) return link;
     link = calloc(1, sizeof *link);
     if (!link) return NULL;
     link->ctx = ctx;
-    link->id = id;
+    link->id = group->id;
+    link->group = group;
     link->is_pair = true;
     link->pair[0] = low;
     link->pair[1] = high;
     link->world = link->pair;
     link->rank = ctx->rank == high;
     link->size = 2;
-    snprintf(label, sizeof label, "ranks %d and %d", low, high);
+    snprintf(label, sizeof label, "%s, ranks %d and %d", group->label, low, high);
     begin(link, label, true);
     return link;
 }
@@ -222,7 +230,7 @@ void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t l
     word w;
     if (length != sizeof w) return;
     memcpy(&w, bytes, sizeof w);
-    link = find(ctx, w.id, w.pair != 0);
+    link = find(ctx, w.id, w.pair ? peer : -1);
     if (!link) {
         keep(ctx, peer, &w);
     } else if (w.doomed) {
@@ -255,7 +263,7 @@ void weft__link_doom(weft__link *link, weft_status status, const char *why)
     if (link->is_pair) weft__device_pairs_refuse(link);
 }
 
-void weft__link_drop(weft__link *link)
+static void drop(weft__link *link)
 {
     WEFT__ASSERT(weft__list_empty(&link->waiting));
     if (link->comm) link->ctx->module->drop(link->comm);
@@ -263,6 +271,16 @@ void weft__link_drop(weft__link *link)
     link->group = NULL;
     link->world = NULL;
     link->state = WEFT__LINK_DOOMED;
+}
+
+void weft__links_drop(weft_group *group)
+{
+    WEFT__LIST_EACH(&group->ctx->links, at)
+    {
+        weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
+        if (link->group == group) drop(link);
+    }
+    group->link_on_device = NULL;
 }
 
 /* One that has left has done its part of all that was under way on a communicator that was there. */
@@ -276,7 +294,7 @@ void weft__links_lose(weft_context *ctx, int rank, const char *why)
     WEFT__LIST_EACH(&ctx->links, at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
-        if (link->is_pair && (link->pair[0] == rank || link->pair[1] == rank) && !outlives(link, rank))
+        if (link->group && link->is_pair && link->pair[1 - link->rank] == rank && !outlives(link, rank))
             weft__link_doom(link, WEFT_ERR_PEER, why);
     }
 }
@@ -285,21 +303,19 @@ void weft__links_shut(weft_context *ctx)
 {
     if (!ctx->module) return;
     weft__engine_take(ctx);
-    WEFT__LIST_EACH(&ctx->links, at) weft__link_drop(WEFT__LIST_ENTRY(at, weft__link, link));
+    WEFT__LIST_EACH(&ctx->links, at) drop(WEFT__LIST_ENTRY(at, weft__link, link));
     weft__engine_drop(ctx);
 }
 
 void weft__links_close(weft_context *ctx)
 {
-    while (!weft__list_empty(&ctx->links)) {
-        weft__link *link = WEFT__LIST_ENTRY(ctx->links.next, weft__link, link);
-        weft__list_remove(&link->link);
+    WEFT__LIST_EACH(&ctx->links, link_at)
+    {
+        weft__link *link = WEFT__LIST_ENTRY(link_at, weft__link, link);
         free(link->why);
         free(link);
     }
-    while (!weft__list_empty(&ctx->early_ids)) {
-        early_id *early = WEFT__LIST_ENTRY(ctx->early_ids.next, early_id, link);
-        weft__list_remove(&early->link);
-        free(early);
-    }
+    weft__list_init(&ctx->links);
+    WEFT__LIST_EACH(&ctx->early_ids, at) free(WEFT__LIST_ENTRY(at, early_id, link));
+    weft__list_init(&ctx->early_ids);
 }

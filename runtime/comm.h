@@ -1,5 +1,6 @@
 /* comm.h - communicators of a module as the runtime keeps them: one for each group that has used device
- * memory, and one for each pair of ranks that have exchanged messages there.
+ * memory, and one for each two of its ranks that have exchanged messages there.  So what ends the messages of
+ * one group leaves other groups alone.
  *
  *   NAMING -> JOINING -> READY,  and DOOMED from each
  *
@@ -19,9 +20,9 @@ typedef enum weft__link_state {
 typedef struct weft__link {
     weft__list link; /* ctx->links */
     weft_context *ctx;
-    uint64_t id; /* of the group; of a pair: its ranks, the lower first */
-    bool is_pair;
-    weft_group *group; /* a group's, while there is one */
+    uint64_t id;       /* of the group */
+    bool is_pair;      /* of two ranks in it */
+    weft_group *group; /* NULL: it is gone */
     const int *world;  /* its ranks */
     int pair[2], rank, size;
     weft__link_state state;
@@ -31,9 +32,10 @@ typedef struct weft__link {
     char *why;
 } weft__link;
 
-/* That of the group, or of this rank and another; begun if there is none yet.  NULL: no memory. */
+/* That of the group, or of this rank and another (in the world) in it; begun if there is none yet.  NULL: no
+ * memory. */
 weft__link *weft__link_of_group(weft_group *group);
-weft__link *weft__link_of_pair(weft_context *ctx, int peer);
+weft__link *weft__link_of_pair(weft_group *group, int peer);
 /* That of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
 weft__link *weft__link_split_off(weft_group *group);
 /* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
@@ -42,7 +44,7 @@ void weft__link_await(weft__link *link, weft__ticket *ticket);
 void weft__link_unmade(weft__link *link, weft_status status, const char *sentence);
 /* Stops what is under way on it; what waits for it is refused. */
 void weft__link_doom(weft__link *link, weft_status status, const char *why);
-void weft__link_drop(weft__link *link);                              /* with its group */
+void weft__links_drop(weft_group *group);                            /* with the group */
 void weft__links_lose(weft_context *ctx, int rank, const char *why); /* that rank is gone: so are its pairs */
 void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t length);
 void weft__links_shut(weft_context *ctx);  /* the context ends: nothing a module answers counts any more */

@@ -124,7 +124,7 @@ static void launch(weft__device *d)
         return;
     }
     fill_work(d);
-    d->link = weft__link_of_pair(ctx, other);
+    d->link = weft__link_of_pair(req->group, other);
     d->ticket.key = key_of(d, other);
     /* The receiver is first; of an exchange the lower. */
     d->match.world[0] = d->ticket.key.kind == WEFT__OP_ISEND ? d->ticket.key.high : d->ticket.key.low;
@@ -188,6 +188,7 @@ static bool in_parted(weft__meeting *meeting)
     weft__device *d = of_in(meeting);
     char text[WEFT__SENTENCE_BYTES];
     d->match.in.state = WEFT__HALF_OPEN;
+    d->link = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
     weft__order_leave(d->req->ctx, &d->ticket);
     if (atomic_load(&d->req->group->state) != WEFT__BROKEN) return true;
@@ -282,7 +283,7 @@ void weft__device_pair_give_up(weft_request *req, weft_status status, const char
     int other = req->receipt.peer >= 0 ? req->receipt.peer : req->group->world[req->op.peer];
     if (other == req->ctx->rank) return; /* nobody waits for it */
     /* An exchange of which the other half has not met yet has none. */
-    if (!d->link) d->link = weft__link_of_pair(req->ctx, other);
+    if (!d->link) d->link = weft__link_of_pair(req->group, other);
     if (d->link) weft__link_doom(d->link, status, why);
     weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, why}, !req->ctx->aborting);
 }

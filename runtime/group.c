@@ -94,8 +94,8 @@ static void group_free(weft_group *group)
     free(group->world);
     free(group->pair_numbers);
     free(group->reports);
-    if (group->link_on_device) {
-        weft__link_drop(group->link_on_device);
+    if (group->ctx->module) {
+        weft__links_drop(group);
         weft__order_forget(group->ctx, group->id);
     }
     free(group);

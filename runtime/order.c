@@ -179,9 +179,6 @@ void weft__order_forget(weft_context *ctx, uint64_t group)
 
 void weft__order_close(weft_context *ctx)
 {
-    while (!weft__list_empty(&ctx->early_words)) {
-        early_word *early = WEFT__LIST_ENTRY(ctx->early_words.next, early_word, link);
-        weft__list_remove(&early->link);
-        free(early);
-    }
+    WEFT__LIST_EACH(&ctx->early_words, at) free(WEFT__LIST_ENTRY(at, early_word, link));
+    weft__list_init(&ctx->early_words);
 }

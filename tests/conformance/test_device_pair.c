@@ -324,6 +324,50 @@ static void given_up(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* What became of messages in one group leaves those in others alone, also between the same two ranks. */
+static void other_groups(job_rank *me)
+{
+    int ms = SHORT_MS * 2;
+    int32_t *buf = counting(me, 2, 1), *got = counting(me, 2, 0);
+    weft_call brief = on_device;
+    weft_request *req = NULL;
+    weft_group *group = job_group(me, 2, "ends", 0), *next;
+    brief.timeout_ms = SHORT_MS;
+    messages_work(me, me->world, 1 - me->rank);
+    messages_work(me, group, 1 - me->rank);
+    if (me->rank == 1) keep_busy(me, &ms);
+    job_meet(me);
+    if (me->rank == 0)
+        CHECK_OK(weft_irecv(group, got, 2, WEFT_INT32, 1, 0, &brief, &req));
+    else
+        req = send_to(group, buf, 2, 0, 0);
+    while (!weft_is_completed(req)) continue;
+    WAIT_STATUS(me->rank == 0 ? WEFT_ERR_TIMEOUT : WEFT_ERR_BROKEN, req);
+    weft_release(req);
+    messages_work(me, me->world, 1 - me->rank);
+    CHECK_OK(weft_group_status(me->world));
+    CHECK_OK(weft_group_free(group));
+    next = job_group(me, 2, "begins", 0);
+    messages_work(me, next, 1 - me->rank);
+    job_meet(me);
+    if (me->rank == 0) { /* who has sent may free the group, what was sent arrives */
+        req = send_to(next, buf, 2, 1, 5);
+        WAIT_OK(req);
+        CHECK_OK(weft_group_free(next));
+        job_meet(me);
+    } else {
+        ms = SHORT_MS;
+        keep_busy(me, &ms);
+        req = receive_from(next, got, 2, 0, 5);
+        while (!weft_is_completed(req)) continue;
+        WAIT_OK(req);
+        CHECK(counts(me, got, 2, 1));
+        job_meet(me);
+        CHECK_OK(weft_group_free(next));
+    }
+    messages_work(me, me->world, 1 - me->rank);
+}
+
 /* Sends that are cancelled at any time, while the receives meet them: everything ends, and what a receive
  * says to have got it has. */
 static void cancelled_any_time(job_rank *me)
@@ -348,13 +392,14 @@ static void cancelled_any_time(job_rank *me)
         if (!reqs[i]) continue;
         if (weft_wait(reqs[i], SHORT_MS) == WEFT_PENDING) weft_cancel(reqs[i]);
         weft_status status = weft_wait(reqs[i], JOB_WAIT_MS);
-        CHECK(status == WEFT_OK || status == WEFT_ERR_CANCELLED || status == WEFT_ERR_BROKEN);
+        if (status != WEFT_OK && status != WEFT_ERR_CANCELLED) CHECK_STATUS(WEFT_ERR_BROKEN, status);
         if (me->rank == 1 && status == WEFT_OK) {
             CHECK(job_get_int(&in[i]) > n); /* in the order of sending */
             n = job_get_int(&in[i]);
         }
         weft_release(reqs[i]);
     }
+    job_meet(me); /* nobody has left meanwhile */
 }
 
 /* ---- leaving --------------------------------------------------------------------------------------------
@@ -398,7 +443,7 @@ static void aborts(job_rank *me)
     messages_work(me, me->world, 1 - me->rank);
     if (me->rank == 0) {
         keep_busy(me, &ms);
-        met = send_to(me->world, buf, 2, 1, 0);
+        send_to(me->world, buf, 2, 1, 0);
         job_meet(me);
         job_sleep_ms(SHORT_MS / 2);
         weft_abort(me->ctx, "had enough");
@@ -430,6 +475,7 @@ int main(int argc, char **argv)
         JOB_TEST("crossing", .ranks = 4, .body = crossing, .threads = threads),
         JOB_TEST("rings", .ranks = 3, .body = rings, .threads = threads),
         JOB_TEST("given up", .ranks = 2, .body = given_up, .threads = threads),
+        JOB_TEST("other groups go on", .ranks = 2, .body = other_groups, .threads = threads),
         JOB_TEST("cancelled at any time", .ranks = 2, .body = cancelled_any_time, .threads = threads),
         JOB_TEST("leaving", .ranks = 2, .body = leaves, .threads = threads, .bare = true),
         JOB_TEST("aborting", .ranks = 2, .body = aborts, .threads = threads, .bare = true),

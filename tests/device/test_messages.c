@@ -1,5 +1,4 @@
-/* test_messages.c - messages between devices when a rank dies or a stream stands still in the middle of them.
- */
+/* test_messages.c - messages between devices when a rank dies, or a stream stands still in the middle. */
 #include "device.h"
 
 #include <string.h>

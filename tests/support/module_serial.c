@@ -138,7 +138,10 @@ static void run(const unit *u)
     if (!all_there(b, size)) return;
     for (int i = 0; i < size; i++) works[i] = b->comms[i]->device->head->first;
     while (works[0]) {
-        if (works[0]->peer >= 0)
+        bool pair = works[0]->peer >= 0;
+        for (int i = 0; i < size; i++)
+            if (!works[i] || (works[i]->peer >= 0) != pair) die("calls that do not fit", works[0], works[0]);
+        if (pair && works[1])
             run_pair(works[0], works[1]);
         else
             run_collective(works, size);
