@@ -17,6 +17,8 @@ struct birth {
     weft__comm *parent; /* of a split */
     weft__turn turn;    /* on the parent */
     int color, key;
+    ncclComm_t none; /* where NCCL writes that there is none */
+    bool written;    /* NCCL will not write a handle any more */
     ncclUniqueId id;
 };
 
@@ -192,39 +194,54 @@ void weft__comm_join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTE
 
 /* ---- splitting ---- */
 
-/* With the turns of the parent and of what is split off it. */
-static weft_status divide(struct birth *birth, char *text, size_t bytes)
+/* With the turns of the parent and of what is split off it.  ncclInProgress: one of them was doomed. */
+static ncclResult_t divide(struct birth *birth)
 {
     weft__comm *parent = birth->parent, *comm = birth->comm;
     ncclConfig_t config = configure(comm ? comm : parent);
-    ncclComm_t nothing = NULL, *born = comm ? &comm->born : &nothing;
     int color = comm ? birth->color : NCCL_SPLIT_NOCOLOR;
     ncclResult_t result;
     weft__comm_inside(parent, "ncclCommSplit");
     if (comm) weft__comm_inside(comm, "ncclCommSplit");
-    result = weft__comm_await(parent, ncclCommSplit(parent->handle, color, birth->key, born, &config));
-    if (result == ncclInProgress || !comm) goto told; /* NCCL writes the handle when it is done */
+    result = ncclCommSplit(parent->handle, color, birth->key, comm ? &comm->born : &birth->none, &config);
+    result = weft__comm_await(parent, result);
+    birth->written = result != ncclInProgress;
+    if (!birth->written || !comm) return result;
     if (comm->born) publish(comm);
-    if (result == ncclSuccess) result = weft__comm_await(comm, ncclInProgress);
-told:
-    if (weft__comm_doomed(parent) || (comm && weft__comm_doomed(comm))) return WEFT_OK; /* tell knows why */
-    if (result != ncclSuccess) return weft__comm_error("ncclCommSplit", result, text, bytes);
-    return comm ? equip(comm, text, bytes) : WEFT_OK;
+    return result == ncclSuccess ? weft__comm_await(comm, ncclInProgress) : result;
 }
 
 static weft_status take_turns(struct birth *birth, char *text, size_t bytes)
 {
     weft__comm *parent = birth->parent, *comm = birth->comm;
-    weft_status status = WEFT_OK;
+    weft_status status = WEFT_OK; /* also of what is doomed: tell knows why */
+    ncclResult_t result;
     weft__turn turn;
+    birth->written = true;
     if (!weft__turn_take(parent, &birth->turn, WEFT__NCCL_NEVER)) return WEFT_OK;
     if (comm) weft__turn_ask(comm, &turn);
     if (!comm || weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
-        status = divide(birth, text, bytes);
+        result = divide(birth);
+        if (result != ncclSuccess && result != ncclInProgress)
+            status = weft__comm_error("ncclCommSplit", result, text, bytes);
+        else if (comm && !weft__comm_doomed(comm) && !weft__comm_doomed(parent))
+            status = equip(comm, text, bytes);
         if (comm) weft__turn_give(comm, &turn);
     }
     weft__turn_give(parent, &birth->turn);
     return status;
+}
+
+/* NCCL writes the handle when it is done with the split, and that is not before the parent's abort. */
+static void await_writing(struct birth *birth)
+{
+    weft__comm *parent = birth->parent;
+    if (birth->written) return;
+    pthread_mutex_lock(&parent->lock);
+    while (atomic_load(&parent->state) != WEFT__COMM_ABORTED)
+        weft__nccl_cond_wait(&parent->changed, &parent->lock, WEFT__NCCL_NEVER);
+    pthread_mutex_unlock(&parent->lock);
+    if (birth->comm && birth->comm->born) publish(birth->comm);
 }
 
 /* The split is over, for what became of it. */
@@ -244,10 +261,9 @@ static void end_split(struct birth *birth, weft_status status, const char *text)
     if (comm && weft__comm_doomed(parent))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, "the communicator that it is split off was stopped");
     forget_parent(comm);
-    if (comm) {
-        tell(comm, status, text);
-        weft__comm_unref(comm);
-    }
+    if (comm) tell(comm, status, text);
+    await_writing(birth);
+    if (comm) weft__comm_unref(comm);
     weft__comm_unref(parent);
     free(birth);
 }

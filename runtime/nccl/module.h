@@ -29,10 +29,9 @@ typedef struct weft__nccl {
     int version; /* of the NCCL that runs: 22809 */
     int arch;    /* compute capability, major */
     weft__symbols newer;
-    bool probe; /* only asked what it runs on: the table has nothing to call */
-    bool
-        blocking; /* WEFT_NCCL_BLOCKING: communicators whose calls block; to find bugs in NCCL's other mode */
-    bool share;   /* WEFT_NCCL_SHARE: what is split shares its parent's resources, and its end */
+    bool probe;    /* only asked what it runs on: the table has nothing to call */
+    bool blocking; /* WEFT_NCCL_BLOCKING: its calls block; tells faults of NCCL's other mode */
+    bool share;    /* WEFT_NCCL_SHARE: what is split shares its parent's resources, and its end */
     char describes[320];
 
     weft__events events;

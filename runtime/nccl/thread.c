@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PAUSE_SPINS    64
+#define PAUSE_SPINS    256
 #define PAUSE_LEAST_NS 10000
 #define PAUSE_MOST_NS  5000000
 

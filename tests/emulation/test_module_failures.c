@@ -40,6 +40,7 @@ typedef struct progress {
     weft__backend *b;
     task *t;
     uint64_t ends; /* calls of ncclGroupEnd once all are inside */
+    int64_t begun; /* before any is */
 } progress;
 
 static void progress_thread(job_rank *me, int thread, void *arg)
@@ -77,7 +78,7 @@ static void hang_in_group_end(job_rank *me)
     if (me->rank == 0 || !one_process(me)) emu_script("dev1:ncclGroupEnd@1=hang");
     job_meet(me);
     t = sum_task(me, &o, device);
-    p = (progress){b, &t, emu_calls("ncclGroupEnd") + (one_process(me) ? 2 : 1)};
+    p = (progress){b, &t, emu_calls("ncclGroupEnd") + (one_process(me) ? 2 : 1), 0};
     job_meet(me);
     begun = job_now_ns();
     job_threads(me, 2, progress_thread, &p);
@@ -95,19 +96,21 @@ static void hang_in_group_end(job_rank *me)
     b->close(b);
 }
 
+enum { INSIDE_MS = 50 };
+
 static void late_end(job_rank *me, int thread, void *arg)
 {
     progress *p = arg;
     (void)me;
     if (thread == 0) {
         start(p->b, p->t);
-        CHECK_INT(emu_calls("ncclCommAbort"), 0);
         poll_until_over(p->b, p->t);
-        CHECK_INT(emu_calls("ncclCommAbort"), 1);
-    } else {
-        for (int ms = 0; emu_calls("ncclGroupEnd") < p->ends && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
-        p->b->doom(p->t->work.comm, "stop");
+        return;
     }
+    for (int ms = 0; emu_calls("ncclGroupEnd") < p->ends && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    p->b->doom(p->t->work.comm, "stop");
+    for (int ms = 0; !emu_calls("ncclCommAbort") && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    CHECK_PERIOD(p->begun, job_now_ns(), INSIDE_MS, INSIDE_MS + GRACE_MS + JOB_LATE_MS);
 }
 
 /* Who comes out of a call in time is not aborted in it. */
@@ -119,9 +122,10 @@ static void grace(job_rank *me)
     task t;
     join_all(me, b, &o, "grace");
     t = sum_task(me, &o, device);
-    emu_script("ncclGroupEnd@1=delay:50");
-    job_threads(me, 2, late_end, &(progress){b, &t, 1});
+    emu_script("ncclGroupEnd@1=delay:50"); /* INSIDE_MS */
+    job_threads(me, 2, late_end, &(progress){b, &t, 1, job_now_ns()});
     CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
+    CHECK_TEXT(t.sentence, "stopped inside ncclGroupEnd");
     b->drop(o.comm);
     b->close(b);
 }
