@@ -52,6 +52,11 @@ const device_api *device(void)
     return &api;
 }
 
+bool device_is_emulated(void)
+{
+    return device()->emu_script != NULL;
+}
+
 void device_check(const char *file, int line, const char *what, int error)
 {
     if (error) {

@@ -41,6 +41,7 @@ typedef struct device_api {
 } device_api;
 
 const device_api *device(void);
+bool device_is_emulated(void);
 #define DEVICE_OK(call) device_check(__FILE__, __LINE__, #call, call)
 void device_check(const char *file, int line, const char *what, int error);
 
