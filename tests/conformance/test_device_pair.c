@@ -289,9 +289,9 @@ static void keep_busy(job_rank *me, int *ms)
 {
     weft_call call = {.memory = WEFT_MEMORY_HOST, .done = busy, .arg = ms};
     weft_request *req = NULL;
-    int32_t nothing = 0;
-    CHECK_OK(weft_isend(me->world, &nothing, 1, WEFT_INT32, me->rank, 1000, &on_host, NULL));
-    CHECK_OK(weft_irecv(me->world, &nothing, 1, WEFT_INT32, me->rank, 1000, &call, &req));
+    int32_t *nothing = job_alloc(me, 2 * sizeof *nothing);
+    CHECK_OK(weft_isend(me->world, &nothing[0], 1, WEFT_INT32, me->rank, 1000, &on_host, NULL));
+    CHECK_OK(weft_irecv(me->world, &nothing[1], 1, WEFT_INT32, me->rank, 1000, &call, &req));
     weft_release(req);
     job_sleep_ms(20);
 }
