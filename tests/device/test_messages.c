@@ -4,7 +4,7 @@
 #include <string.h>
 #include <weft/cuda.h>
 
-enum { SHORT_MS = 300, LARGE = 4 << 20 };
+enum { SHORT_MS = 300 * JOB_SLOWER, LARGE = 4 << 20 };
 
 static void send_to(job_rank *me, const void *buf, int peer, int tag, weft_request **req)
 {
