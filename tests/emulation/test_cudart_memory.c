@@ -89,6 +89,17 @@ static void a_touch_of_device_memory_is_told(void **state)
     OK(cudaFree((void *)second));
 }
 
+/* Also when it is the emulation that touches it, because the program has asked for that. */
+static void a_result_in_device_memory_is_told(void **state)
+{
+    void *device;
+
+    (void)state;
+    OK(cudaMalloc(&device, BYTES));
+    MISUSE(cudaStreamIsCapturing(NULL, device), "touched on the host", "is 0 bytes into");
+    OK(cudaFree(device));
+}
+
 static void a_touch_after_free_is_told(void **state)
 {
     volatile char *device, *managed, *pinned;
@@ -366,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_pointer_is_what_it_was_made_as),
         cmocka_unit_test(memory_of_the_program_can_be_registered),
         cmocka_unit_test(a_touch_of_device_memory_is_told),
+        cmocka_unit_test(a_result_in_device_memory_is_told),
         cmocka_unit_test(a_touch_after_free_is_told),
         cmocka_unit_test(the_emulation_sees_what_the_program_does_not),
         cmocka_unit_test(work_may_use_only_what_is_there),

@@ -146,7 +146,8 @@ static cudaError_t start(transfer what, enum cudaMemcpyKind kind, cudaStream_t s
     transfer *copy = malloc(sizeof *copy);
     if (!copy) return cudaErrorMemoryAllocation;
     *copy = what;
-    if (what.from && is_program_memory(what.from) && !stage(copy)) {
+    /* Where the call waits for it, the work reads the program's memory itself. */
+    if (!waits && what.from && is_program_memory(what.from) && !stage(copy)) {
         free(copy);
         return cudaErrorMemoryAllocation;
     }

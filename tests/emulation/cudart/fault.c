@@ -33,18 +33,20 @@ static void tell(uintptr_t at, const emu__block *block)
                    address, offset, block->bytes, block->made_by, start, block->device);
 }
 
-/* True: it was about our memory.  The thread that faults is never one that holds the lock: the emulation
- * itself uses only the other view. */
+/* True: it was about our memory.  Such a fault may come under the lock: where a program has CUDA write its
+ * results to device memory. */
 static bool handle(const void *at)
 {
-    emu__lock();
+    bool locked = emu__locked;
+
+    if (!locked) emu__lock();
     const emu__block *block = emu__block_at(at);
     bool ours = emu__memory_is_window(at) || (block && block->freed_by);
     if (ours) {
         tell((uintptr_t)at, block);
         mprotect((void *)((uintptr_t)at & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE);
     }
-    emu__unlock();
+    if (!locked) emu__unlock();
     return ours;
 }
 

@@ -6,16 +6,21 @@
 #ifndef EMULATION_LOCK_H
 #define EMULATION_LOCK_H
 #include <pthread.h>
+#include <stdbool.h>
 
 extern pthread_mutex_t emu__mutex;
+extern _Thread_local bool
+    emu__locked; /* this thread holds it: for the handler of faults, which may come then */
 
 static inline void emu__lock(void)
 {
     pthread_mutex_lock(&emu__mutex);
+    emu__locked = true;
 }
 
 static inline void emu__unlock(void)
 {
+    emu__locked = false;
     pthread_mutex_unlock(&emu__mutex);
 }
 #endif

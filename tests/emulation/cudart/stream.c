@@ -12,6 +12,7 @@
 #include <string.h>
 
 pthread_mutex_t emu__mutex = PTHREAD_MUTEX_INITIALIZER;
+_Thread_local bool emu__locked;
 emu__stream emu__streams[EMU__SLOTS];
 
 static pthread_cond_t drained = PTHREAD_COND_INITIALIZER;
