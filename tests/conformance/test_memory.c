@@ -256,7 +256,7 @@ static void late(job_rank *me)
 {
     void *memory = NULL;
     weft_group *group = job_group(me, RANKS, "late", JOB_SHORT_MS);
-    job_meet(me);
+    job_acquaint(me);
     if (me->rank != 1) {
         int64_t before = job_results(me, me->rank)[0] = job_now_ns();
         CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_mem_alloc(group, BYTES, WEFT_MEMORY_HOST, &memory));

@@ -315,7 +315,7 @@ static void fails_in_time(job_rank *me)
 {
     weft_call call = {.timeout_ms = JOB_SHORT_MS};
     weft_mesh *mesh = NULL;
-    job_meet(me);
+    job_acquaint(me);
     if (me->rank != 1) {
         int64_t from = job_results(me, me->rank)[0] = job_now_ns();
         CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_mesh_create(me->world, "dp=4", &call, &mesh, NULL));
@@ -332,7 +332,7 @@ static void timeouts(job_rank *me)
     enum { TIMEOUT_MS = 2 * JOB_SHORT_MS }; /* enough to make the mesh in, too */
     weft_call call = {.timeout_ms = TIMEOUT_MS, .label = "NAME"};
     weft_mesh *mesh = NULL;
-    job_meet(me);
+    job_acquaint(me);
     CHECK_OK(weft_mesh_create(me->world, "dp=2,tp=2", &call, &mesh, NULL));
     CHECK_INT(strcmp(weft_group_label(group_of(mesh, "tp")), "NAME.tp"), 0);
     job_meet(me);

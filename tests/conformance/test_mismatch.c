@@ -4,6 +4,7 @@
  * Rank 1 is the odd one.  A rank that had what it needed before the difference was seen may keep its OK
  * ("OK speaks for this rank alone"); whoever had not settled gets ERR_MISMATCH. */
 #include "collective.h"
+#include "device.h"
 
 #include <string.h>
 
@@ -82,6 +83,11 @@ static const disagreement uneven_counts = {MOVED(ALL_GATHER_V, COUNT, 0),
                                            {"all_gather_v of ", "in blocks "},
                                            true};
 
+static const disagreement memory = {MOVED(ALL_REDUCE, COUNT, 0),
+                                    {ALL_REDUCE, WEFT_INT8, WEFT_SUM, COUNT, 0, false, 0, true},
+                                    {"(sum) in device memory", "(sum)"},
+                                    true};
+
 static void check_told(job_rank *me, const char *message, const disagreement *d)
 {
     CHECK_TEXT(message, d->values[0]);
@@ -144,6 +150,14 @@ static void disagree(job_rank *me)
     job_message_works(group, 1, 0, 5);
 }
 
+/* Rank 1 passes host memory. */
+static void kind_of_memory(job_rank *me)
+{
+    if (job_on_device()) {
+        disagree(me);
+    }
+}
+
 #define ROW(sentence, what) JOB_TEST(sentence, .ranks = RANKS, .body = disagree, .arg = &(what))
 
 int main(int argc, char **argv)
@@ -165,6 +179,7 @@ int main(int argc, char **argv)
         ROW("root of gather_v", uneven_root),
         ROW("uneven and barrier", uneven_barrier),
         ROW("counts of all_gather_v", uneven_counts),
+        JOB_TEST("kind of memory", .ranks = RANKS, .body = kind_of_memory, .arg = &memory),
     };
     return JOB_MAIN(tests, argc, argv);
 }

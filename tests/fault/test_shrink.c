@@ -180,7 +180,7 @@ static void names_the_missing(job_rank *me)
     weft_call call = {.timeout_ms = JOB_SHORT_MS};
     weft_group *survivors = NULL, *before = NULL;
     weft_request *req = NULL;
-    job_meet(me);
+    job_acquaint(me);
     if (me->rank != 2) {
         int64_t from = job_results(me, me->rank)[0] = job_now_ns();
         CHECK_OK(weft_shrink_group(me->world, &call, &survivors, &req));

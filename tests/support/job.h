@@ -149,6 +149,9 @@ void job_wait(const char *file, int line, const char *what, weft_status expected
 
 /* ---- what many tests do with a group ------------------------------------------------------------------ */
 
+/* All ranks have asked each other something: who is asked at a deadline who is missing has a second to
+ * answer, and needs no connection first. */
+void job_acquaint(job_rank *me);
 /* A group of the first n ranks of the world in order; only they call it.  timeout_ms 0: the default. */
 weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms);
 void job_sum_works(weft_group *group); /* an all_reduce on it gives the right sum; in both kinds of memory */

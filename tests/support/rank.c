@@ -422,6 +422,14 @@ void job_wait(const char *file, int line, const char *what, weft_status expected
 
 /* ---- what many tests do with a group ------------------------------------------------------------------ */
 
+void job_acquaint(job_rank *me)
+{
+    char text[4096];
+    job_meet(me);
+    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    job_meet(me);
+}
+
 weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms)
 {
     int ranks[JOB_RANKS_MAX];
