@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_MS = 300 * JOB_SLOWER, MANY = 300, LARGEST = 5000 };
+enum { SHORT_MS = 100 * JOB_SLOWER, MEETING_MS = 300 * JOB_SLOWER, MANY = 300, LARGEST = 5000 };
 
 static const weft_call on_device = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM};
 static const weft_call on_host = {.memory = WEFT_MEMORY_HOST};
@@ -204,7 +204,7 @@ static void plan_messages(planned *plan, int n, int ranks, uint64_t *random)
  * over two groups that overlap, also in an order of each rank's own. */
 static void crossing(job_rank *me)
 {
-    enum { ROUNDS = 3, SUMS = 10 };
+    enum { ROUNDS = 2, SUMS = 10 };
     uint64_t shared = 7, own = (uint64_t)me->rank + 1;
     planned *plan = job_alloc(me, MANY * sizeof *plan);
     int32_t *out = counting(me, LARGEST, me->rank * LARGEST);
@@ -323,7 +323,7 @@ static void give_up(job_rank *me, weft_group *group)
     weft_call brief = on_device;
     weft_request *req = NULL;
     hold *h = me->rank == 1 ? keep_busy(me, JOB_WAIT_MS) : NULL;
-    brief.timeout_ms = SHORT_MS;
+    brief.timeout_ms = MEETING_MS;
     job_meet(me);
     if (me->rank == 0) {
         CHECK_OK(weft_irecv(group, buf, 2, WEFT_INT32, 1, 0, &brief, &req));
