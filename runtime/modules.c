@@ -179,9 +179,20 @@ static void unload(weft_context *ctx)
     ctx->module_handle = NULL;
 }
 
+/* Asking the module itself means to load NCCL, a few hundred MiB, in every process of a machine without a
+ * GPU: where no driver shows there is nothing to ask. */
+static bool driver_shows(void)
+{
+    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvgpu", "/dev/nvhost-ctrl-gpu", "/dev/dxg"};
+    for (size_t i = 0; i < WEFT__LENGTH(nodes); i++)
+        if (!access(nodes[i], F_OK)) return true;
+    return getenv("CUDA_EMULATION_DEVICES") != NULL; /* the emulation's, which has no driver */
+}
+
 /* Nobody asked for a backend by name: that of devices, where it can run. */
 static weft_status load_what_runs(weft_context *ctx, int device)
 {
+    if (device < 0 && !driver_shows()) return WEFT_OK;
     if (load(ctx, STANDARD, device) == WEFT_OK) return WEFT_OK;
     unload(ctx);
     if (device >= 0)
