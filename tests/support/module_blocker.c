@@ -47,25 +47,37 @@ static weft_status order(weft__backend *backend, weft__work *work, void *stream)
 /* Its communicators are nothing but their owners, and are there at once. */
 struct weft__comm {
     void *owner;
+    _Atomic int holders; /* the runtime, and answers under way */
 };
+
+static void let_go(weft__comm *comm)
+{
+    if (--comm->holders == 0) free(comm);
+}
 
 static void *answer_named(void *comm)
 {
     static const unsigned char id[WEFT__COMM_ID_BYTES];
     runtime->named(((weft__comm *)comm)->owner, id);
+    let_go(comm);
     return NULL;
 }
 
 static void *answer_joined(void *comm)
 {
     runtime->joined(((weft__comm *)comm)->owner, WEFT_OK, NULL);
+    let_go(comm);
     return NULL;
 }
 
 static void answer(void *(*with)(void *), weft__comm *comm)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, with, comm) == 0) pthread_detach(thread);
+    comm->holders++;
+    if (pthread_create(&thread, NULL, with, comm) == 0)
+        pthread_detach(thread);
+    else
+        let_go(comm);
 }
 
 static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int size, const char *label,
@@ -78,6 +90,7 @@ static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int 
     (void)label;
     if (!comm) return NULL;
     comm->owner = owner;
+    comm->holders = 1;
     if (names) answer(answer_named, comm);
     return comm;
 }
@@ -97,7 +110,7 @@ static void doom(weft__comm *comm, const char *why)
 
 static void drop(weft__comm *comm)
 {
-    (void)comm; /* an answer may still be under way */
+    let_go(comm);
 }
 
 static void start(weft__backend *backend, weft__work *first)

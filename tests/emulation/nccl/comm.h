@@ -64,7 +64,7 @@ struct ncclComm {
     comm_op *ops;
     int op_count;
     comm_buffer *buffers;
-    bool in_group;
+    _Atomic bool in_group;
     struct ncclComm *group_next;
     struct task *tasks, **last_task;
     cudaEvent_t event; /* for operations of one group call on several streams */
