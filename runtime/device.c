@@ -5,6 +5,7 @@
  * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
 #include "device.h"
 #include "breaking.h"
+#include "device_lengths.h"
 #include "engine.h"
 #include "group.h"
 #include "guardian.h"
@@ -87,6 +88,7 @@ void weft__device_enter(weft_request *req)
 static void gate_opened(weft_request *req)
 {
     req->device->shut = false;
+    if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
     if (!req->group->table.as_submitted)
         weft__device_enter(req);
     else if (req->device->done)
@@ -107,6 +109,7 @@ static void failed(weft_request *req, const char *why)
 static void release(weft_request *req)
 {
     weft__device *d = req->device;
+    weft__device_lengths_free(d);
     req->ctx->module->unmark(req->ctx->module, d->work.marker);
     weft__slab_put(&req->ctx->devices, d);
 }
@@ -149,6 +152,12 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->work.next = NULL;
     d->work.state = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
+    status = weft__device_lengths_make(d);
+    if (status != WEFT_OK) {
+        module->unmark(module, marker);
+        weft__slab_put(&ctx->devices, d);
+        return status;
+    }
     req->device = d;
     req->sequel = &d->sequel;
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)

@@ -46,6 +46,7 @@ typedef struct weft__device {
     weft__slab_item item;
     weft_request *req;
     weft__sequel sequel;       /* of the gate */
+    uint64_t *lengths;         /* of blocks, to and from each rank: device_lengths.c; else NULL */
     weft__op gate;             /* what the host plane does in place of the operation */
     weft__link *link;          /* once it is needed; NULL: a message to itself */
     weft__ticket ticket;       /* of the first in a unit */

@@ -177,9 +177,6 @@ static weft_status submit(weft_group *g, const difference *d, int8_t *in, int8_t
 static void pair_differs(job_rank *me)
 {
     const difference *d = me->arg;
-    if (job_on_device()) {
-        return; /* only the two ranks could know, and neither of their devices does */
-    }
     weft_group *group = job_group(me, RANKS, "divided", 0);
     size_t room = (d->sent > d->expected ? d->sent : d->expected) + 100;
     int8_t *in = job_buffer(me, room), *out = job_buffer(me, room);
