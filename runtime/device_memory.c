@@ -67,9 +67,9 @@ weft_status weft__device_memory_free(weft_context *ctx, weft__device_memory *mad
 
 void weft__device_memory_close(weft_context *ctx)
 {
-    while (!weft__list_empty(&ctx->device_memory)) {
-        weft__list *first = ctx->device_memory.next;
-        weft__list_remove(first);
-        weft__device_memory_free(ctx, WEFT__LIST_ENTRY(first, weft__device_memory, link));
+    WEFT__LIST_EACH(&ctx->device_memory, at)
+    {
+        weft__device_memory_free(ctx, WEFT__LIST_ENTRY(at, weft__device_memory, link));
     }
+    weft__list_init(&ctx->device_memory);
 }

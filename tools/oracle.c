@@ -212,6 +212,7 @@ static uint64_t reduce_words(const oracle *o, uint64_t a, uint64_t b, size_t byt
 static uint64_t divide_word(const oracle *o, uint64_t sum, size_t bytes)
 {
     unsigned shift = (unsigned)(64 - 8 * bytes);
+    if (bytes == 0 || bytes > sizeof sum) return 0; /* no integer */
     if (traits_of[o->dtype].is_signed) return (uint64_t)((int64_t)(sum << shift) / (1LL << shift) / o->ranks);
     return (sum << shift >> shift) / (uint64_t)o->ranks;
 }

@@ -77,7 +77,7 @@ static void answer(void *(*with)(void *), weft__comm *comm)
     if (pthread_create(&thread, NULL, with, comm) == 0)
         pthread_detach(thread);
     else
-        let_go(comm);
+        comm->holders--; /* the runtime still has it */
 }
 
 static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int size, const char *label,
