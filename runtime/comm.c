@@ -15,8 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define EARLY_IDS_MAX 256 /* ids told before anything here needed that communicator */
+#define CAUSE_NS       (200 * WEFT__MS) /* for another rank's word of why joining fails */
+#define CAUSE_PAUSE_NS (2 * WEFT__MS)
+#define EARLY_IDS_MAX  256 /* ids told before anything here needed that communicator */
 
 typedef struct word { /* what goes to another rank */
     uint64_t id;
@@ -190,9 +193,24 @@ void weft__link_unmade(weft__link *link, weft_status status, const char *sentenc
     weft__group_break(link->group, &(weft__verdict){status, 0, -1, text}, true);
 }
 
+/* A rank that gives up makes the others' joining fail too, which may show here before its word of why has
+ * come. */
+static void await_cause(weft__link *link)
+{
+    const struct timespec pause = {0, CAUSE_PAUSE_NS};
+    bool doomed = false;
+    for (int64_t until = weft__now_ns() + CAUSE_NS; !doomed && weft__now_ns() < until;) {
+        nanosleep(&pause, NULL);
+        weft__engine_take(link->ctx);
+        doomed = link->state == WEFT__LINK_DOOMED;
+        weft__engine_drop(link->ctx);
+    }
+}
+
 void weft__link_joined(void *owner, weft_status status, const char *sentence)
 {
     weft__link *link = owner;
+    if (status != WEFT_OK) await_cause(link); /* a thread of the module's that has nothing else to do */
     weft__engine_take(link->ctx);
     if (link->state == WEFT__LINK_JOINING || link->state == WEFT__LINK_NAMING) {
         if (status == WEFT_OK) {
