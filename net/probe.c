@@ -56,13 +56,18 @@ static enum weft__probe_result listen_to(int fd, int64_t deadline_ns)
     return greeting[GREETING_BYTES - 1] == 0x7f ? WEFT__PROBE_GREETED : WEFT__PROBE_STRANGE;
 }
 
-/* Where nobody listens on a port that connections may also leave from, TCP can connect a socket to itself. */
+/* Where nobody listens on a port that connections may also leave from, TCP can connect a socket to itself.
+ * It ends with a reset: closed in peace it would keep the port from whoever wants to listen there for a
+ * minute. */
 static bool is_itself(int fd, weft__probe *probe)
 {
+    const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     weft__address far = {0};
     socklen_t near_bytes = sizeof probe->local, far_bytes = sizeof far;
-    return getsockname(fd, &probe->local.any, &near_bytes) || getpeername(fd, &far.any, &far_bytes) ||
-           (near_bytes == far_bytes && memcmp(&probe->local, &far, near_bytes) == 0);
+    if (getsockname(fd, &probe->local.any, &near_bytes) || getpeername(fd, &far.any, &far_bytes)) return true;
+    if (near_bytes != far_bytes || memcmp(&probe->local, &far, near_bytes)) return false;
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    return true;
 }
 
 void weft__probe_look(const weft__address *address, int64_t deadline_ns, weft__probe *probe)

@@ -6,13 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOMENT_MS 500 /* by which the deadlines of ranks that began together may differ */
+#define MOMENT_MS 500 /* by which the deadlines of ranks that began together may differ, at least */
 
-/* Whose time ran out just now is not to blame, unless nobody else is.  Returns how many those are. */
-static int excuse(const weft__meeting_server *s, bool *missing, int total)
+/* Whose time ran out in the second half of the asking member's wait is not to blame, unless nobody else is:
+ * it was there.  Returns how many those are. */
+static int excuse(const weft__meeting_server *s, const weft__meeting_member *asks, bool *missing, int total)
 {
-    int64_t since_ns = weft__now_ns() - MOMENT_MS * WEFT__MS;
+    int64_t now_ns = weft__now_ns(), since_ns = now_ns - MOMENT_MS * WEFT__MS;
     int excused = 0;
+    if (asks && asks->joined_ns / 2 + now_ns / 2 < since_ns) since_ns = asks->joined_ns / 2 + now_ns / 2;
     for (int i = 0; i < s->quitter_count; i++)
         excused += missing[s->quitters[i].rank] && s->quitters[i].at_ns >= since_ns;
     if (excused >= total) return 0;
@@ -21,7 +23,8 @@ static int excuse(const weft__meeting_server *s, bool *missing, int total)
     return excused;
 }
 
-void weft__meeting_missing(const weft__meeting_server *s, char *words, size_t bytes)
+void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_member *asks, char *words,
+                           size_t bytes)
 {
     char list[WEFT__RANK_LIST_BYTES];
     bool *missing;
@@ -42,7 +45,7 @@ void weft__meeting_missing(const weft__meeting_server *s, char *words, size_t by
                 missing[s->members[i].given_rank] = false;
         }
     total = weft__rank_list(missing, s->world, list);
-    if (s->phase == WEFT__SERVER_JOINING && excuse(s, missing, total - unassigned))
+    if (s->phase == WEFT__SERVER_JOINING && excuse(s, asks, missing, total - unassigned))
         total = weft__rank_list(missing, s->world, list);
     if (unassigned) snprintf(list, sizeof list, "%d of %d ranks", total - unassigned, s->world);
     snprintf(words, bytes, "%s %s missing", list, total - unassigned == 1 ? "is" : "are");

@@ -225,6 +225,7 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
     m->given_rank = m->rank = h->rank >= 0 ? h->rank : -1;
     m->given_world = h->world > 0 ? h->world : -1;
     m->host = host;
+    m->joined_ns = weft__now_ns();
     m->arrival = memcmp(m->id, s->own, sizeof m->id) == 0 ? -1 : s->arrivals++;
     if (s->phase == WEFT__SERVER_FAILED) {
         send_to(s, m, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
@@ -236,11 +237,11 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
 
 /* ---- who is missing ---- */
 
-static void take_ask(weft__meeting_server *s, const weft__meeting_member *from)
+static void take_ask(weft__meeting_server *s, const weft__meeting_member *from, const uint8_t *id)
 {
     char words[WEFT__SENTENCE_BYTES / 2] = "";
     if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
-    weft__meeting_missing(s, words, sizeof words);
+    weft__meeting_missing(s, find_member(s, id), words, sizeof words);
     send_to(s, from, WEFT__MEETING_MISSING, words, strlen(words));
 }
 
@@ -315,7 +316,7 @@ static void take_message(weft__meeting_server *s, const weft__meeting_member *fr
     weft__meeting_member *m = find_member(s, h->client);
     if (s->phase == WEFT__SERVER_RESIGNED) return;
     if (h->kind == WEFT__MEETING_ASK) {
-        take_ask(s, from);
+        take_ask(s, from, h->client);
         return;
     }
     if (!m) {

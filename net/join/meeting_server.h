@@ -17,6 +17,7 @@ typedef struct weft__meeting_member {
     int rank;                    /* once all are there */
     int host;                    /* order of its host's first arrival; the server's own is 0 */
     int arrival;
+    int64_t joined_ns;
     weft__meeting_who who;
     bool done;
     void *block;      /* its part of the gather under way */
@@ -59,7 +60,9 @@ struct weft__meeting_server {
     char sentence[WEFT__SENTENCE_BYTES];
 };
 
-/* meeting_missing.c: who is waited for, in words; and whose time ran out before all were there. */
-void weft__meeting_missing(const weft__meeting_server *s, char *words, size_t bytes);
+/* meeting_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
+ * member that wants to know, or NULL. */
+void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_member *asks, char *words,
+                           size_t bytes);
 void weft__meeting_note_quitter(weft__meeting_server *s, int rank);
 #endif

@@ -63,8 +63,8 @@ static weft_status in_vain(weft__finder *finder, const weft__place *place, enum 
     (void)place;
     if (what == WEFT__NO_SERVER) return nobody_greeted(f, probe);
     if (what == WEFT__NOT_BOUND) {
-        bool usual = errno == EADDRINUSE || errno == EADDRNOTAVAIL || errno == ENODEV;
-        snprintf(f->why, sizeof f->why, "%s", usual ? "" : zmq_strerror(errno));
+        bool elsewhere = errno == EADDRNOTAVAIL || errno == ENODEV;
+        snprintf(f->why, sizeof f->why, "%s", elsewhere ? "" : zmq_strerror(errno));
     }
     return what == WEFT__COMPLETE || what == WEFT__REFUSED ? WEFT_PENDING : WEFT_OK;
 }

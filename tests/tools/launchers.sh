@@ -38,13 +38,23 @@ srun_like() {
         SLURM_STEP_ID="$2" SLURM_LOCALID=RANK SLURM_STEP_NODELIST=here
 }
 
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+# free_ports N: the first of N in a row that are free.  They lie above those of the other tests and below the range
+# from which the system takes the ports of connections: one that such a connection has left is held for a minute.
+free_ports() {
+    python3 -c '
+import socket, sys
+def free(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) != 0
+first, n = 30000 + int(sys.argv[1]) % 250 * 10, int(sys.argv[2])
+while not all(free(first + i) for i in range(n)):
+    first = 30000 + (first - 30000 + 10) % 2500
+print(first)' $$ "$1"
 }
 
 # The one in Debian 12 does not run under its Python without --redirects and --tee.
 torchrun_like() {
-    timeout -k 5 90 torchrun --nproc_per_node "$1" --master_addr 127.0.0.1 --master_port "$(free_port)" \
+    timeout -k 5 90 torchrun --nproc_per_node "$1" --master_addr 127.0.0.1 --master_port $((port + $2)) \
         --monitor_interval 0.1 --redirects 1 --tee 1 --no_python "$program" "$2"
 }
 
@@ -72,10 +82,10 @@ check() {
 
 case $launcher in
 openmpi | mpich) needs "mpirun.$launcher" ;;
-torchrun) needs torchrun python3 ;;
-hand)
+torchrun | hand)
     needs python3
-    port=$(free_port)
+    [ "$launcher" = hand ] || needs torchrun
+    port=$(free_ports 5)
     ;;
 esac
 
