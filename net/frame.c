@@ -15,9 +15,22 @@ static bool carries_payload(uint8_t kind)
            kind == WEFT__FRAME_BYE; /* why it leaves */
 }
 
-static bool may_go_apart(const weft__frame *frame)
+static bool known_flags(const weft__frame *frame)
 {
-    return frame->kind == WEFT__FRAME_REQUEST && frame->channel != WEFT__CHANNEL_COLLECTIVE;
+    bool pair = frame->channel != WEFT__CHANNEL_COLLECTIVE;
+    switch (frame->flags) {
+    case 0: return true;
+    case WEFT__FRAME_APART: return pair && frame->kind == WEFT__FRAME_REQUEST;
+    case WEFT__FRAME_SMALL: return pair && frame->kind == WEFT__FRAME_EAGER && !frame->length;
+    default: return false;
+    }
+}
+
+/* Of a whole message. */
+static bool has_its_bytes(const weft__frame *frame)
+{
+    if (frame->flags & WEFT__FRAME_SMALL) return frame->bytes <= WEFT__FRAME_SMALL_BYTES;
+    return frame->bytes == frame->length;
 }
 
 weft_status weft__frame_check(const weft__frame *frame)
@@ -26,7 +39,7 @@ weft_status weft__frame_check(const weft__frame *frame)
 
     if (kind == 0 || kind >= WEFT__FRAME_KINDS)
         return weft__fail(WEFT_ERR_PEER, "a frame of unknown kind %u", (unsigned)kind);
-    if ((frame->flags && !(frame->flags == WEFT__FRAME_APART && may_go_apart(frame))) || frame->reserved)
+    if (!known_flags(frame) || frame->reserved)
         return weft__fail(WEFT_ERR_PEER, "a frame with unknown flags %#x, %#x", (unsigned)frame->flags,
                           (unsigned)frame->reserved);
     if (frame->channel >= WEFT__CHANNELS)
@@ -39,7 +52,7 @@ weft_status weft__frame_check(const weft__frame *frame)
                           (unsigned)kind, frame->length);
     if ((kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_REQUEST) && frame->dtype > WEFT_BOOL)
         return weft__fail(WEFT_ERR_PEER, "a message of unknown type %u", (unsigned)frame->dtype);
-    if (kind == WEFT__FRAME_EAGER && frame->bytes != frame->length)
+    if (kind == WEFT__FRAME_EAGER && !has_its_bytes(frame))
         return weft__fail(WEFT_ERR_PEER, "a whole message of %" PRIu64 " bytes in a frame of %" PRIu32,
                           frame->bytes, frame->length);
     if (kind == WEFT__FRAME_DATA && frame->bytes > UINT64_MAX - frame->length)

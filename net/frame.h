@@ -28,7 +28,11 @@ typedef enum weft__channel {
     WEFT__CHANNELS
 } weft__channel;
 
-#define WEFT__FRAME_APART 1 /* flag of a REQUEST between two ranks: its payload goes another way */
+/* Flags, of messages between two ranks. */
+#define WEFT__FRAME_APART 1 /* of a REQUEST: its payload goes another way */
+#define WEFT__FRAME_SMALL 2 /* of an EAGER: its payload is in the header, which saves a cache line */
+
+#define WEFT__FRAME_SMALL_BYTES 16
 
 typedef struct weft__frame {
     uint8_t kind, channel, dtype, flags;
@@ -39,7 +43,11 @@ typedef struct weft__frame {
     uint64_t sequence;
     uint64_t bytes; /* of the whole message, or an offset */
     uint64_t id;
-    uint64_t signature[2]; /* collectives: what the sender believes it takes part in; else its number, 0 */
+    union {
+        uint64_t
+            signature[2]; /* collectives: what the sender believes it takes part in; else its number, 0 */
+        unsigned char small[WEFT__FRAME_SMALL_BYTES]; /* SMALL: `bytes` of payload, then 0 */
+    };
 } weft__frame;
 _Static_assert(sizeof(weft__frame) == 64, "frames are 64 bytes on every wire");
 

@@ -269,7 +269,7 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
 {
     weft__peer_box *box = &mail->peers[to->peer];
     weft__letter *letter = weft__slab_get(&mail->letters);
-    bool eager;
+    bool eager, small;
     if (!letter) {
         weft__fail(WEFT_ERR_MEMORY, "no memory for a message, or %u are under way", WEFT__LETTERS_MAX);
         return NULL;
@@ -289,12 +289,15 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
         return letter;
     }
     eager = goes_eager(mail, to, bytes);
+    small = eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
     letter->state = eager ? WEFT__LETTER_EAGER : WEFT__LETTER_ANNOUNCED;
     letter->out = (weft__outgoing){.frame = {.kind = eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST,
                                              .channel = (uint8_t)to->channel,
                                              .dtype = to->dtype,
-                                             .flags = to->meeting ? WEFT__FRAME_APART : 0,
-                                             .length = eager ? (uint32_t)bytes : 0,
+                                             .flags = to->meeting ? WEFT__FRAME_APART
+                                                      : small     ? WEFT__FRAME_SMALL
+                                                                  : 0,
+                                             .length = eager && !small ? (uint32_t)bytes : 0,
                                              .tag = to->tag,
                                              .group = to->group,
                                              .sequence = to->sequence,
@@ -303,6 +306,7 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
                                              .signature = {to->signature[0], to->signature[1]}},
                                    .payload = buf,
                                    .sent = eager ? eager_sent : announced};
+    if (small) memcpy(letter->out.frame.small, buf, bytes);
     weft__list_init(&letter->out.link);
     if (to->peer == mail->me) {
         send_self(mail, letter);

@@ -77,7 +77,7 @@ weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *fram
     want->expected = frame->bytes;
     want->dtype = frame->dtype;
     want->apart = frame->flags & WEFT__FRAME_APART;
-    want->number = frame->signature[0];
+    want->number = want->apart ? frame->signature[0] : 0;
     want->received = 0;
     if (frame->dtype != want->from.dtype || want->apart != (want->from.meeting != NULL))
         return WEFT_ERR_MISMATCH;
@@ -100,7 +100,7 @@ void weft__mail_owe(weft__mail *mail, int peer, size_t bytes)
 
 static void owe_eager(weft__mail *mail, int peer, const weft__frame *frame)
 {
-    if (frame->channel != WEFT__CHANNEL_COLLECTIVE) weft__mail_owe(mail, peer, frame->length + sizeof *frame);
+    if (frame->channel != WEFT__CHANNEL_COLLECTIVE) weft__mail_owe(mail, peer, frame->bytes + sizeof *frame);
 }
 
 /* Tells the sender of an announced message to go on, or (bytes 0) that its message is not wanted. */
@@ -228,6 +228,14 @@ void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
     }
 }
 
+/* The whole message is there. */
+static void fill(weft__want *want, const weft__frame *frame, const void *payload)
+{
+    if (frame->flags & WEFT__FRAME_SMALL) payload = frame->small;
+    if (payload && frame->bytes) memcpy(want->buf, payload, frame->bytes);
+    want->received = frame->bytes;
+}
+
 static void eager_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &mail->peers[peer];
@@ -239,14 +247,13 @@ static void eager_arrived(weft__mail *mail, int peer, const weft__frame *frame)
     box->into = NULL;
     box->early = NULL;
     if (want) {
-        want->received = frame->length;
+        fill(want, frame, NULL); /* but for a small one it lies where it should */
         weft__mail_finish_want(mail, want, WEFT_OK);
     } else if (early) {
         early->whole = true;
         want = early->want;
         if (!want) return; /* it waits in its bucket */
-        if (!want->abandoned) memcpy(want->buf, early->payload, frame->length);
-        want->received = frame->length;
+        if (!want->abandoned) fill(want, frame, early->payload);
         drop_early(mail, early);
         owe_eager(mail, peer, frame);
         weft__mail_finish_want(mail, want, WEFT_OK);
@@ -296,10 +303,7 @@ static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
         weft__list_append(&mail->peers[peer].wants, &want->link);
         return;
     }
-    if (status == WEFT_OK) {
-        if (early->frame.length) memcpy(want->buf, early->payload, early->frame.length);
-        want->received = early->frame.length;
-    }
+    if (status == WEFT_OK) fill(want, &early->frame, early->payload);
     owe_eager(mail, peer, &early->frame);
     drop_early(mail, early);
     weft__mail_finish_want(mail, want, status);

@@ -19,6 +19,9 @@ static void test_good(void **state)
     weft__frame f = eager;
     (void)state;
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
+    f.length = 0;
+    f.flags = WEFT__FRAME_SMALL;
+    assert_int_equal(weft__frame_check(&f), WEFT_OK);
     f = (weft__frame){.kind = WEFT__FRAME_REQUEST, .bytes = UINT64_MAX};
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
     f = (weft__frame){.kind = WEFT__FRAME_DATA, .length = 100, .bytes = UINT64_MAX - 100};
@@ -58,6 +61,10 @@ static void test_refused(void **state)
     REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART | 2);
     REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART;
             f.channel = WEFT__CHANNEL_COLLECTIVE);
+    REFUSED(f.flags = WEFT__FRAME_SMALL);
+    REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.bytes = WEFT__FRAME_SMALL_BYTES + 1);
+    REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.channel = WEFT__CHANNEL_COLLECTIVE);
+    REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.kind = WEFT__FRAME_DATA);
     for (size_t i = 0; i < sizeof silent; i++) REFUSED(f.kind = silent[i]);
 }
 
@@ -72,16 +79,18 @@ static void test_random(void **state)
         f.kind %= 12;
         f.channel %= 4;
         f.dtype %= 20;
-        f.flags = 0;
+        f.flags &= WEFT__FRAME_SMALL;
         f.reserved = 0;
         f.length >>= 12;
+        if (f.flags && i % 3 == 0) f.length = 0;
         if (i % 2) f.bytes = f.length;
         if (weft__frame_check(&f)) continue;
         passed++;
         assert_in_range(f.kind, 1, WEFT__FRAME_KINDS - 1);
         assert_in_range(f.channel, 0, WEFT__CHANNELS - 1);
         assert_in_range(f.length, 0, WEFT__FRAME_PAYLOAD_MAX);
-        if (f.kind == WEFT__FRAME_EAGER) assert_true(f.bytes == f.length);
+        if (f.kind == WEFT__FRAME_EAGER)
+            assert_true(f.flags ? f.bytes <= WEFT__FRAME_SMALL_BYTES && !f.length : f.bytes == f.length);
         if (f.kind == WEFT__FRAME_DATA) assert_true(f.bytes + f.length >= f.bytes);
     }
     assert_true(passed > 1000);
