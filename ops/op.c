@@ -308,6 +308,7 @@ weft_status weft__op_check(weft__op *op, int rank, int size)
 {
     const char *name = weft__kind_name(op->kind);
     weft_status status;
+    size_t bytes;
     WEFT__ASSERT((unsigned)op->kind < WEFT__OP_KINDS && rank >= 0 && rank < size);
     clear_unused(op);
     if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT)
@@ -320,7 +321,7 @@ weft_status weft__op_check(weft__op *op, int rank, int size)
         return status;
     if ((status = check_partner(op, size)) != WEFT_OK) return status;
     /* size blocks also for kinds that use one: all of a kind are then limited alike on every rank. */
-    if (op->count > SIZE_MAX / weft_dtype_size(op->dtype) / (size_t)size)
+    if (__builtin_mul_overflow(op->count, weft_dtype_size(op->dtype) * (size_t)size, &bytes))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: count is %zu: %d blocks of as many %s pass %zu bytes", name,
                           op->count, size, weft__dtype_name(op->dtype), (size_t)SIZE_MAX);
     if (op->uneven && (status = weft__uneven_check(op, rank, size)) != WEFT_OK) return status;

@@ -32,9 +32,12 @@ void weft__pair_settle(weft_request *req, weft_status status)
     const weft__receipt *got = &req->receipt;
     char who[192];
     int world = req->op.peer >= 0 ? req->group->world[req->op.peer] : got->peer;
+    if (WEFT__LIKELY(status == WEFT_OK)) {
+        weft__request_settle(req, WEFT_OK, NULL);
+        return;
+    }
     weft__member_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
     switch (status) {
-    case WEFT_OK: weft__request_settle(req, WEFT_OK, NULL); break;
     case WEFT_ERR_TRUNCATED:
         weft__request_settlef(req, status, "%s sent %zu bytes, there is room for %zu", who, got->offered,
                               req->op.count * weft_dtype_size(req->op.dtype));
