@@ -83,14 +83,14 @@ struct weft_context {
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
     unsigned turns;                /* engine: to look at sockets only now and then */
-    int64_t submitting_ns; /* engine: a submission runs this turn, so it is this time; 0: look at the clock */
-    bool tcp;              /* some peer is reached by TCP */
-    weft__list pending;    /* engine: requests that run */
-    weft__list lanes;      /* engine: groups with rounds under way */
-    bool cut_short;        /* engine: rounds could have gone on, but their turn was long enough */
-    weft__list runs;       /* engine: schedules with copies or reductions to do */
-    weft__list forming;    /* engine: attempts to make a group that this rank keeps count of */
-    weft__list shrinks;    /* engine: attempts to shrink a group (shrink.c) */
+    int64_t turn_ns;    /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
+    bool tcp;           /* some peer is reached by TCP */
+    weft__list pending; /* engine: requests that run */
+    weft__list lanes;   /* engine: groups with rounds under way */
+    bool cut_short;     /* engine: rounds could have gone on, but their turn was long enough */
+    weft__list runs;    /* engine: schedules with copies or reductions to do */
+    weft__list forming; /* engine: attempts to make a group that this rank keeps count of */
+    weft__list shrinks; /* engine: attempts to shrink a group (shrink.c) */
     weft__list early_rows; /* engine: told before this rank used the group (rows.c) */
     int early_row_count;   /* engine */
     weft__list groups;     /* under groups_lock */

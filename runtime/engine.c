@@ -61,17 +61,22 @@ void weft__engine_drop(weft_context *ctx)
     if (WEFT__UNLIKELY(left)) weft__engine_nudge(ctx);
 }
 
+int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
+{
+    int64_t now = ctx->turn_ns;
+    if (now <= 0) now = weft__now_ns();
+    if (ctx->turn_ns == 0) ctx->turn_ns = now;
+    return now > least_ns ? now : least_ns;
+}
+
 static int take_submitted(weft_context *ctx)
 {
     int n = 0;
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->submitted);
-    int64_t now = node ? ctx->submitting_ns : 0;
-    if (node && !now) now = weft__now_ns();
-    ctx->submitting_ns = 0;
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
-        req->started_ns = now;
+        if (req->timed) req->started_ns = weft__engine_now(ctx, req->submitted_ns);
         weft__list_append(&ctx->pending, &req->pending);
         atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
         weft__host_start(req);
@@ -80,9 +85,11 @@ static int take_submitted(weft_context *ctx)
     return n;
 }
 
-void weft__engine_begin(weft_context *ctx)
+void weft__engine_begin(weft_context *ctx, int64_t now_ns)
 {
+    ctx->turn_ns = now_ns;
     if (take_submitted(ctx) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
+    ctx->turn_ns = -1;
     atomic_fetch_add_explicit(&ctx->active, 1, memory_order_relaxed);
 }
 
@@ -91,6 +98,7 @@ int weft__engine_turn(weft_context *ctx)
     unsigned every = !ctx->board ? 1 : ctx->tcp ? SOCKETS_EVERY_MIXED : SOCKETS_EVERY_SHARED;
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
+    ctx->turn_ns = 0;
     n = take_submitted(ctx);
     if (!weft__list_empty(&ctx->lanes)) n += weft__rounds_turn(ctx);
     n += weft__mail_poll(ctx->mail);
@@ -100,6 +108,7 @@ int weft__engine_turn(weft_context *ctx)
         n += weft__watch_poll(&ctx->watch);
     }
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
+    ctx->turn_ns = -1;
     if (n) atomic_fetch_add_explicit(&ctx->active, 1, memory_order_relaxed);
     return n;
 }
@@ -118,6 +127,7 @@ static _Atomic uint32_t *armed_word(weft_context *ctx)
 void weft__engine_arm(weft_context *ctx)
 {
     atomic_exchange_explicit(armed_word(ctx), 1, memory_order_seq_cst);
+    weft__fence();               /* the look that follows must not pass it */
     ctx->turns = UINT32_MAX - 1; /* the look that follows must include the sockets */
 }
 

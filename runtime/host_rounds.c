@@ -23,6 +23,8 @@
 #include <string.h>
 
 #define TURN_BYTES (256 * 1024) /* copied or reduced in one turn of a lane, about */
+#define RING_FIRST_BYTES \
+    (8 * 1024) /* of these, published, members who sleep are told before what is there is taken */
 /* Of a block: below, the copy costs less than waiting for readers; more where that costs a change of threads.
  */
 #define IN_PLACE_BYTES         (4 * 1024)
@@ -95,7 +97,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
             memcpy(to, part, r->part_bytes);
         to += r->part_bytes;
     }
-    atomic_exchange_explicit(&slot->sequence, round, memory_order_seq_cst);
+    atomic_store_explicit(&slot->sequence, round, memory_order_release);
     return in_place ? 0 : bytes;
 }
 
@@ -294,15 +296,17 @@ static size_t take_ready(weft_group *group, bool *broken)
         else if (r.take == WEFT__TAKE_REDUCE)
             moved += take_reduction(req, &r, (unsigned)(round % WEFT__SLOTS));
         moved++;
-        atomic_exchange_explicit(&lane->rows[group->rank]->consumed, round, memory_order_seq_cst);
+        atomic_store_explicit(&lane->rows[group->rank]->consumed, round, memory_order_release);
         if (++req->u.rounds.taken == req->u.rounds.plan.count) finish(req);
     }
     if (moved >= TURN_BYTES) group->ctx->cut_short = true; /* perhaps: the next turn knows */
     return moved;
 }
 
+/* After stores that members may sleep for. */
 static void ring_members(weft_group *group)
 {
+    weft__fence();
     for (int i = 0; i < group->size; i++)
         if (i != group->rank) weft__bell_ring(group->ctx->board, group->lane.locals[i]);
 }
@@ -315,18 +319,17 @@ static void leave_if_idle(weft__lane *lane)
 static int lane_turn(weft_group *group)
 {
     bool broken = false;
-    size_t moved;
-    weft__group_ref(group); /* its last request may settle here */
+    size_t moved, taken;
     moved = publish_ahead(group);
-    if (moved) ring_members(group);
-    size_t taken = take_ready(group, &broken);
-    if (taken && !broken) { /* what was taken makes room, here and at the others */
-        moved += taken + publish_ahead(group);
-        ring_members(group);
-    }
+    if (moved >= RING_FIRST_BYTES) ring_members(group);
+    taken = take_ready(group, &broken);
+    if (taken && !broken)
+        taken += publish_ahead(group); /* what was taken makes room, here and at the others */
+    if ((moved && moved < RING_FIRST_BYTES) || (taken && !broken)) ring_members(group);
+    moved += taken;
     if (!weft__list_empty(&group->lane.read)) moved += end_read(group);
-    leave_if_idle(&group->lane);
-    weft__group_unref(group);
+    leave_if_idle(
+        &group->lane); /* its last request may have settled, but groups retire at the end of a turn */
     return moved > 0;
 }
 

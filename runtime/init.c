@@ -375,6 +375,7 @@ static weft_context *new_context(const weft_config *config)
     }
     ctx->pid = getpid();
     ctx->device = -1;
+    ctx->turn_ns = -1;
     ctx->bell_fd = ctx->watch.epoll_fd = -1;
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     atomic_store(&ctx->completion_fd, -1);

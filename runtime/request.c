@@ -38,6 +38,7 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     if (call && call->label) snprintf(req->label, sizeof req->label, "%s", call->label);
     req->algorithm = "";
     req->started_ns = req->settled_ns = req->warn_by_ns = 0;
+    req->timed = true;
     req->buffers_held = req->warned = req->abandoned = false;
     req->draining_status = WEFT_OK;
     req->culprit = -1;
@@ -49,10 +50,19 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     return req;
 }
 
+/* Most have none: then this is a look. */
+static void drop_text(_Atomic(char *) *text)
+{
+    char *old = atomic_load_explicit(text, memory_order_relaxed);
+    if (WEFT__LIKELY(!old)) return;
+    free(old);
+    atomic_store_explicit(text, NULL, memory_order_relaxed);
+}
+
 static void free_parts(weft_request *req)
 {
-    free(atomic_exchange_explicit(&req->told, NULL, memory_order_relaxed));
-    free(atomic_exchange_explicit(&req->shown, NULL, memory_order_relaxed));
+    drop_text(&req->told);
+    drop_text(&req->shown);
     free(req->op.uneven);
     if (req->sequel) req->sequel->free(req);
     if (req->op.kind == WEFT__OP_BATCH) weft__batch_free(req);
@@ -140,7 +150,9 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     if (weft__request_state(req) >= WEFT__CALLING) return;
     weft__list_remove(&req->pending);
     req->status = status;
-    req->settled_ns = weft__now_ns();
+    if (req->timed)
+        req->settled_ns =
+            weft__engine_now(ctx, req->started_ns > req->submitted_ns ? req->started_ns : req->submitted_ns);
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
         if (text) weft__request_tell(req, text);
         if (req->sequel) req->sequel->fail(req, text ? text : weft_status_text(status));

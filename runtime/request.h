@@ -58,6 +58,7 @@ struct weft_request {
     int culprit;           /* ERR_PEER: rank of the group that is gone; else -1 */
     int asks;              /* times the others were asked whether they are late */
     int64_t asked_ns;      /* first of these */
+    bool timed;            /* somebody can ask for its times: it has a handle or a callback */
     bool buffers_held, warned;
     bool abandoned;              /* settled while a module still had it */
     weft_status draining_status; /* DRAINING: what it will end in */

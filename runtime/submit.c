@@ -69,6 +69,20 @@ static void set_times(weft_request *req, int64_t timeout_ms)
     req->ask_ns -= span < ASK_AHEAD_NS ? span : ASK_AHEAD_NS;
 }
 
+static int64_t first_look(const weft_request *req)
+{
+    return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
+}
+
+/* Of a blocking call, until its first step is done: what it takes to read the clock, the others need not wait
+ * for.
+ */
+static void set_no_times(weft_request *req)
+{
+    req->submitted_ns = weft__about_now_ns();
+    req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
+}
+
 static weft_status refuse(weft_group *group)
 {
     switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
@@ -150,10 +164,25 @@ static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned 
 static void begin(weft_context *ctx, int64_t submitted_ns, int64_t look_ns)
 {
     if (weft__engine_try(ctx)) {
-        ctx->submitting_ns = submitted_ns;
-        weft__engine_begin(ctx);
+        weft__engine_begin(ctx, submitted_ns);
         weft__engine_drop(ctx);
     }
+    if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
+        weft__guardian_look(ctx, look_ns);
+}
+
+/* The same for a blocking call; until it is over the request is this thread's too. */
+static void begin_blocking(weft_request *req, int64_t timeout_ms)
+{
+    weft_context *ctx = req->ctx;
+    int64_t look_ns;
+    if (weft__engine_try(ctx))
+        weft__engine_begin(ctx, 0);
+    else
+        weft__engine_take(ctx);
+    if (!weft__request_settled(req)) set_times(req, timeout_ms);
+    look_ns = first_look(req);
+    weft__engine_drop(ctx);
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
         weft__guardian_look(ctx, look_ns);
 }
@@ -173,11 +202,6 @@ static weft_status may_wait_for_it(void)
                       "in a callback an operation needs a request: waiting is not possible there");
 }
 
-static int64_t first_look(const weft_request *req)
-{
-    return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
-}
-
 static int64_t timeout_of(const weft_request *req, const weft_call *call)
 {
     return call && call->timeout_ms ? call->timeout_ms
@@ -188,12 +212,18 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
 {
     weft_context *ctx = req->ctx;
     weft_status status = out ? WEFT_OK : may_wait_for_it();
-    int64_t look, submitted_ns;
+    int64_t timeout_ms, look, submitted_ns;
+    bool timed;
     if (status != WEFT_OK) {
         weft__request_take_back(req);
         return status;
     }
-    set_times(req, timeout_of(req, call));
+    timeout_ms = timeout_of(req, call);
+    timed = req->timed = out || req->done;
+    if (timed)
+        set_times(req, timeout_ms);
+    else
+        set_no_times(req);
     look = first_look(req); /* now: once queued, the request may be over and gone */
     submitted_ns = req->submitted_ns;
     atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
@@ -203,7 +233,10 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
         atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
         return status;
     }
-    begin(ctx, submitted_ns, look);
+    if (timed)
+        begin(ctx, submitted_ns, look);
+    else
+        begin_blocking(req, timeout_ms);
     return out ? WEFT_OK : wait_for_it(req);
 }
 

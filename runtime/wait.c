@@ -34,18 +34,22 @@ static void begin_look(weft_context *ctx)
         }
 }
 
-bool weft_is_completed(weft_request *req)
+/* One look at everything, if nobody else is at it. */
+static bool settles_in_a_turn(weft_request *req)
 {
-    weft_context *ctx;
-    if (!req || weft__request_settled(req)) return true;
-    if (weft__forked()) return false;
-    ctx = req->ctx;
-    if (atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed) < POLLS_FREE) return false;
-    if (weft__engine_try(ctx)) {
-        weft__engine_turn(ctx);
-        weft__engine_drop(ctx);
+    if (weft__engine_try(req->ctx)) {
+        weft__engine_turn(req->ctx);
+        weft__engine_drop(req->ctx);
     }
     return weft__request_settled(req);
+}
+
+bool weft_is_completed(weft_request *req)
+{
+    if (!req || weft__request_settled(req)) return true;
+    if (weft__forked()) return false;
+    if (atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed) < POLLS_FREE) return false;
+    return settles_in_a_turn(req);
 }
 
 weft_status weft_test(weft_request *req)
@@ -135,8 +139,8 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
 weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
 {
     int64_t began;
-    if (weft__request_settled(req)) return req->status;
-    began = weft__now_ns();
+    if (weft__request_settled(req) || settles_in_a_turn(req)) return req->status;
+    began = req->timed ? weft__now_ns() : 0;
     lend(req->ctx, one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
@@ -144,7 +148,7 @@ weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
         atomic_fetch_add_explicit(&req->waited_ns, weft__now_ns() - began, memory_order_relaxed);
         return WEFT_PENDING;
     }
-    if (req->settled_ns > began)
+    if (req->timed && req->settled_ns > began)
         atomic_fetch_add_explicit(&req->waited_ns, req->settled_ns - began, memory_order_relaxed);
     return req->status;
 }

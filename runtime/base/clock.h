@@ -16,6 +16,14 @@ static inline int64_t weft__now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* By some milliseconds behind, and cheap: for sentences. */
+static inline int64_t weft__about_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* timeout_ms from `now`; WEFT_FOREVER (any negative) and what would overflow are WEFT__NEVER. */
 static inline int64_t weft__deadline(int64_t now_ns, int64_t timeout_ms)
 {

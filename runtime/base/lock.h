@@ -34,6 +34,18 @@ static inline void weft__lock_drop(weft__lock *lock)
 void weft__sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t deadline_ns);
 void weft__wake_all(_Atomic uint32_t *word);
 
+/* Between a store that another thread must see and a look at whether that thread sleeps: both sides have one,
+ * or a sequentially consistent exchange, in the middle.  Thread sanitizer understands no fences. */
+static inline void weft__fence(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    static _Atomic uint32_t all;
+    atomic_fetch_add_explicit(&all, 1, memory_order_seq_cst);
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 static inline void weft__pause(void)
 {
 #if defined(__x86_64__)
