@@ -101,6 +101,16 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     return in_place ? 0 : bytes;
 }
 
+/* One that waits for others is looked at many times: it is worked out once. */
+static const weft__round *round_at(weft_request *req, uint64_t index)
+{
+    if (req->u.rounds.known != index + 1) {
+        weft__rounds_at(&req->u.rounds.plan, req->host_op, index, &req->u.rounds.round);
+        req->u.rounds.known = index + 1;
+    }
+    return &req->u.rounds.round;
+}
+
 /* All rounds of all operations that can be published now.  Returns the bytes moved + rounds. */
 static size_t publish_ahead(weft_group *group)
 {
@@ -111,15 +121,15 @@ static size_t publish_ahead(weft_group *group)
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.lane);
         while (req->u.rounds.published < req->u.rounds.plan.count) {
             uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
-            weft__round r;
+            const weft__round *r;
             if (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)) return moved;
             if (moved >= TURN_BYTES) {
                 group->ctx->cut_short = true;
                 return moved;
             }
-            weft__rounds_at(&req->u.rounds.plan, req->host_op, req->u.rounds.published, &r);
-            if (r.after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
-            if (r.publishes) moved += publish(req, &r, round, req->u.rounds.published == 0);
+            r = round_at(req, req->u.rounds.published);
+            if (r->after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
+            if (r->publishes) moved += publish(req, r, round, req->u.rounds.published == 0);
             moved++;
             req->u.rounds.published++;
         }
@@ -283,18 +293,18 @@ static size_t take_ready(weft_group *group, bool *broken)
     while (!weft__list_empty(&lane->ops) && moved < TURN_BYTES) {
         weft_request *req = WEFT__LIST_ENTRY(lane->ops.next, weft_request, u.rounds.lane);
         uint64_t round = req->u.rounds.base + req->u.rounds.taken + 1;
-        weft__round r;
+        const weft__round *r;
         bool first = req->u.rounds.taken == 0;
         if (req->u.rounds.taken >= req->u.rounds.published) break;
-        weft__rounds_at(&req->u.rounds.plan, req->host_op, req->u.rounds.taken, &r);
-        if (!round_is_there(req, &r, round) || (first && !all_agree(req, round))) {
+        r = round_at(req, req->u.rounds.taken);
+        if (!round_is_there(req, r, round) || (first && !all_agree(req, round))) {
             *broken = atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
             break;
         }
-        if (r.take == WEFT__TAKE_COPY)
-            moved += take_copies(req, &r, (unsigned)(round % WEFT__SLOTS));
-        else if (r.take == WEFT__TAKE_REDUCE)
-            moved += take_reduction(req, &r, (unsigned)(round % WEFT__SLOTS));
+        if (r->take == WEFT__TAKE_COPY)
+            moved += take_copies(req, r, (unsigned)(round % WEFT__SLOTS));
+        else if (r->take == WEFT__TAKE_REDUCE)
+            moved += take_reduction(req, r, (unsigned)(round % WEFT__SLOTS));
         moved++;
         atomic_store_explicit(&lane->rows[group->rank]->consumed, round, memory_order_release);
         if (++req->u.rounds.taken == req->u.rounds.plan.count) finish(req);
@@ -378,7 +388,7 @@ void weft__rounds_start(weft_request *req)
     weft__rounds_plan(&req->u.rounds.plan, req->host_op, group->rank, group->size, group->table.slot_bytes);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
     req->u.rounds.base = lane->assigned;
-    req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
+    req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = req->u.rounds.known = 0;
     req->u.rounds.in = req->u.rounds.out = NULL;
     if (WEFT__UNLIKELY(req->ctx->regions != NULL)) look_for_regions(req);
     lane->assigned += req->u.rounds.plan.count;

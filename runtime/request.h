@@ -72,6 +72,8 @@ struct weft_request {
             uint64_t base, published, taken; /* rounds before the first; how many of this op's are done */
             const weft__region *in, *out;    /* that others read where they lie; NULL: staged */
             uint64_t in_place;               /* the last round published so; 0: none */
+            weft__round round;               /* the one worked out last, and its index + 1; 0: none */
+            uint64_t known;
         } rounds;
         struct weft__run *run; /* collectives by messages: host_schedule.c */
         struct {               /* point to point: host_pair.c */
