@@ -126,10 +126,11 @@ static ncclResult_t carry_out(const batch *b)
     return result;
 }
 
-/* Who polls sees the result; who waited for it has no handle to what was not made. */
+/* Who polls sees the result; who waited for it has no handle to what was not made.  One that takes part in
+ * the group call itself is still in use by it, so its result waits for the end. */
 static void settle_job(job *j, bool blocking)
 {
-    if (!blocking || !j->result) atomic_store(&j->comm->result, (int)j->result);
+    if (blocking ? !j->result : !j->comm->in_group) atomic_store(&j->comm->result, (int)j->result);
     if (blocking && j->result && j->made) {
         *j->made = NULL;
         atomic_store(&j->comm->state, COMM_DESTROYED);
