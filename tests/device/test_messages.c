@@ -104,10 +104,12 @@ static void ended_in_the_middle(job_rank *me)
         weft_call call = {.stream = device_stream(1)};
         device_delay(device_stream(1), 3 * SHORT_MS * 1000);
         CHECK_OK(weft_irecv(group, buf, LARGE, WEFT_UINT8, 0, 1, &call, &req));
+        job_mark(me, 0);
         WAIT_STATUS(WEFT_ERR_BROKEN, req);
         CHECK_TEXT(weft_request_message(req), "rank 0");
     } else {
         weft_call call = {.timeout_ms = cancels ? 0 : SHORT_MS};
+        job_await(me, 0, 1);
         CHECK_OK(weft_isend(group, buf, LARGE, WEFT_UINT8, 1, 1, &call, &req));
         if (cancels) {
             job_sleep_ms(SHORT_MS);

@@ -85,12 +85,12 @@ static inline weft__backend_open_fn *module_open_function(void)
     return open;
 }
 
-static inline weft__backend *module_load(const job_rank *me)
+static inline weft__backend *module_load_with(const job_rank *me, int grace_ms)
 {
     const weft__module_place place = {.device = me->rank,
                                       .rank = me->rank,
                                       .local_rank = me->rank,
-                                      .grace_ns = GRACE_MS * 1000000LL};
+                                      .grace_ns = grace_ms * 1000000LL};
     const char *why = "";
     weft__backend *b = module_open_function()(&test_table, &place, &why);
     if (!b) job_fail(__FILE__, __LINE__, "%s", why);
@@ -98,6 +98,11 @@ static inline weft__backend *module_load(const job_rank *me)
     CHECK_INT(b->device, me->rank);
     CUDA(cudaSetDevice(me->rank));
     return b;
+}
+
+static inline weft__backend *module_load(const job_rank *me)
+{
+    return module_load_with(me, GRACE_MS);
 }
 
 static inline void await_word(atomic_int *word)

@@ -124,12 +124,15 @@ static void a_call_hangs_until_it_is_released(void **state)
     (void)state;
     emu_script(CALL "@1=hang");
     assert_int_equal(pthread_create(&thread, NULL, call_in_thread, &returned), 0);
+    while (!emu_hanging()) nap_ms(1);
     nap_ms(50);
     assert_int_equal(atomic_load(&returned), 0);
+    assert_int_equal(emu_hanging(), 1);
     OK(call()); /* others do not */
     emu_release();
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(atomic_load(&returned), 1);
+    assert_int_equal(emu_hanging(), 0);
 }
 
 static void a_hang_can_end_by_itself(void **state)

@@ -40,7 +40,6 @@ typedef struct progress {
     weft__backend *b;
     task *t;
     uint64_t ends; /* calls of ncclGroupEnd once all are inside */
-    int64_t begun; /* before any is */
 } progress;
 
 static void progress_thread(job_rank *me, int thread, void *arg)
@@ -78,13 +77,13 @@ static void hang_in_group_end(job_rank *me)
     if (me->rank == 0 || !one_process(me)) emu_script("dev1:ncclGroupEnd@1=hang");
     job_meet(me);
     t = sum_task(me, &o, device);
-    p = (progress){b, &t, emu_calls("ncclGroupEnd") + (one_process(me) ? 2 : 1), 0};
+    p = (progress){b, &t, emu_calls("ncclGroupEnd") + (one_process(me) ? 2 : 1)};
     job_meet(me);
     begun = job_now_ns();
     job_threads(me, 2, progress_thread, &p);
     CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
     CHECK_TEXT(t.sentence, "its time was up");
-    if (me->rank == 1) CHECK_TEXT(t.sentence, "stopped inside ncclGroupEnd, 0.");
+    if (me->rank == 1) CHECK_TEXT(t.sentence, "stopped inside ncclGroupEnd, ");
     CHECK_PERIOD(begun, job_now_ns(), SHORT_MS, 2 * SHORT_MS + GRACE_MS + JOB_LATE_MS);
     job_meet(me);
     if (me->rank == 0 || !one_process(me)) emu_script(NULL);
@@ -96,34 +95,37 @@ static void hang_in_group_end(job_rank *me)
     b->close(b);
 }
 
-enum { INSIDE_MS = 50 };
-
 static void late_end(job_rank *me, int thread, void *arg)
 {
     progress *p = arg;
+    int64_t out;
     (void)me;
     if (thread == 0) {
         start(p->b, p->t);
         poll_until_over(p->b, p->t);
         return;
     }
-    for (int ms = 0; emu_calls("ncclGroupEnd") < p->ends && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    for (int ms = 0; !emu_hanging() && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
     p->b->doom(p->t->work.comm, "stop");
+    job_sleep_ms(SHORT_MS);
+    CHECK_INT(emu_calls("ncclCommAbort"), 0);
+    emu_release();
+    out = job_now_ns();
     for (int ms = 0; !emu_calls("ncclCommAbort") && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
-    CHECK_PERIOD(p->begun, job_now_ns(), INSIDE_MS, INSIDE_MS + GRACE_MS + JOB_LATE_MS);
+    CHECK_PERIOD(out, job_now_ns(), 0, JOB_LATE_MS); /* it does not wait for the rest of the grace */
 }
 
 /* Who comes out of a call in time is not aborted in it. */
 static void grace(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft__backend *b = module_load_with(me, JOB_WAIT_MS);
     float *device = to_device(NULL, sizeof *device * N);
     owner o;
     task t;
     join_all(me, b, &o, "grace");
     t = sum_task(me, &o, device);
-    emu_script("ncclGroupEnd@1=delay:50"); /* INSIDE_MS */
-    job_threads(me, 2, late_end, &(progress){b, &t, 1, job_now_ns()});
+    emu_script("ncclGroupEnd@1=hang");
+    job_threads(me, 2, late_end, &(progress){b, &t, 0});
     CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
     CHECK_TEXT(t.sentence, "stopped inside ncclGroupEnd");
     b->drop(o.comm);

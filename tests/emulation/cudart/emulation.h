@@ -74,6 +74,7 @@ emu_blocking_calls(void); /* cudaMalloc, cudaFree, cudaMemcpy, *Synchronize, cud
 int emu_event(const char *what);
 void emu_script(const char *script); /* in place of the environment's, from now on; NULL: none */
 void emu_release(void);              /* what hangs by script goes on */
+int emu_hanging(void);               /* how many calls that would release */
 
 #ifdef __cplusplus
 }

@@ -39,6 +39,7 @@ typedef struct { /* what a rule that applies asks for */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 static uint64_t releases;
+static int hanging;         /* calls that wait for one */
 static rule *rules;         /* under the lock */
 static _Atomic bool active; /* there are rules */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -248,6 +249,7 @@ static void hang(int ms, bool (*is_over)(void *), void *arg)
 
     pthread_mutex_lock(&mutex);
     uint64_t at_start = releases;
+    hanging++;
     while (releases == at_start && left > 0 && !(is_over && is_over(arg))) {
         int64_t step = is_over && left > LOOK_MS ? LOOK_MS : left;
         if (step == INT64_MAX) {
@@ -263,6 +265,7 @@ static void hang(int ms, bool (*is_over)(void *), void *arg)
         }
         if (pthread_cond_timedwait(&released, &mutex, &until) == ETIMEDOUT) left -= step;
     }
+    hanging--;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -272,6 +275,14 @@ void emu_release(void)
     releases++;
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&mutex);
+}
+
+int emu_hanging(void)
+{
+    pthread_mutex_lock(&mutex);
+    int now = hanging;
+    pthread_mutex_unlock(&mutex);
+    return now;
 }
 
 /* Delays, hangs and deaths; true: there is a number to return. */
