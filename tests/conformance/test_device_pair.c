@@ -278,8 +278,8 @@ static void rings(job_rank *me)
 /* ---- failures of what has met ------------------------------------------------------------------------- */
 
 typedef struct hold { /* of a progress thread */
-    atomic_bool on;
-    int64_t until_ns;
+    atomic_bool inside, on;
+    _Atomic int64_t until_ns;
 } hold;
 
 static void busy(weft_request *req, weft_status status, void *arg)
@@ -287,22 +287,29 @@ static void busy(weft_request *req, weft_status status, void *arg)
     hold *h = arg;
     (void)req;
     (void)status;
-    while (atomic_load(&h->on) && job_now_ns() < h->until_ns) job_sleep_ms(1);
+    atomic_store(&h->inside, true);
+    while (atomic_load(&h->on) && job_now_ns() < atomic_load(&h->until_ns)) job_sleep_ms(1);
 }
 
-/* This rank's progress thread gives its device nothing for so long, or until it is let go. */
+static void hold_for(hold *h, int64_t ms)
+{
+    atomic_store(&h->until_ns, job_now_ns() + ms * 1000000);
+}
+
+/* This rank's progress thread gives its device nothing for so long, or until it is let go.  Returns when it
+ * does so. */
 static hold *keep_busy(job_rank *me, int64_t ms)
 {
     hold *h = job_alloc(me, sizeof *h);
     weft_call call = {.memory = WEFT_MEMORY_HOST, .done = busy, .arg = h};
     weft_request *req = NULL;
     int32_t *nothing = job_alloc(me, 2 * sizeof *nothing);
-    h->until_ns = job_now_ns() + ms * 1000000;
+    hold_for(h, ms);
     atomic_store(&h->on, true);
     CHECK_OK(weft_isend(me->world, &nothing[0], 1, WEFT_INT32, me->rank, 1000, &on_host, NULL));
     CHECK_OK(weft_irecv(me->world, &nothing[1], 1, WEFT_INT32, me->rank, 1000, &call, &req));
     weft_release(req);
-    job_sleep_ms(20);
+    while (!atomic_load(&h->inside)) job_sleep_ms(1);
     return h;
 }
 
@@ -452,10 +459,11 @@ static void aborts(job_rank *me)
     job_join(me);
     messages_work(me, me->world, 1 - me->rank);
     if (me->rank == 0) {
-        keep_busy(me, SHORT_MS * 2);
+        hold *h = keep_busy(me, JOB_WAIT_MS);
         send_to(me->world, buf, 2, 1, 0);
         job_meet(me);
-        job_sleep_ms(SHORT_MS / 2);
+        job_sleep_ms(SHORT_MS / 2); /* they have met by then, as a rule */
+        hold_for(h, SHORT_MS * 3);  /* the abort tells the others first, then it waits for the thread */
         weft_abort(me->ctx, "had enough");
         me->ctx = NULL;
         return;

@@ -246,7 +246,7 @@ static void descriptor_tells_failures(job_rank *me)
 {
     int32_t *value = job_buffer(me, sizeof *value);
     weft_request *req = NULL;
-    weft_call call = {.timeout_ms = TIMED_OUT_MS};
+    weft_call call = {.timeout_ms = JOB_SHORT_MS}; /* it is looked at before */
     int fd = weft_completion_fd(me->ctx);
     CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, 0, 0, &call, &req));
     CHECK_INT(weft_test(req), WEFT_PENDING);
