@@ -24,11 +24,12 @@ static int next_port;
 /* The socket that stands for the port; -1: another process has it. */
 static int hold(int port)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un name = {.sun_family = AF_UNIX}; /* abstract: begins with a zero */
+    int length = snprintf(name.sun_path + 1, NAME_BYTES, "weft-run-%d", port);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); /* names are apart by type, too */
     assert_true(fd >= 0);
-    snprintf(name.sun_path + 1, NAME_BYTES, "weft-test-port-%d", port); /* abstract: begins with a zero */
-    if (bind(fd, (struct sockaddr *)&name, offsetof(struct sockaddr_un, sun_path) + 1 + NAME_BYTES) == 0) {
+    if (bind(fd, (struct sockaddr *)&name, bytes) == 0) {
         return fd;
     }
     close(fd);

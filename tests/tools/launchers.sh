@@ -38,17 +38,18 @@ srun_like() {
         SLURM_STEP_ID="$2" SLURM_LOCALID=RANK SLURM_STEP_NODELIST=here
 }
 
-# free_ports N: the first of N in a row that are free.  They lie above those of the other tests and below the range
-# from which the system takes the ports of connections: one that such a connection has left is held for a minute.
+# free_ports N: the first of N in a row that are free.  They lie below those of weft-run and of the other tests, and
+# so below the range from which the system takes the ports of connections: one that such a connection has left is
+# held for a minute.
 free_ports() {
     python3 -c '
 import socket, sys
 def free(port):
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) != 0
-first, n = 30000 + int(sys.argv[1]) % 250 * 10, int(sys.argv[2])
+first, n = 12000 + int(sys.argv[1]) % 250 * 10, int(sys.argv[2])
 while not all(free(first + i) for i in range(n)):
-    first = 30000 + (first - 30000 + 10) % 2500
+    first = 12000 + (first - 12000 + 10) % 2500
 print(first)' $$ "$1"
 }
 
