@@ -122,7 +122,7 @@ export TEST_STAY_MS=60000
 by_file "$a" 2 10000 2
 by_file "$a" 2 10000 2
 tries=0
-until [ "$(wc -l <"$dir/out")" = 2 ] || [ $tries = 100 ]; do sleep 0.1 && tries=$((tries + 1)); done
+until [ "$(wc -l <"$dir/out")" = 2 ] || [ $tries = 300 ]; do sleep 0.1 && tries=$((tries + 1)); done
 unset TEST_STAY_MS
 running=$pids
 pids=
@@ -139,8 +139,9 @@ all_end "a killed job starts again at its file" "0 1"
 [ ! -e "$dir/meeting" ] || { echo "a file is left" && exit 1; }
 
 # A server of another host's loopback is of no use, and that is said.
-by_file "$a" 2 2000 refused "is missing"
-sleep 0.7
+by_file "$a" 2 3000 refused "is missing"
+tries=0
+until [ -s "$dir/meeting" ] || [ $tries = 100 ]; do sleep 0.1 && tries=$((tries + 1)); done
 by_file "$b" 2 1000 refused "on another host or in another network namespace" "WEFT_SOCKET_IFNAME"
 all_end "a file that two hosts see, without a secret"
 

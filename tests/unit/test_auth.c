@@ -1,6 +1,7 @@
 /* Both ends of a connection prove the secret; nothing that was altered, turned round or made elsewhere
  * passes. */
 #include "auth.h"
+#include "job.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -178,6 +179,6 @@ int main(void)
         cmocka_unit_test(test_hello_says_what_is_wrong),
         cmocka_unit_test(test_keys),
     };
-    alarm(60);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, derive, NULL);
 }

@@ -112,7 +112,7 @@ static void missing_ranks_are_named(void **state)
         assert_true(seconds >= FIRST_MS / 1e3 && seconds < (FIRST_MS + JOB_LATE_MS) / 1e3);
     }
     cast(3); /* of whom 2 never comes; a client's time is up first, and long before the server's */
-    hurry_the_server(2, 3 * SHORT_MS);
+    hurry_the_server(2, 4 * SHORT_MS);
     parts[1].timeout_ms = SHORT_MS;
     play_as_threads(2);
     told(1, WEFT_ERR_TIMEOUT, "rank 2 is missing after ");

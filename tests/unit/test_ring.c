@@ -1,5 +1,6 @@
 /* test_ring.c - records of every size across the end of the ring, in order and whole; no room means no write.
  */
+#include "job.h"
 #include "ring.h"
 
 #include <setjmp.h>
@@ -169,6 +170,6 @@ int main(void)
                                        cmocka_unit_test_setup_teardown(test_impossible_position, fresh,
                                                                        unharmed),
                                        cmocka_unit_test_setup_teardown(test_two_threads, fresh, unharmed)};
-    alarm(60);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

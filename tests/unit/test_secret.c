@@ -1,5 +1,6 @@
 /* Where secrets come from, that bad places are refused, and that the job directory is made, shared and
  * cleaned. */
+#include "job.h"
 #include "secret.h"
 
 #include <fcntl.h>
@@ -234,7 +235,7 @@ int main(void)
     };
     char command[100];
     int failed;
-    alarm(110);
+    alarm(JOB_ALARM_S);
     if (!mkdtemp(root)) return 1;
     setenv("WEFT_RUN_DIR", root, 1);
     failed = cmocka_run_group_tests(tests, NULL, NULL);

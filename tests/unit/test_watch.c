@@ -1,4 +1,5 @@
 /* test_watch.c - edges arrive once, and one that is removed by another one's handler is not called. */
+#include "job.h"
 #include "watch.h"
 
 #include <setjmp.h>
@@ -113,6 +114,6 @@ int main(void)
                                        cmocka_unit_test_setup_teardown(test_add_again, open_all, close_all),
                                        cmocka_unit_test_setup_teardown(test_bad_descriptor, open_all,
                                                                        close_all)};
-    alarm(60);
+    alarm(JOB_ALARM_S);
     return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
 }
