@@ -11,9 +11,7 @@
 #include "check.h"
 #include "reduce.h"
 
-/* Up to here in all a rank reads everything: one hop, and the reads fit the first-level cache. */
-#define ALL_READ_BYTES 32768
-#define SLICE_BYTES    64 /* slices start at multiples: a processor's line */
+#define SLICE_BYTES 64 /* slices start at multiples: a processor's line */
 
 typedef struct span {
     size_t start, length; /* elements of each block */
@@ -27,20 +25,15 @@ static int parts_of(const weft__op *op, int size)
     return many ? size : 1;
 }
 
-static bool reads_all(const weft__op *op, size_t element, int size, size_t slot_bytes)
-{
-    size_t bytes = op->count * element;
-    return bytes <= slot_bytes && bytes <= ALL_READ_BYTES / (size_t)size;
-}
-
-void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes)
+void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
+                       uint64_t all_read_bytes)
 {
     size_t element = weft_dtype_size(op->dtype);
     size_t chunk = slot_bytes / element / (size_t)parts_of(op, size);
     WEFT__ASSERT(chunk > 0);
     *plan = (weft__rounds){.rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1};
     if (op->count == 0) return;
-    plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && !reads_all(op, element, size, slot_bytes);
+    plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && op->count * element > all_read_bytes;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
 }
 

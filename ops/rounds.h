@@ -49,8 +49,9 @@ typedef struct weft__round {
 } weft__round;
 
 /* slot_bytes: room for payload in one slot; at least 64 * size.  One that is not enough for one element
- * of each part is an assertion. */
-void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes);
+ * of each part is an assertion.  all_read_bytes: an all_reduce of more has two phases (select.h). */
+void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
+                       uint64_t all_read_bytes);
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round);
 
 /* Whether others may read this rank's blocks where they lie, in op->in and op->out, instead of in the slot:

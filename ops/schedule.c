@@ -142,9 +142,9 @@ static void seal(weft__schedule *s)
     s->edge_room = 0;
 }
 
-weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__table *table)
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__selection *selection)
 {
-    weft__algorithm algorithm = weft__select(op, size, table);
+    weft__algorithm algorithm = weft__select(op, size, selection);
     weft__schedule *s = calloc(1, sizeof *s);
     if (!s) {
         weft__fail_memory(sizeof *s, "a schedule");

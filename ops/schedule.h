@@ -3,7 +3,7 @@
  * A schedule is one rank's list of steps with their predecessors.  Builders (ring.c, tree.c, ...) are
  * straight-line code that appends steps; an executor (runtime/host_schedule.c, tests/sim) starts a step
  * when all its predecessors are done.  Nothing here waits.  Buffers are named by area and offset, so a
- * schedule can be kept and run again for other buffers: for the same signature, rank, size and table, the
+ * schedule can be kept and run again for other buffers: for the same signature, rank, size and selection, the
  * same scale where the reduction is PREMUL_SUM, and either `in == out` both times or neither (all_to_all is
  * built differently in place; every other schedule is right both ways).
  *
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-struct weft__table;
+struct weft__selection;
 
 typedef enum weft__step_kind {
     WEFT__STEP_SEND,
@@ -114,7 +114,8 @@ double weft__last_scale(const weft__schedule *s, const weft__op *op);
 /* Chooses (ops/select.c), builds and seals the schedule of op for this rank.  Rooted kinds also carry a
  * dissemination of empty messages, so that no rank finishes before it knows, directly or through others,
  * that all agree on the operation.  NULL: no memory (weft_last_error is set). */
-weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const struct weft__table *table);
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size,
+                                    const struct weft__selection *selection);
 void weft__schedule_free(weft__schedule *s);
 /* One step a line, for golden traces: "3: recv 128 from 2 tag 1 -> tmp+0 (after 1)". */
 void weft__schedule_print(const weft__schedule *s, FILE *to);

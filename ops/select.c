@@ -1,99 +1,133 @@
-/* select.c - the one place that chooses an algorithm.  Pure, and never fails: every kind has one at any size.
- *
- * Up to small_bytes the number of messages one after another decides, above it the bytes of each rank. */
+/* select.c - works the table of algorithms out for a group, and chooses from that.  Pure, and never fails:
+ * every kind has an algorithm at any size. */
 #include "select.h"
 
-#include "algorithms.h"
 #include "check.h"
 
-/* A chain of n ranks is worth its length once it has this many bytes for each of them. */
-#define CHAIN_BYTES_PER_RANK 32768
+_Static_assert(WEFT__OP_KINDS <= 32, "weft__selection.by_messages has a bit for each kind");
 
 void weft__table_merge(weft__table *mine, const weft__table *other)
 {
     if (other->rounds < mine->rounds) mine->rounds = other->rounds;
     if (other->slot_bytes < mine->slot_bytes) mine->slot_bytes = other->slot_bytes;
-    if (other->small_bytes < mine->small_bytes) mine->small_bytes = other->small_bytes;
     if (other->rank_order > mine->rank_order) mine->rank_order = other->rank_order;
     if (other->as_submitted < mine->as_submitted) mine->as_submitted = other->as_submitted;
     for (size_t i = 0; i < WEFT__LENGTH(mine->reserved); i++)
         if (other->reserved[i] < mine->reserved[i]) mine->reserved[i] = other->reserved[i];
-}
-
-static weft__algorithm choose(bool small, weft__algorithm latency, weft__algorithm bandwidth)
-{
-    return small ? latency : bandwidth;
-}
-
-static weft__algorithm for_broadcast(size_t bytes, int size, const weft__table *table)
-{
-    if (bytes <= table->small_bytes || size == 2)
-        return (weft__algorithm){"binomial_tree", weft__build_tree_broadcast};
-    return choose(bytes / CHAIN_BYTES_PER_RANK < (size_t)size,
-                  (weft__algorithm){"scatter_ring", weft__build_ring_broadcast},
-                  (weft__algorithm){"chain", weft__build_chain_broadcast});
-}
-
-/* Who owns what is reduced hears everybody's operand: in rounds of shared memory it is so anyhow. */
-static weft__algorithm in_rank_order(const weft__op *op, bool small)
-{
-    if (op->kind == WEFT__OP_REDUCE_SCATTER || op->kind == WEFT__OP_REDUCE_SCATTER_V)
-        return (weft__algorithm){"direct", weft__build_ordered_reduce_scatter};
-    if (op->kind == WEFT__OP_REDUCE)
-        return choose(small, (weft__algorithm){"direct", weft__build_ordered_reduce},
-                      (weft__algorithm){"shares_gather", weft__build_ordered_shares});
-    return choose(small, (weft__algorithm){"direct", weft__build_ordered_all_reduce},
-                  (weft__algorithm){"shares", weft__build_ordered_shares});
-}
-
-/* Bytes of all ranks' blocks. */
-static size_t all_blocks(const weft__op *op, int size)
-{
-    size_t all = op->uneven ? op->uneven->in.total + op->uneven->out.total : op->count * (size_t)size;
-    return all * weft_dtype_size(op->dtype);
-}
-
-weft__algorithm weft__select(const weft__op *op, int size, const weft__table *table)
-{
-    size_t block = op->count * weft_dtype_size(op->dtype);
-    bool small_block = block <= table->small_bytes, small_total = all_blocks(op, size) <= table->small_bytes;
-    if (size == 1) return (weft__algorithm){"local", weft__build_local};
-    if (table->rank_order && weft__kind_traits(op->kind) & WEFT__REDUCES)
-        return in_rank_order(op, small_block);
-    switch (op->kind) {
-    case WEFT__OP_BROADCAST: return for_broadcast(block, size, table);
-    case WEFT__OP_REDUCE:
-        return choose(small_block, (weft__algorithm){"binomial_tree", weft__build_tree_reduce},
-                      (weft__algorithm){"ring_gather", weft__build_ring_reduce});
-    case WEFT__OP_ALL_REDUCE:
-        return choose(small_block, (weft__algorithm){"recursive_doubling", weft__build_doubling_all_reduce},
-                      (weft__algorithm){"ring", weft__build_ring_all_reduce});
-    case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_REDUCE_SCATTER_V:
-        return choose(small_total, (weft__algorithm){"direct", weft__build_ordered_reduce_scatter},
-                      (weft__algorithm){"ring", weft__build_ring_reduce_scatter});
-    case WEFT__OP_ALL_GATHER:
-    case WEFT__OP_SPLIT_GROUP:
-    case WEFT__OP_MESH_CREATE:
-    case WEFT__OP_MEM_ALLOC:
-        return choose(small_total, (weft__algorithm){"bruck", weft__build_bruck_all_gather},
-                      (weft__algorithm){"ring", weft__build_ring_all_gather});
-    case WEFT__OP_ALL_GATHER_V:
-        return choose(small_total, (weft__algorithm){"pairwise", weft__build_pairwise},
-                      (weft__algorithm){"ring", weft__build_ring_all_gather});
-    case WEFT__OP_GATHER:
-        return choose(small_total, (weft__algorithm){"binomial_tree", weft__build_tree_gather},
-                      (weft__algorithm){"direct", weft__build_direct_gather});
-    case WEFT__OP_SCATTER:
-        return choose(small_total, (weft__algorithm){"binomial_tree", weft__build_tree_scatter},
-                      (weft__algorithm){"direct", weft__build_direct_scatter});
-    /* Only the root knows the counts, so nobody can hand on the block of another. */
-    case WEFT__OP_GATHER_V: return (weft__algorithm){"direct", weft__build_direct_gather};
-    case WEFT__OP_SCATTER_V: return (weft__algorithm){"direct", weft__build_direct_scatter};
-    case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_ALL_TO_ALL_V: return (weft__algorithm){"pairwise", weft__build_pairwise};
-    default:
-        WEFT__ASSERT(op->kind == WEFT__OP_BARRIER); /* the others are not collectives */
-        return (weft__algorithm){"dissemination", weft__build_dissemination_barrier};
+    if (other->lowest < mine->lowest) {
+        mine->lowest = other->lowest;
+        mine->choices = other->choices;
     }
+}
+
+/* ---- working it out ---- */
+
+/* The rule of a limit.  False: never. */
+static bool by_rule(weft__limit limit, const weft__table *table, int size, uint64_t *upto)
+{
+    uint64_t n = (uint64_t)size;
+    switch (limit.reach) {
+    case WEFT__REACH_NEVER: return false;
+    case WEFT__REACH_UP_TO: *upto = limit.bytes; break;
+    case WEFT__REACH_UP_TO_EACH: *upto = limit.bytes * n - 1; break;
+    case WEFT__REACH_UP_TO_OR_PAIR: *upto = size == 2 ? WEFT__UPTO_ANY : limit.bytes; break;
+    case WEFT__REACH_UP_TO_SHARED:
+        *upto = limit.bytes / n;
+        if (*upto > table->slot_bytes) *upto = table->slot_bytes;
+        break;
+    default: *upto = WEFT__UPTO_ANY; break;
+    }
+    return true;
+}
+
+/* By rule or by what was measured; what is forced comes afterwards. */
+static void make_limits(weft__selection *s, const weft__table *table, int size, weft__medium medium)
+{
+    int class = weft__size_class(size), tunable = 0;
+    for (int i = 0; i < WEFT__CANDIDATES; i++) {
+        const weft__candidate *c = &weft__candidates[i];
+        bool ordered = table->rank_order && weft__kind_traits(c->kind) & WEFT__REDUCES;
+        /* What messages do in rank order are other algorithms, with limits that are not tuned. */
+        bool measured = weft__is_tunable(c) && (!ordered || c->way == WEFT__ROUNDS);
+        s->serves[i] = by_rule(ordered ? c->ordered : c->limit, table, size, &s->upto[i]);
+        s->origin[i] = WEFT__BY_RULE;
+        if (measured && weft__choices_limit(&table->choices, medium, class, tunable, &s->upto[i])) {
+            s->serves[i] = s->upto[i] != WEFT__UPTO_NEVER;
+            s->origin[i] = WEFT__BY_FILE;
+        }
+        tunable += weft__is_tunable(c);
+    }
+}
+
+/* One that cannot add in rank order does not count where that is asked for.  One by messages takes the
+ * operation out of shared memory; where there is none, one by rounds leaves the messages as they are. */
+static void force(weft__selection *s, const weft__table *table, weft__kind kind)
+{
+    const weft__candidate *c = weft__choices_forced(&table->choices, kind);
+    bool ordered = table->rank_order && weft__kind_traits(kind) & WEFT__REDUCES;
+    if (!c || (ordered && c->ordered.reach == WEFT__REACH_NEVER)) return;
+    for (int i = 0; i < WEFT__CANDIDATES; i++) {
+        if (weft__candidates[i].kind != kind || weft__candidates[i].way != c->way) continue;
+        s->serves[i] = c == &weft__candidates[i];
+        s->upto[i] = WEFT__UPTO_ANY;
+        s->origin[i] = WEFT__BY_VARIABLE;
+    }
+    if (c->way == WEFT__MESSAGES) s->by_messages |= 1U << kind;
+}
+
+static uint64_t all_read_bytes(const weft__selection *s)
+{
+    for (int i = 0; i < WEFT__CANDIDATES; i++)
+        if (weft__candidates[i].kind == WEFT__OP_ALL_REDUCE && weft__candidates[i].way == WEFT__ROUNDS)
+            return s->serves[i] ? s->upto[i] : 0; /* all_read is the first of the two */
+    return 0;
+}
+
+void weft__selection_make(weft__selection *s, const weft__table *table, int size, bool shared)
+{
+    *s = (weft__selection){0};
+    for (int kind = 0; kind < WEFT__OP_KINDS; kind++)
+        if (weft__kind_traits((weft__kind)kind) & WEFT__UNEVEN) s->by_messages |= 1U << kind;
+    make_limits(s, table, size, shared ? WEFT__SHM : WEFT__TCP);
+    for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++) force(s, table, (weft__kind)kind);
+    s->all_read_bytes = all_read_bytes(s);
+}
+
+/* ---- choosing ---- */
+
+/* Of the larger of a rank's two buffers. */
+static uint64_t bytes_of(const weft__op *op, int size)
+{
+    bool blocks = weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
+    size_t elements =
+        op->uneven ? op->uneven->in.total + op->uneven->out.total : op->count * (size_t)(blocks ? size : 1);
+    return elements * weft_dtype_size(op->dtype);
+}
+
+weft__algorithm weft__select(const weft__op *op, int size, const weft__selection *s)
+{
+    weft__kind kind = weft__family(op->kind);
+    uint64_t bytes = bytes_of(op, size);
+    int i = 0;
+    if (size == 1) return (weft__algorithm){"local", weft__build_local};
+    while (weft__candidates[i].kind != kind || weft__candidates[i].way != WEFT__MESSAGES || !s->serves[i] ||
+           bytes > s->upto[i]) {
+        i++;
+        WEFT__ASSERT(i < WEFT__CANDIDATES); /* of the last one any size is served */
+    }
+    return (weft__algorithm){weft__candidates[i].name, weft__candidates[i].build};
+}
+
+int weft__selection_ranges(const weft__selection *s, weft__kind kind, bool shared,
+                           weft__range ranges[WEFT__CANDIDATES_MOST])
+{
+    weft__way way = shared && !(s->by_messages >> kind & 1) ? WEFT__ROUNDS : WEFT__MESSAGES;
+    int n = 0;
+    for (int i = 0; i < WEFT__CANDIDATES; i++) {
+        const weft__candidate *c = &weft__candidates[i];
+        if (c->kind != kind || c->way != way || !s->serves[i]) continue;
+        if (n && s->upto[i] <= ranges[n - 1].upto) continue; /* an earlier one does all of that */
+        ranges[n++] = (weft__range){c->name, s->upto[i], (weft__origin)s->origin[i]};
+    }
+    return n;
 }

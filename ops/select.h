@@ -1,32 +1,53 @@
-/* select.h - which algorithm: a pure function of the operation and the table that a group's members agreed
- * on when it was made.  The only place that chooses. */
+/* select.h - which algorithm: a pure function of the operation and of what a group's members agreed on when
+ * it was made.  The only place that chooses; what it chooses among is in algorithms.h. */
 #ifndef WEFT_OPS_SELECT_H
 #define WEFT_OPS_SELECT_H
-#include "schedule.h"
+#include "choices.h"
 
-/* What members agree on: rank_order if any of them asks for it, of the other fields the least of all members'
- * values.  Travels as it is. */
+/* What members agree on: rank_order if any of them asks for it, the choices of the lowest, of the other fields
+ * the least of all members' values.  Travels as it is. */
 typedef struct weft__table {
-    uint32_t rounds;      /* 1: all members share memory and have a row for this group (rounds.h) */
-    uint32_t slot_bytes;  /* payload of one slot in a row */
-    uint64_t small_bytes; /* up to here latency counts: doubling, trees, direct exchange */
-    uint64_t rank_order;  /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
+    uint32_t rounds;     /* 1: all members share memory and have a row for this group (rounds.h) */
+    uint32_t slot_bytes; /* payload of one slot in a row */
+    uint32_t lowest;     /* world rank of the member that `choices` are of */
+    uint32_t rank_order; /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
     uint64_t
         as_submitted; /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=submission) */
     uint64_t reserved[2];
+    weft__choices choices;
 } weft__table;
-
-#define WEFT__TABLE_DEFAULT  \
-    {                        \
-        .small_bytes = 32768 \
-    }
 
 void weft__table_merge(weft__table *mine, const weft__table *other);
 
-typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
+/* Where a limit comes from. */
+typedef enum weft__origin { WEFT__BY_RULE, WEFT__BY_FILE, WEFT__BY_VARIABLE } weft__origin;
+
+/* The table worked out for one group, so that choosing is a comparison. */
+typedef struct weft__selection {
+    uint32_t by_messages;             /* bit k: kind k goes by messages, also where members share memory */
+    uint64_t all_read_bytes;          /* rounds: all_reduce of more goes by slice_owner */
+    uint64_t upto[WEFT__CANDIDATES];  /* bytes for which a candidate is chosen if no earlier one is */
+    bool serves[WEFT__CANDIDATES];    /* it may be chosen at all */
+    uint8_t origin[WEFT__CANDIDATES]; /* weft__origin */
+} weft__selection;
+
+/* shared: all members share memory, which is so for all of them alike. */
+void weft__selection_make(weft__selection *s, const weft__table *table, int size, bool shared);
+
 typedef struct weft__algorithm {
     const char *name;
     weft__build_fn *build;
 } weft__algorithm;
-weft__algorithm weft__select(const weft__op *op, int size, const weft__table *table);
+/* By messages. */
+weft__algorithm weft__select(const weft__op *op, int size, const weft__selection *s);
+
+/* For people: one algorithm's share of the sizes of a kind, from the smallest on. */
+typedef struct weft__range {
+    const char *algorithm;
+    uint64_t upto; /* UINT64_MAX: whatever the size */
+    weft__origin origin;
+} weft__range;
+/* Their number.  shared: as for making it. */
+int weft__selection_ranges(const weft__selection *s, weft__kind kind, bool shared,
+                           weft__range ranges[WEFT__CANDIDATES_MOST]);
 #endif

@@ -1,7 +1,7 @@
 /* backend_host.c - the host backend's front: which executor runs a request, and how one is stopped.
  *
- *   collective  rounds in shared memory (host_rounds.c), else, and if its blocks are uneven, a schedule of
- *               messages (host_schedule.c)
+ *   collective  rounds in shared memory (host_rounds.c), else, if its blocks are uneven, or if an algorithm
+ *               by messages is asked for, a schedule of them (host_schedule.c)
  *   pair        messages (host_pair.c)
  *   group       forming.c
  *   CUDA memory device.c */
@@ -22,14 +22,15 @@ static void remember(weft_request *req)
     if (req->sequence > group->started) group->started = req->sequence;
 }
 
-static bool is_uneven(const weft_request *req)
+/* Whatever its members share: because its blocks are uneven, or because such an algorithm is asked for. */
+static bool by_messages(const weft_request *req)
 {
-    return weft__kind_traits(req->host_op->kind) & WEFT__UNEVEN;
+    return req->group->selection.by_messages >> req->host_op->kind & 1;
 }
 
 bool weft__by_rounds(const weft_request *req)
 {
-    return req->group->lane.rows && !is_uneven(req);
+    return req->group->lane.rows && !by_messages(req);
 }
 
 void weft__host_collective_start(weft_request *req)
@@ -44,7 +45,7 @@ void weft__host_collective_start(weft_request *req)
     if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
     if (by_rounds)
         weft__rounds_start(req);
-    else if (WEFT__UNLIKELY(req->group->lane.state != WEFT__LANE_NONE) && !is_uneven(req))
+    else if (WEFT__UNLIKELY(req->group->lane.state != WEFT__LANE_NONE) && !by_messages(req))
         weft__rows_hold(req);
     else
         weft__run_start(req);

@@ -7,6 +7,7 @@
 #define WEFT_RUNTIME_CONTEXT_H
 #include "backend.h"
 #include "board.h"
+#include "choices.h"
 #include "clock.h"
 #include "control.h"
 #include "list.h"
@@ -65,6 +66,8 @@ struct weft_context {
     int64_t timeout_ms; /* default of every group */
     weft__slab requests;
     weft_group *world, *host_group;
+    weft__choices choices;              /* what this rank brings to those of a group */
+    bool told_of_names, told_of_limits; /* engine: the log has it that a group's are others */
     char backend_names[64];
     weft_context *next; /* the process's contexts, under init.c's lock */
     pid_t pid;

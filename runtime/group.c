@@ -7,6 +7,7 @@
 #include "forming.h"
 #include "host.h"
 #include "leave.h"
+#include "log.h"
 #include "rows.h"
 #include "settings.h"
 
@@ -140,7 +141,7 @@ void weft__groups_close(weft_context *ctx)
 
 weft__table weft__own_table(const weft_context *ctx)
 {
-    weft__table table = WEFT__TABLE_DEFAULT;
+    weft__table table = {.lowest = (uint32_t)ctx->rank, .choices = ctx->choices};
     if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
     table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
     table.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
@@ -192,16 +193,44 @@ weft_group *weft__group_find(weft_context *ctx, uint64_t id)
     return found;
 }
 
+/* A rank that brought something else is told so once: its other groups will mostly be the same. */
+static void tell_of_choices(const weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    const weft__choices *theirs = &group->table.choices;
+    bool other_names = memcmp(ctx->choices.forced, theirs->forced, sizeof theirs->forced) != 0;
+    bool other_limits = memcmp(ctx->choices.upto, theirs->upto, sizeof theirs->upto) != 0;
+    if (other_names && !ctx->told_of_names) {
+        char here[256], there[256];
+        weft__choices_forced_text(&ctx->choices, here, sizeof here);
+        weft__choices_forced_text(theirs, there, sizeof there);
+        ctx->told_of_names = true;
+        weft__log(WEFT__WARN,
+                  "rank %d: WEFT_ALGORITHM is \"%s\" here, but group %s goes by that of its lowest rank %u, "
+                  "\"%s\"",
+                  ctx->rank, here, group->label, group->table.lowest, there);
+    }
+    if (other_limits && !ctx->told_of_limits) {
+        ctx->told_of_limits = true;
+        weft__log(WEFT__INFO,
+                  "rank %d: group %s goes by the tuning file of its lowest rank %u, which is another",
+                  ctx->rank, group->label, group->table.lowest);
+    }
+}
+
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows)
 {
     weft_context *ctx = group->ctx;
     weft_status status;
+    bool shared = group->size > 1 && weft__on_board(ctx, group->world, group->size);
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
     group->table = *table;
-    group->table.rounds = group->size > 1 && weft__on_board(ctx, group->world, group->size);
+    group->table.rounds = shared;
+    weft__selection_make(&group->selection, &group->table, group->size, shared);
+    tell_of_choices(group);
     for (int i = 0; rows && i < group->size; i++)
         if (!rows[i]) group->table.rounds = 0;
     if (group->table.rounds && !rows)

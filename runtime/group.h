@@ -69,6 +69,7 @@ struct weft_group {
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     weft__table table;
+    weft__selection selection; /* what follows from it */
 
     weft__lock submit;
     uint64_t next_number;        /* submit: of collectives; the first is 1 */

@@ -385,7 +385,8 @@ void weft__rounds_start(weft_request *req)
 {
     weft_group *group = req->group;
     weft__lane *lane = &group->lane;
-    weft__rounds_plan(&req->u.rounds.plan, req->host_op, group->rank, group->size, group->table.slot_bytes);
+    weft__rounds_plan(&req->u.rounds.plan, req->host_op, group->rank, group->size, group->table.slot_bytes,
+                      group->selection.all_read_bytes);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
     req->u.rounds.base = lane->assigned;
     req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = req->u.rounds.known = 0;

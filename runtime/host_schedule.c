@@ -141,7 +141,7 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
         return run;
     }
     if (plan) return run_new(plan->schedule, plan);
-    schedule = weft__schedule_make(req->host_op, group->rank, group->size, &group->table);
+    schedule = weft__schedule_make(req->host_op, group->rank, group->size, &group->selection);
     if (!schedule) return NULL;
     plan = keep_plan(group, req, signature, schedule);
     run = run_new(schedule, plan);

@@ -21,6 +21,7 @@
 #include "shm.h"
 #include "store.h"
 #include "tcp.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -242,6 +243,18 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     return status;
 }
 
+/* What is wrong with a tuning file is told by one rank of a host: they all have the same. */
+static void make_choices(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    char path[WEFT__TUNING_PATH_BYTES];
+    /* Not refused: check_config has seen it. */
+    (void)weft__choices_force(&ctx->choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
+    weft__tuning_path(path);
+    if (*path && weft__tuning_read(path, &ctx->choices) != WEFT_OK)
+        weft__log(j->local_rank == 0 ? WEFT__WARN : WEFT__DEBUG, "%s", weft_last_error());
+}
+
 static weft_status make_groups(joining *j)
 {
     weft_context *ctx = j->ctx;
@@ -317,6 +330,7 @@ static weft_status join(joining *j, const weft_config *config)
     if ((status = share_memory(j)) != WEFT_OK) return status;
     if ((status = open_descriptors(ctx)) != WEFT_OK) return status;
     if ((status = open_routes(j)) != WEFT_OK) return status;
+    make_choices(j);
     if ((status = make_groups(j)) != WEFT_OK) return status;
     if ((status = watch_deaths(j)) != WEFT_OK) return status;
     status =
@@ -351,6 +365,10 @@ static weft_status check_config(const weft_config *c)
         strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",
                           weft__setting_text(WEFT__SET_REDUCE));
+    weft__choices choices = {{0}, {{{0}}}};
+    weft_status status =
+        weft__choices_force(&choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
+    if (status != WEFT_OK) return status;
     if (c->device < -1)
         return weft__fail(WEFT_ERR_ARGUMENT, "config->device is %d: expected -1, or a device", c->device);
     if (c->rank < -1 || c->world_size < -1 || c->world_size == 0)

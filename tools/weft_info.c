@@ -1,9 +1,11 @@
 /* weft_info.c - weft-info: what this build of Weft is, what it can do on this host, and what is set.
  * Everything printed under "probes" and "operations" has been tried just now, not derived from version
  * numbers. */
+#include "info_algorithms.h"
 #include "info_operations.h"
 #include "info_probe.h"
 #include "launcher.h"
+#include "number.h"
 #include "reduce.h"
 #include "run_place.h"
 #include "settings.h"
@@ -81,14 +83,31 @@ static void print_settings(void)
 }
 
 static const char usage[] =
-    "usage: weft-info [--operations | --markdown]\n"
-    "  without an option: version, build, backends, probes, operations and settings\n"
+    "usage: weft-info [--operations | --markdown | --algorithms [RANKS [shm | tcp]]]\n"
+    "  without an option: version, build, backends, probes, operations, algorithms of 2 ranks, and settings\n"
     "  --operations  which operation takes which types and reductions in which memory\n"
-    "  --markdown    the same as a table in Markdown\n";
+    "  --markdown    the same as a table in Markdown\n"
+    "  --algorithms  by which algorithm each operation goes, from how many bytes on, and what decides that\n";
+
+enum { RANKS = 2, RANKS_MOST = 1000000 };
+
+/* --algorithms [RANKS [TRANSPORT]] */
+static int algorithms(int n, char **words)
+{
+    const char *transport = n > 1 ? words[1] : "shm";
+    int64_t ranks = RANKS;
+    if (n > 2 || (n > 0 && !weft__number_read(words[0], 2, RANKS_MOST, &ranks)) ||
+        (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)) {
+        fprintf(stderr, "weft-info: --algorithms takes 2 to %d ranks, and shm or tcp\n", RANKS_MOST);
+        return 2;
+    }
+    return !info_algorithms((int)ranks, transport);
+}
 
 int main(int argc, char **argv)
 {
     const char *option = argc == 2 ? argv[1] : "";
+    if (argc > 1 && !strcmp(argv[1], "--algorithms")) return algorithms(argc - 2, argv + 2);
     if (!strcmp(option, "--operations")) return !info_operations(INFO_TEXT);
     if (!strcmp(option, "--markdown")) return !info_operations(INFO_MARKDOWN);
     if (argc > 1) {
@@ -102,6 +121,8 @@ int main(int argc, char **argv)
     print_probes();
     putchar('\n');
     (void)info_operations(INFO_TEXT); /* why not is printed */
+    putchar('\n');
+    (void)info_algorithms(RANKS, "shm");
     print_settings();
     return 0;
 }

@@ -41,6 +41,9 @@
     X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                              \
       "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "   \
       "fastest.")                                                                                         \
+    X(ALGORITHM, "WEFT_ALGORITHM", TEXT, "", 0, 0,                                                        \
+      "Algorithms that operations on host memory go by, such as all_reduce:ring,broadcast:chain; empty: " \
+      "whichever is fastest for the size; of a group's ranks the lowest decides.")                        \
     X(NCCL_BLOCKING, "WEFT_NCCL_BLOCKING", NUMBER, "0", 0, 1,                                             \
       "1: NCCL's calls block, to tell faults of its nonblocking mode; what hangs is harder to stop.")     \
     X(NCCL_SHARE, "WEFT_NCCL_SHARE", NUMBER, "0", 0, 1,                                                   \

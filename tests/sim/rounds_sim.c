@@ -31,6 +31,7 @@ typedef struct world {
     sim_group *const *groups;
     int n, size;
     size_t slot_bytes;
+    uint64_t all_read_bytes;
     uint64_t *first; /* round in which each operation begins; the last entry is the end */
     member *members;
 } world;
@@ -48,7 +49,7 @@ static where locate(const world *w, int rank, uint64_t k)
     int g = 0;
     while (w->first[g + 1] <= k) g++;
     at.op = &w->groups[g]->ops[rank];
-    weft__rounds_plan(&plan, at.op, rank, w->size, w->slot_bytes);
+    weft__rounds_plan(&plan, at.op, rank, w->size, w->slot_bytes, w->all_read_bytes);
     weft__rounds_at(&plan, at.op, k - w->first[g], &at.round);
     at.in_place = weft__rounds_in_place(&plan, at.op) && !at.round.scaled;
     return at;
@@ -180,9 +181,14 @@ static void run(const world *w, uint64_t seed)
     }
 }
 
-void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t seed, uint64_t shares)
+void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t all_read_bytes, uint64_t seed,
+                uint64_t shares)
 {
-    world w = {.groups = groups, .n = n, .size = groups[0]->c.size, .slot_bytes = slot_bytes};
+    world w = {.groups = groups,
+               .n = n,
+               .size = groups[0]->c.size,
+               .slot_bytes = slot_bytes,
+               .all_read_bytes = all_read_bytes};
     w.first = calloc((size_t)n + 1, sizeof *w.first);
     w.members = calloc((size_t)w.size, sizeof *w.members);
     assert_true(w.first && w.members);
@@ -190,7 +196,7 @@ void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t see
         uint64_t rounds = 0;
         for (int r = 0; r < w.size; r++) {
             weft__rounds plan;
-            weft__rounds_plan(&plan, &groups[g]->ops[r], r, w.size, slot_bytes);
+            weft__rounds_plan(&plan, &groups[g]->ops[r], r, w.size, slot_bytes, all_read_bytes);
             if (r) assert_int_equal(plan.count, rounds);
             rounds = plan.count;
         }

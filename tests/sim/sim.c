@@ -193,7 +193,7 @@ static void advance(sim *m)
     }
 }
 
-static void set_up(sim *m, const sim_group *g, const weft__table *table)
+static void set_up(sim *m, const sim_group *g, const weft__selection *selection)
 {
     m->size = g->c.size;
     m->random.state = g->c.seed;
@@ -202,7 +202,7 @@ static void set_up(sim *m, const sim_group *g, const weft__table *table)
     for (int i = 0; i < m->size; i++) {
         at_rank *r = &m->ranks[i];
         r->op = &g->ops[i];
-        r->s = weft__schedule_make(r->op, i, m->size, table);
+        r->s = weft__schedule_make(r->op, i, m->size, selection);
         assert_non_null(r->s);
         r->tmp = malloc(r->s->tmp_bytes + 1);
         r->waits = calloc((size_t)r->s->n + 1, sizeof *r->waits);
@@ -235,10 +235,10 @@ static void clean_up(sim *m)
     free(m->under_way);
 }
 
-double sim_run(const sim_group *g, const weft__table *table, const sim_clock *clock)
+double sim_run(const sim_group *g, const weft__selection *selection, const sim_clock *clock)
 {
     sim m = {.clock = clock};
-    set_up(&m, g, table);
+    set_up(&m, g, selection);
     while (m.runnable_count || m.under_way_count) advance(&m);
     if (m.left) fail_msg("%s: stuck with %d steps left", sim_case_text(g->c), m.left);
     clean_up(&m);

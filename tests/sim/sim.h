@@ -18,5 +18,5 @@ typedef struct sim_clock {
 
 /* Builds and runs; fails the test when it gets stuck.  clock NULL: by chance.  Returns the virtual time at
  * which the last rank was done. */
-double sim_run(const sim_group *g, const weft__table *table, const sim_clock *clock);
+double sim_run(const sim_group *g, const weft__selection *selection, const sim_clock *clock);
 #endif

@@ -24,25 +24,53 @@ static const weft__kind collectives[] = {
 #define EVEN_COLLECTIVES 10
 #define COLLECTIVES      (sizeof collectives / sizeof collectives[0])
 
-static const weft__table small_table = {.small_bytes = SMALL_BYTES};
-static const weft__table ordered_table = {.small_bytes = SMALL_BYTES, .rank_order = 1};
+/* What is for small sizes ends at SMALL_BYTES. */
+static weft__selection small_selection(int size, bool rank_order)
+{
+    const weft__table table = {.rank_order = rank_order};
+    weft__selection s;
+    weft__selection_make(&s, &table, size, false);
+    for (int i = 0; i < WEFT__CANDIDATES; i++)
+        if (s.serves[i] && weft__candidates[i].limit.reach != WEFT__REACH_UP_TO_EACH &&
+            s.upto[i] > SMALL_BYTES && s.upto[i] != WEFT__UPTO_ANY)
+            s.upto[i] = SMALL_BYTES;
+    return s;
+}
 
-static void run_with(sim_case c, const weft__table *table)
+static void run_with(sim_case c, const weft__selection *selection)
 {
     sim_group *g = sim_group_make(c);
-    sim_run(g, table, NULL);
+    sim_run(g, selection, NULL);
     sim_group_check(g);
     sim_group_free(g);
 }
 
 static void run_schedule(sim_case c)
 {
-    run_with(c, &small_table);
+    weft__selection s = small_selection(c.size, false);
+    run_with(c, &s);
 }
 
 static void run_ordered(sim_case c)
 {
-    run_with(c, &ordered_table);
+    weft__selection s = small_selection(c.size, true);
+    run_with(c, &s);
+}
+
+/* Every algorithm of that kind, in turn, whatever the size. */
+static void run_forced(sim_case c)
+{
+    for (int i = 0; i < WEFT__CANDIDATES; i++) {
+        const weft__candidate *candidate = &weft__candidates[i];
+        weft__table table = {.rounds = 0};
+        weft__selection s;
+        char list[128];
+        if (candidate->kind != c.kind || candidate->way != WEFT__MESSAGES) continue;
+        snprintf(list, sizeof list, "%s:%s", weft__kind_name(c.kind), candidate->name);
+        assert_int_equal(weft__choices_force(&table.choices, "WEFT_ALGORITHM", list), WEFT_OK);
+        weft__selection_make(&s, &table, c.size, false);
+        run_with(c, &s);
+    }
 }
 
 /* ---- every kind at every size ---- */
@@ -92,6 +120,16 @@ static void test_rank_order(void **state)
         for (int size = 1; size <= 17 && weft__kind_traits(collectives[k]) & WEFT__REDUCES; size++)
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
                 if (size < 6 || counts[i] < 100) variants(collectives[k], size, counts[i], run_ordered);
+}
+
+static void test_forced(void **state)
+{
+    static const size_t counts[] = {0, 1, 131};
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++)
+        for (int size = 1; size <= 7; size++)
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+                variants(collectives[k], size, counts[i], run_forced);
 }
 
 static void test_orders(void **state)
@@ -157,6 +195,8 @@ static void run_rounds(sim_case c)
     size_t slots[] = {4096, 64 * (size_t)c.size, 64 * (size_t)c.size};
     /* None shares its buffers, some do, all do. */
     const uint64_t shares[] = {0, c.seed * 0x9e3779b97f4a7c15, UINT64_MAX};
+    /* One chunk at most is read by all; none is; all are. */
+    const uint64_t all_read[] = {4096, 0, UINT64_MAX};
     for (int i = 0; i < 3; i++) {
         sim_group *groups[3];
         for (int g = 0; g < 3; g++) {
@@ -164,7 +204,7 @@ static void run_rounds(sim_case c)
             next.seed += (uint64_t)g;
             groups[g] = sim_group_make(next);
         }
-        sim_rounds(groups, 3, slots[i], c.seed, shares[i]);
+        sim_rounds(groups, 3, slots[i], all_read[i], c.seed, shares[i]);
         for (int g = 0; g < 3; g++) {
             sim_group_check(groups[g]);
             sim_group_free(groups[g]);
@@ -200,7 +240,8 @@ static void test_mixed_rounds(void **state)
             if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
             groups[k] = sim_group_make(c);
         }
-        sim_rounds(groups, (int)EVEN_COLLECTIVES, 64 * (size_t)size, seed, seed * 0x9e3779b97f4a7c15);
+        sim_rounds(groups, (int)EVEN_COLLECTIVES, 64 * (size_t)size, 64 * (size_t)size, seed,
+                   seed * 0x9e3779b97f4a7c15);
         for (size_t k = 0; k < EVEN_COLLECTIVES; k++) {
             sim_group_check(groups[k]);
             sim_group_free(groups[k]);
@@ -212,10 +253,13 @@ static void test_mixed_rounds(void **state)
 
 static double time_of(weft__kind kind, int size, size_t count, sim_clock clock)
 {
-    static const weft__table table = WEFT__TABLE_DEFAULT;
+    static const weft__table table = {.rounds = 0};
+    weft__selection selection;
     sim_case c = {.kind = kind, .dtype = WEFT_FLOAT32, .size = size, .count = count, .seed = 1};
     sim_group *g = sim_group_make(c);
-    double time = sim_run(g, &table, &clock);
+    double time;
+    weft__selection_make(&selection, &table, size, false);
+    time = sim_run(g, &selection, &clock);
     sim_group_check(g);
     sim_group_free(g);
     return time;
@@ -251,9 +295,9 @@ static void test_time(void **state)
 
 /* ---- golden traces ---- */
 
-static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_op reduction,
-                       const weft__table *table)
+static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_op reduction, bool rank_order)
 {
+    weft__selection selection = small_selection(size, rank_order);
     sim_case c = {.kind = kind,
                   .dtype = WEFT_FLOAT32,
                   .reduction = reduction,
@@ -263,7 +307,7 @@ static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_o
                   .seed = 1};
     sim_group *g = sim_group_make(c);
     for (int r = 0; r < size; r++) {
-        weft__schedule *s = weft__schedule_make(&g->ops[r], r, size, table);
+        weft__schedule *s = weft__schedule_make(&g->ops[r], r, size, &selection);
         assert_non_null(s);
         weft__schedule_print(s, to);
         weft__schedule_free(s);
@@ -294,13 +338,13 @@ static void compare_golden(const char *name, const char *text, size_t bytes)
 }
 
 static void golden_with(const char *name, weft__kind kind, int size, size_t count, weft_op reduction,
-                        const weft__table *table)
+                        bool rank_order)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     assert_non_null(memory);
-    print_case(memory, kind, size, count, reduction, table);
+    print_case(memory, kind, size, count, reduction, rank_order);
     fclose(memory);
     compare_golden(name, text, bytes);
     free(text);
@@ -308,7 +352,7 @@ static void golden_with(const char *name, weft__kind kind, int size, size_t coun
 
 static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
 {
-    golden_with(name, kind, size, count, reduction, &small_table);
+    golden_with(name, kind, size, count, reduction, false);
 }
 
 static void test_golden(void **state)
@@ -329,9 +373,9 @@ static void test_golden(void **state)
     golden("scatter_v_4", WEFT__OP_SCATTER_V, 4, 3, WEFT_SUM);
     golden("reduce_scatter_v_small_4", WEFT__OP_REDUCE_SCATTER_V, 4, 3, WEFT_SUM);
     golden("all_to_all_v_4", WEFT__OP_ALL_TO_ALL_V, 4, 3, WEFT_SUM);
-    golden_with("all_reduce_ordered_small_4", WEFT__OP_ALL_REDUCE, 4, 3, WEFT_PREMUL_SUM, &ordered_table);
-    golden_with("all_reduce_ordered_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG, &ordered_table);
-    golden_with("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM, &ordered_table);
+    golden_with("all_reduce_ordered_small_4", WEFT__OP_ALL_REDUCE, 4, 3, WEFT_PREMUL_SUM, true);
+    golden_with("all_reduce_ordered_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG, true);
+    golden_with("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM, true);
     golden("barrier_5", WEFT__OP_BARRIER, 5, 0, WEFT_SUM);
 }
 
@@ -342,7 +386,7 @@ int main(void)
         cmocka_unit_test(test_large),      cmocka_unit_test(test_thousand_ranks),
         cmocka_unit_test(test_rounds),     cmocka_unit_test(test_mixed_rounds),
         cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }

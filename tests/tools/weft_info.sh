@@ -40,6 +40,49 @@ row '| bool | min, max, band, bor, bxor |'
 "$info" --operations | grep -q '^  barrier$'
 text=$("$info")
 expect '^operations \(each tried just now'
+expect '^algorithms of 2 ranks over shm'
+expect '^  all_reduce +to 16384 +all_read +default$'
+expect '^ +above +slice_owner *$'
+
+# What decides between algorithms: defaults, the variable, the file; and what is wrong with them.
+text=$("$info" --algorithms 8 tcp)
+expect '^algorithms of 8 ranks over tcp'
+expect '^  broadcast +to 32768 +binomial_tree +default$'
+expect '^ +to 262143 +scatter_ring +default$'
+expect '^ +above +chain *$'
+expect '^  barrier +any size +dissemination +default$'
+expect '^  tuning file: /.+/weft/tuning-'
+text=$(WEFT_ALGORITHM=all_reduce:ring,reduce:all_read "$info" --algorithms 4 tcp)
+expect '^  all_reduce +any size +ring +WEFT_ALGORITHM$'
+expect '^  reduce:all_read cannot be had: its ranks would have to share memory$'
+text=$(WEFT_ALGORITHM=all_reduce:ring "$info" --algorithms 4 shm)
+expect '^  all_reduce +any size +ring +WEFT_ALGORITHM$'
+text=$(WEFT_ALGORITHM=all_reduce:ring WEFT_REDUCE=rank_order "$info" --algorithms 4 tcp)
+expect '^  all_reduce +to 32768 +direct +default$'
+expect '^  all_reduce:ring cannot be had: it does not add in rank order'
+text=$(WEFT_ALGORITHM=all_reduce:rong "$info" --algorithms) && exit 1
+expect 'refused: WEFT_ALGORITHM is "all_reduce:rong": all_reduce has no algorithm "rong"; it has all_read,'
+cache=$(mktemp -d)
+trap 'rm -rf "$cache"' EXIT
+file=$(XDG_CACHE_HOME=$cache "$info" --algorithms | sed -n 's/^  tuning file: //p')
+mkdir "$cache/weft"
+printf 'weft-tuning 1\nprocessor %s\nshm 4 all_reduce all_read 65536\ntcp 4 broadcast scatter_ring never\nend 2\n' \
+    "${file##*/tuning-}" >"$file"
+chmod 600 "$file"
+text=$(XDG_CACHE_HOME=$cache "$info" --algorithms 3 shm)
+expect '^  all_reduce +to 65536 +all_read +tuning file$'
+text=$(XDG_CACHE_HOME=$cache "$info" --algorithms 3 tcp)
+expect '^  broadcast +to 32768 +binomial_tree +default$'
+expect '^ +above +chain *$'
+echo more >>"$file"
+text=$(XDG_CACHE_HOME=$cache "$info" --algorithms 3 shm) && exit 1
+expect "the tuning file $file is ignored: line 5: something follows its end"
+expect '^  all_reduce +to 10922 +all_read +default$'
+for wrong in '1' '2 ib' 'two' '2 shm 3'; do
+    code=0
+    "$info" --algorithms $wrong 2>/dev/null || code=$?
+    [ $code = 2 ] || { echo "--algorithms $wrong ended with code $code"; exit 1; }
+done
 code=0
 "$info" --nonsense 2>/dev/null || code=$?
 [ $code = 2 ] || { echo "an unknown option ended with code $code"; exit 1; }

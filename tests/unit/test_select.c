@@ -1,0 +1,220 @@
+/* test_select.c - which algorithm is chosen: by rule, by what was measured, by name; what of a group's
+ * members counts. */
+#include "select.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static float buffer[64];
+
+static weft__op op_of(weft__kind kind, size_t count)
+{
+    return (weft__op){.kind = kind,
+                      .dtype = WEFT_FLOAT32,
+                      .memory = WEFT_MEMORY_HOST,
+                      .count = count,
+                      .in = buffer,
+                      .out = buffer + 32,
+                      .scale = 1};
+}
+
+static weft__selection selection_of(weft__table table, const char *algorithms, int size, bool shared)
+{
+    weft__selection s;
+    assert_int_equal(weft__choices_force(&table.choices, "WEFT_ALGORITHM", algorithms), WEFT_OK);
+    weft__selection_make(&s, &table, size, shared);
+    return s;
+}
+
+static const char *name_of(weft__kind kind, size_t count, int size, const weft__selection *s)
+{
+    weft__op op = op_of(kind, count);
+    return weft__select(&op, size, s).name;
+}
+
+/* Every row is there, those of a kind that go one way end with one that does any size. */
+static void test_table(void **state)
+{
+    int tunable = 0;
+    (void)state;
+    for (int i = 0; i < WEFT__CANDIDATES; i++) {
+        const weft__candidate *c = &weft__candidates[i];
+        int same_name = 0;
+        assert_non_null(c->name);
+        assert_true((c->way == WEFT__MESSAGES) == (c->build != NULL));
+        assert_true((int)c->kind < WEFT__KINDS_CHOSEN);
+        for (int k = 0; k < WEFT__CANDIDATES; k++)
+            same_name += weft__candidates[k].kind == c->kind && !strcmp(weft__candidates[k].name, c->name);
+        assert_int_equal(same_name, 1);
+        tunable += weft__is_tunable(c);
+    }
+    assert_int_equal(tunable, WEFT__TUNABLES);
+    for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++)
+        for (int ordered = 0; ordered < 2; ordered++)
+            for (int size = 2; size < 40; size++)
+                for (int shared = 0; shared < 2; shared++) {
+                    weft__selection s =
+                        selection_of((weft__table){.rank_order = (uint32_t)ordered}, "", size, shared);
+                    weft__range ranges[WEFT__CANDIDATES_MOST];
+                    int n = weft__selection_ranges(&s, (weft__kind)kind, shared, ranges);
+                    assert_in_range(n, 1, WEFT__CANDIDATES_MOST);
+                    assert_true(ranges[n - 1].upto == UINT64_MAX);
+                }
+}
+
+static void test_rules(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        size_t count;
+        int size;
+        const char *name;
+    } rows[] = {
+        {WEFT__OP_BARRIER, 0, 4, "dissemination"},
+        {WEFT__OP_BARRIER, 0, 1, "local"},
+        {WEFT__OP_ALL_REDUCE, 8192, 4, "recursive_doubling"},
+        {WEFT__OP_ALL_REDUCE, 8193, 4, "ring"},
+        {WEFT__OP_BROADCAST, 8192, 4, "binomial_tree"},
+        {WEFT__OP_BROADCAST, 8193, 4, "scatter_ring"},
+        {WEFT__OP_BROADCAST, 32767, 4, "scatter_ring"},
+        {WEFT__OP_BROADCAST, 32768, 4, "chain"},
+        {WEFT__OP_BROADCAST, 1 << 20, 2, "binomial_tree"},
+        {WEFT__OP_REDUCE, 8192, 4, "binomial_tree"},
+        {WEFT__OP_REDUCE, 8193, 4, "ring_gather"},
+        {WEFT__OP_ALL_GATHER, 2048, 4, "bruck"},
+        {WEFT__OP_ALL_GATHER, 2049, 4, "ring"},
+        {WEFT__OP_SPLIT_GROUP, 1, 4, "bruck"},
+        {WEFT__OP_REDUCE_SCATTER, 2048, 4, "direct"},
+        {WEFT__OP_REDUCE_SCATTER, 2049, 4, "ring"},
+        {WEFT__OP_GATHER, 2048, 4, "binomial_tree"},
+        {WEFT__OP_SCATTER, 2049, 4, "direct"},
+        {WEFT__OP_ALL_TO_ALL, 1, 4, "pairwise"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        weft__selection s = selection_of((weft__table){.rounds = 0}, "", rows[i].size, false);
+        assert_string_equal(name_of(rows[i].kind, rows[i].count, rows[i].size, &s), rows[i].name);
+    }
+}
+
+/* The reach of all_read: a slot, and a cache that all operands share. */
+static void test_rounds(void **state)
+{
+    const weft__table wide = {.slot_bytes = 65536}, narrow = {.slot_bytes = 1024};
+    (void)state;
+    assert_int_equal(selection_of(wide, "", 2, true).all_read_bytes, 16384);
+    assert_int_equal(selection_of(wide, "", 3, true).all_read_bytes, 10922);
+    assert_int_equal(selection_of(narrow, "", 3, true).all_read_bytes, 1024);
+    assert_int_equal(selection_of(wide, "all_reduce:slice_owner", 2, true).all_read_bytes, 0);
+    assert_true(selection_of(wide, "all_reduce:all_read", 2, true).all_read_bytes == UINT64_MAX);
+    assert_int_equal(selection_of(wide, "all_reduce:ring", 2, true).all_read_bytes, 16384);
+}
+
+static void test_rank_order(void **state)
+{
+    const weft__table ordered = {.rank_order = 1};
+    weft__selection s = selection_of(ordered, "all_reduce:ring,reduce:shares_gather", 4, false);
+    (void)state;
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 4, &s), "direct"); /* a ring cannot do that */
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 8193, 4, &s), "shares");
+    assert_string_equal(name_of(WEFT__OP_REDUCE, 1, 4, &s), "shares_gather");
+    assert_string_equal(name_of(WEFT__OP_REDUCE_SCATTER, 1 << 20, 4, &s), "direct");
+    assert_string_equal(name_of(WEFT__OP_ALL_GATHER, 1 << 20, 4, &s), "ring"); /* reduces nothing */
+}
+
+/* A forced algorithm by messages takes the operation out of shared memory, one by rounds only counts there.
+ */
+static void test_forced(void **state)
+{
+    weft__selection s = selection_of((weft__table){.slot_bytes = 65536},
+                                     "all_reduce:ring,reduce:all_read,broadcast:chain", 2, true);
+    (void)state;
+    assert_true(s.by_messages >> WEFT__OP_ALL_REDUCE & 1);
+    assert_true(s.by_messages >> WEFT__OP_BROADCAST & 1);
+    assert_true(s.by_messages >> WEFT__OP_GATHER_V & 1);
+    assert_false(s.by_messages >> WEFT__OP_REDUCE & 1);
+    assert_false(s.by_messages >> WEFT__OP_BARRIER & 1);
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 2, &s), "ring");
+    assert_string_equal(name_of(WEFT__OP_BROADCAST, 1, 2, &s), "chain");
+    assert_string_equal(name_of(WEFT__OP_REDUCE, 1, 2, &s), "binomial_tree"); /* had it no shared memory */
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 1, &s), "local");
+}
+
+static void measured(weft__choices *c, weft__medium medium, int size, const char *operation,
+                     const char *algorithm, uint64_t upto)
+{
+    int tunable = weft__tunable_find(operation, algorithm);
+    assert_in_range(tunable, 0, WEFT__TUNABLES - 1);
+    assert_true(weft__choices_set_limit(c, medium, weft__size_class(size), tunable, upto));
+}
+
+static void test_measured(void **state)
+{
+    weft__table table = {.slot_bytes = 65536};
+    weft__selection s;
+    weft__range ranges[WEFT__CANDIDATES_MOST];
+    (void)state;
+    measured(&table.choices, WEFT__TCP, 4, "all_reduce", "recursive_doubling", 1024);
+    measured(&table.choices, WEFT__TCP, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
+    measured(&table.choices, WEFT__SHM, 4, "all_reduce", "all_read", 131072);
+    s = selection_of(table, "", 3, false);
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 256, 3, &s), "recursive_doubling");
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 3, &s), "ring");
+    assert_string_equal(name_of(WEFT__OP_BROADCAST, 8193, 3, &s), "chain");
+    assert_int_equal(weft__selection_ranges(&s, WEFT__OP_ALL_REDUCE, false, ranges), 2);
+    assert_string_equal(ranges[0].algorithm, "recursive_doubling");
+    assert_int_equal(ranges[0].upto, 1024);
+    assert_int_equal(ranges[0].origin, WEFT__BY_FILE);
+    assert_string_equal(ranges[1].algorithm, "ring");
+    assert_int_equal(ranges[1].origin, WEFT__BY_RULE);
+    assert_int_equal(selection_of(table, "", 4, true).all_read_bytes, 131072);
+    assert_int_equal(selection_of(table, "", 5, true).all_read_bytes, 32768 / 5); /* another class */
+    s = selection_of(table, "", 5, false);
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 5, &s), "recursive_doubling");
+    table.rank_order = 1; /* which has other algorithms */
+    s = selection_of(table, "", 4, false);
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 4, &s), "direct");
+    table.rank_order = 0;
+    s = selection_of(table, "all_reduce:ring", 4, false);
+    assert_int_equal(weft__selection_ranges(&s, WEFT__OP_ALL_REDUCE, false, ranges), 1);
+    assert_string_equal(ranges[0].algorithm, "ring");
+    assert_int_equal(ranges[0].origin, WEFT__BY_VARIABLE);
+}
+
+/* However the members' tables are merged, all of it comes out the same. */
+static void test_merge(void **state)
+{
+    weft__table low = {.rounds = 1, .slot_bytes = 4096, .lowest = 3, .as_submitted = 1, .reserved = {5, 1}};
+    weft__table high = {.slot_bytes = 8192, .lowest = 7, .rank_order = 1, .reserved = {3, 2}}, one, other;
+    (void)state;
+    assert_int_equal(weft__choices_force(&low.choices, "X", "all_reduce:ring"), WEFT_OK);
+    measured(&high.choices, WEFT__TCP, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
+    one = low;
+    weft__table_merge(&one, &high);
+    other = high;
+    weft__table_merge(&other, &low);
+    assert_int_equal(one.rounds, 0);
+    assert_int_equal(one.slot_bytes, 4096);
+    assert_int_equal(one.lowest, 3);
+    assert_int_equal(one.rank_order, 1);
+    assert_int_equal(one.as_submitted, 0);
+    assert_int_equal(one.reserved[0], 3);
+    assert_int_equal(one.reserved[1], 1);
+    assert_memory_equal(&one.choices, &low.choices, sizeof low.choices);
+    assert_memory_equal(&one, &other, sizeof one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),      cmocka_unit_test(test_rules),  cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced), cmocka_unit_test(test_measured),
+        cmocka_unit_test(test_merge),
+    };
+    return cmocka_run_group_tests_name("select", tests, NULL, NULL);
+}
