@@ -6,6 +6,7 @@
 #include "bench_cuda.h"
 #include "bench_nccl.h"
 #include "bench_report.h"
+#include "bench_tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +301,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (*o->refusal) refuse(&bench.job, o->refusal);
+    if (o->mode == BENCH_TUNE) return bench_tune(o);
     if (!join(&bench.job, o->timeout_ms)) {
         fprintf(stderr, "weft-bench: the job cannot be joined: %s\n", weft_last_error());
         return BENCH_EXIT_FAILED;

@@ -20,7 +20,7 @@ static const double point_seconds = 0.1, seconds_most = 1e6;
 struct raw {
     bool sizes_given, range_given;
     size_t begin, end, factor;
-    bool rate, overlap, device, compare;
+    bool rate, overlap, device, compare, tune;
 };
 
 static void __attribute__((format(printf, 2, 3))) refuse(struct bench_options *o, const char *format, ...)
@@ -157,6 +157,7 @@ enum {
     OVERLAP,
     DEVICE,
     COMPARE,
+    TUNE,
     CHECK,
     NO_CHECK,
     TIMEOUT,
@@ -182,6 +183,7 @@ static const struct option names[] = {{"op", required_argument, NULL, OP},
                                       {"overlap", no_argument, NULL, OVERLAP},
                                       {"device", no_argument, NULL, DEVICE},
                                       {"compare", required_argument, NULL, COMPARE},
+                                      {"tune", no_argument, NULL, TUNE},
                                       {"check", no_argument, NULL, CHECK},
                                       {"no-check", no_argument, NULL, NO_CHECK},
                                       {"timeout", required_argument, NULL, TIMEOUT},
@@ -216,6 +218,7 @@ static bool take_what(struct bench_options *o, struct raw *raw, int c)
     case OVERLAP: return raw->overlap = true;
     case DEVICE: return raw->device = true;
     case COMPARE: return raw->compare = takes_nccl(o, optarg);
+    case TUNE: return raw->tune = true;
     default: return false;
     }
 }
@@ -269,20 +272,43 @@ static bool any(const bool *flags, int n)
 
 static void choose_mode(struct bench_options *o, const struct raw *raw)
 {
-    if (raw->rate + raw->overlap + raw->device > 1)
-        refuse(o, "--rate, --overlap and --device exclude each other");
+    if (raw->rate + raw->overlap + raw->device + raw->tune > 1)
+        refuse(o, "--rate, --overlap, --device and --tune exclude each other");
     if (raw->compare && !raw->device) refuse(o, "--compare nccl needs --device");
-    o->mode = raw->rate      ? BENCH_RATE
+    o->mode = raw->tune      ? BENCH_TUNE
+              : raw->rate    ? BENCH_RATE
               : raw->overlap ? BENCH_OVERLAP
               : raw->compare ? BENCH_COMPARE
               : raw->device  ? BENCH_DEVICE
                              : BENCH_TIME;
 }
 
+/* Limits are powers of two (runtime/tuning.h), and what is measured follows from the algorithms. */
+static void check_tune(struct bench_options *o)
+{
+    enum { LEAST = 64, MOST = 1 << 30 };
+    for (int i = 0; i < o->sizes_n; i++) {
+        size_t size = o->sizes[i];
+        if (size < LEAST || size > MOST || (size & (size - 1)) || (i && size <= o->sizes[i - 1]))
+            refuse(o, "--tune takes sizes that are powers of two, from %d to 1G, each above the one before",
+                   LEAST);
+    }
+    if (any(o->cases, bench_cases_n) || any(o->dtypes, WORD_DTYPES) || any(o->memories, 2) ||
+        any(o->calls, 2) || o->all_cases || o->all_dtypes || o->in_place || o->csv || o->json || o->svg)
+        refuse(o, "--tune measures what it has to, and prints it: it goes with sizes, --time, --iterations, "
+                  "--warmup, --check and --timeout only");
+}
+
 static void finish(struct bench_options *o, struct raw *raw)
 {
-    size_t begin = raw->overlap ? 1 << 20 : 8, end = raw->rate ? 8 : 16 << 20;
+    size_t begin = raw->overlap ? 1 << 20
+                   : raw->tune  ? 64
+                                : 8,
+           end = raw->rate   ? 8
+                 : raw->tune ? 4 << 20
+                             : 16 << 20;
     choose_mode(o, raw);
+    if (!raw->factor) raw->factor = raw->tune ? 2 : FACTOR;
     if (o->mode == BENCH_RATE && (any(o->cases, bench_cases_n) || o->in_place))
         refuse(o, "--rate measures messages: --op and --in-place have no meaning there");
     if ((o->mode == BENCH_OVERLAP || bench_on_device(o->mode)) && o->calls[1])
@@ -292,6 +318,7 @@ static void finish(struct bench_options *o, struct raw *raw)
     if (!raw->begin) raw->begin = begin;
     if (!raw->end) raw->end = end > raw->begin ? end : raw->begin;
     make_sizes(o, raw);
+    if (o->mode == BENCH_TUNE) check_tune(o);
     if (!any(o->cases, bench_cases_n)) o->all_cases = true;
     if (o->all_cases) memset(o->cases, true, sizeof(o->cases));
     if (o->all_dtypes) memset(o->dtypes, true, sizeof(o->dtypes));
@@ -302,7 +329,7 @@ static void finish(struct bench_options *o, struct raw *raw)
 
 void bench_options_parse(struct bench_options *o, int argc, char **argv)
 {
-    struct raw raw = {.factor = FACTOR};
+    struct raw raw = {.factor = 0};
     int c;
     *o = (struct bench_options){.op = WEFT_SUM, .timeout_ms = TIMEOUT_S * 1000};
     o->effort = (struct bench_effort){.seconds = point_seconds, .warmup = WARMUP, .check = true};

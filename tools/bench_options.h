@@ -7,8 +7,8 @@
 
 enum { BENCH_SIZES_MAX = 64, BENCH_CASES_MAX = 32 };
 
-/* On a device alone, or beside NCCL. */
-enum bench_mode { BENCH_TIME, BENCH_RATE, BENCH_OVERLAP, BENCH_DEVICE, BENCH_COMPARE };
+/* On a device alone, or beside NCCL; one algorithm beside the other. */
+enum bench_mode { BENCH_TIME, BENCH_RATE, BENCH_OVERLAP, BENCH_DEVICE, BENCH_COMPARE, BENCH_TUNE };
 
 static inline bool bench_on_device(enum bench_mode mode)
 {
