@@ -88,39 +88,44 @@ static weft_status ignored(const char *path, const char *why)
     return weft__fail(WEFT_ERR_ARGUMENT, "the tuning file %s is ignored: %s", path, why);
 }
 
-/* The whole of it, if nobody else can have written it.  *text stays NULL when there is no file. */
-static weft_status load(const char *path, char **text)
+/* Can anybody else have written it?  NULL: no. */
+static const char *distrust(int fd)
 {
     struct stat about;
-    ssize_t got;
+    if (fstat(fd, &about) != 0) return "it cannot be looked at";
+    if (!S_ISREG(about.st_mode)) return "it is no regular file";
+    if (about.st_uid != geteuid()) return "it belongs to another user";
+    if (about.st_mode & (S_IWGRP | S_IWOTH)) return "others may write it";
+    return NULL;
+}
+
+/* FILE_MOST + 1 bytes of room.  NULL: it is there, as a string. */
+static const char *fill(int fd, char *text)
+{
+    ssize_t got = read(fd, text, FILE_MOST + 1);
+    if (got < 0) return "it cannot be read";
+    if (got > FILE_MOST) return "it is too long";
+    text[got] = 0;
+    return strlen(text) == (size_t)got ? NULL : "it is no text";
+}
+
+/* The whole of it.  *text stays NULL when there is no file. */
+static weft_status load(const char *path, char **text)
+{
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const char *why = NULL;
+    const char *why;
+    char *room;
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return WEFT_OK;
-    if (fd < 0) return ignored(path, strerror(errno));
-    if (fstat(fd, &about) != 0)
-        why = strerror(errno);
-    else if (!S_ISREG(about.st_mode))
-        why = "it is no regular file";
-    else if (about.st_uid != geteuid())
-        why = "it belongs to another user";
-    else if (about.st_mode & (S_IWGRP | S_IWOTH))
-        why = "others may write it";
-    else if (about.st_size > FILE_MOST)
-        why = "it is too long";
-    else if (!(*text = malloc(FILE_MOST + 2)))
-        why = "there is no memory";
-    if (why) {
-        close(fd);
-        return ignored(path, why);
-    }
-    got = read(fd, *text, FILE_MOST + 1);
-    if (got >= 0 && got <= FILE_MOST) (*text)[got] = 0;
-    why = got < 0 ? strerror(errno) : got > FILE_MOST ? "it is too long" : NULL;
-    if (!why && strlen(*text) != (size_t)got) why = "it is no text";
+    if (fd < 0) return ignored(path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+    room = malloc(FILE_MOST + 1);
+    why = room ? distrust(fd) : "there is no memory";
+    if (!why) why = fill(fd, room);
     close(fd);
-    if (!why) return WEFT_OK;
-    free(*text);
-    *text = NULL;
+    if (!why) {
+        *text = room;
+        return WEFT_OK;
+    }
+    free(room);
     return ignored(path, why);
 }
 

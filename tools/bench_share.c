@@ -12,6 +12,7 @@ double share_best(const struct share *s, int ends[SHARE_RIVALS_MOST])
         for (int end = 0; end <= s->sizes; end++) {
             double sum = 0;
             least[i][end] = INFINITY;
+            begins[i][end] = 0;
             for (int begin = end; begin >= 0; begin--) {
                 double before = i ? least[i - 1][begin] : begin ? INFINITY : 0;
                 if (begin < end) sum += log(s->times[i][begin]);

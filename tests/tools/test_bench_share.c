@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -50,12 +49,15 @@ static void test_least(void **state)
 {
     struct share s = {3, 7, {{0}}};
     (void)state;
-    for (unsigned seed = 1; seed < 200; seed++) {
+    for (uint64_t seed = 1, word = 1; seed < 200; seed++) {
         int best[SHARE_RIVALS_MOST], ends[SHARE_RIVALS_MOST] = {0, 0, 7};
         double sum;
-        srand(seed);
-        for (int i = 0; i < 3; i++)
-            for (int k = 0; k < 7; k++) s.times[i][k] = 1 + rand() % 1000;
+        for (int i = 0; i < 3; i++) {
+            for (int k = 0; k < 7; k++) {
+                word = word * UINT64_C(6364136223846793005) + seed; /* Knuth's generator */
+                s.times[i][k] = 1 + (double)(word >> 54);
+            }
+        }
         sum = share_best(&s, best);
         for (ends[0] = 0; ends[0] <= 7; ends[0]++)
             for (ends[1] = ends[0]; ends[1] <= 7; ends[1]++) assert_true(sum < share_cost(&s, ends) + 1e-9);
