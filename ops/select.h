@@ -4,8 +4,8 @@
 #define WEFT_OPS_SELECT_H
 #include "choices.h"
 
-/* What members agree on: rank_order if any of them asks for it, the choices of the lowest, of the other fields
- * the least of all members' values.  Travels as it is. */
+/* What members agree on: rank_order if any of them asks for it, the choices of the lowest, of the other
+ * fields the least of all members' values.  Travels as it is. */
 typedef struct weft__table {
     uint32_t rounds;     /* 1: all members share memory and have a row for this group (rounds.h) */
     uint32_t slot_bytes; /* payload of one slot in a row */
