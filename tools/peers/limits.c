@@ -556,7 +556,6 @@ int main(int argc, char **argv)
     measure_begin(argc, argv);
     self = (struct peer){.size = ranks ? atoi(ranks) : 2,
                          .blocking = MEASURE_ALL,
-                         .request = 1u << MEASURE_SEND | 1u << MEASURE_RECEIVE,
                          .run = run,
                          .start = start,
                          .finish = finish,

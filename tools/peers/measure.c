@@ -355,7 +355,6 @@ static void run_p2p(const struct peer *peer)
     if (peer->size % 2) measure_fail("%d ranks, which make no pairs", peer->size);
     for (int k = 0; k < SIZES && sizes[k] <= options.max_bytes; k++)
         run_ways(peer, PING_PONG, MEASURE_SEND, sizes[k], sizes[k] / sizeof(float));
-    if (!(peer->request >> MEASURE_SEND & 1)) return;
     cell = (struct cell){.peer = peer, .shape = RATE, .request = true};
     cell.call.count = words * MEASURE_WINDOW;
     run_cell("message_rate.request.warm", words * sizeof(float), million);

@@ -44,7 +44,7 @@ struct peer {
     int rank, size;
     unsigned in_place; /* bits 1 << action: takes its input from `out`, where there is room for it */
     unsigned blocking; /* bits: can be run */
-    unsigned request;  /* bits: can be started */
+    unsigned request;  /* bits: is measured as a request; messages can be started in any case */
     void (*run)(const struct measure_call *call);
     void (*start)(const struct measure_call *call);
     void (*finish)(void);                   /* waits for all that has been started */
@@ -63,7 +63,7 @@ void measure(const struct peer *peer);
 /* After the library has been left.  Returns the exit code. */
 int measure_end(void);
 
-/* For drivers that measure something of their own: `once` is run in bunches; the result is scale / seconds if
+/* For drivers that measure something of their own: `own` is run in bunches; the result is scale / seconds if
  * that is a rate, else seconds * scale. */
 struct measure_unit {
     const char *name;
@@ -71,7 +71,7 @@ struct measure_unit {
     bool rate;
 };
 void measure_cell(const struct peer *peer, const char *op, size_t bytes, struct measure_unit unit,
-                  void (*once)(void));
+                  void (*own)(void));
 double measure_now(void);
 size_t measure_max_bytes(void);
 /* Ends the process with the sentence, after the driver's label. */

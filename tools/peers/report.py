@@ -109,7 +109,9 @@ def compared(cells):
     for transport, (_, own, peers, limits) in TRANSPORTS.items():
         for ranks in sorted({k[2] for k in cells}):
             for key in keys_of(cells, own + peers + limits, ranks):
-                there = {p: cells[(p,) + key] for p in own + peers + limits if (p,) + key in cells}
+                there = {p: cells[(p,) + key] for p in own + peers if (p,) + key in cells}
+                waits = (key[0].replace(".request.", ".blocking."),) + key[1:]  # what is done by hand is no request
+                there.update({p: cells[(p,) + waits] for p in limits if (p,) + waits in cells})
                 unit = next(iter(there.values())).unit
                 best = best_of(cells, peers, key) if has_ratio(key[0], unit) else None
                 ratios = {w: ratio(there[w], there[best]) for w in own if best and w in there}
@@ -203,6 +205,7 @@ def main():
         machine = file.read().splitlines()
     cells = read(os.path.join(folder, "rows.csv"))
     rows = list(compared(cells))
+    machine.append("Rounds: %d" % max(len(c.rounds) for c in cells.values()))
     made = tempfile.mkdtemp(dir=folder)
     try:
         write_csv(os.path.join(made, "table.csv"), rows)
