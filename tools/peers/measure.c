@@ -419,11 +419,13 @@ static double cpu_now(void)
            1e-6 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
 }
 
-/* Seconds of: the communication if `talk`, with `steps` of work between its start and the wait. */
-static double talk_and_work(bool talk, long steps)
+/* Seconds of: the communication if `talk`, with `steps` of work between its start and the wait; how many
+ * cores this process has kept busy in them. */
+static double talk_and_work(bool talk, long steps, double *share)
 {
-    double t;
+    double t, cpu;
     barrier();
+    cpu = cpu_now();
     t = measure_now();
     if (talk && cell.shape == EXCHANGE) start_exchange();
     if (talk && cell.shape == COLLECTIVE) {
@@ -432,7 +434,9 @@ static double talk_and_work(bool talk, long steps)
     }
     if (steps) work(steps);
     if (talk) cell.peer->finish();
-    return measure_now() - t;
+    t = measure_now() - t;
+    *share = (cpu_now() - cpu) / t;
+    return t;
 }
 
 /* The work lasts as long as the communication, on a core that nobody disturbs: with both at once, 2 t_comm is
@@ -441,13 +445,13 @@ static double talk_and_work(bool talk, long steps)
 static void run_overlap_cell(const char *name, size_t bytes, double rate)
 {
     enum { WARM_UP = 3 };
-    double v[SAMPLES], share[SAMPLES], comm;
+    double v[SAMPLES], share[SAMPLES], comm, ignored;
     char op[64];
     long steps;
     refill();
     for (int i = -WARM_UP; i < SAMPLES; i++) {
-        double cpu = cpu_now(), t = talk_and_work(true, 0);
-        if (i >= 0) v[i] = t, share[i] = (cpu_now() - cpu) / t;
+        int k = i < 0 ? 0 : i;
+        v[k] = talk_and_work(true, 0, &share[k]);
     }
     if (!in_place()) check();
     cell.peer->maximum(v, SAMPLES);
@@ -458,11 +462,11 @@ static void run_overlap_cell(const char *name, size_t bytes, double rate)
     snprintf(op, sizeof(op), "overlap.%s.cpu_share", name);
     report(op, bytes, "cores", share, SAMPLES);
     steps = (long)(rate * comm * 1e-6);
-    for (int i = 0; i < SAMPLES; i++) v[i] = talk_and_work(false, steps) * 1e6 / comm;
+    for (int i = 0; i < SAMPLES; i++) v[i] = talk_and_work(false, steps, &ignored) * 1e6 / comm;
     cell.peer->maximum(v, SAMPLES);
     snprintf(op, sizeof(op), "overlap.%s.stretch", name);
     report(op, bytes, "x", v, SAMPLES);
-    for (int i = 0; i < SAMPLES; i++) v[i] = talk_and_work(true, steps);
+    for (int i = 0; i < SAMPLES; i++) v[i] = talk_and_work(true, steps, &ignored);
     if (!in_place()) check();
     cell.peer->maximum(v, SAMPLES);
     for (int i = 0; i < SAMPLES; i++) v[i] = 100 * (2 - v[i] * 1e6 / comm);

@@ -141,7 +141,7 @@ def summary(rows):
              for (op, ranks, label), v in of.items()]
     if not lines:
         return "No peer was measured beside Weft: there are no ratios.\n\n"
-    return table(["operation", "ranks", "", "cells", "median ratio", "at most 1.0", "greatest ratio"], lines)
+    return table(["operation", "ranks", "Weft as", "cells", "median ratio", "at most 1.0", "greatest ratio"], lines)
 
 
 def write_markdown(path, machine, rows):
