@@ -35,7 +35,8 @@
 enum {
     RANKS_MAX = 16,
     LINE = 128,
-    INSIDE = 4096,          /* bytes that travel beside the word that is polled */
+    INSIDE = 4096,          /* bytes of a message that travel beside the word that is polled */
+    INSIDE_ALL = 256,       /* and of a collective */
     SPINS = 2000,           /* then others may have the core */
     SLOTS = 256,            /* of messages: more than are ever under way */
     WHOLE = 128 << 10,      /* sums of at most so many bytes are made by each rank for itself */
@@ -111,14 +112,15 @@ static void copy(float *to, const float *from, size_t n)
 static void add(float *const *outs, int n_outs, const float *const *ins, int n_ins, size_t n)
 {
     enum { BLOCK = 256 };
-    float sum[BLOCK];
+    float block[BLOCK];
     bool stream = n * sizeof(float) >= STREAM;
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t m = n - i < BLOCK ? n - i : BLOCK;
+        float *restrict sum = stream ? block : outs[0] + i;
         for (size_t k = 0; k < m; k++) sum[k] = ins[0][i + k] + ins[1][i + k];
         for (int r = 2; r < n_ins; r++)
             for (size_t k = 0; k < m; k++) sum[k] += ins[r][i + k];
-        for (int o = 0; o < n_outs; o++) {
+        for (int o = stream ? 0 : 1; o < n_outs; o++) {
 #ifdef __SSE2__
             if (stream && m == BLOCK && (uintptr_t)(outs[o] + i) % 16 == 0) {
                 for (size_t k = 0; k < m; k += 4) _mm_stream_ps(outs[o] + i + k, _mm_loadu_ps(sum + k));
@@ -263,7 +265,7 @@ static void collective(const struct measure_call *c)
     meet_again();
 }
 
-/* At most INSIDE bytes from every rank, which travel in the lines. */
+/* At most INSIDE_ALL bytes from every rank, which travel in the lines. */
 static void small_collective(const struct measure_call *c)
 {
     bool blocks = c->action == MEASURE_REDUCE_SCATTER || c->action == MEASURE_ALL_TO_ALL;
@@ -431,7 +433,7 @@ static void run(const struct measure_call *c)
         send_message(c);
     else if (c->action == MEASURE_RECEIVE)
         receive_message(c);
-    else if (c->action != MEASURE_BARRIER && most <= INSIDE)
+    else if (c->action != MEASURE_BARRIER && most <= INSIDE_ALL)
         small_collective(c);
     else
         collective(c);
@@ -478,6 +480,13 @@ static void child_ended(int signal_number)
     errno = kept;
 }
 
+/* So that no page of it is missing while something is measured. */
+static void touch_board(void)
+{
+    const volatile char *at = (const volatile char *)board;
+    for (size_t i = 0; i < sizeof(*board); i += LINE) (void)at[i];
+}
+
 /* What is mapped here is shared by all ranks; rank 0 is this process. */
 static void become_ranks(const size_t room)
 {
@@ -491,6 +500,7 @@ static void become_ranks(const size_t room)
         arena =
             mmap(NULL, room * (size_t)self.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED || arena == MAP_FAILED) measure_fail("no shared memory: %s", strerror(errno));
+    memset(board, 0, sizeof(*board));
     signal(SIGCHLD, child_ended);
     for (int r = 1; r < self.size; r++) {
         pid_t child = fork();
@@ -502,6 +512,7 @@ static void become_ranks(const size_t room)
     }
     if (arena) arena += (size_t)self.rank * room, self.memory = shared;
     connection = ends[self.rank ? 1 : 0];
+    touch_board();
     pin(self.rank, self.size);
 }
 
