@@ -180,7 +180,7 @@ static void begin_blocking(weft_request *req, int64_t timeout_ms)
         weft__engine_begin(ctx, 0);
     else
         weft__engine_take(ctx);
-    if (!weft__request_settled(req)) set_times(req, timeout_ms);
+    if (!weft__request_settled(req) && req->deadline_ns == WEFT__NEVER) set_times(req, timeout_ms);
     look_ns = first_look(req);
     weft__engine_drop(ctx);
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
