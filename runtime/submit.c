@@ -74,9 +74,7 @@ static int64_t first_look(const weft_request *req)
     return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
 }
 
-/* Of a blocking call, until its first step is done: what it takes to read the clock, the others need not wait
- * for.
- */
+/* Of a blocking call, until its first step is done: the others need not wait for this rank's clock. */
 static void set_no_times(weft_request *req)
 {
     req->submitted_ns = weft__about_now_ns();
