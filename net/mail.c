@@ -257,8 +257,10 @@ static void send_self(weft__mail *mail, weft__letter *letter)
 static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
 {
     weft__peer_box *box = &mail->peers[to->peer];
-    if (bytes > mail->eager_bytes || to->meeting) return false;
-    if (to->channel == WEFT__CHANNEL_COLLECTIVE || to->peer == mail->me) return true;
+    size_t most = mail->eager_bytes;
+    if (most == WEFT__EAGER_BY_ROUTE) most = box->route ? box->route->eager_bytes : WEFT__EAGER_TO_SELF;
+    if (bytes > most || to->meeting) return false;
+    if (to->peer == mail->me || !weft__mail_counted(to->channel, bytes)) return true;
     if (box->credit < bytes + sizeof(weft__frame)) return false;
     box->credit -= bytes + sizeof(weft__frame);
     return true;

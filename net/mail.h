@@ -15,7 +15,9 @@
 #include <stddef.h>
 
 #define WEFT__CREDIT_BYTES \
-    (256 * 1024) /* eager payload one rank may have on another that nobody asked for yet */
+    (512 * 1024) /* eager payload one rank may have on another that nobody asked for yet */
+#define WEFT__CREDIT_FREE    (8 * 1024) /* collective messages up to this long are not counted */
+#define WEFT__EAGER_BY_ROUTE SIZE_MAX   /* for weft__mail_open: what is eager depends on the transport */
 
 typedef struct weft__meeting weft__meeting;
 
@@ -68,6 +70,7 @@ struct weft__mail_events {
     void (*lost)(weft__mail_events *events, int peer, const char *why);                     /* vanished */
 };
 
+/* eager_bytes: the longest message that goes unasked. */
 weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_events *events,
                             weft__mail **out);
 weft__sink *weft__mail_sink(weft__mail *mail);                                 /* for the transports */

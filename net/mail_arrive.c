@@ -100,7 +100,8 @@ void weft__mail_owe(weft__mail *mail, int peer, size_t bytes)
 
 static void owe_eager(weft__mail *mail, int peer, const weft__frame *frame)
 {
-    if (frame->channel != WEFT__CHANNEL_COLLECTIVE) weft__mail_owe(mail, peer, frame->bytes + sizeof *frame);
+    if (weft__mail_counted((weft__channel)frame->channel, frame->bytes))
+        weft__mail_owe(mail, peer, frame->bytes + sizeof *frame);
 }
 
 /* Tells the sender of an announced message to go on, or (bytes 0) that its message is not wanted. */

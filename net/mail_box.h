@@ -6,6 +6,7 @@
 
 #define WEFT__MAIL_BUCKETS    1024
 #define WEFT__LETTERS_MAX     (1u << 20)
+#define WEFT__EAGER_TO_SELF   (8 * 1024)   /* by copy, with no transport in between */
 #define WEFT__MAIL_TURN_BYTES (256 * 1024) /* moved in one poll at most, so that a lent engine comes back */
 
 enum weft__letter_state {
@@ -112,6 +113,11 @@ void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer 
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
 /* An announced message has met its receive. */
 void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame);
+/* Does an eager message take of the credit that its receiver gave?  Short ones of collectives are few. */
+static inline bool weft__mail_counted(weft__channel channel, uint64_t bytes)
+{
+    return channel != WEFT__CHANNEL_COLLECTIVE || bytes > WEFT__CREDIT_FREE;
+}
 /* Eager bytes of a peer have been taken out of its credit's room. */
 void weft__mail_owe(weft__mail *mail, int peer, size_t bytes);
 void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const void *payload,

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EAGER_BYTES    (8u * 1024)   /* above, a second copy costs more than asking */
 #define TURN_BYTES     (128u * 1024) /* payload copied per poll, in each direction: an engine turn is short */
 #define LANE_RECORDS   32            /* read from one peer before the next one's turn */
 #define KIND_CONTINUED 255           /* first byte of a record that goes on with the frame begun before it */
@@ -390,8 +391,16 @@ static void shm_close(weft__transport *t)
 weft_status weft__shm_open(weft__board *board, const int *local_of, int world, weft__sink *sink,
                            weft__transport **transport)
 {
-    static const weft__transport slots = {"shm",    NULL,     shm_send,    shm_retract, shm_forget,
-                                          shm_poll, shm_busy, shm_flushed, shm_drop,    shm_close};
+    static const weft__transport slots = {.name = "shm",
+                                          .eager_bytes = EAGER_BYTES,
+                                          .send = shm_send,
+                                          .retract = shm_retract,
+                                          .forget = shm_forget,
+                                          .poll = shm_poll,
+                                          .busy = shm_busy,
+                                          .flushed = shm_flushed,
+                                          .drop = shm_drop,
+                                          .close = shm_close};
     size_t n = (size_t)board->size, ranks = (size_t)world;
     shm *s = calloc(1, sizeof *s);
 

@@ -20,7 +20,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define BACKLOG 4096
+#define BACKLOG      4096
+#define EAGER_BYTES  (64u * 1024) /* above, asking costs less than what may have to be copied once more */
+#define DIRECT_LINKS 2 /* so few are read without asking the set first which of them has something */
 
 /* Idle connections to a host that vanished are found after 90 s.  No TCP_USER_TIMEOUT: it would also end the
  * connection to a rank that is stopped in a debugger with its window full; busy ones are the guardian's to
@@ -125,6 +127,18 @@ static void tcp_forget(weft__transport *t, int rank, void *where)
     if (link && link->in_frame && link->where == where) link->where = NULL;
 }
 
+/* Asking the set costs as much as reading, so while links are few, and nothing else is waited for, they are
+ * read at each look and the set is asked now and then. */
+static void read_directly(weft__tcp *tcp)
+{
+    tcp->watch->spared = tcp->watch->sparing && tcp->links > 0 && tcp->links <= DIRECT_LINKS;
+    for (int r = 0, left = tcp->watch->spared ? tcp->links : 0; left > 0 && r < tcp->world; r++) {
+        if (!tcp->peer[r].link) continue;
+        left--;
+        weft__tcp_link_read(tcp->peer[r].link);
+    }
+}
+
 static int tcp_poll(weft__transport *t, int budget)
 {
     weft__tcp *tcp = tcp_of(t);
@@ -133,6 +147,7 @@ static int tcp_poll(weft__transport *t, int budget)
     int moved;
     weft__tcp_links_sweep(tcp);
     if (tcp->accept_again) weft__tcp_accept_all(tcp);
+    read_directly(tcp);
 
     weft__list_init(&turn);
     WEFT__LIST_EACH(&tcp->resume, at)
@@ -378,6 +393,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                            weft__transport **transport)
 {
     static const weft__transport slots = {.name = "tcp",
+                                          .eager_bytes = EAGER_BYTES,
                                           .send = tcp_send,
                                           .retract = tcp_retract,
                                           .forget = tcp_forget,

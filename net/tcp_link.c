@@ -346,6 +346,7 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd)
     weft__tcp_dial_end(peer);
     link->watched.fd = fd;
     peer->link = link;
+    peer->tcp->links++;
     peer->state = WEFT__TCP_UP;
     if (weft__watch_add(peer->tcp->watch, &link->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
@@ -361,6 +362,7 @@ void weft__tcp_link_end(weft__tcp_link *link)
     close(link->watched.fd);
     link->watched.fd = -1;
     link->peer->link = NULL;
+    link->peer->tcp->links--;
     free(link->rest);
     link->rest = NULL;
     weft__list_remove(&link->turn);

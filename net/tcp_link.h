@@ -96,6 +96,7 @@ typedef struct weft__tcp_guest {
 struct weft__tcp {
     weft__transport transport;
     int me, world, moved;
+    int links; /* that are up */
     const weft__keys *keys;
     weft__watch *watch;
     weft__watched listener;

@@ -21,6 +21,7 @@ weft_status weft__watch_open(weft__watch *set)
     if (fd < 0) return weft__fail_errno("epoll_create1");
     set->epoll_fd = fd;
     set->batch = NULL;
+    set->sparing = set->spared = false;
     return WEFT_OK;
 }
 

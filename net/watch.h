@@ -3,6 +3,7 @@
  * own descriptor, inside libevent.  libevent itself cannot be asked from two threads, hence this. */
 #ifndef WEFT_NET_WATCH_H
 #define WEFT_NET_WATCH_H
+#include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
 
@@ -15,6 +16,8 @@ struct weft__watch_batch;
 typedef struct weft__watch {
     int epoll_fd;
     struct weft__watch_batch *batch; /* events fetched by the poll that is running; NULL outside of one */
+    bool sparing;                    /* its owner has nothing else to look at in between */
+    bool spared; /* whoever has descriptors in it looks at them without it: now and then is enough */
 } weft__watch;
 
 weft_status weft__watch_open(weft__watch *set);

@@ -12,6 +12,7 @@
 
 #define SOCKETS_EVERY_SHARED 4096 /* turns between looks at sockets when only deaths can show there */
 #define SOCKETS_EVERY_MIXED  8    /* when some peers are reached by TCP and others by shared memory */
+#define SOCKETS_EVERY_SPARED 16   /* when their owner reads them without asking */
 
 static WEFT__THREAD_WORD const weft_context *held;
 
@@ -95,7 +96,10 @@ void weft__engine_begin(weft_context *ctx, int64_t now_ns)
 
 int weft__engine_turn(weft_context *ctx)
 {
-    unsigned every = !ctx->board ? 1 : ctx->tcp ? SOCKETS_EVERY_MIXED : SOCKETS_EVERY_SHARED;
+    unsigned every = ctx->watch.spared ? SOCKETS_EVERY_SPARED
+                     : !ctx->board     ? 1
+                     : ctx->tcp        ? SOCKETS_EVERY_MIXED
+                                       : SOCKETS_EVERY_SHARED;
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;

@@ -192,6 +192,7 @@ static weft_status open_routes(joining *j)
         addresses[i] = j->cards[i].tcp;
         ctx->tcp = ctx->tcp || (i != ctx->rank && ctx->members[i].local < 0);
     }
+    ctx->watch.sparing = !ctx->board; /* shared memory is looked at more often than sockets are to be read */
     if (ctx->tcp && j->listen_fd >= 0) {
         status = weft__tcp_open(ctx->rank, ctx->world_size, addresses, j->listen_fd, &ctx->keys, &ctx->watch,
                                 weft__mail_sink(ctx->mail), &j->tcp);

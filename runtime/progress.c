@@ -2,9 +2,10 @@
  * modules.
  *
  * It rests in two depths.  Nap: for some milliseconds after the last activity it sleeps by a timer and looks
- * by itself; nobody has to ring it.  Sleep: it arms the doorbell, looks once more, and blocks in libevent on
- * the doorbell and the data plane's descriptors.  No wake-up is lost: it publishes that it sleeps before the
- * last look, and whoever gives it work publishes that before looking whether it sleeps. */
+ * by itself; nobody has to ring it.  Naps grow, also while callers who wait drive the engine: a timer on
+ * their processor costs them more than a look.  Sleep: it arms the doorbell, looks once more, and blocks in
+ * libevent on the doorbell and the data plane's descriptors.  No wake-up is lost: it publishes that it sleeps
+ * before the last look, and whoever gives it work publishes that before looking whether it sleeps. */
 #include "progress.h"
 #include "engine.h"
 #include "log.h"
@@ -31,6 +32,8 @@ typedef struct weft__sleeper {
     struct event_base *base;
     struct event *bell, *sockets, *timer;
     bool watching; /* `sockets` is in the base */
+    uint32_t seen; /* ctx->active: of the turns in which something happened, those of this thread and those it
+                      has noticed */
 } sleeper;
 
 static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this thread */
@@ -137,7 +140,7 @@ static bool retired(const sleeper *s)
 }
 
 /* One look at everything that is this thread's.  Returns how much was done. */
-static int look(const sleeper *s)
+static int look(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     int n = run_callbacks(ctx);
@@ -147,8 +150,9 @@ static int look(const sleeper *s)
     }
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
-        n += weft__engine_turn(ctx);
-        if (weft__engine_busy(ctx)) n++;
+        int moved = weft__engine_turn(ctx);
+        if (moved) s->seen++;
+        if (moved || weft__engine_busy(ctx)) n++;
         weft__engine_drop(ctx);
     }
     return n;
@@ -174,6 +178,13 @@ static void watch_device(sleeper *s, int64_t since_ns)
                                      : us);
 }
 
+/* What is under way goes on when a peer's bytes come, and nobody else waits for them: then a timer would only
+ * come too early or too late. */
+static bool sockets_will_wake(weft_context *ctx)
+{
+    return ctx->tcp && atomic_load(&ctx->unsettled) > 0 && atomic_load(&ctx->lenders) == 0;
+}
+
 static void *progress_main(void *arg)
 {
     sleeper *s = arg;
@@ -181,27 +192,29 @@ static void *progress_main(void *arg)
     /* Nobody else takes what is for a device. */
     int64_t least = ctx->module ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
     int64_t most = ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US;
+    bool others; /* callers drive the engine */
     int64_t last = weft__now_ns(), us = least;
-    uint32_t seen = atomic_load(&ctx->active);
+    bool worked = false;
     int idle = 0;
+    s->seen = atomic_load(&ctx->active);
 
     while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
         if (look(s)) {
             idle = 0;
-            us = least;
-            last = 0;
+            worked = true;
             continue;
         }
         if (++idle < IDLE_LOOKS && !ctx->crowded) continue;
         idle = 0;
-        if (last == 0 || atomic_load_explicit(&ctx->active, memory_order_relaxed) != seen) {
-            seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
-            last = weft__now_ns();
-            us = least;
-        }
+        others = atomic_load_explicit(&ctx->active, memory_order_relaxed) != s->seen;
+        s->seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
+        if (worked || others) last = weft__now_ns();
+        if (worked && !others) us = least; /* the work is left to this thread */
+        worked = false;
         if (atomic_load(&ctx->device_pending)) {
             watch_device(s, weft__now_ns() - last);
-        } else if (atomic_load(&ctx->settling_sleepers) == 0 && weft__now_ns() - last < NAP_SPAN_NS) {
+        } else if (atomic_load(&ctx->settling_sleepers) == 0 && weft__now_ns() - last < NAP_SPAN_NS &&
+                   (others || !sockets_will_wake(ctx))) {
             nap(s, us);
             us = us * 2 < most ? us * 2 : most;
         } else {

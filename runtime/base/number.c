@@ -9,7 +9,7 @@ bool weft__number_read(const char *text, int64_t least, int64_t most, int64_t *o
 {
     char *end;
     long long n;
-    if (!isdigit((unsigned char)*text)) return false;
+    if (!isdigit((unsigned char)text[least < 0 && *text == '-'])) return false;
     errno = 0;
     n = strtoll(text, &end, 10);
     if (*end || errno || n < least || n > most) return false;

@@ -36,8 +36,8 @@
       "Milliseconds a failed operation may take to let go of its buffers.")                               \
     X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                    \
       "Milliseconds a new connection has to prove that it knows the secret.")                             \
-    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "8192", 0, 65536,                                          \
-      "Longest message sent before its receive is known.")                                                \
+    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "-1", -1, 262144,                                          \
+      "Longest message sent before its receive is known; -1: as fits the way it goes.")                   \
     X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                              \
       "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "   \
       "fastest.")                                                                                         \
