@@ -19,6 +19,9 @@
 #include <unistd.h>
 
 #define BATCH_FRAMES 8 /* gathered into one system call */
+/* Of a long payload whoever sleeps is woken when so much of it has come, and not for each packet. */
+#define WAKE_BYTES (256 * 1024)
+#define WAKE_WORTH (64 * 1024) /* below, what is missing comes with one or two packets */
 
 static bool is_open(const weft__tcp_link *link)
 {
@@ -266,6 +269,17 @@ static void ended(weft__tcp_link *link, int error)
         weft__tcp_lose(peer, "rank %d: connection closed by its end%s", peer->rank, cut);
 }
 
+/* Nothing is there for now: how much has to come before the set tells.  Never more than what is missing of
+ * the frame, which its sender owes; a refusal costs only wake-ups. */
+static void set_wake(weft__tcp_link *link)
+{
+    size_t left = link->in_frame ? link->frame.length - link->got : 0;
+    int wanted = left < WAKE_WORTH ? 1 : left < WAKE_BYTES ? (int)left : WAKE_BYTES;
+    if (link->wake_bytes == wanted) return;
+    link->wake_bytes = wanted;
+    setsockopt(link->watched.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+}
+
 /* False: nothing more to be read now. */
 static bool read_on(weft__tcp_link *link)
 {
@@ -293,6 +307,7 @@ static void read_turn(weft__tcp_link *link)
     link->reading = true;
     while (is_open(link) && read_on(link)) continue;
     link->reading = false;
+    if (is_open(link)) set_wake(link);
     if (is_open(link) && link->ending == WEFT__TCP_DROPPED) weft__tcp_link_end(link);
 }
 

@@ -76,6 +76,7 @@ struct weft__tcp_link {
     unsigned char *where; /* NULL: thrown away */
     size_t got;           /* of the payload */
     size_t allowance;     /* bytes this turn may still read */
+    int wake_bytes;       /* SO_RCVLOWAT; 0: never set */
     size_t start, end;    /* of what lies in buffer */
     unsigned char buffer[WEFT__TCP_BUFFER];
 };

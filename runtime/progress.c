@@ -178,11 +178,11 @@ static void watch_device(sleeper *s, int64_t since_ns)
                                      : us);
 }
 
-/* What is under way goes on when a peer's bytes come, and nobody else waits for them: then a timer would only
- * come too early or too late. */
+/* What is under way goes on when a peer's bytes come, and nobody else waits for them: then looking again is
+ * in vain, and a timer would only come too early or too late. */
 static bool sockets_will_wake(weft_context *ctx)
 {
-    return ctx->tcp && atomic_load(&ctx->unsettled) > 0 && atomic_load(&ctx->lenders) == 0;
+    return ctx->tcp && !ctx->board && atomic_load(&ctx->unsettled) > 0 && atomic_load(&ctx->lenders) == 0;
 }
 
 static void *progress_main(void *arg)
@@ -204,7 +204,7 @@ static void *progress_main(void *arg)
             worked = true;
             continue;
         }
-        if (++idle < IDLE_LOOKS && !ctx->crowded) continue;
+        if (++idle < IDLE_LOOKS && !ctx->crowded && !sockets_will_wake(ctx)) continue;
         idle = 0;
         others = atomic_load_explicit(&ctx->active, memory_order_relaxed) != s->seen;
         s->seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
