@@ -254,6 +254,7 @@ static void send_self(weft__mail *mail, weft__letter *letter)
     }
 }
 
+/* Takes of the credit what it costs. */
 static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
 {
     weft__peer_box *box = &mail->peers[to->peer];
@@ -266,12 +267,47 @@ static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
     return true;
 }
 
+/* That of a whole message, or that announces one.  A small one's payload is in it. */
+static weft__frame frame_of(const weft__envelope *to, const void *buf, size_t bytes, bool eager, uint64_t id)
+{
+    bool small =
+        eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
+    weft__frame frame = {.kind = eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST,
+                         .channel = (uint8_t)to->channel,
+                         .dtype = to->dtype,
+                         .flags = to->meeting ? WEFT__FRAME_APART
+                                  : small     ? WEFT__FRAME_SMALL
+                                              : 0,
+                         .length = eager && !small ? (uint32_t)bytes : 0,
+                         .tag = to->tag,
+                         .group = to->group,
+                         .sequence = to->sequence,
+                         .bytes = bytes,
+                         .id = id,
+                         .signature = {to->signature[0], to->signature[1]}};
+    if (small) memcpy(frame.small, buf, bytes);
+    return frame;
+}
+
+bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes)
+{
+    weft__peer_box *box = &mail->peers[to->peer];
+    size_t credit = box->credit;
+    weft__frame frame;
+    if (!box->route || !box->route->send_now || box->gone || !goes_eager(mail, to, bytes)) return false;
+    frame = frame_of(to, buf, bytes, true, 0);
+    box->touched = true;
+    if (box->route->send_now(box->route, to->peer, &frame, buf)) return true;
+    box->credit = credit;
+    return false;
+}
+
 weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes,
                               weft__completion *completion)
 {
     weft__peer_box *box = &mail->peers[to->peer];
     weft__letter *letter = weft__slab_get(&mail->letters);
-    bool eager, small;
+    bool eager;
     if (!letter) {
         weft__fail(WEFT_ERR_MEMORY, "no memory for a message, or %u are under way", WEFT__LETTERS_MAX);
         return NULL;
@@ -291,24 +327,10 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
         return letter;
     }
     eager = goes_eager(mail, to, bytes);
-    small = eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
     letter->state = eager ? WEFT__LETTER_EAGER : WEFT__LETTER_ANNOUNCED;
-    letter->out = (weft__outgoing){.frame = {.kind = eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST,
-                                             .channel = (uint8_t)to->channel,
-                                             .dtype = to->dtype,
-                                             .flags = to->meeting ? WEFT__FRAME_APART
-                                                      : small     ? WEFT__FRAME_SMALL
-                                                                  : 0,
-                                             .length = eager && !small ? (uint32_t)bytes : 0,
-                                             .tag = to->tag,
-                                             .group = to->group,
-                                             .sequence = to->sequence,
-                                             .bytes = bytes,
-                                             .id = weft__mail_letter_id(letter),
-                                             .signature = {to->signature[0], to->signature[1]}},
+    letter->out = (weft__outgoing){.frame = frame_of(to, buf, bytes, eager, weft__mail_letter_id(letter)),
                                    .payload = buf,
                                    .sent = eager ? eager_sent : announced};
-    if (small) memcpy(letter->out.frame.small, buf, bytes);
     weft__list_init(&letter->out.link);
     if (to->peer == mail->me) {
         send_self(mail, letter);

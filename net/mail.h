@@ -82,6 +82,9 @@ void weft__mail_close(weft__mail *mail); /* no completion is called any more */
  * when it returns a letter: the handle is only good for a cancel before that. */
 weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes,
                               weft__completion *completion);
+/* A short message to another rank whose way is free goes at once: nothing of it is left to be told or
+ * cancelled.  False: it has to be sent. */
+bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes);
 /* receipt may be NULL.  A failure of the peer is ERR_PEER. */
 weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion);

@@ -165,6 +165,20 @@ static int write_queue(shm *s, lane *l, size_t *turn_bytes)
     return moved;
 }
 
+static bool shm_send_now(weft__transport *t, int peer, const weft__frame *frame, const void *payload)
+{
+    shm *s = shm_of(t);
+    lane *l = lane_of(t, peer);
+
+    if (l->state != LANE_OPEN || l->writing || head_of(l)) return false;
+    if (frame->length > weft__ring_piece_bytes(&l->out) ||
+        weft__ring_room(&l->out, frame->length) != WEFT__RING_READY)
+        return false;
+    weft__ring_put(&l->out, frame, payload, frame->length);
+    weft__bell_ring(s->board, l->local);
+    return true;
+}
+
 static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
 {
     shm *s = shm_of(t);
@@ -225,21 +239,27 @@ static void tell_taken(shm *s, lane *l)
     weft__bell_ring(s->board, l->local); /* it may sleep until there is room, or until all is taken */
 }
 
-/* Decides what the record with this header means.  False: the lane has ended. */
-static bool begin_record(shm *s, lane *l, const weft__frame *header)
+/* A record that goes on with the frame begun before it.  False: it is none, and the lane has ended. */
+static bool go_on(shm *s, lane *l)
+{
+    weft__frame header;
+
+    weft__ring_peek(&l->in, &header);
+    if (header.kind == KIND_CONTINUED) return true;
+    end_lane(s, l, "a frame came before the end of the one before it");
+    return false;
+}
+
+/* A record that begins a frame.  False: the lane has ended. */
+static bool begin_frame(shm *s, lane *l)
 {
     weft__sink *sink = s->transport.sink;
 
-    if (l->begun) {
-        if (header->kind == KIND_CONTINUED) return true;
-        end_lane(s, l, "a frame came before the end of the one before it");
-        return false;
-    }
-    if (weft__frame_check(header)) {
+    weft__ring_peek(&l->in, &l->frame);
+    if (weft__frame_check(&l->frame)) {
         end_lane(s, l, weft_last_error());
         return false;
     }
-    l->frame = *header;
     l->begun = true;
     l->read_bytes = 0;
     l->where = NULL;
@@ -258,10 +278,9 @@ static bool read_record(shm *s, lane *l, size_t *turn_bytes)
 {
     weft__sink *sink = s->transport.sink;
     size_t piece, most = weft__ring_piece_bytes(&l->in);
-    weft__frame header;
 
-    if (l->state == LANE_GONE || !weft__ring_peek(&l->in, &header)) return false;
-    if (!begin_record(s, l, &header)) return false;
+    if (l->state == LANE_GONE || !weft__ring_ready(&l->in)) return false;
+    if (!(l->begun ? go_on(s, l) : begin_frame(s, l))) return false;
     piece = l->frame.length - l->read_bytes;
     if (piece > most) piece = most;
     weft__ring_take(&l->in, l->where ? l->where + l->read_bytes : NULL, piece);
@@ -394,6 +413,7 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, w
     static const weft__transport slots = {.name = "shm",
                                           .eager_bytes = EAGER_BYTES,
                                           .send = shm_send,
+                                          .send_now = shm_send_now,
                                           .retract = shm_retract,
                                           .forget = shm_forget,
                                           .poll = shm_poll,

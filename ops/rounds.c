@@ -54,6 +54,14 @@ static void publish(weft__round *round, const weft__rounds *plan, const weft__op
     round->source_stride = op->count * plan->element;
 }
 
+/* After publishing and taking have been said.  A reduction of more sources than a kernel takes at once writes
+ * its output, which may be where its own source is, before it has read that. */
+static void leave_own_piece(weft__round *round, const weft__rounds *plan)
+{
+    round->own_at_source =
+        !round->scaled && (round->take == WEFT__TAKE_COPY || plan->size <= WEFT__REDUCE_SOURCES);
+}
+
 /* One piece, from the slot of `root`. */
 static void copy_from(weft__round *round, const weft__rounds *plan, span s, int root, size_t slot_offset)
 {
@@ -112,6 +120,7 @@ static void reduce_slice(weft__round *round, const weft__rounds *plan, const wef
     span own = own_slice(plan, s);
     publish(round, plan, op, s, 1);
     reduce_all(round, plan, op, own, (own.start - s.start) * plan->element);
+    leave_own_piece(round, plan);
 }
 
 static void share_slice(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
@@ -153,6 +162,7 @@ static void at_root(weft__round *round, const weft__rounds *plan, const weft__op
         if (is_root) copy_from_all(round, plan, op, s, 0);
         break;
     }
+    if (is_root && round->take != WEFT__TAKE_NOTHING) leave_own_piece(round, plan);
 }
 
 static void everywhere(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
@@ -165,6 +175,7 @@ static void everywhere(weft__round *round, const weft__rounds *plan, const weft_
     case WEFT__OP_ALL_TO_ALL: copy_from_all(round, plan, op, s, own_part); break;
     default: copy_from_all(round, plan, op, s, 0); break;
     }
+    if (parts_of(op, plan->size) > 1) leave_own_piece(round, plan);
 }
 
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round)

@@ -34,6 +34,8 @@ typedef struct weft__round {
     int parts;
     size_t part_bytes;
     size_t source_offset, source_stride; /* bytes */
+    bool own_at_source; /* nobody else reads the piece that this rank takes of its own block: it stays where
+                           it is (weft__round_own_offset), and its place in the slot is not written */
     /* take */
     enum { WEFT__TAKE_NOTHING, WEFT__TAKE_COPY, WEFT__TAKE_REDUCE } take;
     int from;                            /* one rank, or -1: all ranks (COPY: of each its piece) */
@@ -47,6 +49,13 @@ typedef struct weft__round {
     bool needs_all; /* wait until every rank has published this round (first rounds; else only
                        those that are read) */
 } weft__round;
+
+/* own_at_source: where that piece lies in op->in. */
+static inline size_t weft__round_own_offset(const weft__round *round)
+{
+    return round->source_offset + round->slot_offset / round->part_bytes * round->source_stride +
+           round->slot_offset % round->part_bytes;
+}
 
 /* slot_bytes: room for payload in one slot; at least 64 * size.  One that is not enough for one element
  * of each part is an assertion.  all_read_bytes: an all_reduce of more has two phases (select.h). */

@@ -70,6 +70,14 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
     return now > least_ns ? now : least_ns;
 }
 
+/* It may be over and gone afterwards. */
+static void start(weft_context *ctx, weft_request *req)
+{
+    weft__list_append(&ctx->pending, &req->pending);
+    atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
+    weft__host_start(req);
+}
+
 static int take_submitted(weft_context *ctx)
 {
     int n = 0;
@@ -78,20 +86,27 @@ static int take_submitted(weft_context *ctx)
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
         if (req->timed) req->started_ns = weft__engine_now(ctx, req->submitted_ns);
-        weft__list_append(&ctx->pending, &req->pending);
-        atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
-        weft__host_start(req);
+        start(ctx, req);
         n++;
     }
     return n;
 }
 
-void weft__engine_begin(weft_context *ctx, int64_t now_ns)
+/* Only the holder writes it. */
+static void count_active(weft_context *ctx)
 {
+    uint32_t active = atomic_load_explicit(&ctx->active, memory_order_relaxed);
+    atomic_store_explicit(&ctx->active, active + 1, memory_order_relaxed);
+}
+
+void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = now_ns;
-    if (take_submitted(ctx) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
+    if (first) start(ctx, first);
+    if ((take_submitted(ctx) || first) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
     ctx->turn_ns = -1;
-    atomic_fetch_add_explicit(&ctx->active, 1, memory_order_relaxed);
+    count_active(ctx);
 }
 
 int weft__engine_turn(weft_context *ctx)
@@ -113,7 +128,7 @@ int weft__engine_turn(weft_context *ctx)
     }
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
     ctx->turn_ns = -1;
-    if (n) atomic_fetch_add_explicit(&ctx->active, 1, memory_order_relaxed);
+    if (n) count_active(ctx);
     return n;
 }
 

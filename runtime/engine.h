@@ -10,8 +10,10 @@ void weft__engine_take(weft_context *ctx);
 void weft__engine_drop(weft_context *ctx);
 bool weft__holds_engine(const weft_context *ctx);
 bool weft__holds_any_engine(void); /* this thread, whichever context's */
-/* What was submitted begins, and what can be done for it at once is done; nothing else is looked at. */
-void weft__engine_begin(weft_context *ctx, int64_t now_ns); /* 0: nobody has looked at the clock yet */
+/* What was submitted begins, and what can be done for it at once is done; nothing else is looked at.
+ * first: begins before what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
+ * the clock yet.  Engine held. */
+void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns);
 /* About now, and not before least_ns: in one turn the clock is read once.  Engine held. */
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */

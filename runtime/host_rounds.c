@@ -49,17 +49,39 @@ static unsigned char *payload_of(weft_context *ctx, weft__row *row, unsigned slo
     return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(ctx->board, row, slot);
 }
 
-/* What lies at that place of a member's block. */
-static const void *piece_of(const weft_group *group, int member, unsigned which, size_t offset)
+/* What this rank takes of a member's block. */
+static const void *piece_of(const weft_request *req, const weft__round *r, int member, unsigned which)
 {
+    const weft_group *group = req->group;
     weft_context *ctx = group->ctx;
     weft__row *row = group->lane.rows[member];
     const struct weft__slot_place *at = &row->slot[which].u.place;
-    size_t part;
+    size_t offset = r->slot_offset, part;
+    if (r->own_at_source && member == group->rank)
+        return (const char *)req->host_op->in + weft__round_own_offset(r);
     if (row->slot[which].bytes != WEFT__SLOT_IN_PLACE) return payload_of(ctx, row, which) + offset;
     part = offset / at->part_bytes;
     return weft__region_at(ctx->regions, group->lane.locals[member], at->region, at->generation,
                            at->offset + part * at->stride + offset % at->part_bytes);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Copies one part to its place in the slot, `at` bytes from its start, but for what of it only this rank
+ * reads.  Returns how many bytes it copied. */
+static size_t stage(unsigned char *to, const char *part, const weft__round *r, size_t at)
+{
+    size_t own = r->slot_offset, own_end = own + r->take_bytes;
+    size_t before = own > at ? least(own - at, r->part_bytes) : 0;
+    size_t behind = own_end > at ? least(own_end - at, r->part_bytes) : 0;
+    if (!r->own_at_source) before = behind = r->part_bytes;
+    memcpy(to, part, before);
+    if (behind == r->part_bytes) return before;
+    memcpy(to + behind, part + behind, r->part_bytes - behind);
+    return before + r->part_bytes - behind;
 }
 
 static size_t publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
@@ -68,7 +90,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     weft__row *row = group->lane.rows[group->rank];
     unsigned which = (unsigned)(round % WEFT__SLOTS);
     weft__slot *slot = &row->slot[which];
-    size_t bytes = (size_t)r->parts * r->part_bytes;
+    size_t bytes = (size_t)r->parts * r->part_bytes, staged = 0;
     unsigned char *to;
     const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
@@ -90,15 +112,14 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     }
     for (int k = 0; bytes && !in_place && k < r->parts; k++) {
         const char *part = from + r->source_offset + (size_t)k * r->source_stride;
+        size_t at = (size_t)k * r->part_bytes;
         if (r->scaled)
-            weft__scale(to, part, r->part_bytes / weft_dtype_size(req->host_op->dtype), req->host_op->dtype,
-                        req->host_op->scale);
-        else
-            memcpy(to, part, r->part_bytes);
-        to += r->part_bytes;
+            weft__scale(to + at, part, r->part_bytes / weft_dtype_size(req->host_op->dtype),
+                        req->host_op->dtype, req->host_op->scale);
+        staged += r->scaled ? r->part_bytes : stage(to + at, part, r, at);
     }
     atomic_store_explicit(&slot->sequence, round, memory_order_release);
-    return in_place ? 0 : bytes;
+    return staged;
 }
 
 /* One that waits for others is looked at many times: it is worked out once. */
@@ -213,7 +234,7 @@ static size_t take_copies(weft_request *req, const weft__round *r, unsigned whic
         size_t bytes = piece_bytes(r, i);
         if ((r->from >= 0 && i != r->from) || (r->skip_self && i == group->rank) || !bytes) continue;
         memcpy((char *)req->host_op->out + r->target_offset + (size_t)i * r->target_stride,
-               piece_of(group, i, which, r->slot_offset), bytes);
+               piece_of(req, r, i, which), bytes);
         moved += bytes;
     }
     return moved;
@@ -232,7 +253,7 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
         int n = 0;
         if (next > 0) sources[n++] = out; /* more members than one call takes */
         while (n < WEFT__REDUCE_SOURCES && next < group->size) {
-            sources[n++] = piece_of(group, next, which, r->slot_offset);
+            sources[n++] = piece_of(req, r, next, which);
             next++;
         }
         reduce(out, sources, n, count, r->average && next == group->size ? 1.0 / group->size : 1.0);

@@ -150,9 +150,11 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     if (weft__request_state(req) >= WEFT__CALLING) return;
     weft__list_remove(&req->pending);
     req->status = status;
-    if (req->timed)
+    if (req->timed) {
         req->settled_ns =
             weft__engine_now(ctx, req->started_ns > req->submitted_ns ? req->started_ns : req->submitted_ns);
+        if (!req->submitted_ns) req->submitted_ns = req->started_ns = req->settled_ns; /* all in one step */
+    }
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
         if (text) weft__request_tell(req, text);
         if (req->sequel) req->sequel->fail(req, text ? text : weft_status_text(status));

@@ -74,10 +74,10 @@ static int64_t first_look(const weft_request *req)
     return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
 }
 
-/* Of a blocking call, until its first step is done: the others need not wait for this rank's clock. */
+/* Until its first step, here and now, is done: the others need not wait for this rank's clock. */
 static void set_no_times(weft_request *req)
 {
-    req->submitted_ns = weft__about_now_ns();
+    req->submitted_ns = 0;
     req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
 }
 
@@ -101,7 +101,9 @@ static void number(weft_request *req)
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) {
         req->sequence = ++group->next_number;
         atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
-        atomic_store_explicit(&group->submitted_at_ns, req->submitted_ns, memory_order_relaxed);
+        atomic_store_explicit(&group->submitted_at_ns,
+                              req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
+                              memory_order_relaxed);
         atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
     } else if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         int way = req->op.kind == WEFT__OP_ISEND ? 0 : req->op.kind == WEFT__OP_IRECV ? 1 : 2;
@@ -128,9 +130,10 @@ static unsigned traits_of(const weft_request *req)
 }
 
 /* Numbers and queues all of them, or none.  traits: of all together.  whole: the batch they are, or NULL: one
- * request by itself. */
+ * request by itself.  *here: this thread holds the engine; it stays true if nothing is queued before that one
+ * request, which then is not queued but the caller's to begin. */
 static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned traits, weft_request *whole,
-                                  weft_request **out)
+                                  weft_request **out, bool *here)
 {
     weft_request *shown = whole ? whole : reqs[0];
     weft_context *ctx = shown->ctx;
@@ -148,41 +151,53 @@ static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned 
             share(whole);
         }
         if (out) *out = shown; /* first: its callback may run, and release it, before this function returns */
+        *here = *here && weft__mpsc_empty(&ctx->submitted);
         for (size_t i = 0; i < n; i++) {
             number(reqs[i]);
             share(reqs[i]);
-            weft__mpsc_push(&ctx->submitted, &reqs[i]->node);
+            if (!*here) weft__mpsc_push(&ctx->submitted, &reqs[i]->node);
         }
     }
     weft__lock_drop(&group->submit);
     return status;
 }
 
-/* After queueing: takes the first step here if the engine is free, and sees to it that deadlines are met. */
-static void begin(weft_context *ctx, int64_t submitted_ns, int64_t look_ns)
+static void look_by(weft_context *ctx, int64_t look_ns)
 {
-    if (weft__engine_try(ctx)) {
-        weft__engine_begin(ctx, submitted_ns);
-        weft__engine_drop(ctx);
-    }
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
         weft__guardian_look(ctx, look_ns);
 }
 
-/* The same for a blocking call; until it is over the request is this thread's too. */
-static void begin_blocking(weft_request *req, int64_t timeout_ms)
+/* After queueing: takes the first step here if the engine is free, and sees to it that deadlines are met. */
+static void begin(weft_context *ctx, int64_t submitted_ns, int64_t look_ns)
+{
+    if (weft__engine_try(ctx)) {
+        weft__engine_begin(ctx, NULL, submitted_ns);
+        weft__engine_drop(ctx);
+    }
+    look_by(ctx, look_ns);
+}
+
+/* May its first step come before its times?  Not if somebody might use them, or it, before this thread does.
+ */
+static bool can_begin_here(const weft_request *req)
+{
+    return !req->done && !req->device && weft__kind_traits(req->op.kind) & (WEFT__COLLECTIVE | WEFT__PAIR);
+}
+
+/* The same where this thread holds the engine and has a reference; queued: it is not the first. */
+static void begin_here(weft_request *req, bool queued, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
-    int64_t look_ns;
-    if (weft__engine_try(ctx))
-        weft__engine_begin(ctx, 0);
-    else
-        weft__engine_take(ctx);
-    if (!weft__request_settled(req) && req->deadline_ns == WEFT__NEVER) set_times(req, timeout_ms);
-    look_ns = first_look(req);
+    int64_t look_ns = WEFT__NEVER;
+    weft__engine_begin(ctx, queued ? NULL : req, 0);
+    if (!weft__request_settled(req)) {
+        set_times(req, timeout_ms);
+        req->started_ns = req->submitted_ns;
+        look_ns = first_look(req);
+    }
     weft__engine_drop(ctx);
-    if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
-        weft__guardian_look(ctx, look_ns);
+    look_by(ctx, look_ns);
 }
 
 static weft_status wait_for_it(weft_request *req)
@@ -211,30 +226,32 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
     weft_context *ctx = req->ctx;
     weft_status status = out ? WEFT_OK : may_wait_for_it();
     int64_t timeout_ms, look, submitted_ns;
-    bool timed;
+    bool held, first;
     if (status != WEFT_OK) {
         weft__request_take_back(req);
         return status;
     }
     timeout_ms = timeout_of(req, call);
-    timed = req->timed = out || req->done;
-    if (timed)
-        set_times(req, timeout_ms);
-    else
+    req->timed = out || req->done;
+    held = first = can_begin_here(req) && weft__engine_try(ctx);
+    if (held)
         set_no_times(req);
+    else
+        set_times(req, timeout_ms);
     look = first_look(req); /* now: once queued, the request may be over and gone */
     submitted_ns = req->submitted_ns;
     atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
-    status = enqueue(&req, 1, traits_of(req), NULL, out);
+    status = enqueue(&req, 1, traits_of(req), NULL, out, &first);
     if (status != WEFT_OK) {
+        if (held) weft__engine_drop(ctx);
         weft__request_take_back(req);
         atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
         return status;
     }
-    if (timed)
-        begin(ctx, submitted_ns, look);
+    if (held)
+        begin_here(req, !first, timeout_ms);
     else
-        begin_blocking(req, timeout_ms);
+        begin(ctx, submitted_ns, look);
     return out ? WEFT_OK : wait_for_it(req);
 }
 
@@ -277,13 +294,14 @@ weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_
     weft_status status = out ? WEFT_OK : may_wait_for_it();
     int64_t look, submitted_ns;
     unsigned traits;
+    bool here = false;
     if (status != WEFT_OK) return take_batch_back(whole, status);
     set_times(whole, timeout_of(whole, call));
     look = first_look(whole);
     submitted_ns = whole->submitted_ns;
     traits = ready_members(whole);
     atomic_fetch_add_explicit(&ctx->unsettled, (int64_t)n + 1, memory_order_seq_cst);
-    status = enqueue(batch->members, n, traits, whole, out);
+    status = enqueue(batch->members, n, traits, whole, out, &here);
     if (status != WEFT_OK) {
         take_batch_back(whole, status);
         atomic_fetch_sub_explicit(&ctx->unsettled, (int64_t)n + 1, memory_order_release);

@@ -20,7 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CLOCK_EVERY  64       /* spins between looks at the clock */
+#define CLOCK_EVERY  64       /* looks at the engine between those at the clock */
 #define POLLS_FREE   16       /* times is_completed only looks before it helps */
 #define NAP_MIXED_NS WEFT__MS /* looks at requests of several contexts, which have no word in common */
 
@@ -72,22 +72,33 @@ static void stop_lending(weft_context *ctx, bool holds_engine)
     }
 }
 
+/* Looks until something moves, but not past the next look at the clock.  Engine held. */
+static int look_on(weft_context *ctx, int *looks)
+{
+    for (;;) {
+        int n = weft__engine_turn(ctx);
+        if (n || ++*looks >= CLOCK_EVERY || ctx->crowded || weft__lock_wanted(&ctx->engine)) return n;
+        weft__pause();
+    }
+}
+
 /* Drives the engine until done(arg), the deadline, or the spinning time is over. */
 static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {
     int64_t stop = 0;
-    int spins = 0;
+    int looks = 0;
     atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
     while (!done(arg)) {
         int n = 0;
         if (weft__engine_try(ctx)) {
             bool over;
-            n = weft__engine_turn(ctx);
+            n = look_on(ctx, &looks);
             over = n && done(arg);
             if (over) stop_lending(ctx, true);
             weft__engine_drop(ctx);
             if (over) return;
         }
+        looks++;
         if (n) {
             stop = 0; /* it moves: worth staying */
         } else if (ctx->crowded) {
@@ -95,7 +106,8 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
         } else {
             weft__pause();
         }
-        if (++spins % CLOCK_EVERY) continue;
+        if (looks < CLOCK_EVERY) continue;
+        looks = 0;
         int64_t now = weft__now_ns();
         if (stop == 0) stop = now + weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
         if (now >= stop || now >= deadline_ns) break;

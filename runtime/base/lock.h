@@ -30,6 +30,12 @@ static inline void weft__lock_drop(weft__lock *lock)
     if (atomic_exchange_explicit(&lock->word, 0, memory_order_seq_cst) == 2) weft__unlock_slow(lock);
 }
 
+/* Does somebody sleep until it is dropped?  For its holder. */
+static inline bool weft__lock_wanted(const weft__lock *lock)
+{
+    return atomic_load_explicit(&lock->word, memory_order_relaxed) == 2;
+}
+
 /* Sleep while *word == value, at most until the deadline.  Returns on any wake-up: look again. */
 void weft__sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t deadline_ns);
 void weft__wake_all(_Atomic uint32_t *word);

@@ -93,6 +93,7 @@ static void publish(const world *w, int rank)
         if (p->scaled)
             weft__scale(to, to, p->part_bytes / weft_dtype_size(at.op->dtype), at.op->dtype, at.op->scale);
     }
+    if (p->own_at_source) memset(slot + p->slot_offset, 0xdd, p->take_bytes);
 }
 
 static bool may_take(const world *w, int rank)
@@ -117,10 +118,14 @@ static size_t piece_bytes(const weft__round *p, int rank)
     return p->take_bytes < p->total_bytes - skip ? p->take_bytes : p->total_bytes - skip;
 }
 
-static const unsigned char *piece(const world *w, const weft__round *p, int rank, uint64_t k)
+/* What `reader` takes of the block of `rank`. */
+static const unsigned char *piece(const world *w, const where *at, int reader, int rank, uint64_t k)
 {
     const member *from = &w->members[rank];
+    const weft__round *p = &at->round;
     assert_int_equal(from->holds[k % SLOTS], k + 1);
+    if (p->own_at_source && reader == rank)
+        return (const unsigned char *)at->op->in + weft__round_own_offset(p);
     if (from->places[k % SLOTS])
         return from->places[k % SLOTS] +
                p->slot_offset / from->part_bytes[k % SLOTS] * from->strides[k % SLOTS] +
@@ -136,7 +141,7 @@ static void copy_pieces(const world *w, const where *at, int rank, uint64_t k)
         if ((p->from >= 0 && p->from != r) || (p->skip_self && r == rank) || bytes == 0) continue;
         memcpy((unsigned char *)at->op->out + p->target_offset +
                    (p->from < 0 ? (size_t)r * p->target_stride : 0),
-               piece(w, p, r, k), bytes);
+               piece(w, at, rank, r, k), bytes);
     }
 }
 
@@ -153,7 +158,7 @@ static void take(const world *w, int rank)
     }
     if (p->take == WEFT__TAKE_COPY) copy_pieces(w, &at, rank, k);
     if (p->take == WEFT__TAKE_REDUCE && p->take_bytes) {
-        for (int r = 0; r < w->size; r++) sources[r] = piece(w, p, r, k);
+        for (int r = 0; r < w->size; r++) sources[r] = piece(w, &at, rank, r, k);
         weft__reduce_kernel(at.op->dtype, at.op->reduction)((unsigned char *)at.op->out + p->target_offset,
                                                             sources, w->size,
                                                             p->take_bytes / weft_dtype_size(at.op->dtype),
