@@ -61,7 +61,9 @@ static weft__want *find_want(weft__mail *mail, int peer, const weft__frame *fram
 
 static weft__early *find_early(weft__mail *mail, const weft__envelope *from)
 {
-    weft__list *bucket = weft__mail_bucket(mail->early, from->channel, from->group, from->sequence);
+    weft__list *bucket;
+    if (WEFT__LIKELY(!mail->early_count)) return NULL;
+    bucket = weft__mail_bucket(mail->early, from->channel, from->group, from->sequence);
     WEFT__LIST_EACH(bucket, at)
     {
         weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
@@ -237,12 +239,28 @@ static void fill(weft__want *want, const weft__frame *frame, const void *payload
     want->received = frame->bytes;
 }
 
+/* One whose payload, if it has any, is in its header: does it meet a receive? */
+static bool small_meets(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__want *want = find_want(mail, peer, frame);
+    weft_status status;
+    if (!want) return false;
+    owe_eager(mail, peer, frame);
+    status = weft__mail_judge(want, peer, frame);
+    if (status == WEFT_OK) fill(want, frame, NULL);
+    weft__mail_finish_want(mail, want, status);
+    return true;
+}
+
 static void eager_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &mail->peers[peer];
     weft__early *early;
     weft__want *want;
-    if (frame->length == 0) eager_header(mail, peer, frame);
+    if (frame->length == 0) {
+        if (frame->channel != WEFT__CHANNEL_COLLECTIVE && small_meets(mail, peer, frame)) return;
+        eager_header(mail, peer, frame);
+    }
     want = box->into;
     early = box->early;
     box->into = NULL;

@@ -25,15 +25,11 @@ const char *weft__kind_name(weft__kind kind)
     return (unsigned)kind < WEFT__OP_KINDS ? names[kind] : "(unknown operation)";
 }
 
-unsigned weft__kind_traits(weft__kind kind)
-{
-    static const unsigned traits_of[] = {
+const unsigned char weft__traits_of[WEFT__OP_KINDS] = {
 #define KIND_TRAITS(id, name, traits) traits,
-        WEFT__KINDS(KIND_TRAITS)
+    WEFT__KINDS(KIND_TRAITS)
 #undef KIND_TRAITS
-    };
-    return (unsigned)kind < WEFT__OP_KINDS ? traits_of[kind] : 0;
-}
+};
 
 const char *weft__dtype_name(weft_dtype dtype)
 {
@@ -45,14 +41,15 @@ const char *weft__dtype_name(weft_dtype dtype)
     return (unsigned)dtype < WEFT__DTYPE_COUNT ? names[dtype] : "(unknown type)";
 }
 
+const unsigned char weft__dtype_bytes_of[WEFT__DTYPE_COUNT] = {
+#define DTYPE_SIZE(id, name, bytes, arithmetic) [WEFT_##id] = bytes,
+    WEFT__DTYPES(DTYPE_SIZE)
+#undef DTYPE_SIZE
+};
+
 size_t weft_dtype_size(weft_dtype dtype)
 {
-    static const unsigned char sizes[] = {
-#define DTYPE_SIZE(id, name, bytes, arithmetic) [WEFT_##id] = bytes,
-        WEFT__DTYPES(DTYPE_SIZE)
-#undef DTYPE_SIZE
-    };
-    return (unsigned)dtype < WEFT__DTYPE_COUNT ? sizes[dtype] : 0;
+    return (unsigned)dtype < WEFT__DTYPE_COUNT ? weft__dtype_bytes_of[dtype] : 0;
 }
 
 const char *weft__reduction_name(weft_op op)
@@ -149,7 +146,7 @@ weft__span weft__op_out_block(const weft__op *op, int rank)
 size_t weft__op_bytes(const weft__op *op, int rank, int size)
 {
     size_t in = weft__op_in_elements(op, rank, size), out = weft__op_out_elements(op, rank, size);
-    return (in > out ? in : out) * weft_dtype_size(op->dtype);
+    return (in > out ? in : out) * weft__op_element(op);
 }
 
 /* ---- checking ---- */
@@ -214,7 +211,7 @@ static weft_status check_partner(const weft__op *op, int size)
 static bool is_in_place(const weft__op *op, int rank)
 {
     uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
-    size_t element = weft_dtype_size(op->dtype);
+    size_t element = weft__op_element(op);
     switch (op->kind) {
     case WEFT__OP_REDUCE:
     case WEFT__OP_ALL_REDUCE: return in == out;
@@ -263,7 +260,7 @@ static bool overlap(const weft__op *op, size_t in_bytes, size_t out_bytes, int s
 static weft_status check_buffers(weft__op *op, int rank, int size)
 {
     const char *name = weft__kind_name(op->kind);
-    size_t element = weft_dtype_size(op->dtype);
+    size_t element = weft__op_element(op);
     size_t in_bytes = weft__op_in_elements(op, rank, size) * element;
     size_t out_bytes = weft__op_out_elements(op, rank, size) * element;
     bool one_buffer = op->kind == WEFT__OP_BROADCAST;
@@ -321,7 +318,7 @@ weft_status weft__op_check(weft__op *op, int rank, int size)
         return status;
     if ((status = check_partner(op, size)) != WEFT_OK) return status;
     /* size blocks also for kinds that use one: all of a kind are then limited alike on every rank. */
-    if (__builtin_mul_overflow(op->count, weft_dtype_size(op->dtype) * (size_t)size, &bytes))
+    if (__builtin_mul_overflow(op->count, weft__op_element(op) * (size_t)size, &bytes))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: count is %zu: %d blocks of as many %s pass %zu bytes", name,
                           op->count, size, weft__dtype_name(op->dtype), (size_t)SIZE_MAX);
     if (op->uneven && (status = weft__uneven_check(op, rank, size)) != WEFT_OK) return status;

@@ -68,8 +68,18 @@ typedef struct weft__op {
     weft__uneven *uneven; /* uneven kinds: their blocks, as weft__uneven_copy makes them; else NULL */
 } weft__op;
 
+extern const unsigned char weft__dtype_bytes_of[];
+static inline size_t weft__op_element(const weft__op *op) /* bytes of one; the op has been checked */
+{
+    return weft__dtype_bytes_of[op->dtype];
+}
+
 const char *weft__kind_name(weft__kind kind);
-unsigned weft__kind_traits(weft__kind kind);
+extern const unsigned char weft__traits_of[WEFT__OP_KINDS];
+static inline unsigned weft__kind_traits(weft__kind kind)
+{
+    return (unsigned)kind < WEFT__OP_KINDS ? weft__traits_of[kind] : 0;
+}
 const char *weft__dtype_name(weft_dtype dtype); /* "float32" */
 const char *weft__reduction_name(weft_op op);   /* "sum" */
 

@@ -28,7 +28,7 @@ static int parts_of(const weft__op *op, int size)
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
                        uint64_t all_read_bytes)
 {
-    size_t element = weft_dtype_size(op->dtype);
+    size_t element = weft__op_element(op);
     size_t chunk = slot_bytes / element / (size_t)parts_of(op, size);
     WEFT__ASSERT(chunk > 0);
     *plan = (weft__rounds){.rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1};

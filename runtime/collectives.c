@@ -55,7 +55,7 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
             return status;
         }
     } else if (op->kind == WEFT__OP_SEND_RECV) {
-        size_t bytes = op->count * weft_dtype_size(op->dtype);
+        size_t bytes = op->count * weft__op_element(op);
         req->u.pair.copy = NULL;
         if (op->in == op->out && bytes) {
             /* What is sent must stay as it is while what comes is written over it. */

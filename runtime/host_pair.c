@@ -40,7 +40,7 @@ void weft__pair_settle(weft_request *req, weft_status status)
     switch (status) {
     case WEFT_ERR_TRUNCATED:
         weft__request_settlef(req, status, "%s sent %zu bytes, there is room for %zu", who, got->offered,
-                              req->op.count * weft_dtype_size(req->op.dtype));
+                              req->op.count * weft__op_element(&req->op));
         break;
     case WEFT_ERR_MISMATCH: settle_mismatch(req, who); break;
     case WEFT_ERR_CANCELLED:
@@ -70,7 +70,7 @@ static void pair_done(weft__completion *completion)
 static void start_send(weft_request *req, const weft__envelope *to)
 {
     const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
-    size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
+    size_t bytes = req->op.count * weft__op_element(&req->op);
     int before = req->completion.count;
     weft__letter *letter = weft__mail_send(req->ctx->mail, to, from, bytes, &req->completion);
     if (!letter)
@@ -92,7 +92,7 @@ weft__envelope weft__pair_envelope(const weft_request *req)
 void weft__pair_start(weft_request *req)
 {
     bool exchange = req->op.kind == WEFT__OP_SEND_RECV;
-    size_t room = req->op.count * weft_dtype_size(req->op.dtype);
+    size_t room = req->op.count * weft__op_element(&req->op);
     weft__envelope at = weft__pair_envelope(req);
     req->algorithm = at.peer >= 0 ? weft__mail_route_name(req->ctx->mail, at.peer) : "any";
     if (req->op.kind == WEFT__OP_ISEND && weft__mail_send_now(req->ctx->mail, &at, req->op.in, room)) {

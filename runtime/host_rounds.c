@@ -114,8 +114,8 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
         const char *part = from + r->source_offset + (size_t)k * r->source_stride;
         size_t at = (size_t)k * r->part_bytes;
         if (r->scaled)
-            weft__scale(to + at, part, r->part_bytes / weft_dtype_size(req->host_op->dtype),
-                        req->host_op->dtype, req->host_op->scale);
+            weft__scale(to + at, part, r->part_bytes / weft__op_element(req->host_op), req->host_op->dtype,
+                        req->host_op->scale);
         staged += r->scaled ? r->part_bytes : stage(to + at, part, r, at);
     }
     atomic_store_explicit(&slot->sequence, round, memory_order_release);
@@ -244,7 +244,7 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
 {
     weft_group *group = req->group;
     const void *sources[WEFT__REDUCE_SOURCES];
-    size_t count = r->take_bytes / weft_dtype_size(req->host_op->dtype);
+    size_t count = r->take_bytes / weft__op_element(req->host_op);
     weft__reduce_fn *reduce = weft__reduce_kernel(req->host_op->dtype, req->host_op->reduction);
     void *out = (char *)req->host_op->out + r->target_offset;
     int next = 0;
@@ -283,7 +283,7 @@ static void finish(weft_request *req)
 {
     weft_group *group = req->group;
     bool void_data =
-        req->host_op->count * weft_dtype_size(req->host_op->dtype) >= IN_PLACE_BYTES && some_withdrawn(group);
+        req->host_op->count * weft__op_element(req->host_op) >= IN_PLACE_BYTES && some_withdrawn(group);
     if (void_data) req->u.rounds.in_place = UINT64_MAX; /* until the group breaks */
     if (!req->u.rounds.in_place || all_are_past(group, req->u.rounds.in_place)) {
         end(req);
@@ -391,7 +391,7 @@ static void look_for_regions(weft_request *req)
 {
     const weft_group *group = req->group;
     const weft__op *op = req->host_op;
-    size_t element = weft_dtype_size(op->dtype);
+    size_t element = weft__op_element(op);
     size_t least = req->ctx->crowded ? IN_PLACE_BYTES_CROWDED : IN_PLACE_BYTES;
     if (op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
     req->u.rounds.in =
