@@ -60,8 +60,9 @@ weft__kind weft__family(weft__kind kind);
 weft__build_fn weft__build_local;
 /* dissemination.c */
 weft__build_fn weft__build_dissemination_barrier;
-/* Steps beside the others of a rooted kind: once they are done, this rank knows, directly or through others,
- * that everybody has started this operation.  A rank whose signature differs passes nothing on. */
+/* After the others, steps beside them, of a rooted kind: once they are done, this rank knows, directly or
+ * through others, that everybody has started this operation.  A rank whose signature differs passes nothing
+ * on. */
 void weft__add_agreement(weft__schedule *s);
 /* doubling.c */
 weft__build_fn weft__build_doubling_all_reduce;

@@ -20,9 +20,30 @@ static void disseminate(weft__schedule *s, uint32_t tag)
     }
 }
 
+static bool has_step(const weft__schedule *s, weft__step_kind kind)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->steps[i].kind == kind) return true;
+    return false;
+}
+
+/* Of two ranks, who receives data has heard of the other by that and only has to tell. */
+static void agree_of_two(weft__schedule *s)
+{
+    bool sends = has_step(s, WEFT__STEP_SEND), receives = has_step(s, WEFT__STEP_RECV);
+    weft__place nothing = weft__at(s, WEFT__TMP, 0);
+    if (!sends)
+        weft__add_send(s, 1 - s->rank, WEFT__AGREEMENT_TAGS, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
+    if (!receives)
+        weft__add_recv(s, 1 - s->rank, WEFT__AGREEMENT_TAGS, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
+}
+
 void weft__add_agreement(weft__schedule *s)
 {
-    disseminate(s, WEFT__AGREEMENT_TAGS);
+    if (s->size == 2)
+        agree_of_two(s);
+    else
+        disseminate(s, WEFT__AGREEMENT_TAGS);
 }
 
 void weft__build_dissemination_barrier(weft__schedule *s, const weft__op *op)
