@@ -20,9 +20,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CLOCK_EVERY  64       /* looks at the engine between those at the clock */
-#define POLLS_FREE   16       /* times is_completed only looks before it helps */
-#define NAP_MIXED_NS WEFT__MS /* looks at requests of several contexts, which have no word in common */
+#define CLOCK_EVERY   64       /* looks at the engine between those at the clock */
+#define CROWDED_LOOKS 8        /* where ranks share processors: looks before another gets this one */
+#define POLLS_FREE    16       /* times is_completed only looks before it helps */
+#define NAP_MIXED_NS  WEFT__MS /* looks at requests of several contexts, which have no word in common */
 
 /* The completion descriptor is cleared first, so that a settling after this look is told again. */
 static void begin_look(weft_context *ctx)
@@ -72,12 +73,14 @@ static void stop_lending(weft_context *ctx, bool holds_engine)
     }
 }
 
-/* Looks until something moves, but not past the next look at the clock.  Engine held. */
+/* Looks until something moves, but not past the next look at the clock, nor long where others need the
+ * processor.  Engine held. */
 static int look_on(weft_context *ctx, int *looks)
 {
     for (;;) {
         int n = weft__engine_turn(ctx);
-        if (n || ++*looks >= CLOCK_EVERY || ctx->crowded || weft__lock_wanted(&ctx->engine)) return n;
+        if (n || ++*looks >= CLOCK_EVERY || weft__lock_wanted(&ctx->engine)) return n;
+        if (ctx->crowded && *looks % CROWDED_LOOKS == 0) return n;
         weft__pause();
     }
 }
