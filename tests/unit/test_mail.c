@@ -359,6 +359,67 @@ static void a_peer_that_goes_ends_what_waits(void **state)
     assert_int_equal(out.status, WEFT_ERR_PEER);
 }
 
+static bool way_is_free;
+
+/* What is written at once is there at once. */
+static bool wire_send_now(weft__transport *t, int peer, const weft__frame *frame, const void *payload)
+{
+    weft__sink *sink = weft__mail_sink(ends[peer].mail);
+    int from = ((end *)(void *)t)->me;
+    void *where = NULL;
+    if (!way_is_free) return false;
+    assert_int_equal(weft__frame_check(frame), WEFT_OK);
+    if (frame->length) where = sink->header(sink, from, frame);
+    if (where) memcpy(where, payload, frame->length);
+    sink->arrived(sink, from, frame, where);
+    return true;
+}
+
+static bool send_now(int tag, size_t bytes, bool apart)
+{
+    side out;
+    weft__envelope at = about(&out, 1, tag, apart);
+    memset(out.data, tag, sizeof out.data);
+    return weft__mail_send_now(ends[0].mail, &at, out.data, bytes);
+}
+
+static void a_short_one_goes_at_once(void **state)
+{
+    static const size_t lengths[] = {0, 1, 16, 17, 64};
+    side in;
+    (void)state;
+    assert_false(send_now(5, 10, false)); /* a transport that never does */
+    ends[0].transport.send_now = wire_send_now;
+    way_is_free = true;
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        size_t bytes = lengths[i / 2];
+        bool early = i % 2;
+        if (!early) receive_from(&in, 1, 0, 5, 200, false);
+        assert_true(send_now(5, bytes, false));
+        if (early) receive_from(&in, 1, WEFT_ANY_RANK, WEFT_ANY_TAG, 200, false);
+        assert_true(in.over && in.status == WEFT_OK);
+        assert_int_equal(in.receipt.bytes, bytes);
+        for (size_t k = 0; k < bytes; k++) assert_int_equal(in.data[k], 5);
+        assert_int_equal(in.data[bytes], 0);
+    }
+    assert_false(send_now(5, 65, false)); /* more than goes unasked */
+    assert_false(send_now(5, 10, true));
+}
+
+static void what_waits_for_room_costs_no_credit(void **state)
+{
+    int sent = 0, most = WEFT__CREDIT_BYTES / (int)(64 + sizeof(weft__frame));
+    (void)state;
+    ends[0].transport.send_now = wire_send_now;
+    way_is_free = false;
+    for (int i = 0; i < most + 10; i++) assert_false(send_now(5, 64, false));
+    way_is_free = true;
+    while (sent <= most && send_now(5, 64, false)) sent++; /* nobody receives: none comes back */
+    assert_int_equal(sent, most);
+    weft__mail_drop(ends[0].mail, 1);
+    assert_false(send_now(5, 0, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +430,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_may_end_its_receive, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_short_one_goes_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_waits_for_room_costs_no_credit, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

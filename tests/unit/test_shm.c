@@ -193,6 +193,37 @@ static void test_to_itself(void **state)
 }
 
 /* Without a reader: bulk fills the ring and waits, begun; the urgent go right behind the one begun. */
+static bool now(int tag, size_t length)
+{
+    const weft__frame frame = {.kind = WEFT__FRAME_CONTROL, .tag = tag, .length = (uint32_t)length};
+    return ranks[0].transport->send_now(ranks[0].transport, BOARD_WORLD(1), &frame, source);
+}
+
+/* Written at once, unless something waits before it, it is longer than one record, or there is no room. */
+static void test_at_once(void **state)
+{
+    packet first;
+    int written = 2;
+    (void)state;
+    make(&first, 0, WEFT__FRAME_PAYLOAD_MAX, true);
+    assert_true(now(1, 0) && now(2, 1000));
+    settle();
+    assert_int_equal(ranks[1].seen, 2);
+    assert_int_equal(ranks[1].log[0].frame.tag, 1);
+    assert_int_equal(ranks[1].log[1].frame.tag, 2);
+    assert_true(ranks[1].log[1].sum == sum_of(source, 1000));
+    assert_false(now(3, WEFT__FRAME_PAYLOAD_MAX));
+    give(0, 1, &first); /* longer than the ring */
+    assert_int_equal(first.calls, 0);
+    assert_false(now(4, 0));
+    settle();
+    assert_int_equal(ranks[1].seen, 3);
+    while (now(5, 1000)) written++;
+    assert_true(written > 10);
+    settle();
+    assert_int_equal(ranks[1].seen, written + 1);
+}
+
 static void test_urgent_first(void **state)
 {
     enum { BULK = 6, URGENT = 3 };
@@ -674,6 +705,7 @@ int main(void)
                                            test_processes), /* first: forks before there are threads */
                                        TWO(test_sizes),
                                        TWO(test_to_itself),
+                                       TWO(test_at_once),
                                        TWO(test_urgent_first),
                                        TWO(test_bounded_turn),
                                        TWO(test_sending_from_sent),

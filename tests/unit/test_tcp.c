@@ -58,6 +58,30 @@ static void test_three_ranks(void **state)
     exchange(3, 80);
 }
 
+/* Few links are read at each look, without asking the set which has something. */
+static void test_direct(void **state)
+{
+    letter *l;
+    int64_t until;
+    (void)state;
+    open_world(2);
+    exchange(2, 5);
+    assert_false(ranks[1].watch.spared);
+    ranks[1].watch.sparing = true;
+    ranks[1].t->poll(ranks[1].t, 64);
+    assert_true(ranks[1].watch.spared);
+    l = send_letter(0, 1, 100, 70000, false);
+    until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
+    while (ranks[1].arrived[0] < 6) {
+        turn(&ranks[0]);
+        ranks[1].t->poll(ranks[1].t, 64);
+        if (weft__now_ns() > until) fail_msg("it does not arrive");
+    }
+    turn(&ranks[0]);
+    assert_int_equal(l->sent_times, 1);
+    letter_free(l);
+}
+
 static void test_ipv6(void **state)
 {
     weft__tcp_address addresses[2];
@@ -347,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_both_ways, finish),
         cmocka_unit_test_teardown(test_three_ranks, finish),
+        cmocka_unit_test_teardown(test_direct, finish),
         cmocka_unit_test_teardown(test_ipv6, finish),
         cmocka_unit_test_teardown(test_simultaneous, finish),
         cmocka_unit_test_teardown(test_urgent_overtakes, finish),
