@@ -7,14 +7,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stdatomic.h>
-#endif
 
-typedef struct level {
-    const char *name;
-    const weft__kernel_table *kernels;
-} level;
-
-#if defined(__x86_64__)
 /* Asked once, as cpuid traps in a virtual machine; not every compiler's __builtin_cpu_supports knows it. */
 static bool has_f16c(void)
 {
@@ -27,18 +20,42 @@ static bool has_f16c(void)
     }
     return answer == 2;
 }
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static const weft__level avx2 = {"avx2", &weft__kernels_avx2}, avx512 = {"avx512", &weft__kernels_avx512};
 #endif
 
+static const weft__level scalar = {"scalar", &weft__kernels_scalar};
+
 /* Cheap enough for every call: the processor was asked once, when the program started. */
-static level best_level(void)
+static const weft__level *best_level(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return (level){"avx512", &weft__kernels_avx512};
-    if (__builtin_cpu_supports("avx2") && has_f16c()) return (level){"avx2", &weft__kernels_avx2};
+    if (has_avx512()) return &avx512;
+    if (has_avx2()) return &avx2;
 #endif
-    return (level){"scalar", &weft__kernels_scalar};
+    return &scalar;
+}
+
+int weft__reduce_levels(const weft__level *levels[WEFT__LEVELS_MOST])
+{
+    int n = 0;
+    levels[n++] = &scalar;
+#if defined(__x86_64__)
+    if (has_avx2()) levels[n++] = &avx2;
+    if (has_avx512()) levels[n++] = &avx512;
+#endif
+    return n;
 }
 
 static bool scales(weft_dtype dtype)
@@ -54,7 +71,7 @@ weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op)
         if (!scales(dtype) || (complex && op == WEFT_PREMUL_SUM)) return NULL;
         op = WEFT_SUM;
     }
-    return (*best_level().kernels)[dtype][op];
+    return (*best_level()->kernels)[dtype][op];
 }
 
 void weft__scale(void *out, const void *in, size_t count, weft_dtype dtype, double scale)
@@ -80,5 +97,5 @@ void weft__reduce_rows(void *out, const void *rows, size_t stride, int n, size_t
 
 const char *weft__reduce_level(void)
 {
-    return best_level().name;
+    return best_level()->name;
 }

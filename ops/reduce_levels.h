@@ -8,6 +8,15 @@
 /* [dtype][reduction]; NULL: does not exist.  AVG and PREMUL_SUM are left out: they use SUM's. */
 typedef weft__reduce_fn *weft__kernel_table[WEFT__DTYPE_COUNT][WEFT__REDUCTION_COUNT];
 
+typedef struct weft__level {
+    const char *name;
+    const weft__kernel_table *kernels;
+} weft__level;
+
+enum { WEFT__LEVELS_MOST = 3 };
+/* Those that this processor has, the one that is used last.  How many. */
+int weft__reduce_levels(const weft__level *levels[WEFT__LEVELS_MOST]);
+
 extern const weft__kernel_table weft__kernels_scalar;
 #if defined(__x86_64__)
 extern const weft__kernel_table weft__kernels_avx2, weft__kernels_avx512;

@@ -264,45 +264,48 @@ static bool exists(weft_dtype dtype, weft_op op)
     }
 }
 
-static void check_level(const weft__kernel_table *kernels, const char *name)
+static void check_level(const weft__level *level)
 {
     for (int d = 0; d < WEFT__DTYPE_COUNT; d++)
         for (int op = 0; op < WEFT__REDUCTION_COUNT; op++) {
+            weft__reduce_fn *kernel = (*level->kernels)[d][op];
             bool expected = exists((weft_dtype)d, (weft_op)op) && op != WEFT_AVG && op != WEFT_PREMUL_SUM;
-            if (((*kernels)[d][op] != NULL) != expected)
-                fail_msg("%s: dtype %d op %d: wrong table", name, d, op);
-            if (expected) check_kernel((*kernels)[d][op], (weft_dtype)d, (weft_op)op, name);
+            if ((kernel != NULL) != expected) fail_msg("%s: dtype %d op %d: wrong table", level->name, d, op);
+            if (expected) check_kernel(kernel, (weft_dtype)d, (weft_op)op, level->name);
         }
+}
+
+/* A row for each, so that a run tells which of them it has seen. */
+static void test_level(const char *name)
+{
+    const weft__level *levels[WEFT__LEVELS_MOST];
+    int n = weft__reduce_levels(levels);
+    assert_string_equal(levels[0]->name, "scalar");
+    assert_string_equal(levels[n - 1]->name, weft__reduce_level());
+    for (int i = 0; i < n; i++)
+        if (!strcmp(levels[i]->name, name)) {
+            check_level(levels[i]);
+            return;
+        }
+    skip();
 }
 
 static void test_scalar(void **state)
 {
     (void)state;
-    check_level(&weft__kernels_scalar, "scalar");
+    test_level("scalar");
 }
 
 static void test_avx2(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
-    if (strcmp(weft__reduce_level(), "scalar") != 0) {
-        check_level(&weft__kernels_avx2, "avx2");
-        return;
-    }
-#endif
-    skip();
+    test_level("avx2");
 }
 
 static void test_avx512(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
-    if (strcmp(weft__reduce_level(), "avx512") == 0) {
-        check_level(&weft__kernels_avx512, "avx512");
-        return;
-    }
-#endif
-    skip();
+    test_level("avx512");
 }
 
 static void test_table(void **state)
