@@ -4,6 +4,8 @@
 #include "check.h"
 #include "reduce_levels.h"
 
+#include <string.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stdatomic.h>
@@ -32,10 +34,11 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-static const weft__level avx2 = {"avx2", &weft__kernels_avx2}, avx512 = {"avx512", &weft__kernels_avx512};
+static const weft__level avx2 = {"avx2", &weft__kernels_avx2, &weft__streams_avx2},
+                         avx512 = {"avx512", &weft__kernels_avx512, &weft__streams_avx512};
 #endif
 
-static const weft__level scalar = {"scalar", &weft__kernels_scalar};
+static const weft__level scalar = {"scalar", &weft__kernels_scalar, NULL};
 
 /* Cheap enough for every call: the processor was asked once, when the program started. */
 static const weft__level *best_level(void)
@@ -63,7 +66,7 @@ static bool scales(weft_dtype dtype)
     return dtype >= WEFT_FLOAT8_E4M3 && dtype <= WEFT_COMPLEX128;
 }
 
-weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op)
+static weft__reduce_fn *kernel_in(const weft__kernel_table *kernels, weft_dtype dtype, weft_op op)
 {
     if ((unsigned)dtype >= WEFT__DTYPE_COUNT || (unsigned)op >= WEFT__REDUCTION_COUNT) return NULL;
     if (op == WEFT_AVG || op == WEFT_PREMUL_SUM) {
@@ -71,7 +74,28 @@ weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op)
         if (!scales(dtype) || (complex && op == WEFT_PREMUL_SUM)) return NULL;
         op = WEFT_SUM;
     }
-    return (*best_level()->kernels)[dtype][op];
+    return (*kernels)[dtype][op];
+}
+
+weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op)
+{
+    return kernel_in(best_level()->kernels, dtype, op);
+}
+
+weft__reduce_fn *weft__stream_kernel(weft_dtype dtype, weft_op op)
+{
+    const weft__level *level = best_level();
+    return kernel_in(level->streams ? level->streams : level->kernels, dtype, op);
+}
+
+/* A reduction of one source; plain C copies no better than memcpy. */
+void weft__stream_copy(void *out, const void *in, size_t bytes)
+{
+    const weft__level *level = best_level();
+    if (level->streams)
+        (*level->streams)[WEFT_UINT8][WEFT_BOR](out, &in, 1, bytes, 1);
+    else
+        memcpy(out, in, bytes);
 }
 
 void weft__scale(void *out, const void *in, size_t count, weft_dtype dtype, double scale)

@@ -1,12 +1,16 @@
 /* reduce_kernels.h - the kernels of one processor level; each reduce_LEVEL.c includes it once.
  *
  * The includer defines LEVEL (attributes of every function), VECTOR_BYTES (width of a register) and KERNELS
- * (name of the table).  With OWN_CONVERSIONS it also brings what the processor has instructions for.
+ * (name of the table).  With OWN_INSTRUCTIONS it also brings what the processor has instructions for, among
+ * them stores past the caches; STREAMS is the name of the table of kernels that use these.
  *
  * Vectors are those of GCC and clang (vector_size), so no kernel depends on what the optimiser recognises.
  * A kernel walks the sources for four registers' worth of elements at a time: the sums never leave the
  * registers, every source is read once and the result written once.  The odd rest goes element by element
- * through the same expressions, so a number does not depend on where in a buffer it stands. */
+ * through the same expressions, so a number does not depend on where in a buffer it stands.
+ *
+ * Those stores want their place at a multiple of their size: such a kernel begins with a plain one, up to the
+ * first line, and ends with one.  A fence behind them makes them like any others. */
 #include "half.h"
 #include "reduce_levels.h"
 
@@ -15,7 +19,16 @@
 
 #define INLINE        LEVEL __attribute__((always_inline)) static inline
 #define FLOAT_LANES   (VECTOR_BYTES / 4)
+#define STREAM_LINE   64
 #define VECTOR(bytes) __attribute__((vector_size(bytes)))
+
+#ifndef OWN_INSTRUCTIONS
+INLINE void write_register(char *to, const void *v, bool stream)
+{
+    (void)stream; /* plain C knows no other stores */
+    memcpy(to, v, VECTOR_BYTES);
+}
+#endif
 
 /* ---- types: T_x as stored, A_x one accumulator, V_x a register of accumulators, M_x its masks ---- */
 
@@ -30,9 +43,9 @@
         memcpy(&v, (const char *)from + i * sizeof(type), sizeof v); \
         return v;                                                    \
     }                                                                \
-    INLINE void store_##x(void *to, size_t i, V_##x v)               \
+    INLINE void store_##x(void *to, size_t i, V_##x v, bool stream)  \
     {                                                                \
-        memcpy((char *)to + i * sizeof(type), &v, sizeof v);         \
+        write_register((char *)to + i * sizeof(type), &v, stream);   \
     }                                                                \
     INLINE type get_##x(const void *from, size_t i)                  \
     {                                                                \
@@ -94,7 +107,7 @@ INLINE V_u32 narrow_finite(V_u32 bits, int mantissa, int bias)
 
 /* One register of codes from and to memory, float16 and scaling: in plain C where the processor has nothing.
  */
-#ifndef OWN_CONVERSIONS
+#ifndef OWN_INSTRUCTIONS
 typedef V_u32 register_int;
 typedef V_f32 register_float;
 
@@ -110,13 +123,15 @@ INLINE V_u32 load_codes8(const char *from)
     memcpy(&v, from, sizeof v);
     return __builtin_convertvector(v, V_u32);
 }
-INLINE void store_codes16(char *to, V_u32 codes)
+INLINE void store_codes16(char *to, V_u32 codes, bool stream)
 {
+    (void)stream;
     V_code16 v = __builtin_convertvector(codes, V_code16);
     memcpy(to, &v, sizeof v);
 }
-INLINE void store_codes8(char *to, V_u32 codes)
+INLINE void store_codes8(char *to, V_u32 codes, bool stream)
 {
+    (void)stream;
     V_code8 v = __builtin_convertvector(codes, V_code8);
     memcpy(to, &v, sizeof v);
 }
@@ -138,13 +153,13 @@ INLINE V_f32 load_short_halves(const char *from) /* the upper bytes of halves wh
 {
     return widen_halves(load_codes8(from) << 8);
 }
-INLINE void store_halves(char *to, V_f32 value)
+INLINE void store_halves(char *to, V_f32 value, bool stream)
 {
     V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 15;
     V_u32 code = narrow_finite(bits, WEFT__F16_MANTISSA, WEFT__F16_BIAS);
     code = PICK(u32, OVER(code, 0x7c00), 0x7c00 - (V_u32){0}, code);
     code = PICK(u32, OVER(bits, 0x7f800000), 0x7e00 | (bits >> 13 & 0x3ff), code);
-    store_codes16(to, code | sign);
+    store_codes16(to, code | sign, stream);
 }
 INLINE V_f32 scale_floats(V_f32 value, double scale)
 {
@@ -178,33 +193,33 @@ INLINE V_f32 load_f16(const void *from, size_t i)
 {
     return (V_f32)load_halves((const char *)from + 2 * i);
 }
-INLINE void store_f16(void *to, size_t i, V_f32 value)
+INLINE void store_f16(void *to, size_t i, V_f32 value, bool stream)
 {
-    store_halves((char *)to + 2 * i, (register_float)value);
+    store_halves((char *)to + 2 * i, (register_float)value, stream);
 }
 
 INLINE V_f32 load_bf16(const void *from, size_t i)
 {
     return (V_f32)((V_u32)load_codes16((const char *)from + 2 * i) << 16);
 }
-INLINE void store_bf16(void *to, size_t i, V_f32 value)
+INLINE void store_bf16(void *to, size_t i, V_f32 value, bool stream)
 {
     V_u32 bits = (V_u32)value, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     V_u32 code = PICK(u32, OVER(bits & 0x7fffffff, 0x7f800000), bits >> 16 | 0x40, rounded);
-    store_codes16((char *)to + 2 * i, (register_int)code);
+    store_codes16((char *)to + 2 * i, (register_int)code, stream);
 }
 
 INLINE V_f32 load_e5m2(const void *from, size_t i)
 {
     return (V_f32)load_short_halves((const char *)from + i);
 }
-INLINE void store_e5m2(void *to, size_t i, V_f32 value)
+INLINE void store_e5m2(void *to, size_t i, V_f32 value, bool stream)
 {
     V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 7;
     V_u32 code = narrow_finite(bits, WEFT__E5M2_MANTISSA, WEFT__E5M2_BIAS);
     code = PICK(u32, OVER(code, 0x7c), 0x7c - (V_u32){0}, code);
     code = PICK(u32, OVER(bits, 0x7f800000), 0x7e | (bits >> 21 & 3), code) | sign;
-    store_codes8((char *)to + i, (register_int)code);
+    store_codes8((char *)to + i, (register_int)code, stream);
 }
 
 INLINE V_f32 load_e4m3(const void *from, size_t i)
@@ -216,12 +231,13 @@ INLINE V_f32 load_e4m3(const void *from, size_t i)
     value = PICK(u32, bits == 0x7fU << 20, 0x7fc00000 - (V_u32){0}, value);
     return (V_f32)(value | (code & 0x80) << 24);
 }
-INLINE void store_e4m3(void *to, size_t i, V_f32 value)
+INLINE void store_e4m3(void *to, size_t i, V_f32 value, bool stream)
 {
     V_u32 bits = (V_u32)value & 0x7fffffff, sign = (V_u32)value >> 31 << 7;
     V_u32 code = narrow_finite(bits, WEFT__E4M3_MANTISSA, WEFT__E4M3_BIAS);
     V_u32 not_a_number = (V_u32)OVER(code, 0x7f) | (V_u32)OVER(bits, 0x7f800000);
-    store_codes8((char *)to + i, (register_int)(PICK(u32, not_a_number, 0x7f - (V_u32){0}, code) | sign));
+    store_codes8((char *)to + i, (register_int)(PICK(u32, not_a_number, 0x7f - (V_u32){0}, code) | sign),
+                 stream);
 }
 
 /* ---- expressions: on registers (V) and on single accumulators (A) ---- */
@@ -256,41 +272,79 @@ INLINE void store_e4m3(void *to, size_t i, V_f32 value)
 #define V_SCALE_DOUBLE(a, scale) ((a) * (scale))
 #define A_SCALE_DOUBLE(a, scale) ((a) * (scale))
 
-#define KERNEL(NAME, OP, x, SCALE)                                                                    \
-    LEVEL static void NAME##_##x(void *out, const void *const *in, int n, size_t count, double scale) \
-    {                                                                                                 \
-        const size_t lanes = sizeof(V_##x) / sizeof(A_##x), block = 4 * lanes;                        \
-        size_t i = 0;                                                                                 \
-        (void)scale;                                                                                  \
-        for (; count - i >= block; i += block) {                                                      \
-            V_##x a = load_##x(in[0], i), b = load_##x(in[0], i + lanes);                             \
-            V_##x c = load_##x(in[0], i + 2 * lanes), d = load_##x(in[0], i + 3 * lanes);             \
-            for (int s = 1; s < n; s++) {                                                             \
-                a = V_##OP(x, a, load_##x(in[s], i));                                                 \
-                b = V_##OP(x, b, load_##x(in[s], i + lanes));                                         \
-                c = V_##OP(x, c, load_##x(in[s], i + 2 * lanes));                                     \
-                d = V_##OP(x, d, load_##x(in[s], i + 3 * lanes));                                     \
-            }                                                                                         \
-            if (scale != 1) {                                                                         \
-                a = V_##SCALE(a, scale), b = V_##SCALE(b, scale);                                     \
-                c = V_##SCALE(c, scale), d = V_##SCALE(d, scale);                                     \
-            }                                                                                         \
-            store_##x(out, i, a), store_##x(out, i + lanes, b);                                       \
-            store_##x(out, i + 2 * lanes, c), store_##x(out, i + 3 * lanes, d);                       \
-        }                                                                                             \
-        for (; count - i >= lanes; i += lanes) {                                                      \
-            V_##x a = load_##x(in[0], i);                                                             \
-            for (int s = 1; s < n; s++) a = V_##OP(x, a, load_##x(in[s], i));                         \
-            if (scale != 1) a = V_##SCALE(a, scale);                                                  \
-            store_##x(out, i, a);                                                                     \
-        }                                                                                             \
-        for (; i < count; i++) {                                                                      \
-            A_##x a = get_##x(in[0], i);                                                              \
-            for (int s = 1; s < n; s++) a = A_##OP(x, a, get_##x(in[s], i));                          \
-            if (scale != 1) a = A_##SCALE(a, scale);                                                  \
-            put_##x(out, i, a);                                                                       \
-        }                                                                                             \
+#ifdef STREAMS
+/* Elements until out lies at a line; all, where no element ever begins one. */
+INLINE size_t before_line(const void *out, size_t element, size_t count)
+{
+    size_t bytes = -(uintptr_t)out % STREAM_LINE;
+    return bytes % element == 0 && bytes / element < count ? bytes / element : count;
+}
+INLINE void *skip(void *out, const void **rest, const void *const *in, int n, size_t bytes)
+{
+    for (int s = 0; s < n; s++) rest[s] = (const char *)in[s] + bytes;
+    return (char *)out + bytes;
+}
+#define STREAMED(NAME, x)                                                                        \
+    LEVEL static void stream_##NAME##_##x(void *out, const void *const *in, int n, size_t count, \
+                                          double scale)                                          \
+    {                                                                                            \
+        const void *rest[WEFT__REDUCE_SOURCES];                                                  \
+        size_t before = before_line(out, sizeof(T_##x), count), blocks;                          \
+        plain_##NAME##_##x(out, in, n, before, scale);                                           \
+        out = skip(out, rest, in, n, before * sizeof(T_##x));                                    \
+        blocks = blocks_##NAME##_##x(out, rest, n, count - before, scale, true);                 \
+        streams_end();                                                                           \
+        out = skip(out, rest, rest, n, blocks * sizeof(T_##x));                                  \
+        plain_##NAME##_##x(out, rest, n, count - before - blocks, scale);                        \
     }
+#else
+#define STREAMED(NAME, x)
+#endif
+
+#define KERNEL(NAME, OP, x, SCALE)                                                                         \
+    INLINE size_t blocks_##NAME##_##x(void *out, const void *const *in, int n, size_t count, double scale, \
+                                      bool stream)                                                         \
+    {                                                                                                      \
+        const size_t lanes = sizeof(V_##x) / sizeof(A_##x), block = 4 * lanes;                             \
+        size_t i = 0;                                                                                      \
+        (void)scale;                                                                                       \
+        for (; count - i >= block; i += block) {                                                           \
+            V_##x a = load_##x(in[0], i), b = load_##x(in[0], i + lanes);                                  \
+            V_##x c = load_##x(in[0], i + 2 * lanes), d = load_##x(in[0], i + 3 * lanes);                  \
+            for (int s = 1; s < n; s++) {                                                                  \
+                a = V_##OP(x, a, load_##x(in[s], i));                                                      \
+                b = V_##OP(x, b, load_##x(in[s], i + lanes));                                              \
+                c = V_##OP(x, c, load_##x(in[s], i + 2 * lanes));                                          \
+                d = V_##OP(x, d, load_##x(in[s], i + 3 * lanes));                                          \
+            }                                                                                              \
+            if (scale != 1) {                                                                              \
+                a = V_##SCALE(a, scale), b = V_##SCALE(b, scale);                                          \
+                c = V_##SCALE(c, scale), d = V_##SCALE(d, scale);                                          \
+            }                                                                                              \
+            store_##x(out, i, a, stream), store_##x(out, i + lanes, b, stream);                            \
+            store_##x(out, i + 2 * lanes, c, stream), store_##x(out, i + 3 * lanes, d, stream);            \
+        }                                                                                                  \
+        return i;                                                                                          \
+    }                                                                                                      \
+    LEVEL static void plain_##NAME##_##x(void *out, const void *const *in, int n, size_t count,            \
+                                         double scale)                                                     \
+    {                                                                                                      \
+        const size_t lanes = sizeof(V_##x) / sizeof(A_##x);                                                \
+        size_t i = blocks_##NAME##_##x(out, in, n, count, scale, false);                                   \
+        for (; count - i >= lanes; i += lanes) {                                                           \
+            V_##x a = load_##x(in[0], i);                                                                  \
+            for (int s = 1; s < n; s++) a = V_##OP(x, a, load_##x(in[s], i));                              \
+            if (scale != 1) a = V_##SCALE(a, scale);                                                       \
+            store_##x(out, i, a, false);                                                                   \
+        }                                                                                                  \
+        for (; i < count; i++) {                                                                           \
+            A_##x a = get_##x(in[0], i);                                                                   \
+            for (int s = 1; s < n; s++) a = A_##OP(x, a, get_##x(in[s], i));                               \
+            if (scale != 1) a = A_##SCALE(a, scale);                                                       \
+            put_##x(out, i, a);                                                                            \
+        }                                                                                                  \
+    }                                                                                                      \
+    STREAMED(NAME, x)
 
 #define BITWISE(x)                    \
     KERNEL(BAND, BAND, x, SCALE_NONE) \
@@ -326,46 +380,47 @@ FLOATING(f64, SCALE_DOUBLE)
 BITWISE(b8)
 
 /* A sum of complex numbers is that of twice as many parts. */
-static void SUM_c64(void *out, const void *const *in, int n, size_t count, double scale)
-{
-    SUM_f32(out, in, n, 2 * count, scale);
-}
-static void SUM_c128(void *out, const void *const *in, int n, size_t count, double scale)
-{
-    SUM_f64(out, in, n, 2 * count, scale);
-}
-
-#define ROW_INTEGER(sign, bits)                                                              \
-    {                                                                                        \
-        [WEFT_SUM] = SUM_u##bits, [WEFT_PROD] = PROD_u##bits, [WEFT_MIN] = MIN_##sign##bits, \
-        [WEFT_MAX] = MAX_##sign##bits, [WEFT_BAND] = BAND_u##bits, [WEFT_BOR] = BOR_u##bits, \
-        [WEFT_BXOR] = BXOR_u##bits                                                           \
-    }
-#define ROW_FLOAT(x)                                                                             \
-    {                                                                                            \
-        [WEFT_SUM] = SUM_##x, [WEFT_PROD] = PROD_##x, [WEFT_MIN] = MIN_##x, [WEFT_MAX] = MAX_##x \
+#define COMPLEX(how)                                                                                \
+    static void how##_SUM_c64(void *out, const void *const *in, int n, size_t count, double scale)  \
+    {                                                                                               \
+        how##_SUM_f32(out, in, n, 2 * count, scale);                                                \
+    }                                                                                               \
+    static void how##_SUM_c128(void *out, const void *const *in, int n, size_t count, double scale) \
+    {                                                                                               \
+        how##_SUM_f64(out, in, n, 2 * count, scale);                                                \
     }
 
-const weft__kernel_table KERNELS = {
-    [WEFT_INT8] = ROW_INTEGER(i, 8),
-    [WEFT_UINT8] = ROW_INTEGER(u, 8),
-    [WEFT_INT16] = ROW_INTEGER(i, 16),
-    [WEFT_UINT16] = ROW_INTEGER(u, 16),
-    [WEFT_INT32] = ROW_INTEGER(i, 32),
-    [WEFT_UINT32] = ROW_INTEGER(u, 32),
-    [WEFT_INT64] = ROW_INTEGER(i, 64),
-    [WEFT_UINT64] = ROW_INTEGER(u, 64),
-    [WEFT_FLOAT8_E4M3] = ROW_FLOAT(e4m3),
-    [WEFT_FLOAT8_E5M2] = ROW_FLOAT(e5m2),
-    [WEFT_FLOAT16] = ROW_FLOAT(f16),
-    [WEFT_BFLOAT16] = ROW_FLOAT(bf16),
-    [WEFT_FLOAT32] = ROW_FLOAT(f32),
-    [WEFT_FLOAT64] = ROW_FLOAT(f64),
-    [WEFT_COMPLEX64] = {[WEFT_SUM] = SUM_c64},
-    [WEFT_COMPLEX128] = {[WEFT_SUM] = SUM_c128},
-    [WEFT_BOOL] = {[WEFT_MIN] = BAND_b8,
-                   [WEFT_MAX] = BOR_b8,
-                   [WEFT_BAND] = BAND_b8,
-                   [WEFT_BOR] = BOR_b8,
-                   [WEFT_BXOR] = BXOR_b8},
-};
+#define ROW_INTEGER(how, sign, bits)                                                                       \
+    {                                                                                                      \
+        [WEFT_SUM] = how##_SUM_u##bits, [WEFT_PROD] = how##_PROD_u##bits,                                  \
+        [WEFT_MIN] = how##_MIN_##sign##bits, [WEFT_MAX] = how##_MAX_##sign##bits,                          \
+        [WEFT_BAND] = how##_BAND_u##bits, [WEFT_BOR] = how##_BOR_u##bits, [WEFT_BXOR] = how##_BXOR_u##bits \
+    }
+#define ROW_FLOAT(how, x)                                                                     \
+    {                                                                                         \
+        [WEFT_SUM] = how##_SUM_##x, [WEFT_PROD] = how##_PROD_##x, [WEFT_MIN] = how##_MIN_##x, \
+        [WEFT_MAX] = how##_MAX_##x                                                            \
+    }
+#define TABLE(how)                                                                                          \
+    {                                                                                                       \
+        [WEFT_INT8] = ROW_INTEGER(how, i, 8), [WEFT_UINT8] = ROW_INTEGER(how, u, 8),                        \
+        [WEFT_INT16] = ROW_INTEGER(how, i, 16), [WEFT_UINT16] = ROW_INTEGER(how, u, 16),                    \
+        [WEFT_INT32] = ROW_INTEGER(how, i, 32), [WEFT_UINT32] = ROW_INTEGER(how, u, 32),                    \
+        [WEFT_INT64] = ROW_INTEGER(how, i, 64), [WEFT_UINT64] = ROW_INTEGER(how, u, 64),                    \
+        [WEFT_FLOAT8_E4M3] = ROW_FLOAT(how, e4m3), [WEFT_FLOAT8_E5M2] = ROW_FLOAT(how, e5m2),               \
+        [WEFT_FLOAT16] = ROW_FLOAT(how, f16), [WEFT_BFLOAT16] = ROW_FLOAT(how, bf16),                       \
+        [WEFT_FLOAT32] = ROW_FLOAT(how, f32), [WEFT_FLOAT64] = ROW_FLOAT(how, f64),                         \
+        [WEFT_COMPLEX64] = {[WEFT_SUM] = how##_SUM_c64}, [WEFT_COMPLEX128] = {[WEFT_SUM] = how##_SUM_c128}, \
+        [WEFT_BOOL] = {[WEFT_MIN] = how##_BAND_b8,                                                          \
+                       [WEFT_MAX] = how##_BOR_b8,                                                           \
+                       [WEFT_BAND] = how##_BAND_b8,                                                         \
+                       [WEFT_BOR] = how##_BOR_b8,                                                           \
+                       [WEFT_BXOR] = how##_BXOR_b8},                                                        \
+    }
+
+COMPLEX(plain)
+const weft__kernel_table KERNELS = TABLE(plain);
+#ifdef STREAMS
+COMPLEX(stream)
+const weft__kernel_table STREAMS = TABLE(stream);
+#endif

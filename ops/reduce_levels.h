@@ -11,6 +11,7 @@ typedef weft__reduce_fn *weft__kernel_table[WEFT__DTYPE_COUNT][WEFT__REDUCTION_C
 typedef struct weft__level {
     const char *name;
     const weft__kernel_table *kernels;
+    const weft__kernel_table *streams; /* NULL: has no stores past the caches */
 } weft__level;
 
 enum { WEFT__LEVELS_MOST = 3 };
@@ -20,5 +21,6 @@ int weft__reduce_levels(const weft__level *levels[WEFT__LEVELS_MOST]);
 extern const weft__kernel_table weft__kernels_scalar;
 #if defined(__x86_64__)
 extern const weft__kernel_table weft__kernels_avx2, weft__kernels_avx512;
+extern const weft__kernel_table weft__streams_avx2, weft__streams_avx512;
 #endif
 #endif

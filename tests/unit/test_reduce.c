@@ -213,7 +213,8 @@ static void check_case(weft__reduce_fn *kernel, weft_dtype dtype, weft_op op, in
 {
     size_t element = weft_dtype_size(dtype),
            part = element > 8 || dtype == WEFT_COMPLEX64 ? element / 2 : element;
-    size_t shift = count % 3 * element; /* elements need not start at a vector's boundary */
+    /* Elements need not start at a vector's boundary, nor at one of their own. */
+    size_t shift = count % 3 * element + (count % 5 == 0);
     const unsigned char *in[SOURCES];
     static unsigned char before[ROOM];
     char where[128];
@@ -233,6 +234,8 @@ static void check_case(weft__reduce_fn *kernel, weft_dtype dtype, weft_op op, in
         check_element(dtype, op, in, n, at, scale, out + at, where);
     for (size_t i = 0; in_place < 0 && i < 32; i++)
         if (out[count * element + i] != 0xa5) fail_msg("%s: wrote past its end", where);
+    for (size_t i = 0; in_place < 0 && i < shift; i++)
+        if (result[i] != 0xa5) fail_msg("%s: wrote before its beginning", where);
 }
 
 static void check_kernel(weft__reduce_fn *kernel, weft_dtype dtype, weft_op op, const char *level)
@@ -264,15 +267,23 @@ static bool exists(weft_dtype dtype, weft_op op)
     }
 }
 
-static void check_level(const weft__level *level)
+static void check_table(const weft__kernel_table *kernels, const char *name)
 {
     for (int d = 0; d < WEFT__DTYPE_COUNT; d++)
         for (int op = 0; op < WEFT__REDUCTION_COUNT; op++) {
-            weft__reduce_fn *kernel = (*level->kernels)[d][op];
+            weft__reduce_fn *kernel = (*kernels)[d][op];
             bool expected = exists((weft_dtype)d, (weft_op)op) && op != WEFT_AVG && op != WEFT_PREMUL_SUM;
-            if ((kernel != NULL) != expected) fail_msg("%s: dtype %d op %d: wrong table", level->name, d, op);
-            if (expected) check_kernel(kernel, (weft_dtype)d, (weft_op)op, level->name);
+            if ((kernel != NULL) != expected) fail_msg("%s: dtype %d op %d: wrong table", name, d, op);
+            if (expected) check_kernel(kernel, (weft_dtype)d, (weft_op)op, name);
         }
+}
+
+static void check_level(const weft__level *level)
+{
+    char name[32];
+    check_table(level->kernels, level->name);
+    snprintf(name, sizeof name, "%s, streamed", level->name);
+    if (level->streams) check_table(level->streams, name);
 }
 
 /* A row for each, so that a run tells which of them it has seen. */
@@ -316,6 +327,7 @@ static void test_table(void **state)
             bool known = d >= 0 && d < WEFT__DTYPE_COUNT && op >= 0 && op < WEFT__REDUCTION_COUNT;
             bool expected = known && exists((weft_dtype)d, (weft_op)op);
             assert_int_equal(weft__reduce_kernel((weft_dtype)d, (weft_op)op) != NULL, expected);
+            assert_int_equal(weft__stream_kernel((weft_dtype)d, (weft_op)op) != NULL, expected);
         }
     assert_ptr_equal(weft__reduce_kernel(WEFT_FLOAT32, WEFT_AVG),
                      weft__reduce_kernel(WEFT_FLOAT32, WEFT_SUM));
@@ -365,6 +377,21 @@ static void test_scale(void **state)
     assert_true(values[0] == 0.5F && values[3] == 0.25F && values[4] == 7);
 }
 
+static void test_stream_copy(void **state)
+{
+    static unsigned char from[1000], to[1000];
+    (void)state;
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)(random64() >> 32);
+    for (size_t start = 0; start < 3; start++)
+        for (size_t bytes = 0; bytes <= sizeof to - start; bytes += 83) {
+            memset(to, 0xa5, sizeof to);
+            weft__stream_copy(to + start, from, bytes);
+            assert_memory_equal(to + start, from, bytes);
+            for (size_t i = 0; i < sizeof to; i++)
+                if (i < start || i >= start + bytes) assert_int_equal(to[i], 0xa5);
+        }
+}
+
 /* 1/n as a float would not do: 49 * (1/49) is not 1. */
 static void test_average_is_exact(void **state)
 {
@@ -384,7 +411,7 @@ int main(void)
         cmocka_unit_test(test_scalar),           cmocka_unit_test(test_avx2),
         cmocka_unit_test(test_avx512),           cmocka_unit_test(test_table),
         cmocka_unit_test(test_small_codes),      cmocka_unit_test(test_scale),
-        cmocka_unit_test(test_average_is_exact),
+        cmocka_unit_test(test_average_is_exact), cmocka_unit_test(test_stream_copy),
     };
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }
