@@ -4,6 +4,7 @@
  * decision from numbers that all have agreed on.  Rank 0 reports.  Whatever fails ends the program on all
  * ranks with a sentence; operations have deadlines, so none waits for ever. */
 #include "bench_cuda.h"
+#include "bench_kernels.h"
 #include "bench_nccl.h"
 #include "bench_report.h"
 #include "bench_tune.h"
@@ -302,6 +303,7 @@ int main(int argc, char **argv)
     }
     if (*o->refusal) refuse(&bench.job, o->refusal);
     if (o->mode == BENCH_TUNE) return bench_tune(o);
+    if (o->mode == BENCH_KERNELS) return bench_kernels(o);
     if (!join(&bench.job, o->timeout_ms)) {
         fprintf(stderr, "weft-bench: the job cannot be joined: %s\n", weft_last_error());
         return BENCH_EXIT_FAILED;

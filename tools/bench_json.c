@@ -47,11 +47,9 @@ static void settings(FILE *to)
 
 static void machine(FILE *to, const struct bench_report *r)
 {
-    static const char *const modes[] = {[BENCH_TIME] = "time",
-                                        [BENCH_RATE] = "rate",
-                                        [BENCH_OVERLAP] = "overlap",
-                                        [BENCH_DEVICE] = "device",
-                                        [BENCH_COMPARE] = "compare"};
+    static const char *const modes[] = {
+        [BENCH_TIME] = "time",     [BENCH_RATE] = "rate",       [BENCH_OVERLAP] = "overlap",
+        [BENCH_DEVICE] = "device", [BENCH_COMPARE] = "compare", [BENCH_KERNELS] = "kernels"};
     const struct bench_options *o = r->options;
     int version = weft_version();
     time_t now = time(NULL);

@@ -20,7 +20,7 @@ static const double point_seconds = 0.1, seconds_most = 1e6;
 struct raw {
     bool sizes_given, range_given;
     size_t begin, end, factor;
-    bool rate, overlap, device, compare, tune;
+    bool rate, overlap, device, compare, tune, kernels;
 };
 
 static void __attribute__((format(printf, 2, 3))) refuse(struct bench_options *o, const char *format, ...)
@@ -102,7 +102,9 @@ static void take_call(struct bench_options *o, const char *word, size_t n)
 static void take_reduction(struct bench_options *o, const char *text)
 {
     int op = word_find(word_reductions, WORD_REDUCTIONS, text, strlen(text));
-    if (op < 0)
+    if (!strcmp(text, "all"))
+        o->all_reductions = true;
+    else if (op < 0)
         refuse(o, "--reduction: there is no reduction \"%s\"; --help lists them", text);
     else
         o->op = (weft_op)op;
@@ -158,6 +160,7 @@ enum {
     DEVICE,
     COMPARE,
     TUNE,
+    KERNELS,
     CHECK,
     NO_CHECK,
     TIMEOUT,
@@ -184,6 +187,7 @@ static const struct option names[] = {{"op", required_argument, NULL, OP},
                                       {"device", no_argument, NULL, DEVICE},
                                       {"compare", required_argument, NULL, COMPARE},
                                       {"tune", no_argument, NULL, TUNE},
+                                      {"kernels", no_argument, NULL, KERNELS},
                                       {"check", no_argument, NULL, CHECK},
                                       {"no-check", no_argument, NULL, NO_CHECK},
                                       {"timeout", required_argument, NULL, TIMEOUT},
@@ -219,6 +223,7 @@ static bool take_what(struct bench_options *o, struct raw *raw, int c)
     case DEVICE: return raw->device = true;
     case COMPARE: return raw->compare = takes_nccl(o, optarg);
     case TUNE: return raw->tune = true;
+    case KERNELS: return raw->kernels = true;
     default: return false;
     }
 }
@@ -272,15 +277,23 @@ static bool any(const bool *flags, int n)
 
 static void choose_mode(struct bench_options *o, const struct raw *raw)
 {
-    if (raw->rate + raw->overlap + raw->device + raw->tune > 1)
-        refuse(o, "--rate, --overlap, --device and --tune exclude each other");
+    if (raw->rate + raw->overlap + raw->device + raw->tune + raw->kernels > 1)
+        refuse(o, "--rate, --overlap, --device, --tune and --kernels exclude each other");
     if (raw->compare && !raw->device) refuse(o, "--compare nccl needs --device");
+    if (o->all_reductions && !raw->kernels) refuse(o, "--reduction all needs --kernels");
     o->mode = raw->tune      ? BENCH_TUNE
+              : raw->kernels ? BENCH_KERNELS
               : raw->rate    ? BENCH_RATE
               : raw->overlap ? BENCH_OVERLAP
               : raw->compare ? BENCH_COMPARE
               : raw->device  ? BENCH_DEVICE
                              : BENCH_TIME;
+}
+
+static bool concerns_operations(const struct bench_options *o)
+{
+    return o->all_cases || any(o->cases, bench_cases_n) || any(o->memories, 2) || any(o->calls, 2) ||
+           o->in_place;
 }
 
 /* Limits are powers of two (runtime/tuning.h), and what is measured follows from the algorithms. */
@@ -293,32 +306,53 @@ static void check_tune(struct bench_options *o)
             refuse(o, "--tune takes sizes that are powers of two, from %d to 1G, each above the one before",
                    LEAST);
     }
-    if (any(o->cases, bench_cases_n) || any(o->dtypes, WORD_DTYPES) || any(o->memories, 2) ||
-        any(o->calls, 2) || o->all_cases || o->all_dtypes || o->in_place || o->csv || o->json || o->svg)
+    if (concerns_operations(o) || any(o->dtypes, WORD_DTYPES) || o->all_dtypes || o->csv || o->json || o->svg)
         refuse(o, "--tune measures what it has to, and prints it: it goes with sizes, --time, --iterations, "
                   "--warmup, --check and --timeout only");
 }
 
+static void check_kernels(struct bench_options *o)
+{
+    enum { LEAST = 1024 };
+    for (int i = 0; i < o->sizes_n; i++)
+        if (o->sizes[i] < LEAST) refuse(o, "--kernels takes sizes from %d on, not %zu", LEAST, o->sizes[i]);
+    if (concerns_operations(o) || o->svg)
+        refuse(o, "--kernels goes with --dtype, --reduction, sizes, --time, --iterations, --warmup, --check, "
+                  "--csv and --json only");
+    if (o->op == WEFT_PREMUL_SUM && !o->all_reductions)
+        refuse(o, "--kernels has no premul_sum: its kernels are those of sum");
+    if (!any(o->dtypes, WORD_DTYPES)) o->all_dtypes = true;
+}
+
+/* Where nothing else is said. */
+static void make_range(struct raw *raw, enum bench_mode mode)
+{
+    size_t begin = 8, end = 16 << 20, factor = FACTOR;
+    switch (mode) {
+    case BENCH_RATE: end = 8; break;
+    case BENCH_OVERLAP: begin = 1 << 20; break;
+    case BENCH_TUNE: begin = 64, end = 4 << 20, factor = 2; break;
+    case BENCH_KERNELS: begin = 16 << 10, end = 64 << 20, factor = 64; break;
+    default: break;
+    }
+    if (!raw->factor) raw->factor = factor;
+    if (!raw->begin) raw->begin = begin;
+    if (!raw->end) raw->end = end > raw->begin ? end : raw->begin;
+}
+
 static void finish(struct bench_options *o, struct raw *raw)
 {
-    size_t begin = raw->overlap ? 1 << 20
-                   : raw->tune  ? 64
-                                : 8,
-           end = raw->rate   ? 8
-                 : raw->tune ? 4 << 20
-                             : 16 << 20;
     choose_mode(o, raw);
-    if (!raw->factor) raw->factor = raw->tune ? 2 : FACTOR;
     if (o->mode == BENCH_RATE && (any(o->cases, bench_cases_n) || o->in_place))
         refuse(o, "--rate measures messages: --op and --in-place have no meaning there");
     if ((o->mode == BENCH_OVERLAP || bench_on_device(o->mode)) && o->calls[1])
         refuse(o, "--overlap and --device need requests: --call blocking has no meaning there");
     if (o->csv && o->json && !strcmp(o->csv, "-") && !strcmp(o->json, "-"))
         refuse(o, "--csv and --json cannot both go to stdout");
-    if (!raw->begin) raw->begin = begin;
-    if (!raw->end) raw->end = end > raw->begin ? end : raw->begin;
+    make_range(raw, o->mode);
     make_sizes(o, raw);
     if (o->mode == BENCH_TUNE) check_tune(o);
+    if (o->mode == BENCH_KERNELS) check_kernels(o);
     if (!any(o->cases, bench_cases_n)) o->all_cases = true;
     if (o->all_cases) memset(o->cases, true, sizeof(o->cases));
     if (o->all_dtypes) memset(o->dtypes, true, sizeof(o->dtypes));

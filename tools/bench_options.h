@@ -7,8 +7,16 @@
 
 enum { BENCH_SIZES_MAX = 64, BENCH_CASES_MAX = 32 };
 
-/* On a device alone, or beside NCCL; one algorithm beside the other. */
-enum bench_mode { BENCH_TIME, BENCH_RATE, BENCH_OVERLAP, BENCH_DEVICE, BENCH_COMPARE, BENCH_TUNE };
+/* On a device alone, or beside NCCL; one algorithm beside the other; the reductions alone. */
+enum bench_mode {
+    BENCH_TIME,
+    BENCH_RATE,
+    BENCH_OVERLAP,
+    BENCH_DEVICE,
+    BENCH_COMPARE,
+    BENCH_TUNE,
+    BENCH_KERNELS
+};
 
 static inline bool bench_on_device(enum bench_mode mode)
 {
@@ -24,8 +32,9 @@ struct bench_options {
     bool dtypes[WORD_DTYPES];
     bool all_dtypes; /* the same for types */
     weft_op op;
-    bool memories[2]; /* private, shared */
-    bool calls[2];    /* request, blocking */
+    bool all_reductions; /* BENCH_KERNELS; then op has no meaning */
+    bool memories[2];    /* private, shared */
+    bool calls[2];       /* request, blocking */
     bool in_place, help;
     struct bench_effort effort;
     int64_t timeout_ms;

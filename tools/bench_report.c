@@ -13,6 +13,7 @@ enum {
     OVERLAP = 1 << BENCH_OVERLAP,
     COMPARE = 1 << BENCH_COMPARE,
     DEVICE = 1 << BENCH_DEVICE | COMPARE,
+    KERNELS = 1 << BENCH_KERNELS,
     TIMES = TIME | DEVICE,
     ALL = TIMES | RATE | OVERLAP
 };
@@ -20,20 +21,23 @@ enum {
 
 const struct bench_column bench_columns[] = {
     {"operation", "operation", "", BENCH_NAME, AT(operation), ALL, -16, false},
-    {"dtype", "type", "", BENCH_NAME, AT(dtype), ALL, -11, true},
-    {"reduction", NULL, NULL, BENCH_NAME, AT(reduction), TIMES | OVERLAP, 0, false},
+    {"dtype", "type", "", BENCH_NAME, AT(dtype), ALL | KERNELS, -11, true},
+    {"reduction", "reduction", "", BENCH_NAME, AT(reduction), TIMES | OVERLAP | KERNELS, -9, true},
+    {"level", "level", "", BENCH_NAME, AT(level), KERNELS, -6, false},
+    {"stores", "stores", "", BENCH_NAME, AT(stores), KERNELS, -8, false},
+    {"sources", "sources", "", BENCH_WHOLE_NUMBER, AT(sources), KERNELS, 7, false},
     {"memory", "memory", "", BENCH_NAME, AT(memory), ALL, -7, true},
     {"call", "call", "", BENCH_NAME, AT(call), TIME | RATE, -8, true},
     {"in_place", NULL, NULL, BENCH_WHOLE_NUMBER, AT(in_place), TIMES | OVERLAP, 0, false},
     {"ranks", NULL, NULL, BENCH_WHOLE_NUMBER, AT(ranks), ALL, 0, false},
-    {"bytes", "size", "", BENCH_SIZE, AT(bytes), ALL, 9, false},
-    {"count", NULL, NULL, BENCH_WHOLE_NUMBER, AT(count), ALL, 0, false},
+    {"bytes", "size", "", BENCH_SIZE, AT(bytes), ALL | KERNELS, 9, false},
+    {"count", NULL, NULL, BENCH_WHOLE_NUMBER, AT(count), ALL | KERNELS, 0, false},
     {"algorithm", "algorithm", "", BENCH_LETTERS, AT(algorithm), ALL, -12, false},
-    {"samples", "samples", "", BENCH_WHOLE_NUMBER, AT(samples), ALL, 7, false},
-    {"bunch", NULL, NULL, BENCH_WHOLE_NUMBER, AT(bunch), ALL, 0, false},
+    {"samples", "samples", "", BENCH_WHOLE_NUMBER, AT(samples), ALL | KERNELS, 7, false},
+    {"bunch", NULL, NULL, BENCH_WHOLE_NUMBER, AT(bunch), ALL | KERNELS, 0, false},
     {"messages_per_us", "rate", "M/s", BENCH_REAL, AT(messages), RATE, 8, false},
-    {"time_us", "time", "us", BENCH_REAL, AT(median), TIMES | RATE, 9, false},
-    {"min_us", "min", "us", BENCH_REAL, AT(least), TIMES | RATE, 9, false},
+    {"time_us", "time", "us", BENCH_REAL, AT(median), TIMES | RATE | KERNELS, 9, false},
+    {"min_us", "min", "us", BENCH_REAL, AT(least), TIMES | RATE | KERNELS, 9, false},
     {"p99_us", "p99", "us", BENCH_REAL, AT(p99), TIMES | RATE, 9, false},
     {"algbw_GBps", "algbw", "GB/s", BENCH_REAL, AT(algorithm_bandwidth), TIMES | RATE, 7, false},
     {"busbw_GBps", "busbw", "GB/s", BENCH_REAL, AT(bus_bandwidth), TIMES, 7, false},
@@ -49,7 +53,11 @@ const struct bench_column bench_columns[] = {
     {"overlap_true_percent", "true", "%", BENCH_REAL, AT(overlap_true), OVERLAP, 7, false},
     {"compute_stretch", "stretch", "", BENCH_REAL, AT(stretch), OVERLAP, 7, false},
     {"cpu_share", "CPU", "cores", BENCH_REAL, AT(cpu_share), OVERLAP, 6, false},
-    {"wrong", "wrong", "", BENCH_WHOLE_NUMBER, AT(wrong), ALL, 5, false},
+    {"moved_GBps", "moved", "GB/s", BENCH_REAL, AT(moved), KERNELS, 7, false},
+    {"copy_GBps", "copy", "GB/s", BENCH_REAL, AT(copied), KERNELS, 7, false},
+    {"read_GBps", "read", "GB/s", BENCH_REAL, AT(read), KERNELS, 7, false},
+    {"share_percent", "share", "%", BENCH_REAL, AT(share), KERNELS, 5, false},
+    {"wrong", "wrong", "", BENCH_WHOLE_NUMBER, AT(wrong), ALL | KERNELS, 5, false},
 };
 
 const int bench_columns_n = sizeof(bench_columns) / sizeof(bench_columns[0]);
@@ -150,6 +158,7 @@ static void choose_columns(struct bench_report *r)
         r->columns[i] = c->heading && bench_column_in(c, o->mode);
         if (!c->quiet) continue;
         if (c->offset == AT(dtype) && !several(o->dtypes, WORD_DTYPES)) r->columns[i] = false;
+        if (c->offset == AT(reduction) && !o->all_reductions) r->columns[i] = false;
         if (c->offset == AT(memory) && !several(o->memories, 2)) r->columns[i] = false;
         if (c->offset == AT(call) && !several(o->calls, 2)) r->columns[i] = false;
     }
@@ -206,14 +215,22 @@ static void print_head(const struct bench_report *r)
     int version = weft_version();
     char cpu[128];
     bench_machine_cpu(cpu, sizeof(cpu));
-    printf("weft-bench %d.%d.%d: %d ranks, %s, %d cores of %s\n", version / 10000, version / 100 % 100,
-           version % 100, r->ranks, r->transport, bench_machine_cores(), cpu);
+    printf("weft-bench %d.%d.%d: ", version / 10000, version / 100 % 100, version % 100);
+    if (o->mode == BENCH_KERNELS)
+        printf("reduction kernels alone");
+    else
+        printf("%d ranks, %s", r->ranks, r->transport);
+    printf(", %d cores of %s\n", bench_machine_cores(), cpu);
     print_names("", o->dtypes, word_dtypes, WORD_DTYPES);
-    printf("; %s; ", word_reductions[o->op]);
-    print_names("", o->memories, bench_memories, 2);
-    print_names(" memory; ", o->calls, bench_calls, 2);
-    printf("%s; %s\n\n", o->in_place ? "; in place" : "",
-           o->effort.check ? "each sample checked" : "results not checked");
+    printf("; %s; ", o->all_reductions ? "all reductions" : word_reductions[o->op]);
+    if (o->mode != BENCH_KERNELS) {
+        print_names("", o->memories, bench_memories, 2);
+        print_names(" memory; ", o->calls, bench_calls, 2);
+        printf("%s; ", o->in_place ? "; in place" : "");
+    }
+    printf("%s\n\n", !o->effort.check           ? "results not checked"
+                     : o->mode == BENCH_KERNELS ? "results checked"
+                                                : "each sample checked");
     print_line(r, heading);
     print_line(r, unit);
     fflush(stdout);

@@ -7,7 +7,7 @@
 #include "bench_options.h"
 #include "outfile.h"
 
-enum { BENCH_COLUMN_TEXT = 64, BENCH_COLUMNS_MAX = 32 };
+enum { BENCH_COLUMN_TEXT = 64, BENCH_COLUMNS_MAX = 40 };
 
 enum bench_kind { BENCH_NAME, BENCH_LETTERS /* in place */, BENCH_WHOLE_NUMBER, BENCH_REAL, BENCH_SIZE };
 

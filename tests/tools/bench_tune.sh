@@ -40,7 +40,7 @@ grep -q '134217728' "$file" && fail "what was measured again is still there"
 [ "$(ls "$dir/cache/weft" | wc -l)" = 1 ] || fail "something else was left there"
 
 cp "$file" "$dir/before"
-refused '--tune exclude' --tune --rate
+refused 'exclude each other' --tune --rate
 refused 'goes with sizes' --tune --op all_reduce
 refused 'powers of two' --tune --sizes 100
 refused 'powers of two' --tune --sizes 64,32
