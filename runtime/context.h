@@ -78,6 +78,7 @@ struct weft_context {
     _Alignas(WEFT__LINE) _Atomic int lenders; /* threads that spin in wait and drive the engine */
     _Atomic uint32_t rest;                    /* weft__rest of the progress thread */
     _Atomic uint32_t active;                  /* counts turns in which something happened */
+    _Atomic uint32_t driven;                  /* of these, those of callers who wait */
     _Atomic int64_t unsettled;                /* requests that have not settled */
     _Atomic bool closing;                     /* no new work */
     _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */

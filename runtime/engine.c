@@ -92,11 +92,11 @@ static int take_submitted(weft_context *ctx)
     return n;
 }
 
-/* Only the holder writes it. */
-static void count_active(weft_context *ctx)
+/* Only the holder of the engine writes it. */
+static void count(_Atomic uint32_t *turns)
 {
-    uint32_t active = atomic_load_explicit(&ctx->active, memory_order_relaxed);
-    atomic_store_explicit(&ctx->active, active + 1, memory_order_relaxed);
+    uint32_t so_far = atomic_load_explicit(turns, memory_order_relaxed);
+    atomic_store_explicit(turns, so_far + 1, memory_order_relaxed);
 }
 
 void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns)
@@ -106,7 +106,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns)
     if (first) start(ctx, first);
     if ((take_submitted(ctx) || first) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
     ctx->turn_ns = -1;
-    count_active(ctx);
+    count(&ctx->active);
 }
 
 int weft__engine_turn(weft_context *ctx)
@@ -128,7 +128,14 @@ int weft__engine_turn(weft_context *ctx)
     }
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
     ctx->turn_ns = -1;
-    if (n) count_active(ctx);
+    if (n) count(&ctx->active);
+    return n;
+}
+
+int weft__engine_lent_turn(weft_context *ctx)
+{
+    int n = weft__engine_turn(ctx);
+    if (n) count(&ctx->driven);
     return n;
 }
 

@@ -18,6 +18,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns);
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */
 int weft__engine_turn(weft_context *ctx);
+int weft__engine_lent_turn(weft_context *ctx); /* the same by a caller who waits */
 /* Work that will not announce itself by a bell? */
 bool weft__engine_busy(const weft_context *ctx);
 /* Ask peers to ring from now on; look once more after it. */

@@ -2,10 +2,11 @@
  * modules.
  *
  * It rests in two depths.  Nap: for some milliseconds after the last activity it sleeps by a timer and looks
- * by itself; nobody has to ring it.  Naps grow, also while callers who wait drive the engine: a timer on
- * their processor costs them more than a look.  Sleep: it arms the doorbell, looks once more, and blocks in
- * libevent on the doorbell and the data plane's descriptors.  No wake-up is lost: it publishes that it sleeps
- * before the last look, and whoever gives it work publishes that before looking whether it sleeps. */
+ * by itself; nobody has to ring it.  Naps grow while callers who wait drive the engine, since a timer on
+ * their processor costs them more than a look, and are short again once work is left to this thread.  Sleep:
+ * it arms the doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's
+ * descriptors.  No wake-up is lost: it publishes that it sleeps before the last look, and whoever gives it
+ * work publishes that before looking whether it sleeps. */
 #include "progress.h"
 #include "engine.h"
 #include "log.h"
@@ -31,9 +32,8 @@ typedef struct weft__sleeper {
     weft_context *ctx;
     struct event_base *base;
     struct event *bell, *sockets, *timer;
-    bool watching; /* `sockets` is in the base */
-    uint32_t seen; /* ctx->active: of the turns in which something happened, those of this thread and those it
-                      has noticed */
+    bool watching;           /* `sockets` is in the base */
+    uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
 } sleeper;
 
 static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this thread */
@@ -151,7 +151,7 @@ static int look(sleeper *s)
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
         int moved = weft__engine_turn(ctx);
-        if (moved) s->seen++;
+        if (moved) s->active++;
         if (moved || weft__engine_busy(ctx)) n++;
         weft__engine_drop(ctx);
     }
@@ -185,6 +185,13 @@ static bool sockets_will_wake(weft_context *ctx)
     return ctx->tcp && !ctx->board && atomic_load(&ctx->unsettled) > 0 && atomic_load(&ctx->lenders) == 0;
 }
 
+static bool take_change(uint32_t *seen, const _Atomic uint32_t *count)
+{
+    uint32_t before = *seen;
+    *seen = atomic_load_explicit(count, memory_order_relaxed);
+    return *seen != before;
+}
+
 static void *progress_main(void *arg)
 {
     sleeper *s = arg;
@@ -192,11 +199,11 @@ static void *progress_main(void *arg)
     /* Nobody else takes what is for a device. */
     int64_t least = ctx->module ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
     int64_t most = ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US;
-    bool others; /* callers drive the engine */
     int64_t last = weft__now_ns(), us = least;
-    bool worked = false;
+    bool worked = false, others, driven;
     int idle = 0;
-    s->seen = atomic_load(&ctx->active);
+    s->active = atomic_load(&ctx->active);
+    s->driven = atomic_load(&ctx->driven);
 
     while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
         if (look(s)) {
@@ -206,10 +213,10 @@ static void *progress_main(void *arg)
         }
         if (++idle < IDLE_LOOKS && !ctx->crowded && !sockets_will_wake(ctx)) continue;
         idle = 0;
-        others = atomic_load_explicit(&ctx->active, memory_order_relaxed) != s->seen;
-        s->seen = atomic_load_explicit(&ctx->active, memory_order_relaxed);
+        others = take_change(&s->active, &ctx->active);
+        driven = take_change(&s->driven, &ctx->driven);
         if (worked || others) last = weft__now_ns();
-        if (worked && !others) us = least; /* the work is left to this thread */
+        if (worked) us = !driven || us / 2 < least ? least : us / 2;
         worked = false;
         if (atomic_load(&ctx->device_pending)) {
             watch_device(s, weft__now_ns() - last);

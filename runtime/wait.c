@@ -39,7 +39,7 @@ static void begin_look(weft_context *ctx)
 static bool settles_in_a_turn(weft_request *req)
 {
     if (weft__engine_try(req->ctx)) {
-        weft__engine_turn(req->ctx);
+        weft__engine_lent_turn(req->ctx);
         weft__engine_drop(req->ctx);
     }
     return weft__request_settled(req);
@@ -78,7 +78,7 @@ static void stop_lending(weft_context *ctx, bool holds_engine)
 static int look_on(weft_context *ctx, int *looks)
 {
     for (;;) {
-        int n = weft__engine_turn(ctx);
+        int n = weft__engine_lent_turn(ctx);
         if (n || ++*looks >= CLOCK_EVERY || weft__lock_wanted(&ctx->engine)) return n;
         if (ctx->crowded && *looks % CROWDED_LOOKS == 0) return n;
         weft__pause();
