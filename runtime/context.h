@@ -142,6 +142,7 @@ struct weft_context {
     weft__job_store store;
 
     /* completion descriptor and waiting for several */
+    _Atomic int64_t spin_ns; /* a wait looks by itself for so long before it sleeps */
     _Atomic int completion_fd;
     _Atomic bool completion_told;
     _Atomic uint32_t settlings; /* futex: counts while somebody sleeps on it */

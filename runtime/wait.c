@@ -20,10 +20,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CLOCK_EVERY   64       /* looks at the engine between those at the clock */
-#define CROWDED_LOOKS 8        /* where ranks share processors: looks before another gets this one */
-#define POLLS_FREE    16       /* times is_completed only looks before it helps */
-#define NAP_MIXED_NS  WEFT__MS /* looks at requests of several contexts, which have no word in common */
+#define CLOCK_EVERY   64 /* looks at the engine between those at the clock */
+#define CROWDED_LOOKS 8  /* where ranks share processors: looks before another gets this one */
+/* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that. */
+#define SLEEP_WORTH  4
+#define SPIN_MOST    8
+#define POLLS_FREE   16       /* times is_completed only looks before it helps */
+#define NAP_MIXED_NS WEFT__MS /* looks at requests of several contexts, which have no word in common */
 
 /* The completion descriptor is cleared first, so that a settling after this look is told again. */
 static void begin_look(weft_context *ctx)
@@ -112,7 +115,7 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
         if (looks < CLOCK_EVERY) continue;
         looks = 0;
         int64_t now = weft__now_ns();
-        if (stop == 0) stop = now + weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
+        if (stop == 0) stop = now + atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
         if (now >= stop || now >= deadline_ns) break;
     }
     stop_lending(ctx, false);
@@ -131,6 +134,17 @@ static void hand_back(weft_context *ctx)
     if (busy || (ctx->tcp && atomic_load(&ctx->rest) != WEFT__SLEEP)) weft__engine_ring(ctx);
 }
 
+/* Two ranks that wait for each other, and each sleep until the other's bell, may each time be woken too late
+ * for the other to be still looking, and so never come out of it: hence looking grows after short sleeps. */
+static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
+{
+    int64_t least = weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
+    int64_t twice = 2 * atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
+    if (slept_ns >= SLEEP_WORTH * least) twice = least;
+    if (twice > SPIN_MOST * least) twice = SPIN_MOST * least;
+    atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);
+}
+
 static bool one_settled(void *arg)
 {
     return weft__request_settled(arg);
@@ -139,6 +153,7 @@ static bool one_settled(void *arg)
 static void sleep_for_one(weft_request *req, int64_t deadline_ns)
 {
     weft_context *ctx = req->ctx;
+    int64_t began = weft__now_ns();
     atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&req->sleepers, 1, memory_order_seq_cst);
     hand_back(ctx);
@@ -149,6 +164,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     }
     atomic_fetch_sub_explicit(&req->sleepers, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
+    learn_from_sleep(ctx, weft__now_ns() - began);
 }
 
 weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
@@ -231,6 +247,7 @@ static bool any_settled(void *arg)
 
 static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
 {
+    int64_t began = weft__now_ns();
     bool mixed = false;
     uint32_t seen;
     for (size_t i = 0; i < s->n; i++) mixed = mixed || (s->reqs[i] && s->reqs[i]->ctx != ctx);
@@ -244,6 +261,7 @@ static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
         weft__sleep_on(&ctx->settlings, seen, until);
     }
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
+    learn_from_sleep(ctx, weft__now_ns() - began);
 }
 
 /* WEFT_OK: s->first has settled.  n if there is none to wait for. */
