@@ -35,6 +35,7 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     if (op->count == 0) return;
     plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && op->count * element > all_read_bytes;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
+    plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
 }
 
 static span chunk_at(const weft__rounds *plan, const weft__op *op, uint64_t chunk)
@@ -66,6 +67,7 @@ static void leave_own_piece(weft__round *round, const weft__rounds *plan)
 static void copy_from(weft__round *round, const weft__rounds *plan, span s, int root, size_t slot_offset)
 {
     round->take = WEFT__TAKE_COPY;
+    round->streams = plan->streams;
     round->from = root;
     round->slot_offset = slot_offset;
     round->take_bytes = s.length * plan->element;
@@ -92,6 +94,7 @@ static void reduce_all(weft__round *round, const weft__rounds *plan, const weft_
                        size_t slot_offset)
 {
     round->take = WEFT__TAKE_REDUCE;
+    round->streams = plan->streams && plan->size <= WEFT__REDUCE_SOURCES; /* else it is read again */
     round->from = -1;
     round->slot_offset = slot_offset;
     round->take_bytes = s.length * plan->element;
@@ -120,6 +123,7 @@ static void reduce_slice(weft__round *round, const weft__rounds *plan, const wef
     span own = own_slice(plan, s);
     publish(round, plan, op, s, 1);
     reduce_all(round, plan, op, own, (own.start - s.start) * plan->element);
+    round->streams = false; /* it is published next, from where it lies */
     leave_own_piece(round, plan);
 }
 

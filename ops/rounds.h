@@ -14,6 +14,10 @@
 #define WEFT_OPS_ROUNDS_H
 #include "op.h"
 
+/* An operation whose larger buffer has so many bytes leaves its results past the caches: lines that are
+ * written whole are then not read first.  Of less, who reads it next finds some of it there. */
+#define WEFT__STREAM_BYTES ((size_t)16 * 1024 * 1024)
+
 /* How an operation is cut up.  Made once per operation. */
 typedef struct weft__rounds {
     int rank, size;
@@ -21,6 +25,7 @@ typedef struct weft__rounds {
     size_t chunk;   /* elements of each block (of count) handled in one chunk, the last may be shorter */
     uint64_t count; /* rounds in all, at least 1 */
     bool two_phase; /* reduce a slice, then share it: two rounds a chunk */
+    bool streams;   /* more goes through this rank than caches hold: WEFT__STREAM_BYTES */
 } weft__rounds;
 
 typedef struct weft__round {
@@ -46,6 +51,7 @@ typedef struct weft__round {
     size_t total_bytes;                  /* 0: all pieces are take_bytes long; else rank r's is
                                             min(take_bytes, max(0, total_bytes - r * take_bytes)) */
     bool average;                        /* REDUCE: multiply by 1 / size */
+    bool streams;   /* the pieces go past the caches: nobody reads them in this operation */
     bool needs_all; /* wait until every rank has published this round (first rounds; else only
                        those that are read) */
 } weft__round;

@@ -232,9 +232,15 @@ static size_t take_copies(weft_request *req, const weft__round *r, unsigned whic
     size_t moved = 0;
     for (int i = 0; i < group->size; i++) {
         size_t bytes = piece_bytes(r, i);
+        const void *from;
+        char *to;
         if ((r->from >= 0 && i != r->from) || (r->skip_self && i == group->rank) || !bytes) continue;
-        memcpy((char *)req->host_op->out + r->target_offset + (size_t)i * r->target_stride,
-               piece_of(req, r, i, which), bytes);
+        to = (char *)req->host_op->out + r->target_offset + (size_t)i * r->target_stride;
+        from = piece_of(req, r, i, which);
+        if (r->streams)
+            weft__stream_copy(to, from, bytes);
+        else
+            memcpy(to, from, bytes);
         moved += bytes;
     }
     return moved;
@@ -245,7 +251,9 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
     weft_group *group = req->group;
     const void *sources[WEFT__REDUCE_SOURCES];
     size_t count = r->take_bytes / weft__op_element(req->host_op);
-    weft__reduce_fn *reduce = weft__reduce_kernel(req->host_op->dtype, req->host_op->reduction);
+    weft__reduce_fn *reduce =
+        (r->streams ? weft__stream_kernel : weft__reduce_kernel)(req->host_op->dtype,
+                                                                 req->host_op->reduction);
     void *out = (char *)req->host_op->out + r->target_offset;
     int next = 0;
     if (!count) return 0;

@@ -1,6 +1,7 @@
 /* test_sim.c - all collectives, as schedules and as rounds, in simulated groups; their traces and times.
  *
  * WEFT_GOLDEN=write rewrites tests/sim/golden instead of comparing with it. */
+#include "rounds.h"
 #include "rounds_sim.h"
 #include "sim.h"
 
@@ -223,6 +224,31 @@ static void test_rounds(void **state)
 }
 
 /* Different operations one after the other share the slots. */
+/* Pure: no buffer of that size is needed to ask. */
+static void test_streams(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < EVEN_COLLECTIVES; k++)
+        for (int large = 0; large < 2; large++) {
+            const bool blocks = weft__kind_traits(collectives[k]) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
+            const size_t whole = WEFT__STREAM_BYTES / sizeof(float) / (blocks ? 2 : 1);
+            weft__op op = {.kind = collectives[k],
+                           .dtype = WEFT_FLOAT32,
+                           .count = whole - !large,
+                           .scale = 1};
+            weft__rounds plan;
+            if (op.kind == WEFT__OP_BARRIER) continue;
+            weft__rounds_plan(&plan, &op, 0, 2, 65536, 65536);
+            for (uint64_t i = 0; i < plan.count; i++) {
+                weft__round r;
+                weft__rounds_at(&plan, &op, i, &r);
+                if (r.take == WEFT__TAKE_NOTHING) continue;
+                /* A reduced slice is read again, by whoever publishes it. */
+                assert_int_equal(r.streams, large && !(plan.two_phase && r.take == WEFT__TAKE_REDUCE));
+            }
+        }
+}
+
 static void test_mixed_rounds(void **state)
 {
     (void)state;
@@ -382,11 +408,12 @@ static void test_golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_large),      cmocka_unit_test(test_thousand_ranks),
-        cmocka_unit_test(test_rounds),     cmocka_unit_test(test_mixed_rounds),
-        cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_schedules), cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_large),     cmocka_unit_test(test_thousand_ranks),
+        cmocka_unit_test(test_rounds),    cmocka_unit_test(test_mixed_rounds),
+        cmocka_unit_test(test_streams),   cmocka_unit_test(test_time),
+        cmocka_unit_test(test_golden),    cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_forced),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }
