@@ -41,8 +41,8 @@ struct weft__transport {
     /* Owns `out` until it calls out->sent, which it may do before it returns.  Waits in a queue while there
      * is no room or no connection yet.  After lost(peer): sent(ERR_PEER) at once. */
     void (*send)(weft__transport *t, int peer, weft__outgoing *out);
-    /* A frame that nothing waits before and that there is room for is written at once and whole; false: it has
-     * to be sent.  NULL: never. */
+    /* A frame that nothing waits before and that there is room for is written at once and whole; false: it
+     * has to be sent.  NULL: never. */
     bool (*send_now)(weft__transport *t, int peer, const weft__frame *frame, const void *payload);
     /* Take a frame back that send was given and whose `sent` has not been called.  Afterwards neither the
      * payload nor `out` is touched and sent is not called.  A frame half written goes on from a private

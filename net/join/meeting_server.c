@@ -109,6 +109,13 @@ static void complete(weft__meeting_server *s)
     send_to_all(s, WEFT__MEETING_JOINED, s->nonce, sizeof s->nonce);
 }
 
+static bool some_have_gone(weft__meeting_server *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (!send_to(s, &s->members[i], WEFT__MEETING_STILL, NULL, 0)) return true;
+    return false;
+}
+
 /* Before all are there, who has died or hung up gives its place back; who only lost its connection joins
  * again. */
 static void drop_the_gone(weft__meeting_server *s)
@@ -237,12 +244,23 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
 
 /* ---- who is missing ---- */
 
-static void take_ask(weft__meeting_server *s, const weft__meeting_member *from, const uint8_t *id)
+/* Answered when all that has arrived is read: who has left meanwhile may have said so. */
+static void take_ask(weft__meeting_server *s, const weft__meeting_member *from)
+{
+    weft__meeting_member *more = realloc(s->asks, (size_t)(s->ask_count + 1) * sizeof *more);
+    if (!more) return; /* it is told that nobody answers */
+    s->asks = more;
+    s->asks[s->ask_count++] = *from;
+}
+
+static void answer_asks(weft__meeting_server *s)
 {
     char words[WEFT__SENTENCE_BYTES / 2] = "";
-    if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
-    weft__meeting_missing(s, find_member(s, id), words, sizeof words);
-    send_to(s, from, WEFT__MEETING_MISSING, words, strlen(words));
+    for (int i = 0; i < s->ask_count; i++) {
+        weft__meeting_missing(s, find_member(s, s->asks[i].id), words, sizeof words);
+        send_to(s, &s->asks[i], WEFT__MEETING_MISSING, words, strlen(words));
+    }
+    s->ask_count = 0;
 }
 
 /* ---- gathering ---- */
@@ -316,7 +334,7 @@ static void take_message(weft__meeting_server *s, const weft__meeting_member *fr
     weft__meeting_member *m = find_member(s, h->client);
     if (s->phase == WEFT__SERVER_RESIGNED) return;
     if (h->kind == WEFT__MEETING_ASK) {
-        take_ask(s, from, h->client);
+        take_ask(s, from);
         return;
     }
     if (!m) {
@@ -372,6 +390,17 @@ static bool take_one(weft__meeting_server *s, zmq_msg_t *msg)
     return true;
 }
 
+/* What a client said before it hung up is here once that shows: so after a look at who has, all is read
+ * again, and only who has gone without a word is dropped unnoticed. */
+static void take_all(weft__meeting_server *s, zmq_msg_t *msg)
+{
+    while (take_one(s, msg)) continue;
+    if (!s->ask_count) return;
+    while (s->phase == WEFT__SERVER_JOINING && some_have_gone(s) && take_one(s, msg)) continue;
+    if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
+    answer_asks(s);
+}
+
 static bool all_done(const weft__meeting_server *s)
 {
     if (s->phase == WEFT__SERVER_FAILED && s->count < s->expected) return false;
@@ -405,7 +434,7 @@ static void *serve(void *arg)
     for (;;) {
         zmq_pollitem_t items[2] = {{.socket = s->router, .events = ZMQ_POLLIN},
                                    {.socket = s->thread_end, .events = ZMQ_POLLIN}};
-        while (take_one(s, &msg)) continue;
+        take_all(s, &msg);
         if (stopping && (all_done(s) || weft__now_ns() >= deadline_ns)) break;
         zmq_poll(items, 2, weft__poll_ms(deadline_ns));
         if (items[1].revents & ZMQ_POLLIN) take_order(s, &deadline_ns, &stopping);
@@ -525,5 +554,6 @@ void weft__meeting_stop(weft__meeting_server *s, int64_t deadline_ns)
     for (int i = 0; i < s->count; i++) free(s->members[i].block);
     free(s->members);
     free(s->quitters);
+    free(s->asks);
     free(s);
 }

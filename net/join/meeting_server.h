@@ -50,6 +50,8 @@ struct weft__meeting_server {
     int count, room, arrivals;
     struct weft__quitter *quitters; /* each rank once */
     int quitter_count;
+    weft__meeting_member *asks; /* of these, who want to know who is missing: id and route */
+    int ask_count;
     uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of this run of the job */
     int world;                            /* -1 until somebody says it */
     int expected;                         /* clients that are to hear of a failure before the server may go */

@@ -168,6 +168,38 @@ static void who_has_gone_gives_its_place_back(void **state)
     zmq_close(next);
 }
 
+static void say(void *dealer, int name, uint16_t kind)
+{
+    weft__meeting_header header = {.magic = WEFT__MEETING_MAGIC,
+                                   .version = WEFT__MEETING_VERSION,
+                                   .kind = kind};
+    header.client[0] = (uint8_t)name;
+    assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
+}
+
+/* Its word may arrive with the end of its connection, and be read after another's question. */
+static void who_says_that_its_time_is_up_is_not_missing(void **state)
+{
+    for (int i = 0; i < 40; i++) {
+        void *stays, *leaves;
+        words got;
+        assert_int_equal(begin(state), 0);
+        stays = client();
+        leaves = client();
+        say_join(stays, 1, run, 1, 3);
+        say_join(leaves, 2, run, 0, 3);
+        await_missing(stays, "rank 2 is missing");
+        say(leaves, 2, WEFT__MEETING_DONE);
+        zmq_close(leaves);
+        usleep(50 * (unsigned)(i % 10));
+        say(stays, 1, WEFT__MEETING_ASK);
+        assert_int_equal(take(stays, JOB_WAIT_MS, &got), WEFT__MEETING_MISSING);
+        assert_string_equal(got.payload, "rank 2 is missing");
+        zmq_close(stays);
+        end(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_resigns_takes_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_complete_job_keeps_its_server, begin, end),
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
+        cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
     };
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
