@@ -1,165 +1,13 @@
 /* test_shm.c - the shared memory transport: order and urgency, frames larger than a record, taking back,
- * broken peers, sleeping peers; threads against each other, and processes of which one is killed. */
-#include "board_ranks.h"
-#include "clock.h"
-#include "job.h"
-#include "shm.h"
+ * sleeping peers; threads against each other, and processes of which one is killed. */
+#include "shm_ranks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define RANKS_MAX 4
-#define WORLD     (BOARD_WORLD(RANKS_MAX) + 1)
-#define SEEN_MAX  4096
-
-/* One rank: its transport, and what its sink has seen. */
-typedef struct rank {
-    weft__sink sink;
-    weft__board *board;
-    weft__transport *transport;
-    char room[WEFT__FRAME_PAYLOAD_MAX];
-    bool throw_away;
-    int headers, lost;
-    size_t seen; /* frames */
-    struct {
-        weft__frame frame;
-        int peer;
-        uint64_t sum; /* of the payload; 0 if it was thrown away */
-    } log[SEEN_MAX];
-    char why[256];
-    void (*on_header)(struct rank *me, int peer);
-} rank;
-
-static rank ranks[RANKS_MAX];
-static int n_ranks;
-
-static uint64_t sum_of(const char *bytes, size_t length)
-{
-    uint64_t sum = 1469598103934665603u;
-    for (size_t i = 0; i < length; i++) sum = (sum ^ (unsigned char)bytes[i]) * 1099511628211u;
-    return sum;
-}
-
-static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
-{
-    rank *me = (rank *)(void *)sink;
-    assert_true(frame->length > 0 && frame->length <= sizeof me->room);
-    me->headers++;
-    if (me->on_header) me->on_header(me, peer);
-    return me->throw_away ? NULL : me->room;
-}
-
-static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
-{
-    rank *me = (rank *)(void *)sink;
-    size_t at = me->seen++ % SEEN_MAX;
-    me->log[at].frame = *frame;
-    me->log[at].peer = peer;
-    me->log[at].sum = where ? sum_of(where, frame->length) : 0;
-}
-
-static void on_lost(weft__sink *sink, int peer, const char *why)
-{
-    rank *me = (rank *)(void *)sink;
-    (void)peer;
-    me->lost++;
-    strncpy(me->why, why, sizeof me->why - 1);
-}
-
-static void open_transport(rank *me, weft__board *board)
-{
-    int local_of[WORLD];
-    memset(me, 0, sizeof *me);
-    for (int i = 0; i < WORLD; i++) local_of[i] = -1;
-    for (int i = 0; i < board->size; i++) local_of[BOARD_WORLD(i)] = i;
-    me->sink = (weft__sink){on_header, on_arrived, on_lost};
-    me->board = board;
-    assert_int_equal(weft__shm_open(board, local_of, WORLD, &me->sink, &me->transport), WEFT_OK);
-}
-
-static void open_ranks(int n)
-{
-    weft__board *boards[RANKS_MAX];
-    board_join_all(n, boards);
-    n_ranks = n;
-    for (int i = 0; i < n; i++) open_transport(&ranks[i], boards[i]);
-}
-
-static int open_two(void **state)
-{
-    (void)state;
-    open_ranks(2);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    for (int i = 0; i < n_ranks; i++) {
-        if (ranks[i].transport) ranks[i].transport->close(ranks[i].transport);
-        weft__board_free(ranks[i].board);
-    }
-    return 0;
-}
-
-/* ---- sending ------------------------------------------------------------------------------------ */
-
-typedef struct packet {
-    weft__outgoing out;
-    int calls;
-    weft_status status;
-} packet;
-
-static void on_sent(weft__outgoing *out, weft_status status)
-{
-    packet *p = (packet *)(void *)out;
-    p->calls++;
-    p->status = status;
-}
-
-static char source[WEFT__FRAME_PAYLOAD_MAX];
-
-static packet *make(packet *p, int number, size_t length, bool bulk)
-{
-    memset(p, 0, sizeof *p);
-    for (size_t i = 0; source[1] == 0 && i < sizeof source; i++) source[i] = (char)(i * 31 + i / 256 + 1);
-    p->out.frame = (weft__frame){.kind = WEFT__FRAME_CONTROL, .tag = number, .length = (uint32_t)length};
-    p->out.payload = source;
-    p->out.bulk = bulk;
-    p->out.sent = on_sent;
-    return p;
-}
-
-static void give(int from, int to, packet *p)
-{
-    ranks[from].transport->send(ranks[from].transport, BOARD_WORLD(to), &p->out);
-}
-
-static int look(int r)
-{
-    return ranks[r].transport->poll(ranks[r].transport, 64);
-}
-
-static void settle(void)
-{
-    for (int idle = 0; idle < 3;) {
-        int moved = 0;
-        for (int i = 0; i < n_ranks; i++) moved += look(i);
-        idle = moved ? 0 : idle + 1;
-    }
-}
 
 static void test_sizes(void **state)
 {
@@ -370,136 +218,6 @@ static void test_thrown_away(void **state)
     assert_true(ranks[1].log[0].sum == 0);
 }
 
-/* ---- peers that go, and peers that are broken ----------------------------------------------------- */
-
-static void test_drop(void **state)
-{
-    packet there[3], queued[2], later;
-    (void)state;
-    for (int i = 0; i < 3; i++) give(1, 0, make(&there[i], i, 100, false));
-    give(0, 1, make(&queued[0], 10, 262144, true));
-    give(0, 1, make(&queued[1], 11, 10, true));
-    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(1));
-    assert_int_equal(ranks[0].seen, 3); /* what had arrived is not lost */
-    assert_int_equal(ranks[0].lost, 0);
-    give(0, 1, make(&later, 12, 10, false));
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(queued[i].calls, 1);
-        assert_int_equal(queued[i].status, WEFT_ERR_PEER);
-    }
-    assert_int_equal(later.status, WEFT_ERR_PEER);
-    assert_true(ranks[0].transport->flushed(ranks[0].transport, BOARD_WORLD(1)));
-    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(1));
-    assert_int_equal(look(0), 0);
-    assert_false(ranks[0].transport->busy(ranks[0].transport));
-}
-
-static void drop_peer(rank *me, int peer)
-{
-    me->transport->drop(me->transport, peer);
-}
-
-static void test_drop_from_inside(void **state)
-{
-    packet p[2];
-    (void)state;
-    ranks[1].on_header = drop_peer;
-    for (int i = 0; i < 2; i++) give(0, 1, make(&p[i], i, 100, false));
-    settle();
-    assert_int_equal(ranks[1].headers, 1);
-    assert_int_equal(ranks[1].seen, 0);
-}
-
-/* Writes a record as rank 0 would, behind what it has written. */
-static void forge(const weft__frame *frame, uint64_t at)
-{
-    char *ring = weft__board_ring(ranks[0].board, 1, 0);
-    uint64_t first;
-    memcpy(&first, frame, sizeof first);
-    memcpy(ring + at + 8, (const char *)frame + 8, 56);
-    atomic_store((_Atomic uint64_t *)(void *)(ring + at), first);
-}
-
-static void expect_lost(const weft__frame *bad, uint64_t at, const char *why)
-{
-    packet waiting[3];
-    for (int i = 0; i < 3; i++) give(1, 0, make(&waiting[i], i, 200000, true));
-    forge(bad, at);
-    look(1);
-    look(1);
-    assert_int_equal(ranks[1].lost, 1);
-    assert_non_null(strstr(ranks[1].why, why));
-    assert_int_equal(waiting[2].calls, 1);
-    assert_int_equal(waiting[2].status, WEFT_ERR_PEER);
-    look(1);
-    assert_int_equal(ranks[1].lost, 1);
-    give(1, 0, make(&waiting[0], 9, 8, false));
-    assert_int_equal(waiting[0].status, WEFT_ERR_PEER);
-}
-
-static void test_broken_kind(void **state)
-{
-    weft__frame bad = {.kind = 77};
-    (void)state;
-    expect_lost(&bad, 0, "kind 77");
-}
-
-static void test_broken_length(void **state)
-{
-    weft__frame bad = {.kind = WEFT__FRAME_DATA, .length = 0x7fffffff};
-    (void)state;
-    expect_lost(&bad, 0, "the longest is");
-    assert_int_equal(ranks[1].headers, 0);
-}
-
-static void test_broken_continuation(void **state)
-{
-    weft__frame bad = {.kind = 255};
-    (void)state;
-    expect_lost(&bad, 0, "kind 255"); /* continues nothing */
-}
-
-static void test_broken_middle(void **state)
-{
-    weft__frame half = {.kind = WEFT__FRAME_DATA, .length = 100000}, bad = {.kind = WEFT__FRAME_BYE};
-    (void)state;
-    forge(&half, 0);
-    look(1);
-    assert_int_equal(ranks[1].headers, 1);
-    expect_lost(&bad, 64 + ranks[1].board->ring_bytes / 4, "before the end");
-    assert_int_equal(ranks[1].seen, 0);
-}
-
-static void test_broken_position(void **state)
-{
-    packet p[3];
-    (void)state;
-    atomic_store(weft__board_taken(ranks[0].board, 1, 0), 1u << 30);
-    for (int i = 0; i < 3; i++) give(0, 1, make(&p[i], i, 150000, true));
-    settle();
-    assert_int_equal(ranks[0].lost, 1);
-    assert_non_null(strstr(ranks[0].why, "never written"));
-    for (int i = 1; i < 3; i++) assert_int_equal(p[i].status, WEFT_ERR_PEER);
-}
-
-/* A reader ends on any garbage: it runs out of it or refuses it, and stays inside the ring. */
-static void test_garbage(void **state)
-{
-    weft__board *board = ranks[1].board;
-    char *ring = weft__board_ring(board, 1, 0);
-    unsigned seed = 3;
-    (void)state;
-    for (size_t i = 0; i < board->ring_bytes; i += 64) {
-        weft__frame f = {.kind = (uint8_t)(1 + rand_r(&seed) % 4), .length = 0};
-        if (i % 4096 == 0) f.kind = WEFT__FRAME_DATA, f.length = (uint32_t)rand_r(&seed) % 3000;
-        if (f.kind == WEFT__FRAME_DATA) f.bytes = (uint64_t)(unsigned)rand_r(&seed);
-        memcpy(ring + i, &f, sizeof f);
-    }
-    memset(ring + board->ring_bytes / 2, 0xff, 64);
-    for (int i = 0; i < 10000 && !ranks[1].lost; i++) look(1);
-    assert_int_equal(ranks[1].lost, 1);
-}
-
 /* ---- sleeping peers ----------------------------------------------------------------------------- */
 
 static bool rung(int r)
@@ -697,8 +415,6 @@ static void test_processes(void **state)
     close(busy[0]);
 }
 
-#define TWO(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(
@@ -713,14 +429,6 @@ int main(void)
                                        TWO(test_close_with_queue),
                                        TWO(test_forget),
                                        TWO(test_thrown_away),
-                                       TWO(test_drop),
-                                       TWO(test_drop_from_inside),
-                                       TWO(test_broken_kind),
-                                       TWO(test_broken_length),
-                                       TWO(test_broken_continuation),
-                                       TWO(test_broken_middle),
-                                       TWO(test_broken_position),
-                                       TWO(test_garbage),
                                        TWO(test_bells),
                                        TWO(test_two_threads)};
     alarm(JOB_ALARM_S);
