@@ -1,9 +1,8 @@
 /* batch.c - batches: what may join, the one request that end makes of them, how it ends.
  *
- * end can only fail before anything has a number: members were checked when they joined, and all are numbered
- * under the group's submit lock (submit.c).  The whole is not in the engine's list of pending requests: its
- * members are, under its deadline, and the last of them to settle settles it, with the first failure in order
- * of joining. */
+ * end can only fail before anything has begun: members were checked when they joined.  The whole is not in
+ * the engine's list of pending requests: its members are, under its deadline, and the last of them to settle
+ * settles it, with the first failure in order of joining. */
 #include "batch.h"
 #include "device.h"
 #include "engine.h"
@@ -175,6 +174,24 @@ weft_status weft_batch_end(weft_batch *batch, const weft_call *call, weft_reques
     }
     issue_together(batch);
     return weft__submit_batch(whole, call, req);
+}
+
+void weft__batch_start(weft_request *whole, void (*start)(weft_context *ctx, weft_request *member))
+{
+    weft_batch *batch = whole->u.batch;
+    WEFT__ASSERT(weft__holds_engine(whole->ctx));
+    atomic_store_explicit(&whole->state, WEFT__RUNNING, memory_order_release);
+    if (!batch->count) {
+        weft__request_settle(whole, WEFT_OK, NULL);
+        return;
+    }
+    /* With the last of them the whole may settle and go. */
+    for (size_t i = 0, n = batch->count; i < n; i++) {
+        weft_request *m = batch->members[i];
+        m->started_ns = whole->started_ns;
+        atomic_store_explicit(&m->refs, 2, memory_order_relaxed); /* the engine's and the whole's */
+        start(whole->ctx, m);
+    }
 }
 
 static void settle(weft_request *whole)

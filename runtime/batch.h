@@ -1,7 +1,7 @@
 /* batch.h - operations that start together and settle as one request.
  *
- * A member is checked and made into a request (NEW) when it joins; weft_batch_end numbers and queues all of
- * them under one lock.  The request that end returns ("the whole") owns the list from then on. */
+ * A member is checked and made into a request (NEW) when it joins.  The request that weft_batch_end returns
+ * ("the whole") owns the list from then on; it is queued, and starting it starts them. */
 #ifndef WEFT_RUNTIME_BATCH_H
 #define WEFT_RUNTIME_BATCH_H
 #include "group.h"
@@ -22,6 +22,9 @@ weft_status weft__batch_join(const weft_call *call, weft_request *req, weft_stat
                              weft_request **out);
 /* Remembers this thread's latest failure if it is the first; returns status. */
 weft_status weft__batch_refuse(weft_batch *batch, weft_status status);
+/* The whole has its number: starts its members, which have their times; without any it settles.  Engine held.
+ */
+void weft__batch_start(weft_request *whole, void (*start)(weft_context *ctx, weft_request *member));
 /* `done` of every member, with the whole as its arg; runs where the member settles, the engine held. */
 void weft__batch_member(weft_request *member, weft_status status, void *whole);
 void weft__batch_cancel(weft_request *whole, void (*cancel)(weft_request *member)); /* engine held */

@@ -77,9 +77,10 @@ struct weft_context {
     weft__mpsc submitted;                     /* requests, any thread */
     _Alignas(WEFT__LINE) _Atomic int lenders; /* threads that spin in wait and drive the engine */
     _Atomic uint32_t rest;                    /* weft__rest of the progress thread */
-    _Atomic uint32_t active;                  /* counts turns in which something happened */
-    _Atomic uint32_t driven;                  /* of these, those of callers who wait */
-    _Atomic int64_t unsettled;                /* requests that have not settled */
+    _Atomic uint32_t active;                  /* engine writes: turns in which something happened */
+    _Atomic uint32_t driven;                  /* engine writes: of these, those of callers who wait */
+    _Atomic int64_t unsettled;                /* requests that were queued and have not settled */
+    _Atomic uint32_t begun;                   /* engine writes: the others that have not */
     _Atomic bool closing;                     /* no new work */
     _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */
     weft__mail_events mail_events;

@@ -4,6 +4,7 @@
  * takes the submitted requests and moves along all that runs.  Nothing here blocks.  A submission that finds
  * the engine held is picked up by its holder, who looks at the queue once more after letting go. */
 #include "engine.h"
+#include "batch.h"
 #include "group.h"
 #include "host.h"
 
@@ -70,9 +71,35 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
     return now > least_ns ? now : least_ns;
 }
 
+/* The order of starting is that of the numbers, and so of submitting. */
+static void number(weft_request *req, unsigned traits)
+{
+    weft_group *group = req->group;
+    if (traits & WEFT__COLLECTIVE) {
+        req->sequence = ++group->next_number;
+        atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
+        atomic_store_explicit(&group->submitted_at_ns,
+                              req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
+                              memory_order_relaxed);
+        atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
+    } else if (traits & WEFT__PAIR) {
+        int way = req->op.kind == WEFT__OP_ISEND ? 0 : req->op.kind == WEFT__OP_IRECV ? 1 : 2;
+        int peer = req->op.peer >= 0 ? req->op.peer : group->size; /* any rank: a count of its own */
+        req->sequence = ++group->pair_numbers[peer][way];
+    } else if (req->op.kind == WEFT__OP_BATCH) {
+        req->sequence = ++group->batches;
+    }
+}
+
 /* It may be over and gone afterwards. */
 static void start(weft_context *ctx, weft_request *req)
 {
+    unsigned traits = weft__kind_traits(req->op.kind);
+    number(req, traits);
+    if (req->op.kind == WEFT__OP_BATCH) {
+        weft__batch_start(req, start);
+        return;
+    }
     weft__list_append(&ctx->pending, &req->pending);
     atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
     weft__host_start(req);
@@ -92,21 +119,16 @@ static int take_submitted(weft_context *ctx)
     return n;
 }
 
-/* Only the holder of the engine writes it. */
-static void count(_Atomic uint32_t *turns)
+void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
 {
-    uint32_t so_far = atomic_load_explicit(turns, memory_order_relaxed);
-    atomic_store_explicit(turns, so_far + 1, memory_order_relaxed);
-}
-
-void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns)
-{
+    int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = now_ns;
-    if (first) start(ctx, first);
-    if ((take_submitted(ctx) || first) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
+    n = take_submitted(ctx);
+    if (last) start(ctx, last);
+    if ((n || last) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
     ctx->turn_ns = -1;
-    count(&ctx->active);
+    weft__count(&ctx->active, 1);
 }
 
 int weft__engine_turn(weft_context *ctx)
@@ -128,14 +150,14 @@ int weft__engine_turn(weft_context *ctx)
     }
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
     ctx->turn_ns = -1;
-    if (n) count(&ctx->active);
+    if (n) weft__count(&ctx->active, 1);
     return n;
 }
 
 int weft__engine_lent_turn(weft_context *ctx)
 {
     int n = weft__engine_turn(ctx);
-    if (n) count(&ctx->driven);
+    if (n) weft__count(&ctx->driven, 1);
     return n;
 }
 

@@ -11,9 +11,21 @@ void weft__engine_drop(weft_context *ctx);
 bool weft__holds_engine(const weft_context *ctx);
 bool weft__holds_any_engine(void); /* this thread, whichever context's */
 /* What was submitted begins, and what can be done for it at once is done; nothing else is looked at.
- * first: begins before what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
+ * last: begins after what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
  * the clock yet.  Engine held. */
-void weft__engine_begin(weft_context *ctx, weft_request *first, int64_t now_ns);
+void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns);
+/* A word that only the holder of the engine writes. */
+static inline void weft__count(_Atomic uint32_t *word, int more)
+{
+    uint32_t so_far = atomic_load_explicit(word, memory_order_relaxed);
+    atomic_store_explicit(word, so_far + (uint32_t)more, memory_order_relaxed);
+}
+/* Requests that have not settled; at rest only for the holder of the engine. */
+static inline int64_t weft__unsettled(const weft_context *ctx)
+{
+    return atomic_load_explicit(&ctx->unsettled, memory_order_acquire) +
+           atomic_load_explicit(&ctx->begun, memory_order_relaxed);
+}
 /* About now, and not before least_ns: in one turn the clock is read once.  Engine held. */
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */

@@ -71,10 +71,9 @@ struct weft_group {
     weft__table table;
     weft__selection selection; /* what follows from it */
 
-    weft__lock submit;
-    uint64_t next_number;        /* submit: of collectives; the first is 1 */
-    uint64_t batches;            /* submit: last number of a batch */
-    uint64_t (*pair_numbers)[3]; /* submit: per member: sends, receives, exchanges; made when needed */
+    uint64_t next_number;        /* engine: of collectives; the first is 1 */
+    uint64_t batches;            /* engine: last number of a batch */
+    uint64_t (*pair_numbers)[3]; /* engine: per member, and of any rank: sends, receives, exchanges */
     _Atomic uint64_t submitted;  /* last number; for others to ask */
     _Atomic uint32_t submitted_kind;
     _Atomic int64_t submitted_at_ns;

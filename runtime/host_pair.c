@@ -56,27 +56,51 @@ void weft__pair_settle(weft_request *req, weft_status status)
     }
 }
 
-static void pair_done(weft__completion *completion)
+/* One way, or starting, is over.  With the last the request settles, and may be gone. */
+static void part_done(weft_request *req, weft_status status)
 {
-    weft_request *req = WEFT__OWNER(completion, weft_request, completion);
-    weft_status status = completion->status;
-    req->u.pair.letter = NULL;
-    req->u.pair.want = NULL;
+    if (req->u.pair.failed == WEFT_OK) req->u.pair.failed = status;
+    if (--req->u.pair.open) return;
     free(req->u.pair.copy);
     req->u.pair.copy = NULL;
-    weft__pair_settle(req, status);
+    weft__pair_settle(req, req->u.pair.failed);
 }
 
-static void start_send(weft_request *req, const weft__envelope *to)
+static void sent(weft__completion *completion)
+{
+    weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.sent);
+    req->u.pair.letter = NULL;
+    part_done(req, completion->status);
+}
+
+static void received(weft__completion *completion)
+{
+    weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.received);
+    req->u.pair.want = NULL;
+    part_done(req, completion->status);
+}
+
+static void start_send(weft_request *req, const weft__envelope *to, size_t bytes)
 {
     const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
-    size_t bytes = req->op.count * weft__op_element(&req->op);
-    int before = req->completion.count;
-    weft__letter *letter = weft__mail_send(req->ctx->mail, to, from, bytes, &req->completion);
+    weft__letter *letter;
+    req->u.pair.sent = (weft__completion){sent, 1, WEFT_OK};
+    letter = weft__mail_send(req->ctx->mail, to, from, bytes, &req->u.pair.sent);
     if (!letter)
-        weft__complete(&req->completion, WEFT_ERR_MEMORY);
-    else if (req->completion.count == before)
+        weft__complete(&req->u.pair.sent, WEFT_ERR_MEMORY);
+    else if (req->u.pair.sent.count) /* else that is over, and the handle too */
         req->u.pair.letter = letter;
+}
+
+static void start_receive(weft_request *req, const weft__envelope *from, size_t room)
+{
+    weft__want *want;
+    req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
+    want = weft__mail_receive(req->ctx->mail, from, req->op.out, room, &req->receipt, &req->u.pair.received);
+    if (!want)
+        weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
+    else if (req->u.pair.received.count)
+        req->u.pair.want = want;
 }
 
 weft__envelope weft__pair_envelope(const weft_request *req)
@@ -91,29 +115,21 @@ weft__envelope weft__pair_envelope(const weft_request *req)
 
 void weft__pair_start(weft_request *req)
 {
-    bool exchange = req->op.kind == WEFT__OP_SEND_RECV;
-    size_t room = req->op.count * weft__op_element(&req->op);
+    bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
+    size_t bytes = req->op.count * weft__op_element(&req->op);
     weft__envelope at = weft__pair_envelope(req);
     req->algorithm = at.peer >= 0 ? weft__mail_route_name(req->ctx->mail, at.peer) : "any";
-    if (req->op.kind == WEFT__OP_ISEND && weft__mail_send_now(req->ctx->mail, &at, req->op.in, room)) {
+    if (!receives && weft__mail_send_now(req->ctx->mail, &at, req->op.in, bytes)) {
         weft__request_settle(req, WEFT_OK, NULL);
         return;
     }
-    req->completion = (weft__completion){pair_done, exchange ? 2 : 1, WEFT_OK};
     req->u.pair.letter = NULL;
     req->u.pair.want = NULL;
-    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
-    /* u.pair.copy was made at submission: an exchange in place needs what it sends to stay as it is. */
-    if (exchange || req->op.kind == WEFT__OP_IRECV) {
-        weft__want *want =
-            weft__mail_receive(req->ctx->mail, &at, req->op.out, room, &req->receipt, &req->completion);
-        if (!want)
-            weft__complete(&req->completion, WEFT_ERR_MEMORY);
-        else if (req->completion.count == (exchange ? 2 : 1))
-            req->u.pair.want = want;
-    }
-    if (exchange || req->op.kind == WEFT__OP_ISEND) start_send(req, &at);
-    weft__request_unref(req);
+    req->u.pair.failed = WEFT_OK;
+    req->u.pair.open = 1 + sends + receives;
+    if (receives) start_receive(req, &at, bytes);
+    if (sends) start_send(req, &at, bytes);
+    part_done(req, WEFT_OK);
 }
 
 bool weft__pair_met(const weft_request *req)

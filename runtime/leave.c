@@ -167,9 +167,10 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
 static bool drained(weft_context *ctx, int64_t deadline_ns)
 {
     for (int looks = 0;; looks++) {
-        bool done = atomic_load_explicit(&ctx->unsettled, memory_order_acquire) == 0;
+        bool done;
         int n = 0;
         weft__engine_take(ctx);
+        done = weft__unsettled(ctx) == 0;
         ctx->turns = UINT32_MAX - 1;
         n = weft__engine_turn(ctx);
         if (done && !ctx->said_bye) {
@@ -198,7 +199,7 @@ weft_status weft_finalize(weft_context *ctx, int64_t timeout_ms)
     if (!drained(ctx, deadline))
         return weft__fail(WEFT_PENDING,
                           "finalize: %lld requests have not settled, or sent messages have not been taken",
-                          (long long)atomic_load(&ctx->unsettled));
+                          (long long)weft__unsettled(ctx));
     weft__context_free(ctx);
     return WEFT_OK;
 }
@@ -235,7 +236,7 @@ static void give_up(weft_context *ctx, const char *why)
         weft__engine_turn(ctx);
         busy = weft__mail_busy(ctx->mail) || !weft__mail_bye_taken(ctx->mail);
         weft__engine_drop(ctx);
-        if (!busy && atomic_load(&ctx->unsettled) == 0) break;
+        if (!busy && weft__unsettled(ctx) == 0) break;
         rest();
     }
 }

@@ -25,6 +25,8 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&req->polls, 0, memory_order_relaxed);
     atomic_store_explicit(&req->waited_ns, 0, memory_order_relaxed);
+    req->sequence = 0;
+    req->steps = WEFT__ANYWHERE;
     req->ctx = ctx;
     req->group = group;
     weft__group_ref(group);
@@ -44,7 +46,9 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->culprit = -1;
     req->asks = 0;
     req->asked_ns = 0;
-    req->receipt = (weft__receipt){.peer = -1, .tag = op->tag};
+    req->receipt.peer = -1;
+    req->receipt.tag = op->tag;
+    req->receipt.bytes = 0;
     req->sequel = NULL;
     weft__list_init(&req->pending);
     return req;
@@ -71,7 +75,10 @@ static void free_parts(weft_request *req)
 
 void weft__request_unref(weft_request *req)
 {
-    if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1) return;
+    if (atomic_load_explicit(&req->refs, memory_order_acquire) == 1)
+        atomic_store_explicit(&req->refs, 0, memory_order_relaxed); /* nobody else can want the word */
+    else if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1)
+        return;
     if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
     free_parts(req);
     weft__slab_put(&req->ctx->requests, req);
@@ -101,13 +108,9 @@ void weft__request_name(const weft_request *req, char *text, size_t bytes)
              group->label, what + n, req->label[0] ? " \"" : "", req->label, req->label[0] ? "\"" : "");
 }
 
-/* Wakes whoever may be asleep until something settles. */
+/* Through the descriptor, if there is one. */
 static void tell_settling(weft_context *ctx)
 {
-    if (atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)) {
-        atomic_fetch_add_explicit(&ctx->settlings, 1, memory_order_seq_cst);
-        weft__wake_all(&ctx->settlings);
-    }
     if (atomic_load_explicit(&ctx->completion_fd, memory_order_acquire) >= 0 &&
         !atomic_exchange_explicit(&ctx->completion_told, true, memory_order_seq_cst)) {
         uint64_t one = 1;
@@ -119,13 +122,24 @@ static void tell_settling(weft_context *ctx)
 void weft__request_publish(weft_request *req)
 {
     weft_context *ctx = req->ctx;
+    weft__steps steps = req->steps;
+    if (steps == WEFT__FIRST_STEP) {
+        atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_relaxed);
+        tell_settling(ctx);
+        return; /* the runtime's reference is the submitting call's to give back */
+    }
+    if (steps == WEFT__HERE) weft__count(&ctx->begun, -1); /* the engine is held until all here is done */
     /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
      * but not while this request still counts. */
     atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
     if (atomic_load_explicit(&req->sleepers, memory_order_seq_cst)) weft__wake_all(&req->state);
+    if (atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)) {
+        atomic_fetch_add_explicit(&ctx->settlings, 1, memory_order_seq_cst);
+        weft__wake_all(&ctx->settlings);
+    }
     tell_settling(ctx);
     weft__request_unref(req);
-    atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
+    if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
 }
 
 /* Keeps the first text made for a place; texts live as long as the request. */
@@ -184,6 +198,16 @@ void weft__request_settlef(weft_request *req, weft_status status, const char *fo
     weft__request_settle(req, status, text);
 }
 
+/* One that is still queued has no number yet: whoever holds the engine next starts it. */
+static void see_it_begun(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    if (weft__request_state(req) != WEFT__QUEUED || weft__holds_any_engine() || weft__forked()) return;
+    weft__engine_take(ctx);
+    weft__engine_begin(ctx, NULL, 0);
+    weft__engine_drop(ctx);
+}
+
 const char *weft_request_message(weft_request *req)
 {
     char name[256], text[512];
@@ -193,6 +217,7 @@ const char *weft_request_message(weft_request *req)
     settled = weft__request_settled(req);
     told = atomic_load_explicit(settled ? &req->told : &req->shown, memory_order_acquire);
     if (told) return told;
+    if (!settled) see_it_begun(req);
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %s", name, settled ? weft_status_text(req->status) : "pending");
     return keep(settled ? &req->told : &req->shown, text);
@@ -204,6 +229,7 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     if (!req || !info) return;
     memset(info, 0, sizeof *info);
     settled = weft__request_settled(req);
+    if (!settled) see_it_begun(req);
     info->status = settled ? req->status : WEFT_PENDING;
     info->peer = req->op.peer;
     info->tag = req->op.tag;

@@ -22,6 +22,13 @@ typedef enum weft__state {
     WEFT__SETTLED
 } weft__state;
 
+/* Where a request takes its steps, which tells who may know it. */
+typedef enum weft__steps {
+    WEFT__ANYWHERE,   /* it was queued: whoever holds the engine */
+    WEFT__FIRST_STEP, /* its first one, in the call that submits it: that thread alone knows it */
+    WEFT__HERE        /* it has taken that one, and counts in ctx->begun */
+} weft__steps;
+
 /* What a collective leads to on each rank once its data is there: split_group, mesh_create.  The first member
  * of a struct of the file that makes it. */
 typedef struct weft__sequel {
@@ -44,7 +51,7 @@ struct weft_request {
     const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
                                 barrier in which its members find each other */
     struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
-    uint64_t sequence;
+    uint64_t sequence;           /* 0: has not begun */
     int64_t deadline_ns, ask_ns, warn_ns, warn_by_ns;
     int64_t submitted_ns, started_ns, settled_ns;
     _Atomic int64_t waited_ns;
@@ -58,13 +65,13 @@ struct weft_request {
     int culprit;           /* ERR_PEER: rank of the group that is gone; else -1 */
     int asks;              /* times the others were asked whether they are late */
     int64_t asked_ns;      /* first of these */
-    bool timed;            /* somebody can ask for its times: it has a handle or a callback */
+    weft__steps steps;
+    bool timed; /* somebody can ask for its times: it has a handle or a callback */
     bool buffers_held, warned;
     bool abandoned;              /* settled while a module still had it */
     weft_status draining_status; /* DRAINING: what it will end in */
     int64_t drained_by_ns;
     weft__receipt receipt;
-    weft__completion completion;
     union {
         struct { /* collectives by rounds: host_rounds.c */
             weft__list lane;
@@ -75,11 +82,14 @@ struct weft_request {
             weft__round round;               /* the one worked out last, and its index + 1; 0: none */
             uint64_t known;
         } rounds;
-        struct weft__run *run; /* collectives by messages: host_schedule.c */
-        struct {               /* point to point: host_pair.c */
-            weft__letter *letter;
-            weft__want *want;
-            void *copy; /* of an in-place exchange's input */
+        struct weft__run *run;    /* collectives by messages: host_schedule.c */
+        struct {                  /* point to point: host_pair.c */
+            weft__letter *letter; /* NULL: sent, or none */
+            weft__want *want;     /* NULL: received, or none */
+            void *copy;           /* of an in-place exchange's input */
+            weft__completion sent, received;
+            int open;           /* of these, and 1 while it starts */
+            weft_status failed; /* the first failure */
         } pair;
         struct weft__forming *forming; /* forming.c */
         weft_batch *batch;             /* batch.c */

@@ -81,9 +81,9 @@ static void set_no_times(weft_request *req)
     req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
 }
 
-static weft_status refuse(weft_group *group)
+static weft_status refuse(const weft_group *group, weft__group_state state)
 {
-    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    switch (state) {
     case WEFT__READY: return WEFT_OK;
     case WEFT__FORMING:
         return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
@@ -94,33 +94,6 @@ static weft_status refuse(weft_group *group)
     return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
 }
 
-/* Under the group's submit lock. */
-static void number(weft_request *req)
-{
-    weft_group *group = req->group;
-    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) {
-        req->sequence = ++group->next_number;
-        atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
-        atomic_store_explicit(&group->submitted_at_ns,
-                              req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
-                              memory_order_relaxed);
-        atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
-    } else if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
-        int way = req->op.kind == WEFT__OP_ISEND ? 0 : req->op.kind == WEFT__OP_IRECV ? 1 : 2;
-        int peer = req->op.peer >= 0 ? req->op.peer : group->size; /* any rank: a count of its own */
-        req->sequence = ++group->pair_numbers[peer][way];
-    } else if (req->op.kind == WEFT__OP_BATCH) {
-        req->sequence = ++group->batches;
-    }
-}
-
-/* The caller's reference, or the whole's to a member. */
-static void share(weft_request *req)
-{
-    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed);
-    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
-}
-
 /* Beside the traits of a request's kind: messages there end with their group. */
 enum { ON_DEVICE = 1 << 16 };
 
@@ -129,37 +102,17 @@ static unsigned traits_of(const weft_request *req)
     return weft__kind_traits(req->op.kind) | (req->device ? ON_DEVICE : 0u);
 }
 
-/* Numbers and queues all of them, or none.  traits: of all together.  whole: the batch they are, or NULL: one
- * request by itself.  *here: this thread holds the engine; it stays true if nothing is queued before that one
- * request, which then is not queued but the caller's to begin. */
-static inline weft_status enqueue(weft_request *const *reqs, size_t n, unsigned traits, weft_request *whole,
-                                  weft_request **out, bool *here)
+/* Messages outlive a broken group, in host memory. */
+static weft_status may_begin(const weft_request *req, unsigned traits)
 {
-    weft_request *shown = whole ? whole : reqs[0];
-    weft_context *ctx = shown->ctx;
-    weft_group *group = shown->group;
-    weft_status status = WEFT_OK;
-    weft__lock_take(&group->submit);
-    if (traits & (WEFT__COLLECTIVE | ON_DEVICE) ||
-        (traits & WEFT__PAIR && atomic_load(&group->state) != WEFT__BROKEN))
-        status = refuse(group);
-    if (status == WEFT_OK && atomic_load_explicit(&ctx->closing, memory_order_seq_cst))
-        status = weft__fail(WEFT_ERR_STATE, "this context is being finalized");
-    if (status == WEFT_OK) {
-        if (whole) {
-            number(whole);
-            share(whole);
-        }
-        if (out) *out = shown; /* first: its callback may run, and release it, before this function returns */
-        *here = *here && weft__mpsc_empty(&ctx->submitted);
-        for (size_t i = 0; i < n; i++) {
-            number(reqs[i]);
-            share(reqs[i]);
-            if (!*here) weft__mpsc_push(&ctx->submitted, &reqs[i]->node);
-        }
-    }
-    weft__lock_drop(&group->submit);
-    return status;
+    const weft_group *group = req->group;
+    weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
+    if (state != WEFT__READY &&
+        (traits & (WEFT__COLLECTIVE | ON_DEVICE) || (traits & WEFT__PAIR && state != WEFT__BROKEN)))
+        return refuse(group, state);
+    if (atomic_load_explicit(&req->ctx->closing, memory_order_seq_cst))
+        return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
+    return WEFT_OK;
 }
 
 static void look_by(weft_context *ctx, int64_t look_ns)
@@ -168,36 +121,59 @@ static void look_by(weft_context *ctx, int64_t look_ns)
         weft__guardian_look(ctx, look_ns);
 }
 
-/* After queueing: takes the first step here if the engine is free, and sees to it that deadlines are met. */
-static void begin(weft_context *ctx, int64_t submitted_ns, int64_t look_ns)
+/* By itself, and nobody might use its times, or it, before this thread does. */
+static bool can_begin_here(const weft_request *req, unsigned traits)
 {
+    return traits & (WEFT__COLLECTIVE | WEFT__PAIR) && !req->device && !req->done;
+}
+
+/* Takes its first step, in which nobody else knows it; engine held, and let go.  The others need not wait for
+ * this rank's clock: it gets its times afterwards, if there is an afterwards. */
+static void begin_here(weft_request *req, int64_t timeout_ms)
+{
+    weft_context *ctx = req->ctx;
+    int64_t look_ns = WEFT__NEVER;
+    set_no_times(req);
+    req->steps = WEFT__FIRST_STEP;
+    atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
+    weft__engine_begin(ctx, req, 0);
+    if (weft__request_settled(req)) {
+        atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
+    } else {
+        set_times(req, timeout_ms);
+        req->started_ns = req->submitted_ns;
+        req->steps = WEFT__HERE;
+        weft__count(&ctx->begun, 1);
+        look_ns = first_look(req);
+    }
+    weft__engine_drop(ctx);
+    look_by(ctx, look_ns);
+}
+
+/* Whoever holds the engine next takes it: this thread, if it is free.  Once in the queue the request may be
+ * over and gone. */
+static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled, weft_request **out)
+{
+    weft_context *ctx = req->ctx;
+    int64_t submitted_ns = req->submitted_ns, look_ns = first_look(req);
+    weft_status status;
+    atomic_fetch_add_explicit(&ctx->unsettled, unsettled, memory_order_seq_cst);
+    status = may_begin(req, traits);
+    if (status != WEFT_OK) {
+        atomic_fetch_sub_explicit(&ctx->unsettled, unsettled, memory_order_release);
+        return status;
+    }
+    req->steps = WEFT__ANYWHERE;
+    atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
+    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
+    if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
+    weft__mpsc_push(&ctx->submitted, &req->node);
     if (weft__engine_try(ctx)) {
         weft__engine_begin(ctx, NULL, submitted_ns);
         weft__engine_drop(ctx);
     }
     look_by(ctx, look_ns);
-}
-
-/* May its first step come before its times?  Not if somebody might use them, or it, before this thread does.
- */
-static bool can_begin_here(const weft_request *req)
-{
-    return !req->done && !req->device && weft__kind_traits(req->op.kind) & (WEFT__COLLECTIVE | WEFT__PAIR);
-}
-
-/* The same where this thread holds the engine and has a reference; queued: it is not the first. */
-static void begin_here(weft_request *req, bool queued, int64_t timeout_ms)
-{
-    weft_context *ctx = req->ctx;
-    int64_t look_ns = WEFT__NEVER;
-    weft__engine_begin(ctx, queued ? NULL : req, 0);
-    if (!weft__request_settled(req)) {
-        set_times(req, timeout_ms);
-        req->started_ns = req->submitted_ns;
-        look_ns = first_look(req);
-    }
-    weft__engine_drop(ctx);
-    look_by(ctx, look_ns);
+    return WEFT_OK;
 }
 
 static weft_status wait_for_it(weft_request *req)
@@ -224,34 +200,26 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
 weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
 {
     weft_context *ctx = req->ctx;
+    unsigned traits = traits_of(req);
     weft_status status = out ? WEFT_OK : may_wait_for_it();
-    int64_t timeout_ms, look, submitted_ns;
-    bool held, first;
-    if (status != WEFT_OK) {
-        weft__request_take_back(req);
-        return status;
-    }
-    timeout_ms = timeout_of(req, call);
+    int64_t timeout_ms = timeout_of(req, call);
     req->timed = out || req->done;
-    held = first = can_begin_here(req) && weft__engine_try(ctx);
-    if (held)
-        set_no_times(req);
-    else
+    if (status == WEFT_OK && can_begin_here(req, traits) && weft__engine_try(ctx)) {
+        status = may_begin(req, traits);
+        if (status == WEFT_OK) {
+            begin_here(req, timeout_ms);
+            if (out) *out = req;
+        } else {
+            weft__engine_drop(ctx);
+        }
+    } else if (status == WEFT_OK) {
         set_times(req, timeout_ms);
-    look = first_look(req); /* now: once queued, the request may be over and gone */
-    submitted_ns = req->submitted_ns;
-    atomic_fetch_add_explicit(&ctx->unsettled, 1, memory_order_seq_cst);
-    status = enqueue(&req, 1, traits_of(req), NULL, out, &first);
+        status = enqueue(req, traits, 1, out);
+    }
     if (status != WEFT_OK) {
-        if (held) weft__engine_drop(ctx);
         weft__request_take_back(req);
-        atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
         return status;
     }
-    if (held)
-        begin_here(req, !first, timeout_ms);
-    else
-        begin(ctx, submitted_ns, look);
     return out ? WEFT_OK : wait_for_it(req);
 }
 
@@ -280,7 +248,7 @@ static unsigned ready_members(const weft_request *whole)
         m->warn_ns = whole->warn_ns;
         /* It may have been written since it joined. */
         if (m->op.kind == WEFT__OP_SEND_RECV && m->u.pair.copy)
-            memcpy(m->u.pair.copy, m->op.in, m->op.count * weft_dtype_size(m->op.dtype));
+            memcpy(m->u.pair.copy, m->op.in, m->op.count * weft__op_element(&m->op));
         traits |= traits_of(m);
     }
     return traits;
@@ -288,31 +256,11 @@ static unsigned ready_members(const weft_request *whole)
 
 weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_request **out)
 {
-    weft_context *ctx = whole->ctx;
-    weft_batch *batch = whole->u.batch;
-    size_t n = batch->count;
     weft_status status = out ? WEFT_OK : may_wait_for_it();
-    int64_t look, submitted_ns;
-    unsigned traits;
-    bool here = false;
+    if (status == WEFT_OK) {
+        set_times(whole, timeout_of(whole, call));
+        status = enqueue(whole, ready_members(whole), (int64_t)whole->u.batch->count + 1, out);
+    }
     if (status != WEFT_OK) return take_batch_back(whole, status);
-    set_times(whole, timeout_of(whole, call));
-    look = first_look(whole);
-    submitted_ns = whole->submitted_ns;
-    traits = ready_members(whole);
-    atomic_fetch_add_explicit(&ctx->unsettled, (int64_t)n + 1, memory_order_seq_cst);
-    status = enqueue(batch->members, n, traits, whole, out, &here);
-    if (status != WEFT_OK) {
-        take_batch_back(whole, status);
-        atomic_fetch_sub_explicit(&ctx->unsettled, (int64_t)n + 1, memory_order_release);
-        return status;
-    }
-    if (n == 0) {
-        weft__engine_take(ctx);
-        weft__request_settle(whole, WEFT_OK, NULL);
-        weft__engine_drop(ctx);
-    } else {
-        begin(ctx, submitted_ns, look);
-    }
     return out ? WEFT_OK : wait_for_it(whole);
 }
