@@ -78,7 +78,7 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
     weft__forming *f = req->u.forming;
     if (f->gave_up != WEFT_OK || weft__request_state(req) >= WEFT__DRAINING) return;
     f->gave_up = status;
-    snprintf(f->text, sizeof f->text, "%s", why);
+    snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
     req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
     weft__guardian_look(req->ctx, req->deadline_ns);
     f->give_up(req);

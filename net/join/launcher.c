@@ -130,7 +130,7 @@ const char *weft__launcher_name(void)
 static weft_status all_are_here(const launcher *l, bool *here)
 {
     const char *hosts = first_set(l->hosts), *size = first_set(l->size);
-    int local, all;
+    int local = 0, all = 0;
     weft_status status;
     *here = false;
     if (hosts) {
