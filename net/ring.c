@@ -6,35 +6,39 @@
 
 #include <string.h>
 
-weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_bytes)
+weft__ring_state weft__ring_room_slow(weft__ring *ring, uint64_t end)
 {
-    /* 64 more: the word behind the record must be free to be made 0. */
-    uint64_t end = ring->position + weft__ring_record_bytes(payload_bytes) + WEFT__RING_HEADER;
     uint64_t taken;
 
-    if (end - ring->known <= ring->bytes) return WEFT__RING_READY;
     taken = atomic_load_explicit(ring->taken, memory_order_seq_cst);
     if (taken < ring->known || taken > ring->position) return WEFT__RING_BROKEN;
     ring->known = taken;
     return end - taken <= ring->bytes ? WEFT__RING_READY : WEFT__RING_WAIT;
 }
 
+static void put_payload(weft__ring *ring, const void *payload, size_t payload_bytes)
+{
+    size_t at = (size_t)((ring->position + WEFT__RING_HEADER) & (ring->bytes - 1)),
+           before_end = ring->bytes - at;
+
+    WEFT__ASSERT(payload_bytes <= weft__ring_piece_bytes(ring));
+    if (payload_bytes <= before_end) {
+        weft__cross(&ring->crossing, ring->base + at, payload, payload_bytes);
+    } else {
+        weft__cross(&ring->crossing, ring->base + at, payload, before_end);
+        weft__cross(&ring->crossing, ring->base, (const char *)payload + before_end,
+                    payload_bytes - before_end);
+    }
+}
+
 void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes)
 {
     char *record = ring->base + (ring->position & (ring->bytes - 1));
-    uint64_t start = ring->position + WEFT__RING_HEADER,
-             next = ring->position + weft__ring_record_bytes(payload_bytes);
-    size_t at = (size_t)(start & (ring->bytes - 1)), before_end = ring->bytes - at;
+    uint64_t next = ring->position + weft__ring_record_bytes(payload_bytes);
     uint64_t first;
 
-    WEFT__ASSERT(payload_bytes <= weft__ring_piece_bytes(ring));
     atomic_store_explicit(weft__ring_word(ring, next), 0, memory_order_relaxed);
-    if (payload_bytes <= before_end) {
-        if (payload_bytes) memcpy(ring->base + at, payload, payload_bytes);
-    } else {
-        memcpy(ring->base + at, payload, before_end);
-        memcpy(ring->base, (const char *)payload + before_end, payload_bytes - before_end);
-    }
+    if (payload_bytes) put_payload(ring, payload, payload_bytes);
     memcpy(record + sizeof first, (const char *)header + sizeof first, WEFT__RING_HEADER - sizeof first);
     memcpy(&first, header, sizeof first);
     atomic_exchange_explicit(weft__ring_word(ring, ring->position), first, memory_order_seq_cst);

@@ -10,6 +10,7 @@
 #ifndef WEFT_NET_RING_H
 #define WEFT_NET_RING_H
 #include "check.h"
+#include "crossing.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,11 +27,12 @@ typedef struct weft__ring {
     _Atomic uint64_t *taken; /* shared; the reader's word */
     uint64_t position;       /* of the next record */
     uint64_t known;          /* *taken, as the writer last saw or the reader last stored it */
+    weft__crossing crossing; /* writer: of payloads */
 } weft__ring;
 
 static inline void weft__ring_init(weft__ring *ring, char *base, size_t bytes, _Atomic uint64_t *taken)
 {
-    *ring = (weft__ring){base, bytes, taken, 0, 0};
+    *ring = (weft__ring){.base = base, .bytes = bytes, .taken = taken};
 }
 
 /* Longest payload of one record: small enough that a ring is written and read at the same time. */
@@ -50,7 +52,14 @@ static inline _Atomic uint64_t *weft__ring_word(const weft__ring *ring, uint64_t
 }
 
 /* Writer: is there room for a record with this payload?  Its look at `taken` is sequentially consistent. */
-weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_bytes);
+weft__ring_state weft__ring_room_slow(weft__ring *ring, uint64_t end);
+static inline weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_bytes)
+{
+    /* 64 more: the word behind the record must be free to be made 0. */
+    uint64_t end = ring->position + weft__ring_record_bytes(payload_bytes) + WEFT__RING_HEADER;
+    return WEFT__LIKELY(end - ring->known <= ring->bytes) ? WEFT__RING_READY
+                                                          : weft__ring_room_slow(ring, end);
+}
 /* Writer, after READY: publishes, sequentially consistent.  The header's first 8 bytes must not all be 0. */
 void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes);
 

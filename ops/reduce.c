@@ -88,16 +88,6 @@ weft__reduce_fn *weft__stream_kernel(weft_dtype dtype, weft_op op)
     return kernel_in(level->streams ? level->streams : level->kernels, dtype, op);
 }
 
-/* A reduction of one source; plain C copies no better than memcpy. */
-void weft__stream_copy(void *out, const void *in, size_t bytes)
-{
-    const weft__level *level = best_level();
-    if (level->streams)
-        (*level->streams)[WEFT_UINT8][WEFT_BOR](out, &in, 1, bytes, 1);
-    else
-        memcpy(out, in, bytes);
-}
-
 void weft__scale(void *out, const void *in, size_t count, weft_dtype dtype, double scale)
 {
     WEFT__ASSERT(scales(dtype));

@@ -10,6 +10,7 @@
 #include "choices.h"
 #include "clock.h"
 #include "control.h"
+#include "crossing.h"
 #include "list.h"
 #include "lock.h"
 #include "mail.h"
@@ -63,7 +64,8 @@ struct weft_context {
     bool said_bye;
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
     weft__keys keys;
-    int64_t timeout_ms; /* default of every group */
+    int64_t timeout_ms;    /* default of every group */
+    int64_t warn_after_ns; /* of an operation that has not settled */
     weft__slab requests;
     weft_group *world, *host_group;
     weft__choices choices;              /* what this rank brings to those of a group */
@@ -92,15 +94,16 @@ struct weft_context {
     bool tcp;           /* some peer is reached by TCP */
     weft__list pending; /* engine: requests that run */
     weft__list lanes;   /* engine: groups with rounds under way */
-    bool cut_short;     /* engine: rounds could have gone on, but their turn was long enough */
-    weft__list runs;    /* engine: schedules with copies or reductions to do */
-    weft__list forming; /* engine: attempts to make a group that this rank keeps count of */
-    weft__list shrinks; /* engine: attempts to shrink a group (shrink.c) */
-    weft__list early_rows; /* engine: told before this rank used the group (rows.c) */
-    int early_row_count;   /* engine */
-    weft__list groups;     /* under groups_lock */
-    weft__list batches;    /* under groups_lock: begun, not ended */
-    weft__list meshes;     /* under groups_lock */
+    weft__crossing crossing; /* engine: into this rank's rows */
+    bool cut_short;          /* engine: rounds could have gone on, but their turn was long enough */
+    weft__list runs;         /* engine: schedules with copies or reductions to do */
+    weft__list forming;      /* engine: attempts to make a group that this rank keeps count of */
+    weft__list shrinks;      /* engine: attempts to shrink a group (shrink.c) */
+    weft__list early_rows;   /* engine: told before this rank used the group (rows.c) */
+    int early_row_count;     /* engine */
+    weft__list groups;       /* under groups_lock */
+    weft__list batches;      /* under groups_lock: begun, not ended */
+    weft__list meshes;       /* under groups_lock */
     weft__lock groups_lock;
     weft__mpsc retired;                     /* groups without references */
     weft__list retiring;                    /* engine: of these, those whose row somebody may still read */

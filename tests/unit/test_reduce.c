@@ -377,21 +377,6 @@ static void test_scale(void **state)
     assert_true(values[0] == 0.5F && values[3] == 0.25F && values[4] == 7);
 }
 
-static void test_stream_copy(void **state)
-{
-    static unsigned char from[1000], to[1000];
-    (void)state;
-    for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)(random64() >> 32);
-    for (size_t start = 0; start < 3; start++)
-        for (size_t bytes = 0; bytes <= sizeof to - start; bytes += 83) {
-            memset(to, 0xa5, sizeof to);
-            weft__stream_copy(to + start, from, bytes);
-            assert_memory_equal(to + start, from, bytes);
-            for (size_t i = 0; i < sizeof to; i++)
-                if (i < start || i >= start + bytes) assert_int_equal(to[i], 0xa5);
-        }
-}
-
 /* 1/n as a float would not do: 49 * (1/49) is not 1. */
 static void test_average_is_exact(void **state)
 {
@@ -411,7 +396,7 @@ int main(void)
         cmocka_unit_test(test_scalar),           cmocka_unit_test(test_avx2),
         cmocka_unit_test(test_avx512),           cmocka_unit_test(test_table),
         cmocka_unit_test(test_small_codes),      cmocka_unit_test(test_scale),
-        cmocka_unit_test(test_average_is_exact), cmocka_unit_test(test_stream_copy),
+        cmocka_unit_test(test_average_is_exact),
     };
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }
