@@ -33,7 +33,7 @@ static bool has_its_bytes(const weft__frame *frame)
     return frame->bytes == frame->length;
 }
 
-weft_status weft__frame_check(const weft__frame *frame)
+weft_status weft__frame_look_closely(const weft__frame *frame)
 {
     uint8_t kind = frame->kind;
 

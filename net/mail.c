@@ -74,7 +74,7 @@ weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_ev
     if (!mail) return weft__fail_memory(sizeof *mail, "the mail");
     mail->me = me;
     mail->world = world;
-    mail->eager_bytes = eager_bytes;
+    mail->eager_by_route = eager_bytes == WEFT__EAGER_BY_ROUTE;
     mail->events = events;
     mail->sink.header = weft__mail_header;
     mail->sink.arrived = weft__mail_arrived;
@@ -91,7 +91,9 @@ weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_ev
         weft__list_init(&mail->early[i]);
     }
     for (int i = 0; i < world; i++) {
+        mail->peers[i].route_name = i == me ? "self" : "none";
         mail->peers[i].credit = WEFT__CREDIT_BYTES;
+        mail->peers[i].eager_bytes = mail->eager_by_route ? WEFT__EAGER_TO_SELF : eager_bytes;
         weft__list_init(&mail->peers[i].letters);
         weft__list_init(&mail->peers[i].wants);
     }
@@ -108,6 +110,8 @@ void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport)
 {
     int i = 0;
     mail->peers[peer].route = transport;
+    mail->peers[peer].route_name = transport->name;
+    if (mail->eager_by_route) mail->peers[peer].eager_bytes = transport->eager_bytes;
     while (i < mail->route_count && mail->routes[i] != transport) i++;
     if (i < mail->route_count) return;
     WEFT__ASSERT(i < (int)WEFT__LENGTH(mail->routes));
@@ -116,8 +120,7 @@ void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport)
 
 const char *weft__mail_route_name(const weft__mail *mail, int peer)
 {
-    if (peer == mail->me) return "self";
-    return mail->peers[peer].route ? mail->peers[peer].route->name : "none";
+    return mail->peers[peer].route_name;
 }
 
 void weft__mail_close(weft__mail *mail)
@@ -153,7 +156,7 @@ static void free_letter(weft__mail *mail, weft__letter *letter)
     letter->serial++;
     letter->completion = NULL;
     if (letter->meeting) letter->meeting->letter = NULL;
-    weft__slab_put(&mail->letters, letter);
+    weft__slab_put_locked(&mail->letters, letter);
 }
 
 void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status)
@@ -255,12 +258,10 @@ static void send_self(weft__mail *mail, weft__letter *letter)
 }
 
 /* Takes of the credit what it costs. */
-static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
+static inline bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
 {
     weft__peer_box *box = &mail->peers[to->peer];
-    size_t most = mail->eager_bytes;
-    if (most == WEFT__EAGER_BY_ROUTE) most = box->route ? box->route->eager_bytes : WEFT__EAGER_TO_SELF;
-    if (bytes > most || to->meeting) return false;
+    if (bytes > box->eager_bytes || to->meeting) return false;
     if (to->peer == mail->me || !weft__mail_counted(to->channel, bytes)) return true;
     if (box->credit < bytes + sizeof(weft__frame)) return false;
     box->credit -= bytes + sizeof(weft__frame);
@@ -268,7 +269,8 @@ static bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
 }
 
 /* That of a whole message, or that announces one.  A small one's payload is in it. */
-static weft__frame frame_of(const weft__envelope *to, const void *buf, size_t bytes, bool eager, uint64_t id)
+static inline weft__frame frame_of(const weft__envelope *to, const void *buf, size_t bytes, bool eager,
+                                   uint64_t id)
 {
     bool small =
         eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
@@ -285,7 +287,7 @@ static weft__frame frame_of(const weft__envelope *to, const void *buf, size_t by
                          .bytes = bytes,
                          .id = id,
                          .signature = {to->signature[0], to->signature[1]}};
-    if (small) memcpy(frame.small, buf, bytes);
+    if (small) weft__copy_small(frame.small, buf, bytes);
     return frame;
 }
 
@@ -306,7 +308,7 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
                               weft__completion *completion)
 {
     weft__peer_box *box = &mail->peers[to->peer];
-    weft__letter *letter = weft__slab_get(&mail->letters);
+    weft__letter *letter = weft__slab_get_locked(&mail->letters);
     bool eager;
     if (!letter) {
         weft__fail(WEFT_ERR_MEMORY, "no memory for a message, or %u are under way", WEFT__LETTERS_MAX);

@@ -23,7 +23,7 @@ static void free_want(weft__mail *mail, weft__want *want)
     weft__list_remove(&want->link);
     want->completion = NULL;
     if (want->from.meeting) want->from.meeting->want = NULL;
-    weft__slab_put(&mail->wants, want);
+    weft__slab_put_locked(&mail->wants, want);
 }
 
 static void fill_receipt(const weft__want *want)
@@ -88,22 +88,22 @@ weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *fram
     return frame->bytes > want->room ? WEFT_ERR_TRUNCATED : WEFT_OK;
 }
 
-void weft__mail_owe(weft__mail *mail, int peer, size_t bytes)
+static void tell_owed(weft__mail *mail, int peer)
 {
     weft__peer_box *box = &mail->peers[peer];
-    weft__frame frame = {.kind = WEFT__FRAME_CREDIT};
-    if (peer == mail->me || box->gone) return;
-    box->owed += bytes;
-    if (box->owed < WEFT__CREDIT_BYTES / 2) return;
-    frame.bytes = box->owed;
+    weft__frame frame = {.kind = WEFT__FRAME_CREDIT, .bytes = box->owed};
     box->owed = 0;
     weft__mail_note(mail, peer, &frame, NULL, 0);
 }
 
+/* Of its eager bytes these have been taken out of its credit's room. */
 static void owe_eager(weft__mail *mail, int peer, const weft__frame *frame)
 {
-    if (weft__mail_counted((weft__channel)frame->channel, frame->bytes))
-        weft__mail_owe(mail, peer, frame->bytes + sizeof *frame);
+    weft__peer_box *box = &mail->peers[peer];
+    if (!weft__mail_counted((weft__channel)frame->channel, frame->bytes) || peer == mail->me || box->gone)
+        return;
+    box->owed += frame->bytes + sizeof *frame;
+    if (WEFT__UNLIKELY(box->owed >= WEFT__CREDIT_BYTES / 2)) tell_owed(mail, peer);
 }
 
 /* Tells the sender of an announced message to go on, or (bytes 0) that its message is not wanted. */
@@ -234,8 +234,10 @@ void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
 /* The whole message is there. */
 static void fill(weft__want *want, const weft__frame *frame, const void *payload)
 {
-    if (frame->flags & WEFT__FRAME_SMALL) payload = frame->small;
-    if (payload && frame->bytes) memcpy(want->buf, payload, frame->bytes);
+    if (frame->flags & WEFT__FRAME_SMALL)
+        weft__copy_small(want->buf, frame->small, frame->bytes);
+    else if (payload && frame->bytes)
+        memcpy(want->buf, payload, frame->bytes);
     want->received = frame->bytes;
 }
 
@@ -441,7 +443,7 @@ void weft__mail_lost(weft__sink *sink, int peer, const char *why)
 weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion)
 {
-    weft__want *want = weft__slab_get(&mail->wants);
+    weft__want *want = weft__slab_get_locked(&mail->wants);
     if (!want) {
         weft__fail(WEFT_ERR_MEMORY, "no memory for a receive, or %u are under way", WEFT__LETTERS_MAX);
         return NULL;

@@ -4,6 +4,8 @@
 #include "mail.h"
 #include "slab.h"
 
+#include <string.h>
+
 #define WEFT__MAIL_BUCKETS    1024
 #define WEFT__LETTERS_MAX     (1u << 20)
 #define WEFT__EAGER_TO_SELF   (8 * 1024)   /* by copy, with no transport in between */
@@ -68,12 +70,14 @@ typedef struct weft__early {
 /* What is known of one peer. */
 typedef struct weft__peer_box {
     weft__transport *route;
-    bool gone;     /* died or left: nothing more will come or go */
-    bool dropping; /* being made so: its transport may still hand over what had arrived */
+    const char *route_name; /* "shm", "tcp", "self", or "none" */
+    bool gone;              /* died or left: nothing more will come or go */
+    bool dropping;          /* being made so: its transport may still hand over what had arrived */
     bool said_bye, bye_awaited, bye_taken;
     bool heard;         /* something came from it: then it knows of us, and would say goodbye */
     bool touched;       /* something went to it or came from it */
     bool leaving;       /* drop the route once our last frames have gone */
+    size_t eager_bytes; /* the longest message that goes there unasked */
     size_t credit;      /* eager bytes it still takes */
     size_t owed;        /* eager bytes of its that were taken and not told */
     weft__list letters; /* announced or flowing to it */
@@ -88,7 +92,7 @@ struct weft__mail {
     weft__sink sink;
     weft__mail_events *events;
     int me, world;
-    size_t eager_bytes;
+    bool eager_by_route; /* else one length for all */
     weft__peer_box *peers;
     weft__list wanted[WEFT__MAIL_BUCKETS];
     weft__list early[WEFT__MAIL_BUCKETS];
@@ -118,8 +122,6 @@ static inline bool weft__mail_counted(weft__channel channel, uint64_t bytes)
 {
     return channel != WEFT__CHANNEL_COLLECTIVE || bytes > WEFT__CREDIT_FREE;
 }
-/* Eager bytes of a peer have been taken out of its credit's room. */
-void weft__mail_owe(weft__mail *mail, int peer, size_t bytes);
 void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const void *payload,
                      size_t length);
 /* The letter may flow into that receive of its peer (id on the wire; or, to this rank itself, the receive).
@@ -127,6 +129,22 @@ void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const
 void weft__mail_flow(weft__mail *mail, weft__letter *letter, uint64_t want_id, weft__want *own);
 weft__letter *weft__mail_letter(weft__mail *mail, uint64_t id); /* NULL: gone */
 uint64_t weft__mail_letter_id(const weft__letter *letter);
+
+/* At most WEFT__FRAME_SMALL_BYTES. */
+static inline void weft__copy_small(void *to, const void *from, size_t bytes)
+{
+    unsigned char *t = to;
+    const unsigned char *f = from;
+    if (bytes >= 8) { /* from both ends: they may overlap */
+        uint64_t low, high;
+        memcpy(&low, f, 8);
+        memcpy(&high, f + bytes - 8, 8);
+        memcpy(t, &low, 8);
+        memcpy(t + bytes - 8, &high, 8);
+        return;
+    }
+    for (size_t i = 0; i < bytes; i++) t[i] = f[i];
+}
 
 /* mail_arrive.c: the sink's functions */
 void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame);

@@ -170,7 +170,7 @@ static bool shm_send_now(weft__transport *t, int peer, const weft__frame *frame,
     shm *s = shm_of(t);
     lane *l = lane_of(t, peer);
 
-    if (l->state != LANE_OPEN || l->writing || head_of(l)) return false;
+    if (l->state != LANE_OPEN || l->writing || (s->waiting && head_of(l))) return false;
     if (frame->length > weft__ring_piece_bytes(&l->out) ||
         weft__ring_room(&l->out, frame->length) != WEFT__RING_READY)
         return false;

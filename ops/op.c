@@ -14,6 +14,11 @@
 #include <string.h>
 
 #define TAG_MOST ((1 << 30) - 1)
+/* Above these an operation is looked at closely: below, no count of bytes overflows. */
+#define PLAIN_COUNT ((size_t)1 << 32)
+#define PLAIN_SIZE  (1 << 20)
+#define LAST_PLAIN  WEFT__OP_ALL_TO_ALL /* of the collectives; behind it come those with rules of their own \
+                                         */
 
 const char *weft__kind_name(weft__kind kind)
 {
@@ -25,7 +30,7 @@ const char *weft__kind_name(weft__kind kind)
     return (unsigned)kind < WEFT__OP_KINDS ? names[kind] : "(unknown operation)";
 }
 
-const unsigned char weft__traits_of[WEFT__OP_KINDS] = {
+const unsigned char weft__traits_of[256] = {
 #define KIND_TRAITS(id, name, traits) traits,
     WEFT__KINDS(KIND_TRAITS)
 #undef KIND_TRAITS
@@ -151,36 +156,42 @@ size_t weft__op_bytes(const weft__op *op, int rank, int size)
 
 /* ---- checking ---- */
 
+static const unsigned char arithmetic_of[WEFT__DTYPE_COUNT] = {
+#define DTYPE_ARITHMETIC(id, name, bytes, arithmetic) [WEFT_##id] = arithmetic,
+    WEFT__DTYPES(DTYPE_ARITHMETIC)
+#undef DTYPE_ARITHMETIC
+};
+
+#define ONE(reduction) (1U << WEFT_##reduction)
+static const unsigned reductions_of[] = {
+    [WEFT__INTEGER] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
+    [WEFT__FLOAT] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(AVG) | ONE(PREMUL_SUM),
+    [WEFT__COMPLEX] = ONE(SUM) | ONE(AVG),
+    [WEFT__BOOLEAN] = ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
+};
+
+/* On the host; dtype and reduction are known ones. */
+static bool can_reduce(const weft__op *op)
+{
+    return reductions_of[arithmetic_of[op->dtype]] >> op->reduction & 1;
+}
+
 static weft_status check_reduction(const weft__op *op)
 {
-    static const unsigned char arithmetic_of[] = {
-#define DTYPE_ARITHMETIC(id, name, bytes, arithmetic) [WEFT_##id] = arithmetic,
-        WEFT__DTYPES(DTYPE_ARITHMETIC)
-#undef DTYPE_ARITHMETIC
-    };
-#define ONE(reduction) (1U << WEFT_##reduction)
-    static const unsigned known[] = {
-        [WEFT__INTEGER] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
-        [WEFT__FLOAT] = ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(AVG) | ONE(PREMUL_SUM),
-        [WEFT__COMPLEX] = ONE(SUM) | ONE(AVG),
-        [WEFT__BOOLEAN] = ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR) | ONE(BXOR),
-    };
-#undef ONE
     static const char *const expected[] = {
         [WEFT__INTEGER] = "integers have sum, prod, min, max, band, bor and bxor",
         [WEFT__FLOAT] = "floats have sum, prod, min, max, avg and premul_sum",
         [WEFT__COMPLEX] = "complex types have sum and avg",
         [WEFT__BOOLEAN] = "bool has min, max, band, bor and bxor",
     };
-    unsigned arithmetic = arithmetic_of[op->dtype];
     if ((unsigned)op->reduction >= WEFT__REDUCTION_COUNT)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: op is %d, expected one of weft_op (0 to %d)",
                           weft__kind_name(op->kind), (int)op->reduction, WEFT__REDUCTION_COUNT - 1);
     /* What device memory has depends on the version of what moves it, which is asked. */
-    if (op->memory != WEFT_MEMORY_CUDA && !(known[arithmetic] >> op->reduction & 1))
+    if (op->memory != WEFT_MEMORY_CUDA && !can_reduce(op))
         return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: %s does not exist on %s: %s", weft__kind_name(op->kind),
                           weft__reduction_name(op->reduction), weft__dtype_name(op->dtype),
-                          expected[arithmetic]);
+                          expected[arithmetic_of[op->dtype]]);
     if (op->reduction == WEFT_PREMUL_SUM && (!isfinite(op->scale) || op->scale == 0))
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s: premul_sum's scale is %g, expected a finite number other than 0",
@@ -205,6 +216,43 @@ static weft_status check_partner(const weft__op *op, int size)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: tag is %d, expected 0 to %d%s", name, op->tag, TAG_MOST,
                           receives ? " or WEFT_ANY_TAG" : "");
     return WEFT_OK;
+}
+
+/* Further apart than the blocks of all ranks are long. */
+static bool far_apart(const weft__op *op, int size)
+{
+    uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
+    return (in < out ? out - in : in - out) >= op->count * weft__op_element(op) * (size_t)size;
+}
+
+static bool is_plain_message(const weft__op *op, int size)
+{
+    const void *own = op->kind == WEFT__OP_ISEND ? op->in : op->out;
+    const void *unused = op->kind == WEFT__OP_ISEND ? op->out : op->in;
+    return own && !unused && op->peer >= 0 && op->peer < size && op->tag >= 0 && op->tag <= TAG_MOST &&
+           op->reduction == WEFT_SUM;
+}
+
+static bool is_plain_collective(const weft__op *op, unsigned traits, int size)
+{
+    bool reduces = traits & WEFT__REDUCES, in_place = op->kind == WEFT__OP_ALL_REDUCE && op->in == op->out;
+    if (traits & (WEFT__ROOTED | WEFT__UNEVEN) || op->peer || op->tag || !op->in || !op->out) return false;
+    if (reduces ? op->reduction >= WEFT_PREMUL_SUM || !can_reduce(op) : op->reduction != WEFT_SUM)
+        return false;
+    return in_place || far_apart(op, size);
+}
+
+bool weft__op_plainly_right(const weft__op *op, int size)
+{
+    unsigned traits = weft__kind_traits(op->kind);
+    if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT || op->memory != WEFT_MEMORY_HOST || op->root ||
+        op->scale != 1 || op->uneven || size > PLAIN_SIZE)
+        return false;
+    if (op->kind == WEFT__OP_BARRIER)
+        return !op->dtype && !op->reduction && !op->peer && !op->tag && !op->count && !op->in && !op->out;
+    if (op->count - 1 >= PLAIN_COUNT) return false;
+    if (op->kind == WEFT__OP_ISEND || op->kind == WEFT__OP_IRECV) return is_plain_message(op, size);
+    return op->kind <= LAST_PLAIN && is_plain_collective(op, traits, size);
 }
 
 /* The two forms are equal for all kinds where both sides have the same length. */
@@ -302,6 +350,11 @@ static void clear_unused(weft__op *op)
 }
 
 weft_status weft__op_check(weft__op *op, int rank, int size)
+{
+    return WEFT__LIKELY(weft__op_plainly_right(op, size)) ? WEFT_OK : weft__op_look_closely(op, rank, size);
+}
+
+weft_status weft__op_look_closely(weft__op *op, int rank, int size)
 {
     const char *name = weft__kind_name(op->kind);
     weft_status status;

@@ -75,10 +75,10 @@ static inline size_t weft__op_element(const weft__op *op) /* bytes of one; the o
 }
 
 const char *weft__kind_name(weft__kind kind);
-extern const unsigned char weft__traits_of[WEFT__OP_KINDS];
+extern const unsigned char weft__traits_of[256]; /* of all that a byte from a peer may say: 0 of no kind */
 static inline unsigned weft__kind_traits(weft__kind kind)
 {
-    return (unsigned)kind < WEFT__OP_KINDS ? weft__traits_of[kind] : 0;
+    return weft__traits_of[(unsigned char)kind];
 }
 const char *weft__dtype_name(weft_dtype dtype); /* "float32" */
 const char *weft__reduction_name(weft_op op);   /* "sum" */
@@ -88,6 +88,10 @@ const char *weft__reduction_name(weft_op op);   /* "sum" */
  * column of weft.h's table), PREMUL_SUM's scale.  Canonical afterwards: fields that the kind does not
  * use are 0.  A broadcast has its buffer in both `in` and `out`. */
 weft_status weft__op_check(weft__op *op, int rank, int size);
+/* Its two halves: most operations are plainly right, which few compares tell; the others are looked at
+ * closely, which would accept those too and leave them as they are. */
+bool weft__op_plainly_right(const weft__op *op, int size);
+weft_status weft__op_look_closely(weft__op *op, int rank, int size);
 
 /* Elements that this rank reads at `in` and writes at `out` (0 where it does not use the buffer). */
 size_t weft__op_in_elements(const weft__op *op, int rank, int size);

@@ -26,16 +26,12 @@ static void settle_mismatch(weft_request *req, const char *who)
     weft__request_settlef(req, WEFT_ERR_MISMATCH, "%s sent %s, this receive is for %s", who, sent, wanted);
 }
 
-void weft__pair_settle(weft_request *req, weft_status status)
+static void settle_failed(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;
     const weft__receipt *got = &req->receipt;
     char who[192];
     int world = req->op.peer >= 0 ? req->group->world[req->op.peer] : got->peer;
-    if (WEFT__LIKELY(status == WEFT_OK)) {
-        weft__request_settle(req, WEFT_OK, NULL);
-        return;
-    }
     weft__member_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
     switch (status) {
     case WEFT_ERR_TRUNCATED:
@@ -56,13 +52,23 @@ void weft__pair_settle(weft_request *req, weft_status status)
     }
 }
 
+void weft__pair_settle(weft_request *req, weft_status status)
+{
+    if (WEFT__LIKELY(status == WEFT_OK))
+        weft__request_settle(req, WEFT_OK, NULL);
+    else
+        settle_failed(req, status);
+}
+
 /* One way, or starting, is over.  With the last the request settles, and may be gone. */
 static void part_done(weft_request *req, weft_status status)
 {
     if (req->u.pair.failed == WEFT_OK) req->u.pair.failed = status;
     if (--req->u.pair.open) return;
-    free(req->u.pair.copy);
-    req->u.pair.copy = NULL;
+    if (req->u.pair.copy) {
+        free(req->u.pair.copy);
+        req->u.pair.copy = NULL;
+    }
     weft__pair_settle(req, req->u.pair.failed);
 }
 

@@ -399,6 +399,7 @@ static weft_context *new_context(const weft_config *config)
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     atomic_store(&ctx->completion_fd, -1);
     atomic_store(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
+    ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     weft__events_init(ctx);
     pthread_mutex_init(&ctx->store.opening, NULL);

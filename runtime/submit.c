@@ -7,7 +7,6 @@
 #include "group.h"
 #include "guardian.h"
 #include "progress.h"
-#include "settings.h"
 #include "wait.h"
 
 #include <string.h>
@@ -62,7 +61,7 @@ static void set_times(weft_request *req, int64_t timeout_ms)
     int64_t now = weft__now_ns(), span;
     req->submitted_ns = now;
     req->deadline_ns = weft__deadline(now, timeout_ms);
-    req->warn_ns = now + weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
+    req->warn_ns = now + req->ctx->warn_after_ns;
     req->ask_ns = req->deadline_ns;
     if (req->deadline_ns == WEFT__NEVER) return;
     span = (req->deadline_ns - now) / 2;

@@ -24,10 +24,10 @@ static inline int64_t weft__about_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* timeout_ms from `now`; WEFT_FOREVER (any negative) and what would overflow are WEFT__NEVER. */
+/* timeout_ms from `now`; WEFT_FOREVER (any negative) and more than 146 years are WEFT__NEVER. */
 static inline int64_t weft__deadline(int64_t now_ns, int64_t timeout_ms)
 {
-    if (timeout_ms < 0 || timeout_ms > (WEFT__NEVER - now_ns) / WEFT__MS) return WEFT__NEVER;
+    if ((uint64_t)timeout_ms > (uint64_t)(WEFT__NEVER / 2 / WEFT__MS)) return WEFT__NEVER;
     return now_ns + timeout_ms * WEFT__MS;
 }
 

@@ -43,11 +43,13 @@ static bool grow(weft__slab *slab)
     return true;
 }
 
-static weft__slab_item *pop(weft__slab *slab)
+static inline weft__slab_item *pop(weft__slab *slab)
 {
     uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_acquire);
     while ((uint32_t)top) {
-        weft__slab_item *item = weft__slab_at(slab, (uint32_t)top - 1);
+        uint32_t index = (uint32_t)top - 1;
+        char *block = atomic_load_explicit(&slab->blocks[index / WEFT__SLAB_BLOCK], memory_order_relaxed);
+        weft__slab_item *item = (void *)(block + index % WEFT__SLAB_BLOCK * slab->item_bytes);
         /* `below` may be stale if another thread took the item meanwhile: then the count has moved on. */
         uint64_t next = ((top >> 32) + 1) << 32 | atomic_load_explicit(&item->below, memory_order_relaxed);
         if (atomic_compare_exchange_weak_explicit(&slab->free_top, &top, next, memory_order_acquire,
@@ -60,7 +62,7 @@ static weft__slab_item *pop(weft__slab *slab)
 void *weft__slab_get(weft__slab *slab)
 {
     weft__slab_item *item = pop(slab);
-    while (!item) {
+    while (WEFT__UNLIKELY(!item)) {
         bool more;
         weft__lock_take(&slab->growing);
         item = pop(slab); /* somebody may have grown it, or put one back */

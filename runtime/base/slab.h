@@ -34,4 +34,28 @@ void *weft__slab_get(weft__slab *slab);
 void weft__slab_put(weft__slab *slab, void *object);
 /* The item of that index, free or in use; NULL past those made. */
 void *weft__slab_at(weft__slab *slab, uint32_t index);
+
+/* The same two of a slab that is under somebody's lock: no turn at a shared word. */
+static inline void *weft__slab_get_locked(weft__slab *slab)
+{
+    uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_relaxed);
+    uint32_t index = (uint32_t)top - 1;
+    weft__slab_item *item;
+    if (WEFT__UNLIKELY(!(uint32_t)top)) return weft__slab_get(slab);
+    item = (weft__slab_item *)(void *)(atomic_load_explicit(&slab->blocks[index / WEFT__SLAB_BLOCK],
+                                                            memory_order_relaxed) +
+                                       index % WEFT__SLAB_BLOCK * slab->item_bytes);
+    top = (top & ~(uint64_t)UINT32_MAX) | atomic_load_explicit(&item->below, memory_order_relaxed);
+    atomic_store_explicit(&slab->free_top, top, memory_order_relaxed);
+    return item;
+}
+
+static inline void weft__slab_put_locked(weft__slab *slab, void *object)
+{
+    weft__slab_item *item = object;
+    uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_relaxed);
+    atomic_store_explicit(&item->below, (uint32_t)top, memory_order_relaxed);
+    top = (top & ~(uint64_t)UINT32_MAX) | (item->index + 1);
+    atomic_store_explicit(&slab->free_top, top, memory_order_relaxed);
+}
 #endif

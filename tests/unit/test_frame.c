@@ -34,6 +34,25 @@ static void test_good(void **state)
     }
 }
 
+/* The short look accepts nothing that the close one refuses: short messages with any field changed. */
+static void test_both_looks(void **state)
+{
+    unsigned passed = 0;
+    (void)state;
+    srand(1);
+    for (int i = 0; i < 200000; i++) {
+        weft__frame f = {.kind = WEFT__FRAME_EAGER,
+                         .channel = WEFT__CHANNEL_PAIR,
+                         .flags = WEFT__FRAME_SMALL,
+                         .bytes = (uint64_t)(rand() % 20)};
+        for (int changes = rand() % 3; changes > 0; changes--)
+            ((unsigned char *)&f)[rand() % (int)offsetof(weft__frame, group)] = (unsigned char)(rand() % 16);
+        assert_int_equal(weft__frame_check(&f), weft__frame_look_closely(&f));
+        passed += weft__frame_check(&f) == WEFT_OK;
+    }
+    assert_true(passed > 10000 && passed < 190000);
+}
+
 #define REFUSED(change)                                         \
     do {                                                        \
         weft__frame f = eager;                                  \
@@ -98,8 +117,8 @@ static void test_random(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_both_looks), cmocka_unit_test(test_good),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_random)};
     alarm(60);
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
 }

@@ -50,6 +50,53 @@ static void accepted(weft__op op)
     if (weft__op_check(&op, 1, 4) != WEFT_OK) fail_msg("%s", weft_last_error());
 }
 
+static uint64_t seed = 1;
+static unsigned draw(unsigned n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(seed >> 33) % n;
+}
+
+/* Mostly right, now and then with something at its edge or past it. */
+static weft__op some_op(void)
+{
+    static const size_t counts[] = {1, 2, 25, 0, SIZE_MAX / 16, SIZE_MAX, (size_t)1 << 32};
+    weft__op op = {.kind = (weft__kind)draw(WEFT__OP_MEM_ALLOC), .memory = WEFT_MEMORY_HOST, .scale = 1};
+    if (draw(2)) op.kind = draw(2) ? WEFT__OP_ISEND : WEFT__OP_IRECV;
+    op.dtype = (weft_dtype)draw(WEFT_BOOL + 2);
+    op.reduction = draw(2) ? WEFT_SUM : (weft_op)draw(WEFT_PREMUL_SUM + 2);
+    op.count = counts[draw(2) ? draw(3) : draw(7)];
+    op.in = draw(4) ? buffer : draw(2) ? buffer + 4 * draw(30) : NULL;
+    op.out = draw(4) ? buffer + 400 * draw(2) : draw(2) ? buffer + 4 * draw(30) : NULL;
+    if (op.kind == WEFT__OP_ISEND && draw(8)) op.out = NULL;
+    if (op.kind == WEFT__OP_IRECV && draw(8)) op.in = NULL;
+    op.peer = op.kind >= WEFT__OP_ISEND || !draw(8) ? (int)draw(6) - 1 : 0;
+    op.tag = op.kind >= WEFT__OP_ISEND || !draw(8) ? draw(8) ? (int)draw(4) - 1 : 1 << 30 : 0;
+    if (!draw(16)) op.root = (int)draw(4);
+    if (!draw(16)) op.scale = 2;
+    if (!draw(16)) op.memory = (weft_memory)draw(4);
+    return op;
+}
+
+/* The short look accepts nothing that the close one would refuse or change: with a size that the short look
+ * leaves to the close one, and with one that it takes. */
+static void test_plainly_right(void **state)
+{
+    int plain = 0, wrong = 0;
+    (void)state;
+    for (int i = 0; i < 300000; i++) {
+        weft__op op = some_op(), before = op;
+        bool short_look = weft__op_plainly_right(&op, 4);
+        weft_status status = weft__op_look_closely(&op, 1, 4);
+        plain += short_look;
+        wrong += status != WEFT_OK;
+        if (!short_look) continue;
+        if (status != WEFT_OK) fail_msg("accepted, but: %s", weft_last_error());
+        assert_memory_equal(&op, &before, sizeof op);
+    }
+    assert_true(plain > 10000 && wrong > 10000);
+}
+
 static void test_canonical(void **state)
 {
     weft__op op = all_reduce();
@@ -306,9 +353,11 @@ static void test_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical),  cmocka_unit_test(test_ranges),     cmocka_unit_test(test_partners),
-        cmocka_unit_test(test_reductions), cmocka_unit_test(test_null),       cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_signatures), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_plainly_right), cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_ranges),        cmocka_unit_test(test_partners),
+        cmocka_unit_test(test_reductions),    cmocka_unit_test(test_null),
+        cmocka_unit_test(test_overlap),       cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_signatures),    cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests_name("op", tests, NULL, NULL);
 }
