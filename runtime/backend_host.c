@@ -18,7 +18,8 @@
 static void remember(weft_request *req)
 {
     weft_group *group = req->group;
-    group->recent[req->sequence % WEFT__RECENT] = weft__signature_of(req);
+    req->signature = weft__op_sign(&req->op);
+    group->recent[req->sequence % WEFT__RECENT] = req->signature;
     if (req->sequence > group->started) group->started = req->sequence;
 }
 

@@ -134,11 +134,6 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     weft__group_unref(group);
 }
 
-weft__signature weft__signature_of(const weft_request *req)
-{
-    return weft__op_sign(&req->op);
-}
-
 void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
                           weft__signature theirs)
 {
@@ -171,7 +166,7 @@ void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *fram
 static void judge_early(void *arg, int peer, const weft__frame *frame)
 {
     weft_request *req = arg;
-    weft__signature mine = weft__signature_of(req), theirs = {{frame->signature[0], frame->signature[1]}};
+    weft__signature mine = req->signature, theirs = {{frame->signature[0], frame->signature[1]}};
     int member = weft__group_member(req->group, peer);
     if (weft__request_state(req) >= WEFT__DRAINING || member < 0) return;
     if (!weft__same_signature(mine, theirs))

@@ -29,7 +29,6 @@ void weft__early_judge(weft_request *req);
 /* The sentence for a disagreement between this rank and a member; breaks the group. */
 void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
                           weft__signature theirs);
-weft__signature weft__signature_of(const weft_request *req);
 
 void weft__breaks_repeat(weft_context *ctx); /* before a goodbye: of all broken groups, to their members */
 /* A group was told to be broken. */

@@ -37,6 +37,7 @@ void weft__device_split(weft_group *parent, uint64_t number, weft_group *made, i
         return;
     }
     req->sequence = number;
+    req->signature = weft__op_sign(&req->op);
     req->submitted_ns = req->started_ns = weft__now_ns();
     req->deadline_ns = req->ask_ns = weft__deadline(req->submitted_ns, atomic_load(&parent->timeout_ms));
     req->warn_ns = req->deadline_ns;

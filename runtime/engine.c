@@ -105,7 +105,7 @@ static void start(weft_context *ctx, weft_request *req)
     weft__host_start(req);
 }
 
-static int take_submitted(weft_context *ctx)
+static int start_submitted(weft_context *ctx)
 {
     int n = 0;
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->submitted);
@@ -117,6 +117,11 @@ static int take_submitted(weft_context *ctx)
         n++;
     }
     return n;
+}
+
+static inline int take_submitted(weft_context *ctx)
+{
+    return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? 0 : start_submitted(ctx);
 }
 
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)

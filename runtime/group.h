@@ -49,6 +49,12 @@ typedef struct weft__lane {
     uint64_t own_row;  /* offset, to be given back */
     uint64_t assigned; /* rounds of all ops so far */
     uint64_t consumed; /* every member has read all rounds up to here, when last looked */
+    struct {           /* the operation before: the next is often like it, and then cut alike */
+        weft__signature signature;
+        uintptr_t apart;   /* out from in */
+        weft__rounds plan; /* count 0: there was none */
+        weft__round first;
+    } last;
 } weft__lane;
 
 struct weft_group {

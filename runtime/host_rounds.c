@@ -106,9 +106,8 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     }
     to = payload_of(req->ctx, row, which);
     if (first) {
-        weft__signature mine = weft__signature_of(req);
-        slot->signature[0] = mine.word[0];
-        slot->signature[1] = mine.word[1];
+        slot->signature[0] = req->signature.word[0];
+        slot->signature[1] = req->signature.word[1];
         slot->number = (uint32_t)req->sequence;
     }
     for (int k = 0; bytes && !in_place && k < r->parts; k++) {
@@ -211,7 +210,6 @@ static bool round_is_there(weft_request *req, const weft__round *r, uint64_t rou
 static bool all_agree(weft_request *req, uint64_t round)
 {
     weft_group *group = req->group;
-    weft__signature mine = weft__signature_of(req);
     bool same_number = true;
     for (int i = 0; i < group->size; i++) {
         const weft__slot *slot = &group->lane.rows[i]->slot[round % WEFT__SLOTS];
@@ -220,8 +218,8 @@ static bool all_agree(weft_request *req, uint64_t round)
             same_number = false;
             continue;
         }
-        if (WEFT__LIKELY(weft__same_signature(mine, theirs))) continue;
-        weft__group_mismatch(group, req->sequence, mine, i, theirs);
+        if (WEFT__LIKELY(weft__same_signature(req->signature, theirs))) continue;
+        weft__group_mismatch(group, req->sequence, req->signature, i, theirs);
         return false;
     }
     return same_number;
@@ -376,8 +374,9 @@ static int lane_turn(weft_group *group)
 int weft__rounds_turn(weft_context *ctx)
 {
     int n = 0;
-    weft__list todo;
+    weft__list todo, *only = ctx->lanes.next;
     ctx->cut_short = false;
+    if (WEFT__LIKELY(only == ctx->lanes.prev)) return lane_turn(WEFT__OWNER(only, weft_group, lane.link));
     /* A turn may settle requests, and so end lanes and start others: the round goes over a list of its own.
      */
     weft__list_init(&todo);
@@ -411,15 +410,34 @@ static void look_for_regions(weft_request *req)
                                 weft__op_out_elements(op, group->rank, group->size) * element);
 }
 
+/* How it is cut, and its first round. */
+static void plan_rounds(weft_request *req)
+{
+    weft_group *group = req->group;
+    const weft__op *op = req->host_op;
+    uintptr_t apart = (uintptr_t)op->out - (uintptr_t)op->in;
+    bool alike = op == &req->op && group->lane.last.plan.count && group->lane.last.apart == apart &&
+                 weft__same_signature(group->lane.last.signature, req->signature);
+    if (!alike) {
+        group->lane.last.apart = apart;
+        group->lane.last.signature = op == &req->op ? req->signature : weft__op_sign(op);
+        weft__rounds_plan(&group->lane.last.plan, op, group->rank, group->size, group->table.slot_bytes,
+                          group->selection.all_read_bytes);
+        weft__rounds_at(&group->lane.last.plan, op, 0, &group->lane.last.first);
+    }
+    req->u.rounds.plan = group->lane.last.plan;
+    req->u.rounds.round = group->lane.last.first;
+    req->u.rounds.known = 1;
+}
+
 void weft__rounds_start(weft_request *req)
 {
     weft_group *group = req->group;
     weft__lane *lane = &group->lane;
-    weft__rounds_plan(&req->u.rounds.plan, req->host_op, group->rank, group->size, group->table.slot_bytes,
-                      group->selection.all_read_bytes);
+    plan_rounds(req);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
     req->u.rounds.base = lane->assigned;
-    req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = req->u.rounds.known = 0;
+    req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
     req->u.rounds.in = req->u.rounds.out = NULL;
     if (WEFT__UNLIKELY(req->ctx->regions != NULL)) look_for_regions(req);
     lane->assigned += req->u.rounds.plan.count;

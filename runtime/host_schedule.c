@@ -202,7 +202,7 @@ static void issue(weft__run *run, int step)
     const weft__step *st = &run->schedule->steps[step];
     weft_request *req = run->req;
     weft_group *group = req->group;
-    weft__signature signature = weft__signature_of(req);
+    weft__signature signature = req->signature;
     flight *f = &run->flights[step];
     size_t bytes = st->count * run->schedule->element;
     weft__envelope to = {.peer = group->world[st->peer],

@@ -48,6 +48,7 @@ struct weft_request {
     weft__mpsc_node node; /* submitted, then callbacks */
     weft__list pending;   /* engine */
     weft__op op;
+    weft__signature signature; /* of op, of a collective that has begun */
     const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
                                 barrier in which its members find each other */
     struct weft__device *device; /* of an operation on device memory: device.h; else NULL */

@@ -43,33 +43,17 @@ static bool grow(weft__slab *slab)
     return true;
 }
 
-static inline weft__slab_item *pop(weft__slab *slab)
+void *weft__slab_get_slow(weft__slab *slab)
 {
-    uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_acquire);
-    while ((uint32_t)top) {
-        uint32_t index = (uint32_t)top - 1;
-        char *block = atomic_load_explicit(&slab->blocks[index / WEFT__SLAB_BLOCK], memory_order_relaxed);
-        weft__slab_item *item = (void *)(block + index % WEFT__SLAB_BLOCK * slab->item_bytes);
-        /* `below` may be stale if another thread took the item meanwhile: then the count has moved on. */
-        uint64_t next = ((top >> 32) + 1) << 32 | atomic_load_explicit(&item->below, memory_order_relaxed);
-        if (atomic_compare_exchange_weak_explicit(&slab->free_top, &top, next, memory_order_acquire,
-                                                  memory_order_acquire))
-            return item;
-    }
-    return NULL;
-}
-
-void *weft__slab_get(weft__slab *slab)
-{
-    weft__slab_item *item = pop(slab);
-    while (WEFT__UNLIKELY(!item)) {
+    weft__slab_item *item = NULL;
+    while (!item) {
         bool more;
         weft__lock_take(&slab->growing);
-        item = pop(slab); /* somebody may have grown it, or put one back */
+        item = weft__slab_pop(slab); /* somebody may have grown it, or put one back */
         more = item || grow(slab);
         weft__lock_drop(&slab->growing);
         if (!more) return NULL;
-        if (!item) item = pop(slab);
+        if (!item) item = weft__slab_pop(slab);
     }
     return item;
 }

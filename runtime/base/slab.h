@@ -29,22 +29,47 @@ typedef struct weft__slab {
 /* item_bytes is rounded up to 64; false: no memory. */
 bool weft__slab_init(weft__slab *slab, size_t item_bytes, size_t limit);
 void weft__slab_destroy(weft__slab *slab);
-/* NULL: no memory, or the limit is reached. */
-void *weft__slab_get(weft__slab *slab);
 void weft__slab_put(weft__slab *slab, void *object);
 /* The item of that index, free or in use; NULL past those made. */
 void *weft__slab_at(weft__slab *slab, uint32_t index);
+
+/* That of an index that has been made. */
+static inline weft__slab_item *weft__slab_item_at(weft__slab *slab, uint32_t index)
+{
+    char *block = atomic_load_explicit(&slab->blocks[index / WEFT__SLAB_BLOCK], memory_order_relaxed);
+    return (weft__slab_item *)(void *)(block + index % WEFT__SLAB_BLOCK * slab->item_bytes);
+}
+
+/* NULL: none is free. */
+static inline weft__slab_item *weft__slab_pop(weft__slab *slab)
+{
+    uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_acquire);
+    while ((uint32_t)top) {
+        weft__slab_item *item = weft__slab_item_at(slab, (uint32_t)top - 1);
+        /* `below` may be stale if another thread took the item meanwhile: then the count has moved on. */
+        uint64_t next = ((top >> 32) + 1) << 32 | atomic_load_explicit(&item->below, memory_order_relaxed);
+        if (atomic_compare_exchange_weak_explicit(&slab->free_top, &top, next, memory_order_acquire,
+                                                  memory_order_acquire))
+            return item;
+    }
+    return NULL;
+}
+
+void *weft__slab_get_slow(weft__slab *slab); /* makes more */
+/* NULL: no memory, or the limit is reached. */
+static inline void *weft__slab_get(weft__slab *slab)
+{
+    weft__slab_item *item = weft__slab_pop(slab);
+    return WEFT__LIKELY(item) ? item : weft__slab_get_slow(slab);
+}
 
 /* The same two of a slab that is under somebody's lock: no turn at a shared word. */
 static inline void *weft__slab_get_locked(weft__slab *slab)
 {
     uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_relaxed);
-    uint32_t index = (uint32_t)top - 1;
     weft__slab_item *item;
     if (WEFT__UNLIKELY(!(uint32_t)top)) return weft__slab_get(slab);
-    item = (weft__slab_item *)(void *)(atomic_load_explicit(&slab->blocks[index / WEFT__SLAB_BLOCK],
-                                                            memory_order_relaxed) +
-                                       index % WEFT__SLAB_BLOCK * slab->item_bytes);
+    item = weft__slab_item_at(slab, (uint32_t)top - 1);
     top = (top & ~(uint64_t)UINT32_MAX) | atomic_load_explicit(&item->below, memory_order_relaxed);
     atomic_store_explicit(&slab->free_top, top, memory_order_relaxed);
     return item;
