@@ -215,11 +215,11 @@ static void lose(weft__device *d)
 static void end_half(weft__device *d, weft__half *half)
 {
     weft__match *m = &d->match;
-    if (m->outcome == WEFT_OK) m->outcome = half->completion.status;
     if (half->state == WEFT__HALF_MET && m->out.state != WEFT__HALF_OPEN) {
         lose(d);
         return;
     }
+    if (m->outcome == WEFT_OK) m->outcome = half->completion.status;
     half->state = WEFT__HALF_NONE;
     advance(d);
 }
