@@ -7,6 +7,7 @@
 #include "batch.h"
 #include "group.h"
 #include "host.h"
+#include "leave.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -134,6 +135,14 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     if ((n || last) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
+}
+
+void weft__engine_empty_queue(weft_context *ctx)
+{
+    if (weft__forked() || held) return;
+    weft__engine_take(ctx);
+    weft__engine_begin(ctx, NULL, 0);
+    weft__engine_drop(ctx);
 }
 
 int weft__engine_turn(weft_context *ctx)

@@ -198,16 +198,6 @@ void weft__request_settlef(weft_request *req, weft_status status, const char *fo
     weft__request_settle(req, status, text);
 }
 
-/* One that is still queued has no number yet: whoever holds the engine next starts it. */
-static void see_it_begun(weft_request *req)
-{
-    weft_context *ctx = req->ctx;
-    if (weft__request_state(req) != WEFT__QUEUED || weft__holds_any_engine() || weft__forked()) return;
-    weft__engine_take(ctx);
-    weft__engine_begin(ctx, NULL, 0);
-    weft__engine_drop(ctx);
-}
-
 const char *weft_request_message(weft_request *req)
 {
     char name[256], text[512];
@@ -217,7 +207,7 @@ const char *weft_request_message(weft_request *req)
     settled = weft__request_settled(req);
     told = atomic_load_explicit(settled ? &req->told : &req->shown, memory_order_acquire);
     if (told) return told;
-    if (!settled) see_it_begun(req);
+    if (weft__request_state(req) == WEFT__QUEUED) weft__engine_empty_queue(req->ctx); /* it has no number */
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %s", name, settled ? weft_status_text(req->status) : "pending");
     return keep(settled ? &req->told : &req->shown, text);
@@ -229,7 +219,7 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     if (!req || !info) return;
     memset(info, 0, sizeof *info);
     settled = weft__request_settled(req);
-    if (!settled) see_it_begun(req);
+    if (weft__request_state(req) == WEFT__QUEUED) weft__engine_empty_queue(req->ctx); /* it has no number */
     info->status = settled ? req->status : WEFT_PENDING;
     info->peer = req->op.peer;
     info->tag = req->op.tag;

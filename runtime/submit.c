@@ -255,10 +255,13 @@ static unsigned ready_members(const weft_request *whole)
 
 weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_request **out)
 {
+    weft_context *ctx = whole->ctx;
+    size_t count = whole->u.batch->count;
     weft_status status = out ? WEFT_OK : may_wait_for_it();
     if (status == WEFT_OK) {
         set_times(whole, timeout_of(whole, call));
-        status = enqueue(whole, ready_members(whole), (int64_t)whole->u.batch->count + 1, out);
+        status = enqueue(whole, ready_members(whole), (int64_t)count + 1, out);
+        if (status == WEFT_OK && !count) weft__engine_empty_queue(ctx); /* it settles at once */
     }
     if (status != WEFT_OK) return take_batch_back(whole, status);
     return out ? WEFT_OK : wait_for_it(whole);
