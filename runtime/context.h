@@ -1,8 +1,7 @@
 /* context.h - this process's part in a job: what is shared by the files of the runtime.
  *
- * Who may touch what: "engine" fields belong to the holder of ctx->engine (weft__holds_engine); "submit"
- * fields to the holder of a group's submit lock; atomics to anybody; the rest is fixed once the context is
- * open. */
+ * Who may touch what: "engine" fields belong to the holder of ctx->engine (weft__holds_engine); atomics to
+ * anybody; the rest is fixed once the context is open. */
 #ifndef WEFT_RUNTIME_CONTEXT_H
 #define WEFT_RUNTIME_CONTEXT_H
 #include "backend.h"

@@ -128,6 +128,7 @@ void weft__request_publish(weft_request *req)
         tell_settling(ctx);
         return; /* the runtime's reference is the submitting call's to give back */
     }
+    WEFT__ASSERT(steps == WEFT__ANYWHERE || weft__holds_engine(ctx));
     if (steps == WEFT__HERE) weft__count(&ctx->begun, -1); /* the engine is held until all here is done */
     /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
      * but not while this request still counts. */

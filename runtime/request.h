@@ -1,6 +1,6 @@
 /* request.h - one operation in flight.
  *
- *   NEW -> QUEUED -> RUNNING -> [CALLING ->] SETTLED,  with DRAINING as the only detour before the end
+ *   NEW -> [QUEUED ->] RUNNING -> [CALLING ->] SETTLED,  with DRAINING as the only detour before the end
  *
  * Two references: the caller's handle and the runtime's.  The record goes back to its slab when both are
  * gone. */
@@ -15,8 +15,8 @@
 
 typedef enum weft__state {
     WEFT__NEW,      /* being filled in */
-    WEFT__QUEUED,   /* numbered and handed to the engine */
-    WEFT__RUNNING,  /* the engine works on it */
+    WEFT__QUEUED,   /* handed to the engine */
+    WEFT__RUNNING,  /* numbered; the engine works on it */
     WEFT__DRAINING, /* has failed; something may still touch its buffers */
     WEFT__CALLING,  /* its outcome is fixed; its callback has not returned */
     WEFT__SETTLED

@@ -1,6 +1,7 @@
-/* submit.c - the way of a request from the caller to the engine: number it, queue it, take the first step.
+/* submit.c - the way of a request from the caller to the engine: its times, and its first step or the queue.
  *
- * Nothing may fail once the number is taken, or ranks fall out of step; so all that can is done before. */
+ * Nothing may fail once it has begun and has its number, or ranks fall out of step; so all that can is done
+ * before. */
 #include "submit.h"
 #include "batch.h"
 #include "engine.h"
@@ -43,9 +44,10 @@ weft_status weft__joining_call_check(const weft_call *call)
     return WEFT_OK;
 }
 
-weft_status weft__group_usable(const weft_group *group)
+/* Has it been made? */
+static weft_status is_made(const weft_group *group, weft__group_state state)
 {
-    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    switch (state) {
     case WEFT__FORMING:
         return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
     case WEFT__FAILED:
@@ -54,6 +56,16 @@ weft_status weft__group_usable(const weft_group *group)
     case WEFT__BROKEN: break;
     }
     return WEFT_OK;
+}
+
+static weft__group_state state_of(const weft_group *group)
+{
+    return (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
+}
+
+weft_status weft__group_usable(const weft_group *group)
+{
+    return is_made(group, state_of(group));
 }
 
 static void set_times(weft_request *req, int64_t timeout_ms)
@@ -80,19 +92,6 @@ static void set_no_times(weft_request *req)
     req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
 }
 
-static weft_status refuse(const weft_group *group, weft__group_state state)
-{
-    switch (state) {
-    case WEFT__READY: return WEFT_OK;
-    case WEFT__FORMING:
-        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
-    case WEFT__FAILED:
-        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 900, group->why);
-    case WEFT__BROKEN: break;
-    }
-    return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
-}
-
 /* Beside the traits of a request's kind: messages there end with their group. */
 enum { ON_DEVICE = 1 << 16 };
 
@@ -105,10 +104,13 @@ static unsigned traits_of(const weft_request *req)
 static weft_status may_begin(const weft_request *req, unsigned traits)
 {
     const weft_group *group = req->group;
-    weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
-    if (state != WEFT__READY &&
-        (traits & (WEFT__COLLECTIVE | ON_DEVICE) || (traits & WEFT__PAIR && state != WEFT__BROKEN)))
-        return refuse(group, state);
+    weft__group_state state = state_of(group);
+    weft_status status;
+    if (state != WEFT__READY && traits & (WEFT__COLLECTIVE | WEFT__PAIR)) {
+        if ((status = is_made(group, state)) != WEFT_OK) return status;
+        if (traits & (WEFT__COLLECTIVE | ON_DEVICE))
+            return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
+    }
     if (atomic_load_explicit(&req->ctx->closing, memory_order_seq_cst))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;

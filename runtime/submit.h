@@ -10,8 +10,8 @@ weft_status weft__group_usable(const weft_group *group);     /* READY or BROKEN 
  * and submits it.  In collectives.c.  op->uneven goes into the request and is NULL then; where there is none
  * it stays the caller's. */
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out);
-/* Numbers, queues and starts it under its deadline; waits for it if out is NULL.  Takes the request over. */
+/* Begins or queues it under its deadline; waits for it if out is NULL.  Takes the request over. */
 weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
-/* The same for all members of a batch: all or none.  The members share one deadline. */
+/* The same for a batch: all members or none.  They share one deadline. */
 weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_request **out);
 #endif
