@@ -40,7 +40,6 @@ static void test_to_itself(void **state)
     assert_true(ranks[0].log[0].sum == sum_of(source, 200000));
 }
 
-/* Without a reader: bulk fills the ring and waits, begun; the urgent go right behind the one begun. */
 static bool now(int tag, size_t length)
 {
     const weft__frame frame = {.kind = WEFT__FRAME_CONTROL, .tag = tag, .length = (uint32_t)length};
@@ -72,6 +71,7 @@ static void test_at_once(void **state)
     assert_int_equal(ranks[1].seen, written + 1);
 }
 
+/* Without a reader: bulk fills the ring and waits, begun; the urgent go right behind the one begun. */
 static void test_urgent_first(void **state)
 {
     enum { BULK = 6, URGENT = 3 };
