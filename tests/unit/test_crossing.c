@@ -14,12 +14,12 @@
 #define ROOM (4 * WEFT__CROSSING_BYTES)
 
 static unsigned char from[ROOM], to[ROOM];
+static unsigned seed = 1;
 
 static int setup(void **state)
 {
     (void)state;
-    srand(1);
-    for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)rand();
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)rand_r(&seed);
     return 0;
 }
 
@@ -48,8 +48,8 @@ static void test_cross(void **state)
     (void)state;
     for (int i = 0; i < 200; i++) {
         weft__crossing *crossing = i % 2 ? &near : &far;
-        size_t bytes = WEFT__CROSSING_BYTES / 2 + (size_t)rand() % (2 * WEFT__CROSSING_BYTES);
-        size_t start = (size_t)rand() % 100;
+        size_t bytes = WEFT__CROSSING_BYTES / 2 + (size_t)rand_r(&seed) % (2 * WEFT__CROSSING_BYTES);
+        size_t start = (size_t)rand_r(&seed) % 100;
         memset(to, 0xa5, sizeof to);
         weft__cross(crossing, to + start, from + 1, bytes);
         only_these_written(start, bytes);
