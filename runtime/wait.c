@@ -22,11 +22,14 @@
 
 #define CLOCK_EVERY   64 /* looks at the engine between those at the clock */
 #define CROWDED_LOOKS 8  /* where ranks share processors: looks before another gets this one */
-/* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that. */
-#define SLEEP_WORTH  4
-#define SPIN_MOST    8
-#define POLLS_FREE   16       /* times is_completed only looks before it helps */
-#define NAP_MIXED_NS WEFT__MS /* looks at requests of several contexts, which have no word in common */
+/* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
+ * virtual processor that has halted may take 2 ms to be back.  Where ranks share processors, less. */
+#define SLEEP_WORTH         20
+#define SPIN_MOST           32
+#define SLEEP_WORTH_CROWDED 4
+#define SPIN_MOST_CROWDED   8
+#define POLLS_FREE          16       /* times is_completed only looks before it helps */
+#define NAP_MIXED_NS        WEFT__MS /* looks at requests of several contexts, which have no word in common */
 
 /* The completion descriptor is cleared first, so that a settling after this look is told again. */
 static void begin_look(weft_context *ctx)
@@ -140,8 +143,10 @@ static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
 {
     int64_t least = weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
     int64_t twice = 2 * atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
-    if (slept_ns >= SLEEP_WORTH * least) twice = least;
-    if (twice > SPIN_MOST * least) twice = SPIN_MOST * least;
+    int64_t worth = least * (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
+    int64_t most = least * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
+    if (slept_ns >= worth) twice = least;
+    if (twice > most) twice = most;
     atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);
 }
 
