@@ -17,9 +17,8 @@
 /* Above these an operation is looked at closely: below, no count of bytes overflows. */
 #define PLAIN_COUNT ((size_t)1 << 32)
 #define PLAIN_SIZE  (1 << 20)
-#define LAST_PLAIN                                                                          \
-    WEFT__OP_ALL_TO_ALL /* of the collectives; behind it come those with rules of their own \
-                         */
+/* Of the collectives; behind it come those with rules of their own. */
+#define LAST_PLAIN WEFT__OP_ALL_TO_ALL
 
 const char *weft__kind_name(weft__kind kind)
 {

@@ -375,6 +375,7 @@ int weft__rounds_turn(weft_context *ctx)
 {
     int n = 0;
     weft__list todo, *only = ctx->lanes.next;
+    WEFT__ASSERT(!weft__list_empty(&ctx->lanes));
     ctx->cut_short = false;
     if (WEFT__LIKELY(only == ctx->lanes.prev)) return lane_turn(WEFT__OWNER(only, weft_group, lane.link));
     /* A turn may settle requests, and so end lanes and start others: the round goes over a list of its own.
