@@ -37,6 +37,7 @@ typedef struct weft__sequel {
     void (*free)(weft_request *req);                  /* with the request */
 } weft__sequel;
 
+/* What an operation that goes well touches comes first, in as few cache lines as it can. */
 struct weft_request {
     weft__slab_item item;
     _Atomic uint32_t state; /* weft__state; waiters sleep on it */
@@ -47,31 +48,22 @@ struct weft_request {
     weft_group *group;
     weft__mpsc_node node; /* submitted, then callbacks */
     weft__list pending;   /* engine */
+
     weft__op op;
-    weft__signature signature; /* of op, of a collective that has begun */
-    const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
-                                barrier in which its members find each other */
-    struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
-    uint64_t sequence;           /* 0: has not begun */
-    int64_t deadline_ns, ask_ns, warn_ns, warn_by_ns;
-    int64_t submitted_ns, started_ns, settled_ns;
-    _Atomic int64_t waited_ns;
     weft_status status; /* final; valid from CALLING on */
-    weft_done_fn *done;
-    void *arg;
-    const char *algorithm;
-    char label[WEFT__LABEL_BYTES];
-    _Atomic(char *) told;  /* the final sentence */
-    _Atomic(char *) shown; /* what weft_request_message made of it */
-    int culprit;           /* ERR_PEER: rank of the group that is gone; else -1 */
-    int asks;              /* times the others were asked whether they are late */
-    int64_t asked_ns;      /* first of these */
     weft__steps steps;
     bool timed; /* somebody can ask for its times: it has a handle or a callback */
     bool buffers_held, warned;
-    bool abandoned;              /* settled while a module still had it */
-    weft_status draining_status; /* DRAINING: what it will end in */
-    int64_t drained_by_ns;
+    bool abandoned;    /* settled while a module still had it */
+    uint64_t sequence; /* 0: has not begun */
+    int64_t submitted_ns, started_ns, settled_ns;
+    const char *algorithm;
+    weft_done_fn *done;
+    struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
+    weft__sequel *sequel;        /* NULL: settles when its data is there */
+    _Atomic(char *) told;        /* the final sentence */
+    _Atomic(char *) shown;       /* what weft_request_message made of it */
+    int64_t deadline_ns, ask_ns, warn_ns;
     weft__receipt receipt;
     union {
         struct { /* collectives by rounds: host_rounds.c */
@@ -95,7 +87,18 @@ struct weft_request {
         struct weft__forming *forming; /* forming.c */
         weft_batch *batch;             /* batch.c */
     } u;
-    weft__sequel *sequel; /* NULL: settles when its data is there */
+    void *arg; /* of done */
+    const weft__op *host_op;   /* what the host plane carries out: &op, or of an operation on device memory the
+                                  barrier in which its members find each other */
+    weft__signature signature; /* of op, of a collective that has begun */
+    _Atomic int64_t waited_ns;
+    int64_t warn_by_ns;
+    int culprit;                 /* ERR_PEER: rank of the group that is gone; else -1 */
+    int asks;                    /* times the others were asked whether they are late */
+    int64_t asked_ns;            /* first of these */
+    weft_status draining_status; /* DRAINING: what it will end in */
+    int64_t drained_by_ns;
+    char label[WEFT__LABEL_BYTES];
 };
 
 /* NULL and a sentence: the limit is reached.  NEW, one reference (the runtime's; the caller's is added when
