@@ -49,6 +49,8 @@ struct weft__run {
 typedef struct weft__plan {
     weft__signature signature;
     bool in_place;
+    int running;   /* runs of it that are not idle */
+    uint64_t used; /* number of the operation that had it last */
     weft__schedule *schedule;
     weft__run *idle;
 } weft__plan;
@@ -61,16 +63,19 @@ static void run_free(weft__run *run)
     free(run);
 }
 
+static void plan_empty(weft__plan *plan)
+{
+    while (plan->idle) {
+        weft__run *run = plan->idle;
+        plan->idle = run->next;
+        run_free(run);
+    }
+    weft__schedule_free(plan->schedule);
+}
+
 void weft__plans_free(weft_group *group)
 {
-    for (int i = 0; i < group->plan_count; i++) {
-        while (group->plans[i].idle) {
-            weft__run *run = group->plans[i].idle;
-            group->plans[i].idle = run->next;
-            run_free(run);
-        }
-        weft__schedule_free(group->plans[i].schedule);
-    }
+    for (int i = 0; i < group->plan_count; i++) plan_empty(&group->plans[i]);
     free(group->plans);
     group->plans = NULL;
     group->plan_count = 0;
@@ -96,8 +101,7 @@ static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
     run->waits = malloc((size_t)(2 * schedule->n + 1) * sizeof *run->waits);
     run->tmp = schedule->tmp_bytes ? tmp_new(schedule->tmp_bytes) : NULL;
     if (!run->waits || (schedule->tmp_bytes && !run->tmp)) {
-        run->schedule = NULL;
-        run->plan = plan ? plan : (weft__plan *)run; /* the schedule stays the caller's */
+        run->schedule = NULL; /* stays the caller's */
         run_free(run);
         return NULL;
     }
@@ -117,35 +121,63 @@ static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__s
     return NULL;
 }
 
+/* Where a new one may be kept: a free place, or that of the one that nobody has used for longest.  NULL: all
+ * are in use. */
+static weft__plan *place_for_plan(weft_group *group)
+{
+    weft__plan *oldest = NULL;
+    if (!group->plans) group->plans = calloc(WEFT__PLANS, sizeof *group->plans);
+    if (!group->plans) return NULL;
+    if (group->plan_count < WEFT__PLANS) return &group->plans[group->plan_count++];
+    for (int i = 0; i < group->plan_count; i++) {
+        weft__plan *plan = &group->plans[i];
+        if (!plan->running && (!oldest || plan->used < oldest->used)) oldest = plan;
+    }
+    if (oldest) plan_empty(oldest);
+    return oldest;
+}
+
 static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__signature signature,
                              weft__schedule *s)
 {
     if (req->host_op->reduction == WEFT_PREMUL_SUM || req->host_op->uneven) return NULL;
     if (req->sequel && !req->device) return NULL; /* done once */
-    if (!group->plans) group->plans = calloc(WEFT__PLANS, sizeof *group->plans);
-    if (!group->plans || group->plan_count == WEFT__PLANS) return NULL;
-    weft__plan *plan = &group->plans[group->plan_count++];
-    *plan = (weft__plan){signature, req->host_op->in == req->host_op->out, s, NULL};
+    weft__plan *plan = place_for_plan(group);
+    if (plan)
+        *plan = (weft__plan){.signature = signature,
+                             .in_place = req->host_op->in == req->host_op->out,
+                             .schedule = s};
     return plan;
+}
+
+static weft__run *take_idle(weft__plan *plan)
+{
+    weft__run *run = plan->idle;
+    if (!run) return run_new(plan->schedule, plan);
+    plan->idle = run->next;
+    return run;
 }
 
 static weft__run *take_run(weft_request *req, weft__signature signature)
 {
     weft_group *group = req->group;
     weft__plan *plan = find_plan(group, req, signature);
-    weft__schedule *schedule;
     weft__run *run;
-    if (plan && plan->idle) {
-        run = plan->idle;
-        plan->idle = run->next;
-        return run;
+    if (!plan) {
+        weft__schedule *schedule =
+            weft__schedule_make(req->host_op, group->rank, group->size, &group->selection);
+        if (!schedule) return NULL;
+        plan = keep_plan(group, req, signature, schedule);
+        if (!plan) {
+            run = run_new(schedule, NULL);
+            if (!run) weft__schedule_free(schedule);
+            return run;
+        }
     }
-    if (plan) return run_new(plan->schedule, plan);
-    schedule = weft__schedule_make(req->host_op, group->rank, group->size, &group->selection);
-    if (!schedule) return NULL;
-    plan = keep_plan(group, req, signature, schedule);
-    run = run_new(schedule, plan);
-    if (!run && !plan) weft__schedule_free(schedule);
+    run = take_idle(plan);
+    if (!run) return NULL;
+    plan->running++;
+    plan->used = req->sequence;
     return run;
 }
 
@@ -156,6 +188,7 @@ static void give_run(weft__run *run)
         run_free(run);
         return;
     }
+    run->plan->running--;
     run->next = run->plan->idle;
     run->plan->idle = run;
 }
