@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EAGER_BYTES    (8u * 1024)   /* above, a second copy costs more than asking */
+/* Above, a second copy costs more than asking; where ranks share processors to ask is to change threads
+ * twice, and what fits one record goes at once. */
+#define EAGER_BYTES    (8u * 1024)
 #define TURN_BYTES     (128u * 1024) /* payload copied per poll, in each direction: an engine turn is short */
 #define LANE_RECORDS   32            /* read from one peer before the next one's turn */
 #define KIND_CONTINUED 255           /* first byte of a record that goes on with the frame begun before it */
@@ -407,7 +409,7 @@ static void shm_close(weft__transport *t)
     free(s);
 }
 
-weft_status weft__shm_open(weft__board *board, const int *local_of, int world, weft__sink *sink,
+weft_status weft__shm_open(weft__board *board, const int *local_of, int world, bool crowded, weft__sink *sink,
                            weft__transport **transport)
 {
     static const weft__transport slots = {.name = "shm",
@@ -450,6 +452,7 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, w
         weft__ring_init(&l->out, weft__board_ring(board, i, board->rank), board->ring_bytes,
                         weft__board_taken(board, i, board->rank));
     }
+    if (crowded) s->transport.eager_bytes = weft__ring_piece_bytes(&s->lanes[0].out);
     *transport = &s->transport;
     return WEFT_OK;
 }

@@ -8,7 +8,8 @@
 #include "board.h"
 #include "transport.h"
 
-/* local_of[world rank]: local rank or -1; copied, world entries.  board must outlive it. */
-weft_status weft__shm_open(weft__board *board, const int *local_of, int world, weft__sink *sink,
+/* local_of[world rank]: local rank or -1; copied, world entries.  crowded: more ranks than processors.  board
+ * must outlive it. */
+weft_status weft__shm_open(weft__board *board, const int *local_of, int world, bool crowded, weft__sink *sink,
                            weft__transport **transport);
 #endif

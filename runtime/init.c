@@ -182,7 +182,8 @@ static weft_status open_routes(joining *j)
         int *local_of = malloc((size_t)ctx->world_size * sizeof *local_of);
         if (!local_of) return weft__fail_memory((size_t)ctx->world_size * sizeof *local_of, "routes");
         for (int i = 0; i < ctx->world_size; i++) local_of[i] = ctx->members[i].local;
-        status = weft__shm_open(ctx->board, local_of, ctx->world_size, weft__mail_sink(ctx->mail), &j->shm);
+        status = weft__shm_open(ctx->board, local_of, ctx->world_size, ctx->crowded,
+                                weft__mail_sink(ctx->mail), &j->shm);
         free(local_of);
         if (status != WEFT_OK) return status;
     }

@@ -82,7 +82,7 @@ static inline void open_transport(rank *me, weft__board *board)
     for (int i = 0; i < board->size; i++) local_of[BOARD_WORLD(i)] = i;
     me->sink = (weft__sink){on_header, on_arrived, on_lost};
     me->board = board;
-    assert_int_equal(weft__shm_open(board, local_of, WORLD, &me->sink, &me->transport), WEFT_OK);
+    assert_int_equal(weft__shm_open(board, local_of, WORLD, false, &me->sink, &me->transport), WEFT_OK);
 }
 
 static inline void open_ranks(int n)
