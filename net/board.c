@@ -28,8 +28,7 @@
 #define MIB  (1024 * KIB)
 #define SEALS \
     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* nobody can cut it short: no SIGBUS for the others */
-#define FEW_RANKS   8
-#define ROWS_LEAST  8                   /* where rings alone take the room of a rank */
+#define ROWS        16                  /* of a rank: groups that it can use at once; pages when it does */
 #define SPACE_BYTES ((uint64_t)1 << 46) /* of addresses for the regions of a rank */
 
 /* The rows of this rank. */
@@ -51,30 +50,33 @@ static size_t round_up(size_t bytes, size_t to)
 static size_t ring_bytes_for(size_t n)
 {
     size_t most = 2 * MIB / n, bytes = 16 * KIB;
-    if (n <= FEW_RANKS) return 256 * KIB;
+    if (n <= 8) return 256 * KIB;
     if (n <= 16) return 128 * KIB;
     if (n <= 32) return 64 * KIB;
     while (bytes * 2 <= most) bytes *= 2;
     return bytes;
 }
 
+/* The longer, the less ranks wait for each other: in slots of 64 KiB two take half as long again for 1 MiB as
+ * in 256; twice that leaves the second-level cache before it is read.  A round takes one of every rank. */
+static size_t slot_bytes_for(size_t n)
+{
+    size_t bytes = 256 * KIB;
+    while (bytes > 64 * KIB && bytes * n > MIB) bytes /= 2;
+    return bytes < 64 * n ? 64 * n : bytes;
+}
+
 static void lay_out(weft__board *board)
 {
-    size_t n = (size_t)board->size, arena, used;
-    bool few = n <= FEW_RANKS;
+    size_t n = (size_t)board->size;
 
     board->control_bytes = round_up(sizeof(weft__control_line) + n * sizeof(weft__taken_line) +
                                         WEFT__REGIONS_MAX * weft__mark_words(board) * sizeof(uint64_t),
                                     PAGE);
     board->ring_bytes = ring_bytes_for(n);
-    /* In slots of 64 KiB ranks wait for each other so often that 1 MiB takes half as long again. */
-    board->slot_bytes = few ? 256 * KIB : 16 * KIB;
-    if (board->slot_bytes < 64 * n) board->slot_bytes = 64 * n;
+    board->slot_bytes = slot_bytes_for(n);
     board->row_bytes = round_up(sizeof(weft__row) + WEFT__SLOTS * board->slot_bytes, PAGE);
-    used = n * board->ring_bytes + board->control_bytes;
-    arena = few ? 16 * MIB : used < 4 * MIB ? 4 * MIB - used : 0;
-    board->rows = (uint32_t)(arena / board->row_bytes);
-    if (board->rows < ROWS_LEAST) board->rows = ROWS_LEAST;
+    board->rows = ROWS;
     board->bytes = n * (board->control_bytes + n * board->ring_bytes + board->rows * board->row_bytes);
 }
 

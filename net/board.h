@@ -5,7 +5,9 @@
  * doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank
  * (ring.c); an arena per rank for group rows; and, not mapped with these, a range of addresses in the segment
  * per rank for memory that the program asks for (region.c).  Pages are reserved with fallocate before use: a
- * shortage is an error here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks. */
+ * shortage is an error here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks, rows of 8 groups
+ * included.
+ */
 #ifndef WEFT_NET_BOARD_H
 #define WEFT_NET_BOARD_H
 #include "auth.h"
