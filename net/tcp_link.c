@@ -227,12 +227,20 @@ static void take_buffer(weft__tcp_link *link)
     link->start = 0;
 }
 
+/* Behind a frame of the greatest length comes mostly another piece of the same message: then its header alone
+ * is read along, and all of its payload goes where it belongs. */
+static size_t room_behind(const weft__tcp_link *link)
+{
+    bool piece = link->in_frame && link->where && link->frame.length == WEFT__FRAME_PAYLOAD_MAX;
+    return (piece ? sizeof link->frame : sizeof link->buffer) - link->end;
+}
+
 /* One system call.  What of it belongs to the payload under way is accounted for, the rest lies in the
  * buffer. */
 static ssize_t receive(weft__tcp_link *link, size_t *room)
 {
     struct iovec part[2];
-    size_t direct = 0;
+    size_t direct = 0, behind = room_behind(link);
     int parts = 0;
     ssize_t n;
     if (link->in_frame && link->where) {
@@ -241,8 +249,8 @@ static ssize_t receive(weft__tcp_link *link, size_t *room)
         part[parts++].iov_len = direct;
     }
     part[parts].iov_base = link->buffer + link->end;
-    part[parts++].iov_len = sizeof link->buffer - link->end;
-    *room = direct + sizeof link->buffer - link->end;
+    part[parts++].iov_len = behind;
+    *room = direct + behind;
     n = readv(link->watched.fd, part, parts);
     if (n > 0) {
         const size_t mine = (size_t)n < direct ? (size_t)n : direct;
