@@ -26,23 +26,11 @@ static void free_want(weft__mail *mail, weft__want *want)
     weft__slab_put_locked(&mail->wants, want);
 }
 
-static void fill_receipt(const weft__want *want)
-{
-    if (want->receipt)
-        *want->receipt = (weft__receipt){.peer = want->peer,
-                                         .tag = want->tag,
-                                         .bytes = want->received,
-                                         .offered = want->expected,
-                                         .dtype = want->dtype,
-                                         .apart = want->apart,
-                                         .number = want->number};
-}
-
 void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status)
 {
     weft__completion *completion = want->completion;
     bool told = !want->abandoned;
-    if (told) fill_receipt(want);
+    if (told && want->receipt) *want->receipt = want->got;
     free_want(mail, want);
     if (told) weft__complete(completion, status);
 }
@@ -74,15 +62,14 @@ static weft__early *find_early(weft__mail *mail, const weft__envelope *from)
 
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame)
 {
-    want->peer = peer;
-    want->tag = frame->tag;
-    want->expected = frame->bytes;
-    want->dtype = frame->dtype;
-    want->apart = frame->flags & WEFT__FRAME_APART;
-    want->number = want->apart ? frame->signature[0] : 0;
-    want->received = 0;
-    if (frame->dtype != want->from.dtype || want->apart != (want->from.meeting != NULL))
-        return WEFT_ERR_MISMATCH;
+    bool apart = frame->flags & WEFT__FRAME_APART;
+    want->got = (weft__receipt){.peer = peer,
+                                .tag = frame->tag,
+                                .offered = frame->bytes,
+                                .dtype = frame->dtype,
+                                .apart = apart,
+                                .number = apart ? frame->signature[0] : 0};
+    if (frame->dtype != want->from.dtype || apart != (want->from.meeting != NULL)) return WEFT_ERR_MISMATCH;
     /* In a collective both sides know what the other should do. */
     if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != want->room) return WEFT_ERR_MISMATCH;
     return frame->bytes > want->room ? WEFT_ERR_TRUNCATED : WEFT_OK;
@@ -133,7 +120,7 @@ void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const w
     if (meeting) { /* which may end it */
         weft__letter *own = peer == mail->me ? weft__mail_letter(mail, frame->id) : NULL;
         meeting->other = own ? own->meeting : NULL;
-        fill_receipt(want);
+        if (want->receipt) *want->receipt = want->got;
         meeting->met(meeting);
     }
     clear(mail, peer, frame->id, index, frame->bytes);
@@ -199,9 +186,9 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
 static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__want *want = frame->id <= UINT32_MAX ? weft__slab_at(&mail->wants, (uint32_t)frame->id) : NULL;
-    if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->peer != peer ||
-        want->from.meeting || frame->bytes != want->received ||
-        frame->length > want->expected - want->received)
+    if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->got.peer != peer ||
+        want->from.meeting || frame->bytes != want->got.bytes ||
+        frame->length > want->got.offered - want->got.bytes)
         return NULL;
     mail->peers[peer].into = want;
     return want->abandoned ? NULL : want->buf + frame->bytes;
@@ -238,7 +225,7 @@ static void fill(weft__want *want, const weft__frame *frame, const void *payload
         weft__copy_small(want->buf, frame->small, frame->bytes);
     else if (payload && frame->bytes)
         memcpy(want->buf, payload, frame->bytes);
-    want->received = frame->bytes;
+    want->got.bytes = frame->bytes;
 }
 
 /* One whose payload, if it has any, is in its header: does it meet a receive? */
@@ -286,8 +273,8 @@ static void data_arrived(weft__mail *mail, int peer, const weft__frame *frame)
     weft__want *want = mail->peers[peer].into;
     mail->peers[peer].into = NULL;
     if (!want) return;
-    want->received += frame->length;
-    if (want->received == want->expected) weft__mail_finish_want(mail, want, WEFT_OK);
+    want->got.bytes += frame->length;
+    if (want->got.bytes == want->got.offered) weft__mail_finish_want(mail, want, WEFT_OK);
 }
 
 static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame)
@@ -337,11 +324,10 @@ static void post(weft__mail *mail, weft__want *want, bool in_front)
     weft__list *bucket = weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence);
     weft__early *early = find_early(mail, from);
     want->state = WEFT__WANT_POSTED;
-    want->peer = from->peer;
-    want->tag = from->tag;
-    want->expected = want->received = 0;
-    want->dtype = from->dtype;
-    want->apart = from->meeting != NULL;
+    want->got = (weft__receipt){.peer = from->peer,
+                                .tag = from->tag,
+                                .dtype = from->dtype,
+                                .apart = from->meeting != NULL};
     if (early)
         take_early(mail, want, early);
     else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
@@ -365,7 +351,7 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
     {
         weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
         if (want->id != frame->id) continue;
-        if (want->received || want->abandoned) {
+        if (want->got.bytes || want->abandoned) {
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
             return;
         }
@@ -455,7 +441,6 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
     want->room = room;
     want->receipt = receipt;
     want->completion = completion;
-    want->number = 0;
     if (from->meeting) from->meeting->want = want;
     post(mail, want, false);
     return want;
@@ -474,9 +459,9 @@ void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
         return;
     }
     /* The message is on its way: what still comes is thrown away, the record stays until then. */
-    box = &mail->peers[want->peer];
+    box = &mail->peers[want->got.peer];
     want->abandoned = true;
-    if (box->route) box->route->forget(box->route, want->peer, want->buf + want->received);
+    if (box->route) box->route->forget(box->route, want->got.peer, want->buf + want->got.bytes);
 }
 
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,

@@ -46,15 +46,10 @@ struct weft__want {
     weft__envelope from;
     char *buf;
     size_t room;
-    weft__receipt *receipt;
+    weft__receipt *receipt; /* where `got` goes when it is over; or NULL */
+    weft__receipt got;      /* so far */
     weft__completion *completion;
-    int peer; /* FLOWING: from whom */
-    int tag;
     uint64_t id; /* of the sender's letter */
-    size_t expected, received;
-    uint64_t number;
-    uint8_t dtype;
-    bool apart;
 };
 
 /* A message that arrived before its receive. */
