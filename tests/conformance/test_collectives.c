@@ -192,17 +192,23 @@ static void waited_in_reverse(job_rank *me)
     for (int i = IN_FLIGHT; i-- > 0;) collective_finish(&flying[i]);
 }
 
-/* More than any table of slots holds, small enough to be posted before anyone waits. */
+/* More than any table of slots holds, and of more shapes than a group keeps, small enough to be posted before
+ * anyone waits. */
 static void many_in_flight(job_rank *me)
 {
-    enum { MANY = 500 };
+    enum { MANY = 250, SHAPES = 40 };
     running *flying = job_alloc(me, MANY * sizeof *flying);
-    for (int i = 0; i < MANY; i++) {
-        collective what = {
-            .kind = ALL_REDUCE, .dtype = WEFT_INT32, .op = WEFT_SUM, .count = 3, .seed = (uint64_t)i};
-        collective_start(&flying[i], me->world, &what);
+    for (size_t wave = 0; wave < 2; wave++) {
+        for (int i = 0; i < MANY; i++) {
+            collective what = {.kind = ALL_REDUCE,
+                               .dtype = WEFT_INT32,
+                               .op = WEFT_SUM,
+                               .count = wave * SHAPES + (size_t)i % SHAPES,
+                               .seed = (uint64_t)i};
+            collective_start(&flying[i], me->world, &what);
+        }
+        for (int i = 0; i < MANY; i++) collective_finish(&flying[i]);
     }
-    for (int i = 0; i < MANY; i++) collective_finish(&flying[i]);
 }
 
 /* Two groups are independent: the ranks submit to them in different order (on a device, in the same). */

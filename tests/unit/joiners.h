@@ -225,6 +225,23 @@ static inline void play_as_processes(int n)
     }
 }
 
+/* Eight that have been cast make two jobs of different names, which do not mix. */
+static inline void two_names_meet_apart(void)
+{
+    for (int i = 0; i < 8; i++) {
+        parts[i].job = i % 2 ? "odd" : "even";
+        parts[i].rank = -1;
+        parts[i].world_size = 4;
+    }
+    play_as_processes(8);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(parts[i].status, WEFT_OK);
+        assert_int_equal(parts[i].got_world, 4);
+        assert_string_equal(parts[i].nonce, parts[i % 2].nonce);
+    }
+    assert_string_not_equal(parts[0].nonce, parts[1].nonce);
+}
+
 static inline void all_met(int n)
 {
     bool seen[RANKS_MAX] = {false};

@@ -96,18 +96,7 @@ static void jobs_of_different_names_share_a_file(void **state)
 {
     (void)state;
     cast_at_file(8);
-    for (int i = 0; i < 8; i++) {
-        parts[i].job = i % 2 ? "odd" : "even";
-        parts[i].rank = -1;
-        parts[i].world_size = 4;
-    }
-    play_as_processes(8);
-    for (int i = 0; i < 8; i++) {
-        assert_int_equal(parts[i].status, WEFT_OK);
-        assert_int_equal(parts[i].got_world, 4);
-        assert_string_equal(parts[i].nonce, parts[i % 2].nonce);
-    }
-    assert_string_not_equal(parts[0].nonce, parts[1].nonce);
+    two_names_meet_apart();
     nothing_is_left();
 }
 
