@@ -1,4 +1,5 @@
-/* test_cancel.c - a collective cancelled, a group aborted: told to all members with the first cause. */
+/* test_cancel.c - a collective cancelled, a group aborted: told to all members with the first cause; an
+ * exchange cancelled on both sides. */
 #include "job.h"
 
 #include <string.h>
@@ -70,6 +71,45 @@ static void race(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* More messages at once than the two gave up: each has a record of its own. */
+static void exchange_many(job_rank *me)
+{
+    enum { MANY = 8 };
+    int32_t in[MANY], out[MANY];
+    weft_request *reqs[2 * MANY];
+    int peer = 1 - me->rank;
+    for (int i = 0; i < MANY; i++) {
+        in[i] = me->rank * 100 + i;
+        CHECK_OK(weft_irecv(me->world, &out[i], 1, WEFT_INT32, peer, i, NULL, &reqs[i]));
+    }
+    for (int i = 0; i < MANY; i++)
+        CHECK_OK(weft_isend(me->world, &in[i], 1, WEFT_INT32, peer, i, NULL, &reqs[MANY + i]));
+    for (int i = 0; i < 2 * MANY; i++) WAIT_OK(reqs[i]);
+    for (int i = 0; i < MANY; i++) CHECK_INT(out[i], peer * 100 + i);
+}
+
+/* Rank 1 gives up when its message has gone: rank 0 receives that, but nobody takes what it sends, and then
+ * it gives up as well. */
+static void half_exchanged(job_rank *me)
+{
+    enum { COUNT = 300000, LOOK_MS = 50 };
+    int32_t *in = job_alloc(me, COUNT * sizeof *in), *out = job_alloc(me, COUNT * sizeof *out);
+    weft_request *req = NULL;
+    job_acquaint(me);
+    for (int rank = 1; rank >= 0; rank--) {
+        if (me->rank == rank) {
+            CHECK_OK(weft_send_recv(me->world, in, out, rank ? 1 : COUNT, WEFT_INT32, 1 - rank, NULL, &req));
+            CHECK_INT(weft_wait(req, rank ? 0 : LOOK_MS), WEFT_PENDING);
+            weft_cancel(req);
+            WAIT_STATUS(WEFT_ERR_CANCELLED, req);
+            weft_release(req);
+        }
+        job_meet(me);
+    }
+    if (me->rank < 2) exchange_many(me);
+    job_sum_works(me->world);
+}
+
 /* Everything in flight on every member, messages too; only rank 1 calls it. */
 static void aborted(job_rank *me)
 {
@@ -131,6 +171,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB_TEST("a pending collective", .ranks = RANKS, .body = pending),
         JOB_TEST("a race", .ranks = RANKS, .body = race),
+        JOB_TEST("half an exchange", .ranks = RANKS, .body = half_exchanged),
         JOB_TEST("group_abort", .ranks = RANKS, .body = aborted),
         JOB_TEST("a group being made", .ranks = RANKS, .body = making),
     };
