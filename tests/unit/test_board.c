@@ -136,6 +136,25 @@ static void test_rows(void **state)
     free_all(2, boards);
 }
 
+/* A rank's share stays small however many there are, and so does what a round takes of all. */
+static void test_sizes(void **state)
+{
+    enum { KIB = 1024, MIB = 1024 * KIB, GROUPS = 8 };
+    static const int sizes[] = {2, 4, 5, 9, 16};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        weft__board *boards[16];
+        size_t n = (size_t)sizes[i], rings, rows;
+        board_join_all(sizes[i], boards);
+        rings = n * boards[0]->ring_bytes;
+        rows = GROUPS * boards[0]->row_bytes;
+        assert_in_range(boards[0]->slot_bytes, 64 * KIB, 256 * KIB);
+        assert_true(boards[0]->slot_bytes * n <= MIB);
+        assert_true(rings <= 2 * MIB && rows <= (n <= 4 ? 9 : n <= 8 ? 5 : 3) * MIB);
+        free_all(sizes[i], boards);
+    }
+}
+
 static void test_bell(void **state)
 {
     weft__board *boards[2];
@@ -357,6 +376,7 @@ int main(void)
                                        cmocka_unit_test(test_threads_share_a_mapping),
                                        cmocka_unit_test(test_layout),
                                        cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_sizes),
                                        cmocka_unit_test(test_bell),
                                        cmocka_unit_test(test_missing_are_named),
                                        cmocka_unit_test(test_wrong_secret),
