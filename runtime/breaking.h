@@ -17,9 +17,9 @@ typedef struct weft__verdict {
 /* Breaks a group for good: the collective of that number ends in the cause, and so do all others if the cause
  * is a death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
  * tell: let the other members know. */
-void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell);
+void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell) WEFT__COLD;
 /* What a broken group's verdict means for one of its requests: final status and sentence. */
-weft_status weft__broken_text(weft_request *req, char *text, size_t bytes);
+weft_status weft__broken_text(weft_request *req, char *text, size_t bytes) WEFT__COLD;
 void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
 void weft__early_breaks_free(weft_context *ctx);
 /* Collective messages whose signature differs, or that fit nothing so far. */
@@ -28,7 +28,7 @@ void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *fram
 void weft__early_judge(weft_request *req);
 /* The sentence for a disagreement between this rank and a member; breaks the group. */
 void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
-                          weft__signature theirs);
+                          weft__signature theirs) WEFT__COLD;
 
 void weft__breaks_repeat(weft_context *ctx); /* before a goodbye: of all broken groups, to their members */
 /* A group was told to be broken. */

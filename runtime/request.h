@@ -87,9 +87,9 @@ struct weft_request {
         struct weft__forming *forming; /* forming.c */
         weft_batch *batch;             /* batch.c */
     } u;
-    void *arg; /* of done */
-    const weft__op *host_op;   /* what the host plane carries out: &op, or of an operation on device memory the
-                                  barrier in which its members find each other */
+    void *arg;               /* of done */
+    const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
+                                barrier in which its members find each other */
     weft__signature signature; /* of op, of a collective that has begun */
     _Atomic int64_t waited_ns;
     int64_t warn_by_ns;
@@ -119,7 +119,8 @@ bool weft__request_settled(const weft_request *req);
  * the one that fits the status.  Afterwards nothing touches the request's buffers (or buffers_held is set).
  */
 void weft__request_settle(weft_request *req, weft_status status, const char *text);
-void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
+void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...) WEFT__COLD
+    WEFT__PRINTF(3, 4);
 /* The final sentence, before its time.  The first counts. */
 void weft__request_tell(weft_request *req, const char *text);
 /* After CALLING: the callback has returned. */

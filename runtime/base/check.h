@@ -8,6 +8,8 @@
 #define WEFT__UNLIKELY(x)              __builtin_expect(!!(x), 0)
 #define WEFT__PRINTF(text, args)       __attribute__((format(printf, text, args)))
 #define WEFT__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+/* Of functions that are called when something fails: what leads to them is laid aside. */
+#define WEFT__COLD __attribute__((cold))
 /* Thread-local words of the hot path: one instruction instead of a call.  Only for a few bytes: the room is
  * small where the library is loaded late. */
 #define WEFT__THREAD_WORD   _Thread_local __attribute__((tls_model("initial-exec")))
@@ -15,7 +17,7 @@
 #define WEFT__LINE \
     128 /* bytes between words that different processors write: two lines, for the prefetcher */
 
-_Noreturn void weft__assert_failed(const char *file, int line, const char *rule);
+_Noreturn WEFT__COLD void weft__assert_failed(const char *file, int line, const char *rule);
 
 #define WEFT__ASSERT(rule)                                                           \
     do {                                                                             \

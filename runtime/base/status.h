@@ -10,12 +10,12 @@
 #define WEFT__SENTENCE_BYTES 1024 /* longest error sentence; longer ones are cut */
 
 /* Sets this thread's weft_last_error() and returns status, so: return weft__fail(...). */
-weft_status weft__fail(weft_status status, const char *format, ...) WEFT__PRINTF(2, 3);
-weft_status weft__vfail(weft_status status, const char *format, va_list args);
+weft_status weft__fail(weft_status status, const char *format, ...) WEFT__COLD WEFT__PRINTF(2, 3);
+weft_status weft__vfail(weft_status status, const char *format, va_list args) WEFT__COLD;
 
 /* The same with ": " and errno's text behind it; reads errno first. */
-weft_status weft__fail_errno(const char *format, ...) WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */
-weft_status weft__fail_memory(size_t bytes, const char *what);            /* WEFT_ERR_MEMORY */
+weft_status weft__fail_errno(const char *format, ...) WEFT__COLD WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */
+weft_status weft__fail_memory(size_t bytes, const char *what) WEFT__COLD;            /* WEFT_ERR_MEMORY */
 
 /* The analyzer looks at one file at a time and would follow every failure as though it could return WEFT_OK.
  */
