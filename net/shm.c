@@ -452,7 +452,8 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
         weft__ring_init(&l->out, weft__board_ring(board, i, board->rank), board->ring_bytes,
                         weft__board_taken(board, i, board->rank));
     }
-    if (crowded) s->transport.eager_bytes = weft__ring_piece_bytes(&s->lanes[0].out);
+    if (crowded && weft__ring_piece_bytes(&s->lanes[0].out) > EAGER_BYTES)
+        s->transport.eager_bytes = weft__ring_piece_bytes(&s->lanes[0].out);
     *transport = &s->transport;
     return WEFT_OK;
 }
