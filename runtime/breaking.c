@@ -111,11 +111,54 @@ weft_status weft__broken_text(weft_request *req, char *text, size_t bytes)
     return shared ? cause : WEFT_ERR_BROKEN;
 }
 
+/* Held for the caller; NULL: none that is newer than that one (NULL: at all) and not broken. */
+static weft_group *newest_with(weft_context *ctx, int rank, const weft_group *than)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        if (group == than) break;
+        if (atomic_load(&group->state) != WEFT__READY || weft__group_member(group, rank) < 0 ||
+            !weft__group_hold(group))
+            continue;
+        found = group;
+        break;
+    }
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+/* The newest first: who sees the world broken finds every group that has the dead in it broken. */
+static void break_newer(weft_context *ctx, int rank, const weft_group *than)
+{
+    weft_group *group;
+    char text[WEFT__SENTENCE_BYTES];
+    weft__member_fate(ctx, rank, text, sizeof text);
+    while ((group = newest_with(ctx, rank, than)) != NULL) {
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
+        weft__group_unref(group);
+    }
+}
+
+void weft__groups_lose(weft_context *ctx, int rank)
+{
+    break_newer(ctx, rank, NULL);
+}
+
+static bool is_dead(const weft_context *ctx, int rank)
+{
+    return rank >= 0 && atomic_load(&ctx->members[rank].gone) && !ctx->members[rank].left;
+}
+
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
 {
     weft_request *req;
     bool aborted = v->cause == WEFT_ERR_CANCELLED && v->number == 0; /* messages end too */
     WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (v->cause == WEFT_ERR_PEER && is_dead(group->ctx, v->culprit))
+        break_newer(group->ctx, v->culprit, group);
     if (atomic_load(&group->state) != WEFT__READY) return;
     weft__group_ref(group);
     group->cause = v->cause;

@@ -18,6 +18,8 @@ typedef struct weft__verdict {
  * is a death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
  * tell: let the other members know. */
 void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell) WEFT__COLD;
+/* A member has died: breaks every group that it is in. */
+void weft__groups_lose(weft_context *ctx, int rank) WEFT__COLD;
 /* What a broken group's verdict means for one of its requests: final status and sentence. */
 weft_status weft__broken_text(weft_request *req, char *text, size_t bytes) WEFT__COLD;
 void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */

@@ -100,7 +100,7 @@ struct weft_context {
     weft__list shrinks;      /* engine: attempts to shrink a group (shrink.c) */
     weft__list early_rows;   /* engine: told before this rank used the group (rows.c) */
     int early_row_count;     /* engine */
-    weft__list groups;       /* under groups_lock */
+    weft__list groups;       /* under groups_lock; the newest first */
     weft__list batches;      /* under groups_lock: begun, not ended */
     weft__list meshes;       /* under groups_lock */
     weft__lock groups_lock;

@@ -36,7 +36,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     weft__list_init(&group->lane.ops);
     weft__list_init(&group->lane.read);
     weft__lock_take(&ctx->groups_lock);
-    weft__list_append(&ctx->groups, &group->link);
+    weft__list_prepend(&ctx->groups, &group->link);
     weft__lock_drop(&ctx->groups_lock);
     return group;
 no_memory:

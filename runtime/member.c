@@ -57,23 +57,6 @@ void weft__death_text(int pid_fd, char *text, size_t bytes)
         snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
 }
 
-static weft_group *next_with(weft_context *ctx, int rank)
-{
-    weft_group *found = NULL;
-    weft__lock_take(&ctx->groups_lock);
-    WEFT__LIST_EACH(&ctx->groups, at)
-    {
-        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
-        if (atomic_load(&group->state) != WEFT__READY || weft__group_member(group, rank) < 0 ||
-            !weft__group_hold(group))
-            continue;
-        found = group;
-        break;
-    }
-    weft__lock_drop(&ctx->groups_lock);
-    return found;
-}
-
 /* A death that this rank saw, told to those that could not see it.  On the dead rank's own host all see its
  * process end, so the lowest rank alive there tells the other hosts.  The end of a connection is seen by this
  * rank alone: it tells all. */
@@ -107,7 +90,6 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
 {
     weft__member *m = &ctx->members[rank];
     char text[WEFT__SENTENCE_BYTES];
-    weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (atomic_load(&m->gone) || rank == ctx->rank) return;
     m->left = how == WEFT__LEFT;
@@ -119,10 +101,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     if (!m->left) {
         weft__log(WEFT__INFO, "%s", text);
         if (how == WEFT__DIED) tell_death(ctx, rank, why);
-        while ((group = next_with(ctx, rank)) != NULL) {
-            weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
-            weft__group_unref(group);
-        }
+        weft__groups_lose(ctx, rank);
     }
     weft__links_lose(ctx, rank, text);
     weft__rows_gone(ctx, rank, text);

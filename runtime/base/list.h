@@ -27,6 +27,11 @@ static inline void weft__list_append(weft__list *head, weft__list *node)
     head->prev = node;
 }
 
+static inline void weft__list_prepend(weft__list *head, weft__list *node)
+{
+    weft__list_append(head->next, node);
+}
+
 /* Safe on a node that is in no list. */
 static inline void weft__list_remove(weft__list *node)
 {

@@ -97,6 +97,26 @@ static void idle(job_rank *me)
     check_afterwards(me, untouched);
 }
 
+/* Who sees the world broken finds every other group with the dead in it broken too. */
+static void many_groups(job_rank *me)
+{
+    enum { GROUPS = 8, OPS = 200 };
+    weft_group *groups[GROUPS];
+    weft_request *reqs[OPS] = {NULL};
+    for (int i = 0; i < GROUPS; i++) groups[i] = job_group(me, RANKS, "with the victim", 0);
+    for (int i = 0; i < OPS && me->rank != VICTIM; i++) /* they make the breaking of the world long */
+        CHECK_OK(weft_barrier(me->world, NULL, &reqs[i]));
+    await_death(me);
+    int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000);
+    while (weft_group_status(me->world) == WEFT_OK && job_now_ns() < end) {
+    }
+    for (int i = 0; i < GROUPS; i++) {
+        CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(groups[i]));
+        CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(groups[i], NULL, NULL));
+    }
+    for (int i = 0; i < OPS; i++) weft_release(reqs[i]);
+}
+
 /* A receive from anyone goes on while there is anyone left who may send. */
 static void from_anyone(job_rank *me)
 {
@@ -187,6 +207,7 @@ int main(int argc, char **argv)
         DEATH("pending operations", pending),        DEATH("nothing in flight", idle),
         DEATH("a receive from anyone", from_anyone), DEATH("amid large collectives", amid_traffic),
         DEATH("amid large messages", amid_messages), DEATH("amid new_group", new_group_with_the_dead),
+        DEATH("many groups", many_groups),
     };
     return JOB_MAIN(tests, argc, argv);
 }
