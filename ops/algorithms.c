@@ -4,8 +4,10 @@
 #include "algorithms.h"
 
 #define LATENCY_BYTES 32768
+/* A broadcast's tree sends all bytes at each level, but few messages. */
+#define TREE_BYTES 131072
 /* A chain of n ranks is worth its length once it has this many bytes for each of them. */
-#define CHAIN_BYTES_PER_RANK 32768
+#define CHAIN_BYTES_PER_RANK 524288
 /* Up to here in all a rank reads everything: one hop, and the reads fit the first-level cache. */
 #define ALL_READ_BYTES 32768
 
@@ -21,9 +23,9 @@
     {                                    \
         WEFT__REACH_UP_TO, LATENCY_BYTES \
     }
-#define SMALL_OR_2                               \
-    {                                            \
-        WEFT__REACH_UP_TO_OR_PAIR, LATENCY_BYTES \
+#define TREE_OR_2                             \
+    {                                         \
+        WEFT__REACH_UP_TO_OR_PAIR, TREE_BYTES \
     }
 #define BEFORE_LONG                                  \
     {                                                \
@@ -50,7 +52,7 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
     MESSAGES(BARRIER,          "dissemination",      dissemination_barrier,  ANY,         NEVER),
 
     ROUNDS(BROADCAST,          "all_read",                                   ANY,         NEVER),
-    MESSAGES(BROADCAST,        "binomial_tree",      tree_broadcast,         SMALL_OR_2,  NEVER),
+    MESSAGES(BROADCAST,        "binomial_tree",      tree_broadcast,         TREE_OR_2,   NEVER),
     MESSAGES(BROADCAST,        "scatter_ring",       ring_broadcast,         BEFORE_LONG, NEVER),
     MESSAGES(BROADCAST,        "chain",              chain_broadcast,        ANY,         NEVER),
 

@@ -5,15 +5,23 @@
  * (2007). */
 #include "algorithms.h"
 
-#define SEGMENT_BYTES 32768
+#define MESSAGE_COSTS 16384 /* what one more message takes, in bytes that could move meanwhile */
 #define SEGMENTS_MOST 256
+
+/* K segments are through after size - 2 + k of them, each with the cost of a message: the fastest k. */
+static int segments_of(size_t bytes, int size)
+{
+    size_t worth = bytes / MESSAGE_COSTS * (size_t)(size - 2);
+    int k = 1;
+    while (k < SEGMENTS_MOST && (size_t)(k + 1) * (size_t)(k + 1) <= worth) k++;
+    return k;
+}
 
 void weft__build_chain_broadcast(weft__schedule *s, const weft__op *op)
 {
     int number = weft__modulo(s->rank - op->root, s->size);
     int next = weft__modulo(s->rank + 1, s->size), before = weft__modulo(s->rank - 1, s->size);
-    size_t wanted = op->count * s->element / SEGMENT_BYTES;
-    int segments = wanted > SEGMENTS_MOST ? SEGMENTS_MOST : wanted ? (int)wanted : 1;
+    int segments = segments_of(op->count * s->element, s->size);
     for (int i = 0; i < segments; i++) {
         weft__span segment = weft__share(op->count, segments, i);
         weft__place place = weft__at(s, number ? WEFT__OUT : WEFT__IN, segment.start);

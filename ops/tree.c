@@ -1,5 +1,4 @@
-/* tree.c - binomial trees over the ranks counted from the root: broadcast, reduce, gather, scatter of small
- * sizes.
+/* tree.c - binomial trees over the ranks counted from the root: reduce, gather, scatter of small sizes.
  *
  * The subtree of node v is the run of nodes from v on that is as long as v's lowest bit; its children stand
  * at distances 1, 2, 4, ... below that.  A reduction has the lower run, counted from the root, at the left.
@@ -40,17 +39,6 @@ static int farthest(node n)
     if (n.run < 2) return 0;
     while (distance < n.run - distance) distance *= 2;
     return distance;
-}
-
-void weft__build_tree_broadcast(weft__schedule *s, const weft__op *op)
-{
-    node n = node_of(s, op->root);
-    weft__place buffer = weft__at(s, n.number ? WEFT__OUT : WEFT__IN, 0);
-    int got = WEFT__NO_STEP;
-    if (n.number) got = weft__add_recv(s, n.parent, 0, buffer, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
-    for (int distance = farthest(n); distance > 0; distance /= 2)
-        weft__add_send(s, child_rank(s, distance), 0, buffer, op->count, got, WEFT__NO_STEP);
-    weft__add_agreement(s);
 }
 
 void weft__build_tree_reduce(weft__schedule *s, const weft__op *op)

@@ -47,8 +47,8 @@ expect '^ +above +slice_owner *$'
 # What decides between algorithms: defaults, the variable, the file; and what is wrong with them.
 text=$("$info" --algorithms 8 tcp)
 expect '^algorithms of 8 ranks over tcp'
-expect '^  broadcast +to 32768 +binomial_tree +default$'
-expect '^ +to 262143 +scatter_ring +default$'
+expect '^  broadcast +to 131072 +binomial_tree +default$'
+expect '^ +to 4194303 +scatter_ring +default$'
 expect '^ +above +chain *$'
 expect '^  barrier +any size +dissemination +default$'
 expect '^  tuning file: /.+/weft/tuning-'
@@ -72,7 +72,7 @@ chmod 600 "$file"
 text=$(XDG_CACHE_HOME=$cache "$info" --algorithms 3 shm)
 expect '^  all_reduce +to 65536 +all_read +tuning file$'
 text=$(XDG_CACHE_HOME=$cache "$info" --algorithms 3 tcp)
-expect '^  broadcast +to 32768 +binomial_tree +default$'
+expect '^  broadcast +to 131072 +binomial_tree +default$'
 expect '^ +above +chain *$'
 echo more >>"$file"
 text=$(XDG_CACHE_HOME=$cache "$info" --algorithms 3 shm) && exit 1

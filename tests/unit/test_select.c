@@ -79,10 +79,10 @@ static void test_rules(void **state)
         {WEFT__OP_BARRIER, 0, 1, "local"},
         {WEFT__OP_ALL_REDUCE, 8192, 4, "recursive_doubling"},
         {WEFT__OP_ALL_REDUCE, 8193, 4, "ring"},
-        {WEFT__OP_BROADCAST, 8192, 4, "binomial_tree"},
-        {WEFT__OP_BROADCAST, 8193, 4, "scatter_ring"},
-        {WEFT__OP_BROADCAST, 32767, 4, "scatter_ring"},
-        {WEFT__OP_BROADCAST, 32768, 4, "chain"},
+        {WEFT__OP_BROADCAST, 32768, 4, "binomial_tree"},
+        {WEFT__OP_BROADCAST, 32769, 4, "scatter_ring"},
+        {WEFT__OP_BROADCAST, (1 << 19) - 1, 4, "scatter_ring"},
+        {WEFT__OP_BROADCAST, 1 << 19, 4, "chain"},
         {WEFT__OP_BROADCAST, 1 << 20, 2, "binomial_tree"},
         {WEFT__OP_REDUCE, 8192, 4, "binomial_tree"},
         {WEFT__OP_REDUCE, 8193, 4, "ring_gather"},
@@ -165,7 +165,7 @@ static void test_measured(void **state)
     s = selection_of(table, "", 3, false);
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 256, 3, &s), "recursive_doubling");
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 3, &s), "ring");
-    assert_string_equal(name_of(WEFT__OP_BROADCAST, 8193, 3, &s), "chain");
+    assert_string_equal(name_of(WEFT__OP_BROADCAST, 32769, 3, &s), "chain");
     assert_int_equal(weft__selection_ranges(&s, WEFT__OP_ALL_REDUCE, false, ranges), 2);
     assert_string_equal(ranges[0].algorithm, "recursive_doubling");
     assert_int_equal(ranges[0].upto, 1024);
