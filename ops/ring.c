@@ -12,7 +12,7 @@
 #include "algorithms.h"
 
 #define LANES_MOST 4
-#define LANE_BYTES 131072 /* shorter lanes would cost more in messages than they overlap */
+#define LANE_BYTES 262144 /* shorter lanes would cost more in messages than they overlap */
 #define SLOTS      3      /* partial results in TMP at once: received, reduced, being sent */
 
 enum ring_cut { SHARES, IN_BLOCKS, OUT_BLOCKS }; /* shares of count, or the blocks of a buffer */
