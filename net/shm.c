@@ -38,6 +38,7 @@ typedef struct lane {
     bool reading;      /* inside a call of the sink for this lane */
     bool writing;      /* inside write_queue */
     bool begun;        /* `frame` has been read, its payload not to the end */
+    bool awaited;      /* the last look found nothing */
     size_t read_bytes; /* of its payload */
     char *where;       /* where its payload goes, or NULL */
     weft__frame frame;
@@ -306,7 +307,7 @@ static void shm_forget(weft__transport *t, int peer, void *where)
 
 static int read_lanes(shm *s, int budget)
 {
-    int size = s->board->size, at = s->turn, moved = 0;
+    int size = s->board->size, at = s->turn, moved = 0, most;
     size_t turn_bytes = 0;
 
     for (int i = 0; i < size && moved < budget && turn_bytes < TURN_BYTES; i++) {
@@ -316,9 +317,14 @@ static int read_lanes(shm *s, int budget)
             /* Told only when a look finds nothing more: by then the answer to the last frame is on its way.
              */
             if (weft__ring_untold(&l->in) && l->state == LANE_OPEN) tell_taken(s, l);
+            l->awaited = true;
             continue;
         }
-        for (int n = 0; n < LANE_RECORDS && moved < budget && turn_bytes < TURN_BYTES; n++, moved++)
+        /* One that was waited for mostly comes alone, and to ask for the next would be to wait for a line of
+         * the writer's: before the caller hears of this one. */
+        most = l->awaited ? 1 : LANE_RECORDS;
+        l->awaited = false;
+        for (int n = 0; n < most && moved < budget && turn_bytes < TURN_BYTES; n++, moved++)
             if (!read_record(s, l, &turn_bytes)) break;
         s->turn = at;
     }
