@@ -19,6 +19,7 @@
  * twice, and what fits one record goes at once. */
 #define EAGER_BYTES    (8u * 1024)
 #define TURN_BYTES     (128u * 1024) /* payload copied per poll, in each direction: an engine turn is short */
+#define SHORT_BYTES    4096          /* of a frame whose end is soon there */
 #define LANE_RECORDS   32            /* read from one peer before the next one's turn */
 #define KIND_CONTINUED 255           /* first byte of a record that goes on with the frame begun before it */
 _Static_assert(KIND_CONTINUED > WEFT__FRAME_KINDS, "the mark is no kind of frame");
@@ -307,8 +308,9 @@ static void shm_forget(weft__transport *t, int peer, void *where)
 
 static int read_lanes(shm *s, int budget)
 {
-    int size = s->board->size, at = s->turn, moved = 0, most;
+    int size = s->board->size, at = s->turn, moved = 0;
     size_t turn_bytes = 0;
+    bool alone;
 
     for (int i = 0; i < size && moved < budget && turn_bytes < TURN_BYTES; i++) {
         lane *l = &s->lanes[at];
@@ -320,12 +322,15 @@ static int read_lanes(shm *s, int budget)
             l->awaited = true;
             continue;
         }
-        /* One that was waited for mostly comes alone, and to ask for the next would be to wait for a line of
-         * the writer's: before the caller hears of this one. */
-        most = l->awaited ? 1 : LANE_RECORDS;
+        /* A short one that was waited for mostly comes alone, and to ask for the next would be to wait for a
+         * line of the writer's: before the caller hears of this one. */
+        alone = l->awaited;
         l->awaited = false;
-        for (int n = 0; n < most && moved < budget && turn_bytes < TURN_BYTES; n++, moved++)
+        for (int n = 0; n < LANE_RECORDS && moved < budget && turn_bytes < TURN_BYTES; n++) {
             if (!read_record(s, l, &turn_bytes)) break;
+            moved++;
+            if (alone && l->frame.length <= SHORT_BYTES) break;
+        }
         s->turn = at;
     }
     return moved;
