@@ -393,7 +393,6 @@ static weft_context *new_context(const weft_config *config)
         free(ctx);
         return NULL;
     }
-    weft__clock_start();
     ctx->pid = getpid();
     ctx->device = -1;
     ctx->turn_ns = -1;

@@ -2,43 +2,18 @@
  * A deadline is made once, where a duration enters the library, and never turned back into one. */
 #ifndef WEFT_BASE_CLOCK_H
 #define WEFT_BASE_CLOCK_H
-#include "check.h"
-
-#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
-#ifdef __x86_64__
-#include <x86intrin.h>
-#endif
 
 #define WEFT__NEVER INT64_MAX
 #define WEFT__MS    INT64_C(1000000)
 #define WEFT__US    INT64_C(1000)
 
-/* From now on a thread asks the kernel once in 100 us at most, and goes by the processor's counter from
- * there, if that is what the kernel goes by: a third of the price (clock.c). */
-void weft__clock_start(void);
-
-/* This thread's last reading of both. */
-typedef struct weft__clock_anchor {
-    uint64_t ticks;
-    int64_t ns;
-} weft__clock_anchor;
-extern WEFT__THREAD_WORD weft__clock_anchor weft__anchor;
-extern _Atomic uint64_t weft__clock_scale; /* nanoseconds of a tick, times 2^32 */
-extern _Atomic uint64_t weft__clock_reach; /* ticks that an anchor is good for; 0: the kernel is asked */
-int64_t weft__now_asked(void);
-
-/* CLOCK_MONOTONIC, within some nanoseconds.  Loads before it may still be under way. */
 static inline int64_t weft__now_ns(void)
 {
-#ifdef __x86_64__
-    uint64_t passed = __rdtsc() - weft__anchor.ticks;
-    if (WEFT__LIKELY(passed < atomic_load_explicit(&weft__clock_reach, memory_order_acquire)))
-        return weft__anchor.ns +
-               (int64_t)(passed * atomic_load_explicit(&weft__clock_scale, memory_order_relaxed) >> 32);
-#endif
-    return weft__now_asked();
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* By some milliseconds behind, and cheap: for sentences. */
