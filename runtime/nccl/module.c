@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NCCL_LEAST   21900
 #define NCCL_ORDER   22600                  /* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
@@ -85,13 +86,29 @@ static bool is_on(const char *variable)
     return text && !strcmp(text, "1");
 }
 
+/* setenv may free the list that another thread's getenv is walking; this one leaves it as it is.  With too
+ * little memory NCCL goes by its own defaults. */
+static void add_to_environment(const char *one, const char *other)
+{
+    size_t n = 0;
+    char **more;
+    while (environ && environ[n]) n++;
+    more = malloc((n + 3) * sizeof *more);
+    if (!more) return;
+    if (n) memcpy(more, environ, n * sizeof *more);
+    more[n] = (char *)(uintptr_t)one;
+    more[n + 1] = (char *)(uintptr_t)other;
+    more[n + 2] = NULL;
+    __atomic_store_n(&environ, more, __ATOMIC_RELEASE);
+}
+
 /* Kernels of several communicators run in the order of their launches, which is the one that all ranks have
  * agreed on.  A program with NCCL calls of its own beside ours is not to fail for it. */
 static void order_launches(const weft__nccl *nccl)
 {
     if (nccl->version < NCCL_ORDER || getenv("NCCL_LAUNCH_ORDER_IMPLICIT")) return;
-    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-    setenv("NCCL_LAUNCH_RACE_FATAL", "0", 0);
+    add_to_environment("NCCL_LAUNCH_ORDER_IMPLICIT=1",
+                       getenv("NCCL_LAUNCH_RACE_FATAL") ? NULL : "NCCL_LAUNCH_RACE_FATAL=0");
 }
 
 /* Contexts of one process may be opened at the same time. */
