@@ -291,6 +291,8 @@ weft_status weft__board_join(const weft__board_config *config, weft__board **res
         return status;
     }
     for (int i = 0; i < board->size; i++) board->peers[i].control = control_of(board, i);
+    board->light = weft__fence_open();
+    atomic_store(&board->peers[board->rank].control->heavy, board->light);
     *result = board;
     return WEFT_OK;
 }
@@ -355,6 +357,19 @@ weft__row *weft__row_at(weft__board *board, uint64_t offset)
 }
 
 /* ---- bells -------------------------------------------------------------------------------------- */
+
+void weft__bell_arm(weft__board *board)
+{
+    atomic_store_explicit(&board->peers[board->rank].control->armed, 1, memory_order_relaxed);
+    weft__fence_ranks();
+}
+
+void weft__bell_disarm(weft__board *board)
+{
+    _Atomic uint32_t *armed = &board->peers[board->rank].control->armed;
+    if (atomic_load_explicit(armed, memory_order_relaxed))
+        atomic_store_explicit(armed, 0, memory_order_relaxed);
+}
 
 void weft__bell_ring_slow(weft__board *board, int local)
 {

@@ -12,6 +12,7 @@
 #define WEFT_NET_BOARD_H
 #include "auth.h"
 #include "check.h"
+#include "fence.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,6 +28,7 @@
 /* What only its owner writes, except `armed`, which a ringer takes back. */
 typedef struct weft__control_line {
     _Alignas(WEFT__LINE) _Atomic uint32_t armed; /* 1: ring the bell after publishing something for me */
+    _Atomic uint32_t heavy; /* 1: it arms with a heavy fence, so that ringers need only a light one */
 } weft__control_line;
 
 /* How far a rank has read one of its inbound rings; one per peer behind its control line. */
@@ -34,7 +36,9 @@ typedef struct weft__taken_line {
     _Alignas(WEFT__LINE) _Atomic uint64_t position;
 } weft__taken_line;
 
-/* One published block.  Written before `sequence` is stored (the round's number, from 1, only grows). */
+/* One published block.  Written before `sequence` is stored.  That holds the round's number, from 1, and
+ * below it how many rounds its writer had not read by then, this one included. */
+#define WEFT__UNREAD_BITS 3
 typedef struct weft__slot {
     _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
     uint64_t signature[2];
@@ -81,6 +85,7 @@ typedef struct weft__board {
     size_t bytes;            /* mapped there */
     uint64_t space_bytes;    /* behind them in the segment: for regions of each rank; 0: not possible */
     int memfd;
+    bool light;                /* heavy fences reach this process (fence.h) */
     struct weft__arena *arena; /* rows of this rank: free list; private */
 } weft__board;
 
@@ -122,11 +127,16 @@ static inline unsigned char *weft__slot_area(const weft__board *board, weft__row
     return (unsigned char *)(row + 1) + (size_t)slot * board->slot_bytes;
 }
 
-/* After a sequentially consistent publication: rings a local rank that sleeps.  Usually one load. */
+/* From now on the others ring for what they publish; what they published before is there to be seen. */
+void weft__bell_arm(weft__board *board);
+void weft__bell_disarm(weft__board *board);
+/* After publishing something: rings a local rank that sleeps.  Usually two loads of a quiet line. */
 void weft__bell_ring_slow(weft__board *board, int local);
 static inline void weft__bell_ring(weft__board *board, int local)
 {
-    if (WEFT__UNLIKELY(atomic_load_explicit(&board->peers[local].control->armed, memory_order_seq_cst)))
+    weft__control_line *line = board->peers[local].control;
+    weft__fence_light(board->light && atomic_load_explicit(&line->heavy, memory_order_relaxed));
+    if (WEFT__UNLIKELY(atomic_load_explicit(&line->armed, memory_order_relaxed)))
         weft__bell_ring_slow(board, local);
 }
 #endif

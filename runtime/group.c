@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STOCK_REFS 64 /* references that the engine takes at once, for requests */
+
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms)
 {
@@ -168,14 +170,48 @@ bool weft__group_hold(weft_group *group)
     return refs > 0;
 }
 
-void weft__group_unref(weft_group *group)
+static void give_refs(weft_group *group, uint32_t n)
 {
     weft_context *ctx = group->ctx;
-    if (atomic_fetch_sub_explicit(&group->refs, 1, memory_order_acq_rel) != 1) return;
+    if (atomic_fetch_sub_explicit(&group->refs, n, memory_order_acq_rel) != n) return;
     weft__lock_take(&ctx->groups_lock);
     weft__list_remove(&group->link);
     weft__lock_drop(&ctx->groups_lock);
     weft__mpsc_push(&ctx->retired, &group->retired);
+}
+
+void weft__group_unref(weft_group *group)
+{
+    give_refs(group, 1);
+}
+
+void weft__group_ref_held(weft_group *group)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (!group->spare_refs) {
+        atomic_fetch_add_explicit(&group->refs, STOCK_REFS, memory_order_relaxed);
+        group->spare_refs = STOCK_REFS;
+    }
+    group->spare_refs--;
+}
+
+void weft__group_unref_held(weft_group *group)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (WEFT__UNLIKELY(group->let_go))
+        give_refs(group, 1);
+    else
+        group->spare_refs++;
+}
+
+void weft__group_let_go(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    bool inside = weft__holds_engine(ctx);
+    if (!inside) weft__engine_take(ctx);
+    group->let_go = true;
+    give_refs(group, 1 + group->spare_refs);
+    if (!inside) weft__engine_drop(ctx);
 }
 
 weft_group *weft__group_find(weft_context *ctx, uint64_t id)
@@ -340,6 +376,6 @@ weft_status weft_group_free(weft_group *group)
     if (group->owner != WEFT__OF_CALLER)
         return weft__fail(WEFT_ERR_ARGUMENT, "group %s belongs to its %s: it is not to be freed",
                           group->label, group->owner == WEFT__OF_MESH ? "mesh" : "context");
-    weft__group_unref(group);
+    weft__group_let_go(group);
     return WEFT_OK;
 }

@@ -67,6 +67,8 @@ struct weft_group {
     char label[WEFT__LABEL_BYTES];
     weft__owner owner;
     _Atomic uint32_t refs;
+    uint32_t spare_refs;    /* engine: of these, those that it has and nobody uses */
+    bool let_go;            /* engine: its handle is gone */
     _Atomic uint32_t state; /* weft__group_state; engine writes after READY */
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
@@ -105,7 +107,11 @@ void weft__group_fail(weft_group *group, weft_status status, const char *why);
 void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */
 bool weft__group_hold(weft_group *group);
-void weft__group_unref(weft_group *group);   /* engine not needed; the last one retires it */
+void weft__group_unref(weft_group *group); /* engine not needed; the last one retires it */
+/* The same two of the engine's stock.  Engine held. */
+void weft__group_ref_held(weft_group *group);
+void weft__group_unref_held(weft_group *group);
+void weft__group_let_go(weft_group *group);  /* the handle's, and the stock */
 void weft__groups_retire(weft_context *ctx); /* engine held */
 void weft__groups_close(weft_context *ctx);  /* all of them, at the end */
 /* A row for a group to be; 0: there is none.  Engine held. */

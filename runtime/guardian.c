@@ -334,6 +334,7 @@ static void *guardian_main(void *arg)
     weft__control_wire *wires[CONTEXTS_MAX];
     int n;
     (void)arg;
+    weft__thread_number = WEFT__KEEPS_NOTHING;
     for (;;) {
         int64_t next = WEFT__NEVER;
         pthread_mutex_lock(&registry);

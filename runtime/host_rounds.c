@@ -96,6 +96,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
     bool in_place = region && !r->scaled && bytes > sizeof slot->u.small;
+    uint64_t unread;
 
     slot->bytes = in_place ? WEFT__SLOT_IN_PLACE : (uint32_t)bytes;
     if (in_place) {
@@ -118,7 +119,9 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
                         req->host_op->scale);
         staged += r->scaled ? r->part_bytes : stage(&req->ctx->crossing, to + at, part, r, at);
     }
-    atomic_store_explicit(&slot->sequence, round, memory_order_release);
+    unread = round - atomic_load_explicit(&row->consumed, memory_order_relaxed);
+    WEFT__ASSERT(unread <= WEFT__SLOTS);
+    atomic_store_explicit(&slot->sequence, round << WEFT__UNREAD_BITS | unread, memory_order_release);
     return staged;
 }
 
@@ -158,10 +161,28 @@ static size_t publish_ahead(weft_group *group)
     return moved;
 }
 
-static bool has_published(const weft_group *group, int member, uint64_t round)
+static uint64_t sequence_at(const weft_group *group, int member, uint64_t round)
 {
     const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
-    return atomic_load_explicit(&slot->sequence, memory_order_acquire) >= round;
+    return atomic_load_explicit(&slot->sequence, memory_order_acquire);
+}
+
+static bool has_published(const weft_group *group, int member, uint64_t round)
+{
+    return sequence_at(group, member, round) >> WEFT__UNREAD_BITS >= round;
+}
+
+/* All members' blocks of a round are there: how far they had read by then is in the same lines.  So members
+ * who wait for each other need not look at `consumed` too. */
+static void learn_consumed(weft_group *group, uint64_t round)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < group->size; i++) {
+        uint64_t sequence = sequence_at(group, i, round);
+        uint64_t read = (sequence >> WEFT__UNREAD_BITS) - (sequence & ((1U << WEFT__UNREAD_BITS) - 1));
+        if (read < least) least = read;
+    }
+    if (least > group->lane.consumed) group->lane.consumed = least;
 }
 
 bool weft__rounds_joined(const weft_request *req, int member)
@@ -196,12 +217,17 @@ static size_t piece_bytes(const weft__round *r, int member)
 static bool round_is_there(weft_request *req, const weft__round *r, uint64_t round)
 {
     weft_group *group = req->group;
+    bool all = true;
     if (!r->needs_all && r->take == WEFT__TAKE_NOTHING) return true;
     if (!r->needs_all && r->from >= 0) return await(group, req->sequence, r->from, round);
     for (int i = 0; i < group->size; i++) {
-        if (!r->needs_all && r->take == WEFT__TAKE_COPY && piece_bytes(r, i) == 0) continue;
+        if (!r->needs_all && r->take == WEFT__TAKE_COPY && piece_bytes(r, i) == 0) {
+            all = false;
+            continue;
+        }
         if (!await(group, req->sequence, i, round)) return false;
     }
+    if (all) learn_consumed(group, round);
     return true;
 }
 
@@ -344,7 +370,6 @@ static size_t take_ready(weft_group *group, bool *broken)
 /* After stores that members may sleep for. */
 static void ring_members(weft_group *group)
 {
-    weft__fence();
     for (int i = 0; i < group->size; i++)
         if (i != group->rank) weft__bell_ring(group->ctx->board, group->lane.locals[i]);
 }

@@ -404,6 +404,7 @@ static weft_context *new_context(const weft_config *config)
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     weft__events_init(ctx);
     pthread_mutex_init(&ctx->store.opening, NULL);
+    ctx->engine.cheap = weft__fence_open();
     weft__list_init(&ctx->pending);
     weft__list_init(&ctx->lanes);
     weft__list_init(&ctx->runs);

@@ -82,7 +82,7 @@ static void mesh_unref(weft_mesh *mesh)
     weft_context *ctx = mesh->ctx;
     if (atomic_fetch_sub_explicit(&mesh->refs, 1, memory_order_acq_rel) != 1) return;
     for (size_t i = 0; i < WEFT__LENGTH(mesh->groups); i++)
-        if (atomic_load(&mesh->groups[i])) weft__group_unref(atomic_load(&mesh->groups[i]));
+        if (atomic_load(&mesh->groups[i])) weft__group_let_go(atomic_load(&mesh->groups[i]));
     weft__lock_take(&ctx->groups_lock);
     weft__list_remove(&mesh->link);
     weft__lock_drop(&ctx->groups_lock);

@@ -196,6 +196,7 @@ static void *progress_main(void *arg)
 {
     sleeper *s = arg;
     weft_context *ctx = s->ctx;
+    weft__thread_number = WEFT__KEEPS_NOTHING; /* the engine is for those who call */
     /* Nobody else takes what is for a device. */
     int64_t least = ctx->module ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
     int64_t most = ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US;

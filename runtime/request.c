@@ -12,10 +12,42 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A record and a reference to its group; of those that the engine has where it is held. */
+static weft_request *take_record(weft_context *ctx, weft_group *group)
+{
+    bool inside = weft__holds_engine(ctx), last = false;
+    weft_request *req = inside ? weft__slab_get_locked(&ctx->requests) : weft__slab_get(&ctx->requests);
+    if (WEFT__UNLIKELY(!req && !weft__holds_any_engine())) { /* the engine may have some left */
+        weft__engine_take(ctx);
+        req = weft__slab_get_locked(&ctx->requests);
+        last = true;
+    }
+    if (req && (inside || last))
+        weft__group_ref_held(group);
+    else if (req)
+        weft__group_ref(group);
+    if (last) weft__engine_drop(ctx);
+    return req;
+}
+
+static void give_record(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    bool inside = weft__holds_engine(ctx);
+    if (inside || weft__engine_try_kept(ctx)) {
+        weft__group_unref_held(req->group);
+        weft__slab_put_locked(&ctx->requests, req);
+        if (!inside) weft__engine_drop(ctx);
+    } else {
+        weft__group_unref(req->group);
+        weft__slab_put(&ctx->requests, req);
+    }
+}
+
 weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
                                 const weft_call *call)
 {
-    weft_request *req = weft__slab_get(&ctx->requests);
+    weft_request *req = take_record(ctx, group);
     if (!req) {
         weft__fail(WEFT_ERR_MEMORY, "no memory for a request, or WEFT_REQUESTS_MAX (%lld) are in use",
                    (long long)weft__setting_int(WEFT__SET_REQUESTS_MAX));
@@ -29,7 +61,6 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->steps = WEFT__ANYWHERE;
     req->ctx = ctx;
     req->group = group;
-    weft__group_ref(group);
     req->op = *op;
     req->host_op = &req->op;
     req->device = NULL;
@@ -70,7 +101,6 @@ static void free_parts(weft_request *req)
     free(req->op.uneven);
     if (req->sequel) req->sequel->free(req);
     if (req->op.kind == WEFT__OP_BATCH) weft__batch_free(req);
-    weft__group_unref(req->group);
 }
 
 void weft__request_unref(weft_request *req)
@@ -81,7 +111,7 @@ void weft__request_unref(weft_request *req)
         return;
     if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
     free_parts(req);
-    weft__slab_put(&req->ctx->requests, req);
+    give_record(req);
 }
 
 void weft__request_take_back(weft_request *req)
@@ -132,7 +162,10 @@ void weft__request_publish(weft_request *req)
     if (steps == WEFT__HERE) weft__count(&ctx->begun, -1); /* the engine is held until all here is done */
     /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
      * but not while this request still counts. */
-    atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
+    if (weft__holds_engine(ctx)) /* whoever goes to sleep takes it between saying so and its last look */
+        atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_release);
+    else
+        atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
     if (atomic_load_explicit(&req->sleepers, memory_order_seq_cst)) weft__wake_all(&req->state);
     if (atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)) {
         atomic_fetch_add_explicit(&ctx->settlings, 1, memory_order_seq_cst);

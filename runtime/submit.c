@@ -122,10 +122,18 @@ static void look_by(weft_context *ctx, int64_t look_ns)
         weft__guardian_look(ctx, look_ns);
 }
 
-/* By itself, and nobody might use its times, or it, before this thread does. */
-static bool can_begin_here(const weft_request *req, unsigned traits)
+/* Those that begin by themselves can take their first step in the call, unless somebody might use its times,
+ * or it, before this thread does. */
+static bool begins_itself(const weft__op *op)
 {
-    return traits & (WEFT__COLLECTIVE | WEFT__PAIR) && !req->device && !req->done;
+    return weft__kind_traits(op->kind) & (WEFT__COLLECTIVE | WEFT__PAIR);
+}
+
+bool weft__submit_enter(weft_group *group, const weft__op *op, const weft_call *call)
+{
+    bool copies = op->kind == WEFT__OP_SEND_RECV && op->in == op->out; /* as long as that takes */
+    return begins_itself(op) && op->memory == WEFT_MEMORY_HOST && !copies && !(call && call->done) &&
+           !weft__in_callback() && weft__engine_try(group->ctx);
 }
 
 /* Takes its first step, in which nobody else knows it; engine held, and let go.  The others need not wait for
@@ -198,20 +206,19 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
                                     : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
-weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
+weft_status weft__submit(weft_request *req, const weft_call *call, bool holds, weft_request **out)
 {
-    weft_context *ctx = req->ctx;
     unsigned traits = traits_of(req);
-    weft_status status = out ? WEFT_OK : may_wait_for_it();
+    weft_status status = out || holds ? WEFT_OK : may_wait_for_it();
     int64_t timeout_ms = timeout_of(req, call);
     req->timed = out || req->done;
-    if (status == WEFT_OK && can_begin_here(req, traits) && weft__engine_try(ctx)) {
+    if (holds) {
         status = may_begin(req, traits);
         if (status == WEFT_OK) {
             begin_here(req, timeout_ms);
             if (out) *out = req;
         } else {
-            weft__engine_drop(ctx);
+            weft__engine_drop(req->ctx);
         }
     } else if (status == WEFT_OK) {
         set_times(req, timeout_ms);
@@ -222,6 +229,13 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
         return status;
     }
     return out ? WEFT_OK : wait_for_it(req);
+}
+
+weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
+{
+    bool holds = begins_itself(&req->op) && !req->device && !req->done && !weft__in_callback() &&
+                 weft__engine_try(req->ctx);
+    return weft__submit(req, call, holds, out);
 }
 
 /* ---- batches ---- */

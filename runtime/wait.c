@@ -85,28 +85,30 @@ static int look_on(weft_context *ctx, int *looks)
 {
     for (;;) {
         int n = weft__engine_lent_turn(ctx);
-        if (n || ++*looks >= CLOCK_EVERY || weft__lock_wanted(&ctx->engine)) return n;
+        if (n || ++*looks >= CLOCK_EVERY || weft__biased_wanted(&ctx->engine)) return n;
         if (ctx->crowded && *looks % CROWDED_LOOKS == 0) return n;
         weft__pause();
     }
 }
 
-/* Drives the engine until done(arg), the deadline, or the spinning time is over. */
+/* Drives the engine until done(arg), the deadline, or the spinning time is over.  What is over within its
+ * first stay there counts nobody as a lender. */
 static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {
     int64_t stop = 0;
     int looks = 0;
-    atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    bool counted = false;
     while (!done(arg)) {
-        int n = 0;
-        if (weft__engine_try(ctx)) {
-            bool over;
-            n = look_on(ctx, &looks);
-            over = n && done(arg);
-            if (over) stop_lending(ctx, true);
-            weft__engine_drop(ctx);
-            if (over) return;
+        bool holds = weft__engine_try(ctx);
+        int n = holds ? look_on(ctx, &looks) : 0;
+        bool over = n && done(arg);
+        if (over && counted) stop_lending(ctx, true);
+        if (!over && !counted) {
+            counted = true;
+            atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
         }
+        if (holds) weft__engine_drop(ctx);
+        if (over) return;
         looks++;
         if (n) {
             stop = 0; /* it moves: worth staying */
@@ -121,7 +123,7 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
         if (stop == 0) stop = now + atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
         if (now >= stop || now >= deadline_ns) break;
     }
-    stop_lending(ctx, false);
+    if (counted) stop_lending(ctx, false);
 }
 
 /* Before sleeping: peers are to ring, and work that nobody would ring for is the thread's. */

@@ -18,9 +18,9 @@ void weft__lock_slow(weft__lock *lock)
         weft__sleep_on(&lock->word, 2, WEFT__NEVER);
 }
 
-void weft__unlock_slow(weft__lock *lock)
+void weft__wake_one(_Atomic uint32_t *word)
 {
-    syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 void weft__sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t deadline_ns)

@@ -18,7 +18,8 @@ static inline bool weft__try_lock(weft__lock *lock)
                                                    memory_order_relaxed);
 }
 void weft__lock_slow(weft__lock *lock);
-void weft__unlock_slow(weft__lock *lock);
+void weft__wake_one(_Atomic uint32_t *word);
+void weft__wake_all(_Atomic uint32_t *word);
 
 static inline void weft__lock_take(weft__lock *lock)
 {
@@ -27,30 +28,11 @@ static inline void weft__lock_take(weft__lock *lock)
 
 static inline void weft__lock_drop(weft__lock *lock)
 {
-    if (atomic_exchange_explicit(&lock->word, 0, memory_order_seq_cst) == 2) weft__unlock_slow(lock);
-}
-
-/* Does somebody sleep until it is dropped?  For its holder. */
-static inline bool weft__lock_wanted(const weft__lock *lock)
-{
-    return atomic_load_explicit(&lock->word, memory_order_relaxed) == 2;
+    if (atomic_exchange_explicit(&lock->word, 0, memory_order_seq_cst) == 2) weft__wake_one(&lock->word);
 }
 
 /* Sleep while *word == value, at most until the deadline.  Returns on any wake-up: look again. */
 void weft__sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t deadline_ns);
-void weft__wake_all(_Atomic uint32_t *word);
-
-/* Between a store that another thread must see and a look at whether that thread sleeps: both sides have one,
- * or a sequentially consistent exchange, in the middle.  Thread sanitizer understands no fences. */
-static inline void weft__fence(void)
-{
-#if defined(__SANITIZE_THREAD__)
-    static _Atomic uint32_t all;
-    atomic_fetch_add_explicit(&all, 1, memory_order_seq_cst);
-#else
-    atomic_thread_fence(memory_order_seq_cst);
-#endif
-}
 
 static inline void weft__pause(void)
 {

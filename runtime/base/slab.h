@@ -23,6 +23,7 @@ typedef struct weft__slab {
     _Alignas(WEFT__LINE) _Atomic(char *) *blocks;
     size_t item_bytes, limit;
     _Atomic uint32_t made;
+    uint32_t kept; /* index + 1 of the first that waits for the holder of the user's lock */
     weft__lock growing;
 } weft__slab;
 
@@ -63,24 +64,21 @@ static inline void *weft__slab_get(weft__slab *slab)
     return WEFT__LIKELY(item) ? item : weft__slab_get_slow(slab);
 }
 
-/* The same two of a slab that is under somebody's lock: no turn at a shared word. */
+/* The same two under the user's lock, which has free ones of its own: no turn at a shared word.  When the
+ * limit is reached those are not found without it. */
 static inline void *weft__slab_get_locked(weft__slab *slab)
 {
-    uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_relaxed);
     weft__slab_item *item;
-    if (WEFT__UNLIKELY(!(uint32_t)top)) return weft__slab_get(slab);
-    item = weft__slab_item_at(slab, (uint32_t)top - 1);
-    top = (top & ~(uint64_t)UINT32_MAX) | atomic_load_explicit(&item->below, memory_order_relaxed);
-    atomic_store_explicit(&slab->free_top, top, memory_order_relaxed);
+    if (WEFT__UNLIKELY(!slab->kept)) return weft__slab_get(slab);
+    item = weft__slab_item_at(slab, slab->kept - 1);
+    slab->kept = atomic_load_explicit(&item->below, memory_order_relaxed);
     return item;
 }
 
 static inline void weft__slab_put_locked(weft__slab *slab, void *object)
 {
     weft__slab_item *item = object;
-    uint64_t top = atomic_load_explicit(&slab->free_top, memory_order_relaxed);
-    atomic_store_explicit(&item->below, (uint32_t)top, memory_order_relaxed);
-    top = (top & ~(uint64_t)UINT32_MAX) | (item->index + 1);
-    atomic_store_explicit(&slab->free_top, top, memory_order_relaxed);
+    atomic_store_explicit(&item->below, slab->kept, memory_order_relaxed);
+    slab->kept = item->index + 1;
 }
 #endif

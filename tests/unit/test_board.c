@@ -163,7 +163,7 @@ static void test_bell(void **state)
     board_join_all(2, boards);
     weft__bell_ring(boards[0], 1);
     assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), -1);
-    atomic_store(&boards[1]->peers[1].control->armed, 1);
+    weft__bell_arm(boards[1]);
     weft__bell_ring(boards[0], 1);
     weft__bell_ring(boards[0], 1);
     assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), 8);

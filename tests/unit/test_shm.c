@@ -228,7 +228,7 @@ static bool rung(int r)
 
 static void arm(int r)
 {
-    atomic_store(&ranks[r].board->peers[r].control->armed, 1);
+    weft__bell_arm(ranks[r].board);
 }
 
 static void test_bells(void **state)
