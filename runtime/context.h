@@ -89,7 +89,7 @@ struct weft_context {
     weft__board *board;            /* NULL: no shared memory with anybody */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
-    unsigned turns;                /* engine: to look at sockets only now and then */
+    unsigned turns;                /* engine: until sockets are looked at again */
     int64_t turn_ns;    /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
     bool tcp;           /* some peer is reached by TCP */
     weft__list pending; /* engine: requests that run */

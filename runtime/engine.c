@@ -48,26 +48,47 @@ void weft__engine_take(weft_context *ctx)
     held = ctx;
 }
 
-/* Work that is left with nobody at it: no thread that waits, and the progress thread asleep. */
-static bool leaves_work(const weft_context *ctx)
+/* No thread that waits, and the progress thread asleep. */
+static inline bool nobody_looks(const weft_context *ctx)
 {
     return atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 &&
-           atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP && weft__engine_busy(ctx);
+           atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP;
+}
+
+static WEFT__NOINLINE void drop_slowly(weft_context *ctx)
+{
+    bool left = nobody_looks(ctx) && weft__engine_busy(ctx);
+    held = NULL;
+    weft__biased_drop(&ctx->engine);
+    while (!weft__mpsc_empty(&ctx->submitted) && weft__engine_try(ctx)) {
+        weft__engine_turn(ctx);
+        left = nobody_looks(ctx) && weft__engine_busy(ctx);
+        held = NULL;
+        weft__biased_drop(&ctx->engine);
+    }
+    if (left) weft__engine_nudge(ctx);
+}
+
+/* What is submitted when the keeper has left already. */
+static WEFT__NOINLINE void look_again(weft_context *ctx, bool wanted)
+{
+    if (wanted) weft__biased_leave_slow(&ctx->engine);
+    if (!weft__engine_try(ctx)) return;
+    weft__engine_turn(ctx);
+    drop_slowly(ctx);
 }
 
 void weft__engine_drop(weft_context *ctx)
 {
-    bool left = leaves_work(ctx);
+    bool wanted;
     WEFT__ASSERT(held == ctx);
-    held = NULL;
-    weft__biased_drop(&ctx->engine);
-    while (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->submitted)) && weft__engine_try(ctx)) {
-        weft__engine_turn(ctx);
-        left = leaves_work(ctx);
-        held = NULL;
-        weft__biased_drop(&ctx->engine);
+    if (WEFT__UNLIKELY(nobody_looks(ctx) || !weft__biased_is_inside(&ctx->engine))) {
+        drop_slowly(ctx);
+        return;
     }
-    if (WEFT__UNLIKELY(left)) weft__engine_nudge(ctx);
+    held = NULL;
+    wanted = !weft__biased_leave(&ctx->engine);
+    if (WEFT__UNLIKELY(wanted || !weft__mpsc_empty(&ctx->submitted))) look_again(ctx, wanted);
 }
 
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
@@ -151,12 +172,19 @@ void weft__engine_empty_queue(weft_context *ctx)
     weft__engine_drop(ctx);
 }
 
+/* And how many turns go by until the next time. */
+static int look_at_sockets(weft_context *ctx)
+{
+    ctx->turns = (ctx->watch.spared ? SOCKETS_EVERY_SPARED
+                  : !ctx->board     ? 1
+                  : ctx->tcp        ? SOCKETS_EVERY_MIXED
+                                    : SOCKETS_EVERY_SHARED) -
+                 1;
+    return weft__watch_poll(&ctx->watch);
+}
+
 int weft__engine_turn(weft_context *ctx)
 {
-    unsigned every = ctx->watch.spared ? SOCKETS_EVERY_SPARED
-                     : !ctx->board     ? 1
-                     : ctx->tcp        ? SOCKETS_EVERY_MIXED
-                                       : SOCKETS_EVERY_SHARED;
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;
@@ -164,10 +192,10 @@ int weft__engine_turn(weft_context *ctx)
     if (!weft__list_empty(&ctx->lanes)) n += weft__rounds_turn(ctx);
     n += weft__mail_poll(ctx->mail);
     if (!weft__list_empty(&ctx->runs)) n += weft__runs_turn(ctx);
-    if (++ctx->turns >= every) {
-        ctx->turns = 0;
-        n += weft__watch_poll(&ctx->watch);
-    }
+    if (ctx->turns)
+        ctx->turns--;
+    else
+        n += look_at_sockets(ctx);
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
     ctx->turn_ns = -1;
     if (n) weft__count(&ctx->active, 1);
@@ -190,7 +218,7 @@ bool weft__engine_busy(const weft_context *ctx)
 void weft__engine_arm(weft_context *ctx)
 {
     if (ctx->board) weft__bell_arm(ctx->board);
-    ctx->turns = UINT32_MAX - 1; /* the look that follows must include the sockets */
+    ctx->turns = 0; /* the look that follows must include the sockets */
 }
 
 void weft__engine_disarm(weft_context *ctx)

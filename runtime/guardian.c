@@ -319,7 +319,7 @@ static int64_t attend(weft_context *ctx)
     if (!ticks(ctx, now)) return next;
     if (blocked && now - blocked > BLOCKED_NS) {
         if (weft__engine_try(ctx)) {
-            ctx->turns = UINT32_MAX - 1; /* the thread would see sockets and deaths at once */
+            ctx->turns = 0; /* the thread would see sockets and deaths at once */
             weft__engine_turn(ctx);
             weft__engine_drop(ctx);
         }

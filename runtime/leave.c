@@ -171,7 +171,7 @@ static bool drained(weft_context *ctx, int64_t deadline_ns)
         int n = 0;
         weft__engine_take(ctx);
         done = weft__unsettled(ctx) == 0;
-        ctx->turns = UINT32_MAX - 1;
+        ctx->turns = 0;
         n = weft__engine_turn(ctx);
         if (done && !ctx->said_bye) {
             say_bye(ctx, WEFT_OK, "");

@@ -129,7 +129,7 @@ static void deep_sleep(sleeper *s)
     weft__engine_disarm(ctx);
     atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
     weft__engine_take(ctx);
-    ctx->turns = UINT32_MAX - 1;
+    ctx->turns = 0;
     weft__engine_drop(ctx);
 }
 

@@ -75,17 +75,27 @@ static inline void weft__biased_take(weft__biased *lock)
     if (!weft__biased_try(lock)) weft__biased_take_slow(lock);
 }
 
+/* For its holder: by its keeping? */
+static inline bool weft__biased_is_inside(const weft__biased *lock)
+{
+    return weft__biased_is_keeper(lock) && atomic_load_explicit(&lock->inside, memory_order_relaxed);
+}
+
+/* The keeper's drop, from inside.  False: weft__biased_leave_slow has the rest to do. */
+static inline bool weft__biased_leave(weft__biased *lock)
+{
+    atomic_store_explicit(&lock->inside, 0, memory_order_release);
+    weft__fence_light(true);
+    return WEFT__LIKELY(weft__biased_state_of(lock) == WEFT__LOCK_KEPT);
+}
+
 /* Whoever asked for it in vain has been here before: what it left to be seen is seen behind this. */
 static inline void weft__biased_drop(weft__biased *lock)
 {
-    if (WEFT__UNLIKELY(!weft__biased_is_keeper(lock) ||
-                       !atomic_load_explicit(&lock->inside, memory_order_relaxed))) {
+    if (WEFT__UNLIKELY(!weft__biased_is_inside(lock)))
         weft__biased_drop_slow(lock);
-        return;
-    }
-    atomic_store_explicit(&lock->inside, 0, memory_order_release);
-    weft__fence_light(true);
-    if (WEFT__UNLIKELY(weft__biased_state_of(lock) != WEFT__LOCK_KEPT)) weft__biased_leave_slow(lock);
+    else if (!weft__biased_leave(lock))
+        weft__biased_leave_slow(lock);
 }
 
 /* Does somebody sleep until it is dropped?  For its holder. */

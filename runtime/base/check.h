@@ -9,7 +9,8 @@
 #define WEFT__PRINTF(text, args)       __attribute__((format(printf, text, args)))
 #define WEFT__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 /* Of functions that are called when something fails: what leads to them is laid aside. */
-#define WEFT__COLD __attribute__((cold))
+#define WEFT__COLD     __attribute__((cold))
+#define WEFT__NOINLINE __attribute__((noinline)) /* so that its caller needs no frame */
 /* Thread-local words of the hot path: one instruction instead of a call.  Only for a few bytes: the room is
  * small where the library is loaded late. */
 #define WEFT__THREAD_WORD   _Thread_local __attribute__((tls_model("initial-exec")))
