@@ -1,7 +1,6 @@
 /* collectives.c - the public operations: each fills in an op and submits it. */
 #include "batch.h"
 #include "device.h"
-#include "engine.h"
 #include "group.h"
 #include "leave.h"
 #include "submit.h"
@@ -82,13 +81,11 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
 {
     weft_request *req = NULL;
     weft_status status = check(group, op, call);
-    bool joins = call && call->batch,
-         holds = status == WEFT_OK && !joins && weft__submit_enter(group, op, call);
+    bool joins = call && call->batch;
+    if (status == WEFT_OK && !joins && weft__submit_at_once(group, op, call, out, &status)) return status;
     if (status == WEFT_OK) status = prepare(group, op, call, &req);
     if (WEFT__UNLIKELY(joins)) return weft__batch_join(call, req, status, out);
-    if (status == WEFT_OK) return weft__submit(req, call, holds, out);
-    if (holds) weft__engine_drop(group->ctx);
-    return status;
+    return status == WEFT_OK ? weft__submit_timed(req, call, out) : status;
 }
 
 weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,

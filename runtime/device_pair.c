@@ -243,7 +243,7 @@ void weft__device_pair_start(weft_request *req)
     weft__device *d = req->device;
     weft__match *m = &d->match;
     weft__mail *mail = req->ctx->mail;
-    weft__envelope at = weft__pair_envelope(req);
+    weft__envelope at = weft__pair_envelope(req->group, &req->op);
     size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
     bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
     m->out = (weft__half){.meeting = {.met = out_met}, .completion = {out_over, 1, WEFT_OK}};

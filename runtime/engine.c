@@ -164,6 +164,16 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     weft__count(&ctx->active, 1);
 }
 
+void weft__engine_sent(weft_context *ctx, weft_request *req)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    number(req, WEFT__PAIR);
+    ctx->turn_ns = 0;
+    weft__pair_sent(req);
+    ctx->turn_ns = -1;
+    weft__count(&ctx->active, 1);
+}
+
 void weft__engine_empty_queue(weft_context *ctx)
 {
     if (weft__forked() || held) return;

@@ -109,26 +109,35 @@ static void start_receive(weft_request *req, const weft__envelope *from, size_t 
         req->u.pair.want = want;
 }
 
-weft__envelope weft__pair_envelope(const weft_request *req)
+weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op)
 {
-    bool exchange = req->op.kind == WEFT__OP_SEND_RECV;
-    return (weft__envelope){.peer = req->op.peer >= 0 ? req->group->world[req->op.peer] : WEFT_ANY_RANK,
+    bool exchange = op->kind == WEFT__OP_SEND_RECV;
+    return (weft__envelope){.peer = op->peer >= 0 ? group->world[op->peer] : WEFT_ANY_RANK,
                             .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
-                            .group = req->group->id,
-                            .tag = exchange ? 0 : req->op.tag,
-                            .dtype = (uint8_t)req->op.dtype};
+                            .group = group->id,
+                            .tag = exchange ? 0 : op->tag,
+                            .dtype = (uint8_t)op->dtype};
+}
+
+bool weft__pair_send_now(const weft_group *group, const weft__op *op)
+{
+    weft__envelope to = weft__pair_envelope(group, op);
+    WEFT__ASSERT(op->kind == WEFT__OP_ISEND);
+    return weft__mail_send_now(group->ctx->mail, &to, op->in, op->count * weft__op_element(op));
+}
+
+void weft__pair_sent(weft_request *req)
+{
+    req->algorithm = weft__mail_route_name(req->ctx->mail, req->group->world[req->op.peer]);
+    weft__request_settle(req, WEFT_OK, NULL);
 }
 
 void weft__pair_start(weft_request *req)
 {
     bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
     size_t bytes = req->op.count * weft__op_element(&req->op);
-    weft__envelope at = weft__pair_envelope(req);
+    weft__envelope at = weft__pair_envelope(req->group, &req->op);
     req->algorithm = at.peer >= 0 ? weft__mail_route_name(req->ctx->mail, at.peer) : "any";
-    if (!receives && weft__mail_send_now(req->ctx->mail, &at, req->op.in, bytes)) {
-        weft__request_settle(req, WEFT_OK, NULL);
-        return;
-    }
     req->u.pair.letter = NULL;
     req->u.pair.want = NULL;
     req->u.pair.failed = WEFT_OK;

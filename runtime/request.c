@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A record and a reference to its group; of those that the engine has where it is held. */
-static weft_request *take_record(weft_context *ctx, weft_group *group)
+/* Of those that the engine has where it is held. */
+weft_request *weft__request_take(weft_context *ctx, weft_group *group)
 {
     bool inside = weft__holds_engine(ctx), last = false;
     weft_request *req = inside ? weft__slab_get_locked(&ctx->requests) : weft__slab_get(&ctx->requests);
@@ -27,6 +27,9 @@ static weft_request *take_record(weft_context *ctx, weft_group *group)
     else if (req)
         weft__group_ref(group);
     if (last) weft__engine_drop(ctx);
+    if (!req)
+        weft__fail(WEFT_ERR_MEMORY, "no memory for a request, or WEFT_REQUESTS_MAX (%lld) are in use",
+                   (long long)weft__setting_int(WEFT__SET_REQUESTS_MAX));
     return req;
 }
 
@@ -44,22 +47,15 @@ static void give_record(weft_request *req)
     }
 }
 
-weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
-                                const weft_call *call)
+void weft__request_fill(weft_request *req, weft_group *group, const weft__op *op, const weft_call *call)
 {
-    weft_request *req = take_record(ctx, group);
-    if (!req) {
-        weft__fail(WEFT_ERR_MEMORY, "no memory for a request, or WEFT_REQUESTS_MAX (%lld) are in use",
-                   (long long)weft__setting_int(WEFT__SET_REQUESTS_MAX));
-        return NULL;
-    }
     atomic_store_explicit(&req->state, WEFT__NEW, memory_order_relaxed);
     atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&req->polls, 0, memory_order_relaxed);
     atomic_store_explicit(&req->waited_ns, 0, memory_order_relaxed);
     req->sequence = 0;
     req->steps = WEFT__ANYWHERE;
-    req->ctx = ctx;
+    req->ctx = group->ctx;
     req->group = group;
     req->op = *op;
     req->host_op = &req->op;
@@ -82,6 +78,13 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     req->receipt.bytes = 0;
     req->sequel = NULL;
     weft__list_init(&req->pending);
+}
+
+weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
+                                const weft_call *call)
+{
+    weft_request *req = weft__request_take(ctx, group);
+    if (req) weft__request_fill(req, group, op, call);
     return req;
 }
 

@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "group.h"
 #include "guardian.h"
+#include "host.h"
 #include "progress.h"
 #include "wait.h"
 
@@ -101,9 +102,8 @@ static unsigned traits_of(const weft_request *req)
 }
 
 /* Messages outlive a broken group, in host memory. */
-static weft_status may_begin(const weft_request *req, unsigned traits)
+static weft_status may_begin(const weft_group *group, unsigned traits)
 {
-    const weft_group *group = req->group;
     weft__group_state state = state_of(group);
     weft_status status;
     if (state != WEFT__READY && traits & (WEFT__COLLECTIVE | WEFT__PAIR)) {
@@ -111,7 +111,7 @@ static weft_status may_begin(const weft_request *req, unsigned traits)
         if (traits & (WEFT__COLLECTIVE | ON_DEVICE))
             return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
     }
-    if (atomic_load_explicit(&req->ctx->closing, memory_order_seq_cst))
+    if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;
 }
@@ -124,39 +124,29 @@ static void look_by(weft_context *ctx, int64_t look_ns)
 
 /* Those that begin by themselves can take their first step in the call, unless somebody might use its times,
  * or it, before this thread does. */
-static bool begins_itself(const weft__op *op)
+static bool begins_itself(const weft__op *op, bool has_callback)
 {
-    return weft__kind_traits(op->kind) & (WEFT__COLLECTIVE | WEFT__PAIR);
+    return weft__kind_traits(op->kind) & (WEFT__COLLECTIVE | WEFT__PAIR) && !has_callback &&
+           !weft__in_callback();
 }
 
-bool weft__submit_enter(weft_group *group, const weft__op *op, const weft_call *call)
-{
-    bool copies = op->kind == WEFT__OP_SEND_RECV && op->in == op->out; /* as long as that takes */
-    return begins_itself(op) && op->memory == WEFT_MEMORY_HOST && !copies && !(call && call->done) &&
-           !weft__in_callback() && weft__engine_try(group->ctx);
-}
-
-/* Takes its first step, in which nobody else knows it; engine held, and let go.  The others need not wait for
- * this rank's clock: it gets its times afterwards, if there is an afterwards. */
-static void begin_here(weft_request *req, int64_t timeout_ms)
+/* Takes its first step, in which nobody else knows it.  The others need not wait for this rank's clock: it
+ * gets its times afterwards, if there is an afterwards.  Returns when somebody has to look at it.  Engine
+ * held. */
+static int64_t begin_here(weft_request *req, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
-    int64_t look_ns = WEFT__NEVER;
-    set_no_times(req);
-    req->steps = WEFT__FIRST_STEP;
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__engine_begin(ctx, req, 0);
     if (weft__request_settled(req)) {
         atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
-    } else {
-        set_times(req, timeout_ms);
-        req->started_ns = req->submitted_ns;
-        req->steps = WEFT__HERE;
-        weft__count(&ctx->begun, 1);
-        look_ns = first_look(req);
+        return WEFT__NEVER;
     }
-    weft__engine_drop(ctx);
-    look_by(ctx, look_ns);
+    set_times(req, timeout_ms);
+    req->started_ns = req->submitted_ns;
+    req->steps = WEFT__HERE;
+    weft__count(&ctx->begun, 1);
+    return first_look(req);
 }
 
 /* Whoever holds the engine next takes it: this thread, if it is free.  Once in the queue the request may be
@@ -167,7 +157,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     int64_t submitted_ns = req->submitted_ns, look_ns = first_look(req);
     weft_status status;
     atomic_fetch_add_explicit(&ctx->unsettled, unsettled, memory_order_seq_cst);
-    status = may_begin(req, traits);
+    status = may_begin(req->group, traits);
     if (status != WEFT_OK) {
         atomic_fetch_sub_explicit(&ctx->unsettled, unsettled, memory_order_release);
         return status;
@@ -206,20 +196,69 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
                                     : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
-weft_status weft__submit(weft_request *req, const weft_call *call, bool holds, weft_request **out)
+/* Engine held, and let go. */
+static weft_status begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
+                                 weft_request **made)
 {
+    weft_context *ctx = group->ctx;
+    int64_t look_ns = WEFT__NEVER;
+    unsigned traits = weft__kind_traits(op->kind);
+    weft_status status = may_begin(group, traits);
+    weft_request *req = status == WEFT_OK ? weft__request_take(ctx, group) : NULL;
+    bool sent = req && op->kind == WEFT__OP_ISEND && weft__mpsc_empty(&ctx->submitted) &&
+                weft__pair_send_now(group, op);
+    if (req) {
+        weft__request_fill(req, group, op, call);
+        set_no_times(req);
+        req->timed = timed;
+        req->steps = WEFT__FIRST_STEP;
+        if (traits & WEFT__PAIR) req->u.pair.copy = NULL;
+        if (sent)
+            weft__engine_sent(ctx, req);
+        else
+            look_ns = begin_here(req, timeout_of(req, call));
+    }
+    weft__engine_drop(ctx);
+    look_by(ctx, look_ns);
+    *made = req;
+    return status == WEFT_OK && !req ? WEFT_ERR_MEMORY : status;
+}
+
+bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
+                          weft_status *status)
+{
+    weft_request *req;
+    bool copies = op->kind == WEFT__OP_SEND_RECV && op->in == op->out; /* as long as that takes */
+    if (op->memory != WEFT_MEMORY_HOST || copies || !begins_itself(op, call && call->done) ||
+        !weft__engine_try(group->ctx))
+        return false;
+    *status = begin_at_once(group, op, call, out != NULL, &req);
+    if (*status != WEFT_OK) return true;
+    op->uneven = NULL; /* the request's now */
+    if (out)
+        *out = req;
+    else
+        *status = wait_for_it(req);
+    return true;
+}
+
+weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
+{
+    weft_context *ctx = req->ctx;
     unsigned traits = traits_of(req);
-    weft_status status = out || holds ? WEFT_OK : may_wait_for_it();
-    int64_t timeout_ms = timeout_of(req, call);
+    weft_status status = out ? WEFT_OK : may_wait_for_it();
+    int64_t timeout_ms = timeout_of(req, call), look_ns = WEFT__NEVER;
     req->timed = out || req->done;
-    if (holds) {
-        status = may_begin(req, traits);
+    if (status == WEFT_OK && !req->device && begins_itself(&req->op, req->done) && weft__engine_try(ctx)) {
+        status = may_begin(req->group, traits);
         if (status == WEFT_OK) {
-            begin_here(req, timeout_ms);
+            set_no_times(req);
+            req->steps = WEFT__FIRST_STEP;
+            look_ns = begin_here(req, timeout_ms);
             if (out) *out = req;
-        } else {
-            weft__engine_drop(req->ctx);
         }
+        weft__engine_drop(ctx);
+        look_by(ctx, look_ns);
     } else if (status == WEFT_OK) {
         set_times(req, timeout_ms);
         status = enqueue(req, traits, 1, out);
@@ -229,13 +268,6 @@ weft_status weft__submit(weft_request *req, const weft_call *call, bool holds, w
         return status;
     }
     return out ? WEFT_OK : wait_for_it(req);
-}
-
-weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
-{
-    bool holds = begins_itself(&req->op) && !req->device && !req->done && !weft__in_callback() &&
-                 weft__engine_try(req->ctx);
-    return weft__submit(req, call, holds, out);
 }
 
 /* ---- batches ---- */

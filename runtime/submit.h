@@ -10,13 +10,12 @@ weft_status weft__group_usable(const weft_group *group);     /* READY or BROKEN 
  * and submits it.  In collectives.c.  op->uneven goes into the request and is NULL then; where there is none
  * it stays the caller's. */
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out);
-/* Before its request is made: takes the engine for an operation in host memory, if that is free and the
- * operation can begin in the call itself. */
-bool weft__submit_enter(weft_group *group, const weft__op *op, const weft_call *call);
-/* Begins or queues it under its deadline; waits for it if out is NULL.  Takes the request over.  holds: the
- * engine is held for it, and let go in here. */
-weft_status weft__submit(weft_request *req, const weft_call *call, bool holds, weft_request **out);
-weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out); /* not held */
+/* Makes its request and takes its first step in this call, under the engine: of an operation in host memory
+ * without a callback, while the engine is free.  False: its request has to be made and submitted. */
+bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
+                          weft_status *status);
+/* Begins or queues it under its deadline; waits for it if out is NULL.  Takes the request over. */
+weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
 /* The same for a batch: all members or none.  They share one deadline. */
 weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_request **out);
 #endif
