@@ -4,6 +4,8 @@
 #include "algorithms.h"
 
 #define LATENCY_BYTES 32768
+/* Of those whose ring goes round once or twice, against log n steps: that is twice as far. */
+#define STEPS_BYTES 65536
 /* A broadcast's tree sends all bytes at each level, but few messages. */
 #define TREE_BYTES 131072
 /* A chain of n ranks is worth its length once it has this many bytes for each of them. */
@@ -22,6 +24,10 @@
 #define SMALL                            \
     {                                    \
         WEFT__REACH_UP_TO, LATENCY_BYTES \
+    }
+#define FEW_STEPS                      \
+    {                                  \
+        WEFT__REACH_UP_TO, STEPS_BYTES \
     }
 #define TREE_OR_2                             \
     {                                         \
@@ -64,7 +70,7 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
 
     ROUNDS(ALL_REDUCE,         "all_read",                                   FITS_CACHE,  FITS_CACHE),
     ROUNDS(ALL_REDUCE,         "slice_owner",                                ANY,         ANY),
-    MESSAGES(ALL_REDUCE,       "recursive_doubling", doubling_all_reduce,    SMALL,       NEVER),
+    MESSAGES(ALL_REDUCE,       "recursive_doubling", doubling_all_reduce,    FEW_STEPS,   NEVER),
     MESSAGES(ALL_REDUCE,       "ring",               ring_all_reduce,        ANY,         NEVER),
     MESSAGES(ALL_REDUCE,       "direct",             ordered_all_reduce,     NEVER,       SMALL),
     MESSAGES(ALL_REDUCE,       "shares",             ordered_shares,         NEVER,       ANY),
@@ -74,7 +80,7 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
     MESSAGES(REDUCE_SCATTER,   "ring",               ring_reduce_scatter,    ANY,         NEVER),
 
     ROUNDS(ALL_GATHER,         "all_read",                                   ANY,         NEVER),
-    MESSAGES(ALL_GATHER,       "bruck",              bruck_all_gather,       SMALL,       NEVER),
+    MESSAGES(ALL_GATHER,       "bruck",              bruck_all_gather,       FEW_STEPS,   NEVER),
     MESSAGES(ALL_GATHER,       "ring",               ring_all_gather,        ANY,         NEVER),
     MESSAGES(ALL_GATHER,       "pairwise",           pairwise,               NEVER,       NEVER),
 
