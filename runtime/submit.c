@@ -86,9 +86,11 @@ static int64_t first_look(const weft_request *req)
     return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
 }
 
-/* Until its first step, here and now, is done: the others need not wait for this rank's clock. */
-static void set_no_times(weft_request *req)
+/* Its first step is taken here and now, and nobody else knows it until then; the others need not wait for
+ * this rank's clock. */
+static void set_first_step(weft_request *req)
 {
+    req->steps = WEFT__FIRST_STEP;
     req->submitted_ns = 0;
     req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
 }
@@ -130,9 +132,8 @@ static bool begins_itself(const weft__op *op, bool has_callback)
            !weft__in_callback();
 }
 
-/* Takes its first step, in which nobody else knows it.  The others need not wait for this rank's clock: it
- * gets its times afterwards, if there is an afterwards.  Returns when somebody has to look at it.  Engine
- * held. */
+/* Takes its first step; it gets its times afterwards, if there is an afterwards.  Returns when somebody has
+ * to look at it.  Engine held. */
 static int64_t begin_here(weft_request *req, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
@@ -209,9 +210,8 @@ static weft_status begin_at_once(weft_group *group, const weft__op *op, const we
                 weft__pair_send_now(group, op);
     if (req) {
         weft__request_fill(req, group, op, call);
-        set_no_times(req);
+        set_first_step(req);
         req->timed = timed;
-        req->steps = WEFT__FIRST_STEP;
         if (traits & WEFT__PAIR) req->u.pair.copy = NULL;
         if (sent)
             weft__engine_sent(ctx, req);
@@ -252,8 +252,7 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
     if (status == WEFT_OK && !req->device && begins_itself(&req->op, req->done) && weft__engine_try(ctx)) {
         status = may_begin(req->group, traits);
         if (status == WEFT_OK) {
-            set_no_times(req);
-            req->steps = WEFT__FIRST_STEP;
+            set_first_step(req);
             look_ns = begin_here(req, timeout_ms);
             if (out) *out = req;
         }

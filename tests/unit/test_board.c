@@ -169,6 +169,14 @@ static void test_bell(void **state)
     assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), 8);
     assert_int_equal(rung, 1);
     assert_int_equal(atomic_load(&boards[1]->peers[1].control->armed), 0);
+    boards[0]->light = false; /* as where the kernel has no heavy fences */
+    weft__bell_arm(boards[1]);
+    weft__bell_ring(boards[0], 1);
+    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), 8);
+    weft__bell_arm(boards[1]);
+    weft__bell_disarm(boards[1]);
+    weft__bell_ring(boards[0], 1);
+    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), -1);
     free_all(2, boards);
 }
 
