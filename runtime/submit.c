@@ -197,7 +197,8 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
                                     : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
-/* Engine held, and let go. */
+/* Engine held, and let go.  *made is NULL afterwards if that was a blocking call (not timed) and went well:
+ * where it is over soon the caller does not leave in between. */
 static weft_status begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
                                  weft_request **made)
 {
@@ -217,11 +218,17 @@ static weft_status begin_at_once(weft_group *group, const weft__op *op, const we
             weft__engine_sent(ctx, req);
         else
             look_ns = begin_here(req, timeout_of(req, call));
+    } else if (status == WEFT_OK) {
+        status = WEFT_ERR_MEMORY;
+    }
+    *made = req;
+    if (req && !timed && weft__wait_inside(req) && req->status == WEFT_OK) {
+        weft__request_unref(req);
+        *made = NULL;
     }
     weft__engine_drop(ctx);
     look_by(ctx, look_ns);
-    *made = req;
-    return status == WEFT_OK && !req ? WEFT_ERR_MEMORY : status;
+    return status;
 }
 
 bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
@@ -237,7 +244,7 @@ bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call
     op->uneven = NULL; /* the request's now */
     if (out)
         *out = req;
-    else
+    else if (req)
         *status = wait_for_it(req);
     return true;
 }

@@ -91,6 +91,14 @@ static int look_on(weft_context *ctx, int *looks)
     }
 }
 
+bool weft__wait_inside(weft_request *req)
+{
+    int looks = 0;
+    while (!weft__request_settled(req) && looks < CLOCK_EVERY && look_on(req->ctx, &looks) > 0) {
+    }
+    return weft__request_settled(req);
+}
+
 /* Drives the engine until done(arg), the deadline, or the spinning time is over.  What is over within its
  * first stay there counts nobody as a lender. */
 static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
