@@ -69,11 +69,11 @@ static WEFT__NOINLINE void drop_slowly(weft_context *ctx)
     if (left) weft__engine_nudge(ctx);
 }
 
-/* What is submitted when the keeper has left already. */
-static WEFT__NOINLINE void look_again(weft_context *ctx, bool wanted)
+/* The rest of the keeper's way out, when somebody wanted the engine or left something in the queue. */
+static WEFT__NOINLINE void finish_leaving(weft_context *ctx, bool wanted)
 {
     if (wanted) weft__biased_leave_slow(&ctx->engine);
-    if (!weft__engine_try(ctx)) return;
+    if (weft__mpsc_empty(&ctx->submitted) || !weft__engine_try(ctx)) return;
     weft__engine_turn(ctx);
     drop_slowly(ctx);
 }
@@ -88,7 +88,7 @@ void weft__engine_drop(weft_context *ctx)
     }
     held = NULL;
     wanted = !weft__biased_leave(&ctx->engine);
-    if (WEFT__UNLIKELY(wanted || !weft__mpsc_empty(&ctx->submitted))) look_again(ctx, wanted);
+    if (WEFT__UNLIKELY(wanted || !weft__mpsc_empty(&ctx->submitted))) finish_leaving(ctx, wanted);
 }
 
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
