@@ -170,7 +170,7 @@ static void different(job_rank *me)
     const int upper[] = {2, 1}; /* ranks of the world: the lowest is not rank 0 of the group */
     weft_group *split = NULL, *pair = NULL;
     weft_mesh *mesh = NULL;
-    setenv("WEFT_ALGORITHM", wishes[me->rank], 1);
+    job_setenv(me, "WEFT_ALGORITHM", wishes[me->rank]);
     weft_set_log(note_line, NULL);
     job_join(me);
     expect(me->world, ALL_REDUCE, "ring");
@@ -201,7 +201,7 @@ static void different(job_rank *me)
 static void after_a_death(job_rank *me)
 {
     weft_group *rest = NULL;
-    setenv("WEFT_ALGORITHM", wishes[me->rank], 1);
+    job_setenv(me, "WEFT_ALGORITHM", wishes[me->rank]);
     weft_set_log(note_line, NULL);
     job_join(me);
     expect(me->world, ALL_REDUCE, "ring");
@@ -217,7 +217,7 @@ static void refused(job_rank *me)
 {
     weft_context *ctx = NULL;
     weft_config config = {.rank = me->rank, .world_size = me->size};
-    setenv("WEFT_ALGORITHM", "broadcast:chain,all_reduce:rings", 1);
+    job_setenv(me, "WEFT_ALGORITHM", "broadcast:chain,all_reduce:rings");
     CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_init(&config, &ctx));
     CHECK_TEXT(weft_last_error(), "WEFT_ALGORITHM is \"broadcast:chain,all_reduce:rings\"");
     CHECK_TEXT(weft_last_error(), "it has all_read, slice_owner, recursive_doubling, ring");

@@ -162,9 +162,9 @@ static void hosts(job_rank *me)
     char host[16];
     trial t = new_trial(me);
     snprintf(host, sizeof host, "host%d", me->rank / 2);
-    setenv("WEFT_HOSTID", host, 1);
-    setenv("WEFT_SOCKET_IFNAME", "lo", 1);
-    setenv("WEFT_TRANSPORT", "shm,tcp", 1);
+    job_setenv(me, "WEFT_HOSTID", host);
+    job_setenv(me, "WEFT_SOCKET_IFNAME", "lo");
+    job_setenv(me, "WEFT_TRANSPORT", "shm,tcp");
     try_it(me, &t);
     CHECK_STATUS(WEFT_ERR_ARGUMENT, t.status);
     CHECK_TEXT(t.told, "WEFT_SECRET");
@@ -225,7 +225,7 @@ static void unreadable_secret(job_rank *me)
 static void bad_setting(job_rank *me)
 {
     trial t = new_trial(me);
-    if (me->rank == 1) setenv("WEFT_LOG", "loud", 1);
+    if (me->rank == 1) job_setenv(me, "WEFT_LOG", "loud");
     try_it(me, &t);
     CHECK_STATUS(WEFT_ERR_ARGUMENT, t.status);
     CHECK_TEXT(t.told, "loud");
@@ -236,7 +236,7 @@ static void bad_setting(job_rank *me)
 static void bad_transport(job_rank *me)
 {
     trial t = new_trial(me);
-    if (me->rank == 2) setenv("WEFT_TRANSPORT", "pigeon", 1);
+    if (me->rank == 2) job_setenv(me, "WEFT_TRANSPORT", "pigeon");
     try_it(me, &t);
     CHECK_STATUS(WEFT_ERR_ARGUMENT, t.status);
     CHECK_TEXT(t.told, "pigeon");

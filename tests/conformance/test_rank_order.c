@@ -177,9 +177,9 @@ static void one_asks(job_rank *me)
 {
     weft_group *split = NULL;
     if (me->rank == 2)
-        setenv("WEFT_REDUCE", "rank_order", 1);
+        job_setenv(me, "WEFT_REDUCE", "rank_order");
     else
-        unsetenv("WEFT_REDUCE");
+        job_setenv(me, "WEFT_REDUCE", NULL);
     job_join(me);
     task t = {WEFT_FLOAT16, WEFT_SUM, MOST, me->size, 5};
     reduce_all_ways(me, me->world, t, false);
@@ -194,7 +194,7 @@ static void one_asks(job_rank *me)
 
 static void refused(job_rank *me)
 {
-    setenv("WEFT_REDUCE", "fastest", 1);
+    job_setenv(me, "WEFT_REDUCE", "fastest");
     weft_context *ctx = NULL;
     weft_config config = {.rank = me->rank, .world_size = me->size};
     CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_init(&config, &ctx));

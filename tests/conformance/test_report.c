@@ -162,7 +162,7 @@ static void hear(int level, const char *line, void *arg)
 static void logs(job_rank *me)
 {
     static heard h;
-    setenv("WEFT_WARN_MS", "100", 1);
+    job_setenv(me, "WEFT_WARN_MS", "100");
     job_join(me);
     if (me->rank == 0) {
         weft_request *req = NULL;

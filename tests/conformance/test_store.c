@@ -281,7 +281,7 @@ static void a_wrong_secret_is_told(job_rank *me)
 {
     char url[STORE_URL_BYTES];
     weft_store *store = NULL;
-    setenv("STORE_SECRET", me->rank ? "wrong" : "right", 1);
+    job_setenv(me, "STORE_SECRET", me->rank ? "wrong" : "right");
     if (me->rank == 0) CHECK_OK(weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
     job_meet(me);
     if (me->rank) {
@@ -290,7 +290,7 @@ static void a_wrong_secret_is_told(job_rank *me)
                      weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
         CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS);
         CHECK_TEXT(weft_last_error(), "secret");
-        setenv("STORE_SECRET", "right", 1);
+        job_setenv(me, "STORE_SECRET", "right");
         CHECK_OK(weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
         CHECK_OK(weft_store_set(store, "k", "v", 1));
     }

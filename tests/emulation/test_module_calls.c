@@ -130,7 +130,7 @@ static void every_kind(job_rank *me)
 
 static void blocking_mode(job_rank *me)
 {
-    setenv("WEFT_NCCL_BLOCKING", "1", 1);
+    job_setenv(me, "WEFT_NCCL_BLOCKING", "1");
     every_kind(me);
 }
 
@@ -405,8 +405,7 @@ static void refusals(job_rank *me)
 static void nothing_there(job_rank *me)
 {
     const char *why = "";
-    (void)me;
-    setenv("CUDA_EMULATION_DEVICES", "0", 1);
+    job_setenv(me, "CUDA_EMULATION_DEVICES", "0");
     CHECK(!module_open_function()(&test_table, NULL, &why));
     CHECK_TEXT(why, "no CUDA device");
     CHECK_INT(emu_calls("ncclGetVersion"), 0); /* no call of NCCL before a device is seen */

@@ -392,7 +392,7 @@ static void shared_end(job_rank *me)
     weft__backend *b;
     owner o, child = {0};
     task t;
-    setenv("WEFT_NCCL_SHARE", me->arg ? "1" : "0", 1);
+    if (me->arg) job_setenv(me, "WEFT_NCCL_SHARE", "1");
     b = module_load(me);
     join_all(me, b, &o, "parent");
     child.comm = b->open(b, &child, me->rank, 2, "child", false);

@@ -129,7 +129,7 @@ static void hosts_by_name(job_rank *me)
     ncclComm_t comm = NULL;
 
     snprintf(name, sizeof name, "host%d", me->rank);
-    setenv("NCCL_HOSTID", name, 1);
+    job_setenv(me, "NCCL_HOSTID", name);
     CUDA(cudaSetDevice(0));
     NCCL(ncclCommInitRank(&comm, me->size, id, me->rank));
     check_place(comm, me->size, me->rank);
@@ -234,7 +234,7 @@ static void an_older_version_on_request(job_rank *me)
 {
     int version;
 
-    setenv("CUDA_EMULATION_NCCL_VERSION", "21903", 1);
+    job_setenv(me, "CUDA_EMULATION_NCCL_VERSION", "21903");
     NCCL(ncclGetVersion(&version));
     CHECK_INT(version, 21903);
     ncclComm_t comm = new_comm(me);

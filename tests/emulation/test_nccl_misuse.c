@@ -15,7 +15,7 @@ typedef struct place { /* a rank on which misuse is told, and the program goes o
 
 static place open_place(job_rank *me)
 {
-    setenv("CUDA_EMULATION_MISUSE", "report", 1);
+    job_setenv(me, "CUDA_EMULATION_MISUSE", "report");
     place p = {me, new_comm(me), new_stream(me), NULL};
     p.device = to_device(NULL, 64 * sizeof *p.device);
     return p;

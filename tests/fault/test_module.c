@@ -12,9 +12,9 @@ static void join_with_blocker(job_rank *me)
 {
     char blocked_ms[16];
     snprintf(blocked_ms, sizeof blocked_ms, "%d", BLOCKED_MS);
-    setenv("BLOCKER_MS", blocked_ms, 1);
-    setenv("WEFT_BACKENDS", "host,blocker", 1);
-    setenv("WEFT_MODULE_DIR", TEST_MODULE_DIR, 1);
+    job_setenv(me, "BLOCKER_MS", blocked_ms);
+    job_setenv(me, "WEFT_BACKENDS", "host,blocker");
+    job_setenv(me, "WEFT_MODULE_DIR", TEST_MODULE_DIR);
     job_join(me);
     CHECK_TEXT(weft_backends(me->ctx), "blocker");
 }

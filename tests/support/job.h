@@ -93,6 +93,9 @@ void job_join(job_rank *me);  /* weft_init; bare bodies only */
 void job_leave(job_rank *me); /* weft_finalize, and frees what job_alloc gave */
 weft_config job_config(const job_rank *me, char url[64], int port_index); /* to join by hand */
 int job_port(const job_rank *me, int index);
+/* A variable of this rank's process; NULL takes it away.  Not where ranks are threads: another's getenv may
+ * be reading what setenv frees. */
+void job_setenv(const job_rank *me, const char *name, const char *value);
 void *job_alloc(job_rank *me, size_t bytes); /* zeroed; not for several threads of one rank at once */
 
 /* n threads of this rank; returns when all have ended. */

@@ -155,6 +155,12 @@ int job_port(const job_rank *me, int index)
     return me->shared->ports[index];
 }
 
+void job_setenv(const job_rank *me, const char *name, const char *value)
+{
+    CHECK(!me->plan->threads || me->size == 1);
+    CHECK_INT(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
 weft_config job_config(const job_rank *me, char url[64], int port_index)
 {
     weft_config config = WEFT_CONFIG_INIT;
