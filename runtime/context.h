@@ -17,6 +17,7 @@
 #include "mpsc.h"
 #include "rendezvous.h"
 #include "slab.h"
+#include "ticker.h"
 #include "watch.h"
 
 #include <pthread.h>
@@ -90,10 +91,11 @@ struct weft_context {
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
     unsigned turns;                /* engine: until sockets are looked at again */
-    int64_t turn_ns;    /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
-    bool tcp;           /* some peer is reached by TCP */
-    weft__list pending; /* engine: requests that run */
-    weft__list lanes;   /* engine: groups with rounds under way */
+    int64_t turn_ns;     /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
+    weft__ticker ticker; /* engine */
+    bool tcp;            /* some peer is reached by TCP */
+    weft__list pending;  /* engine: requests that run */
+    weft__list lanes;    /* engine: groups with rounds under way */
     weft__crossing crossing; /* engine: into this rank's rows */
     bool cut_short;          /* engine: rounds could have gone on, but their turn was long enough */
     weft__list runs;         /* engine: schedules with copies or reductions to do */

@@ -91,10 +91,16 @@ void weft__engine_drop(weft_context *ctx)
     if (WEFT__UNLIKELY(wanted || !weft__mpsc_empty(&ctx->submitted))) finish_leaving(ctx, wanted);
 }
 
+int64_t weft__engine_clock(weft_context *ctx)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    return weft__ticker_now(&ctx->ticker);
+}
+
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
 {
     int64_t now = ctx->turn_ns;
-    if (now <= 0) now = weft__now_ns();
+    if (now <= 0) now = weft__engine_clock(ctx);
     if (ctx->turn_ns == 0) ctx->turn_ns = now;
     return now > least_ns ? now : least_ns;
 }

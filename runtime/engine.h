@@ -32,6 +32,8 @@ static inline int64_t weft__unsettled(const weft_context *ctx)
 /* All that was submitted before has begun when it returns, unless this thread is inside a turn.  Waits for
  * the engine. */
 void weft__engine_empty_queue(weft_context *ctx);
+/* Now, cheaply: for the times of requests.  Engine held. */
+int64_t weft__engine_clock(weft_context *ctx);
 /* About now, and not before least_ns: in one turn the clock is read once.  Engine held. */
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */

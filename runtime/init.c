@@ -405,6 +405,7 @@ static weft_context *new_context(const weft_config *config)
     weft__events_init(ctx);
     pthread_mutex_init(&ctx->store.opening, NULL);
     ctx->engine.cheap = weft__fence_open();
+    weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
     weft__list_init(&ctx->lanes);
     weft__list_init(&ctx->runs);

@@ -69,9 +69,9 @@ weft_status weft__group_usable(const weft_group *group)
     return is_made(group, state_of(group));
 }
 
-static void set_times(weft_request *req, int64_t timeout_ms)
+static void set_times(weft_request *req, int64_t now, int64_t timeout_ms)
 {
-    int64_t now = weft__now_ns(), span;
+    int64_t span;
     req->submitted_ns = now;
     req->deadline_ns = weft__deadline(now, timeout_ms);
     req->warn_ns = now + req->ctx->warn_after_ns;
@@ -143,7 +143,7 @@ static int64_t begin_here(weft_request *req, int64_t timeout_ms)
         atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
         return WEFT__NEVER;
     }
-    set_times(req, timeout_ms);
+    set_times(req, weft__engine_clock(ctx), timeout_ms);
     req->started_ns = req->submitted_ns;
     req->steps = WEFT__HERE;
     weft__count(&ctx->begun, 1);
@@ -266,7 +266,7 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
         weft__engine_drop(ctx);
         look_by(ctx, look_ns);
     } else if (status == WEFT_OK) {
-        set_times(req, timeout_ms);
+        set_times(req, weft__now_ns(), timeout_ms);
         status = enqueue(req, traits, 1, out);
     }
     if (status != WEFT_OK) {
@@ -313,7 +313,7 @@ weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_
     size_t count = whole->u.batch->count;
     weft_status status = out ? WEFT_OK : may_wait_for_it();
     if (status == WEFT_OK) {
-        set_times(whole, timeout_of(whole, call));
+        set_times(whole, weft__now_ns(), timeout_of(whole, call));
         status = enqueue(whole, ready_members(whole), (int64_t)count + 1, out);
         if (status == WEFT_OK && !count) weft__engine_empty_queue(ctx); /* it settles at once */
     }
