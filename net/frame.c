@@ -11,8 +11,8 @@
 
 static bool carries_payload(uint8_t kind)
 {
-    return kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_DATA || kind == WEFT__FRAME_CONTROL ||
-           kind == WEFT__FRAME_BYE; /* why it leaves */
+    return kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_REQUEST || kind == WEFT__FRAME_DATA ||
+           kind == WEFT__FRAME_CONTROL || kind == WEFT__FRAME_BYE; /* why it leaves */
 }
 
 static bool known_flags(const weft__frame *frame)
@@ -55,6 +55,10 @@ weft_status weft__frame_look_closely(const weft__frame *frame)
     if (kind == WEFT__FRAME_EAGER && !has_its_bytes(frame))
         return weft__fail(WEFT_ERR_PEER, "a whole message of %" PRIu64 " bytes in a frame of %" PRIu32,
                           frame->bytes, frame->length);
+    if (kind == WEFT__FRAME_REQUEST && frame->length &&
+        (frame->length >= frame->bytes || frame->flags & WEFT__FRAME_APART))
+        return weft__fail(WEFT_ERR_PEER, "an announcement of %" PRIu64 " bytes, flags %#x, with %" PRIu32,
+                          frame->bytes, (unsigned)frame->flags, frame->length);
     if (kind == WEFT__FRAME_DATA && frame->bytes > UINT64_MAX - frame->length)
         return weft__fail(WEFT_ERR_PEER, "payload at offset %" PRIu64, frame->bytes);
     return WEFT_OK;

@@ -1,7 +1,8 @@
 /* mail.c - the sending half of the mail, its life and its poll.
  *
  * A letter: EAGER (one frame, done when the transport let go of it), or ANNOUNCED -> FLOWING, one piece of
- * at most a frame under way at a time, so that several letters to one peer take turns.  A letter to this
+ * at most a frame under way at a time, so that several letters to one peer take turns.  The answer to an
+ * announcement may come while its head is still going out.  A letter to this
  * rank itself goes the same way with a copy in place of the wire.
  * Failing: a peer that is gone ends its letters and receives in ERR_PEER; no memory is told at the call. */
 #include "mail_box.h"
@@ -112,6 +113,9 @@ void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport)
     mail->peers[peer].route = transport;
     mail->peers[peer].route_name = transport->name;
     if (mail->eager_by_route) mail->peers[peer].eager_bytes = transport->eager_bytes;
+    mail->peers[peer].head_bytes = transport->head_bytes < mail->peers[peer].eager_bytes
+                                       ? transport->head_bytes
+                                       : mail->peers[peer].eager_bytes;
     while (i < mail->route_count && mail->routes[i] != transport) i++;
     if (i < mail->route_count) return;
     WEFT__ASSERT(i < (int)WEFT__LENGTH(mail->routes));
@@ -180,12 +184,15 @@ static void eager_sent(weft__outgoing *out, weft_status status)
     weft__mail_finish_letter(letter->mail, letter, status);
 }
 
-/* The announcement needs no buffer: nothing to do, unless the peer is gone. */
+/* It waits for the answer now, or that has come meanwhile. */
 static void announced(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
     letter->queued = false;
-    if (status != WEFT_OK) weft__mail_finish_letter(letter->mail, letter, status);
+    if (status != WEFT_OK)
+        weft__mail_finish_letter(letter->mail, letter, status);
+    else if (letter->state == WEFT__LETTER_FLOWING)
+        weft__list_append(&letter->mail->ready, &letter->ready);
 }
 
 static void piece_sent(weft__outgoing *out, weft_status status)
@@ -238,7 +245,17 @@ void weft__mail_flow(weft__mail *mail, weft__letter *letter, uint64_t want_id, w
     letter->state = own ? WEFT__LETTER_COPYING : WEFT__LETTER_FLOWING;
     letter->want_id = want_id;
     letter->want = own;
-    weft__list_append(&mail->ready, &letter->ready);
+    if (!letter->queued) weft__list_append(&mail->ready, &letter->ready);
+}
+
+void weft__mail_refuse(weft__mail *mail, weft__letter *letter)
+{
+    if (!letter->queued) {
+        weft__mail_finish_letter(mail, letter, WEFT_OK);
+        return;
+    }
+    letter->state = WEFT__LETTER_EAGER; /* over when the transport lets go of it */
+    letter->out.sent = eager_sent;
 }
 
 /* To this rank itself: what a transport would do, at once. */
@@ -257,20 +274,33 @@ static void send_self(weft__mail *mail, weft__letter *letter)
     }
 }
 
-/* Takes of the credit what it costs. */
-static inline bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
+/* Of the credit of its receiver, if there is so much. */
+static inline bool take_credit(weft__peer_box *box, size_t bytes)
 {
-    weft__peer_box *box = &mail->peers[to->peer];
-    if (bytes > box->eager_bytes || to->meeting) return false;
-    if (to->peer == mail->me || !weft__mail_counted(to->channel, bytes)) return true;
     if (box->credit < bytes + sizeof(weft__frame)) return false;
     box->credit -= bytes + sizeof(weft__frame);
     return true;
 }
 
+/* Takes of the credit what it costs. */
+static inline bool goes_eager(weft__mail *mail, const weft__envelope *to, size_t bytes)
+{
+    weft__peer_box *box = &mail->peers[to->peer];
+    if (bytes > box->eager_bytes || to->meeting) return false;
+    return to->peer == mail->me || !weft__mail_counted(to->channel, bytes) || take_credit(box, bytes);
+}
+
+/* How much of it its announcement brings along.  Takes of the credit what that costs. */
+static size_t head_of(weft__mail *mail, const weft__envelope *to, size_t bytes)
+{
+    weft__peer_box *box = &mail->peers[to->peer];
+    size_t head = box->head_bytes < bytes ? box->head_bytes : 0;
+    return head && !to->meeting && take_credit(box, head) ? head : 0;
+}
+
 /* That of a whole message, or that announces one.  A small one's payload is in it. */
 static inline weft__frame frame_of(const weft__envelope *to, const void *buf, size_t bytes, bool eager,
-                                   uint64_t id)
+                                   size_t head, uint64_t id)
 {
     bool small =
         eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
@@ -280,7 +310,9 @@ static inline weft__frame frame_of(const weft__envelope *to, const void *buf, si
                          .flags = to->meeting ? WEFT__FRAME_APART
                                   : small     ? WEFT__FRAME_SMALL
                                               : 0,
-                         .length = eager && !small ? (uint32_t)bytes : 0,
+                         .length = (uint32_t)(!eager  ? head
+                                              : small ? 0
+                                                      : bytes),
                          .tag = to->tag,
                          .group = to->group,
                          .sequence = to->sequence,
@@ -297,7 +329,7 @@ bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void 
     size_t credit = box->credit;
     weft__frame frame;
     if (!box->route || !box->route->send_now || box->gone || !goes_eager(mail, to, bytes)) return false;
-    frame = frame_of(to, buf, bytes, true, 0);
+    frame = frame_of(to, buf, bytes, true, 0, 0);
     box->touched = true;
     if (box->route->send_now(box->route, to->peer, &frame, buf)) return true;
     box->credit = credit;
@@ -317,8 +349,8 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
     letter->mail = mail;
     letter->buf = buf;
     letter->bytes = bytes;
-    letter->offset = 0;
     letter->peer = to->peer;
+    letter->queued = false;
     letter->completion = completion;
     letter->meeting = to->meeting;
     if (letter->meeting) letter->meeting->letter = letter;
@@ -329,8 +361,10 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
         return letter;
     }
     eager = goes_eager(mail, to, bytes);
+    letter->offset = eager ? 0 : head_of(mail, to, bytes);
     letter->state = eager ? WEFT__LETTER_EAGER : WEFT__LETTER_ANNOUNCED;
-    letter->out = (weft__outgoing){.frame = frame_of(to, buf, bytes, eager, weft__mail_letter_id(letter)),
+    letter->out = (weft__outgoing){.frame = frame_of(to, buf, bytes, eager, letter->offset,
+                                                     weft__mail_letter_id(letter)),
                                    .payload = buf,
                                    .sent = eager ? eager_sent : announced};
     weft__list_init(&letter->out.link);
@@ -348,7 +382,9 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter)
 {
     weft__peer_box *box = &mail->peers[letter->peer];
-    bool known = !letter->queued || letter->state == WEFT__LETTER_FLOWING; /* has the peer heard of it? */
+    /* Will the peer hear of it, or has it? */
+    bool known = !letter->queued || letter->state == WEFT__LETTER_FLOWING || letter->out.done;
+    if (!known) box->credit += weft__mail_cost(&letter->out.frame);
     if (letter->queued) box->route->retract(box->route, &letter->out);
     if (letter->state == WEFT__LETTER_COPYING) {
         weft__mail_finish_want(mail, letter->want, WEFT_ERR_CANCELLED);

@@ -1,8 +1,9 @@
 /* mail.h - messages with addresses between ranks, over whatever transport reaches them.
  *
  * A short message goes at once, payload included, within the credit the receiver gives ("eager"); a longer
- * one is announced and flows when its receive is there, straight between the two buffers.  So what nobody has
- * asked for yet takes a bounded place at the receiver and holds nothing else up.
+ * one is announced, over some transports with its first bytes (its "head", within the same credit), and flows
+ * when its receive is there, straight between the two buffers.  So what nobody has asked for yet takes a
+ * bounded place at the receiver and holds nothing else up.
  *
  * Everything is called by the holder of the engine.  Nothing blocks.  A completion may run inside the call
  * that makes the message.  Buffers are the caller's until its completion ran or a cancel returned. */

@@ -83,13 +83,12 @@ static void tell_owed(weft__mail *mail, int peer)
     weft__mail_note(mail, peer, &frame, NULL, 0);
 }
 
-/* Of its eager bytes these have been taken out of its credit's room. */
-static void owe_eager(weft__mail *mail, int peer, const weft__frame *frame)
+/* What it took of its sender's credit, a whole message or a head, has found its place. */
+static void owe(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &mail->peers[peer];
-    if (!weft__mail_counted((weft__channel)frame->channel, frame->bytes) || peer == mail->me || box->gone)
-        return;
-    box->owed += frame->bytes + sizeof *frame;
+    if (peer == mail->me || box->gone) return;
+    box->owed += weft__mail_cost(frame);
     if (WEFT__UNLIKELY(box->owed >= WEFT__CREDIT_BYTES / 2)) tell_owed(mail, peer);
 }
 
@@ -103,7 +102,9 @@ static void clear(weft__mail *mail, int peer, uint64_t letter_id, uint64_t want_
         weft__mail_note(mail, peer, &frame, NULL, 0);
 }
 
-void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame)
+/* An announced message has met its receive.  head: its first bytes, if they have arrived elsewhere. */
+static void start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame,
+                       const void *head)
 {
     weft_status status = weft__mail_judge(want, peer, frame);
     weft__meeting *meeting = want->from.meeting;
@@ -116,6 +117,13 @@ void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const w
     }
     want->state = WEFT__WANT_FLOWING;
     want->id = frame->id;
+    want->head = frame->length;
+    if (head) {
+        if (!want->abandoned) memcpy(want->buf, head, frame->length);
+        want->got.bytes = frame->length;
+    } else if (frame->length) {
+        mail->peers[peer].into = want;
+    }
     weft__list_append(&mail->peers[peer].wants, &want->link);
     if (meeting) { /* which may end it */
         weft__letter *own = peer == mail->me ? weft__mail_letter(mail, frame->id) : NULL;
@@ -126,18 +134,35 @@ void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const w
     clear(mail, peer, frame->id, index, frame->bytes);
 }
 
-static void drop_early(weft__mail *mail, weft__early *early)
+static void take_out(weft__mail *mail, weft__early *early)
 {
     weft__list_remove(&early->link);
     mail->early_count--;
-    free(early);
 }
 
-/* An announced or whole message that nobody waits for yet.  NULL: no memory. */
+/* One that has been taken out. */
+static void free_early(weft__mail *mail, weft__early *early)
+{
+    weft__frame frame = early->frame;
+    int peer = early->peer;
+    free(early);
+    owe(mail, peer, &frame);
+}
+
+static void drop_early(weft__mail *mail, weft__early *early)
+{
+    take_out(mail, early);
+    free_early(mail, early);
+}
+
+/* An announced or whole message that nobody waits for yet.  NULL: no memory, and its peer is given up. */
 static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__early *early = malloc(sizeof *early + frame->length);
-    if (!early) return NULL;
+    if (!early) {
+        mail->events->lost(mail->events, peer, "no memory for a message from it");
+        return NULL;
+    }
     early->peer = peer;
     early->frame = *frame;
     early->whole = false;
@@ -149,20 +174,27 @@ static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
     return early;
 }
 
+/* Is it of another operation than the receive it would meet?  Then it is thrown away.  The runtime is told,
+ * also of what meets none yet, and may break the group over it, and with it this receive. */
+static bool is_foreign(weft__mail *mail, int peer, const weft__frame *frame, const weft__want *want)
+{
+    if (frame->channel != WEFT__CHANNEL_COLLECTIVE ||
+        (want && want->from.signature[0] == frame->signature[0] &&
+         want->from.signature[1] == frame->signature[1]))
+        return false;
+    mail->events->collective(mail->events, peer, frame);
+    if (want) owe(mail, peer, frame);
+    return want != NULL;
+}
+
 static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &mail->peers[peer];
     weft__want *want = find_want(mail, peer, frame);
     weft_status status;
-    if (frame->channel == WEFT__CHANNEL_COLLECTIVE &&
-        (!want || want->from.signature[0] != frame->signature[0] ||
-         want->from.signature[1] != frame->signature[1])) {
-        /* The runtime may break the group here, and with it this receive. */
-        mail->events->collective(mail->events, peer, frame);
-        if (want) return NULL;
-    }
+    if (is_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
-        owe_eager(mail, peer, frame);
+        owe(mail, peer, frame);
         status = weft__mail_judge(want, peer, frame);
         weft__list_remove(&want->link);
         if (status != WEFT_OK) {
@@ -176,11 +208,22 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
         return frame->length ? want->buf : NULL;
     }
     box->early = keep(mail, peer, frame);
-    if (!box->early) {
-        mail->events->lost(mail->events, peer, "no memory for a message from it");
-        return NULL;
+    return box->early ? box->early->payload : NULL;
+}
+
+/* Where its head goes, if it has one. */
+static void *request_header(weft__mail *mail, int peer, const weft__frame *frame)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    weft__want *want = find_want(mail, peer, frame);
+    if (is_foreign(mail, peer, frame, want)) return NULL;
+    if (want) {
+        owe(mail, peer, frame);
+        start_flow(mail, want, peer, frame, NULL);
+        return box->into && !box->into->abandoned ? box->into->buf : NULL;
     }
-    return box->early->payload;
+    box->early = keep(mail, peer, frame);
+    return box->early ? box->early->payload : NULL;
 }
 
 static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
@@ -204,6 +247,7 @@ void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
     if (box->gone) return NULL;
     switch (frame->kind) {
     case WEFT__FRAME_EAGER: return eager_header(mail, peer, frame);
+    case WEFT__FRAME_REQUEST: return request_header(mail, peer, frame);
     case WEFT__FRAME_DATA: return data_header(mail, peer, frame);
     case WEFT__FRAME_CONTROL:
     case WEFT__FRAME_BYE:
@@ -228,13 +272,39 @@ static void fill(weft__want *want, const weft__frame *frame, const void *payload
     want->got.bytes = frame->bytes;
 }
 
+/* What ends by it may free other early ones. */
+static void meet_early(weft__mail *mail, weft__want *want, weft__early *early)
+{
+    const weft__frame *frame = &early->frame;
+    weft_status status;
+    take_out(mail, early);
+    if (frame->kind == WEFT__FRAME_REQUEST) {
+        start_flow(mail, want, early->peer, frame, frame->length ? early->payload : NULL);
+        free_early(mail, early);
+        return;
+    }
+    status = weft__mail_judge(want, early->peer, frame);
+    if (status == WEFT_OK && !want->abandoned) fill(want, frame, early->payload);
+    free_early(mail, early);
+    weft__mail_finish_want(mail, want, status);
+}
+
+/* All of its frame is there.  Without a receive it waits in its bucket. */
+static void early_arrived(weft__mail *mail, weft__early *early)
+{
+    early->whole = true;
+    if (!early->want) return;
+    weft__list_remove(&early->want->link);
+    meet_early(mail, early->want, early);
+}
+
 /* One whose payload, if it has any, is in its header: does it meet a receive? */
 static bool small_meets(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__want *want = find_want(mail, peer, frame);
     weft_status status;
     if (!want) return false;
-    owe_eager(mail, peer, frame);
+    owe(mail, peer, frame);
     status = weft__mail_judge(want, peer, frame);
     if (status == WEFT_OK) fill(want, frame, NULL);
     weft__mail_finish_want(mail, want, status);
@@ -258,13 +328,7 @@ static void eager_arrived(weft__mail *mail, int peer, const weft__frame *frame)
         fill(want, frame, NULL); /* but for a small one it lies where it should */
         weft__mail_finish_want(mail, want, WEFT_OK);
     } else if (early) {
-        early->whole = true;
-        want = early->want;
-        if (!want) return; /* it waits in its bucket */
-        if (!want->abandoned) fill(want, frame, early->payload);
-        drop_early(mail, early);
-        owe_eager(mail, peer, frame);
-        weft__mail_finish_want(mail, want, WEFT_OK);
+        early_arrived(mail, early);
     }
 }
 
@@ -279,42 +343,32 @@ static void data_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 
 static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 {
-    weft__want *want = find_want(mail, peer, frame);
-    if (frame->channel == WEFT__CHANNEL_COLLECTIVE &&
-        (!want || want->from.signature[0] != frame->signature[0] ||
-         want->from.signature[1] != frame->signature[1])) {
-        mail->events->collective(mail->events, peer, frame);
-        if (want) return;
-    }
+    weft__peer_box *box = &mail->peers[peer];
+    weft__early *early;
+    weft__want *want;
+    if (frame->length == 0) request_header(mail, peer, frame);
+    want = box->into;
+    early = box->early;
+    box->into = NULL;
+    box->early = NULL;
     if (want)
-        weft__mail_start_flow(mail, want, peer, frame);
-    else if (!keep(mail, peer, frame))
-        mail->events->lost(mail->events, peer, "no memory for a message from it");
+        want->got.bytes += frame->length;
+    else if (early)
+        early_arrived(mail, early);
 }
 
 /* A receive that meets an early message at once. */
 static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
 {
-    weft_status status;
-    int peer = early->peer;
-    if (early->frame.kind == WEFT__FRAME_REQUEST) {
-        weft__frame frame = early->frame;
-        drop_early(mail, early);
-        weft__mail_start_flow(mail, want, peer, &frame);
+    if (early->whole) {
+        meet_early(mail, want, early);
         return;
     }
-    status = weft__mail_judge(want, peer, &early->frame);
-    if (status == WEFT_OK && !early->whole) {
-        early->want = want; /* taken when the rest is there */
-        want->state = WEFT__WANT_FLOWING;
-        want->id = UINT64_MAX;
-        weft__list_append(&mail->peers[peer].wants, &want->link);
-        return;
-    }
-    if (status == WEFT_OK) fill(want, &early->frame, early->payload);
-    owe_eager(mail, peer, &early->frame);
-    drop_early(mail, early);
-    weft__mail_finish_want(mail, want, status);
+    early->want = want; /* they meet when the rest of it is there */
+    want->state = WEFT__WANT_FLOWING;
+    want->id = UINT64_MAX;
+    want->got.peer = early->peer;
+    weft__list_append(&mail->peers[early->peer].wants, &want->link);
 }
 
 /* It meets what is there, or waits; in front: it has waited before all others. */
@@ -351,11 +405,11 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
     {
         weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
         if (want->id != frame->id) continue;
-        if (want->got.bytes || want->abandoned) {
+        if (want->got.bytes > want->head || want->abandoned) {
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
             return;
         }
-        weft__list_remove(&want->link); /* nothing of it came */
+        weft__list_remove(&want->link); /* no more than its head came */
         if (want->from.meeting && !want->from.meeting->parted(want->from.meeting)) return;
         post(mail, want, true);
         return;
@@ -368,7 +422,7 @@ static void clear_arrived(weft__mail *mail, int peer, const weft__frame *frame)
     weft__want *own = peer == mail->me ? weft__slab_at(&mail->wants, (uint32_t)frame->sequence) : NULL;
     if (!letter || letter->peer != peer || letter->state != WEFT__LETTER_ANNOUNCED) return;
     if (frame->bytes == 0)
-        weft__mail_finish_letter(mail, letter, WEFT_OK);
+        weft__mail_refuse(mail, letter);
     else if (letter->meeting)
         weft__mail_meet_letter(mail, letter, own);
     else
@@ -481,14 +535,19 @@ void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
 
 void weft__mail_forget_group(weft__mail *mail, uint64_t group)
 {
+    weft__list ended;
+    weft__list_init(&ended);
     for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) WEFT__LIST_EACH(&mail->early[i], at)
         {
             weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
             if (early->frame.channel != WEFT__CHANNEL_COLLECTIVE || early->frame.group != group ||
                 !early->whole)
                 continue;
-            drop_early(mail, early);
+            weft__list_remove(at);
+            weft__list_append(&ended, at);
         }
+    /* What their sender is told may end others: always take the first. */
+    while (!weft__list_empty(&ended)) drop_early(mail, WEFT__LIST_ENTRY(ended.next, weft__early, link));
 }
 
 void weft__mail_drop(weft__mail *mail, int peer)

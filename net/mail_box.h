@@ -9,7 +9,7 @@
 #define WEFT__MAIL_BUCKETS    1024
 #define WEFT__LETTERS_MAX     (1u << 20)
 #define WEFT__EAGER_TO_SELF   (8 * 1024)   /* by copy, with no transport in between */
-#define WEFT__MAIL_TURN_BYTES (256 * 1024) /* moved in one poll at most, so that a lent engine comes back */
+#define WEFT__MAIL_TURN_BYTES (512 * 1024) /* moved in one poll at most, so that a lent engine comes back */
 
 enum weft__letter_state {
     WEFT__LETTER_EAGER,
@@ -46,6 +46,7 @@ struct weft__want {
     weft__envelope from;
     char *buf;
     size_t room;
+    size_t head;            /* FLOWING: so much of it came with its announcement */
     weft__receipt *receipt; /* where `got` goes when it is over; or NULL */
     weft__receipt got;      /* so far */
     weft__completion *completion;
@@ -56,7 +57,7 @@ struct weft__want {
 typedef struct weft__early {
     weft__list link;
     int peer;
-    bool whole; /* payload is complete */
+    bool whole; /* the payload of its frame is complete */
     weft__frame frame;
     weft__want *want; /* a receive that came while the payload was still arriving */
     _Alignas(16) char payload[];
@@ -73,6 +74,7 @@ typedef struct weft__peer_box {
     bool touched;       /* something went to it or came from it */
     bool leaving;       /* drop the route once our last frames have gone */
     size_t eager_bytes; /* the longest message that goes there unasked */
+    size_t head_bytes;  /* of a longer one: so much goes with its announcement */
     size_t credit;      /* eager bytes it still takes */
     size_t owed;        /* eager bytes of its that were taken and not told */
     weft__list letters; /* announced or flowing to it */
@@ -110,12 +112,18 @@ void weft__mail_meet_letter(weft__mail *mail, weft__letter *letter, weft__want *
 void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer is gone */
 /* Checks type and length of a message against the receive it met. */
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
-/* An announced message has met its receive. */
-void weft__mail_start_flow(weft__mail *mail, weft__want *want, int peer, const weft__frame *frame);
 /* Does an eager message take of the credit that its receiver gave?  Short ones of collectives are few. */
 static inline bool weft__mail_counted(weft__channel channel, uint64_t bytes)
 {
     return channel != WEFT__CHANNEL_COLLECTIVE || bytes > WEFT__CREDIT_FREE;
+}
+/* What a frame takes of the credit of the rank it goes to. */
+static inline size_t weft__mail_cost(const weft__frame *frame)
+{
+    bool whole = frame->kind == WEFT__FRAME_EAGER, announces = frame->kind == WEFT__FRAME_REQUEST;
+    if (whole && weft__mail_counted((weft__channel)frame->channel, frame->bytes))
+        return frame->bytes + sizeof *frame;
+    return announces && frame->length ? frame->length + sizeof *frame : 0;
 }
 void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const void *payload,
                      size_t length);
@@ -124,6 +132,7 @@ void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const
 void weft__mail_flow(weft__mail *mail, weft__letter *letter, uint64_t want_id, weft__want *own);
 weft__letter *weft__mail_letter(weft__mail *mail, uint64_t id); /* NULL: gone */
 uint64_t weft__mail_letter_id(const weft__letter *letter);
+void weft__mail_refuse(weft__mail *mail, weft__letter *letter); /* its receiver does not want it */
 
 /* At most WEFT__FRAME_SMALL_BYTES. */
 static inline void weft__copy_small(void *to, const void *from, size_t bytes)

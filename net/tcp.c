@@ -394,6 +394,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
 {
     static const weft__transport slots = {.name = "tcp",
                                           .eager_bytes = EAGER_BYTES,
+                                          .head_bytes = EAGER_BYTES,
                                           .send = tcp_send,
                                           .retract = tcp_retract,
                                           .forget = tcp_forget,

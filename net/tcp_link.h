@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #define WEFT__TCP_BUFFER   (16u * 1024) /* received ahead per link, so that small frames cost one read */
-#define WEFT__TCP_TURN     (256u * 1024) /* bytes one link may read, and write, before others have their turn */
+#define WEFT__TCP_TURN     (512u * 1024) /* bytes one link may read, and write, before others have their turn */
 #define WEFT__TCP_GUESTS   128           /* strangers at one time; the oldest makes room */
 #define WEFT__TCP_ACCEPTS  64            /* connections accepted in one turn */
 #define WEFT__TCP_DIALS    10            /* attempts at one peer that closes before its verdict */

@@ -37,6 +37,8 @@ typedef struct weft__transport weft__transport;
 struct weft__transport {
     const char *name;   /* "shm", "tcp" */
     size_t eager_bytes; /* up to so many a message goes unasked: to ask first would cost more than a copy */
+    size_t head_bytes;  /* so many of a longer one go with the question: they are on their way while it is
+                           answered */
     weft__sink *sink;
     /* Owns `out` until it calls out->sent, which it may do before it returns.  Waits in a queue while there
      * is no room or no connection yet.  After lost(peer): sent(ERR_PEER) at once. */

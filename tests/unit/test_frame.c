@@ -63,8 +63,8 @@ static void test_both_looks(void **state)
 
 static void test_refused(void **state)
 {
-    static const uint8_t silent[] = {WEFT__FRAME_REQUEST, WEFT__FRAME_CLEAR, WEFT__FRAME_RETRACT,
-                                     WEFT__FRAME_CREDIT, WEFT__FRAME_BYE_TAKEN};
+    static const uint8_t silent[] = {WEFT__FRAME_CLEAR, WEFT__FRAME_RETRACT, WEFT__FRAME_CREDIT,
+                                     WEFT__FRAME_BYE_TAKEN};
     (void)state;
     REFUSED(f.kind = 0);
     REFUSED(f.kind = WEFT__FRAME_KINDS);
@@ -80,6 +80,9 @@ static void test_refused(void **state)
     REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART | 2);
     REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART;
             f.channel = WEFT__CHANNEL_COLLECTIVE);
+    REFUSED(f.kind = WEFT__FRAME_REQUEST); /* its head would be all of it */
+    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.bytes = f.length - 1);
+    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.bytes = f.length + 1; f.flags = WEFT__FRAME_APART);
     REFUSED(f.flags = WEFT__FRAME_SMALL);
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.bytes = WEFT__FRAME_SMALL_BYTES + 1);
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.channel = WEFT__CHANNEL_COLLECTIVE);
