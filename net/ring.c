@@ -1,7 +1,11 @@
 /* ring.c - writing and reading records. */
 #include "ring.h"
+#include "prefetch.h"
 
 #include <string.h>
+
+/* Behind the record being written: of short records a few. */
+#define AHEAD_BYTES 192
 
 weft__ring_state weft__ring_room_slow(weft__ring *ring, uint64_t end)
 {
@@ -34,6 +38,7 @@ void weft__ring_put(weft__ring *ring, const void *header, const void *payload, s
     uint64_t next = ring->position + weft__ring_record_bytes(payload_bytes);
     uint64_t first;
 
+    weft__prefetch_write(ring->base + ((next + AHEAD_BYTES) & (ring->bytes - 1)));
     atomic_store_explicit(weft__ring_word(ring, next), 0, memory_order_relaxed);
     if (payload_bytes) put_payload(ring, payload, payload_bytes);
     memcpy(record + sizeof first, (const char *)header + sizeof first, WEFT__RING_HEADER - sizeof first);
