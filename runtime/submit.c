@@ -197,6 +197,14 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
                                     : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
+/* A short message goes before its request is made, if its way is free and nothing waits before it.  Engine
+ * held. */
+static bool is_sent_now(const weft_group *group, const weft__op *op)
+{
+    return op->kind == WEFT__OP_ISEND && weft__mpsc_empty(&group->ctx->submitted) &&
+           weft__pair_send_now(group, op);
+}
+
 /* Engine held, and let go.  *made is NULL afterwards if that was a blocking call (not timed) and went well:
  * where it is over soon the caller does not leave in between. */
 static weft_status begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
@@ -206,10 +214,12 @@ static weft_status begin_at_once(weft_group *group, const weft__op *op, const we
     int64_t look_ns = WEFT__NEVER;
     unsigned traits = weft__kind_traits(op->kind);
     weft_status status = may_begin(group, traits);
-    weft_request *req = status == WEFT_OK ? weft__request_take(ctx, group) : NULL;
-    bool sent = req && op->kind == WEFT__OP_ISEND && weft__mpsc_empty(&ctx->submitted) &&
-                weft__pair_send_now(group, op);
-    if (req) {
+    bool alone = status == WEFT_OK && !timed && is_sent_now(group, op); /* nobody will ask for it */
+    weft_request *req = status == WEFT_OK && !alone ? weft__request_take(ctx, group) : NULL;
+    bool sent = req && timed && is_sent_now(group, op);
+    if (alone) {
+        weft__engine_sent_alone(group, op->peer);
+    } else if (req) {
         weft__request_fill(req, group, op, call);
         set_first_step(req);
         req->timed = timed;
