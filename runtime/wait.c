@@ -28,6 +28,7 @@
 #define SPIN_MOST           32
 #define SLEEP_WORTH_CROWDED 4
 #define SPIN_MOST_CROWDED   8
+#define IN_VAIN_MOST        4        /* times that: looks that found nothing, in one wait */
 #define POLLS_FREE          16       /* times is_completed only looks before it helps */
 #define NAP_MIXED_NS        WEFT__MS /* looks at requests of several contexts, which have no word in common */
 
@@ -99,11 +100,17 @@ bool weft__wait_inside(weft_request *req)
     return weft__request_settled(req);
 }
 
-/* Drives the engine until done(arg), the deadline, or the spinning time is over.  What is over within its
- * first stay there counts nobody as a lender. */
+static int64_t spin_most(const weft_context *ctx)
+{
+    return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
+}
+
+/* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
+ * in all.  What comes in slowly would keep it looking to the end, where looking has grown beyond its pace.
+ * What is over within its first stay there counts nobody as a lender. */
 static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {
-    int64_t stop = 0;
+    int64_t stop = 0, last = 0, in_vain = 0;
     int looks = 0;
     bool counted = false;
     while (!done(arg)) {
@@ -119,7 +126,7 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
         if (over) return;
         looks++;
         if (n) {
-            stop = 0; /* it moves: worth staying */
+            stop = last = 0; /* it moves: worth staying */
         } else if (ctx->crowded) {
             sched_yield();
         } else {
@@ -129,7 +136,9 @@ static void lend(weft_context *ctx, bool (*done)(void *arg), void *arg, int64_t 
         looks = 0;
         int64_t now = weft__now_ns();
         if (stop == 0) stop = now + atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
-        if (now >= stop || now >= deadline_ns) break;
+        if (last) in_vain += now - last;
+        last = now;
+        if (now >= stop || now >= deadline_ns || in_vain >= IN_VAIN_MOST * spin_most(ctx)) break;
     }
     if (counted) stop_lending(ctx, false);
 }
@@ -154,7 +163,7 @@ static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
     int64_t least = weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
     int64_t twice = 2 * atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
     int64_t worth = least * (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
-    int64_t most = least * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
+    int64_t most = spin_most(ctx);
     if (slept_ns >= worth) twice = least;
     if (twice > most) twice = most;
     atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 
 enum { TAGS = 6, TIMED_OUT_MS = 100 };
 
@@ -255,6 +256,52 @@ static void descriptor_tells_failures(job_rank *me)
     weft_release(req);
 }
 
+static double thread_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+enum { SHORT_SLEEPS = 12, SLEEP_MS = 2, LITTLE = 200 };
+
+/* The last of many messages, of which one comes each ms. */
+static void wait_for_the_last(job_rank *me)
+{
+    int32_t in[LITTLE];
+    weft_request *reqs[LITTLE];
+    int64_t began;
+    double ms;
+    for (int i = 0; i < LITTLE; i++)
+        CHECK_OK(weft_irecv(me->world, &in[i], 1, WEFT_INT32, 1, i, NULL, &reqs[i]));
+    CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    began = job_now_ns();
+    ms = thread_ms();
+    CHECK_OK(weft_wait(reqs[LITTLE - 1], WEFT_FOREVER));
+    ms = thread_ms() - ms;
+    CHECK(ms < (double)(job_now_ns() - began) / 1e6 / 2);
+    for (int i = 0; i < LITTLE; i++) WAIT_OK(reqs[i]);
+}
+
+/* A wait looks longer after short sleeps; where little comes in all the time, it sleeps all the same. */
+static void little_by_little(job_rank *me)
+{
+    const int32_t out = 1;
+    for (int i = 0; i < SHORT_SLEEPS; i++) {
+        if (me->rank == 1) job_sleep_ms(SLEEP_MS);
+        CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    }
+    if (me->rank == 0) {
+        wait_for_the_last(me);
+        return;
+    }
+    CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    for (int i = 0; i < LITTLE; i++) {
+        job_sleep_ms(1);
+        CHECK_OK(weft_isend(me->world, &out, 1, WEFT_INT32, 0, i, NULL, NULL));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +312,7 @@ int main(int argc, char **argv)
         JOB_TEST("wait_any with a failure", .ranks = 2, .body = any_failure),
         JOB_TEST("wait_some", .ranks = 2, .body = some),
         JOB_TEST("collectives and messages in one set", .ranks = 2, .body = mixed),
+        JOB_TEST("little by little", .ranks = 2, .body = little_by_little),
         JOB_TEST("completion descriptor", .ranks = 2, .body = descriptor),
         JOB_TEST("the descriptor tells failures", .ranks = 1, .body = descriptor_tells_failures),
     };
