@@ -12,7 +12,8 @@
 
 #define LOOKS    20000
 #define LEARN_NS (30 * WEFT__MS) /* enough to know the rate */
-#define OFF_NS   (2 * WEFT__US)  /* at most: a hundred times what it mostly is, a fiftieth of a span */
+#define TRIES    30
+#define OFF_NS   (2 * WEFT__US) /* at most: a hundred times what it mostly is, a fiftieth of a span */
 
 static weft__ticker ticker;
 
@@ -28,11 +29,16 @@ static void look_for(int64_t ns)
     for (int64_t until = weft__now_ns() + ns; weft__now_ns() < until;) weft__ticker_now(&ticker);
 }
 
+/* Where looking at the counter leaves the virtual machine the two are never read near enough: then it is the
+ * clock for good. */
 static void need_the_counter(void)
 {
-    if (!ticker.usable) skip();
-    look_for(LEARN_NS);
-    assert_true(ticker.rate && ticker.span);
+    for (int i = 0; ticker.usable && i < TRIES; i++) {
+        look_for(LEARN_NS);
+        if (ticker.rate) break;
+    }
+    if (!ticker.rate) skip();
+    assert_true(ticker.span);
 }
 
 static void is_right(void)
