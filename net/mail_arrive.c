@@ -174,9 +174,9 @@ static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
     return early;
 }
 
-/* Is it of another operation than the receive it would meet?  Then it is thrown away.  The runtime is told,
- * also of what meets none yet, and may break the group over it, and with it this receive. */
-static bool is_foreign(weft__mail *mail, int peer, const weft__frame *frame, const weft__want *want)
+/* A message of another operation than the receive it would meet, or that meets none yet: the runtime may
+ * break the group over it, and with it this receive.  True: it is to be thrown away. */
+static bool tell_of_foreign(weft__mail *mail, int peer, const weft__frame *frame, const weft__want *want)
 {
     if (frame->channel != WEFT__CHANNEL_COLLECTIVE ||
         (want && want->from.signature[0] == frame->signature[0] &&
@@ -192,7 +192,7 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
     weft__peer_box *box = &mail->peers[peer];
     weft__want *want = find_want(mail, peer, frame);
     weft_status status;
-    if (is_foreign(mail, peer, frame, want)) return NULL;
+    if (tell_of_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
         owe(mail, peer, frame);
         status = weft__mail_judge(want, peer, frame);
@@ -216,7 +216,7 @@ static void *request_header(weft__mail *mail, int peer, const weft__frame *frame
 {
     weft__peer_box *box = &mail->peers[peer];
     weft__want *want = find_want(mail, peer, frame);
-    if (is_foreign(mail, peer, frame, want)) return NULL;
+    if (tell_of_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
         owe(mail, peer, frame);
         start_flow(mail, want, peer, frame, NULL);

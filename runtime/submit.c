@@ -199,7 +199,7 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
 
 /* A short message goes before its request is made, if its way is free and nothing waits before it.  Engine
  * held. */
-static bool is_sent_now(const weft_group *group, const weft__op *op)
+static bool send_now(const weft_group *group, const weft__op *op)
 {
     return op->kind == WEFT__OP_ISEND && weft__mpsc_empty(&group->ctx->submitted) &&
            weft__pair_send_now(group, op);
@@ -214,9 +214,9 @@ static weft_status begin_at_once(weft_group *group, const weft__op *op, const we
     int64_t look_ns = WEFT__NEVER;
     unsigned traits = weft__kind_traits(op->kind);
     weft_status status = may_begin(group, traits);
-    bool alone = status == WEFT_OK && !timed && is_sent_now(group, op); /* nobody will ask for it */
+    bool alone = status == WEFT_OK && !timed && send_now(group, op); /* nobody will ask for it */
     weft_request *req = status == WEFT_OK && !alone ? weft__request_take(ctx, group) : NULL;
-    bool sent = req && timed && is_sent_now(group, op);
+    bool sent = req && timed && send_now(group, op);
     if (alone) {
         weft__engine_sent_alone(group, op->peer);
     } else if (req) {

@@ -1,9 +1,9 @@
 /* ticker.h - CLOCK_MONOTONIC by the processor's counter, for less than half of what asking costs.
  *
- * Every TICKER_SPAN_NS both are read together, and in between the ticks since then are added at the rate of
- * the last second.  So it follows the clock, whatever is done to its pace, and is some ten nanoseconds off at
- * most: less than a call takes, so that who reads the clock before and after one finds its times in between.
- * Where the kernel does not keep its own time by that counter, each look asks the clock. */
+ * Every 100 us both are read together, and in between the ticks since then are added at the rate of the last
+ * second.  So it follows the clock, whatever is done to its pace, and is some ten nanoseconds off: less than
+ * a call takes, so that who reads the clock before and after one finds its times in between. Where the kernel
+ * does not keep its own time by that counter, each look asks the clock. */
 #ifndef WEFT_BASE_TICKER_H
 #define WEFT_BASE_TICKER_H
 #include "check.h"
