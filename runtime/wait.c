@@ -191,11 +191,13 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     learn_from_sleep(ctx, weft__now_ns() - began);
 }
 
-weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
+/* began_ns: when the caller did; 0: it has not looked at the clock, which a wait that is over soon need not.
+ */
+static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadline_ns)
 {
-    int64_t began;
+    int64_t began = began_ns;
     if (weft__request_settled(req) || settles_in_a_turn(req)) return req->status;
-    began = req->timed ? weft__now_ns() : 0;
+    if (!began && req->timed) began = weft__now_ns();
     lend(req->ctx, one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
@@ -206,6 +208,11 @@ weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
     if (req->timed && req->settled_ns > began)
         atomic_fetch_add_explicit(&req->waited_ns, req->settled_ns - began, memory_order_relaxed);
     return req->status;
+}
+
+weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
+{
+    return wait_since(req, 0, deadline_ns);
 }
 
 static weft_status may_wait(void)
@@ -225,13 +232,15 @@ static weft_status tell(weft_request *req, weft_status status)
 weft_status weft_wait(weft_request *req, int64_t timeout_ms)
 {
     weft_status status;
+    int64_t now;
     if (!req) return WEFT_OK;
     if (!weft__forked()) begin_look(req->ctx);
     if (weft__request_settled(req)) return tell(req, req->status);
     if ((status = may_wait()) != WEFT_OK) return status;
     if (timeout_ms == 0) return weft_test(req);
-    return tell(req, weft__wait_until(req, timeout_ms < 0 ? WEFT__NEVER
-                                                          : weft__deadline(weft__now_ns(), timeout_ms)));
+    if (timeout_ms < 0) return tell(req, weft__wait_until(req, WEFT__NEVER));
+    now = weft__now_ns();
+    return tell(req, wait_since(req, now, weft__deadline(now, timeout_ms)));
 }
 
 weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_ms)
