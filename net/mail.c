@@ -61,13 +61,6 @@ weft_status weft__mail_control(weft__mail *mail, int peer, int type, const void 
     return WEFT_OK;
 }
 
-weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t group, uint64_t sequence)
-{
-    uint64_t h = (group * 4 + (uint64_t)channel) * UINT64_C(0x9e3779b97f4a7c15) +
-                 sequence * UINT64_C(0xc2b2ae3d27d4eb4f);
-    return &table[(h >> 40) % WEFT__MAIL_BUCKETS];
-}
-
 weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_events *events,
                             weft__mail **out)
 {

@@ -89,6 +89,10 @@ bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void 
 /* receipt may be NULL.  A failure of the peer is ERR_PEER. */
 weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion);
+/* What a receive on PAIR or EXCHANGE from another rank would get, if that is there already, whole, and it
+ * would take it; else NULL: it has to be posted.  Good until something else moves in the mail. */
+const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room);
+void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf);
 /* Afterwards the buffer is the caller's and the completion is not called. */
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want);

@@ -1,22 +1,19 @@
-/* mail_arrive.c - the receiving half of the mail: matching, early messages, and what peers tell.
+/* mail_arrive.c - the receiving half of the mail: what arrives meets its receive or waits for it, and what
+ * peers tell.
  *
- * Receives stand in buckets in the order of posting, early messages in the order of arrival; both sides look
- * for the first that fits, so messages of a pair match in order per tag.  A frame from a peer can only name
- * receives that flow from that peer; what does not fit anything is thrown away. */
+ * A frame from a peer can only name receives that flow from that peer; what does not fit anything is thrown
+ * away. */
 #include "mail_box.h"
 #include "status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char no_payload[1]; /* where a message of no bytes "lies" */
+/* Messages for receives posted before, which are let through by one that looks for its own: so those that
+ * come faster than they are asked for are caught up with, and no call takes long. */
+#define CATCH_UP 3
 
-bool weft__mail_fits(const weft__envelope *from, int peer, const weft__frame *frame)
-{
-    return from->channel == frame->channel && from->group == frame->group &&
-           from->sequence == frame->sequence && (from->peer == peer || from->peer == WEFT_ANY_RANK) &&
-           (from->tag == frame->tag || from->tag == WEFT_ANY_TAG);
-}
+static const char no_payload[1]; /* where a message of no bytes "lies" */
 
 static void free_want(weft__mail *mail, weft__want *want)
 {
@@ -35,46 +32,6 @@ void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status stat
     if (told) weft__complete(completion, status);
 }
 
-static weft__want *find_want(weft__mail *mail, int peer, const weft__frame *frame)
-{
-    weft__list *bucket =
-        weft__mail_bucket(mail->wanted, (weft__channel)frame->channel, frame->group, frame->sequence);
-    WEFT__LIST_EACH(bucket, at)
-    {
-        weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
-        if (weft__mail_fits(&want->from, peer, frame)) return want;
-    }
-    return NULL;
-}
-
-static weft__early *find_early(weft__mail *mail, const weft__envelope *from)
-{
-    weft__list *bucket;
-    if (WEFT__LIKELY(!mail->early_count)) return NULL;
-    bucket = weft__mail_bucket(mail->early, from->channel, from->group, from->sequence);
-    WEFT__LIST_EACH(bucket, at)
-    {
-        weft__early *early = WEFT__LIST_ENTRY(at, weft__early, link);
-        if (!early->want && weft__mail_fits(from, early->peer, &early->frame)) return early;
-    }
-    return NULL;
-}
-
-weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame)
-{
-    bool apart = frame->flags & WEFT__FRAME_APART;
-    want->got = (weft__receipt){.peer = peer,
-                                .tag = frame->tag,
-                                .offered = frame->bytes,
-                                .dtype = frame->dtype,
-                                .apart = apart,
-                                .number = apart ? frame->signature[0] : 0};
-    if (frame->dtype != want->from.dtype || apart != (want->from.meeting != NULL)) return WEFT_ERR_MISMATCH;
-    /* In a collective both sides know what the other should do. */
-    if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != want->room) return WEFT_ERR_MISMATCH;
-    return frame->bytes > want->room ? WEFT_ERR_TRUNCATED : WEFT_OK;
-}
-
 static void tell_owed(weft__mail *mail, int peer)
 {
     weft__peer_box *box = &mail->peers[peer];
@@ -84,11 +41,11 @@ static void tell_owed(weft__mail *mail, int peer)
 }
 
 /* What it took of its sender's credit, a whole message or a head, has found its place. */
-static void owe(weft__mail *mail, int peer, const weft__frame *frame)
+static void owe(weft__mail *mail, int peer, size_t cost)
 {
     weft__peer_box *box = &mail->peers[peer];
     if (peer == mail->me || box->gone) return;
-    box->owed += weft__mail_cost(frame);
+    box->owed += cost;
     if (WEFT__UNLIKELY(box->owed >= WEFT__CREDIT_BYTES / 2)) tell_owed(mail, peer);
 }
 
@@ -143,10 +100,10 @@ static void take_out(weft__mail *mail, weft__early *early)
 /* One that has been taken out. */
 static void free_early(weft__mail *mail, weft__early *early)
 {
-    weft__frame frame = early->frame;
+    size_t cost = weft__mail_cost(&early->frame);
     int peer = early->peer;
     free(early);
-    owe(mail, peer, &frame);
+    owe(mail, peer, cost);
 }
 
 static void drop_early(weft__mail *mail, weft__early *early)
@@ -183,18 +140,18 @@ static bool tell_of_foreign(weft__mail *mail, int peer, const weft__frame *frame
          want->from.signature[1] == frame->signature[1]))
         return false;
     mail->events->collective(mail->events, peer, frame);
-    if (want) owe(mail, peer, frame);
+    if (want) owe(mail, peer, weft__mail_cost(frame));
     return want != NULL;
 }
 
 static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &mail->peers[peer];
-    weft__want *want = find_want(mail, peer, frame);
+    weft__want *want = weft__mail_find_want(mail, peer, frame);
     weft_status status;
     if (tell_of_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
-        owe(mail, peer, frame);
+        owe(mail, peer, weft__mail_cost(frame));
         status = weft__mail_judge(want, peer, frame);
         weft__list_remove(&want->link);
         if (status != WEFT_OK) {
@@ -215,10 +172,10 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
 static void *request_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &mail->peers[peer];
-    weft__want *want = find_want(mail, peer, frame);
+    weft__want *want = weft__mail_find_want(mail, peer, frame);
     if (tell_of_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
-        owe(mail, peer, frame);
+        owe(mail, peer, weft__mail_cost(frame));
         start_flow(mail, want, peer, frame, NULL);
         return box->into && !box->into->abandoned ? box->into->buf : NULL;
     }
@@ -301,10 +258,10 @@ static void early_arrived(weft__mail *mail, weft__early *early)
 /* One whose payload, if it has any, is in its header: does it meet a receive? */
 static bool small_meets(weft__mail *mail, int peer, const weft__frame *frame)
 {
-    weft__want *want = find_want(mail, peer, frame);
+    weft__want *want = weft__mail_find_want(mail, peer, frame);
     weft_status status;
     if (!want) return false;
-    owe(mail, peer, frame);
+    owe(mail, peer, weft__mail_cost(frame));
     status = weft__mail_judge(want, peer, frame);
     if (status == WEFT_OK) fill(want, frame, NULL);
     weft__mail_finish_want(mail, want, status);
@@ -376,7 +333,7 @@ static void post(weft__mail *mail, weft__want *want, bool in_front)
 {
     const weft__envelope *from = &want->from;
     weft__list *bucket = weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence);
-    weft__early *early = find_early(mail, from);
+    weft__early *early = weft__mail_find_early(mail, from);
     want->state = WEFT__WANT_POSTED;
     want->got = (weft__receipt){.peer = from->peer,
                                 .tag = from->tag,
@@ -498,6 +455,40 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
     if (from->meeting) from->meeting->want = want;
     post(mail, want, false);
     return want;
+}
+
+/* Is this what such a receive would get, and would take? */
+static inline bool suits(weft__mail *mail, const weft__envelope *from, size_t room, const weft__frame *frame)
+{
+    return weft__mail_fits(from, from->peer, frame) && !weft__mail_find_early(mail, from) &&
+           frame->dtype == from->dtype && !(frame->flags & WEFT__FRAME_APART) && frame->bytes <= room;
+}
+
+const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room)
+{
+    weft__peer_box *box = &mail->peers[from->peer];
+    weft__transport *route = box->route;
+    WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
+    if (!route || !route->next || box->gone) return NULL;
+    for (int n = 0; n < CATCH_UP; n++) {
+        const weft__frame *frame = route->next(route, from->peer);
+        if (!frame || frame->kind != WEFT__FRAME_EAGER || frame->channel == WEFT__CHANNEL_COLLECTIVE)
+            return NULL;
+        if (!weft__mail_find_want(mail, from->peer, frame))
+            return suits(mail, from, room, frame) ? frame : NULL;
+        route->read(route, from->peer);
+    }
+    return NULL;
+}
+
+void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    size_t cost = weft__mail_cost(frame);
+    box->touched = box->heard = true;
+    if (frame->flags & WEFT__FRAME_SMALL) weft__copy_small(buf, frame->small, frame->bytes);
+    box->route->take(box->route, peer, buf);
+    owe(mail, peer, cost);
 }
 
 bool weft__mail_flowing(const weft__want *want)

@@ -103,15 +103,21 @@ struct weft__mail {
 };
 
 weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t group, uint64_t sequence);
-/* Is this message what that receive asks for? */
+
+/* mail_match.c.  Is this message what that receive asks for? */
 bool weft__mail_fits(const weft__envelope *from, int peer, const weft__frame *frame);
+/* The first receive that waits for it; NULL: none does. */
+weft__want *weft__mail_find_want(weft__mail *mail, int peer, const weft__frame *frame);
+/* The first message that waits for such a receive. */
+weft__early *weft__mail_find_early(weft__mail *mail, const weft__envelope *from);
+/* Checks type and length of a message against the receive it met. */
+weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
+
 void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status);
 void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status);
 /* It has met its receive, of this rank itself or (NULL) of another, and its payload goes another way. */
 void weft__mail_meet_letter(weft__mail *mail, weft__letter *letter, weft__want *own);
 void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer is gone */
-/* Checks type and length of a message against the receive it met. */
-weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
 /* Does an eager message take of the credit that its receiver gave?  Short ones of collectives are few. */
 static inline bool weft__mail_counted(weft__channel channel, uint64_t bytes)
 {

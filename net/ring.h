@@ -70,6 +70,13 @@ static inline bool weft__ring_ready(const weft__ring *ring)
     return atomic_load_explicit(weft__ring_word(ring, ring->position), memory_order_seq_cst) != 0;
 }
 
+/* Reader: what comes a little after the record that is there will be wanted soon, where the writer is ahead.
+ */
+static inline void weft__ring_read_ahead(const weft__ring *ring)
+{
+    __builtin_prefetch(weft__ring_word(ring, ring->position + 2 * WEFT__RING_HEADER));
+}
+
 /* Reader: copies the header of the record that is there: false if there is none. */
 bool weft__ring_peek(const weft__ring *ring, void *header);
 /* Reader: copies the payload (to nowhere if where is NULL) and goes on to the next record.  The length is the

@@ -38,7 +38,8 @@ typedef struct lane {
     int peer, local;   /* the other's world and local rank */
     bool reading;      /* inside a call of the sink for this lane */
     bool writing;      /* inside write_queue */
-    bool begun;        /* `frame` has been read, its payload not to the end */
+    bool seen;         /* `frame` has been read, and nothing else of its record */
+    bool begun;        /* `frame` is the sink's, its payload has not been read to the end */
     bool awaited;      /* the last look found nothing */
     size_t read_bytes; /* of its payload */
     char *where;       /* where its payload goes, or NULL */
@@ -73,7 +74,7 @@ static shm *shm_of(const weft__transport *t)
 static lane *lane_of(const weft__transport *t, int peer)
 {
     shm *s = shm_of(t);
-    WEFT__ASSERT(peer >= 0 && peer < s->world && s->local_of[peer] >= 0);
+    WEFT__ASSERT((unsigned)peer < (unsigned)s->world && s->local_of[peer] >= 0);
     return &s->lanes[s->local_of[peer]];
 }
 
@@ -254,16 +255,26 @@ static bool go_on(shm *s, lane *l)
     return false;
 }
 
-/* A record that begins a frame.  False: the lane has ended. */
-static bool begin_frame(shm *s, lane *l)
+/* The header of a record that begins a frame.  False: the lane has ended. */
+static bool see_frame(shm *s, lane *l)
 {
-    weft__sink *sink = s->transport.sink;
-
+    if (l->seen) return true;
     weft__ring_peek(&l->in, &l->frame);
     if (weft__frame_check(&l->frame)) {
         end_lane(s, l, weft_last_error());
         return false;
     }
+    l->seen = true;
+    return true;
+}
+
+/* False: the lane has ended. */
+static bool begin_frame(shm *s, lane *l)
+{
+    weft__sink *sink = s->transport.sink;
+
+    if (!see_frame(s, l)) return false;
+    l->seen = false;
     l->begun = true;
     l->read_bytes = 0;
     l->where = NULL;
@@ -277,6 +288,12 @@ static bool begin_frame(shm *s, lane *l)
     return l->state != LANE_GONE;
 }
 
+static void take_piece(shm *s, lane *l, void *where, size_t bytes)
+{
+    weft__ring_take(&l->in, where, bytes);
+    if (weft__ring_untold(&l->in) >= l->in.bytes / 4) tell_taken(s, l);
+}
+
 /* Reads one record, if there is one. */
 static bool read_record(shm *s, lane *l, size_t *turn_bytes)
 {
@@ -287,10 +304,9 @@ static bool read_record(shm *s, lane *l, size_t *turn_bytes)
     if (!(l->begun ? go_on(s, l) : begin_frame(s, l))) return false;
     piece = l->frame.length - l->read_bytes;
     if (piece > most) piece = most;
-    weft__ring_take(&l->in, l->where ? l->where + l->read_bytes : NULL, piece);
+    take_piece(s, l, l->where ? l->where + l->read_bytes : NULL, piece);
     l->read_bytes += piece;
     *turn_bytes += piece;
-    if (weft__ring_untold(&l->in) >= l->in.bytes / 4) tell_taken(s, l);
     if (l->read_bytes == l->frame.length) {
         l->begun = false;
         l->reading = true;
@@ -298,6 +314,31 @@ static bool read_record(shm *s, lane *l, size_t *turn_bytes)
         l->reading = false;
     }
     return true;
+}
+
+static const weft__frame *shm_next(weft__transport *t, int peer)
+{
+    shm *s = shm_of(t);
+    lane *l = lane_of(t, peer);
+
+    if (l->state != LANE_OPEN || l->begun || !weft__ring_ready(&l->in) || !see_frame(s, l)) return NULL;
+    return l->frame.length <= weft__ring_piece_bytes(&l->in) ? &l->frame : NULL;
+}
+
+static void shm_take(weft__transport *t, int peer, void *where)
+{
+    lane *l = lane_of(t, peer);
+
+    WEFT__ASSERT(l->seen);
+    l->seen = false;
+    weft__ring_read_ahead(&l->in);
+    take_piece(shm_of(t), l, where, l->frame.length);
+}
+
+static void shm_read(weft__transport *t, int peer)
+{
+    size_t turn_bytes = 0;
+    read_record(shm_of(t), lane_of(t, peer), &turn_bytes);
 }
 
 static void shm_forget(weft__transport *t, int peer, void *where)
@@ -427,6 +468,9 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
                                           .eager_bytes = EAGER_BYTES,
                                           .send = shm_send,
                                           .send_now = shm_send_now,
+                                          .next = shm_next,
+                                          .take = shm_take,
+                                          .read = shm_read,
                                           .retract = shm_retract,
                                           .forget = shm_forget,
                                           .poll = shm_poll,

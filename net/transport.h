@@ -46,6 +46,11 @@ struct weft__transport {
     /* A frame that nothing waits before and that there is room for is written at once and whole; false: it
      * has to be sent.  NULL: never. */
     bool (*send_now)(weft__transport *t, int peer, const weft__frame *frame, const void *payload);
+    /* The frame that the sink would get next from peer, if all of it has arrived and passed
+     * weft__frame_check; else NULL.  It stays there, and the next one, until it is taken or read. */
+    const weft__frame *(*next)(weft__transport *t, int peer); /* NULL: never */
+    void (*take)(weft__transport *t, int peer, void *where);  /* that frame, past the sink: its payload */
+    void (*read)(weft__transport *t, int peer);               /* that frame goes to the sink */
     /* Take a frame back that send was given and whose `sent` has not been called.  Afterwards neither the
      * payload nor `out` is touched and sent is not called.  A frame half written goes on from a private
      * copy of its rest (or, if there is no memory for that, the connection is given up). */

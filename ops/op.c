@@ -13,10 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TAG_MOST ((1 << 30) - 1)
-/* Above these an operation is looked at closely: below, no count of bytes overflows. */
-#define PLAIN_COUNT ((size_t)1 << 32)
-#define PLAIN_SIZE  (1 << 20)
 /* Of the collectives; behind it come those with rules of their own. */
 #define LAST_PLAIN WEFT__OP_ALL_TO_ALL
 
@@ -211,10 +207,10 @@ static weft_status check_partner(const weft__op *op, int size)
     if ((op->peer < 0 || op->peer >= size) && !(receives && op->peer == WEFT_ANY_RANK))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: peer is %d, expected a rank of the group (0 to %d)%s", name,
                           op->peer, size - 1, receives ? " or WEFT_ANY_RANK" : "");
-    if ((op->tag < 0 || op->tag > TAG_MOST) && !(receives && op->tag == WEFT_ANY_TAG) &&
+    if ((op->tag < 0 || op->tag > WEFT__TAG_MOST) && !(receives && op->tag == WEFT_ANY_TAG) &&
         op->kind != WEFT__OP_SEND_RECV)
-        return weft__fail(WEFT_ERR_ARGUMENT, "%s: tag is %d, expected 0 to %d%s", name, op->tag, TAG_MOST,
-                          receives ? " or WEFT_ANY_TAG" : "");
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: tag is %d, expected 0 to %d%s", name, op->tag,
+                          WEFT__TAG_MOST, receives ? " or WEFT_ANY_TAG" : "");
     return WEFT_OK;
 }
 
@@ -223,14 +219,6 @@ static bool far_apart(const weft__op *op, int size)
 {
     uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
     return (in < out ? out - in : in - out) >= op->count * weft__op_element(op) * (size_t)size;
-}
-
-static bool is_plain_message(const weft__op *op, int size)
-{
-    const void *own = op->kind == WEFT__OP_ISEND ? op->in : op->out;
-    const void *unused = op->kind == WEFT__OP_ISEND ? op->out : op->in;
-    return own && !unused && op->peer >= 0 && op->peer < size && op->tag >= 0 && op->tag <= TAG_MOST &&
-           op->reduction == WEFT_SUM;
 }
 
 static bool is_plain_collective(const weft__op *op, unsigned traits, int size)
@@ -245,13 +233,14 @@ static bool is_plain_collective(const weft__op *op, unsigned traits, int size)
 bool weft__op_plainly_right(const weft__op *op, int size)
 {
     unsigned traits = weft__kind_traits(op->kind);
+    if (op->kind == WEFT__OP_ISEND || op->kind == WEFT__OP_IRECV)
+        return weft__message_plainly_right(op, size);
     if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT || op->memory != WEFT_MEMORY_HOST || op->root ||
-        op->scale != 1 || op->uneven || size > PLAIN_SIZE)
+        op->scale != 1 || op->uneven || size > WEFT__PLAIN_SIZE)
         return false;
     if (op->kind == WEFT__OP_BARRIER)
         return !op->dtype && !op->reduction && !op->peer && !op->tag && !op->count && !op->in && !op->out;
-    if (op->count - 1 >= PLAIN_COUNT) return false;
-    if (op->kind == WEFT__OP_ISEND || op->kind == WEFT__OP_IRECV) return is_plain_message(op, size);
+    if (op->count - 1 >= WEFT__PLAIN_COUNT) return false;
     return op->kind <= LAST_PLAIN && is_plain_collective(op, traits, size);
 }
 

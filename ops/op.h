@@ -53,6 +53,11 @@ typedef enum weft__kind {
         WEFT__OP_KINDS
 } weft__kind;
 
+#define WEFT__TAG_MOST ((1 << 30) - 1)
+/* Above these an operation is looked at closely: below, no count of bytes overflows. */
+#define WEFT__PLAIN_COUNT ((size_t)1 << 32)
+#define WEFT__PLAIN_SIZE  (1 << 20)
+
 typedef struct weft__op {
     weft__kind kind;
     weft_dtype dtype;
@@ -91,6 +96,15 @@ weft_status weft__op_check(weft__op *op, int rank, int size);
 /* Its two halves: most operations are plainly right, which few compares tell; the others are looked at
  * closely, which would accept those too and leave them as they are. */
 bool weft__op_plainly_right(const weft__op *op, int size);
+static inline bool weft__message_plainly_right(const weft__op *op, int size) /* of an isend or irecv */
+{
+    const void *own = op->kind == WEFT__OP_ISEND ? op->in : op->out;
+    const void *unused = op->kind == WEFT__OP_ISEND ? op->out : op->in;
+    return (unsigned)op->dtype <= WEFT_BOOL && op->memory == WEFT_MEMORY_HOST && !op->root &&
+           op->scale == 1 && !op->uneven && op->reduction == WEFT_SUM && own && !unused &&
+           op->count - 1 < WEFT__PLAIN_COUNT && size <= WEFT__PLAIN_SIZE &&
+           (unsigned)op->peer < (unsigned)size && (unsigned)op->tag <= WEFT__TAG_MOST;
+}
 weft_status weft__op_look_closely(weft__op *op, int rank, int size);
 
 /* Elements that this rank reads at `in` and writes at `out` (0 where it does not use the buffer). */

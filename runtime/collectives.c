@@ -88,22 +88,6 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
     return status == WEFT_OK ? weft__submit_timed(req, call, out) : status;
 }
 
-weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,
-                       const weft_call *call, weft_request **req)
-{
-    weft__op op = {
-        .kind = WEFT__OP_ISEND, .in = buf, .count = count, .dtype = dtype, .peer = peer, .tag = tag};
-    return weft__operate(group, &op, call, req);
-}
-
-weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dtype, int peer, int tag,
-                       const weft_call *call, weft_request **req)
-{
-    weft__op op = {
-        .kind = WEFT__OP_IRECV, .out = buf, .count = count, .dtype = dtype, .peer = peer, .tag = tag};
-    return weft__operate(group, &op, call, req);
-}
-
 weft_status weft_send_recv(weft_group *group, const void *in, void *out, size_t count, weft_dtype dtype,
                            int peer, const weft_call *call, weft_request **req)
 {

@@ -105,14 +105,6 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
     return now > least_ns ? now : least_ns;
 }
 
-enum { SENDS, RECEIVES, EXCHANGES };
-
-/* peer: or any rank, which has a count of its own. */
-static uint64_t pair_number(weft_group *group, int peer, int way)
-{
-    return ++group->pair_numbers[peer >= 0 ? peer : group->size][way];
-}
-
 /* The order of starting is that of the numbers, and so of submitting. */
 static void number(weft_request *req, unsigned traits)
 {
@@ -125,8 +117,7 @@ static void number(weft_request *req, unsigned traits)
                               memory_order_relaxed);
         atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
     } else if (traits & WEFT__PAIR) {
-        bool sends = req->op.kind == WEFT__OP_ISEND, receives = req->op.kind == WEFT__OP_IRECV;
-        req->sequence = pair_number(group, req->op.peer, sends ? SENDS : receives ? RECEIVES : EXCHANGES);
+        req->sequence = weft__pair_number(group, &req->op);
     } else if (req->op.kind == WEFT__OP_BATCH) {
         req->sequence = ++group->batches;
     }
@@ -175,23 +166,6 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     if ((n || last) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
-}
-
-void weft__engine_sent(weft_context *ctx, weft_request *req)
-{
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    number(req, WEFT__PAIR);
-    ctx->turn_ns = 0;
-    weft__pair_sent(req);
-    ctx->turn_ns = -1;
-    weft__count(&ctx->active, 1);
-}
-
-void weft__engine_sent_alone(weft_group *group, int peer)
-{
-    WEFT__ASSERT(weft__holds_engine(group->ctx));
-    pair_number(group, peer, SENDS);
-    weft__count(&group->ctx->active, 1);
 }
 
 void weft__engine_empty_queue(weft_context *ctx)

@@ -16,8 +16,6 @@ bool weft__holds_any_engine(void); /* this thread, whichever context's */
  * last: begins after what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
  * the clock yet.  Engine held. */
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns);
-void weft__engine_sent(weft_context *ctx, weft_request *req); /* its message is gone already: it settles */
-void weft__engine_sent_alone(weft_group *group, int peer);    /* a message that has no request */
 /* A word that only the holder of the engine writes. */
 static inline void weft__count(_Atomic uint32_t *word, int more)
 {

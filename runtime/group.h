@@ -57,6 +57,8 @@ typedef struct weft__lane {
     } last;
 } weft__lane;
 
+enum { WEFT__SENDS, WEFT__RECEIVES, WEFT__EXCHANGES, WEFT__PAIR_WAYS };
+
 struct weft_group {
     weft_context *ctx;
     weft__list link; /* ctx->groups, then ctx->retiring */
@@ -79,10 +81,10 @@ struct weft_group {
     weft__table table;
     weft__selection selection; /* what follows from it */
 
-    uint64_t next_number;        /* engine: of collectives; the first is 1 */
-    uint64_t batches;            /* engine: last number of a batch */
-    uint64_t (*pair_numbers)[3]; /* engine: per member, and of any rank: sends, receives, exchanges */
-    _Atomic uint64_t submitted;  /* last number; for others to ask */
+    uint64_t next_number;                      /* engine: of collectives; the first is 1 */
+    uint64_t batches;                          /* engine: last number of a batch */
+    uint64_t (*pair_numbers)[WEFT__PAIR_WAYS]; /* engine: per member, and of any rank */
+    _Atomic uint64_t submitted;                /* last number; for others to ask */
     _Atomic uint32_t submitted_kind;
     _Atomic int64_t submitted_at_ns;
 
@@ -111,6 +113,14 @@ void weft__group_unref(weft_group *group); /* engine not needed; the last one re
 /* The same two of the engine's stock.  Engine held. */
 void weft__group_ref_held(weft_group *group);
 void weft__group_unref_held(weft_group *group);
+/* The number of its next message.  Receives from any rank have a count of their own.  Engine held. */
+static inline uint64_t weft__pair_number(weft_group *group, const weft__op *op)
+{
+    int way = op->kind == WEFT__OP_ISEND   ? WEFT__SENDS
+              : op->kind == WEFT__OP_IRECV ? WEFT__RECEIVES
+                                           : WEFT__EXCHANGES;
+    return ++group->pair_numbers[op->peer >= 0 ? op->peer : group->size][way];
+}
 void weft__group_let_go(weft_group *group);  /* the handle's, and the stock */
 void weft__groups_retire(weft_context *ctx); /* engine held */
 void weft__groups_close(weft_context *ctx);  /* all of them, at the end */

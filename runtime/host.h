@@ -12,10 +12,15 @@ void weft__host_collective_start(weft_request *req); /* whatever its memory: by 
 bool weft__by_rounds(const weft_request *req);
 
 /* host_pair.c: messages */
-weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op);
-/* A short message whose way is free goes before its request is made; then that only has to be told. */
-bool weft__pair_send_now(const weft_group *group, const weft__op *op);
-void weft__pair_sent(weft_request *req);
+static inline weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op)
+{
+    bool exchange = op->kind == WEFT__OP_SEND_RECV;
+    return (weft__envelope){.peer = op->peer >= 0 ? group->world[op->peer] : WEFT_ANY_RANK,
+                            .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
+                            .group = group->id,
+                            .tag = exchange ? 0 : op->tag,
+                            .dtype = (uint8_t)op->dtype};
+}
 void weft__pair_settle(weft_request *req,
                        weft_status status); /* with what its receipt tells of the failure */
 void weft__pair_start(weft_request *req);

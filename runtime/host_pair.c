@@ -109,29 +109,6 @@ static void start_receive(weft_request *req, const weft__envelope *from, size_t 
         req->u.pair.want = want;
 }
 
-weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op)
-{
-    bool exchange = op->kind == WEFT__OP_SEND_RECV;
-    return (weft__envelope){.peer = op->peer >= 0 ? group->world[op->peer] : WEFT_ANY_RANK,
-                            .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
-                            .group = group->id,
-                            .tag = exchange ? 0 : op->tag,
-                            .dtype = (uint8_t)op->dtype};
-}
-
-bool weft__pair_send_now(const weft_group *group, const weft__op *op)
-{
-    weft__envelope to = weft__pair_envelope(group, op);
-    WEFT__ASSERT(op->kind == WEFT__OP_ISEND);
-    return weft__mail_send_now(group->ctx->mail, &to, op->in, op->count * weft__op_element(op));
-}
-
-void weft__pair_sent(weft_request *req)
-{
-    req->algorithm = weft__mail_route_name(req->ctx->mail, req->group->world[req->op.peer]);
-    weft__request_settle(req, WEFT_OK, NULL);
-}
-
 void weft__pair_start(weft_request *req)
 {
     bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;

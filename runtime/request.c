@@ -12,6 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+weft_request *weft__request_take_held(weft_context *ctx, weft_group *group)
+{
+    weft__group_ref_held(group);
+    return weft__slab_get_locked(&ctx->requests);
+}
+
 /* Of those that the engine has where it is held. */
 weft_request *weft__request_take(weft_context *ctx, weft_group *group)
 {
@@ -47,7 +53,7 @@ static void give_record(weft_request *req)
     }
 }
 
-void weft__request_fill(weft_request *req, weft_group *group, const weft__op *op, const weft_call *call)
+void weft__request_fill(weft_request *req, weft_group *group, const weft_call *call)
 {
     atomic_store_explicit(&req->state, WEFT__NEW, memory_order_relaxed);
     atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
@@ -57,7 +63,6 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft__op *op
     req->steps = WEFT__ANYWHERE;
     req->ctx = group->ctx;
     req->group = group;
-    req->op = *op;
     req->host_op = &req->op;
     req->device = NULL;
     req->status = WEFT_PENDING;
@@ -74,7 +79,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft__op *op
     req->asks = 0;
     req->asked_ns = 0;
     req->receipt.peer = -1;
-    req->receipt.tag = op->tag;
+    req->receipt.tag = req->op.tag;
     req->receipt.bytes = 0;
     req->sequel = NULL;
     weft__list_init(&req->pending);
@@ -84,7 +89,9 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
                                 const weft_call *call)
 {
     weft_request *req = weft__request_take(ctx, group);
-    if (req) weft__request_fill(req, group, op, call);
+    if (!req) return NULL;
+    req->op = *op;
+    weft__request_fill(req, group, call);
     return req;
 }
 
@@ -177,6 +184,14 @@ void weft__request_publish(weft_request *req)
     tell_settling(ctx);
     weft__request_unref(req);
     if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
+}
+
+void weft__request_settle_at_once(weft_request *req)
+{
+    req->submitted_ns = req->started_ns = req->settled_ns = weft__engine_clock(req->ctx);
+    req->status = WEFT_OK;
+    atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_relaxed);
+    tell_settling(req->ctx);
 }
 
 /* Keeps the first text made for a place; texts live as long as the request. */

@@ -105,9 +105,13 @@ struct weft_request {
  * given). */
 weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft__op *op,
                                 const weft_call *call);
-/* In two steps: a record with a reference to the group, NULL as above, and all else. */
+/* In steps: a record with a reference to the group, NULL as above; its op is put in; and all else. */
 weft_request *weft__request_take(weft_context *ctx, weft_group *group);
-void weft__request_fill(weft_request *req, weft_group *group, const weft__op *op, const weft_call *call);
+weft_request *weft__request_take_held(weft_context *ctx,
+                                      weft_group *group); /* if weft__slab_has_locked.  Engine held */
+void weft__request_fill(weft_request *req, weft_group *group, const weft_call *call);
+/* One that was filled in and is over, before anybody has heard of it: it is the caller's.  Engine held. */
+void weft__request_settle_at_once(weft_request *req);
 void weft__request_unref(weft_request *req);
 void weft__request_take_back(weft_request *req); /* one that was made and never queued */
 void weft__requests_close(weft_context *ctx);    /* at the end: what those hold that were never released */

@@ -197,37 +197,21 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
                                     : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
-/* A short message goes before its request is made, if its way is free and nothing waits before it.  Engine
- * held. */
-static bool send_now(const weft_group *group, const weft__op *op)
-{
-    return op->kind == WEFT__OP_ISEND && weft__mpsc_empty(&group->ctx->submitted) &&
-           weft__pair_send_now(group, op);
-}
-
-/* Engine held, and let go.  *made is NULL afterwards if that was a blocking call (not timed) and went well:
- * where it is over soon the caller does not leave in between. */
-static weft_status begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
-                                 weft_request **made)
+weft_status weft__begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
+                                weft_request **made)
 {
     weft_context *ctx = group->ctx;
     int64_t look_ns = WEFT__NEVER;
     unsigned traits = weft__kind_traits(op->kind);
     weft_status status = may_begin(group, traits);
-    bool alone = status == WEFT_OK && !timed && send_now(group, op); /* nobody will ask for it */
-    weft_request *req = status == WEFT_OK && !alone ? weft__request_take(ctx, group) : NULL;
-    bool sent = req && timed && send_now(group, op);
-    if (alone) {
-        weft__engine_sent_alone(group, op->peer);
-    } else if (req) {
-        weft__request_fill(req, group, op, call);
+    weft_request *req = status == WEFT_OK ? weft__request_take(ctx, group) : NULL;
+    if (req) {
+        req->op = *op;
+        weft__request_fill(req, group, call);
         set_first_step(req);
         req->timed = timed;
         if (traits & WEFT__PAIR) req->u.pair.copy = NULL;
-        if (sent)
-            weft__engine_sent(ctx, req);
-        else
-            look_ns = begin_here(req, timeout_of(req, call));
+        look_ns = begin_here(req, timeout_of(req, call));
     } else if (status == WEFT_OK) {
         status = WEFT_ERR_MEMORY;
     }
@@ -241,6 +225,12 @@ static weft_status begin_at_once(weft_group *group, const weft__op *op, const we
     return status;
 }
 
+weft_status weft__hand_out(weft_request *req, weft_request **out)
+{
+    if (out) *out = req;
+    return out || !req ? WEFT_OK : wait_for_it(req);
+}
+
 bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
                           weft_status *status)
 {
@@ -249,13 +239,10 @@ bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call
     if (op->memory != WEFT_MEMORY_HOST || copies || !begins_itself(op, call && call->done) ||
         !weft__engine_try(group->ctx))
         return false;
-    *status = begin_at_once(group, op, call, out != NULL, &req);
+    *status = weft__begin_at_once(group, op, call, out != NULL, &req);
     if (*status != WEFT_OK) return true;
     op->uneven = NULL; /* the request's now */
-    if (out)
-        *out = req;
-    else if (req)
-        *status = wait_for_it(req);
+    *status = weft__hand_out(req, out);
     return true;
 }
 

@@ -14,6 +14,12 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
  * without a callback, while the engine is free.  False: its request has to be made and submitted. */
 bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
                           weft_status *status);
+/* The same of one that is known to be such.  Engine held, and let go.  *made is NULL afterwards if that was a
+ * blocking call (not timed) and went well: where it is over soon the caller does not leave in between. */
+weft_status weft__begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
+                                weft_request **made);
+/* Gives the caller the handle, or waits for what was begun (if it is not over, NULL). */
+weft_status weft__hand_out(weft_request *req, weft_request **out);
 /* Begins or queues it under its deadline; waits for it if out is NULL.  Takes the request over. */
 weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
 /* The same for a batch: all members or none.  They share one deadline. */

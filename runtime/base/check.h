@@ -11,6 +11,8 @@
 /* Of functions that are called when something fails: what leads to them is laid aside. */
 #define WEFT__COLD     __attribute__((cold))
 #define WEFT__NOINLINE __attribute__((noinline)) /* so that its caller needs no frame */
+/* So that a copy of it is made for each of its callers, with what is constant there. */
+#define WEFT__MADE_FOR_EACH inline __attribute__((always_inline))
 /* Thread-local words of the hot path: one instruction instead of a call.  Only for a few bytes: the room is
  * small where the library is loaded late. */
 #define WEFT__THREAD_WORD   _Thread_local __attribute__((tls_model("initial-exec")))

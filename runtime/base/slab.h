@@ -75,6 +75,12 @@ static inline void *weft__slab_get_locked(weft__slab *slab)
     return item;
 }
 
+/* Would that take one of these? */
+static inline bool weft__slab_has_locked(const weft__slab *slab)
+{
+    return slab->kept;
+}
+
 static inline void weft__slab_put_locked(weft__slab *slab, void *object)
 {
     weft__slab_item *item = object;

@@ -71,6 +71,55 @@ static void test_at_once(void **state)
     assert_int_equal(ranks[1].seen, written + 1);
 }
 
+static const weft__frame *next(void)
+{
+    return ranks[1].transport->next(ranks[1].transport, BOARD_WORLD(0));
+}
+
+/* The next frame can be looked at, as often as one likes, and then be taken or read, or come by itself. */
+static void test_next(void **state)
+{
+    char there[1000];
+    packet p;
+    (void)state;
+    assert_null(next());
+    assert_true(now(1, 0) && now(2, sizeof there) && now(3, 500) && now(4, 0));
+    assert_true(next() && next() && next()->tag == 1);
+    ranks[1].transport->take(ranks[1].transport, BOARD_WORLD(0), NULL);
+    assert_true(next() && next()->tag == 2);
+    ranks[1].transport->take(ranks[1].transport, BOARD_WORLD(0), there);
+    assert_memory_equal(there, source, sizeof there);
+    assert_int_equal(ranks[1].seen, 0);
+    assert_true(next() && next()->tag == 3);
+    ranks[1].transport->read(ranks[1].transport, BOARD_WORLD(0));
+    assert_int_equal(ranks[1].seen, 1);
+    assert_int_equal(ranks[1].log[0].frame.tag, 3);
+    assert_true(ranks[1].log[0].sum == sum_of(source, 500));
+    assert_true(next() && next()->tag == 4);
+    settle();
+    assert_int_equal(ranks[1].seen, 2);
+    assert_int_equal(ranks[1].log[1].frame.tag, 4);
+    give(0, 1, make(&p, 5, WEFT__FRAME_PAYLOAD_MAX, false)); /* more than a record */
+    assert_null(next());
+    settle();
+    assert_int_equal(ranks[1].seen, 3);
+    assert_true(ranks[1].log[2].sum == sum_of(source, WEFT__FRAME_PAYLOAD_MAX));
+}
+
+/* Room is given back by those that are taken too. */
+static void test_taking_gives_room(void **state)
+{
+    size_t rings = 4 * ranks[0].board->ring_bytes / 1024;
+    char there[1000];
+    (void)state;
+    for (size_t i = 0; i < rings; i++) {
+        assert_true(now((int)i, sizeof there));
+        assert_true(next() && next()->tag == (int)i);
+        ranks[1].transport->take(ranks[1].transport, BOARD_WORLD(0), there);
+    }
+    assert_int_equal(ranks[1].seen, 0);
+}
+
 /* Without a reader: bulk fills the ring and waits, begun; the urgent go right behind the one begun. */
 static void test_urgent_first(void **state)
 {
@@ -422,6 +471,8 @@ int main(void)
                                        TWO(test_sizes),
                                        TWO(test_to_itself),
                                        TWO(test_at_once),
+                                       TWO(test_next),
+                                       TWO(test_taking_gives_room),
                                        TWO(test_urgent_first),
                                        TWO(test_bounded_turn),
                                        TWO(test_sending_from_sent),

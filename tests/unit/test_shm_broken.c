@@ -76,6 +76,20 @@ static void test_broken_kind(void **state)
     expect_lost(&bad, 0, "kind 77");
 }
 
+/* Found by one who looks at what comes next. */
+static void test_broken_next(void **state)
+{
+    weft__frame bad = {.kind = 77};
+    (void)state;
+    forge(&bad, 0);
+    assert_null(ranks[1].transport->next(ranks[1].transport, BOARD_WORLD(0)));
+    assert_int_equal(ranks[1].lost, 1);
+    assert_non_null(strstr(ranks[1].why, "kind 77"));
+    assert_null(ranks[1].transport->next(ranks[1].transport, BOARD_WORLD(0)));
+    look(1);
+    assert_int_equal(ranks[1].lost, 1);
+}
+
 static void test_broken_length(void **state)
 {
     weft__frame bad = {.kind = WEFT__FRAME_DATA, .length = 0x7fffffff};
@@ -134,13 +148,10 @@ static void test_garbage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TWO(test_drop),
-                                       TWO(test_drop_from_inside),
-                                       TWO(test_broken_kind),
-                                       TWO(test_broken_length),
-                                       TWO(test_broken_continuation),
-                                       TWO(test_broken_middle),
-                                       TWO(test_broken_position),
+    const struct CMUnitTest tests[] = {TWO(test_drop),          TWO(test_drop_from_inside),
+                                       TWO(test_broken_kind),   TWO(test_broken_next),
+                                       TWO(test_broken_length), TWO(test_broken_continuation),
+                                       TWO(test_broken_middle), TWO(test_broken_position),
                                        TWO(test_garbage)};
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests_name("shm_broken", tests, NULL, NULL);

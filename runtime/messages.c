@@ -1,0 +1,140 @@
+/* messages.c - isend and irecv.
+ *
+ * A short message passes in the call that asks for it, before anything else is made of it: a send whose way
+ * is free is written to where its receiver looks, and a receive whose message is there takes it.  Its
+ * request, if one is wanted, is made afterwards, and settled then.  One that does not pass begins like any
+ * other operation; and what is not plainly right goes the long way (submit.h), which has the words for it. */
+#include "engine.h"
+#include "group.h"
+#include "host.h"
+#include "leave.h"
+#include "progress.h"
+#include "submit.h"
+
+/* Of a group that works, in this process, from a thread that may wait. */
+static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op)
+{
+    weft__backend *module;
+    if (WEFT__UNLIKELY(!group || weft__forked() || weft__in_callback() ||
+                       atomic_load_explicit(&group->state, memory_order_acquire) != WEFT__READY ||
+                       !weft__message_plainly_right(op, group->size)))
+        return false;
+    module = group->ctx->module;
+    return WEFT__LIKELY(!module) || !module->owns(module, op->kind == WEFT__OP_ISEND ? op->in : op->out);
+}
+
+/* Nothing waits before it, and its request could be made.  Engine held. */
+static WEFT__MADE_FOR_EACH bool may_pass(weft_context *ctx)
+{
+    return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted) && weft__slab_has_locked(&ctx->requests) &&
+                        !atomic_load_explicit(&ctx->closing, memory_order_seq_cst));
+}
+
+/* Of a message that has passed.  Engine held. */
+static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op)
+{
+    weft_context *ctx = group->ctx;
+    weft_request *req = weft__request_take_held(ctx, group);
+    /* Member by member: whole, it would be read from where its parts have just been written, and wait for
+     * them. */
+    req->op = (weft__op){.kind = op->kind,
+                         .dtype = op->dtype,
+                         .memory = op->memory,
+                         .peer = op->peer,
+                         .tag = op->tag,
+                         .count = op->count,
+                         .in = op->in,
+                         .out = op->out,
+                         .scale = op->scale};
+    weft__request_fill(req, group, NULL);
+    req->sequence = weft__pair_number(group, op);
+    req->algorithm = weft__mail_route_name(ctx->mail, group->world[op->peer]);
+    weft__request_settle_at_once(req);
+    return req;
+}
+
+/* Both: engine held.  False: nothing has been done. */
+static WEFT__MADE_FOR_EACH bool send_now(weft_group *group, const weft__op *op, weft_request **out)
+{
+    weft__envelope to = weft__pair_envelope(group, op);
+    if (!weft__mail_send_now(group->ctx->mail, &to, op->in, op->count * weft__op_element(op))) return false;
+    if (out)
+        *out = make_settled(group, op);
+    else
+        weft__pair_number(group, op);
+    return true;
+}
+
+static WEFT__MADE_FOR_EACH bool receive_now(weft_group *group, const weft__op *op, weft_request **out)
+{
+    weft__mail *mail = group->ctx->mail;
+    weft__envelope from = weft__pair_envelope(group, op);
+    const weft__frame *frame = weft__mail_at_hand(mail, &from, op->count * weft__op_element(op));
+    if (!frame) return false;
+    if (out) {
+        weft_request *req = *out = make_settled(group, op);
+        req->receipt.peer = from.peer;
+        req->receipt.bytes = frame->bytes;
+    } else {
+        weft__pair_number(group, op);
+    }
+    weft__mail_take(mail, from.peer, frame, op->out);
+    return true;
+}
+
+/* One that does not pass: it begins while the engine is held. */
+static WEFT__NOINLINE weft_status begin(weft_group *group, weft__op op, weft_request **out)
+{
+    weft_request *req;
+    weft_status status = weft__begin_at_once(group, &op, NULL, out != NULL, &req);
+    return status == WEFT_OK ? weft__hand_out(req, out) : status;
+}
+
+static WEFT__NOINLINE weft_status operate(weft_group *group, weft__op op, const weft_call *call,
+                                          weft_request **out)
+{
+    return weft__operate(group, &op, call, out);
+}
+
+static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, const weft__op *op, const weft_call *call,
+                                               weft_request **out)
+{
+    weft_context *ctx;
+    if (WEFT__UNLIKELY(call || !is_plain(group, op)) || !weft__engine_try(group->ctx))
+        return operate(group, *op, call, out);
+    ctx = group->ctx;
+    if (!may_pass(ctx) ||
+        !(op->kind == WEFT__OP_ISEND ? send_now(group, op, out) : receive_now(group, op, out)))
+        return begin(group, *op, out);
+    weft__count(&ctx->active, 1);
+    weft__engine_drop(ctx);
+    return WEFT_OK;
+}
+
+weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,
+                       const weft_call *call, weft_request **req)
+{
+    const weft__op op = {.kind = WEFT__OP_ISEND,
+                         .dtype = dtype,
+                         .memory = WEFT_MEMORY_HOST,
+                         .peer = peer,
+                         .tag = tag,
+                         .count = count,
+                         .in = buf,
+                         .scale = 1};
+    return message(group, &op, call, req);
+}
+
+weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dtype, int peer, int tag,
+                       const weft_call *call, weft_request **req)
+{
+    const weft__op op = {.kind = WEFT__OP_IRECV,
+                         .dtype = dtype,
+                         .memory = WEFT_MEMORY_HOST,
+                         .peer = peer,
+                         .tag = tag,
+                         .count = count,
+                         .out = buf,
+                         .scale = 1};
+    return message(group, &op, call, req);
+}
