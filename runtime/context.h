@@ -117,6 +117,7 @@ struct weft_context {
     /* the progress thread */
     pthread_t thread;
     bool thread_runs;
+    _Atomic int caller_cpu;                  /* of whoever left work to it last; -1: nobody has */
     _Atomic(struct weft__sleeper *) sleeper; /* that thread's; one that finds another here is retired */
     _Atomic bool thread_stop;
     int bell_fd;            /* eventfd: wakes it */

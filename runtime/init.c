@@ -397,6 +397,7 @@ static weft_context *new_context(const weft_config *config)
     ctx->device = -1;
     ctx->turn_ns = -1;
     ctx->bell_fd = ctx->watch.epoll_fd = -1;
+    atomic_init(&ctx->caller_cpu, -1);
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     atomic_store(&ctx->completion_fd, -1);
     atomic_store(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);

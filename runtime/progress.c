@@ -9,6 +9,7 @@
  * work publishes that before looking whether it sleeps. */
 #include "progress.h"
 #include "engine.h"
+#include "home.h"
 #include "log.h"
 #include "modules.h"
 #include "request.h"
@@ -32,6 +33,7 @@ typedef struct weft__sleeper {
     weft_context *ctx;
     struct event_base *base;
     struct event *bell, *sockets, *timer;
+    weft__home home;
     bool watching;           /* `sockets` is in the base */
     uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
 } sleeper;
@@ -203,6 +205,7 @@ static void *progress_main(void *arg)
     int64_t last = weft__now_ns(), us = least;
     bool worked = false, others, driven;
     int idle = 0;
+    weft__home_open(&s->home, WEFT__HOME_LOAD);
     s->active = atomic_load(&ctx->active);
     s->driven = atomic_load(&ctx->driven);
 
@@ -229,8 +232,10 @@ static void *progress_main(void *arg)
             deep_sleep(s);
             us = least;
         }
+        weft__home_go(&s->home, atomic_load_explicit(&ctx->caller_cpu, memory_order_relaxed));
     }
     if (!retired(s)) run_callbacks(ctx);
+    weft__home_close(&s->home);
     sleeper_free(s);
     return NULL;
 }

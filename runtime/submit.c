@@ -11,6 +11,7 @@
 #include "progress.h"
 #include "wait.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define ASK_AHEAD_NS \
@@ -132,6 +133,12 @@ static bool begins_itself(const weft__op *op, bool has_callback)
            !weft__in_callback();
 }
 
+/* It goes on while the caller does something else. */
+static void leave_work(weft_context *ctx)
+{
+    atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
+}
+
 /* Takes its first step; it gets its times afterwards, if there is an afterwards.  Returns when somebody has
  * to look at it.  Engine held. */
 static int64_t begin_here(weft_request *req, int64_t timeout_ms)
@@ -147,6 +154,7 @@ static int64_t begin_here(weft_request *req, int64_t timeout_ms)
     req->started_ns = req->submitted_ns;
     req->steps = WEFT__HERE;
     weft__count(&ctx->begun, 1);
+    if (req->timed) leave_work(ctx);
     return first_look(req);
 }
 
@@ -166,6 +174,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     req->steps = WEFT__ANYWHERE;
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
+    leave_work(ctx);
     if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
     weft__mpsc_push(&ctx->submitted, &req->node);
     if (weft__engine_try(ctx)) {

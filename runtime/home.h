@@ -1,0 +1,31 @@
+/* home.h - where the progress thread runs while no processor is free: on that of its own callers. */
+#ifndef WEFT_RUNTIME_HOME_H
+#define WEFT_RUNTIME_HOME_H
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEFT__HOME_LOAD "/proc/loadavg"
+
+/* The thread's own. */
+typedef struct weft__home {
+    cpu_set_t all;     /* what it was given */
+    int processors;    /* of the machine; 0: it stays where the kernel puts it */
+    int load_fd;       /* of WEFT__HOME_LOAD; -1: none */
+    int at;            /* its one processor, while it is at home; -1: it is not */
+    int full;          /* how sure it is that none is free, 0 to WEFT__HOME_SURE */
+    int64_t looked_ns; /* when it last looked whether one is */
+} weft__home;
+
+#define WEFT__HOME_SURE 4
+
+/* By the thread that is meant.  load: the file to read how many threads run now.  Where that or the
+ * processors cannot be found out, or it was given only one, everything stays as it is; it tells nobody. */
+void weft__home_open(weft__home *home, const char *load);
+void weft__home_close(weft__home *home);
+/* By the same, now and then: it looks every few milliseconds.  caller: the processor of its last caller; -1:
+ * there was none. */
+void weft__home_go(weft__home *home, int caller);
+/* Of a line of WEFT__HOME_LOAD: more threads that could run, of the whole machine, than it has processors? */
+bool weft__home_is_full(const char *line, int processors);
+#endif

@@ -1,0 +1,157 @@
+/* test_home.c - where the progress thread runs: at home while no processor is free, else where it may. */
+#include "home.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOKS 5 /* enough to be sure */
+
+static char load_path[64];
+static cpu_set_t given;
+static size_t first, second; /* of the processors this thread was given */
+
+static void write_load(int running)
+{
+    FILE *file = fopen(load_path, "w");
+    assert_non_null(file);
+    fprintf(file, "1.04 0.92 1.09 %d/94 2264\n", running);
+    fclose(file);
+}
+
+static void look(weft__home *home, int caller, int times)
+{
+    const struct timespec between = {.tv_nsec = 3000000};
+    while (times-- > 0) {
+        nanosleep(&between, NULL);
+        weft__home_go(home, caller);
+    }
+}
+
+static void runs_on(int processor)
+{
+    cpu_set_t now;
+    assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
+    if (processor < 0) {
+        assert_true(CPU_EQUAL(&now, &given));
+        return;
+    }
+    assert_int_equal(CPU_COUNT(&now), 1);
+    assert_true(CPU_ISSET((size_t)processor, &now));
+}
+
+static int processors(void)
+{
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static int set_up(void **state)
+{
+    int fd;
+    (void)state;
+    snprintf(load_path, sizeof load_path, "/tmp/weft-home-XXXXXX");
+    fd = mkstemp(load_path);
+    if (fd < 0) return -1;
+    close(fd);
+    if (sched_getaffinity(0, sizeof given, &given)) return -1;
+    for (first = 0; first < CPU_SETSIZE && !CPU_ISSET(first, &given); first++) {
+    }
+    for (second = first + 1; second < CPU_SETSIZE && !CPU_ISSET(second, &given); second++) {
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(load_path);
+    return sched_setaffinity(0, sizeof given, &given);
+}
+
+static void reads_the_load(void **state)
+{
+    (void)state;
+    assert_true(weft__home_is_full("1.04 0.92 1.09 3/94 2264\n", 2));
+    assert_false(weft__home_is_full("1.04 0.92 1.09 2/94 2264\n", 2));
+    assert_false(weft__home_is_full("0.00 0.00 0.00 0/0 0\n", 1));
+    assert_false(weft__home_is_full("nonsense", 1));
+    assert_false(weft__home_is_full("", 1));
+}
+
+static void goes_home_and_leaves(void **state)
+{
+    weft__home home;
+    (void)state;
+    if (CPU_COUNT(&given) < 2) skip();
+    write_load(processors() + 1);
+    weft__home_open(&home, load_path);
+    look(&home, (int)first, 1);
+    runs_on(-1); /* one look is not enough */
+    look(&home, (int)first, LOOKS);
+    runs_on((int)first);
+    look(&home, (int)second, 1); /* its caller has moved */
+    runs_on((int)second);
+    write_load(processors());
+    look(&home, (int)second, 1);
+    runs_on((int)second);
+    look(&home, (int)second, LOOKS);
+    runs_on(-1);
+    write_load(processors() + 1);
+    look(&home, (int)first, LOOKS);
+    runs_on((int)first);
+    weft__home_close(&home);
+    look(&home, (int)second, LOOKS); /* closed: it stays */
+    runs_on((int)first);
+}
+
+static void stays_without_a_reason(void **state)
+{
+    weft__home home;
+    (void)state;
+    if (CPU_COUNT(&given) < 2) skip();
+    write_load(processors() + 1);
+    weft__home_open(&home, load_path);
+    look(&home, -1, LOOKS); /* nobody has called */
+    runs_on(-1);
+    look(&home, CPU_SETSIZE, 1);
+    runs_on(-1);
+    weft__home_go(&home, (int)first); /* too soon after the last look */
+    runs_on(-1);
+    weft__home_close(&home);
+    weft__home_open(&home, "/nonexistent/load");
+    look(&home, (int)first, LOOKS);
+    runs_on(-1);
+    weft__home_close(&home);
+}
+
+static void stays_where_it_may_not_choose(void **state)
+{
+    weft__home home;
+    cpu_set_t one;
+    (void)state;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    write_load(processors() + 1);
+    weft__home_open(&home, load_path);
+    look(&home, (int)second, LOOKS);
+    runs_on((int)first);
+    weft__home_close(&home);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_the_load),
+        cmocka_unit_test_setup_teardown(goes_home_and_leaves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stays_without_a_reason, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stays_where_it_may_not_choose, set_up, tear_down)};
+    return cmocka_run_group_tests_name("home", tests, NULL, NULL);
+}
