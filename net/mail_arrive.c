@@ -464,21 +464,29 @@ static inline bool suits(weft__mail *mail, const weft__envelope *from, size_t ro
            frame->dtype == from->dtype && !(frame->flags & WEFT__FRAME_APART) && frame->bytes <= room;
 }
 
+/* next: what would arrive next. */
+static WEFT__NOINLINE const weft__frame *look_at_hand(weft__mail *mail, const weft__envelope *from,
+                                                      size_t room, const weft__frame *next)
+{
+    weft__transport *route = mail->peers[from->peer].route;
+    for (int n = 0; n < CATCH_UP; n++) {
+        if (!next || next->kind != WEFT__FRAME_EAGER || next->channel == WEFT__CHANNEL_COLLECTIVE)
+            return NULL;
+        if (!weft__mail_find_want(mail, from->peer, next)) return suits(mail, from, room, next) ? next : NULL;
+        route->read(route, from->peer);
+        next = route->next(route, from->peer);
+    }
+    return NULL;
+}
+
 const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room)
 {
     weft__peer_box *box = &mail->peers[from->peer];
-    weft__transport *route = box->route;
+    const weft__frame *next;
     WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
-    if (!route || !route->next || box->gone) return NULL;
-    for (int n = 0; n < CATCH_UP; n++) {
-        const weft__frame *frame = route->next(route, from->peer);
-        if (!frame || frame->kind != WEFT__FRAME_EAGER || frame->channel == WEFT__CHANNEL_COLLECTIVE)
-            return NULL;
-        if (!weft__mail_find_want(mail, from->peer, frame))
-            return suits(mail, from, room, frame) ? frame : NULL;
-        route->read(route, from->peer);
-    }
-    return NULL;
+    if (!box->route || !box->route->next || box->gone) return NULL;
+    next = box->route->next(box->route, from->peer);
+    return next ? look_at_hand(mail, from, room, next) : NULL;
 }
 
 void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf)

@@ -52,20 +52,24 @@ void weft__host_collective_start(weft_request *req)
         weft__run_start(req);
 }
 
+/* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */
+static bool joins(weft_request *req)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_status status;
+    if (WEFT__LIKELY(atomic_load_explicit(&req->group->state, memory_order_relaxed) != WEFT__BROKEN)) {
+        remember(req);
+        return true;
+    }
+    status = weft__broken_text(req, text, sizeof text);
+    weft__request_settle(req, status, text);
+    return false;
+}
+
 void weft__host_start(weft_request *req)
 {
-    weft_group *group = req->group;
     unsigned traits = weft__kind_traits(req->op.kind);
-    if (traits & WEFT__COLLECTIVE) {
-        if (atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN) {
-            /* It broke between numbering and now: nothing has started that would have to be stopped. */
-            char text[WEFT__SENTENCE_BYTES];
-            weft_status status = weft__broken_text(req, text, sizeof text);
-            weft__request_settle(req, status, text);
-            return;
-        }
-        remember(req);
-    }
+    if (traits & WEFT__COLLECTIVE && !joins(req)) return;
     if (req->device)
         weft__device_start(req);
     else if (traits & WEFT__PAIR)

@@ -133,10 +133,10 @@ static bool begins_itself(const weft__op *op, bool has_callback)
            !weft__in_callback();
 }
 
-/* It goes on while the caller does something else. */
+/* It goes on while the caller does something else.  Only sockets wake the progress thread from elsewhere. */
 static void leave_work(weft_context *ctx)
 {
-    atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
+    if (ctx->tcp) atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
 }
 
 /* Takes its first step; it gets its times afterwards, if there is an afterwards.  Returns when somebody has
