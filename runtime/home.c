@@ -57,6 +57,11 @@ static void run_on(weft__home *home, int processor)
     if (!sched_setaffinity(0, sizeof one, processor >= 0 ? &one : &home->all)) home->at = processor;
 }
 
+void weft__home_leave(weft__home *home)
+{
+    if (home->at >= 0) run_on(home, -1);
+}
+
 void weft__home_go(weft__home *home, int caller)
 {
     int64_t now;
@@ -66,8 +71,8 @@ void weft__home_go(weft__home *home, int caller)
         home->full -= home->full > 0;
     else if (home->full < WEFT__HOME_SURE)
         home->full++;
-    if (home->full <= LEAVE_AT && home->at >= 0)
-        run_on(home, -1);
+    if (home->full <= LEAVE_AT)
+        weft__home_leave(home);
     else if (home->full >= GO_AT && caller != home->at && caller >= 0 && caller < CPU_SETSIZE &&
              CPU_ISSET((size_t)caller, &home->all))
         run_on(home, caller);

@@ -26,6 +26,9 @@ void weft__home_close(weft__home *home);
 /* By the same, now and then: it looks every few milliseconds.  caller: the processor of its last caller; -1:
  * there was none. */
 void weft__home_go(weft__home *home, int caller);
+/* Before it runs what is not this library's: threads that are started there would be given its one processor.
+ */
+void weft__home_leave(weft__home *home);
 /* Of a line of WEFT__HOME_LOAD: more threads that could run, of the whole machine, than it has processors? */
 bool weft__home_is_full(const char *line, int processors);
 #endif

@@ -51,10 +51,11 @@ bool weft__request_settled(const weft_request *req)
     return weft__request_state(req) == WEFT__SETTLED || req == calling;
 }
 
-static int run_callbacks(weft_context *ctx)
+static int run_callbacks(sleeper *s)
 {
     int n = 0;
-    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->callbacks);
+    weft__mpsc_node *node = weft__mpsc_take_all(&s->ctx->callbacks);
+    if (node) weft__home_leave(&s->home);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next; /* before the callback: the record may be gone after publishing */
@@ -145,7 +146,7 @@ static bool retired(const sleeper *s)
 static int look(sleeper *s)
 {
     weft_context *ctx = s->ctx;
-    int n = run_callbacks(ctx);
+    int n = run_callbacks(s);
     if (ctx->module && !atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed)) {
         n += weft__module_turn(ctx);
         if (retired(s)) return 0;
@@ -232,9 +233,10 @@ static void *progress_main(void *arg)
             deep_sleep(s);
             us = least;
         }
-        weft__home_go(&s->home, atomic_load_explicit(&ctx->caller_cpu, memory_order_relaxed));
+        if (!ctx->module) /* which may start threads of its own */
+            weft__home_go(&s->home, atomic_load_explicit(&ctx->caller_cpu, memory_order_relaxed));
     }
-    if (!retired(s)) run_callbacks(ctx);
+    if (!retired(s)) run_callbacks(s);
     weft__home_close(&s->home);
     sleeper_free(s);
     return NULL;

@@ -106,6 +106,10 @@ static void goes_home_and_leaves(void **state)
     write_load(processors() + 1);
     look(&home, (int)first, LOOKS);
     runs_on((int)first);
+    weft__home_leave(&home); /* for a while */
+    runs_on(-1);
+    look(&home, (int)first, 1);
+    runs_on((int)first);
     weft__home_close(&home);
     look(&home, (int)second, LOOKS); /* closed: it stays */
     runs_on((int)first);
