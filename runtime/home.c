@@ -65,7 +65,7 @@ void weft__home_leave(weft__home *home)
 void weft__home_go(weft__home *home, int caller)
 {
     int64_t now;
-    if (!home->processors || (now = weft__now_ns()) - home->looked_ns < LOOK_EVERY_NS) return;
+    if (!home->processors || caller < 0 || (now = weft__now_ns()) - home->looked_ns < LOOK_EVERY_NS) return;
     home->looked_ns = now;
     if (!none_is_free(home))
         home->full -= home->full > 0;
@@ -73,7 +73,7 @@ void weft__home_go(weft__home *home, int caller)
         home->full++;
     if (home->full <= LEAVE_AT)
         weft__home_leave(home);
-    else if (home->full >= GO_AT && caller != home->at && caller >= 0 && caller < CPU_SETSIZE &&
+    else if (home->full >= GO_AT && caller != home->at && caller < CPU_SETSIZE &&
              CPU_ISSET((size_t)caller, &home->all))
         run_on(home, caller);
 }
