@@ -65,7 +65,8 @@ void weft__home_leave(weft__home *home)
 void weft__home_go(weft__home *home, int caller)
 {
     int64_t now;
-    if (!home->processors || caller < 0 || (now = weft__now_ns()) - home->looked_ns < LOOK_EVERY_NS) return;
+    if (home->processors < 1 || caller < 0 || (now = weft__now_ns()) - home->looked_ns < LOOK_EVERY_NS)
+        return;
     home->looked_ns = now;
     if (!none_is_free(home))
         home->full -= home->full > 0;

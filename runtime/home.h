@@ -10,7 +10,7 @@
 /* The thread's own. */
 typedef struct weft__home {
     cpu_set_t all;     /* what it was given */
-    int processors;    /* of the machine; 0: it stays where the kernel puts it */
+    int processors;    /* of the machine; less than 1: it stays where the kernel puts it */
     int load_fd;       /* of WEFT__HOME_LOAD; -1: none */
     int at;            /* its one processor, while it is at home; -1: it is not */
     int full;          /* how sure it is that none is free, 0 to WEFT__HOME_SURE */

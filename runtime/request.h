@@ -110,7 +110,8 @@ weft_request *weft__request_take(weft_context *ctx, weft_group *group);
 weft_request *weft__request_take_held(weft_context *ctx,
                                       weft_group *group); /* if weft__slab_has_locked.  Engine held */
 void weft__request_fill(weft_request *req, weft_group *group, const weft_call *call);
-/* One that was filled in and is over, before anybody has heard of it: it is the caller's.  Engine held. */
+/* One that was filled in and is over before anybody has heard of it: nothing of what weft__request_settle
+ * ends has begun.  It is the caller's.  Engine held. */
 void weft__request_settle_at_once(weft_request *req);
 void weft__request_unref(weft_request *req);
 void weft__request_take_back(weft_request *req); /* one that was made and never queued */
@@ -122,8 +123,9 @@ static inline weft__state weft__request_state(const weft_request *req)
 /* Settled for the thread that asks: in a callback its own request is. */
 bool weft__request_settled(const weft_request *req);
 
-/* The one finisher.  Engine held.  The first call wins, later ones do nothing.  text: the sentence, or NULL:
- * the one that fits the status.  Afterwards nothing touches the request's buffers (or buffers_held is set).
+/* The one finisher of all that has begun.  Engine held.  The first call wins, later ones do nothing.  text:
+ * the sentence, or NULL: the one that fits the status.  Afterwards nothing touches the request's buffers (or
+ * buffers_held is set).
  */
 void weft__request_settle(weft_request *req, weft_status status, const char *text);
 void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...) WEFT__COLD
