@@ -371,7 +371,7 @@ void weft__bell_disarm(weft__board *board)
         atomic_store_explicit(armed, 0, memory_order_relaxed);
 }
 
-void weft__bell_ring_slow(weft__board *board, int local)
+WEFT__NOINLINE void weft__bell_ring_slow(weft__board *board, int local)
 {
     uint64_t one = 1;
 

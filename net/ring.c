@@ -17,7 +17,7 @@ weft__ring_state weft__ring_room_slow(weft__ring *ring, uint64_t end)
     return end - taken <= ring->bytes ? WEFT__RING_READY : WEFT__RING_WAIT;
 }
 
-static void put_payload(weft__ring *ring, const void *payload, size_t payload_bytes)
+void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payload_bytes)
 {
     size_t at = (size_t)((ring->position + WEFT__RING_HEADER) & (ring->bytes - 1)),
            before_end = ring->bytes - at;
@@ -32,7 +32,7 @@ static void put_payload(weft__ring *ring, const void *payload, size_t payload_by
     }
 }
 
-void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes)
+void weft__ring_put_header(weft__ring *ring, const void *header, size_t payload_bytes)
 {
     char *record = ring->base + (ring->position & (ring->bytes - 1));
     uint64_t next = ring->position + weft__ring_record_bytes(payload_bytes);
@@ -40,10 +40,9 @@ void weft__ring_put(weft__ring *ring, const void *header, const void *payload, s
 
     weft__prefetch_write(ring->base + ((next + AHEAD_BYTES) & (ring->bytes - 1)));
     atomic_store_explicit(weft__ring_word(ring, next), 0, memory_order_relaxed);
-    if (payload_bytes) put_payload(ring, payload, payload_bytes);
     memcpy(record + sizeof first, (const char *)header + sizeof first, WEFT__RING_HEADER - sizeof first);
     memcpy(&first, header, sizeof first);
-    atomic_store_explicit(weft__ring_word(ring, ring->position), first, memory_order_release);
+    atomic_store_explicit((_Atomic uint64_t *)(void *)record, first, memory_order_release);
     ring->position = next;
 }
 

@@ -60,9 +60,17 @@ static inline weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_
     return WEFT__LIKELY(end - ring->known <= ring->bytes) ? WEFT__RING_READY
                                                           : weft__ring_room_slow(ring, end);
 }
-/* Writer, after READY: publishes; whether the reader sleeps is to be looked at behind a fence of the caller's
+/* Writer, after READY, in this order: the payload, if there is one, and what publishes it. */
+void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payload_bytes);
+void weft__ring_put_header(weft__ring *ring, const void *header, size_t payload_bytes);
+/* Both; whether the reader sleeps is to be looked at behind a fence of the caller's
  * (weft__bell_ring).  The header's first 8 bytes must not all be 0. */
-void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes);
+static inline void weft__ring_put(weft__ring *ring, const void *header, const void *payload,
+                                  size_t payload_bytes)
+{
+    if (payload_bytes) weft__ring_put_payload(ring, payload, payload_bytes);
+    weft__ring_put_header(ring, header, payload_bytes);
+}
 
 /* Reader: is there a record? */
 static inline bool weft__ring_ready(const weft__ring *ring)

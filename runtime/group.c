@@ -170,7 +170,7 @@ bool weft__group_hold(weft_group *group)
     return refs > 0;
 }
 
-static void give_refs(weft_group *group, uint32_t n)
+static WEFT__NOINLINE void give_refs(weft_group *group, uint32_t n)
 {
     weft_context *ctx = group->ctx;
     if (atomic_fetch_sub_explicit(&group->refs, n, memory_order_acq_rel) != n) return;

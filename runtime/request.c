@@ -39,18 +39,23 @@ weft_request *weft__request_take(weft_context *ctx, weft_group *group)
     return req;
 }
 
+static WEFT__NOINLINE void give_record_outside(weft_request *req)
+{
+    weft__group_unref(req->group);
+    weft__slab_put(&req->ctx->requests, req);
+}
+
 static void give_record(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     bool inside = weft__holds_engine(ctx);
-    if (inside || weft__engine_try_kept(ctx)) {
-        weft__group_unref_held(req->group);
-        weft__slab_put_locked(&ctx->requests, req);
-        if (!inside) weft__engine_drop(ctx);
-    } else {
-        weft__group_unref(req->group);
-        weft__slab_put(&ctx->requests, req);
+    if (!inside && !weft__engine_try_kept(ctx)) {
+        give_record_outside(req);
+        return;
     }
+    weft__group_unref_held(req->group);
+    weft__slab_put_locked(&ctx->requests, req);
+    if (!inside) weft__engine_drop(ctx);
 }
 
 void weft__request_fill(weft_request *req, weft_group *group, const weft_call *call)
@@ -95,16 +100,21 @@ weft_request *weft__request_new(weft_context *ctx, weft_group *group, const weft
     return req;
 }
 
-/* Most have none: then this is a look. */
 static void drop_text(_Atomic(char *) *text)
 {
-    char *old = atomic_load_explicit(text, memory_order_relaxed);
-    if (WEFT__LIKELY(!old)) return;
-    free(old);
+    free(atomic_load_explicit(text, memory_order_relaxed));
     atomic_store_explicit(text, NULL, memory_order_relaxed);
 }
 
-static void free_parts(weft_request *req)
+/* Most have none. */
+static bool has_parts(const weft_request *req)
+{
+    return atomic_load_explicit(&req->told, memory_order_relaxed) ||
+           atomic_load_explicit(&req->shown, memory_order_relaxed) || req->op.uneven || req->sequel ||
+           req->op.kind == WEFT__OP_BATCH;
+}
+
+static WEFT__NOINLINE void free_parts(weft_request *req)
 {
     drop_text(&req->told);
     drop_text(&req->shown);
@@ -119,8 +129,10 @@ void weft__request_unref(weft_request *req)
         atomic_store_explicit(&req->refs, 0, memory_order_relaxed); /* nobody else can want the word */
     else if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
-    free_parts(req);
+    if (WEFT__UNLIKELY(has_parts(req))) {
+        if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
+        free_parts(req);
+    }
     give_record(req);
 }
 
@@ -148,15 +160,28 @@ void weft__request_name(const weft_request *req, char *text, size_t bytes)
              group->label, what + n, req->label[0] ? " \"" : "", req->label, req->label[0] ? "\"" : "");
 }
 
-/* Through the descriptor, if there is one. */
-static void tell_settling(weft_context *ctx)
+static WEFT__NOINLINE void tell_descriptor(weft_context *ctx)
 {
-    if (atomic_load_explicit(&ctx->completion_fd, memory_order_acquire) >= 0 &&
-        !atomic_exchange_explicit(&ctx->completion_told, true, memory_order_seq_cst)) {
-        uint64_t one = 1;
-        while (write(atomic_load(&ctx->completion_fd), &one, sizeof one) < 0 && errno == EINTR) {
-        }
+    uint64_t one = 1;
+    if (atomic_exchange_explicit(&ctx->completion_told, true, memory_order_seq_cst)) return;
+    while (write(atomic_load(&ctx->completion_fd), &one, sizeof one) < 0 && errno == EINTR) {
     }
+}
+
+/* Through the descriptor, if there is one. */
+static inline void tell_settling(weft_context *ctx)
+{
+    if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->completion_fd, memory_order_acquire) >= 0))
+        tell_descriptor(ctx);
+}
+
+/* Those who wait for this request, and those who wait for several. */
+static WEFT__NOINLINE void wake_sleepers(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    if (atomic_load_explicit(&req->sleepers, memory_order_seq_cst)) weft__wake_all(&req->state);
+    atomic_fetch_add_explicit(&ctx->settlings, 1, memory_order_seq_cst);
+    weft__wake_all(&ctx->settlings);
 }
 
 void weft__request_publish(weft_request *req)
@@ -176,11 +201,8 @@ void weft__request_publish(weft_request *req)
         atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_release);
     else
         atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
-    if (atomic_load_explicit(&req->sleepers, memory_order_seq_cst)) weft__wake_all(&req->state);
-    if (atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)) {
-        atomic_fetch_add_explicit(&ctx->settlings, 1, memory_order_seq_cst);
-        weft__wake_all(&ctx->settlings);
-    }
+    if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)))
+        wake_sleepers(req);
     tell_settling(ctx);
     weft__request_unref(req);
     if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);

@@ -30,9 +30,12 @@ static bool revoke(weft__biased *lock, uint32_t word)
     return change(lock, (word & ~WEFT__LOCK_STATE) | WEFT__LOCK_REVOKED, WEFT__LOCK_HELD_WANTED);
 }
 
+/* A keeper that comes in vain goes on like anybody: whoever has asked in vain while it came counts on it. */
 bool weft__biased_try_slow(weft__biased *lock)
 {
-    uint32_t word = look(lock);
+    uint32_t word;
+    if (weft__biased_is_keeper(lock)) weft__biased_leave_slow(lock);
+    word = look(lock);
     switch ((weft__biased_state)(word & WEFT__LOCK_STATE)) {
     case WEFT__LOCK_FREE: return change(lock, word, WEFT__LOCK_HELD);
     case WEFT__LOCK_KEPT: return revoke(lock, word);

@@ -58,16 +58,18 @@ static inline bool weft__biased_is_keeper(const weft__biased *lock)
     return self && atomic_load_explicit(&lock->keeper, memory_order_relaxed) == self;
 }
 
-/* A keeper that comes in vain goes on like anybody: whoever has asked in vain while it came counts on it. */
+/* The keeper's way in.  False: weft__biased_try_slow goes on. */
+static inline bool weft__biased_enter(weft__biased *lock)
+{
+    if (WEFT__UNLIKELY(!weft__biased_is_keeper(lock))) return false;
+    atomic_store_explicit(&lock->inside, 1, memory_order_relaxed);
+    weft__fence_light(true);
+    return WEFT__LIKELY(weft__biased_state_of(lock) == WEFT__LOCK_KEPT);
+}
+
 static inline bool weft__biased_try(weft__biased *lock)
 {
-    if (WEFT__LIKELY(weft__biased_is_keeper(lock))) {
-        atomic_store_explicit(&lock->inside, 1, memory_order_relaxed);
-        weft__fence_light(true);
-        if (WEFT__LIKELY(weft__biased_state_of(lock) == WEFT__LOCK_KEPT)) return true;
-        weft__biased_leave_slow(lock);
-    }
-    return weft__biased_try_slow(lock);
+    return weft__biased_enter(lock) || weft__biased_try_slow(lock);
 }
 
 static inline void weft__biased_take(weft__biased *lock)
