@@ -210,7 +210,7 @@ static size_t push(weft__mail *mail, weft__letter *letter)
     if (letter->state == WEFT__LETTER_COPYING) {
         weft__want *want = letter->want;
         if (!want->abandoned) memmove(want->buf + letter->offset, letter->buf + letter->offset, length);
-        want->got.bytes += length;
+        want->got->bytes += length;
         letter->offset += length;
         if (letter->offset < letter->bytes) {
             weft__list_append(&mail->ready, &letter->ready);

@@ -50,7 +50,7 @@ struct weft__meeting {
     weft__meeting *other; /* with `met`: the other side, if that is this rank itself; else NULL */
 };
 
-/* What came of a receive; valid from its completion until the completion's function returns. */
+/* What comes of a receive; all of it is there with its completion. */
 typedef struct weft__receipt {
     int peer, tag;
     size_t bytes;    /* received */
@@ -86,13 +86,17 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
 /* A short message to another rank whose way is free goes at once: nothing of it is left to be told or
  * cancelled.  False: it has to be sent. */
 bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes);
-/* receipt may be NULL.  A failure of the peer is ERR_PEER. */
+/* receipt: written to until the completion ran or a cancel returned; may be NULL.  A failure of the peer is
+ * ERR_PEER. */
 weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion);
 /* What a receive on PAIR or EXCHANGE from another rank would get, if that is there already, whole, and it
  * would take it; else NULL: it has to be posted.  Good until something else moves in the mail. */
 const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room);
 void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf);
+/* For one that waits: lets through what is next where its message will come, for whomever that is.  False:
+ * nothing is there, or that cannot be told of just its peer. */
+bool weft__mail_look_for(weft__mail *mail, weft__want *want);
 /* Afterwards the buffer is the caller's and the completion is not called. */
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want);

@@ -27,7 +27,6 @@ void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status stat
 {
     weft__completion *completion = want->completion;
     bool told = !want->abandoned;
-    if (told && want->receipt) *want->receipt = want->got;
     free_want(mail, want);
     if (told) weft__complete(completion, status);
 }
@@ -77,7 +76,7 @@ static void start_flow(weft__mail *mail, weft__want *want, int peer, const weft_
     want->head = frame->length;
     if (head) {
         if (!want->abandoned) memcpy(want->buf, head, frame->length);
-        want->got.bytes = frame->length;
+        want->got->bytes = frame->length;
     } else if (frame->length) {
         mail->peers[peer].into = want;
     }
@@ -85,7 +84,6 @@ static void start_flow(weft__mail *mail, weft__want *want, int peer, const weft_
     if (meeting) { /* which may end it */
         weft__letter *own = peer == mail->me ? weft__mail_letter(mail, frame->id) : NULL;
         meeting->other = own ? own->meeting : NULL;
-        if (want->receipt) *want->receipt = want->got;
         meeting->met(meeting);
     }
     clear(mail, peer, frame->id, index, frame->bytes);
@@ -186,9 +184,9 @@ static void *request_header(weft__mail *mail, int peer, const weft__frame *frame
 static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__want *want = frame->id <= UINT32_MAX ? weft__slab_at(&mail->wants, (uint32_t)frame->id) : NULL;
-    if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->got.peer != peer ||
-        want->from.meeting || frame->bytes != want->got.bytes ||
-        frame->length > want->got.offered - want->got.bytes)
+    if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->got->peer != peer ||
+        want->from.meeting || frame->bytes != want->got->bytes ||
+        frame->length > want->got->offered - want->got->bytes)
         return NULL;
     mail->peers[peer].into = want;
     return want->abandoned ? NULL : want->buf + frame->bytes;
@@ -226,7 +224,7 @@ static void fill(weft__want *want, const weft__frame *frame, const void *payload
         weft__copy_small(want->buf, frame->small, frame->bytes);
     else if (payload && frame->bytes)
         memcpy(want->buf, payload, frame->bytes);
-    want->got.bytes = frame->bytes;
+    want->got->bytes = frame->bytes;
 }
 
 /* What ends by it may free other early ones. */
@@ -294,8 +292,8 @@ static void data_arrived(weft__mail *mail, int peer, const weft__frame *frame)
     weft__want *want = mail->peers[peer].into;
     mail->peers[peer].into = NULL;
     if (!want) return;
-    want->got.bytes += frame->length;
-    if (want->got.bytes == want->got.offered) weft__mail_finish_want(mail, want, WEFT_OK);
+    want->got->bytes += frame->length;
+    if (want->got->bytes == want->got->offered) weft__mail_finish_want(mail, want, WEFT_OK);
 }
 
 static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame)
@@ -309,7 +307,7 @@ static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame
     box->into = NULL;
     box->early = NULL;
     if (want)
-        want->got.bytes += frame->length;
+        want->got->bytes += frame->length;
     else if (early)
         early_arrived(mail, early);
 }
@@ -324,7 +322,7 @@ static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
     early->want = want; /* they meet when the rest of it is there */
     want->state = WEFT__WANT_FLOWING;
     want->id = UINT64_MAX;
-    want->got.peer = early->peer;
+    want->got->peer = early->peer;
     weft__list_append(&mail->peers[early->peer].wants, &want->link);
 }
 
@@ -335,10 +333,10 @@ static void post(weft__mail *mail, weft__want *want, bool in_front)
     weft__list *bucket = weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence);
     weft__early *early = weft__mail_find_early(mail, from);
     want->state = WEFT__WANT_POSTED;
-    want->got = (weft__receipt){.peer = from->peer,
-                                .tag = from->tag,
-                                .dtype = from->dtype,
-                                .apart = from->meeting != NULL};
+    *want->got = (weft__receipt){.peer = from->peer,
+                                 .tag = from->tag,
+                                 .dtype = from->dtype,
+                                 .apart = from->meeting != NULL};
     if (early)
         take_early(mail, want, early);
     else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
@@ -362,7 +360,7 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
     {
         weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
         if (want->id != frame->id) continue;
-        if (want->got.bytes > want->head || want->abandoned) {
+        if (want->got->bytes > want->head || want->abandoned) {
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
             return;
         }
@@ -450,7 +448,7 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
     want->from = *from;
     want->buf = buf;
     want->room = room;
-    want->receipt = receipt;
+    want->got = receipt ? receipt : &want->own;
     want->completion = completion;
     if (from->meeting) from->meeting->want = want;
     post(mail, want, false);
@@ -499,6 +497,27 @@ void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void 
     owe(mail, peer, cost);
 }
 
+bool weft__mail_look_for(weft__mail *mail, weft__want *want)
+{
+    int peer = want->from.peer;
+    weft__transport *route;
+    const weft__frame *next;
+    if (want->state != WEFT__WANT_POSTED || peer == WEFT_ANY_RANK || mail->peers[peer].gone) return false;
+    route = mail->peers[peer].route;
+    if (!route || !route->next) return false;
+    next = route->next(route, peer);
+    if (!next) return false;
+    if (next->kind != WEFT__FRAME_EAGER || next->channel == WEFT__CHANNEL_COLLECTIVE ||
+        !weft__mail_is_for(mail, peer, next, want) || weft__mail_judge(want, peer, next) != WEFT_OK) {
+        route->read(route, peer);
+        return true;
+    }
+    want->got->bytes = next->bytes;
+    weft__mail_take(mail, peer, next, want->buf);
+    weft__mail_finish_want(mail, want, WEFT_OK);
+    return true;
+}
+
 bool weft__mail_flowing(const weft__want *want)
 {
     return want->state == WEFT__WANT_FLOWING;
@@ -512,9 +531,11 @@ void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
         return;
     }
     /* The message is on its way: what still comes is thrown away, the record stays until then. */
-    box = &mail->peers[want->got.peer];
+    want->own = *want->got;
+    want->got = &want->own;
     want->abandoned = true;
-    if (box->route) box->route->forget(box->route, want->got.peer, want->buf + want->got.bytes);
+    box = &mail->peers[want->got->peer];
+    if (box->route) box->route->forget(box->route, want->got->peer, want->buf + want->got->bytes);
 }
 
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,

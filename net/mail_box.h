@@ -46,9 +46,9 @@ struct weft__want {
     weft__envelope from;
     char *buf;
     size_t room;
-    size_t head;            /* FLOWING: so much of it came with its announcement */
-    weft__receipt *receipt; /* where `got` goes when it is over; or NULL */
-    weft__receipt got;      /* so far */
+    size_t head;        /* FLOWING: so much of it came with its announcement */
+    weft__receipt *got; /* so far: its owner's, or, where that wants none or has gone, */
+    weft__receipt own;
     weft__completion *completion;
     uint64_t id; /* of the sender's letter */
 };
@@ -108,6 +108,8 @@ weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t
 bool weft__mail_fits(const weft__envelope *from, int peer, const weft__frame *frame);
 /* The first receive that waits for it; NULL: none does. */
 weft__want *weft__mail_find_want(weft__mail *mail, int peer, const weft__frame *frame);
+/* Is that this one? */
+bool weft__mail_is_for(weft__mail *mail, int peer, const weft__frame *frame, const weft__want *want);
 /* The first message that waits for such a receive. */
 weft__early *weft__mail_find_early(weft__mail *mail, const weft__envelope *from);
 /* Checks type and length of a message against the receive it met. */

@@ -30,6 +30,13 @@ weft__want *weft__mail_find_want(weft__mail *mail, int peer, const weft__frame *
     return NULL;
 }
 
+bool weft__mail_is_for(weft__mail *mail, int peer, const weft__frame *frame, const weft__want *want)
+{
+    bool first = (uintptr_t)want->link.prev - (uintptr_t)mail->wanted < sizeof mail->wanted;
+    return weft__mail_fits(&want->from, peer, frame) &&
+           (WEFT__LIKELY(first) || weft__mail_find_want(mail, peer, frame) == want);
+}
+
 weft__early *weft__mail_find_early(weft__mail *mail, const weft__envelope *from)
 {
     weft__list *bucket;
@@ -46,12 +53,12 @@ weft__early *weft__mail_find_early(weft__mail *mail, const weft__envelope *from)
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame)
 {
     bool apart = frame->flags & WEFT__FRAME_APART;
-    want->got = (weft__receipt){.peer = peer,
-                                .tag = frame->tag,
-                                .offered = frame->bytes,
-                                .dtype = frame->dtype,
-                                .apart = apart,
-                                .number = apart ? frame->signature[0] : 0};
+    *want->got = (weft__receipt){.peer = peer,
+                                 .tag = frame->tag,
+                                 .offered = frame->bytes,
+                                 .dtype = frame->dtype,
+                                 .apart = apart,
+                                 .number = apart ? frame->signature[0] : 0};
     if (frame->dtype != want->from.dtype || apart != (want->from.meeting != NULL)) return WEFT_ERR_MISMATCH;
     /* In a collective both sides know what the other should do. */
     if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != want->room) return WEFT_ERR_MISMATCH;

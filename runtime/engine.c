@@ -29,9 +29,17 @@ bool weft__holds_any_engine(void)
     return held != NULL;
 }
 
+static WEFT__NOINLINE bool try_slowly(weft_context *ctx)
+{
+    if (!weft__biased_try_slow(&ctx->engine)) return false;
+    held = ctx;
+    return true;
+}
+
 bool weft__engine_try(weft_context *ctx)
 {
-    if (held || !weft__biased_try(&ctx->engine)) return false;
+    if (WEFT__UNLIKELY(held != NULL)) return false;
+    if (WEFT__UNLIKELY(!weft__biased_enter(&ctx->engine))) return try_slowly(ctx);
     held = ctx;
     return true;
 }
@@ -211,6 +219,21 @@ int weft__engine_lent_turn(weft_context *ctx)
     int n = weft__engine_turn(ctx);
     if (n) weft__count(&ctx->driven, 1);
     return n;
+}
+
+int weft__engine_look_for(weft_request *message)
+{
+    weft_context *ctx = message->ctx;
+    int n;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    /* Before the look: then what is found need not wait for the clock. */
+    ctx->turn_ns = message->timed ? weft__engine_clock(ctx) : 0;
+    n = weft__pair_look(message);
+    ctx->turn_ns = -1;
+    if (!n) return 0;
+    weft__count(&ctx->active, 1);
+    weft__count(&ctx->driven, 1);
+    return 1;
 }
 
 bool weft__engine_busy(const weft_context *ctx)

@@ -26,6 +26,7 @@ typedef struct flight { /* one step under way */
     int step;
     weft__letter *letter;
     weft__want *want;
+    weft__receipt receipt;
 } flight;
 
 struct weft__run {
@@ -41,8 +42,7 @@ struct weft__run {
     bool stepping, stopped;
     weft_status failed;
     int failed_step;
-    size_t failed_bytes;   /* MISMATCH: length of the message that came */
-    weft__receipt receipt; /* of whichever receive is just being told */
+    size_t failed_bytes; /* MISMATCH: length of the message that came */
     flight flights[];
 };
 
@@ -224,7 +224,7 @@ static void flight_done(weft__completion *completion)
     if (WEFT__UNLIKELY(completion->status != WEFT_OK) && run->failed == WEFT_OK) {
         run->failed = completion->status;
         run->failed_step = f->step;
-        run->failed_bytes = run->receipt.offered;
+        run->failed_bytes = f->receipt.offered;
     }
     step_done(run, f->step);
     if (!run->stepping) pump(run);
@@ -254,7 +254,7 @@ static void issue(weft__run *run, int step)
             f->letter = letter;
     } else {
         weft__want *want =
-            weft__mail_receive(req->ctx->mail, &to, at(run, st->out), bytes, &run->receipt, &f->completion);
+            weft__mail_receive(req->ctx->mail, &to, at(run, st->out), bytes, &f->receipt, &f->completion);
         if (!want)
             weft__complete(&f->completion, WEFT_ERR_MEMORY);
         else if (f->completion.count)

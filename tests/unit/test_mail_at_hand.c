@@ -1,5 +1,5 @@
-/* test_mail_at_hand.c - a receive that finds its message at the transport and takes it from there: when it
- * may, and whose turn it is otherwise. */
+/* test_mail_at_hand.c - a receive that finds its message at the transport and takes it from there, when it is
+ * called or while it waits: when it may, and whose turn it is otherwise. */
 #include "mail_ends.h"
 
 enum { EAGER_MOST = 64 };
@@ -165,9 +165,109 @@ static void nothing_is_at_hand_of_who_is_gone(void **state)
     assert_false(take(&in, 5, 200, WEFT_INT8));
 }
 
+/* Of rank 1. */
+static bool look_for(side *s)
+{
+    return weft__mail_look_for(ends[1].mail, s->want);
+}
+
+static void one_that_waits_gets_its_message(void **state)
+{
+    static const size_t lengths[] = {0, 1, 16, 17, EAGER_MOST};
+    side out, in;
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        receive_from(&in, 1, 0, i % 2 ? WEFT_ANY_TAG : 5, 200, false);
+        assert_false(look_for(&in));
+        send_to(&out, 0, 1, 5, lengths[i], false);
+        assert_true(look_for(&in));
+        assert_true(in.over && in.status == WEFT_OK && out.over);
+        assert_int_equal(in.receipt.bytes, lengths[i]);
+        assert_int_equal(in.receipt.tag, 5);
+        assert_int_equal(in.receipt.peer, 0);
+        for (size_t k = 0; k < lengths[i]; k++) assert_int_equal(in.data[k], 5);
+        assert_int_equal(in.data[lengths[i]], 0);
+        assert_true(weft__list_empty(&ends[0].out));
+    }
+    assert_true(weft__mail_heard(ends[1].mail, 0));
+}
+
+/* What comes before its own goes where it belongs: to others that wait, or aside. */
+static void one_that_waits_lets_others_pass(void **state)
+{
+    side out[4], in, first, other;
+    (void)state;
+    receive_from(&other, 1, WEFT_ANY_RANK, 6, 200, false);
+    receive_from(&first, 1, 0, 5, 200, false);
+    receive_from(&in, 1, 0, 5, 200, false);
+    send_to(&out[0], 0, 1, 7, 30, false);
+    send_to(&out[1], 0, 1, 6, 31, false);
+    send_to(&out[2], 0, 1, 5, 32, false);
+    send_to(&out[3], 0, 1, 5, 33, false);
+    assert_true(look_for(&in));
+    assert_true(look_for(&in));
+    assert_true(other.over && other.receipt.bytes == 31);
+    assert_true(look_for(&in));
+    assert_true(first.over && first.receipt.bytes == 32);
+    assert_false(in.over);
+    assert_true(look_for(&in));
+    assert_true(in.over && in.receipt.bytes == 33);
+    receive_from(&in, 1, 0, 7, 200, false);
+    assert_true(in.over && in.receipt.bytes == 30);
+}
+
+static void one_that_waits_hears_what_does_not_fit(void **state)
+{
+    side out, in;
+    (void)state;
+    receive_from(&in, 1, 0, 5, 39, false);
+    send_to(&out, 0, 1, 5, 40, false);
+    assert_true(look_for(&in));
+    assert_true(in.over && in.status == WEFT_ERR_TRUNCATED);
+    assert_int_equal(in.receipt.offered, 40);
+
+    receive_from(&in, 1, 0, 5, 200, true);
+    send_to(&out, 0, 1, 5, 10, false);
+    assert_true(look_for(&in));
+    assert_true(in.over && in.status == WEFT_ERR_MISMATCH);
+
+    receive_from(&in, 1, 0, 5, 200, false);
+    send_to(&out, 0, 1, 5, EAGER_MOST + 1, false); /* announced */
+    assert_true(look_for(&in));
+    assert_false(in.over);
+    assert_true(weft__mail_flowing(in.want));
+    move_all();
+    assert_true(in.over && in.status == WEFT_OK);
+    assert_int_equal(in.receipt.bytes, EAGER_MOST + 1);
+}
+
+static void one_that_waits_can_not_be_looked_for(void **state)
+{
+    side out, in, any;
+    (void)state;
+    receive_from(&any, 1, WEFT_ANY_RANK, 6, 200, false);
+    send_to(&out, 0, 1, 6, 1, false);
+    assert_false(look_for(&any)); /* it may come from anywhere */
+    assert_true(move(0));
+    assert_true(any.over);
+    receive_from(&in, 1, 0, 5, 200, false);
+    ends[1].transport.next = NULL; /* as a transport that cannot tell */
+    send_to(&out, 0, 1, 5, EAGER_MOST + 1, false);
+    assert_false(look_for(&in));
+    ends[1].transport.next = wire_next;
+    assert_true(move(0));
+    assert_false(look_for(&in)); /* it flows, and ends by itself */
+    weft__mail_drop(ends[1].mail, 0);
+    assert_true(in.over && in.status == WEFT_ERR_PEER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_that_waits_gets_its_message, set_up_hand, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_waits_lets_others_pass, set_up_hand, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_waits_hears_what_does_not_fit, set_up_hand, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_waits_can_not_be_looked_for, set_up_hand, tear_down),
         cmocka_unit_test_setup_teardown(takes_what_is_there, set_up_hand, tear_down),
         cmocka_unit_test_setup_teardown(leaves_what_it_would_not_take, set_up_hand, tear_down),
         cmocka_unit_test_setup_teardown(comes_after_receives_posted_before, set_up_hand, tear_down),
