@@ -455,6 +455,12 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
     return want;
 }
 
+/* A whole one between two ranks. */
+static inline bool is_message(const weft__frame *frame)
+{
+    return frame->kind == WEFT__FRAME_EAGER && frame->channel != WEFT__CHANNEL_COLLECTIVE;
+}
+
 /* Is this what such a receive would get, and would take? */
 static inline bool suits(weft__mail *mail, const weft__envelope *from, size_t room, const weft__frame *frame)
 {
@@ -462,29 +468,22 @@ static inline bool suits(weft__mail *mail, const weft__envelope *from, size_t ro
            frame->dtype == from->dtype && !(frame->flags & WEFT__FRAME_APART) && frame->bytes <= room;
 }
 
-/* next: what would arrive next. */
-static WEFT__NOINLINE const weft__frame *look_at_hand(weft__mail *mail, const weft__envelope *from,
-                                                      size_t room, const weft__frame *next)
+const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room)
 {
-    weft__transport *route = mail->peers[from->peer].route;
-    for (int n = 0; n < CATCH_UP; n++) {
-        if (!next || next->kind != WEFT__FRAME_EAGER || next->channel == WEFT__CHANNEL_COLLECTIVE)
-            return NULL;
-        if (!weft__mail_find_want(mail, from->peer, next)) return suits(mail, from, room, next) ? next : NULL;
+    weft__peer_box *box = &mail->peers[from->peer];
+    weft__transport *route = box->route;
+    const weft__frame *next;
+    WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
+    if (!route || !route->next || box->gone) return NULL;
+    next = route->next(route, from->peer);
+    for (int n = 0; next && is_message(next); n++) {
+        if (WEFT__LIKELY(!weft__mail_find_want(mail, from->peer, next)))
+            return suits(mail, from, room, next) ? next : NULL;
+        if (n == CATCH_UP) break;
         route->read(route, from->peer);
         next = route->next(route, from->peer);
     }
     return NULL;
-}
-
-const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room)
-{
-    weft__peer_box *box = &mail->peers[from->peer];
-    const weft__frame *next;
-    WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
-    if (!box->route || !box->route->next || box->gone) return NULL;
-    next = box->route->next(box->route, from->peer);
-    return next ? look_at_hand(mail, from, room, next) : NULL;
 }
 
 void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf)
@@ -507,8 +506,8 @@ bool weft__mail_look_for(weft__mail *mail, weft__want *want)
     if (!route || !route->next) return false;
     next = route->next(route, peer);
     if (!next) return false;
-    if (next->kind != WEFT__FRAME_EAGER || next->channel == WEFT__CHANNEL_COLLECTIVE ||
-        !weft__mail_is_for(mail, peer, next, want) || weft__mail_judge(want, peer, next) != WEFT_OK) {
+    if (!is_message(next) || !weft__mail_is_for(mail, peer, next, want) ||
+        weft__mail_judge(want, peer, next) != WEFT_OK) {
         route->read(route, peer);
         return true;
     }

@@ -57,17 +57,16 @@ bool weft__ring_peek(const weft__ring *ring, void *header)
     return true;
 }
 
-void weft__ring_take(weft__ring *ring, void *where, size_t payload_bytes)
+void weft__ring_take_payload(const weft__ring *ring, void *where, size_t payload_bytes)
 {
     size_t at = (size_t)((ring->position + WEFT__RING_HEADER) & (ring->bytes - 1)),
            before_end = ring->bytes - at;
 
     WEFT__ASSERT(payload_bytes <= weft__ring_piece_bytes(ring));
-    if (where && payload_bytes <= before_end) {
-        if (payload_bytes) memcpy(where, ring->base + at, payload_bytes);
-    } else if (where) {
+    if (payload_bytes <= before_end) {
+        memcpy(where, ring->base + at, payload_bytes);
+    } else {
         memcpy(where, ring->base + at, before_end);
         memcpy((char *)where + before_end, ring->base, payload_bytes - before_end);
     }
-    ring->position += weft__ring_record_bytes(payload_bytes);
 }

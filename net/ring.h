@@ -87,9 +87,14 @@ static inline void weft__ring_read_ahead(const weft__ring *ring)
 
 /* Reader: copies the header of the record that is there: false if there is none. */
 bool weft__ring_peek(const weft__ring *ring, void *header);
-/* Reader: copies the payload (to nowhere if where is NULL) and goes on to the next record.  The length is the
+/* Reader: copies the payload (to nowhere if where is NULL) and goes on to the next record.  Its length is the
  * caller's conclusion from the header, at most weft__ring_piece_bytes. */
-void weft__ring_take(weft__ring *ring, void *where, size_t payload_bytes);
+void weft__ring_take_payload(const weft__ring *ring, void *where, size_t payload_bytes);
+static inline void weft__ring_take(weft__ring *ring, void *where, size_t payload_bytes)
+{
+    if (where && payload_bytes) weft__ring_take_payload(ring, where, payload_bytes);
+    ring->position += weft__ring_record_bytes(payload_bytes);
+}
 
 /* Reader: what has been taken without telling. */
 static inline size_t weft__ring_untold(const weft__ring *ring)

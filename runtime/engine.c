@@ -90,7 +90,7 @@ void weft__engine_drop(weft_context *ctx)
 {
     bool wanted;
     WEFT__ASSERT(held == ctx);
-    if (WEFT__UNLIKELY(nobody_looks(ctx) || !weft__biased_is_inside(&ctx->engine))) {
+    if (WEFT__UNLIKELY(!weft__biased_is_kept(&ctx->engine) || nobody_looks(ctx))) {
         drop_slowly(ctx);
         return;
     }

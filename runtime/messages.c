@@ -82,30 +82,52 @@ static WEFT__MADE_FOR_EACH bool receive_now(weft_group *group, const weft__op *o
     return true;
 }
 
-/* One that does not pass: it begins while the engine is held. */
-static WEFT__NOINLINE weft_status begin(weft_group *group, weft__op op, weft_request **out)
+static WEFT__MADE_FOR_EACH weft__op op_of(weft__kind kind, const void *buf, size_t count, weft_dtype dtype,
+                                          int peer, int tag)
 {
+    bool sends = kind == WEFT__OP_ISEND;
+    return (weft__op){.kind = kind,
+                      .dtype = dtype,
+                      .memory = WEFT_MEMORY_HOST,
+                      .peer = peer,
+                      .tag = tag,
+                      .count = count,
+                      .in = sends ? buf : NULL,
+                      .out = sends ? NULL : (void *)(uintptr_t)buf,
+                      .scale = 1};
+}
+
+/* One that does not pass begins while the engine is held.  Both get the operation in parts, so that those
+ * that pass never have it in memory. */
+static WEFT__NOINLINE weft_status begin(weft_group *group, weft__kind kind, const void *buf, size_t count,
+                                        weft_dtype dtype, int peer, int tag, weft_request **out)
+{
+    weft__op op = op_of(kind, buf, count, dtype, peer, tag);
     weft_request *req;
     weft_status status = weft__begin_at_once(group, &op, NULL, out != NULL, &req);
     return status == WEFT_OK ? weft__hand_out(req, out) : status;
 }
 
-static WEFT__NOINLINE weft_status operate(weft_group *group, weft__op op, const weft_call *call,
+static WEFT__NOINLINE weft_status operate(weft_group *group, weft__kind kind, const void *buf, size_t count,
+                                          weft_dtype dtype, int peer, int tag, const weft_call *call,
                                           weft_request **out)
 {
+    weft__op op = op_of(kind, buf, count, dtype, peer, tag);
     return weft__operate(group, &op, call, out);
 }
 
-static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, const weft__op *op, const weft_call *call,
-                                               weft_request **out)
+static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, weft__kind kind, const void *buf,
+                                               size_t count, weft_dtype dtype, int peer, int tag,
+                                               const weft_call *call, weft_request **out)
 {
+    const weft__op op = op_of(kind, buf, count, dtype, peer, tag);
     weft_context *ctx;
-    if (WEFT__UNLIKELY(call || !is_plain(group, op)) || !weft__engine_try(group->ctx))
-        return operate(group, *op, call, out);
+    if (WEFT__UNLIKELY(call || !is_plain(group, &op)) || !weft__engine_try(group->ctx))
+        return operate(group, kind, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
     if (!may_pass(ctx) ||
-        !(op->kind == WEFT__OP_ISEND ? send_now(group, op, out) : receive_now(group, op, out)))
-        return begin(group, *op, out);
+        !(kind == WEFT__OP_ISEND ? send_now(group, &op, out) : receive_now(group, &op, out)))
+        return begin(group, kind, buf, count, dtype, peer, tag, out);
     weft__count(&ctx->active, 1);
     weft__engine_drop(ctx);
     return WEFT_OK;
@@ -114,27 +136,11 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, const weft__op
 weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,
                        const weft_call *call, weft_request **req)
 {
-    const weft__op op = {.kind = WEFT__OP_ISEND,
-                         .dtype = dtype,
-                         .memory = WEFT_MEMORY_HOST,
-                         .peer = peer,
-                         .tag = tag,
-                         .count = count,
-                         .in = buf,
-                         .scale = 1};
-    return message(group, &op, call, req);
+    return message(group, WEFT__OP_ISEND, buf, count, dtype, peer, tag, call, req);
 }
 
 weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dtype, int peer, int tag,
                        const weft_call *call, weft_request **req)
 {
-    const weft__op op = {.kind = WEFT__OP_IRECV,
-                         .dtype = dtype,
-                         .memory = WEFT_MEMORY_HOST,
-                         .peer = peer,
-                         .tag = tag,
-                         .count = count,
-                         .out = buf,
-                         .scale = 1};
-    return message(group, &op, call, req);
+    return message(group, WEFT__OP_IRECV, buf, count, dtype, peer, tag, call, req);
 }

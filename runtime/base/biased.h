@@ -83,6 +83,12 @@ static inline bool weft__biased_is_inside(const weft__biased *lock)
     return weft__biased_is_keeper(lock) && atomic_load_explicit(&lock->inside, memory_order_relaxed);
 }
 
+/* For its holder: by its keeping, and not disturbed? */
+static inline bool weft__biased_is_kept(const weft__biased *lock)
+{
+    return weft__biased_state_of(lock) == WEFT__LOCK_KEPT;
+}
+
 /* The keeper's drop, from inside.  False: weft__biased_leave_slow has the rest to do. */
 static inline bool weft__biased_leave(weft__biased *lock)
 {
