@@ -164,6 +164,11 @@ static inline int take_submitted(weft_context *ctx)
     return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? 0 : start_submitted(ctx);
 }
 
+static int look_at_lanes(weft_context *ctx)
+{
+    return weft__list_empty(&ctx->lanes) ? 0 : weft__rounds_turn(ctx);
+}
+
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
 {
     int n;
@@ -171,7 +176,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     ctx->turn_ns = now_ns;
     n = take_submitted(ctx);
     if (last) start(ctx, last);
-    if ((n || last) && !weft__list_empty(&ctx->lanes)) weft__rounds_turn(ctx);
+    if (n || last) look_at_lanes(ctx);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
 }
@@ -201,7 +206,7 @@ int weft__engine_turn(weft_context *ctx)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;
     n = take_submitted(ctx);
-    if (!weft__list_empty(&ctx->lanes)) n += weft__rounds_turn(ctx);
+    n += look_at_lanes(ctx);
     n += weft__mail_poll(ctx->mail);
     if (!weft__list_empty(&ctx->runs)) n += weft__runs_turn(ctx);
     if (ctx->turns)
@@ -221,19 +226,19 @@ int weft__engine_lent_turn(weft_context *ctx)
     return n;
 }
 
-int weft__engine_look_for(weft_request *message)
+int weft__engine_look_for(weft_request *req)
 {
-    weft_context *ctx = message->ctx;
+    weft_context *ctx = req->ctx;
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
     /* Before the look: then what is found need not wait for the clock. */
-    ctx->turn_ns = message->timed ? weft__engine_clock(ctx) : 0;
-    n = weft__pair_look(message);
+    ctx->turn_ns = req->timed ? weft__engine_clock(ctx) : 0;
+    n = weft__kind_traits(req->op.kind) & WEFT__PAIR ? weft__pair_look(req) : look_at_lanes(ctx);
     ctx->turn_ns = -1;
     if (!n) return 0;
     weft__count(&ctx->active, 1);
     weft__count(&ctx->driven, 1);
-    return 1;
+    return n;
 }
 
 bool weft__engine_busy(const weft_context *ctx)

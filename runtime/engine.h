@@ -38,8 +38,8 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */
 int weft__engine_turn(weft_context *ctx);
 int weft__engine_lent_turn(weft_context *ctx); /* the same by a caller who waits */
-/* By a caller who waits for a message in host memory: just where that will come. */
-int weft__engine_look_for(weft_request *message);
+/* By a caller who waits for a message, or a collective by rounds, in host memory: a look at just that. */
+int weft__engine_look_for(weft_request *req);
 /* Work that will not announce itself by a bell? */
 bool weft__engine_busy(const weft_context *ctx);
 /* Ask peers to ring from now on; look once more after it. */

@@ -20,11 +20,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CLOCK_EVERY   64 /* looks at the engine between those at the clock */
-#define MESSAGE_LOOKS 8  /* for a message: looks where it will come, to one at everything */
-/* Where ranks share processors: looks before another gets this one.  Those for a message are shorter. */
-#define CROWDED_LOOKS         8
+#define CLOCK_EVERY 64 /* looks at the engine between those at the clock */
+#define PLACE_LOOKS 8  /* looks at the one place where it will show, to one at everything */
+/* Where ranks share processors: looks before another gets this one.  A message's other end may well be
+ * running, and answer within these; rounds need every rank, also those that wait for this processor. */
 #define CROWDED_LOOKS_MESSAGE 16
+#define CROWDED_LOOKS         4
 /* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
  * virtual processor that has halted may take 2 ms to be back.  Where ranks share processors, less. */
 #define SLEEP_WORTH         20
@@ -83,36 +84,46 @@ static void stop_lending(weft_context *ctx, bool holds_engine)
     }
 }
 
-/* The request itself, or NULL if it waits for something else. */
-static weft_request *as_message(weft_request *req)
+static bool is_message(const weft_request *req)
 {
-    return weft__kind_traits(req->op.kind) & WEFT__PAIR && !req->device ? req : NULL;
+    return weft__kind_traits(req->op.kind) & WEFT__PAIR;
 }
 
-/* At everything, or mostly just where the message that is waited for will come: that is soon done.  Engine
- * held. */
-static int look(weft_context *ctx, weft_request *message, int looks)
+/* The request, if it waits at one place: for a message or for rounds, in host memory.  Else NULL. */
+static weft_request *at_one_place(weft_request *req)
 {
-    return message && looks % MESSAGE_LOOKS ? weft__engine_look_for(message) : weft__engine_lent_turn(ctx);
+    bool collective = weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE;
+    return !req->device && (is_message(req) || (collective && weft__by_rounds(req))) ? req : NULL;
+}
+
+/* At everything, or mostly just at that place: which is soon done.  Engine held. */
+static int look(weft_context *ctx, weft_request *placed, int looks)
+{
+    return placed && looks % PLACE_LOOKS ? weft__engine_look_for(placed) : weft__engine_lent_turn(ctx);
+}
+
+static int crowded_looks(const weft_request *placed)
+{
+    return placed && is_message(placed) ? CROWDED_LOOKS_MESSAGE : CROWDED_LOOKS;
 }
 
 /* Looks until something moves, but not past the next look at the clock, nor long where others need the
- * processor.  message: waited for, in host memory; or NULL.  Engine held. */
-static int look_on(weft_context *ctx, weft_request *message, int *looks)
+ * processor.  placed: what is waited for, if at one place; or NULL.  Engine held. */
+static int look_on(weft_context *ctx, weft_request *placed, int *looks)
 {
     for (;;) {
-        int n = look(ctx, message, *looks);
+        int n = look(ctx, placed, *looks);
         if (n || ++*looks >= CLOCK_EVERY || weft__biased_wanted(&ctx->engine)) return n;
-        if (ctx->crowded && *looks % (message ? CROWDED_LOOKS_MESSAGE : CROWDED_LOOKS) == 0) return n;
-        if (!message) weft__pause(); /* else the look at the clock is one */
+        if (ctx->crowded && *looks % crowded_looks(placed) == 0) return n;
+        if (!placed) weft__pause(); /* else the look at the clock is one */
     }
 }
 
 bool weft__wait_inside(weft_request *req)
 {
-    int looks = 1; /* those for its message come first */
+    int looks = 1; /* those at its place come first */
     while (!weft__request_settled(req) && looks < CLOCK_EVERY &&
-           look_on(req->ctx, as_message(req), &looks) > 0) {
+           look_on(req->ctx, at_one_place(req), &looks) > 0) {
     }
     return weft__request_settled(req);
 }
@@ -125,7 +136,7 @@ static int64_t spin_most(const weft_context *ctx)
 /* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
  * in all.  What comes in slowly would keep it looking to the end, where looking has grown beyond its pace.
  * What is over within its first stay there counts nobody as a lender. */
-static void lend(weft_context *ctx, weft_request *message, bool (*done)(void *arg), void *arg,
+static void lend(weft_context *ctx, weft_request *placed, bool (*done)(void *arg), void *arg,
                  int64_t deadline_ns)
 {
     int64_t stop = 0, last = 0, in_vain = 0;
@@ -133,7 +144,7 @@ static void lend(weft_context *ctx, weft_request *message, bool (*done)(void *ar
     bool counted = false;
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
-        int n = holds ? look_on(ctx, message, &looks) : 0;
+        int n = holds ? look_on(ctx, placed, &looks) : 0;
         bool over = n && done(arg);
         if (over && counted) stop_lending(ctx, true);
         if (!over && !counted) {
@@ -216,7 +227,7 @@ static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadl
     int64_t began = began_ns;
     if (weft__request_settled(req) || settles_in_a_turn(req)) return req->status;
     if (!began && req->timed) began = weft__now_ns();
-    lend(req->ctx, as_message(req), one_settled, req, deadline_ns);
+    lend(req->ctx, at_one_place(req), one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
     if (!weft__request_settled(req)) {
