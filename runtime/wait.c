@@ -1,8 +1,8 @@
 /* wait.c - looking at requests and waiting for them.
  *
  * A caller that waits lends itself: it drives the engine, so its operation costs no hand-off between
- * threads.  After WEFT_SPIN_US without an end it arms the doorbell as the progress thread would and sleeps on
- * the request's state. */
+ * threads; mostly just that part where its own end will show.  After WEFT_SPIN_US without an end it arms the
+ * doorbell as the progress thread would and sleeps on the request's state. */
 #include "wait.h"
 #include "batch.h"
 #include "breaking.h"
