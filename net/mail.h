@@ -86,8 +86,8 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
 /* A short message to another rank whose way is free goes at once: nothing of it is left to be told or
  * cancelled.  False: it has to be sent. */
 bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes);
-/* receipt: written to until the completion ran or a cancel returned; may be NULL.  A failure of the peer is
- * ERR_PEER. */
+/* receipt: of this receive alone, and the mail's until the completion ran or a cancel returned; may be NULL.
+ * A failure of the peer is ERR_PEER. */
 weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
                                weft__receipt *receipt, weft__completion *completion);
 /* What a receive on PAIR or EXCHANGE from another rank would get, if that is there already, whole, and it
@@ -95,8 +95,9 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
 const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room);
 void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf);
 /* For one that waits: lets through what is next where its message will come, for whomever that is.  False:
- * nothing is there, or that cannot be told of just its peer. */
+ * nothing is there.  Only where its peer's next message can be told, and not once it has met its own. */
 bool weft__mail_look_for(weft__mail *mail, weft__want *want);
+bool weft__mail_can_look_for(const weft__mail *mail, const weft__want *want);
 /* Afterwards the buffer is the caller's and the completion is not called. */
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want);

@@ -496,14 +496,21 @@ void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void 
     owe(mail, peer, cost);
 }
 
+bool weft__mail_can_look_for(const weft__mail *mail, const weft__want *want)
+{
+    const weft__peer_box *box;
+    if (want->state != WEFT__WANT_POSTED || want->from.peer == WEFT_ANY_RANK) return false;
+    box = &mail->peers[want->from.peer];
+    return box->route && box->route->next && !box->gone;
+}
+
 bool weft__mail_look_for(weft__mail *mail, weft__want *want)
 {
     int peer = want->from.peer;
     weft__transport *route;
     const weft__frame *next;
-    if (want->state != WEFT__WANT_POSTED || peer == WEFT_ANY_RANK || mail->peers[peer].gone) return false;
+    WEFT__ASSERT(weft__mail_can_look_for(mail, want));
     route = mail->peers[peer].route;
-    if (!route || !route->next) return false;
     next = route->next(route, peer);
     if (!next) return false;
     if (!is_message(next) || !weft__mail_is_for(mail, peer, next, want) ||

@@ -69,9 +69,7 @@ static void fill_work(weft__device *d)
     bool in = d->match.in.state == WEFT__HALF_MET, out = d->match.out.state == WEFT__HALF_MET;
     *op = req->op;
     op->kind = !in ? WEFT__OP_ISEND : !out ? WEFT__OP_IRECV : WEFT__OP_SEND_RECV;
-    if (!in) return;
-    op->count = req->receipt.offered / weft_dtype_size(op->dtype);
-    req->receipt.bytes = req->receipt.offered;
+    if (in) op->count = req->receipt.offered / weft_dtype_size(op->dtype);
 }
 
 /* To this rank itself: both are there when the second meets. */
@@ -274,6 +272,7 @@ void weft__device_pair_stop(weft_request *req)
 
 void weft__device_pair_done(weft_request *req)
 {
+    if (req->device->match.in.state == WEFT__HALF_MET) req->receipt.bytes = req->receipt.offered;
     weft__pair_settle(req, req->device->match.outcome);
 }
 

@@ -124,10 +124,15 @@ void weft__pair_start(weft_request *req)
     part_done(req, WEFT_OK);
 }
 
-bool weft__pair_look(weft_request *req)
+bool weft__pair_can_look(const weft_request *req)
 {
     return weft__request_state(req) == WEFT__RUNNING && req->u.pair.want &&
-           weft__mail_look_for(req->ctx->mail, req->u.pair.want);
+           weft__mail_can_look_for(req->ctx->mail, req->u.pair.want);
+}
+
+bool weft__pair_look(weft_request *req)
+{
+    return weft__mail_look_for(req->ctx->mail, req->u.pair.want);
 }
 
 bool weft__pair_met(const weft_request *req)

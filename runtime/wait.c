@@ -89,11 +89,13 @@ static bool is_message(const weft_request *req)
     return weft__kind_traits(req->op.kind) & WEFT__PAIR;
 }
 
-/* The request, if it waits at one place: for a message or for rounds, in host memory.  Else NULL. */
-static weft_request *at_one_place(weft_request *req)
+/* Will its end show at one place that can be looked at alone?  Of a message or rounds, in host memory.
+ * Engine held. */
+static bool has_a_place(const weft_request *req)
 {
-    bool collective = weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE;
-    return !req->device && (is_message(req) || (collective && weft__by_rounds(req))) ? req : NULL;
+    if (req->device) return false;
+    if (is_message(req)) return weft__pair_can_look(req);
+    return weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE && weft__by_rounds(req);
 }
 
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
@@ -108,9 +110,10 @@ static int crowded_looks(const weft_request *placed)
 }
 
 /* Looks until something moves, but not past the next look at the clock, nor long where others need the
- * processor.  placed: what is waited for, if at one place; or NULL.  Engine held. */
-static int look_on(weft_context *ctx, weft_request *placed, int *looks)
+ * processor.  req: what is waited for, if just that; or NULL.  Engine held. */
+static int look_on(weft_context *ctx, weft_request *req, int *looks)
 {
+    weft_request *placed = req && has_a_place(req) ? req : NULL;
     for (;;) {
         int n = look(ctx, placed, *looks);
         if (n || ++*looks >= CLOCK_EVERY || weft__biased_wanted(&ctx->engine)) return n;
@@ -122,8 +125,7 @@ static int look_on(weft_context *ctx, weft_request *placed, int *looks)
 bool weft__wait_inside(weft_request *req)
 {
     int looks = 1; /* those at its place come first */
-    while (!weft__request_settled(req) && looks < CLOCK_EVERY &&
-           look_on(req->ctx, at_one_place(req), &looks) > 0) {
+    while (!weft__request_settled(req) && looks < CLOCK_EVERY && look_on(req->ctx, req, &looks) > 0) {
     }
     return weft__request_settled(req);
 }
@@ -136,7 +138,7 @@ static int64_t spin_most(const weft_context *ctx)
 /* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
  * in all.  What comes in slowly would keep it looking to the end, where looking has grown beyond its pace.
  * What is over within its first stay there counts nobody as a lender. */
-static void lend(weft_context *ctx, weft_request *placed, bool (*done)(void *arg), void *arg,
+static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
                  int64_t deadline_ns)
 {
     int64_t stop = 0, last = 0, in_vain = 0;
@@ -144,7 +146,7 @@ static void lend(weft_context *ctx, weft_request *placed, bool (*done)(void *arg
     bool counted = false;
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
-        int n = holds ? look_on(ctx, placed, &looks) : 0;
+        int n = holds ? look_on(ctx, req, &looks) : 0;
         bool over = n && done(arg);
         if (over && counted) stop_lending(ctx, true);
         if (!over && !counted) {
@@ -153,7 +155,7 @@ static void lend(weft_context *ctx, weft_request *placed, bool (*done)(void *arg
         }
         if (holds) weft__engine_drop(ctx);
         if (over) return;
-        looks++;
+        if (n || !holds) looks++; /* the others are counted */
         if (n) {
             stop = last = 0; /* it moves: worth staying */
         } else if (ctx->crowded) {
@@ -227,7 +229,7 @@ static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadl
     int64_t began = began_ns;
     if (weft__request_settled(req) || settles_in_a_turn(req)) return req->status;
     if (!began && req->timed) began = weft__now_ns();
-    lend(req->ctx, at_one_place(req), one_settled, req, deadline_ns);
+    lend(req->ctx, req, one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
     if (!weft__request_settled(req)) {
