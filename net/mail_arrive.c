@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages for receives posted before, which are let through by one that looks for its own: so those that
- * come faster than they are asked for are caught up with, and no call takes long. */
-#define CATCH_UP 3
-
 static const char no_payload[1]; /* where a message of no bytes "lies" */
 
 static void free_want(weft__mail *mail, weft__want *want)
@@ -39,8 +35,7 @@ static void tell_owed(weft__mail *mail, int peer)
     weft__mail_note(mail, peer, &frame, NULL, 0);
 }
 
-/* What it took of its sender's credit, a whole message or a head, has found its place. */
-static void owe(weft__mail *mail, int peer, size_t cost)
+void weft__mail_owe(weft__mail *mail, int peer, size_t cost)
 {
     weft__peer_box *box = &mail->peers[peer];
     if (peer == mail->me || box->gone) return;
@@ -101,7 +96,7 @@ static void free_early(weft__mail *mail, weft__early *early)
     size_t cost = weft__mail_cost(&early->frame);
     int peer = early->peer;
     free(early);
-    owe(mail, peer, cost);
+    weft__mail_owe(mail, peer, cost);
 }
 
 static void drop_early(weft__mail *mail, weft__early *early)
@@ -138,7 +133,7 @@ static bool tell_of_foreign(weft__mail *mail, int peer, const weft__frame *frame
          want->from.signature[1] == frame->signature[1]))
         return false;
     mail->events->collective(mail->events, peer, frame);
-    if (want) owe(mail, peer, weft__mail_cost(frame));
+    if (want) weft__mail_owe(mail, peer, weft__mail_cost(frame));
     return want != NULL;
 }
 
@@ -149,7 +144,7 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
     weft_status status;
     if (tell_of_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
-        owe(mail, peer, weft__mail_cost(frame));
+        weft__mail_owe(mail, peer, weft__mail_cost(frame));
         status = weft__mail_judge(want, peer, frame);
         weft__list_remove(&want->link);
         if (status != WEFT_OK) {
@@ -173,7 +168,7 @@ static void *request_header(weft__mail *mail, int peer, const weft__frame *frame
     weft__want *want = weft__mail_find_want(mail, peer, frame);
     if (tell_of_foreign(mail, peer, frame, want)) return NULL;
     if (want) {
-        owe(mail, peer, weft__mail_cost(frame));
+        weft__mail_owe(mail, peer, weft__mail_cost(frame));
         start_flow(mail, want, peer, frame, NULL);
         return box->into && !box->into->abandoned ? box->into->buf : NULL;
     }
@@ -259,7 +254,7 @@ static bool small_meets(weft__mail *mail, int peer, const weft__frame *frame)
     weft__want *want = weft__mail_find_want(mail, peer, frame);
     weft_status status;
     if (!want) return false;
-    owe(mail, peer, weft__mail_cost(frame));
+    weft__mail_owe(mail, peer, weft__mail_cost(frame));
     status = weft__mail_judge(want, peer, frame);
     if (status == WEFT_OK) fill(want, frame, NULL);
     weft__mail_finish_want(mail, want, status);
@@ -453,75 +448,6 @@ weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, voi
     if (from->meeting) from->meeting->want = want;
     post(mail, want, false);
     return want;
-}
-
-/* A whole one between two ranks. */
-static inline bool is_message(const weft__frame *frame)
-{
-    return frame->kind == WEFT__FRAME_EAGER && frame->channel != WEFT__CHANNEL_COLLECTIVE;
-}
-
-/* Is this what such a receive would get, and would take? */
-static inline bool suits(weft__mail *mail, const weft__envelope *from, size_t room, const weft__frame *frame)
-{
-    return weft__mail_fits(from, from->peer, frame) && !weft__mail_find_early(mail, from) &&
-           frame->dtype == from->dtype && !(frame->flags & WEFT__FRAME_APART) && frame->bytes <= room;
-}
-
-const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room)
-{
-    weft__peer_box *box = &mail->peers[from->peer];
-    weft__transport *route = box->route;
-    const weft__frame *next;
-    WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
-    if (!route || !route->next || box->gone) return NULL;
-    next = route->next(route, from->peer);
-    for (int n = 0; next && is_message(next); n++) {
-        if (WEFT__LIKELY(!weft__mail_find_want(mail, from->peer, next)))
-            return suits(mail, from, room, next) ? next : NULL;
-        if (n == CATCH_UP) break;
-        route->read(route, from->peer);
-        next = route->next(route, from->peer);
-    }
-    return NULL;
-}
-
-void weft__mail_take(weft__mail *mail, int peer, const weft__frame *frame, void *buf)
-{
-    weft__peer_box *box = &mail->peers[peer];
-    size_t cost = weft__mail_cost(frame);
-    box->touched = box->heard = true;
-    if (frame->flags & WEFT__FRAME_SMALL) weft__copy_small(buf, frame->small, frame->bytes);
-    box->route->take(box->route, peer, buf);
-    owe(mail, peer, cost);
-}
-
-bool weft__mail_can_look_for(const weft__mail *mail, const weft__want *want)
-{
-    const weft__peer_box *box;
-    if (want->state != WEFT__WANT_POSTED || want->from.peer == WEFT_ANY_RANK) return false;
-    box = &mail->peers[want->from.peer];
-    return box->route && box->route->next && !box->gone;
-}
-
-bool weft__mail_look_for(weft__mail *mail, weft__want *want)
-{
-    int peer = want->from.peer;
-    weft__transport *route;
-    const weft__frame *next;
-    WEFT__ASSERT(weft__mail_can_look_for(mail, want));
-    route = mail->peers[peer].route;
-    next = route->next(route, peer);
-    if (!next) return false;
-    if (!is_message(next) || !weft__mail_is_for(mail, peer, next, want) ||
-        weft__mail_judge(want, peer, next) != WEFT_OK) {
-        route->read(route, peer);
-        return true;
-    }
-    want->got->bytes = next->bytes;
-    weft__mail_take(mail, peer, next, want->buf);
-    weft__mail_finish_want(mail, want, WEFT_OK);
-    return true;
 }
 
 bool weft__mail_flowing(const weft__want *want)

@@ -115,6 +115,8 @@ weft__early *weft__mail_find_early(weft__mail *mail, const weft__envelope *from)
 /* Checks type and length of a message against the receive it met. */
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
 
+/* What it took of its sender's credit, a whole message or a head, has found its place. */
+void weft__mail_owe(weft__mail *mail, int peer, size_t cost);
 void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status status);
 void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_status status);
 /* It has met its receive, of this rank itself or (NULL) of another, and its payload goes another way. */

@@ -132,7 +132,8 @@ bool weft__pair_can_look(const weft_request *req)
 
 bool weft__pair_look(weft_request *req)
 {
-    return weft__mail_look_for(req->ctx->mail, req->u.pair.want);
+    /* A look at everything may have ended it. */
+    return weft__pair_can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
 }
 
 bool weft__pair_met(const weft_request *req)
