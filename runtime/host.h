@@ -25,9 +25,9 @@ void weft__pair_settle(weft_request *req,
                        weft_status status); /* with what its receipt tells of the failure */
 void weft__pair_start(weft_request *req);
 void weft__pair_stop(weft_request *req);
-/* Of one that is waited for: has something come from where its message will?  Can it be looked at alone? */
-bool weft__pair_look(weft_request *req);
+/* Of one that is waited for.  Can the place where its message will come be looked at alone? */
 bool weft__pair_can_look(const weft_request *req);
+bool weft__pair_look(weft_request *req);      /* there, if so: has anything come? */
 bool weft__pair_met(const weft_request *req); /* its message has been found and is coming in */
 
 /* host_rounds.c: collectives in shared memory */

@@ -118,7 +118,7 @@ static int look_on(weft_context *ctx, weft_request *req, int *looks)
         int n = look(ctx, placed, *looks);
         if (n || ++*looks >= CLOCK_EVERY || weft__biased_wanted(&ctx->engine)) return n;
         if (ctx->crowded && *looks % crowded_looks(placed) == 0) return n;
-        if (!placed) weft__pause(); /* else the look at the clock is one */
+        if (!placed) weft__pause(); /* those at one place are short, and mostly look at the clock */
     }
 }
 
