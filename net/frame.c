@@ -22,6 +22,7 @@ static bool known_flags(const weft__frame *frame)
     case 0: return true;
     case WEFT__FRAME_APART: return pair && frame->kind == WEFT__FRAME_REQUEST;
     case WEFT__FRAME_SMALL: return pair && frame->kind == WEFT__FRAME_EAGER && !frame->length;
+    case WEFT__FRAME_TOKEN: return !pair && frame->kind == WEFT__FRAME_EAGER && !frame->bytes;
     default: return false;
     }
 }

@@ -30,9 +30,10 @@ typedef enum weft__channel {
     WEFT__CHANNELS
 } weft__channel;
 
-/* Flags, of messages between two ranks. */
+/* Flags; the first two, of messages between two ranks. */
 #define WEFT__FRAME_APART 1 /* of a REQUEST: its payload goes another way */
 #define WEFT__FRAME_SMALL 2 /* of an EAGER: its payload is in the header, which saves a cache line */
+#define WEFT__FRAME_TOKEN 4 /* of an EAGER of nothing, of a collective: it may be that nobody receives it */
 
 #define WEFT__FRAME_SMALL_BYTES 16
 

@@ -23,7 +23,7 @@ static void part_sent(weft__outgoing *out, weft_status status)
 }
 
 /* Told to nobody if there is no memory: the callers can only go on, and the peer's deadline will speak. */
-static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, const void *payload)
+static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, const void *payload, bool lazy)
 {
     weft__peer_box *box = &mail->peers[peer];
     part *p;
@@ -35,6 +35,7 @@ static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, cons
     if (frame->length) memcpy(p->payload, payload, frame->length);
     p->out.payload = p->payload;
     p->out.sent = part_sent;
+    p->out.lazy = lazy;
     weft__list_init(&p->out.link);
     box->touched = true;
     box->route->send(box->route, peer, &p->out);
@@ -45,7 +46,7 @@ void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const
 {
     weft__frame copy = *frame;
     copy.length = (uint32_t)length;
-    send_part(mail, peer, &copy, payload);
+    send_part(mail, peer, &copy, payload, false);
 }
 
 weft_status weft__mail_control(weft__mail *mail, int peer, int type, const void *bytes, size_t length)
@@ -57,7 +58,7 @@ weft_status weft__mail_control(weft__mail *mail, int peer, int type, const void 
         return WEFT_OK;
     }
     if (mail->peers[peer].gone) return weft__fail(WEFT_ERR_PEER, "rank %d is gone", peer);
-    if (!send_part(mail, peer, &frame, bytes)) return weft__fail_memory(length, "a control message");
+    if (!send_part(mail, peer, &frame, bytes, false)) return weft__fail_memory(length, "a control message");
     return WEFT_OK;
 }
 
@@ -372,6 +373,14 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
     return letter;
 }
 
+void weft__mail_send_token(weft__mail *mail, const weft__envelope *to)
+{
+    weft__frame frame = frame_of(to, NULL, 0, true, 0, 0);
+    frame.flags = WEFT__FRAME_TOKEN;
+    WEFT__ASSERT(to->channel == WEFT__CHANNEL_COLLECTIVE && to->peer != mail->me);
+    if (!mail->peers[to->peer].gone) send_part(mail, to->peer, &frame, NULL, true);
+}
+
 void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter)
 {
     weft__peer_box *box = &mail->peers[letter->peer];
@@ -386,7 +395,7 @@ void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter)
         if (letter->peer == mail->me)
             weft__mail_arrived(&mail->sink, mail->me, &frame, NULL);
         else
-            send_part(mail, letter->peer, &frame, NULL);
+            send_part(mail, letter->peer, &frame, NULL, false);
     }
     free_letter(mail, letter);
 }
@@ -413,7 +422,7 @@ void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
         if (!box->route || box->gone || (!shared && !box->touched)) continue;
         /* Where nothing ever went, nobody can be waiting for something to be taken. */
         box->bye_awaited = box->touched;
-        if (!send_part(mail, peer, &frame, why)) box->bye_awaited = false;
+        if (!send_part(mail, peer, &frame, why, false)) box->bye_awaited = false;
     }
 }
 
@@ -459,6 +468,12 @@ int weft__mail_poll(weft__mail *mail)
     }
     if (WEFT__UNLIKELY(mail->leaving)) drop_routes(mail);
     return done;
+}
+
+void weft__mail_hurry(weft__mail *mail)
+{
+    for (int i = 0; i < mail->route_count; i++)
+        if (mail->routes[i]->hurry) mail->routes[i]->hurry(mail->routes[i]);
 }
 
 bool weft__mail_busy(const weft__mail *mail)

@@ -64,8 +64,9 @@ typedef struct weft__receipt {
 typedef struct weft__mail_events weft__mail_events;
 struct weft__mail_events {
     /* A collective message whose signature differs from the receive it meets, or that meets none yet (look
-     * whether that operation has been here with another signature). */
-    void (*collective)(weft__mail_events *events, int peer, const weft__frame *frame);
+     * whether that operation has been here with another signature).  True: one that met none is a token that
+     * nobody will receive, and done with. */
+    bool (*collective)(weft__mail_events *events, int peer, const weft__frame *frame);
     void (*control)(weft__mail_events *events, int peer, int type, const void *bytes, size_t length);
     void (*left)(weft__mail_events *events, int peer, weft_status status, const char *why); /* said goodbye */
     void (*lost)(weft__mail_events *events, int peer, const char *why);                     /* vanished */
@@ -107,6 +108,11 @@ bool weft__mail_flowing(const weft__want *want);
 /* Signatures of collective messages that wait for operation (group, sequence): calls fn for each. */
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
                      void (*fn)(void *arg, int peer, const weft__frame *frame), void *arg);
+/* A token: of a collective, with nothing in it, to another rank, who may have no receive for it.  It goes
+ * with what is sent there next, or somewhat later; nothing is told of its fate. */
+void weft__mail_send_token(weft__mail *mail, const weft__envelope *to);
+/* One that came before its operation began here: is done with.  False: it has not come. */
+bool weft__mail_drop_token(weft__mail *mail, const weft__envelope *from);
 /* Drops what waits for collectives of a group that is over. */
 void weft__mail_forget_group(weft__mail *mail, uint64_t group);
 
@@ -123,5 +129,6 @@ bool weft__mail_bye_taken(const weft__mail *mail);       /* by all that are stil
 void weft__mail_drop(weft__mail *mail, int peer);
 
 int weft__mail_poll(weft__mail *mail);        /* returns how much was done */
+void weft__mail_hurry(weft__mail *mail);      /* before nobody polls for a while: what was to go later goes */
 bool weft__mail_busy(const weft__mail *mail); /* is there work that nobody will ring for? */
 #endif

@@ -132,7 +132,7 @@ static bool tell_of_foreign(weft__mail *mail, int peer, const weft__frame *frame
         (want && want->from.signature[0] == frame->signature[0] &&
          want->from.signature[1] == frame->signature[1]))
         return false;
-    mail->events->collective(mail->events, peer, frame);
+    if (mail->events->collective(mail->events, peer, frame) && !want) return true;
     if (want) weft__mail_owe(mail, peer, weft__mail_cost(frame));
     return want != NULL;
 }
@@ -483,6 +483,13 @@ void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
             early->frame.sequence == sequence)
             fn(arg, early->peer, &early->frame);
     }
+}
+
+bool weft__mail_drop_token(weft__mail *mail, const weft__envelope *from)
+{
+    weft__early *early = weft__mail_find_early(mail, from);
+    if (early) drop_early(mail, early);
+    return early != NULL;
 }
 
 void weft__mail_forget_group(weft__mail *mail, uint64_t group)

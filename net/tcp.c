@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define BACKLOG      4096
+#define LAZY_POLLS   64           /* of a rank that waits: some 30 us */
 #define EAGER_BYTES  (64u * 1024) /* above, asking costs less than what may have to be copied once more */
 #define DIRECT_LINKS 2 /* so few are read without asking the set first which of them has something */
 
@@ -94,7 +95,8 @@ void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...)
 
 static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
 {
-    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    weft__tcp *tcp = tcp_of(t);
+    weft__tcp_peer *peer = peer_of(tcp, rank);
     WEFT__ASSERT(out->frame.length <= WEFT__FRAME_PAYLOAD_MAX && (!out->frame.length || out->payload));
     out->done = 0;
     out->peer = rank;
@@ -104,7 +106,9 @@ static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
         return;
     }
     weft__list_append(out->bulk ? &peer->bulk : &peer->urgent, &out->link);
-    if (peer->state == WEFT__TCP_UP)
+    if (peer->state == WEFT__TCP_UP && out->lazy && ++peer->lazy < WEFT__TCP_LAZY)
+        tcp->lazy_polls = LAZY_POLLS;
+    else if (peer->state == WEFT__TCP_UP)
         weft__tcp_link_write(peer->link);
     else if (peer->state == WEFT__TCP_IDLE)
         weft__tcp_dial_begin(peer);
@@ -139,6 +143,15 @@ static void read_directly(weft__tcp *tcp)
     }
 }
 
+static void tcp_hurry(weft__transport *t)
+{
+    weft__tcp *tcp = tcp_of(t);
+    if (!tcp->lazy_polls) return;
+    tcp->lazy_polls = 0;
+    for (int r = 0; r < tcp->world; r++)
+        if (tcp->peer[r].lazy && tcp->peer[r].link) weft__tcp_link_write(tcp->peer[r].link);
+}
+
 static int tcp_poll(weft__transport *t, int budget)
 {
     weft__tcp *tcp = tcp_of(t);
@@ -148,6 +161,10 @@ static int tcp_poll(weft__transport *t, int budget)
     weft__tcp_links_sweep(tcp);
     if (tcp->accept_again) weft__tcp_accept_all(tcp);
     read_directly(tcp);
+    if (tcp->lazy_polls == 1)
+        tcp_hurry(t);
+    else if (tcp->lazy_polls)
+        tcp->lazy_polls--;
 
     weft__list_init(&turn);
     WEFT__LIST_EACH(&tcp->resume, at)
@@ -399,6 +416,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .retract = tcp_retract,
                                           .forget = tcp_forget,
                                           .poll = tcp_poll,
+                                          .hurry = tcp_hurry,
                                           .busy = tcp_busy,
                                           .flushed = tcp_flushed,
                                           .drop = tcp_drop,

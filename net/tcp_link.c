@@ -130,6 +130,7 @@ void weft__tcp_link_write(weft__tcp_link *link)
     batch b;
     if (link->writing) return;
     link->writing = true;
+    link->peer->lazy = 0;
     while (is_open(link) && link->ending == WEFT__TCP_OPEN && !link->blocked) {
         struct msghdr message = {.msg_iov = b.part};
         ssize_t n;
@@ -344,7 +345,7 @@ static void link_ready(weft__watched *w, uint32_t events)
 {
     weft__tcp_link *link = WEFT__OWNER(w, weft__tcp_link, watched);
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) link->hung_up = true;
-    if (events & EPOLLOUT) {
+    if (events & EPOLLOUT && link->blocked) {
         link->blocked = false;
         weft__tcp_link_write(link);
     }

@@ -21,6 +21,7 @@
 #define WEFT__TCP_ACCEPTS  64            /* connections accepted in one turn */
 #define WEFT__TCP_DIALS    10            /* attempts at one peer that closes before its verdict */
 #define WEFT__TCP_PATIENCE 12 /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
+#define WEFT__TCP_LAZY     8  /* frames for one peer that go together rather than at once */
 #define WEFT__TCP_TEXT     80 /* an address as text */
 
 /* The acceptor's verdict, one byte. */
@@ -48,6 +49,7 @@ typedef struct weft__tcp_peer {
     weft__tcp_address address;
     weft__list urgent, bulk; /* of weft__outgoing, untouched ones */
     weft__outgoing *current; /* half written; in no list */
+    int lazy;                /* in `urgent`, behind the last write */
     weft__tcp_dial *dial;
     weft__tcp_link *link;
 } weft__tcp_peer;
@@ -97,7 +99,8 @@ typedef struct weft__tcp_guest {
 struct weft__tcp {
     weft__transport transport;
     int me, world, moved;
-    int links; /* that are up */
+    int links;      /* that are up */
+    int lazy_polls; /* until lazy frames go; 0: there are none */
     const weft__keys *keys;
     weft__watch *watch;
     weft__watched listener;

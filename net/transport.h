@@ -14,6 +14,7 @@ typedef struct weft__outgoing {
     weft__frame frame;
     const void *payload; /* frame.length bytes */
     bool bulk;           /* payload of point to point: everything else goes first, between frames */
+    bool lazy;           /* without payload: may go with the next one, or some polls later */
     void (*sent)(struct weft__outgoing *out, weft_status status); /* payload and `out` are free again */
 
     weft__list link;
@@ -59,7 +60,9 @@ struct weft__transport {
     void (*forget)(weft__transport *t, int peer, void *where);
     /* Read and write what can be read and written now, about budget frames.  Returns how many moved. */
     int (*poll)(weft__transport *t, int budget);
-    /* Frames that wait or are half written: is there something to do that nobody will ring for? */
+    void (*hurry)(weft__transport *t); /* lazy ones go now; NULL: they always do */
+    /* Frames, but for lazy ones, that wait or are half written: is there something to do that nobody will
+     * ring for? */
     bool (*busy)(const weft__transport *t);
     /* True once everything given to send for this peer has left this process's memory (shm: has been
      * taken by the peer; tcp: is in the kernel). */

@@ -60,7 +60,7 @@ weft__kind weft__family(weft__kind kind);
 weft__build_fn weft__build_local;
 /* dissemination.c */
 weft__build_fn weft__build_dissemination_barrier;
-weft__build_fn weft__build_tree_broadcast; /* agrees in the same messages */
+weft__build_fn weft__build_first_broadcast; /* agrees in the same messages */
 /* After the others, steps beside them, of a rooted kind: once they are done, this rank knows, directly or
  * through others, that everybody has started this operation.  A rank whose signature differs passes nothing
  * on. */
@@ -69,6 +69,7 @@ void weft__add_agreement(weft__schedule *s);
 weft__build_fn weft__build_doubling_all_reduce;
 weft__build_fn weft__build_bruck_all_gather;
 /* tree.c */
+weft__build_fn weft__build_tree_broadcast;
 weft__build_fn weft__build_tree_reduce;
 weft__build_fn weft__build_tree_gather;
 weft__build_fn weft__build_tree_scatter;

@@ -1,4 +1,5 @@
-/* dissemination.c - the barrier, the agreement that rooted kinds carry, and the broadcast of few bytes.
+/* dissemination.c - the barrier, the agreement that rooted kinds carry, and a group's first broadcast of few
+ * bytes.
  *
  * In round k each rank tells rank + 2^k all that it knows and hears from rank - 2^k; after ceil(log2 size)
  * rounds it has heard of everyone.  Counted from any rank, the first 2^k know of it after k rounds: what it
@@ -57,7 +58,7 @@ void weft__build_dissemination_barrier(weft__schedule *s, const weft__op *op)
     disseminate(s, 0, 0, weft__at(s, WEFT__TMP, 0), 0);
 }
 
-void weft__build_tree_broadcast(weft__schedule *s, const weft__op *op)
+void weft__build_first_broadcast(weft__schedule *s, const weft__op *op)
 {
     int number = weft__modulo(s->rank - op->root, s->size);
     disseminate(s, 0, number, weft__at(s, number ? WEFT__OUT : WEFT__IN, 0), op->count);

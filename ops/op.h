@@ -71,6 +71,7 @@ typedef struct weft__op {
     void *out;
     double scale;         /* PREMUL_SUM; else 1 */
     weft__uneven *uneven; /* uneven kinds: their blocks, as weft__uneven_copy makes them; else NULL */
+    bool repeats;         /* a broadcast, and its group has begun such a one before */
 } weft__op;
 
 extern const unsigned char weft__dtype_bytes_of[];

@@ -68,6 +68,16 @@ int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, si
     return add(s, step, before1, before2);
 }
 
+void weft__add_token(weft__schedule *s, int to, int from, uint32_t tag)
+{
+    weft__step told = {
+        .kind = WEFT__STEP_SEND, .peer = to, .tag = tag, .a = {WEFT__TMP, 0}, .scale = 1, .token = true};
+    weft__step heard = {
+        .kind = WEFT__STEP_RECV, .peer = from, .tag = tag, .out = {WEFT__TMP, 0}, .scale = 1, .token = true};
+    if (to >= 0) add(s, told, WEFT__NO_STEP, WEFT__NO_STEP);
+    if (from >= 0) add(s, heard, WEFT__NO_STEP, WEFT__NO_STEP);
+}
+
 int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale,
                    int before1, int before2)
 {
@@ -202,6 +212,7 @@ static void print_step(const weft__step *step, FILE *to)
         print_place(step->out, to);
     }
     if (step->scale != 1) fprintf(to, " scaled by %g", step->scale);
+    if (step->token) fputs(" token", to);
 }
 
 static void print_predecessors(const weft__schedule *s, int step, FILE *to)

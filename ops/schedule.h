@@ -48,6 +48,7 @@ typedef struct weft__step {
     weft__place a, b, out;
     size_t count;
     double scale;
+    bool token;     /* SEND, RECV: of nothing, and only to see that all mean the same */
     int first_next; /* into schedule->next[]: steps that wait for this one; filled by seal */
     int next_count;
     int waits; /* predecessors; filled by seal */
@@ -78,6 +79,10 @@ int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__plac
 int weft__add_fold(weft__schedule *s, weft__place rows, int n, weft__place to, size_t count, double scale);
 void weft__add_order(weft__schedule *s, int before, int after); /* one more predecessor */
 weft__place weft__add_tmp(weft__schedule *s, size_t count);     /* room for count elements in TMP */
+
+/* A message of nothing that tells which operation its sender has begun.  Whoever runs the schedule may hear
+ * it after the schedule is done, and nobody need get it who has left. */
+void weft__add_token(weft__schedule *s, int to, int from, uint32_t tag); /* to, from: -1: none */
 
 /* How `count` elements are divided among `size` ranks: the first count % size of them have one more. */
 static inline weft__span weft__share(size_t count, int size, int rank)

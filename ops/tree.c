@@ -1,4 +1,5 @@
-/* tree.c - binomial trees over the ranks counted from the root: reduce, gather, scatter of small sizes.
+/* tree.c - binomial trees over the ranks counted from the root: broadcast, reduce, gather, scatter of small
+ * sizes.
  *
  * The subtree of node v is the run of nodes from v on that is as long as v's lowest bit; its children stand
  * at distances 1, 2, 4, ... below that.  A reduction has the lower run, counted from the root, at the left.
@@ -39,6 +40,28 @@ static int farthest(node n)
     if (n.run < 2) return 0;
     while (distance < n.run - distance) distance *= 2;
     return distance;
+}
+
+/* One that repeats: every rank hears from the one before it, data or a token, what that one has begun.  Then
+ * some two neighbours differ if not all are alike, and one of them sees it, though perhaps when others are
+ * done. */
+static void hand_down(weft__schedule *s, node n, size_t count)
+{
+    weft__place data = weft__at(s, n.number ? WEFT__OUT : WEFT__IN, 0);
+    int got =
+        n.number ? weft__add_recv(s, n.parent, 0, data, count, WEFT__NO_STEP, WEFT__NO_STEP) : WEFT__NO_STEP;
+    bool to_next = n.run > 1, from_last = n.number % 2;
+    for (int distance = farthest(n); distance > 0; distance /= 2)
+        weft__add_send(s, child_rank(s, distance), 0, data, count, got, WEFT__NO_STEP);
+    weft__add_token(s, to_next ? -1 : child_rank(s, 1), from_last ? -1 : child_rank(s, -1), 0);
+}
+
+void weft__build_tree_broadcast(weft__schedule *s, const weft__op *op)
+{
+    if (op->repeats)
+        hand_down(s, node_of(s, op->root), op->count);
+    else
+        weft__build_first_broadcast(s, op);
 }
 
 void weft__build_tree_reduce(weft__schedule *s, const weft__op *op)

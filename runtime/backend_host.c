@@ -15,12 +15,25 @@
 
 #include <stdio.h>
 
+/* Has the group begun such a one before?  All members get the same answer: it follows from what they began,
+ * in order. */
+static bool begun_before(weft_group *group, weft__signature s)
+{
+    uint64_t hash = (s.word[0] ^ s.word[1] * UINT64_C(0xc2b2ae3d27d4eb4f)) * UINT64_C(0x9e3779b97f4a7c15);
+    weft__signature *known = &group->known[hash >> 32 & (WEFT__KNOWN - 1)];
+    bool before = weft__same_signature(*known, s);
+    *known = s;
+    return before;
+}
+
 static void remember(weft_request *req)
 {
     weft_group *group = req->group;
     req->signature = weft__op_sign(&req->op);
     group->recent[req->sequence % WEFT__RECENT] = req->signature;
-    if (req->sequence > group->started) group->started = req->sequence;
+    if (req->sequence <= group->started) return; /* one that was held comes a second time */
+    group->started = req->sequence;
+    req->op.repeats = req->op.kind == WEFT__OP_BROADCAST && begun_before(group, req->signature);
 }
 
 /* Whatever its members share: because its blocks are uneven, or because such an algorithm is asked for. */

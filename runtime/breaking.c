@@ -167,6 +167,8 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     snprintf(group->why, sizeof group->why, "%s", v->why);
     atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
     if (tell && group->size > 1) tell_members(group);
+    if (group->tokens) weft__group_unref(group); /* whatever still comes is judged no more */
+    group->tokens = 0;
     if (group->link_on_device) weft__link_doom(group->link_on_device, v->cause, v->why);
     /* Always the first again: ending one may end others. */
     while ((req = next_to_fail(group, WEFT__COLLECTIVE | (aborted ? WEFT__PAIR : 0u))) != NULL) {
@@ -189,20 +191,35 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
 }
 
-void weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame)
+bool weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame)
 {
     weft_group *group = weft__group_find(ctx, frame->group);
     weft__signature theirs = {{frame->signature[0], frame->signature[1]}}, mine;
+    bool begun;
     int member;
-    if (!group) return; /* not made here yet, or long gone */
+    if (!group) return false; /* not made here yet, or long gone */
     member = weft__group_member(group, peer);
+    begun = member >= 0 && frame->sequence <= group->started;
     /* What has not been started here is judged when it is. */
-    if (member >= 0 && frame->sequence <= group->started && frame->sequence + WEFT__RECENT > group->started) {
+    if (begun && frame->sequence + WEFT__RECENT > group->started) {
         mine = group->recent[frame->sequence % WEFT__RECENT];
         if (!weft__same_signature(mine, theirs))
             weft__group_mismatch(group, frame->sequence, mine, member, theirs);
     }
+    begun = begun && frame->flags & WEFT__FRAME_TOKEN;
+    if (begun) weft__token_heard(group);
     weft__group_unref(group);
+    return begun;
+}
+
+void weft__token_owed(weft_group *group)
+{
+    if (!group->tokens++) weft__group_ref(group);
+}
+
+void weft__token_heard(weft_group *group)
+{
+    if (group->tokens && !--group->tokens) weft__group_unref(group);
 }
 
 /* A message that was here first means something else? */

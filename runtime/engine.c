@@ -250,6 +250,7 @@ bool weft__engine_busy(const weft_context *ctx)
 void weft__engine_arm(weft_context *ctx)
 {
     if (ctx->board) weft__bell_arm(ctx->board);
+    weft__mail_hurry(ctx->mail);
     ctx->turns = 0; /* the look that follows must include the sockets */
 }
 

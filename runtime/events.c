@@ -14,9 +14,9 @@ static weft_context *context_of(weft__mail_events *events)
     return WEFT__OWNER(events, weft_context, mail_events);
 }
 
-static void on_collective(weft__mail_events *events, int peer, const weft__frame *frame)
+static bool on_collective(weft__mail_events *events, int peer, const weft__frame *frame)
 {
-    weft__collective_judge(context_of(events), peer, frame);
+    return weft__collective_judge(context_of(events), peer, frame);
 }
 
 static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)

@@ -10,6 +10,7 @@
 
 #define WEFT__RECENT 64 /* operations whose signature a group remembers, to judge late messages by */
 #define WEFT__PLANS  16 /* schedules a group keeps */
+#define WEFT__KNOWN  32 /* broadcasts that a group remembers as begun before; a power of 2 */
 
 /* Who frees it. */
 typedef enum weft__owner { WEFT__OF_CALLER, WEFT__OF_CONTEXT, WEFT__OF_MESH } weft__owner;
@@ -49,6 +50,8 @@ typedef struct weft__lane {
     uint64_t own_row;  /* offset, to be given back */
     uint64_t assigned; /* rounds of all ops so far */
     uint64_t consumed; /* every member has read all rounds up to here, when last looked */
+    uint64_t taken;    /* this rank has, up to here, */
+    uint64_t agreed;   /* and of those up to here has seen that all members mean the same, and told so */
     struct {           /* the operation before: the next is often like it, and then cut alike */
         weft__signature signature;
         uintptr_t apart;   /* out from in */
@@ -91,7 +94,9 @@ struct weft_group {
     weft__lane lane;                      /* engine */
     weft__signature recent[WEFT__RECENT]; /* engine: by number; of operations started */
     uint64_t started;                     /* engine: highest number started */
+    weft__signature known[WEFT__KNOWN];   /* engine: broadcasts begun before, by a hash */
     weft__report *reports;                /* engine */
+    int tokens;                           /* engine: that may come after their operation; held while any */
     struct weft__plan *plans;             /* engine */
     int plan_count;
     struct weft__link *link_on_device;    /* engine: its communicator, once it is needed (comm.c) */

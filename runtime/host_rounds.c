@@ -10,8 +10,14 @@
  * may still read; and such an operation does not settle before all members are past its last such round,
  * since then the caller may write.  One that fails settles at once: it marks this rank's row as withdrawn
  * first, and whoever finds a row of the group withdrawn after its last take has perhaps read what was written
- * since, and does not settle with WEFT_OK but waits for the break that is on its way. Failing: a member that
- * is gone without having published what is needed breaks the group. */
+ * since, and does not settle with WEFT_OK but waits for the break that is on its way.
+ *
+ * In its first round an operation looks whether all members mean the same, and so waits for all.  A small
+ * broadcast like one before (`repeats`) leaves that for later: its root goes on when it has published, the
+ * others when they have that.  What is left is made up for before the next operation that waits for all, and
+ * before this rank tells that it is past that round: nobody gets further ahead than slots allow.
+ *
+ * Failing: a member that is gone without having published what is needed breaks the group. */
 #include "breaking.h"
 #include "group.h"
 #include "host.h"
@@ -214,14 +220,14 @@ static size_t piece_bytes(const weft__round *r, int member)
 }
 
 /* Everything that this round reads is there.  May break the group. */
-static bool round_is_there(weft_request *req, const weft__round *r, uint64_t round)
+static bool round_is_there(weft_request *req, const weft__round *r, uint64_t round, bool needs_all)
 {
     weft_group *group = req->group;
     bool all = true;
-    if (!r->needs_all && r->take == WEFT__TAKE_NOTHING) return true;
-    if (!r->needs_all && r->from >= 0) return await(group, req->sequence, r->from, round);
+    if (!needs_all && r->take == WEFT__TAKE_NOTHING) return true;
+    if (!needs_all && r->from >= 0) return await(group, req->sequence, r->from, round);
     for (int i = 0; i < group->size; i++) {
-        if (!r->needs_all && r->take == WEFT__TAKE_COPY && piece_bytes(r, i) == 0) {
+        if (!needs_all && r->take == WEFT__TAKE_COPY && piece_bytes(r, i) == 0) {
             all = false;
             continue;
         }
@@ -231,24 +237,58 @@ static bool round_is_there(weft_request *req, const weft__round *r, uint64_t rou
     return true;
 }
 
-/* First round: do all members mean the same?  Breaks the group if not.  Where a member's rounds belong to
- * another number, somebody did by messages what others did in rounds: whom those reach tells (and breaks). */
-static bool all_agree(weft_request *req, uint64_t round)
+static weft__signature signature_at(const weft_group *group, int member, uint64_t round)
 {
-    weft_group *group = req->group;
-    bool same_number = true;
-    for (int i = 0; i < group->size; i++) {
-        const weft__slot *slot = &group->lane.rows[i]->slot[round % WEFT__SLOTS];
-        weft__signature theirs = {{slot->signature[0], slot->signature[1]}};
-        if (WEFT__UNLIKELY(slot->number != (uint32_t)req->sequence)) {
-            same_number = false;
-            continue;
-        }
-        if (WEFT__LIKELY(weft__same_signature(req->signature, theirs))) continue;
-        weft__group_mismatch(group, req->sequence, req->signature, i, theirs);
-        return false;
+    const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
+    return (weft__signature){{slot->signature[0], slot->signature[1]}};
+}
+
+/* Of a first round, which this rank has published: does a member mean the same by it?  Breaks the group if
+ * not.  Where a member's rounds belong to another number, somebody did by messages what others did in rounds:
+ * whom those reach tells (and breaks). */
+static bool agrees(weft_group *group, int member, uint64_t round)
+{
+    const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
+    const weft__slot *own = &group->lane.rows[group->rank]->slot[round % WEFT__SLOTS];
+    weft__signature mine = signature_at(group, group->rank, round);
+    weft__signature theirs = signature_at(group, member, round);
+    if (WEFT__UNLIKELY(slot->number != own->number)) return false;
+    if (WEFT__LIKELY(weft__same_signature(mine, theirs))) return true;
+    weft__group_mismatch(group, group->started - ((uint32_t)group->started - own->number), mine, member,
+                         theirs);
+    return false;
+}
+
+static bool all_agree(weft_group *group, uint64_t round)
+{
+    bool all = true;
+    for (int i = 0; i < group->size; i++) all = agrees(group, i, round) && all;
+    return all;
+}
+
+/* It is read, and known to mean the same to all. */
+static void pass(weft_group *group, uint64_t round)
+{
+    group->lane.agreed = round;
+    atomic_store_explicit(&group->lane.rows[group->rank]->consumed, round, memory_order_release);
+}
+
+/* Those that were taken without waiting for all, as far as all have come.  Returns how many.  May break the
+ * group. */
+static size_t make_up(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    size_t n = 0;
+    while (lane->agreed < lane->taken) {
+        uint64_t round = lane->agreed + 1;
+        for (int i = 0; i < group->size; i++)
+            if (!has_published(group, i, round)) return n;
+        if (!all_agree(group, round)) return n;
+        learn_consumed(group, round);
+        pass(group, round);
+        n++;
     }
-    return same_number;
+    return n;
 }
 
 static size_t take_copies(weft_request *req, const weft__round *r, unsigned which)
@@ -339,6 +379,17 @@ static size_t end_read(weft_group *group)
     return n;
 }
 
+/* Can this round be taken now?  May break the group. */
+static bool is_ready(weft_request *req, const weft__round *r, uint64_t round)
+{
+    weft_group *group = req->group;
+    bool needs_all = r->needs_all && !req->u.rounds.ahead;
+    if (needs_all && group->lane.agreed < group->lane.taken) return false;
+    if (!round_is_there(req, r, round, needs_all)) return false;
+    if (needs_all) return all_agree(group, round);
+    return !r->needs_all || r->from < 0 || agrees(group, r->from, round);
+}
+
 /* Takes rounds in order as far as they are there. */
 static size_t take_ready(weft_group *group, bool *broken)
 {
@@ -348,10 +399,9 @@ static size_t take_ready(weft_group *group, bool *broken)
         weft_request *req = WEFT__LIST_ENTRY(lane->ops.next, weft_request, u.rounds.lane);
         uint64_t round = req->u.rounds.base + req->u.rounds.taken + 1;
         const weft__round *r;
-        bool first = req->u.rounds.taken == 0;
         if (req->u.rounds.taken >= req->u.rounds.published) break;
         r = round_at(req, req->u.rounds.taken);
-        if (!round_is_there(req, r, round) || (first && !all_agree(req, round))) {
+        if (!is_ready(req, r, round)) {
             *broken = atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
             break;
         }
@@ -360,7 +410,8 @@ static size_t take_ready(weft_group *group, bool *broken)
         else if (r->take == WEFT__TAKE_REDUCE)
             moved += take_reduction(req, r, (unsigned)(round % WEFT__SLOTS));
         moved++;
-        atomic_store_explicit(&lane->rows[group->rank]->consumed, round, memory_order_release);
+        lane->taken = round;
+        if (!req->u.rounds.ahead) pass(group, round);
         if (++req->u.rounds.taken == req->u.rounds.plan.count) finish(req);
     }
     if (moved >= TURN_BYTES) group->ctx->cut_short = true; /* perhaps: the next turn knows */
@@ -382,8 +433,12 @@ static void leave_if_idle(weft__lane *lane)
 static int lane_turn(weft_group *group)
 {
     bool broken = false;
-    size_t moved, taken;
-    moved = publish_ahead(group);
+    size_t moved = 0, taken;
+    if (WEFT__UNLIKELY(group->lane.agreed < group->lane.taken)) {
+        moved = make_up(group);
+        if (atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN) return 1;
+    }
+    moved += publish_ahead(group);
     if (moved >= RING_FIRST_BYTES) ring_members(group);
     taken = take_ready(group, &broken);
     if (taken && !broken)
@@ -436,6 +491,15 @@ static void look_for_regions(weft_request *req)
                                 weft__op_out_elements(op, group->rank, group->size) * element);
 }
 
+/* Does it go on without all members?  One that reads in place what lies in another's buffer tells that it
+ * has, and so does not. */
+static bool goes_ahead(const weft_request *req)
+{
+    const weft__op *op = req->host_op;
+    size_t bytes = op->count * weft__op_element(op);
+    return op->repeats && bytes && bytes < IN_PLACE_BYTES && req->u.rounds.plan.count == 1;
+}
+
 /* How it is cut, and its first round. */
 static void plan_rounds(weft_request *req)
 {
@@ -465,6 +529,7 @@ void weft__rounds_start(weft_request *req)
     req->u.rounds.base = lane->assigned;
     req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
     req->u.rounds.in = req->u.rounds.out = NULL;
+    req->u.rounds.ahead = goes_ahead(req);
     if (WEFT__UNLIKELY(req->ctx->regions != NULL)) look_for_regions(req);
     lane->assigned += req->u.rounds.plan.count;
     if (weft__list_empty(&lane->ops)) {

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #define CHUNK_BYTES     ((size_t)256 * 1024)
+#define TOKENS_MOST     16 /* so many operations is a rank ahead of the one before it; < WEFT__RECENT */
 #define HUGE_PAGE_BYTES ((size_t)2 * 1024 * 1024)
 
 typedef struct weft__run weft__run;
@@ -48,7 +49,7 @@ struct weft__run {
 
 typedef struct weft__plan {
     weft__signature signature;
-    bool in_place;
+    bool in_place, repeats;
     int running;   /* runs of it that are not idle */
     uint64_t used; /* number of the operation that had it last */
     weft__schedule *schedule;
@@ -116,7 +117,7 @@ static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__s
     bool in_place = req->host_op->in == req->host_op->out;
     for (int i = 0; i < group->plan_count; i++)
         if (weft__same_signature(group->plans[i].signature, signature) &&
-            group->plans[i].in_place == in_place)
+            group->plans[i].in_place == in_place && group->plans[i].repeats == req->host_op->repeats)
             return &group->plans[i];
     return NULL;
 }
@@ -146,6 +147,7 @@ static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__s
     if (plan)
         *plan = (weft__plan){.signature = signature,
                              .in_place = req->host_op->in == req->host_op->out,
+                             .repeats = req->host_op->repeats,
                              .schedule = s};
     return plan;
 }
@@ -230,6 +232,22 @@ static void flight_done(weft__completion *completion)
     if (!run->stepping) pump(run);
 }
 
+/* Is that all there is to do about a token?  One that goes out is the mail's from then on.  One that is here
+ * is done with, and for others nobody waits, up to a limit: it is seen whether they fit when they come
+ * (weft__collective_judge). */
+static bool passes_token(weft_group *group, const weft__step *st, const weft__envelope *envelope)
+{
+    weft__mail *mail = group->ctx->mail;
+    if (st->kind == WEFT__STEP_SEND) {
+        weft__mail_send_token(mail, envelope);
+        return true;
+    }
+    if (weft__mail_drop_token(mail, envelope)) return true;
+    if (group->tokens >= TOKENS_MOST) return false;
+    weft__token_owed(group);
+    return true;
+}
+
 static void issue(weft__run *run, int step)
 {
     const weft__step *st = &run->schedule->steps[step];
@@ -238,13 +256,19 @@ static void issue(weft__run *run, int step)
     weft__signature signature = req->signature;
     flight *f = &run->flights[step];
     size_t bytes = st->count * run->schedule->element;
-    weft__envelope to = {.peer = group->world[st->peer],
-                         .channel = WEFT__CHANNEL_COLLECTIVE,
-                         .group = group->id,
-                         .sequence = req->sequence,
-                         .tag = (int)st->tag,
-                         .dtype = (uint8_t)req->host_op->dtype,
-                         .signature = {signature.word[0], signature.word[1]}};
+    weft__envelope to = {
+        .peer = group->world[st->peer],
+        .channel = WEFT__CHANNEL_COLLECTIVE,
+        .group = group->id,
+        .sequence = req->sequence,
+        .tag = (int)st->tag,
+        .dtype = (uint8_t)req->host_op->dtype,
+        .signature = {signature.word[0], signature.word[1]},
+    };
+    if (st->token && passes_token(group, st, &to)) {
+        step_done(run, step);
+        return;
+    }
     *f = (flight){.completion = {flight_done, 1, WEFT_OK}, .run = run, .step = step};
     if (st->kind == WEFT__STEP_SEND) {
         weft__letter *letter = weft__mail_send(req->ctx->mail, &to, at(run, st->a), bytes, &f->completion);

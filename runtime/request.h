@@ -74,6 +74,7 @@ struct weft_request {
             uint64_t in_place;               /* the last round published so; 0: none */
             weft__round round;               /* the one worked out last, and its index + 1; 0: none */
             uint64_t known;
+            bool ahead; /* it goes on without all members */
         } rounds;
         struct weft__run *run;    /* collectives by messages: host_schedule.c */
         struct {                  /* point to point: host_pair.c */

@@ -80,11 +80,12 @@ static inline void wire_drop(weft__transport *t, int peer)
     }
 }
 
-static inline void no_collective(weft__mail_events *events, int peer, const weft__frame *frame)
+static inline bool no_collective(weft__mail_events *events, int peer, const weft__frame *frame)
 {
     (void)events;
     (void)peer;
     (void)frame;
+    return false;
 }
 
 /* The header of a frame from that rank to the other one.  False: none is waiting. */
