@@ -31,9 +31,10 @@ int sim_below(sim_random *r, int limit)
 const char *sim_case_text(sim_case c)
 {
     static char text[256];
-    snprintf(text, sizeof text, "%s of %zu %s (%s) on %d ranks, root %d%s, seed %llu",
+    snprintf(text, sizeof text, "%s of %zu %s (%s) on %d ranks, root %d%s%s, seed %llu",
              weft__kind_name(c.kind), c.count, weft__dtype_name(c.dtype), weft__reduction_name(c.reduction),
-             c.size, c.root, c.in_place ? ", in place" : "", (unsigned long long)c.seed);
+             c.size, c.root, c.in_place ? ", in place" : "", c.repeats ? ", like one before" : "",
+             (unsigned long long)c.seed);
     return text;
 }
 
@@ -219,6 +220,7 @@ static void make_op(sim_group *g, int rank)
     }
     place_buffers(g, op, rank);
     assert_int_equal(weft__op_check(op, rank, c.size), WEFT_OK);
+    op->repeats = c.repeats;
     each_element(g, rank, false, set_input);
 }
 

@@ -14,7 +14,7 @@ typedef struct sim_case {
     weft_op reduction;
     int size, root;
     size_t count;
-    bool in_place;
+    bool in_place, repeats;
     uint64_t seed;
 } sim_case;
 

@@ -99,6 +99,8 @@ static void variants(weft__kind kind, int size, size_t count, each_fn *each)
                 if (r && roots[r] == roots[r - 1]) continue;
                 if (o >= 2) c.dtype = WEFT_FLOAT32;
                 each(c);
+                c.repeats = true;
+                if (kind == WEFT__OP_BROADCAST) each(c);
             }
 }
 
@@ -277,18 +279,25 @@ static void test_mixed_rounds(void **state)
 
 /* ---- virtual time: an algorithm takes as long as its source says ---- */
 
-static double time_of(weft__kind kind, int size, size_t count, sim_clock clock)
+static double time_with(sim_case c, sim_clock clock)
 {
     static const weft__table table = {.rounds = 0};
     weft__selection selection;
-    sim_case c = {.kind = kind, .dtype = WEFT_FLOAT32, .size = size, .count = count, .seed = 1};
-    sim_group *g = sim_group_make(c);
+    sim_group *g;
     double time;
-    weft__selection_make(&selection, &table, size, false);
+    c.dtype = WEFT_FLOAT32;
+    c.seed = 1;
+    g = sim_group_make(c);
+    weft__selection_make(&selection, &table, c.size, false);
     time = sim_run(g, &selection, &clock);
     sim_group_check(g);
     sim_group_free(g);
     return time;
+}
+
+static double time_of(weft__kind kind, int size, size_t count, sim_clock clock)
+{
+    return time_with((sim_case){.kind = kind, .size = size, .count = count}, clock);
 }
 
 static void assert_between(double least, double value, double most)
@@ -308,6 +317,11 @@ static void test_time(void **state)
     /* The message before the doubling delays one half, the one after it only the rank it goes to. */
     assert_between(5, time_of(WEFT__OP_ALL_REDUCE, 17, 8, messages), 5);
     assert_between(4, time_of(WEFT__OP_BROADCAST, 16, 8, messages), 4);
+    /* And a token. */
+    assert_between(4,
+                   time_with((sim_case){.kind = WEFT__OP_BROADCAST, .size = 16, .count = 8, .repeats = true},
+                             messages),
+                   5);
     assert_between(4, time_of(WEFT__OP_ALL_GATHER, 16, 8, messages), 4);
     assert_between(4, time_of(WEFT__OP_GATHER, 16, 8, messages), 4);
     /* Large: bytes that one rank sends. */
@@ -321,19 +335,16 @@ static void test_time(void **state)
 
 /* ---- golden traces ---- */
 
-static void print_case(FILE *to, weft__kind kind, int size, size_t count, weft_op reduction, bool rank_order)
+static void print_case(FILE *to, sim_case c, bool rank_order)
 {
-    weft__selection selection = small_selection(size, rank_order);
-    sim_case c = {.kind = kind,
-                  .dtype = WEFT_FLOAT32,
-                  .reduction = reduction,
-                  .size = size,
-                  .root = size / 2,
-                  .count = count,
-                  .seed = 1};
-    sim_group *g = sim_group_make(c);
-    for (int r = 0; r < size; r++) {
-        weft__schedule *s = weft__schedule_make(&g->ops[r], r, size, &selection);
+    weft__selection selection = small_selection(c.size, rank_order);
+    sim_group *g;
+    c.dtype = WEFT_FLOAT32;
+    c.root = c.size / 2;
+    c.seed = 1;
+    g = sim_group_make(c);
+    for (int r = 0; r < c.size; r++) {
+        weft__schedule *s = weft__schedule_make(&g->ops[r], r, c.size, &selection);
         assert_non_null(s);
         weft__schedule_print(s, to);
         weft__schedule_free(s);
@@ -363,14 +374,13 @@ static void compare_golden(const char *name, const char *text, size_t bytes)
     free(stored);
 }
 
-static void golden_with(const char *name, weft__kind kind, int size, size_t count, weft_op reduction,
-                        bool rank_order)
+static void golden_with(const char *name, sim_case c, bool rank_order)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     assert_non_null(memory);
-    print_case(memory, kind, size, count, reduction, rank_order);
+    print_case(memory, c, rank_order);
     fclose(memory);
     compare_golden(name, text, bytes);
     free(text);
@@ -378,7 +388,12 @@ static void golden_with(const char *name, weft__kind kind, int size, size_t coun
 
 static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
 {
-    golden_with(name, kind, size, count, reduction, false);
+    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction}, false);
+}
+
+static void golden_ordered(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
+{
+    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction}, true);
 }
 
 static void test_golden(void **state)
@@ -399,9 +414,11 @@ static void test_golden(void **state)
     golden("scatter_v_4", WEFT__OP_SCATTER_V, 4, 3, WEFT_SUM);
     golden("reduce_scatter_v_small_4", WEFT__OP_REDUCE_SCATTER_V, 4, 3, WEFT_SUM);
     golden("all_to_all_v_4", WEFT__OP_ALL_TO_ALL_V, 4, 3, WEFT_SUM);
-    golden_with("all_reduce_ordered_small_4", WEFT__OP_ALL_REDUCE, 4, 3, WEFT_PREMUL_SUM, true);
-    golden_with("all_reduce_ordered_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG, true);
-    golden_with("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM, true);
+    golden_ordered("all_reduce_ordered_small_4", WEFT__OP_ALL_REDUCE, 4, 3, WEFT_PREMUL_SUM);
+    golden_ordered("all_reduce_ordered_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG);
+    golden_ordered("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM);
+    golden_with("broadcast_repeats_5",
+                (sim_case){.kind = WEFT__OP_BROADCAST, .size = 5, .count = 3, .repeats = true}, false);
     golden("barrier_5", WEFT__OP_BARRIER, 5, 0, WEFT_SUM);
 }
 

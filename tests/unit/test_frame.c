@@ -87,6 +87,12 @@ static void test_refused(void **state)
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.bytes = WEFT__FRAME_SMALL_BYTES + 1);
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.channel = WEFT__CHANNEL_COLLECTIVE);
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.kind = WEFT__FRAME_DATA);
+    REFUSED(f.bytes = f.length = 0; f.flags = WEFT__FRAME_TOKEN); /* between two ranks */
+    REFUSED(f.channel = WEFT__CHANNEL_COLLECTIVE; f.flags = WEFT__FRAME_TOKEN);
+    REFUSED(f.channel = WEFT__CHANNEL_COLLECTIVE; f.bytes = f.length = 0; f.flags = WEFT__FRAME_TOKEN;
+            f.kind = WEFT__FRAME_REQUEST);
+    REFUSED(f.channel = WEFT__CHANNEL_COLLECTIVE; f.bytes = f.length = 0;
+            f.flags = WEFT__FRAME_TOKEN | WEFT__FRAME_SMALL);
     for (size_t i = 0; i < sizeof silent; i++) REFUSED(f.kind = silent[i]);
 }
 

@@ -204,6 +204,66 @@ static void a_short_one_goes_at_once(void **state)
     assert_false(send_now(5, 10, true));
 }
 
+static int asked;  /* about tokens */
+static bool begun; /* what they are of */
+
+static bool judge(weft__mail_events *events, int peer, const weft__frame *frame)
+{
+    (void)events;
+    assert_int_equal(peer, 0);
+    asked += (frame->flags & WEFT__FRAME_TOKEN) != 0;
+    return begun;
+}
+
+static weft__envelope of_operation(uint64_t number, int peer)
+{
+    return (weft__envelope){.peer = peer,
+                            .channel = WEFT__CHANNEL_COLLECTIVE,
+                            .group = 1,
+                            .sequence = number,
+                            .dtype = WEFT_INT8,
+                            .signature = {3, 4}};
+}
+
+static void send_token(uint64_t number)
+{
+    weft__envelope to = of_operation(number, 1);
+    weft__mail_send_token(ends[0].mail, &to);
+    move_all();
+}
+
+/* Nobody need receive it; who has not begun yet finds it there, and who wants it gets it. */
+static void a_token_needs_no_receive(void **state)
+{
+    weft__envelope from[4];
+    side in;
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) from[i] = of_operation(i, 0);
+    ends[1].events.collective = judge;
+    asked = 0;
+    begun = true;
+    send_token(0);
+    assert_int_equal(asked, 1);
+    assert_false(weft__mail_drop_token(ends[1].mail, &from[0])); /* it is not kept */
+
+    begun = false;
+    send_token(1);
+    assert_int_equal(asked, 2);
+    assert_false(weft__mail_drop_token(ends[1].mail, &from[2]));
+    assert_true(weft__mail_drop_token(ends[1].mail, &from[1]));
+    assert_false(weft__mail_drop_token(ends[1].mail, &from[1]));
+
+    begun = true;
+    about(&in, 0, 0, false);
+    assert_non_null(weft__mail_receive(ends[1].mail, &from[3], in.data, 0, &in.receipt, &in.completion));
+    send_token(3);
+    assert_int_equal(asked, 2); /* it is what is expected */
+    assert_true(in.over && in.status == WEFT_OK);
+
+    weft__mail_drop(ends[0].mail, 1);
+    send_token(4); /* nobody is told */
+}
+
 static void what_waits_for_room_costs_no_credit(void **state)
 {
     int sent = 0, most = WEFT__CREDIT_BYTES / (int)(64 + sizeof(weft__frame));
@@ -230,6 +290,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_short_one_goes_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_waits_for_room_costs_no_credit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_needs_no_receive, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Frames between ranks over TCP: whole, in order, once; and what becomes of them when a rank goes away. */
+#include "tcp_link.h"
 #include "tcp_ranks.h"
 
 #define BIG  (256u * 1024)
@@ -161,6 +162,59 @@ static void test_urgent_overtakes(void **state)
     assert_true(place < FULL);
     free_all(letters);
     letter_free(urgent);
+}
+
+/* Some looks of both sides, in which nothing was on its way. */
+static void look_some_times(void)
+{
+    for (int i = 0; i < 10; i++) ranks[0].t->poll(ranks[0].t, 64), turn(&ranks[1]);
+}
+
+static letter *send_lazily(uint64_t id)
+{
+    letter *l = letter_new(id, 0, false);
+    l->rank = &ranks[0];
+    l->out.lazy = true;
+    ranks[0].t->send(ranks[0].t, 1, &l->out);
+    return l;
+}
+
+/* It goes before the next one, after some looks, when it is asked for, or when there are many. */
+static void test_lazy(void **state)
+{
+    letter *l[20];
+    int n = 0;
+    uint64_t id = 2;
+    (void)state;
+    connect_pair();
+    for (int way = 0; way < 4; way++) {
+        int before = ranks[1].arrived[0];
+        int lazy = way == 3 ? WEFT__TCP_LAZY : 2;
+        for (int i = 0; i < lazy; i++) {
+            look_some_times();
+            assert_int_equal(ranks[1].arrived[0], before);
+            l[n++] = send_lazily(id++);
+        }
+        if (way < 3) {
+            look_some_times();
+            assert_int_equal(l[n - 1]->sent_times, 0);
+            assert_false(ranks[0].t->busy(ranks[0].t)); /* nobody is to stay awake for it */
+        }
+        if (way == 0) l[n++] = send_letter(0, 1, id++, 100, false);
+        if (way == 1) ranks[0].t->hurry(ranks[0].t);
+        if (way != 2) assert_int_equal(l[n - 1]->sent_times, 1);
+        UNTIL(ranks[1].arrived[0] == before + lazy + (way == 0)); /* in order: on_arrived */
+    }
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(l[i]->sent_times, 1);
+        letter_free(l[i]);
+    }
+    for (int i = 0; i < 2; i++) l[i] = send_lazily(id++);
+    close_rank(&ranks[0]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(l[i]->status, WEFT_ERR_CANCELLED);
+        letter_free(l[i]);
+    }
 }
 
 static void test_retract(void **state)
@@ -375,6 +429,7 @@ int main(void)
         cmocka_unit_test_teardown(test_ipv6, finish),
         cmocka_unit_test_teardown(test_simultaneous, finish),
         cmocka_unit_test_teardown(test_urgent_overtakes, finish),
+        cmocka_unit_test_teardown(test_lazy, finish),
         cmocka_unit_test_teardown(test_retract, finish),
         cmocka_unit_test_teardown(test_discard, finish),
         cmocka_unit_test_teardown(test_forget, finish),
