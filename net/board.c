@@ -318,7 +318,7 @@ static uint64_t own_rows_at(const weft__board *board)
     return rows_at(board) + (size_t)board->rank * board->rows * board->row_bytes;
 }
 
-uint64_t weft__row_take(weft__board *board, uint64_t group)
+uint64_t weft__row_take(weft__board *board)
 {
     struct weft__arena *arena = board->arena;
     uint64_t offset;
@@ -335,8 +335,10 @@ uint64_t weft__row_take(weft__board *board, uint64_t group)
     }
     arena->free_rows--;
     row = weft__row_at(board, offset);
-    memset(row, 0, sizeof *row);
-    row->group = group;
+    atomic_fetch_add_explicit(&row->use, 1, memory_order_release);
+    atomic_store_explicit(&row->consumed, 0, memory_order_relaxed);
+    atomic_store_explicit(&row->withdrawn, 0, memory_order_relaxed);
+    memset(row->slot, 0, sizeof row->slot);
     return offset;
 }
 

@@ -58,7 +58,7 @@ typedef struct weft__slot {
 typedef struct weft__row {
     _Alignas(
         WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
-    uint64_t group;                            /* whose row it is; for debugging */
+    _Atomic uint64_t use;       /* how often it has been taken: a group's row is not its row any more */
     _Atomic uint32_t withdrawn; /* 1: what this rank announced in place may be written by now */
     weft__slot slot[WEFT__SLOTS];
     /* WEFT__SLOTS areas of slot_bytes follow */
@@ -118,7 +118,7 @@ static inline size_t weft__mark_words(const weft__board *board)
 
 /* A row in this rank's arena, its header zeroed (not its areas); its offset travels to the other members.
  * 0: none is left (or no pages).  Taking and giving is for the holder of the engine: there is no lock. */
-uint64_t weft__row_take(weft__board *board, uint64_t group);
+uint64_t weft__row_take(weft__board *board);
 void weft__row_give(weft__board *board, uint64_t offset);
 /* Another rank's row, from the offset it told; NULL if no row can be there. */
 weft__row *weft__row_at(weft__board *board, uint64_t offset);

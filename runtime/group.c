@@ -74,15 +74,23 @@ bool weft__on_board(const weft_context *ctx, const int *world, int size)
     return true;
 }
 
-/* Has every living member read all that this rank published?  One that did not come to the group may still.
- */
+/* Has this member read all that this rank published?  One whose row serves another group has let go of this
+ * one before; one that did not come to the group may still. */
+static bool has_read_all(const weft_group *group, int member)
+{
+    const weft__lane *lane = &group->lane;
+    const weft__row *row;
+    if (member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone)) return true;
+    if (!lane->rows) return false;
+    row = lane->rows[member];
+    return atomic_load_explicit(&row->consumed, memory_order_acquire) >= lane->assigned ||
+           atomic_load_explicit(&row->use, memory_order_acquire) != lane->uses[member];
+}
+
 static bool row_is_free(const weft_group *group)
 {
     for (int i = 0; i < group->size; i++)
-        if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone) &&
-            (!group->lane.rows || atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire) <
-                                      group->lane.assigned))
-            return false;
+        if (!has_read_all(group, i)) return false;
     return true;
 }
 
@@ -94,6 +102,7 @@ static void group_free(weft_group *group)
     free((void *)group->lane.rows);
     free(group->lane.told);
     free(group->lane.locals);
+    free(group->lane.uses);
     free(group->world);
     free(group->pair_numbers);
     free(group->reports);
@@ -156,7 +165,7 @@ uint64_t weft__group_row(weft_context *ctx)
 {
     if (!ctx->board) return 0;
     reclaim_rows(ctx);
-    return weft__row_take(ctx->board, 0);
+    return weft__row_take(ctx->board);
 }
 
 void weft__group_ref(weft_group *group)

@@ -47,6 +47,7 @@ typedef struct weft__lane {
     int missing;       /* MEETING: members that have not told */
     weft__row **rows;  /* OPEN: of all members; else NULL */
     int *locals;       /* their local ranks */
+    uint64_t *uses;    /* of their rows, when they were told */
     uint64_t own_row;  /* offset, to be given back */
     uint64_t assigned; /* rounds of all ops so far */
     uint64_t consumed; /* every member has read all rounds up to here, when last looked */

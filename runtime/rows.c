@@ -35,20 +35,32 @@ weft_status weft__rows_open(weft_group *group, const uint64_t *rows)
 {
     weft_context *ctx = group->ctx;
     weft__lane *lane = &group->lane;
+    weft_status status = WEFT_OK;
     weft__row **at = calloc((size_t)group->size, sizeof *at);
     int *locals = calloc((size_t)group->size, sizeof *locals);
+    uint64_t *uses = calloc((size_t)group->size, sizeof *uses);
     WEFT__ASSERT(weft__holds_engine(ctx));
-    if (!at || !locals) {
-        free((void *)at);
-        free(locals);
-        return weft__fail_memory((size_t)group->size * (sizeof *at + sizeof *locals), "a group's rows");
-    }
-    for (int i = 0; i < group->size; i++) {
+    if (!at || !locals || !uses)
+        status = weft__fail_memory((size_t)group->size * (sizeof *at + sizeof *locals + sizeof *uses),
+                                   "a group's rows");
+    for (int i = 0; i < group->size && status == WEFT_OK; i++) {
         at[i] = weft__row_at(ctx->board, rows[i]);
         locals[i] = ctx->members[group->world[i]].local;
+        if (at[i])
+            uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
+        else
+            status = weft__fail(WEFT_ERR_PEER, "rank %d told of a row at %llu, where none can be",
+                                group->world[i], (unsigned long long)rows[i]);
+    }
+    if (status != WEFT_OK) {
+        free((void *)at);
+        free(locals);
+        free(uses);
+        return status;
     }
     lane->rows = at;
     lane->locals = locals;
+    lane->uses = uses;
     lane->own_row = rows[group->rank];
     lane->state = WEFT__LANE_OPEN;
     return WEFT_OK;
@@ -82,6 +94,7 @@ static void look_whether_all_told(weft_group *group)
     weft__lane *lane = &group->lane;
     uint64_t *rows = lane->told;
     bool some_without = false;
+    weft_status status;
     if (lane->missing > 0) return;
     for (int i = 0; i < group->size; i++) some_without = some_without || rows[i] == 0;
     lane->told = NULL;
@@ -90,9 +103,9 @@ static void look_whether_all_told(weft_group *group)
         lane->own_row = 0;
         lane->state = WEFT__LANE_NONE;
         group->table.rounds = 0;
-    } else if (weft__rows_open(group, rows) != WEFT_OK) {
+    } else if ((status = weft__rows_open(group, rows)) != WEFT_OK) {
         lane->state = WEFT__LANE_NONE;
-        break_by(group, WEFT_ERR_MEMORY, -1, weft_last_error());
+        break_by(group, status, -1, weft_last_error());
     }
     free(rows);
     start_held(group);

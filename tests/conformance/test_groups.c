@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SOME_GROUPS = 40 };
+
 static weft_group *make_group(weft_group *parent, const int *ranks, int n, const char *label)
 {
     weft_group *group = NULL;
@@ -238,6 +240,29 @@ static void many_groups(job_rank *me)
     }
 }
 
+/* One rank lets each go at once and makes the next, the others later; and each is used less than the one
+ * before. */
+static void one_after_the_other(job_rank *me)
+{
+    char first[64] = "";
+    weft_group *before = NULL;
+    for (int i = 0; i < SOME_GROUPS; i++) {
+        weft_group *group = job_group(me, me->size, "next", 0);
+        weft_request *req = NULL;
+        int32_t mine = 1, sum = 0;
+        for (int k = i; k < SOME_GROUPS; k++) CHECK_OK(weft_barrier(group, NULL, NULL));
+        CHECK_OK(weft_all_reduce(group, &mine, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+        WAIT_STATUS(WEFT_OK, req);
+        if (!i) snprintf(first, sizeof first, "%s", job_info(req).algorithm);
+        CHECK(!strcmp(job_info(req).algorithm, first)); /* what the first had was given back in time */
+        weft_release(req);
+        CHECK_OK(weft_group_free(before));
+        before = me->rank ? group : NULL;
+        if (!me->rank) CHECK_OK(weft_group_free(group));
+    }
+    CHECK_OK(weft_group_free(before));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +278,7 @@ int main(int argc, char **argv)
         JOB_TEST("freed while pending", .ranks = 2, .body = freed_while_pending),
         JOB_TEST("freed while made", .ranks = 2, .body = freed_while_made),
         JOB_TEST("many groups", .ranks = 2, .body = many_groups),
+        JOB_TEST("one after the other", .ranks = 3, .body = one_after_the_other),
     };
     return JOB_MAIN(tests, argc, argv);
 }

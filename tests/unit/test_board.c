@@ -85,7 +85,7 @@ static void test_layout(void **state)
     for (int r = 0; r < 3; r++)
         for (int s = 0; s < 3; s++) {
             char *ring = weft__board_ring(boards[0], r, s);
-            uint64_t row = weft__row_take(boards[r], 1);
+            uint64_t row = weft__row_take(boards[r]);
             memset(ring, r * 3 + s + 1, boards[0]->ring_bytes);
             atomic_store(weft__board_taken(boards[0], r, s), 0x100u + (unsigned)(r * 3 + s));
             assert_true(row >= (uint64_t)(ring + boards[0]->ring_bytes - boards[0]->base));
@@ -108,27 +108,29 @@ static void test_rows(void **state)
     size_t n = 0;
     (void)state;
     board_join_all(2, boards);
-    while (n < 64 && (taken[n] = weft__row_take(boards[1], n + 1))) {
+    while (n < 64 && (taken[n] = weft__row_take(boards[1]))) {
         weft__row *row = weft__row_at(boards[0], taken[n]);
         assert_non_null(row);
-        assert_true(row->group == n + 1 && atomic_load(&row->consumed) == 0);
+        assert_true(atomic_load(&row->use) == 1 && atomic_load(&row->consumed) == 0);
         assert_int_equal((uintptr_t)row % WEFT__LINE, 0);
         for (unsigned s = 0; s < WEFT__SLOTS; s++)
             memset(weft__slot_area(boards[0], row, s), (int)n, boards[0]->slot_bytes);
         atomic_store(&row->slot[3].sequence, 99);
-        n++;
+        atomic_store(&row->consumed, ++n);
     }
     assert_in_range(n, 8, 63);
     for (size_t i = 0; i < n; i++) {
         const weft__row *row = weft__row_at(boards[1], taken[i]);
-        assert_true(row->group == i + 1); /* no area reaches into another row */
+        assert_true(atomic_load(&row->consumed) == i + 1); /* no area reaches into another row */
         assert_int_equal(*weft__slot_area(boards[1], weft__row_at(boards[1], taken[i]), 3), (int)i);
     }
     weft__row_give(boards[1], taken[2]);
-    again = weft__row_take(boards[1], 77);
+    again = weft__row_take(boards[1]);
     assert_true(again == taken[2]);
     assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->slot[3].sequence), 0);
-    assert_true(weft__row_take(boards[0], 1) != 0); /* the other rank's arena is its own */
+    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->consumed), 0);
+    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->use), 2);
+    assert_true(weft__row_take(boards[0]) != 0); /* the other rank's arena is its own */
     assert_null(weft__row_at(boards[0], 0));
     assert_null(weft__row_at(boards[0], again + 8));
     assert_null(weft__row_at(boards[0], boards[0]->bytes));
