@@ -488,8 +488,9 @@ void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,
 bool weft__mail_drop_token(weft__mail *mail, const weft__envelope *from)
 {
     weft__early *early = weft__mail_find_early(mail, from);
-    if (early) drop_early(mail, early);
-    return early != NULL;
+    bool here = early && early->frame.flags & WEFT__FRAME_TOKEN;
+    if (here) drop_early(mail, early);
+    return here;
 }
 
 void weft__mail_forget_group(weft__mail *mail, uint64_t group)

@@ -146,10 +146,12 @@ static void read_directly(weft__tcp *tcp)
 static void tcp_hurry(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
+    const int before = tcp->moved;
     if (!tcp->lazy_polls) return;
     tcp->lazy_polls = 0;
     for (int r = 0; r < tcp->world; r++)
         if (tcp->peer[r].lazy && tcp->peer[r].link) weft__tcp_link_write(tcp->peer[r].link);
+    tcp->moved = before; /* nobody need stay awake for it */
 }
 
 static int tcp_poll(weft__transport *t, int budget)

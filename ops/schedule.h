@@ -118,7 +118,8 @@ double weft__last_scale(const weft__schedule *s, const weft__op *op);
 
 /* Chooses (ops/select.c), builds and seals the schedule of op for this rank.  Rooted kinds also carry a
  * dissemination, mostly of empty messages, so that no rank finishes before it knows, directly or through
- * others, that all agree on the operation.  NULL: no memory (weft_last_error is set). */
+ * others, that all agree on the operation; a small broadcast that repeats has tokens instead.  NULL: no
+ * memory (weft_last_error is set). */
 weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size,
                                     const struct weft__selection *selection);
 void weft__schedule_free(weft__schedule *s);

@@ -167,8 +167,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     snprintf(group->why, sizeof group->why, "%s", v->why);
     atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
     if (tell && group->size > 1) tell_members(group);
-    if (group->tokens) weft__group_unref(group); /* whatever still comes is judged no more */
-    group->tokens = 0;
+    weft__tokens_drop(group);
     if (group->link_on_device) weft__link_doom(group->link_on_device, v->cause, v->why);
     /* Always the first again: ending one may end others. */
     while ((req = next_to_fail(group, WEFT__COLLECTIVE | (aborted ? WEFT__PAIR : 0u))) != NULL) {
@@ -194,32 +193,26 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
 bool weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame)
 {
     weft_group *group = weft__group_find(ctx, frame->group);
-    weft__signature theirs = {{frame->signature[0], frame->signature[1]}}, mine;
-    bool begun;
+    weft__signature theirs = {{frame->signature[0], frame->signature[1]}};
+    const weft__signature *mine;
+    bool awaited, same;
     int member;
     if (!group) return false; /* not made here yet, or long gone */
     member = weft__group_member(group, peer);
-    begun = member >= 0 && frame->sequence <= group->started;
+    mine = weft__token_awaited(group, member, frame->sequence);
+    awaited = mine != NULL;
     /* What has not been started here is judged when it is. */
-    if (begun && frame->sequence + WEFT__RECENT > group->started) {
-        mine = group->recent[frame->sequence % WEFT__RECENT];
-        if (!weft__same_signature(mine, theirs))
-            weft__group_mismatch(group, frame->sequence, mine, member, theirs);
-    }
-    begun = begun && frame->flags & WEFT__FRAME_TOKEN;
-    if (begun) weft__token_heard(group);
+    if (!mine && member >= 0 && frame->sequence <= group->started &&
+        frame->sequence + WEFT__RECENT > group->started)
+        mine = &group->recent[frame->sequence % WEFT__RECENT];
+    same = !mine || weft__same_signature(*mine, theirs);
+    awaited = awaited && same && frame->flags & WEFT__FRAME_TOKEN;
+    if (!same)
+        weft__group_mismatch(group, frame->sequence, *mine, member, theirs);
+    else if (awaited)
+        weft__token_came(group, frame->sequence);
     weft__group_unref(group);
-    return begun;
-}
-
-void weft__token_owed(weft_group *group)
-{
-    if (!group->tokens++) weft__group_ref(group);
-}
-
-void weft__token_heard(weft_group *group)
-{
-    if (group->tokens && !--group->tokens) weft__group_unref(group);
+    return awaited;
 }
 
 /* A message that was here first means something else? */

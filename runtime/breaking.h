@@ -24,12 +24,9 @@ void weft__groups_lose(weft_context *ctx, int rank) WEFT__COLD;
 weft_status weft__broken_text(weft_request *req, char *text, size_t bytes) WEFT__COLD;
 void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
 void weft__early_breaks_free(weft_context *ctx);
-/* Collective messages whose signature differs, or that fit nothing so far.  True: a token of an operation
- * that has begun here, and so one that is owed. */
+/* Collective messages whose signature differs, or that fit nothing so far.  True: a token that was awaited.
+ */
 bool weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame);
-/* A token (ops/schedule.h) that an operation did not wait for; and one that has come. */
-void weft__token_owed(weft_group *group);
-void weft__token_heard(weft_group *group);
 /* The same for messages that came before this rank started that collective. */
 void weft__early_judge(weft_request *req);
 /* The sentence for a disagreement between this rank and a member; breaks the group. */

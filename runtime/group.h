@@ -7,6 +7,7 @@
 #include "request.h"
 #include "rounds.h"
 #include "select.h"
+#include "tokens.h"
 
 #define WEFT__RECENT 64 /* operations whose signature a group remembers, to judge late messages by */
 #define WEFT__PLANS  16 /* schedules a group keeps */
@@ -97,7 +98,7 @@ struct weft_group {
     uint64_t started;                     /* engine: highest number started */
     weft__signature known[WEFT__KNOWN];   /* engine: broadcasts begun before, by a hash */
     weft__report *reports;                /* engine */
-    int tokens;                           /* engine: that may come after their operation; held while any */
+    weft__tokens tokens;                  /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
     int plan_count;
     struct weft__link *link_on_device;    /* engine: its communicator, once it is needed (comm.c) */

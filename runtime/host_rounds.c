@@ -141,32 +141,6 @@ static const weft__round *round_at(weft_request *req, uint64_t index)
     return &req->u.rounds.round;
 }
 
-/* All rounds of all operations that can be published now.  Returns the bytes moved + rounds. */
-static size_t publish_ahead(weft_group *group)
-{
-    weft__lane *lane = &group->lane;
-    size_t moved = 0;
-    WEFT__LIST_EACH(&lane->ops, at)
-    {
-        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.lane);
-        while (req->u.rounds.published < req->u.rounds.plan.count) {
-            uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
-            const weft__round *r;
-            if (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)) return moved;
-            if (moved >= TURN_BYTES) {
-                group->ctx->cut_short = true;
-                return moved;
-            }
-            r = round_at(req, req->u.rounds.published);
-            if (r->after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
-            if (r->publishes) moved += publish(req, r, round, req->u.rounds.published == 0);
-            moved++;
-            req->u.rounds.published++;
-        }
-    }
-    return moved;
-}
-
 static uint64_t sequence_at(const weft_group *group, int member, uint64_t round)
 {
     const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
@@ -196,19 +170,71 @@ bool weft__rounds_joined(const weft_request *req, int member)
     return has_published(req->group, member, req->u.rounds.base + 1);
 }
 
-/* Not there yet: will it ever be? */
-static bool await(weft_group *group, uint64_t number, int member, uint64_t round)
+static bool is_broken(const weft_group *group)
+{
+    return atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
+}
+
+/* A round that has not come from a member: will it ever?  Breaks the group if not. */
+static bool will_come(weft_group *group, uint64_t number, int member, uint64_t round)
 {
     weft_context *ctx = group->ctx;
     int world = group->world[member];
     char text[WEFT__SENTENCE_BYTES];
-    if (has_published(group, member, round)) return true;
-    if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->members[world].gone, memory_order_relaxed)) &&
-        !has_published(group, member, round)) {
-        weft__member_fate(ctx, world, text, sizeof text);
-        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, number, world, text}, true);
-    }
+    if (WEFT__LIKELY(!atomic_load_explicit(&ctx->members[world].gone, memory_order_relaxed)) ||
+        has_published(group, member, round))
+        return true;
+    weft__member_fate(ctx, world, text, sizeof text);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, number, world, text}, true);
     return false;
+}
+
+static bool await(weft_group *group, uint64_t number, int member, uint64_t round)
+{
+    if (has_published(group, member, round)) return true;
+    will_come(group, number, member, round);
+    return false;
+}
+
+/* Not all members are past the round whose slot is needed: one that is gone without this one never will be.
+ * May break the group. */
+static void look_for_gone(weft_group *group, uint64_t number, uint64_t round)
+{
+    for (int i = 0; i < group->size; i++) {
+        uint64_t past = atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire);
+        if (past < round - WEFT__SLOTS && !will_come(group, number, i, round)) return;
+    }
+}
+
+/* All rounds of all operations that can be published now.  Returns the bytes moved + rounds.  May
+ * break the group. */
+static size_t publish_ahead(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    size_t moved = 0;
+    WEFT__LIST_EACH(&lane->ops, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.lane);
+        while (req->u.rounds.published < req->u.rounds.plan.count) {
+            uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
+            const weft__round *r;
+            if (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)) {
+                if (req->u.rounds.taken == req->u.rounds.published)
+                    look_for_gone(group, req->sequence, round);
+                return moved;
+            }
+            if (moved >= TURN_BYTES) {
+                group->ctx->cut_short = true;
+                return moved;
+            }
+            r = round_at(req, req->u.rounds.published);
+            if (r->after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
+            if (r->publishes) moved += publish(req, r, round, req->u.rounds.published == 0);
+            moved++;
+            req->u.rounds.published++;
+        }
+    }
+    return moved;
 }
 
 static size_t piece_bytes(const weft__round *r, int member)
@@ -243,6 +269,13 @@ static weft__signature signature_at(const weft_group *group, int member, uint64_
     return (weft__signature){{slot->signature[0], slot->signature[1]}};
 }
 
+/* Of the operation whose first round this is, which this rank has published. */
+static uint64_t number_at(const weft_group *group, uint64_t round)
+{
+    uint32_t low = group->lane.rows[group->rank]->slot[round % WEFT__SLOTS].number;
+    return group->started - ((uint32_t)group->started - low);
+}
+
 /* Of a first round, which this rank has published: does a member mean the same by it?  Breaks the group if
  * not.  Where a member's rounds belong to another number, somebody did by messages what others did in rounds:
  * whom those reach tells (and breaks). */
@@ -254,8 +287,7 @@ static bool agrees(weft_group *group, int member, uint64_t round)
     weft__signature theirs = signature_at(group, member, round);
     if (WEFT__UNLIKELY(slot->number != own->number)) return false;
     if (WEFT__LIKELY(weft__same_signature(mine, theirs))) return true;
-    weft__group_mismatch(group, group->started - ((uint32_t)group->started - own->number), mine, member,
-                         theirs);
+    weft__group_mismatch(group, number_at(group, round), mine, member, theirs);
     return false;
 }
 
@@ -282,7 +314,7 @@ static size_t make_up(weft_group *group)
     while (lane->agreed < lane->taken) {
         uint64_t round = lane->agreed + 1;
         for (int i = 0; i < group->size; i++)
-            if (!has_published(group, i, round)) return n;
+            if (!await(group, number_at(group, round), i, round)) return n;
         if (!all_agree(group, round)) return n;
         learn_consumed(group, round);
         pass(group, round);
@@ -402,7 +434,7 @@ static size_t take_ready(weft_group *group, bool *broken)
         if (req->u.rounds.taken >= req->u.rounds.published) break;
         r = round_at(req, req->u.rounds.taken);
         if (!is_ready(req, r, round)) {
-            *broken = atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
+            *broken = is_broken(group);
             break;
         }
         if (r->take == WEFT__TAKE_COPY)
@@ -434,11 +466,9 @@ static int lane_turn(weft_group *group)
 {
     bool broken = false;
     size_t moved = 0, taken;
-    if (WEFT__UNLIKELY(group->lane.agreed < group->lane.taken)) {
-        moved = make_up(group);
-        if (atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN) return 1;
-    }
+    if (WEFT__UNLIKELY(group->lane.agreed < group->lane.taken)) moved = make_up(group);
     moved += publish_ahead(group);
+    if (WEFT__UNLIKELY(is_broken(group))) return 1;
     if (moved >= RING_FIRST_BYTES) ring_members(group);
     taken = take_ready(group, &broken);
     if (taken && !broken)

@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 
 #define CHUNK_BYTES     ((size_t)256 * 1024)
-#define TOKENS_MOST     16 /* so many operations is a rank ahead of the one before it; < WEFT__RECENT */
 #define HUGE_PAGE_BYTES ((size_t)2 * 1024 * 1024)
 
 typedef struct weft__run weft__run;
@@ -28,6 +27,7 @@ typedef struct flight { /* one step under way */
     weft__letter *letter;
     weft__want *want;
     weft__receipt receipt;
+    weft__token token;
 } flight;
 
 struct weft__run {
@@ -232,20 +232,29 @@ static void flight_done(weft__completion *completion)
     if (!run->stepping) pump(run);
 }
 
-/* Is that all there is to do about a token?  One that goes out is the mail's from then on.  One that is here
- * is done with, and for others nobody waits, up to a limit: it is seen whether they fit when they come
- * (weft__collective_judge). */
-static bool passes_token(weft_group *group, const weft__step *st, const weft__envelope *envelope)
+static void token_passed(weft__token *token)
 {
-    weft__mail *mail = group->ctx->mail;
-    if (st->kind == WEFT__STEP_SEND) {
+    flight *f = WEFT__OWNER(token, flight, token);
+    step_done(f->run, f->step);
+    if (!f->run->stepping) pump(f->run);
+}
+
+/* One that goes out is the mail's from then on, and one that is here is done with.  For others the operation
+ * does not wait, unless too many are owed. */
+static void issue_token(weft__run *run, int step, const weft__envelope *envelope)
+{
+    weft__mail *mail = run->req->ctx->mail;
+    flight *f = &run->flights[step];
+    f->token.number = envelope->sequence;
+    f->token.signature = run->req->signature;
+    f->token.passed = token_passed;
+    f->run = run;
+    f->step = step;
+    if (run->schedule->steps[step].kind == WEFT__STEP_SEND)
         weft__mail_send_token(mail, envelope);
-        return true;
-    }
-    if (weft__mail_drop_token(mail, envelope)) return true;
-    if (group->tokens >= TOKENS_MOST) return false;
-    weft__token_owed(group);
-    return true;
+    else if (!weft__mail_drop_token(mail, envelope) && !weft__token_owe(run->req->group, &f->token))
+        return;
+    step_done(run, step);
 }
 
 static void issue(weft__run *run, int step)
@@ -265,11 +274,12 @@ static void issue(weft__run *run, int step)
         .dtype = (uint8_t)req->host_op->dtype,
         .signature = {signature.word[0], signature.word[1]},
     };
-    if (st->token && passes_token(group, st, &to)) {
-        step_done(run, step);
+    if (st->token) {
+        issue_token(run, step, &to);
         return;
     }
     *f = (flight){.completion = {flight_done, 1, WEFT_OK}, .run = run, .step = step};
+    weft__list_init(&f->token.link);
     if (st->kind == WEFT__STEP_SEND) {
         weft__letter *letter = weft__mail_send(req->ctx->mail, &to, at(run, st->a), bytes, &f->completion);
         if (!letter)
@@ -404,6 +414,7 @@ void weft__run_start(weft_request *req)
     for (int i = 0; i < run->schedule->n; i++) {
         run->flights[i].letter = NULL;
         run->flights[i].want = NULL;
+        weft__list_init(&run->flights[i].token.link);
         run->waits[i] = run->schedule->steps[i].waits;
         if (run->waits[i] == 0) run->queue[run->tail++] = i;
     }
@@ -420,6 +431,7 @@ void weft__run_stop(weft_request *req)
         flight *f = &run->flights[i];
         if (f->want) weft__mail_cancel_receive(req->ctx->mail, f->want);
         if (f->letter) weft__mail_cancel_send(req->ctx->mail, f->letter);
+        weft__list_remove(&f->token.link);
         f->want = NULL;
         f->letter = NULL;
     }

@@ -146,6 +146,81 @@ static void let_go(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* A rank that has had everything, and does something else now, holds nobody up. */
+static void the_last_ones(job_rank *me)
+{
+    int32_t(*data)[WORDS] = job_alloc(me, AHEAD * sizeof *data);
+    weft_request *reqs[AHEAD] = {0};
+    pass(me->world, 0, 1, WORDS);
+    if (me->rank == 0) {
+        for (int i = 0; i < AHEAD; i++) {
+            fill(data[i], i, WORDS);
+            CHECK_OK(weft_broadcast(me->world, data[i], WORDS, WEFT_INT32, 0, NULL, &reqs[i]));
+        }
+        job_mark(me, HAS_GONE_ON);
+        for (int i = 0; i < AHEAD; i++) WAIT_OK(reqs[i]);
+    } else {
+        job_await(me, HAS_GONE_ON, 1);
+        job_sleep_ms(50); /* they are there by now, and the progress thread sleeps */
+        for (int i = 0; i < AHEAD; i++) pass(me->world, 0, i, WORDS);
+    }
+    job_meet(me);
+    job_sum_works(me->world);
+}
+
+/* Of a member that has left it is told when it is needed, not when time is up. */
+static void one_has_left(job_rank *me)
+{
+    weft_status status = WEFT_OK;
+    int64_t began;
+    job_join(me);
+    for (int i = 0; i < 6; i++) pass(me->world, 0, i, WORDS);
+    if (me->rank == 2) {
+        job_leave(me);
+        job_mark(me, HAS_GONE_ON);
+        return;
+    }
+    job_await(me, HAS_GONE_ON, 1);
+    began = job_now_ns();
+    for (int i = 0; i < 2 * AHEAD && status == WEFT_OK; i++) {
+        int32_t data[WORDS] = {0};
+        bool barrier = me->arg && i == 1;
+        status = barrier ? weft_barrier(me->world, NULL, NULL)
+                         : weft_broadcast(me->world, data, WORDS, WEFT_INT32, 0, NULL, NULL);
+    }
+    CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN);
+    CHECK_NAMES(weft_last_error(), 1U << 2, 3);
+    CHECK_PERIOD(began, job_now_ns(), 0, JOB_LATE_MS);
+    job_leave(me);
+}
+
+/* A disagreement long before the newest of many that were begun at once. */
+static void told_among_many(job_rank *me)
+{
+    int32_t(*data)[WORDS] = job_alloc(me, MANY * sizeof *data);
+    weft_group *group = job_group(me, me->size, "divided", 0);
+    weft_request *reqs[MANY] = {0};
+    for (int root = 0; root < 2; root++) pass(group, root, root, WORDS);
+    job_meet(me);
+    for (int i = 0; i < MANY; i++) {
+        weft_status status =
+            weft_broadcast(group, data[i], WORDS, WEFT_INT32, i == 5 && me->rank == 1, NULL, &reqs[i]);
+        if (status == WEFT_OK) continue;
+        CHECK_INT(status, WEFT_ERR_BROKEN);
+        break;
+    }
+    CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, JOB_WAIT_MS));
+    CHECK_TEXT(weft_last_error(), "operation #8 on group divided");
+    for (int i = 0; i < MANY && reqs[i]; i++) {
+        weft_status status = weft_wait(reqs[i], JOB_WAIT_MS);
+        CHECK(status == WEFT_OK || status == WEFT_ERR_MISMATCH || status == WEFT_ERR_BROKEN);
+        weft_release(reqs[i]);
+    }
+    CHECK_OK(weft_group_free(group));
+    job_meet(me);
+    job_sum_works(me->world);
+}
+
 /* What was settled too early to hear of it is told by what comes after. */
 static void told_later(job_rank *me)
 {
@@ -194,6 +269,13 @@ int main(int argc, char **argv)
         JOB_TEST("not far ahead, 4 ranks", .ranks = 4, .body = not_far_ahead),
         JOB_TEST("a root leaves", .ranks = 3, .body = a_root_leaves, .bare = true),
         JOB_TEST("groups are let go", .ranks = 3, .body = let_go),
+        JOB_TEST("the last ones, 2 ranks", .ranks = 2, .body = the_last_ones),
+        JOB_TEST("the last ones, 4 ranks", .ranks = 4, .body = the_last_ones),
+        JOB_TEST("one has left", .ranks = 3, .body = one_has_left, .bare = true),
+        JOB_TEST("one has left, and then a barrier", .ranks = 3, .body = one_has_left, .arg = "",
+                 .bare = true),
+        JOB_TEST("told among many, 2 ranks", .ranks = 2, .body = told_among_many),
+        JOB_TEST("told among many, 4 ranks", .ranks = 4, .body = told_among_many),
         JOB_TEST("told later, 2 ranks", .ranks = 2, .body = told_later),
         JOB_TEST("told later, 4 ranks", .ranks = 4, .body = told_later),
         JOB_TEST("nobody's root, 2 ranks", .ranks = 2, .body = nobodys_root),
