@@ -269,32 +269,28 @@ static weft__signature signature_at(const weft_group *group, int member, uint64_
     return (weft__signature){{slot->signature[0], slot->signature[1]}};
 }
 
-/* Of the operation whose first round this is, which this rank has published. */
-static uint64_t number_at(const weft_group *group, uint64_t round)
+static uint32_t number_at(const weft_group *group, int member, uint64_t round)
 {
-    uint32_t low = group->lane.rows[group->rank]->slot[round % WEFT__SLOTS].number;
-    return group->started - ((uint32_t)group->started - low);
+    return group->lane.rows[member]->slot[round % WEFT__SLOTS].number;
 }
 
-/* Of a first round, which this rank has published: does a member mean the same by it?  Breaks the group if
- * not.  Where a member's rounds belong to another number, somebody did by messages what others did in rounds:
- * whom those reach tells (and breaks). */
-static bool agrees(weft_group *group, int member, uint64_t round)
+/* Of an operation's first round: does a member mean the same by it?  Breaks the group if not.  Where a
+ * member's rounds belong to another number, somebody did by messages what others did in rounds: whom those
+ * reach tells (and breaks). */
+static inline bool agrees(weft_group *group, uint64_t number, weft__signature mine, int member,
+                          uint64_t round)
 {
-    const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
-    const weft__slot *own = &group->lane.rows[group->rank]->slot[round % WEFT__SLOTS];
-    weft__signature mine = signature_at(group, group->rank, round);
     weft__signature theirs = signature_at(group, member, round);
-    if (WEFT__UNLIKELY(slot->number != own->number)) return false;
+    if (WEFT__UNLIKELY(number_at(group, member, round) != (uint32_t)number)) return false;
     if (WEFT__LIKELY(weft__same_signature(mine, theirs))) return true;
-    weft__group_mismatch(group, number_at(group, round), mine, member, theirs);
+    weft__group_mismatch(group, number, mine, member, theirs);
     return false;
 }
 
-static bool all_agree(weft_group *group, uint64_t round)
+static inline bool all_agree(weft_group *group, uint64_t number, weft__signature mine, uint64_t round)
 {
     bool all = true;
-    for (int i = 0; i < group->size; i++) all = agrees(group, i, round) && all;
+    for (int i = 0; i < group->size; i++) all = agrees(group, number, mine, i, round) && all;
     return all;
 }
 
@@ -313,9 +309,10 @@ static size_t make_up(weft_group *group)
     size_t n = 0;
     while (lane->agreed < lane->taken) {
         uint64_t round = lane->agreed + 1;
+        uint64_t number = group->started - ((uint32_t)group->started - number_at(group, group->rank, round));
         for (int i = 0; i < group->size; i++)
-            if (!await(group, number_at(group, round), i, round)) return n;
-        if (!all_agree(group, round)) return n;
+            if (!await(group, number, i, round)) return n;
+        if (!all_agree(group, number, signature_at(group, group->rank, round), round)) return n;
         learn_consumed(group, round);
         pass(group, round);
         n++;
@@ -418,8 +415,8 @@ static bool is_ready(weft_request *req, const weft__round *r, uint64_t round)
     bool needs_all = r->needs_all && !req->u.rounds.ahead;
     if (needs_all && group->lane.agreed < group->lane.taken) return false;
     if (!round_is_there(req, r, round, needs_all)) return false;
-    if (needs_all) return all_agree(group, round);
-    return !r->needs_all || r->from < 0 || agrees(group, r->from, round);
+    if (needs_all) return all_agree(group, req->sequence, req->signature, round);
+    return !r->needs_all || r->from < 0 || agrees(group, req->sequence, req->signature, r->from, round);
 }
 
 /* Takes rounds in order as far as they are there. */
