@@ -335,6 +335,7 @@ uint64_t weft__row_take(weft__board *board)
     }
     arena->free_rows--;
     row = weft__row_at(board, offset);
+    WEFT__ASSERT(row);
     atomic_fetch_add_explicit(&row->use, 1, memory_order_release);
     atomic_store_explicit(&row->consumed, 0, memory_order_relaxed);
     atomic_store_explicit(&row->withdrawn, 0, memory_order_relaxed);

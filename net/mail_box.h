@@ -122,7 +122,8 @@ void weft__mail_finish_letter(weft__mail *mail, weft__letter *letter, weft_statu
 /* It has met its receive, of this rank itself or (NULL) of another, and its payload goes another way. */
 void weft__mail_meet_letter(weft__mail *mail, weft__letter *letter, weft__want *own);
 void weft__mail_end_letter(weft__mail *mail, weft__letter *letter); /* its peer is gone */
-/* Does an eager message take of the credit that its receiver gave?  Short ones of collectives are few. */
+/* Does an eager message take of the credit that its receiver gave?  Short ones of collectives are few: nobody
+ * gets many operations ahead of who they are for. */
 static inline bool weft__mail_counted(weft__channel channel, uint64_t bytes)
 {
     return channel != WEFT__CHANNEL_COLLECTIVE || bytes > WEFT__CREDIT_FREE;

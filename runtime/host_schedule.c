@@ -265,15 +265,13 @@ static void issue(weft__run *run, int step)
     weft__signature signature = req->signature;
     flight *f = &run->flights[step];
     size_t bytes = st->count * run->schedule->element;
-    weft__envelope to = {
-        .peer = group->world[st->peer],
-        .channel = WEFT__CHANNEL_COLLECTIVE,
-        .group = group->id,
-        .sequence = req->sequence,
-        .tag = (int)st->tag,
-        .dtype = (uint8_t)req->host_op->dtype,
-        .signature = {signature.word[0], signature.word[1]},
-    };
+    weft__envelope to = {.peer = group->world[st->peer],
+                         .channel = WEFT__CHANNEL_COLLECTIVE,
+                         .group = group->id,
+                         .sequence = req->sequence,
+                         .tag = (int)st->tag,
+                         .dtype = (uint8_t)req->host_op->dtype,
+                         .signature = {signature.word[0], signature.word[1]}};
     if (st->token) {
         issue_token(run, step, &to);
         return;
