@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEFT_MOST  2            /* rounds taken without all members, before it is looked whether all agree */
 #define TURN_BYTES (256 * 1024) /* copied or reduced in one turn of a lane, about */
 #define RING_FIRST_BYTES \
     (8 * 1024) /* of these, published, members who sleep are told before what is there is taken */
@@ -196,73 +197,6 @@ static bool await(weft_group *group, uint64_t number, int member, uint64_t round
     return false;
 }
 
-/* Not all members are past the round whose slot is needed: one that is gone without this one never will be.
- * May break the group. */
-static void look_for_gone(weft_group *group, uint64_t number, uint64_t round)
-{
-    for (int i = 0; i < group->size; i++) {
-        uint64_t past = atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire);
-        if (past < round - WEFT__SLOTS && !will_come(group, number, i, round)) return;
-    }
-}
-
-/* All rounds of all operations that can be published now.  Returns the bytes moved + rounds.  May
- * break the group. */
-static size_t publish_ahead(weft_group *group)
-{
-    weft__lane *lane = &group->lane;
-    size_t moved = 0;
-    WEFT__LIST_EACH(&lane->ops, at)
-    {
-        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.lane);
-        while (req->u.rounds.published < req->u.rounds.plan.count) {
-            uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
-            const weft__round *r;
-            if (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)) {
-                if (req->u.rounds.taken == req->u.rounds.published)
-                    look_for_gone(group, req->sequence, round);
-                return moved;
-            }
-            if (moved >= TURN_BYTES) {
-                group->ctx->cut_short = true;
-                return moved;
-            }
-            r = round_at(req, req->u.rounds.published);
-            if (r->after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
-            if (r->publishes) moved += publish(req, r, round, req->u.rounds.published == 0);
-            moved++;
-            req->u.rounds.published++;
-        }
-    }
-    return moved;
-}
-
-static size_t piece_bytes(const weft__round *r, int member)
-{
-    size_t before = (size_t)member * r->take_bytes;
-    if (r->total_bytes == 0) return r->take_bytes;
-    if (before >= r->total_bytes) return 0;
-    return r->total_bytes - before < r->take_bytes ? r->total_bytes - before : r->take_bytes;
-}
-
-/* Everything that this round reads is there.  May break the group. */
-static bool round_is_there(weft_request *req, const weft__round *r, uint64_t round, bool needs_all)
-{
-    weft_group *group = req->group;
-    bool all = true;
-    if (!needs_all && r->take == WEFT__TAKE_NOTHING) return true;
-    if (!needs_all && r->from >= 0) return await(group, req->sequence, r->from, round);
-    for (int i = 0; i < group->size; i++) {
-        if (!needs_all && r->take == WEFT__TAKE_COPY && piece_bytes(r, i) == 0) {
-            all = false;
-            continue;
-        }
-        if (!await(group, req->sequence, i, round)) return false;
-    }
-    if (all) learn_consumed(group, round);
-    return true;
-}
-
 static weft__signature signature_at(const weft_group *group, int member, uint64_t round)
 {
     const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
@@ -318,6 +252,74 @@ static size_t make_up(weft_group *group)
         n++;
     }
     return n;
+}
+
+/* Not all members are past the round whose slot is needed: one that is gone without this one never will be.
+ * May break the group. */
+static void look_for_gone(weft_group *group, uint64_t number, uint64_t round)
+{
+    for (int i = 0; i < group->size; i++) {
+        uint64_t past = atomic_load_explicit(&group->lane.rows[i]->consumed, memory_order_acquire);
+        if (past < round - WEFT__SLOTS && !will_come(group, number, i, round)) return;
+    }
+}
+
+/* All rounds of all operations that can be published now.  Returns the bytes moved + rounds.  May
+ * break the group. */
+static size_t publish_ahead(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    size_t moved = 0;
+    WEFT__LIST_EACH(&lane->ops, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.lane);
+        while (req->u.rounds.published < req->u.rounds.plan.count) {
+            uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
+            const weft__round *r;
+            if (round > WEFT__SLOTS && !all_are_past(group, round - WEFT__SLOTS)) {
+                moved += make_up(group);
+                if (!is_broken(group) && req->u.rounds.taken == req->u.rounds.published)
+                    look_for_gone(group, req->sequence, round);
+                return moved;
+            }
+            if (moved >= TURN_BYTES) {
+                group->ctx->cut_short = true;
+                return moved;
+            }
+            r = round_at(req, req->u.rounds.published);
+            if (r->after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
+            if (r->publishes) moved += publish(req, r, round, req->u.rounds.published == 0);
+            moved++;
+            req->u.rounds.published++;
+        }
+    }
+    return moved;
+}
+
+static size_t piece_bytes(const weft__round *r, int member)
+{
+    size_t before = (size_t)member * r->take_bytes;
+    if (r->total_bytes == 0) return r->take_bytes;
+    if (before >= r->total_bytes) return 0;
+    return r->total_bytes - before < r->take_bytes ? r->total_bytes - before : r->take_bytes;
+}
+
+/* Everything that this round reads is there.  May break the group. */
+static bool round_is_there(weft_request *req, const weft__round *r, uint64_t round, bool needs_all)
+{
+    weft_group *group = req->group;
+    bool all = true;
+    if (!needs_all && r->take == WEFT__TAKE_NOTHING) return true;
+    if (!needs_all && r->from >= 0) return await(group, req->sequence, r->from, round);
+    for (int i = 0; i < group->size; i++) {
+        if (!needs_all && r->take == WEFT__TAKE_COPY && piece_bytes(r, i) == 0) {
+            all = false;
+            continue;
+        }
+        if (!await(group, req->sequence, i, round)) return false;
+    }
+    if (all) learn_consumed(group, round);
+    return true;
 }
 
 static size_t take_copies(weft_request *req, const weft__round *r, unsigned which)
@@ -408,6 +410,13 @@ static size_t end_read(weft_group *group)
     return n;
 }
 
+/* Before it, all members have to have agreed on those before, or there are many of them. */
+static bool must_make_up(const weft_request *req)
+{
+    const weft__lane *lane = &req->group->lane;
+    return !req->u.rounds.ahead || lane->taken - lane->agreed >= LEFT_MOST;
+}
+
 /* Can this round be taken now?  May break the group. */
 static bool is_ready(weft_request *req, const weft__round *r, uint64_t round)
 {
@@ -430,7 +439,8 @@ static size_t take_ready(weft_group *group, bool *broken)
         const weft__round *r;
         if (req->u.rounds.taken >= req->u.rounds.published) break;
         r = round_at(req, req->u.rounds.taken);
-        if (!is_ready(req, r, round)) {
+        if (WEFT__UNLIKELY(lane->agreed < lane->taken) && must_make_up(req)) moved += make_up(group);
+        if (is_broken(group) || !is_ready(req, r, round)) {
             *broken = is_broken(group);
             break;
         }
@@ -462,9 +472,8 @@ static void leave_if_idle(weft__lane *lane)
 static int lane_turn(weft_group *group)
 {
     bool broken = false;
-    size_t moved = 0, taken;
-    if (WEFT__UNLIKELY(group->lane.agreed < group->lane.taken)) moved = make_up(group);
-    moved += publish_ahead(group);
+    size_t moved, taken;
+    moved = publish_ahead(group);
     if (WEFT__UNLIKELY(is_broken(group))) return 1;
     if (moved >= RING_FIRST_BYTES) ring_members(group);
     taken = take_ready(group, &broken);
