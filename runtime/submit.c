@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define ASK_AHEAD_NS \
-    (500 * WEFT__MS) /* at most: how long before a deadline to ask who is late, for the first time */
+    (2000 * WEFT__MS) /* at most: how long before a deadline to ask who is late, for the first time */
 
 weft_status weft__call_check(const weft_call *call)
 {

@@ -101,11 +101,12 @@ static void hangs(job_rank *me)
     if (!device_is_emulated()) {
         return;
     }
-    weft_group *group = job_group(me, RANKS, "doomed", JOB_SHORT_MS), *host = job_group(me, RANKS, "host", 0);
+    weft_group *group = job_group(me, RANKS, "doomed", 0), *host = job_group(me, RANKS, "host", 0);
     operands o = take_operands(me);
     if (!h->first) {
         device_sum_works(me, group);
     }
+    CHECK_OK(weft_group_set_timeout(group, JOB_SHORT_MS));
     set_script(me, h->script);
     weft_request *req = begin_sum(group, o, NULL);
     note_beginning(me, req);
