@@ -8,6 +8,8 @@
 #define STEPS_BYTES 65536
 /* A broadcast's tree sends all bytes at each level, but few messages. */
 #define TREE_BYTES 131072
+/* Halving sends as much as a ring in fewer messages, but does not reduce while it sends. */
+#define HALVING_BYTES 2097152
 /* A chain of n ranks is worth its length once it has this many bytes for each of them. */
 #define CHAIN_BYTES_PER_RANK 524288
 /* Up to here in all a rank reads everything: one hop, and the reads fit the first-level cache. */
@@ -36,6 +38,15 @@
 #define BEFORE_LONG                                  \
     {                                                \
         WEFT__REACH_UP_TO_EACH, CHAIN_BYTES_PER_RANK \
+    }
+#define BEFORE_RING                      \
+    {                                    \
+        WEFT__REACH_UP_TO, HALVING_BYTES \
+    }
+/* Two or three ranks send no fewer messages over distances. */
+#define SMALL_OF_FOUR                            \
+    {                                            \
+        WEFT__REACH_UP_TO_OF_FOUR, LATENCY_BYTES \
     }
 #define FITS_CACHE                               \
     {                                            \
@@ -71,12 +82,14 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
     ROUNDS(ALL_REDUCE,         "all_read",                                   FITS_CACHE,  FITS_CACHE),
     ROUNDS(ALL_REDUCE,         "slice_owner",                                ANY,         ANY),
     MESSAGES(ALL_REDUCE,       "recursive_doubling", doubling_all_reduce,    FEW_STEPS,   NEVER),
+    MESSAGES(ALL_REDUCE,       "recursive_halving",  halving_all_reduce,     BEFORE_RING, NEVER),
     MESSAGES(ALL_REDUCE,       "ring",               ring_all_reduce,        ANY,         NEVER),
     MESSAGES(ALL_REDUCE,       "direct",             ordered_all_reduce,     NEVER,       SMALL),
     MESSAGES(ALL_REDUCE,       "shares",             ordered_shares,         NEVER,       ANY),
 
     ROUNDS(REDUCE_SCATTER,     "all_read",                                   ANY,         ANY),
-    MESSAGES(REDUCE_SCATTER,   "direct",             ordered_reduce_scatter, SMALL,       ANY),
+    MESSAGES(REDUCE_SCATTER,   "recursive_halving",  halving_reduce_scatter, BEFORE_RING, NEVER),
+    MESSAGES(REDUCE_SCATTER,   "direct",             ordered_reduce_scatter, NEVER,       ANY),
     MESSAGES(REDUCE_SCATTER,   "ring",               ring_reduce_scatter,    ANY,         NEVER),
 
     ROUNDS(ALL_GATHER,         "all_read",                                   ANY,         NEVER),
@@ -93,6 +106,7 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
     MESSAGES(SCATTER,          "direct",             direct_scatter,         ANY,         NEVER),
 
     ROUNDS(ALL_TO_ALL,         "all_read",                                   ANY,         NEVER),
+    MESSAGES(ALL_TO_ALL,       "bruck",              bruck_all_to_all,       SMALL_OF_FOUR, NEVER),
     MESSAGES(ALL_TO_ALL,       "pairwise",           pairwise,               ANY,         NEVER),
 
     MESSAGES(ALL_GATHER_V,     "pairwise",           pairwise,               SMALL,       NEVER),

@@ -17,12 +17,13 @@ typedef enum weft__way {
 
 /* Up to how many bytes, with `bytes` the number beside it. */
 typedef enum weft__reach {
-    WEFT__REACH_NEVER,        /* only when asked for by name */
-    WEFT__REACH_ANY,          /* however many */
-    WEFT__REACH_UP_TO,        /* bytes */
-    WEFT__REACH_UP_TO_EACH,   /* fewer than that for each rank */
-    WEFT__REACH_UP_TO_SHARED, /* bytes by the number of ranks, and no more than a slot holds */
-    WEFT__REACH_UP_TO_OR_PAIR /* bytes, and any number between two ranks */
+    WEFT__REACH_NEVER,         /* only when asked for by name */
+    WEFT__REACH_ANY,           /* however many */
+    WEFT__REACH_UP_TO,         /* bytes */
+    WEFT__REACH_UP_TO_EACH,    /* fewer than that for each rank */
+    WEFT__REACH_UP_TO_SHARED,  /* bytes by the number of ranks, and no more than a slot holds */
+    WEFT__REACH_UP_TO_OR_PAIR, /* bytes, and any number between two ranks */
+    WEFT__REACH_UP_TO_OF_FOUR  /* bytes, among four ranks and more */
 } weft__reach;
 
 typedef struct weft__limit {
@@ -40,9 +41,9 @@ typedef struct weft__candidate {
 } weft__candidate;
 
 enum {
-    WEFT__CANDIDATES = 39,
-    WEFT__TUNABLES = 11,      /* candidates whose limit is a number of bytes: those can be tuned */
-    WEFT__CANDIDATES_MOST = 6 /* of one kind */
+    WEFT__CANDIDATES = 42,
+    WEFT__TUNABLES = 13,      /* candidates whose limit is a number of bytes: those can be tuned */
+    WEFT__CANDIDATES_MOST = 7 /* of one kind */
 };
 /* The kinds from the first to this number have candidates. */
 #define WEFT__KINDS_CHOSEN ((int)WEFT__OP_ALL_TO_ALL_V + 1)
@@ -67,7 +68,11 @@ weft__build_fn weft__build_first_broadcast; /* agrees in the same messages */
 void weft__add_agreement(weft__schedule *s);
 /* doubling.c */
 weft__build_fn weft__build_doubling_all_reduce;
+weft__build_fn weft__build_halving_reduce_scatter;
+weft__build_fn weft__build_halving_all_reduce;
+/* bruck.c */
 weft__build_fn weft__build_bruck_all_gather;
+weft__build_fn weft__build_bruck_all_to_all;
 /* tree.c */
 weft__build_fn weft__build_tree_broadcast;
 weft__build_fn weft__build_tree_reduce;

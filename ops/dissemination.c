@@ -19,8 +19,7 @@ static void disseminate(weft__schedule *s, uint32_t tag, int number, weft__place
         bool gets = number >= distance && number < 2 * distance;
         int told =
             weft__add_send(s, to, tag + (uint32_t)n, data, passes ? count : 0, WEFT__NO_STEP, WEFT__NO_STEP);
-        /* Receives may be done in any order; what is told stands for all of them so far. */
-        for (int i = 0; i < n; i++) weft__add_order(s, heard[i], told);
+        weft__add_orders(s, heard, n, told); /* what is told stands for all of them so far */
         heard[n] =
             weft__add_recv(s, from, tag + (uint32_t)n, data, gets ? count : 0, WEFT__NO_STEP, WEFT__NO_STEP);
     }

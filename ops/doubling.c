@@ -1,91 +1,183 @@
-/* doubling.c - exchanges over distances 1, 2, 4, ...: least messages one after another, for small sizes.
+/* doubling.c - reductions over distances that are powers of two: least messages one after another.
  *
- * all_reduce: recursive doubling.  Partners exchange partial results and both compute lower op upper, so
- * every rank evaluates one and the same tree.  Where size is no power of two, the first ranks pair up before,
- * one of each pair stands for both, and tells the other the result. all_gather: Bruck's.  Each rank collects
- * the blocks of rank, rank + 1, ... and turns them round at the end.
+ * all_reduce of small sizes: recursive doubling.  Partners exchange partial results and both compute lower op
+ * upper, so every rank evaluates one and the same tree.  reduce_scatter: recursive halving.  Partners, the
+ * farthest first, each send what the other's half of the ranks gets, and go on with the rest.  all_reduce of
+ * middle sizes: halving, and then what each has is gathered in the same way back, known as Rabenseifner's.
  *
- * Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
- * MPICH" (2005); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport
- * Message-Passing Systems" (1997). */
+ * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells
+ * the other its result.
+ *
+ * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
+ * MPICH" (2005). */
 #include "algorithms.h"
 
-static int largest_power(int size)
+/* Who exchanges: the odd ones of the first 2 * pairs ranks, and all behind those. */
+typedef struct places {
+    int power; /* their number */
+    int pairs;
+    int own; /* this rank's place, or that of who stands for it */
+    bool aside, for_two;
+} places;
+
+static places places_of(const weft__schedule *s)
 {
-    int power = 1;
-    while (power <= size / 2) power *= 2;
-    return power;
+    places p = {.power = 1};
+    bool paired;
+    while (p.power <= s->size / 2) p.power *= 2;
+    p.pairs = s->size - p.power;
+    paired = s->rank < 2 * p.pairs;
+    p.own = paired ? s->rank / 2 : s->rank - p.pairs;
+    p.aside = paired && s->rank % 2 == 0;
+    p.for_two = paired && !p.aside;
+    return p;
 }
 
-/* The rank that stands for number `place` among those that double. */
-static int standing_for(int place, int pairs)
+static int rank_at(const places *p, int place)
 {
-    return place < pairs ? 2 * place + 1 : place + pairs;
+    return place < p->pairs ? 2 * place + 1 : place + p->pairs;
 }
 
-/* A partner's operand comes into TMP and is reduced there, except at last: then in OUT. */
+/* What goes to the partner, and what comes back for it: of a pair, before and after all else. */
+#define PAIR_TAG 0U
+
+/* In place the result would overwrite what is being sent. */
+static void stand_aside(weft__schedule *s, weft__operand own, size_t in_count, size_t out_count)
+{
+    int sent = weft__add_send(s, s->rank + 1, PAIR_TAG, own.place, in_count, own.ready, WEFT__NO_STEP);
+    weft__add_recv(s, s->rank + 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0), out_count, sent, WEFT__NO_STEP);
+}
+
+/* A partner's operand, of the elements that this rank goes on with, comes into TMP and is reduced to there,
+ * or to another place. */
 static weft__operand meet(weft__schedule *s, weft__operand own, int peer, uint32_t tag, size_t count,
-                          double scale, bool last, int out_free)
+                          double scale, const weft__place *to)
 {
-    weft__place other = weft__add_tmp(s, count), to = last ? weft__at(s, WEFT__OUT, 0) : other;
+    weft__place other = weft__add_tmp(s, count), result = to ? *to : other;
     bool lower = peer < s->rank;
     int got = weft__add_recv(s, peer, tag, other, count, WEFT__NO_STEP, WEFT__NO_STEP);
-    int done = weft__add_reduce(s, lower ? other : own.place, lower ? own.place : other, to, count, scale,
+    int done = weft__add_reduce(s, lower ? other : own.place, lower ? own.place : other, result, count, scale,
                                 got, own.ready);
-    if (last) weft__add_order(s, out_free, done);
-    return (weft__operand){to, done};
+    return (weft__operand){result, done};
+}
+
+static weft__operand begin(weft__schedule *s, const places *p, weft__operand own, size_t count)
+{
+    return p->for_two ? meet(s, own, s->rank - 1, PAIR_TAG, count, 1, NULL) : own;
 }
 
 void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
 {
-    int power = largest_power(s->size), pairs = s->size - power, in_sent = WEFT__NO_STEP;
+    places p = places_of(s);
     weft__operand own = weft__own_operand(s, op, op->count);
-    double last_scale = weft__last_scale(s, op);
+    weft__place out = weft__at(s, WEFT__OUT, 0);
+    int in_sent = WEFT__NO_STEP;
     uint32_t tag = 1;
-    int place = s->rank < 2 * pairs ? s->rank / 2 : s->rank - pairs;
-    if (s->rank < 2 * pairs && s->rank % 2 == 0) {
-        int sent = weft__add_send(s, s->rank + 1, 0, own.place, op->count, own.ready, WEFT__NO_STEP);
-        /* In place the result would overwrite what is being sent. */
-        weft__add_recv(s, s->rank + 1, 0, weft__at(s, WEFT__OUT, 0), op->count, sent, WEFT__NO_STEP);
+    if (p.aside) {
+        stand_aside(s, own, op->count, op->count);
         return;
     }
-    if (s->rank < 2 * pairs) own = meet(s, own, s->rank - 1, 0, op->count, 1, false, WEFT__NO_STEP);
-    for (int distance = 1; distance < power; distance *= 2, tag++) {
-        int peer = standing_for(place ^ distance, pairs);
-        bool last = distance == power / 2;
+    own = begin(s, &p, own, op->count);
+    for (int distance = 1; distance < p.power; distance *= 2, tag++) {
+        int peer = rank_at(&p, p.own ^ distance);
+        bool last = distance == p.power / 2;
         int sent = weft__add_send(s, peer, tag, own.place, op->count, own.ready, WEFT__NO_STEP);
         if (distance == 1) in_sent = sent;
-        own = meet(s, own, peer, tag, op->count, last ? last_scale : 1, last, in_sent);
+        own = meet(s, own, peer, tag, op->count, last ? weft__last_scale(s, op) : 1, last ? &out : NULL);
+        if (last) weft__add_order(s, in_sent, own.ready);
     }
-    if (s->rank < 2 * pairs)
-        weft__add_send(s, s->rank - 1, 0, weft__at(s, WEFT__OUT, 0), op->count, own.ready, WEFT__NO_STEP);
+    if (p.for_two) weft__add_send(s, s->rank - 1, PAIR_TAG, out, op->count, own.ready, WEFT__NO_STEP);
 }
 
-/* Receives start at once; what follows waits for all of them so far. */
-static void after_all(weft__schedule *s, const int *received, int n, int step)
+/* ---- halving ---- */
+
+/* Where what the ranks get begins for whom a place stands: shares of the places, or blocks of ranks. */
+static size_t start_of(const weft__op *op, const places *p, int place)
 {
-    for (int i = 0; i < n; i++) weft__add_order(s, received[i], step);
+    if (op->kind == WEFT__OP_ALL_REDUCE) return weft__share(op->count, p->power, place).start;
+    return (size_t)(place < p->pairs ? 2 * place : place + p->pairs) * op->count;
 }
 
-void weft__build_bruck_all_gather(weft__schedule *s, const weft__op *op)
+/* Of `n` places. */
+static weft__span span_of(const weft__op *op, const places *p, int place, int n)
 {
-    size_t count = op->count, tail = (size_t)(s->size - s->rank) * count;
-    weft__place all = weft__add_tmp(s, count * (size_t)s->size);
-    int filled = weft__add_copy(s, weft__at(s, WEFT__IN, 0), all, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
-    int received[WEFT__ROUNDS_MOST], n = 0, turned;
-    for (int have = 1, more; have < s->size; have += more) {
-        int to = weft__modulo(s->rank - have, s->size), from = weft__modulo(s->rank + have, s->size), sent;
-        more = have < s->size - have ? have : s->size - have;
-        sent = weft__add_send(s, to, (uint32_t)n, all, (size_t)more * count, filled, WEFT__NO_STEP);
-        after_all(s, received, n, sent);
-        received[n] = weft__add_recv(s, from, (uint32_t)n, weft__plus(s, all, (size_t)have * count),
-                                     (size_t)more * count, WEFT__NO_STEP, WEFT__NO_STEP);
-        n++;
+    size_t start = start_of(op, p, place);
+    return (weft__span){start, start_of(op, p, place + n) - start};
+}
+
+typedef struct halved {
+    weft__operand own; /* reduced: the span of this rank's place */
+    int in_sent;       /* the one send that may read the operand itself */
+} halved;
+
+/* to: where it ends; NULL: in TMP. */
+static halved halve(weft__schedule *s, const weft__op *op, const places *p, weft__operand own,
+                    const weft__place *to)
+{
+    halved h = {own, WEFT__NO_STEP};
+    uint32_t tag = PAIR_TAG + 1;
+    size_t start = 0; /* of what is left */
+    for (int half = p->power / 2; half >= 1; half /= 2, tag++) {
+        int kept = p->own & ~(half - 1), peer = rank_at(p, p->own ^ half);
+        weft__span keep = span_of(op, p, kept, half), give = span_of(op, p, kept ^ half, half);
+        weft__operand rest = {weft__plus(s, h.own.place, keep.start - start), h.own.ready};
+        int sent = weft__add_send(s, peer, tag, weft__plus(s, h.own.place, give.start - start), give.length,
+                                  h.own.ready, WEFT__NO_STEP);
+        if (half == p->power / 2) h.in_sent = sent;
+        h.own = meet(s, rest, peer, tag, keep.length, half == 1 ? weft__last_scale(s, op) : 1,
+                     half == 1 ? to : NULL);
+        start = keep.start;
     }
-    turned = weft__add_copy(s, all, weft__at(s, WEFT__OUT, (size_t)s->rank * count), tail, 1, filled,
-                            WEFT__NO_STEP);
-    after_all(s, received, n, turned);
-    turned = weft__add_copy(s, weft__plus(s, all, tail), weft__at(s, WEFT__OUT, 0), (size_t)s->rank * count,
-                            1, filled, WEFT__NO_STEP);
-    after_all(s, received, n, turned);
+    return h;
+}
+
+/* Nobody else reads the own block of the operand, so in place it may be written when it is reduced. */
+void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
+{
+    places p = places_of(s);
+    size_t all = weft__op_in_elements(op, s->rank, s->size);
+    weft__operand own = weft__own_operand(s, op, all);
+    weft__place out = weft__at(s, WEFT__OUT, 0);
+    halved h;
+    if (p.aside) {
+        stand_aside(s, own, all, op->count);
+        return;
+    }
+    h = halve(s, op, &p, begin(s, &p, own, all), p.for_two ? NULL : &out);
+    if (!p.for_two) return;
+    weft__add_send(s, s->rank - 1, PAIR_TAG, h.own.place, op->count, h.own.ready, WEFT__NO_STEP);
+    weft__add_copy(s, weft__plus(s, h.own.place, op->count), out, op->count, 1, h.own.ready, WEFT__NO_STEP);
+}
+
+/* Each has its share in OUT: partners, the nearest first, send each other all that they have.  In place OUT's
+ * other shares are operands until this rank's is reduced, and those that it gave away until they are sent. */
+static void gather_shares(weft__schedule *s, const weft__op *op, const places *p, halved h)
+{
+    int got[WEFT__ROUNDS_MOST + 1] = {h.own.ready}, n = 1;
+    uint32_t tag = PAIR_TAG + 1 + WEFT__ROUNDS_MOST;
+    for (int half = 1; half < p->power; half *= 2, n++, tag++) {
+        int have = p->own & ~(half - 1), peer = rank_at(p, p->own ^ half);
+        weft__span leaving = span_of(op, p, have, half), coming = span_of(op, p, have ^ half, half);
+        int sent = weft__add_send(s, peer, tag, weft__at(s, WEFT__OUT, leaving.start), leaving.length,
+                                  WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_orders(s, got, n, sent);
+        got[n] = weft__add_recv(s, peer, tag, weft__at(s, WEFT__OUT, coming.start), coming.length,
+                                h.own.ready, h.in_sent);
+    }
+    if (p->for_two) {
+        int sent = weft__add_send(s, s->rank - 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0), op->count,
+                                  WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_orders(s, got, n, sent);
+    }
+}
+
+void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
+{
+    places p = places_of(s);
+    weft__operand own = weft__own_operand(s, op, op->count);
+    weft__place share = weft__at(s, WEFT__OUT, start_of(op, &p, p.own));
+    if (p.aside)
+        stand_aside(s, own, op->count, op->count);
+    else
+        gather_shares(s, op, &p, halve(s, op, &p, begin(s, &p, own, op->count), &share));
 }

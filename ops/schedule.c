@@ -41,6 +41,11 @@ void weft__add_order(weft__schedule *s, int before, int after)
     edges[s->edge_count++][1] = after;
 }
 
+void weft__add_orders(weft__schedule *s, const int *before, int n, int after)
+{
+    for (int i = 0; i < n; i++) weft__add_order(s, before[i], after);
+}
+
 static int add(weft__schedule *s, weft__step step, int before1, int before2)
 {
     weft__step *steps = grown(s, s->steps, s->n, &s->room, sizeof *steps);

@@ -78,7 +78,9 @@ int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__plac
                      double scale, int before1, int before2);
 int weft__add_fold(weft__schedule *s, weft__place rows, int n, weft__place to, size_t count, double scale);
 void weft__add_order(weft__schedule *s, int before, int after); /* one more predecessor */
-weft__place weft__add_tmp(weft__schedule *s, size_t count);     /* room for count elements in TMP */
+/* n more: of several that may be done in any order the last does not stand for all. */
+void weft__add_orders(weft__schedule *s, const int *before, int n, int after);
+weft__place weft__add_tmp(weft__schedule *s, size_t count); /* room for count elements in TMP */
 
 /* A message of nothing that tells which operation its sender has begun.  Whoever runs the schedule may hear
  * it after the schedule is done, and nobody need get it who has left. */

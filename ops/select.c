@@ -31,6 +31,7 @@ static bool by_rule(weft__limit limit, const weft__table *table, int size, uint6
     case WEFT__REACH_UP_TO: *upto = limit.bytes; break;
     case WEFT__REACH_UP_TO_EACH: *upto = limit.bytes * n - 1; break;
     case WEFT__REACH_UP_TO_OR_PAIR: *upto = size == 2 ? WEFT__UPTO_ANY : limit.bytes; break;
+    case WEFT__REACH_UP_TO_OF_FOUR: *upto = limit.bytes; return size >= 4;
     case WEFT__REACH_UP_TO_SHARED:
         *upto = limit.bytes / n;
         if (*upto > table->slot_bytes) *upto = table->slot_bytes;

@@ -15,12 +15,12 @@ static const struct algorithms {
 } algorithms[COLLECTIVE_KINDS] = {
     [BROADCAST] = {"all_read", {"binomial_tree", "scatter_ring", "chain"}},
     [REDUCE] = {"all_read", {"binomial_tree", "ring_gather", "direct", "shares_gather"}},
-    [ALL_REDUCE] = {"all_read", {"recursive_doubling", "ring", "direct", "shares"}},
-    [REDUCE_SCATTER] = {"all_read", {"direct", "ring"}},
+    [ALL_REDUCE] = {"all_read", {"recursive_doubling", "recursive_halving", "ring", "direct", "shares"}},
+    [REDUCE_SCATTER] = {"all_read", {"recursive_halving", "direct", "ring"}},
     [ALL_GATHER] = {"all_read", {"bruck", "ring", "pairwise"}},
     [GATHER] = {"all_read", {"binomial_tree", "direct"}},
     [SCATTER] = {"all_read", {"binomial_tree", "direct"}},
-    [ALL_TO_ALL] = {"all_read", {"pairwise"}},
+    [ALL_TO_ALL] = {"all_read", {"bruck", "pairwise"}},
     [ALL_GATHER_V] = {NULL, {"pairwise", "ring"}},
     [GATHER_V] = {NULL, {"direct"}},
     [SCATTER_V] = {NULL, {"direct"}},
@@ -220,7 +220,8 @@ static void refused(job_rank *me)
     job_setenv(me, "WEFT_ALGORITHM", "broadcast:chain,all_reduce:rings");
     CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_init(&config, &ctx));
     CHECK_TEXT(weft_last_error(), "WEFT_ALGORITHM is \"broadcast:chain,all_reduce:rings\"");
-    CHECK_TEXT(weft_last_error(), "it has all_read, slice_owner, recursive_doubling, ring");
+    CHECK_TEXT(weft_last_error(),
+               "it has all_read, slice_owner, recursive_doubling, recursive_halving, ring");
 }
 
 int main(int argc, char **argv)

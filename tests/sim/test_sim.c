@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#define SMALL_BYTES 256 /* so that both forms are seen with few elements */
+#define SMALL_BYTES  256 /* so that all forms are seen with few elements */
+#define MIDDLE_BYTES 1024
 
 /* Those that also go by rounds come first. */
 static const weft__kind collectives[] = {
@@ -25,7 +26,7 @@ static const weft__kind collectives[] = {
 #define EVEN_COLLECTIVES 10
 #define COLLECTIVES      (sizeof collectives / sizeof collectives[0])
 
-/* What is for small sizes ends at SMALL_BYTES. */
+/* What is for small sizes ends at SMALL_BYTES, and what is for 1 MiB at MIDDLE_BYTES. */
 static weft__selection small_selection(int size, bool rank_order)
 {
     const weft__table table = {.rank_order = rank_order};
@@ -34,7 +35,7 @@ static weft__selection small_selection(int size, bool rank_order)
     for (int i = 0; i < WEFT__CANDIDATES; i++)
         if (s.serves[i] && weft__candidates[i].limit.reach != WEFT__REACH_UP_TO_EACH &&
             s.upto[i] > SMALL_BYTES && s.upto[i] != WEFT__UPTO_ANY)
-            s.upto[i] = SMALL_BYTES;
+            s.upto[i] = s.upto[i] < 1 << 20 ? SMALL_BYTES : MIDDLE_BYTES;
     return s;
 }
 
@@ -314,6 +315,9 @@ static void test_time(void **state)
     assert_between(10, time_of(WEFT__OP_BARRIER, 1000, 0, messages), 10);
     assert_between(4, time_of(WEFT__OP_BARRIER, 16, 0, messages), 4);
     assert_between(4, time_of(WEFT__OP_ALL_REDUCE, 16, 8, messages), 4);
+    assert_between(4, time_of(WEFT__OP_REDUCE_SCATTER, 16, 8, messages), 4);
+    assert_between(8, time_of(WEFT__OP_ALL_REDUCE, 16, 100000, messages), 8);
+    assert_between(4, time_of(WEFT__OP_ALL_TO_ALL, 16, 8, messages), 4);
     /* The message before the doubling delays one half, the one after it only the rank it goes to. */
     assert_between(5, time_of(WEFT__OP_ALL_REDUCE, 17, 8, messages), 5);
     assert_between(4, time_of(WEFT__OP_BROADCAST, 16, 8, messages), 4);
@@ -400,14 +404,17 @@ static void test_golden(void **state)
 {
     (void)state;
     golden("all_reduce_small_5", WEFT__OP_ALL_REDUCE, 5, 3, WEFT_SUM);
-    golden("all_reduce_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG);
+    golden("all_reduce_middle_5", WEFT__OP_ALL_REDUCE, 5, 101, WEFT_AVG);
+    golden("all_reduce_large_4", WEFT__OP_ALL_REDUCE, 4, 301, WEFT_AVG);
     golden("broadcast_small_5", WEFT__OP_BROADCAST, 5, 3, WEFT_SUM);
     golden("broadcast_large_4", WEFT__OP_BROADCAST, 4, 101, WEFT_SUM);
     golden("reduce_small_5", WEFT__OP_REDUCE, 5, 3, WEFT_PREMUL_SUM);
     golden("gather_small_5", WEFT__OP_GATHER, 5, 3, WEFT_SUM);
     golden("all_gather_small_5", WEFT__OP_ALL_GATHER, 5, 3, WEFT_SUM);
-    golden("all_to_all_4", WEFT__OP_ALL_TO_ALL, 4, 3, WEFT_SUM);
-    golden("reduce_scatter_small_4", WEFT__OP_REDUCE_SCATTER, 4, 3, WEFT_SUM);
+    golden("all_to_all_small_5", WEFT__OP_ALL_TO_ALL, 5, 3, WEFT_SUM);
+    golden("all_to_all_large_4", WEFT__OP_ALL_TO_ALL, 4, 33, WEFT_SUM);
+    golden("reduce_scatter_small_5", WEFT__OP_REDUCE_SCATTER, 5, 3, WEFT_SUM);
+    golden("reduce_scatter_large_4", WEFT__OP_REDUCE_SCATTER, 4, 101, WEFT_SUM);
     golden("all_gather_v_small_4", WEFT__OP_ALL_GATHER_V, 4, 3, WEFT_SUM);
     golden("all_gather_v_large_4", WEFT__OP_ALL_GATHER_V, 4, 101, WEFT_SUM);
     golden("gather_v_4", WEFT__OP_GATHER_V, 4, 3, WEFT_SUM);

@@ -32,8 +32,8 @@ printf 'weft-tuning 1\nprocessor %s\nshm 8 all_reduce all_read 64\ntcp 4 gather 
     "${file##*/tuning-}" >"$file"
 tune tcp 3
 measured broadcast 'binomial_tree +scatter_ring +chain'
-measured all_reduce 'recursive_doubling +ring'
-measured reduce_scatter 'direct +ring'
+measured all_reduce 'recursive_doubling +recursive_halving +ring'
+measured reduce_scatter 'recursive_halving +ring'
 grep -q '^shm 8 all_reduce all_read 64$' "$file" || fail "what was measured before is lost"
 grep -q '134217728' "$file" && fail "what was measured again is still there"
 [ "$(stat -c %a "$file")" = 600 ] || fail "others may read it"

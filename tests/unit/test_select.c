@@ -78,7 +78,8 @@ static void test_rules(void **state)
         {WEFT__OP_BARRIER, 0, 4, "dissemination"},
         {WEFT__OP_BARRIER, 0, 1, "local"},
         {WEFT__OP_ALL_REDUCE, 16384, 4, "recursive_doubling"},
-        {WEFT__OP_ALL_REDUCE, 16385, 4, "ring"},
+        {WEFT__OP_ALL_REDUCE, 16385, 4, "recursive_halving"},
+        {WEFT__OP_ALL_REDUCE, 524289, 4, "ring"},
         {WEFT__OP_BROADCAST, 32768, 4, "binomial_tree"},
         {WEFT__OP_BROADCAST, 32769, 4, "scatter_ring"},
         {WEFT__OP_BROADCAST, (1 << 19) - 1, 4, "scatter_ring"},
@@ -89,11 +90,13 @@ static void test_rules(void **state)
         {WEFT__OP_ALL_GATHER, 4096, 4, "bruck"},
         {WEFT__OP_ALL_GATHER, 4097, 4, "ring"},
         {WEFT__OP_SPLIT_GROUP, 1, 4, "bruck"},
-        {WEFT__OP_REDUCE_SCATTER, 2048, 4, "direct"},
-        {WEFT__OP_REDUCE_SCATTER, 2049, 4, "ring"},
+        {WEFT__OP_REDUCE_SCATTER, 131072, 4, "recursive_halving"},
+        {WEFT__OP_REDUCE_SCATTER, 131073, 4, "ring"},
         {WEFT__OP_GATHER, 2048, 4, "binomial_tree"},
         {WEFT__OP_SCATTER, 2049, 4, "direct"},
-        {WEFT__OP_ALL_TO_ALL, 1, 4, "pairwise"},
+        {WEFT__OP_ALL_TO_ALL, 2048, 4, "bruck"},
+        {WEFT__OP_ALL_TO_ALL, 2049, 4, "pairwise"},
+        {WEFT__OP_ALL_TO_ALL, 1, 3, "pairwise"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -160,6 +163,7 @@ static void test_measured(void **state)
     weft__range ranges[WEFT__CANDIDATES_MOST];
     (void)state;
     measured(&table.choices, WEFT__TCP, 4, "all_reduce", "recursive_doubling", 1024);
+    measured(&table.choices, WEFT__TCP, 4, "all_reduce", "recursive_halving", WEFT__UPTO_NEVER);
     measured(&table.choices, WEFT__TCP, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
     measured(&table.choices, WEFT__SHM, 4, "all_reduce", "all_read", 131072);
     s = selection_of(table, "", 3, false);
