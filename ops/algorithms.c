@@ -8,7 +8,7 @@
 #define STEPS_BYTES 65536
 /* A broadcast's tree sends all bytes at each level, but few messages. */
 #define TREE_BYTES 131072
-/* Halving sends as much as a ring in fewer messages, but does not reduce while it sends. */
+/* Halving and doubling send as much as a ring in fewer messages, but less of it at the same time. */
 #define HALVING_BYTES 2097152
 /* A chain of n ranks is worth its length once it has this many bytes for each of them. */
 #define CHAIN_BYTES_PER_RANK 524288
@@ -44,9 +44,9 @@
         WEFT__REACH_UP_TO, HALVING_BYTES \
     }
 /* Two or three ranks send no fewer messages over distances. */
-#define SMALL_OF_FOUR                            \
-    {                                            \
-        WEFT__REACH_UP_TO_OF_FOUR, LATENCY_BYTES \
+#define STEPS_OF_4                             \
+    {                                          \
+        WEFT__REACH_UP_TO_OF_FOUR, STEPS_BYTES \
     }
 #define FITS_CACHE                               \
     {                                            \
@@ -94,6 +94,7 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
 
     ROUNDS(ALL_GATHER,         "all_read",                                   ANY,         NEVER),
     MESSAGES(ALL_GATHER,       "bruck",              bruck_all_gather,       FEW_STEPS,   NEVER),
+    MESSAGES(ALL_GATHER,       "recursive_doubling", doubling_all_gather,    BEFORE_RING, NEVER),
     MESSAGES(ALL_GATHER,       "ring",               ring_all_gather,        ANY,         NEVER),
     MESSAGES(ALL_GATHER,       "pairwise",           pairwise,               NEVER,       NEVER),
 
@@ -106,7 +107,7 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {
     MESSAGES(SCATTER,          "direct",             direct_scatter,         ANY,         NEVER),
 
     ROUNDS(ALL_TO_ALL,         "all_read",                                   ANY,         NEVER),
-    MESSAGES(ALL_TO_ALL,       "bruck",              bruck_all_to_all,       SMALL_OF_FOUR, NEVER),
+    MESSAGES(ALL_TO_ALL,       "bruck",              bruck_all_to_all,       STEPS_OF_4,  NEVER),
     MESSAGES(ALL_TO_ALL,       "pairwise",           pairwise,               ANY,         NEVER),
 
     MESSAGES(ALL_GATHER_V,     "pairwise",           pairwise,               SMALL,       NEVER),

@@ -41,8 +41,8 @@ typedef struct weft__candidate {
 } weft__candidate;
 
 enum {
-    WEFT__CANDIDATES = 42,
-    WEFT__TUNABLES = 13,      /* candidates whose limit is a number of bytes: those can be tuned */
+    WEFT__CANDIDATES = 43,
+    WEFT__TUNABLES = 14,      /* candidates whose limit is a number of bytes: those can be tuned */
     WEFT__CANDIDATES_MOST = 7 /* of one kind */
 };
 /* The kinds from the first to this number have candidates. */
@@ -70,6 +70,7 @@ void weft__add_agreement(weft__schedule *s);
 weft__build_fn weft__build_doubling_all_reduce;
 weft__build_fn weft__build_halving_reduce_scatter;
 weft__build_fn weft__build_halving_all_reduce;
+weft__build_fn weft__build_doubling_all_gather;
 /* bruck.c */
 weft__build_fn weft__build_bruck_all_gather;
 weft__build_fn weft__build_bruck_all_to_all;

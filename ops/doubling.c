@@ -1,9 +1,9 @@
-/* doubling.c - reductions over distances that are powers of two: least messages one after another.
+/* doubling.c - exchanges over distances that are powers of two: least messages one after another.
  *
  * all_reduce of small sizes: recursive doubling.  Partners exchange partial results and both compute lower op
  * upper, so every rank evaluates one and the same tree.  reduce_scatter: recursive halving.  Partners, the
- * farthest first, each send what the other's half of the ranks gets, and go on with the rest.  all_reduce of
- * middle sizes: halving, and then what each has is gathered in the same way back, known as Rabenseifner's.
+ * farthest first, each send what the other's half of the ranks gets, and go on with the rest.  all_gather:
+ * the same way back.  all_reduce of middle sizes: the two in turn, known as Rabenseifner's.
  *
  * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells
  * the other its result.
@@ -149,11 +149,11 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
     weft__add_copy(s, weft__plus(s, h.own.place, op->count), out, op->count, 1, h.own.ready, WEFT__NO_STEP);
 }
 
-/* Each has its share in OUT: partners, the nearest first, send each other all that they have.  In place OUT's
- * other shares are operands until this rank's is reduced, and those that it gave away until they are sent. */
-static void gather_shares(weft__schedule *s, const weft__op *op, const places *p, halved h)
+/* Each has its part in OUT once both steps are done, and others may write the rest then: partners, the
+ * nearest first, send each other all that they have. */
+static void gather(weft__schedule *s, const weft__op *op, const places *p, int step1, int step2)
 {
-    int got[WEFT__ROUNDS_MOST + 1] = {h.own.ready}, n = 1;
+    int got[WEFT__ROUNDS_MOST + 2] = {step1, step2}, n = 2;
     uint32_t tag = PAIR_TAG + 1 + WEFT__ROUNDS_MOST;
     for (int half = 1; half < p->power; half *= 2, n++, tag++) {
         int have = p->own & ~(half - 1), peer = rank_at(p, p->own ^ half);
@@ -161,12 +161,12 @@ static void gather_shares(weft__schedule *s, const weft__op *op, const places *p
         int sent = weft__add_send(s, peer, tag, weft__at(s, WEFT__OUT, leaving.start), leaving.length,
                                   WEFT__NO_STEP, WEFT__NO_STEP);
         weft__add_orders(s, got, n, sent);
-        got[n] = weft__add_recv(s, peer, tag, weft__at(s, WEFT__OUT, coming.start), coming.length,
-                                h.own.ready, h.in_sent);
+        got[n] =
+            weft__add_recv(s, peer, tag, weft__at(s, WEFT__OUT, coming.start), coming.length, step1, step2);
     }
     if (p->for_two) {
-        int sent = weft__add_send(s, s->rank - 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0), op->count,
-                                  WEFT__NO_STEP, WEFT__NO_STEP);
+        int sent = weft__add_send(s, s->rank - 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0),
+                                  start_of(op, p, p->power), WEFT__NO_STEP, WEFT__NO_STEP);
         weft__add_orders(s, got, n, sent);
     }
 }
@@ -176,8 +176,29 @@ void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
     places p = places_of(s);
     weft__operand own = weft__own_operand(s, op, op->count);
     weft__place share = weft__at(s, WEFT__OUT, start_of(op, &p, p.own));
-    if (p.aside)
+    halved h;
+    if (p.aside) {
         stand_aside(s, own, op->count, op->count);
-    else
-        gather_shares(s, op, &p, halve(s, op, &p, begin(s, &p, own, op->count), &share));
+        return;
+    }
+    h = halve(s, op, &p, begin(s, &p, own, op->count), &share);
+    /* In place OUT's other shares are operands until this one is reduced, and those given away are sent. */
+    gather(s, op, &p, h.own.ready, h.in_sent);
+}
+
+void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
+{
+    places p = places_of(s);
+    weft__place in = weft__at(s, WEFT__IN, 0), block = weft__at(s, WEFT__OUT, (size_t)s->rank * op->count);
+    int own, other = WEFT__NO_STEP;
+    if (p.aside) {
+        stand_aside(s, (weft__operand){in, WEFT__NO_STEP}, op->count, (size_t)s->size * op->count);
+        return;
+    }
+    own = weft__add_copy(s, in, block, op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    if (p.for_two)
+        other = weft__add_recv(s, s->rank - 1, PAIR_TAG,
+                               weft__at(s, WEFT__OUT, (size_t)(s->rank - 1) * op->count), op->count,
+                               WEFT__NO_STEP, WEFT__NO_STEP);
+    gather(s, op, &p, own, other);
 }

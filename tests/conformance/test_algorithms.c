@@ -17,7 +17,7 @@ static const struct algorithms {
     [REDUCE] = {"all_read", {"binomial_tree", "ring_gather", "direct", "shares_gather"}},
     [ALL_REDUCE] = {"all_read", {"recursive_doubling", "recursive_halving", "ring", "direct", "shares"}},
     [REDUCE_SCATTER] = {"all_read", {"recursive_halving", "direct", "ring"}},
-    [ALL_GATHER] = {"all_read", {"bruck", "ring", "pairwise"}},
+    [ALL_GATHER] = {"all_read", {"bruck", "recursive_doubling", "ring", "pairwise"}},
     [GATHER] = {"all_read", {"binomial_tree", "direct"}},
     [SCATTER] = {"all_read", {"binomial_tree", "direct"}},
     [ALL_TO_ALL] = {"all_read", {"bruck", "pairwise"}},

@@ -411,6 +411,7 @@ static void test_golden(void **state)
     golden("reduce_small_5", WEFT__OP_REDUCE, 5, 3, WEFT_PREMUL_SUM);
     golden("gather_small_5", WEFT__OP_GATHER, 5, 3, WEFT_SUM);
     golden("all_gather_small_5", WEFT__OP_ALL_GATHER, 5, 3, WEFT_SUM);
+    golden("all_gather_middle_5", WEFT__OP_ALL_GATHER, 5, 33, WEFT_SUM);
     golden("all_to_all_small_5", WEFT__OP_ALL_TO_ALL, 5, 3, WEFT_SUM);
     golden("all_to_all_large_4", WEFT__OP_ALL_TO_ALL, 4, 33, WEFT_SUM);
     golden("reduce_scatter_small_5", WEFT__OP_REDUCE_SCATTER, 5, 3, WEFT_SUM);

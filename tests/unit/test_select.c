@@ -88,14 +88,15 @@ static void test_rules(void **state)
         {WEFT__OP_REDUCE, 8192, 4, "binomial_tree"},
         {WEFT__OP_REDUCE, 8193, 4, "ring_gather"},
         {WEFT__OP_ALL_GATHER, 4096, 4, "bruck"},
-        {WEFT__OP_ALL_GATHER, 4097, 4, "ring"},
+        {WEFT__OP_ALL_GATHER, 4097, 4, "recursive_doubling"},
+        {WEFT__OP_ALL_GATHER, 131073, 4, "ring"},
         {WEFT__OP_SPLIT_GROUP, 1, 4, "bruck"},
         {WEFT__OP_REDUCE_SCATTER, 131072, 4, "recursive_halving"},
         {WEFT__OP_REDUCE_SCATTER, 131073, 4, "ring"},
         {WEFT__OP_GATHER, 2048, 4, "binomial_tree"},
         {WEFT__OP_SCATTER, 2049, 4, "direct"},
-        {WEFT__OP_ALL_TO_ALL, 2048, 4, "bruck"},
-        {WEFT__OP_ALL_TO_ALL, 2049, 4, "pairwise"},
+        {WEFT__OP_ALL_TO_ALL, 4096, 4, "bruck"},
+        {WEFT__OP_ALL_TO_ALL, 4097, 4, "pairwise"},
         {WEFT__OP_ALL_TO_ALL, 1, 3, "pairwise"},
     };
     (void)state;

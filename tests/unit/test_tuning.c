@@ -149,7 +149,7 @@ static void test_damaged(void **state)
     changed(" 64\n", "\n", "expected TRANSPORT");
     changed(" 64\n", " -64\n", "power of two");
     changed("end ", "end 1", "expected TRANSPORT"); /* another number of lines */
-    changed("end 26\n", "end 26\nmore", "something follows its end");
+    changed("end 28\n", "end 28\nmore", "something follows its end");
     for (size_t n = 0; n < strlen(text); n++) { /* cut off anywhere */
         put(text, n);
         ignored("is ignored");
