@@ -16,13 +16,17 @@
 #include <stdio.h>
 
 /* Has the group begun such a one before?  All members get the same answer: it follows from what they began,
- * in order. */
+ * in order.  A first one whose hash is another's counts as well; who differs there hears of it later. */
 static bool begun_before(weft_group *group, weft__signature s)
 {
     uint64_t hash = (s.word[0] ^ s.word[1] * UINT64_C(0xc2b2ae3d27d4eb4f)) * UINT64_C(0x9e3779b97f4a7c15);
-    weft__signature *known = &group->known[hash >> 32 & (WEFT__KNOWN - 1)];
-    bool before = weft__same_signature(*known, s);
-    *known = s;
+    uint32_t *known, word;
+    bool before;
+    hash = (hash ^ hash >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
+    known = &group->known[hash >> 58 & (WEFT__KNOWN - 1)];
+    word = (uint32_t)(hash >> 24) | 1;
+    before = *known == word;
+    *known = word;
     return before;
 }
 

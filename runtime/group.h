@@ -96,7 +96,7 @@ struct weft_group {
     weft__lane lane;                      /* engine */
     weft__signature recent[WEFT__RECENT]; /* engine: by number; of operations started */
     uint64_t started;                     /* engine: highest number started */
-    weft__signature known[WEFT__KNOWN];   /* engine: broadcasts begun before, by a hash */
+    uint32_t known[WEFT__KNOWN];          /* engine: hashes of broadcasts begun before, never 0 */
     weft__report *reports;                /* engine */
     weft__tokens tokens;                  /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
