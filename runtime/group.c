@@ -223,7 +223,9 @@ void weft__group_let_go(weft_group *group)
     if (!inside) weft__engine_take(ctx);
     group->let_go = true;
     give_refs(group, 1 + group->spare_refs);
-    if (!inside) weft__engine_drop(ctx);
+    if (inside) return; /* in a turn, which sees to it at its end */
+    weft__groups_retire(ctx);
+    weft__engine_drop(ctx);
 }
 
 weft_group *weft__group_find(weft_context *ctx, uint64_t id)

@@ -18,21 +18,34 @@ weft_request *weft__request_take_held(weft_context *ctx, weft_group *group)
     return weft__slab_get_locked(&ctx->requests);
 }
 
-/* Of those that the engine has where it is held. */
+/* Records go back to the engine's own mostly: from there come those that the others find no more. */
+static WEFT__NOINLINE weft_request *take_of_engine(weft_context *ctx, weft_group *group)
+{
+    weft_request *req;
+    weft__engine_take(ctx);
+    req = weft__slab_get_locked(&ctx->requests);
+    weft__slab_share(&ctx->requests);
+    if (req) weft__group_ref_held(group);
+    weft__engine_drop(ctx);
+    return req;
+}
+
+static weft_request *take_outside(weft_context *ctx, weft_group *group)
+{
+    weft_request *req = (weft_request *)(void *)weft__slab_pop(&ctx->requests);
+    if (!req && !weft__holds_any_engine()) return take_of_engine(ctx, group);
+    if (!req) req = weft__slab_get(&ctx->requests);
+    if (req) weft__group_ref(group);
+    return req;
+}
+
 weft_request *weft__request_take(weft_context *ctx, weft_group *group)
 {
-    bool inside = weft__holds_engine(ctx), last = false;
-    weft_request *req = inside ? weft__slab_get_locked(&ctx->requests) : weft__slab_get(&ctx->requests);
-    if (WEFT__UNLIKELY(!req && !weft__holds_any_engine())) { /* the engine may have some left */
-        weft__engine_take(ctx);
-        req = weft__slab_get_locked(&ctx->requests);
-        last = true;
-    }
-    if (req && (inside || last))
+    weft_request *req;
+    if (!weft__holds_engine(ctx))
+        req = take_outside(ctx, group);
+    else if ((req = weft__slab_get_locked(&ctx->requests)) != NULL)
         weft__group_ref_held(group);
-    else if (req)
-        weft__group_ref(group);
-    if (last) weft__engine_drop(ctx);
     if (!req)
         weft__fail(WEFT_ERR_MEMORY, "no memory for a request, or WEFT_REQUESTS_MAX (%lld) are in use",
                    (long long)weft__setting_int(WEFT__SET_REQUESTS_MAX));

@@ -68,3 +68,12 @@ void weft__slab_put(weft__slab *slab, void *object)
     } while (!atomic_compare_exchange_weak_explicit(&slab->free_top, &top, next, memory_order_release,
                                                     memory_order_relaxed));
 }
+
+void weft__slab_share(weft__slab *slab)
+{
+    for (int n = 0; n < WEFT__SLAB_BLOCK && slab->kept; n++) {
+        weft__slab_item *item = weft__slab_item_at(slab, slab->kept - 1);
+        slab->kept = atomic_load_explicit(&item->below, memory_order_relaxed);
+        weft__slab_put(slab, item);
+    }
+}

@@ -87,4 +87,7 @@ static inline void weft__slab_put_locked(weft__slab *slab, void *object)
     atomic_store_explicit(&item->below, slab->kept, memory_order_relaxed);
     slab->kept = item->index + 1;
 }
+
+/* As many of those, up to a block, as there are, for those without the lock.  Under it. */
+void weft__slab_share(weft__slab *slab);
 #endif

@@ -1,10 +1,13 @@
 /* test_groups.c - groups that come to be: new_group, split, host group, translation, freeing. */
 #include "job.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SOME_GROUPS = 40 };
+enum { SOME_GROUPS = 40, MANY_GROUPS = 10000 };
+
+#define GROWTH_MOST ((size_t)512 << 10) /* of MANY_GROUPS that lose a request record each: 7 MB */
 
 static weft_group *make_group(weft_group *parent, const int *ranks, int n, const char *label)
 {
@@ -263,6 +266,21 @@ static void one_after_the_other(job_rank *me)
     CHECK_OK(weft_group_free(before));
 }
 
+/* glibc's heap: a sanitizer's allocator shows nothing there. */
+static void memory_is_used_again(job_rank *me)
+{
+    int many = JOB_SANITIZED ? 200 : MANY_GROUPS;
+    size_t before = 0, after;
+    for (int i = 0; i < 2 * many; i++) {
+        if (i == many) before = mallinfo2().uordblks;
+        CHECK_OK(weft_group_free(make_group(me->world, &me->rank, 1, NULL)));
+    }
+    after = mallinfo2().uordblks;
+    if (after > before + GROWTH_MOST)
+        job_fail(__FILE__, __LINE__, "%zu bytes more are in use after %d groups", after - before,
+                 MANY_GROUPS);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +297,7 @@ int main(int argc, char **argv)
         JOB_TEST("freed while made", .ranks = 2, .body = freed_while_made),
         JOB_TEST("many groups", .ranks = 2, .body = many_groups),
         JOB_TEST("one after the other", .ranks = 3, .body = one_after_the_other),
+        JOB_TEST("memory is used again", .ranks = 2, .body = memory_is_used_again),
     };
     return JOB_MAIN(tests, argc, argv);
 }
