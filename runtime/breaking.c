@@ -239,12 +239,20 @@ static void break_as_told(weft_group *group, const weft__notice *notice)
     weft__group_break(group, &v, false);
 }
 
+/* A rank that leaves says so itself to whoever it shares memory with or has talked to, and stays until that
+ * is answered: taken for gone on another's word before, it would get no answer. */
+static bool says_goodbye(const weft_context *ctx, int rank)
+{
+    return ctx->members[rank].local >= 0 || weft__mail_heard(ctx->mail, rank);
+}
+
 void weft__break_told(weft_context *ctx, const weft__notice *notice)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
     weft__early_break **at = &ctx->early_breaks, *early;
     /* First, so that whoever sees the group broken can also see who is dead. */
-    if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate)
+    if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate &&
+        !(notice->left && says_goodbye(ctx, notice->culprit)))
         weft__member_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
     if (group) {
         break_as_told(group, notice);
