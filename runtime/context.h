@@ -113,6 +113,7 @@ struct weft_context {
     struct weft__early_break *early_breaks; /* engine: told before the group was there */
     int processors;                         /* this process may use */
     bool crowded;                           /* more ranks here than processors */
+    int home;                               /* crowded: where its callers belong (home.h); -1: nowhere */
 
     /* the progress thread */
     pthread_t thread;

@@ -1,10 +1,15 @@
-/* home.c - where the progress thread runs while no processor is free.
+/* home.c - where threads run while no processor is free.
  *
- * The kernel wakes a thread near to what woke it, on a free processor if there is one.  Where there is none,
- * the threads of several ranks come together on the processor that takes the network's interrupts, and one
- * rank pays for all: of two that compute while 16 MiB go each way, one lost 27 ms of 140 and the other 3.  So
- * then the thread runs where its own callers do, and each rank pays for what it sends and receives.  When a
- * processor is free again the kernel chooses as before. */
+ * The progress thread.  The kernel wakes a thread near to what woke it, on a free processor if there is one.
+ * Where there is none, the threads of several ranks come together on the processor that takes the network's
+ * interrupts, and one rank pays for all: of two that compute while 16 MiB go each way, one lost 27 ms of 140
+ * and the other 3.  So then the thread runs where its own callers do, and each rank pays for what it sends
+ * and receives.  When a processor is free again the kernel chooses as before.
+ *
+ * Callers.  Ranks that outnumber the processors and meet in shared memory take turns by the microsecond: the
+ * kernel takes none of them for one that has rested and may be moved.  So of four on two processors three
+ * stay together for seconds, and all wait for these.  Hence each has a home, and goes there when it joins and
+ * when it has slept.  (Over sockets they sleep and wake all the time, and the kernel has its say.) */
 #include "home.h"
 #include "clock.h"
 
@@ -77,4 +82,24 @@ void weft__home_go(weft__home *home, int caller)
     else if (home->full >= GO_AT && caller != home->at && caller < CPU_SETSIZE &&
              CPU_ISSET((size_t)caller, &home->all))
         run_on(home, caller);
+}
+
+int weft__home_of(int number, int count)
+{
+    cpu_set_t all;
+    int n, at = 0;
+    if (sched_getaffinity(0, sizeof all, &all) || (n = CPU_COUNT(&all)) < 2) return -1;
+    for (int before = number * n / count; before || !CPU_ISSET((size_t)at, &all); at++)
+        if (CPU_ISSET((size_t)at, &all)) before--;
+    return at;
+}
+
+void weft__home_return(int processor)
+{
+    cpu_set_t all, one;
+    if (processor < 0 || sched_getcpu() == processor || sched_getaffinity(0, sizeof all, &all)) return;
+    if (!CPU_ISSET((size_t)processor, &all)) return;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)processor, &one);
+    if (!sched_setaffinity(0, sizeof one, &one)) sched_setaffinity(0, sizeof all, &all);
 }

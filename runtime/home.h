@@ -1,4 +1,5 @@
-/* home.h - where the progress thread runs while no processor is free: on that of its own callers. */
+/* home.h - where threads run while no processor is free: the progress thread on that of its own callers, and
+ * these, where ranks outnumber the processors, where their rank belongs. */
 #ifndef WEFT_RUNTIME_HOME_H
 #define WEFT_RUNTIME_HOME_H
 #include <sched.h>
@@ -29,6 +30,11 @@ void weft__home_go(weft__home *home, int caller);
 /* Before it runs what is not this library's: threads that are started there would be given its one processor.
  */
 void weft__home_leave(weft__home *home);
+/* The processor where the number-th of count ranks of a host belongs, of those that the calling thread was
+ * given, neighbours together; -1: it was given only one, or they cannot be found out. */
+int weft__home_of(int number, int count);
+/* The calling thread goes there (-1: nowhere), and may be moved on.  Where it must not go, it stays. */
+void weft__home_return(int processor);
 /* Of a line of WEFT__HOME_LOAD: more threads that could run, of the whole machine, than it has processors? */
 bool weft__home_is_full(const char *line, int processors);
 #endif

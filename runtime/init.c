@@ -12,6 +12,7 @@
 #include "events.h"
 #include "group.h"
 #include "guardian.h"
+#include "home.h"
 #include "leave.h"
 #include "log.h"
 #include "member.h"
@@ -346,6 +347,8 @@ static weft_status join(joining *j, const weft_config *config)
     weft__engine_drop(ctx);
     status = weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
     if (status == WEFT_OK) weft__rendezvous_done(j->meeting);
+    if (ctx->crowded && ctx->board && !ctx->tcp) ctx->home = weft__home_of(j->local_rank, j->local_size);
+    weft__home_return(ctx->home);
     return status;
 }
 
@@ -394,7 +397,7 @@ static weft_context *new_context(const weft_config *config)
         return NULL;
     }
     ctx->pid = getpid();
-    ctx->device = -1;
+    ctx->device = ctx->home = -1;
     ctx->turn_ns = -1;
     ctx->bell_fd = ctx->watch.epoll_fd = -1;
     atomic_init(&ctx->caller_cpu, -1);

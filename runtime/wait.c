@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "forming.h"
 #include "group.h"
+#include "home.h"
 #include "host.h"
 #include "leave.h"
 #include "progress.h"
@@ -200,6 +201,12 @@ static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
     atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);
 }
 
+static void wake_up(weft_context *ctx, int64_t began_ns)
+{
+    learn_from_sleep(ctx, weft__now_ns() - began_ns);
+    weft__home_return(ctx->home);
+}
+
 static bool one_settled(void *arg)
 {
     return weft__request_settled(arg);
@@ -219,7 +226,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     }
     atomic_fetch_sub_explicit(&req->sleepers, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
-    learn_from_sleep(ctx, weft__now_ns() - began);
+    wake_up(ctx, began);
 }
 
 /* began_ns: when the caller did; 0: it has not looked at the clock, which a wait that is over soon need not.
@@ -325,7 +332,7 @@ static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
         weft__sleep_on(&ctx->settlings, seen, until);
     }
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
-    learn_from_sleep(ctx, weft__now_ns() - began);
+    wake_up(ctx, began);
 }
 
 /* WEFT_OK: s->first has settled.  n if there is none to wait for. */

@@ -150,12 +150,60 @@ static void stays_where_it_may_not_choose(void **state)
     weft__home_close(&home);
 }
 
+static void ranks_belong_to_all_in_blocks(void **state)
+{
+    int n = CPU_COUNT(&given), before = -1, of[CPU_SETSIZE] = {0};
+    (void)state;
+    if (n < 2) skip();
+    for (int i = 0; i < 3 * n; i++) {
+        int home = weft__home_of(i, 3 * n);
+        assert_in_range(home, 0, CPU_SETSIZE - 1);
+        assert_true(CPU_ISSET((size_t)home, &given));
+        assert_true(home >= before); /* neighbours together */
+        before = home;
+        of[home]++;
+    }
+    for (int i = 0; i < CPU_SETSIZE; i++) assert_int_equal(of[i], CPU_ISSET((size_t)i, &given) ? 3 : 0);
+}
+
+static void one_who_may_not_choose_belongs_nowhere(void **state)
+{
+    cpu_set_t one;
+    (void)state;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(weft__home_of(1, 2), -1);
+    if (second < CPU_SETSIZE) weft__home_return((int)second); /* not one of its own */
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(sched_getcpu(), first);
+}
+
+static void returns_and_stays_free(void **state)
+{
+    cpu_set_t one;
+    (void)state;
+    if (CPU_COUNT(&given) < 2) skip();
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0); /* it is there */
+    assert_int_equal(sched_setaffinity(0, sizeof given, &given), 0);
+    weft__home_return((int)second);
+    runs_on(-1);
+    weft__home_return(-1);
+    weft__home_return(CPU_SETSIZE - 1);
+    runs_on(-1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_the_load),
         cmocka_unit_test_setup_teardown(goes_home_and_leaves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stays_without_a_reason, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(stays_where_it_may_not_choose, set_up, tear_down)};
+        cmocka_unit_test_setup_teardown(stays_where_it_may_not_choose, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ranks_belong_to_all_in_blocks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_who_may_not_choose_belongs_nowhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(returns_and_stays_free, set_up, tear_down)};
     return cmocka_run_group_tests_name("home", tests, NULL, NULL);
 }
