@@ -54,6 +54,14 @@ typedef struct weft__frame {
 } weft__frame;
 _Static_assert(sizeof(weft__frame) == 64, "frames are 64 bytes on every wire");
 
+/* Its first 8 bytes, kind to length; never 0. */
+static inline uint64_t weft__frame_first(weft__frame_kind kind, weft__channel channel, uint8_t dtype,
+                                         uint8_t flags, uint32_t length)
+{
+    return (uint64_t)kind | (uint64_t)channel << 8 | (uint64_t)dtype << 16 | (uint64_t)flags << 24 |
+           (uint64_t)length << 32;
+}
+
 /* Longest payload of one frame: one engine turn.  Over loopback one of half that costs a MiB 15 % more, and
  * of twice that a long message does. */
 #define WEFT__FRAME_PAYLOAD_MAX (512u * 1024)

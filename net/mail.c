@@ -27,6 +27,7 @@ static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, cons
 {
     weft__peer_box *box = &mail->peers[peer];
     part *p;
+    WEFT__ASSERT(payload || !frame->length);
     if (!box->route) return false;
     p = malloc(sizeof *p + frame->length);
     if (!p) return false;
@@ -172,10 +173,20 @@ void weft__mail_meet_letter(weft__mail *mail, weft__letter *letter, weft__want *
     meeting->met(meeting);
 }
 
+/* Given back by a transport that has lost its peer, before it is known what became of that: it may have left,
+ * and said goodbye another way.  Then weft__mail_drop ends it, when what waits for that peer has heard why.
+ */
+static bool waits_for_fate(const weft__letter *letter, weft_status status)
+{
+    const weft__peer_box *box = &letter->mail->peers[letter->peer];
+    return status == WEFT_ERR_PEER && !box->gone && !box->dropping;
+}
+
 static void eager_sent(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
-    weft__mail_finish_letter(letter->mail, letter, status);
+    letter->queued = false;
+    if (!waits_for_fate(letter, status)) weft__mail_finish_letter(letter->mail, letter, status);
 }
 
 /* It waits for the answer now, or that has come meanwhile. */
@@ -183,6 +194,7 @@ static void announced(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
     letter->queued = false;
+    if (waits_for_fate(letter, status)) return;
     if (status != WEFT_OK)
         weft__mail_finish_letter(letter->mail, letter, status);
     else if (letter->state == WEFT__LETTER_FLOWING)
@@ -193,6 +205,7 @@ static void piece_sent(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
     letter->queued = false;
+    if (waits_for_fate(letter, status)) return;
     letter->offset += out->frame.length;
     if (status != WEFT_OK || letter->offset == letter->bytes)
         weft__mail_finish_letter(letter->mail, letter, status);
@@ -292,42 +305,64 @@ static size_t head_of(weft__mail *mail, const weft__envelope *to, size_t bytes)
     return head && !to->meeting && take_credit(box, head) ? head : 0;
 }
 
-/* That of a whole message, or that announces one.  A small one's payload is in it. */
-static inline weft__frame frame_of(const weft__envelope *to, const void *buf, size_t bytes, bool eager,
-                                   size_t head, uint64_t id)
+/* Does its frame hold its payload? */
+static inline bool goes_in_frame(const weft__envelope *to, size_t bytes, bool eager)
 {
-    bool small =
-        eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
-    weft__frame frame = {.kind = eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST,
-                         .channel = (uint8_t)to->channel,
-                         .dtype = to->dtype,
-                         .flags = to->meeting ? WEFT__FRAME_APART
-                                  : small     ? WEFT__FRAME_SMALL
-                                              : 0,
-                         .length = (uint32_t)(!eager  ? head
-                                              : small ? 0
-                                                      : bytes),
-                         .tag = to->tag,
-                         .group = to->group,
-                         .sequence = to->sequence,
-                         .bytes = bytes,
-                         .id = id,
-                         .signature = {to->signature[0], to->signature[1]}};
-    if (small) weft__copy_small(frame.small, buf, bytes);
+    return eager && bytes && bytes <= WEFT__FRAME_SMALL_BYTES && to->channel != WEFT__CHANNEL_COLLECTIVE;
+}
+
+/* The frame of a whole message, or that announces one: its first 8 bytes are returned.  The rest is written
+ * part by part and not read again: whoever read it now, in wider words, would wait for the parts. */
+static inline uint64_t write_frame(weft__frame *frame, const weft__envelope *to, const void *buf,
+                                   size_t bytes, bool eager, size_t head, uint64_t id)
+{
+    bool small = goes_in_frame(to, bytes, eager);
+    uint32_t length = (uint32_t)(!eager ? head : small ? 0 : bytes);
+    frame->tag = to->tag;
+    frame->reserved = 0;
+    frame->group = to->group;
+    frame->sequence = to->sequence;
+    frame->bytes = bytes;
+    frame->id = id;
+    frame->signature[0] = small ? 0 : to->signature[0];
+    frame->signature[1] = small ? 0 : to->signature[1];
+    if (small) weft__copy_small(frame->small, buf, bytes);
+    return weft__frame_first(eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST, to->channel, to->dtype,
+                             to->meeting ? WEFT__FRAME_APART
+                             : small     ? WEFT__FRAME_SMALL
+                                         : 0,
+                             length);
+}
+
+static weft__frame frame_of(const weft__envelope *to, const void *buf, size_t bytes, bool eager, size_t head,
+                            uint64_t id)
+{
+    weft__frame frame;
+    uint64_t first = write_frame(&frame, to, buf, bytes, eager, head, id);
+    memcpy(&frame, &first, sizeof first);
     return frame;
 }
 
 bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes)
 {
     weft__peer_box *box = &mail->peers[to->peer];
-    size_t credit = box->credit;
-    weft__frame frame;
-    if (!box->route || !box->route->send_now || box->gone || !goes_eager(mail, to, bytes)) return false;
-    frame = frame_of(to, buf, bytes, true, 0, 0);
+    size_t credit = box->credit, length = goes_in_frame(to, bytes, true) ? 0 : bytes;
+    weft__frame *frame;
+    if (!box->route || !box->route->reserve || box->gone || !goes_eager(mail, to, bytes)) return false;
     box->touched = true;
-    if (box->route->send_now(box->route, to->peer, &frame, buf)) return true;
-    box->credit = credit;
-    return false;
+    frame = box->route->reserve(box->route, to->peer, buf, length);
+    if (!frame) {
+        box->credit = credit;
+        return false;
+    }
+    box->route->commit(box->route, to->peer, write_frame(frame, to, buf, bytes, true, 0, 0), length);
+    box->unanswered = 0;
+    return true;
+}
+
+uint32_t weft__mail_unanswered(const weft__mail *mail, int peer)
+{
+    return mail->peers[peer].unanswered;
 }
 
 weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes,

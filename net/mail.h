@@ -87,10 +87,26 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
 /* A short message to another rank whose way is free goes at once: nothing of it is left to be told or
  * cancelled.  False: it has to be sent. */
 bool weft__mail_send_now(weft__mail *mail, const weft__envelope *to, const void *buf, size_t bytes);
+/* Messages that have come from there and found their place since the last that went there at once. */
+uint32_t weft__mail_unanswered(const weft__mail *mail, int peer);
+/* A receive is made in two steps: weft__mail_want gives the place where its envelope is to be written, which
+ * weft__mail_post then takes.  So that is written just once, part by part; copied as a whole it would be read
+ * in wider words than it had just been written in, and wait for them.  NULL: no memory. */
+weft__envelope *weft__mail_want(weft__mail *mail);
 /* receipt: of this receive alone, and the mail's until the completion ran or a cancel returned; may be NULL.
  * A failure of the peer is ERR_PEER. */
-weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
-                               weft__receipt *receipt, weft__completion *completion);
+weft__want *weft__mail_post(weft__mail *mail, weft__envelope *from, void *buf, size_t room,
+                            weft__receipt *receipt, weft__completion *completion);
+/* Both, of an envelope that lies elsewhere. */
+static inline weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf,
+                                             size_t room, weft__receipt *receipt,
+                                             weft__completion *completion)
+{
+    weft__envelope *own = weft__mail_want(mail);
+    if (!own) return NULL;
+    *own = *from;
+    return weft__mail_post(mail, own, buf, room, receipt, completion);
+}
 /* What a receive on PAIR or EXCHANGE from another rank would get, if that is there already, whole, and it
  * would take it; else NULL: it has to be posted.  Good until something else moves in the mail. */
 const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room);

@@ -40,6 +40,7 @@ void weft__mail_owe(weft__mail *mail, int peer, size_t cost)
     weft__peer_box *box = &mail->peers[peer];
     if (peer == mail->me || box->gone) return;
     box->owed += cost;
+    box->unanswered++;
     if (WEFT__UNLIKELY(box->owed >= WEFT__CREDIT_BYTES / 2)) tell_owed(mail, peer);
 }
 
@@ -430,17 +431,20 @@ void weft__mail_lost(weft__sink *sink, int peer, const char *why)
         mail->events->lost(mail->events, peer, why);
 }
 
-weft__want *weft__mail_receive(weft__mail *mail, const weft__envelope *from, void *buf, size_t room,
-                               weft__receipt *receipt, weft__completion *completion)
+weft__envelope *weft__mail_want(weft__mail *mail)
 {
     weft__want *want = weft__slab_get_locked(&mail->wants);
-    if (!want) {
-        weft__fail(WEFT_ERR_MEMORY, "no memory for a receive, or %u are under way", WEFT__LETTERS_MAX);
-        return NULL;
-    }
+    if (WEFT__LIKELY(want)) return &want->from;
+    weft__fail(WEFT_ERR_MEMORY, "no memory for a receive, or %u are under way", WEFT__LETTERS_MAX);
+    return NULL;
+}
+
+weft__want *weft__mail_post(weft__mail *mail, weft__envelope *from, void *buf, size_t room,
+                            weft__receipt *receipt, weft__completion *completion)
+{
+    weft__want *want = WEFT__OWNER(from, weft__want, from);
     weft__list_init(&want->link);
     want->abandoned = false;
-    want->from = *from;
     want->buf = buf;
     want->room = room;
     want->got = receipt ? receipt : &want->own;

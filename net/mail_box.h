@@ -70,16 +70,17 @@ typedef struct weft__peer_box {
     bool gone;              /* died or left: nothing more will come or go */
     bool dropping;          /* being made so: its transport may still hand over what had arrived */
     bool said_bye, bye_awaited, bye_taken;
-    bool heard;         /* something came from it: then it knows of us, and would say goodbye */
-    bool touched;       /* something went to it or came from it */
-    bool leaving;       /* drop the route once our last frames have gone */
-    size_t eager_bytes; /* the longest message that goes there unasked */
-    size_t head_bytes;  /* of a longer one: so much goes with its announcement */
-    size_t credit;      /* eager bytes it still takes */
-    size_t owed;        /* eager bytes of its that were taken and not told */
-    weft__list letters; /* announced or flowing to it */
-    weft__list wants;   /* flowing from it */
-    weft__want *into;   /* what the frame being read belongs to */
+    bool heard;          /* something came from it: then it knows of us, and would say goodbye */
+    bool touched;        /* something went to it or came from it */
+    bool leaving;        /* drop the route once our last frames have gone */
+    size_t eager_bytes;  /* the longest message that goes there unasked */
+    size_t head_bytes;   /* of a longer one: so much goes with its announcement */
+    size_t credit;       /* eager bytes it still takes */
+    size_t owed;         /* eager bytes of its that were taken and not told */
+    uint32_t unanswered; /* messages of its that found their place since the last sent there at once */
+    weft__list letters;  /* announced or flowing to it */
+    weft__list wants;    /* flowing from it */
+    weft__want *into;    /* what the frame being read belongs to */
     weft__early *early;
     void *control; /* payload of a control frame being read */
     size_t control_room;

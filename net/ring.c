@@ -32,18 +32,25 @@ void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payloa
     }
 }
 
-void weft__ring_put_header(weft__ring *ring, const void *header, size_t payload_bytes)
+void weft__ring_publish(weft__ring *ring, uint64_t first, size_t payload_bytes)
 {
-    char *record = ring->base + (ring->position & (ring->bytes - 1));
     uint64_t next = ring->position + weft__ring_record_bytes(payload_bytes);
-    uint64_t first;
 
     weft__prefetch_write(ring->base + ((next + AHEAD_BYTES) & (ring->bytes - 1)));
     atomic_store_explicit(weft__ring_word(ring, next), 0, memory_order_relaxed);
-    memcpy(record + sizeof first, (const char *)header + sizeof first, WEFT__RING_HEADER - sizeof first);
-    memcpy(&first, header, sizeof first);
-    atomic_store_explicit((_Atomic uint64_t *)(void *)record, first, memory_order_release);
+    atomic_store_explicit(weft__ring_word(ring, ring->position), first, memory_order_release);
     ring->position = next;
+}
+
+void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes)
+{
+    uint64_t first;
+
+    if (payload_bytes) weft__ring_put_payload(ring, payload, payload_bytes);
+    memcpy(&first, header, sizeof first);
+    memcpy((char *)weft__ring_place(ring) + sizeof first, (const char *)header + sizeof first,
+           WEFT__RING_HEADER - sizeof first);
+    weft__ring_publish(ring, first, payload_bytes);
 }
 
 bool weft__ring_peek(const weft__ring *ring, void *header)

@@ -60,17 +60,17 @@ static inline weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_
     return WEFT__LIKELY(end - ring->known <= ring->bytes) ? WEFT__RING_READY
                                                           : weft__ring_room_slow(ring, end);
 }
-/* Writer, after READY, in this order: the payload, if there is one, and what publishes it. */
+/* Writer, after READY, in this order: the payload, if there is one, the header but for its first 8 bytes, in
+ * its place, and these, which publish it and must not all be 0.  Whether the reader sleeps is to be looked at
+ * behind a fence of the caller's (weft__bell_ring). */
 void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payload_bytes);
-void weft__ring_put_header(weft__ring *ring, const void *header, size_t payload_bytes);
-/* Both; whether the reader sleeps is to be looked at behind a fence of the caller's
- * (weft__bell_ring).  The header's first 8 bytes must not all be 0. */
-static inline void weft__ring_put(weft__ring *ring, const void *header, const void *payload,
-                                  size_t payload_bytes)
+static inline void *weft__ring_place(const weft__ring *ring)
 {
-    if (payload_bytes) weft__ring_put_payload(ring, payload, payload_bytes);
-    weft__ring_put_header(ring, header, payload_bytes);
+    return ring->base + (ring->position & (ring->bytes - 1));
 }
+void weft__ring_publish(weft__ring *ring, uint64_t first, size_t payload_bytes);
+/* All of it, from a header elsewhere. */
+void weft__ring_put(weft__ring *ring, const void *header, const void *payload, size_t payload_bytes);
 
 /* Reader: is there a record? */
 static inline bool weft__ring_ready(const weft__ring *ring)

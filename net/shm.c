@@ -170,18 +170,24 @@ static int write_queue(shm *s, lane *l, size_t *turn_bytes)
     return moved;
 }
 
-static bool shm_send_now(weft__transport *t, int peer, const weft__frame *frame, const void *payload)
+static weft__frame *shm_reserve(weft__transport *t, int peer, const void *payload, size_t length)
 {
     shm *s = shm_of(t);
     lane *l = lane_of(t, peer);
 
-    if (l->state != LANE_OPEN || l->writing || (s->waiting && head_of(l))) return false;
-    if (frame->length > weft__ring_piece_bytes(&l->out) ||
-        weft__ring_room(&l->out, frame->length) != WEFT__RING_READY)
-        return false;
-    weft__ring_put(&l->out, frame, payload, frame->length);
-    weft__bell_ring(s->board, l->local);
-    return true;
+    if (l->state != LANE_OPEN || l->writing || (s->waiting && head_of(l))) return NULL;
+    if (length > weft__ring_piece_bytes(&l->out) || weft__ring_room(&l->out, length) != WEFT__RING_READY)
+        return NULL;
+    if (length) weft__ring_put_payload(&l->out, payload, length);
+    return weft__ring_place(&l->out);
+}
+
+static void shm_commit(weft__transport *t, int peer, uint64_t first, size_t length)
+{
+    lane *l = lane_of(t, peer);
+
+    weft__ring_publish(&l->out, first, length);
+    weft__bell_ring(shm_of(t)->board, l->local);
 }
 
 static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
@@ -467,7 +473,8 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
     static const weft__transport slots = {.name = "shm",
                                           .eager_bytes = EAGER_BYTES,
                                           .send = shm_send,
-                                          .send_now = shm_send_now,
+                                          .reserve = shm_reserve,
+                                          .commit = shm_commit,
                                           .next = shm_next,
                                           .take = shm_take,
                                           .read = shm_read,

@@ -44,9 +44,12 @@ struct weft__transport {
     /* Owns `out` until it calls out->sent, which it may do before it returns.  Waits in a queue while there
      * is no room or no connection yet.  After lost(peer): sent(ERR_PEER) at once. */
     void (*send)(weft__transport *t, int peer, weft__outgoing *out);
-    /* A frame that nothing waits before and that there is room for is written at once and whole; false: it
-     * has to be sent.  NULL: never. */
-    bool (*send_now)(weft__transport *t, int peer, const weft__frame *frame, const void *payload);
+    /* A frame that nothing waits before and that there is room for can be written at once and whole: takes
+     * its payload, and returns where its header is to be written, all but the first 8 bytes; commit, with
+     * those (weft__frame_first), sends it.  The next call must be commit.  NULL: it has to be sent. */
+    weft__frame *(*reserve)(weft__transport *t, int peer, const void *payload,
+                            size_t length); /* NULL: never */
+    void (*commit)(weft__transport *t, int peer, uint64_t first, size_t length);
     /* The frame that the sink would get next from peer, if all of it has arrived and passed
      * weft__frame_check; else NULL.  It stays there, and the next one, until it is taken or read. */
     const weft__frame *(*next)(weft__transport *t, int peer); /* NULL: never */

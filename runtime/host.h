@@ -12,14 +12,24 @@ void weft__host_collective_start(weft_request *req); /* whatever its memory: by 
 bool weft__by_rounds(const weft_request *req);
 
 /* host_pair.c: messages */
-static inline weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op)
+static inline void weft__pair_address(weft__envelope *at, const weft_group *group, const weft__op *op)
 {
     bool exchange = op->kind == WEFT__OP_SEND_RECV;
-    return (weft__envelope){.peer = op->peer >= 0 ? group->world[op->peer] : WEFT_ANY_RANK,
-                            .channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR,
-                            .group = group->id,
-                            .tag = exchange ? 0 : op->tag,
-                            .dtype = (uint8_t)op->dtype};
+    at->peer = op->peer >= 0 ? group->world[op->peer] : WEFT_ANY_RANK;
+    at->channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR;
+    at->group = group->id;
+    at->sequence = 0;
+    at->tag = exchange ? 0 : op->tag;
+    at->dtype = (uint8_t)op->dtype;
+    at->signature[0] = at->signature[1] = 0;
+    at->meeting = NULL;
+}
+
+static inline weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op)
+{
+    weft__envelope at;
+    weft__pair_address(&at, group, op);
+    return at;
 }
 void weft__pair_settle(weft_request *req,
                        weft_status status); /* with what its receipt tells of the failure */

@@ -86,41 +86,46 @@ static void received(weft__completion *completion)
     part_done(req, completion->status);
 }
 
-static void start_send(weft_request *req, const weft__envelope *to, size_t bytes)
+static void start_send(weft_request *req, size_t bytes)
 {
+    weft__envelope to = weft__pair_envelope(req->group, &req->op);
     const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
     weft__letter *letter;
     req->u.pair.sent = (weft__completion){sent, 1, WEFT_OK};
-    letter = weft__mail_send(req->ctx->mail, to, from, bytes, &req->u.pair.sent);
+    letter = weft__mail_send(req->ctx->mail, &to, from, bytes, &req->u.pair.sent);
     if (!letter)
         weft__complete(&req->u.pair.sent, WEFT_ERR_MEMORY);
     else if (req->u.pair.sent.count) /* else that is over, and the handle too */
         req->u.pair.letter = letter;
 }
 
-static void start_receive(weft_request *req, const weft__envelope *from, size_t room)
+static void start_receive(weft_request *req, size_t room)
 {
+    weft__mail *mail = req->ctx->mail;
+    weft__envelope *from = weft__mail_want(mail);
     weft__want *want;
     req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
-    want = weft__mail_receive(req->ctx->mail, from, req->op.out, room, &req->receipt, &req->u.pair.received);
-    if (!want)
+    if (!from) {
         weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
-    else if (req->u.pair.received.count)
-        req->u.pair.want = want;
+        return;
+    }
+    weft__pair_address(from, req->group, &req->op);
+    want = weft__mail_post(mail, from, req->op.out, room, &req->receipt, &req->u.pair.received);
+    if (req->u.pair.received.count) req->u.pair.want = want; /* else it is over, and gone */
 }
 
 void weft__pair_start(weft_request *req)
 {
     bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
     size_t bytes = req->op.count * weft__op_element(&req->op);
-    weft__envelope at = weft__pair_envelope(req->group, &req->op);
-    req->algorithm = at.peer >= 0 ? weft__mail_route_name(req->ctx->mail, at.peer) : "any";
+    int peer = req->op.peer;
+    req->algorithm = peer >= 0 ? weft__mail_route_name(req->ctx->mail, req->group->world[peer]) : "any";
     req->u.pair.letter = NULL;
     req->u.pair.want = NULL;
     req->u.pair.failed = WEFT_OK;
     req->u.pair.open = 1 + sends + receives;
-    if (receives) start_receive(req, &at, bytes);
-    if (sends) start_send(req, &at, bytes);
+    if (receives) start_receive(req, bytes);
+    if (sends) start_send(req, bytes);
     part_done(req, WEFT_OK);
 }
 

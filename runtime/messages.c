@@ -2,14 +2,20 @@
  *
  * A short message passes in the call that asks for it, before anything else is made of it: a send whose way
  * is free is written to where its receiver looks, and a receive whose message is there takes it.  Its
- * request, if one is wanted, is made afterwards, and settled then.  One that does not pass begins like any
- * other operation; and what is not plainly right goes the long way (submit.h), which has the words for it. */
+ * request, if one is wanted, is made afterwards, and settled then.  A receive whose message is not there is
+ * posted as shortly.  What else does not pass begins like any other operation; and what is not plainly right
+ * goes the long way (submit.h), which has the words for it. */
 #include "engine.h"
 #include "group.h"
 #include "host.h"
 #include "leave.h"
 #include "progress.h"
 #include "submit.h"
+
+#include <sched.h>
+
+/* Messages that a blocking send answers at once, from which on it lets others have the processor. */
+#define ANSWERS_MANY 16
 
 /* Of a group that works, in this process, from a thread that may wait. */
 static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op)
@@ -30,8 +36,8 @@ static WEFT__MADE_FOR_EACH bool may_pass(weft_context *ctx)
                         !atomic_load_explicit(&ctx->closing, memory_order_seq_cst));
 }
 
-/* Of a message that has passed.  Engine held. */
-static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op)
+/* There is one (may_pass).  Engine held. */
+static WEFT__MADE_FOR_EACH weft_request *make_request(weft_group *group, const weft__op *op)
 {
     weft_context *ctx = group->ctx;
     weft_request *req = weft__request_take_held(ctx, group);
@@ -48,7 +54,14 @@ static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const w
                          .scale = op->scale};
     weft__request_fill(req, group, NULL);
     req->sequence = weft__pair_number(group, op);
-    req->algorithm = weft__mail_route_name(ctx->mail, group->world[op->peer]);
+    return req;
+}
+
+/* Of a message that has passed.  Engine held. */
+static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op)
+{
+    weft_request *req = make_request(group, op);
+    req->algorithm = weft__mail_route_name(group->ctx->mail, group->world[op->peer]);
     weft__request_settle_at_once(req);
     return req;
 }
@@ -97,6 +110,15 @@ static WEFT__MADE_FOR_EACH weft__op op_of(weft__kind kind, const void *buf, size
                       .scale = 1};
 }
 
+/* Where ranks share processors: who has taken many messages and answers them will mostly ask for as many
+ * more, and would wait for each of them, while the other, who may send them now, waits for this processor. It
+ * costs a switch, which is little beside so many, and much beside few. */
+static WEFT__MADE_FOR_EACH bool answers_many(const weft_context *ctx, const weft_group *group, int peer)
+{
+    return WEFT__UNLIKELY(ctx->crowded) &&
+           weft__mail_unanswered(ctx->mail, group->world[peer]) >= ANSWERS_MANY;
+}
+
 /* One that does not pass begins while the engine is held.  Both get the operation in parts, so that those
  * that pass never have it in memory. */
 static WEFT__NOINLINE weft_status begin(weft_group *group, weft__kind kind, const void *buf, size_t count,
@@ -121,15 +143,23 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, weft__kind kin
                                                const weft_call *call, weft_request **out)
 {
     const weft__op op = op_of(kind, buf, count, dtype, peer, tag);
+    bool sends = kind == WEFT__OP_ISEND, yields;
+    int64_t look_ns = WEFT__NEVER;
     weft_context *ctx;
     if (WEFT__UNLIKELY(call || !is_plain(group, &op)) || !weft__engine_try(group->ctx))
         return operate(group, kind, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
-    if (!may_pass(ctx) ||
-        !(kind == WEFT__OP_ISEND ? send_now(group, &op, out) : receive_now(group, &op, out)))
-        return begin(group, kind, buf, count, dtype, peer, tag, out);
+    yields = sends && !out && answers_many(ctx, group, peer);
+    if (!may_pass(ctx)) return begin(group, kind, buf, count, dtype, peer, tag, out);
+    if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {
+        if (sends || !out) return begin(group, kind, buf, count, dtype, peer, tag, out);
+        *out = make_request(group, &op);
+        look_ns = weft__begin_receive(*out);
+    }
     weft__count(&ctx->active, 1);
     weft__engine_drop(ctx);
+    if (!sends) weft__look_by(ctx, look_ns);
+    if (yields) sched_yield();
     return WEFT_OK;
 }
 

@@ -119,7 +119,7 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
     return WEFT_OK;
 }
 
-static void look_by(weft_context *ctx, int64_t look_ns)
+void weft__look_by(weft_context *ctx, int64_t look_ns)
 {
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
         weft__guardian_look(ctx, look_ns);
@@ -139,13 +139,11 @@ static void leave_work(weft_context *ctx)
     if (ctx->tcp) atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
 }
 
-/* Takes its first step; it gets its times afterwards, if there is an afterwards.  Returns when somebody has
- * to look at it.  Engine held. */
-static int64_t begin_here(weft_request *req, int64_t timeout_ms)
+/* After its first step: it gets its times, if it is not over.  Returns when somebody has to look at it.
+ * Engine held. */
+static int64_t stay(weft_request *req, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
-    atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
-    weft__engine_begin(ctx, req, 0);
     if (weft__request_settled(req)) {
         atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
         return WEFT__NEVER;
@@ -156,6 +154,24 @@ static int64_t begin_here(weft_request *req, int64_t timeout_ms)
     weft__count(&ctx->begun, 1);
     if (req->timed) leave_work(ctx);
     return first_look(req);
+}
+
+static int64_t begin_here(weft_request *req, int64_t timeout_ms)
+{
+    atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
+    weft__engine_begin(req->ctx, req, 0);
+    return stay(req, timeout_ms);
+}
+
+int64_t weft__begin_receive(weft_request *req)
+{
+    set_first_step(req);
+    req->u.pair.copy = NULL;
+    atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
+    weft__list_append(&req->ctx->pending, &req->pending);
+    atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_relaxed);
+    weft__pair_start(req);
+    return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }
 
 /* Whoever holds the engine next takes it: this thread, if it is free.  Once in the queue the request may be
@@ -181,7 +197,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
         weft__engine_begin(ctx, NULL, submitted_ns);
         weft__engine_drop(ctx);
     }
-    look_by(ctx, look_ns);
+    weft__look_by(ctx, look_ns);
     return WEFT_OK;
 }
 
@@ -230,7 +246,7 @@ weft_status weft__begin_at_once(weft_group *group, const weft__op *op, const wef
         *made = NULL;
     }
     weft__engine_drop(ctx);
-    look_by(ctx, look_ns);
+    weft__look_by(ctx, look_ns);
     return status;
 }
 
@@ -270,7 +286,7 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
             if (out) *out = req;
         }
         weft__engine_drop(ctx);
-        look_by(ctx, look_ns);
+        weft__look_by(ctx, look_ns);
     } else if (status == WEFT_OK) {
         set_times(req, weft__now_ns(), timeout_ms);
         status = enqueue(req, traits, 1, out);

@@ -18,6 +18,10 @@ bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call
  * blocking call (not timed) and went well: where it is over soon the caller does not leave in between. */
 weft_status weft__begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
                                 weft_request **made);
+/* Posts a receive in host memory that has its number and nothing else began before, for a caller who gets a
+ * handle.  Returns when somebody has to look at it, which weft__look_by sees to.  Engine held. */
+int64_t weft__begin_receive(weft_request *req);
+void weft__look_by(weft_context *ctx, int64_t look_ns); /* once the engine is let go */
 /* Gives the caller the handle, or waits for what was begun (if it is not over, NULL). */
 weft_status weft__hand_out(weft_request *req, weft_request **out);
 /* Begins or queues it under its deadline; waits for it if out is NULL.  Takes the request over. */

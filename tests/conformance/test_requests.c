@@ -90,6 +90,34 @@ static void timeout(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* The same of receives that are posted without a time of their own: the group's counts from when they were.
+ */
+static void timeout_of_the_group(job_rank *me)
+{
+    enum { RECEIVES = 3, GROUP_MS = 300, APART_MS = 50 };
+    int32_t *values = job_buffer(me, RECEIVES * sizeof *values);
+    weft_group *group = job_group(me, me->size, "hasty", 0);
+    weft_request *reqs[RECEIVES] = {NULL};
+    CHECK_OK(weft_group_set_timeout(group, GROUP_MS));
+    for (int i = 0; i < RECEIVES; i++) {
+        int64_t before = job_now_ns();
+        CHECK_OK(weft_irecv(group, &values[i], 1, WEFT_INT32, 1 - me->rank, i, NULL, &reqs[i]));
+        CHECK_PERIOD(before, job_info(reqs[i]).submitted_ns, 0, JOB_LATE_MS);
+        job_sleep_ms(APART_MS);
+    }
+    for (int i = RECEIVES; i-- > 0;) {
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, reqs[i]);
+        weft_request_info info = job_info(reqs[i]);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, GROUP_MS, GROUP_MS + JOB_LATE_MS);
+        CHECK_INT(info.sequence, i + 1);
+        weft_release(reqs[i]);
+    }
+    CHECK_OK(weft_group_status(group));
+    CHECK_OK(weft_group_set_timeout(group, JOB_WAIT_MS));
+    job_meet(me);
+    job_message_works(group, 0, 1, 0); /* what was given up is not in the way */
+}
+
 static void cancel(job_rank *me)
 {
     if (me->rank == 1) {
@@ -342,6 +370,7 @@ int main(int argc, char **argv)
         JOB_TEST("NULL", .ranks = 1, .body = nothing),
         JOB_TEST("req NULL waits", .ranks = 2, .body = waits_by_itself),
         JOB_TEST("timeout", .ranks = 2, .body = timeout),
+        JOB_TEST("out of the group's time", .ranks = 2, .body = timeout_of_the_group),
         JOB_TEST("cancel", .ranks = 2, .body = cancel),
         JOB_TEST("cancel races with a whole message", .ranks = 2, .body = cancel_race, .arg = &(size_t){1}),
         JOB_TEST("cancel races with an announced message", .ranks = 2, .body = cancel_race,

@@ -69,15 +69,20 @@ static inline bool wire_flushed(const weft__transport *t, int peer)
     return true;
 }
 
-static inline void wire_drop(weft__transport *t, int peer)
+/* The wire of that rank gives back what was not yet on its way. */
+static inline void lose(int me)
 {
-    end *from = (end *)(void *)t;
-    (void)peer;
-    while (!weft__list_empty(&from->out)) {
-        weft__outgoing *out = WEFT__OWNER(from->out.next, weft__outgoing, link);
+    while (!weft__list_empty(&ends[me].out)) {
+        weft__outgoing *out = WEFT__OWNER(ends[me].out.next, weft__outgoing, link);
         weft__list_remove(&out->link);
         out->sent(out, WEFT_ERR_PEER);
     }
+}
+
+static inline void wire_drop(weft__transport *t, int peer)
+{
+    (void)peer;
+    lose(((end *)(void *)t)->me);
 }
 
 static inline bool no_collective(weft__mail_events *events, int peer, const weft__frame *frame)

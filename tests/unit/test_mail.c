@@ -85,6 +85,35 @@ static void the_refused_ends_its_receive_alone(void **state)
     }
 }
 
+/* A transport that has lost its peer gives back what it had: whole, announced, or the piece of one that
+ * flows. None of them fails before it is known what became of the peer. */
+static void what_is_given_back_waits_for_its_peers_fate(void **state)
+{
+    side whole, announced, flowing, given_up, later, in;
+    (void)state;
+    receive_from(&in, 1, 0, 3, 150, false);
+    send_to(&flowing, 0, 1, 3, 150, false);
+    assert_true(move(0));
+    assert_true(move(1)); /* it is wanted */
+    weft__mail_poll(ends[0].mail);
+    send_to(&whole, 0, 1, 4, 10, false);
+    send_to(&announced, 0, 1, 5, 150, false);
+    send_to(&given_up, 0, 1, 6, 150, false);
+    lose(0);
+    assert_false(flowing.over || whole.over || announced.over || given_up.over);
+    weft__mail_cancel_send(ends[0].mail, given_up.letter);
+    send_to(&later, 0, 1, 7, 10, false);
+    lose(0);
+    assert_false(later.over);
+    weft__mail_drop(ends[0].mail, 1);
+    assert_true(flowing.over && whole.over && announced.over && later.over);
+    assert_int_equal(flowing.status, WEFT_ERR_PEER);
+    assert_int_equal(whole.status, WEFT_ERR_PEER);
+    assert_int_equal(announced.status, WEFT_ERR_PEER);
+    assert_int_equal(later.status, WEFT_ERR_PEER);
+    assert_false(given_up.over);
+}
+
 /* The sender gives it up while the word that it is wanted is on its way: the receive takes the next message,
  * also one that is there already. */
 static void what_is_given_up_lets_the_receive_wait_again(void **state)
@@ -159,18 +188,46 @@ static void a_peer_that_goes_ends_what_waits(void **state)
 
 static bool way_is_free;
 
+static struct {
+    weft__frame frame;
+    char payload[64];
+    bool reserved;
+} at_once;
+
+static weft__frame *wire_reserve(weft__transport *t, int peer, const void *payload, size_t length)
+{
+    (void)t;
+    (void)peer;
+    assert_false(at_once.reserved);
+    assert_in_range(length, 0, sizeof at_once.payload);
+    if (!way_is_free) return NULL;
+    at_once.reserved = true;
+    memset(&at_once.frame, 0x55, sizeof at_once.frame); /* what the ring held before */
+    if (length) memcpy(at_once.payload, payload, length);
+    return &at_once.frame;
+}
+
 /* What is written at once is there at once. */
-static bool wire_send_now(weft__transport *t, int peer, const weft__frame *frame, const void *payload)
+static void wire_commit(weft__transport *t, int peer, uint64_t first, size_t length)
 {
     weft__sink *sink = weft__mail_sink(ends[peer].mail);
+    const weft__frame *frame = &at_once.frame;
     int from = ((end *)(void *)t)->me;
     void *where = NULL;
-    if (!way_is_free) return false;
+    assert_true(at_once.reserved);
+    at_once.reserved = false;
+    memcpy(&at_once.frame, &first, sizeof first);
     assert_int_equal(weft__frame_check(frame), WEFT_OK);
-    if (frame->length) where = sink->header(sink, from, frame);
-    if (where) memcpy(where, payload, frame->length);
+    assert_int_equal(frame->length, length);
+    if (length) where = sink->header(sink, from, frame);
+    if (where) memcpy(where, at_once.payload, length);
     sink->arrived(sink, from, frame, where);
-    return true;
+}
+
+static void write_at_once(weft__transport *transport)
+{
+    transport->reserve = wire_reserve;
+    transport->commit = wire_commit;
 }
 
 static bool send_now(int tag, size_t bytes, bool apart)
@@ -187,7 +244,7 @@ static void a_short_one_goes_at_once(void **state)
     side in;
     (void)state;
     assert_false(send_now(5, 10, false)); /* a transport that never does */
-    ends[0].transport.send_now = wire_send_now;
+    write_at_once(&ends[0].transport);
     way_is_free = true;
     for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
         size_t bytes = lengths[i / 2];
@@ -202,6 +259,27 @@ static void a_short_one_goes_at_once(void **state)
     }
     assert_false(send_now(5, 65, false)); /* more than goes unasked */
     assert_false(send_now(5, 10, true));
+}
+
+static void what_came_is_counted_until_something_goes_back(void **state)
+{
+    side in;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        side out;
+        receive_from(&in, 0, 1, 5, 200, false);
+        assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), i); /* asked for, not come */
+        send_to(&out, 1, 0, 5, 10, false);
+        move_all();
+        assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), i + 1);
+    }
+    write_at_once(&ends[0].transport);
+    way_is_free = false;
+    assert_false(send_now(5, 10, false));
+    assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), 3);
+    way_is_free = true;
+    assert_true(send_now(5, 10, false));
+    assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), 0);
 }
 
 static int asked;  /* about tokens */
@@ -268,7 +346,7 @@ static void what_waits_for_room_costs_no_credit(void **state)
 {
     int sent = 0, most = WEFT__CREDIT_BYTES / (int)(64 + sizeof(weft__frame));
     (void)state;
-    ends[0].transport.send_now = wire_send_now;
+    write_at_once(&ends[0].transport);
     way_is_free = false;
     for (int i = 0; i < most + 10; i++) assert_false(send_now(5, 64, false));
     way_is_free = true;
@@ -285,11 +363,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(meets_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_empty_needs_no_meeting, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_refused_ends_its_receive_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_given_back_waits_for_its_peers_fate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_may_end_its_receive, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_short_one_goes_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_waits_for_room_costs_no_credit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_came_is_counted_until_something_goes_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_needs_no_receive, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,8 +42,16 @@ static void test_to_itself(void **state)
 
 static bool now(int tag, size_t length)
 {
-    const weft__frame frame = {.kind = WEFT__FRAME_CONTROL, .tag = tag, .length = (uint32_t)length};
-    return ranks[0].transport->send_now(ranks[0].transport, BOARD_WORLD(1), &frame, source);
+    weft__transport *transport = ranks[0].transport;
+    weft__frame *frame = transport->reserve(transport, BOARD_WORLD(1), source, length);
+    if (!frame) return false;
+    memset((char *)frame + sizeof(uint64_t), 0, sizeof *frame - sizeof(uint64_t));
+    frame->tag = tag;
+    transport->commit(transport, BOARD_WORLD(1),
+                      weft__frame_first(WEFT__FRAME_CONTROL, WEFT__CHANNEL_COLLECTIVE, 0, 0,
+                                        (uint32_t)length),
+                      length);
+    return true;
 }
 
 /* Written at once, unless something waits before it, it is longer than one record, or there is no room. */
