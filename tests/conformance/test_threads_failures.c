@@ -64,12 +64,20 @@ static void cancelled_by_many(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* The one that disagrees is the last, so that nobody begins after the group has broken. */
 static void mismatch(job_rank *me)
 {
     int32_t in = 1, out = 0;
     weft_group *group = job_group(me, me->size, "divided", 0);
-    CHECK_STATUS(WEFT_ERR_MISMATCH, weft_all_reduce(group, &in, &out, 1, WEFT_INT32,
-                                                    me->rank == 1 ? WEFT_MAX : WEFT_SUM, NULL, NULL));
+    weft_request *req = NULL;
+    if (me->rank == 1) {
+        job_await(me, 0, me->size - 1);
+    }
+    CHECK_OK(
+        weft_all_reduce(group, &in, &out, 1, WEFT_INT32, me->rank == 1 ? WEFT_MAX : WEFT_SUM, NULL, &req));
+    job_mark(me, 0);
+    WAIT_STATUS(WEFT_ERR_MISMATCH, req);
+    weft_release(req);
     await_broken(group);
     job_sum_works(me->world);
 }

@@ -4,7 +4,8 @@
  * leaves; the parent reaps them all.  The parent itself never holds a Weft context, so it may fork again.
  * Failure: a failed CHECK tells rank, file, line and reason.  A process then ends at once, a thread
  * leaves its body and aborts its context.  The rest gets a few seconds, then is killed; the cmocka test
- * fails with what was told first.  A job that outlives its limit is killed and what still ran is listed. */
+ * fails with what was told first.  A job that outlives its limit is killed and what still ran is listed.
+ * JOB_LATE=250 in the environment finds tests that fail when a rank is late. */
 #ifndef TESTS_SUPPORT_JOB_H
 #define TESTS_SUPPORT_JOB_H
 
