@@ -42,7 +42,7 @@ typedef struct weft__taken_line {
 typedef struct weft__slot {
     _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
     uint64_t signature[2];
-    uint32_t bytes;  /* of payload; WEFT__SLOT_IN_PLACE */
+    uint32_t bytes;  /* of payload; or where that lies: WEFT__SLOT_IN_PLACE, WEFT__SLOT_OPEN */
     uint32_t number; /* of the collective whose first round this is, its low bits */
     union {
         unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
@@ -53,6 +53,7 @@ typedef struct weft__slot {
     } u;
 } weft__slot;
 #define WEFT__SLOT_IN_PLACE UINT32_MAX
+#define WEFT__SLOT_OPEN     (UINT32_MAX - 1)
 
 /* One rank's row of one group. */
 typedef struct weft__row {

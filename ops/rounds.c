@@ -34,6 +34,7 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     *plan = (weft__rounds){.rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1};
     if (op->count == 0) return;
     plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && op->count * element > all_read_bytes;
+    plan->whole = plan->two_phase && size == 2 && all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
     plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
 }
@@ -139,6 +140,17 @@ static void share_slice(weft__round *round, const weft__rounds *plan, const weft
     round->total_bytes = s.length * plan->element;
 }
 
+void weft__rounds_read_whole(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round)
+{
+    WEFT__ASSERT(plan->whole);
+    if (index % 2) {
+        round->publishes = round->after_take = false;
+        round->take = WEFT__TAKE_NOTHING;
+    } else {
+        reduce_all(round, plan, op, chunk_at(plan, op, index / 2), 0);
+    }
+}
+
 /* ---- one round ---- */
 
 static void at_root(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
@@ -217,4 +229,9 @@ bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op)
     if (op->kind == WEFT__OP_ALL_TO_ALL) return op->in != op->out;
     if (op->kind == WEFT__OP_ALL_REDUCE && !plan->two_phase) return op->in != op->out;
     return !(weft__kind_traits(op->kind) & WEFT__REDUCES) || plan->size <= WEFT__REDUCE_SOURCES;
+}
+
+bool weft__rounds_open(const weft__rounds *plan, const weft__op *op)
+{
+    return plan->whole && op->in != op->out;
 }

@@ -18,6 +18,11 @@
  * written whole are then not read first.  Of less, who reads it next finds some of it there. */
 #define WEFT__STREAM_BYTES ((size_t)16 * 1024 * 1024)
 
+/* Two ranks that can read each other's blocks where they lie both reduce all of an all_reduce of up to so
+ * many bytes: as much passes between their caches as with a slice for each, but in one round, and nothing
+ * where inputs stay as they were.  Of more, inputs and results of both do not fit in one's cache. */
+#define WEFT__WHOLE_BYTES ((size_t)128 * 1024)
+
 /* How an operation is cut up.  Made once per operation. */
 typedef struct weft__rounds {
     int rank, size;
@@ -25,6 +30,7 @@ typedef struct weft__rounds {
     size_t chunk;   /* elements of each block (of count) handled in one chunk, the last may be shorter */
     uint64_t count; /* rounds in all, at least 1 */
     bool two_phase; /* reduce a slice, then share it: two rounds a chunk */
+    bool whole;     /* two phases; but of a chunk whose blocks are all open, weft__rounds_read_whole */
     bool streams;   /* more goes through this rank than caches hold: WEFT__STREAM_BYTES */
 } weft__rounds;
 
@@ -68,9 +74,14 @@ static inline size_t weft__round_own_offset(const weft__round *round)
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
                        uint64_t all_read_bytes);
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round);
+/* Makes of a chunk's two rounds: each reduces all of it, and: there is nothing to share. */
+void weft__rounds_read_whole(const weft__rounds *plan, const weft__op *op, uint64_t index,
+                             weft__round *round);
 
 /* Whether others may read this rank's blocks where they lie, in op->in and op->out, instead of in the slot:
  * no take of this rank then writes what another may still have to read.  The operation must not settle before
  * all have read.  Scaled blocks always need the slot. */
 bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op);
+/* Whether, of a plan that may read whole, this rank's blocks are open: no take of it writes there at all. */
+bool weft__rounds_open(const weft__rounds *plan, const weft__op *op);
 #endif

@@ -138,6 +138,43 @@ static void in_flight(job_rank *me)
     }
 }
 
+/* Where the buffers of an all_reduce lie: its inputs for others to read, or one rank's not, or in place. */
+typedef enum lay { OPEN, OPEN_IN, OUT_AT_IN, PRIVATE_ON_1, LAYOUTS } lay;
+
+static bool by_tcp(void)
+{
+    const char *transport = getenv("WEFT_TRANSPORT");
+    return transport && strcmp(transport, "tcp") == 0;
+}
+
+static void all_reduce_at(job_rank *me, int32_t *memory, lay where, size_t count, int round)
+{
+    static int32_t own_in[COUNT], own_out[COUNT];
+    int32_t *in = where == PRIVATE_ON_1 && me->rank == 1 ? own_in : memory;
+    int32_t *out = where == OUT_AT_IN ? in : where == OPEN_IN ? own_out : memory + count;
+    weft_request *req = NULL;
+    for (size_t i = 0; i < count; i++) in[i] = (int32_t)i * (me->rank + 1) + round;
+    memset(out == in ? own_out : out, 0, count * sizeof *out);
+    CHECK_OK(weft_all_reduce(me->world, in, out, count, WEFT_INT32, WEFT_SUM, NULL, &req));
+    CHECK_OK(weft_wait(req, JOB_WAIT_MS));
+    if (!by_tcp() && count * sizeof *in == (size_t)128 * 1024)
+        CHECK_TEXT(job_info(req).algorithm, where == OPEN || where == OPEN_IN ? "all_read" : "slice_owner");
+    weft_release(req);
+    for (size_t i = 0; i < count; i++) CHECK_INT(out[i], (int32_t)i * 3 + 2 * round);
+}
+
+/* What others read where it lies is written again as soon as the operation is over. */
+static void all_reduce_of_two(job_rank *me)
+{
+    static const size_t counts[] = {2000, 4097, 16384, 32768, 32769, COUNT / 2};
+    int32_t *memory = allocate(me->world, BYTES);
+    for (int round = 0; round < TRIES; round++)
+        for (int k = 0; k < 6; k++)
+            for (int where = OPEN; where < LAYOUTS; where++)
+                all_reduce_at(me, memory, (lay)where, counts[k], round);
+    CHECK_OK(weft_mem_free(me->world, memory));
+}
+
 static void messages(job_rank *me)
 {
     int32_t *memory = allocate(me->world, (size_t)2 * BYTES), *out = memory + COUNT;
@@ -340,6 +377,7 @@ int main(int argc, char **argv)
         JOB_TEST("collectives", .ranks = RANKS, .body = collectives),
         JOB_TEST("collectives of threads", .ranks = RANKS, .body = collectives, .threads = true),
         JOB_TEST("many in flight", .ranks = RANKS, .body = in_flight),
+        JOB_TEST("all_reduce of two", .ranks = 2, .body = all_reduce_of_two),
         JOB_TEST("messages", .ranks = RANKS, .body = messages),
         JOB_TEST("one rank", .ranks = 1, .body = one_rank),
         JOB_TEST("random, one thread", .ranks = 2, .body = program_run, .arg = &(program){11, 1, 200, true}),

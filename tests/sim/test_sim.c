@@ -196,12 +196,12 @@ static void test_thousand_ranks(void **state)
 static void run_rounds(sim_case c)
 {
     /* 64 bytes a rank is the least that a slot has; then everything comes in chunks. */
-    size_t slots[] = {4096, 64 * (size_t)c.size, 64 * (size_t)c.size};
+    size_t small = 64 * (size_t)c.size, slots[] = {4096, small, small, small, small};
     /* None shares its buffers, some do, all do. */
-    const uint64_t shares[] = {0, c.seed * 0x9e3779b97f4a7c15, UINT64_MAX};
-    /* One chunk at most is read by all; none is; all are. */
-    const uint64_t all_read[] = {4096, 0, UINT64_MAX};
-    for (int i = 0; i < 3; i++) {
+    const uint64_t some = c.seed * 0x9e3779b97f4a7c15, shares[] = {0, some, UINT64_MAX, some, UINT64_MAX};
+    /* One chunk at most is read by all; none is; all are; those that all share. */
+    const uint64_t all_read[] = {4096, 0, UINT64_MAX, 1, 1};
+    for (int i = 0; i < 5; i++) {
         sim_group *groups[3];
         for (int g = 0; g < 3; g++) {
             sim_case next = c;
