@@ -147,9 +147,9 @@ static bool by_tcp(void)
     return transport && strcmp(transport, "tcp") == 0;
 }
 
-static void all_reduce_at(job_rank *me, int32_t *memory, lay where, size_t count, int round)
+static void all_reduce_at(job_rank *me, int32_t *memory, int32_t *own, lay where, size_t count, int round)
 {
-    static int32_t own_in[COUNT], own_out[COUNT];
+    int32_t *own_in = own, *own_out = own + COUNT;
     int32_t *in = where == PRIVATE_ON_1 && me->rank == 1 ? own_in : memory;
     int32_t *out = where == OUT_AT_IN ? in : where == OPEN_IN ? own_out : memory + count;
     weft_request *req = NULL;
@@ -167,11 +167,11 @@ static void all_reduce_at(job_rank *me, int32_t *memory, lay where, size_t count
 static void all_reduce_of_two(job_rank *me)
 {
     static const size_t counts[] = {2000, 4097, 16384, 32768, 32769, COUNT / 2};
-    int32_t *memory = allocate(me->world, BYTES);
+    int32_t *memory = allocate(me->world, BYTES), *own = job_alloc(me, (size_t)2 * BYTES);
     for (int round = 0; round < TRIES; round++)
         for (int k = 0; k < 6; k++)
             for (int where = OPEN; where < LAYOUTS; where++)
-                all_reduce_at(me, memory, (lay)where, counts[k], round);
+                all_reduce_at(me, memory, own, (lay)where, counts[k], round);
     CHECK_OK(weft_mem_free(me->world, memory));
 }
 
