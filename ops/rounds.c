@@ -34,7 +34,7 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     *plan = (weft__rounds){.rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1};
     if (op->count == 0) return;
     plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && op->count * element > all_read_bytes;
-    plan->whole = plan->two_phase && size == 2 && all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES;
+    plan->asks = plan->two_phase && size == 2 && all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
     plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
 }
@@ -123,7 +123,10 @@ static void reduce_slice(weft__round *round, const weft__rounds *plan, const wef
 {
     span own = own_slice(plan, s);
     publish(round, plan, op, s, 1);
-    reduce_all(round, plan, op, own, (own.start - s.start) * plan->element);
+    if (plan->whole)
+        reduce_all(round, plan, op, s, 0);
+    else
+        reduce_all(round, plan, op, own, (own.start - s.start) * plan->element);
     round->streams = false; /* it is published next, from where it lies */
     leave_own_piece(round, plan);
 }
@@ -131,6 +134,7 @@ static void reduce_slice(weft__round *round, const weft__rounds *plan, const wef
 static void share_slice(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
 {
     size_t slice = slice_length(plan, s) * plan->element;
+    if (plan->whole) return;
     publish(round, plan, op, own_slice(plan, s), 1);
     round->scaled = false;
     round->from_out = round->after_take = true;
@@ -138,17 +142,6 @@ static void share_slice(weft__round *round, const weft__rounds *plan, const weft
     round->skip_self = true;
     round->take_bytes = round->target_stride = slice;
     round->total_bytes = s.length * plan->element;
-}
-
-void weft__rounds_read_whole(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round)
-{
-    WEFT__ASSERT(plan->whole);
-    if (index % 2) {
-        round->publishes = round->after_take = false;
-        round->take = WEFT__TAKE_NOTHING;
-    } else {
-        reduce_all(round, plan, op, chunk_at(plan, op, index / 2), 0);
-    }
 }
 
 /* ---- one round ---- */
@@ -210,6 +203,7 @@ void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t inde
             everywhere(round, plan, op, s);
     }
     round->needs_all = index == 0;
+    round->asks = index == 0 && plan->asks;
     if (index == 0) round->publishes = true; /* of those that have nothing to tell, the signature */
 }
 
@@ -233,5 +227,5 @@ bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op)
 
 bool weft__rounds_open(const weft__rounds *plan, const weft__op *op)
 {
-    return plan->whole && op->in != op->out;
+    return plan->asks && op->in != op->out;
 }

@@ -30,7 +30,8 @@ typedef struct weft__rounds {
     size_t chunk;   /* elements of each block (of count) handled in one chunk, the last may be shorter */
     uint64_t count; /* rounds in all, at least 1 */
     bool two_phase; /* reduce a slice, then share it: two rounds a chunk */
-    bool whole;     /* two phases; but of a chunk whose blocks are all open, weft__rounds_read_whole */
+    bool asks;      /* but where the blocks of all ranks are open: reduce all of it, and share nothing */
+    bool whole;     /* so it was found in the first round */
     bool streams;   /* more goes through this rank than caches hold: WEFT__STREAM_BYTES */
 } weft__rounds;
 
@@ -48,6 +49,8 @@ typedef struct weft__round {
     bool own_at_source; /* nobody else reads the piece that this rank takes of its own block: it stays where
                            it is (weft__round_own_offset), and its place in the slot is not written */
     /* take */
+    bool
+        asks; /* before it: are the blocks of all open?  Then plan->whole is set, and this round made again */
     enum { WEFT__TAKE_NOTHING, WEFT__TAKE_COPY, WEFT__TAKE_REDUCE } take;
     int from;                            /* one rank, or -1: all ranks (COPY: of each its piece) */
     bool skip_self;                      /* COPY from all: own piece is in place already */
@@ -74,14 +77,12 @@ static inline size_t weft__round_own_offset(const weft__round *round)
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
                        uint64_t all_read_bytes);
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round);
-/* Makes of a chunk's two rounds: each reduces all of it, and: there is nothing to share. */
-void weft__rounds_read_whole(const weft__rounds *plan, const weft__op *op, uint64_t index,
-                             weft__round *round);
 
 /* Whether others may read this rank's blocks where they lie, in op->in and op->out, instead of in the slot:
  * no take of this rank then writes what another may still have to read.  The operation must not settle before
  * all have read.  Scaled blocks always need the slot. */
 bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op);
-/* Whether, of a plan that may read whole, this rank's blocks are open: no take of it writes there at all. */
+/* Whether, of a plan that asks, this rank's blocks are open if they are read in place, as all must be then:
+ * no take writes there at all. */
 bool weft__rounds_open(const weft__rounds *plan, const weft__op *op);
 #endif

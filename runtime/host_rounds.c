@@ -10,8 +10,8 @@
  * may still read; and such an operation does not settle before all members are past its last such round,
  * since then the caller may write.  One that fails settles at once: it marks this rank's row as withdrawn
  * first, and whoever finds a row of the group withdrawn after its last take has perhaps read what was written
- * since, and does not settle with WEFT_OK but waits for the break that is on its way.  A block that no take
- * of its rank writes at all is open: where all blocks of a chunk are, two ranks need no second round for it.
+ * since, and does not settle with WEFT_OK but waits for the break that is on its way.  Blocks that no take of
+ * their rank writes at all are open: where those of both ranks are, each reduces all, and shares nothing.
  *
  * In its first round an operation looks whether all members mean the same, and so waits for all.  A small
  * broadcast like one before (`repeats`) leaves that for later: its root goes on when it has published, the
@@ -103,12 +103,11 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     unsigned char *to;
     const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
-    bool in_place = region && !r->scaled && bytes > sizeof slot->u.small;
+    bool open = weft__rounds_open(&req->u.rounds.plan, req->host_op);
+    bool in_place = region && !r->scaled && (open || bytes > sizeof slot->u.small);
     uint64_t unread;
 
-    slot->bytes = !in_place                                              ? (uint32_t)bytes
-                  : weft__rounds_open(&req->u.rounds.plan, req->host_op) ? WEFT__SLOT_OPEN
-                                                                         : WEFT__SLOT_IN_PLACE;
+    slot->bytes = !in_place ? (uint32_t)bytes : open ? WEFT__SLOT_OPEN : WEFT__SLOT_IN_PLACE;
     if (in_place) {
         slot->u.place = (struct weft__slot_place){region->index, region->generation,
                                                   (uint64_t)(from + r->source_offset - region->base),
@@ -140,25 +139,22 @@ static const weft__round *round_at(weft_request *req, uint64_t index)
 {
     if (req->u.rounds.known != index + 1) {
         weft__rounds_at(&req->u.rounds.plan, req->host_op, index, &req->u.rounds.round);
-        if (req->u.rounds.whole && index % 2)
-            weft__rounds_read_whole(&req->u.rounds.plan, req->host_op, index, &req->u.rounds.round);
         req->u.rounds.known = index + 1;
     }
     return &req->u.rounds.round;
 }
 
-/* The first round of a chunk is there: does each read all of it?  All find the same. */
-static void look_whether_open(weft_request *req, uint64_t index, uint64_t round)
+/* All blocks of the first round are there: as it is to be taken.  All members find the same. */
+static const weft__round *answer(weft_request *req, uint64_t round)
 {
     const weft_group *group = req->group;
-    if (index % 2) return;
-    req->u.rounds.whole = true;
     for (int i = 0; i < group->size; i++)
         if (group->lane.rows[i]->slot[round % WEFT__SLOTS].bytes != WEFT__SLOT_OPEN)
-            req->u.rounds.whole = false;
-    if (!req->u.rounds.whole) return;
-    weft__rounds_read_whole(&req->u.rounds.plan, req->host_op, index, &req->u.rounds.round);
+            return &req->u.rounds.round;
     req->algorithm = "all_read";
+    req->u.rounds.plan.whole = true;
+    req->u.rounds.known = 0;
+    return round_at(req, 0);
 }
 
 static uint64_t sequence_at(const weft_group *group, int member, uint64_t round)
@@ -463,7 +459,7 @@ static size_t take_ready(weft_group *group, bool *broken)
             *broken = is_broken(group);
             break;
         }
-        if (req->u.rounds.plan.whole) look_whether_open(req, req->u.rounds.taken, round);
+        if (r->asks) r = answer(req, round);
         if (r->take == WEFT__TAKE_COPY)
             moved += take_copies(req, r, (unsigned)(round % WEFT__SLOTS));
         else if (r->take == WEFT__TAKE_REDUCE)
@@ -585,7 +581,6 @@ void weft__rounds_start(weft_request *req)
     req->u.rounds.base = lane->assigned;
     req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
     req->u.rounds.in = req->u.rounds.out = NULL;
-    req->u.rounds.whole = false;
     req->u.rounds.ahead = goes_ahead(req);
     if (WEFT__UNLIKELY(req->ctx->regions != NULL)) look_for_regions(req);
     lane->assigned += req->u.rounds.plan.count;

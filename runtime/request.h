@@ -75,7 +75,6 @@ struct weft_request {
             weft__round round;               /* the one worked out last, and its index + 1; 0: none */
             uint64_t known;
             bool ahead; /* it goes on without all members */
-            bool whole; /* of the chunk reduced last, each member reads all of it */
         } rounds;
         struct weft__run *run;    /* collectives by messages: host_schedule.c */
         struct {                  /* point to point: host_pair.c */

@@ -147,7 +147,8 @@ static bool by_tcp(void)
     return transport && strcmp(transport, "tcp") == 0;
 }
 
-static void all_reduce_at(job_rank *me, int32_t *memory, int32_t *own, lay where, size_t count, int round)
+static void all_reduce_at(job_rank *me, weft_group *pair, int32_t *memory, int32_t *own, lay where,
+                          size_t count, int round)
 {
     int32_t *own_in = own, *own_out = own + COUNT;
     int32_t *in = where == PRIVATE_ON_1 && me->rank == 1 ? own_in : memory;
@@ -155,7 +156,7 @@ static void all_reduce_at(job_rank *me, int32_t *memory, int32_t *own, lay where
     weft_request *req = NULL;
     for (size_t i = 0; i < count; i++) in[i] = (int32_t)i * (me->rank + 1) + round;
     memset(out == in ? own_out : out, 0, count * sizeof *out);
-    CHECK_OK(weft_all_reduce(me->world, in, out, count, WEFT_INT32, WEFT_SUM, NULL, &req));
+    CHECK_OK(weft_all_reduce(pair, in, out, count, WEFT_INT32, WEFT_SUM, NULL, &req));
     CHECK_OK(weft_wait(req, JOB_WAIT_MS));
     if (!by_tcp() && count * sizeof *in == (size_t)128 * 1024)
         CHECK_TEXT(job_info(req).algorithm, where == OPEN || where == OPEN_IN ? "all_read" : "slice_owner");
@@ -163,16 +164,18 @@ static void all_reduce_at(job_rank *me, int32_t *memory, int32_t *own, lay where
     for (size_t i = 0; i < count; i++) CHECK_INT(out[i], (int32_t)i * 3 + 2 * round);
 }
 
-/* What others read where it lies is written again as soon as the operation is over. */
+/* By the first two ranks.  What is read where it lies is written again as soon as the operation is over.  The
+ * more ranks, the smaller slots are: of 16 they take 64 KiB, and one element more is a chunk of its own. */
 static void all_reduce_of_two(job_rank *me)
 {
-    static const size_t counts[] = {2000, 4097, 16384, 32768, 32769, COUNT / 2};
-    int32_t *memory = allocate(me->world, BYTES), *own = job_alloc(me, (size_t)2 * BYTES);
+    static const size_t counts[] = {2000, 4097, 16384, 16385, 32768, 32769, COUNT / 2};
+    if (me->rank > 1) return;
+    weft_group *pair = job_group(me, 2, "pair", 0);
+    int32_t *memory = allocate(pair, BYTES), *own = job_alloc(me, (size_t)2 * BYTES);
     for (int round = 0; round < TRIES; round++)
-        for (int k = 0; k < 6; k++)
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
             for (int where = OPEN; where < LAYOUTS; where++)
-                all_reduce_at(me, memory, own, (lay)where, counts[k], round);
-    CHECK_OK(weft_mem_free(me->world, memory));
+                all_reduce_at(me, pair, memory, own, (lay)where, counts[k], round);
 }
 
 static void messages(job_rank *me)
@@ -378,6 +381,7 @@ int main(int argc, char **argv)
         JOB_TEST("collectives of threads", .ranks = RANKS, .body = collectives, .threads = true),
         JOB_TEST("many in flight", .ranks = RANKS, .body = in_flight),
         JOB_TEST("all_reduce of two", .ranks = 2, .body = all_reduce_of_two),
+        JOB_TEST("all_reduce of two of many", .ranks = 16, .body = all_reduce_of_two),
         JOB_TEST("messages", .ranks = RANKS, .body = messages),
         JOB_TEST("one rank", .ranks = 1, .body = one_rank),
         JOB_TEST("random, one thread", .ranks = 2, .body = program_run, .arg = &(program){11, 1, 200, true}),

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #define SLOTS 4
+#define SMALL 28 /* bytes of a block that is in the slot, if it is not open */
 
 typedef struct member {
     uint64_t posted, consumed; /* rounds done with, of all operations */
@@ -24,7 +25,7 @@ typedef struct member {
     bool shares;                        /* its buffers are where others can read them */
     const unsigned char *places[SLOTS]; /* of the block's first part in them; NULL: it is in the slot */
     bool open[SLOTS];                   /* and nothing of this operation is written there */
-    bool whole;                         /* all blocks of the chunk reduced last were open */
+    int whole;                          /* 1 + the operation of which it was last found; 0: none */
     size_t strides[SLOTS], part_bytes[SLOTS];
     weft__signature signatures[SLOTS];
 } member;
@@ -41,7 +42,6 @@ typedef struct world {
 typedef struct where {
     const weft__op *op;
     weft__rounds plan;
-    uint64_t index;
     weft__round round;
     bool in_place;
 } where;
@@ -52,11 +52,9 @@ static where locate(const world *w, int rank, uint64_t k)
     int g = 0;
     while (w->first[g + 1] <= k) g++;
     at.op = &w->groups[g]->ops[rank];
-    at.index = k - w->first[g];
     weft__rounds_plan(&at.plan, at.op, rank, w->size, w->slot_bytes, w->all_read_bytes);
-    weft__rounds_at(&at.plan, at.op, at.index, &at.round);
-    if (at.plan.whole && at.index % 2 && w->members[rank].whole)
-        weft__rounds_read_whole(&at.plan, at.op, at.index, &at.round);
+    at.plan.whole = w->members[rank].whole == g + 1;
+    weft__rounds_at(&at.plan, at.op, k - w->first[g], &at.round);
     at.in_place = weft__rounds_in_place(&at.plan, at.op) && !at.round.scaled;
     return at;
 }
@@ -78,6 +76,7 @@ static void publish(const world *w, int rank)
     uint64_t k = me->posted++;
     where at = locate(w, rank, k);
     const weft__round *p = &at.round;
+    bool open = weft__rounds_open(&at.plan, at.op);
     unsigned char *slot = me->slots[k % SLOTS];
     if (!p->publishes) return;
     assert_true((size_t)p->parts * p->part_bytes <= w->slot_bytes);
@@ -86,12 +85,12 @@ static void publish(const world *w, int rank)
     me->signatures[k % SLOTS] = weft__op_sign(at.op);
     me->places[k % SLOTS] = NULL;
     me->open[k % SLOTS] = false;
-    if (me->shares && at.in_place && p->part_bytes) {
+    if (me->shares && at.in_place && p->part_bytes && (open || (size_t)p->parts * p->part_bytes > SMALL)) {
         const unsigned char *from = p->from_out ? at.op->out : at.op->in;
         me->places[k % SLOTS] = from + p->source_offset;
         me->strides[k % SLOTS] = p->source_stride;
         me->part_bytes[k % SLOTS] = p->part_bytes;
-        me->open[k % SLOTS] = weft__rounds_open(&at.plan, at.op);
+        me->open[k % SLOTS] = open;
         return;
     }
     for (int i = 0; i < p->parts && p->part_bytes; i++) {
@@ -153,12 +152,15 @@ static void copy_pieces(const world *w, const where *at, int rank, uint64_t k)
     }
 }
 
-static void look_whether_open(const world *w, where *at, int rank, uint64_t k)
+/* The blocks of an operation's first round are there. */
+static where answer(const world *w, int rank, uint64_t k)
 {
     bool whole = true;
+    int g = 0;
+    while (w->first[g + 1] <= k) g++;
     for (int r = 0; r < w->size; r++) whole = whole && w->members[r].open[k % SLOTS];
-    w->members[rank].whole = whole;
-    if (whole) weft__rounds_read_whole(&at->plan, at->op, at->index, &at->round);
+    if (whole) w->members[rank].whole = g + 1;
+    return locate(w, rank, k);
 }
 
 static void take(const world *w, int rank)
@@ -172,7 +174,7 @@ static void take(const world *w, int rank)
         assert_int_equal(w->members[r].holds[k % SLOTS], k + 1);
         assert_true(weft__same_signature(w->members[r].signatures[k % SLOTS], weft__op_sign(at.op)));
     }
-    if (at.plan.whole && at.index % 2 == 0) look_whether_open(w, &at, rank, k);
+    if (at.round.asks) at = answer(w, rank, k);
     if (p->take == WEFT__TAKE_COPY) copy_pieces(w, &at, rank, k);
     if (p->take == WEFT__TAKE_REDUCE && p->take_bytes) {
         for (int r = 0; r < w->size; r++) sources[r] = piece(w, &at, rank, r, k);
