@@ -57,6 +57,17 @@ for op in ping_pong all_reduce reduce_scatter all_gather all_to_all broadcast; d
     done
 done
 
+# Between two networks, where they may be made.
+if "$source/tools/compare" --quick --phases network --peers weft,limits --weft "$build" --no-install \
+    --out "$dir/networks" >"$dir/err" 2>&1; then
+    for row in weft-net,overlap.all_reduce limits-net,overlap.exchange weft-net,overlap.exchange; do
+        grep -q "^$row.true,2,1048576,1," "$dir/networks/rows.csv" || fail "no $row between two networks"
+    done
+    grep -q '^## TCP between two networks at 1 Gbit/s, 2 ranks' "$dir/networks/table.md" || fail "no table of networks"
+else
+    grep -q '^compare: phase network is left out: ' "$dir/err" || fail "between two networks it ended with code $?"
+fi
+
 # refused SENTENCE OPTIONS: one sentence, code 2, and nothing is left
 refused() {
     sentence=$1 code=0

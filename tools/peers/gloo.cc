@@ -1,6 +1,6 @@
 // gloo.cc - Gloo's driver for tools/compare; see measure.h for its arguments.  RANK, WORLD_SIZE and STORE, an empty
-// folder, are in the environment.  Gloo has TCP only, here on loopback, and no requests but those of messages; its
-// reduce_scatter works in place.
+// folder, are in the environment.  Gloo has TCP only, here on INTERFACE or on loopback, and no requests but
+// those of messages; its reduce_scatter works in place.
 #include "measure.h"
 
 #include <algorithm>
@@ -30,6 +30,7 @@ std::shared_ptr<gloo::rendezvous::Context> world;
 uint32_t tag = 1; // of the next collective
 std::map<Place, Buffer> buffers;
 std::vector<std::pair<gloo::transport::UnboundBuffer *, bool>> started; // and whether it sends
+uint64_t n_started[2];
 
 // Messages from different places are matched by what they say here, the place in the window.
 gloo::transport::UnboundBuffer *buffer(const void *at, size_t count)
@@ -62,7 +63,8 @@ void start(const measure_call *c)
     constexpr uint64_t message = 1u << 30; // apart from the collectives' tags
     bool sends = c->action == MEASURE_SEND;
     auto *b = sends ? buffer(c->in, c->count) : buffer(c->out, c->count);
-    uint64_t slot = message + started.size();
+    // The n-th that one rank sends is the n-th that the other receives, whatever goes the other way meanwhile.
+    uint64_t slot = message + n_started[sends]++;
     if (sends)
         b->send(c->peer, slot);
     else
@@ -79,6 +81,7 @@ void finish()
             s.first->waitRecv();
     }
     started.clear();
+    n_started[false] = n_started[true] = 0;
 }
 
 // What all option types have in common is not a base class there.
@@ -171,7 +174,7 @@ try {
     p.finish = finish;
     p.maximum = maximum;
     gloo::transport::tcp::attr at;
-    at.iface = "lo";
+    at.iface = getenv("INTERFACE") ? getenv("INTERFACE") : "lo";
     auto device = gloo::transport::tcp::CreateDevice(at);
     gloo::rendezvous::FileStore store(getenv("STORE") ? getenv("STORE") : ".");
     world = std::make_shared<gloo::rendezvous::Context>(p.rank, p.size);

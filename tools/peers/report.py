@@ -25,6 +25,8 @@ TRANSPORTS = {
             ["limits", "limits-vmread"]),
     "tcp": ("TCP over loopback", ["weft-tcp"], ["openmpi-tcp", "openmpi-tcp-async", "mpich-tcp", "gloo", "torch"],
             ["limits-tcp"]),
+    "net": ("TCP between two networks at 1 Gbit/s", ["weft-net"], ["openmpi-net", "mpich-net", "gloo-net", "torch-net"],
+            ["limits-net"]),
 }
 STYLES = {  # colour and dashes
     "weft": ("#1f77b4", ""), "weft-mem": ("#1f77b4", "7 3"), "openmpi": ("#ff7f0e", ""), "mpich": ("#2ca02c", ""),
