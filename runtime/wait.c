@@ -136,26 +136,45 @@ static int64_t spin_most(const weft_context *ctx)
     return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
 }
 
+static int64_t sleep_worth(const weft_context *ctx)
+{
+    return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US *
+           (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
+}
+
+/* A wait that found something now and then, as from a network, but mostly nothing, and for so long that
+ * sleeping would have been worth it.  No sleep will teach that to those that come like it.  Where ranks share
+ * processors, what others do with this one meanwhile is not in vain. */
+static void learn_from_looking(weft_context *ctx, int64_t in_vain_ns, int64_t lasted_ns)
+{
+    if (!ctx->crowded && in_vain_ns >= sleep_worth(ctx) && 2 * in_vain_ns >= lasted_ns)
+        atomic_store_explicit(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US,
+                              memory_order_relaxed);
+}
+
 /* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
  * in all.  What comes in slowly would keep it looking to the end, where looking has grown beyond its pace.
  * What is over within its first stay there counts nobody as a lender. */
 static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
                  int64_t deadline_ns)
 {
-    int64_t stop = 0, last = 0, in_vain = 0;
+    int64_t stop = 0, began = 0, last = 0, in_vain = 0, now = 0;
     int looks = 1; /* at everything is what the caller has done */
     bool counted = false;
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
         int n = holds ? look_on(ctx, req, &looks) : 0;
         bool over = n && done(arg);
-        if (over && counted) stop_lending(ctx, true);
+        if (over && counted) {
+            counted = false;
+            stop_lending(ctx, true);
+        }
         if (!over && !counted) {
             counted = true;
             atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
-        if (over) return;
+        if (over) break;
         if (n || !holds) looks++; /* the others are counted */
         if (n) {
             stop = last = 0; /* it moves: worth staying */
@@ -166,13 +185,15 @@ static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), 
         }
         if (looks < CLOCK_EVERY) continue;
         looks = 0;
-        int64_t now = weft__now_ns();
+        now = weft__now_ns();
+        if (began == 0) began = now;
         if (stop == 0) stop = now + atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
         if (last) in_vain += now - last;
         last = now;
         if (now >= stop || now >= deadline_ns || in_vain >= IN_VAIN_MOST * spin_most(ctx)) break;
     }
     if (counted) stop_lending(ctx, false);
+    if (in_vain) learn_from_looking(ctx, in_vain, now - began);
 }
 
 /* Before sleeping: peers are to ring, and work that nobody would ring for is the thread's. */
@@ -194,9 +215,8 @@ static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
 {
     int64_t least = weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
     int64_t twice = 2 * atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
-    int64_t worth = least * (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
     int64_t most = spin_most(ctx);
-    if (slept_ns >= worth) twice = least;
+    if (slept_ns >= sleep_worth(ctx)) twice = least;
     if (twice > most) twice = most;
     atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);
 }
