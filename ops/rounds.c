@@ -127,7 +127,8 @@ static void reduce_slice(weft__round *round, const weft__rounds *plan, const wef
         reduce_all(round, plan, op, s, 0);
     else
         reduce_all(round, plan, op, own, (own.start - s.start) * plan->element);
-    round->streams = false; /* it is published next, from where it lies */
+    round->streams_in_place = round->streams;
+    round->streams = false; /* it is published next: from the caches to the slot */
     leave_own_piece(round, plan);
 }
 

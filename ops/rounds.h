@@ -60,9 +60,10 @@ typedef struct weft__round {
     size_t total_bytes;                  /* 0: all pieces are take_bytes long; else rank r's is
                                             min(take_bytes, max(0, total_bytes - r * take_bytes)) */
     bool average;                        /* REDUCE: multiply by 1 / size */
-    bool streams;   /* the pieces go past the caches: nobody reads them in this operation */
-    bool needs_all; /* wait until every rank has published this round (first rounds; else only
-                       those that are read) */
+    bool streams;          /* the pieces go past the caches: nobody reads them in this operation */
+    bool streams_in_place; /* REDUCE: so does what is published next, if others read it where it lies */
+    bool needs_all;        /* wait until every rank has published this round (first rounds; else only
+                              those that are read) */
 } weft__round;
 
 /* own_at_source: where that piece lies in op->in. */

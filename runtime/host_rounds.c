@@ -362,9 +362,9 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
     weft_group *group = req->group;
     const void *sources[WEFT__REDUCE_SOURCES];
     size_t count = r->take_bytes / weft__op_element(req->host_op);
+    bool streams = r->streams || (r->streams_in_place && req->u.rounds.out);
     weft__reduce_fn *reduce =
-        (r->streams ? weft__stream_kernel : weft__reduce_kernel)(req->host_op->dtype,
-                                                                 req->host_op->reduction);
+        (streams ? weft__stream_kernel : weft__reduce_kernel)(req->host_op->dtype, req->host_op->reduction);
     void *out = (char *)req->host_op->out + r->target_offset;
     int next = 0;
     if (!count) return 0;

@@ -178,6 +178,24 @@ static void all_reduce_of_two(job_rank *me)
                 all_reduce_at(me, pair, memory, own, (lay)where, counts[k], round);
 }
 
+/* Of so many bytes, results go past the caches, and others read a reduced slice from memory. */
+static void large_all_reduce(job_rank *me)
+{
+    enum { LARGE = (4 << 20) + 1001, STEP = 997 };
+    int wrong = 0;
+    int32_t *in = allocate(me->world, LARGE * sizeof *in), *out = allocate(me->world, LARGE * sizeof *out);
+    for (int i = 0; i < LARGE; i++) in[i] = i % STEP + me->rank;
+    CHECK_OK(weft_all_reduce(me->world, in, out, LARGE, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_OK(weft_all_reduce(me->world, in, in, LARGE, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    for (int i = 0; i < LARGE; i++) {
+        int32_t expected = me->size * (i % STEP) + me->size * (me->size - 1) / 2;
+        wrong += out[i] != expected || in[i] != expected;
+    }
+    CHECK(wrong == 0);
+    CHECK_OK(weft_mem_free(me->world, in));
+    CHECK_OK(weft_mem_free(me->world, out));
+}
+
 static void messages(job_rank *me)
 {
     int32_t *memory = allocate(me->world, (size_t)2 * BYTES), *out = memory + COUNT;
@@ -382,6 +400,8 @@ int main(int argc, char **argv)
         JOB_TEST("many in flight", .ranks = RANKS, .body = in_flight),
         JOB_TEST("all_reduce of two", .ranks = 2, .body = all_reduce_of_two),
         JOB_TEST("all_reduce of two of many", .ranks = 16, .body = all_reduce_of_two),
+        JOB_TEST("large all_reduce", .ranks = RANKS, .body = large_all_reduce),
+        JOB_TEST("large all_reduce of threads", .ranks = 2, .body = large_all_reduce, .threads = true),
         JOB_TEST("messages", .ranks = RANKS, .body = messages),
         JOB_TEST("one rank", .ranks = 1, .body = one_rank),
         JOB_TEST("random, one thread", .ranks = 2, .body = program_run, .arg = &(program){11, 1, 200, true}),
