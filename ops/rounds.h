@@ -49,8 +49,7 @@ typedef struct weft__round {
     bool own_at_source; /* nobody else reads the piece that this rank takes of its own block: it stays where
                            it is (weft__round_own_offset), and its place in the slot is not written */
     /* take */
-    bool
-        asks; /* before it: are the blocks of all open?  Then plan->whole is set, and this round made again */
+    bool asks; /* before it: are the blocks of all open?  If so this round is made again, of a plan->whole */
     enum { WEFT__TAKE_NOTHING, WEFT__TAKE_COPY, WEFT__TAKE_REDUCE } take;
     int from;                            /* one rank, or -1: all ranks (COPY: of each its piece) */
     bool skip_self;                      /* COPY from all: own piece is in place already */

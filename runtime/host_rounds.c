@@ -29,12 +29,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEFT_MOST  2            /* rounds taken without all members, before it is looked whether all agree */
-#define TURN_BYTES (256 * 1024) /* copied or reduced in one turn of a lane, about */
-#define RING_FIRST_BYTES \
-    (8 * 1024) /* of these, published, members who sleep are told before what is there is taken */
-/* Of a block: below, the copy costs less than waiting for readers; more where that costs a change of threads.
- */
+#define LEFT_MOST        2            /* rounds taken without all members, before all are to agree */
+#define TURN_BYTES       (256 * 1024) /* copied or reduced in one turn of a lane, about */
+#define RING_FIRST_BYTES (8 * 1024)   /* so much published: sleepers are told before anything is taken */
+/* Of a block: below, a copy costs less than waiting for readers; more where that changes threads. */
 #define IN_PLACE_BYTES         (4 * 1024)
 #define IN_PLACE_BYTES_CROWDED (64 * 1024)
 
@@ -498,8 +496,7 @@ static int lane_turn(weft_group *group)
     if ((moved && moved < RING_FIRST_BYTES) || (taken && !broken)) ring_members(group);
     moved += taken;
     if (!weft__list_empty(&group->lane.read)) moved += end_read(group);
-    leave_if_idle(
-        &group->lane); /* its last request may have settled, but groups retire at the end of a turn */
+    leave_if_idle(&group->lane); /* its last request may have settled: groups retire at the end of a turn */
     return moved > 0;
 }
 

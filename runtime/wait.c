@@ -131,15 +131,19 @@ bool weft__wait_inside(weft_request *req)
     return weft__request_settled(req);
 }
 
+static int64_t spin_least(void)
+{
+    return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
+}
+
 static int64_t spin_most(const weft_context *ctx)
 {
-    return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
+    return spin_least() * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
 }
 
 static int64_t sleep_worth(const weft_context *ctx)
 {
-    return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US *
-           (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
+    return spin_least() * (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
 }
 
 /* A wait that found something now and then, as from a network, but mostly nothing, and for so long that
@@ -148,8 +152,7 @@ static int64_t sleep_worth(const weft_context *ctx)
 static void learn_from_looking(weft_context *ctx, int64_t in_vain_ns, int64_t lasted_ns)
 {
     if (!ctx->crowded && in_vain_ns >= sleep_worth(ctx) && 2 * in_vain_ns >= lasted_ns)
-        atomic_store_explicit(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US,
-                              memory_order_relaxed);
+        atomic_store_explicit(&ctx->spin_ns, spin_least(), memory_order_relaxed);
 }
 
 /* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
@@ -213,10 +216,9 @@ static void hand_back(weft_context *ctx)
  * for the other to be still looking, and so never come out of it: hence looking grows after short sleeps. */
 static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
 {
-    int64_t least = weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
     int64_t twice = 2 * atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
     int64_t most = spin_most(ctx);
-    if (slept_ns >= sleep_worth(ctx)) twice = least;
+    if (slept_ns >= sleep_worth(ctx)) twice = spin_least();
     if (twice > most) twice = most;
     atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);
 }
