@@ -2,7 +2,8 @@
  *
  * It takes the engine only to look after deadlines and notices, and in place of a progress thread that is
  * inside a module's call.  A context leaves by asking; the guardian answers at the top of its loop, after
- * which it touches nothing of that context any more. */
+ * which it touches nothing of that context any more.  Whether it ends is its own decision there, with the
+ * registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
 #include "guardian.h"
 #include "breaking.h"
 #include "device.h"
@@ -46,7 +47,8 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static weft_context *contexts[CONTEXTS_MAX];
 static int context_count;
-static uint64_t generation, seen_generation; /* of the registry; as the guardian knows it */
+static uint64_t generation, seen_generation;  /* of the registry; as the guardian knows it */
+static enum { NO_THREAD, RUNS, ENDED } state; /* ENDED: it takes the lock no more, and is to be joined */
 static pthread_t thread;
 static int wake_fd = -1;
 
@@ -341,6 +343,7 @@ static void *guardian_main(void *arg)
         n = context_count;
         memcpy(mine, contexts, (size_t)n * sizeof *mine);
         seen_generation = generation;
+        if (n == 0) state = ENDED;
         pthread_cond_broadcast(&changed);
         pthread_mutex_unlock(&registry);
         if (n == 0) return NULL;
@@ -353,6 +356,13 @@ static void *guardian_main(void *arg)
     }
 }
 
+static void join_ended(void)
+{
+    if (state != ENDED) return;
+    pthread_join(thread, NULL);
+    state = NO_THREAD;
+}
+
 static weft_status start_thread(void)
 {
     sigset_t all, before;
@@ -363,26 +373,26 @@ static weft_status start_thread(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&thread, NULL, guardian_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error) return WEFT_OK;
     errno = error;
-    return weft__fail_errno("the guardian thread cannot be started");
+    if (error) return weft__fail_errno("the guardian thread cannot be started");
+    state = RUNS;
+    return WEFT_OK;
 }
 
 weft_status weft__guardian_join(weft_context *ctx)
 {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&registry);
-    if (context_count == CONTEXTS_MAX) {
+    join_ended();
+    if (context_count == CONTEXTS_MAX)
         status = weft__fail(WEFT_ERR_MEMORY, "%d contexts are open in this process: no more are possible",
                             CONTEXTS_MAX);
-    } else {
+    else if (state == NO_THREAD)
+        status = start_thread(); /* it waits for the lock */
+    if (status == WEFT_OK) {
         contexts[context_count++] = ctx;
         generation++;
-        if (context_count == 1) status = start_thread();
-        if (status == WEFT_OK)
-            ctx->guarded = true;
-        else
-            context_count = 0;
+        ctx->guarded = true;
     }
     pthread_mutex_unlock(&registry);
     if (status == WEFT_OK) weft__guardian_wake();
@@ -391,18 +401,15 @@ weft_status weft__guardian_join(weft_context *ctx)
 
 void weft__guardian_leave(weft_context *ctx)
 {
-    bool last;
-    pthread_t ending;
+    uint64_t left;
     if (!ctx->guarded) return;
     pthread_mutex_lock(&registry);
     for (int i = 0; i < context_count; i++)
         if (contexts[i] == ctx) contexts[i] = contexts[--context_count];
-    generation++;
-    last = context_count == 0;
-    ending = thread;
+    left = ++generation;
     weft__guardian_wake();
-    while (seen_generation != generation) pthread_cond_wait(&changed, &registry);
-    if (last) pthread_join(ending, NULL);
+    while (seen_generation < left) pthread_cond_wait(&changed, &registry);
+    join_ended();
     pthread_mutex_unlock(&registry);
     ctx->guarded = false;
     send_notices(ctx); /* the sockets are this thread's now */

@@ -101,6 +101,27 @@ static void cycles(job_rank *me)
     }
 }
 
+static void come_and_go(job_rank *me, int thread, void *arg)
+{
+    (void)me;
+    (void)thread;
+    (void)arg;
+    for (int i = 0; i < 100; i++) {
+        weft_config config = WEFT_CONFIG_INIT;
+        weft_context *ctx;
+        config.rank = 0;
+        config.world_size = 1;
+        CHECK_OK(weft_init(&config, &ctx));
+        CHECK_OK(weft_finalize(ctx, JOB_WAIT_MS));
+    }
+}
+
+/* The last context leaves while the next one comes, again and again. */
+static void contexts(job_rank *me)
+{
+    job_threads(me, 3, come_and_go, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +129,7 @@ int main(int argc, char **argv)
         JOB_TEST("every collective", .ranks = 3, .body = every_collective, .threads = true),
         JOB_TEST("messages", .ranks = 3, .body = messages, .threads = true),
         JOB_TEST("join and leave", .ranks = 2, .body = cycles, .threads = true, .bare = true),
+        JOB_TEST("contexts come and go", .ranks = 1, .body = contexts, .threads = true, .bare = true),
         JOB_TEST("random program", .ranks = 3, .body = program_run, .threads = true,
                  .arg = &(program){11, 2, 150, false}),
         JOB_TEST("random program, more threads", .ranks = 2, .body = program_run, .threads = true,
