@@ -27,6 +27,7 @@
 #define LINGER_MS  250              /* for our last word */
 #define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
 #define REFUSALS   3                /* failed handshakes in a row that mean a wrong secret */
+#define REFUSED_MS 500              /* who refuses for so long means it: a server that is closing does too */
 #define NONE       WEFT_PENDING     /* nothing is here yet */
 #define AGAIN      ((weft_status)2) /* this is not the place: look again */
 
@@ -46,6 +47,7 @@ typedef struct client {
     bool busy;         /* the server's job is complete, without us */
     bool told;         /* a failure has come from, or gone to, the server */
     int refusals;
+    int64_t refused_ns; /* since when whoever answers refuses; 0: nobody does */
     uint32_t step;
 } client;
 
@@ -156,17 +158,26 @@ static weft_status server_gone(const client *c)
 /* It takes us for no member of the job.  NONE: that is final. */
 static weft_status turned_down(client *c)
 {
-    return c->joined || c->server ? NONE : in_vain(c, WEFT__REFUSED);
+    int64_t now_ns = weft__now_ns();
+    weft_status status;
+    if (c->joined || c->server) return NONE;
+    if ((status = in_vain(c, WEFT__REFUSED)) != NONE) return status;
+    if (!c->refused_ns) c->refused_ns = now_ns;
+    return now_ns < c->refused_ns + REFUSED_MS * WEFT__MS ? AGAIN : NONE;
+}
+
+static weft_status not_accepted(const client *c)
+{
+    return weft__fail(
+        WEFT_ERR_AUTH,
+        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
+        c->place.text);
 }
 
 static weft_status refused(client *c)
 {
     weft_status status = turned_down(c);
-    if (status != NONE) return status;
-    return weft__fail(
-        WEFT_ERR_AUTH,
-        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
-        c->place.text);
+    return status == NONE ? not_accepted(c) : status;
 }
 
 static weft_status not_ours(client *c)
@@ -329,6 +340,7 @@ static weft_status look(client *c)
         weft__address_text(&probe.local, c->address);
         return WEFT_OK;
     }
+    c->refused_ns = 0;
     status = c->finder->in_vain(c->finder, &c->place, WEFT__NO_SERVER, &probe);
     return status ? status : NONE;
 }
@@ -402,10 +414,10 @@ static weft_status join(client *c)
 {
     weft_status status = weft__zmq_take(&c->context);
     if (status) return status;
-    do {
-        status = join_once(c);
-    } while (status == AGAIN && !is_late(c));
-    if (status == AGAIN)
+    while ((status = join_once(c)) == AGAIN && !is_late(c)) rest(c);
+    if (status == AGAIN && c->refused_ns)
+        status = not_accepted(c);
+    else if (status == AGAIN)
         status = weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: the server there went away after %.1f s",
                             c->place.text, elapsed(c));
     c->step = 1;

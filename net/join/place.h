@@ -36,8 +36,8 @@ typedef struct weft__finder weft__finder;
 struct weft__finder {
     /* One look; waits at most for a lock, until the job's deadline. */
     weft_status (*look)(weft__finder *finder, weft__place *place);
-    /* OK: look again; PENDING: after COMPLETE stay there, it may end, and after REFUSED give up; else give up
-     * with the finder's sentence. */
+    /* OK: look again; PENDING: after COMPLETE stay there, it may end, and after REFUSED give up if that goes
+     * on; else give up with the finder's sentence. */
     weft_status (*in_vain)(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
                            const weft__probe *probe);
     /* This rank serves there now; the place has its port, not yet in its text. */

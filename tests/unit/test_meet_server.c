@@ -1,6 +1,10 @@
 /* Ranks as threads and as processes meet at a server, get their ranks and gather; what keeps them from it is
  * told to all who can know it. */
 #include "joiners.h"
+#include "secret.h"
+#include "zap.h"
+
+#include <zmq.h>
 
 static void given_ranks_meet(void **state)
 {
@@ -249,6 +253,50 @@ static void a_wrong_secret_is_refused(void **state)
     free(wrong);
 }
 
+/* A server of the job that lets nobody in and ends: what one that is closing does to who comes just then. */
+static void refuse_once(const char *source, int port)
+{
+    weft__secret secret;
+    weft__keys keys;
+    void *context, *router, *monitor;
+    char endpoint[64];
+    uint16_t event = 0;
+    assert_int_equal(weft__secret_read(source, &secret), WEFT_OK);
+    assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
+    assert_int_equal(weft__zmq_take(&context), WEFT_OK);
+    router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys, 1000);
+    monitor = zmq_socket(context, ZMQ_PAIR);
+    assert_int_equal(zmq_socket_monitor(router, "inproc://refusals", ZMQ_EVENT_HANDSHAKE_FAILED_AUTH), 0);
+    assert_int_equal(zmq_connect(monitor, "inproc://refusals"), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
+    assert_int_equal(zmq_bind(router, endpoint), 0);
+    while (event != ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+        assert_true(zmq_recv(monitor, &event, sizeof event, 0) > 0);
+    usleep(10000);     /* its answer leaves */
+    zmq_close(router); /* here: under the thread sanitizer a process takes a second to end */
+    _exit(0);
+}
+
+static void who_refuses_once_may_be_closing(void **state)
+{
+    char *secret = secret_file("once", "once");
+    int port = cast(2);
+    pid_t server, pids[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) parts[i].secret = secret;
+    server = fork();
+    assert_true(server >= 0);
+    if (!server) refuse_once(secret, port);
+    while (!server_is_up()) usleep(1000);
+    gather_crowd(2);
+    pids[0] = play_as_process(0);
+    pids[1] = play_as_process(1);
+    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    waitpid(server, NULL, 0);
+    all_met(2);
+    free(secret);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_full_job_takes_nobody),
         cmocka_unit_test(a_vanished_server_is_told),
         cmocka_unit_test(a_wrong_secret_is_refused),
+        cmocka_unit_test(who_refuses_once_may_be_closing),
     };
     return run_joiners(tests, sizeof tests / sizeof *tests);
 }
