@@ -11,6 +11,7 @@
 #define WEFT_NET_RING_H
 #include "check.h"
 #include "crossing.h"
+#include "prefetch.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,7 +83,7 @@ static inline bool weft__ring_ready(const weft__ring *ring)
  */
 static inline void weft__ring_read_ahead(const weft__ring *ring)
 {
-    __builtin_prefetch(weft__ring_word(ring, ring->position + 2 * WEFT__RING_HEADER));
+    weft__prefetch_read(weft__ring_word(ring, ring->position + 2 * WEFT__RING_HEADER));
 }
 
 /* Reader: copies the header of the record that is there: false if there is none. */

@@ -229,7 +229,9 @@ weft_status weft__begin_at_once(weft_group *group, const weft__op *op, const wef
     int64_t look_ns = WEFT__NEVER;
     unsigned traits = weft__kind_traits(op->kind);
     weft_status status = may_begin(group, traits);
-    weft_request *req = status == WEFT_OK ? weft__request_take(ctx, group) : NULL;
+    weft_request *req;
+    if (traits & WEFT__COLLECTIVE) weft__rounds_expect(group);
+    req = status == WEFT_OK ? weft__request_take(ctx, group) : NULL;
     if (req) {
         req->op = *op;
         weft__request_fill(req, group, call);
