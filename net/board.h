@@ -48,7 +48,7 @@ typedef struct weft__slot {
         unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
         struct weft__slot_place {             /* IN_PLACE: it lies in a region of the rank */
             uint32_t region, generation;
-            uint64_t offset, stride, part_bytes; /* of its first part; between parts */
+            uint64_t offset, stride, part_bytes; /* of its first part; between parts; one part has no end */
         } place;
     } u;
 } weft__slot;

@@ -31,17 +31,19 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     size_t element = weft__op_element(op);
     size_t chunk = slot_bytes / element / (size_t)parts_of(op, size);
     WEFT__ASSERT(chunk > 0);
-    *plan = (weft__rounds){.rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1};
+    *plan = (weft__rounds){
+        .rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1, .joined = 1};
     if (op->count == 0) return;
     plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && op->count * element > all_read_bytes;
-    plan->asks = plan->two_phase && size == 2 && all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
     plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
+    plan->asks = plan->two_phase &&
+                 (plan->streams || (size == 2 && all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES));
 }
 
 static span chunk_at(const weft__rounds *plan, const weft__op *op, uint64_t chunk)
 {
-    span s = {(size_t)chunk * plan->chunk, plan->chunk};
+    span s = {(size_t)chunk * plan->chunk, plan->chunk * plan->joined};
     if (s.length > op->count - s.start) s.length = op->count - s.start;
     return s;
 }
@@ -190,10 +192,11 @@ static void everywhere(weft__round *round, const weft__rounds *plan, const weft_
 
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round)
 {
+    uint64_t chunk = plan->two_phase ? index / 2 : index;
     WEFT__ASSERT(index < plan->count);
     *round = (weft__round){.take = WEFT__TAKE_NOTHING, .from = -1};
-    if (op->count > 0) {
-        span s = chunk_at(plan, op, plan->two_phase ? index / 2 : index);
+    if (op->count > 0 && chunk % plan->joined == 0) {
+        span s = chunk_at(plan, op, chunk);
         if (plan->two_phase && index % 2)
             share_slice(round, plan, op, s);
         else if (plan->two_phase)
@@ -226,7 +229,14 @@ bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op)
     return !(weft__kind_traits(op->kind) & WEFT__REDUCES) || plan->size <= WEFT__REDUCE_SOURCES;
 }
 
-bool weft__rounds_open(const weft__rounds *plan, const weft__op *op)
+bool weft__rounds_open(const weft__rounds *plan, const weft__op *op, bool out_in_place)
 {
-    return plan->asks && op->in != op->out;
+    return plan->asks && (plan->streams ? out_in_place : op->in != op->out);
+}
+
+void weft__rounds_opened(weft__rounds *plan)
+{
+    WEFT__ASSERT(plan->asks);
+    plan->whole = !plan->streams;
+    if (plan->streams) plan->joined = WEFT__JOINED_CHUNKS;
 }

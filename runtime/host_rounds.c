@@ -10,8 +10,8 @@
  * may still read; and such an operation does not settle before all members are past its last such round,
  * since then the caller may write.  One that fails settles at once: it marks this rank's row as withdrawn
  * first, and whoever finds a row of the group withdrawn after its last take has perhaps read what was written
- * since, and does not settle with WEFT_OK but waits for the break that is on its way.  Blocks that no take of
- * their rank writes at all are open: where those of both ranks are, each reduces all, and shares nothing.
+ * since, and does not settle with WEFT_OK but waits for the break that is on its way.  Blocks that may be
+ * read otherwise than the slots allow are open; where all are, fewer and larger pieces go (ops/rounds.h).
  *
  * In its first round an operation looks whether all members mean the same, and so waits for all.  A small
  * broadcast like one before (`repeats`) leaves that for later: its root goes on when it has published, the
@@ -101,7 +101,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     unsigned char *to;
     const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
-    bool open = weft__rounds_open(&req->u.rounds.plan, req->host_op);
+    bool open = weft__rounds_open(&req->u.rounds.plan, req->host_op, req->u.rounds.out != NULL);
     bool in_place = region && !r->scaled && (open || bytes > sizeof slot->u.small);
     uint64_t unread;
 
@@ -109,7 +109,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
     if (in_place) {
         slot->u.place = (struct weft__slot_place){region->index, region->generation,
                                                   (uint64_t)(from + r->source_offset - region->base),
-                                                  r->source_stride, r->part_bytes};
+                                                  r->source_stride, r->parts == 1 ? SIZE_MAX : r->part_bytes};
         req->u.rounds.in_place = round;
     }
     to = payload_of(req->ctx, row, which);
@@ -149,8 +149,8 @@ static const weft__round *answer(weft_request *req, uint64_t round)
     for (int i = 0; i < group->size; i++)
         if (group->lane.rows[i]->slot[round % WEFT__SLOTS].bytes != WEFT__SLOT_OPEN)
             return &req->u.rounds.round;
-    req->algorithm = "all_read";
-    req->u.rounds.plan.whole = true;
+    weft__rounds_opened(&req->u.rounds.plan);
+    if (req->u.rounds.plan.whole) req->algorithm = "all_read";
     req->u.rounds.known = 0;
     return round_at(req, 0);
 }
@@ -507,8 +507,7 @@ int weft__rounds_turn(weft_context *ctx)
     WEFT__ASSERT(!weft__list_empty(&ctx->lanes));
     ctx->cut_short = false;
     if (WEFT__LIKELY(only == ctx->lanes.prev)) return lane_turn(WEFT__OWNER(only, weft_group, lane.link));
-    /* A turn may settle requests, and so end lanes and start others: the round goes over a list of its own.
-     */
+    /* A turn may settle requests, and so end lanes and start others: it goes over a list of its own. */
     weft__list_init(&todo);
     while (!weft__list_empty(&ctx->lanes)) {
         weft__list *at = ctx->lanes.next;

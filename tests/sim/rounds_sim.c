@@ -24,8 +24,8 @@ typedef struct member {
     uint64_t holds[SLOTS];              /* 1 + the round whose block is in the slot; 0: none */
     bool shares;                        /* its buffers are where others can read them */
     const unsigned char *places[SLOTS]; /* of the block's first part in them; NULL: it is in the slot */
-    bool open[SLOTS];                   /* and nothing of this operation is written there */
-    int whole;                          /* 1 + the operation of which it was last found; 0: none */
+    bool open[SLOTS];                   /* and may be read otherwise than slots allow */
+    int opened;                         /* 1 + the operation of which all were found so last; 0: none */
     size_t strides[SLOTS], part_bytes[SLOTS];
     weft__signature signatures[SLOTS];
 } member;
@@ -53,7 +53,7 @@ static where locate(const world *w, int rank, uint64_t k)
     while (w->first[g + 1] <= k) g++;
     at.op = &w->groups[g]->ops[rank];
     weft__rounds_plan(&at.plan, at.op, rank, w->size, w->slot_bytes, w->all_read_bytes);
-    at.plan.whole = w->members[rank].whole == g + 1;
+    if (w->members[rank].opened == g + 1) weft__rounds_opened(&at.plan);
     weft__rounds_at(&at.plan, at.op, k - w->first[g], &at.round);
     at.in_place = weft__rounds_in_place(&at.plan, at.op) && !at.round.scaled;
     return at;
@@ -76,10 +76,9 @@ static void publish(const world *w, int rank)
     uint64_t k = me->posted++;
     where at = locate(w, rank, k);
     const weft__round *p = &at.round;
-    bool open = weft__rounds_open(&at.plan, at.op);
+    bool open = weft__rounds_open(&at.plan, at.op, me->shares);
     unsigned char *slot = me->slots[k % SLOTS];
     if (!p->publishes) return;
-    assert_true((size_t)p->parts * p->part_bytes <= w->slot_bytes);
     memset(slot, 0xdd, w->slot_bytes);
     me->holds[k % SLOTS] = k + 1;
     me->signatures[k % SLOTS] = weft__op_sign(at.op);
@@ -89,10 +88,11 @@ static void publish(const world *w, int rank)
         const unsigned char *from = p->from_out ? at.op->out : at.op->in;
         me->places[k % SLOTS] = from + p->source_offset;
         me->strides[k % SLOTS] = p->source_stride;
-        me->part_bytes[k % SLOTS] = p->part_bytes;
+        me->part_bytes[k % SLOTS] = p->parts == 1 ? SIZE_MAX : p->part_bytes;
         me->open[k % SLOTS] = open;
         return;
     }
+    assert_true((size_t)p->parts * p->part_bytes <= w->slot_bytes);
     for (int i = 0; i < p->parts && p->part_bytes; i++) {
         const unsigned char *from = p->from_out ? at.op->out : at.op->in;
         unsigned char *to = slot + (size_t)i * p->part_bytes;
@@ -155,11 +155,11 @@ static void copy_pieces(const world *w, const where *at, int rank, uint64_t k)
 /* The blocks of an operation's first round are there. */
 static where answer(const world *w, int rank, uint64_t k)
 {
-    bool whole = true;
+    bool all = true;
     int g = 0;
     while (w->first[g + 1] <= k) g++;
-    for (int r = 0; r < w->size; r++) whole = whole && w->members[r].open[k % SLOTS];
-    if (whole) w->members[rank].whole = g + 1;
+    for (int r = 0; r < w->size; r++) all = all && w->members[r].open[k % SLOTS];
+    if (all) w->members[rank].opened = g + 1;
     return locate(w, rank, k);
 }
 

@@ -226,7 +226,29 @@ static void test_rounds(void **state)
                 if (size < 5 || counts[i] < 100) variants(collectives[k], size, counts[i], run_rounds);
 }
 
-/* Different operations one after the other share the slots. */
+/* Blocks that all can read where they lie go several chunks at a time; of one rank that cannot, not. */
+static void test_large_all_reduce(void **state)
+{
+    static const struct {
+        int size;
+        bool in_place;
+        uint64_t shares;
+    } cases[] = {{2, false, UINT64_MAX}, {3, true, UINT64_MAX}, {2, true, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sim_case c = {.kind = WEFT__OP_ALL_REDUCE,
+                      .dtype = WEFT_INT32,
+                      .size = cases[i].size,
+                      .count = WEFT__STREAM_BYTES / sizeof(int32_t) + 333,
+                      .in_place = cases[i].in_place,
+                      .seed = i};
+        sim_group *group = sim_group_make(c);
+        sim_rounds(&group, 1, 256 * 1024, 65536, c.seed, cases[i].shares);
+        sim_group_check(group);
+        sim_group_free(group);
+    }
+}
+
 /* Pure: no buffer of that size is needed to ask. */
 static void test_streams(void **state)
 {
@@ -252,6 +274,7 @@ static void test_streams(void **state)
         }
 }
 
+/* Different operations one after the other share the slots. */
 static void test_mixed_rounds(void **state)
 {
     (void)state;
@@ -433,12 +456,12 @@ static void test_golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules), cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_large),     cmocka_unit_test(test_thousand_ranks),
-        cmocka_unit_test(test_rounds),    cmocka_unit_test(test_mixed_rounds),
-        cmocka_unit_test(test_streams),   cmocka_unit_test(test_time),
-        cmocka_unit_test(test_golden),    cmocka_unit_test(test_rank_order),
-        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_large),      cmocka_unit_test(test_thousand_ranks),
+        cmocka_unit_test(test_rounds),     cmocka_unit_test(test_mixed_rounds),
+        cmocka_unit_test(test_streams),    cmocka_unit_test(test_large_all_reduce),
+        cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }
