@@ -1,7 +1,8 @@
 /* rounds.c - what each rank publishes and takes in each round of a collective over shared memory.
  *
  * Every kind is cut in chunks of `count`, as long as a slot allows; a chunk is one round, or two when a large
- * all_reduce first reduces slices and then shares them.  Never fails.
+ * all_reduce first reduces slices and then shares them.  Chunks that are joined (rounds.h) count as one: the
+ * first does all, the rounds of the others are empty.  Never fails.
  *
  * In place, and publishing ahead: a take of chunk c writes, in the buffer, nothing but positions that this
  * rank published with chunk c or never publishes.  The one exception is a reduced slice, which is published

@@ -155,29 +155,27 @@ static weft_status server_gone(const client *c)
                       c->place.text);
 }
 
-/* It takes us for no member of the job.  NONE: that is final. */
+/* It takes us for no member of the job.  NONE: that is final, as it is where no time is left to see whether
+ * it goes on. */
 static weft_status turned_down(client *c)
 {
-    int64_t now_ns = weft__now_ns();
+    int64_t now_ns = weft__now_ns(), until_ns;
     weft_status status;
     if (c->joined || c->server) return NONE;
     if ((status = in_vain(c, WEFT__REFUSED)) != NONE) return status;
     if (!c->refused_ns) c->refused_ns = now_ns;
-    return now_ns < c->refused_ns + REFUSED_MS * WEFT__MS ? AGAIN : NONE;
-}
-
-static weft_status not_accepted(const client *c)
-{
-    return weft__fail(
-        WEFT_ERR_AUTH,
-        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
-        c->place.text);
+    until_ns = weft__deadline(c->refused_ns, REFUSED_MS);
+    return now_ns < until_ns && until_ns < c->r->deadline_ns ? AGAIN : NONE;
 }
 
 static weft_status refused(client *c)
 {
     weft_status status = turned_down(c);
-    return status == NONE ? not_accepted(c) : status;
+    if (status != NONE) return status;
+    return weft__fail(
+        WEFT_ERR_AUTH,
+        "what serves at %s does not accept this rank: the job's secret or the job's name differs",
+        c->place.text);
 }
 
 static weft_status not_ours(client *c)
@@ -415,9 +413,7 @@ static weft_status join(client *c)
     weft_status status = weft__zmq_take(&c->context);
     if (status) return status;
     while ((status = join_once(c)) == AGAIN && !is_late(c)) rest(c);
-    if (status == AGAIN && c->refused_ns)
-        status = not_accepted(c);
-    else if (status == AGAIN)
+    if (status == AGAIN)
         status = weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: the server there went away after %.1f s",
                             c->place.text, elapsed(c));
     c->step = 1;
