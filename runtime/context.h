@@ -9,6 +9,7 @@
 #include "board.h"
 #include "choices.h"
 #include "clock.h"
+#include "completion_fd.h"
 #include "control.h"
 #include "crossing.h"
 #include "list.h"
@@ -128,6 +129,7 @@ struct weft_context {
     void *module_handle;
     weft__slab devices;            /* of requests on device memory: device.h */
     _Atomic int64_t blocked_since; /* the thread is inside a module's call since */
+    _Atomic int64_t calling_since; /* it runs callbacks since; 0: it does not */
     _Atomic int device_pending;    /* works given to the module */
     _Atomic bool device_is_lost;   /* a thread has not come back out of it */
     weft__list links;              /* engine: communicators (comm.c) */
@@ -150,8 +152,7 @@ struct weft_context {
 
     /* completion descriptor and waiting for several */
     _Atomic int64_t spin_ns; /* a wait looks by itself for so long before it sleeps */
-    _Atomic int completion_fd;
-    _Atomic bool completion_told;
+    weft__completion_fd completion_fd;
     _Atomic uint32_t settlings; /* futex: counts while somebody sleeps on it */
     _Atomic int settling_sleepers;
 };

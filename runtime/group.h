@@ -27,6 +27,7 @@ typedef struct weft__report {
     bool knows;                    /* it has this group */
     uint64_t phase_of;             /* operation on device memory it was asked for; 0: none */
     uint8_t phase;                 /* weft__phase of that */
+    int64_t quiet_until_ns;        /* no warning about messages with it before (warn.c) */
 } weft__report;
 
 /* Whether a group has rows in shared memory. */
@@ -98,6 +99,7 @@ struct weft_group {
     uint64_t started;                     /* engine: highest number started */
     uint32_t known[WEFT__KNOWN];          /* engine: hashes of broadcasts begun before, never 0 */
     weft__report *reports;                /* engine */
+    int64_t quiet_until_ns;               /* engine: no warning about its collectives before (warn.c) */
     weft__tokens tokens;                  /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
     int plan_count;

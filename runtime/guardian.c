@@ -1,9 +1,9 @@
 /* guardian.c - the guardian thread: one per process, for all its contexts.
  *
  * It takes the engine only to look after deadlines and notices, and in place of a progress thread that is
- * inside a module's call.  A context leaves by asking; the guardian answers at the top of its loop, after
- * which it touches nothing of that context any more.  Whether it ends is its own decision there, with the
- * registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
+ * inside a module's call or a callback.  A context leaves by asking; the guardian answers at the top of its
+ * loop, after which it touches nothing of that context any more.  Whether it ends is its own decision there,
+ * with the registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
 #include "guardian.h"
 #include "breaking.h"
 #include "device.h"
@@ -15,6 +15,7 @@
 #include "log.h"
 #include "member.h"
 #include "modules.h"
+#include "warn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -29,10 +30,10 @@
 #define ASK_AGAIN_NS    (30 * WEFT__MS)  /* before a deadline: the first time made the connections */
 #define RETRY_NS        (2 * WEFT__MS)
 #define TICKING_NS      (50 * WEFT__MS) /* it looks often for so long after a module had work */
+#define CALLED_NS       (5 * WEFT__MS)  /* and after a callback */
 #define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define STAND_IN_NS     (WEFT__MS / 4)    /* between its turns then */
-#define WARN_ANSWER_NS  (2000 * WEFT__MS) /* for answers, before the log tells who is late */
-#define WARN_RETRY_NS   (20 * WEFT__MS)
+#define CALLING_NS      (2 * WEFT__MS) /* in a callback for so long: likewise.  Most are shorter */
+#define STAND_IN_NS     (WEFT__MS / 4) /* between its turns then */
 #define STUCK_NS        (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
 #define CONTEXTS_MAX    1024             /* in one process */
 
@@ -203,26 +204,6 @@ static int64_t expire(weft_request *req, int64_t now)
     return WEFT__NEVER;
 }
 
-static int64_t warn(weft_request *req, int64_t now)
-{
-    char text[WEFT__SENTENCE_BYTES];
-    /* A receive that stands open is nothing to warn about. */
-    if (req->warned || req->op.kind == WEFT__OP_IRECV) return WEFT__NEVER;
-    if (now < req->warn_ns) return req->warn_ns;
-    if (!req->warn_by_ns) {
-        weft__late_ask(req);
-        req->warn_by_ns = now + WARN_ANSWER_NS;
-    }
-    if (!weft__late_answered(req) && now < req->warn_by_ns) {
-        req->warn_ns = now + WARN_RETRY_NS;
-        return req->warn_ns;
-    }
-    req->warned = true;
-    weft__late_text(req, now, text, sizeof text);
-    weft__log(WEFT__WARN, "%s", text);
-    return WEFT__NEVER;
-}
-
 /* A request was given up: is it because the progress thread does not come back? */
 static void look_after_thread(weft_context *ctx, int64_t now)
 {
@@ -251,7 +232,7 @@ static int64_t look_at(weft_request *req, int64_t now)
         if (req->asks++ == 0 && now < req->deadline_ns - 2 * ASK_AGAIN_NS) req->ask_ns -= ASK_AGAIN_NS;
     }
     if (now >= req->deadline_ns) return expire(req, now);
-    warned = warn(req, now);
+    warned = weft__warn_look(req, now);
     next = req->ask_ns;
     return next < warned ? next : warned;
 }
@@ -292,21 +273,48 @@ void weft__guardian_tick(weft_context *ctx)
     if (!atomic_load(&ctx->ticking)) weft__guardian_wake();
 }
 
-/* It goes on for a while, so that not every operation has to wake it. */
+/* Until when the progress thread may not come back soon from what it does now.  It goes on for a while, so
+ * that not every operation, or callback, has to wake it. */
+static int64_t tick_until(const weft_context *ctx, int64_t now)
+{
+    if (atomic_load(&ctx->device_pending)) return now + TICKING_NS;
+    return atomic_load(&ctx->calling_since) ? now + CALLED_NS : 0;
+}
+
 static bool ticks(weft_context *ctx, int64_t now)
 {
-    if (atomic_load(&ctx->device_pending)) ctx->tick_until_ns = now + TICKING_NS;
+    int64_t until = tick_until(ctx, now);
+    if (until > ctx->tick_until_ns) ctx->tick_until_ns = until;
     atomic_store(&ctx->ticking, now < ctx->tick_until_ns);
     if (now < ctx->tick_until_ns) return true;
-    if (atomic_load(&ctx->device_pending) == 0) return false; /* whoever adds to it now sees that it rests */
-    ctx->tick_until_ns = now + TICKING_NS;
+    until = tick_until(ctx, now);
+    if (!until) return false; /* whoever begins something now sees that it rests */
+    ctx->tick_until_ns = until;
     atomic_store(&ctx->ticking, true);
     return true;
 }
 
+/* Where the progress thread has been for so long that this one drives the host plane in its place. */
+static bool is_away(const weft_context *ctx, int64_t now)
+{
+    int64_t blocked = atomic_load(&ctx->blocked_since), calling = atomic_load(&ctx->calling_since);
+    return (blocked && now - blocked > BLOCKED_NS) || (calling && now - calling > CALLING_NS);
+}
+
+/* True: there is more to do at once. */
+static bool stand_in(weft_context *ctx)
+{
+    bool more;
+    if (!weft__engine_try(ctx)) return false;
+    ctx->turns = 0; /* the thread would see sockets and deaths at once */
+    more = weft__engine_turn(ctx) > 0 || weft__engine_busy(ctx);
+    weft__engine_drop(ctx);
+    return more;
+}
+
 static int64_t attend(weft_context *ctx)
 {
-    int64_t now = weft__now_ns(), next, blocked = atomic_load(&ctx->blocked_since);
+    int64_t now = weft__now_ns(), next, again;
     send_notices(ctx);
     weft__control_take(ctx->wire, on_notice, ctx);
     send_notices(ctx);
@@ -319,15 +327,9 @@ static int64_t attend(weft_context *ctx)
     }
     next = atomic_load(&ctx->look_ns);
     if (!ticks(ctx, now)) return next;
-    if (blocked && now - blocked > BLOCKED_NS) {
-        if (weft__engine_try(ctx)) {
-            ctx->turns = 0; /* the thread would see sockets and deaths at once */
-            weft__engine_turn(ctx);
-            weft__engine_drop(ctx);
-        }
-        return now + STAND_IN_NS < next ? now + STAND_IN_NS : next;
-    }
-    return now + BLOCKED_NS < next ? now + BLOCKED_NS : next;
+    again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
+    if (is_away(ctx, now)) again = stand_in(ctx) ? now : now + STAND_IN_NS;
+    return again < next ? again : next;
 }
 
 static void *guardian_main(void *arg)

@@ -1,6 +1,6 @@
 /* guardian.h - the process's second thread: deadlines, notices between ranks, and the host engine while the
- * progress thread is inside a call that blocks.  It owns the ZeroMQ sockets of control.h and takes no part in
- * the fast path: it sleeps until the next deadline or message. */
+ * progress thread is inside a call or a callback that blocks.  It owns the ZeroMQ sockets of control.h and
+ * takes no part in the fast path: it sleeps until the next deadline or message. */
 #ifndef WEFT_RUNTIME_GUARDIAN_H
 #define WEFT_RUNTIME_GUARDIAN_H
 #include "group.h"
@@ -40,7 +40,8 @@ void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
 void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice);
 /* Look at this context at that time at the latest.  Any thread. */
 void weft__guardian_look(weft_context *ctx, int64_t when_ns);
-/* The module has been given work: look often, in case the progress thread does not come back out of it. */
+/* The progress thread begins what it may not come back from soon, a module's call or a callback: look often,
+ * to drive the host plane in its place.  Any thread; mostly two loads. */
 void weft__guardian_tick(weft_context *ctx);
 void weft__guardian_wake(void);
 #endif

@@ -402,7 +402,7 @@ static weft_context *new_context(const weft_config *config)
     ctx->bell_fd = ctx->watch.epoll_fd = -1;
     atomic_init(&ctx->caller_cpu, -1);
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
-    atomic_store(&ctx->completion_fd, -1);
+    weft__completion_fd_init(&ctx->completion_fd);
     atomic_store(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->look_ns, WEFT__NEVER);
@@ -476,6 +476,7 @@ weft_status weft_init(const weft_config *config, weft_context **out)
         weft__context_free(j.ctx);
         return weft__fail(status, "%s", why);
     }
+    weft__log_flush();
     weft__lifetime_add(j.ctx);
     *out = j.ctx;
     return WEFT_OK;

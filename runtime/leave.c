@@ -11,6 +11,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "job_store.h"
+#include "log.h"
 #include "member.h"
 #include "mesh.h"
 #include "modules.h"
@@ -108,10 +109,10 @@ static void await_module(weft_context *ctx)
 
 void weft__context_free(weft_context *ctx)
 {
-    int fd = atomic_load(&ctx->completion_fd);
     take_from_list(ctx);
     if (ctx->module) await_module(ctx);
     fall_silent(ctx);
+    weft__log_flush(); /* what is told of this context is told before it is gone */
     if (atomic_load(&ctx->device_is_lost)) return; /* a thread may come back to it */
     weft__links_shut(ctx);
     weft__job_store_close(ctx);
@@ -141,7 +142,7 @@ void weft__context_free(weft_context *ctx)
         weft__board_free(ctx->board); /* its bell with it */
     else if (ctx->bell_fd >= 0)
         close(ctx->bell_fd);
-    if (fd >= 0) close(fd);
+    weft__completion_fd_close(&ctx->completion_fd);
     weft__slab_destroy(&ctx->requests);
     free(ctx->members);
     free(ctx);
@@ -256,6 +257,7 @@ static void leave_at_exit(weft_context *ctx)
     if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS))
         give_up(ctx, "its process exits with work under way");
     fall_silent(ctx);
+    weft__log_flush();
     weft__rendezvous_close(ctx->meeting);
     ctx->meeting = NULL;
 }

@@ -9,6 +9,7 @@
  * work publishes that before looking whether it sleeps. */
 #include "progress.h"
 #include "engine.h"
+#include "guardian.h"
 #include "home.h"
 #include "log.h"
 #include "modules.h"
@@ -42,8 +43,7 @@ static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this t
 
 bool weft__in_callback(void)
 {
-    /* A caller's log function runs wherever a line is written, the engine held or not. */
-    return calling || weft__holds_any_engine();
+    return calling || weft__log_inside();
 }
 
 bool weft__request_settled(const weft_request *req)
@@ -51,11 +51,17 @@ bool weft__request_settled(const weft_request *req)
     return weft__request_state(req) == WEFT__SETTLED || req == calling;
 }
 
+/* A callback may take its time, and even wait for what other threads do with this context.  Until it has
+ * returned this thread drives nothing: the guardian does, and callers who wait. */
 static int run_callbacks(sleeper *s)
 {
+    weft_context *ctx = s->ctx;
     int n = 0;
-    weft__mpsc_node *node = weft__mpsc_take_all(&s->ctx->callbacks);
-    if (node) weft__home_leave(&s->home);
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->callbacks);
+    if (!node) return 0;
+    weft__home_leave(&s->home);
+    atomic_store(&ctx->calling_since, weft__now_ns());
+    weft__guardian_tick(ctx);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next; /* before the callback: the record may be gone after publishing */
@@ -65,6 +71,7 @@ static int run_callbacks(sleeper *s)
         weft__request_publish(req);
         n++;
     }
+    atomic_store(&ctx->calling_since, 0);
     return n;
 }
 

@@ -6,11 +6,9 @@
 #include "leave.h"
 #include "settings.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 weft_request *weft__request_take_held(weft_context *ctx, weft_group *group)
 {
@@ -173,21 +171,6 @@ void weft__request_name(const weft_request *req, char *text, size_t bytes)
              group->label, what + n, req->label[0] ? " \"" : "", req->label, req->label[0] ? "\"" : "");
 }
 
-static WEFT__NOINLINE void tell_descriptor(weft_context *ctx)
-{
-    uint64_t one = 1;
-    if (atomic_exchange_explicit(&ctx->completion_told, true, memory_order_seq_cst)) return;
-    while (write(atomic_load(&ctx->completion_fd), &one, sizeof one) < 0 && errno == EINTR) {
-    }
-}
-
-/* Through the descriptor, if there is one. */
-static inline void tell_settling(weft_context *ctx)
-{
-    if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->completion_fd, memory_order_acquire) >= 0))
-        tell_descriptor(ctx);
-}
-
 /* Those who wait for this request, and those who wait for several. */
 static WEFT__NOINLINE void wake_sleepers(weft_request *req)
 {
@@ -203,7 +186,7 @@ void weft__request_publish(weft_request *req)
     weft__steps steps = req->steps;
     if (steps == WEFT__FIRST_STEP) {
         atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_relaxed);
-        tell_settling(ctx);
+        weft__completion_fd_tell(&ctx->completion_fd);
         return; /* the runtime's reference is the submitting call's to give back */
     }
     WEFT__ASSERT(steps == WEFT__ANYWHERE || weft__holds_engine(ctx));
@@ -216,7 +199,7 @@ void weft__request_publish(weft_request *req)
         atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
     if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)))
         wake_sleepers(req);
-    tell_settling(ctx);
+    weft__completion_fd_tell(&ctx->completion_fd);
     weft__request_unref(req);
     if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
 }
@@ -226,7 +209,7 @@ void weft__request_settle_at_once(weft_request *req)
     req->submitted_ns = req->started_ns = req->settled_ns = weft__engine_clock(req->ctx);
     req->status = WEFT_OK;
     atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_relaxed);
-    tell_settling(req->ctx);
+    weft__completion_fd_tell(&req->ctx->completion_fd);
 }
 
 /* Keeps the first text made for a place; texts live as long as the request. */

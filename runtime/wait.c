@@ -15,11 +15,8 @@
 #include "progress.h"
 #include "settings.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define CLOCK_EVERY 64 /* looks at the engine between those at the clock */
 #define PLACE_LOOKS 8  /* looks at the one place where it will show, to one at everything */
@@ -36,16 +33,8 @@
 #define IN_VAIN_MOST        4        /* times that: looks that found nothing, in one wait */
 #define POLLS_FREE          16       /* times is_completed only looks before it helps */
 #define NAP_MIXED_NS        WEFT__MS /* looks at requests of several contexts, which have no word in common */
-
-/* The completion descriptor is cleared first, so that a settling after this look is told again. */
-static void begin_look(weft_context *ctx)
-{
-    uint64_t count;
-    int fd = atomic_load_explicit(&ctx->completion_fd, memory_order_relaxed);
-    if (fd >= 0 && atomic_exchange_explicit(&ctx->completion_told, false, memory_order_seq_cst))
-        while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
-        }
-}
+#define NAP_CALLING_NS \
+    WEFT__MS /* between looks while the progress thread is in a callback, and drives nothing */
 
 /* One look at everything, if nobody else is at it. */
 static bool settles_in_a_turn(weft_request *req)
@@ -69,7 +58,7 @@ weft_status weft_test(weft_request *req)
 {
     if (!req) return WEFT_OK;
     if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
-    begin_look(req->ctx);
+    weft__completion_fd_clear(&req->ctx->completion_fd);
     if (!weft_is_completed(req)) return WEFT_PENDING;
     if (req->status != WEFT_OK) weft__fail(req->status, "%s", weft_request_message(req));
     return req->status;
@@ -229,6 +218,26 @@ static void wake_up(weft_context *ctx, int64_t began_ns)
     weft__home_return(ctx->home);
 }
 
+/* How long a sleep that should last until then may be.  While the progress thread runs a callback, which may
+ * be one that waits for this very caller, it wakes up now and then and drives the engine itself. */
+static int64_t sleep_until(const weft_context *ctx, int64_t deadline_ns)
+{
+    int64_t soon;
+    if (!atomic_load_explicit(&ctx->calling_since, memory_order_relaxed)) return deadline_ns;
+    soon = weft__now_ns() + NAP_CALLING_NS;
+    return soon < deadline_ns ? soon : deadline_ns;
+}
+
+/* Back from such a sleep. */
+static void drive_in_place(weft_context *ctx)
+{
+    if (!atomic_load_explicit(&ctx->calling_since, memory_order_relaxed) || !weft__engine_try(ctx)) return;
+    ctx->turns = 0; /* sockets too */
+    while (weft__engine_lent_turn(ctx) && !weft__biased_wanted(&ctx->engine)) {
+    }
+    weft__engine_drop(ctx);
+}
+
 static bool one_settled(void *arg)
 {
     return weft__request_settled(arg);
@@ -244,7 +253,8 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     for (;;) {
         uint32_t state = atomic_load_explicit(&req->state, memory_order_seq_cst);
         if (state == WEFT__SETTLED || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
-        weft__sleep_on(&req->state, state, deadline_ns);
+        weft__sleep_on(&req->state, state, sleep_until(ctx, deadline_ns));
+        drive_in_place(ctx);
     }
     atomic_fetch_sub_explicit(&req->sleepers, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
@@ -275,10 +285,11 @@ weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
     return wait_since(req, 0, deadline_ns);
 }
 
-static weft_status may_wait(void)
+/* Looking once is no waiting. */
+static weft_status may_wait(int64_t timeout_ms)
 {
     if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
-    if (weft__in_callback())
+    if (timeout_ms != 0 && weft__in_callback())
         return weft__fail(WEFT_ERR_STATE, "a callback cannot wait: the request has not settled");
     return WEFT_OK;
 }
@@ -294,9 +305,9 @@ weft_status weft_wait(weft_request *req, int64_t timeout_ms)
     weft_status status;
     int64_t now;
     if (!req) return WEFT_OK;
-    if (!weft__forked()) begin_look(req->ctx);
+    if (!weft__forked()) weft__completion_fd_clear(&req->ctx->completion_fd);
     if (weft__request_settled(req)) return tell(req, req->status);
-    if ((status = may_wait()) != WEFT_OK) return status;
+    if ((status = may_wait(timeout_ms)) != WEFT_OK) return status;
     if (timeout_ms == 0) return weft_test(req);
     if (timeout_ms < 0) return tell(req, weft__wait_until(req, WEFT__NEVER));
     now = weft__now_ns();
@@ -310,9 +321,9 @@ weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_m
     if (n && !reqs) return weft__fail(WEFT_ERR_ARGUMENT, "wait_all: reqs is NULL, n is %zu", n);
     for (size_t i = 0; i < n; i++) {
         if (!reqs[i]) continue;
-        if (!weft__forked()) begin_look(reqs[i]->ctx);
+        if (!weft__forked()) weft__completion_fd_clear(&reqs[i]->ctx->completion_fd);
         if (weft__request_settled(reqs[i])) continue;
-        if ((status = may_wait()) != WEFT_OK) return status;
+        if ((status = may_wait(timeout_ms)) != WEFT_OK) return status;
         if (timeout_ms == 0 ? !weft_is_completed(reqs[i])
                             : weft__wait_until(reqs[i], deadline) == WEFT_PENDING)
             return WEFT_PENDING;
@@ -351,7 +362,8 @@ static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
         seen = atomic_load_explicit(&ctx->settlings, memory_order_seq_cst);
         if (any_settled(s) || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
         if (mixed && weft__now_ns() + NAP_MIXED_NS < until) until = weft__now_ns() + NAP_MIXED_NS;
-        weft__sleep_on(&ctx->settlings, seen, until);
+        weft__sleep_on(&ctx->settlings, seen, sleep_until(ctx, until));
+        drive_in_place(ctx);
     }
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
     wake_up(ctx, began);
@@ -365,12 +377,12 @@ static weft_status wait_several(several *s, int64_t timeout_ms)
     weft_status status;
     for (size_t i = 0; i < s->n; i++) {
         if (!s->reqs[i]) continue;
-        if (!weft__forked()) begin_look(s->reqs[i]->ctx);
+        if (!weft__forked()) weft__completion_fd_clear(&s->reqs[i]->ctx->completion_fd);
         if (!ctx) ctx = s->reqs[i]->ctx;
     }
     s->first = s->n;
     if (!ctx || any_settled(s)) return WEFT_OK;
-    if ((status = may_wait()) != WEFT_OK) return status;
+    if ((status = may_wait(timeout_ms)) != WEFT_OK) return status;
     if (timeout_ms == 0) {
         for (size_t i = 0; i < s->n; i++)
             if (s->reqs[i]) weft_is_completed(s->reqs[i]);
@@ -413,18 +425,8 @@ weft_status weft_wait_some(weft_request *const *reqs, size_t n, int64_t timeout_
 
 int weft_completion_fd(weft_context *ctx)
 {
-    int fd, none = -1;
     if (weft__usable(ctx) != WEFT_OK) return -1;
-    fd = atomic_load_explicit(&ctx->completion_fd, memory_order_acquire);
-    if (fd >= 0) return fd;
-    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0) {
-        weft__fail_errno("no completion descriptor");
-        return -1;
-    }
-    if (atomic_compare_exchange_strong(&ctx->completion_fd, &none, fd)) return fd;
-    close(fd); /* another thread was first */
-    return none;
+    return weft__completion_fd_get(&ctx->completion_fd);
 }
 
 /* Engine held. */

@@ -212,6 +212,170 @@ static void cannot_wait(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* ---- one that blocks
+ * ------------------------------------------------------------------------------------------ */
+
+enum { BLOCKED, ARRIVED }; /* marks */
+
+/* What the callback waits for, outside Weft; it gives up before the test's limits do. */
+typedef struct wanted {
+    atomic_int inside, there, missed;
+} wanted;
+
+static void want(weft_request *req, weft_status status, void *arg)
+{
+    wanted *w = arg;
+    int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000) / 2;
+    (void)req;
+    (void)status;
+    atomic_store(&w->inside, 1);
+    while (!atomic_load(&w->there) && job_now_ns() < until) job_sleep_ms(1);
+    if (!atomic_load(&w->there)) atomic_store(&w->missed, 1);
+}
+
+/* A message of this rank to itself, whose callback blocks. */
+static void block_a_callback(job_rank *me, wanted *w, weft_request *reqs[2])
+{
+    int32_t *in = job_alloc(me, 2 * sizeof *in), *out = in + 1;
+    weft_call call = {.done = want, .arg = w};
+    CHECK_OK(weft_irecv(me->world, in, 1, WEFT_INT32, me->rank, 7, &call, &reqs[0]));
+    CHECK_OK(weft_isend(me->world, out, 1, WEFT_INT32, me->rank, 7, NULL, &reqs[1]));
+    for (int i = 0; !atomic_load(&w->inside) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+    CHECK_INT(atomic_load(&w->inside), 1);
+}
+
+/* The caller waits for another rank, which is late, while its own callback waits for the caller. */
+static void blocks_no_wait(job_rank *me)
+{
+    wanted *w = job_alloc(me, sizeof *w);
+    weft_request *reqs[2], *barrier = NULL;
+    if (me->rank == 1) {
+        job_await(me, BLOCKED, 1);
+        job_sleep_ms(300); /* its wait has looked in vain, and sleeps */
+        CHECK_OK(weft_barrier(me->world, NULL, NULL));
+        return;
+    }
+    block_a_callback(me, w, reqs);
+    job_mark(me, BLOCKED);
+    CHECK_OK(weft_barrier(me->world, NULL, &barrier));
+    WAIT_OK(barrier);
+    atomic_store(&w->there, 1);
+    for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+    CHECK_INT(atomic_load(&w->missed), 0);
+}
+
+/* The wait began first. */
+static void wait_for_the_barrier(job_rank *me, int thread, void *arg)
+{
+    wanted *w = arg;
+    weft_request *barrier = NULL, *reqs[2];
+    if (thread == 0) {
+        CHECK_OK(weft_barrier(me->world, NULL, &barrier));
+        WAIT_OK(barrier);
+        atomic_store(&w->there, 1);
+        return;
+    }
+    job_sleep_ms(200);
+    block_a_callback(me, w, reqs);
+    job_mark(me, BLOCKED);
+    for (int i = 0; !atomic_load(&w->there) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+    for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+    CHECK_INT(atomic_load(&w->missed), 0);
+}
+
+static void blocks_no_sleeper(job_rank *me)
+{
+    wanted *w = job_alloc(me, sizeof *w);
+    if (me->rank == 0) {
+        job_threads(me, 2, wait_for_the_barrier, w);
+        return;
+    }
+    job_await(me, BLOCKED, 1);
+    job_sleep_ms(200);
+    CHECK_OK(weft_barrier(me->world, NULL, NULL));
+}
+
+/* Nobody of this rank is inside a call: a long message to it, and one from it, go on all the same. */
+static void blocks_no_transfer(job_rank *me)
+{
+    enum { LONG = 1 << 20 };
+    wanted *w = job_alloc(me, sizeof *w);
+    int32_t *in = job_alloc(me, LONG * sizeof *in), *out = job_alloc(me, LONG * sizeof *out);
+    weft_request *reqs[2], *long_ones[2];
+    if (me->rank == 0) {
+        CHECK_OK(weft_irecv(me->world, in, LONG, WEFT_INT32, 1, 1, NULL, &long_ones[0]));
+        CHECK_OK(weft_isend(me->world, out, LONG, WEFT_INT32, 1, 2, NULL, &long_ones[1]));
+        block_a_callback(me, w, reqs);
+        job_mark(me, BLOCKED);
+        job_await(me, ARRIVED, 1);
+        atomic_store(&w->there, 1);
+        for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+        CHECK_INT(atomic_load(&w->missed), 0);
+    } else {
+        job_await(me, BLOCKED, 1);
+        CHECK_OK(weft_isend(me->world, out, LONG, WEFT_INT32, 0, 1, NULL, &long_ones[1]));
+        CHECK_OK(weft_irecv(me->world, in, LONG, WEFT_INT32, 0, 2, NULL, &long_ones[0]));
+    }
+    if (me->rank == 1) {
+        WAIT_OK(long_ones[0]);
+        WAIT_OK(long_ones[1]);
+        job_mark(me, ARRIVED);
+        return;
+    }
+    for (int i = 0; i < 2; i++) WAIT_OK(long_ones[i]);
+}
+
+/* ---- looking once, which is no waiting
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct looks {
+    weft_request *reqs[2]; /* settled, pending */
+    weft_status wait_settled, wait_pending, all, any, some, none_of_some;
+    size_t index, settled, none, indices[2];
+    atomic_int done;
+} looks;
+
+static void look_once(weft_request *req, weft_status status, void *arg)
+{
+    looks *l = arg;
+    (void)req;
+    (void)status;
+    l->wait_settled = weft_wait(l->reqs[0], 0);
+    l->wait_pending = weft_wait(l->reqs[1], 0);
+    l->all = weft_wait_all(l->reqs, 2, 0);
+    l->any = weft_wait_any(l->reqs, 2, 0, &l->index);
+    l->some = weft_wait_some(l->reqs, 2, 0, l->indices, &l->settled);
+    l->none_of_some = weft_wait_some(&l->reqs[1], 1, 0, l->indices, &l->none);
+    atomic_store(&l->done, 1);
+}
+
+static void may_look_once(job_rank *me)
+{
+    looks *l = job_alloc(me, sizeof *l);
+    int32_t *in = job_buffer(me, 3 * sizeof *in), *out = job_buffer(me, sizeof *out);
+    weft_request *own = NULL;
+    weft_call call = {.done = look_once, .arg = l};
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weft_irecv(me->world, &in[i], 1, WEFT_INT32, 0, i, NULL, &l->reqs[i]));
+    CHECK_OK(weft_isend(me->world, out, 1, WEFT_INT32, 0, 0, NULL, NULL));
+    WAIT_STATUS(WEFT_OK, l->reqs[0]);
+    CHECK_OK(weft_irecv(me->world, &in[2], 1, WEFT_INT32, 0, 2, &call, &own));
+    CHECK_OK(weft_isend(me->world, out, 1, WEFT_INT32, 0, 2, NULL, NULL));
+    WAIT_OK(own);
+    CHECK_INT(atomic_load(&l->done), 1);
+    CHECK_OK(l->wait_settled);
+    CHECK_INT(l->wait_pending, WEFT_PENDING);
+    CHECK_INT(l->all, WEFT_PENDING);
+    CHECK_OK(l->any);
+    CHECK_INT(l->index, 0);
+    CHECK_OK(l->some);
+    CHECK_INT(l->settled, 1);
+    CHECK_INT(l->none_of_some, WEFT_PENDING);
+    CHECK_OK(weft_isend(me->world, out, 1, WEFT_INT32, 0, 1, NULL, NULL));
+    WAIT_OK(l->reqs[1]);
+    weft_release(l->reqs[0]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +384,10 @@ int main(int argc, char **argv)
         JOB_TEST("failures, not refusals", .ranks = 1, .body = failures_and_refusals),
         JOB_TEST("may submit and release", .ranks = 2, .body = submits),
         JOB_TEST("cannot wait", .ranks = 2, .body = cannot_wait),
+        JOB_TEST("may look once", .ranks = 1, .body = may_look_once),
+        JOB_TEST("one that blocks holds up no wait", .ranks = 2, .body = blocks_no_wait),
+        JOB_TEST("one that blocks holds up nobody who sleeps", .ranks = 2, .body = blocks_no_sleeper),
+        JOB_TEST("one that blocks holds up no transfer", .ranks = 2, .body = blocks_no_transfer),
     };
     return JOB_MAIN(tests, argc, argv);
 }

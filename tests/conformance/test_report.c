@@ -188,6 +188,87 @@ static void logs(job_rank *me)
     job_leave(me);
 }
 
+/* ---- the program's log function
+ * ------------------------------------------------------------------------------------------------ */
+
+typedef struct listener {
+    job_rank *me;
+    atomic_int lines, asks, answered;
+    char last[1200];
+} listener;
+
+/* It needs another thread of the program, which needs the engine of the context that the line is about. */
+static void listen_and_ask(int level, const char *line, void *arg)
+{
+    listener *l = arg;
+    (void)level;
+    if (!strstr(line, "has not")) return;
+    strncpy(l->last, line, sizeof l->last - 1);
+    atomic_fetch_add(&l->lines, 1);
+    atomic_fetch_add(&l->asks, 1);
+    for (int i = 0; !atomic_load(&l->answered) && i < JOB_WAIT_MS / 2; i++) job_sleep_ms(1);
+}
+
+/* It is called with no lock held: what it waits for can happen. */
+static void outside_locks(job_rank *me)
+{
+    listener *l = job_alloc(me, sizeof *l);
+    int32_t *number = job_alloc(me, 2 * sizeof *number);
+    weft_request *barrier = NULL, *in = NULL;
+    job_setenv(me, "WEFT_WARN_MS", "100");
+    job_join(me);
+    if (me->rank == 0) {
+        weft_set_log(listen_and_ask, l);
+        CHECK_OK(weft_barrier(me->world, NULL, &barrier));
+        for (int i = 0; !atomic_load(&l->asks) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+        CHECK_INT(atomic_load(&l->asks), 1);
+        int64_t from = job_now_ns();
+        CHECK_OK(weft_irecv(me->world, number, 1, WEFT_INT32, 0, 1, NULL, &in));
+        CHECK_OK(weft_isend(me->world, number + 1, 1, WEFT_INT32, 0, 1, NULL, NULL));
+        WAIT_OK(in);
+        CHECK_PERIOD(from, job_now_ns(), 0, JOB_WAIT_MS / 4);
+        atomic_store(&l->answered, 1);
+        job_mark(me, 0);
+        WAIT_OK(barrier);
+    } else {
+        job_await(me, 0, 1);
+        CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    }
+    job_leave(me);
+    weft_set_log(NULL, NULL);
+}
+
+/* Many requests that wait for one rank: a line for that rank, with their number. */
+static void one_line_a_peer(job_rank *me)
+{
+    enum { MANY = 500, PEERS = 2, BYTES = 300000 }; /* above what is sent without a receive */
+    listener *l = job_alloc(me, sizeof *l);
+    char *bytes = job_alloc(me, BYTES);
+    weft_request **reqs = job_alloc(me, (MANY + 1) * PEERS * sizeof(weft_request *));
+    job_setenv(me, "WEFT_WARN_MS", "300");
+    job_join(me);
+    if (me->rank == 0) {
+        int n = 0;
+        atomic_store(&l->answered, 1);
+        weft_set_log(listen_and_ask, l);
+        for (int i = 0; i < MANY; i++)
+            for (int peer = 1; peer <= PEERS; peer++)
+                CHECK_OK(weft_isend(me->world, bytes, BYTES, WEFT_INT8, peer, 3, NULL, &reqs[n++]));
+        for (int i = 0; atomic_load(&l->lines) < PEERS && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+        job_sleep_ms(1000); /* for more lines than should come: they may come once in 300 ms a peer */
+        CHECK(atomic_load(&l->lines) >= PEERS && atomic_load(&l->lines) <= 6 * PEERS);
+        CHECK_TEXT(l->last, "more operations wait like it");
+        job_mark(me, 0);
+        for (int i = 0; i < n; i++) WAIT_OK(reqs[i]);
+    } else {
+        job_await(me, 0, 1);
+        for (int i = 0; i < MANY; i++)
+            CHECK_OK(weft_irecv(me->world, bytes, BYTES, WEFT_INT8, 0, 3, NULL, NULL));
+    }
+    job_leave(me);
+    weft_set_log(NULL, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +278,10 @@ int main(int argc, char **argv)
         JOB_TEST("what is refused", .ranks = 2, .body = refused, .processes = true),
         JOB_TEST("a rank that is stopped", .ranks = 3, .body = no_answer, .processes = true),
         JOB_TEST("log lines go to a function", .ranks = 2, .body = logs, .bare = true, .processes = true),
+        JOB_TEST("which is called outside locks", .ranks = 2, .body = outside_locks, .bare = true,
+                 .processes = true),
+        JOB_TEST("one line a peer, however many wait", .ranks = 3, .body = one_line_a_peer, .bare = true,
+                 .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }

@@ -1,0 +1,74 @@
+/* warn.c - after WEFT_WARN_MS the log tells who is waited for.
+ *
+ * A program may have a million operations that wait for one rank.  So there is one line for a group's
+ * collectives, and one for its messages with each peer: about the oldest, with the number of the others.
+ * What comes to wait later is told of together, after WEFT_WARN_MS more. */
+#include "warn.h"
+#include "group.h"
+#include "late.h"
+#include "log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ANSWER_NS (2000 * WEFT__MS) /* for answers, before the log tells who is late */
+#define RETRY_NS  (20 * WEFT__MS)
+
+/* The time before which nothing more is told of what waits like this request. */
+static int64_t *quiet_until(const weft_request *req)
+{
+    weft_group *group = req->group;
+    bool message = weft__kind_traits(req->op.kind) & WEFT__PAIR;
+    return message && req->op.peer >= 0 ? &group->reports[req->op.peer].quiet_until_ns
+                                        : &group->quiet_until_ns;
+}
+
+/* A receive that stands open is nothing to warn about. */
+static bool is_told_of(const weft_request *req)
+{
+    return req->warned || req->op.kind == WEFT__OP_IRECV;
+}
+
+/* Those that wait like this one, and have waited long enough; they are told of with it. */
+static int count_others(const weft_request *req, int64_t now_ns)
+{
+    int n = 0;
+    WEFT__LIST_EACH(&req->ctx->pending, at)
+    {
+        weft_request *other = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (other == req || is_told_of(other) || now_ns < other->warn_ns) continue;
+        if (other->group != req->group || quiet_until(other) != quiet_until(req)) continue;
+        other->warned = true;
+        n++;
+    }
+    return n;
+}
+
+static void tell(weft_request *req, int64_t now_ns)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    int others = count_others(req, now_ns);
+    req->warned = true;
+    weft__late_text(req, now_ns, text, sizeof text);
+    if (others)
+        weft__log(WEFT__WARN, "%s; %d more operation%s wait%s like it", text, others, others > 1 ? "s" : "",
+                  others > 1 ? "" : "s");
+    else
+        weft__log(WEFT__WARN, "%s", text);
+}
+
+int64_t weft__warn_look(weft_request *req, int64_t now_ns)
+{
+    int64_t *quiet = quiet_until(req);
+    int64_t first = req->warn_ns > *quiet ? req->warn_ns : *quiet;
+    if (is_told_of(req)) return WEFT__NEVER;
+    if (!req->warn_by_ns) {
+        if (now_ns < first) return first;
+        weft__late_ask(req);
+        *quiet = req->warn_by_ns = now_ns + ANSWER_NS; /* the others wait for what this one learns */
+    }
+    if (!weft__late_answered(req) && now_ns < req->warn_by_ns) return now_ns + RETRY_NS;
+    tell(req, now_ns);
+    *quiet = now_ns + req->ctx->warn_after_ns;
+    return WEFT__NEVER;
+}
