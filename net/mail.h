@@ -120,6 +120,9 @@ void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter);
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want);
 /* This receive has met its message: cancelled now, that would be lost. */
 bool weft__mail_flowing(const weft__want *want);
+/* Cancelled while it flows, it is to keep that message; but should the sender take it back, it ends as
+ * WEFT_ERR_CANCELLED and waits for no other. */
+void weft__mail_take_no_other(weft__want *want);
 
 /* Signatures of collective messages that wait for operation (group, sequence): calls fn for each. */
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,

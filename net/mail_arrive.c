@@ -356,7 +356,7 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
     {
         weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
         if (want->id != frame->id) continue;
-        if (want->got->bytes > want->head || want->abandoned) {
+        if (want->got->bytes > want->head || want->abandoned || want->no_other) {
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
             return;
         }
@@ -444,7 +444,7 @@ weft__want *weft__mail_post(weft__mail *mail, weft__envelope *from, void *buf, s
 {
     weft__want *want = WEFT__OWNER(from, weft__want, from);
     weft__list_init(&want->link);
-    want->abandoned = false;
+    want->abandoned = want->no_other = false;
     want->buf = buf;
     want->room = room;
     want->got = receipt ? receipt : &want->own;
@@ -457,6 +457,11 @@ weft__want *weft__mail_post(weft__mail *mail, weft__envelope *from, void *buf, s
 bool weft__mail_flowing(const weft__want *want)
 {
     return want->state == WEFT__WANT_FLOWING;
+}
+
+void weft__mail_take_no_other(weft__want *want)
+{
+    want->no_other = true;
 }
 
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)

@@ -42,6 +42,7 @@ struct weft__want {
     weft__slab_item item;
     enum weft__want_state state;
     bool abandoned; /* cancelled while flowing: the rest is thrown away */
+    bool no_other;  /* it ends with the message that it has met, also if that is taken back */
     weft__list link;
     weft__envelope from;
     char *buf;

@@ -440,7 +440,8 @@ static void cancel(weft_request *req)
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text}, true);
     else if (weft__kind_traits(req->op.kind) & WEFT__FORMS)
         weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
-    else if (req->op.memory != WEFT_MEMORY_HOST || !weft__pair_met(req)) /* else it has earned its message */
+    else if (req->op.memory != WEFT_MEMORY_HOST ||
+             !weft__pair_keeps(req)) /* else it has earned its message */
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
 }
 

@@ -119,6 +119,28 @@ static void given_up_with_its_head(void **state)
     }
 }
 
+/* A receive that was cancelled too late, since it had met its message: it does not wait for another one when
+ * its sender takes that back. */
+static void cancelled_on_both_sides(void **state)
+{
+    side first, second, in, last;
+    (void)state;
+    receive_from(&in, 1, 0, 5, LONG, false);
+    send_to(&first, 0, 1, 5, LONG, false);
+    assert_true(begin_move(0));
+    end_move(0);
+    assert_true(weft__mail_flowing(in.want));
+    weft__mail_take_no_other(in.want);
+    weft__mail_cancel_send(ends[0].mail, first.letter);
+    move_all();
+    assert_true(in.over);
+    assert_int_equal(in.status, WEFT_ERR_CANCELLED);
+    receive_from(&last, 1, 0, 5, LONG, false);
+    send_to(&second, 0, 1, 5, LONG, false);
+    move_all();
+    is_received(&last, &second, LONG);
+}
+
 /* While its head comes straight in, or comes in elsewhere for it, or the rest comes. */
 static void a_receive_given_up_on_the_way(void **state)
 {
@@ -189,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_answer_may_come_before_its_head_has_gone, set_up_heads,
                                         tear_down),
         cmocka_unit_test_setup_teardown(given_up_with_its_head, set_up_heads, tear_down),
+        cmocka_unit_test_setup_teardown(cancelled_on_both_sides, set_up_heads, tear_down),
         cmocka_unit_test_setup_teardown(a_receive_given_up_on_the_way, set_up_heads, tear_down),
         cmocka_unit_test_setup_teardown(its_sender_goes_in_the_middle_of_a_head, set_up_heads, tear_down),
         cmocka_unit_test_prestate_setup_teardown(its_sender_goes_in_the_middle_of_a_head, set_up_heads,
