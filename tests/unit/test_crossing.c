@@ -1,5 +1,6 @@
 /* test_crossing.c - copies to where another processor reads: every byte, and no other. */
 #include "crossing.h"
+#include "litmus.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,10 +73,61 @@ static void test_tried_again(void **state)
     assert_true(crossing.left > 5);
 }
 
+/* ---- what is told of is there: a litmus test, as litmus.h has them --------------------------------- */
+
+enum { LINES = 8, LINE_WORDS = 8 };
+
+typedef struct parcel {
+    _Alignas(LITMUS_LINE) uint64_t copy[LINES][LINE_WORDS];
+    _Alignas(LITMUS_LINE) _Atomic uint64_t told;
+} parcel;
+
+static void write_and_tell(litmus *l, int who)
+{
+    parcel *p = l->shared;
+    uint64_t block[LINES][LINE_WORDS];
+    unsigned lengths = 1;
+    for (uint64_t round = 1;; round++) {
+        size_t lines = 1 + (size_t)rand_r(&lengths) % LINES;
+        for (size_t i = 0; i < LINES; i++)
+            for (size_t k = 0; k < LINE_WORDS; k++) block[i][k] = round;
+        if (!litmus_meet(l, who, round)) break;
+        weft__stream_copy(p->copy[LINES - lines], block, lines * sizeof *block);
+        atomic_store_explicit(&p->told, round, memory_order_release);
+    }
+}
+
+/* From the end, which was written last.  Before that round every line is here, as it was. */
+static void read_when_told(litmus *l, int who)
+{
+    parcel *p = l->shared;
+    unsigned lengths = 1;
+    for (uint64_t round = 1; litmus_meet(l, who, round); round++) {
+        size_t lines = 1 + (size_t)rand_r(&lengths) % LINES;
+        while (atomic_load_explicit(&p->told, memory_order_acquire) < round) {
+        }
+        for (size_t i = LINES; i-- > LINES - lines;)
+            for (size_t k = LINE_WORDS; k-- > 0;)
+                if (p->copy[i][k] != round) {
+                    litmus_wrong(l);
+                    break;
+                }
+    }
+}
+
+static void test_told_of(void **state)
+{
+    parcel *p = litmus_share(sizeof *p);
+    (void)state;
+    assert_true(litmus_run("stream_copy", LITMUS_THREADS, p, write_and_tell, read_when_told) == 0);
+    memset(p, 0, sizeof *p);
+    assert_true(litmus_run("stream_copy", LITMUS_PROCESSES, p, write_and_tell, read_when_told) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_stream_copy), cmocka_unit_test(test_cross),
-                                       cmocka_unit_test(test_tried_again)};
-    alarm(60);
+                                       cmocka_unit_test(test_tried_again), cmocka_unit_test(test_told_of)};
+    alarm(600);
     return cmocka_run_group_tests_name("crossing", tests, setup, NULL);
 }
