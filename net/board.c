@@ -273,6 +273,7 @@ static weft__board *allocate(const weft__board_config *config)
 weft_status weft__board_join(const weft__board_config *config, weft__board **result)
 {
     weft__board *board;
+    weft__fence_kind fence;
     weft_status status;
 
     if (config->size > WEFT__BOARD_RANKS_MAX)
@@ -291,8 +292,9 @@ weft_status weft__board_join(const weft__board_config *config, weft__board **res
         return status;
     }
     for (int i = 0; i < board->size; i++) board->peers[i].control = control_of(board, i);
-    board->light = weft__fence_open();
-    atomic_store(&board->peers[board->rank].control->heavy, board->light);
+    fence = weft__fence_open();
+    board->light = fence == WEFT__FENCE_HEAVY;
+    atomic_store(&board->peers[board->rank].control->fence, fence);
     *result = board;
     return WEFT_OK;
 }
@@ -363,8 +365,9 @@ weft__row *weft__row_at(weft__board *board, uint64_t offset)
 
 void weft__bell_arm(weft__board *board)
 {
-    atomic_store_explicit(&board->peers[board->rank].control->armed, 1, memory_order_relaxed);
-    weft__fence_ranks();
+    weft__control_line *line = board->peers[board->rank].control;
+    atomic_store_explicit(&line->armed, 1, memory_order_relaxed);
+    weft__fence_ranks(&line->fence);
 }
 
 void weft__bell_disarm(weft__board *board)

@@ -28,7 +28,7 @@
 /* What only its owner writes, except `armed`, which a ringer takes back. */
 typedef struct weft__control_line {
     _Alignas(WEFT__LINE) _Atomic uint32_t armed; /* 1: ring the bell after publishing something for me */
-    _Atomic uint32_t heavy; /* 1: it arms with a heavy fence, so that ringers need only a light one */
+    _Atomic uint32_t fence; /* weft__fence_kind: with which it arms; a heavy one, and ringers' is light */
 } weft__control_line;
 
 /* How far a rank has read one of its inbound rings; one per peer behind its control line. */
@@ -136,7 +136,10 @@ void weft__bell_ring_slow(weft__board *board, int local);
 static inline void weft__bell_ring(weft__board *board, int local)
 {
     weft__control_line *line = board->peers[local].control;
-    weft__fence_light(board->light && atomic_load_explicit(&line->heavy, memory_order_relaxed));
+    if (WEFT__LIKELY(board->light))
+        weft__fence_light(&line->fence);
+    else
+        weft__fence();
     if (WEFT__UNLIKELY(atomic_load_explicit(&line->armed, memory_order_relaxed)))
         weft__bell_ring_slow(board, local);
 }

@@ -408,7 +408,8 @@ static weft_context *new_context(const weft_config *config)
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     weft__events_init(ctx);
     pthread_mutex_init(&ctx->store.opening, NULL);
-    ctx->engine.cheap = weft__fence_open();
+    atomic_init(&ctx->engine.fence, weft__fence_open());
+    ctx->engine.keeps = atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
     weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
     weft__list_init(&ctx->lanes);

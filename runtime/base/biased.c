@@ -24,7 +24,7 @@ static uint32_t look(const weft__biased *lock)
 static bool revoke(weft__biased *lock, uint32_t word)
 {
     if (!change(lock, word, WEFT__LOCK_REVOKED)) return false;
-    weft__fence_threads();
+    weft__fence_threads(&lock->fence);
     if (atomic_load_explicit(&lock->inside, memory_order_acquire)) return false;
     /* As if somebody slept: others may, on the word as it was. */
     return change(lock, (word & ~WEFT__LOCK_STATE) | WEFT__LOCK_REVOKED, WEFT__LOCK_HELD_WANTED);
@@ -85,7 +85,7 @@ static bool earns(weft__biased *lock)
 {
     static _Atomic uint32_t numbers;
     uint32_t keeper = atomic_load_explicit(&lock->keeper, memory_order_relaxed);
-    if (!lock->cheap) return false;
+    if (!lock->keeps) return false;
     if (!weft__thread_number)
         weft__thread_number = 1 + atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed);
     if (lock->last != weft__thread_number) {

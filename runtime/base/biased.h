@@ -35,7 +35,8 @@ typedef struct weft__biased {
     _Atomic uint32_t keeper; /* a thread's number; 0: none has earned it */
     _Atomic uint32_t inside; /* the keeper is, by its keeping.  It alone writes it */
     uint32_t last, streak;   /* holder: who earned last, how often in a row */
-    bool cheap;              /* heavy fences reach this process's threads */
+    _Atomic uint32_t fence;  /* weft__fence_kind of whoever takes it back */
+    bool keeps;              /* it pays: set where that kind is heavy, which it may not stay */
 } weft__biased;
 
 /* This thread's number, never given twice; 0: it has none yet. */
@@ -63,7 +64,7 @@ static inline bool weft__biased_enter(weft__biased *lock)
 {
     if (WEFT__UNLIKELY(!weft__biased_is_keeper(lock))) return false;
     atomic_store_explicit(&lock->inside, 1, memory_order_relaxed);
-    weft__fence_light(true);
+    weft__fence_light(&lock->fence);
     return WEFT__LIKELY(weft__biased_state_of(lock) == WEFT__LOCK_KEPT);
 }
 
@@ -93,7 +94,7 @@ static inline bool weft__biased_is_kept(const weft__biased *lock)
 static inline bool weft__biased_leave(weft__biased *lock)
 {
     atomic_store_explicit(&lock->inside, 0, memory_order_release);
-    weft__fence_light(true);
+    weft__fence_light(&lock->fence);
     return WEFT__LIKELY(weft__biased_state_of(lock) == WEFT__LOCK_KEPT);
 }
 

@@ -1,6 +1,7 @@
 /* test_biased.c - the lock that its keeper takes without a locked instruction: one holder at a time, whoever
  * asks gets it, and what is left for the holder is never left lying. */
 #include "biased.h"
+#include "litmus.h"
 #include "lock.h"
 
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -22,17 +24,25 @@
 #endif
 
 static weft__biased lock;
+static bool refused;           /* heavy fences, to the thread that is not the keeper */
+static _Atomic uint64_t asked; /* the last round in which something was left for the holder */
 
+/* Kept with light fences; where the kernel has no heavy ones this is the same as fresh_whole. */
 static int fresh(void **state)
 {
     (void)state;
-    lock = (weft__biased){.cheap = weft__fence_open()};
+    lock = (weft__biased){.keeps = true, .fence = weft__fence_open()};
+    atomic_store(&asked, 0);
     return 0;
 }
 
-static void need_heavy_fences(void)
+/* Kept with whole fences, as locks go on to be when heavy ones are refused later. */
+static int fresh_whole(void **state)
 {
-    if (!lock.cheap) skip();
+    (void)state;
+    lock = (weft__biased){.keeps = true, .fence = WEFT__FENCE_WHOLE};
+    atomic_store(&asked, 0);
+    return 0;
 }
 
 static void earn(void)
@@ -46,7 +56,6 @@ static void earn(void)
 static void test_kept(void **state)
 {
     (void)state;
-    need_heavy_fences();
     assert_true(weft__biased_try(&lock));
     assert_int_equal(weft__biased_state_of(&lock), WEFT__LOCK_HELD);
     weft__biased_drop(&lock);
@@ -56,7 +65,7 @@ static void test_kept(void **state)
     assert_true(weft__biased_try(&lock));
     assert_int_equal(weft__biased_state_of(&lock), WEFT__LOCK_KEPT);
     weft__biased_drop(&lock);
-    lock = (weft__biased){.cheap = false};
+    lock = (weft__biased){.keeps = false};
     earn();
     assert_int_equal(weft__biased_state_of(&lock), WEFT__LOCK_FREE);
 }
@@ -103,7 +112,6 @@ static void test_taken_back(void **state)
 {
     other o;
     (void)state;
-    need_heavy_fences();
     earn();
     begin(&o, false);
     await(&o.tried);
@@ -119,7 +127,6 @@ static void test_keeper_is_inside(void **state)
 {
     other tries, sleeps[2];
     (void)state;
-    need_heavy_fences();
     earn();
     assert_true(weft__biased_try(&lock));
     begin(&tries, false);
@@ -142,7 +149,6 @@ static void test_keeper_comes_in_vain(void **state)
 {
     other o;
     (void)state;
-    need_heavy_fences();
     earn();
     begin(&o, false);
     await(&o.tried);
@@ -212,59 +218,116 @@ static void test_nothing_is_left(void **state)
     assert_true(wrong == 0);
     assert_true(atomic_load(&left) == 0);
     assert_true(taken == atomic_load(&given));
-    assert_true(!lock.cheap || atomic_load(&kept) > 0);
+    assert_true(atomic_load(&kept) > 0);
 }
 
-/* ---- the fences it rests on ---------------------------------------------------------------------- */
+/* ---- the fences it rests on: litmus.h ------------------------------------------------------------ */
 
-#define MEETINGS (TURNS / 4)
+static int got[2];
 
-static _Atomic int arrived[2];
-static _Atomic int often, rarely;
-static int saw[2][MEETINGS];
-
-static void meet(int who, int n)
+/* The other side may not have dropped it yet. */
+static bool keep(void)
 {
-    atomic_store(&arrived[who], n);
-    for (int looks = 0; atomic_load(&arrived[!who]) < n; looks++)
-        if (looks > 1000) sched_yield();
-}
-
-static void *store_often(void *arg)
-{
-    for (int n = 1; n <= MEETINGS; n++) {
-        meet(0, n);
-        atomic_store_explicit(&often, n, memory_order_relaxed);
-        weft__fence_light(lock.cheap);
-        saw[0][n - 1] = atomic_load_explicit(&rarely, memory_order_relaxed);
+    for (int turns = 0; turns < EARNED;) {
+        if (!weft__biased_try(&lock)) {
+            sched_yield();
+            continue;
+        }
+        weft__biased_drop(&lock);
+        turns++;
+        if (weft__biased_state_of(&lock) == WEFT__LOCK_KEPT) return true;
     }
-    return arg;
+    return false;
 }
 
-static void meet_often(void (*heavy)(void))
+/* Both ask at once and hold what they got until both have asked. */
+static void both_ask(litmus *l, int who)
 {
-    pthread_t thread;
-    unsigned seed = 1;
-    for (int i = 0; i < 2; i++) atomic_store(&arrived[i], 0);
-    atomic_store(&often, 0);
-    atomic_store(&rarely, 0);
-    assert_int_equal(pthread_create(&thread, NULL, store_often, NULL), 0);
-    for (int n = 1; n <= MEETINGS; n++) {
-        meet(1, n);
-        for (unsigned pause = (seed = seed * 1103515245 + 12345) >> 28; pause; pause--) weft__pause();
-        atomic_store_explicit(&rarely, n, memory_order_relaxed);
-        heavy();
-        saw[1][n - 1] = atomic_load_explicit(&often, memory_order_relaxed);
+    unsigned seed = (unsigned)who;
+    if (who == 1 && refused) litmus_refuse_membarrier(EPERM);
+    for (uint64_t round = 1;; round++) {
+        if (who == 0 && !keep()) litmus_wrong(l);
+        if (!litmus_meet(l, who, 2 * round - 1)) break;
+        weft__biased_state_of(&lock); /* both have its line, so that the keeper's store takes a while */
+        litmus_stagger(&seed);
+        got[who] = weft__biased_try(&lock);
+        if (!litmus_meet(l, who, 2 * round)) break;
+        if (got[0] && got[1]) litmus_wrong(l);
+        if (got[who]) weft__biased_drop(&lock);
     }
-    pthread_join(thread, NULL);
-    for (int n = 1; n <= MEETINGS; n++) assert_true(saw[0][n - 1] >= n || saw[1][n - 1] >= n);
 }
 
-static void test_fences(void **state)
+static void test_one_gets_it(void **state)
 {
     (void)state;
-    meet_often(weft__fence_threads);
-    meet_often(weft__fence_ranks);
+    refused = false;
+    assert_true(litmus_run("biased", LITMUS_THREADS, NULL, both_ask, both_ask) == 0);
+}
+
+/* What is left for the holder is seen: by whoever leaves it, with the lock, or by the holder behind its drop.
+ */
+static bool saw;
+
+static void drop_and_see(litmus *l, int who)
+{
+    unsigned seed = (unsigned)who;
+    for (uint64_t round = 1;; round++) {
+        if (lock.keeps && !keep()) litmus_wrong(l);
+        while (!weft__biased_try(&lock)) sched_yield();
+        if (!litmus_meet(l, who, 2 * round - 1)) break;
+        weft__biased_state_of(&lock);
+        litmus_stagger(&seed);
+        weft__biased_drop(&lock);
+        saw = atomic_load(&asked) == round;
+        if (!litmus_meet(l, who, 2 * round)) break;
+    }
+}
+
+static void leave_and_ask(litmus *l, int who)
+{
+    unsigned seed = (unsigned)who;
+    if (refused) litmus_refuse_membarrier(EPERM);
+    for (uint64_t round = 1; litmus_meet(l, who, 2 * round - 1); round++) {
+        bool mine;
+        weft__biased_state_of(&lock);
+        litmus_stagger(&seed);
+        atomic_exchange(&asked, round);
+        mine = weft__biased_try(&lock);
+        if (!litmus_meet(l, who, 2 * round)) break;
+        if (!mine && !saw) litmus_wrong(l);
+        if (mine) weft__biased_drop(&lock);
+    }
+}
+
+static void test_one_sees_it(void **state)
+{
+    (void)state;
+    refused = false;
+    assert_true(litmus_run("dropped, kept", LITMUS_THREADS, NULL, drop_and_see, leave_and_ask) == 0);
+}
+
+static void test_one_sees_it_not_kept(void **state)
+{
+    (void)state;
+    refused = false;
+    lock.keeps = false;
+    assert_true(litmus_run("dropped, not kept", LITMUS_THREADS, NULL, drop_and_see, leave_and_ask) == 0);
+}
+
+static void test_one_sees_it_refused(void **state)
+{
+    (void)state;
+    litmus_need_filters();
+    refused = true;
+    assert_true(litmus_run("dropped, refused", LITMUS_THREADS, NULL, drop_and_see, leave_and_ask) == 0);
+}
+
+static void test_one_gets_it_refused(void **state)
+{
+    (void)state;
+    litmus_need_filters();
+    refused = true;
+    assert_true(litmus_run("biased, refused", LITMUS_THREADS, NULL, both_ask, both_ask) == 0);
 }
 
 int main(void)
@@ -275,7 +338,18 @@ int main(void)
         {"the keeper is inside", test_keeper_is_inside, fresh, NULL, NULL},
         {"the keeper comes in vain", test_keeper_comes_in_vain, fresh, NULL, NULL},
         {"nothing is left", test_nothing_is_left, fresh, NULL, NULL},
-        {"fences", test_fences, fresh, NULL, NULL},
+        {"one gets it", test_one_gets_it, fresh, NULL, NULL},
+        {"one sees it", test_one_sees_it, fresh, NULL, NULL},
+        {"one sees it, not kept", test_one_sees_it_not_kept, fresh, NULL, NULL},
+        {"kept, whole fences", test_kept, fresh_whole, NULL, NULL},
+        {"taken back, whole fences", test_taken_back, fresh_whole, NULL, NULL},
+        {"the keeper is inside, whole fences", test_keeper_is_inside, fresh_whole, NULL, NULL},
+        {"the keeper comes in vain, whole fences", test_keeper_comes_in_vain, fresh_whole, NULL, NULL},
+        {"nothing is left, whole fences", test_nothing_is_left, fresh_whole, NULL, NULL},
+        {"one gets it, whole fences", test_one_gets_it, fresh_whole, NULL, NULL},
+        {"one sees it, whole fences", test_one_sees_it, fresh_whole, NULL, NULL},
+        {"one sees it, refused", test_one_sees_it_refused, fresh, NULL, NULL},
+        {"one gets it, refused", test_one_gets_it_refused, fresh, NULL, NULL},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
