@@ -11,12 +11,14 @@ static bool change(weft__biased *lock, uint32_t word, weft__biased_state to)
 {
     return atomic_compare_exchange_strong_explicit(&lock->word, &word,
                                                    (word & ~WEFT__LOCK_STATE) | (uint32_t)to,
-                                                   memory_order_seq_cst, memory_order_relaxed);
+                                                   memory_order_seq_cst, memory_order_seq_cst);
 }
 
+/* Whoever asks has left something to be seen, and goes away if this finds a holder, who will look: so it must
+ * not come before what was left is there.  A relaxed load might, on processors that let loads pass stores. */
 static uint32_t look(const weft__biased *lock)
 {
-    return atomic_load_explicit(&lock->word, memory_order_relaxed);
+    return atomic_load_explicit(&lock->word, memory_order_seq_cst);
 }
 
 /* Of those that want it one gets so far.  False: the keeper is inside, or leaves just now, and will see that
