@@ -3,7 +3,8 @@
  *
  * They end by the clock: after LITMUS_MS milliseconds (an environment variable; 1500 if it is not set), so a
  * busy machine makes fewer rounds and no failure.  A fence that is missing shows within some seconds where
- * the two sides have a processor each and the machine is quiet; LITMUS_MS=50000 is for looking longer.
+ * the two sides have a processor each and the machine is quiet; LITMUS_MS=50000 is for looking longer,
+ * without ctest, whose limit of time is for the default.
  * Where there is only one processor to run on they pass whatever is missing. */
 #ifndef TESTS_SUPPORT_LITMUS_H
 #define TESTS_SUPPORT_LITMUS_H

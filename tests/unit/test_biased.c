@@ -1,5 +1,6 @@
 /* test_biased.c - the lock that its keeper takes without a locked instruction: one holder at a time, whoever
- * asks gets it, and what is left for the holder is never left lying. */
+ * asks gets it, and what is left for the holder is never left lying.
+ * With light fences and with whole ones.  The litmus tests end by the clock: LITMUS_MS in litmus.h. */
 #include "biased.h"
 #include "litmus.h"
 #include "lock.h"

@@ -1,4 +1,5 @@
-/* test_crossing.c - copies to where another processor reads: every byte, and no other. */
+/* test_crossing.c - copies to where another processor reads: every byte, and no other, before it is told of.
+ * The litmus test ends by the clock: LITMUS_MS in litmus.h. */
 #include "crossing.h"
 #include "litmus.h"
 
