@@ -13,11 +13,18 @@
 #include <string.h>
 
 #define EARLY_BREAKS_MAX 256 /* breaks told of groups that this rank does not know yet */
+#define PAST_BREAKS_MAX  256 /* broken groups that were freed, of which a goodbye is preceded by a word */
 
 typedef struct weft__early_break {
     struct weft__early_break *next;
     weft__notice notice;
 } weft__early_break;
+
+struct weft__past_break {
+    struct weft__past_break *next; /* an older one */
+    weft__notice notice;
+    int size, world[]; /* the members that it is told to */
+};
 
 static weft__notice notice_of(const weft_group *group)
 {
@@ -59,18 +66,58 @@ static weft_group *next_to_repeat(weft_context *ctx)
     return found;
 }
 
-/* A goodbye over the data plane overtakes what the guardian tells. */
+/* Over the data plane, where a goodbye goes too and would overtake what the guardian tells. */
+static void repeat_to(weft_context *ctx, const weft__notice *notice, const int *world, int size)
+{
+    for (int i = 0; i < size; i++)
+        if (world[i] != ctx->rank && !atomic_load(&ctx->members[world[i]].gone) &&
+            weft__member_reached(ctx, world[i]))
+            weft__mail_control(ctx->mail, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
+}
+
+static void repeat_group(weft_group *group)
+{
+    weft__notice notice = notice_of(group);
+    group->repeated = true;
+    repeat_to(group->ctx, &notice, group->world, group->size);
+}
+
+/* Takes it out. */
+static void repeat_past(weft_context *ctx, struct weft__past_break **at)
+{
+    struct weft__past_break *past = *at;
+    *at = past->next;
+    repeat_to(ctx, &past->notice, past->world, past->size);
+    free(past);
+}
+
+void weft__break_remember(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    struct weft__past_break **at = &ctx->past_breaks, *past;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_load(&group->state) != WEFT__BROKEN || group->repeated || ctx->said_bye) return;
+    past = malloc(sizeof *past + (size_t)group->size * sizeof *past->world);
+    if (!past) {
+        repeat_group(group);
+        return;
+    }
+    past->notice = notice_of(group);
+    past->size = group->size;
+    memcpy(past->world, group->world, (size_t)group->size * sizeof *past->world);
+    past->next = ctx->past_breaks;
+    ctx->past_breaks = past;
+    for (int n = 0; *at && n < PAST_BREAKS_MAX; n++) at = &(*at)->next;
+    if (*at) repeat_past(ctx, at);
+}
+
 void weft__breaks_repeat(weft_context *ctx)
 {
     weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
+    while (ctx->past_breaks) repeat_past(ctx, &ctx->past_breaks);
     while ((group = next_to_repeat(ctx)) != NULL) {
-        weft__notice notice = notice_of(group);
-        group->repeated = true;
-        for (int i = 0; i < group->size; i++)
-            if (i != group->rank && !atomic_load(&ctx->members[group->world[i]].gone) &&
-                weft__member_reached(ctx, group->world[i]))
-                weft__mail_control(ctx->mail, group->world[i], WEFT__MESSAGE_BROKEN, &notice, sizeof notice);
+        repeat_group(group);
         weft__group_unref(group);
     }
 }
@@ -293,11 +340,16 @@ void weft__early_breaks_apply(weft_group *group)
     }
 }
 
-void weft__early_breaks_free(weft_context *ctx)
+void weft__breaks_free(weft_context *ctx)
 {
     while (ctx->early_breaks) {
         weft__early_break *early = ctx->early_breaks;
         ctx->early_breaks = early->next;
         free(early);
+    }
+    while (ctx->past_breaks) {
+        struct weft__past_break *past = ctx->past_breaks;
+        ctx->past_breaks = past->next;
+        free(past);
     }
 }

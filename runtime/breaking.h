@@ -23,7 +23,6 @@ void weft__groups_lose(weft_context *ctx, int rank) WEFT__COLD;
 /* What a broken group's verdict means for one of its requests: final status and sentence. */
 weft_status weft__broken_text(weft_request *req, char *text, size_t bytes) WEFT__COLD;
 void weft__early_breaks_apply(weft_group *group); /* ready now: what was told, or is dead, before */
-void weft__early_breaks_free(weft_context *ctx);
 /* Collective messages whose signature differs, or that fit nothing so far.  True: a token that was awaited.
  */
 bool weft__collective_judge(weft_context *ctx, int peer, const weft__frame *frame);
@@ -34,6 +33,8 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
                           weft__signature theirs) WEFT__COLD;
 
 void weft__breaks_repeat(weft_context *ctx); /* before a goodbye: of all broken groups, to their members */
+void weft__break_remember(weft_group *group); /* for that, when the group is over before */
+void weft__breaks_free(weft_context *ctx);
 /* A group was told to be broken. */
 void weft__break_told(weft_context *ctx, const weft__notice *notice);
 #endif

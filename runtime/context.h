@@ -112,6 +112,7 @@ struct weft_context {
     weft__list retiring;                    /* engine: of these, those whose row somebody may still read */
     _Atomic uint64_t groups_made;           /* for ids */
     struct weft__early_break *early_breaks; /* engine: told before the group was there */
+    struct weft__past_break *past_breaks;   /* engine: of groups that are over; the newest first */
     int processors;                         /* this process may use */
     bool crowded;                           /* more ranks here than processors */
     int home;                               /* crowded: where its callers belong (home.h); -1: nowhere */

@@ -132,6 +132,7 @@ void weft__groups_retire(weft_context *ctx)
         weft_group *group = WEFT__OWNER(node, weft_group, retired);
         node = node->next;
         weft__mail_forget_group(ctx->mail, group->id);
+        weft__break_remember(group);
         if (group->lane.rows) /* past everything: no member need wait for this one any more */
             atomic_store_explicit(&group->lane.rows[group->rank]->consumed, UINT64_MAX, memory_order_release);
         if (group->lane.own_row)

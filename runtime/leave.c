@@ -134,7 +134,7 @@ void weft__context_free(weft_context *ctx)
     weft__links_close(ctx);   /* after the threads that answer to them */
     weft__order_close(ctx);
     weft__rows_close(ctx);
-    weft__early_breaks_free(ctx);
+    weft__breaks_free(ctx);
     if (ctx->mail) weft__mail_close(ctx->mail);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
     weft__regions_free(ctx->regions);

@@ -2,6 +2,7 @@
  * exchange cancelled on both sides. */
 #include "job.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RANKS = 3 };
@@ -137,6 +138,37 @@ static void aborted(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* Who aborts a group, frees it and leaves at once: the others are told of the abort and not of its leaving. */
+static void aborted_and_left(job_rank *me)
+{
+    for (int leaver = me->size - 1; leaver > 0; leaver--) {
+        int32_t in = 1, out = 0, value = 0;
+        weft_group *group = me->rank <= leaver ? job_group(me, leaver + 1, "aborted", 0) : NULL;
+        weft_request *reduce = NULL, *receive = NULL;
+        if (me->rank < leaver) {
+            CHECK_OK(weft_irecv(group, &value, 1, WEFT_INT32, leaver, 4, NULL, &receive));
+            CHECK_OK(weft_all_reduce(group, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &reduce));
+        }
+        job_meet(me);
+        if (me->rank == leaver) {
+            CHECK_OK(weft_group_abort(group, "no way on"));
+            CHECK_OK(weft_group_free(group));
+            CHECK_OK(weft_finalize(me->ctx, JOB_WAIT_MS));
+            me->ctx = NULL;
+        } else if (me->rank < leaver) {
+            char cause[64];
+            snprintf(cause, sizeof cause, "rank %d aborted the group: no way on", leaver);
+            WAIT_STATUS(WEFT_ERR_CANCELLED, reduce);
+            CHECK_TEXT(weft_request_message(reduce), cause);
+            WAIT_STATUS(WEFT_ERR_CANCELLED, receive);
+            CHECK_STATUS(WEFT_ERR_CANCELLED, weft_group_status(group));
+            weft_release(reduce);
+            weft_release(receive);
+        }
+        job_meet(me);
+    }
+}
+
 /* A group that is being made can be aborted, and a cancelled making has failed for all. */
 static void making(job_rank *me)
 {
@@ -173,6 +205,7 @@ int main(int argc, char **argv)
         JOB_TEST("a race", .ranks = RANKS, .body = race),
         JOB_TEST("half an exchange", .ranks = RANKS, .body = half_exchanged),
         JOB_TEST("group_abort", .ranks = RANKS, .body = aborted),
+        JOB_TEST("group_abort and leaving", .ranks = 4, .body = aborted_and_left),
         JOB_TEST("a group being made", .ranks = RANKS, .body = making),
     };
     return JOB_MAIN(tests, argc, argv);
