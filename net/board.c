@@ -9,6 +9,7 @@
  * rank that does not come (handover.c), a descriptor that is not the segment expected.  Later only
  * weft__row_take can find no pages, and says so with 0. */
 #include "board.h"
+#include "descriptor.h"
 #include "handover.h"
 #include "status.h"
 
@@ -270,6 +271,22 @@ static weft__board *allocate(const weft__board_config *config)
     return board;
 }
 
+static void own_descriptors(const weft__board *board)
+{
+    weft__descriptor_own(board->memfd);
+    for (int i = 0; i < board->size; i++) {
+        weft__descriptor_own(board->peers[i].bell_fd);
+        weft__descriptor_own(board->peers[i].pid_fd);
+    }
+}
+
+static void let_go_of(int fd)
+{
+    if (fd < 0) return;
+    weft__descriptor_disown(fd);
+    close(fd);
+}
+
 weft_status weft__board_join(const weft__board_config *config, weft__board **result)
 {
     weft__board *board;
@@ -291,6 +308,7 @@ weft_status weft__board_join(const weft__board_config *config, weft__board **res
         weft__board_free(board);
         return status;
     }
+    own_descriptors(board);
     for (int i = 0; i < board->size; i++) board->peers[i].control = control_of(board, i);
     fence = weft__fence_open();
     board->light = fence == WEFT__FENCE_HEAVY;
@@ -303,11 +321,11 @@ void weft__board_free(weft__board *board)
 {
     if (!board) return;
     for (int i = 0; i < board->size; i++) {
-        if (board->peers[i].bell_fd >= 0) close(board->peers[i].bell_fd);
-        if (board->peers[i].pid_fd >= 0) close(board->peers[i].pid_fd);
+        let_go_of(board->peers[i].bell_fd);
+        let_go_of(board->peers[i].pid_fd);
     }
     if (board->base) weft__board_unmap(board->base);
-    if (board->memfd >= 0) close(board->memfd);
+    let_go_of(board->memfd);
     free(board->arena);
     free(board->peers);
     free(board);

@@ -2,6 +2,7 @@
  * look is an empty one. */
 #include "watch.h"
 #include "check.h"
+#include "descriptor.h"
 #include "status.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ weft_status weft__watch_open(weft__watch *set)
 {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     if (fd < 0) return weft__fail_errno("epoll_create1");
+    weft__descriptor_own(fd);
     set->epoll_fd = fd;
     set->batch = NULL;
     set->sparing = set->spared = false;
@@ -27,6 +29,7 @@ weft_status weft__watch_open(weft__watch *set)
 
 void weft__watch_close(weft__watch *set)
 {
+    weft__descriptor_disown(set->epoll_fd);
     if (set->epoll_fd >= 0) close(set->epoll_fd);
     set->epoll_fd = -1;
 }
@@ -36,6 +39,7 @@ weft_status weft__watch_add(weft__watch *set, weft__watched *w, uint32_t events)
     struct epoll_event event = {.events = events | EPOLLET, .data = {.ptr = w}};
     if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, w->fd, &event))
         return weft__fail_errno("watching descriptor %d", w->fd);
+    weft__descriptor_own(w->fd);
     return WEFT_OK;
 }
 
@@ -43,6 +47,7 @@ void weft__watch_remove(weft__watch *set, weft__watched *w)
 {
     struct weft__watch_batch *batch = set->batch;
 
+    weft__descriptor_disown(w->fd);
     epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
     for (int i = batch ? batch->at + 1 : 0; batch && i < batch->n; i++)
         if (batch->events[i].data.ptr == w) batch->events[i].data.ptr = NULL;

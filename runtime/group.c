@@ -330,7 +330,9 @@ const char *weft_group_label(const weft_group *group)
 
 weft_status weft_group_status(const weft_group *group)
 {
+    weft_status status;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
     switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
     case WEFT__READY: return WEFT_OK;
     case WEFT__FORMING: return WEFT_PENDING;
@@ -355,7 +357,9 @@ int weft_group_dead(const weft_group *group, int *ranks, int room)
 
 weft_status weft_group_set_timeout(weft_group *group, int64_t timeout_ms)
 {
+    weft_status status;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
     if (timeout_ms <= 0 && timeout_ms != WEFT_FOREVER)
         return weft__fail(WEFT_ERR_ARGUMENT, "timeout_ms is %lld: expected more than 0, or WEFT_FOREVER",
                           (long long)timeout_ms);

@@ -8,6 +8,7 @@
  *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
+#include "descriptor.h"
 #include "engine.h"
 #include "events.h"
 #include "group.h"
@@ -321,6 +322,7 @@ static weft_status open_descriptors(weft_context *ctx)
         return WEFT_OK;
     }
     ctx->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    weft__descriptor_own(ctx->bell_fd);
     return ctx->bell_fd < 0 ? weft__fail_errno("no doorbell") : WEFT_OK;
 }
 

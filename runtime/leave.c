@@ -5,6 +5,7 @@
 #include "batch.h"
 #include "breaking.h"
 #include "comm.h"
+#include "descriptor.h"
 #include "device_memory.h"
 #include "engine.h"
 #include "form.h"
@@ -107,6 +108,12 @@ static void await_module(weft_context *ctx)
     if (atomic_load(&ctx->device_pending)) atomic_store(&ctx->device_is_lost, true);
 }
 
+static void close_bell(int fd)
+{
+    weft__descriptor_disown(fd);
+    close(fd);
+}
+
 void weft__context_free(weft_context *ctx)
 {
     take_from_list(ctx);
@@ -141,7 +148,7 @@ void weft__context_free(weft_context *ctx)
     if (ctx->board)
         weft__board_free(ctx->board); /* its bell with it */
     else if (ctx->bell_fd >= 0)
-        close(ctx->bell_fd);
+        close_bell(ctx->bell_fd);
     weft__completion_fd_close(&ctx->completion_fd);
     weft__slab_destroy(&ctx->requests);
     free(ctx->members);

@@ -57,8 +57,10 @@ bool weft_is_completed(weft_request *req)
 weft_status weft_test(weft_request *req)
 {
     if (!req) return WEFT_OK;
-    if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
-    weft__completion_fd_clear(&req->ctx->completion_fd);
+    if (!weft__forked())
+        weft__completion_fd_clear(&req->ctx->completion_fd);
+    else if (!weft__request_settled(req))
+        return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
     if (!weft_is_completed(req)) return WEFT_PENDING;
     if (req->status != WEFT_OK) weft__fail(req->status, "%s", weft_request_message(req));
     return req->status;
