@@ -471,13 +471,18 @@ bool weft__mail_heard(const weft__mail *mail, int peer)
     return mail->peers[peer].heard;
 }
 
-bool weft__mail_bye_taken(const weft__mail *mail)
+int weft__mail_bye_awaited(const weft__mail *mail)
 {
     for (int peer = 0; peer < mail->world; peer++) {
         const weft__peer_box *box = &mail->peers[peer];
-        if (box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye) return false;
+        if (box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye) return peer;
     }
-    return true;
+    return -1;
+}
+
+bool weft__mail_bye_taken(const weft__mail *mail)
+{
+    return weft__mail_bye_awaited(mail) < 0;
 }
 
 /* Routes of peers that have left go when our answer to their goodbye is out. */

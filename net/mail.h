@@ -143,6 +143,7 @@ void weft__mail_bye(weft__mail *mail, weft_status status, const char *why);
 bool weft__mail_met(const weft__mail *mail, int peer);   /* did anything ever go there or come from there? */
 bool weft__mail_heard(const weft__mail *mail, int peer); /* has anything come from there? */
 bool weft__mail_bye_taken(const weft__mail *mail);       /* by all that are still there */
+int weft__mail_bye_awaited(const weft__mail *mail);      /* the first that has not taken it; -1: none */
 /* Peer is gone: its receives and sends end in ERR_PEER; what had already arrived from it can still be
  * received. */
 void weft__mail_drop(weft__mail *mail, int peer);

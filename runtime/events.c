@@ -47,7 +47,7 @@ static void on_left(weft__mail_events *events, int peer, weft_status status, con
 {
     char text[192];
     if (status == WEFT_OK) {
-        weft__member_gone(context_of(events), peer, WEFT__LEFT, "has left");
+        weft__member_gone(context_of(events), peer, WEFT__LEFT, *why ? why : "has left");
         return;
     }
     snprintf(text, sizeof text, "has aborted: %.150s", why);

@@ -41,6 +41,7 @@ void weft__pair_stop(weft_request *req);
 /* Of one that is waited for.  Can the place where its message will come be looked at alone? */
 bool weft__pair_can_look(const weft_request *req);
 bool weft__pair_look(weft_request *req);      /* there, if so: has anything come? */
+bool weft__pair_met(const weft_request *req); /* its message has been found and is coming in */
 /* To be cancelled: its message has been found and is coming in, so it goes on with that one, and no other. */
 bool weft__pair_keeps(weft_request *req);
 

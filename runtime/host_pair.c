@@ -141,9 +141,14 @@ bool weft__pair_look(weft_request *req)
     return weft__pair_can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
 }
 
+bool weft__pair_met(const weft_request *req)
+{
+    return req->u.pair.want && weft__mail_flowing(req->u.pair.want);
+}
+
 bool weft__pair_keeps(weft_request *req)
 {
-    if (!req->u.pair.want || !weft__mail_flowing(req->u.pair.want)) return false;
+    if (!weft__pair_met(req)) return false;
     weft__mail_take_no_other(req->u.pair.want);
     return true;
 }

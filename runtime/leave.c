@@ -11,7 +11,9 @@
 #include "form.h"
 #include "group.h"
 #include "guardian.h"
+#include "host.h"
 #include "job_store.h"
+#include "late.h"
 #include "log.h"
 #include "member.h"
 #include "mesh.h"
@@ -21,6 +23,7 @@
 #include "rows.h"
 #include "shrink.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,12 +158,13 @@ void weft__context_free(weft_context *ctx)
     free(ctx);
 }
 
-/* Goodbye over the data plane; ranks that were never connected to hear it from the guardian. */
+/* Goodbye over the data plane; ranks that were never connected to hear it from the guardian.  why: with
+ * WEFT_OK too, where it is more than that this rank has left. */
 static void say_bye(weft_context *ctx, weft_status status, const char *why)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = ctx->rank, .number = status == WEFT_OK};
     if (status == WEFT_OK)
-        snprintf(notice.text, sizeof notice.text, "has left");
+        snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");
     else
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
     for (int i = 0; i < ctx->world_size; i++)
@@ -171,8 +175,37 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     ctx->said_bye = true;
 }
 
-/* True when all has settled and all goodbyes are taken; drives the engine meanwhile. */
-static bool drained(weft_context *ctx, int64_t deadline_ns)
+/* This rank has begun to leave, so it sends nothing to itself any more. */
+static bool can_be_sent(const weft_request *req)
+{
+    const weft_group *group = req->group;
+    if (req->op.kind != WEFT__OP_IRECV || req->op.memory != WEFT_MEMORY_HOST || weft__pair_met(req))
+        return true;
+    for (int i = 0; i < group->size; i++)
+        if ((req->op.peer == WEFT_ANY_RANK || req->op.peer == i) && i != group->rank &&
+            !atomic_load(&group->ctx->members[group->world[i]].gone))
+            return true;
+    return false;
+}
+
+/* A receive that nobody is left to send to ends, or leaving would have to wait for its deadline. */
+static void end_unsendable(weft_context *ctx)
+{
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        char name[256], text[WEFT__SENTENCE_BYTES];
+        if (weft__request_state(req) != WEFT__RUNNING || can_be_sent(req)) continue;
+        weft__request_name(req, name, sizeof name);
+        snprintf(text, sizeof text, "%s: rank %d is leaving, and nobody else is there who could send it",
+                 name, ctx->rank);
+        weft__request_fail(req, WEFT_ERR_PEER, text);
+        return; /* ending one may end others: the next look finds the next */
+    }
+}
+
+/* True when all has settled and all goodbyes (with that word) are taken; drives the engine meanwhile. */
+static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
 {
     for (int looks = 0;; looks++) {
         bool done;
@@ -181,9 +214,8 @@ static bool drained(weft_context *ctx, int64_t deadline_ns)
         done = weft__unsettled(ctx) == 0;
         ctx->turns = 0;
         n = weft__engine_turn(ctx);
-        if (done && !ctx->said_bye) {
-            say_bye(ctx, WEFT_OK, "");
-        }
+        if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
+        if (!done) end_unsendable(ctx);
         done = done && weft__mail_bye_taken(ctx->mail) && !weft__mail_busy(ctx->mail);
         weft__engine_drop(ctx);
         if (done) return true;
@@ -197,6 +229,49 @@ static bool drained(weft_context *ctx, int64_t deadline_ns)
     }
 }
 
+static weft_request *oldest_pending(weft_context *ctx)
+{
+    return weft__list_empty(&ctx->pending) ? NULL
+                                           : WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending);
+}
+
+/* Who has not joined a collective that leaving may have to wait for?  Asked early: the answers take a while.
+ */
+static void ask_for_oldest(weft_context *ctx)
+{
+    weft_request *req;
+    weft__engine_take(ctx);
+    weft__engine_turn(ctx);
+    req = oldest_pending(ctx);
+    if (req) weft__late_ask(req);
+    weft__engine_drop(ctx);
+}
+
+/* What leaving waits for, and whom. */
+static weft_status still_pending(weft_context *ctx)
+{
+    char what[WEFT__SENTENCE_BYTES] = "", who[192];
+    long long unsettled = (long long)weft__unsettled(ctx);
+    weft_request *req;
+    int peer;
+    weft__engine_take(ctx);
+    req = oldest_pending(ctx);
+    peer = weft__mail_bye_awaited(ctx->mail);
+    if (req)
+        weft__late_text(req, weft__now_ns(), what, sizeof what);
+    else if (!unsettled && peer >= 0)
+        weft__member_name(ctx, peer, who, sizeof who);
+    weft__engine_drop(ctx);
+    if (req)
+        return weft__fail(WEFT_PENDING, "finalize: %lld request%s not settled; %s%.800s", unsettled,
+                          unsettled == 1 ? " has" : "s have", unsettled == 1 ? "" : "the oldest is ", what);
+    if (unsettled)
+        return weft__fail(WEFT_PENDING, "finalize: the callbacks of %lld requests have not returned",
+                          unsettled);
+    return peer >= 0 ? weft__fail(WEFT_PENDING, "finalize: %s has not taken what was sent to it", who)
+                     : weft__fail(WEFT_PENDING, "finalize: the last messages have not left this process");
+}
+
 weft_status weft_finalize(weft_context *ctx, int64_t timeout_ms)
 {
     int64_t deadline = timeout_ms < 0 ? WEFT__NEVER : weft__deadline(weft__now_ns(), timeout_ms);
@@ -204,10 +279,8 @@ weft_status weft_finalize(weft_context *ctx, int64_t timeout_ms)
     if (status != WEFT_OK) return status;
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "finalize waits: not in a callback");
     atomic_store(&ctx->closing, true);
-    if (!drained(ctx, deadline))
-        return weft__fail(WEFT_PENDING,
-                          "finalize: %lld requests have not settled, or sent messages have not been taken",
-                          (long long)weft__unsettled(ctx));
+    ask_for_oldest(ctx);
+    if (!drained(ctx, deadline, "")) return still_pending(ctx);
     weft__context_free(ctx);
     return WEFT_OK;
 }
@@ -258,10 +331,12 @@ void weft_abort(weft_context *ctx, const char *why)
 
 /* Everything that others must see, and nothing freed: other threads may still be inside calls, and the
  * process is about to go anyway. */
-static void leave_at_exit(weft_context *ctx)
+static void leave_at_exit(weft_context *ctx, int code)
 {
+    char why[64] = "";
+    if (code) snprintf(why, sizeof why, "has exited with code %d without leaving the job", code);
     atomic_store(&ctx->closing, true);
-    if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS))
+    if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS, why))
         give_up(ctx, "its process exits with work under way");
     fall_silent(ctx);
     weft__log_flush();
@@ -269,16 +344,26 @@ static void leave_at_exit(weft_context *ctx)
     ctx->meeting = NULL;
 }
 
-static void at_exit(void)
+static void at_exit(int code, void *arg)
 {
+    (void)arg;
     if (weft__forked() || weft__in_callback()) return;
-    for (weft_context *ctx = weft_current(); ctx; ctx = ctx->next) leave_at_exit(ctx);
+    for (weft_context *ctx = weft_current(); ctx; ctx = ctx->next) leave_at_exit(ctx, code & 0xff);
+}
+
+/* on_exit, which tells the code, knows nothing of a library that is unloaded before the end. */
+static void stay_loaded(void)
+{
+    Dl_info self;
+    if (dladdr(&contexts, &self) && self.dli_fname)
+        (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 static void begin(void)
 {
     pthread_atfork(NULL, NULL, in_child);
-    atexit(at_exit);
+    stay_loaded();
+    on_exit(at_exit, NULL);
 }
 
 void weft__lifetime_begin(void)

@@ -2,6 +2,7 @@
  * named exactly; the late one is refused with that cause; everything outside the group goes on. */
 #include "collective.h"
 
+#include <signal.h>
 #include <string.h>
 
 enum { RESULT_SUBMITTED = 0, RESULT_SETTLED = 1 };
@@ -75,6 +76,37 @@ static void late(job_rank *me)
     job_message_works(group, 0, me->size - 1, 3); /* point to point goes on */
 }
 
+/* One that comes when the others have given up finds what they had left for it: if it gets OK, that holds for
+ * its own result alone, and the group's end is told by what it asks next. */
+static void ok_after_all(job_rank *me)
+{
+    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
+    int32_t own = me->rank + 1, sum = 0;
+    weft_status status;
+    job_acquaint(me);
+    job_sum_works(group);
+    job_meet(me);
+    if (me->rank == 0) job_stop(me, 2); /* with its guardian, which would hear of it */
+    if (me->rank != 2) {
+        job_mark(me, 0);
+        job_await(me, 0, 2);
+        CHECK_STATUS(WEFT_ERR_TIMEOUT,
+                     weft_all_reduce(group, &own, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+        CHECK_NAMES(weft_last_error(), 1U << 2, me->size);
+        job_mark(me, 1);
+        job_await(me, 1, 2);
+        if (me->rank == 0) CHECK_INT(kill(job_pid(me, 2), SIGCONT), 0);
+    } else {
+        job_await(me, 1, 2);
+        status = weft_all_reduce(group, &own, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL);
+        CHECK(status == WEFT_OK || status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_BROKEN);
+        CHECK(status != WEFT_OK || sum == 6);
+    }
+    CHECK_INT(job_await_break(group, JOB_LATE_MS), WEFT_ERR_TIMEOUT);
+    check_refused(group, "all_reduce");
+    CHECK(job_names(weft_last_error(), 2));
+}
+
 /* Late, but within the time: nothing happens. */
 static void within_time(job_rank *me)
 {
@@ -141,6 +173,7 @@ int main(int argc, char **argv)
         JOB_TEST("all_to_all, two late", .ranks = 4, .body = late, .arg = LATE(ALL_TO_ALL, 12, .count = 50)),
         JOB_TEST("broadcast without its root", .ranks = 3, .body = late,
                  .arg = LATE(BROADCAST, 2, .count = 50, .root = 1)),
+        JOB_TEST("after the others gave up", .ranks = 3, .body = ok_after_all, .processes = true),
         JOB_TEST("late within the time", .ranks = 3, .body = within_time),
         JOB_TEST("nobody waits", .ranks = 2, .body = nobody_waits),
         JOB_TEST("buffers are free again", .ranks = 3, .body = large),

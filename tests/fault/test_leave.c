@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -116,11 +117,94 @@ static void finalize_again(job_rank *me)
     int64_t before = job_now_ns();
     CHECK_INT(weft_finalize(me->ctx, 200), WEFT_PENDING);
     CHECK_PERIOD(before, job_now_ns(), 200, 200 + JOB_LATE_MS);
+    CHECK_TEXT(weft_last_error(), "1 request has not settled");
+    CHECK_TEXT(weft_last_error(), "irecv #1 on group world");
+    CHECK_NAMES(weft_last_error(), 1U << 1, me->size);
     CHECK(weft_barrier(me->world, NULL, NULL) < 0); /* no new work */
     CHECK_INT(weft_test(req), WEFT_PENDING);        /* but the old goes on */
     job_mark(me, 0);
     leave_now(me, JOB_WAIT_MS);
     CHECK_INT(got, 9);
+}
+
+/* A collective that others have not come to: who is missing is named. */
+static void finalize_names_missing(job_rank *me)
+{
+    weft_request *req = NULL;
+    job_acquaint(me);
+    if (me->rank == 0) {
+        CHECK_OK(weft_barrier(me->world, NULL, &req));
+        job_await(me, 0, 1);
+        CHECK_INT(weft_finalize(me->ctx, JOB_SHORT_MS), WEFT_PENDING);
+        CHECK_TEXT(weft_last_error(), "barrier #1 on group world");
+        CHECK_NAMES(weft_last_error(), 1U << 2, me->size);
+        job_mark(me, 1);
+        leave_now(me, JOB_WAIT_MS);
+        return;
+    }
+    if (me->rank == 1) {
+        CHECK_OK(weft_barrier(me->world, NULL, &req));
+        job_mark(me, 0);
+    }
+    job_await(me, 1, 1);
+    if (me->rank == 2) CHECK_OK(weft_barrier(me->world, NULL, &req));
+    WAIT_OK(req);
+}
+
+/* What was sent lies with a rank that does not run: it is named. */
+static void finalize_names_stopped(job_rank *me)
+{
+    int32_t value = 9;
+    if (me->rank == 1) {
+        job_message_works(me->world, 0, 1, 1);
+        job_mark(me, 0);
+        job_await(me, 1, 1);
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 2, NULL, NULL));
+        return;
+    }
+    if (me->rank != 0) return;
+    job_message_works(me->world, 0, 1, 1);
+    job_await(me, 0, 1);
+    job_stop(me, 1);
+    CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 1, 2, NULL, NULL));
+    CHECK_INT(weft_finalize(me->ctx, JOB_SHORT_MS), WEFT_PENDING);
+    CHECK_NAMES(weft_last_error(), 1U << 1, me->size);
+    CHECK_TEXT(weft_last_error(), "has not taken what was sent to it");
+    CHECK_INT(kill(job_pid(me, 1), SIGCONT), 0);
+    job_mark(me, 1);
+    leave_now(me, JOB_WAIT_MS);
+}
+
+static void note_status(weft_request *req, weft_status status, void *arg)
+{
+    (void)req;
+    *(weft_status *)arg = status;
+}
+
+/* From any rank: this rank itself may still send, until it leaves; then nobody can, and it does not wait. */
+static void from_anyone_alone(job_rank *me)
+{
+    int32_t value = 5, got = 0;
+    weft_status last = WEFT_PENDING;
+    weft_call call = {.done = note_status, .arg = &last, .timeout_ms = WEFT_FOREVER};
+    weft_request *req = NULL;
+    if (me->rank == 1) {
+        job_message_works(me->world, 1, 0, 1);
+        leave_now(me, JOB_WAIT_MS);
+        job_mark(me, 0);
+        return;
+    }
+    job_message_works(me->world, 1, 0, 1);
+    CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, WEFT_ANY_RANK, 3, NULL, &req));
+    job_await(me, 0, 1);
+    CHECK_STATUS(WEFT_ERR_PEER, weft_isend(me->world, &value, 1, WEFT_INT32, 1, 3, NULL, NULL));
+    CHECK_INT(weft_test(req), WEFT_PENDING);
+    CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, 3, NULL, NULL));
+    WAIT_OK(req);
+    CHECK_INT(got, value);
+    CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, WEFT_ANY_RANK, 3, &call, &req));
+    leave_now(me, JOB_LATE_MS);
+    CHECK_INT(last, WEFT_ERR_PEER);
 }
 
 static void aborts(job_rank *me)
@@ -192,6 +276,25 @@ static void exits(job_rank *me)
     WAIT_STATUS(WEFT_ERR_PEER, req);
     CHECK_PERIOD(before, job_info(req).settled_ns, 0, AT_EXIT_MS + JOB_LATE_MS);
     weft_release(req);
+}
+
+/* The job's own handler at exit, which runs after the library's: the parent need not know of the code. */
+static void end_well(void)
+{
+    _exit(0);
+}
+
+/* A program that ends with another code has not left as agreed: who needs it is told of the code. */
+static void exits_with_code(job_rank *me)
+{
+    static int32_t never;
+    if (me->rank == 1) CHECK_INT(atexit(end_well), 0);
+    job_join(me);
+    job_message_works(me->world, 0, 1, 1);
+    job_message_works(me->world, 1, 0, 2);
+    if (me->rank == 1) exit(7);
+    CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &never, 1, WEFT_INT32, 1, 3, NULL, NULL));
+    CHECK_TEXT(weft_last_error(), "rank 1 has exited with code 7 without leaving the job");
 }
 
 /* With something that never ends the handler gives up after 2 s and the process ends all the same. */
@@ -304,9 +407,14 @@ int main(int argc, char **argv)
         JOB_TEST("each in its time", .ranks = 4, .body = each_in_its_time),
         JOB_TEST("messages sent before", .ranks = 2, .body = sent_before),
         JOB_TEST("finalize again", .ranks = 2, .body = finalize_again),
+        JOB_TEST("finalize names who is missing", .ranks = 3, .body = finalize_names_missing),
+        JOB_TEST("finalize names who is stopped", .ranks = 3, .processes = true,
+                 .body = finalize_names_stopped),
+        JOB_TEST("a receive from anyone, alone", .ranks = 2, .body = from_anyone_alone),
         JOB_TEST("abort", .ranks = 3, .body = aborts),
         JOB_TEST("disagreement", .ranks = 4, .body = disagrees_and_leaves),
         APART("exit", .body = exits),
+        APART("exit with a code", .body = exits_with_code, .bare = true),
         APART("exit while pending", .body = exits_while_pending),
         APART("exit under threads", .body = exits_under_threads),
         APART("fork", .body = forks),
