@@ -363,6 +363,26 @@ static void names(job_rank *me)
     CHECK(weft_current() == me->ctx);
 }
 
+/* What is released can be used again: a program that releases all it has made never meets the limit. */
+static void released_again(job_rank *me)
+{
+    enum { MOST = 64, TIMES = 20 * MOST };
+    int32_t *in, *out;
+    job_setenv(me, "WEFT_REQUESTS_MAX", "64");
+    job_join(me);
+    in = job_buffer(me, sizeof *in);
+    out = job_buffer(me, sizeof *out);
+    for (int i = 0; i < TIMES; i++) {
+        weft_request *send = NULL, *receive = NULL, *sum = NULL;
+        CHECK_OK(weft_irecv(me->world, out, 1, WEFT_INT32, 1 - me->rank, 0, NULL, &receive));
+        CHECK_OK(weft_isend(me->world, in, 1, WEFT_INT32, 1 - me->rank, 0, NULL, &send));
+        WAIT_OK(send);
+        WAIT_OK(receive);
+        CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, &sum));
+        WAIT_OK(sum);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +396,7 @@ int main(int argc, char **argv)
         JOB_TEST("cancel races with an announced message", .ranks = 2, .body = cancel_race,
                  .arg = &(size_t){100000}),
         JOB_TEST("release while pending", .ranks = 2, .body = release_pending),
+        JOB_TEST("release gives back", .ranks = 2, .processes = true, .body = released_again, .bare = true),
         JOB_TEST("message", .ranks = 2, .body = message),
         JOB_TEST("info of collectives", .ranks = 2, .body = info_of_collectives),
         JOB_TEST("info of a pending receive", .ranks = 2, .body = info_of_pending),
