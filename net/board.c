@@ -11,6 +11,7 @@
 #include "board.h"
 #include "descriptor.h"
 #include "handover.h"
+#include "reserve.h"
 #include "status.h"
 
 #include <errno.h>
@@ -132,12 +133,12 @@ static mapping *mappings;
 static mapping *map_anew(int memfd, const struct stat *file, uint64_t offset, size_t bytes)
 {
     int eager = offset ? MAP_POPULATE : 0; /* a region's pages are there and will be used */
-    mapping *m = malloc(sizeof *m);
+    mapping *m = weft__reserve_get(sizeof *m);
     void *base =
         m ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | eager, memfd, (off_t)offset) : MAP_FAILED;
 
     if (base == MAP_FAILED) {
-        free(m);
+        weft__reserve_give(m);
         return NULL;
     }
     *m = (mapping){mappings, file->st_dev, file->st_ino, offset, base, bytes, 0};
@@ -174,7 +175,7 @@ void weft__board_unmap(const char *base)
         if (--m->users == 0) {
             *at = m->next;
             munmap(m->base, m->bytes);
-            free(m);
+            weft__reserve_give(m);
         }
         break;
     }
@@ -242,7 +243,7 @@ static weft_status make_private(const weft__board_config *config, weft__board *b
 {
     weft__board_peer *own = &board->peers[config->rank];
 
-    board->arena = calloc(1, sizeof *board->arena + board->rows * sizeof *board->arena->row);
+    board->arena = weft__reserve_zeroed(sizeof *board->arena + board->rows * sizeof *board->arena->row);
     if (!board->arena)
         return weft__fail_memory(board->rows * sizeof *board->arena->row, "the list of group rows");
     for (uint32_t i = 0; i < board->rows; i++) board->arena->row[i].free = board->rows - 1 - i;
@@ -256,10 +257,11 @@ static weft_status make_private(const weft__board_config *config, weft__board *b
 
 static weft__board *allocate(const weft__board_config *config)
 {
-    weft__board *board = calloc(1, sizeof *board);
-    if (board) board->peers = calloc((size_t)config->size, sizeof *board->peers);
+    /* Of the reserve if need be: where one has no board the others wait for it, and share no memory. */
+    weft__board *board = weft__reserve_zeroed(sizeof *board);
+    if (board) board->peers = weft__reserve_zeroed((size_t)config->size * sizeof *board->peers);
     if (!board || !board->peers) {
-        free(board);
+        weft__reserve_give(board);
         return NULL;
     }
     board->rank = config->rank;
@@ -326,9 +328,9 @@ void weft__board_free(weft__board *board)
     }
     if (board->base) weft__board_unmap(board->base);
     let_go_of(board->memfd);
-    free(board->arena);
-    free(board->peers);
-    free(board);
+    weft__reserve_give(board->arena);
+    weft__reserve_give(board->peers);
+    weft__reserve_give(board);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  * missing. */
 #include "clock.h"
 #include "handover_wire.h"
+#include "reserve.h"
 #include "settings.h"
 #include "status.h"
 
@@ -132,7 +133,7 @@ static weft_status guest_proof(table *t, guest *g)
         turn_away(t, g, "a rank came twice, or without its descriptors");
         return WEFT_OK;
     }
-    seat = malloc(sizeof *seat);
+    seat = weft__reserve_get(sizeof *seat);
     if (!seat) return weft__fail_memory(sizeof *seat, "joining a board");
     weft__card_take(&g->shown.card, &fds, &n_fds, &t->peers[g->local]);
     t->cards[g->local] = g->shown.card;
@@ -287,11 +288,11 @@ static weft_status listen_as_leader(const weft__board_config *config, int *liste
 static weft_status table_allocate(table *t)
 {
     size_t n = (size_t)t->config->size;
-    t->cards = calloc(n, sizeof *t->cards);
-    t->seats = calloc(n, sizeof *t->seats);
+    t->cards = weft__reserve_zeroed(n * sizeof *t->cards);
+    t->seats = weft__reserve_zeroed(n * sizeof *t->seats);
     t->places = t->config->size + STRANGERS_MAX;
-    t->guests = malloc((size_t)t->places * sizeof *t->guests);
-    t->looks = calloc(n + (size_t)t->places, sizeof *t->looks);
+    t->guests = weft__reserve_get((size_t)t->places * sizeof *t->guests);
+    t->looks = weft__reserve_zeroed((n + (size_t)t->places) * sizeof *t->looks);
     for (int i = 0; t->guests && i < t->places; i++) t->guests[i].fd = -1;
     if (t->cards && t->seats && t->guests && t->looks) return WEFT_OK;
     return weft__fail_memory((size_t)t->places * sizeof *t->guests, "joining a board");
@@ -304,13 +305,13 @@ static void table_clear(table *t)
     for (int i = 1; t->seats && i < t->config->size; i++)
         if (t->seats[i]) {
             close(t->seats[i]->fd);
-            free(t->seats[i]);
+            weft__reserve_give(t->seats[i]);
         }
     weft__close_fds(&t->listen_fd, 1);
-    free(t->cards);
-    free(t->seats);
-    free(t->guests);
-    free(t->looks);
+    weft__reserve_give(t->cards);
+    weft__reserve_give((void *)t->seats);
+    weft__reserve_give(t->guests);
+    weft__reserve_give(t->looks);
 }
 
 weft_status weft__handover_lead(const weft__board_config *config, int memfd, weft__board_peer *peers,

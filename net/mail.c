@@ -6,6 +6,7 @@
  * with a copy in place of the wire. Failing: a peer that is gone ends its letters and receives in ERR_PEER;
  * no memory is told at the call. */
 #include "mail_box.h"
+#include "reserve.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ typedef struct part { /* a small frame of the mail's own */
 static void part_sent(weft__outgoing *out, weft_status status)
 {
     (void)status;
-    free(WEFT__OWNER(out, part, out));
+    weft__reserve_give(WEFT__OWNER(out, part, out));
 }
 
 /* Told to nobody if there is no memory: the callers can only go on, and the peer's deadline will speak. */
@@ -29,7 +30,7 @@ static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, cons
     part *p;
     WEFT__ASSERT(payload || !frame->length);
     if (!box->route) return false;
-    p = malloc(sizeof *p + frame->length);
+    p = weft__reserve_get(sizeof *p + frame->length);
     if (!p) return false;
     memset(&p->out, 0, sizeof p->out);
     p->out.frame = *frame;
@@ -125,10 +126,9 @@ const char *weft__mail_route_name(const weft__mail *mail, int peer)
 void weft__mail_close(weft__mail *mail)
 {
     for (int i = 0; i < WEFT__MAIL_BUCKETS && mail->early[i].next; i++)
-        WEFT__LIST_EACH(&mail->early[i], at) free(WEFT__LIST_ENTRY(at, weft__early, link));
+        WEFT__LIST_EACH(&mail->early[i], at) weft__reserve_give(WEFT__LIST_ENTRY(at, weft__early, link));
     for (int i = 0; mail->peers && i < mail->world; i++) {
-        free(mail->peers[i].early);
-        free(mail->peers[i].control);
+        weft__reserve_give(mail->peers[i].control);
     }
     weft__slab_destroy(&mail->letters);
     weft__slab_destroy(&mail->wants);

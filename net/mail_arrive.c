@@ -3,7 +3,9 @@
  *
  * A frame from a peer can only name receives that flow from that peer; what does not fit anything is thrown
  * away. */
+#include "log.h"
 #include "mail_box.h"
+#include "reserve.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -96,7 +98,7 @@ static void free_early(weft__mail *mail, weft__early *early)
 {
     size_t cost = weft__mail_cost(&early->frame);
     int peer = early->peer;
-    free(early);
+    weft__reserve_give(early);
     weft__mail_owe(mail, peer, cost);
 }
 
@@ -106,23 +108,50 @@ static void drop_early(weft__mail *mail, weft__early *early)
     free_early(mail, early);
 }
 
-/* An announced or whole message that nobody waits for yet.  NULL: no memory, and its peer is given up. */
+/* A message has come that nobody waits for, and not even a note of it can be kept.  So no later receive from
+ * that peer can be told whether it is for it. */
+static void starve(weft__mail *mail, int peer)
+{
+    weft__peer_box *box = &mail->peers[peer];
+    if (!box->starved)
+        weft__log(WEFT__ERROR,
+                  "rank %d has no memory to keep a message from rank %d: receives from there fail now",
+                  mail->me, peer);
+    box->starved = mail->starved = true;
+}
+
+static bool is_starved(const weft__mail *mail, const weft__envelope *from)
+{
+    return WEFT__UNLIKELY(mail->starved) && (from->peer == WEFT_ANY_RANK || mail->peers[from->peer].starved);
+}
+
+/* An announced or whole message that nobody waits for yet.  Without memory for its payload its receive is
+ * told of that: it is this rank's want, and no fault of its peer.  NULL: not even for that. */
 static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__early *early = malloc(sizeof *early + frame->length);
+    bool lost = !early && frame->length;
+    if (!early) early = weft__reserve_get(sizeof *early);
     if (!early) {
-        mail->events->lost(mail->events, peer, "no memory for a message from it");
+        starve(mail, peer);
         return NULL;
     }
     early->peer = peer;
     early->frame = *frame;
     early->whole = false;
+    early->lost = lost;
     early->want = NULL;
     weft__list_append(weft__mail_bucket(mail->early, (weft__channel)frame->channel, frame->group,
                                         frame->sequence),
                       &early->link);
     mail->early_count++;
     return early;
+}
+
+/* Where the payload of its frame goes. */
+static void *early_room(weft__early *early)
+{
+    return early && !early->lost ? early->payload : NULL;
 }
 
 /* A message of another operation than the receive it would meet, or that meets none yet: the runtime may
@@ -159,7 +188,7 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
         return frame->length ? want->buf : NULL;
     }
     box->early = keep(mail, peer, frame);
-    return box->early ? box->early->payload : NULL;
+    return early_room(box->early);
 }
 
 /* Where its head goes, if it has one. */
@@ -174,7 +203,8 @@ static void *request_header(weft__mail *mail, int peer, const weft__frame *frame
         return box->into && !box->into->abandoned ? box->into->buf : NULL;
     }
     box->early = keep(mail, peer, frame);
-    return box->early ? box->early->payload : NULL;
+    if (!box->early) clear(mail, peer, frame->id, 0, 0); /* its sender is not to wait for nothing */
+    return early_room(box->early);
 }
 
 static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
@@ -186,6 +216,16 @@ static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
         return NULL;
     mail->peers[peer].into = want;
     return want->abandoned ? NULL : want->buf + frame->bytes;
+}
+
+static void *control_room(weft__peer_box *box, size_t bytes)
+{
+    void *more = box->control_room < bytes ? weft__reserve_get(bytes) : box->control;
+    if (!more || more == box->control) return more;
+    weft__reserve_give(box->control);
+    box->control = more;
+    box->control_room = bytes;
+    return more;
 }
 
 void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
@@ -201,14 +241,7 @@ void *weft__mail_header(weft__sink *sink, int peer, const weft__frame *frame)
     case WEFT__FRAME_REQUEST: return request_header(mail, peer, frame);
     case WEFT__FRAME_DATA: return data_header(mail, peer, frame);
     case WEFT__FRAME_CONTROL:
-    case WEFT__FRAME_BYE:
-        if (box->control_room < frame->length + 1) {
-            void *more = realloc(box->control, frame->length + 1);
-            if (!more) return NULL;
-            box->control = more;
-            box->control_room = frame->length + 1;
-        }
-        return box->control;
+    case WEFT__FRAME_BYE: return control_room(box, (size_t)frame->length + 1);
     default: return NULL;
     }
 }
@@ -223,12 +256,25 @@ static void fill(weft__want *want, const weft__frame *frame, const void *payload
     want->got->bytes = frame->bytes;
 }
 
+/* Of one that has been taken out there is no more than what it was. */
+static void meet_lost(weft__mail *mail, weft__want *want, weft__early *early)
+{
+    weft_status status = weft__mail_judge(want, early->peer, &early->frame);
+    if (early->frame.kind == WEFT__FRAME_REQUEST) clear(mail, early->peer, early->frame.id, 0, 0);
+    free_early(mail, early);
+    weft__mail_finish_want(mail, want, status == WEFT_OK ? WEFT_ERR_MEMORY : status);
+}
+
 /* What ends by it may free other early ones. */
 static void meet_early(weft__mail *mail, weft__want *want, weft__early *early)
 {
     const weft__frame *frame = &early->frame;
     weft_status status;
     take_out(mail, early);
+    if (early->lost) {
+        meet_lost(mail, want, early);
+        return;
+    }
     if (frame->kind == WEFT__FRAME_REQUEST) {
         start_flow(mail, want, early->peer, frame, frame->length ? early->payload : NULL);
         free_early(mail, early);
@@ -335,6 +381,8 @@ static void post(weft__mail *mail, weft__want *want, bool in_front)
                                  .apart = from->meeting != NULL};
     if (early)
         take_early(mail, want, early);
+    else if (is_starved(mail, from))
+        weft__mail_finish_want(mail, want, WEFT_ERR_MEMORY);
     else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
         weft__mail_finish_want(mail, want, WEFT_ERR_PEER);
     else

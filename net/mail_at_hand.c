@@ -26,7 +26,7 @@ const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *fr
     weft__transport *route = box->route;
     const weft__frame *next;
     WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
-    if (!route || !route->next || box->gone) return NULL;
+    if (!route || !route->next || box->gone || box->starved) return NULL;
     next = route->next(route, from->peer);
     for (int n = 0; next && is_message(next); n++) {
         if (WEFT__LIKELY(!weft__mail_find_want(mail, from->peer, next)))

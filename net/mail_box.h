@@ -59,6 +59,7 @@ typedef struct weft__early {
     weft__list link;
     int peer;
     bool whole; /* the payload of its frame is complete */
+    bool lost;  /* and thrown away for want of memory: that ends its receive */
     weft__frame frame;
     weft__want *want; /* a receive that came while the payload was still arriving */
     _Alignas(16) char payload[];
@@ -73,6 +74,7 @@ typedef struct weft__peer_box {
     bool said_bye, bye_awaited, bye_taken;
     bool heard;          /* something came from it: then it knows of us, and would say goodbye */
     bool touched;        /* something went to it or came from it */
+    bool starved;        /* a message from it was lost, and with it all note of it, for want of memory */
     bool leaving;        /* drop the route once our last frames have gone */
     size_t eager_bytes;  /* the longest message that goes there unasked */
     size_t head_bytes;   /* of a longer one: so much goes with its announcement */
@@ -100,6 +102,7 @@ struct weft__mail {
     weft__list ready; /* letters with a piece to send or copy */
     weft__transport *routes[2];
     int route_count;
+    bool starved;     /* one of the peers is */
     bool leaving_all; /* our goodbyes are out: that peers close their ends is no death any more */
     int leaving;      /* peers whose route is to be dropped once flushed */
 };

@@ -11,6 +11,7 @@
  * gone. A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
  * stranger's. */
 #include "clock.h"
+#include "reserve.h"
 #include "settings.h"
 #include "status.h"
 #include "tcp_link.h"
@@ -68,7 +69,7 @@ void weft__tcp_dial_end(weft__tcp_peer *peer)
     close_attempt(dial);
     weft__list_remove(&dial->link);
     peer->dial = NULL;
-    free(dial);
+    weft__reserve_give(dial);
 }
 
 static void lose(weft__tcp_peer *peer, const char *what, int error)
@@ -235,7 +236,7 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer)
         weft__tcp_lose(peer, "rank %d cannot be reached: it has no TCP address", peer->rank);
         return;
     }
-    dial = calloc(1, sizeof *dial);
+    dial = weft__reserve_zeroed(sizeof *dial);
     if (!dial) {
         lose(peer, "cannot be connected to", ENOMEM);
         return;

@@ -8,6 +8,7 @@
  * Fails by weft__tcp_lose: on the end of the connection, on a header that cannot be, on a socket error.  What
  * had arrived before is delivered first, also when it was writing that found the connection broken. */
 #include "tcp_link.h"
+#include "reserve.h"
 #include "status.h"
 
 #include <errno.h>
@@ -354,7 +355,7 @@ static void link_ready(weft__watched *w, uint32_t events)
 
 weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
 {
-    weft__tcp_link *link = malloc(sizeof *link);
+    weft__tcp_link *link = weft__reserve_get(sizeof *link); /* without, a living peer would be lost */
     if (!link) return NULL;
     memset(link, 0, offsetof(weft__tcp_link, buffer));
     link->watched = (weft__watched){.fd = -1, .ready = link_ready};
@@ -400,6 +401,6 @@ void weft__tcp_links_sweep(weft__tcp *tcp)
         weft__tcp_link *link = WEFT__LIST_ENTRY(at, weft__tcp_link, turn);
         if (link->reading || link->writing) continue;
         weft__list_remove(at);
-        free(link);
+        weft__reserve_give(link);
     }
 }

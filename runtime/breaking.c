@@ -7,6 +7,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "member.h"
+#include "reserve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,14 +307,14 @@ void weft__break_told(weft_context *ctx, const weft__notice *notice)
         weft__group_unref(group);
         return;
     }
-    early = malloc(sizeof *early);
+    early = weft__reserve_get(sizeof *early);
     if (!early) return;
     early->notice = *notice;
     early->next = ctx->early_breaks;
     ctx->early_breaks = early;
     /* Also told of groups that are long gone here: the oldest make room. */
     for (int n = 0; *at && n < EARLY_BREAKS_MAX; n++) at = &(*at)->next;
-    free(*at);
+    weft__reserve_give(*at);
     *at = NULL;
 }
 
@@ -329,7 +330,7 @@ void weft__early_breaks_apply(weft_group *group)
         }
         *at = early->next;
         break_as_told(group, &early->notice);
-        free(early);
+        weft__reserve_give(early);
     }
     for (int i = 0; i < group->size; i++) {
         const weft__member *m = &ctx->members[group->world[i]];
@@ -345,7 +346,7 @@ void weft__breaks_free(weft_context *ctx)
     while (ctx->early_breaks) {
         weft__early_break *early = ctx->early_breaks;
         ctx->early_breaks = early->next;
-        free(early);
+        weft__reserve_give(early);
     }
     while (ctx->past_breaks) {
         struct weft__past_break *past = ctx->past_breaks;

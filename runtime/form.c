@@ -13,6 +13,7 @@
 #include "guardian.h"
 #include "leave.h"
 #include "member.h"
+#include "reserve.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -76,7 +77,7 @@ static uint32_t next_occurrence(weft_group *parent, const uint64_t h[2])
     struct weft__occurrence *o = parent->occurrences;
     while (o && (o->hash[0] != h[0] || o->hash[1] != h[1])) o = o->next;
     if (!o) {
-        o = calloc(1, sizeof *o);
+        o = weft__reserve_zeroed(sizeof *o);
         if (!o) return 0;
         o->hash[0] = h[0];
         o->hash[1] = h[1];
@@ -91,7 +92,7 @@ void weft__occurrences_free(weft_group *group)
     while (group->occurrences) {
         struct weft__occurrence *o = group->occurrences;
         group->occurrences = o->next;
-        free(o);
+        weft__reserve_give(o);
     }
 }
 
@@ -99,7 +100,7 @@ static form_message *new_message(const form_key *key, size_t entries, size_t *by
 {
     form_message *m;
     *bytes = sizeof *m + entries * sizeof m->list[0];
-    m = calloc(1, *bytes);
+    m = weft__reserve_zeroed(*bytes);
     if (m) m->key = *key;
     return m;
 }
@@ -114,7 +115,7 @@ static void send_small(weft_context *ctx, int to, int type, const form_key *key,
     m->culprit = culprit;
     snprintf(m->text, sizeof m->text, "%s", text);
     weft__mail_control(ctx->mail, to, type, m, bytes);
-    free(m);
+    weft__reserve_give(m);
 }
 
 /* ---- at the lead ---- */
@@ -132,20 +133,20 @@ static attempt *find_attempt(weft_context *ctx, const form_key *key)
 static void attempt_free(attempt *a)
 {
     weft__list_remove(&a->link);
-    free(a->world);
-    free(a->joined);
-    free(a);
+    weft__reserve_give(a->world);
+    weft__reserve_give(a->joined);
+    weft__reserve_give(a);
 }
 
 static attempt *new_attempt(weft_context *ctx, const form_message *m)
 {
-    attempt *a = calloc(1, sizeof *a);
+    attempt *a = weft__reserve_zeroed(sizeof *a);
     size_t n = m->key.size;
     if (!a) return NULL;
     weft__list_init(&a->link);
     a->key = m->key;
-    a->world = calloc(n, sizeof *a->world);
-    a->joined = calloc(n, sizeof *a->joined);
+    a->world = weft__reserve_zeroed(n * sizeof *a->world);
+    a->joined = weft__reserve_zeroed(n * sizeof *a->joined);
     if (!a->world || !a->joined) {
         attempt_free(a);
         return NULL;
@@ -183,7 +184,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     m->table = a->table;
     for (uint32_t i = 0; i < a->key.size; i++)
         weft__mail_control(ctx->mail, a->world[i], WEFT__MESSAGE_FORM_READY, m, bytes);
-    free(m);
+    weft__reserve_give(m);
     attempt_free(a);
 }
 
@@ -285,7 +286,7 @@ void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes
     case WEFT__MESSAGE_FORM_EXPIRED: on_expired(ctx, m); break;
     default: break;
     }
-    free(m);
+    weft__reserve_give(m);
 }
 
 static void send_join(weft_request *req)
@@ -300,7 +301,7 @@ static void send_join(weft_request *req)
         for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->forming.group->world[i];
         status = weft__mail_control(ctx->mail, j->forming.lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
     }
-    free(m);
+    weft__reserve_give(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)
         weft__forming_fail(req, status, -1, weft_last_error());
 }

@@ -15,6 +15,7 @@
 #include "log.h"
 #include "member.h"
 #include "modules.h"
+#include "reserve.h"
 #include "warn.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ void weft__guardian_look(weft_context *ctx, int64_t when_ns)
 
 void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice)
 {
-    queued *q = malloc(sizeof *q);
+    queued *q = weft__reserve_get(sizeof *q);
     if (!q) return; /* the other's own deadline has to do */
     q->rank = rank;
     q->forget = !notice;
@@ -92,7 +93,7 @@ static void send_notices(weft_context *ctx)
             weft__control_forget(ctx->wire, q->rank);
         else if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
             weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
-        free(q);
+        weft__reserve_give(q);
     }
 }
 

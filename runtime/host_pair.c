@@ -43,6 +43,9 @@ static void settle_failed(weft_request *req, weft_status status)
         weft__request_settlef(req, status, "%s gave the message up after %zu of %zu bytes", who, got->bytes,
                               got->offered);
         break;
+    case WEFT_ERR_MEMORY:
+        weft__request_settlef(req, status, "rank %d has no memory for it", ctx->rank);
+        break;
     case WEFT_ERR_PEER:
         req->culprit = req->op.peer;
         weft__member_fate(ctx, world, who, sizeof who);

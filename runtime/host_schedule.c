@@ -338,6 +338,8 @@ static void fail(weft__run *run)
     weft__request_name(req, name, sizeof name);
     if (gone) weft__member_fate(req->ctx, peer, fate, sizeof fate);
     snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(run->failed));
+    if (run->failed == WEFT_ERR_MEMORY)
+        snprintf(text, sizeof text, "%s: rank %d has no memory for it", name, req->ctx->rank);
     if (run->failed == WEFT_ERR_MISMATCH) /* the others have other sizes in their names */
         snprintf(text, sizeof text,
                  "%s #%llu on group %s: rank %d sends %zu %s to rank %d, which expects %zu of it",
@@ -396,7 +398,7 @@ void weft__run_start(weft_request *req)
     weft__run *run = take_run(req, weft__op_sign(req->host_op));
     if (!run) {
         char text[WEFT__SENTENCE_BYTES];
-        snprintf(text, sizeof text, "rank %d: %.*s", req->group->rank, 900, weft_last_error());
+        snprintf(text, sizeof text, "rank %d: %.*s", req->ctx->rank, 900, weft_last_error());
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_MEMORY, req->sequence, -1, text}, true);
         return;
     }

@@ -19,6 +19,7 @@
 #include "member.h"
 #include "modules.h"
 #include "progress.h"
+#include "reserve.h"
 #include "settings.h"
 #include "shm.h"
 #include "store.h"
@@ -121,8 +122,8 @@ static weft_status find_locals(joining *j)
     weft_context *ctx = j->ctx;
     cpu_set_t all;
     CPU_ZERO(&all);
-    j->locals = calloc((size_t)ctx->world_size, sizeof *j->locals);
-    j->local_of = malloc((size_t)ctx->world_size * sizeof *j->local_of);
+    j->locals = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *j->locals);
+    j->local_of = weft__reserve_get((size_t)ctx->world_size * sizeof *j->local_of);
     if (!j->locals || !j->local_of)
         return weft__fail_memory((size_t)ctx->world_size * 8, "the ranks of this host");
     for (int i = 0; i < ctx->world_size; i++) {
@@ -473,8 +474,8 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     j.ctx->transports[0] = j.shm;
     j.ctx->transports[1] = j.tcp;
     free(j.cards);
-    free(j.locals);
-    free(j.local_of);
+    weft__reserve_give(j.locals);
+    weft__reserve_give(j.local_of);
     if (status != WEFT_OK) {
         weft__context_free(j.ctx);
         return weft__fail(status, "%s", why);

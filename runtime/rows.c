@@ -14,6 +14,7 @@
 #include "host.h"
 #include "log.h"
 #include "member.h"
+#include "reserve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,14 @@ static void break_by(weft_group *group, weft_status cause, int culprit, const ch
     weft__group_break(group, &(weft__verdict){cause, 0, culprit, why}, true);
 }
 
+/* Over what weft_last_error() says of this rank. */
+static void break_here(weft_group *group, weft_status cause)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    snprintf(text, sizeof text, "rank %d: %.*s", group->ctx->rank, 900, weft_last_error());
+    break_by(group, cause, -1, text);
+}
+
 /* All are told: what was held begins, in order. */
 static void start_held(weft_group *group)
 {
@@ -105,7 +114,7 @@ static void look_whether_all_told(weft_group *group)
         group->table.rounds = 0;
     } else if ((status = weft__rows_open(group, rows)) != WEFT_OK) {
         lane->state = WEFT__LANE_NONE;
-        break_by(group, status, -1, weft_last_error());
+        break_here(group, status);
     }
     free(rows);
     start_held(group);
@@ -129,7 +138,7 @@ static void take_early(weft_group *group)
         if (early->told.group != group->id) continue;
         take_row(group, early->peer, early->told.row);
         weft__list_remove(at);
-        free(early);
+        weft__reserve_give(early);
         group->ctx->early_row_count--;
     }
 }
@@ -143,7 +152,7 @@ static void meet(weft_group *group)
     lane->told = calloc((size_t)group->size, sizeof *lane->told + sizeof *lane->heard);
     if (!lane->told) {
         weft__fail_memory((size_t)group->size * sizeof *lane->told, "a group's rows");
-        break_by(group, WEFT_ERR_MEMORY, -1, weft_last_error());
+        break_here(group, WEFT_ERR_MEMORY);
         return;
     }
     lane->heard = (bool *)(lane->told + group->size);
@@ -162,8 +171,7 @@ static void meet(weft_group *group)
             return;
         }
         if (weft__mail_control(ctx->mail, to, WEFT__MESSAGE_ROW, &mine, sizeof mine) == WEFT_OK) continue;
-        snprintf(text, sizeof text, "rank %d: %.*s", ctx->rank, 900, weft_last_error());
-        break_by(group, WEFT_ERR_MEMORY, -1, text);
+        break_here(group, WEFT_ERR_MEMORY);
         return;
     }
 }
@@ -200,7 +208,7 @@ void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t l
         return;
     }
     if (group) weft__group_unref(group);
-    early = ctx->early_row_count < EARLY_ROWS_MAX ? malloc(sizeof *early) : NULL;
+    early = ctx->early_row_count < EARLY_ROWS_MAX ? weft__reserve_get(sizeof *early) : NULL;
     if (!early) {
         weft__log(WEFT__ERROR, "rank %d cannot note that rank %d has come to a group: %d notes are kept",
                   ctx->rank, peer, ctx->early_row_count);
@@ -245,6 +253,6 @@ void weft__rows_close(weft_context *ctx)
     WEFT__LIST_EACH(&ctx->early_rows, at)
     {
         weft__list_remove(at);
-        free(WEFT__LIST_ENTRY(at, struct weft__early_row, link));
+        weft__reserve_give(WEFT__LIST_ENTRY(at, struct weft__early_row, link));
     }
 }

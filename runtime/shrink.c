@@ -18,6 +18,7 @@
 #include "forming.h"
 #include "leave.h"
 #include "member.h"
+#include "reserve.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -52,11 +53,11 @@ typedef struct attempt {
 static void attempt_free(attempt *a)
 {
     weft__list_remove(&a->link);
-    free(a->world);
-    free(a->joined);
-    free(a->tables);
-    free(a->verdict);
-    free(a);
+    weft__reserve_give(a->world);
+    weft__reserve_give(a->joined);
+    weft__reserve_give(a->tables);
+    weft__reserve_give(a->verdict);
+    weft__reserve_give(a);
 }
 
 void weft__shrink_close(weft_context *ctx)
@@ -74,15 +75,15 @@ static attempt *attempt_for(weft_context *ctx, uint64_t group, uint32_t occurren
         a = WEFT__LIST_ENTRY(at, attempt, link);
         if (a->group == group && a->occurrence == occurrence) return a;
     }
-    a = calloc(1, sizeof *a);
+    a = weft__reserve_zeroed(sizeof *a);
     if (!a) return NULL;
     weft__list_init(&a->link);
     a->group = group;
     a->occurrence = occurrence;
     a->size = (int)size;
-    a->world = malloc(size * sizeof *a->world);
-    a->joined = calloc(size, sizeof *a->joined);
-    a->tables = calloc(size, sizeof *a->tables);
+    a->world = weft__reserve_get(size * sizeof *a->world);
+    a->joined = weft__reserve_zeroed(size * sizeof *a->joined);
+    a->tables = weft__reserve_zeroed(size * sizeof *a->tables);
     if (!a->world || !a->joined || !a->tables) {
         attempt_free(a);
         return NULL;
@@ -119,7 +120,7 @@ static shrink_message *new_message(const attempt *a, size_t more, size_t *bytes)
 {
     shrink_message *m;
     *bytes = sizeof *m + ((size_t)a->size + more) * sizeof m->list[0];
-    m = calloc(1, *bytes);
+    m = weft__reserve_zeroed(*bytes);
     if (!m) return NULL;
     m->group = a->group;
     m->occurrence = a->occurrence;
@@ -139,7 +140,7 @@ static void send_small(weft_context *ctx, const attempt *a, int to, int type, we
     m->status = status;
     snprintf(m->text, sizeof m->text, "%s", text);
     weft__mail_control(ctx->mail, to, type, m, bytes);
-    free(m);
+    weft__reserve_give(m);
 }
 
 static void send_verdict(weft_context *ctx, const attempt *a, int to)
@@ -279,7 +280,7 @@ static void on_expired(weft_context *ctx, attempt *a, const shrink_message *m)
 
 static void on_verdict(weft_context *ctx, attempt *a, int type, const shrink_message *m, size_t bytes)
 {
-    shrink_message *copy = a->verdict ? NULL : malloc(bytes);
+    shrink_message *copy = a->verdict ? NULL : weft__reserve_get(bytes);
     if (!copy) return;
     memcpy(copy, m, bytes);
     decide(ctx, a, type, copy, bytes);
@@ -298,7 +299,7 @@ static bool is_sound(const weft_context *ctx, const shrink_message *m, size_t le
 void weft__shrink_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     /* Copied: what is sent in answer may come back through the same buffer. */
-    shrink_message *m = length >= sizeof *m ? malloc(length) : NULL;
+    shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
     attempt *a = NULL;
     int member = -1;
     if (!m) return;
@@ -314,7 +315,7 @@ void weft__shrink_control(weft_context *ctx, int peer, int type, const void *byt
         else
             on_verdict(ctx, a, type, m, length);
     }
-    free(m);
+    weft__reserve_give(m);
 }
 
 /* ---- this rank's request ---- */

@@ -4,6 +4,7 @@
 #include "forming.h"
 #include "group.h"
 #include "leave.h"
+#include "reserve.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ static weft_status make(weft_request *req, split *s)
     weft_group *parent = req->group, *group = s->group;
     const entry *low = &s->mine;
     weft__table table = s->mine.table;
-    place *places = malloc((size_t)parent->size * sizeof *places);
+    place *places = weft__reserve_get((size_t)parent->size * sizeof *places);
     int n = 0;
     if (!places) return weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
     for (int i = 0; i < parent->size; i++)
@@ -57,7 +58,7 @@ static weft_status make(weft_request *req, split *s)
     }
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
-    free(places);
+    weft__reserve_give(places);
     return weft__group_ready(group, low->id, &table, NULL);
 }
 

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "kv_table.h"
 #include "kv_wire.h"
+#include "reserve.h"
 #include "status.h"
 #include "zap.h"
 
@@ -246,13 +247,14 @@ static void add_connection(weft__kv_server *s, int fd)
     if (fd < 0) return;
     if (fd >= s->connection_room) {
         int room = fd < 32 ? 64 : 2 * fd;
-        connection **more = realloc(s->connections, (size_t)room * sizeof *more);
+        connection **more = weft__reserve_zeroed((size_t)room * sizeof *more);
         if (!more) return; /* no memory: nothing that it asks is answered */
-        memset(more + s->connection_room, 0, (size_t)(room - s->connection_room) * sizeof *more);
+        if (s->connections) memcpy(more, s->connections, (size_t)s->connection_room * sizeof *more);
+        weft__reserve_give((void *)s->connections);
         s->connections = more;
         s->connection_room = room;
     }
-    if (!s->connections[fd]) s->connections[fd] = calloc(1, sizeof **s->connections);
+    if (!s->connections[fd]) s->connections[fd] = weft__reserve_zeroed(sizeof **s->connections);
     c = s->connections[fd];
     if (!c) return;
     weft__list_init(&c->waiting);
@@ -394,9 +396,9 @@ static void take_down(weft__kv_server *s)
     int reason = errno;
     for (int i = 0; i < s->connection_room; i++) {
         drop_connection(s, i);
-        free(s->connections[i]);
+        weft__reserve_give(s->connections[i]);
     }
-    free(s->connections);
+    weft__reserve_give((void *)s->connections);
     if (s->router) {
         zmq_socket_monitor(s->router, NULL, 0);
         zmq_close(s->router);
