@@ -11,6 +11,7 @@
 #include "guardian.h"
 #include "log.h"
 #include "member.h"
+#include "module_folder.h"
 #include "settings.h"
 
 #include <dlfcn.h>
@@ -104,34 +105,14 @@ static const weft__module_table table = {
     weft__link_joined,    module_fail, module_log, module_now,
 };
 
-/* Beside the library: PREFIX/lib/libweft.so.0 -> PREFIX/lib/weft.  A program with libweft.a inside: what is
- * installed with it, PREFIX/bin/program -> PREFIX/lib/weft. */
-static void module_path(const char *name, char *path, size_t bytes)
-{
-    static const char *const places[] = {"weft", WEFT_BIN_TO_LIB "/weft"};
-    const char *given = weft__setting_text(WEFT__SET_MODULE_DIR);
-    char self[512] = ".";
-    Dl_info info;
-    if (*given) {
-        snprintf(path, bytes, "%s/libweft_%s.so", given, name);
-        return;
-    }
-    if (dladdr((void *)(uintptr_t)weft_version, &info) && info.dli_fname && strrchr(info.dli_fname, '/'))
-        snprintf(self, sizeof self, "%.*s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname),
-                 info.dli_fname);
-    for (size_t i = 0; i < WEFT__LENGTH(places); i++) {
-        snprintf(path, bytes, "%s/%s/libweft_%s.so", self, places[i], name);
-        if (!access(path, R_OK)) return;
-    }
-}
-
 /* NULL and a sentence: there is none of that name, or it cannot run here. */
 static weft__backend_open_fn *find(weft_context *ctx, const char *name)
 {
-    char path[640];
+    char folder[WEFT__FOLDER_BYTES], path[WEFT__FOLDER_BYTES + 64];
     void *symbol;
     weft__backend_open_fn *open;
-    module_path(name, path, sizeof path);
+    if (weft__module_folder(folder) != WEFT_OK) return NULL;
+    snprintf(path, sizeof path, "%s/libweft_%s.so", folder, name);
     ctx->module_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!ctx->module_handle) {
         weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s", name, dlerror());
@@ -139,7 +120,10 @@ static weft__backend_open_fn *find(weft_context *ctx, const char *name)
     }
     symbol = dlsym(ctx->module_handle, WEFT__BACKEND_OPEN);
     if (!symbol) {
-        weft__fail(WEFT_ERR_UNSUPPORTED, "%s has no " WEFT__BACKEND_OPEN, path);
+        weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s has no " WEFT__BACKEND_OPEN,
+                   name, path);
+        dlclose(ctx->module_handle);
+        ctx->module_handle = NULL;
         return NULL;
     }
     memcpy(&open, &symbol, sizeof open); /* ISO C has no cast from an object to a function */
@@ -189,15 +173,25 @@ static bool driver_shows(void)
     return getenv("CUDA_EMULATION_DEVICES") != NULL; /* the emulation's, which has no driver */
 }
 
-/* Nobody asked for a backend by name: that of devices, where it can run. */
+/* Nobody asked for a backend by name: that of devices, where it can run.  A module that was asked may find no
+ * device of its own here; one that cannot even be asked is missed by whoever has a device.  The ranks of a
+ * host find the same, so one of them says it. */
 static weft_status load_what_runs(weft_context *ctx, int device)
 {
+    bool asked;
     if (device < 0 && !driver_shows()) return WEFT_OK;
     if (load(ctx, STANDARD, device) == WEFT_OK) return WEFT_OK;
+    asked = ctx->module_handle != NULL;
     unload(ctx);
     if (device >= 0)
         return weft__fail(WEFT_ERR_UNSUPPORTED, "config->device is %d: %.800s", device, weft_last_error());
-    weft__log(WEFT__INFO, "host memory only: %s", weft_last_error());
+    if (asked)
+        weft__log(WEFT__INFO, "host memory only: %s", weft_last_error());
+    else
+        weft__log(ctx->host_group->rank == 0 ? WEFT__WARN : WEFT__DEBUG,
+                  "a device driver is here, but operations are for host memory only: %.800s; "
+                  "WEFT_BACKENDS=host says that this is meant",
+                  weft_last_error());
     return WEFT_OK;
 }
 

@@ -1,8 +1,7 @@
 /* info_probe.c - see info_probe.h.  Children made here have ended when a function returns. */
 #include "info_probe.h"
 #include "backend.h"
-#include "beside.h"
-#include "settings.h"
+#include "module_folder.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -44,15 +43,6 @@ static void try_module(const char *path, char *text, size_t bytes)
     dlclose(module);
 }
 
-static void module_dir(char *path, size_t bytes)
-{
-    const char *given = weft__setting_text(WEFT__SET_MODULE_DIR);
-    if (*given)
-        snprintf(path, bytes, "%s", given);
-    else
-        beside_lib(path, bytes, "weft");
-}
-
 /* "libweft_NAME.so" -> NAME; false for anything else. */
 static bool module_name(const char *file, char *name, size_t bytes)
 {
@@ -67,11 +57,14 @@ static bool module_name(const char *file, char *name, size_t bytes)
 
 void info_backends(void (*tell)(const char *name, const char *text))
 {
-    char at[2200], path[2600], name[64], text[3000];
+    char at[WEFT__FOLDER_BYTES], path[sizeof(at) + 300], name[64], text[sizeof(path) + 300];
     bool nccl = false;
     struct dirent *entry;
     DIR *dir;
-    module_dir(at, sizeof(at));
+    if (weft__module_folder(at)) {
+        tell("nccl", weft_last_error());
+        return;
+    }
     dir = opendir(at);
     while (dir && (entry = readdir(dir))) {
         if (!module_name(entry->d_name, name, sizeof(name))) continue;

@@ -25,7 +25,7 @@
     X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0,                                                            \
       "Where job directories are made; empty: XDG_RUNTIME_DIR, else /tmp.")                               \
     X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0,                                                      \
-      "Where backend modules are; empty: lib/weft beside the library.")                                   \
+      "Where backend modules are, an absolute path; empty: lib/weft beside the library.")                 \
     X(RUN_TERMINAL, "WEFT_RUN_TERMINAL", NUMBER, "0", 0, 1,                                               \
       "Set by weft-run: its stderr is a terminal, where a line may end in a carriage return.")            \
     X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3,                                                                 \
