@@ -132,6 +132,7 @@ static bool receive(void *socket, zap_request *request)
 static void *answer_requests(void *socket)
 {
     zap_request request;
+    pthread_setname_np(pthread_self(), "weft-zap");
     while (receive(socket, &request)) {
         bool in = request.frames == ZAP_FRAMES && !strcmp(request.frame[0], "1.0") &&
                   request.bytes[1] < ZAP_FRAME_MAX && !strcmp(request.frame[5], "CURVE") &&

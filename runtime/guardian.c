@@ -339,6 +339,7 @@ static void *guardian_main(void *arg)
     weft__control_wire *wires[CONTEXTS_MAX];
     int n;
     (void)arg;
+    pthread_setname_np(pthread_self(), "weft-guardian");
     weft__thread_number = WEFT__KEEPS_NOTHING;
     for (;;) {
         int64_t next = WEFT__NEVER;

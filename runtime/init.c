@@ -18,6 +18,7 @@
 #include "log.h"
 #include "member.h"
 #include "modules.h"
+#include "overview.h"
 #include "progress.h"
 #include "reserve.h"
 #include "settings.h"
@@ -355,6 +356,26 @@ static weft_status join(joining *j, const weft_config *config)
     return status;
 }
 
+/* Said when all are there, which is worth saying only then. */
+static void tell_overview(const joining *j, const weft__join *asked, bool secret_is_config)
+{
+    int n = j->ctx->world_size,
+        *first_of = weft__overview_wanted() ? malloc((size_t)n * sizeof *first_of) : NULL;
+    weft__overview overview = {.asked = asked,
+                               .secret_is_config = secret_is_config,
+                               .at = &j->cards[j->ctx->rank].tcp,
+                               .first_of = first_of,
+                               .local_ranks = j->local_size};
+    if (!first_of) return;
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < i && (first_of[k] != k || strcmp(j->cards[k].host_id, j->cards[i].host_id) != 0)) k++;
+        first_of[i] = k;
+    }
+    weft__overview_tell(j->ctx, &overview);
+    free(first_of);
+}
+
 static weft_status check_config(const weft_config *c)
 {
     if ((c->bootstrap != NULL) + (c->init_method != NULL) + (c->store != NULL) > 1)
@@ -466,7 +487,10 @@ weft_status weft_init(const weft_config *config, weft_context **out)
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
         j.ctx->keys = *weft__rendezvous_keys(j.meeting);
         status = join(&j, c);
-        if (status != WEFT_OK) weft__rendezvous_fail(j.meeting, status, weft_last_error());
+        if (status == WEFT_OK)
+            tell_overview(&j, &ask, c->secret != NULL);
+        else
+            weft__rendezvous_fail(j.meeting, status, weft_last_error());
     }
     char why[WEFT__SENTENCE_BYTES];
     snprintf(why, sizeof why, "%s", weft_last_error());

@@ -213,6 +213,7 @@ static void *progress_main(void *arg)
     int64_t last = weft__now_ns(), us = least;
     bool worked = false, others, driven;
     int idle = 0;
+    pthread_setname_np(pthread_self(), "weft-progress");
     weft__home_open(&s->home, WEFT__HOME_LOAD);
     s->active = atomic_load(&ctx->active);
     s->driven = atomic_load(&ctx->driven);

@@ -430,6 +430,7 @@ static void *serve(void *arg)
     int64_t deadline_ns = WEFT__NEVER;
     bool stopping = false;
     zmq_msg_t msg;
+    pthread_setname_np(pthread_self(), "weft-meeting");
     zmq_msg_init(&msg);
     for (;;) {
         zmq_pollitem_t items[2] = {{.socket = s->router, .events = ZMQ_POLLIN},

@@ -175,6 +175,7 @@ static void *attend(void *arg)
     weft__kv_link *link = arg;
     zmq_msg_t header, payload;
     bool stop = false, ended = false;
+    pthread_setname_np(pthread_self(), "weft-store-link");
     zmq_msg_init(&header);
     zmq_msg_init(&payload);
     while (!stop && !ended) {

@@ -323,6 +323,7 @@ static void *serve(void *arg)
     weft__kv_server *s = arg;
     int64_t quiet_ns = WEFT__NEVER, stop_ns = WEFT__NEVER;
     zmq_msg_t msg;
+    pthread_setname_np(pthread_self(), "weft-store");
     zmq_msg_init(&msg);
     for (;;) {
         zmq_pollitem_t items[3] = {{.socket = s->router, .events = ZMQ_POLLIN},

@@ -44,6 +44,7 @@ static void *thread_main(void *arg)
     weft__thread *self = arg;
     weft__nccl *nccl = self->nccl;
     bool left_behind;
+    pthread_setname_np(pthread_self(), "weft-nccl");
     weft__thread_settle(nccl);
     self->run(self->arg);
     join_ended(nccl);

@@ -1,0 +1,203 @@
+/* overview.c - see overview.h.  Everything here is known already: nothing is sent, and nothing can fail. What
+ * does not fit into a line ends in "...". */
+#include "overview.h"
+#include "launcher.h"
+#include "log.h"
+#include "reduce.h"
+#include "settings.h"
+#include "tuning.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIST_BYTES 700 /* of a list in a line */
+
+typedef struct list {
+    char text[LIST_BYTES + sizeof "..."];
+    size_t used;
+    bool full;
+} list;
+
+static void WEFT__PRINTF(2, 3) append(list *l, const char *format, ...)
+{
+    va_list args;
+    int n;
+    if (l->full) return;
+    va_start(args, format);
+    n = vsnprintf(l->text + l->used, LIST_BYTES - l->used, format, args);
+    va_end(args);
+    l->full = n < 0 || (size_t)n >= LIST_BYTES - l->used;
+    if (l->full)
+        memcpy(l->text + l->used, "...", sizeof "...");
+    else
+        l->used += (size_t)n;
+}
+
+/* "0-3, 7": the ranks whose number in of[] is `which`. */
+static void append_ranks(list *l, const int *of, int n, int which)
+{
+    const char *between = "";
+    for (int i = 0; i < n; i++) {
+        int from = i;
+        if (of[i] != which) continue;
+        while (i + 1 < n && of[i + 1] == which) i++;
+        append(l, i > from ? "%s%d-%d" : "%s%d", between, from, i);
+        between = ", ";
+    }
+}
+
+/* ---- the job ---- */
+
+static void tell_meeting(const weft_context *ctx, const weft__join *asked)
+{
+    const char *launcher = weft__launcher_name(),
+               *by = asked->init_method && *asked->init_method ? asked->init_method : "env://";
+    if (asked->bootstrap)
+        by = "the program's own bootstrap";
+    else if (asked->store)
+        by = "a store";
+    weft__log(WEFT__INFO, "joined by %s, job \"%s\", this rank at %s; %s%s", by, asked->job,
+              weft__rendezvous_address(ctx->meeting),
+              launcher ? "started by " : "not started as a rank by any launcher", launcher ? launcher : "");
+}
+
+static void tell_secret(const weft__overview *o)
+{
+    if (o->asked->secret)
+        weft__log(WEFT__INFO, "secret: %s, from %s", o->asked->secret,
+                  o->secret_is_config ? "weft_config.secret" : "WEFT_SECRET");
+    else
+        weft__log(WEFT__INFO,
+                  "secret: none was given, so one was made for this job: for this user on this host");
+}
+
+static void tell_hosts(const weft_context *ctx, const int *first_of)
+{
+    list l = {.used = 0};
+    int hosts = 0;
+    for (int i = 0; i < ctx->world_size; i++) {
+        if (first_of[i] != i) continue;
+        append(&l, "%s%s (ranks ", hosts++ ? "; " : "", ctx->members[i].host);
+        append_ranks(&l, first_of, ctx->world_size, i);
+        append(&l, ")");
+    }
+    weft__log(WEFT__INFO, "hosts: %d: %s", hosts, l.text);
+}
+
+/* Ways as this rank goes them; those of others may be different. */
+static void tell_transports(const weft_context *ctx)
+{
+    enum { SELF, BY_SHM, BY_TCP };
+    int *way = malloc((size_t)ctx->world_size * sizeof *way);
+    list l = {.used = 0};
+    bool shm = false, tcp = false;
+    if (!way) return;
+    for (int i = 0; i < ctx->world_size; i++) {
+        way[i] = i == ctx->rank ? SELF : ctx->members[i].local >= 0 ? BY_SHM : BY_TCP;
+        shm = shm || way[i] == BY_SHM;
+        tcp = tcp || way[i] == BY_TCP;
+    }
+    if (shm) append(&l, "shared memory to ");
+    if (shm) append_ranks(&l, way, ctx->world_size, BY_SHM);
+    if (tcp) append(&l, "%sTCP to ", shm ? "; " : "");
+    if (tcp) append_ranks(&l, way, ctx->world_size, BY_TCP);
+    weft__log(WEFT__INFO, "transports of rank %d: %s", ctx->rank, l.used ? l.text : "none, it is alone");
+    free(way);
+}
+
+static void tell_settings(void)
+{
+    list l = {.used = 0};
+    for (int i = 0; i < WEFT__SETTINGS_COUNT; i++) {
+        weft__setting_row s = weft__setting_describe((weft__setting)i);
+        if (s.from_environment) append(&l, "%s%s=%s", l.used ? " " : "", s.name, s.value);
+    }
+    weft__log(WEFT__INFO, "settings of the environment: %s", l.used ? l.text : "none");
+}
+
+/* ---- its hosts ---- */
+
+static bool is_at(const struct sockaddr *a, const weft__tcp_address *at)
+{
+    if (a->sa_family == AF_INET && at->family == 4)
+        return !memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr, at->bytes,
+                       sizeof(struct in_addr));
+    if (a->sa_family == AF_INET6 && at->family == 6)
+        return !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, at->bytes,
+                       sizeof(struct in6_addr));
+    return false;
+}
+
+static void tell_interface(const char *host, const weft__tcp_address *at)
+{
+    char address[INET6_ADDRSTRLEN] = "", name[64] = "an unknown interface";
+    const char *wanted = weft__setting_text(WEFT__SET_SOCKET_IFNAME);
+    struct ifaddrs *all = NULL;
+    if (!at->family) {
+        weft__log(WEFT__INFO, "interface of %s: none, nothing listens for TCP", host);
+        return;
+    }
+    inet_ntop(at->family == 4 ? AF_INET : AF_INET6, at->bytes, address, sizeof address);
+    if (getifaddrs(&all)) all = NULL;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+        if (i->ifa_addr && is_at(i->ifa_addr, at)) snprintf(name, sizeof name, "%s", i->ifa_name);
+    if (all) freeifaddrs(all);
+    weft__log(WEFT__INFO, "interface of %s: %s, TCP at %s port %d; %s%s", host, name, address, at->port,
+              *wanted ? "WEFT_SOCKET_IFNAME is " : "WEFT_SOCKET_IFNAME is not set", wanted);
+}
+
+static void tell_choices(const weft_context *ctx, const char *host)
+{
+    char forced[512], path[WEFT__TUNING_PATH_BYTES];
+    weft__choices_forced_text(&ctx->choices, forced, sizeof forced);
+    weft__tuning_path(path);
+    weft__log(WEFT__INFO, "algorithms of %s: %s%s; %s%s", host, *forced ? "WEFT_ALGORITHM=" : "none by name",
+              forced, *path && !access(path, R_OK) ? "limits of the tuning file " : "no tuning file",
+              *path && !access(path, R_OK) ? path : "");
+}
+
+static void tell_host(const weft_context *ctx, const weft__overview *o)
+{
+    const char *host = ctx->members[ctx->rank].host;
+    weft__log(WEFT__INFO, "processors of %s: %d for %d rank%s%s; reductions use %s", host, ctx->processors,
+              o->local_ranks, o->local_ranks == 1 ? "" : "s", ctx->crowded ? ", which take turns" : "",
+              weft__reduce_level());
+    tell_interface(host, o->at);
+    tell_choices(ctx, host);
+}
+
+static void tell_device(const weft_context *ctx)
+{
+    weft__backend *module = ctx->module;
+    weft__log(WEFT__INFO, "device of rank %d: %s (backends %s)", ctx->rank,
+              !module            ? "none, host memory only"
+              : module->describe ? module->describe(module)
+                                 : "it does not say which",
+              ctx->backend_names);
+}
+
+bool weft__overview_wanted(void)
+{
+    return weft__setting_int(WEFT__SET_LOG) >= WEFT__INFO;
+}
+
+void weft__overview_tell(const weft_context *ctx, const weft__overview *o)
+{
+    if (ctx->rank == 0) {
+        weft__log(WEFT__INFO, "Weft %d.%d.%d: a job of %d rank%s", weft_version() / 10000,
+                  weft_version() / 100 % 100, weft_version() % 100, ctx->world_size,
+                  ctx->world_size == 1 ? "" : "s");
+        tell_meeting(ctx, o->asked);
+        tell_secret(o);
+        tell_hosts(ctx, o->first_of);
+        tell_transports(ctx);
+        tell_settings();
+    }
+    if (o->first_of[ctx->rank] == ctx->rank) tell_host(ctx, o);
+    if (ctx->rank == 0 || ctx->module) tell_device(ctx);
+}
