@@ -301,6 +301,11 @@ int main(int argc, char **argv)
         bench_options_help();
         return 0;
     }
+    if (o->version) {
+        printf("weft-bench %d.%d.%d\n", weft_version() / 10000, weft_version() / 100 % 100,
+               weft_version() % 100);
+        return 0;
+    }
     if (*o->refusal) refuse(&bench.job, o->refusal);
     if (o->mode == BENCH_TUNE) return bench_tune(o);
     if (o->mode == BENCH_KERNELS) return bench_kernels(o);

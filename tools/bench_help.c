@@ -71,7 +71,8 @@ static const char purpose[] =
     "  --csv FILE           comma-separated values, one line for each point\n"
     "  --json FILE          the same with the machine and the settings\n"
     "  --svg FILE           a picture: time and bandwidth against size\n"
-    "  -h, --help           this text\n";
+    "  -h, --help           this text\n"
+    "  --version            the version, and nothing else\n";
 
 static const char meaning[] =
     "\n"

@@ -166,7 +166,8 @@ enum {
     TIMEOUT,
     CSV,
     JSON,
-    SVG
+    SVG,
+    VERSION
 };
 
 static const struct option names[] = {{"op", required_argument, NULL, OP},
@@ -195,6 +196,7 @@ static const struct option names[] = {{"op", required_argument, NULL, OP},
                                       {"json", required_argument, NULL, JSON},
                                       {"svg", required_argument, NULL, SVG},
                                       {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
 /* True, whatever the word is: then it has been refused. */
@@ -242,6 +244,7 @@ static void take_how(struct bench_options *o, int c, const char *word)
     case JSON: o->json = optarg; break;
     case SVG: o->svg = optarg; break;
     case 'h': o->help = true; break;
+    case VERSION: o->version = true; break;
     case ':': refuse(o, "%s needs a value", word); break;
     default: refuse(o, "there is no option %s; --help lists them", word);
     }

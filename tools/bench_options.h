@@ -35,7 +35,7 @@ struct bench_options {
     bool all_reductions; /* BENCH_KERNELS; then op has no meaning */
     bool memories[2];    /* private, shared */
     bool calls[2];       /* request, blocking */
-    bool in_place, help;
+    bool in_place, help, version;
     struct bench_effort effort;
     int64_t timeout_ms;
     const char *csv, *json, *svg; /* paths, or NULL */

@@ -13,6 +13,7 @@
 #include "run_input.h"
 #include "run_output.h"
 #include "run_rank.h"
+#include "run_terminal.h"
 #include "run_watchdog.h"
 
 #include <errno.h>
@@ -248,13 +249,20 @@ static bool open_signals(struct job *job)
 /* ---- starting
  * ---------------------------------------------------------------------------------------------- */
 
+/* Where there are no more pseudo-terminals a pipe does. */
+static bool open_stdout(const struct job *job, int ends[2])
+{
+    if (job->output.out->is_terminal && run_terminal_open(job->output.out->fd, ends)) return true;
+    return !pipe2(ends, O_CLOEXEC);
+}
+
 static int start_rank(struct job *job, int r)
 {
     int out[2], err[2], fds[3], error;
     int null = r ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
     if (r && null < 0) return errno;
     fds[0] = r ? null : job->input.give;
-    if (pipe2(out, O_CLOEXEC)) {
+    if (!open_stdout(job, out)) {
         error = errno;
         goto close_null;
     }
@@ -314,8 +322,8 @@ static void turn(struct job *job)
     look_at_clock(job);
 }
 
-/* Two pipes a rank stay open here.  The limit is put back in the ranks by nobody: only the soft one is
- * raised, and no further than the job needs. */
+/* Two pipes a rank, or a pipe and a pseudo-terminal, stay open here.  The limit is put back in the ranks by
+ * nobody: only the soft one is raised, and no further than the job needs. */
 static void raise_descriptor_limit(int ranks)
 {
     struct rlimit limit;

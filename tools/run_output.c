@@ -70,7 +70,10 @@ bool run_output_init(struct run_output *o, int ranks, bool prefix)
     o->whole_lines = prefix || ranks > 1;
     o->sinks[0] = (struct run_sink){.fd = STDOUT_FILENO, .last_rank = RUN_NOBODY};
     o->sinks[1] = (struct run_sink){.fd = STDERR_FILENO, .last_rank = RUN_NOBODY};
-    for (int i = 0; i < 2; i++) o->sinks[i].terminal = !prefix && isatty(o->sinks[i].fd);
+    for (int i = 0; i < 2; i++) {
+        o->sinks[i].is_terminal = isatty(o->sinks[i].fd);
+        o->sinks[i].rewrites = !prefix && o->sinks[i].is_terminal;
+    }
     o->out = &o->sinks[0];
     o->err = one_file(STDOUT_FILENO, STDERR_FILENO) ? o->out : &o->sinks[1];
     for (size_t i = 0; i < o->n; i++) {
@@ -131,7 +134,7 @@ static size_t ready_bytes(const struct run_output *o, struct run_stream *s)
     newline = memchr(from + s->scanned, '\n', n - s->scanned);
     if (newline) return (size_t)(newline - from) + 1;
     s->scanned = n;
-    if (s->sink->terminal && from[n - 1] == '\r') return n;
+    if (s->sink->rewrites && from[n - 1] == '\r') return n;
     return s->fd < 0 || n >= RUN_LINE_BYTES || !o->whole_lines ? n : 0;
 }
 
@@ -176,7 +179,8 @@ static void write_some(struct run_output *o, struct run_sink *sink)
         return;
     }
     if (errno == EINTR || errno == EAGAIN) return;
-    /* Closing the pipes tells the ranks as their own stdout would have: with SIGPIPE. */
+    /* Closing their ends tells the ranks as their own stdout would have: with SIGPIPE, or EIO from a
+     * terminal. */
     sink->broken = true;
     drop(&sink->waiting, n);
     for (size_t i = 0; i < o->n; i++)

@@ -22,7 +22,8 @@ struct run_sink {
     int last_rank;  /* whose bytes came last, -1: weft-run's own */
     bool line_open; /* those bytes did not end a line */
     bool broken;    /* nobody reads any more */
-    bool terminal;  /* a line that ends in \r is shown too: it is there to be written over */
+    bool is_terminal;
+    bool rewrites; /* a line that ends in \r is shown too: it is there to be written over */
     struct run_buffer waiting;
 };
 

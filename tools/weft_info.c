@@ -18,9 +18,14 @@ static void row(const char *name, const char *text)
     printf("  %-18s %s\n", name, text);
 }
 
+static void print_version(const char *of)
+{
+    printf("%s %d.%d.%d\n", of, weft_version() / 10000, weft_version() / 100 % 100, weft_version() % 100);
+}
+
 static void print_build(void)
 {
-    printf("weft %d.%d.%d\n", weft_version() / 10000, weft_version() / 100 % 100, weft_version() % 100);
+    print_version("weft");
     row("compiler", WEFT_INFO_COMPILER);
     row("flags", WEFT_INFO_FLAGS);
     row("CUDA at build", WEFT_INFO_CUDA);
@@ -83,7 +88,7 @@ static void print_settings(void)
 }
 
 static const char usage[] =
-    "usage: weft-info [--operations | --markdown | --algorithms [RANKS [shm | tcp]]]\n"
+    "usage: weft-info [--operations | --markdown | --algorithms [RANKS [shm | tcp]] | --help | --version]\n"
     "  without an option: version, build, backends, probes, operations, algorithms of 2 ranks, and settings\n"
     "  --operations  which operation takes which types and reductions in which memory\n"
     "  --markdown    the same as a table in Markdown\n"
@@ -104,17 +109,15 @@ static int algorithms(int n, char **words)
     return !info_algorithms((int)ranks, transport);
 }
 
-int main(int argc, char **argv)
+/* What is wrong with the command line, on one line. */
+static int misuse(const char *before, const char *word)
 {
-    const char *option = argc == 2 ? argv[1] : "";
-    if (argc > 1 && !strcmp(argv[1], "--algorithms")) return algorithms(argc - 2, argv + 2);
-    if (!strcmp(option, "--operations")) return !info_operations(INFO_TEXT);
-    if (!strcmp(option, "--markdown")) return !info_operations(INFO_MARKDOWN);
-    if (argc > 1) {
-        bool help = !strcmp(option, "--help") || !strcmp(option, "-h");
-        fputs(usage, help ? stdout : stderr);
-        return help ? 0 : 2;
-    }
+    fprintf(stderr, "weft-info: %s%s; weft-info --help lists the options\n", before, word);
+    return 2;
+}
+
+static void print_all(void)
+{
     print_build();
     print_backends();
     print_transports();
@@ -124,5 +127,26 @@ int main(int argc, char **argv)
     putchar('\n');
     (void)info_algorithms(RANKS, "shm");
     print_settings();
-    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *option = argc > 1 ? argv[1] : "";
+    enum { ALL, ALGORITHMS, OPERATIONS, MARKDOWN, HELP, VERSION, NAMES };
+    static const char *const names[NAMES] = {"",           "--algorithms", "--operations",
+                                             "--markdown", "--help",       "--version"};
+    int which = ALL;
+    while (which < NAMES && strcmp(option, names[which]) != 0) which++;
+    if (argc > 1 && !*option) which = NAMES;
+    if (!strcmp(option, "-h")) which = HELP;
+    if (which == NAMES) return misuse("there is no option ", *option ? option : "\"\"");
+    if (which != ALGORITHMS && argc > 2) return misuse("one option is enough; not also ", argv[2]);
+    switch (which) {
+    case ALGORITHMS: return algorithms(argc - 2, argv + 2);
+    case OPERATIONS: return !info_operations(INFO_TEXT);
+    case MARKDOWN: return !info_operations(INFO_MARKDOWN);
+    case HELP: fputs(usage, stdout); return 0;
+    case VERSION: print_version("weft-info"); return 0;
+    default: print_all(); return 0;
+    }
 }

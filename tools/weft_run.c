@@ -1,6 +1,7 @@
 /* weft_run.c - weft-run: starts the ranks of a job on this host and answers for them.
  *
  *   weft-run [-n N] [--bind] [--prefix] [--timeout S] [--emulate-gpu N] [--] PROGRAM ARGS
+ *   weft-run --help | --version
  *
  * Exit code: 0 if every rank's is; the first failing rank's, 128 + its signal; 124 for --timeout; 128 + the
  * signal that ended weft-run; 127 and 126 for a program that is not found or cannot be run; 2 for wrong
@@ -19,7 +20,8 @@
 
 static const char usage[] =
     "usage: weft-run [-n N] [--bind] [--prefix] [--timeout S] [--emulate-gpu N] [--] PROGRAM ARGS\n"
-    "  -n N             ranks to start; without it one per core allowed\n"
+    "       weft-run --help | --version\n"
+    "  -n N, -np N      ranks to start; without it one per core allowed\n"
     "  --bind           pin rank r to the r-th core allowed, modulo their number\n"
     "  --prefix         begin each line of output with its rank: \"[2] \"\n"
     "  --timeout S      end the job after S seconds, with exit code 124\n"
@@ -34,7 +36,7 @@ static _Noreturn void __attribute__((format(printf, 1, 2))) misuse(const char *f
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\n%s", usage);
+    fputs("; weft-run --help lists the options\n", stderr);
     exit(RUN_EXIT_USAGE);
 }
 
@@ -59,25 +61,35 @@ static int64_t parse_seconds(const char *text)
     return s < 0.001 ? 1 : (int64_t)(s * 1000);
 }
 
+/* getopt reads mpirun's "-np 4" as -n with the value "p". */
+static int parse_ranks(int argc, char **argv)
+{
+    if (strcmp(argv[optind - 1], "-np") != 0) return parse_count("-n", optarg, RUN_RANKS_MAX);
+    if (optind >= argc) misuse("-np needs a value");
+    return parse_count("-np", argv[optind++], RUN_RANKS_MAX);
+}
+
 static void parse(int argc, char **argv, struct run_options *options)
 {
-    enum { BIND = 256, PREFIX, TIMEOUT, EMULATE };
+    enum { BIND = 256, PREFIX, TIMEOUT, EMULATE, VERSION };
     static const struct option names[] = {{"bind", no_argument, NULL, BIND},
                                           {"prefix", no_argument, NULL, PREFIX},
                                           {"timeout", required_argument, NULL, TIMEOUT},
                                           {"emulate-gpu", required_argument, NULL, EMULATE},
                                           {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, VERSION},
                                           {NULL, 0, NULL, 0}};
     int c;
     /* "+": the first word that is no option is the program; ":": a missing value is told apart. */
     while ((c = getopt_long(argc, argv, "+:n:h", names, NULL)) != -1) {
         switch (c) {
-        case 'n': options->ranks = parse_count("-n", optarg, RUN_RANKS_MAX); break;
+        case 'n': options->ranks = parse_ranks(argc, argv); break;
         case BIND: options->bind = true; break;
         case PREFIX: options->prefix = true; break;
         case TIMEOUT: options->timeout_ms = parse_seconds(optarg); break;
         case EMULATE: options->devices = parse_count("--emulate-gpu", optarg, RUN_DEVICES_MAX); break;
         case 'h': fputs(usage, stdout); exit(0);
+        case VERSION: puts("weft-run " WEFT_RUN_VERSION); exit(0);
         case ':': misuse("%s needs a value", argv[optind - 1]);
         default: misuse("unknown option %s", argv[optind - 1]);
         }

@@ -2,6 +2,7 @@
  * Ranks are small shell programs.  Every command ends by itself; ctest's time limit catches one that does
  * not. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,8 +114,31 @@ static void wrong_usage(void **state)
         const struct result *r = run(wrong[i]);
         assert_int_equal(r->code, 2);
         assert_memory_equal(r->err, "weft-run: ", 10);
+        assert_ptr_equal(strchr(r->err, '\n'), r->err + strlen(r->err) - 1); /* one line */
+        assert_true(has(r->err, "--help"));
         assert_string_equal(r->out, "");
     }
+    assert_true(has(run("--nonsense true")->err, "--nonsense"));
+    assert_true(has(run("--help")->out, "  --timeout S "));
+}
+
+static void ranks_as_mpirun_names_them(void **state)
+{
+    (void)state;
+    assert_string_equal(run("-np 3 sh -c 'echo $WORLD_SIZE' | sort -u")->out, "3\n");
+    assert_int_equal(run("-np")->code, 2);
+    assert_true(has(run("-np x true")->err, "-np takes a number"));
+    assert_int_equal(run("-np x true")->code, 2);
+}
+
+static void version(void **state)
+{
+    const struct result *r = run("--version");
+    int parts[3];
+    (void)state;
+    assert_int_equal(r->code, 0);
+    assert_int_equal(sscanf(r->out, "weft-run %d.%d.%d\n", &parts[0], &parts[1], &parts[2]), 3);
+    assert_string_equal(r->err, "");
 }
 
 static void jobs_side_by_side_have_ports_of_their_own(void **state)
@@ -181,6 +206,87 @@ static void a_reader_that_stops(void **state)
     (void)state;
     assert_string_equal(r->out, "y\n");
     assert_true(has(r->err, "SIGPIPE"));
+}
+
+/* ---- on a terminal
+ * ------------------------------------------------------------------------------------------- */
+
+/* What appears on a terminal while weft-run has it for its stdout, until that is closed; its stderr goes to a
+ * file. */
+static int on_terminal(const char *arguments, char *shown, size_t bytes)
+{
+    char line[1024], name[64];
+    struct termios raw;
+    size_t used = 0;
+    ssize_t n = 0;
+    int how, slave = -1, master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    pid_t pid;
+    if (master < 0 || grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof(name)) ||
+        (slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
+        print_message("skipped: no pseudo-terminal here: %s\n", strerror(errno));
+        skip();
+    }
+    assert_int_equal(tcgetattr(slave, &raw), 0);
+    cfmakeraw(&raw); /* so that every byte is seen as it was written */
+    assert_int_equal(tcsetattr(slave, TCSANOW, &raw), 0);
+    snprintf(line, sizeof(line), "cd %s && exec " WEFT_RUN "%s </dev/null 2>err", dir, arguments);
+    pid = fork();
+    if (pid == 0) {
+        if (dup2(slave, STDOUT_FILENO) < 0) _exit(99);
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(99);
+    }
+    close(slave);
+    while (used < bytes - 1 &&
+           ((n = read(master, shown + used, bytes - 1 - used)) > 0 || (n < 0 && errno == EINTR)))
+        used += n > 0 ? (size_t)n : 0;
+    shown[used] = '\0';
+    close(master);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+static void ranks_see_a_terminal_where_there_is_one(void **state)
+{
+    static const char asks[] = "sh -c 'if [ -t 1 ]; then echo a terminal; else echo no terminal; fi; exit 3'";
+    char line[512], shown[TEXT_BYTES];
+    (void)state;
+    snprintf(line, sizeof(line), "-n 2 --prefix %s", asks);
+    assert_int_equal(run(line)->code, 3);
+    assert_true(has(run(line)->out, " no terminal\n"));
+    assert_int_equal(on_terminal(line, shown, sizeof(shown)), 3);
+    assert_true(has(shown, "[0] a terminal\n") ||
+                has(shown, "[1] a terminal\n")); /* who fails first ends the other */
+    assert_false(has(shown, "no terminal"));
+}
+
+static void a_terminal_shows_every_byte(void **state)
+{
+    static char shown[1 << 20];
+    size_t x = 0;
+    (void)state;
+    assert_int_equal(on_terminal("-n 1 printf 'a\\tb\\r\\nc\\nlast'", shown, sizeof(shown)), 0);
+    assert_string_equal(shown, "a\tb\r\nc\nlast");
+    assert_int_equal(on_terminal("-n 2 sh -c 'head -c 300000 /dev/zero | tr \"\\0\" x; echo'", shown,
+                                 sizeof(shown)),
+                     0);
+    for (const char *at = shown; *at; at++) x += *at == 'x';
+    assert_int_equal(x, 600000);
+    assert_int_equal(strlen(shown), 600002);
+}
+
+/* A pipe would keep what the C library has gathered until the program ends. */
+static void a_terminal_shows_lines_as_they_are_written(void **state)
+{
+    char shown[TEXT_BYTES], path[2 * PATH_BYTES], line[512];
+    (void)state;
+    in_dir(path, "goes-on");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    /* awk writes through a buffer of the C library's kind; it ends when it is killed, so nothing else flushes
+     * that. */
+    snprintf(line, sizeof(line), "-n 1 --timeout 3 awk 'BEGIN { print \"early\"; getline < \"%s\" }'", path);
+    assert_int_equal(on_terminal(line, shown, sizeof(shown)), 124);
+    assert_true(has(shown, "early\n"));
 }
 
 static void stdin_goes_to_rank_0(void **state)
@@ -398,6 +504,8 @@ int main(void)
         cmocka_unit_test(arguments_are_passed_on),
         cmocka_unit_test(one_rank_per_core_is_the_default),
         cmocka_unit_test(wrong_usage),
+        cmocka_unit_test(ranks_as_mpirun_names_them),
+        cmocka_unit_test(version),
         cmocka_unit_test(jobs_side_by_side_have_ports_of_their_own),
         cmocka_unit_test(output_is_unchanged),
         cmocka_unit_test(lines_are_never_mixed),
@@ -405,6 +513,9 @@ int main(void)
         cmocka_unit_test(prefix_begins_each_line),
         cmocka_unit_test(a_line_of_many_megabytes),
         cmocka_unit_test(a_reader_that_stops),
+        cmocka_unit_test(ranks_see_a_terminal_where_there_is_one),
+        cmocka_unit_test(a_terminal_shows_every_byte),
+        cmocka_unit_test(a_terminal_shows_lines_as_they_are_written),
         cmocka_unit_test(stdin_goes_to_rank_0),
         cmocka_unit_test(exit_code_of_the_first_failure),
         cmocka_unit_test(a_signal_by_name),

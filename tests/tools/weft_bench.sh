@@ -73,3 +73,4 @@ code=0
 [ $code = 1 ] || fail "an absent folder ended with code $code"
 grep -q 'absent/x.svg cannot be written: No such file' "$dir/err" || fail "no sentence about the folder"
 "$bench" --help | grep -q '^NAME$' || fail "no help"
+"$bench" --version | grep -Eqx 'weft-bench [0-9]+\.[0-9]+\.[0-9]+' || fail "no version"

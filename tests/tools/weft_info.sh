@@ -83,6 +83,16 @@ for wrong in '1' '2 ib' 'two' '2 shm 3'; do
     "$info" --algorithms $wrong 2>/dev/null || code=$?
     [ $code = 2 ] || { echo "--algorithms $wrong ended with code $code"; exit 1; }
 done
-code=0
-"$info" --nonsense 2>/dev/null || code=$?
-[ $code = 2 ] || { echo "an unknown option ended with code $code"; exit 1; }
+# A slip is named, on one line.
+slip() {
+    code=0
+    text=$("$info" "$@" 2>&1 >/dev/null) || code=$?
+    [ $code = 2 ] || { echo "$* ended with code $code"; exit 1; }
+    [ "$(printf '%s\n' "$text" | wc -l)" = 1 ] || { printf '%s: more than a line: %s\n' "$*" "$text"; exit 1; }
+}
+slip --nonsense
+expect '^weft-info: there is no option --nonsense; '
+slip --operations surplus
+expect '^weft-info: .*surplus'
+"$info" --help | grep -q '^usage: weft-info '
+"$info" --version | grep -Eqx 'weft-info [0-9]+\.[0-9]+\.[0-9]+'
