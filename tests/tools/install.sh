@@ -48,6 +48,33 @@ echo '-- pkg-config, static'
     $(pkg-config --static --libs weft | sed 's/-lweft//')
 "$prefix/bin/weft-run" -n 2 ./static
 
+echo '-- pkg-config, static, with libzmq.a'
+archive=$("$cc" -print-file-name=libzmq.a)
+if [ -e "$archive" ]; then
+    # What a distribution has added to its libzmq.a is its own matter; C++ is in every one.
+    mkdir "$dir/archives"
+    ln -s "$archive" "$dir/archives/libzmq.a"
+    added=
+    for name in pgm norm bsd gssapi_krb5; do
+        path=$("$cc" -print-file-name=lib$name.so)
+        [ -e "$path" ] || path=$(find /usr/lib -name "lib$name.so" 2>/dev/null | head -n 1)
+        [ ! -e "$path" ] || added="$added $path"
+    done
+    # shellcheck disable=SC2086,SC2046
+    if "$cc" $flags -o static_zmq main.c -L"$dir/archives" $(pkg-config --cflags weft) "$lib/libweft.a" \
+        $(pkg-config --static --libs weft | sed 's/-lweft//') $added >"$dir/log" 2>&1; then
+        ! readelf -d static_zmq | grep 'NEEDED.*libzmq' || { echo "libzmq.a was not taken"; exit 1; }
+        "$prefix/bin/weft-run" -n 2 ./static_zmq
+    elif grep -E "libstdc|undefined reference to .*(std::|operator new|__cxa_)" "$dir/log" | head -n 3 | grep .; then
+        echo "pkg-config --static leaves out what libzmq is written in"
+        exit 1
+    else
+        echo "this libzmq.a needs what is not here: $(grep -o 'undefined reference to .*' "$dir/log" | sort -u | head -n 3)"
+    fi
+else
+    echo "no libzmq.a here, not linked"
+fi
+
 echo '-- find_package'
 "$cmake" -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$dir/log"
 "$cmake" --build build >"$dir/log"
