@@ -2,6 +2,7 @@
  */
 #include "job_shared.h"
 #include "port.h"
+#include "skip.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -234,7 +235,9 @@ void job_run(const job_plan *given)
 {
     job_plan plan = *given;
     plan.threads = as_threads(given);
-    if (too_many(&plan) || (plan.threads && plan.ranks > 1 && wants_hostids())) skip();
+    if (too_many(&plan)) SKIP("%d ranks, and JOB_RANKS_MOST is %s", plan.ranks, getenv("JOB_RANKS_MOST"));
+    if (plan.threads && plan.ranks > 1 && wants_hostids())
+        SKIP("ranks that are threads of one process cannot have hosts of their own (JOB_HOSTIDS)");
     run(&plan);
 }
 

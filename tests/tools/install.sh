@@ -69,10 +69,10 @@ if [ -e "$archive" ]; then
         echo "pkg-config --static leaves out what libzmq is written in"
         exit 1
     else
-        echo "this libzmq.a needs what is not here: $(grep -o 'undefined reference to .*' "$dir/log" | sort -u | head -n 3)"
+        echo "skipped: no libzmq.a here, or not all that it needs: $(grep -o 'undefined reference to .*' "$dir/log" | sort -u | head -n 3)"
     fi
 else
-    echo "no libzmq.a here, not linked"
+    echo "skipped: no libzmq.a here, or not all that it needs"
 fi
 
 echo '-- find_package'
@@ -99,7 +99,7 @@ for file in readme/*.c; do
     compile=$cc
     if grep -q '<weft/mpi.h>' "$file"; then
         compile=$(command -v mpicc || echo none)
-        [ "$compile" != none ] || { echo "$file: no mpicc here, not compiled"; continue; }
+        [ "$compile" != none ] || { echo "skipped: no mpicc here for $file"; continue; }
     fi
     program=${file%.c}
     # shellcheck disable=SC2086,SC2046

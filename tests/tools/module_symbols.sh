@@ -4,7 +4,7 @@
 # Argument: the module, or none: it was not built.
 set -eu
 module=$1
-[ "$module" != none ] || { echo 'libweft_nccl.so was not built'; exit 77; }
+[ "$module" != none ] || { echo 'skipped: no module was built'; exit 77; }
 export LC_ALL=C
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

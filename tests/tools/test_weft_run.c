@@ -1,6 +1,8 @@
 /* test_weft_run.c - weft-run as a user sees it: output, exit codes, its own words, and what is left running.
  * Ranks are small shell programs.  Every command ends by itself; ctest's time limit catches one that does
  * not. */
+#include "skip.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,8 +20,6 @@
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define WEFT_RUN TEST_BIN_DIR "/weft-run "
 
@@ -223,8 +223,7 @@ static int on_terminal(const char *arguments, char *shown, size_t bytes)
     pid_t pid;
     if (master < 0 || grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof(name)) ||
         (slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
-        print_message("skipped: no pseudo-terminal here: %s\n", strerror(errno));
-        skip();
+        SKIP("no pseudo-terminal here: %s", strerror(errno));
     }
     assert_int_equal(tcgetattr(slave, &raw), 0);
     cfmakeraw(&raw); /* so that every byte is seen as it was written */

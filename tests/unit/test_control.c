@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "control.h"
 #include "job.h"
+#include "skip.h"
 #include "zap.h"
 
 #include <limits.h>
@@ -216,7 +217,7 @@ static void sleeping_costs_nothing(void **state)
     int zero = 0;
     long woken = LONG_MAX;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it has a thread of its own that wakes up */
+    SKIP("the thread sanitizer has a thread of its own that wakes up");
 #endif
     assert_int_equal(weft__control_send(f->wires[0], 1, &zero, sizeof zero), WEFT_OK);
     assert_true(receive(f, 1, &box, 0, 1, JOB_WAIT_MS));

@@ -1,5 +1,6 @@
 /* test_home.c - where the progress thread runs: at home while no processor is free, else where it may. */
 #include "home.h"
+#include "skip.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +90,7 @@ static void goes_home_and_leaves(void **state)
 {
     weft__home home;
     (void)state;
-    if (CPU_COUNT(&given) < 2) skip();
+    if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     write_load(processors() + 1);
     weft__home_open(&home, load_path);
     look(&home, (int)first, 1);
@@ -119,7 +120,7 @@ static void stays_without_a_reason(void **state)
 {
     weft__home home;
     (void)state;
-    if (CPU_COUNT(&given) < 2) skip();
+    if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     write_load(processors() + 1);
     weft__home_open(&home, load_path);
     look(&home, -1, LOOKS); /* nobody has called */
@@ -154,7 +155,7 @@ static void ranks_belong_to_all_in_blocks(void **state)
 {
     int n = CPU_COUNT(&given), before = -1, of[CPU_SETSIZE] = {0};
     (void)state;
-    if (n < 2) skip();
+    if (n < 2) SKIP("one processor only");
     for (int i = 0; i < 3 * n; i++) {
         int home = weft__home_of(i, 3 * n);
         assert_in_range(home, 0, CPU_SETSIZE - 1);
@@ -183,7 +184,7 @@ static void returns_and_stays_free(void **state)
 {
     cpu_set_t one;
     (void)state;
-    if (CPU_COUNT(&given) < 2) skip();
+    if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0); /* it is there */

@@ -1,4 +1,5 @@
 /* Frames between ranks over TCP: whole, in order, once; and what becomes of them when a rank goes away. */
+#include "skip.h"
 #include "tcp_link.h"
 #include "tcp_ranks.h"
 
@@ -90,7 +91,7 @@ static void test_ipv6(void **state)
     (void)state;
     memset(ranks, 0, sizeof ranks);
     for (int i = 0; i < 2; i++)
-        if (weft__tcp_listen("::1", &fd[i], &addresses[i])) skip();
+        if (weft__tcp_listen("::1", &fd[i], &addresses[i])) SKIP("no IPv6 on loopback here");
     for (int i = 0; i < 2; i++) open_rank(i, 2, addresses, fd[i]);
     exchange(2, 20);
 }

@@ -1,6 +1,7 @@
 /* test_ticker.c - the clock by the processor's counter stays at the kernel's, also where the counter is not
  * what it was. */
 #include "clock.h"
+#include "skip.h"
 #include "ticker.h"
 
 #include <setjmp.h>
@@ -37,7 +38,7 @@ static void need_the_counter(void)
         look_for(LEARN_NS);
         if (ticker.rate) break;
     }
-    if (!ticker.rate) skip();
+    if (!ticker.rate) SKIP("the counter and the clock cannot be read near enough on this machine");
     assert_true(ticker.span);
 }
 
