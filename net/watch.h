@@ -1,6 +1,9 @@
 /* watch.h - one edge-triggered epoll set with all descriptors of a context's data plane: sockets, listening
  * sockets, pidfds.  Whoever holds the engine polls it with timeout 0; the progress thread sleeps on the set's
- * own descriptor, inside libevent.  libevent itself cannot be asked from two threads, hence this. */
+ * own descriptor, inside libevent.  libevent itself cannot be asked from two threads, hence this.
+ *
+ * It is never put into another epoll set, but polled with poll(2): while it is in one, also what is added to
+ * it takes the kernel's one lock for nested sets, of the whole machine. */
 #ifndef WEFT_NET_WATCH_H
 #define WEFT_NET_WATCH_H
 #include <stdbool.h>

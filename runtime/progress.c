@@ -6,7 +6,12 @@
  * their processor costs them more than a look, and are short again once work is left to this thread.  Sleep:
  * it arms the doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's
  * descriptors.  No wake-up is lost: it publishes that it sleeps before the last look, and whoever gives it
- * work publishes that before looking whether it sleeps. */
+ * work publishes that before looking whether it sleeps.
+ *
+ * It blocks by poll(2), also inside libevent.  The data plane's descriptors are an epoll set already, and to
+ * put an epoll set into another, as libevent would by itself, the kernel takes one lock for the whole
+ * machine. With some hundred ranks on few processors each of its holders waits for a processor, the threads
+ * of all ranks stand behind it, and nobody reads their sockets: for minutes. */
 #include "progress.h"
 #include "engine.h"
 #include "guardian.h"
@@ -19,6 +24,7 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define NAP_LEAST_US        250
@@ -34,6 +40,7 @@ typedef struct weft__sleeper {
     weft_context *ctx;
     struct event_base *base;
     struct event *bell, *sockets, *timer;
+    int timer_fd; /* of naps, which are shorter than poll's millisecond */
     weft__home home;
     bool watching;           /* `sockets` is in the base */
     uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
@@ -84,19 +91,19 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static void on_sockets(evutil_socket_t fd, short what, void *arg)
+/* Of the sockets and of the timer. */
+static void on_reason(evutil_socket_t fd, short what, void *arg)
 {
-    /* Only a reason to wake up: the next turn looks at them. */
+    /* Only one to wake up: the next turn looks at what there is. */
     (void)fd;
     (void)what;
     (void)arg;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void set_timer(const sleeper *s, int64_t us)
 {
-    (void)fd;
-    (void)what;
-    (void)arg;
+    const struct itimerspec after = {.it_value = {us / 1000000, us % 1000000 * 1000}};
+    timerfd_settime(s->timer_fd, 0, &after, NULL);
 }
 
 static void watch_sockets(sleeper *s, bool on)
@@ -111,12 +118,11 @@ static void watch_sockets(sleeper *s, bool on)
 
 static void nap(sleeper *s, int64_t us)
 {
-    struct timeval t = {us / 1000000, us % 1000000};
     watch_sockets(s, false);
     atomic_store_explicit(&s->ctx->rest, WEFT__NAP, memory_order_relaxed);
-    event_add(s->timer, &t);
+    set_timer(s, us);
     event_base_loop(s->base, EVLOOP_ONCE);
-    event_del(s->timer);
+    set_timer(s, 0); /* nor will it wake a sleep, if it has rung */
     atomic_store_explicit(&s->ctx->rest, WEFT__AWAKE, memory_order_relaxed);
 }
 
@@ -174,6 +180,7 @@ static void sleeper_free(sleeper *s)
     if (s->sockets) event_free(s->sockets);
     if (s->timer) event_free(s->timer);
     if (s->base) event_base_free(s->base);
+    if (s->timer_fd >= 0) close(s->timer_fd);
     free(s);
 }
 
@@ -252,18 +259,21 @@ static void *progress_main(void *arg)
 
 static weft_status make_base(sleeper *s)
 {
-    struct event_config *config = event_config_new();
+    struct event_config *config;
+    s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (s->timer_fd < 0) return weft__fail_errno("no timer for the progress thread");
+    config = event_config_new();
     if (config) {
-        /* Naps are shorter than epoll's millisecond.  Only this thread calls into the base. */
-        event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER | EVENT_BASE_FLAG_NOLOCK);
+        event_config_avoid_method(config, "epoll");
+        event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK); /* only this thread calls into the base */
         s->base = event_base_new_with_config(config);
         event_config_free(config);
     }
     if (!s->base) return weft__fail(WEFT_ERR_SYSTEM, "libevent makes no event base");
     s->bell = event_new(s->base, s->ctx->bell_fd, EV_READ | EV_PERSIST, on_bell, s);
-    s->sockets = event_new(s->base, s->ctx->watch.epoll_fd, EV_READ | EV_PERSIST, on_sockets, s);
-    s->timer = evtimer_new(s->base, on_timer, s);
-    if (!s->bell || !s->sockets || !s->timer || event_add(s->bell, NULL))
+    s->sockets = event_new(s->base, s->ctx->watch.epoll_fd, EV_READ | EV_PERSIST, on_reason, s);
+    s->timer = event_new(s->base, s->timer_fd, EV_READ | EV_PERSIST, on_reason, s);
+    if (!s->bell || !s->sockets || !s->timer || event_add(s->bell, NULL) || event_add(s->timer, NULL))
         return weft__fail(WEFT_ERR_SYSTEM, "libevent makes no event");
     return WEFT_OK;
 }

@@ -1,0 +1,93 @@
+/* test_delays.c - nothing that a rank waits for is lost, however late its threads run.
+ *
+ * Random programs run while the system calls with which threads wait, wake, read and write are late at random
+ * (delays.h).  By default a few of them; DELAYS_SECONDS=600 in the environment goes on for so long, and
+ * DELAYS_SEED=n begins with that seed.  Each says its seed before it begins, so that one that was interrupted
+ * goes on with that, and one that failed is run again:
+ *
+ *     WEFT_TRANSPORT=tcp DELAYS_SECONDS=600 fault_delays programs */
+#include "delays.h"
+#include "program.h"
+
+#include <stdlib.h>
+
+enum { ROUNDS = 4, REST_MS = 20, EXCHANGES = 20 };
+
+static int64_t wanted(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* The progress thread sleeps deep at each exchange, and so does the caller. */
+static void exchanges(job_rank *me)
+{
+    job_acquaint(me);
+    delays_nested_sets(true);
+    for (int i = 0; i < EXCHANGES; i++) {
+        int32_t got = -1;
+        weft_request *req = NULL;
+        job_sleep_ms(me->rank ? REST_MS : 2 * REST_MS);
+        if (me->rank == 0) {
+            CHECK_OK(weft_isend(me->world, &i, 1, WEFT_INT32, 1, i, NULL, NULL));
+            CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, 1, i, NULL, &req));
+        } else {
+            CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, 0, i, NULL, &req));
+            WAIT_OK(req);
+            job_sleep_ms(2 * REST_MS);
+            CHECK_OK(weft_isend(me->world, &i, 1, WEFT_INT32, 0, i, NULL, NULL));
+            req = NULL;
+        }
+        WAIT_OK(req);
+        CHECK_INT(got, i);
+    }
+    delays_nested_sets(false);
+}
+
+typedef struct late_program {
+    program program;
+    delays delays;
+} late_program;
+
+static void run_late(job_rank *me)
+{
+    const late_program *late = me->arg;
+    delays own = late->delays;
+    own.seed = own.seed * JOB_RANKS_MAX + (uint64_t)me->rank;
+    if (!me->plan->threads || me->rank == 0) delays_begin(&own);
+    job_meet(me);
+    me->arg = &late->program;
+    program_run(me);
+    job_meet(me);
+    if (!me->plan->threads || me->rank == 0) delays_end();
+}
+
+static void run_seed(uint64_t seed)
+{
+    static const int one_in[] = {4, 16, 64, 256}, long_one_in[] = {0, 300, 1000};
+    uint64_t words = seed;
+    late_program late = {
+        .program = {.seed = seed, .threads = 1 << job_random(&words) % 3, .steps = 40},
+        .delays = {.seed = seed,
+                   .one_in = (uint32_t)one_in[job_random(&words) % 4],
+                   .long_one_in = (uint32_t)long_one_in[job_random(&words) % 3]},
+    };
+    job_run(&(job_plan){.ranks = 2 + (int)(job_random(&words) % 4), .body = run_late, .arg = &late});
+}
+
+static void programs(void **state)
+{
+    int64_t seconds = wanted("DELAYS_SECONDS", 0), end = job_now_ns() + seconds * INT64_C(1000000000);
+    uint64_t seed = (uint64_t)wanted("DELAYS_SEED", 1);
+    (void)state;
+    for (int round = 0; round < ROUNDS || job_now_ns() < end; round++) run_seed(seed++);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("asleep, while nobody gets an epoll set into another", .ranks = 2, .body = exchanges),
+        cmocka_unit_test(programs),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
