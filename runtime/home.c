@@ -4,7 +4,9 @@
  * Where there is none, the threads of several ranks come together on the processor that takes the network's
  * interrupts, and one rank pays for all: of two that compute while 16 MiB go each way, one lost 27 ms of 140
  * and the other 3.  So then the thread runs where its own callers do, and each rank pays for what it sends
- * and receives.  When a processor is free again the kernel chooses as before.
+ * and receives.  When a processor is free again the kernel chooses as before.  So it does where each thread
+ * waits for many others: of two processors with a hundred threads each it is the next that has a turn for it,
+ * and a rank whose progress thread may take only one of them stands meanwhile.
  *
  * Callers.  Ranks that outnumber the processors and meet in shared memory take turns by the microsecond: the
  * kernel takes none of them for one that has rested and may be moved.  So of four on two processors three
@@ -22,6 +24,8 @@
 /* What is seen in one moment is little: it goes home when it is sure, and leaves when it is no more. */
 #define GO_AT    3
 #define LEAVE_AT 1
+/* Threads for each processor: its caller, two ranks' progress threads; above, many wait for their turn. */
+#define FEW 3
 
 void weft__home_open(weft__home *home, const char *load)
 {
@@ -38,19 +42,20 @@ void weft__home_close(weft__home *home)
     home->processors = 0;
 }
 
-bool weft__home_is_full(const char *line, int processors)
+weft__home_room weft__home_room_of(const char *line, int processors)
 {
     int running;
-    return sscanf(line, "%*s %*s %*s %d/", &running) == 1 && running > processors;
+    if (sscanf(line, "%*s %*s %*s %d/", &running) != 1 || running <= processors) return WEFT__HOME_FREE;
+    return running > FEW * processors ? WEFT__HOME_CROWDED : WEFT__HOME_TAKEN;
 }
 
-static bool none_is_free(const weft__home *home)
+static weft__home_room room_now(const weft__home *home)
 {
     char line[128];
     ssize_t n = pread(home->load_fd, line, sizeof line - 1, 0);
-    if (n <= 0) return false;
+    if (n <= 0) return WEFT__HOME_FREE;
     line[n] = 0;
-    return weft__home_is_full(line, home->processors);
+    return weft__home_room_of(line, home->processors);
 }
 
 static void run_on(weft__home *home, int processor)
@@ -73,13 +78,14 @@ void weft__home_go(weft__home *home, int caller)
     if (home->processors < 1 || caller < 0 || (now = weft__now_ns()) - home->looked_ns < LOOK_EVERY_NS)
         return;
     home->looked_ns = now;
-    if (!none_is_free(home))
-        home->full -= home->full > 0;
-    else if (home->full < WEFT__HOME_SURE)
-        home->full++;
-    if (home->full <= LEAVE_AT)
+    switch (room_now(home)) {
+    case WEFT__HOME_FREE: home->taken -= home->taken > 0; break;
+    case WEFT__HOME_TAKEN: home->taken += home->taken < WEFT__HOME_SURE; break;
+    case WEFT__HOME_CROWDED: home->taken = 0; break; /* one look is enough: it may have waited long for it */
+    }
+    if (home->taken <= LEAVE_AT)
         weft__home_leave(home);
-    else if (home->full >= GO_AT && caller != home->at && caller < CPU_SETSIZE &&
+    else if (home->taken >= GO_AT && caller != home->at && caller < CPU_SETSIZE &&
              CPU_ISSET((size_t)caller, &home->all))
         run_on(home, caller);
 }

@@ -79,11 +79,13 @@ static int tear_down(void **state)
 static void reads_the_load(void **state)
 {
     (void)state;
-    assert_true(weft__home_is_full("1.04 0.92 1.09 3/94 2264\n", 2));
-    assert_false(weft__home_is_full("1.04 0.92 1.09 2/94 2264\n", 2));
-    assert_false(weft__home_is_full("0.00 0.00 0.00 0/0 0\n", 1));
-    assert_false(weft__home_is_full("nonsense", 1));
-    assert_false(weft__home_is_full("", 1));
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 3/94 2264\n", 2), WEFT__HOME_TAKEN);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 2/94 2264\n", 2), WEFT__HOME_FREE);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 6/94 2264\n", 2), WEFT__HOME_TAKEN);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 7/94 2264\n", 2), WEFT__HOME_CROWDED);
+    assert_int_equal(weft__home_room_of("0.00 0.00 0.00 0/0 0\n", 1), WEFT__HOME_FREE);
+    assert_int_equal(weft__home_room_of("nonsense", 1), WEFT__HOME_FREE);
+    assert_int_equal(weft__home_room_of("", 1), WEFT__HOME_FREE);
 }
 
 static void goes_home_and_leaves(void **state)
@@ -114,6 +116,28 @@ static void goes_home_and_leaves(void **state)
     weft__home_close(&home);
     look(&home, (int)second, LOOKS); /* closed: it stays */
     runs_on((int)first);
+}
+
+/* Where each thread waits for many, it is not bound to one processor: neither goes there nor stays. */
+static void leaves_a_crowded_processor(void **state)
+{
+    weft__home home;
+    (void)state;
+    if (CPU_COUNT(&given) < 2) skip();
+    write_load(100 * processors());
+    weft__home_open(&home, load_path);
+    look(&home, (int)first, 2 * LOOKS);
+    runs_on(-1);
+    write_load(processors() + 1);
+    look(&home, (int)first, LOOKS);
+    runs_on((int)first);
+    write_load(100 * processors());
+    look(&home, (int)first, 1);
+    runs_on(-1);
+    write_load(processors() + 1);
+    look(&home, (int)first, 1); /* as unsure as at first */
+    runs_on(-1);
+    weft__home_close(&home);
 }
 
 static void stays_without_a_reason(void **state)
@@ -201,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_the_load),
         cmocka_unit_test_setup_teardown(goes_home_and_leaves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(leaves_a_crowded_processor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stays_without_a_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stays_where_it_may_not_choose, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ranks_belong_to_all_in_blocks, set_up, tear_down),
