@@ -24,6 +24,10 @@
  * running, and answer within these; rounds need every rank, also those that wait for this processor. */
 #define CROWDED_LOOKS_MESSAGE 16
 #define CROWDED_LOOKS         4
+/* A processor that has been given away for so long has many who want it, by a clock of 1 to 10 ms: it is left
+ * to them.  Of hundreds of threads that are never done with their looks none has its turn for seconds, nor
+ * does the one that all wait for. */
+#define YIELD_LONG_NS (10 * WEFT__MS)
 /* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
  * virtual processor that has halted may take 2 ms to be back.  Where ranks share processors, less. */
 #define SLEEP_WORTH         20
@@ -146,6 +150,14 @@ static void learn_from_looking(weft_context *ctx, int64_t in_vain_ns, int64_t la
         atomic_store_explicit(&ctx->spin_ns, spin_least(), memory_order_relaxed);
 }
 
+/* Gives the processor to others for a moment.  False: it was a long one. */
+static bool yields_briefly(void)
+{
+    int64_t before = weft__about_now_ns();
+    sched_yield();
+    return weft__about_now_ns() - before < YIELD_LONG_NS;
+}
+
 /* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
  * in all.  What comes in slowly would keep it looking to the end, where looking has grown beyond its pace.
  * What is over within its first stay there counts nobody as a lender. */
@@ -173,7 +185,7 @@ static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), 
         if (n) {
             stop = last = 0; /* it moves: worth staying */
         } else if (ctx->crowded) {
-            sched_yield();
+            if (!yields_briefly()) break;
         } else {
             weft__pause();
         }

@@ -9,9 +9,10 @@
 #include "delays.h"
 #include "program.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
-enum { ROUNDS = 4, REST_MS = 20, EXCHANGES = 20 };
+enum { ROUNDS = 4, REST_MS = 20, EXCHANGES = 20, YIELD_MS = 20, YIELDS_FEW = 4, LATE_MS = 1500 };
 
 static int64_t wanted(const char *name, int64_t otherwise)
 {
@@ -42,6 +43,41 @@ static void exchanges(job_rank *me)
         CHECK_INT(got, i);
     }
     delays_nested_sets(false);
+}
+
+static void share_one_processor(void)
+{
+    cpu_set_t given, one;
+    size_t at = 0;
+    CHECK_INT(sched_getaffinity(0, sizeof given, &given), 0);
+    while (!CPU_ISSET(at, &given)) at++;
+    CPU_ZERO(&one);
+    CPU_SET(at, &one);
+    CHECK_INT(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* Where ranks share a processor a caller that waits gives it away between its looks.  If it is long in coming
+ * back many others want it, perhaps the one that is waited for: no more of them than need be. */
+static void waits_without_yielding(job_rank *me)
+{
+    int32_t word = 7;
+    weft_request *req = NULL;
+    share_one_processor();
+    job_join(me);
+    job_acquaint(me);
+    if (me->rank == 0) {
+        delays_yields(YIELD_MS);
+        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, &req));
+        WAIT_OK(req);
+        unsigned yielded = delays_yielded();
+        delays_yields(0);
+        CHECK(yielded <= YIELDS_FEW);
+    } else {
+        job_sleep_ms(LATE_MS);
+        CHECK_OK(weft_isend(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, NULL));
+    }
+    job_meet(me);
+    job_leave(me);
 }
 
 typedef struct late_program {
@@ -87,6 +123,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("asleep, while nobody gets an epoll set into another", .ranks = 2, .body = exchanges),
+        JOB_TEST("a caller whose yields take long goes to sleep", .ranks = 2, .body = waits_without_yielding,
+                 .bare = true),
         cmocka_unit_test(programs),
     };
     return JOB_MAIN(tests, argc, argv);

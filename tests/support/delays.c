@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,8 @@ static delays now;
 static atomic_uint round_number; /* 0: nothing is delayed */
 static atomic_uint thread_count;
 static atomic_bool nested_sets_stand;
+static atomic_int_fast64_t yield_ms;
+static atomic_uint yields;
 static _Thread_local uint64_t words;
 static _Thread_local unsigned words_of; /* the round */
 
@@ -55,6 +58,17 @@ void delays_end(void)
 void delays_nested_sets(bool stand)
 {
     atomic_store(&nested_sets_stand, stand);
+}
+
+void delays_yields(int64_t ms)
+{
+    atomic_store(&yield_ms, ms);
+    atomic_store(&yields, 0);
+}
+
+unsigned delays_yielded(void)
+{
+    return atomic_load(&yields);
 }
 
 static uint64_t draw(unsigned number)
@@ -179,6 +193,15 @@ DELAYED int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
     delay();
     while (op == EPOLL_CTL_ADD && atomic_load(&nested_sets_stand) && is_epoll_set(fd)) rest_us(1000);
     return next(set, op, fd, event);
+}
+
+DELAYED int sched_yield(void)
+{
+    NEXT(sched_yield);
+    int64_t ms = atomic_load(&yield_ms);
+    atomic_fetch_add(&yields, 1);
+    if (ms) rest_us((uint64_t)ms * 1000);
+    return next();
 }
 
 DELAYED long syscall(long number, ...)

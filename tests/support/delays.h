@@ -1,11 +1,11 @@
 /* delays.h - the system calls with which ranks wait, wake each other, read and write, made late at random.
  *
- * A program that uses this has its own read, readv, write, sendmsg, poll, epoll_wait, epoll_ctl and syscall
- * (of which futexes are made), in front of the C library's; its target needs ENABLE_EXPORTS, so that
- * libraries find them.  Each delays some of its calls before they are made and after, as a machine without a
- * free processor would, and writes are cut short.  Reads are not: a short read of TCP means that nothing more
- * is there, and the library counts on it.  Which calls are late follows from the seed, the thread's number
- * and how many calls it has made; what the threads make of it is the machine's. */
+ * A program that uses this has its own read, readv, write, sendmsg, poll, epoll_wait, epoll_ctl, sched_yield
+ * and syscall (of which futexes are made), in front of the C library's; its target needs ENABLE_EXPORTS, so
+ * that libraries find them.  Each delays some of its calls before they are made and after, as a machine
+ * without a free processor would, and writes are cut short.  Reads are not: a short read of TCP means that
+ * nothing more is there, and the library counts on it.  Which calls are late follows from the seed, the
+ * thread's number and how many calls it has made; what the threads make of it is the machine's. */
 #ifndef TESTS_SUPPORT_DELAYS_H
 #define TESTS_SUPPORT_DELAYS_H
 #include <stdbool.h>
@@ -23,4 +23,7 @@ void delays_end(void);
 /* Whoever adds an epoll set to another stands there until this is false again: the kernel has one lock for
  * it, for the whole machine, and its holder may be without a processor. */
 void delays_nested_sets(bool stand);
+/* A yield gives the processor to others for so long, as where many wait for it; 0: as long as it does. */
+void delays_yields(int64_t ms);
+unsigned delays_yielded(void); /* times, since this was last changed */
 #endif
