@@ -516,6 +516,12 @@ void weft__mail_hurry(weft__mail *mail)
         if (mail->routes[i]->hurry) mail->routes[i]->hurry(mail->routes[i]);
 }
 
+void weft__mail_recheck(weft__mail *mail)
+{
+    for (int i = 0; i < mail->route_count; i++)
+        if (mail->routes[i]->recheck) mail->routes[i]->recheck(mail->routes[i]);
+}
+
 bool weft__mail_busy(const weft__mail *mail)
 {
     if (!weft__list_empty(&mail->ready)) return true;

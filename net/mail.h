@@ -150,5 +150,6 @@ void weft__mail_drop(weft__mail *mail, int peer);
 
 int weft__mail_poll(weft__mail *mail);        /* returns how much was done */
 void weft__mail_hurry(weft__mail *mail);      /* before nobody polls for a while: what was to go later goes */
+void weft__mail_recheck(weft__mail *mail);    /* reads and writes everything, whatever the kernel has told */
 bool weft__mail_busy(const weft__mail *mail); /* is there work that nobody will ring for? */
 #endif

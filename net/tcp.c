@@ -195,6 +195,11 @@ static bool tcp_busy(const weft__transport *t)
     return tcp->accept_again || !weft__list_empty(&tcp->resume);
 }
 
+static void tcp_recheck(weft__transport *t)
+{
+    weft__tcp_recheck(tcp_of(t));
+}
+
 static bool tcp_flushed(const weft__transport *t, int rank)
 {
     const weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
@@ -420,6 +425,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .poll = tcp_poll,
                                           .hurry = tcp_hurry,
                                           .busy = tcp_busy,
+                                          .recheck = tcp_recheck,
                                           .flushed = tcp_flushed,
                                           .drop = tcp_drop,
                                           .close = tcp_close};

@@ -142,6 +142,7 @@ void weft__tcp_link_write(weft__tcp_link *link)
             break;
         }
         message.msg_iovlen = b.parts;
+        link->writes++;
         n = sendmsg(link->watched.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             allowance -= (size_t)n < allowance ? (size_t)n : allowance;
@@ -253,6 +254,7 @@ static ssize_t receive(weft__tcp_link *link, size_t *room)
     part[parts].iov_base = link->buffer + link->end;
     part[parts++].iov_len = behind;
     *room = direct + behind;
+    link->reads++;
     n = readv(link->watched.fd, part, parts);
     if (n > 0) {
         const size_t mine = (size_t)n < direct ? (size_t)n : direct;

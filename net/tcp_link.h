@@ -4,6 +4,7 @@
  *   tcp_connect.c  a connection this rank makes: dial, greet, prove, wait for the verdict
  *   tcp_accept.c   a connection somebody made to us: a stranger until its proof is there
  *   tcp_link.c     an established connection: reading and writing frames
+ *   tcp_recheck.c  the links looked at without being told of
  *
  * All of it runs in the thread that holds the engine.  Any callback (sink, sent) may call the transport
  * again, so after one a link is only good for asking whether its descriptor is still open: closed links are
@@ -60,6 +61,13 @@ typedef enum weft__tcp_ending {
     WEFT__TCP_DROPPED   /* the runtime gave it up: what has arrived is taken, and nothing is said */
 } weft__tcp_ending;
 
+/* A link at the beginning of a recheck: what the set has to tell of, unless it is tried meanwhile. */
+typedef struct weft__tcp_noted {
+    int bytes;              /* that lie there to be read */
+    bool room;              /* there is some, for a link that waits for it */
+    uint32_t reads, writes; /* so far */
+} weft__tcp_noted;
+
 struct weft__tcp_link {
     weft__watched watched; /* fd -1: closed, waits to be freed */
     weft__tcp_peer *peer;
@@ -75,11 +83,13 @@ struct weft__tcp_link {
 
     weft__frame frame; /* whose payload is arriving, if in_frame */
     bool in_frame;
-    unsigned char *where; /* NULL: thrown away */
-    size_t got;           /* of the payload */
-    size_t allowance;     /* bytes this turn may still read */
-    int wake_bytes;       /* SO_RCVLOWAT; 0: never set */
-    size_t start, end;    /* of what lies in buffer */
+    unsigned char *where;   /* NULL: thrown away */
+    size_t got;             /* of the payload */
+    size_t allowance;       /* bytes this turn may still read */
+    int wake_bytes;         /* SO_RCVLOWAT; 0: never set */
+    uint32_t reads, writes; /* tried: whoever looks twice sees whether it was between */
+    weft__tcp_noted noted;
+    size_t start, end; /* of what lies in buffer */
     unsigned char buffer[WEFT__TCP_BUFFER];
 };
 
@@ -109,6 +119,7 @@ struct weft__tcp {
     int64_t accept_at_ns; /* no descriptors were left: when to try again */
     weft__watched alarm;  /* timerfd: nobody else would wake us for a time limit */
     int64_t alarm_at_ns;
+    int64_t recheck_at_ns;     /* not before */
     weft__list resume, closed; /* of weft__tcp_link */
     weft__list dials;          /* of weft__tcp_dial */
     weft__list guests, free_guests;
@@ -152,4 +163,7 @@ void weft__tcp_link_end(weft__tcp_link *link);  /* closes; freed by sweep */
 /* Takes the half written frame's rest into own memory; false: the link is given up. */
 void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out);
 void weft__tcp_links_sweep(weft__tcp *tcp);
+
+/* tcp_recheck.c */
+void weft__tcp_recheck(weft__tcp *tcp);
 #endif

@@ -67,6 +67,9 @@ struct weft__transport {
     /* Frames, but for lazy ones, that wait or are half written: is there something to do that nobody will
      * ring for? */
     bool (*busy)(const weft__transport *t);
+    /* Now and then, by who looks after deadlines: reads and writes wherever it can, whatever the kernel has
+     * told, and logs what it should have told and has not.  NULL: poll always does. */
+    void (*recheck)(weft__transport *t);
     /* True once everything given to send for this peer has left this process's memory (shm: has been
      * taken by the peer; tcp: is in the kernel). */
     bool (*flushed)(const weft__transport *t, int peer);

@@ -241,6 +241,15 @@ int weft__engine_look_for(weft_request *req)
     return n;
 }
 
+void weft__engine_recheck(weft_context *ctx)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    ctx->turn_ns = 0;
+    weft__mail_recheck(ctx->mail);
+    ctx->turn_ns = -1;
+    weft__count(&ctx->active, 1);
+}
+
 bool weft__engine_busy(const weft_context *ctx)
 {
     return (ctx->cut_short && !weft__list_empty(&ctx->lanes)) || !weft__list_empty(&ctx->runs) ||

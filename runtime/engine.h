@@ -40,6 +40,8 @@ int weft__engine_turn(weft_context *ctx);
 int weft__engine_lent_turn(weft_context *ctx); /* the same by a caller who waits */
 /* By a caller who waits for a message, or a collective by rounds, in host memory: a look at just that. */
 int weft__engine_look_for(weft_request *req);
+/* Reads and writes everything, whatever the kernel has told: for who looks after deadlines. */
+void weft__engine_recheck(weft_context *ctx);
 /* Work that will not announce itself by a bell? */
 bool weft__engine_busy(const weft_context *ctx);
 /* Ask peers to ring from now on; look once more after it. */

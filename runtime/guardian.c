@@ -245,6 +245,7 @@ static int64_t look_at_all(weft_context *ctx)
     /* First: what comes in from now on asks for its own time again. */
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     weft__engine_turn(ctx); /* the queue may hold what is due */
+    weft__engine_recheck(ctx);
     now = weft__now_ns();
     next = weft__suspects_look(ctx, now);
     bool again = true;

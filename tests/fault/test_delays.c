@@ -11,8 +11,18 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { ROUNDS = 4, REST_MS = 20, EXCHANGES = 20, YIELD_MS = 20, YIELDS_FEW = 4, LATE_MS = 1500 };
+enum {
+    ROUNDS = 4,
+    REST_MS = 20,
+    EXCHANGES = 20,
+    YIELD_MS = 20,
+    YIELDS_FEW = 4,
+    LATE_MS = 1500,
+    EDGE_RANKS = 4,
+    EDGE_LOST_MS = 200
+};
 
 static int64_t wanted(const char *name, int64_t otherwise)
 {
@@ -80,6 +90,45 @@ static void waits_without_yielding(job_rank *me)
     job_leave(me);
 }
 
+static atomic_bool edge_told;
+
+static void listen_for_edge(int level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    if (strstr(line, "from rank 0 had come, and nothing told of them")) atomic_store(&edge_told, true);
+}
+
+/* Nobody but the guardian, when it looks after deadlines, reads what nothing has told of. */
+static void loses_an_edge(job_rank *me)
+{
+    int32_t word = me->rank, got[EDGE_RANKS] = {0}, all[EDGE_RANKS] = {0};
+    weft_request *req = NULL;
+    job_setenv(me, "WEFT_TRANSPORT", "tcp");
+    job_setenv(me, "WEFT_WARN_MS", "500");
+    job_join(me);
+    CHECK_OK(weft_all_to_all(me->world, all, got, 1, WEFT_INT32, NULL, NULL)); /* all are connected */
+    job_meet(me);
+    if (me->rank == 1) {
+        weft_set_log(listen_for_edge, NULL);
+        delays_lose_edges(true);
+        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, &req));
+        job_mark(me, 0);
+        weft_wait(req, EDGE_LOST_MS);
+        delays_lose_edges(false);
+        WAIT_OK(req);
+        CHECK_INT(word, 0);
+        for (int i = 0; i < JOB_LATE_MS && !atomic_load(&edge_told); i++) job_sleep_ms(1);
+        CHECK(atomic_load(&edge_told));
+        weft_set_log(NULL, NULL);
+    } else if (me->rank == 0) {
+        job_await(me, 0, 1);
+        CHECK_OK(weft_isend(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, NULL));
+    }
+    job_meet(me);
+    job_leave(me);
+}
+
 typedef struct late_program {
     program program;
     delays delays;
@@ -125,6 +174,8 @@ int main(int argc, char **argv)
         JOB_TEST("asleep, while nobody gets an epoll set into another", .ranks = 2, .body = exchanges),
         JOB_TEST("a caller whose yields take long goes to sleep", .ranks = 2, .body = waits_without_yielding,
                  .bare = true),
+        JOB_TEST("an edge that is lost is found by the guardian", .ranks = EDGE_RANKS, .body = loses_an_edge,
+                 .bare = true, .processes = true),
         cmocka_unit_test(programs),
     };
     return JOB_MAIN(tests, argc, argv);

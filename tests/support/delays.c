@@ -36,7 +36,7 @@
 static delays now;
 static atomic_uint round_number; /* 0: nothing is delayed */
 static atomic_uint thread_count;
-static atomic_bool nested_sets_stand;
+static atomic_bool nested_sets_stand, edges_lost;
 static atomic_int_fast64_t yield_ms;
 static atomic_uint yields;
 static _Thread_local uint64_t words;
@@ -58,6 +58,11 @@ void delays_end(void)
 void delays_nested_sets(bool stand)
 {
     atomic_store(&nested_sets_stand, stand);
+}
+
+void delays_lose_edges(bool lose)
+{
+    atomic_store(&edges_lost, lose);
 }
 
 void delays_yields(int64_t ms)
@@ -184,6 +189,7 @@ DELAYED int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
     delay();
     ready = next(fd, events, n, timeout);
     delay();
+    if (ready > 0 && timeout == 0 && atomic_load(&edges_lost)) return 0;
     return ready;
 }
 

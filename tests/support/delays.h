@@ -23,6 +23,8 @@ void delays_end(void);
 /* Whoever adds an epoll set to another stands there until this is false again: the kernel has one lock for
  * it, for the whole machine, and its holder may be without a processor. */
 void delays_nested_sets(bool stand);
+/* What epoll_wait is asked without waiting, and would tell, is lost until this is false again. */
+void delays_lose_edges(bool lose);
 /* A yield gives the processor to others for so long, as where many wait for it; 0: as long as it does. */
 void delays_yields(int64_t ms);
 unsigned delays_yielded(void); /* times, since this was last changed */

@@ -1,0 +1,71 @@
+/* tcp_recheck.c - the links looked at without being told of.
+ *
+ * Nothing else reads a link without an edge of the set (watch.h), and why none is lost is written in
+ * tcp_link.c.  If one were all the same, by the kernel or by us, the rank would stand for good, though all it
+ * waits for lies in its sockets.  So whoever looks after deadlines has every link read and written as well,
+ * and the log tells when that was needed.
+ *
+ * Whether it was is known for certain: what lies in a socket before the set is asked, and has not been tried
+ * when all that the set told of has been attended to, was not told of. */
+#include "clock.h"
+#include "log.h"
+#include "tcp_link.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#define EVERY_NS    (100 * WEFT__MS)
+#define POLL_EVENTS 64 /* attended to by one poll of the set, if there are so many */
+
+static bool has_room(int fd)
+{
+    struct pollfd at = {.fd = fd, .events = POLLOUT};
+    return poll(&at, 1, 0) == 1 && at.revents & POLLOUT;
+}
+
+/* A link that goes on in the next poll needs no edge, nor does one of whose frame little has come. */
+static void note(weft__tcp_link *link)
+{
+    int bytes = 0;
+    link->noted = (weft__tcp_noted){.reads = link->reads, .writes = link->writes};
+    if (!weft__list_empty(&link->turn)) return;
+    if (!ioctl(link->watched.fd, FIONREAD, &bytes) && bytes >= link->wake_bytes) link->noted.bytes = bytes;
+    link->noted.room = link->blocked && has_room(link->watched.fd);
+}
+
+static void tell(const weft__tcp_link *link)
+{
+    const weft__tcp_noted *noted = &link->noted;
+    if (noted->bytes && link->reads == noted->reads)
+        weft__log(WEFT__WARN, "tcp: %d B from rank %d had come, and nothing told of them: they are read now",
+                  noted->bytes, link->peer->rank);
+    if (noted->room && link->writes == noted->writes)
+        weft__log(WEFT__WARN,
+                  "tcp: rank %d had taken what was sent to it, and nothing told of that: more is sent now",
+                  link->peer->rank);
+}
+
+/* All that it tells of now: links, connections being made, the processes of other ranks. */
+static void attend(weft__tcp *tcp)
+{
+    int most = (2 * tcp->world + WEFT__TCP_GUESTS) / POLL_EVENTS + 2;
+    while (most-- > 0 && weft__watch_poll(tcp->watch) > 0) continue;
+}
+
+/* A peer's link comes once and goes for good, at any call that reads or writes. */
+void weft__tcp_recheck(weft__tcp *tcp)
+{
+    int64_t now = weft__now_ns();
+    if (now < tcp->recheck_at_ns) return;
+    tcp->recheck_at_ns = now + EVERY_NS;
+    for (int r = 0; r < tcp->world; r++)
+        if (tcp->peer[r].link) note(tcp->peer[r].link);
+    attend(tcp);
+    for (int r = 0; r < tcp->world; r++) {
+        if (!tcp->peer[r].link) continue;
+        tell(tcp->peer[r].link);
+        tcp->peer[r].link->blocked = false;
+        weft__tcp_link_write(tcp->peer[r].link);
+        if (tcp->peer[r].link) weft__tcp_link_read(tcp->peer[r].link);
+    }
+}
