@@ -1,5 +1,15 @@
 /* watch.c - the epoll set.  Opening and adding may fail (descriptors, memory); polling cannot: an interrupted
- * look is an empty one. */
+ * look is an empty one.
+ *
+ * No edge is lost between those that poll it.  There is one at a time, the holder of the engine, who calls
+ * ready for all that it has fetched before it lets the engine go: an edge that was fetched is attended to
+ * before anybody else can ask for it, however long that thread stands in between.  What did not fit
+ * (BATCH_EVENTS) stays in the kernel, and so does an edge that comes while ready runs, also one of the same
+ * descriptor: ready may find that there is nothing left to do, never the other way round.
+ *
+ * None is lost on the progress thread either, which sleeps on the set by poll(2): that fetches nothing, and
+ * returns as long as anything can be fetched.  If somebody else has fetched it by then, that is the holder of
+ * the engine, who attends to it. */
 #include "watch.h"
 #include "check.h"
 #include "descriptor.h"
