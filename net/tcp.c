@@ -69,9 +69,16 @@ static void give_back(weft__tcp_peer *peer, weft_status status)
     }
 }
 
+void weft__tcp_lazy_no_more(weft__tcp_peer *peer)
+{
+    peer->tcp->lazy -= peer->lazy;
+    peer->lazy = 0;
+}
+
 static void close_peer(weft__tcp_peer *peer)
 {
     peer->state = WEFT__TCP_GONE;
+    weft__tcp_lazy_no_more(peer);
     weft__tcp_dial_end(peer);
     if (peer->link) weft__tcp_link_end(peer->link);
 }
@@ -106,12 +113,15 @@ static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
         return;
     }
     weft__list_append(out->bulk ? &peer->bulk : &peer->urgent, &out->link);
-    if (peer->state == WEFT__TCP_UP && out->lazy && ++peer->lazy < WEFT__TCP_LAZY)
+    if (peer->state == WEFT__TCP_UP && out->lazy && peer->lazy + 1 < WEFT__TCP_LAZY) {
+        peer->lazy++;
+        tcp->lazy++;
         tcp->lazy_polls = LAZY_POLLS;
-    else if (peer->state == WEFT__TCP_UP)
+    } else if (peer->state == WEFT__TCP_UP) {
         weft__tcp_link_write(peer->link);
-    else if (peer->state == WEFT__TCP_IDLE)
+    } else if (peer->state == WEFT__TCP_IDLE) {
         weft__tcp_dial_begin(peer);
+    }
 }
 
 static void tcp_retract(weft__transport *t, weft__outgoing *out)
@@ -147,11 +157,11 @@ static void tcp_hurry(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
     const int before = tcp->moved;
-    if (!tcp->lazy_polls) return;
     tcp->lazy_polls = 0;
+    if (!tcp->lazy) return;
     for (int r = 0; r < tcp->world; r++)
         if (tcp->peer[r].lazy && tcp->peer[r].link) weft__tcp_link_write(tcp->peer[r].link);
-    tcp->moved = before; /* nobody need stay awake for it */
+    tcp->moved = before; /* nothing came of it that somebody waits for */
 }
 
 static int tcp_poll(weft__transport *t, int budget)
@@ -163,10 +173,7 @@ static int tcp_poll(weft__transport *t, int budget)
     weft__tcp_links_sweep(tcp);
     if (tcp->accept_again) weft__tcp_accept_all(tcp);
     read_directly(tcp);
-    if (tcp->lazy_polls == 1)
-        tcp_hurry(t);
-    else if (tcp->lazy_polls)
-        tcp->lazy_polls--;
+    if (tcp->lazy_polls && --tcp->lazy_polls == 0) tcp_hurry(t);
 
     weft__list_init(&turn);
     WEFT__LIST_EACH(&tcp->resume, at)
@@ -192,7 +199,7 @@ static int tcp_poll(weft__transport *t, int budget)
 static bool tcp_busy(const weft__transport *t)
 {
     const weft__tcp *tcp = tcp_of(t);
-    return tcp->accept_again || !weft__list_empty(&tcp->resume);
+    return tcp->accept_again || tcp->lazy || !weft__list_empty(&tcp->resume);
 }
 
 static void tcp_recheck(weft__transport *t)
@@ -212,6 +219,7 @@ static void tcp_drop(weft__transport *t, int rank)
     weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
     if (peer->state == WEFT__TCP_GONE) return;
     peer->state = WEFT__TCP_GONE;
+    weft__tcp_lazy_no_more(peer);
     weft__tcp_dial_end(peer);
     if (peer->link) weft__tcp_link_drop(peer->link);
     give_back(peer, WEFT_ERR_PEER);

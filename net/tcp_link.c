@@ -155,7 +155,7 @@ void weft__tcp_link_write(weft__tcp_link *link)
     batch b;
     if (link->writing) return;
     link->writing = true;
-    link->peer->lazy = 0;
+    weft__tcp_lazy_no_more(link->peer);
     while (is_open(link) && link->ending == WEFT__TCP_OPEN && !link->blocked) {
         struct msghdr message = {.msg_iov = b.part};
         ssize_t n;

@@ -110,7 +110,8 @@ struct weft__tcp {
     weft__transport transport;
     int me, world, moved;
     int links;      /* that are up */
-    int lazy_polls; /* until lazy frames go; 0: there are none */
+    int lazy;       /* frames that are, of all peers */
+    int lazy_polls; /* until they go, if there are any */
     const weft__keys *keys;
     weft__watch *watch;
     weft__watched listener;
@@ -131,6 +132,7 @@ struct weft__tcp {
 /* The end of a peer: everything of it is closed, then sink->lost, then sent(ERR_PEER).  Nothing if it is
  * gone. */
 void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...) WEFT__PRINTF(2, 3);
+void weft__tcp_lazy_no_more(weft__tcp_peer *peer); /* its lazy frames go now, or never */
 void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);
 void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT]);
 void weft__tcp_socket_options(int fd);

@@ -64,7 +64,7 @@ struct weft__transport {
     /* Read and write what can be read and written now, about budget frames.  Returns how many moved. */
     int (*poll)(weft__transport *t, int budget);
     void (*hurry)(weft__transport *t); /* lazy ones go now; NULL: they always do */
-    /* Frames, but for lazy ones, that wait or are half written: is there something to do that nobody will
+    /* Frames that wait or are half written, lazy ones among them: is there something to do that nobody will
      * ring for? */
     bool (*busy)(const weft__transport *t);
     /* Now and then, by who looks after deadlines: reads and writes wherever it can, whatever the kernel has

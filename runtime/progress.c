@@ -167,6 +167,7 @@ static int look(sleeper *s)
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
         int moved = weft__engine_turn(ctx);
+        weft__mail_hurry(ctx->mail); /* nobody may look again for a while */
         if (moved) s->active++;
         if (moved || weft__engine_busy(ctx)) n++;
         weft__engine_drop(ctx);
