@@ -10,6 +10,7 @@
 #include "program.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ enum {
     YIELD_MS = 20,
     YIELDS_FEW = 4,
     LATE_MS = 1500,
+    DEATH_RANKS = 4,
+    DEATH_MS = 500,
     EDGE_RANKS = 4,
     EDGE_LOST_MS = 200
 };
@@ -52,6 +55,30 @@ static void exchanges(job_rank *me)
         WAIT_OK(req);
         CHECK_INT(got, i);
     }
+    delays_nested_sets(false);
+}
+
+/* All callers sleep, so that it is the progress threads that see a death. */
+static void hears_of_a_death(job_rank *me)
+{
+    int32_t word = 0;
+    weft_request *req = NULL;
+    job_acquaint(me);
+    delays_nested_sets(true);
+    for (int i = 0; i < 2; i++) { /* they nap, and sleep deep */
+        job_meet(me);
+        job_sum_works(me->world);
+        job_sleep_ms(2 * REST_MS);
+    }
+    if (me->rank == DEATH_RANKS - 1) {
+        job_sleep_ms(DEATH_MS);
+        raise(SIGKILL);
+    }
+    int64_t from = job_now_ns();
+    CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, DEATH_RANKS - 1, 0, NULL, &req));
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    CHECK_PERIOD(from, job_now_ns(), 0, DEATH_MS + JOB_LATE_MS);
+    weft_release(req);
     delays_nested_sets(false);
 }
 
@@ -172,6 +199,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("asleep, while nobody gets an epoll set into another", .ranks = 2, .body = exchanges),
+        JOB_TEST("a death is heard of then too", .ranks = DEATH_RANKS, .body = hears_of_a_death,
+                 .killed = 1U << (DEATH_RANKS - 1)),
         JOB_TEST("a caller whose yields take long goes to sleep", .ranks = 2, .body = waits_without_yielding,
                  .bare = true),
         JOB_TEST("an edge that is lost is found by the guardian", .ranks = EDGE_RANKS, .body = loses_an_edge,
