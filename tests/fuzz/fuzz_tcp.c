@@ -1,7 +1,14 @@
 /* Bytes that arrive at a rank's TCP transport, in pieces, through a socket pair.
  *
- * Byte 0: even, from a stranger, who must never become a peer; odd, from a member, whose frames are received.
- * Byte 1: sizes of the pieces.  The member's stream is checked against a plain reading of the same bytes. */
+ * Byte 0: who sends them.  Byte 1: sizes of the pieces; or, of a member whose greeting is spoilt, where.
+ *
+ *   0  a stranger, who must never become a peer
+ *   1  a peer whose connection stands: its frames are received
+ *   2  a member, who greets as the library itself does, and then is such a peer
+ *   3  the same with one byte of its hello or proof changed: what must not be taken ends there
+ *
+ * A peer's stream is checked against a plain reading of the same bytes. */
+#include "fuzz.h"
 #include "tcp_link.h"
 
 #include <stdlib.h>
@@ -9,7 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+size_t fuzz_reached; /* frames of members that had greeted */
+
+enum sender { STRANGER, PEER, MEMBER, SPOILT };
 
 typedef struct receiver {
     weft__sink sink;
@@ -17,6 +26,7 @@ typedef struct receiver {
     size_t bytes, at; /* what the next frame must be */
     unsigned char *where;
     int lost;
+    bool greeted;
 } receiver;
 
 static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
@@ -35,6 +45,7 @@ static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, voi
     if (memcmp(r->stream + r->at, frame, sizeof *frame) != 0) abort();
     if (where && memcmp(r->stream + r->at + sizeof *frame, where, frame->length) != 0) abort();
     r->at += sizeof *frame + frame->length;
+    fuzz_reached += r->greeted;
     free(r->where);
     r->where = NULL;
 }
@@ -78,6 +89,57 @@ static void feed(weft__watch *watch, weft__transport *t, int fd, const uint8_t *
     }
 }
 
+/* One message of a greeting, whole: it fits any socket's buffer. */
+static void put(int fd, const void *bytes, size_t length)
+{
+    if (send(fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length) abort();
+}
+
+/* False: it has not come, because the other end has closed. */
+static bool get(int fd, void *bytes, size_t length)
+{
+    return recv(fd, bytes, length, MSG_DONTWAIT) == (ssize_t)length;
+}
+
+/* Rank 1 greets rank 0.  spoil: changes this byte of its hello, or behind that of its proof; the others are
+ * as they should be.  True: it was taken. */
+static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
+{
+    weft__hello hello;
+    weft__answer answer;
+    weft__proof proof;
+    uint8_t verdict;
+    bool good;
+    weft__hello_make(tcp->keys, WEFT__PURPOSE_DATA, 1, tcp->me, &hello);
+    if (spoil < sizeof hello) ((uint8_t *)&hello)[spoil] ^= by;
+    good = weft__hello_check(tcp->keys, WEFT__PURPOSE_DATA, tcp->me, tcp->world, &hello) == WEFT_OK;
+    put(fd, &hello, sizeof hello);
+    turn(tcp->watch, &tcp->transport);
+    if (get(fd, &answer, sizeof answer) != good) abort();
+    if (!good) return false;
+    if (!weft__answer_check(tcp->keys, &hello, &answer)) abort();
+    weft__proof_make(tcp->keys, &hello, &answer, &proof);
+    if (spoil >= sizeof hello) ((uint8_t *)&proof)[(spoil - sizeof hello) % sizeof proof] ^= by;
+    good = weft__proof_check(tcp->keys, &hello, &answer, &proof);
+    put(fd, &proof, sizeof proof);
+    turn(tcp->watch, &tcp->transport);
+    if (get(fd, &verdict, 1) != good || (good && verdict != WEFT__TCP_TAKEN)) abort();
+    return good;
+}
+
+/* The sender's connection.  True: it is a peer's. */
+static bool connect_as(enum sender sender, weft__tcp *tcp, int ends[2], const uint8_t *data,
+                       const weft__tcp_address *address)
+{
+    if (sender == PEER) {
+        weft__tcp_link_start(weft__tcp_link_new(&tcp->peer[1]), ends[0]);
+        return true;
+    }
+    weft__tcp_guest_begin(tcp, ends[0], address);
+    if (sender == STRANGER) return false;
+    return greet(tcp, ends[1], sender == SPOILT ? data[1] : 0, sender == SPOILT ? data[2] : 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static weft__keys keys;
@@ -87,30 +149,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     weft__transport *t;
     weft__tcp *tcp;
     receiver r = {.sink = {.header = on_header, .arrived = on_arrived, .lost = on_lost}};
+    enum sender sender;
     int pair[2];
-    size_t piece;
-    if (bytes < 2) return 0;
+    bool peer;
+    if (bytes < 3) return 0;
     if (!ready && weft__keys_derive("secret", 6, "fuzz", &keys)) abort();
     ready = true;
-    r.stream = data + 2;
-    r.bytes = bytes - 2;
-    piece = (size_t)data[1] * data[1] / 8 + 1;
+    sender = (enum sender)(data[0] % 4);
+    r.stream = data + 3;
+    r.bytes = bytes - 3;
 
     if (weft__watch_open(&watch) || weft__tcp_open(0, 2, addresses, -1, &keys, &watch, &r.sink, &t)) abort();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) abort();
     tcp = WEFT__OWNER(t, weft__tcp, transport);
-    if (data[0] % 2)
-        weft__tcp_link_start(weft__tcp_link_new(&tcp->peer[1]), pair[0]);
-    else
-        weft__tcp_guest_begin(tcp, pair[0], &addresses[0]);
-    feed(&watch, t, pair[1], r.stream, r.bytes, piece);
+    peer = connect_as(sender, tcp, pair, data, &addresses[0]);
+    if ((tcp->peer[1].state == WEFT__TCP_UP) != peer) abort();
+    r.greeted = peer && sender != PEER;
+    feed(&watch, t, pair[1], r.stream, r.bytes, (size_t)data[1] * data[1] / 8 + 1);
     close(pair[1]);
     turn(&watch, t);
 
-    if (data[0] % 2 && (r.lost != 1 || r.at != read_plainly(r.stream, r.bytes))) abort();
-    if (data[0] % 2 == 0 &&
-        (r.lost || tcp->peer[1].state != WEFT__TCP_IDLE || !weft__list_empty(&tcp->guests)))
-        abort();
+    if (peer && (r.lost != 1 || r.at != read_plainly(r.stream, r.bytes))) abort();
+    if (!peer && (r.lost || tcp->peer[1].state != WEFT__TCP_IDLE || !weft__list_empty(&tcp->guests))) abort();
     t->close(t);
     weft__watch_close(&watch);
     free(r.where);
