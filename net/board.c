@@ -335,9 +335,20 @@ void weft__board_free(weft__board *board)
 
 /* ---- rows --------------------------------------------------------------------------------------- */
 
+static uint64_t rows_of(const weft__board *board, int rank)
+{
+    return rows_at(board) + (size_t)rank * board->rows * board->row_bytes;
+}
+
 static uint64_t own_rows_at(const weft__board *board)
 {
-    return rows_at(board) + (size_t)board->rank * board->rows * board->row_bytes;
+    return rows_of(board, board->rank);
+}
+
+bool weft__row_of(const weft__board *board, int local, uint64_t offset)
+{
+    uint64_t first = rows_of(board, local);
+    return offset >= first && offset - first < (uint64_t)board->rows * board->row_bytes;
 }
 
 uint64_t weft__row_take(weft__board *board)

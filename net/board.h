@@ -123,6 +123,8 @@ uint64_t weft__row_take(weft__board *board);
 void weft__row_give(weft__board *board, uint64_t offset);
 /* Another rank's row, from the offset it told; NULL if no row can be there. */
 weft__row *weft__row_at(weft__board *board, uint64_t offset);
+/* Is that in the arena of this local rank? */
+bool weft__row_of(const weft__board *board, int local, uint64_t offset);
 static inline unsigned char *weft__slot_area(const weft__board *board, weft__row *row, unsigned slot)
 {
     return (unsigned char *)(row + 1) + (size_t)slot * board->slot_bytes;

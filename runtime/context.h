@@ -37,7 +37,8 @@ typedef struct weft__member {
     char why[192];      /* what is known of its end */
     int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
     char suspicion[192];
-    weft__watched death; /* its pidfd */
+    _Atomic bool refused; /* the log has it that it told what cannot be */
+    weft__watched death;  /* its pidfd */
     weft_context *ctx;
     int rank;
 } weft__member;
@@ -139,6 +140,7 @@ struct weft_context {
     weft__list device_memory;      /* engine: mem_alloc's (device_memory.c) */
     weft__list tickets;            /* engine: by stamp (order.c) */
     weft__list early_words;        /* engine: proposals for what is not ready here yet */
+    int early_word_count;          /* engine */
     uint64_t order_clock;          /* engine */
 
     /* the guardian */
@@ -157,5 +159,9 @@ struct weft_context {
     _Atomic uint32_t settlings; /* futex: counts while somebody sleeps on it */
     _Atomic int settling_sleepers;
 };
+
+/* In no world yet, without threads and transports (init.c); weft__context_free takes it apart, however far it
+ * has come.  NULL: no memory. */
+weft_context *weft__context_new(const weft_config *config);
 
 #endif

@@ -34,12 +34,17 @@ static void on_control(weft__mail_events *events, int peer, int type, const void
     case WEFT__MESSAGE_SHRINK_EXPIRED: weft__shrink_control(ctx, peer, type, bytes, length); break;
     case WEFT__MESSAGE_ROW: weft__rows_control(ctx, peer, bytes, length); break;
     case WEFT__MESSAGE_BROKEN:
-        if (weft__notice_read(bytes, length, &notice)) weft__break_told(ctx, &notice);
+        if (!weft__notice_read(ctx, peer, bytes, length, &notice)) break;
+        if (notice.kind == WEFT__NOTICE_BROKEN)
+            weft__break_told(ctx, &notice);
+        else
+            weft__member_refused(ctx, peer, "another notice in the place of a broken group");
         break;
     case WEFT__MESSAGE_COMM: weft__link_control(ctx, peer, bytes, length); break;
     case WEFT__MESSAGE_PROPOSE:
     case WEFT__MESSAGE_FINAL: weft__order_control(ctx, peer, type, bytes, length); break;
     case WEFT__MESSAGE_NONE: break;
+    default: weft__member_refused(ctx, peer, "a control message of unknown type"); break;
     }
 }
 

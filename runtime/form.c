@@ -16,6 +16,7 @@
 #include "reserve.h"
 #include "submit.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,30 +189,39 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     attempt_free(a);
 }
 
+static int member_of(const attempt *a, int world_rank)
+{
+    for (uint32_t i = 0; i < a->key.size; i++)
+        if (a->world[i] == world_rank) return (int)i;
+    return -1;
+}
+
 static void on_join(weft_context *ctx, int peer, const form_message *m)
 {
     attempt *a = find_attempt(ctx, &m->key);
+    int member;
     if (!a) a = new_attempt(ctx, m);
     if (!a) {
         send_small(ctx, peer, WEFT__MESSAGE_FORM_FAILED, &m->key, WEFT_ERR_MEMORY, -1,
                    "no memory at the lowest member");
         return;
     }
+    member = member_of(a, peer);
+    if (member < 0 || a->joined[member]) {
+        weft__member_refused(ctx, peer, "it joins a group twice, or one that it is no member of");
+        return;
+    }
+    a->joined[member] = true;
     if (a->failed != WEFT_OK) {
         send_small(ctx, peer, WEFT__MESSAGE_FORM_FAILED, &m->key, a->failed, a->culprit, a->text);
         if (++a->told == (int)a->key.size) attempt_free(a);
         return;
     }
+    a->present++;
+    weft__table_merge(&a->table, &m->table);
     for (uint32_t i = 0; i < a->key.size; i++) {
-        if (a->world[i] != peer || a->joined[i]) continue;
-        a->joined[i] = true;
-        a->present++;
-        weft__table_merge(&a->table, &m->table);
-    }
-    for (uint32_t i = 0; i < a->key.size; i++) {
-        const weft__member *member = &ctx->members[a->world[i]];
         char text[WEFT__FORMING_TEXT];
-        if (a->joined[i] || !atomic_load(&member->gone)) continue;
+        if (a->joined[i] || !atomic_load(&ctx->members[a->world[i]].gone)) continue;
         weft__member_fate(ctx, a->world[i], text, sizeof text);
         fail_attempt(ctx, a, WEFT_ERR_PEER, a->world[i], text);
         return;
@@ -219,11 +229,11 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     if (a->present == (int)a->key.size) complete_attempt(ctx, a);
 }
 
-static void on_expired(weft_context *ctx, const form_message *m)
+static void on_expired(weft_context *ctx, int peer, const form_message *m)
 {
     char text[WEFT__FORMING_TEXT];
     attempt *a = find_attempt(ctx, &m->key);
-    if (!a || a->failed != WEFT_OK) return;
+    if (!a || a->failed != WEFT_OK || member_of(a, peer) < 0) return;
     snprintf(text, sizeof text, "%s", m->text);
     for (uint32_t i = 0; i < a->key.size; i++)
         if (!a->joined[i]) weft__forming_missing(ctx, a->world[i], text, sizeof text);
@@ -237,55 +247,81 @@ static joining *joining_of(const weft_request *req)
     return WEFT__OWNER(req->u.forming, joining, forming);
 }
 
-static weft_request *find_request(weft_context *ctx, const form_key *key)
+/* That waits for the word of this lead. */
+static weft_request *find_request(weft_context *ctx, int lead, const form_key *key)
 {
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind == WEFT__OP_NEW_GROUP && same_key(&joining_of(req)->key, key)) return req;
+        if (req->op.kind == WEFT__OP_NEW_GROUP && same_key(&joining_of(req)->key, key) &&
+            req->u.forming->lead == lead)
+            return req;
     }
     return NULL;
 }
 
-static void on_ready(weft_context *ctx, const form_message *m)
+static void on_ready(weft_context *ctx, int peer, const form_message *m)
 {
-    weft_request *req = find_request(ctx, &m->key);
+    weft_request *req = find_request(ctx, peer, &m->key);
     if (req) weft__forming_ready(req, m->id, &m->table);
 }
 
-static void on_failed(weft_context *ctx, const form_message *m)
+static void on_failed(weft_context *ctx, int peer, const form_message *m)
 {
-    weft_request *req = find_request(ctx, &m->key);
+    weft_request *req = find_request(ctx, peer, &m->key);
     if (req) weft__forming_fail(req, (weft_status)m->status, m->culprit, m->text);
 }
 
-static bool is_sound(const weft_context *ctx, int type, const form_message *m, size_t entries)
+static weft_status check_members(const weft_context *ctx, int peer, const form_message *m, size_t entries)
 {
-    if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size) return false;
-    if (type == WEFT__MESSAGE_FORM_JOIN && m->key.size > entries) return false;
-    for (uint32_t i = 0; type == WEFT__MESSAGE_FORM_JOIN && i < m->key.size; i++)
-        if (m->list[i] < 0 || m->list[i] >= ctx->world_size) return false;
-    return true;
+    if (m->key.size > entries)
+        return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members names %zu", m->key.size, entries);
+    if (!weft__members_sound(ctx, m->list, m->key.size, peer))
+        return weft__fail(WEFT_ERR_PEER, "the members of a group are no ranks, or some twice, or it is none");
+    return WEFT_OK;
+}
+
+static weft_status check(const weft_context *ctx, int peer, int type, const form_message *m, size_t entries)
+{
+    if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size)
+        return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members: expected 1 to %d", m->key.size,
+                          ctx->world_size);
+    if (type == WEFT__MESSAGE_FORM_JOIN) return check_members(ctx, peer, m, entries);
+    if (type == WEFT__MESSAGE_FORM_READY) {
+        if (weft__group_maker(m->id) == peer) return WEFT_OK;
+        return weft__fail(WEFT_ERR_PEER, "a group of number %#" PRIx64 ", which is not one of its numbers",
+                          m->id);
+    }
+    if (!weft__is_failure(m->status) || m->culprit < -1 || m->culprit >= ctx->world_size)
+        return weft__fail(WEFT_ERR_PEER, "a group that fails with status %" PRId32 " over rank %" PRId32,
+                          m->status, m->culprit);
+    return WEFT_OK;
 }
 
 void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     size_t entries, copy_bytes;
     form_message *m;
-    if (length < sizeof *m) return;
+    if (length < sizeof *m) {
+        weft__member_refused(ctx, peer, "a message about a new group is too short");
+        return;
+    }
     entries = (length - sizeof *m) / sizeof m->list[0];
     /* Copied: what is sent in answer may come back through the same buffer. */
     m = new_message(&((const form_message *)bytes)->key, entries, &copy_bytes);
     if (!m) return;
     memcpy(m, bytes, copy_bytes);
     m->text[sizeof m->text - 1] = 0;
-    switch (is_sound(ctx, type, m, entries) ? type : 0) {
-    case WEFT__MESSAGE_FORM_JOIN: on_join(ctx, peer, m); break;
-    case WEFT__MESSAGE_FORM_READY: on_ready(ctx, m); break;
-    case WEFT__MESSAGE_FORM_FAILED: on_failed(ctx, m); break;
-    case WEFT__MESSAGE_FORM_EXPIRED: on_expired(ctx, m); break;
-    default: break;
-    }
+    if (check(ctx, peer, type, m, entries) != WEFT_OK)
+        weft__member_refused(ctx, peer, weft_last_error());
+    else if (type == WEFT__MESSAGE_FORM_JOIN)
+        on_join(ctx, peer, m);
+    else if (type == WEFT__MESSAGE_FORM_READY)
+        on_ready(ctx, peer, m);
+    else if (type == WEFT__MESSAGE_FORM_FAILED)
+        on_failed(ctx, peer, m);
+    else
+        on_expired(ctx, peer, m);
     weft__reserve_give(m);
 }
 

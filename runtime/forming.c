@@ -109,6 +109,18 @@ void weft__forming_abort(weft_group *group, const char *why)
     }
 }
 
+bool weft__members_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
+{
+    bool *there = calloc((size_t)ctx->world_size, sizeof *there), sound = there != NULL;
+    for (size_t i = 0; sound && i < n; i++) {
+        sound = ranks[i] >= 0 && ranks[i] < ctx->world_size && !there[ranks[i]];
+        if (sound) there[ranks[i]] = true;
+    }
+    sound = sound && there[one];
+    free(there);
+    return sound;
+}
+
 void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)
 {
     size_t at = strlen(text);

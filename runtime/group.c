@@ -278,6 +278,9 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     weft__lock_take(&ctx->groups_lock);
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
+    if (shared && table->slot_bytes != ctx->board->slot_bytes)
+        return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
+                          group->label, table->slot_bytes, ctx->board->slot_bytes);
     group->table = *table;
     group->table.rounds = shared;
     weft__selection_make(&group->selection, &group->table, group->size, shared);

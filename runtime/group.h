@@ -139,6 +139,11 @@ weft_group *weft__group_find(weft_context *ctx, uint64_t id);    /* with a refer
 int weft__group_member(const weft_group *group, int world_rank); /* -1: none */
 /* The first of n never used before.  Any thread. */
 uint64_t weft__group_ids(weft_context *ctx, unsigned n);
+/* The world rank that gave that number; -1: it is none of those. */
+static inline int weft__group_maker(uint64_t id)
+{
+    return id >> 40 <= INT32_MAX && id << 24 ? (int)(id >> 40) - 1 : -1;
+}
 /* Would all these ranks share this host's board? */
 bool weft__on_board(const weft_context *ctx, const int *world, int size);
 

@@ -149,19 +149,11 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
     if (group) weft__group_unref(group);
 }
 
-bool weft__notice_read(const void *bytes, size_t length, weft__notice *notice)
+void weft__guardian_take(void *context, int from, const void *bytes, size_t length)
 {
-    if (length != sizeof *notice) return false;
-    memcpy(notice, bytes, sizeof *notice);
-    notice->text[sizeof notice->text - 1] = notice->fate[sizeof notice->fate - 1] = 0;
-    return true;
-}
-
-static void on_notice(void *arg, int from, const void *bytes, size_t length)
-{
-    weft_context *ctx = arg;
+    weft_context *ctx = context;
     weft__notice notice;
-    if (from < 0 || from >= ctx->world_size || !weft__notice_read(bytes, length, &notice)) return;
+    if (from < 0 || from >= ctx->world_size || !weft__notice_read(ctx, from, bytes, length, &notice)) return;
     if (notice.kind == WEFT__NOTICE_WHO) {
         answer_who(ctx, from, &notice);
         return;
@@ -179,7 +171,7 @@ static void on_notice(void *arg, int from, const void *bytes, size_t length)
         take_answer(ctx, from, &notice);
     else if (notice.kind == WEFT__NOTICE_BROKEN)
         weft__break_told(ctx, &notice);
-    else if (notice.kind == WEFT__NOTICE_GONE && notice.subject >= 0 && notice.subject < ctx->world_size)
+    else if (notice.kind == WEFT__NOTICE_GONE)
         weft__member_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
     weft__engine_drop(ctx);
 }
@@ -318,7 +310,7 @@ static int64_t attend(weft_context *ctx)
 {
     int64_t now = weft__now_ns(), next, again;
     send_notices(ctx);
-    weft__control_take(ctx->wire, on_notice, ctx);
+    weft__control_take(ctx->wire, weft__guardian_take, ctx);
     send_notices(ctx);
     if (now >= atomic_load(&ctx->look_ns)) {
         next = look_at_all(ctx);

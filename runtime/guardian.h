@@ -32,10 +32,13 @@ typedef struct weft__notice {
     char fate[160]; /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
-/* A notice from a peer's bytes; false: they are none. */
-bool weft__notice_read(const void *bytes, size_t length, weft__notice *notice);
+/* A notice from that rank's bytes, all of whose fields can be used (notice.c); false: they are none, and the
+ * log has it. */
+bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t length, weft__notice *notice);
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */
 void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
+/* One that came from that rank.  The guardian's thread; the engine not held. */
+void weft__guardian_take(void *context, int from, const void *bytes, size_t length);
 /* Queue a notice for one rank; NULL: it is gone, and its connection goes too.  Any thread; never blocks. */
 void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice);
 /* Look at this context at that time at the latest.  Any thread. */

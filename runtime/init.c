@@ -409,7 +409,7 @@ static weft_status check_config(const weft_config *c)
     return WEFT_OK;
 }
 
-static weft_context *new_context(const weft_config *config)
+weft_context *weft__context_new(const weft_config *config)
 {
     size_t bytes = (sizeof(weft_context) + WEFT__LINE - 1) / WEFT__LINE * WEFT__LINE;
     weft_context *ctx = aligned_alloc(WEFT__LINE, bytes);
@@ -468,7 +468,7 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "init waits: not in a callback");
     if ((status = check_config(c)) != WEFT_OK) return status;
     weft__lifetime_begin();
-    j.ctx = new_context(c);
+    j.ctx = weft__context_new(c);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
     weft__join ask = {.bootstrap = c->bootstrap,

@@ -35,6 +35,15 @@ void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t byt
              (int)m->pid);
 }
 
+void weft__member_refused(weft_context *ctx, int rank, const char *sentence)
+{
+    char who[192];
+    bool told = atomic_exchange(&ctx->members[rank].refused, true);
+    weft__member_name(ctx, rank, who, sizeof who);
+    weft__log(told ? WEFT__INFO : WEFT__WARN, "rank %d: %s told what cannot be, which is dropped: %s",
+              ctx->rank, who, sentence);
+}
+
 /* The kernel's struct pidfd_info (Linux 6.13; exit codes since 6.15), here because Debian 12's headers are
  * older. */
 struct pidfd_info_start {

@@ -22,6 +22,9 @@ void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t byt
 void weft__member_suspect(weft_context *ctx, int rank, const char *why);
 /* Suspects whose time is up; returns when the next one's is. */
 int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns);
+/* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the
+ * first as a warning, so that a rank that goes on does not fill it.  With or without the engine. */
+void weft__member_refused(weft_context *ctx, int rank, const char *sentence) WEFT__COLD;
 /* "has died (killed by SIGKILL)", as far as the kernel tells */
 void weft__death_text(int pid_fd, char *text, size_t bytes);
 #endif

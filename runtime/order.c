@@ -24,6 +24,9 @@ typedef struct word { /* what goes to another rank */
     uint32_t length, unused;
 } word;
 
+#define STAMP_MOST      (UINT64_MAX / 2) /* clocks count operations: none comes there */
+#define EARLY_WORDS_MAX 65536
+
 /* A proposal that came before its operation was ready here. */
 typedef struct weft__early_word {
     weft__list link; /* ctx->early_words, in order of coming */
@@ -104,6 +107,13 @@ static bool count(weft_context *ctx, weft__ticket *ticket, int peer, const word 
     return true;
 }
 
+static bool takes_part(const weft__ticket *ticket, int rank)
+{
+    for (int i = 0; i < ticket->size; i++)
+        if (ticket->world[i] == rank) return true;
+    return false;
+}
+
 static void count_early(weft_context *ctx, weft__ticket *ticket)
 {
     bool there = true;
@@ -111,8 +121,9 @@ static void count_early(weft_context *ctx, weft__ticket *ticket)
         early_word *early = WEFT__LIST_ENTRY(at, early_word, link);
         next = at->next;
         if (memcmp(&early->word.key, &ticket->key, sizeof ticket->key) != 0) continue;
-        if (there) there = count(ctx, ticket, early->peer, &early->word);
+        if (there && takes_part(ticket, early->peer)) there = count(ctx, ticket, early->peer, &early->word);
         weft__list_remove(&early->link);
+        ctx->early_word_count--;
         free(early);
     }
 }
@@ -143,8 +154,9 @@ void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
 
 static void keep(weft_context *ctx, int peer, const word *w)
 {
-    early_word *early = malloc(sizeof *early);
+    early_word *early = ctx->early_word_count < EARLY_WORDS_MAX ? malloc(sizeof *early) : NULL;
     if (!early) return; /* the operation's deadline has to do */
+    ctx->early_word_count++;
     early->word = *w;
     early->peer = peer;
     weft__list_append(&ctx->early_words, &early->link);
@@ -154,12 +166,18 @@ void weft__order_control(weft_context *ctx, int peer, int type, const void *byte
 {
     word w;
     weft__ticket *ticket;
-    if (length != sizeof w) return;
-    memcpy(&w, bytes, sizeof w);
+    if (length == sizeof w) memcpy(&w, bytes, sizeof w);
+    if (length != sizeof w || w.stamp == 0 || w.stamp > STAMP_MOST || w.length == 0) {
+        weft__member_refused(ctx, peer, "a place in the order of operations is none that can be");
+        return;
+    }
     ticket = find(ctx, &w.key);
-    if (ticket && type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && !ticket->final)
+    if (ticket && !takes_part(ticket, peer))
+        weft__member_refused(ctx, peer, "it takes no part in the operation whose place it tells");
+    else if (ticket && type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && !ticket->final)
         count(ctx, ticket, peer, &w);
-    else if (ticket && type == WEFT__MESSAGE_FINAL && ticket->world[0] == peer)
+    else if (ticket && type == WEFT__MESSAGE_FINAL && ticket->world[0] == peer && !ticket->final &&
+             w.stamp >= ticket->stamp)
         make_final(ctx, ticket, w.stamp);
     else if (!ticket && type == WEFT__MESSAGE_PROPOSE)
         keep(ctx, peer, &w);
@@ -173,6 +191,7 @@ void weft__order_forget(weft_context *ctx, uint64_t group)
         next = at->next;
         if (early->word.key.group != group) continue;
         weft__list_remove(&early->link);
+        ctx->early_word_count--;
         free(early);
     }
 }

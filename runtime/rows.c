@@ -47,7 +47,7 @@ weft_status weft__rows_open(weft_group *group, const uint64_t *rows)
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
         at[i] = weft__row_at(ctx->board, rows[i]);
         locals[i] = ctx->members[group->world[i]].local;
-        if (at[i])
+        if (at[i] && weft__row_of(ctx->board, locals[i], rows[i]))
             uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
         else
             status = weft__fail(WEFT_ERR_PEER, "rank %d told of a row at %llu, where none can be",
@@ -196,7 +196,10 @@ void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t l
     row_message told;
     weft_group *group;
     struct weft__early_row *early;
-    if (length != sizeof told) return;
+    if (length != sizeof told) {
+        weft__member_refused(ctx, peer, "where its row is takes another number of bytes");
+        return;
+    }
     memcpy(&told, bytes, sizeof told);
     group = weft__group_find(ctx, told.group);
     if (group && group->lane.state == WEFT__LANE_MEETING) {

@@ -21,6 +21,7 @@
 #include "reserve.h"
 #include "submit.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,16 +66,27 @@ void weft__shrink_close(weft_context *ctx)
     WEFT__LIST_EACH(&ctx->shrinks, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));
 }
 
-/* That attempt, new if it is not known yet.  NULL: no memory. */
+static attempt *find_attempt(weft_context *ctx, uint64_t group, uint32_t occurrence)
+{
+    WEFT__LIST_EACH(&ctx->shrinks, at)
+    {
+        attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        if (a->group == group && a->occurrence == occurrence) return a;
+    }
+    return NULL;
+}
+
+static bool has_members(const attempt *a, const int32_t *world, size_t size)
+{
+    return (size_t)a->size == size && !memcmp(a->world, world, size * sizeof *world);
+}
+
+/* That attempt, new if it is not known yet.  NULL: no memory, or it is known with other members. */
 static attempt *attempt_for(weft_context *ctx, uint64_t group, uint32_t occurrence, const int32_t *world,
                             size_t size)
 {
-    attempt *a;
-    WEFT__LIST_EACH(&ctx->shrinks, at)
-    {
-        a = WEFT__LIST_ENTRY(at, attempt, link);
-        if (a->group == group && a->occurrence == occurrence) return a;
-    }
+    attempt *a = find_attempt(ctx, group, occurrence);
+    if (a) return has_members(a, world, size) ? a : NULL;
     a = weft__reserve_zeroed(sizeof *a);
     if (!a) return NULL;
     weft__list_init(&a->link);
@@ -286,35 +298,57 @@ static void on_verdict(weft_context *ctx, attempt *a, int type, const shrink_mes
     decide(ctx, a, type, copy, bytes);
 }
 
-static bool is_sound(const weft_context *ctx, const shrink_message *m, size_t length)
+/* Those that live and those that have left are members, each once. */
+static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
+{
+    const int32_t *told = m->list + m->size;
+    size_t n = (size_t)m->survivors + m->left;
+    if (!m->survivors || !is_among(m->list, m->size, weft__group_maker(m->id))) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!is_among(m->list, m->size, told[i])) return false;
+    return weft__members_sound(ctx, told, n, told[0]);
+}
+
+static weft_status check(const weft_context *ctx, int peer, int type, const shrink_message *m, size_t length)
 {
     size_t world = (size_t)ctx->world_size, entries = (length - sizeof *m) / sizeof m->list[0];
     size_t told = (size_t)m->size + m->survivors + m->left;
-    if (m->size == 0 || m->size > world || told > 2 * (size_t)m->size || entries < told) return false;
-    for (size_t i = 0; i < told; i++)
-        if (m->list[i] < 0 || m->list[i] >= ctx->world_size) return false;
-    return true;
+    if (m->size == 0 || m->size > world || told > 2 * (size_t)m->size || entries < told)
+        return weft__fail(WEFT_ERR_PEER,
+                          "a group that shrinks from %" PRIu32 " members to %" PRIu32 ", %" PRIu32
+                          " having left, in %zu entries",
+                          m->size, m->survivors, m->left, entries);
+    if (!weft__members_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
+        return weft__fail(WEFT_ERR_PEER,
+                          "the members of a group that shrinks are no ranks, or some twice, or it is none");
+    if (type == WEFT__MESSAGE_SHRINK_READY && !verdict_sound(ctx, m))
+        return weft__fail(WEFT_ERR_PEER, "those left of a group are not its members, or some twice");
+    if ((type == WEFT__MESSAGE_SHRINK_FAILED || type == WEFT__MESSAGE_SHRINK_EXPIRED) &&
+        !weft__is_failure(m->status))
+        return weft__fail(WEFT_ERR_PEER, "a group that shrinks fails with status %" PRId32, m->status);
+    return WEFT_OK;
 }
 
 void weft__shrink_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     /* Copied: what is sent in answer may come back through the same buffer. */
     shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
-    attempt *a = NULL;
-    int member = -1;
+    attempt *a;
+    if (length < sizeof *m)
+        weft__member_refused(ctx, peer, "a message about a group that shrinks is too short");
     if (!m) return;
     memcpy(m, bytes, length);
     m->text[sizeof m->text - 1] = 0;
-    if (is_sound(ctx, m, length)) a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size);
-    if (a && (uint32_t)a->size == m->size) member = member_of(a, peer);
-    if (member >= 0) {
-        if (type == WEFT__MESSAGE_SHRINK_JOIN)
-            on_join(ctx, a, member, m);
-        else if (type == WEFT__MESSAGE_SHRINK_EXPIRED)
-            on_expired(ctx, a, m);
-        else
-            on_verdict(ctx, a, type, m, length);
-    }
+    if (check(ctx, peer, type, m, length) != WEFT_OK)
+        weft__member_refused(ctx, peer, weft_last_error());
+    else if (!(a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size)))
+        weft__member_refused(ctx, peer, "a group that shrinks has other members for others, or no memory here");
+    else if (type == WEFT__MESSAGE_SHRINK_JOIN)
+        on_join(ctx, a, member_of(a, peer), m);
+    else if (type == WEFT__MESSAGE_SHRINK_EXPIRED)
+        on_expired(ctx, a, m);
+    else
+        on_verdict(ctx, a, type, m, length);
     weft__reserve_give(m);
 }
 
@@ -323,6 +357,9 @@ void weft__shrink_control(weft_context *ctx, int peer, int type, const void *byt
 static attempt *attempt_of(weft_request *req)
 {
     const weft_group *group = req->group;
+    attempt *known = find_attempt(req->ctx, group->id, (uint32_t)req->sequence);
+    /* One told of before this rank's caller came, with members that the group has not. */
+    if (known && !has_members(known, group->world, (size_t)group->size)) attempt_free(known);
     return attempt_for(req->ctx, group->id, (uint32_t)req->sequence, group->world, (size_t)group->size);
 }
 

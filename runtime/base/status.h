@@ -5,6 +5,8 @@
 #include "check.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <weft/weft.h>
 
 #define WEFT__SENTENCE_BYTES 1024 /* longest error sentence; longer ones are cut */
@@ -12,6 +14,12 @@
 /* Sets this thread's weft_last_error() and returns status, so: return weft__fail(...). */
 weft_status weft__fail(weft_status status, const char *format, ...) WEFT__COLD WEFT__PRINTF(2, 3);
 weft_status weft__vfail(weft_status status, const char *format, va_list args) WEFT__COLD;
+
+/* Is that, from another rank, one of the statuses that tell of a failure? */
+static inline bool weft__is_failure(int32_t status)
+{
+    return status < 0 && status >= WEFT_ERR_STATE;
+}
 
 /* The same with ": " and errno's text behind it; reads errno first. */
 weft_status weft__fail_errno(const char *format, ...) WEFT__COLD WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */

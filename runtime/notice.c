@@ -1,0 +1,85 @@
+/* notice.c - what one rank's guardian tells another's, taken from bytes: every field is looked at before
+ * anything uses it.  Pure but for the log. */
+#include "guardian.h"
+#include "member.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_rank(const weft_context *ctx, int32_t rank)
+{
+    return rank >= 0 && rank < ctx->world_size;
+}
+
+static weft_status check_here(const weft__notice *n)
+{
+    if (n->operation >= WEFT__OP_KINDS || n->phase > WEFT__PHASE_OVER || n->knows > 1)
+        return weft__fail(WEFT_ERR_PEER,
+                          "how far it is: operation %" PRIu32 " in phase %" PRIu32
+                          ", knows the group: %" PRIu32,
+                          n->operation, n->phase, n->knows);
+    return WEFT_OK;
+}
+
+static weft_status check_broken(const weft_context *ctx, const weft__notice *n)
+{
+    if (!weft__is_failure(n->subject))
+        return weft__fail(WEFT_ERR_PEER, "a group broken by status %" PRId32 ", which is no failure",
+                          n->subject);
+    if (n->culprit != -1 && !is_rank(ctx, n->culprit))
+        return weft__fail(WEFT_ERR_PEER, "a group broken by rank %" PRId32 ": expected -1 to %d", n->culprit,
+                          ctx->world_size - 1);
+    if (n->left != 0 && n->left != 1)
+        return weft__fail(WEFT_ERR_PEER, "a rank that has left: %" PRId32 ", expected 0 or 1", n->left);
+    return WEFT_OK;
+}
+
+/* That a rank has left is its own word. */
+static weft_status check_gone(const weft_context *ctx, int from, const weft__notice *n)
+{
+    if (!is_rank(ctx, n->subject))
+        return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ": expected 0 to %d", n->subject,
+                          ctx->world_size - 1);
+    if (n->number > 1 || (n->number == 1 && n->subject != from))
+        return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ", of kind %" PRIu64, n->subject,
+                          n->number);
+    return WEFT_OK;
+}
+
+static weft_status check_store(int from, const weft__notice *n)
+{
+    if (from != 0) return weft__fail(WEFT_ERR_PEER, "where the store is, which is rank 0's to tell");
+    if (n->subject != WEFT_OK && !weft__is_failure(n->subject))
+        return weft__fail(WEFT_ERR_PEER, "where the store is, with status %" PRId32, n->subject);
+    if (n->subject == WEFT_OK && strncmp(n->fate, "tcp://", 6) != 0)
+        return weft__fail(WEFT_ERR_PEER, "a store at \"%.100s\": expected tcp://ADDRESS:PORT", n->fate);
+    return WEFT_OK;
+}
+
+static weft_status check(const weft_context *ctx, int from, const weft__notice *n)
+{
+    switch (n->kind) {
+    case WEFT__NOTICE_WHO:
+    case WEFT__NOTICE_STORE_WHERE: return WEFT_OK;
+    case WEFT__NOTICE_HERE: return check_here(n);
+    case WEFT__NOTICE_BROKEN: return check_broken(ctx, n);
+    case WEFT__NOTICE_GONE: return check_gone(ctx, from, n);
+    case WEFT__NOTICE_STORE_HERE: return check_store(from, n);
+    default: return weft__fail(WEFT_ERR_PEER, "a notice of unknown kind %" PRIu32, n->kind);
+    }
+}
+
+bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t length, weft__notice *notice)
+{
+    weft_status status = WEFT_OK;
+    if (length != sizeof *notice)
+        status = weft__fail(WEFT_ERR_PEER, "a notice of %zu bytes, expected %zu", length, sizeof *notice);
+    else
+        memcpy(notice, bytes, sizeof *notice);
+    if (status == WEFT_OK) {
+        notice->text[sizeof notice->text - 1] = notice->fate[sizeof notice->fate - 1] = 0;
+        status = check(ctx, from, notice);
+    }
+    if (status != WEFT_OK) weft__member_refused(ctx, from, weft_last_error());
+    return status == WEFT_OK;
+}

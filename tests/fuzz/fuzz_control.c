@@ -1,0 +1,563 @@
+/* What other ranks tell a rank's runtime: control messages, notices, frames of messages; in any order, mixed
+ * with what the rank's own program does.
+ *
+ * An input is a list of steps (enum step), each with what it needs behind it; an input that ends early goes
+ * on with zeros.  The rank is 3 of 5 and shares memory with 1.  Its threads do not run and its wires lead
+ * nowhere, so the same input does the same thing every time.  After each step all requests and groups must be
+ * in a state that the public header knows. */
+#include "board_ranks.h"
+#include "breaking.h"
+#include "comm.h"
+#include "engine.h"
+#include "events.h"
+#include "fuzz.h"
+#include "group.h"
+#include "guardian.h"
+#include "late.h"
+#include "leave.h"
+#include "member.h"
+#include "order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WORLD = 5,
+    ME = 3,
+    NEAR = 1,
+    REQUESTS = 8,
+    GROUPS = 6,
+    ECHOES = 8,
+    COUNT = 512 * 1024,
+    PAYLOAD_MOST = 4096
+};
+
+size_t fuzz_reached; /* requests that settled and groups that broke over what others told */
+
+enum step { TELL, NOTICE, ECHO, FRAME, SUBMIT, CANCEL, ABORT, GONE, TICKET, LINK, ROW, SLOT, STEPS };
+
+typedef struct input {
+    const uint8_t *at;
+    size_t left;
+} input;
+
+/* What this rank has told another one: told back, changed, it gets further than anything made up. */
+typedef struct echo {
+    int type;
+    size_t length;
+    unsigned char bytes[PAYLOAD_MOST];
+} echo;
+
+static struct {
+    weft_context *ctx;
+    weft_request *requests[REQUESTS];
+    bool settled[REQUESTS];
+    int request_count;
+    weft_group *groups[GROUPS]; /* the world, that of the ranks of this host, and those made since */
+    bool broken[GROUPS];
+    int group_count;
+    echo echoes[ECHOES];
+    unsigned echo_count;
+    weft__ticket ticket;
+    weft__board *near; /* of the rank that shares memory */
+    uint64_t near_row; /* 0: it has told of none */
+} rank;
+
+static weft__transport nowhere;
+static char buffers[REQUESTS][2][COUNT];
+
+static uint64_t take(input *in, size_t bytes)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < bytes && in->left; i++, in->at++, in->left--) number |= (uint64_t)*in->at << 8 * i;
+    return number;
+}
+
+/* The next n bytes over what is there. */
+static void take_over(input *in, unsigned char *to, size_t n)
+{
+    if (n > in->left) n = in->left;
+    if (n) memcpy(to, in->at, n);
+    in->at += n;
+    in->left -= n;
+}
+
+/* ---- the rank ---- */
+
+static void send_nowhere(weft__transport *t, int peer, weft__outgoing *out)
+{
+    (void)t;
+    (void)peer;
+    if (out->frame.kind == WEFT__FRAME_CONTROL && out->frame.length <= PAYLOAD_MOST) {
+        echo *e = &rank.echoes[rank.echo_count++ % ECHOES];
+        e->type = out->frame.tag;
+        e->length = out->frame.length;
+        memcpy(e->bytes, out->payload, out->frame.length);
+    }
+    out->sent(out, WEFT_OK);
+}
+
+static void retract_nothing(weft__transport *t, weft__outgoing *out)
+{
+    (void)t;
+    (void)out;
+}
+
+static void forget_nothing(weft__transport *t, int peer, void *where)
+{
+    (void)t;
+    (void)peer;
+    (void)where;
+}
+
+static int poll_nothing(weft__transport *t, int budget)
+{
+    (void)t;
+    (void)budget;
+    return 0;
+}
+
+static bool never_busy(const weft__transport *t)
+{
+    (void)t;
+    return false;
+}
+
+static bool always_flushed(const weft__transport *t, int peer)
+{
+    (void)t;
+    (void)peer;
+    return true;
+}
+
+static void drop_nobody(weft__transport *t, int peer)
+{
+    (void)t;
+    (void)peer;
+}
+
+static bool owns_nothing(weft__backend *backend, const void *pointer)
+{
+    (void)backend;
+    (void)pointer;
+    return false;
+}
+
+static weft__comm *open_comm(weft__backend *backend, void *owner, int me, int size, const char *label,
+                             bool names)
+{
+    (void)owner;
+    (void)names;
+    if (me < 0 || me >= size || !label) abort();
+    return (weft__comm *)(void *)backend;
+}
+
+static void join_comm(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
+{
+    if (!comm || !id) abort();
+}
+
+static void doom_comm(weft__comm *comm, const char *why)
+{
+    if (!comm || !*why) abort();
+}
+
+static void drop_comm(weft__comm *comm)
+{
+    if (!comm) abort();
+}
+
+static weft_group *add_group(const int *world, int size, const char *label, uint64_t id)
+{
+    weft_group *group = weft__group_new(rank.ctx, world, size, label, WEFT_FOREVER);
+    weft__table table = weft__own_table(rank.ctx);
+    if (!group) abort();
+    group->owner = WEFT__OF_CONTEXT;
+    weft__engine_take(rank.ctx);
+    if (weft__group_ready(group, id, &table, NULL) != WEFT_OK) abort();
+    weft__engine_drop(rank.ctx);
+    return rank.groups[rank.group_count++] = group;
+}
+
+static void open_rank(void)
+{
+    static const weft_config config = WEFT_CONFIG_INIT;
+    static weft__backend module = {.name = "fuzz",
+                                   .owns = owns_nothing,
+                                   .open = open_comm,
+                                   .join = join_comm,
+                                   .doom = doom_comm,
+                                   .drop = drop_comm};
+    static weft__board *boards[2];
+    static weft__control_wire *wire;
+    static char endpoints[WORLD][WEFT__ENDPOINT_BYTES]; /* "": there are no guardians */
+    const int world[] = {0, 1, 2, 3, 4}, host[] = {NEAR, ME};
+    weft_context *ctx = weft__context_new(&config);
+    memset(&rank, 0, sizeof rank);
+    rank.ctx = ctx;
+    weft__list_init(&rank.ticket.link);
+    if (!ctx) abort();
+    if (!wire) {
+        weft__keys keys;
+        setenv("WEFT_LOG", "0", 1);
+        board_join_all(2, boards);
+        nowhere = (weft__transport){.name = "nowhere",
+                                    .eager_bytes = 64,
+                                    .send = send_nowhere,
+                                    .retract = retract_nothing,
+                                    .forget = forget_nothing,
+                                    .poll = poll_nothing,
+                                    .busy = never_busy,
+                                    .flushed = always_flushed,
+                                    .drop = drop_nobody};
+        if (weft__keys_derive("secret", 6, "fuzz", &keys) ||
+            weft__control_open("127.0.0.1", &keys, ME, &wire, endpoints[0]))
+            abort();
+        endpoints[0][0] = 0;
+        if (weft__control_peers(wire, WORLD, endpoints[0])) abort();
+    }
+    ctx->wire = wire;
+    ctx->rank = ME;
+    ctx->world_size = WORLD;
+    ctx->board = boards[1];
+    rank.near = boards[0];
+    ctx->module = &module;
+    ctx->members = calloc(WORLD, sizeof *ctx->members);
+    if (!ctx->members || weft__watch_open(&ctx->watch) ||
+        weft__mail_open(ME, WORLD, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail))
+        abort();
+    for (int i = 0; i < WORLD; i++) {
+        ctx->members[i] = (weft__member){.host = "host",
+                                         .pid = i,
+                                         .local = i == ME     ? 0
+                                                  : i == NEAR ? 1
+                                                              : -1,
+                                         .ctx = ctx,
+                                         .rank = i};
+        ctx->members[i].death.fd = -1;
+        if (i != ME) weft__mail_route(ctx->mail, i, &nowhere);
+    }
+    ctx->world = add_group(world, WORLD, "world", 1);
+    ctx->host_group = add_group(host, 2, "host", 2);
+}
+
+static void close_rank(void)
+{
+    weft_context *ctx = rank.ctx;
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
+    while (node) { /* the first member of what was queued */
+        weft__mpsc_node *next = node->next;
+        free(node);
+        node = next;
+    }
+    for (int i = 0; i < rank.request_count; i++) weft_release(rank.requests[i]);
+    weft__links_shut(ctx);
+    ctx->module = NULL;
+    ctx->wire = NULL;
+    weft__list_remove(&rank.ticket.link);
+    /* Requests and groups give back what they have of the board first; the board is the next input's too. */
+    weft__engine_take(ctx);
+    while (!weft__list_empty(&ctx->pending))
+        weft__request_fail(WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending), WEFT_ERR_CANCELLED,
+                           "over");
+    weft__engine_turn(ctx);
+    weft__engine_drop(ctx);
+    weft__requests_close(ctx);
+    weft__groups_close(ctx);
+    weft__list_init(&ctx->groups);
+    weft__list_init(&ctx->retiring);
+    if (rank.near_row) weft__row_give(rank.near, rank.near_row);
+    ctx->board = NULL;
+    weft__context_free(ctx);
+}
+
+/* ---- steps ---- */
+
+static int other(uint64_t number)
+{
+    int peer = (int)(number % WORLD);
+    return peer == ME ? NEAR : peer;
+}
+
+static void tell(int peer, int type, const unsigned char *bytes, size_t length)
+{
+    void *copy = malloc(length ? length : 1); /* of its exact size */
+    if (!copy) abort();
+    if (length) memcpy(copy, bytes, length);
+    weft__engine_take(rank.ctx);
+    rank.ctx->mail_events.control(&rank.ctx->mail_events, peer, type, copy, length);
+    weft__engine_drop(rank.ctx);
+    free(copy);
+}
+
+/* Some bytes of it are given, each with where they go; the others stay. */
+static void lay_over(input *in, unsigned char *bytes, size_t length)
+{
+    for (size_t n = take(in, 1) % 8; n && length; n--) {
+        size_t at = take(in, 2) % length, given = take(in, 1) % 65;
+        take_over(in, bytes + at, given < length - at ? given : length - at);
+    }
+}
+
+static void step_tell(input *in)
+{
+    unsigned char bytes[PAYLOAD_MOST] = {0};
+    int peer = other(take(in, 1)), type = (int8_t)take(in, 1);
+    size_t length = take(in, 2) % sizeof bytes;
+    lay_over(in, bytes, length);
+    tell(peer, type, bytes, length);
+}
+
+/* length 0: that of a notice. */
+static void step_notice(input *in)
+{
+    unsigned char bytes[PAYLOAD_MOST] = {0};
+    int peer = (int8_t)take(in, 1);
+    size_t length = take(in, 2) % sizeof bytes;
+    unsigned char *copy;
+    if (!length) length = sizeof(weft__notice);
+    lay_over(in, bytes, length);
+    copy = malloc(length);
+    if (!copy) abort();
+    memcpy(copy, bytes, length);
+    weft__guardian_take(rank.ctx, peer, copy, length);
+    free(copy);
+}
+
+/* As this rank has said it, or as another type of message, or longer. */
+static void step_echo(input *in)
+{
+    int peer = other(take(in, 1)), type = (int8_t)take(in, 1);
+    echo e = rank.echoes[take(in, 1) % ECHOES];
+    size_t more = take(in, 1) % 64;
+    if (e.length + more <= sizeof e.bytes) {
+        memset(e.bytes + e.length, 0, more);
+        e.length += more;
+    }
+    lay_over(in, e.bytes, e.length);
+    tell(peer, type < 0 ? e.type : type, e.bytes, e.length);
+}
+
+static void step_frame(input *in)
+{
+    weft__sink *sink = weft__mail_sink(rank.ctx->mail);
+    weft__frame frame = {0};
+    int peer = other(take(in, 1));
+    void *where = NULL;
+    take_over(in, (unsigned char *)&frame, take(in, 1) % (sizeof frame + 1));
+    frame.length %= PAYLOAD_MOST;
+    if (weft__frame_check(&frame)) return;
+    weft__engine_take(rank.ctx);
+    if (frame.length) where = sink->header(sink, peer, &frame);
+    if (where) memset(where, 'f', frame.length);
+    sink->arrived(sink, peer, &frame, where);
+    weft__engine_drop(rank.ctx);
+}
+
+static weft_group *pick_group(uint64_t number)
+{
+    return rank.groups[number % (unsigned)rank.group_count];
+}
+
+static void made_group(weft_group *group)
+{
+    rank.groups[rank.group_count++] = group;
+}
+
+static weft_status submit(input *in, weft_group *group, char (*buffer)[COUNT], weft_request **req)
+{
+    weft_group *made = NULL;
+    weft_status status;
+    int ranks[WORLD], n = 0, size = weft_group_size(group);
+    unsigned what = (unsigned)take(in, 1) % 8, mask = (unsigned)take(in, 1);
+    switch (what) {
+    case 0: return weft_barrier(group, NULL, req);
+    case 1:
+        return weft_all_reduce(group, buffer[0], buffer[1], mask * (COUNT / 256), WEFT_INT8, WEFT_SUM, NULL,
+                               req);
+    case 2:
+        return weft_irecv(group, buffer[0], mask, WEFT_INT8, mask % 7 ? (int)mask % size : WEFT_ANY_RANK,
+                          mask % 3 ? 1 : WEFT_ANY_TAG, NULL, req);
+    case 3: return weft_isend(group, buffer[0], mask, WEFT_INT8, (int)mask % size, 1, NULL, req);
+    case 4:
+        return weft_broadcast(group, buffer[0], mask * (COUNT / 256), WEFT_INT8, (int)mask % size, NULL, req);
+    default: break;
+    }
+    if (rank.group_count == GROUPS) return WEFT_ERR_MEMORY;
+    for (int i = 0; i < size; i++)
+        if (mask >> i & 1 || i == weft_group_rank(group)) ranks[n++] = i;
+    if (what == 5)
+        status = weft_new_group(group, ranks, n, NULL, &made, req);
+    else if (what == 6)
+        status = weft_shrink_group(group, NULL, &made, req);
+    else
+        status = weft_split_group(group, (int)mask % 3, 0, NULL, &made, req);
+    if (status == WEFT_OK && made) made_group(made);
+    return status;
+}
+
+static void step_submit(input *in)
+{
+    int slot = rank.request_count;
+    weft_group *group = pick_group(take(in, 1));
+    if (slot == REQUESTS || weft_group_status(group) == WEFT_PENDING || weft_group_rank(group) < 0) return;
+    if (submit(in, group, buffers[slot], &rank.requests[slot]) == WEFT_OK) rank.request_count++;
+}
+
+static void step_cancel(input *in)
+{
+    unsigned which = (unsigned)take(in, 1);
+    if (rank.request_count) weft_cancel(rank.requests[which % (unsigned)rank.request_count]);
+}
+
+static void step_gone(input *in)
+{
+    int peer = other(take(in, 1));
+    weft__engine_take(rank.ctx);
+    weft__member_gone(rank.ctx, peer, take(in, 1) % 2 ? WEFT__LEFT : WEFT__DIED, "has died");
+    weft__engine_drop(rank.ctx);
+}
+
+static void ticket_goes(weft__ticket *ticket)
+{
+    (void)ticket;
+    fuzz_reached++;
+}
+
+static void ticket_refused(weft__ticket *ticket, weft_status status, const char *why)
+{
+    (void)ticket;
+    if (status >= 0 || !*why) abort();
+    fuzz_reached++;
+}
+
+/* An operation on device memory wants its turn. */
+static void step_ticket(input *in)
+{
+    static const int lead[] = {ME, 0, 4}, other_leads[] = {0, 1, 2, 3, 4};
+    bool leads = take(in, 1) % 2;
+    if (rank.ticket.go) return; /* one an input */
+    rank.ticket = (weft__ticket){.key = {.group = 1, .number = take(in, 1)},
+                                 .world = leads ? lead : other_leads,
+                                 .size = leads ? 3 : 5,
+                                 .length = 1,
+                                 .go = ticket_goes,
+                                 .refuse = ticket_refused};
+    weft__list_init(&rank.ticket.link);
+    weft__engine_take(rank.ctx);
+    weft__order_enter(rank.ctx, &rank.ticket);
+    weft__engine_drop(rank.ctx);
+}
+
+/* A communicator is needed. */
+static void step_link(input *in)
+{
+    weft_group *group = pick_group(take(in, 1));
+    int peer = other(take(in, 1));
+    if (weft_group_status(group) != WEFT_OK) return;
+    weft__engine_take(rank.ctx);
+    if (peer == 0)
+        weft__link_of_group(group);
+    else if (weft__group_member(group, peer) >= 0)
+        weft__link_of_pair(group, peer);
+    weft__engine_drop(rank.ctx);
+}
+
+/* The rank that shares memory takes a row, as it should, and tells where it is. */
+static void step_row(input *in)
+{
+    uint64_t told[2] = {pick_group(take(in, 1))->id, 0};
+    if (!rank.near_row) rank.near_row = weft__row_take(rank.near);
+    told[1] = rank.near_row;
+    tell(NEAR, WEFT__MESSAGE_ROW, (const unsigned char *)told, sizeof told);
+}
+
+/* And writes anything there. */
+static void step_slot(input *in)
+{
+    weft__row *row = rank.near_row ? weft__row_at(rank.near, rank.near_row) : NULL;
+    if (row) lay_over(in, (unsigned char *)row, sizeof *row);
+}
+
+static void take_step(input *in)
+{
+    switch ((enum step)(take(in, 1) % STEPS)) {
+    case TELL: step_tell(in); break;
+    case NOTICE: step_notice(in); break;
+    case ECHO: step_echo(in); break;
+    case FRAME: step_frame(in); break;
+    case SUBMIT: step_submit(in); break;
+    case CANCEL: step_cancel(in); break;
+    case ABORT: weft_group_abort(pick_group(take(in, 1)), "because"); break;
+    case GONE: step_gone(in); break;
+    case TICKET: step_ticket(in); break;
+    case LINK: step_link(in); break;
+    case ROW: step_row(in); break;
+    case SLOT: step_slot(in); break;
+    case STEPS: break;
+    }
+}
+
+/* ---- what must hold ---- */
+
+static void check_failure(weft_status status)
+{
+    if (status >= 0 || !strcmp(weft_status_name(status), "WEFT_(unknown status)")) abort();
+}
+
+static void check_request(int i)
+{
+    weft_request *req = rank.requests[i];
+    weft_request_info info;
+    char text[WEFT__SENTENCE_BYTES];
+    weft_request_get_info(req, &info);
+    if (!*weft_request_message(req)) abort();
+    if (info.status == WEFT_PENDING) {
+        if (weft__request_state(req) == WEFT__SETTLED) abort();
+        weft__engine_take(rank.ctx);
+        if (weft__request_state(req) < WEFT__DRAINING)
+            weft__late_text(req, weft__now_ns(), text, sizeof text);
+        weft__engine_drop(rank.ctx);
+        return;
+    }
+    if (info.status != WEFT_OK) check_failure(info.status);
+    if (info.peer < -1 || info.peer >= WORLD) abort();
+    fuzz_reached += !rank.settled[i];
+    rank.settled[i] = true;
+}
+
+static void check_group(int i)
+{
+    const weft_group *group = rank.groups[i];
+    weft_status status = weft_group_status(group);
+    int size = weft_group_size(group), dead[WORLD];
+    if (size > WORLD || weft_group_dead(group, dead, WORLD) > size) abort();
+    for (int r = 0; r < size; r++) {
+        int world = weft_group_to_world(group, r);
+        if (world < 0 || world >= WORLD || weft_group_from_world(group, world) != r) abort();
+    }
+    if (group->lane.rows && group->table.slot_bytes != rank.ctx->board->slot_bytes) abort();
+    if (atomic_load(&group->state) == WEFT__BROKEN) check_failure(group->cause);
+    if (status == WEFT_OK || status == WEFT_PENDING) return;
+    check_failure(status);
+    if (group->culprit < -1 || group->culprit >= WORLD) abort();
+    fuzz_reached += !rank.broken[i];
+    rank.broken[i] = true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    input in = {data, bytes};
+    open_rank();
+    for (int steps = 0; in.left && steps < 64; steps++) {
+        take_step(&in);
+        weft__engine_take(rank.ctx);
+        weft__engine_turn(rank.ctx);
+        weft__engine_drop(rank.ctx);
+        for (int i = 0; i < rank.request_count; i++) check_request(i);
+        for (int i = 0; i < rank.group_count; i++) check_group(i);
+    }
+    close_rank();
+    return 0;
+}
