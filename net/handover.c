@@ -133,8 +133,9 @@ static weft_status take_batch(const weft__board_config *config, const weft__batc
 {
     int count = (int)message->head.count, first = (int)message->head.first;
 
-    if (message->head.kind != WEFT__NOTICE_CARDS || first != expected || count < 1 ||
-        count > WEFT__BATCH_CARDS || count > config->size - first)
+    int due = config->size - expected < WEFT__BATCH_CARDS ? config->size - expected : WEFT__BATCH_CARDS;
+
+    if (message->head.kind != WEFT__NOTICE_CARDS || first != expected || count != due)
         return weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     if (first == 0 && *n_fds) {
         *memfd = *(*fds)++;
@@ -172,20 +173,21 @@ static weft_status receive_notice(const weft__board_config *config, int fd, weft
                           config->world_ranks[0], weft_last_error());
     if (message->head.kind != WEFT__NOTICE_FAILED) return WEFT_OK;
     message->body.reason[WEFT__REASON_BYTES - 1] = 0;
-    if (message->head.status >= 0) message->head.status = WEFT_ERR_PEER;
+    if (!weft__is_failure(message->head.status)) message->head.status = WEFT_ERR_PEER;
+    if (!*message->body.reason)
+        return weft__fail((weft_status)message->head.status,
+                          "rank %d, which leads the board of this host, has failed without a word",
+                          config->world_ranks[0]);
     return weft__fail((weft_status)message->head.status, "%s", message->body.reason);
 }
 
-static weft_status follow(const weft__board_config *config, int *memfd, weft__board_peer *peers,
-                          const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+weft_status weft__handover_take(const weft__board_config *config, int fd, int *memfd, weft__board_peer *peers,
+                                const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
-    weft__card own_card;
     weft__batch message;
-    weft_status status;
-    int fd, expected = 0;
+    weft_status status = WEFT_OK;
+    int expected = 0;
 
-    weft__card_make(&peers[config->rank], own_cookie, &own_card);
-    status = find_leader(config, &peers[config->rank], &own_card, &fd);
     while (!status && expected < config->size) {
         int room[WEFT__BATCH_FDS], *fds = room;
         weft__parcel in = {.bytes = &message,
@@ -205,6 +207,19 @@ static weft_status follow(const weft__board_config *config, int *memfd, weft__bo
         if (!status && message.head.kind != WEFT__NOTICE_GO)
             status = weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     }
+    return status;
+}
+
+static weft_status follow(const weft__board_config *config, int *memfd, weft__board_peer *peers,
+                          const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+{
+    weft__card own_card;
+    weft_status status;
+    int fd;
+
+    weft__card_make(&peers[config->rank], own_cookie, &own_card);
+    status = find_leader(config, &peers[config->rank], &own_card, &fd);
+    if (!status) status = weft__handover_take(config, fd, memfd, peers, own_cookie);
     weft__close_fds(&fd, 1);
     return status;
 }

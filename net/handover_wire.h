@@ -76,6 +76,11 @@ bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__board_
 void weft__same_process(weft__board_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
                         const weft__board_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 
+/* A member's side once it has proven itself (handover.c): what the leader at the other end of fd hands out.
+ */
+weft_status weft__handover_take(const weft__board_config *config, int fd, int *memfd, weft__board_peer *peers,
+                                const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
+
 static inline int64_t weft__soonest(int64_t a, int64_t b)
 {
     return a < b ? a : b;

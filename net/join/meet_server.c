@@ -119,7 +119,7 @@ static weft_status take_answer(client *c, enum weft__meeting_kind wanted, answer
         a->bytes = bytes - sizeof a->header;
         if (a->header.kind == WEFT__MEETING_FAILED) {
             c->told = true;
-            return weft__fail(a->header.status < 0 ? a->header.status : WEFT_ERR_SYSTEM, "%.*s",
+            return weft__fail(weft__is_failure(a->header.status) ? a->header.status : WEFT_ERR_SYSTEM, "%.*s",
                               (int)a->bytes, (const char *)a->payload);
         }
         if (a->header.kind == WEFT__MEETING_ANOTHER) return in_vain(c, WEFT__ANOTHER);
@@ -394,14 +394,20 @@ static weft_status join_once(client *c)
     zmq_msg_init(&a.msg);
     status = await(c, WEFT__MEETING_JOINED, c->r->deadline_ns, &a);
     if (!status) {
-        c->r->rank = a.header.rank;
-        c->r->world_size = a.header.world;
         c->joined = true;
-        if (a.bytes == WEFT__RUN_NONCE_BYTES)
+        if (a.header.world < 1 || a.header.world > WEFT__WORLD_MAX || a.header.rank < 0 ||
+            a.header.rank >= a.header.world)
+            status = weft__fail(WEFT_ERR_MISMATCH, "the server's welcome gives rank %d in a world of %d",
+                                a.header.rank, a.header.world);
+        else if (a.bytes == WEFT__RUN_NONCE_BYTES)
             weft__meet_nonce(c->r, a.payload);
         else
             status = weft__fail(WEFT_ERR_MISMATCH, "the server's welcome has %zu bytes instead of %d",
                                 a.bytes, WEFT__RUN_NONCE_BYTES);
+    }
+    if (!status) {
+        c->r->rank = a.header.rank;
+        c->r->world_size = a.header.world;
     }
     zmq_msg_close(&a.msg);
     if (status == AGAIN) leave_place(c);

@@ -3,6 +3,7 @@
  * back; later it is missed by the others' deadlines. */
 #include "meeting_server.h"
 #include "clock.h"
+#include "log.h"
 #include "status.h"
 #include "url.h"
 #include "zap.h"
@@ -204,7 +205,11 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
     weft__meeting_who who;
     weft__meeting_member *m;
     int host;
-    if (bytes != sizeof who) return;
+    if (bytes != sizeof who || h->rank >= WEFT__WORLD_MAX || h->world > WEFT__WORLD_MAX) {
+        weft__log(WEFT__INFO, "a rank that joins is dropped: it says rank %d of %d, in %zu bytes", h->rank,
+                  h->world, bytes);
+        return;
+    }
     memcpy(&who, payload, sizeof who);
     if (!sodium_is_zero(who.run, sizeof who.run) && memcmp(who.run, s->nonce, sizeof who.run) != 0) {
         send_to(s, from, WEFT__MEETING_ANOTHER, NULL, 0);
@@ -295,7 +300,7 @@ static void take_gather(weft__meeting_server *s, weft__meeting_member *m, const 
              h->step, s->block_bytes, s->step);
         return;
     }
-    m->block = malloc(bytes + 1);
+    m->block = bytes <= WEFT__MEETING_TOTAL_MAX / (size_t)s->world ? malloc(bytes + 1) : NULL;
     if (!m->block) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for %zu bytes of rank %d", bytes,
              m->rank);
@@ -312,8 +317,9 @@ static void take_fail(weft__meeting_server *s, const weft__meeting_member *m, co
                       const void *payload, size_t bytes)
 {
     int length = bytes < WEFT__SENTENCE_BYTES ? (int)bytes : WEFT__SENTENCE_BYTES - 1;
-    weft_status status = h->status < 0 ? h->status : WEFT_ERR_SYSTEM;
-    if (status == WEFT_ERR_TIMEOUT) /* whose time ran out does not matter: it tells who is missing */
+    weft_status status = weft__is_failure(h->status) ? h->status : WEFT_ERR_SYSTEM;
+    /* Whose time ran out does not matter: it tells who is missing. */
+    if (status == WEFT_ERR_TIMEOUT && length)
         fail(s, status, "%.*s", length, (const char *)payload);
     else
         fail(s, status, "rank %d (host %s, pid %d): %.*s", m->rank, m->who.host, m->who.pid, length,
@@ -361,6 +367,16 @@ static void take_message(weft__meeting_server *s, const weft__meeting_member *fr
     }
 }
 
+void weft__meeting_take(weft__meeting_server *s, weft__meeting_member *from, const void *frame, size_t bytes)
+{
+    weft__meeting_header header;
+    if (bytes < sizeof header) return;
+    memcpy(&header, frame, sizeof header);
+    if (header.magic != WEFT__MEETING_MAGIC || header.version != WEFT__MEETING_VERSION) return;
+    memcpy(from->id, header.client, sizeof from->id);
+    take_message(s, from, &header, (const char *)frame + sizeof header, bytes - sizeof header);
+}
+
 static bool receive_frame(weft__meeting_server *s, zmq_msg_t *msg)
 {
     int rc;
@@ -374,19 +390,13 @@ static bool receive_frame(weft__meeting_server *s, zmq_msg_t *msg)
 static bool take_one(weft__meeting_server *s, zmq_msg_t *msg)
 {
     weft__meeting_member from = {.rank = -1};
-    weft__meeting_header header;
     int frames = 1;
     if (!receive_frame(s, msg)) return false;
     if (zmq_msg_size(msg) > WEFT__MEETING_ROUTE_BYTES) return true;
     from.route_bytes = zmq_msg_size(msg);
     memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
     while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
-    if (frames != 2 || zmq_msg_size(msg) < sizeof header) return true;
-    memcpy(&header, zmq_msg_data(msg), sizeof header);
-    if (header.magic != WEFT__MEETING_MAGIC || header.version != WEFT__MEETING_VERSION) return true;
-    memcpy(from.id, header.client, sizeof from.id);
-    take_message(s, &from, &header, (char *)zmq_msg_data(msg) + sizeof header,
-                 zmq_msg_size(msg) - sizeof header);
+    if (frames == 2) weft__meeting_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
     return true;
 }
 

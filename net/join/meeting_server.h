@@ -62,6 +62,8 @@ struct weft__meeting_server {
     char sentence[WEFT__SENTENCE_BYTES];
 };
 
+/* A frame from there (route); whatever it is.  from: its id is filled in. */
+void weft__meeting_take(weft__meeting_server *s, weft__meeting_member *from, const void *frame, size_t bytes);
 /* meeting_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
  * member that wants to know, or NULL. */
 void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_member *asks, char *words,

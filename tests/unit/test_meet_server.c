@@ -1,6 +1,7 @@
 /* Ranks as threads and as processes meet at a server, get their ranks and gather; what keeps them from it is
  * told to all who can know it. */
 #include "joiners.h"
+#include "meeting.h"
 #include "secret.h"
 #include "zap.h"
 
@@ -297,6 +298,59 @@ static void who_refuses_once_may_be_closing(void **state)
     free(secret);
 }
 
+/* A server of the job whose welcome gives that rank and world, to the first who joins. */
+static void welcome_to(const char *source, int port, int rank, int world)
+{
+    struct {
+        weft__meeting_header header;
+        uint8_t nonce[WEFT__RUN_NONCE_BYTES];
+    } joined = {{WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, WEFT__MEETING_JOINED, {0}, rank, world, 0, 1},
+                {1}};
+    uint8_t route[16], frame[512];
+    char endpoint[64];
+    weft__secret secret;
+    weft__keys keys;
+    void *context, *router;
+    int n;
+    assert_int_equal(weft__secret_read(source, &secret), WEFT_OK);
+    assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
+    assert_int_equal(weft__zmq_take(&context), WEFT_OK);
+    assert_int_equal(weft__zap_admit(&keys), WEFT_OK);
+    router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys, 1000);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
+    assert_int_equal(zmq_bind(router, endpoint), 0);
+    for (;;) { /* until it is killed */
+        n = zmq_recv(router, route, sizeof route, 0);
+        if (zmq_recv(router, frame, sizeof frame, 0) < (int)sizeof joined.header || n < 0) continue;
+        if (((weft__meeting_header *)(void *)frame)->kind != WEFT__MEETING_JOIN) continue;
+        zmq_send(router, route, (size_t)n, ZMQ_SNDMORE);
+        zmq_send(router, &joined, sizeof joined, 0);
+    }
+}
+
+static void a_welcome_that_cannot_be_is_refused(void **state)
+{
+    static const int welcomes[][2] = {{-5, 3}, {3, 3}, {0, 0}, {0, -1}, {INT32_MIN, INT32_MAX}, {7, 1 << 21}};
+    char *secret = secret_file("welcome", "welcome");
+    (void)state;
+    for (size_t i = 0; i < sizeof welcomes / sizeof *welcomes; i++) {
+        int port = cast(2), status;
+        pid_t server = fork(), pid;
+        assert_true(server >= 0);
+        if (!server) welcome_to(secret, port, welcomes[i][0], welcomes[i][1]);
+        while (!server_is_up()) usleep(1000);
+        parts[1].secret = secret;
+        parts[1].rank = parts[1].world_size = -1;
+        parts[1].crowd = 0; /* it comes alone */
+        pid = play_as_process(1);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        kill(server, SIGKILL);
+        waitpid(server, NULL, 0);
+        told(1, WEFT_ERR_MISMATCH, "the server's welcome gives rank");
+    }
+    free(secret);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_vanished_server_is_told),
         cmocka_unit_test(a_wrong_secret_is_refused),
         cmocka_unit_test(who_refuses_once_may_be_closing),
+        cmocka_unit_test(a_welcome_that_cannot_be_is_refused),
     };
     return run_joiners(tests, sizeof tests / sizeof *tests);
 }
