@@ -144,6 +144,9 @@ static weft_status take_batch(const weft__board_config *config, const weft__batc
     for (int i = first; i < first + count; i++) {
         const weft__card *c = &message->body.cards[i - first];
         weft__board_peer got = {.bell_fd = -1, .pid_fd = -1};
+        if (c->pid <= 0)
+            return weft__fail(WEFT_ERR_PEER, "rank %d told of a process %d while joining",
+                              config->world_ranks[0], (int)c->pid);
         if (*memfd < 0 || !weft__card_take(c, fds, n_fds, &got))
             return weft__fail(WEFT_ERR_SYSTEM,
                               "too few descriptors came from rank %d: is RLIMIT_NOFILE reached?",

@@ -129,8 +129,8 @@ static weft_status guest_proof(table *t, guest *g)
         turn_away(t, g, "a process that does not know the job's secret connected");
         return WEFT_OK;
     }
-    if (t->seats[g->local] || n_fds != (g->shown.card.has_pidfd ? 2 : 1)) {
-        turn_away(t, g, "a rank came twice, or without its descriptors");
+    if (t->seats[g->local] || n_fds != (g->shown.card.has_pidfd ? 2 : 1) || g->shown.card.pid <= 0) {
+        turn_away(t, g, "a rank came twice, or without its descriptors or its process");
         return WEFT_OK;
     }
     seat = weft__reserve_get(sizeof *seat);
