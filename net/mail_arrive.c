@@ -452,7 +452,7 @@ void weft__mail_arrived(weft__sink *sink, int peer, const weft__frame *frame, vo
     case WEFT__FRAME_DATA: data_arrived(mail, peer, frame); break;
     case WEFT__FRAME_RETRACT: retract_arrived(mail, peer, frame); break;
     case WEFT__FRAME_CREDIT:
-        box->credit += frame->bytes;
+        box->credit += frame->bytes < WEFT__CREDIT_BYTES ? frame->bytes : WEFT__CREDIT_BYTES;
         if (box->credit > WEFT__CREDIT_BYTES) box->credit = WEFT__CREDIT_BYTES;
         break;
     case WEFT__FRAME_CONTROL:

@@ -245,12 +245,13 @@ bool weft__region_shared(const weft__regions *regions, const weft__region *regio
 }
 
 const char *weft__region_at(const weft__regions *regions, int owner, uint32_t index, uint32_t generation,
-                            uint64_t offset)
+                            uint64_t offset, uint64_t bytes)
 {
     const view *v;
-    WEFT__ASSERT(regions && index < WEFT__REGIONS_MAX);
+    if (!regions || index >= WEFT__REGIONS_MAX) return NULL;
     if (owner == regions->board->rank) return regions->own[index].base + offset;
-    v = &regions->views[owner][index];
-    WEFT__ASSERT(v->base && v->generation == generation && offset < v->bytes);
+    v = regions->views[owner] ? &regions->views[owner][index] : NULL;
+    if (!v || !v->base || v->generation != generation || offset > v->bytes || bytes > v->bytes - offset)
+        return NULL;
     return v->base + offset;
 }

@@ -42,7 +42,8 @@ char *weft__region_map(const weft__regions *regions, const weft__region *told);
 void weft__region_keep(weft__regions *regions, int owner, const weft__region *told, char *base);
 /* Have all these local ranks mapped this own region? */
 bool weft__region_shared(const weft__regions *regions, const weft__region *region, const int *locals, int n);
-/* What a peer that sees this rank's mark names by these numbers, or an own region. */
+/* What a peer that sees this rank's mark names by these numbers, or an own region: so many bytes there. NULL:
+ * no correct peer names it, there is nothing of that. */
 const char *weft__region_at(const weft__regions *regions, int owner, uint32_t index, uint32_t generation,
-                            uint64_t offset);
+                            uint64_t offset, uint64_t bytes);
 #endif

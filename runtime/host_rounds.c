@@ -22,10 +22,12 @@
 #include "breaking.h"
 #include "group.h"
 #include "host.h"
+#include "host_piece.h"
 #include "member.h"
 #include "memory.h"
 #include "reduce.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,26 +51,15 @@ static bool all_are_past(weft_group *group, uint64_t round)
     return least >= round;
 }
 
-static unsigned char *payload_of(weft_context *ctx, weft__row *row, unsigned slot)
+/* Breaks the group.  Returns that nothing was moved. */
+static WEFT__COLD size_t refuse_piece(weft_request *req, int member)
 {
-    weft__slot *s = &row->slot[slot];
-    return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(ctx->board, row, slot);
-}
-
-/* What this rank takes of a member's block. */
-static const void *piece_of(const weft_request *req, const weft__round *r, int member, unsigned which)
-{
-    const weft_group *group = req->group;
-    weft_context *ctx = group->ctx;
-    weft__row *row = group->lane.rows[member];
-    const struct weft__slot_place *at = &row->slot[which].u.place;
-    size_t offset = r->slot_offset, part;
-    if (r->own_at_source && member == group->rank)
-        return (const char *)req->host_op->in + weft__round_own_offset(r);
-    if (row->slot[which].bytes < WEFT__SLOT_OPEN) return payload_of(ctx, row, which) + offset;
-    part = offset / at->part_bytes;
-    return weft__region_at(ctx->regions, group->lane.locals[member], at->region, at->generation,
-                           at->offset + part * at->stride + offset % at->part_bytes);
+    weft_group *group = req->group;
+    char who[192], text[WEFT__SENTENCE_BYTES];
+    weft__member_name(group->ctx, group->world[member], who, sizeof who);
+    snprintf(text, sizeof text, "%s told of memory that it does not share", who);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, req->sequence, -1, text}, true);
+    return 0;
 }
 
 static size_t least(size_t a, size_t b)
@@ -112,7 +103,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
                                                   r->source_stride, r->parts == 1 ? SIZE_MAX : r->part_bytes};
         req->u.rounds.in_place = round;
     }
-    to = payload_of(req->ctx, row, which);
+    to = weft__slot_payload(req->ctx, row, which);
     if (first) {
         slot->signature[0] = req->signature.word[0];
         slot->signature[1] = req->signature.word[1];
@@ -345,7 +336,8 @@ static size_t take_copies(weft_request *req, const weft__round *r, unsigned whic
         char *to;
         if ((r->from >= 0 && i != r->from) || (r->skip_self && i == group->rank) || !bytes) continue;
         to = (char *)req->host_op->out + r->target_offset + (size_t)i * r->target_stride;
-        from = piece_of(req, r, i, which);
+        from = weft__piece_of(req, r, i, which, bytes);
+        if (WEFT__UNLIKELY(!from)) return refuse_piece(req, i);
         if (r->streams)
             weft__stream_copy(to, from, bytes);
         else
@@ -370,7 +362,9 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
         int n = 0;
         if (next > 0) sources[n++] = out; /* more members than one call takes */
         while (n < WEFT__REDUCE_SOURCES && next < group->size) {
-            sources[n++] = piece_of(req, r, next, which);
+            sources[n] = weft__piece_of(req, r, next, which, r->take_bytes);
+            if (WEFT__UNLIKELY(!sources[n])) return refuse_piece(req, next);
+            n++;
             next++;
         }
         reduce(out, sources, n, count, r->average && next == group->size ? 1.0 / group->size : 1.0);
@@ -462,6 +456,10 @@ static size_t take_ready(weft_group *group, bool *broken)
             moved += take_copies(req, r, (unsigned)(round % WEFT__SLOTS));
         else if (r->take == WEFT__TAKE_REDUCE)
             moved += take_reduction(req, r, (unsigned)(round % WEFT__SLOTS));
+        if (WEFT__UNLIKELY(is_broken(group))) {
+            *broken = true;
+            break;
+        }
         moved++;
         lane->taken = round;
         if (!req->u.rounds.ahead) pass(group, round);

@@ -230,8 +230,8 @@ static void open_rank(void)
     for (int i = 0; i < WORLD; i++) {
         ctx->members[i] = (weft__member){.host = "host",
                                          .pid = i,
-                                         .local = i == ME     ? 0
-                                                  : i == NEAR ? 1
+                                         .local = i == ME     ? 1
+                                                  : i == NEAR ? 0
                                                               : -1,
                                          .ctx = ctx,
                                          .rank = i};
@@ -473,11 +473,14 @@ static void step_row(input *in)
     tell(NEAR, WEFT__MESSAGE_ROW, (const unsigned char *)told, sizeof told);
 }
 
-/* And writes anything there. */
+/* And publishes there what this rank has published in its row of that group, but for some bytes. */
 static void step_slot(input *in)
 {
+    const weft__lane *lane = &pick_group(take(in, 1))->lane;
     weft__row *row = rank.near_row ? weft__row_at(rank.near, rank.near_row) : NULL;
-    if (row) lay_over(in, (unsigned char *)row, sizeof *row);
+    if (!row) return;
+    if (lane->own_row) memcpy(row->slot, weft__row_at(rank.near, lane->own_row)->slot, sizeof row->slot);
+    lay_over(in, (unsigned char *)row, sizeof *row);
 }
 
 static void take_step(input *in)

@@ -73,8 +73,16 @@ static void test_shared(void **state)
     keep(&r, 2, 1, &told);
     assert_true(weft__region_shared(r.regions[1], own, all, RANKS));
     memcpy(own->base + 5000, "here", 5);
-    assert_string_equal(weft__region_at(r.regions[0], 1, told.index, told.generation, 5000), "here");
-    assert_string_equal(weft__region_at(r.regions[1], 1, told.index, told.generation, 5000), "here");
+    assert_string_equal(weft__region_at(r.regions[0], 1, told.index, told.generation, 5000, 5), "here");
+    assert_string_equal(weft__region_at(r.regions[1], 1, told.index, told.generation, 5000, 5), "here");
+    /* What no correct peer names. */
+    assert_null(weft__region_at(r.regions[0], 1, WEFT__REGIONS_MAX, told.generation, 0, 1));
+    assert_null(weft__region_at(r.regions[0], 1, told.index + 1, told.generation, 0, 1));
+    assert_null(weft__region_at(r.regions[0], 1, told.index, told.generation + 1, 0, 1));
+    assert_null(weft__region_at(r.regions[0], 1, told.index, told.generation, told.bytes, 1));
+    assert_null(weft__region_at(r.regions[0], 1, told.index, told.generation, UINT64_MAX, 2));
+    assert_null(weft__region_at(r.regions[0], 2, told.index, told.generation, 0, 1));
+    assert_null(weft__region_at(NULL, 1, told.index, told.generation, 0, 1));
     end(&r);
 }
 
