@@ -107,6 +107,18 @@ static inline weft__want *weft__mail_receive(weft__mail *mail, const weft__envel
     *own = *from;
     return weft__mail_post(mail, own, buf, room, receipt, completion);
 }
+/* Asks for a message as a receive on PAIR or EXCHANGE would, in its place in the order of posting, but takes
+ * nothing of it: with its completion (WEFT_OK, the receipt tells what it is, of whatever type and length,
+ * apart or not) it holds the message, which stays where it is and which nobody else finds.  Then the handle,
+ * from weft__mail_want and good until one of these, is for weft__mail_receive_held, or for
+ * weft__mail_cancel_receive, which lets the message go: whoever asks next in its place gets it.  A failure is
+ * as of a receive, and ends the handle. */
+weft__want *weft__mail_probe(weft__mail *mail, weft__envelope *from, weft__receipt *receipt,
+                             weft__completion *completion);
+/* The receive of what it holds, and of nothing else: it ends in ERR_CANCELLED if the sender has given that
+ * up, in ERR_PEER if it is gone and has not sent all.  The probe's handle is its own from now on. */
+void weft__mail_receive_held(weft__mail *mail, weft__want *probe, uint8_t dtype, weft__meeting *meeting,
+                             void *buf, size_t room, weft__receipt *receipt, weft__completion *completion);
 /* What a receive on PAIR or EXCHANGE from another rank would get, if that is there already, whole, and it
  * would take it; else NULL: it has to be posted.  Good until something else moves in the mail. */
 const weft__frame *weft__mail_at_hand(weft__mail *mail, const weft__envelope *from, size_t room);

@@ -13,7 +13,7 @@
 
 static const char no_payload[1]; /* where a message of no bytes "lies" */
 
-static void free_want(weft__mail *mail, weft__want *want)
+void weft__mail_free_want(weft__mail *mail, weft__want *want)
 {
     weft__list_remove(&want->link);
     want->completion = NULL;
@@ -25,7 +25,7 @@ void weft__mail_finish_want(weft__mail *mail, weft__want *want, weft_status stat
 {
     weft__completion *completion = want->completion;
     bool told = !want->abandoned;
-    free_want(mail, want);
+    weft__mail_free_want(mail, want);
     if (told) weft__complete(completion, status);
 }
 
@@ -102,7 +102,7 @@ static void free_early(weft__mail *mail, weft__early *early)
     weft__mail_owe(mail, peer, cost);
 }
 
-static void drop_early(weft__mail *mail, weft__early *early)
+void weft__mail_drop_early(weft__mail *mail, weft__early *early)
 {
     take_out(mail, early);
     free_early(mail, early);
@@ -141,6 +141,7 @@ static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
     early->whole = false;
     early->lost = lost;
     early->want = NULL;
+    early->ended = WEFT_OK;
     weft__list_append(weft__mail_bucket(mail->early, (weft__channel)frame->channel, frame->group,
                                         frame->sequence),
                       &early->link);
@@ -148,10 +149,16 @@ static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
     return early;
 }
 
-/* Where the payload of its frame goes. */
-static void *early_room(weft__early *early)
+/* One that meets no receive, and perhaps a probe (NULL: none).  Returns where its payload goes. */
+static void *keep_for(weft__mail *mail, int peer, const weft__frame *frame, weft__want *probe)
 {
-    return early && !early->lost ? early->payload : NULL;
+    weft__early *early = mail->peers[peer].early = keep(mail, peer, frame);
+    if (!early) return NULL;
+    if (probe) {
+        weft__list_remove(&probe->link);
+        weft__mail_meet_early(mail, probe, early);
+    }
+    return early->lost ? NULL : early->payload;
 }
 
 /* A message of another operation than the receive it would meet, or that meets none yet: the runtime may
@@ -173,7 +180,7 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
     weft__want *want = weft__mail_find_want(mail, peer, frame);
     weft_status status;
     if (tell_of_foreign(mail, peer, frame, want)) return NULL;
-    if (want) {
+    if (want && !want->probes) {
         weft__mail_owe(mail, peer, weft__mail_cost(frame));
         status = weft__mail_judge(want, peer, frame);
         weft__list_remove(&want->link);
@@ -187,8 +194,7 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
         box->into = want;
         return frame->length ? want->buf : NULL;
     }
-    box->early = keep(mail, peer, frame);
-    return early_room(box->early);
+    return keep_for(mail, peer, frame, want);
 }
 
 /* Where its head goes, if it has one. */
@@ -196,22 +202,23 @@ static void *request_header(weft__mail *mail, int peer, const weft__frame *frame
 {
     weft__peer_box *box = &mail->peers[peer];
     weft__want *want = weft__mail_find_want(mail, peer, frame);
+    void *where;
     if (tell_of_foreign(mail, peer, frame, want)) return NULL;
-    if (want) {
+    if (want && !want->probes) {
         weft__mail_owe(mail, peer, weft__mail_cost(frame));
         start_flow(mail, want, peer, frame, NULL);
         return box->into && !box->into->abandoned ? box->into->buf : NULL;
     }
-    box->early = keep(mail, peer, frame);
+    where = keep_for(mail, peer, frame, want);
     if (!box->early) clear(mail, peer, frame->id, 0, 0); /* its sender is not to wait for nothing */
-    return early_room(box->early);
+    return where;
 }
 
 static void *data_header(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__want *want = frame->id <= UINT32_MAX ? weft__slab_at(&mail->wants, (uint32_t)frame->id) : NULL;
     if (!want || !want->completion || want->state != WEFT__WANT_FLOWING || want->got->peer != peer ||
-        want->from.meeting || frame->bytes != want->got->bytes ||
+        want->from.meeting || want->probes || frame->bytes != want->got->bytes ||
         frame->length > want->got->offered - want->got->bytes)
         return NULL;
     mail->peers[peer].into = want;
@@ -266,7 +273,7 @@ static void meet_lost(weft__mail *mail, weft__want *want, weft__early *early)
 }
 
 /* What ends by it may free other early ones. */
-static void meet_early(weft__mail *mail, weft__want *want, weft__early *early)
+static void receive_early(weft__mail *mail, weft__want *want, weft__early *early)
 {
     const weft__frame *frame = &early->frame;
     weft_status status;
@@ -286,13 +293,31 @@ static void meet_early(weft__mail *mail, weft__want *want, weft__early *early)
     weft__mail_finish_want(mail, want, status);
 }
 
+void weft__mail_meet_early(weft__mail *mail, weft__want *want, weft__early *early)
+{
+    if (early->whole && want->probes) {
+        weft__mail_hold(mail, want, early);
+        return;
+    }
+    if (early->whole) {
+        receive_early(mail, want, early);
+        return;
+    }
+    early->want = want; /* they meet when the rest of it is there */
+    want->held = early;
+    want->state = WEFT__WANT_FLOWING;
+    want->id = UINT64_MAX;
+    want->got->peer = early->peer;
+    weft__list_append(&mail->peers[early->peer].wants, &want->link);
+}
+
 /* All of its frame is there.  Without a receive it waits in its bucket. */
 static void early_arrived(weft__mail *mail, weft__early *early)
 {
     early->whole = true;
     if (!early->want) return;
     weft__list_remove(&early->want->link);
-    meet_early(mail, early->want, early);
+    weft__mail_meet_early(mail, early->want, early);
 }
 
 /* One whose payload, if it has any, is in its header: does it meet a receive? */
@@ -300,7 +325,7 @@ static bool small_meets(weft__mail *mail, int peer, const weft__frame *frame)
 {
     weft__want *want = weft__mail_find_want(mail, peer, frame);
     weft_status status;
-    if (!want) return false;
+    if (!want || want->probes) return false;
     weft__mail_owe(mail, peer, weft__mail_cost(frame));
     status = weft__mail_judge(want, peer, frame);
     if (status == WEFT_OK) fill(want, frame, NULL);
@@ -354,20 +379,6 @@ static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame
         early_arrived(mail, early);
 }
 
-/* A receive that meets an early message at once. */
-static void take_early(weft__mail *mail, weft__want *want, weft__early *early)
-{
-    if (early->whole) {
-        meet_early(mail, want, early);
-        return;
-    }
-    early->want = want; /* they meet when the rest of it is there */
-    want->state = WEFT__WANT_FLOWING;
-    want->id = UINT64_MAX;
-    want->got->peer = early->peer;
-    weft__list_append(&mail->peers[early->peer].wants, &want->link);
-}
-
 /* It meets what is there, or waits; in front: it has waited before all others. */
 static void post(weft__mail *mail, weft__want *want, bool in_front)
 {
@@ -380,7 +391,7 @@ static void post(weft__mail *mail, weft__want *want, bool in_front)
                                  .dtype = from->dtype,
                                  .apart = from->meeting != NULL};
     if (early)
-        take_early(mail, want, early);
+        weft__mail_meet_early(mail, want, early);
     else if (is_starved(mail, from))
         weft__mail_finish_want(mail, want, WEFT_ERR_MEMORY);
     else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
@@ -397,20 +408,23 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
             if (early->peer != peer || early->frame.kind != WEFT__FRAME_REQUEST ||
                 early->frame.id != frame->id)
                 continue;
-            drop_early(mail, early);
+            weft__mail_withdraw(mail, early, WEFT_ERR_CANCELLED);
             return;
         }
     WEFT__LIST_EACH(&mail->peers[peer].wants, at)
     {
         weft__want *want = WEFT__LIST_ENTRY(at, weft__want, link);
         if (want->id != frame->id) continue;
-        if (want->got->bytes > want->head || want->abandoned || want->no_other) {
+        if (want->got->bytes > want->head || want->abandoned) {
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
             return;
         }
         weft__list_remove(&want->link); /* no more than its head came */
         if (want->from.meeting && !want->from.meeting->parted(want->from.meeting)) return;
-        post(mail, want, true);
+        if (want->only)
+            weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
+        else
+            post(mail, want, true);
         return;
     }
 }
@@ -487,12 +501,28 @@ weft__envelope *weft__mail_want(weft__mail *mail)
     return NULL;
 }
 
+weft__want *weft__mail_probe(weft__mail *mail, weft__envelope *from, weft__receipt *receipt,
+                             weft__completion *completion)
+{
+    weft__want *want = WEFT__OWNER(from, weft__want, from);
+    WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
+    weft__list_init(&want->link);
+    want->abandoned = want->only = false;
+    want->probes = true;
+    want->held = NULL;
+    want->got = receipt;
+    want->completion = completion;
+    post(mail, want, false);
+    return want;
+}
+
 weft__want *weft__mail_post(weft__mail *mail, weft__envelope *from, void *buf, size_t room,
                             weft__receipt *receipt, weft__completion *completion)
 {
     weft__want *want = WEFT__OWNER(from, weft__want, from);
     weft__list_init(&want->link);
-    want->abandoned = want->no_other = false;
+    want->abandoned = want->probes = want->only = false;
+    want->held = NULL;
     want->buf = buf;
     want->room = room;
     want->got = receipt ? receipt : &want->own;
@@ -509,14 +539,18 @@ bool weft__mail_flowing(const weft__want *want)
 
 void weft__mail_take_no_other(weft__want *want)
 {
-    want->no_other = true;
+    want->only = true;
 }
 
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
 {
     weft__peer_box *box;
+    if (want->probes) {
+        weft__mail_let_go(mail, want);
+        return;
+    }
     if (want->state == WEFT__WANT_POSTED || want->from.meeting) {
-        free_want(mail, want);
+        weft__mail_free_want(mail, want);
         return;
     }
     /* The message is on its way: what still comes is thrown away, the record stays until then. */
@@ -546,7 +580,7 @@ bool weft__mail_drop_token(weft__mail *mail, const weft__envelope *from)
 {
     weft__early *early = weft__mail_find_early(mail, from);
     bool here = early && early->frame.flags & WEFT__FRAME_TOKEN;
-    if (here) drop_early(mail, early);
+    if (here) weft__mail_drop_early(mail, early);
     return here;
 }
 
@@ -564,7 +598,8 @@ void weft__mail_forget_group(weft__mail *mail, uint64_t group)
             weft__list_append(&ended, at);
         }
     /* What their sender is told may end others: always take the first. */
-    while (!weft__list_empty(&ended)) drop_early(mail, WEFT__LIST_ENTRY(ended.next, weft__early, link));
+    while (!weft__list_empty(&ended))
+        weft__mail_drop_early(mail, WEFT__LIST_ENTRY(ended.next, weft__early, link));
 }
 
 void weft__mail_drop(weft__mail *mail, int peer)
@@ -578,9 +613,11 @@ void weft__mail_drop(weft__mail *mail, int peer)
     box->gone = true;
     box->into = NULL;
     if (box->early) { /* its payload will not be complete any more */
-        drop_early(mail, box->early);
+        if (box->early->want) box->early->want->held = NULL;
+        weft__mail_drop_early(mail, box->early);
         box->early = NULL;
     }
+    weft__mail_withdraw_all(mail, peer);
     while (!weft__list_empty(&box->letters))
         weft__mail_end_letter(mail, WEFT__LIST_ENTRY(box->letters.next, weft__letter, link));
     while (!weft__list_empty(&box->wants))

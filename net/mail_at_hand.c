@@ -63,7 +63,7 @@ bool weft__mail_look_for(weft__mail *mail, weft__want *want)
     const weft__frame *next = route->next(route, peer);
     WEFT__ASSERT(want->state == WEFT__WANT_POSTED);
     if (!next) return false;
-    if (!is_message(next) || !weft__mail_is_for(mail, peer, next, want) ||
+    if (!is_message(next) || !weft__mail_is_for(mail, peer, next, want) || want->probes ||
         weft__mail_judge(want, peer, next) != WEFT_OK) {
         route->read(route, peer);
         return true;

@@ -36,13 +36,18 @@ struct weft__letter {
     weft__want *want;       /* COPYING: the receive in this process */
 };
 
-enum weft__want_state { WEFT__WANT_POSTED, WEFT__WANT_FLOWING };
+enum weft__want_state {
+    WEFT__WANT_POSTED,
+    WEFT__WANT_FLOWING,
+    WEFT__WANT_HOLDING /* a probe that has its message: mail_held.c */
+};
 
 struct weft__want {
     weft__slab_item item;
     enum weft__want_state state;
     bool abandoned; /* cancelled while flowing: the rest is thrown away */
-    bool no_other;  /* it ends with the message that it has met, also if that is taken back */
+    bool probes;    /* it takes no message: it holds one */
+    bool only;      /* for the message that it has met or was held for it, and for no other */
     weft__list link;
     weft__envelope from;
     char *buf;
@@ -51,7 +56,8 @@ struct weft__want {
     weft__receipt *got; /* so far: its owner's, or, where that wants none or has gone, */
     weft__receipt own;
     weft__completion *completion;
-    uint64_t id; /* of the sender's letter */
+    uint64_t id;              /* of the sender's letter */
+    struct weft__early *held; /* of one that probes: its message, once they have met */
 };
 
 /* A message that arrived before its receive. */
@@ -61,7 +67,8 @@ typedef struct weft__early {
     bool whole; /* the payload of its frame is complete */
     bool lost;  /* and thrown away for want of memory: that ends its receive */
     weft__frame frame;
-    weft__want *want; /* a receive that came while the payload was still arriving */
+    weft__want *want;  /* a receive that came while the payload was still arriving, or what holds it */
+    weft_status ended; /* held, and its sender gave it up or is gone meanwhile: what its receive ends in */
     _Alignas(16) char payload[];
 } weft__early;
 
@@ -119,6 +126,20 @@ bool weft__mail_is_for(weft__mail *mail, int peer, const weft__frame *frame, con
 weft__early *weft__mail_find_early(weft__mail *mail, const weft__envelope *from);
 /* Checks type and length of a message against the receive it met. */
 weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *frame);
+
+/* mail_held.c.  A whole message and a probe, which is in no list, have met: nobody else finds it. */
+void weft__mail_hold(weft__mail *mail, weft__want *probe, weft__early *early);
+/* That probe, at whatever state, is over; what it has met is free again, at its old place. */
+void weft__mail_let_go(weft__mail *mail, weft__want *probe);
+/* The sender of that message, which was only announced, gave it up or is gone.  It may be freed. */
+void weft__mail_withdraw(weft__mail *mail, weft__early *early, weft_status status);
+/* The same of all that this peer has announced. */
+void weft__mail_withdraw_all(weft__mail *mail, int peer);
+
+/* mail_arrive.c.  A receive, or a probe, that is in no list and a message that waited meet. */
+void weft__mail_meet_early(weft__mail *mail, weft__want *want, weft__early *early);
+void weft__mail_drop_early(weft__mail *mail, weft__early *early);
+void weft__mail_free_want(weft__mail *mail, weft__want *want); /* nobody is told */
 
 /* What it took of its sender's credit, a whole message or a head, has found its place. */
 void weft__mail_owe(weft__mail *mail, int peer, size_t cost);

@@ -186,6 +186,27 @@ static void a_peer_that_goes_ends_what_waits(void **state)
     assert_int_equal(out.status, WEFT_ERR_PEER);
 }
 
+/* What it had only announced will never come; what had arrived whole still counts. */
+static void what_the_gone_announced_is_not_received(void **state)
+{
+    side announced, whole, in, next;
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        send_to(&announced, 0, 1, 5, 150, apart);
+        move_all();
+    }
+    send_to(&whole, 0, 1, 5, 10, false);
+    move_all();
+    weft__mail_drop(ends[1].mail, 0);
+    receive_from(&in, 1, WEFT_ANY_RANK, 5, 200, false);
+    assert_true(in.over);
+    assert_int_equal(in.status, WEFT_OK);
+    assert_int_equal(in.receipt.bytes, 10);
+    receive_from(&next, 1, 0, 5, 200, false);
+    assert_true(next.over);
+    assert_int_equal(next.status, WEFT_ERR_PEER);
+}
+
 static bool way_is_free;
 
 static struct {
@@ -367,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_may_end_its_receive, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_gone_announced_is_not_received, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_short_one_goes_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_waits_for_room_costs_no_credit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_came_is_counted_until_something_goes_back, set_up, tear_down),
