@@ -199,7 +199,7 @@ static weft_status check_partner(const weft__op *op, int size)
 {
     const char *name = weft__kind_name(op->kind);
     unsigned traits = weft__kind_traits(op->kind);
-    bool receives = op->kind == WEFT__OP_IRECV;
+    bool receives = op->kind == WEFT__OP_IRECV || op->kind == WEFT__OP_PROBE;
     if (traits & WEFT__ROOTED && (op->root < 0 || op->root >= size))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: root is %d, expected a rank of the group (0 to %d)", name,
                           op->root, size - 1);
@@ -331,7 +331,8 @@ static void clear_unused(weft__op *op)
     if (!(traits & WEFT__REDUCES) || op->reduction != WEFT_PREMUL_SUM) op->scale = 1;
     if (!(traits & WEFT__UNEVEN)) op->uneven = NULL;
     if (op->kind == WEFT__OP_SPLIT_GROUP || op->kind == WEFT__OP_MESH_CREATE) op->dtype = WEFT_UINT8;
-    if (op->kind == WEFT__OP_BARRIER || weft__kind_traits(op->kind) & WEFT__FORMS) {
+    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_PROBE ||
+        weft__kind_traits(op->kind) & WEFT__FORMS) {
         op->dtype = (weft_dtype)0;
         op->count = 0;
         op->in = op->out = NULL;
@@ -423,11 +424,17 @@ void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t by
         return;
     }
     if (weft__kind_traits(op->kind) & WEFT__PAIR) {
-        const char *way = op->kind == WEFT__OP_ISEND ? "to" : op->kind == WEFT__OP_IRECV ? "from" : "with";
+        const char *way = op->kind == WEFT__OP_ISEND       ? "to"
+                          : op->kind == WEFT__OP_SEND_RECV ? "with"
+                                                           : "from";
         if (op->peer == WEFT_ANY_RANK)
             snprintf(whom, sizeof whom, " from any rank");
         else
             snprintf(whom, sizeof whom, " %s rank %d", way, op->peer);
+    }
+    if (op->kind == WEFT__OP_PROBE) {
+        snprintf(text, bytes, "%s (%s)", weft__kind_name(op->kind), whom + 1);
+        return;
     }
     bytes_text(weft__op_bytes(op, rank, size), length, sizeof length);
     if (op->kind == WEFT__OP_BATCH) {

@@ -31,6 +31,7 @@
     X(ISEND, "isend", WEFT__PAIR)                                                                         \
     X(IRECV, "irecv", WEFT__PAIR)                                                                         \
     X(SEND_RECV, "send_recv", WEFT__PAIR)                                                                 \
+    X(PROBE, "probe", WEFT__PAIR)                                                                         \
     X(NEW_GROUP, "new_group", WEFT__FORMS)                                                                \
     X(SHRINK_GROUP, "shrink_group", WEFT__FORMS)                                                          \
     X(BATCH, "batch", 0)

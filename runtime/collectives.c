@@ -13,6 +13,7 @@ static weft_status place(const weft_context *ctx, weft__op *op, const weft_call 
 {
     weft__backend *module = ctx->module;
     op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
+    if (op->kind == WEFT__OP_PROBE) op->memory = WEFT_MEMORY_HOST; /* whatever it finds */
     if (op->memory == WEFT_MEMORY_AUTO) {
         bool in = module && op->in && module->owns(module, op->in);
         bool out = module && op->out && (op->in == op->out ? in : module->owns(module, op->out));
@@ -72,9 +73,16 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
         }
     } else if (weft__kind_traits(op->kind) & WEFT__PAIR) {
         req->u.pair.copy = NULL;
+        req->u.pair.want = NULL;
     }
     *made = req;
     return WEFT_OK;
+}
+
+weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
+{
+    weft_status status = check(group, op, call);
+    return status == WEFT_OK ? prepare(group, op, call, made) : status;
 }
 
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)

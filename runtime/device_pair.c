@@ -236,6 +236,20 @@ static void in_over(weft__completion *completion)
 
 /* ---- beginning and ending ---- */
 
+/* False: no memory. */
+static bool open_receive(weft__device *d, const weft__envelope *from, size_t room)
+{
+    weft_request *req = d->req;
+    weft__want *held = req->op.kind == WEFT__OP_IRECV ? req->u.pair.held : NULL;
+    weft__half *in = &d->match.in;
+    if (!held)
+        return weft__mail_receive(req->ctx->mail, from, NULL, room, &req->receipt, &in->completion) != NULL;
+    req->u.pair.held = NULL;
+    weft__mail_receive_held(req->ctx->mail, held, from->dtype, from->meeting, NULL, room, &req->receipt,
+                            &in->completion);
+    return true;
+}
+
 void weft__device_pair_start(weft_request *req)
 {
     weft__device *d = req->device;
@@ -253,7 +267,7 @@ void weft__device_pair_start(weft_request *req)
     at.signature[0] = req->sequence;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.meeting = &m->in.meeting;
-    if (receives && !weft__mail_receive(mail, &at, NULL, bytes, &req->receipt, &m->in.completion)) {
+    if (receives && !open_receive(d, &at, bytes)) {
         sends = false;
         m->in.state = m->out.state = WEFT__HALF_NONE;
         settle(req, WEFT_ERR_MEMORY);

@@ -63,7 +63,7 @@ typedef struct weft__lane {
     } last;
 } weft__lane;
 
-enum { WEFT__SENDS, WEFT__RECEIVES, WEFT__EXCHANGES, WEFT__PAIR_WAYS };
+enum { WEFT__SENDS, WEFT__RECEIVES, WEFT__EXCHANGES, WEFT__PROBES, WEFT__PAIR_WAYS };
 
 struct weft_group {
     weft_context *ctx;
@@ -127,6 +127,7 @@ static inline uint64_t weft__pair_number(weft_group *group, const weft__op *op)
 {
     int way = op->kind == WEFT__OP_ISEND   ? WEFT__SENDS
               : op->kind == WEFT__OP_IRECV ? WEFT__RECEIVES
+              : op->kind == WEFT__OP_PROBE ? WEFT__PROBES
                                            : WEFT__EXCHANGES;
     return ++group->pair_numbers[op->peer >= 0 ? op->peer : group->size][way];
 }

@@ -38,6 +38,7 @@ void weft__pair_settle(weft_request *req,
                        weft_status status); /* with what its receipt tells of the failure */
 void weft__pair_start(weft_request *req);
 void weft__pair_stop(weft_request *req);
+void weft__pair_let_go(weft_request *probe); /* what it holds, if it does, is free again */
 /* Of one that is waited for.  Can the place where its message will come be looked at alone? */
 bool weft__pair_can_look(const weft_request *req);
 bool weft__pair_look(weft_request *req);      /* there, if so: has anything come? */

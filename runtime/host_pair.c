@@ -1,4 +1,6 @@
-/* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the mail. */
+/* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the mail; and probe, of one
+ * in any memory. */
+#include "engine.h"
 #include "group.h"
 #include "host.h"
 #include "member.h"
@@ -89,6 +91,14 @@ static void received(weft__completion *completion)
     part_done(req, completion->status);
 }
 
+/* A probe keeps what it has found. */
+static void found(weft__completion *completion)
+{
+    weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.received);
+    if (completion->status != WEFT_OK) req->u.pair.want = NULL;
+    part_done(req, completion->status);
+}
+
 static void start_send(weft_request *req, size_t bytes)
 {
     weft__envelope to = weft__pair_envelope(req->group, &req->op);
@@ -100,6 +110,31 @@ static void start_send(weft_request *req, size_t bytes)
         weft__complete(&req->u.pair.sent, WEFT_ERR_MEMORY);
     else if (req->u.pair.sent.count) /* else that is over, and the handle too */
         req->u.pair.letter = letter;
+}
+
+static void start_receive_held(weft_request *req, size_t room)
+{
+    weft__want *held = req->u.pair.held;
+    req->u.pair.held = NULL;
+    req->u.pair.want = held; /* unless it ends in here */
+    req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
+    weft__mail_receive_held(req->ctx->mail, held, (uint8_t)req->op.dtype, NULL, req->op.out, room,
+                            &req->receipt, &req->u.pair.received);
+}
+
+static void start_probe(weft_request *req)
+{
+    weft__mail *mail = req->ctx->mail;
+    weft__envelope *from = weft__mail_want(mail);
+    weft__want *want;
+    req->u.pair.received = (weft__completion){found, 1, WEFT_OK};
+    if (!from) {
+        weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
+        return;
+    }
+    weft__pair_address(from, req->group, &req->op);
+    want = weft__mail_probe(mail, from, &req->receipt, &req->u.pair.received);
+    if (req->u.pair.received.status == WEFT_OK) req->u.pair.want = want; /* else it is gone */
 }
 
 static void start_receive(weft_request *req, size_t room)
@@ -119,7 +154,8 @@ static void start_receive(weft_request *req, size_t room)
 
 void weft__pair_start(weft_request *req)
 {
-    bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
+    bool sends = req->op.kind == WEFT__OP_ISEND || req->op.kind == WEFT__OP_SEND_RECV;
+    bool receives = req->op.kind != WEFT__OP_ISEND;
     size_t bytes = req->op.count * weft__op_element(&req->op);
     int peer = req->op.peer;
     req->algorithm = peer >= 0 ? weft__mail_route_name(req->ctx->mail, req->group->world[peer]) : "any";
@@ -127,7 +163,12 @@ void weft__pair_start(weft_request *req)
     req->u.pair.want = NULL;
     req->u.pair.failed = WEFT_OK;
     req->u.pair.open = 1 + sends + receives;
-    if (receives) start_receive(req, bytes);
+    if (req->op.kind == WEFT__OP_PROBE)
+        start_probe(req);
+    else if (req->op.kind == WEFT__OP_IRECV && req->u.pair.held)
+        start_receive_held(req, bytes);
+    else if (receives)
+        start_receive(req, bytes);
     if (sends) start_send(req, bytes);
     part_done(req, WEFT_OK);
 }
@@ -154,6 +195,14 @@ bool weft__pair_keeps(weft_request *req)
     if (!weft__pair_met(req)) return false;
     weft__mail_take_no_other(req->u.pair.want);
     return true;
+}
+
+void weft__pair_let_go(weft_request *probe)
+{
+    weft__want *want = probe->u.pair.want;
+    WEFT__ASSERT(probe->op.kind == WEFT__OP_PROBE && weft__holds_engine(probe->ctx));
+    probe->u.pair.want = NULL;
+    if (want) weft__mail_cancel_receive(probe->ctx->mail, want);
 }
 
 void weft__pair_stop(weft_request *req)

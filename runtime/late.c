@@ -151,9 +151,9 @@ static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_
     if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
     weft__member_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
     snprintf(line, sizeof line, "; %s has not %s", who,
-             req->op.kind == WEFT__OP_ISEND   ? "received it"
-             : req->op.kind == WEFT__OP_IRECV ? "sent a message that fits"
-                                              : "taken part");
+             req->op.kind == WEFT__OP_ISEND       ? "received it"
+             : req->op.kind == WEFT__OP_SEND_RECV ? "taken part"
+                                                  : "sent a message that fits");
     return add(text, bytes, at, line);
 }
 

@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "group.h"
 #include "leave.h"
+#include "probed.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -122,7 +123,7 @@ static bool has_parts(const weft_request *req)
 {
     return atomic_load_explicit(&req->told, memory_order_relaxed) ||
            atomic_load_explicit(&req->shown, memory_order_relaxed) || req->op.uneven || req->sequel ||
-           req->op.kind == WEFT__OP_BATCH;
+           req->op.kind == WEFT__OP_BATCH || req->op.kind == WEFT__OP_PROBE;
 }
 
 static WEFT__NOINLINE void free_parts(weft_request *req)
@@ -142,6 +143,7 @@ void weft__request_unref(weft_request *req)
         return;
     if (WEFT__UNLIKELY(has_parts(req))) {
         if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
+        if (req->op.kind == WEFT__OP_PROBE && req->u.pair.want) weft__probed_let_go(req);
         free_parts(req);
     }
     give_record(req);
@@ -149,7 +151,7 @@ void weft__request_unref(weft_request *req)
 
 void weft__request_take_back(weft_request *req)
 {
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) free(req->u.pair.copy);
+    if (req->op.kind == WEFT__OP_SEND_RECV) free(req->u.pair.copy);
     weft__request_unref(req);
 }
 
@@ -295,6 +297,8 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     info->tag = req->op.tag;
     info->sequence = req->sequence;
     info->bytes = weft__op_bytes(&req->op, req->group->rank, req->group->size);
+    info->dtype = req->op.dtype;
+    info->memory = req->op.memory;
     info->submitted_ns = req->submitted_ns;
     info->waited_ns = atomic_load_explicit(&req->waited_ns, memory_order_relaxed);
     info->operation = weft__kind_name(req->op.kind);
@@ -305,7 +309,13 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     info->settled_ns = req->settled_ns;
     info->algorithm = req->algorithm;
     info->buffers_held = req->buffers_held;
-    if (req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_SEND_RECV) {
+    if (req->op.kind == WEFT__OP_PROBE && req->status == WEFT_OK) {
+        info->bytes = req->receipt.offered;
+        info->dtype = (weft_dtype)req->receipt.dtype;
+        info->memory = req->receipt.apart ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST;
+    }
+    if (req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_SEND_RECV ||
+        req->op.kind == WEFT__OP_PROBE) {
         info->received_bytes = req->receipt.bytes;
         info->tag = req->receipt.tag;
         if (req->receipt.peer >= 0) info->peer = weft__group_member(req->group, req->receipt.peer);

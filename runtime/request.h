@@ -79,8 +79,12 @@ struct weft_request {
         struct weft__run *run;    /* collectives by messages: host_schedule.c */
         struct {                  /* point to point: host_pair.c */
             weft__letter *letter; /* NULL: sent, or none */
-            weft__want *want;     /* NULL: received, or none */
-            void *copy;           /* of an in-place exchange's input */
+            weft__want *want;     /* NULL: received, or none; of a probe that has settled: the message it
+                                     holds, or NULL */
+            union {
+                void *copy;       /* exchanges: of the input of one in place */
+                weft__want *held; /* receives, until they begin: what a probe held; NULL: whatever comes */
+            };
             weft__completion sent, received;
             int open;           /* of these, and 1 while it starts */
             weft_status failed; /* the first failure */

@@ -209,7 +209,7 @@ static weft_status wait_for_it(weft_request *req)
     return status;
 }
 
-static weft_status may_wait_for_it(void)
+weft_status weft__may_wait_for_it(void)
 {
     if (!weft__in_callback()) return WEFT_OK;
     return weft__fail(WEFT_ERR_STATE,
@@ -277,7 +277,7 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
 {
     weft_context *ctx = req->ctx;
     unsigned traits = traits_of(req);
-    weft_status status = out ? WEFT_OK : may_wait_for_it();
+    weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
     int64_t timeout_ms = timeout_of(req, call), look_ns = WEFT__NEVER;
     req->timed = out || req->done;
     if (status == WEFT_OK && !req->device && begins_itself(&req->op, req->done) && weft__engine_try(ctx)) {
@@ -335,7 +335,7 @@ weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_
 {
     weft_context *ctx = whole->ctx;
     size_t count = whole->u.batch->count;
-    weft_status status = out ? WEFT_OK : may_wait_for_it();
+    weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
     if (status == WEFT_OK) {
         set_times(whole, weft__now_ns(), timeout_of(whole, call));
         status = enqueue(whole, ready_members(whole), (int64_t)count + 1, out);

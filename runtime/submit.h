@@ -10,6 +10,8 @@ weft_status weft__group_usable(const weft_group *group);     /* READY or BROKEN 
  * and submits it.  In collectives.c.  op->uneven goes into the request and is NULL then; where there is none
  * it stays the caller's. */
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out);
+/* Its first half: a request that only has to be submitted. */
+weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_call *call, weft_request **made);
 /* Makes its request and takes its first step in this call, under the engine: of an operation in host memory
  * without a callback, while the engine is free.  False: its request has to be made and submitted. */
 bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
@@ -24,6 +26,7 @@ int64_t weft__begin_receive(weft_request *req);
 void weft__look_by(weft_context *ctx, int64_t look_ns); /* once the engine is let go */
 /* Gives the caller the handle, or waits for what was begun (if it is not over, NULL). */
 weft_status weft__hand_out(weft_request *req, weft_request **out);
+weft_status weft__may_wait_for_it(void); /* of a call that is given no place for its request */
 /* Begins or queues it under its deadline; waits for it if out is NULL.  Takes the request over. */
 weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out);
 /* The same for a batch: all members or none.  They share one deadline. */

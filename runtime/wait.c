@@ -12,6 +12,7 @@
 #include "home.h"
 #include "host.h"
 #include "leave.h"
+#include "probed.h"
 #include "progress.h"
 #include "settings.h"
 
@@ -44,6 +45,7 @@
 static bool settles_in_a_turn(weft_request *req)
 {
     if (weft__engine_try(req->ctx)) {
+        if (req->op.kind == WEFT__OP_PROBE) req->ctx->turns = 0; /* sockets too: it may be asked just once */
         weft__engine_lent_turn(req->ctx);
         weft__engine_drop(req->ctx);
     }
@@ -54,7 +56,9 @@ bool weft_is_completed(weft_request *req)
 {
     if (!req || weft__request_settled(req)) return true;
     if (weft__forked()) return false;
-    if (atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed) < POLLS_FREE) return false;
+    if (atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed) < POLLS_FREE &&
+        req->op.kind != WEFT__OP_PROBE)
+        return false;
     return settles_in_a_turn(req);
 }
 
@@ -447,14 +451,17 @@ int weft_completion_fd(weft_context *ctx)
 static void cancel(weft_request *req)
 {
     char text[WEFT__SENTENCE_BYTES], name[256];
-    if (weft__request_state(req) >= WEFT__CALLING) return;
+    if (weft__request_state(req) >= WEFT__CALLING) {
+        if (req->op.kind == WEFT__OP_PROBE) weft__pair_let_go(req);
+        return;
+    }
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text}, true);
     else if (weft__kind_traits(req->op.kind) & WEFT__FORMS)
         weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
-    else if (req->op.memory != WEFT_MEMORY_HOST ||
+    else if (req->op.memory != WEFT_MEMORY_HOST || req->op.kind == WEFT__OP_PROBE ||
              !weft__pair_keeps(req)) /* else it has earned its message */
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
 }
@@ -463,7 +470,11 @@ void weft_cancel(weft_request *req)
 {
     weft_context *ctx;
     bool inside;
-    if (!req || weft__forked() || weft__request_settled(req)) return;
+    if (!req || weft__forked()) return;
+    if (weft__request_settled(req)) {
+        if (req->op.kind == WEFT__OP_PROBE) weft__probed_let_go(req);
+        return;
+    }
     ctx = req->ctx;
     inside = weft__holds_engine(ctx);
     if (!inside) weft__engine_take(ctx);

@@ -23,10 +23,10 @@ static int64_t *quiet_until(const weft_request *req)
                                         : &group->quiet_until_ns;
 }
 
-/* A receive that stands open is nothing to warn about. */
+/* A receive or a probe that stands open is nothing to warn about. */
 static bool is_told_of(const weft_request *req)
 {
-    return req->warned || req->op.kind == WEFT__OP_IRECV;
+    return req->warned || req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_PROBE;
 }
 
 /* Those that wait like this one, and have waited long enough; they are told of with it. */
