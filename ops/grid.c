@@ -24,6 +24,17 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static const char *skip_blanks(const char *at)
+{
+    while (is_blank(*at)) at++;
+    return at;
+}
+
 /* Bytes of the name that `at` begins with; 0: it begins with none. */
 static size_t name_length(const char *at)
 {
@@ -43,8 +54,12 @@ static int find_axis(const weft__grid *grid, const char *name, size_t length)
 /* "NAME=" of one axis.  Returns where its size begins; NULL: it is none. */
 static const char *read_name(const char *axes, const char *at, weft__grid *grid)
 {
-    size_t length = name_length(at);
-    if (length == 0 || at[length] != '=') {
+    const char *behind;
+    size_t length;
+    at = skip_blanks(at);
+    length = name_length(at);
+    behind = skip_blanks(at + length);
+    if (length == 0 || *behind != '=') {
         weft__fail(WEFT_ERR_ARGUMENT,
                    "axes is \"%s\": expected NAME=SIZE at \"%.40s\"; a name has letters, digits and _ and "
                    "begins with no digit",
@@ -69,13 +84,13 @@ static const char *read_name(const char *axes, const char *at, weft__grid *grid)
     }
     memset(&grid->axis[grid->axes], 0, sizeof grid->axis[0]);
     memcpy(grid->axis[grid->axes].name, at, length);
-    return at + length + 1;
+    return behind + 1;
 }
 
 /* The size of the axis whose name was just read.  Returns what stands behind it; NULL: it is none. */
 static const char *read_size(const char *axes, const char *at, weft__grid *grid)
 {
-    const char *name = grid->axis[grid->axes].name, *start = at;
+    const char *name = grid->axis[grid->axes].name, *start = at = skip_blanks(at), *behind;
     int64_t size = 0;
     if (at[0] == '-' && at[1] == '1') {
         size = INFERRED;
@@ -83,14 +98,15 @@ static const char *read_size(const char *axes, const char *at, weft__grid *grid)
     } else {
         while (is_digit(*at) && size <= INT_MAX) size = size * 10 + (*at++ - '0');
     }
-    if (at == start || size == 0 || size > INT_MAX || (*at && *at != ',')) {
+    behind = skip_blanks(at);
+    if (at == start || size == 0 || size > INT_MAX || (*behind && *behind != ',')) {
         weft__fail(WEFT_ERR_ARGUMENT,
                    "axes is \"%s\": the size of %s is \"%.*s\": expected 1 to %d, or -1 for what is left",
                    axes, name, (int)strcspn(start, ","), start, INT_MAX);
         return NULL;
     }
     grid->axis[grid->axes++].size = (int)size;
-    return at;
+    return behind;
 }
 
 /* Fills in the size left open and compares the product with the number of ranks. */
@@ -153,10 +169,13 @@ void weft__grid_text(const weft__grid *grid, char *text, size_t bytes)
 unsigned weft__grid_mask(const weft__grid *grid, const char *names)
 {
     unsigned mask = 0;
+    bool ordered = true;
     char all[WEFT__GRID_TEXT];
     for (const char *at = names;; at++) {
-        size_t length = strcspn(at, ",");
-        int axis = find_axis(grid, at, length);
+        size_t whole = strcspn(at = skip_blanks(at), ","), length = whole;
+        int axis;
+        while (length && is_blank(at[length - 1])) length--;
+        axis = find_axis(grid, at, length);
         if (axis < 0) {
             weft__grid_names(grid, WEFT__GRID_ALL(grid), all, sizeof all);
             weft__fail(WEFT_ERR_ARGUMENT, "\"%.*s\" in \"%.200s\" is no axis of this mesh: it has %s",
@@ -168,10 +187,16 @@ unsigned weft__grid_mask(const weft__grid *grid, const char *names)
                        grid->axis[axis].name, names);
             return 0;
         }
+        ordered = ordered && !(mask >> axis);
         mask |= 1u << axis;
-        at += length;
-        if (*at == 0) return mask;
+        at += whole;
+        if (*at == 0) break;
     }
+    if (ordered) return mask;
+    weft__grid_names(grid, mask, all, sizeof all);
+    weft__fail(WEFT_ERR_ARGUMENT,
+               "\"%.200s\" names its axes in another order than this mesh: expected \"%s\"", names, all);
+    return 0;
 }
 
 void weft__grid_names(const weft__grid *grid, unsigned mask, char *text, size_t bytes)

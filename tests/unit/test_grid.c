@@ -25,6 +25,7 @@ static void one_form(void **state)
     text_of("tp=8", 8, "tp=8");
     text_of("pp=2,dp=-1,tp=8", 64, "pp=2,dp=4,tp=8");
     text_of("pp=02,dp=1,_9=-1", 2, "pp=2,dp=1,_9=1");
+    text_of(" dp = 2,\ttp=  -1 , pp =2 ", 8, "dp=2,tp=2,pp=2");
     text_of("a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=-1", 2147483647, "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=2147483647");
 }
 
@@ -95,8 +96,15 @@ static void names(void **state)
     (void)state;
     assert_int_equal(weft__grid_parse("pp=1,dp=1,tp=1", 1, &grid), WEFT_OK);
     assert_int_equal(weft__grid_mask(&grid, "pp"), 1);
-    assert_int_equal(weft__grid_mask(&grid, "tp,pp"), 5);
-    assert_int_equal(weft__grid_mask(&grid, "tp,dp,pp"), WEFT__GRID_ALL(&grid));
+    assert_int_equal(weft__grid_mask(&grid, "pp,tp"), 5);
+    assert_int_equal(weft__grid_mask(&grid, "pp,dp,tp"), WEFT__GRID_ALL(&grid));
+    assert_int_equal(weft__grid_mask(&grid, " pp , dp\t,tp "), WEFT__GRID_ALL(&grid));
+    assert_int_equal(weft__grid_mask(&grid, "p p"), 0);
+    assert_int_equal(weft__grid_mask(&grid, "tp,pp"), 0);
+    assert_non_null(strstr(weft_last_error(), "\"tp,pp\""));
+    assert_non_null(strstr(weft_last_error(), "expected \"pp,tp\""));
+    assert_int_equal(weft__grid_mask(&grid, "tp,pp,tp"), 0);
+    assert_non_null(strstr(weft_last_error(), "twice"));
     assert_int_equal(weft__grid_mask(&grid, "tp,tp"), 0);
     assert_non_null(strstr(weft_last_error(), "twice"));
     assert_int_equal(weft__grid_mask(&grid, "tp,"), 0);
