@@ -100,6 +100,21 @@ static void split_free(weft_request *req)
     free(s);
 }
 
+/* "PARENT.COLOR": the same on all its members. */
+static void label_of(const weft_group *parent, int color, const weft_call *call,
+                     char label[WEFT__LABEL_BYTES])
+{
+    char number[16];
+    int room;
+    if (call && call->label && *call->label) {
+        snprintf(label, WEFT__LABEL_BYTES, "%s", call->label);
+        return;
+    }
+    snprintf(number, sizeof number, ".%d", color);
+    room = WEFT__LABEL_BYTES - 1 - (int)strlen(number);
+    snprintf(label, WEFT__LABEL_BYTES, "%.*s%s", room, parent->label, number);
+}
+
 weft_status weft_split_group(weft_group *parent, int color, int key, const weft_call *call,
                              weft_group **group, weft_request **req)
 {
@@ -137,8 +152,10 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {
+        char label[WEFT__LABEL_BYTES];
+        label_of(parent, color, call, label);
         made =
-            weft__group_new(ctx, parent->world, parent->size, call ? call->label : NULL,
+            weft__group_new(ctx, parent->world, parent->size, label,
                             call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms));
         if (!made) {
             weft__request_unref(r);

@@ -173,8 +173,31 @@ static void split_among_others(job_rank *me)
     CHECK_INT(out[0], me->size);
     CHECK_INT(out[1], me->size);
     CHECK_INT(weft_group_rank(group), me->rank % 2);
+    CHECK(!strcmp(weft_group_label(group), me->rank / 2 ? "world.1" : "world.0"));
     job_sum_works(group);
     for (int i = 0; i < 3; i++) weft_release(reqs[i]);
+}
+
+/* One without a label has its parent's, cut where that is too long, and its colour. */
+static void split_labels(job_rank *me)
+{
+    enum { LONGEST = 63 };
+    char name[LONGEST + 1] = "";
+    weft_call call = {.label = name};
+    weft_group *groups[3] = {NULL};
+    memset(name, 'x', LONGEST);
+    CHECK_OK(weft_split_group(me->world, 2147483647, 0, &call, &groups[0], NULL));
+    CHECK(!strcmp(weft_group_label(groups[0]), name));
+    CHECK_OK(weft_split_group(groups[0], 2147483647, 0, NULL, &groups[1], NULL));
+    memcpy(name + LONGEST - 11, ".2147483647", 12);
+    CHECK(!strcmp(weft_group_label(groups[1]), name));
+    call.label = "";
+    CHECK_OK(weft_split_group(me->world, 7, 0, &call, &groups[2], NULL));
+    CHECK(!strcmp(weft_group_label(groups[2]), "world.7"));
+    for (int i = 0; i < 3; i++) {
+        job_sum_works(groups[i]);
+        CHECK_OK(weft_group_free(groups[i]));
+    }
 }
 
 static void host_group(job_rank *me)
@@ -292,6 +315,7 @@ int main(int argc, char **argv)
         JOB_TEST("from several threads", .ranks = 3, .body = from_threads),
         JOB_TEST("split", .ranks = 5, .body = split),
         JOB_TEST("split among other collectives", .ranks = 4, .body = split_among_others),
+        JOB_TEST("labels of splits", .ranks = 2, .body = split_labels),
         JOB_TEST("host group", .ranks = 3, .body = host_group),
         JOB_TEST("freed while pending", .ranks = 2, .body = freed_while_pending),
         JOB_TEST("freed while made", .ranks = 2, .body = freed_while_made),
