@@ -106,6 +106,7 @@ static void group_free(weft_group *group)
     free(group->lane.uses);
     free(group->world);
     free(group->pair_numbers);
+    for (int i = 0; i < group->size; i++) free(group->reports[i].messages);
     free(group->reports);
     if (group->ctx->module) {
         weft__links_drop(group);

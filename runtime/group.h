@@ -28,6 +28,7 @@ typedef struct weft__report {
     uint64_t phase_of;             /* operation on device memory it was asked for; 0: none */
     uint8_t phase;                 /* weft__phase of that */
     int64_t quiet_until_ns;        /* no warning about messages with it before (warn.c) */
+    char *messages; /* what it said of its pending messages when that was asked; NULL: of none */
 } weft__report;
 
 /* Whether a group has rows in shared memory. */

@@ -127,6 +127,12 @@ static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
         here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
         here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
         here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
+        here.messages = notice->messages;
+        if (notice->messages) {
+            weft__engine_take(ctx);
+            weft__late_messages(group, weft__now_ns(), here.text, sizeof here.text);
+            weft__engine_drop(ctx);
+        }
         weft__group_unref(group);
     }
     weft__control_send(ctx->wire, from, &here, sizeof here);
@@ -145,6 +151,10 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
         r->knows = notice->knows;
         r->phase_of = notice->asked;
         r->phase = (uint8_t)notice->phase;
+        if (notice->messages) {
+            free(r->messages);
+            r->messages = *notice->text ? strdup(notice->text) : NULL; /* no memory: untold */
+        }
     }
     if (group) weft__group_unref(group);
 }

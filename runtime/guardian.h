@@ -27,9 +27,9 @@ typedef struct weft__notice {
     int32_t left;       /* BROKEN: the culprit said goodbye */
     uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;     /* HERE: weft__phase of it */
-    uint32_t unused;
-    char text[512]; /* BROKEN, GONE, STORE_HERE */
-    char fate[160]; /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
+    uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */
+    char text[512];     /* BROKEN, GONE, STORE_HERE, HERE */
+    char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
 /* A notice from that rank's bytes, all of whose fields can be used (notice.c); false: they are none, and the

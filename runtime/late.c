@@ -17,16 +17,21 @@
 #include <string.h>
 
 #define REPORT_WAIT_NS (1000 * WEFT__MS)
-#define REPORT_LINE    400 /* bytes of one rank's line at most */
+#define REPORT_LINE    700 /* bytes of one rank's line at most */
 
-/* number: of an operation on device memory, whose phase is wanted; 0: none. */
-static void ask(weft_group *group, uint64_t number)
+/* number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what is pending too.
+ */
+static void ask(weft_group *group, uint64_t number, bool messages)
 {
-    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number};
+    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
     int64_t now = weft__now_ns();
     for (int i = 0; i < group->size; i++) {
         if (i == group->rank || atomic_load(&group->ctx->members[group->world[i]].gone)) continue;
         group->reports[i].asked_ns = now;
+        if (messages) {
+            free(group->reports[i].messages);
+            group->reports[i].messages = NULL;
+        }
         weft__guardian_tell(group->ctx, group->world[i], &who);
     }
 }
@@ -34,7 +39,8 @@ static void ask(weft_group *group, uint64_t number)
 void weft__late_ask(weft_request *req)
 {
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
-    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask(req->group, req->device ? req->sequence : 0);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        ask(req->group, req->device ? req->sequence : 0, false);
 }
 
 static bool gone(const weft_group *group, int member)
@@ -170,6 +176,25 @@ void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t
         pair_text(req, text, bytes, at);
 }
 
+void weft__late_messages(const weft_group *group, int64_t now_ns, char *text, size_t bytes)
+{
+    const weft_request *oldest = NULL;
+    char name[256];
+    int n = 0;
+    WEFT__LIST_EACH(&group->ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group != group || !(weft__kind_traits(req->op.kind) & WEFT__PAIR)) continue;
+        if (!oldest) oldest = req;
+        n++;
+    }
+    text[0] = 0;
+    if (!oldest) return;
+    weft__request_name(oldest, name, sizeof name);
+    snprintf(text, bytes, "; %d message%s pending, the oldest is %s, %.1f s old", n, n == 1 ? " is" : "s are",
+             name, (double)(now_ns - oldest->submitted_ns) / 1e9);
+}
+
 /* Since it was asked last. */
 static bool answered(const weft_group *group, int member)
 {
@@ -179,8 +204,9 @@ static bool answered(const weft_group *group, int member)
 
 static void report_line(const weft_group *group, int i, char *line, size_t bytes)
 {
-    char who[192], last[128];
+    char who[192], last[128], own_messages[400] = "";
     const weft__report *r = &group->reports[i];
+    const char *messages = r->messages ? r->messages : "";
     weft__report own = {.submitted = atomic_load(&group->submitted),
                         .kind = (uint8_t)atomic_load(&group->submitted_kind),
                         .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
@@ -194,8 +220,12 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
         snprintf(line, bytes, "%s does not answer\n", who);
         return;
     }
+    if (i == group->rank) {
+        weft__late_messages(group, weft__now_ns(), own_messages, sizeof own_messages);
+        messages = own_messages;
+    }
     last_text(i == group->rank ? &own : r, last, sizeof last);
-    snprintf(line, bytes, "%s%s\n", who, last);
+    snprintf(line, bytes, "%s%s%s\n", who, last, messages);
 }
 
 /* Asks all members and waits for their answers, up to REPORT_WAIT_NS. */
@@ -205,7 +235,7 @@ static void ask_and_wait(weft_group *group)
     int64_t until = weft__now_ns() + REPORT_WAIT_NS;
     bool all = false;
     weft__engine_take(ctx);
-    ask(group, 0);
+    ask(group, 0, true);
     weft__engine_drop(ctx);
     while (!all && weft__now_ns() < until) {
         struct timespec ms = {0, 1000000};

@@ -5,5 +5,7 @@
 
 void weft__late_ask(weft_request *req);            /* who has submitted this? */
 bool weft__late_answered(const weft_request *req); /* by everybody who might be missing */
+/* "; 3 messages are pending, the oldest is irecv #1 ...": of this rank on that group; "": none is. */
+void weft__late_messages(const weft_group *group, int64_t now_ns, char *text, size_t bytes);
 void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes);
 #endif

@@ -47,6 +47,52 @@ static void reports(job_rank *me)
     WAIT_OK(req);
 }
 
+/* What each rank has under way to others, and waits for from them: how much, and the oldest of it. */
+static void messages(job_rank *me)
+{
+    static char text[ROOM];
+    static int32_t large[1 << 20], value[3];
+    char line[512];
+    weft_request *reqs[3] = {NULL};
+    if (me->rank == 0) {
+        CHECK_OK(weft_irecv(me->world, &value[0], 1, WEFT_INT32, 1, 7, NULL, &reqs[0]));
+        CHECK_OK(weft_isend(me->world, large, 1 << 20, WEFT_INT32, 2, 8, NULL, &reqs[1]));
+        CHECK_OK(weft_probe(me->world, WEFT_ANY_RANK, 9, NULL, &reqs[2]));
+    } else if (me->rank == 1) {
+        CHECK_OK(weft_probe(me->world, WEFT_ANY_RANK, 9, NULL, &reqs[0]));
+    }
+    job_meet(me);
+    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    CHECK_INT(lines_of(text), me->size);
+    line_of(text, 0, line);
+    CHECK_TEXT(line,
+               "; 3 messages are pending, the oldest is irecv #1 on group world (4 B int32 from rank 1), ");
+    CHECK_TEXT(line, " s old");
+    line_of(text, 1, line);
+    CHECK_TEXT(line, "; 1 message is pending, the oldest is probe #1 on group world (from any rank), ");
+    line_of(text, 2, line);
+    CHECK(!strstr(line, "pending"));
+    job_meet(me);
+    if (me->rank == 0) {
+        weft_cancel(reqs[0]);
+        weft_cancel(reqs[1]);
+        WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[1]);
+    }
+    job_meet(me);
+    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    line_of(text, 0, line);
+    CHECK_TEXT(line, "; 1 message is pending, the oldest is probe #1");
+    job_meet(me);
+    for (int i = 0; i < 3; i++) {
+        weft_cancel(reqs[i]);
+        weft_release(reqs[i]);
+    }
+    job_meet(me);
+    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    CHECK(!strstr(text, "pending"));
+    job_meet(me);
+}
+
 /* A group that the others have not even asked for. */
 static void unused(job_rank *me)
 {
@@ -273,6 +319,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("a line per rank", .ranks = 3, .body = reports),
+        JOB_TEST("pending messages", .ranks = 3, .body = messages),
         JOB_TEST("a group that others have not used", .ranks = 3, .body = unused),
         JOB_TEST("too little room", .ranks = 2, .body = truncated),
         JOB_TEST("what is refused", .ranks = 2, .body = refused, .processes = true),
