@@ -316,7 +316,7 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     }
     if (req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_SEND_RECV ||
         req->op.kind == WEFT__OP_PROBE) {
-        info->received_bytes = req->receipt.bytes;
+        info->received_bytes = req->status == WEFT_ERR_TRUNCATED ? req->receipt.offered : req->receipt.bytes;
         info->tag = req->receipt.tag;
         if (req->receipt.peer >= 0) info->peer = weft__group_member(req->group, req->receipt.peer);
     }

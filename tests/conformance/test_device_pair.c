@@ -113,6 +113,7 @@ static void uneven_exchange(job_rank *me)
     weft_request *req = NULL;
     CHECK_OK(weft_send_recv(me->world, in, out, mine, WEFT_INT32, 1 - me->rank, &on_device, &req));
     WAIT_STATUS(me->rank == 0 ? WEFT_OK : WEFT_ERR_TRUNCATED, req);
+    if (me->rank == 1) CHECK_INT(job_info(req).received_bytes, 8 * sizeof *in);
     if (me->rank == 0) {
         CHECK_INT(job_info(req).received_bytes, 5 * sizeof *in);
         CHECK(counts(me, out, 5, 100) && counts(me, out + 5, 3, -45));

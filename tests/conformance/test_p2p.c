@@ -278,6 +278,7 @@ static void truncated(job_rank *me)
                 job_meet(me);
             }
             WAIT_STATUS(WEFT_ERR_TRUNCATED, req);
+            CHECK_INT(job_info(req).received_bytes, size); /* so much room is needed */
             CHECK_INT(byte_at(room + ROOM), 0xee);
             weft_release(req);
         }

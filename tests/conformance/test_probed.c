@@ -523,6 +523,7 @@ static void wrong_room(job_rank *me)
             CHECK_OK(weft_receive_probed(found, buffer, typed ? n / 4 : n - 1,
                                          typed ? WEFT_INT32 : WEFT_UINT8, NULL, &req));
             WAIT_STATUS(typed ? WEFT_ERR_MISMATCH : WEFT_ERR_TRUNCATED, req);
+            CHECK_INT(job_info(req).received_bytes, typed ? 0 : n);
             weft_release(req);
             weft_release(found);
         }
