@@ -25,6 +25,13 @@
 extern "C" {
 #endif
 
+/* Private: a cast that neither language warns about. */
+#ifdef __cplusplus
+#define WEFT_MPI_AS(type, value) (static_cast<type>(value))
+#else
+#define WEFT_MPI_AS(type, value) ((type)(value))
+#endif
+
 /* Private: what weft_bootstrap.state points to. */
 typedef struct weft_mpi_state {
     MPI_Comm comm; /* a duplicate: no message of the caller's is mistaken for ours */
@@ -42,10 +49,10 @@ static inline weft_status weft_mpi_checked(weft_mpi_state *s, int rc)
 /* Private: weft_bootstrap.all_gather. */
 static inline weft_status weft_mpi_all_gather(void *state, const void *in, void *out, size_t bytes_each)
 {
-    weft_mpi_state *s = (weft_mpi_state *)state;
+    weft_mpi_state *s = WEFT_MPI_AS(weft_mpi_state *, state);
+    const int n = WEFT_MPI_AS(int, bytes_each);
     if (bytes_each > INT_MAX) return WEFT_ERR_ARGUMENT; /* MPI counts in int; joining gathers far less */
-    return weft_mpi_checked(s, MPI_Allgather(in, (int)bytes_each, MPI_BYTE, out, (int)bytes_each, MPI_BYTE,
-                                             s->comm));
+    return weft_mpi_checked(s, MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, s->comm));
 }
 
 /* Make a bootstrap whose ranks are those of `comm`: the world, or any other intracommunicator.  Collective over
@@ -69,7 +76,7 @@ static inline weft_status weft_mpi_bootstrap(MPI_Comm comm, weft_bootstrap *boot
     if (!initialized || finalized) return WEFT_ERR_STATE;
     if (MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return WEFT_ERR_SYSTEM;
     if (inter) return WEFT_ERR_ARGUMENT;
-    s = (weft_mpi_state *)calloc(1, sizeof *s);
+    s = WEFT_MPI_AS(weft_mpi_state *, calloc(1, sizeof *s));
     if (!s) return WEFT_ERR_MEMORY;
     made.state = s;
     made.all_gather = weft_mpi_all_gather;
@@ -92,7 +99,7 @@ static inline weft_status weft_mpi_bootstrap(MPI_Comm comm, weft_bootstrap *boot
  * weft_mpi_bootstrap_free. */
 static inline const char *weft_mpi_bootstrap_error(const weft_bootstrap *bootstrap)
 {
-    return ((const weft_mpi_state *)bootstrap->state)->error;
+    return WEFT_MPI_AS(const weft_mpi_state *, bootstrap->state)->error;
 }
 
 /* Give back what weft_mpi_bootstrap made, once no weft_init uses it: contexts live on without it.  Collective
@@ -100,7 +107,7 @@ static inline const char *weft_mpi_bootstrap_error(const weft_bootstrap *bootstr
  * WEFT_ERR_SYSTEM: MPI could not free the duplicate.  A bootstrap freed already: WEFT_OK. */
 static inline weft_status weft_mpi_bootstrap_free(weft_bootstrap *bootstrap)
 {
-    weft_mpi_state *s = bootstrap ? (weft_mpi_state *)bootstrap->state : NULL;
+    weft_mpi_state *s = bootstrap ? WEFT_MPI_AS(weft_mpi_state *, bootstrap->state) : NULL;
     int finalized = 0;
     weft_status status = WEFT_OK;
     if (!s) return WEFT_OK;
@@ -113,6 +120,8 @@ static inline weft_status weft_mpi_bootstrap_free(weft_bootstrap *bootstrap)
     bootstrap->all_gather = NULL;
     return status;
 }
+
+#undef WEFT_MPI_AS
 
 #ifdef __cplusplus
 }
