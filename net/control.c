@@ -46,7 +46,7 @@ weft_status weft__control_open(const char *address, const weft__keys *keys, int 
     status = WEFT_ERR_SYSTEM; /* the sentence is set */
     if (!wire->router) goto dismiss;
     weft__address_endpoint(address, NULL, any_port, sizeof any_port);
-    if (zmq_bind(wire->router, any_port) ||
+    if (weft__zmq_bind(wire->router, any_port) ||
         zmq_getsockopt(wire->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) ||
         zmq_getsockopt(wire->router, ZMQ_FD, &wire->router_fd, &fd_bytes)) {
         status = weft__fail(WEFT_ERR_SYSTEM, "cannot bind the guardian's socket at %s: %s", address,

@@ -3,6 +3,7 @@
 #include "zap.h"
 #include "list.h"
 #include "lock.h"
+#include "quota.h"
 #include "settings.h"
 #include "status.h"
 
@@ -18,9 +19,14 @@
 #define ZAP_FRAMES    7   /* version, request id, domain, address, identity, mechanism, credentials */
 #define ZAP_FRAME_MAX 256 /* longest frame that is looked at */
 #define KEY_BYTES     32
-#define DOMAIN_BYTES  40    /* "weft-" and the job's public id in hex */
-#define CURVE_BYTES   64    /* and more: what encryption adds to a message before its length is judged */
-#define MAX_SOCKETS   16384 /* in a process: 64 ranks as threads that all talk to all, thrice over */
+#define DOMAIN_BYTES  40 /* "weft-" and the job's public id in hex */
+#define CURVE_BYTES   64 /* and more: what encryption adds to a message before its length is judged */
+/* What the first socket takes at once, and a bind for its look at the network interfaces: where libzmq gets
+ * none of them it aborts. */
+#define START_DESCRIPTORS 8
+#define BIND_DESCRIPTORS  4
+#define START_THREADS     6     /* two of ZeroMQ's, and what a rank starts of its own besides */
+#define MAX_SOCKETS       16384 /* in a process: 64 ranks as threads that all talk to all, thrice over */
 
 typedef struct admitted {
     weft__list node;
@@ -168,6 +174,9 @@ static weft_status start(void)
 {
     sigset_t all, old;
     int rc;
+    if (weft__quota_descriptors(START_DESCRIPTORS, "ZeroMQ") ||
+        weft__quota_threads(START_THREADS, "this rank"))
+        return WEFT_ERR_SYSTEM;
     process.context = zmq_ctx_new();
     if (!process.context) return weft__fail_errno("cannot make a ZeroMQ context");
     zmq_ctx_set(process.context, ZMQ_MAX_SOCKETS, MAX_SOCKETS);
@@ -215,6 +224,13 @@ void weft__zmq_give(void)
         process.context = process.socket = NULL;
     }
     weft__lock_drop(&process.lock);
+}
+
+int weft__zmq_bind(void *socket, const char *endpoint)
+{
+    if (!weft__quota_descriptors(BIND_DESCRIPTORS, "ZeroMQ")) return zmq_bind(socket, endpoint);
+    errno = EMFILE;
+    return -1;
 }
 
 static int set_int(void *socket, int option, int value)

@@ -23,4 +23,6 @@ void weft__zap_dismiss(const weft__keys *keys);
  * whether its address is one.  NULL: the sentence is set. */
 void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys,
                        int64_t message_max);
+/* zmq_bind to an address; -1 and EMFILE where that would end the process. */
+int weft__zmq_bind(void *socket, const char *endpoint);
 #endif

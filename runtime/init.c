@@ -20,6 +20,7 @@
 #include "modules.h"
 #include "overview.h"
 #include "progress.h"
+#include "quota.h"
 #include "reserve.h"
 #include "settings.h"
 #include "shm.h"
@@ -39,7 +40,12 @@
 #define CARD_SHM           1u
 #define CARD_TCP           2u
 #define DEFAULT_TIMEOUT_MS 1800000
-#define HANDOVER_NS        (30000 * WEFT__MS) /* most that ranks of one host wait for each other's descriptors */
+/* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
+ * those by which it is reached, and as many again when ranks fail and the guardians talk. */
+#define OWN_DESCRIPTORS       18
+#define PEER_DESCRIPTORS      3
+#define PEER_DESCRIPTORS_MOST 6
+#define HANDOVER_NS           (30000 * WEFT__MS) /* most that ranks of one host wait for each other's descriptors */
 
 typedef struct card {
     char host_id[WEFT__HOST_ID_BYTES]; /* ranks with the same one can reach each other's abstract sockets */
@@ -328,10 +334,19 @@ static weft_status open_descriptors(weft_context *ctx)
     return ctx->bell_fd < 0 ? weft__fail_errno("no doorbell") : WEFT_OK;
 }
 
+/* Here, and not before the ranks have met, so that all of them are told by whom too few were found. */
+static weft_status check_descriptors(const weft_context *ctx)
+{
+    int peers = ctx->world_size - 1;
+    (void)weft__quota_descriptors(OWN_DESCRIPTORS + PEER_DESCRIPTORS_MOST * peers, "joining");
+    return weft__quota_descriptors(OWN_DESCRIPTORS + PEER_DESCRIPTORS * peers, "joining");
+}
+
 static weft_status join(joining *j, const weft_config *config)
 {
     weft_context *ctx = j->ctx;
     weft_status status;
+    if ((status = check_descriptors(ctx)) != WEFT_OK) return status;
     if ((status = exchange_cards(j)) != WEFT_OK) return status;
     if ((status = find_locals(j)) != WEFT_OK) return status;
     if ((status = share_memory(j)) != WEFT_OK) return status;

@@ -18,6 +18,7 @@
 #include "home.h"
 #include "log.h"
 #include "modules.h"
+#include "quota.h"
 #include "request.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@
 #define DEVICE_NAP_LEAST_US 20
 #define DEVICE_NAP_MOST_US  250
 #define DEVICE_NAP_PART     16 /* a nap is this part of the time it has run */
+#define BASE_DESCRIPTORS    6  /* of an event base; without a pipe libevent ends the process */
 #define IDLE_LOOKS          16 /* looks that find nothing before it rests */
 
 typedef struct weft__sleeper {
@@ -260,7 +262,9 @@ static void *progress_main(void *arg)
 
 static weft_status make_base(sleeper *s)
 {
+    weft_status status = weft__quota_descriptors(BASE_DESCRIPTORS, "the progress thread");
     struct event_config *config;
+    if (status != WEFT_OK) return status;
     s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (s->timer_fd < 0) return weft__fail_errno("no timer for the progress thread");
     config = event_config_new();

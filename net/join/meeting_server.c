@@ -474,14 +474,15 @@ static weft_status bind_router(weft__meeting_server *s, void *context, weft__add
     zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
     weft__address_text(address, host);
     weft__address_endpoint(host, port ? &port : NULL, endpoint, sizeof endpoint);
-    if (!zmq_bind(s->router, endpoint)) {
+    if (!weft__zmq_bind(s->router, endpoint)) {
         learn_port(s, address);
         return WEFT_OK;
     }
     reason = errno;
     zmq_close(s->router);
     errno = reason;
-    return WEFT_PENDING;
+    if (reason != EMFILE && reason != ENFILE) return WEFT_PENDING;
+    return weft__fail_errno("no descriptor is left to serve at %s", endpoint);
 }
 
 static weft_status start_thread(weft__meeting_server *s, void *context)

@@ -2,6 +2,7 @@
  * keys, job directory, address.  Fails with the sentence of whoever found the fault. */
 #include "clock.h"
 #include "meet.h"
+#include "quota.h"
 #include "settings.h"
 #include "status.h"
 
@@ -101,11 +102,20 @@ static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, c
 
 /* ---- opening ---- */
 
+#define MEETING_DESCRIPTORS \
+    24 /* of ZeroMQ, the server and the way to it; the server has one a rank besides */
+
+static weft_status check_descriptors(int world_size)
+{
+    return weft__quota_descriptors(MEETING_DESCRIPTORS + (world_size > 0 ? world_size : 0), "joining");
+}
+
 static weft_status meet(weft__rendezvous *r, const weft__join *how)
 {
     weft__url url;
     weft__address at;
     weft_status status;
+    if ((status = check_descriptors(0))) return status;
     if (how->bootstrap) return weft__meet_through(r, how, how->bootstrap, NULL);
     if (how->store) return weft__meet_by_store(r, how);
     if ((status = weft__settings_check())) return status;
@@ -113,6 +123,7 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     if (status) return status;
     r->rank = url.rank;
     r->world_size = url.world_size;
+    if (r->rank <= 0 && (status = check_descriptors(r->world_size))) return status; /* it may serve */
     if (*url.path) return weft__meet_at_user_file(r, how, url.path);
     if (*url.launch) return meet_in_job_dir(r, how, url.launch);
     if (!url.port) return stay_alone(r, how);

@@ -365,7 +365,7 @@ static weft_status open_router(weft__kv_server *s, const char *address, int *por
         zmq_connect(s->monitor, events))
         return weft__fail(WEFT_ERR_SYSTEM, "cannot watch the store's connections: %s", zmq_strerror(errno));
     weft__address_endpoint(address, *port ? port : NULL, endpoint, sizeof endpoint);
-    if (zmq_bind(s->router, endpoint)) {
+    if (weft__zmq_bind(s->router, endpoint)) {
         reason = errno;
         zmq_socket_monitor(s->router, NULL, 0);
         errno = reason;

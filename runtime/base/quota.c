@@ -1,0 +1,149 @@
+/* quota.c - see quota.h. */
+#include "quota.h"
+#include "clock.h"
+#include "lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STACK_BYTES ((size_t)256 << 10) /* of a thread that only waits; sanitizers need so much */
+
+/* "1024", or "none". */
+static const char *limit_text(int resource, char *text, size_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        snprintf(text, bytes, "none");
+    else
+        snprintf(text, bytes, "%llu", (unsigned long long)limit.rlim_cur);
+    return text;
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------------- */
+
+/* As much as is asked for is added, so that the program keeps what it had.  False: that is not possible. */
+static bool raise_soft_limit(int n)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max) return false;
+    limit.rlim_cur =
+        limit.rlim_max - limit.rlim_cur > (rlim_t)n ? limit.rlim_cur + (rlim_t)n : limit.rlim_max;
+    return !setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Opens up to n; returns how many.  errno tells why not more. */
+static int open_some(int *fds, int n)
+{
+    int opened = 0;
+    while (opened < n) {
+        fds[opened] = opened ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC);
+        if (fds[opened] < 0) break;
+        opened++;
+    }
+    return opened;
+}
+
+static int try_descriptors(int *fds, int n)
+{
+    int opened = open_some(fds, n), reason = errno;
+    for (int i = 0; i < opened; i++) close(fds[i]);
+    errno = reason;
+    return opened;
+}
+
+weft_status weft__quota_descriptors(int n, const char *who)
+{
+    char limit[32];
+    int *fds = malloc((size_t)n * sizeof *fds), left;
+    weft_status status = WEFT_OK;
+    if (!fds) return weft__fail_memory((size_t)n * sizeof *fds, "the count of descriptors");
+    left = try_descriptors(fds, n);
+    if (left < n && errno == EMFILE && raise_soft_limit(n)) left = try_descriptors(fds, n);
+    if (left < n && errno == EMFILE)
+        status = weft__fail(WEFT_ERR_SYSTEM,
+                            "%s needs %d more descriptors, and %d are left: the limit of this process "
+                            "(RLIMIT_NOFILE, ulimit -n) is %s",
+                            who, n, left, limit_text(RLIMIT_NOFILE, limit, sizeof limit));
+    else if (left < n)
+        status = weft__fail_errno("%s needs %d more descriptors, and only %d can be had", who, n, left);
+    free(fds);
+    return status;
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------- */
+
+typedef struct parked {
+    pthread_t thread;
+    _Atomic uint32_t id; /* the kernel's; 0: it has not begun */
+    _Atomic uint32_t *go;
+} parked;
+
+static void *park(void *arg)
+{
+    parked *p = arg;
+    atomic_store(&p->id, (uint32_t)syscall(SYS_gettid));
+    while (!atomic_load(p->go)) weft__sleep_on(p->go, 0, WEFT__NEVER);
+    return NULL;
+}
+
+static int start_parked(parked *p, int n, _Atomic uint32_t *go)
+{
+    pthread_attr_t small;
+    sigset_t all, before;
+    int started = 0, error = 0;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK_BYTES);
+    sigfillset(&all); /* signals are the program's business */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started < n) {
+        p[started].go = go;
+        error = pthread_create(&p[started].thread, &small, park, &p[started]);
+        if (error) break;
+        started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&small);
+    errno = error;
+    return started;
+}
+
+/* A thread that has been joined may count for a moment longer: until the kernel does not know it. */
+static void end_parked(parked *p, int n, _Atomic uint32_t *go)
+{
+    atomic_store(go, 1);
+    weft__wake_all(go);
+    for (int i = 0; i < n; i++) {
+        pthread_join(p[i].thread, NULL);
+        while (!syscall(SYS_tgkill, getpid(), (pid_t)atomic_load(&p[i].id), 0)) sched_yield();
+    }
+}
+
+weft_status weft__quota_threads(int n, const char *who)
+{
+    _Atomic uint32_t go = 0;
+    char limit[32];
+    parked *p = calloc((size_t)n, sizeof *p);
+    int started, reason;
+    if (!p) return weft__fail_memory((size_t)n * sizeof *p, "the count of threads");
+    started = start_parked(p, n, &go);
+    reason = errno;
+    end_parked(p, started, &go);
+    free(p);
+    if (started == n) return WEFT_OK;
+    return weft__fail(WEFT_ERR_SYSTEM,
+                      "%s needs %d more threads, and %d can be started (%s): the limit of this user "
+                      "(RLIMIT_NPROC, ulimit -u) is %s, and a container may have one of its own",
+                      who, n, started, strerror(reason), limit_text(RLIMIT_NPROC, limit, sizeof limit));
+}
