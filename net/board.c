@@ -198,11 +198,26 @@ static uint64_t space_within_limit(const weft__board *board)
     return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= whole ? SPACE_BYTES : 0;
 }
 
+weft_status weft__board_check(int ranks)
+{
+    weft__board board = {.size = ranks < WEFT__BOARD_RANKS_MAX ? ranks : WEFT__BOARD_RANKS_MAX};
+    struct rlimit limit;
+    lay_out(&board);
+    if (getrlimit(RLIMIT_FSIZE, &limit)) return weft__fail_errno("asking for the limit on the size of files");
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= board.bytes) return WEFT_OK;
+    return weft__fail(WEFT_ERR_SYSTEM,
+                      "shared memory for %d ranks is a file of %zu bytes, and the limit on the size of files "
+                      "(RLIMIT_FSIZE, ulimit -f) is %llu bytes",
+                      ranks, board.bytes, (unsigned long long)limit.rlim_cur);
+}
+
 static weft_status make_segment(weft__board *board)
 {
     uint64_t space = space_within_limit(board);
+    weft_status status = weft__board_check(board->size);
     int cause;
 
+    if (status != WEFT_OK) return status;
     board->memfd = memfd_create("weft-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (board->memfd < 0) return weft__fail_errno("memfd_create for the board of %d ranks", board->size);
     /* Where so long a file cannot be, there are no regions. */

@@ -98,6 +98,10 @@ typedef struct weft__board_config {
     int64_t deadline_ns;
 } weft__board_config;
 
+/* Whether a board of so many ranks is allowed: it is a file, and where a limit on the size of files forbids
+ * it the kernel would end the process that makes it.  Fails with ERR_SYSTEM. */
+weft_status weft__board_check(int ranks);
+
 /* Blocks until all local ranks have joined, or the deadline.  Called on every local rank in its own thread;
  * ranks that are threads of one process get one mapping between them.  Peers of another user are refused. */
 weft_status weft__board_join(const weft__board_config *config, weft__board **result);

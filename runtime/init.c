@@ -84,6 +84,11 @@ static weft_status fill_card(joining *j, card *c)
     if (!c->transports)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_TRANSPORT is \"%s\": expected shm, tcp or both",
                           transports);
+    if ((c->transports & CARD_SHM) && ctx->world_size > 1 && weft__board_check(ctx->world_size)) {
+        c->transports &= ~CARD_SHM;
+        if (!c->transports) return WEFT_ERR_SYSTEM;
+        weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
+    }
     if ((c->transports & CARD_TCP) && ctx->world_size > 1) {
         status = weft__tcp_listen(weft__rendezvous_address(j->meeting), &j->listen_fd, &c->tcp);
         if (status != WEFT_OK) return status;

@@ -55,10 +55,34 @@ static void test_every_limit(void **state)
             &(job_plan){.ranks = 2, .body = under_a_limit, .arg = &limit, .bare = true, .processes = true});
 }
 
+/* ---- sizes of files ------------------------------------------------------------------------------------ */
+
+/* The board is a file, and the kernel ends whoever makes one that is too long. */
+static void under_a_file_limit(job_rank *me)
+{
+    const rlim_t bytes = *(const rlim_t *)me->arg;
+    struct rlimit limit = {bytes, bytes};
+    CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+    if (joins(me))
+        job_sum_works(me->world);
+    else
+        CHECK_TEXT(weft_last_error(), "RLIMIT_FSIZE");
+}
+
+static void test_file_limits(void **state)
+{
+    static const rlim_t limits[] = {4096, 1 << 20, 1 << 24, (rlim_t)1 << 34};
+    (void)state;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        job_run(&(job_plan){
+            .ranks = 2, .body = under_a_file_limit, .arg = &limits[i], .bare = true, .processes = true});
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         {"every limit on descriptors", test_every_limit, NULL, NULL, NULL},
+        {"limits on the size of files", test_file_limits, NULL, NULL, NULL},
     };
     return JOB_MAIN(tests, argc, argv);
 }
