@@ -4,6 +4,7 @@
 #include "address.h"
 #include "clock.h"
 #include "status.h"
+#include "strangers.h"
 #include "zap.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@ struct weft__control_wire {
     weft__keys keys;
     void *context;
     void *router;
-    int router_fd;
+    int router_fd, monitor_fd;
+    weft__strangers strangers;
     char *endpoints; /* world strings */
     void **dealers;  /* world sockets, NULL until first used */
 };
@@ -45,10 +47,12 @@ weft_status weft__control_open(const char *address, const weft__keys *keys, int 
         weft__zmq_socket(wire->context, ZMQ_ROUTER, true, wire->ipv6, keys, WEFT__CONTROL_MESSAGE_MAX);
     status = WEFT_ERR_SYSTEM; /* the sentence is set */
     if (!wire->router) goto dismiss;
+    if (weft__strangers_open(&wire->strangers, wire->context, wire->router)) goto close_router;
     weft__address_endpoint(address, NULL, any_port, sizeof any_port);
     if (weft__zmq_bind(wire->router, any_port) ||
         zmq_getsockopt(wire->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) ||
-        zmq_getsockopt(wire->router, ZMQ_FD, &wire->router_fd, &fd_bytes)) {
+        zmq_getsockopt(wire->router, ZMQ_FD, &wire->router_fd, &fd_bytes) ||
+        zmq_getsockopt(wire->strangers.monitor, ZMQ_FD, &wire->monitor_fd, &fd_bytes)) {
         status = weft__fail(WEFT_ERR_SYSTEM, "cannot bind the guardian's socket at %s: %s", address,
                             zmq_strerror(errno));
         goto close_router;
@@ -57,6 +61,7 @@ weft_status weft__control_open(const char *address, const weft__keys *keys, int 
     return WEFT_OK;
 
 close_router:
+    weft__strangers_close(&wire->strangers);
     zmq_close(wire->router);
 dismiss:
     weft__zap_dismiss(keys);
@@ -164,6 +169,7 @@ static bool take_message(weft__control_wire *wire, zmq_msg_t *bytes, int *from)
         if (frames == 2 && zmq_msg_size(bytes) == sizeof rank)
             memcpy(&rank, zmq_msg_data(bytes), sizeof rank);
     } while (zmq_msg_more(bytes));
+    weft__strangers_spoke(&wire->strangers, zmq_msg_get(bytes, ZMQ_SRCFD));
     if (frames == 3 && zmq_msg_size(bytes) <= WEFT__CONTROL_MESSAGE_MAX && rank >= 0 &&
         (rank < wire->world || !wire->dealers))
         *from = rank;
@@ -188,6 +194,7 @@ void weft__control_close(weft__control_wire *wire)
 {
     if (!wire) return;
     for (int peer = 0; peer < wire->world; peer++) weft__control_forget(wire, peer);
+    weft__strangers_close(&wire->strangers);
     zmq_close(wire->router);
     weft__zap_dismiss(&wire->keys);
     weft__zmq_give();
@@ -208,16 +215,22 @@ static bool has_message(const weft__control_wire *wire)
 
 void weft__control_sleep(weft__control_wire *const *wires, int n, int wake_fd, int64_t deadline_ns)
 {
-    struct pollfd few[POLL_FEW + 1], *fds = few;
-    size_t count = (size_t)n + 1;
+    struct pollfd few[2 * POLL_FEW + 1], *fds = few;
+    size_t count = 2 * (size_t)n + 1;
     if (n > POLL_FEW && !(fds = calloc(count, sizeof *fds))) return;
     for (size_t i = 0; i < count; i++)
-        fds[i] = (struct pollfd){.fd = i ? wires[i - 1]->router_fd : wake_fd, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = !i               ? wake_fd
+                                       : i <= (size_t)n ? wires[i - 1]->router_fd
+                                                        : wires[i - 1 - (size_t)n]->monitor_fd,
+                                 .events = POLLIN};
     for (;;) {
         struct timespec left = {0};
         int64_t ns = deadline_ns == WEFT__NEVER ? 0 : deadline_ns - weft__now_ns();
         bool ready = false;
-        for (int i = 0; i < n; i++) ready |= has_message(wires[i]);
+        for (int i = 0; i < n; i++) {
+            if (!has_message(wires[i])) weft__strangers_bound(&wires[i]->strangers);
+            ready |= has_message(wires[i]); /* what has spoken is no stranger: taken first */
+        }
         if (ready || ns < 0) ns = 0;
         left.tv_sec = (time_t)(ns / 1000000000);
         left.tv_nsec = (long)(ns % 1000000000);

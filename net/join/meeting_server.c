@@ -396,7 +396,9 @@ static bool take_one(weft__meeting_server *s, zmq_msg_t *msg)
     from.route_bytes = zmq_msg_size(msg);
     memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
     while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
-    if (frames == 2) weft__meeting_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
+    if (frames != 2) return true;
+    weft__strangers_spoke(&s->strangers, zmq_msg_get(msg, ZMQ_SRCFD));
+    weft__meeting_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
     return true;
 }
 
@@ -443,11 +445,13 @@ static void *serve(void *arg)
     pthread_setname_np(pthread_self(), "weft-meeting");
     zmq_msg_init(&msg);
     for (;;) {
-        zmq_pollitem_t items[2] = {{.socket = s->router, .events = ZMQ_POLLIN},
-                                   {.socket = s->thread_end, .events = ZMQ_POLLIN}};
+        zmq_pollitem_t items[3] = {{.socket = s->router, .events = ZMQ_POLLIN},
+                                   {.socket = s->thread_end, .events = ZMQ_POLLIN},
+                                   {.socket = s->strangers.monitor, .events = ZMQ_POLLIN}};
         take_all(s, &msg);
+        weft__strangers_bound(&s->strangers);
         if (stopping && (all_done(s) || weft__now_ns() >= deadline_ns)) break;
-        zmq_poll(items, 2, weft__poll_ms(deadline_ns));
+        zmq_poll(items, 3, weft__poll_ms(deadline_ns));
         if (items[1].revents & ZMQ_POLLIN) take_order(s, &deadline_ns, &stopping);
     }
     zmq_msg_close(&msg);
@@ -472,6 +476,10 @@ static weft_status bind_router(weft__meeting_server *s, void *context, weft__add
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
+    if (weft__strangers_open(&s->strangers, context, s->router)) {
+        zmq_close(s->router);
+        return WEFT_ERR_SYSTEM;
+    }
     weft__address_text(address, host);
     weft__address_endpoint(host, port ? &port : NULL, endpoint, sizeof endpoint);
     if (!weft__zmq_bind(s->router, endpoint)) {
@@ -479,6 +487,7 @@ static weft_status bind_router(weft__meeting_server *s, void *context, weft__add
         return WEFT_OK;
     }
     reason = errno;
+    weft__strangers_close(&s->strangers);
     zmq_close(s->router);
     errno = reason;
     if (reason != EMFILE && reason != ENFILE) return WEFT_PENDING;
@@ -534,6 +543,7 @@ weft_status weft__meeting_serve(void *context, weft__address *address, const wef
     return WEFT_OK;
 
 close_router:
+    weft__strangers_close(&s->strangers);
     zmq_close(s->router);
 dismiss:
     reason = errno;
@@ -561,6 +571,7 @@ void weft__meeting_stop(weft__meeting_server *s, int64_t deadline_ns)
     pthread_join(s->thread, NULL);
     zmq_close(s->owner_end);
     zmq_close(s->thread_end);
+    weft__strangers_close(&s->strangers);
     zmq_close(s->router);
     weft__zap_dismiss(&s->keys);
     for (int i = 0; i < s->count; i++) free(s->members[i].block);

@@ -4,6 +4,7 @@
 #define WEFT_NET_JOIN_MEETING_SERVER_H
 #include "meeting.h"
 #include "status.h"
+#include "strangers.h"
 
 #include <pthread.h>
 
@@ -39,6 +40,7 @@ enum weft__server_phase {
 
 struct weft__meeting_server {
     void *router;
+    weft__strangers strangers;
     void *owner_end, *thread_end; /* inproc pair: the owner's word that it is time to stop */
     pthread_t thread;
     weft__keys keys;

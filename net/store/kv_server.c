@@ -8,6 +8,7 @@
 #include "kv_wire.h"
 #include "reserve.h"
 #include "status.h"
+#include "strangers.h"
 #include "zap.h"
 
 #include <errno.h>
@@ -44,7 +45,8 @@ typedef struct waiting_call {
 } waiting_call;
 
 struct weft__kv_server {
-    void *context, *router, *monitor;
+    void *context, *router;
+    weft__strangers strangers;
     int stop_fd;
     pthread_t thread;
     weft__keys keys;
@@ -263,21 +265,10 @@ static void add_connection(weft__kv_server *s, int fd)
     s->open++;
 }
 
-/* A connection's end is told before its descriptor is used again, and that before the new one's first
- * message: so whoever drains the events after taking a message never mixes up the two. */
-static void take_events(weft__kv_server *s)
+static void on_connection(void *server, int fd, bool came)
 {
-    unsigned char frame[6];
-    uint16_t event;
-    uint32_t value;
-    char where[256];
-    while (zmq_recv(s->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == sizeof frame) {
-        zmq_recv(s->monitor, where, sizeof where, 0);
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + 2, sizeof value);
-        drop_connection(s, (int)value);
-        if (event == ZMQ_EVENT_ACCEPTED) add_connection(s, (int)value);
-    }
+    drop_connection(server, fd);
+    if (came) add_connection(server, fd);
 }
 
 static connection *connection_of(weft__kv_server *s, int fd, const void *route, size_t route_bytes)
@@ -306,14 +297,16 @@ static bool take_one(weft__kv_server *s, zmq_msg_t *msg)
     unsigned char route[ROUTE_BYTES];
     size_t route_bytes;
     connection *from;
-    int frames = 1;
+    int frames = 1, fd;
     if (!receive_frame(s, msg)) return false;
     route_bytes = zmq_msg_size(msg);
     if (route_bytes <= sizeof route) memcpy(route, zmq_msg_data(msg), route_bytes);
     while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
-    take_events(s);
+    fd = zmq_msg_get(msg, ZMQ_SRCFD);
+    weft__strangers_spoke(&s->strangers,
+                          fd); /* so that an earlier connection is not mixed up with this one */
     if (frames != 2) return true;
-    from = connection_of(s, zmq_msg_get(msg, ZMQ_SRCFD), route, route_bytes);
+    from = connection_of(s, fd, route, route_bytes);
     if (from) take_request(s, from, msg);
     return true;
 }
@@ -327,12 +320,12 @@ static void *serve(void *arg)
     zmq_msg_init(&msg);
     for (;;) {
         zmq_pollitem_t items[3] = {{.socket = s->router, .events = ZMQ_POLLIN},
-                                   {.socket = s->monitor, .events = ZMQ_POLLIN},
+                                   {.socket = s->strangers.monitor, .events = ZMQ_POLLIN},
                                    {.fd = s->stop_fd, .events = ZMQ_POLLIN}};
         bool stopping = stop_ns != WEFT__NEVER;
-        take_events(s);
         while ((!stopping || weft__now_ns() < stop_ns) && take_one(s, &msg))
             if (stopping) quiet_ns = weft__deadline(weft__now_ns(), QUIET_MS);
+        weft__strangers_bound(&s->strangers);
         if (stopping && (s->open == 0 || weft__now_ns() >= (quiet_ns < stop_ns ? quiet_ns : stop_ns))) break;
         zmq_poll(items, stopping ? 2 : 3, weft__poll_ms(quiet_ns < stop_ns ? quiet_ns : stop_ns));
         if (!stopping && items[2].revents & ZMQ_POLLIN) {
@@ -348,29 +341,20 @@ static void *serve(void *arg)
 
 static weft_status open_router(weft__kv_server *s, const char *address, int *port)
 {
-    static _Atomic unsigned made;
-    char endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
+    char endpoint[WEFT__ADDRESS_BYTES + 32];
     size_t bytes = sizeof endpoint;
-    int linger = LAST_WORDS_MS, unlimited = 0, reason;
+    int linger = LAST_WORDS_MS, unlimited = 0;
     s->router =
         weft__zmq_socket(s->context, ZMQ_ROUTER, true, strchr(address, ':'), &s->keys, WEFT__KV_REQUEST_MAX);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     /* An answer must never be dropped; there are no more of them than calls that wait for one. */
     zmq_setsockopt(s->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
-    snprintf(events, sizeof events, "inproc://weft-kv-server-%u", made++);
-    s->monitor = zmq_socket(s->context, ZMQ_PAIR);
-    if (!s->monitor || zmq_setsockopt(s->monitor, ZMQ_RCVHWM, &unlimited, sizeof unlimited) ||
-        zmq_socket_monitor(s->router, events, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
-        zmq_connect(s->monitor, events))
-        return weft__fail(WEFT_ERR_SYSTEM, "cannot watch the store's connections: %s", zmq_strerror(errno));
+    s->strangers.seen = on_connection;
+    s->strangers.arg = s;
+    if (weft__strangers_open(&s->strangers, s->context, s->router)) return WEFT_ERR_SYSTEM;
     weft__address_endpoint(address, *port ? port : NULL, endpoint, sizeof endpoint);
-    if (weft__zmq_bind(s->router, endpoint)) {
-        reason = errno;
-        zmq_socket_monitor(s->router, NULL, 0);
-        errno = reason;
-        return WEFT_PENDING;
-    }
+    if (weft__zmq_bind(s->router, endpoint)) return WEFT_PENDING;
     if (zmq_getsockopt(s->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes))
         return weft__fail(WEFT_ERR_SYSTEM, "the store's address is not known: %s", zmq_strerror(errno));
     *port = atoi(strrchr(endpoint, ':') + 1);
@@ -400,11 +384,8 @@ static void take_down(weft__kv_server *s)
         weft__reserve_give(s->connections[i]);
     }
     weft__reserve_give((void *)s->connections);
-    if (s->router) {
-        zmq_socket_monitor(s->router, NULL, 0);
-        zmq_close(s->router);
-    }
-    if (s->monitor) zmq_close(s->monitor);
+    weft__strangers_close(&s->strangers);
+    if (s->router) zmq_close(s->router);
     if (s->stop_fd >= 0) close(s->stop_fd);
     weft__zap_dismiss(&s->keys);
     weft__zmq_give();

@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "kv_link.h"
 #include "kv_server.h"
+#include "kv_wire.h"
 #include "probe.h"
 #include "settings.h"
 #include "status.h"
@@ -130,11 +131,21 @@ static weft_status make_socket(const tcp_store *s, weft__kv_socket *socket)
     return WEFT_OK;
 }
 
+/* A look at no call: it has no answer, but whoever has not said a word is a stranger to the server. */
+static void say_a_word(weft__kv_socket *socket)
+{
+    weft__kv_request look = {.magic = WEFT__KV_MAGIC, .version = WEFT__KV_VERSION, .kind = WEFT__KV_LOOK};
+    while (zmq_send(socket->dealer, &look, sizeof look, ZMQ_DONTWAIT) < 0 && errno == EINTR) continue;
+}
+
 static weft_status connect_for_good(const tcp_store *s, weft__kv_socket *socket, int *refusals)
 {
     weft_status status = make_socket(s, socket);
     if (status == WEFT_OK) status = shake_hands(s, socket, refusals);
-    if (status != WEFT_OK) weft__kv_socket_close(socket);
+    if (status == WEFT_OK)
+        say_a_word(socket);
+    else
+        weft__kv_socket_close(socket);
     return status;
 }
 
