@@ -234,7 +234,7 @@ static bool first_of_list(const char *list, char *host, size_t bytes)
     return n > 0 && in == PLAIN;
 }
 
-static weft_status read_host(const launcher *l, weft__url *url)
+static weft_status read_host(const launcher *l, bool here, weft__url *url)
 {
     const char *host = variable("MASTER_ADDR"), *list = first_set(l->list), *hosts = variable(list);
     if (!host && hosts) {
@@ -243,6 +243,7 @@ static weft_status read_host(const launcher *l, weft__url *url)
                           "%s is \"%s\": expected hosts such as node[01-04,7],x3; or set MASTER_ADDR", list,
                           hosts);
     }
+    url->assumed = !host && !here;
     if (!host) host = "127.0.0.1";
     if (strlen(host) >= sizeof url->host)
         return weft__fail(WEFT_ERR_ARGUMENT, "MASTER_ADDR is too long for a host name");
@@ -280,7 +281,7 @@ static weft_status read_place(const launcher *l, weft__url *url)
     if (l != &launchers[BY_HAND] && !(has_port && (has_host || here))) return no_place(l);
     url->port = own;
     if (!own) status = read_number("MASTER_PORT", "a port from 1 to 65535", 1, 65535, &url->port);
-    return status ? status : read_host(l, url);
+    return status ? status : read_host(l, here, url);
 }
 
 weft_status weft__launcher_read(weft__url *url)

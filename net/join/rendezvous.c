@@ -110,6 +110,21 @@ static weft_status check_descriptors(int world_size)
     return weft__quota_descriptors(MEETING_DESCRIPTORS + (world_size > 0 ? world_size : 0), "joining");
 }
 
+/* A rank that was told no host and has a secret takes its own: rank 0 serves where other hosts can come, and
+ * ranks of one host find the same address.  Where there is no way out they meet on loopback. */
+static weft_status assume_host(weft__rendezvous *r, const weft__join *how, weft__url *url)
+{
+    char own[WEFT__ADDRESS_BYTES];
+    weft_status status;
+    if (!url->assumed || !*weft__meet_secret_source(how)) return WEFT_OK;
+    if ((status = weft__meet_address(r, AF_INET))) return status;
+    if (*r->address)
+        memcpy(url->host, r->address, sizeof r->address);
+    else if (!weft__address_outward(own))
+        memcpy(url->host, own, sizeof own);
+    return WEFT_OK;
+}
+
 static weft_status meet(weft__rendezvous *r, const weft__join *how)
 {
     weft__url url;
@@ -127,6 +142,7 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     if (*url.path) return weft__meet_at_user_file(r, how, url.path);
     if (*url.launch) return meet_in_job_dir(r, how, url.launch);
     if (!url.port) return stay_alone(r, how);
+    if ((status = assume_host(r, how, &url))) return status;
     if ((status = weft__address_resolve(url.host, url.port, &at))) return status;
     return weft__address_is_multicast(&at) ? weft__meet_at_multicast(r, how, &at)
                                            : weft__meet_at_address(r, how, &url, &at);

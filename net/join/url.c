@@ -8,9 +8,11 @@
 
 static weft_status malformed(const char *text, const char *why)
 {
-    bool file = !strncmp(text, "file:", 5);
+    const char *form = !strncmp(text, "file:", 5)  ? "file:///PATH"
+                       : !strncmp(text, "env:", 4) ? "env://"
+                                                   : "tcp://HOST:PORT";
     return weft__fail(WEFT_ERR_ARGUMENT, "init method \"%.500s\": %s; expected %s[?rank=R&world_size=N]",
-                      text, why, file ? "file:///PATH" : "tcp://HOST:PORT");
+                      text, why, form);
 }
 
 /* "rank=R&world_size=N" in any order. */
@@ -64,6 +66,20 @@ static weft_status parse_file(const char *text, weft__url *url)
     return query ? parse_query(text, query, url) : WEFT_OK;
 }
 
+/* What the text gives wins over the variables. */
+static weft_status parse_env(const char *text, weft__url *url)
+{
+    char query[128];
+    weft_status status = WEFT_OK;
+    if (text[6] && text[6] != '?') return malformed(text, "what follows \"env://\" is not understood");
+    if (strlen(text) >= sizeof query) return malformed(text, "it is too long");
+    if (text[6]) {
+        memcpy(query, text + 7, strlen(text + 7) + 1);
+        status = parse_query(text, query, url);
+    }
+    return status ? status : weft__launcher_read(url);
+}
+
 weft_status weft__url_read(const char *init_method, int rank, int world_size, weft__url *url)
 {
     weft__url found = {.rank = rank, .world_size = world_size};
@@ -73,8 +89,8 @@ weft_status weft__url_read(const char *init_method, int rank, int world_size, we
     if (world_size < -1 || world_size == 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "the world size given is %d: expected 1 or above, or -1",
                           world_size);
-    if (!strcmp(init_method, "env://"))
-        status = weft__launcher_read(&found);
+    if (!strncmp(init_method, "env://", 6))
+        status = parse_env(init_method, &found);
     else if (!strncmp(init_method, "tcp://", 6))
         status = parse_tcp(init_method, &found);
     else if (!strncmp(init_method, "file://", 7))
@@ -83,7 +99,7 @@ weft_status weft__url_read(const char *init_method, int rank, int world_size, we
         status = weft__fail(WEFT_ERR_ARGUMENT,
                             "init method \"%s\" is not known; expected env://, tcp://HOST:PORT, "
                             "tcp://MULTICAST:PORT or file:///PATH, "
-                            "the last three with [?rank=R&world_size=N]",
+                            "all with [?rank=R&world_size=N]",
                             init_method);
     if (status) return status;
     if (found.world_size > WEFT__WORLD_MAX || found.rank >= WEFT__WORLD_MAX)

@@ -14,6 +14,7 @@ typedef struct weft__url {
                                         "" */
     char
         host[WEFT__HOST_NAME_BYTES]; /* "" with port 0 and neither of these: one rank, which needs no place */
+    bool assumed;                    /* env:// was told no host: loopback stands here */
     int port;
     int rank, world_size; /* -1: not given */
 } weft__url;

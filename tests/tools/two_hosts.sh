@@ -33,7 +33,7 @@ connect() {
         ip -n "$a" address add "$address/24" dev cable && ip -n "$b" address add 10.231.77.2/24 dev cable &&
         for host in "$a" "$b"; do
             ip -n "$host" link set lo up && ip -n "$host" link set cable up || return 1
-        done && ip netns exec "$a" true
+        done && ip -n "$a" route add default dev cable && ip netns exec "$a" true
 }
 
 # What a launcher says to a rank.  Slurm also tells the hosts; the others leave that to whoever starts the job.
@@ -41,6 +41,10 @@ variables() {
     rank=$1 world=$2
     case $launcher in
     hand) echo RANK="$rank" WORLD_SIZE="$world" MASTER_ADDR=$address ;;
+    untold) # rank 0 finds its own address, by the default route
+        echo RANK="$rank" WORLD_SIZE="$world"
+        [ "$rank" = 0 ] || echo MASTER_ADDR=$address
+        ;;
     openmpi) echo OMPI_COMM_WORLD_RANK="$rank" OMPI_COMM_WORLD_SIZE="$world" OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=$address ;;
     hydra) echo PMI_RANK="$rank" PMI_SIZE="$world" MPI_LOCALNRANKS=2 MASTER_ADDR=$address ;;
     slurm)
@@ -88,7 +92,7 @@ all_end "without a secret"
 
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$dir/secret")
 export WEFT_SECRET="file:$dir/secret"
-for launcher in hand openmpi hydra slurm; do
+for launcher in hand untold openmpi hydra slurm; do
     start "$a" 0 4
     start "$b" 1 4
     start "$a" 2 4

@@ -12,7 +12,9 @@
 #include "rendezvous.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -279,6 +282,35 @@ static inline char *secret_file(const char *name, const char *text)
     fclose(file);
     chmod(path, 0600);
     return source;
+}
+
+static inline bool change_network(const struct ifreq *how, unsigned long what)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    bool done = fd >= 0 && ioctl(fd, what, how) == 0;
+    close(fd);
+    return done;
+}
+
+/* A network namespace of its own, where only loopback is.  False: that cannot be had here. */
+static inline bool be_apart(void)
+{
+    const struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) return false;
+    if (change_network(&up, SIOCSIFFLAGS)) return true;
+    perror("lo");
+    return false;
+}
+
+/* Gives loopback a second address, which is an interface of its own, "lo:1", to whoever lists them.  Only in
+ * a namespace of our own. */
+static inline void add_address(const char *number)
+{
+    struct ifreq alias = {.ifr_name = "lo:1"};
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    assert_int_equal(inet_pton(AF_INET, number, &at.sin_addr), 1);
+    memcpy(&alias.ifr_addr, &at, sizeof at);
+    assert_true(change_network(&alias, SIOCSIFADDR));
 }
 
 /* Runs a program's tests in a folder of their own, which is also where job directories are made. */

@@ -6,6 +6,8 @@
 
 #include <zmq.h>
 
+static bool apart; /* in a network of its own */
+
 /* Asks the server once who is missing; "": it does not answer. */
 static void ask(void *context, const weft__keys *keys, char words[WEFT__SENTENCE_BYTES])
 {
@@ -124,12 +126,70 @@ static void environment_brings_together(void **state)
     unsetenv("RANK");
 }
 
+/* Rank 0 need not be told its own address: with a secret it serves where other hosts can come. */
+static void rank_0_serves_where_others_can_come(void **state)
+{
+    char *secret = secret_file("served", "a secret of some length"), port[16];
+    pid_t pids[2];
+    (void)state;
+    if (!apart) {
+        free(secret);
+        skip();
+    }
+    add_address("192.0.2.7");
+    snprintf(port, sizeof port, "%d", cast(2));
+    setenv("MASTER_PORT", port, 1);
+    setenv("WORLD_SIZE", "2", 1);
+    for (int i = 0; i < 2; i++) {
+        memcpy(parts[i].init_method, "env://", 7);
+        parts[i].secret = secret;
+        parts[i].world_size = -1;
+        parts[i].timeout_ms = 5 * SHORT_MS;
+    }
+    setenv("WEFT_SOCKET_IFNAME", "lo:1", 1);
+    pids[0] = play_as_process(0);
+    unsetenv("WEFT_SOCKET_IFNAME");
+    setenv("MASTER_ADDR", "192.0.2.7", 1);
+    pids[1] = play_as_process(1);
+    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    unsetenv("MASTER_ADDR");
+    all_met(2);
+    assert_string_equal(parts[0].address, "192.0.2.7");
+    unsetenv("MASTER_PORT");
+    unsetenv("WORLD_SIZE");
+    free(secret);
+}
+
+/* Where there is neither an interface to use nor a default route, the ranks are on one host. */
+static void ranks_without_a_way_out_meet_on_loopback(void **state)
+{
+    char *secret = secret_file("alone", "a secret of some length"), port[16];
+    (void)state;
+    if (!apart) {
+        free(secret);
+        skip();
+    }
+    snprintf(port, sizeof port, "%d", cast(2));
+    setenv("MASTER_PORT", port, 1);
+    for (int i = 0; i < 2; i++) {
+        memcpy(parts[i].init_method, "env://", 7);
+        parts[i].secret = secret;
+    }
+    play_as_processes(2);
+    all_met(2);
+    unsetenv("MASTER_PORT");
+    free(secret);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_come_one_after_the_other),
         cmocka_unit_test(an_interface_is_named),
-        cmocka_unit_test(environment_brings_together),
+        cmocka_unit_test(ranks_without_a_way_out_meet_on_loopback),
+        cmocka_unit_test(rank_0_serves_where_others_can_come),
+        cmocka_unit_test(environment_brings_together), /* last: this process reads its settings there */
     };
+    apart = be_apart();
     return run_joiners(tests, sizeof tests / sizeof *tests);
 }

@@ -130,6 +130,25 @@ static void environment_is_read(void **state)
     refuse("env://", -1, -1, "rank 4 is out of range");
 }
 
+static void the_url_wins_over_the_environment(void **state)
+{
+    (void)state;
+    clear_environment();
+    setenv("MASTER_PORT", "29500", 1);
+    expect("env://?rank=1&world_size=4", -1, -1, "127.0.0.1", 29500, 1, 4);
+    expect("env://?world_size=4", 2, -1, "127.0.0.1", 29500, 2, 4);
+    setenv("RANK", "3", 1);
+    setenv("WORLD_SIZE", "8", 1);
+    expect("env://?rank=1&world_size=4", -1, -1, "127.0.0.1", 29500, 1, 4);
+    expect("env://?rank=1", -1, -1, "127.0.0.1", 29500, 1, 8);
+    expect("env://?rank=1&world_size=4", 0, 2, "127.0.0.1", 29500, 0, 2);
+    refuse("env://?rank=x", -1, -1, "rank is not a number, 0 or above; expected env://[?rank=R");
+    refuse("env://?colour=red", -1, -1, "what follows \"?\" is not understood; expected env://[?rank=R");
+    refuse("env://?rank=4&world_size=4", -1, -1, "rank 4 is out of range");
+    refuse("env://here", -1, -1, "expected env://[?rank=R");
+    clear_environment();
+}
+
 static void bad_environment_is_refused(void **state)
 {
     static const char *const bad[] = {"-1", "x", "1x", " 1", "+1", "99999999999999999999", "1.0"};
@@ -163,9 +182,13 @@ static void one_rank_needs_no_port(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tcp_is_taken_apart),         cmocka_unit_test(bad_tcp_is_refused),
-        cmocka_unit_test(files_are_taken_apart),      cmocka_unit_test(environment_is_read),
-        cmocka_unit_test(bad_environment_is_refused), cmocka_unit_test(one_rank_needs_no_port),
+        cmocka_unit_test(tcp_is_taken_apart),
+        cmocka_unit_test(bad_tcp_is_refused),
+        cmocka_unit_test(files_are_taken_apart),
+        cmocka_unit_test(environment_is_read),
+        cmocka_unit_test(bad_environment_is_refused),
+        cmocka_unit_test(one_rank_needs_no_port),
+        cmocka_unit_test(the_url_wins_over_the_environment),
     };
     alarm(60);
     return cmocka_run_group_tests(tests, NULL, NULL);
