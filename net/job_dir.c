@@ -1,7 +1,9 @@
 /* job_dir.c - the directory of one job of this user, and the cleaning away of those of dead jobs.
  * Each open of a job holds a shared flock on the directory itself; a cleaner takes the exclusive lock without
- * waiting, so it never removes one that is in use.  Fails when a part of the path is a link, belongs to
- * somebody else or may be entered by others; never because cleaning did not work. */
+ * waiting, so it never removes one that is in use.  Fails when a part of the path is a link of ours, may be
+ * entered by others or, below this user's own directory, belongs to somebody else; never because cleaning did
+ * not work. */
+#include "log.h"
 #include "secret.h"
 #include "settings.h"
 #include "status.h"
@@ -10,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEPT_DEAD     16
-#define KEPT_SECONDS  (24 * 60 * 60)
-#define OPEN_ATTEMPTS 16 /* a cleaner can take the directory away between our mkdir and our lock */
-#define ID_BYTES      128
+#define KEPT_DEAD       16
+#define KEPT_SECONDS    (24 * 60 * 60)
+#define OPEN_ATTEMPTS   16 /* a cleaner can take the directory away between our mkdir and our lock */
+#define ID_BYTES        128
+#define USER_NAMES      16 /* that are tried where other users have made what goes by them */
+#define USER_BYTES      32
+#define USER_PATH_BYTES (PATH_MAX - ID_BYTES)
 
 /* Makes and opens one directory level that is ours alone; -1 and the sentence are set when it is not. */
 static int open_private(int parent, const char *name, const char *path)
@@ -165,28 +171,78 @@ static weft_status clean_id(const char *id, char name[ID_BYTES])
     return WEFT_OK;
 }
 
+/* Where job directories are made.  A runtime directory that su, cron or a container has left behind in the
+ * environment is passed over. */
+static weft_status open_root(const char **root, int *fd)
+{
+    const char *given = weft__setting_text(WEFT__SET_RUN_DIR), *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+    *root = *given ? given : "/tmp";
+    if (!*given && runtime && *runtime) {
+        *fd = open(runtime, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        *root = runtime;
+        if (*fd >= 0 && !fstat(*fd, &st) && st.st_uid == geteuid()) return WEFT_OK;
+        *root = "/tmp";
+        if (*fd >= 0)
+            weft__log(
+                WEFT__INFO,
+                "XDG_RUNTIME_DIR is \"%s\", which belongs to user %u, not to us: job directories are made "
+                "in %s; WEFT_RUN_DIR chooses another place",
+                runtime, (unsigned)st.st_uid, *root);
+        else
+            weft__log(
+                WEFT__INFO,
+                "XDG_RUNTIME_DIR is \"%s\", which cannot be opened (%s): job directories are made in %s; "
+                "WEFT_RUN_DIR chooses another place",
+                runtime, strerror(errno), *root);
+        if (*fd >= 0) close(*fd);
+    }
+    *fd = open(*root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd >= 0 ? WEFT_OK : weft__fail_errno("cannot open %s, where job directories are made", *root);
+}
+
+/* The directory of this user's jobs.  Where another user has taken its name there is a next one: whoever may
+ * write in /tmp could keep all others from running.  All ranks pass over the same names: nobody can take
+ * away, or make, what is another user's there. */
+static int open_user(int root_fd, const char *root, char path[USER_PATH_BYTES])
+{
+    char name[USER_BYTES];
+    unsigned us = (unsigned)geteuid();
+    struct stat st;
+    for (int i = 0; i < USER_NAMES; i++) {
+        snprintf(name, sizeof name, i ? "weft-%u-%d" : "weft-%u", us, i);
+        if (i)
+            weft__log(WEFT__INFO, "%s belongs to user %u: %s/%s is used in its place", path,
+                      (unsigned)st.st_uid, root, name);
+        if (snprintf(path, USER_PATH_BYTES, "%s/%s", root, name) >= USER_PATH_BYTES) {
+            weft__fail(WEFT_ERR_ARGUMENT, "the path of the job directory under %s is too long", root);
+            return -1;
+        }
+        if (fstatat(root_fd, name, &st, AT_SYMLINK_NOFOLLOW) || st.st_uid == us)
+            return open_private(root_fd, name, path);
+    }
+    weft__fail(WEFT_ERR_SYSTEM, "%s and the names before it belong to other users; set WEFT_RUN_DIR", path);
+    return -1;
+}
+
 weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd)
 {
-    const char *root = weft__setting_text(WEFT__SET_RUN_DIR);
-    char user[32], name[ID_BYTES];
+    const char *root;
+    char name[ID_BYTES], user[USER_PATH_BYTES];
     int root_fd, user_fd, length;
     weft_status status = clean_id(id, name);
     if (status) return status;
-    if (!*root) root = getenv("XDG_RUNTIME_DIR");
-    if (!root || !*root) root = "/tmp";
-    snprintf(user, sizeof user, "weft-%u", (unsigned)geteuid());
-    length = snprintf(path, bytes, "%s/%s/%s", root, user, name);
-    if (length < 0 || (size_t)length >= bytes)
-        return weft__fail(WEFT_ERR_ARGUMENT, "the path of the job directory under %s is too long", root);
-    root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0) return weft__fail_errno("cannot open %s, where job directories are made", root);
-    path[(size_t)length - strlen(name) - 1] = '\0'; /* messages about the user's directory name it */
-    user_fd = open_private(root_fd, user, path);
+    if ((status = open_root(&root, &root_fd))) return status;
+    user_fd = open_user(root_fd, root, user);
     close(root_fd);
-    path[(size_t)length - strlen(name) - 1] = '/';
     if (user_fd < 0) return WEFT_ERR_SYSTEM;
-    *fd = open_job(user_fd, name, path);
-    if (*fd >= 0) clean(user_fd, name);
+    length = snprintf(path, bytes, "%s/%s", user, name);
+    if (length < 0 || (size_t)length >= bytes)
+        status = weft__fail(WEFT_ERR_ARGUMENT, "the path of the job directory under %s is too long", root);
+    else if ((*fd = open_job(user_fd, name, path)) < 0)
+        status = WEFT_ERR_SYSTEM;
+    else
+        clean(user_fd, name);
     close(user_fd);
-    return *fd >= 0 ? WEFT_OK : WEFT_ERR_SYSTEM;
+    return status;
 }

@@ -15,6 +15,10 @@
 #include <unistd.h>
 
 #define MADE_BYTES 32 /* of a secret made here; stored as hex digits */
+#define NAME_BYTES 32
+#define LENGTH_LEAST \
+    16 /* what opens a connection lets who has seen it try secrets at leisure: shorter ones fall */
+#define KINDS_LEAST 8 /* of characters */
 
 /* Everything up to the end of fd; one byte more than fits tells that it is too long. */
 static weft_status read_all(int fd, const char *source, weft__secret *secret)
@@ -124,31 +128,38 @@ weft_status weft__secret_read(const char *source, weft__secret *secret)
     return status;
 }
 
-/* Writes a fresh secret under a name of our own and links it into place: of several ranks that race one wins.
- */
+/* A file that has no name yet; where the file system has none such, one by a name of our own. */
+static int make_file(int dir_fd, char name[NAME_BYTES])
+{
+    unsigned char random[8];
+    int fd = openat(dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    *name = '\0';
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return fd;
+    randombytes_buf(random, sizeof random);
+    memcpy(name, "secret.", 7);
+    sodium_bin2hex(name + 7, NAME_BYTES - 7, random, sizeof random);
+    return openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* Links a fresh secret into place when it is whole: of several ranks that race one wins, and one that is
+ * killed on the way leaves nothing. */
 static weft_status make_secret(int dir_fd, const char *job_dir)
 {
     unsigned char random[MADE_BYTES];
-    char hex[2 * MADE_BYTES + 1], name[2 * 8 + 16];
+    char hex[2 * MADE_BYTES + 1], name[NAME_BYTES], unnamed[32];
     weft_status status = WEFT_OK;
-    int fd;
-    randombytes_buf(random, 8);
-    memcpy(name, "secret.", 7);
-    sodium_bin2hex(name + 7, sizeof name - 7, random, 8);
+    int fd = make_file(dir_fd, name);
+    if (fd < 0) return weft__fail_errno("cannot make a secret in the job directory %s", job_dir);
     randombytes_buf(random, sizeof random);
     sodium_bin2hex(hex, sizeof hex, random, sizeof random);
-    fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        status = weft__fail_errno("cannot make a secret in the job directory %s", job_dir);
-        goto wipe;
-    }
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
     if (write(fd, hex, sizeof hex - 1) != (ssize_t)sizeof hex - 1 || fchmod(fd, 0600))
         status = weft__fail_errno("cannot write a secret in the job directory %s", job_dir);
-    else if (linkat(dir_fd, name, dir_fd, "secret", 0) && errno != EEXIST)
+    else if (linkat(dir_fd, *name ? name : unnamed, dir_fd, "secret", *name ? 0 : AT_SYMLINK_FOLLOW) &&
+             errno != EEXIST)
         status = weft__fail_errno("cannot name the secret in the job directory %s", job_dir);
     close(fd);
-    unlinkat(dir_fd, name, 0);
-wipe:
+    if (*name) unlinkat(dir_fd, name, 0);
     sodium_memzero(random, sizeof random);
     sodium_memzero(hex, sizeof hex);
     return status;
@@ -168,6 +179,19 @@ weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret)
     if (!status) *secret = found;
     weft__secret_wipe(&found);
     return status;
+}
+
+const char *weft__secret_weakness(const weft__secret *secret)
+{
+    bool seen[256] = {false};
+    int kinds = 0;
+    if (secret->length < LENGTH_LEAST) return "it has fewer than 16 characters";
+    for (size_t i = 0; i < secret->length; i++) {
+        kinds += !seen[secret->bytes[i]];
+        seen[secret->bytes[i]] = true;
+    }
+    sodium_memzero(seen, sizeof seen);
+    return kinds < KINDS_LEAST ? "it has fewer than 8 different characters" : NULL;
 }
 
 void weft__secret_wipe(weft__secret *secret)

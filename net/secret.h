@@ -1,7 +1,9 @@
 /* secret.h - where the job's secret comes from, and the job directory that may hold it.
  *
  * Job directory: ${WEFT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}}/weft-UID/JOB-ID/, 0700, owned by this user,
- * checked without following links.  Holds what outlives a process: the secret of a job that was given none.
+ * checked without following links.  An XDG_RUNTIME_DIR that is not there or not ours is passed over for /tmp,
+ * a weft-UID of another user's making for weft-UID-1 and so on.  Holds what outlives a process: the secret of
+ * a job that was given none.
  */
 #ifndef WEFT_NET_SECRET_H
 #define WEFT_NET_SECRET_H
@@ -22,6 +24,9 @@ typedef struct weft__secret {
 weft_status weft__secret_read(const char *source, weft__secret *secret);
 /* No source was given: read DIR/secret, or make it (exactly one of several ranks that race makes it). */
 weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);
+/* Why somebody who listens could guess it, in words that tell nothing of it; NULL: it is long and varied
+ * enough. */
+const char *weft__secret_weakness(const weft__secret *secret);
 void weft__secret_wipe(weft__secret *secret);
 
 /* Makes (if needed) and opens the directory of job `id` (letters, digits, -, _ and . ; others become _).

@@ -144,21 +144,36 @@ static const char *given(const char *variable)
     return value && *value ? value : NULL;
 }
 
+/* In every directory of this user's jobs under `top`: there are several where others have taken names. */
+static void remove_under(const char *top, const char *suffix)
+{
+    char pattern[32];
+    size_t begins = (size_t)snprintf(pattern, sizeof(pattern), "weft-%u", (unsigned)geteuid());
+    DIR *tops = opendir(top), *dir;
+    struct dirent *user, *entry;
+    while (tops && (user = readdir(tops))) {
+        const char *rest = user->d_name + begins;
+        int fd;
+        if (strncmp(user->d_name, pattern, begins) || (*rest && *rest != '-')) continue;
+        fd = openat(dirfd(tops), user->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        dir = fd >= 0 ? fdopendir(fd) : NULL;
+        while (dir && (entry = readdir(dir))) {
+            size_t n = strlen(entry->d_name), tail = strlen(suffix);
+            if (n > tail && !strcmp(entry->d_name + n - tail, suffix)) remove_dir(fd, entry->d_name);
+        }
+        if (dir)
+            closedir(dir);
+        else if (fd >= 0)
+            close(fd);
+    }
+    if (tops) closedir(tops);
+}
+
 void run_job_dir_remove(int port)
 {
-    const char *top = given("WEFT_RUN_DIR");
-    char path[4096], suffix[16];
-    DIR *dir;
-    struct dirent *entry;
-    size_t tail = (size_t)snprintf(suffix, sizeof(suffix), "-%d", port);
-    if (!top) top = given("XDG_RUNTIME_DIR");
-    if (!top) top = "/tmp";
-    if ((size_t)snprintf(path, sizeof(path), "%s/weft-%u", top, (unsigned)geteuid()) >= sizeof(path)) return;
-    dir = opendir(path);
-    if (!dir) return;
-    while ((entry = readdir(dir))) {
-        size_t n = strlen(entry->d_name);
-        if (n > tail && !strcmp(entry->d_name + n - tail, suffix)) remove_dir(dirfd(dir), entry->d_name);
-    }
-    closedir(dir);
+    const char *top = given("WEFT_RUN_DIR"), *runtime = given("XDG_RUNTIME_DIR");
+    char suffix[16];
+    snprintf(suffix, sizeof(suffix), "-%d", port);
+    if (!top && runtime) remove_under(runtime, suffix);
+    remove_under(top ? top : "/tmp", suffix);
 }

@@ -1,6 +1,7 @@
 /* rendezvous.c - see rendezvous.h: chooses the way to meet (meet.h), and finds what every way needs: secret,
  * keys, job directory, address.  Fails with the sentence of whoever found the fault. */
 #include "clock.h"
+#include "log.h"
 #include "meet.h"
 #include "quota.h"
 #include "settings.h"
@@ -27,12 +28,18 @@ const char *weft__meet_secret_source(const weft__join *how)
 
 weft_status weft__meet_keys(weft__rendezvous *r, const weft__join *how, const char *id)
 {
-    const char *source = weft__meet_secret_source(how);
+    const char *source = weft__meet_secret_source(how), *weak;
     weft__secret secret;
     weft_status status = weft__job_dir_open(id, r->job_dir, sizeof r->job_dir, &r->job_dir_fd);
     if (status) return status;
     status = *source ? weft__secret_read(source, &secret) : weft__secret_of_job(r->job_dir, &secret);
     if (status) return status;
+    weak = secret.made_here ? NULL : weft__secret_weakness(&secret);
+    if (weak) /* all ranks have the same: one tells */
+        weft__log(r->rank <= 0 ? WEFT__WARN : WEFT__DEBUG,
+                  "the job's secret from %s is weak: %s; who listens to one connection can guess it. "
+                  "\"head -c 32 /dev/urandom | base64\" makes a good one",
+                  source, weak);
     status = weft__keys_derive(secret.bytes, secret.length, how->job, &r->keys);
     weft__secret_wipe(&secret);
     return status;

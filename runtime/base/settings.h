@@ -23,7 +23,7 @@
     X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0,                                                              \
       "Overrides what tells hosts apart (boot id and network namespace).")                                \
     X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0,                                                            \
-      "Where job directories are made; empty: XDG_RUNTIME_DIR, else /tmp.")                               \
+      "Where job directories are made; empty: XDG_RUNTIME_DIR if it is ours, else /tmp.")                 \
     X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0,                                                      \
       "Where backend modules are, an absolute path; empty: lib/weft beside the library.")                 \
     X(RUN_TERMINAL, "WEFT_RUN_TERMINAL", NUMBER, "0", 0, 1,                                               \

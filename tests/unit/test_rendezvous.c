@@ -181,11 +181,39 @@ static void ranks_without_a_way_out_meet_on_loopback(void **state)
     free(secret);
 }
 
+static void keep_warning(int level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == 1) snprintf(parts[0].sentence, sizeof parts[0].sentence, "%s", line);
+}
+
+static void a_poor_secret_is_warned_about(void **state)
+{
+    static const char *const texts[] = {"sesame", "Dvl4WkJ0t1m7uJZ8kq0b"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char *secret = secret_file("poor", texts[i]);
+        cast(1);
+        parts[0].secret = secret;
+        weft_set_log(keep_warning, NULL);
+        waitpid(play_as_process(0), NULL, 0);
+        weft_set_log(NULL, NULL);
+        all_met(1);
+        if (i)
+            assert_string_equal(parts[0].sentence, "");
+        else
+            assert_non_null(strstr(parts[0].sentence, "is weak: it has fewer than 16 characters"));
+        assert_null(strstr(parts[0].sentence, texts[i]));
+        free(secret);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_come_one_after_the_other),
         cmocka_unit_test(an_interface_is_named),
+        cmocka_unit_test(a_poor_secret_is_warned_about),
         cmocka_unit_test(ranks_without_a_way_out_meet_on_loopback),
         cmocka_unit_test(rank_0_serves_where_others_can_come),
         cmocka_unit_test(environment_brings_together), /* last: this process reads its settings there */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -223,15 +225,243 @@ static void dead_directories_are_cleaned(void **state)
     close(fd);
 }
 
+/* ---- places that cannot be used: each in a child, since settings are read once in a process ---- */
+
+static char told[4][512]; /* log lines of that child */
+static int lines;
+
+static void take_line(int level, const char *line, void *arg)
+{
+    (void)arg;
+    if (lines < 4) snprintf(told[lines++], sizeof told[0], "%d %s", level, line);
+}
+
+/* Whether a directory is opened in `folder`, and each of the words is told at that level. */
+static void opens_in(const char *folder, int level, const char *first, const char *second)
+{
+    char path[256], begins[300], number[4];
+    int fd;
+    setenv("WEFT_LOG", "2", 1);
+    weft_set_log(take_line, NULL);
+    if (weft__job_dir_open("fallback", path, sizeof path, &fd)) {
+        fprintf(stderr, "refused: %s\n", weft_last_error());
+        _exit(1);
+    }
+    snprintf(begins, sizeof begins, "%s/fallback", folder);
+    snprintf(number, sizeof number, "%d ", level);
+    if (strcmp(path, begins) != 0 || lines != 1 || strncmp(told[0], number, 2) != 0 ||
+        !strstr(told[0], first) || !strstr(told[0], second)) {
+        fprintf(stderr, "path %s in place of %s, line \"%s\"\n", path, begins, told[0]);
+        _exit(2);
+    }
+    close(fd);
+    _exit(0);
+}
+
+static void child_ends_well(pid_t pid)
+{
+    int status;
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void a_runtime_directory_that_is_not_there_is_passed_over(void **state)
+{
+    pid_t pid = fork();
+    (void)state;
+    if (!pid) {
+        char own[64];
+        snprintf(own, sizeof own, "/tmp/weft-%u", (unsigned)geteuid());
+        unsetenv("WEFT_RUN_DIR");
+        setenv("XDG_RUNTIME_DIR", path_of("absent"), 1);
+        opens_in(own, 2, "XDG_RUNTIME_DIR", "WEFT_RUN_DIR");
+    }
+    child_ends_well(pid);
+}
+
+/* What su, cron and containers leave behind. */
+static void somebody_elses_runtime_directory_is_passed_over(void **state)
+{
+    const char *theirs = "/usr";
+    pid_t pid;
+    (void)state;
+    if (geteuid() == 0) {
+        theirs = path_of("theirs");
+        assert_int_equal(mkdir(theirs, 0700), 0);
+        assert_int_equal(chown(theirs, 65534, 65534), 0);
+    }
+    pid = fork();
+    if (!pid) {
+        char own[64];
+        snprintf(own, sizeof own, "/tmp/weft-%u", (unsigned)geteuid());
+        unsetenv("WEFT_RUN_DIR");
+        setenv("XDG_RUNTIME_DIR", theirs, 1);
+        opens_in(own, 2, "belongs to user ", "XDG_RUNTIME_DIR");
+    }
+    child_ends_well(pid);
+}
+
+/* Another user may have made our name, as a directory or as anything else: that is no reason not to run. */
+static void a_name_that_is_taken_is_passed_over(void **state)
+{
+    static const char *const makes[] = {"mkdir", "ln -s /tmp", "touch"};
+    (void)state;
+    if (geteuid()) skip(); /* only root can make what belongs to somebody else */
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        char top[256], command[700];
+        pid_t pid;
+        snprintf(top, sizeof top, "%s", path_of(makes[i]));
+        if (strchr(top, ' ')) *strchr(top, ' ') = '\0';
+        snprintf(command, sizeof command, "mkdir -p %s && cd %s && %s weft-%u && chown -h 65534 weft-%u", top,
+                 top, makes[i], (unsigned)geteuid(), (unsigned)geteuid());
+        assert_int_equal(system(command), 0);
+        pid = fork();
+        if (!pid) {
+            char own[300];
+            setenv("WEFT_RUN_DIR", top, 1);
+            snprintf(own, sizeof own, "%s/weft-%u-1", top, (unsigned)geteuid());
+            opens_in(own, 2, "belongs to user 65534", own);
+        }
+        child_ends_well(pid);
+    }
+}
+
+/* A link of our own is a mistake or a trap. */
+static void a_link_of_ours_is_refused(void **state)
+{
+    char link[256], path[256];
+    pid_t pid;
+    (void)state;
+    assert_int_equal(mkdir(path_of("linked"), 0700), 0);
+    snprintf(path, sizeof path, "%s/real", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(link, sizeof link, "%s/linked/weft-%u", root, (unsigned)geteuid());
+    assert_int_equal(symlink(path, link), 0);
+    pid = fork();
+    if (!pid) {
+        int fd;
+        setenv("WEFT_RUN_DIR", path_of("linked"), 1);
+        if (weft__job_dir_open("a", path, sizeof path, &fd) != WEFT_ERR_SYSTEM) _exit(1);
+        if (!strstr(weft_last_error(), "is a link or not a directory; remove it or set WEFT_RUN_DIR"))
+            _exit(2);
+        _exit(0);
+    }
+    child_ends_well(pid);
+    assert_int_equal(rmdir(path), 0); /* nothing was made behind it */
+}
+
+/* A private directory behind a link is a link all the same: whoever placed it can move it. */
+static void a_link_in_place_of_the_job_is_refused(void **state)
+{
+    char path[256], behind[256], link[512];
+    int fd;
+    (void)state;
+    snprintf(behind, sizeof behind, "%s/behind", root);
+    assert_int_equal(mkdir(behind, 0700), 0);
+    assert_int_equal(weft__job_dir_open("before", path, sizeof path, &fd), WEFT_OK);
+    close(fd);
+    snprintf(link, sizeof link, "%s/weft-%u/linked", root, (unsigned)geteuid());
+    assert_int_equal(symlink(behind, link), 0);
+    assert_int_equal(weft__job_dir_open("linked", path, sizeof path, &fd), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(weft_last_error(), "linked is a link or not a directory; remove it"));
+    unlink(link);
+    assert_int_equal(rmdir(behind), 0); /* nothing was made behind it */
+}
+
+/* ---- killed on the way ---- */
+
+static enum { NOWHERE, AT_LINK, AT_UNLINK } dies; /* a child of this test */
+
+int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    if (dies == AT_LINK) _exit(0);
+    return (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags);
+}
+
+int unlinkat(int fd, const char *name, int flags)
+{
+    if (dies == AT_UNLINK) _exit(0);
+    return (int)syscall(SYS_unlinkat, fd, name, flags);
+}
+
+/* Files in that directory, apart from the secret. */
+static int files_beside_the_secret(const char *path)
+{
+    char command[400];
+    int n = -1;
+    FILE *list;
+    snprintf(command, sizeof command, "ls -A %s | grep -vx secret | wc -l", path);
+    list = popen(command, "r");
+    assert_non_null(list);
+    assert_int_equal(fscanf(list, "%d", &n), 1);
+    pclose(list);
+    return n;
+}
+
+static void nothing_is_left_of_a_secret_half_made(void **state)
+{
+    (void)state;
+    for (int at = AT_LINK; at <= AT_UNLINK; at++) {
+        char path[256];
+        int fd;
+        pid_t pid;
+        weft__secret secret;
+        assert_int_equal(weft__job_dir_open(at == AT_LINK ? "link" : "unlink", path, sizeof path, &fd),
+                         WEFT_OK);
+        pid = fork();
+        if (!pid) {
+            dies = at;
+            _exit(weft__secret_of_job(path, &secret) || at == AT_LINK);
+        }
+        child_ends_well(pid);
+        assert_int_equal(files_beside_the_secret(path), 0);
+        assert_int_equal(weft__secret_of_job(path, &secret), WEFT_OK);
+        assert_int_equal(secret.length, 64);
+        close(fd);
+    }
+}
+
+/* ---- poor ones ---- */
+
+static void poor_secrets_are_called_so(void **state)
+{
+    static const char *const poor[] = {"abc", "fifteen letters", "aaaaaaaaaaaaaaaaaaaaaaaa",
+                                       "0101010101010101"};
+    static const char *const good[] = {"0123456789abcdef", "correct horse battery staple"};
+    weft__secret secret;
+    (void)state;
+    for (size_t i = 0; i < sizeof poor / sizeof *poor; i++) {
+        setenv("TEST_SECRET", poor[i], 1);
+        assert_int_equal(weft__secret_read("env:TEST_SECRET", &secret), WEFT_OK);
+        assert_non_null(weft__secret_weakness(&secret));
+        assert_null(strstr(weft__secret_weakness(&secret), poor[i]));
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        setenv("TEST_SECRET", good[i], 1);
+        assert_int_equal(weft__secret_read("env:TEST_SECRET", &secret), WEFT_OK);
+        assert_null(weft__secret_weakness(&secret));
+    }
+    unsetenv("TEST_SECRET");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* First: this process has not read its settings yet. */
+        cmocka_unit_test(a_runtime_directory_that_is_not_there_is_passed_over),
+        cmocka_unit_test(somebody_elses_runtime_directory_is_passed_over),
+        cmocka_unit_test(a_name_that_is_taken_is_passed_over),
+        cmocka_unit_test(a_link_of_ours_is_refused),
         cmocka_unit_test(files_are_read),
         cmocka_unit_test(bad_files_are_refused),
         cmocka_unit_test(descriptors_and_variables_are_read),
         cmocka_unit_test(one_of_many_makes_the_secret),
         cmocka_unit_test(directories_are_private),
         cmocka_unit_test(dead_directories_are_cleaned),
+        cmocka_unit_test(a_link_in_place_of_the_job_is_refused),
+        cmocka_unit_test(nothing_is_left_of_a_secret_half_made),
+        cmocka_unit_test(poor_secrets_are_called_so),
     };
     char command[100];
     int failed;
