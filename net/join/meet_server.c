@@ -23,9 +23,10 @@
 #include <zmq.h>
 
 #define RETRY_MS   20               /* between two looks for a place */
-#define ANSWER_MS  1000             /* for "who is missing?", past the deadline */
+#define ANSWER_MS  500              /* for "who is missing?", past the deadline */
 #define LINGER_MS  250              /* for our last word */
 #define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
+#define FAILED_MS  500              /* the same where joining has failed and the deadline has passed */
 #define REFUSALS   3                /* failed handshakes in a row that mean a wrong secret */
 #define REFUSED_MS 500              /* who refuses for so long means it: a server that is closing does too */
 #define NONE       WEFT_PENDING     /* nothing is here yet */
@@ -46,6 +47,7 @@ typedef struct client {
     uint32_t attempts; /* connections made so far */
     bool busy;         /* the server's job is complete, without us */
     bool told;         /* a failure has come from, or gone to, the server */
+    bool has_all;      /* this rank has its last answer: joining went well */
     int refusals;
     int64_t refused_ns; /* since when whoever answers refuses; 0: nobody does */
     uint32_t step;
@@ -283,8 +285,8 @@ static weft_status time_is_up(client *c)
             length = (int)a.bytes;
         }
     }
-    snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s", c->place.text, length, missing,
-             elapsed(c));
+    snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s%s", c->place.text, length, missing,
+             elapsed(c), c->place.note);
     zmq_msg_close(&a.msg);
     if (c->server || c->joined) say(c, WEFT__MEETING_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
     c->told = true;
@@ -457,19 +459,30 @@ static void tell_failure(void *state, weft_status status, const char *why)
     c->told = true;
 }
 
-static void be_done(void *state)
+static void say_goodbye(client *c)
 {
-    client *c = state;
     if (c->dealer && c->known) say(c, WEFT__MEETING_DONE, WEFT_OK, NULL, 0);
     disconnect(c);
 }
 
-/* Gives the server back only when all others have got their last answer. */
+static void be_done(void *state)
+{
+    client *c = state;
+    c->has_all = true;
+    say_goodbye(c);
+}
+
+/* Gives the server back only when all others have got their last answer.  A failure does not keep weft_init
+ * long past its deadline: who comes later finds nobody. */
 static void leave(void *state)
 {
     client *c = state;
-    be_done(c);
-    weft__meeting_stop(c->server, weft__now_ns() + GOODBYE_MS * WEFT__MS);
+    int64_t now_ns = weft__now_ns(), until_ns = weft__deadline(now_ns, GOODBYE_MS);
+    int64_t end_ns = c->r->deadline_ns > now_ns ? c->r->deadline_ns : now_ns;
+    if (!c->has_all && end_ns < until_ns && weft__deadline(end_ns, FAILED_MS) < until_ns)
+        until_ns = weft__deadline(end_ns, FAILED_MS);
+    say_goodbye(c);
+    weft__meeting_stop(c->server, until_ns);
     if (c->context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */
     free(c);

@@ -23,6 +23,14 @@ static int excuse(const weft__meeting_server *s, const weft__meeting_member *ask
     return excused;
 }
 
+/* In a job that is complete: for somebody else's part of the gather under way.  Between two gathers, or where
+ * only the asking member's own part is not here yet, nobody is to blame. */
+static bool some_wait_for_others(const weft__meeting_server *s, const weft__meeting_member *asks)
+{
+    int others = s->world - s->gathered - (asks && !asks->block);
+    return s->gathered > 0 && others > 0;
+}
+
 void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_member *asks, char *words,
                            size_t bytes)
 {
@@ -34,9 +42,14 @@ void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_me
         snprintf(words, bytes, "nobody was given the world size (%d joined)", s->count);
         return;
     }
+    if (s->phase == WEFT__SERVER_COMPLETE && !some_wait_for_others(s, asks)) {
+        snprintf(words, bytes, "all %d ranks came, too late to connect them", s->world);
+        return;
+    }
     missing = malloc((size_t)s->world * sizeof *missing);
     if (!missing) return;
     for (int r = 0; r < s->world; r++) missing[r] = s->phase != WEFT__SERVER_COMPLETE || !s->members[r].block;
+    if (s->phase == WEFT__SERVER_COMPLETE && asks) missing[asks->rank] = false;
     if (s->phase == WEFT__SERVER_JOINING)
         for (int i = 0; i < s->count; i++) {
             if (s->members[i].given_rank < 0)

@@ -19,7 +19,7 @@
 #include <zmq.h>
 
 #define RESIGN        INT64_C(-1) /* an order in place of a deadline */
-#define LAST_WORDS_MS 1000        /* for answers still under way when the socket closes */
+#define LAST_WORDS_MS 500         /* for answers still under way when the socket closes */
 
 /* ---- answers ---- */
 

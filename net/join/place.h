@@ -17,6 +17,7 @@
 typedef struct weft__place {
     weft__address at;                     /* port 0: any that is free */
     char text[WEFT__PLACE_BYTES];         /* "127.0.0.1 port 29500", for sentences */
+    char note[96];                        /* ends the sentence of a timeout there; "": nothing to add */
     uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of the run that meets there; zeros: whichever does */
     bool serve, go;                       /* what to try, in this order; neither: nothing yet */
 } weft__place;

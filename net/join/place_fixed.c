@@ -1,8 +1,10 @@
 /* place_fixed.c - meeting at an address that every rank was told.
  *
- * Whoever can bind it serves; rank 0 gets some time to be first.  Others look who answers there.  Fails when
- * something else does, when the host cannot be reached, and when the address is open to other hosts and the
- * job has no secret. */
+ * Whoever can bind it serves; rank 0 gets some time to be first.  Others look who answers there.  A way to
+ * the host that is missing may come: networks come up late.  Fails when something else answers, when the host
+ * cannot be reached for another reason, and when the address is open to other hosts and the job has no
+ * secret.
+ */
 #include "clock.h"
 #include "place.h"
 #include "status.h"
@@ -22,6 +24,7 @@ typedef struct fixed {
     weft__place place;
     int silences;                 /* times that the place accepted a connection and did not greet */
     enum weft__probe_result seen; /* who answered there */
+    int no_way;                   /* why the host could not be reached then */
     char why[128];                /* this host cannot serve it, or "" */
 } fixed;
 
@@ -41,6 +44,11 @@ static weft_status taken_by_other(const fixed *f, const char *how)
     return weft__fail(WEFT_ERR_PEER, "%s is in use by something else: %s", f->place.text, how);
 }
 
+static bool is_no_way(int error)
+{
+    return error == ENETUNREACH || error == EHOSTUNREACH || error == ENETDOWN || error == EHOSTDOWN;
+}
+
 static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
 {
     /* The last look may have been cut short by the deadline: an earlier one knows better. */
@@ -50,6 +58,8 @@ static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
         return f->silences++ == 0 ? WEFT_OK : taken_by_other(f, "it accepts connections but does not greet");
     case WEFT__PROBE_STRANGE: return taken_by_other(f, "its first bytes are not a ZeroMQ greeting");
     case WEFT__PROBE_UNREACHABLE:
+        f->no_way = probe->error;
+        if (is_no_way(probe->error)) return WEFT_OK;
         return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", f->host, f->place.text,
                           strerror(probe->error));
     default: return WEFT_OK;
@@ -84,11 +94,14 @@ static weft_status serves(weft__finder *finder, weft__place *place)
 static weft_status late(weft__finder *finder, double seconds)
 {
     const fixed *f = WEFT__OWNER(finder, fixed, finder);
-    const char *how = f->seen == WEFT__PROBE_CLOSED      ? "every connection is closed before a greeting"
+    bool no_way = f->seen == WEFT__PROBE_UNREACHABLE;
+    const char *how = no_way                             ? "the host cannot be reached: "
+                      : f->seen == WEFT__PROBE_CLOSED    ? "every connection is closed before a greeting"
                       : f->seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
                                                          : "nobody listens there";
-    return weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: %s after %.1f s%s%s", f->place.text, how, seconds,
-                      *f->why ? ", and this host cannot serve it: " : "", f->why);
+    return weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: %s%s after %.1f s%s%s%s", f->place.text, how,
+                      no_way ? strerror(f->no_way) : "", seconds,
+                      *f->why ? ", and this host cannot serve it: " : "", f->why, f->place.note);
 }
 
 static void close_fixed(weft__finder *finder)
@@ -127,5 +140,7 @@ weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, co
     memcpy(f->host, url->host, sizeof f->host);
     f->place.at = *at;
     weft__place_text(&f->place, "");
+    if (weft__address_is_loopback(at))
+        snprintf(f->place.note, sizeof f->place.note, "; %.60s is this host only", url->host);
     return weft__meet_at_server(r, &f->finder);
 }

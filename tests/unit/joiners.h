@@ -61,7 +61,7 @@ typedef struct part {
     int got_rank, got_world;
     char sentence[1024], nonce[40], address[WEFT__ADDRESS_BYTES], job_dir[256];
     double seconds;
-    int64_t began_ns, opened_ns;
+    int64_t began_ns, opened_ns, left_ns;
     bool gathered;
     int crowd; /* the parts that begin together: 0 to crowd - 1 */
     _Atomic enum stage stage;
@@ -167,6 +167,7 @@ static inline void *play(void *arg)
         check_gather(p, r);
     p->stage = ENDED; /* a serving rank's close waits for the others */
     weft__rendezvous_close(r);
+    p->left_ns = weft__now_ns();
     return NULL;
 }
 

@@ -190,6 +190,33 @@ static void contradictions_are_told_to_all(void **state)
     told(0, WEFT_ERR_ARGUMENT, "rank 1 is out of range");
 }
 
+/* Its limit is shorter than what a server whose job goes well stays for the others. */
+static void a_refusal_does_not_outlast_the_limit(void **state)
+{
+    (void)state;
+    cast(2); /* of the five that one of them speaks of */
+    parts[1].world_size = 5;
+    for (int i = 0; i < 2; i++) parts[i].timeout_ms = SHORT_MS / 2;
+    play_as_processes(2);
+    for (int i = 0; i < 2; i++) {
+        told(i, WEFT_ERR_MISMATCH, "different world sizes: ");
+        assert_true(parts[i].seconds < (JOB_SLOWER * 500 + JOB_LATE_MS - 600) / 1e3);
+    }
+}
+
+/* The last one comes just before the end, and says nothing any more. */
+static void the_end_comes_soon_after_the_deadline(void **state)
+{
+    (void)state;
+    cast(2);
+    for (int i = 0; i < 2; i++) parts[i].timeout_ms = 2 * SHORT_MS;
+    parts[1].stay_ms = 2 * SHORT_MS + JOB_LATE_MS + 3000; /* longer than rank 0 may wait for it */
+    play_as_processes(2);
+    assert_int_equal(parts[0].gather_status, WEFT_ERR_TIMEOUT);
+    assert_true(parts[0].left_ns - parts[0].began_ns >= 2 * SHORT_MS * WEFT__MS);
+    assert_true(parts[0].left_ns - parts[0].began_ns < (2 * SHORT_MS + JOB_LATE_MS) * WEFT__MS);
+}
+
 static void a_full_job_takes_nobody(void **state)
 {
     (void)state;
@@ -365,6 +392,8 @@ int main(void)
         cmocka_unit_test(a_failure_is_told_to_all),
         cmocka_unit_test(different_gathers_are_told),
         cmocka_unit_test(contradictions_are_told_to_all),
+        cmocka_unit_test(a_refusal_does_not_outlast_the_limit),
+        cmocka_unit_test(the_end_comes_soon_after_the_deadline),
         cmocka_unit_test(a_full_job_takes_nobody),
         cmocka_unit_test(a_vanished_server_is_told),
         cmocka_unit_test(a_wrong_secret_is_refused),

@@ -200,6 +200,45 @@ static void who_says_that_its_time_is_up_is_not_missing(void **state)
     }
 }
 
+static void say_gather(void *dealer, int name)
+{
+    weft__meeting_header header = {.magic = WEFT__MEETING_MAGIC,
+                                   .version = WEFT__MEETING_VERSION,
+                                   .kind = WEFT__MEETING_GATHER,
+                                   .step = 1};
+    header.client[0] = (uint8_t)name;
+    assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
+}
+
+static void is_told(void *dealer, int name, const char *expected)
+{
+    words got;
+    say(dealer, name, WEFT__MEETING_ASK);
+    assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__MEETING_MISSING);
+    assert_string_equal(got.payload, expected);
+}
+
+/* Nobody is missing whose time runs out between two gathers, or who asks. */
+static void all_came_but_too_late_to_connect(void **state)
+{
+    void *clients[3];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        clients[i] = client();
+        say_join(clients[i], i + 1, run, i, 3);
+        if (i < 2) assert_int_equal(no_answer(clients[i]), 0); /* in this order */
+    }
+    for (int i = 0; i < 3; i++) assert_int_equal(answer(clients[i]), WEFT__MEETING_JOINED);
+    is_told(clients[1], 2, "all 3 ranks came, too late to connect them");
+    say_gather(clients[0], 1);
+    is_told(clients[0], 1, "rank 1 and rank 2 are missing");
+    is_told(clients[1], 2, "rank 2 is missing"); /* not: the one that reads this */
+    say_gather(clients[1], 2);
+    is_told(clients[1], 2, "rank 2 is missing");
+    is_told(clients[2], 3, "all 3 ranks came, too late to connect them");
+    for (int i = 0; i < 3; i++) zmq_close(clients[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_resigns_takes_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_complete_job_keeps_its_server, begin, end),
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
+        cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
     };
     alarm(JOB_ALARM_S);

@@ -48,6 +48,44 @@ static void nobody_listening_is_told(void **state)
     parts[1].timeout_ms = 150; /* less than a rank other than 0 waits before it serves */
     play(&parts[1]);
     told(1, WEFT_ERR_TIMEOUT, "nobody listens there after ");
+    told(1, WEFT_ERR_TIMEOUT, "; 127.0.0.1 is this host only");
+    cast(2);
+    parts[0].timeout_ms = 150;
+    play(&parts[0]);
+    told(0, WEFT_ERR_TIMEOUT, "rank 1 is missing after ");
+    told(0, WEFT_ERR_TIMEOUT, "; 127.0.0.1 is this host only");
+}
+
+static bool apart; /* in a network of its own */
+
+/* Hosts whose network comes up late.  Here the way to the address is not there before the address itself. */
+static void a_missing_route_is_waited_for(void **state)
+{
+    char *secret = secret_file("route", "a secret of some length");
+    pid_t pids[2];
+    int port;
+    (void)state;
+    if (!apart) {
+        free(secret);
+        skip();
+    }
+    port = cast(2);
+    for (int i = 0; i < 2; i++) {
+        parts[i].secret = secret;
+        snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://192.0.2.7:%d", port);
+    }
+    parts[1].timeout_ms = SHORT_MS;
+    waitpid(play_as_process(1), NULL, 0);
+    told(1, WEFT_ERR_TIMEOUT, "the host cannot be reached: Network is unreachable after ");
+    parts[1].timeout_ms = LONG_MS;
+    gather_crowd(2);
+    for (int i = 0; i < 2; i++) pids[i] = play_as_process(i);
+    await_all(1U << 0 | 1U << 1, BEGUN);
+    usleep(300000); /* both have looked for a way by then */
+    add_address("192.0.2.7");
+    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    all_met(2);
+    free(secret);
 }
 
 enum manners { SILENT, CHATTY, HANGS_UP };
@@ -157,9 +195,11 @@ int main(void)
         cmocka_unit_test(ipv6_works),
         cmocka_unit_test(wider_places_need_a_secret),
         cmocka_unit_test(nobody_listening_is_told),
+        cmocka_unit_test(a_missing_route_is_waited_for),
         cmocka_unit_test(something_else_on_the_port_is_told),
         cmocka_unit_test(another_zeromq_program_is_told),
         cmocka_unit_test(noise_does_not_hurt),
     };
+    apart = be_apart();
     return run_joiners(tests, sizeof tests / sizeof *tests);
 }
