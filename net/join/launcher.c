@@ -1,6 +1,7 @@
 /* launcher.c - see launcher.h.  One table says which variables each launcher sets. */
 #include "launcher.h"
 #include "check.h"
+#include "log.h"
 #include "number.h"
 #include "settings.h"
 #include "status.h"
@@ -117,6 +118,24 @@ static const launcher *recognise(void)
     for (int i = 0; i < LAUNCHERS; i++)
         if (variable(launchers[i].mark) && !(i == SLURM && in_batch_script())) return &launchers[i];
     return NULL;
+}
+
+/* RANK that was left in the environment gives every rank of an mpirun the same one.  Where a launcher of its
+ * own has set it, LOCAL_RANK is set too, and a wrapper of the program's hands on what is there. */
+static void tell_stray_rank(const launcher *l)
+{
+    const char *rank = variable("RANK"), *other;
+    if (l != &launchers[BY_HAND] || !rank || variable("LOCAL_RANK")) return;
+    for (int i = BY_HAND + 1; i < LAUNCHERS; i++) {
+        other = variable(launchers[i].rank);
+        if (!other || !strcmp(other, rank) || (i == SLURM && in_batch_script())) continue;
+        weft__log(
+            WEFT__WARN,
+            "RANK is \"%s\" and wins over %s, which is \"%s\": %s started this process; unset RANK unless "
+            "it is meant",
+            rank, launchers[i].rank, other, launchers[i].name);
+        return;
+    }
 }
 
 const char *weft__launcher_name(void)
@@ -296,6 +315,7 @@ weft_status weft__launcher_read(weft__url *url)
             "env:// needs RANK, which is not set: a Slurm batch script is no rank, it starts them by "
             "srun");
     if (!l) l = &launchers[BY_HAND];
+    if (url->rank < 0) tell_stray_rank(l);
     size = first_set(l->size);
     if (url->rank < 0) status = read_number(l->rank, "a rank, 0 or above", 0, INT_MAX - 1, &url->rank);
     if (!status && url->world_size < 0)

@@ -137,6 +137,34 @@ static void the_inner_one_counts(void **state)
     expect(SRUN "SLURM_STEP_NUM_NODES=1 PMI_RANK=1 PMI_SIZE=4", 1, 4, "slurm-", 0);
 }
 
+static char warned[512];
+
+static void keep_warning(int level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == 1) snprintf(warned, sizeof warned, "%s", line);
+}
+
+/* RANK left over in the environment of an mpirun makes every rank the same one. */
+static void a_stray_rank_is_told(void **state)
+{
+    (void)state;
+    weft_set_log(keep_warning, NULL);
+    expect("RANK=0 WORLD_SIZE=2 MASTER_PORT=5 " OMPI, 0, 2, "127.0.0.1", 5);
+    if (!strstr(warned,
+                "RANK is \"0\" and wins over OMPI_COMM_WORLD_RANK, which is \"2\": Open MPI's mpirun"))
+        fail_msg("\"%s\"", warned);
+    warned[0] = '\0';
+    expect("RANK=0 WORLD_SIZE=4 MASTER_PORT=5 PMI_RANK=3 PMI_SIZE=4", 0, 4, "127.0.0.1", 5);
+    assert_non_null(strstr(warned, "PMI_RANK, which is \"3\""));
+    warned[0] = '\0';
+    /* A wrapper that hands it on, and a launcher that was started as a rank itself. */
+    expect("RANK=2 WORLD_SIZE=4 MASTER_PORT=5 " OMPI, 2, 4, "127.0.0.1", 5);
+    expect("RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_PORT=5 " OMPI, 0, 2, "127.0.0.1", 5);
+    assert_string_equal(warned, "");
+    weft_set_log(NULL, NULL);
+}
+
 static void what_is_missing_or_wrong_is_named(void **state)
 {
     (void)state;
@@ -244,10 +272,15 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_port_of_our_own), /* first: this process has not read its settings yet */
-        cmocka_unit_test(on_one_host_they_meet_there), cmocka_unit_test(a_place_given_counts),
-        cmocka_unit_test(several_hosts_need_a_place),  cmocka_unit_test(one_rank_needs_no_place),
-        cmocka_unit_test(the_inner_one_counts),        cmocka_unit_test(what_is_missing_or_wrong_is_named),
-        cmocka_unit_test(the_first_host_of_a_list),    cmocka_unit_test(ranks_of_one_start_find_one_name),
+        cmocka_unit_test(on_one_host_they_meet_there),
+        cmocka_unit_test(a_place_given_counts),
+        cmocka_unit_test(several_hosts_need_a_place),
+        cmocka_unit_test(one_rank_needs_no_place),
+        cmocka_unit_test(the_inner_one_counts),
+        cmocka_unit_test(what_is_missing_or_wrong_is_named),
+        cmocka_unit_test(a_stray_rank_is_told),
+        cmocka_unit_test(the_first_host_of_a_list),
+        cmocka_unit_test(ranks_of_one_start_find_one_name),
     };
     (void)argv;
     if (argc > 1) return say_name();

@@ -232,6 +232,51 @@ static void old_beacons_cost_a_retry(void **state)
     pthread_join(stranger, NULL);
 }
 
+/* Sends one beacon again, many times in the time that a rank listens: the last one of a server heard. */
+static void *send_one_again(void *arg)
+{
+    uint8_t bytes[WEFT__BEACON_BYTES], kept[WEFT__BEACON_BYTES];
+    bool has = false;
+    weft__address group;
+    weft__multicast m;
+    const _Atomic bool *stop = arg;
+    if (weft__address_resolve("239.77.1.1", port, &group) || weft__multicast_open(&group, true, &m))
+        return NULL;
+    while (!*stop) {
+        while (weft__multicast_take(&m, bytes, sizeof bytes) == WEFT__BEACON_BYTES)
+            if (bytes[5] == WEFT__BEACON_HERE && !has) memcpy(kept, bytes, sizeof kept), has = true;
+        if (has) weft__multicast_send(&m, kept, sizeof kept);
+        usleep(1000);
+    }
+    weft__multicast_close(&m);
+    return NULL;
+}
+
+/* The server of that beacon is gone: a rank that followed it again and again would never serve. */
+static void a_beacon_replayed_is_followed_once(void **state)
+{
+    _Atomic bool stop = false;
+    pthread_t stranger;
+    char method[128];
+    (void)state;
+    cast_at_group(2, "239.77.1.1");
+    memcpy(method, parts[0].init_method, sizeof method);
+    assert_int_equal(pthread_create(&stranger, NULL, send_one_again, (void *)&stop), 0);
+    for (int run = 0; run < 2; run++) {
+        cast(2);
+        for (int i = 0; i < 2; i++) {
+            memcpy(parts[i].init_method, method, sizeof method);
+            parts[i].rank = -1; /* rank 0 may serve before it has listened */
+            parts[i].timeout_ms = 8 * SHORT_MS;
+        }
+        play_as_processes(2);
+        if (parts[0].status || parts[1].status) stop = true;
+        all_met(2);
+    }
+    stop = true;
+    pthread_join(stranger, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +292,7 @@ int main(void)
         cmocka_unit_test(missing_ranks_are_named),
         cmocka_unit_test(a_killed_server_is_replaced),
         cmocka_unit_test(old_beacons_cost_a_retry),
+        cmocka_unit_test(a_beacon_replayed_is_followed_once),
     };
     (void)be_apart();
     return run_joiners(tests, sizeof tests / sizeof *tests);
