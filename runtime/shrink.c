@@ -86,6 +86,7 @@ static attempt *attempt_for(weft_context *ctx, uint64_t group, uint32_t occurren
                             size_t size)
 {
     attempt *a = find_attempt(ctx, group, occurrence);
+    WEFT__ASSERT(size > 0);
     if (a) return has_members(a, world, size) ? a : NULL;
     a = weft__reserve_zeroed(sizeof *a);
     if (!a) return NULL;
