@@ -74,6 +74,13 @@ static uint64_t take(input *in, size_t bytes)
     return number;
 }
 
+/* One byte, -128 to 127. */
+static int take_signed(input *in)
+{
+    const int number = (int)take(in, 1);
+    return number < 128 ? number : number - 256;
+}
+
 /* The next n bytes over what is there. */
 static void take_over(input *in, unsigned char *to, size_t n)
 {
@@ -303,7 +310,7 @@ static void lay_over(input *in, unsigned char *bytes, size_t length)
 static void step_tell(input *in)
 {
     unsigned char bytes[PAYLOAD_MOST] = {0};
-    int peer = other(take(in, 1)), type = (int8_t)take(in, 1);
+    int peer = other(take(in, 1)), type = take_signed(in);
     size_t length = take(in, 2) % sizeof bytes;
     lay_over(in, bytes, length);
     tell(peer, type, bytes, length);
@@ -313,7 +320,7 @@ static void step_tell(input *in)
 static void step_notice(input *in)
 {
     unsigned char bytes[PAYLOAD_MOST] = {0};
-    int peer = (int8_t)take(in, 1);
+    int peer = take_signed(in);
     size_t length = take(in, 2) % sizeof bytes;
     unsigned char *copy;
     if (!length) length = sizeof(weft__notice);
@@ -328,7 +335,7 @@ static void step_notice(input *in)
 /* As this rank has said it, or as another type of message, or longer. */
 static void step_echo(input *in)
 {
-    int peer = other(take(in, 1)), type = (int8_t)take(in, 1);
+    int peer = other(take(in, 1)), type = take_signed(in);
     echo e = rank.echoes[take(in, 1) % ECHOES];
     size_t more = take(in, 1) % 64;
     if (e.length + more <= sizeof e.bytes) {

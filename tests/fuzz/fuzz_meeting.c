@@ -26,6 +26,13 @@ static uint64_t take(input *in, size_t bytes)
     return number;
 }
 
+/* One byte, -128 to 127. */
+static int take_signed(input *in)
+{
+    const int number = (int)take(in, 1);
+    return number < 128 ? number : number - 256;
+}
+
 static size_t take_over(input *in, void *to, size_t n)
 {
     if (n > in->left) n = in->left;
@@ -47,7 +54,7 @@ static void say(weft__meeting_server *s, input *in)
     h.client[0] = (uint8_t)(bits % CLIENTS);
     h.rank = (int32_t)(bits & 8 ? take(in, 4) : take(in, 1) - 1);
     h.world = (int32_t)(bits & 8 ? take(in, 4) : take(in, 1) - 1);
-    h.status = (int8_t)take(in, 1);
+    h.status = take_signed(in);
     h.step = (uint32_t)take(in, 1);
     memcpy(bytes, &h, sizeof h);
     if (h.kind == WEFT__MEETING_JOIN) length += sizeof(weft__meeting_who);
