@@ -31,7 +31,18 @@
         atomic_store(&found, behind);     \
     }                                     \
     memcpy(&next, &behind, sizeof next)
-#define DELAYED __attribute__((visibility("default")))
+/* In front of it, under a name of our own here. */
+#define IN_FRONT(name) __asm__(#name) __attribute__((visibility("default")))
+
+ssize_t late_read(int fd, void *bytes, size_t n) IN_FRONT(read);
+ssize_t late_readv(int fd, const struct iovec *parts, int n) IN_FRONT(readv);
+ssize_t late_write(int fd, const void *bytes, size_t n) IN_FRONT(write);
+ssize_t late_sendmsg(int fd, const struct msghdr *message, int flags) IN_FRONT(sendmsg);
+int late_poll(struct pollfd *fds, nfds_t n, int timeout) IN_FRONT(poll);
+int late_epoll_wait(int fd, struct epoll_event *events, int n, int timeout) IN_FRONT(epoll_wait);
+int late_epoll_ctl(int set, int op, int fd, struct epoll_event *event) IN_FRONT(epoll_ctl);
+int late_sched_yield(void) IN_FRONT(sched_yield);
+long late_syscall(long number, ...) IN_FRONT(syscall);
 
 static delays now;
 static atomic_uint round_number; /* 0: nothing is delayed */
@@ -113,7 +124,7 @@ static bool is_epoll_set(int fd)
     return readlink(name, what, sizeof what - 1) > 0 && strstr(what, "eventpoll");
 }
 
-DELAYED ssize_t read(int fd, void *bytes, size_t n)
+ssize_t late_read(int fd, void *bytes, size_t n)
 {
     NEXT(read);
     ssize_t done;
@@ -123,7 +134,7 @@ DELAYED ssize_t read(int fd, void *bytes, size_t n)
     return done;
 }
 
-DELAYED ssize_t readv(int fd, const struct iovec *parts, int n)
+ssize_t late_readv(int fd, const struct iovec *parts, int n)
 {
     NEXT(readv);
     ssize_t done;
@@ -133,7 +144,7 @@ DELAYED ssize_t readv(int fd, const struct iovec *parts, int n)
     return done;
 }
 
-DELAYED ssize_t write(int fd, const void *bytes, size_t n)
+ssize_t late_write(int fd, const void *bytes, size_t n)
 {
     NEXT(write);
     ssize_t done;
@@ -154,7 +165,7 @@ static struct msghdr cut(const struct msghdr *message, struct iovec *part, uint6
     return less;
 }
 
-DELAYED ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+ssize_t late_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     NEXT(sendmsg);
     unsigned number = atomic_load(&round_number);
@@ -172,7 +183,7 @@ DELAYED ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return done;
 }
 
-DELAYED int poll(struct pollfd *fds, nfds_t n, int timeout)
+int late_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
     NEXT(poll);
     int ready;
@@ -182,7 +193,7 @@ DELAYED int poll(struct pollfd *fds, nfds_t n, int timeout)
     return ready;
 }
 
-DELAYED int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
+int late_epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
 {
     NEXT(epoll_wait);
     int ready;
@@ -193,7 +204,7 @@ DELAYED int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
     return ready;
 }
 
-DELAYED int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+int late_epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
     NEXT(epoll_ctl);
     delay();
@@ -201,7 +212,7 @@ DELAYED int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
     return next(set, op, fd, event);
 }
 
-DELAYED int sched_yield(void)
+int late_sched_yield(void)
 {
     NEXT(sched_yield);
     int64_t ms = atomic_load(&yield_ms);
@@ -210,7 +221,7 @@ DELAYED int sched_yield(void)
     return next();
 }
 
-DELAYED long syscall(long number, ...)
+long late_syscall(long number, ...)
 {
     NEXT(syscall);
     long word[6], result;
