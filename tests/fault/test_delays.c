@@ -123,7 +123,7 @@ static void listen_for_edge(int level, const char *line, void *arg)
 {
     (void)level;
     (void)arg;
-    if (strstr(line, "from rank 0 had come, and nothing told of them")) atomic_store(&edge_told, true);
+    if (strstr(line, "and nothing told of th")) atomic_store(&edge_told, true); /* of them, of that */
 }
 
 /* Nobody but the guardian, when it looks after deadlines, reads what nothing has told of. */
@@ -166,12 +166,15 @@ static void run_late(job_rank *me)
     const late_program *late = me->arg;
     delays own = late->delays;
     own.seed = own.seed * JOB_RANKS_MAX + (uint64_t)me->rank;
+    weft_set_log(listen_for_edge, NULL);
     if (!me->plan->threads || me->rank == 0) delays_begin(&own);
     job_meet(me);
     me->arg = &late->program;
     program_run(me);
     job_meet(me);
     if (!me->plan->threads || me->rank == 0) delays_end();
+    weft_set_log(NULL, NULL);
+    CHECK(!atomic_load(&edge_told)); /* the guardian would have hidden that one was lost */
 }
 
 static void run_seed(uint64_t seed)
