@@ -72,7 +72,7 @@ static void tags(job_rank *me)
             reqs[i] = receive_bytes(me, buf[i], SHORT, 0, tag);
         }
     }
-    CHECK_OK(weft_wait_all(reqs, 2 * ROUNDS, JOB_WAIT_MS));
+    CHECK_OK(weft_wait_all(reqs, 2 * ROUNDS, job_wait_ms()));
     for (int i = 0; i < 2 * ROUNDS; i++) {
         int sent = i < ROUNDS ? 2 * i + 1 : 2 * (i - ROUNDS);
         CHECK(has_pattern(buf[i], SHORT, (uint64_t)(me->rank ? sent : i)));
@@ -328,7 +328,7 @@ static void large_both_ways(job_rank *me)
         if (i == 1) {
             reqs[0] = receive_bytes(me, in, BYTES, peer, 0);
         }
-        CHECK_OK(weft_wait_all(reqs, 2, JOB_WAIT_MS));
+        CHECK_OK(weft_wait_all(reqs, 2, job_wait_ms()));
         CHECK(has_pattern(in, BYTES, (uint64_t)(peer + i)));
         weft_release(reqs[0]);
         weft_release(reqs[1]);
@@ -356,7 +356,7 @@ static void unreceived(job_rank *me)
         int take = i < MESSAGES / 2 ? 2 * i + 1 : 2 * (i - MESSAGES / 2); /* tag 1 first, then tag 0 */
         reqs[take] = receive_bytes(me, buf[take], sizes[take % 3], 0, take % 2);
     }
-    CHECK_OK(weft_wait_all(reqs, MESSAGES, JOB_WAIT_MS));
+    CHECK_OK(weft_wait_all(reqs, MESSAGES, job_wait_ms()));
     for (int i = 0; i < MESSAGES; i++) {
         CHECK(has_pattern(buf[i], sizes[i % 3], (uint64_t)i));
         weft_release(reqs[i]);
@@ -380,7 +380,7 @@ static void flood(job_rank *me)
             reqs[i] = receive_bytes(me, at, BYTES, WEFT_ANY_RANK, WEFT_ANY_TAG);
         }
     }
-    CHECK_OK(weft_wait_all(reqs, MESSAGES, JOB_WAIT_MS));
+    CHECK_OK(weft_wait_all(reqs, MESSAGES, job_wait_ms()));
     for (size_t i = 0; i < MESSAGES; i++) CHECK(has_pattern(buf + i * BYTES, BYTES, i));
 }
 
@@ -398,7 +398,7 @@ static void crossing(job_rank *me)
         reqs[n++] = send_bytes(me, out, BYTES, peer, me->rank);
         reqs[n++] = receive_bytes(me, in[peer], BYTES, peer, WEFT_ANY_TAG);
     }
-    CHECK_OK(weft_wait_all(reqs, n, JOB_WAIT_MS));
+    CHECK_OK(weft_wait_all(reqs, n, job_wait_ms()));
     for (int peer = 0; peer < me->size; peer++) {
         CHECK_INT(job_info(reqs[2 * peer + 1]).tag, peer);
         CHECK(has_pattern(in[peer], BYTES, (uint64_t)(peer * 16 + me->rank)));

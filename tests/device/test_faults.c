@@ -76,8 +76,8 @@ static void check_told(job_rank *me, weft_request *req, weft_status status, cons
 {
     WAIT_STATUS(status, req);
     weft_request_info info = job_info(req);
-    CHECK_PERIOD(job_earliest(me, BEGAN), info.settled_ns, JOB_SHORT_MS, INT32_MAX);
-    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, JOB_SHORT_MS + JOB_LATE_MS);
+    CHECK_PERIOD(job_earliest(me, BEGAN), info.settled_ns, job_short_ms(), INT32_MAX);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, job_short_ms() + job_late_ms());
     CHECK_TEXT(weft_request_message(req), words);
 }
 
@@ -106,7 +106,7 @@ static void hangs(job_rank *me)
     if (!h->first) {
         device_sum_works(me, group);
     }
-    CHECK_OK(weft_group_set_timeout(group, JOB_SHORT_MS));
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
     set_script(me, h->script);
     weft_request *req = begin_sum(group, o, NULL);
     note_beginning(me, req);
@@ -114,7 +114,7 @@ static void hangs(job_rank *me)
     check_told(me, req, WEFT_ERR_TIMEOUT, h->words);
     CHECK_NAMES(weft_request_message(req), h->named, RANKS);
     weft_release(req);
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
     CHECK_STATUS(WEFT_ERR_BROKEN,
                  weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
     host_works(host);
@@ -131,7 +131,8 @@ static void asynchronous(job_rank *me)
     if (!device_is_emulated()) {
         return;
     }
-    weft_group *group = job_group(me, RANKS, "doomed", JOB_WAIT_MS), *host = job_group(me, RANKS, "host", 0);
+    weft_group *group = job_group(me, RANKS, "doomed", job_wait_ms()),
+               *host = job_group(me, RANKS, "host", 0);
     operands o = take_operands(me);
     device_sum_works(me, group);
     /* The first rank comes last, so what the odd one finds it finds before its own is done. */
@@ -139,12 +140,12 @@ static void asynchronous(job_rank *me)
         me, "dev1:async@1=value:2;dev1:ncclGroupEnd@1=delay:500;dev0:ncclGroupEnd@1=delay:1500");
     int64_t before = job_now_ns();
     weft_request *req = begin_sum(group, o, NULL);
-    weft_status status = weft_wait(req, JOB_WAIT_MS);
+    weft_status status = weft_wait(req, job_wait_ms());
     CHECK(status == WEFT_ERR_SYSTEM || status == WEFT_ERR_BROKEN || status == WEFT_ERR_PEER ||
           (status == WEFT_OK && me->rank != ODD));
-    CHECK_PERIOD(before, job_now_ns(), 0, 1500 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 0, 1500 + job_late_ms());
     weft_release(req);
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
     host_works(host);
     job_meet(me);
 }
@@ -154,7 +155,7 @@ static void asynchronous(job_rank *me)
 
 static void late(job_rank *me)
 {
-    weft_group *group = job_group(me, RANKS, "timed", JOB_SHORT_MS),
+    weft_group *group = job_group(me, RANKS, "timed", job_short_ms()),
                *other = job_group(me, RANKS, "other", 0);
     operands o = take_operands(me);
     device_sum_works(me, other);
@@ -167,7 +168,7 @@ static void late(job_rank *me)
         weft_release(req);
     }
     job_meet(me);
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
     CHECK_STATUS(WEFT_ERR_BROKEN,
                  weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
     device_sum_works(me, other); /* nothing was torn down */
@@ -189,7 +190,7 @@ static void killed(job_rank *me)
         status = weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL);
     }
     CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN);
-    CHECK_PERIOD(job_results(me, 2)[BEGAN], job_now_ns(), 0, JOB_LATE_MS);
+    CHECK_PERIOD(job_results(me, 2)[BEGAN], job_now_ns(), 0, job_late_ms());
     CHECK(job_names(weft_last_error(), 2));
     CHECK_STATUS(WEFT_ERR_BROKEN,
                  weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
@@ -222,7 +223,7 @@ static void killed_in_a_call(job_rank *me)
     }
     job_await(me, 1, 1);
     WAIT_STATUS(WEFT_ERR_PEER, req);
-    CHECK_PERIOD(job_results(me, 2)[BEGAN], job_info(req).settled_ns, 0, JOB_LATE_MS);
+    CHECK_PERIOD(job_results(me, 2)[BEGAN], job_info(req).settled_ns, 0, job_late_ms());
     CHECK(job_names(weft_request_message(req), 2));
     weft_release(req);
     host_works(pair);
@@ -264,7 +265,7 @@ static void cancelled(job_rank *me)
         WAIT_STATUS(WEFT_ERR_CANCELLED, req);
         weft_release(req);
     }
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
     device_sum_works(me, me->world);
 }
 

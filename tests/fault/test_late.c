@@ -27,7 +27,7 @@ static void wait_in_vain(job_rank *me, weft_group *group)
     WAIT_STATUS(WEFT_ERR_TIMEOUT, first.req);
     CHECK_NAMES(weft_request_message(first.req), l->late, me->size);
     CHECK_TEXT(weft_request_message(first.req), collective_name(l->what.kind));
-    weft_status second = weft_wait(later.req, JOB_WAIT_MS);
+    weft_status second = weft_wait(later.req, job_wait_ms());
     CHECK(second == WEFT_ERR_BROKEN || second == WEFT_ERR_TIMEOUT); /* its own time ended with the first's */
     weft_request_info info = job_info(first.req);
     job_results(me, me->rank)[RESULT_SUBMITTED] = info.submitted_ns;
@@ -42,8 +42,8 @@ static void check_times(job_rank *me)
     int64_t first = job_earliest(me, RESULT_SUBMITTED);
     for (int rank = 0; rank < me->size; rank++) {
         if (job_results(me, rank)[RESULT_SETTLED]) {
-            CHECK_PERIOD(first, job_results(me, rank)[RESULT_SETTLED], JOB_SHORT_MS,
-                         JOB_SHORT_MS + JOB_LATE_MS);
+            CHECK_PERIOD(first, job_results(me, rank)[RESULT_SETTLED], job_short_ms(),
+                         job_short_ms() + job_late_ms());
         }
     }
 }
@@ -54,21 +54,21 @@ static void check_refused(weft_group *group, const char *cause)
     collective what = {.kind = ALL_REDUCE, .dtype = WEFT_INT32, .op = WEFT_SUM, .count = 4};
     int64_t before = job_now_ns();
     CHECK_STATUS(WEFT_ERR_BROKEN, collective_submit(&r, group, &what, NULL));
-    CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS); /* at once */
+    CHECK_PERIOD(before, job_now_ns(), 0, job_late_ms()); /* at once */
     CHECK_TEXT(weft_last_error(), cause);
 }
 
 static void late(job_rank *me)
 {
     const lateness *l = me->arg;
-    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
+    weft_group *group = job_group(me, me->size, "timed", job_short_ms());
     weft_group *other = job_group(me, me->size, "untouched", 0);
     job_meet(me);
     if (!is_late(me)) {
         wait_in_vain(me, group);
     }
     job_meet(me); /* the late ones sleep until all others have been told */
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
     check_refused(group, collective_name(l->what.kind));
     check_times(me);
     job_sum_works(other);
@@ -110,7 +110,7 @@ static void ok_after_all(job_rank *me)
 /* Late, but within the time: nothing happens. */
 static void within_time(job_rank *me)
 {
-    weft_group *group = job_group(me, me->size, "timed", JOB_WAIT_MS);
+    weft_group *group = job_group(me, me->size, "timed", job_wait_ms());
     if (me->rank == me->size - 1) {
         job_sleep_ms(700);
     }
@@ -121,15 +121,15 @@ static void within_time(job_rank *me)
 /* The deadline is the library's work: it comes although nobody waits or asks. */
 static void nobody_waits(job_rank *me)
 {
-    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
+    weft_group *group = job_group(me, me->size, "timed", job_short_ms());
     weft_request *req = NULL;
     job_meet(me);
     if (me->rank == 0) {
         CHECK_OK(weft_barrier(group, NULL, &req));
-        job_sleep_ms(JOB_SHORT_MS + JOB_LATE_MS);
+        job_sleep_ms(job_short_ms() + job_late_ms());
         weft_request_info info = job_info(req);
         CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
-        CHECK_PERIOD(info.submitted_ns, info.settled_ns, JOB_SHORT_MS, JOB_SHORT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, job_short_ms(), job_short_ms() + job_late_ms());
         weft_release(req);
     }
     job_meet(me);
@@ -139,7 +139,7 @@ static void nobody_waits(job_rank *me)
 static void large(job_rank *me)
 {
     enum { BYTES = 16 << 20 };
-    weft_group *group = job_group(me, me->size, "timed", JOB_SHORT_MS);
+    weft_group *group = job_group(me, me->size, "timed", job_short_ms());
     unsigned char *buf = job_alloc(me, BYTES);
     job_meet(me);
     if (me->rank != me->size - 1) {

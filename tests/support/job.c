@@ -1,5 +1,6 @@
 /* job.c - the parent's half: forks the ranks, watches them, ends what runs too long, tells what went wrong.
  */
+#include "device.h"
 #include "job_shared.h"
 #include "port.h"
 #include "skip.h"
@@ -156,7 +157,7 @@ static void kill_all(children *c)
 
 static void watch(children *c)
 {
-    int limit_ms = c->plan->limit_ms ? c->plan->limit_ms : JOB_LIMIT_MS;
+    int limit_ms = c->plan->limit_ms ? c->plan->limit_ms : JOB_LIMIT_MS * (job_wait_ms() / JOB_WAIT_MS);
     int64_t end = job_now_ns() + limit_ms * INT64_C(1000000);
     bool failed = false;
     while (reap(c)) {
@@ -215,6 +216,23 @@ static void run(const job_plan *plan)
     if (c.text[0]) {
         fail_msg("%s", c.text);
     }
+}
+
+enum { DEVICES_SLOWER = JOB_SANITIZED ? 1 : 3, DEVICE_SHORT_MS = 4000, DEVICE_LATE_MS = 10000 };
+
+int job_wait_ms(void)
+{
+    return job_on_device() ? JOB_WAIT_MS * DEVICES_SLOWER : JOB_WAIT_MS;
+}
+
+int job_short_ms(void)
+{
+    return job_on_device() ? DEVICE_SHORT_MS : JOB_SHORT_MS;
+}
+
+int job_late_ms(void)
+{
+    return job_on_device() ? DEVICE_LATE_MS : JOB_LATE_MS;
 }
 
 /* JOB_RANKS=threads: as threads what can be, for the thread sanitizer, which sees one process. */

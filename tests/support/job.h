@@ -84,6 +84,14 @@ typedef struct job_plan {
 /* Body of main.  The first program argument, if any, is a cmocka pattern of the tests to run. */
 #define JOB_MAIN(tests, argc, argv) job_main(__FILE__, tests, sizeof(tests) / sizeof *(tests), argc, argv)
 
+/* JOB_WAIT_MS, JOB_SHORT_MS and JOB_LATE_MS where buffers are on devices too.  Emulated ones are threads of
+ * the same processors that the ranks run on, and an operation is a dozen hand-offs between them: each waits
+ * for its turn on a loaded machine. A rank is asked how far it has come half of a short timeout before its
+ * end, so that too must leave room for some hand-offs. */
+int job_wait_ms(void);
+int job_short_ms(void);
+int job_late_ms(void);
+
 void job_test(void **state);
 int job_main(const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv);
 void job_run(const job_plan *given); /* fails the running cmocka test if the job does */

@@ -169,7 +169,7 @@ weft_config job_config(const job_rank *me, char url[64], int port_index)
     config.rank = me->rank;
     config.world_size = me->size;
     config.device = job_on_device() ? device_of(me->rank) : -1;
-    config.timeout_ms = me->plan->timeout_ms ? me->plan->timeout_ms : JOB_WAIT_MS * 3 / 2;
+    config.timeout_ms = me->plan->timeout_ms ? me->plan->timeout_ms : job_wait_ms() * 3 / 2;
     return config;
 }
 
@@ -193,7 +193,7 @@ void job_join(job_rank *me)
 
 void job_leave(job_rank *me)
 {
-    CHECK_OK(weft_finalize(me->ctx, JOB_WAIT_MS));
+    CHECK_OK(weft_finalize(me->ctx, job_wait_ms()));
     me->ctx = NULL;
     me->world = NULL;
     free_memory(me);
@@ -437,7 +437,7 @@ void job_check_names(const char *file, int line, const char *text, unsigned mask
 
 void job_wait(const char *file, int line, const char *what, weft_status expected, weft_request *req)
 {
-    weft_status got = weft_wait(req, JOB_WAIT_MS);
+    weft_status got = weft_wait(req, job_wait_ms());
     if (got != expected) {
         job_fail(file, line, "%s: %s (%s), expected %s", what, weft_status_name(got),
                  req ? weft_request_message(req) : "NULL", weft_status_name(expected));
@@ -458,7 +458,7 @@ weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms
 {
     int ranks[JOB_RANKS_MAX];
     weft_group *group = NULL;
-    weft_call call = {.label = label, .timeout_ms = JOB_WAIT_MS};
+    weft_call call = {.label = label, .timeout_ms = job_wait_ms()};
     for (int i = 0; i < n; i++) ranks[i] = i;
     CHECK_OK(weft_new_group(me->world, ranks, n, &call, &group, NULL));
     if (timeout_ms) {
