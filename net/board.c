@@ -272,7 +272,7 @@ static weft_status make_private(const weft__board_config *config, weft__board *b
 
 static weft__board *allocate(const weft__board_config *config)
 {
-    /* Of the reserve if need be: where one has no board the others wait for it, and share no memory. */
+    /* The reserve serves too: where one rank has no board the others wait for it, and share no memory. */
     weft__board *board = weft__reserve_zeroed(sizeof *board);
     if (board) board->peers = weft__reserve_zeroed((size_t)config->size * sizeof *board->peers);
     if (!board || !board->peers) {

@@ -263,7 +263,7 @@ static void fill(weft__want *want, const weft__frame *frame, const void *payload
     want->got->bytes = frame->bytes;
 }
 
-/* Of one that has been taken out there is no more than what it was. */
+/* Its payload was thrown away: the receive that meets its note is told so. */
 static void meet_lost(weft__mail *mail, weft__want *want, weft__early *early)
 {
     weft_status status = weft__mail_judge(want, early->peer, &early->frame);

@@ -404,7 +404,7 @@ static _Noreturn void live_on(job_rank *me)
     _exit(0);
 }
 
-/* Of a process that is nobody's child here. */
+/* Waits for a process that is no child of this one. */
 static void await_end(pid_t pid)
 {
     int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
