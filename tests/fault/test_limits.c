@@ -83,7 +83,16 @@ static void test_file_limits(void **state)
 
 /* ---- strangers ----------------------------------------------------------------------------------------- */
 
-enum { LIMIT = 256, OWN_FILES = 32, FLOOD_MS = 4000, PER_MS = 400, STARTED = 0, PORTS_AT = 1 };
+enum {
+    LIMIT = 256,
+    OWN_FILES = 32,
+    FLOOD_MS = 15000,
+    WORK_MS = 2000,
+    PER_S = 400,
+    STARTED = 0,
+    DONE = 0,
+    PORTS_AT = 1
+};
 
 /* Ports at which this process listens, for who floods them. */
 static void tell_ports(job_rank *me)
@@ -109,17 +118,20 @@ static void come_silently(int64_t port)
     (void)connect(fd, (struct sockaddr *)&at, sizeof at); /* it may be refused before there is a server */
 }
 
-/* 400 connections a second to where the ranks meet, and then to every port that they have. */
+/* 400 connections a second to where the ranks meet, and then to every port that they have, until both have
+ * joined and worked among them for a while. */
 static void flood(job_rank *me)
 {
-    int64_t begin = job_now_ns(), made = 0, now;
+    int64_t begin = job_now_ns(), made = 0, now = 0;
     limit_descriptors(8192, 8192);
-    while ((now = (job_now_ns() - begin) / 1000000) < FLOOD_MS) {
-        for (; made < now * PER_MS / 1000; made++) {
+    while (!job_results(me, 0)[DONE] || !job_results(me, 1)[DONE]) {
+        now = (job_now_ns() - begin) / 1000000;
+        if (now > FLOOD_MS) job_fail(__FILE__, __LINE__, "the ranks have not managed in %d ms", FLOOD_MS);
+        for (; made < now * PER_S / 1000; made++) {
             const int64_t *ports = job_results(me, (int)(made / 4 % 2)) + PORTS_AT;
             come_silently(made % 4 && ports[made % 4 - 1] ? ports[made % 4 - 1] : job_port(me, 0));
         }
-        if (now > FLOOD_MS / 4) job_mark(me, STARTED);
+        if (now > WORK_MS / 2) job_mark(me, STARTED);
         job_sleep_ms(5);
     }
 }
@@ -138,7 +150,7 @@ static void in_a_flood(job_rank *me)
 {
     char url[64];
     weft_config config = job_config(me, url, 0);
-    int64_t begin = job_now_ns(), count;
+    int64_t begin, count;
     weft_store *store;
     if (me->rank == me->size - 1) {
         flood(me);
@@ -146,19 +158,68 @@ static void in_a_flood(job_rank *me)
     }
     limit_descriptors(LIMIT, LIMIT);
     config.world_size = me->size - 1;
-    if (me->rank) job_await(me, STARTED, 1); /* rank 0 has been waited for by strangers for a while */
+    if (me->rank) job_await(me, STARTED, 1); /* rank 0 has been among strangers for a while */
     CHECK_OK(weft_init(&config, &me->ctx));
     me->world = weft_world(me->ctx);
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", job_port(me, 1));
     CHECK_OK(weft_store_open(url, NULL, JOB_WAIT_MS, &store));
     tell_ports(me);
-    while ((job_now_ns() - begin) / 1000000 < FLOOD_MS + 500) {
+    for (begin = job_now_ns(); (job_now_ns() - begin) / 1000000 < WORK_MS;) {
         open_own_files();
         CHECK_OK(weft_store_add(store, "count", 1, &count));
         job_sleep_ms(5);
     }
     job_sum_works(me->world);
     weft_store_close(store);
+    job_results(me, me->rank)[DONE] = 1;
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------ */
+
+enum { REQUESTS = 64 };
+
+/* Receives until no request is left; returns how many there are. */
+static int receive_until_full(job_rank *me, weft_request **reqs, int32_t *values)
+{
+    weft_status status = WEFT_OK;
+    int n = 0;
+    while (n <= REQUESTS) {
+        status = weft_irecv(me->world, &values[n], 1, WEFT_INT32, 1, n, NULL, &reqs[n]);
+        if (status != WEFT_OK) break;
+        n++;
+    }
+    CHECK_INT(status, WEFT_ERR_MEMORY);
+    CHECK_TEXT(weft_last_error(), "WEFT_REQUESTS_MAX (64) are in use");
+    CHECK(n > 0 && n <= REQUESTS);
+    return n;
+}
+
+/* A full table refuses, and hurts nothing: what there is goes on, and as many are possible again. */
+static void all_requests(job_rank *me)
+{
+    weft_request *reqs[REQUESTS + 1];
+    int32_t values[REQUESTS + 1] = {0};
+    job_setenv(me, "WEFT_REQUESTS_MAX", "64");
+    job_join(me);
+    for (int round = 0; round < 2; round++) {
+        int64_t *n = job_results(me, 0);
+        if (me->rank == 0) n[0] = receive_until_full(me, reqs, values);
+        job_meet(me);
+        for (int i = 0; i < n[0]; i++) {
+            weft_request *send = NULL;
+            int32_t value = i + round;
+            if (me->rank == 0) {
+                WAIT_OK(reqs[i]);
+                CHECK_INT(values[i], i + round);
+            } else {
+                CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 0, i, NULL, &send));
+                WAIT_OK(send);
+            }
+        }
+        job_sum_works(me->world);
+        job_meet(me);
+    }
+    job_leave(me);
 }
 
 int main(int argc, char **argv)
@@ -166,6 +227,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         {"every limit on descriptors", test_every_limit, NULL, NULL, NULL},
         {"limits on the size of files", test_file_limits, NULL, NULL, NULL},
+        JOB_TEST("all requests in use", .ranks = 2, .body = all_requests, .bare = true, .processes = true),
         JOB_TEST("strangers", .ranks = 3, .body = in_a_flood, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
