@@ -42,7 +42,7 @@
 #define DEFAULT_TIMEOUT_MS 1800000
 /* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
  * those by which it is reached, and as many again when ranks fail and the guardians talk. */
-#define OWN_DESCRIPTORS       18
+#define OWN_DESCRIPTORS       22
 #define PEER_DESCRIPTORS      3
 #define PEER_DESCRIPTORS_MOST 6
 #define HANDOVER_NS           (30000 * WEFT__MS) /* most that ranks of one host wait for each other's descriptors */
