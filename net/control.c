@@ -3,6 +3,7 @@
 #include "control.h"
 #include "address.h"
 #include "clock.h"
+#include "reserve.h"
 #include "status.h"
 #include "strangers.h"
 #include "zap.h"
@@ -75,12 +76,13 @@ free_wire:
 weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints)
 {
     size_t n = (size_t)world;
-    char *copy = malloc(n * WEFT__ENDPOINT_BYTES);
-    void **dealers = calloc(n, sizeof *dealers);
+    /* The reserve serves too: the others are past where they could hear that this rank failed. */
+    char *copy = weft__reserve_get(n * WEFT__ENDPOINT_BYTES);
+    void **dealers = weft__reserve_zeroed(n * sizeof *dealers);
     WEFT__ASSERT(!wire->dealers);
     if (!copy || !dealers) {
-        free(copy);
-        free(dealers);
+        weft__reserve_give(copy);
+        weft__reserve_give((void *)dealers);
         return weft__fail_memory(n * WEFT__ENDPOINT_BYTES, "the guardians' addresses");
     }
     memcpy(copy, endpoints, n * WEFT__ENDPOINT_BYTES);
@@ -198,8 +200,8 @@ void weft__control_close(weft__control_wire *wire)
     zmq_close(wire->router);
     weft__zap_dismiss(&wire->keys);
     weft__zmq_give();
-    free(wire->dealers);
-    free(wire->endpoints);
+    weft__reserve_give((void *)wire->dealers);
+    weft__reserve_give(wire->endpoints);
     free(wire);
 }
 

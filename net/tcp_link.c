@@ -19,7 +19,7 @@
  * those which came between reading and setting count.  If they never can lie there, because the receive
  * buffer is full or its window too small for the next segment, the kernel tells with fewer
  * (tcp_epollin_ready); it caps what is wanted at half the buffer.  Measured with buffers of 4 KiB to 32 MiB,
- * packets of 576 B to 64 KiB and memory under pressure: nothing stood.
+ * packets of 576 B to 64 KiB: nothing stood.
  * - Writing ends with an empty queue, with the turn (resume again), or with EAGAIN, after which the kernel
  * owes an edge once there is room: it notes under the socket's lock that somebody wants room, so
  * acknowledgements that come before sendmsg has returned count.  An edge that was fetched before that is for

@@ -32,7 +32,7 @@ void weft__early_judge(weft_request *req);
 void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
                           weft__signature theirs) WEFT__COLD;
 
-void weft__breaks_repeat(weft_context *ctx); /* before a goodbye: of all broken groups, to their members */
+void weft__breaks_repeat(weft_context *ctx);  /* before a goodbye: of all broken groups, to their members */
 void weft__break_remember(weft_group *group); /* for that, when the group is over before */
 void weft__breaks_free(weft_context *ctx);
 /* A group was told to be broken. */

@@ -26,7 +26,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ANSWER_NS       (200 * WEFT__MS) /* for answers, since they were first asked for */
+#define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
 #define ANSWER_GRACE_NS (40 * WEFT__MS)  /* and in any case so long past the deadline */
 #define ASK_AGAIN_NS    (30 * WEFT__MS)  /* before a deadline: the first time made the connections */
 #define RETRY_NS        (2 * WEFT__MS)

@@ -1,5 +1,6 @@
-/* descriptor.h - descriptors that a child of fork is rid of.  It shares them with its parent: as long as it held
- * them, a connection of the parent would not end with the parent, and the others would take that for alive. */
+/* descriptor.h - descriptors that a child of fork is rid of.  It shares them with its parent: as long as it
+ * held them, a connection of the parent would not end with the parent, and the others would take that for
+ * alive. */
 #ifndef WEFT_BASE_DESCRIPTOR_H
 #define WEFT_BASE_DESCRIPTOR_H
 
