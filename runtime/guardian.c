@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
-#define ANSWER_GRACE_NS (40 * WEFT__MS)  /* and in any case so long past the deadline */
-#define ASK_AGAIN_NS    (30 * WEFT__MS)  /* before a deadline: the first time made the connections */
+#define ANSWER_GRACE_NS (40 * WEFT__MS) /* and in any case so long past the deadline */
+#define ASK_AGAIN_NS    (30 * WEFT__MS) /* before a deadline: the first time made the connections */
 #define RETRY_NS        (2 * WEFT__MS)
 #define TICKING_NS      (50 * WEFT__MS) /* it looks often for so long after a module had work */
 #define CALLED_NS       (5 * WEFT__MS)  /* and after a callback */

@@ -343,7 +343,8 @@ void weft__shrink_control(weft_context *ctx, int peer, int type, const void *byt
     if (check(ctx, peer, type, m, length) != WEFT_OK)
         weft__member_refused(ctx, peer, weft_last_error());
     else if (!(a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size)))
-        weft__member_refused(ctx, peer, "a group that shrinks has other members for others, or no memory here");
+        weft__member_refused(ctx, peer,
+                             "a group that shrinks has other members for others, or no memory here");
     else if (type == WEFT__MESSAGE_SHRINK_JOIN)
         on_join(ctx, a, member_of(a, peer), m);
     else if (type == WEFT__MESSAGE_SHRINK_EXPIRED)

@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "job.h"
 #include "lock.h"
+#include "skip.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -153,6 +154,5 @@ void litmus_need_filters(void)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (!status) return;
-    print_message("skipped: this system has no filters of system calls (seccomp)\n");
-    skip();
+    SKIP("this system has no filters of system calls (seccomp)");
 }

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "fence.h"
 #include "litmus.h"
+#include "skip.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,8 +64,7 @@ static void one_sees(const char *name, litmus_place place, words start)
 static void need_heavy_fences(void)
 {
     if (weft__fence_open() == WEFT__FENCE_HEAVY) return;
-    print_message("skipped: this system has no heavy fences (membarrier, expedited)\n");
-    skip();
+    SKIP("this system has no heavy fences (membarrier, expedited)");
 }
 
 static void test_threads(void **state)

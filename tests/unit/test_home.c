@@ -123,7 +123,7 @@ static void leaves_a_crowded_processor(void **state)
 {
     weft__home home;
     (void)state;
-    if (CPU_COUNT(&given) < 2) skip();
+    if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     write_load(100 * processors());
     weft__home_open(&home, load_path);
     look(&home, (int)first, 2 * LOOKS);

@@ -1,6 +1,7 @@
 /* Launchers: what their variables say, which of them counts, what a sentence about a bad one says, and that
  * ranks of one start find one name. */
 #include "launcher.h"
+#include "log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,16 +152,20 @@ static void a_stray_rank_is_told(void **state)
     (void)state;
     weft_set_log(keep_warning, NULL);
     expect("RANK=0 WORLD_SIZE=2 MASTER_PORT=5 " OMPI, 0, 2, "127.0.0.1", 5);
+    weft__log_flush();
     if (!strstr(warned,
                 "RANK is \"0\" and wins over OMPI_COMM_WORLD_RANK, which is \"2\": Open MPI's mpirun"))
         fail_msg("\"%s\"", warned);
     warned[0] = '\0';
     expect("RANK=0 WORLD_SIZE=4 MASTER_PORT=5 PMI_RANK=3 PMI_SIZE=4", 0, 4, "127.0.0.1", 5);
+    weft__log_flush();
     assert_non_null(strstr(warned, "PMI_RANK, which is \"3\""));
     warned[0] = '\0';
     /* A wrapper that hands it on, and a launcher that was started as a rank itself. */
     expect("RANK=2 WORLD_SIZE=4 MASTER_PORT=5 " OMPI, 2, 4, "127.0.0.1", 5);
+    weft__log_flush();
     expect("RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_PORT=5 " OMPI, 0, 2, "127.0.0.1", 5);
+    weft__log_flush();
     assert_string_equal(warned, "");
     weft_set_log(NULL, NULL);
 }

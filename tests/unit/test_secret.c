@@ -1,7 +1,9 @@
 /* Where secrets come from, that bad places are refused, and that the job directory is made, shared and
  * cleaned. */
 #include "job.h"
+#include "log.h"
 #include "secret.h"
+#include "skip.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -247,6 +249,7 @@ static void opens_in(const char *folder, int level, const char *first, const cha
         fprintf(stderr, "refused: %s\n", weft_last_error());
         _exit(1);
     }
+    weft__log_flush();
     snprintf(begins, sizeof begins, "%s/fallback", folder);
     snprintf(number, sizeof number, "%d ", level);
     if (strcmp(path, begins) != 0 || lines != 1 || strncmp(told[0], number, 2) != 0 ||
@@ -307,7 +310,7 @@ static void a_name_that_is_taken_is_passed_over(void **state)
 {
     static const char *const makes[] = {"mkdir", "ln -s /tmp", "touch"};
     (void)state;
-    if (geteuid()) skip(); /* only root can make what belongs to somebody else */
+    if (geteuid()) SKIP("only root can make what belongs to somebody else");
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
         char top[256], command[700];
         pid_t pid;

@@ -1,4 +1,5 @@
 /* test_tcp_recheck.c - an edge of the set that is lost costs until the next recheck, and is told. */
+#include "log.h"
 #include "tcp_link.h"
 #include "tcp_ranks.h"
 
@@ -43,6 +44,7 @@ static void recheck(rank *r)
 {
     usleep(AGAIN_US);
     r->t->recheck(r->t);
+    weft__log_flush();
 }
 
 /* Somebody takes all that the set tells, and does nothing about it. */
