@@ -110,7 +110,7 @@ static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, c
 /* ---- opening ---- */
 
 #define MEETING_DESCRIPTORS \
-    24 /* of ZeroMQ, the server and the way to it; the server has one a rank besides */
+    30 /* of ZeroMQ, the server and the way to it; the server has one a rank besides */
 
 static weft_status check_descriptors(int world_size)
 {
