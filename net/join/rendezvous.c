@@ -145,7 +145,8 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     if (status) return status;
     r->rank = url.rank;
     r->world_size = url.world_size;
-    if (r->rank <= 0 && (status = check_descriptors(r->world_size))) return status; /* it may serve */
+    if ((status = check_descriptors(r->world_size)))
+        return status; /* all alike: each needs more once they have met */
     if (*url.path) return weft__meet_at_user_file(r, how, url.path);
     if (*url.launch) return meet_in_job_dir(r, how, url.launch);
     if (!url.port) return stay_alone(r, how);
