@@ -120,11 +120,6 @@ static void starve(weft__mail *mail, int peer)
     box->starved = mail->starved = true;
 }
 
-static bool is_starved(const weft__mail *mail, const weft__envelope *from)
-{
-    return WEFT__UNLIKELY(mail->starved) && (from->peer == WEFT_ANY_RANK || mail->peers[from->peer].starved);
-}
-
 /* An announced or whole message that nobody waits for yet.  Without memory for its payload its receive is
  * told of that: it is this rank's want, and no fault of its peer.  NULL: not even for that. */
 static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
@@ -379,27 +374,6 @@ static void request_arrived(weft__mail *mail, int peer, const weft__frame *frame
         early_arrived(mail, early);
 }
 
-/* It meets what is there, or waits; in front: it has waited before all others. */
-static void post(weft__mail *mail, weft__want *want, bool in_front)
-{
-    const weft__envelope *from = &want->from;
-    weft__list *bucket = weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence);
-    weft__early *early = weft__mail_find_early(mail, from);
-    want->state = WEFT__WANT_POSTED;
-    *want->got = (weft__receipt){.peer = from->peer,
-                                 .tag = from->tag,
-                                 .dtype = from->dtype,
-                                 .apart = from->meeting != NULL};
-    if (early)
-        weft__mail_meet_early(mail, want, early);
-    else if (is_starved(mail, from))
-        weft__mail_finish_want(mail, want, WEFT_ERR_MEMORY);
-    else if (from->peer != WEFT_ANY_RANK && mail->peers[from->peer].gone)
-        weft__mail_finish_want(mail, want, WEFT_ERR_PEER);
-    else
-        weft__list_append(in_front ? bucket->next : bucket, &want->link);
-}
-
 static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame)
 {
     for (int i = 0; i < WEFT__MAIL_BUCKETS; i++) WEFT__LIST_EACH(&mail->early[i], at)
@@ -424,7 +398,7 @@ static void retract_arrived(weft__mail *mail, int peer, const weft__frame *frame
         if (want->only)
             weft__mail_finish_want(mail, want, WEFT_ERR_CANCELLED);
         else
-            post(mail, want, true);
+            weft__mail_wait_for(mail, want, true);
         return;
     }
 }
@@ -491,74 +465,6 @@ void weft__mail_lost(weft__sink *sink, int peer, const char *why)
         weft__mail_drop(mail, peer);
     else
         mail->events->lost(mail->events, peer, why);
-}
-
-weft__envelope *weft__mail_want(weft__mail *mail)
-{
-    weft__want *want = weft__slab_get_locked(&mail->wants);
-    if (WEFT__LIKELY(want)) return &want->from;
-    weft__fail(WEFT_ERR_MEMORY, "no memory for a receive, or %u are under way", WEFT__LETTERS_MAX);
-    return NULL;
-}
-
-weft__want *weft__mail_probe(weft__mail *mail, weft__envelope *from, weft__receipt *receipt,
-                             weft__completion *completion)
-{
-    weft__want *want = WEFT__OWNER(from, weft__want, from);
-    WEFT__ASSERT(from->channel != WEFT__CHANNEL_COLLECTIVE && !from->meeting);
-    weft__list_init(&want->link);
-    want->abandoned = want->only = false;
-    want->probes = true;
-    want->held = NULL;
-    want->got = receipt;
-    want->completion = completion;
-    post(mail, want, false);
-    return want;
-}
-
-weft__want *weft__mail_post(weft__mail *mail, weft__envelope *from, void *buf, size_t room,
-                            weft__receipt *receipt, weft__completion *completion)
-{
-    weft__want *want = WEFT__OWNER(from, weft__want, from);
-    weft__list_init(&want->link);
-    want->abandoned = want->probes = want->only = false;
-    want->held = NULL;
-    want->buf = buf;
-    want->room = room;
-    want->got = receipt ? receipt : &want->own;
-    want->completion = completion;
-    if (from->meeting) from->meeting->want = want;
-    post(mail, want, false);
-    return want;
-}
-
-bool weft__mail_flowing(const weft__want *want)
-{
-    return want->state == WEFT__WANT_FLOWING;
-}
-
-void weft__mail_take_no_other(weft__want *want)
-{
-    want->only = true;
-}
-
-void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
-{
-    weft__peer_box *box;
-    if (want->probes) {
-        weft__mail_let_go(mail, want);
-        return;
-    }
-    if (want->state == WEFT__WANT_POSTED || want->from.meeting) {
-        weft__mail_free_want(mail, want);
-        return;
-    }
-    /* The message is on its way: what still comes is thrown away, the record stays until then. */
-    want->own = *want->got;
-    want->got = &want->own;
-    want->abandoned = true;
-    box = &mail->peers[want->got->peer];
-    if (box->route) box->route->forget(box->route, want->got->peer, want->buf + want->got->bytes);
 }
 
 void weft__mail_peek(weft__mail *mail, uint64_t group, uint64_t sequence,

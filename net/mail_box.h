@@ -133,8 +133,11 @@ void weft__mail_hold(weft__mail *mail, weft__want *probe, weft__early *early);
 void weft__mail_let_go(weft__mail *mail, weft__want *probe);
 /* The sender of that message, which was only announced, gave it up or is gone.  It may be freed. */
 void weft__mail_withdraw(weft__mail *mail, weft__early *early, weft_status status);
-/* The same of all that this peer has announced. */
+/* All that this peer has announced is withdrawn. */
 void weft__mail_withdraw_all(weft__mail *mail, int peer);
+
+/* mail_posted.c.  It meets what is there, or waits; in front: it has waited before all others. */
+void weft__mail_wait_for(weft__mail *mail, weft__want *want, bool in_front);
 
 /* mail_arrive.c.  A receive, or a probe, that is in no list and a message that waited meet. */
 void weft__mail_meet_early(weft__mail *mail, weft__want *want, weft__early *early);

@@ -153,6 +153,7 @@ static weft_status make_secret(int dir_fd, const char *job_dir)
     randombytes_buf(random, sizeof random);
     sodium_bin2hex(hex, sizeof hex, random, sizeof random);
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
+    errno = EFBIG; /* of a part of it, where the size of files is limited */
     if (write(fd, hex, sizeof hex - 1) != (ssize_t)sizeof hex - 1 || fchmod(fd, 0600))
         status = weft__fail_errno("cannot write a secret in the job directory %s", job_dir);
     else if (linkat(dir_fd, *name ? name : unnamed, dir_fd, "secret", *name ? 0 : AT_SYMLINK_FOLLOW) &&

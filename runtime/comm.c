@@ -247,7 +247,7 @@ void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t l
     char text[400], who[192];
     word w;
     if (length == sizeof w) memcpy(&w, bytes, sizeof w);
-    /* Of a group's communicator nobody is told that it is not to be used: the group is broken. */
+    /* Nobody is told not to use a group's communicator: that its group is broken says so. */
     if (length != sizeof w || w.pair > 1 || w.doomed > w.pair) {
         weft__member_refused(ctx, peer, "a word about a communicator is not one of those that there are");
         return;

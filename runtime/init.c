@@ -30,6 +30,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -473,7 +474,7 @@ weft_context *weft__context_new(const weft_config *config)
     return ctx;
 }
 
-weft_status weft_init(const weft_config *config, weft_context **out)
+static weft_status join_job(const weft_config *config, weft_context **out)
 {
     static const weft_config standard = WEFT_CONFIG_INIT;
     const weft_config *c = config ? config : &standard;
@@ -528,4 +529,20 @@ weft_status weft_init(const weft_config *config, weft_context **out)
     weft__lifetime_add(j.ctx);
     *out = j.ctx;
     return WEFT_OK;
+}
+
+/* What is longer than RLIMIT_FSIZE allows ends the process by a signal, or where that is blocked is an error that
+ * can be told. */
+weft_status weft_init(const weft_config *config, weft_context **out)
+{
+    const struct timespec at_once = {0};
+    sigset_t too_long, before;
+    weft_status status;
+    sigemptyset(&too_long);
+    sigaddset(&too_long, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &too_long, &before);
+    status = join_job(config, out);
+    if (!sigismember(&before, SIGXFSZ)) sigtimedwait(&too_long, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }

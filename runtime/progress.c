@@ -93,7 +93,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Of the sockets and of the timer. */
+/* The sockets or the timer are ready. */
 static void on_reason(evutil_socket_t fd, short what, void *arg)
 {
     /* Only one to wake up: the next turn looks at what there is. */

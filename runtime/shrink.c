@@ -299,7 +299,7 @@ static void on_verdict(weft_context *ctx, attempt *a, int type, const shrink_mes
     decide(ctx, a, type, copy, bytes);
 }
 
-/* Those that live and those that have left are members, each once. */
+/* A verdict is sound where the living and those that have left are members, each once. */
 static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
 {
     const int32_t *told = m->list + m->size;

@@ -29,7 +29,7 @@ static bool is_told_of(const weft_request *req)
     return req->warned || req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_PROBE;
 }
 
-/* Those that wait like this one, and have waited long enough; they are told of with it. */
+/* Operations that wait like this one, and have waited long enough, are told of with it. */
 static int count_others(const weft_request *req, int64_t now_ns)
 {
     int n = 0;

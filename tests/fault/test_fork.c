@@ -120,6 +120,8 @@ REFUSED(weft_mesh_free, u->mesh)
 
 REFUSED(weft_isend, u->world, in, 1, WEFT_INT32, 1, 0, NULL, &req)
 REFUSED(weft_irecv, u->world, out, 1, WEFT_INT32, 1, 0, NULL, &req)
+REFUSED(weft_probe, u->world, 1, 0, NULL, &req)
+REFUSED(weft_receive_probed, u->settled, out, 1, WEFT_INT32, NULL, &req)
 REFUSED(weft_send_recv, u->world, in, out, 1, WEFT_INT32, 1, NULL, &req)
 REFUSED(weft_broadcast, u->world, in, 1, WEFT_INT32, 0, NULL, &req)
 REFUSED(weft_reduce, u->world, in, out, 1, WEFT_INT32, WEFT_SUM, 0, NULL, &req)
@@ -247,6 +249,8 @@ static const public_call calls[] = {CALL(weft_version),
                                     CALL(weft_mesh_free),
                                     CALL(weft_isend),
                                     CALL(weft_irecv),
+                                    CALL(weft_probe),
+                                    CALL(weft_receive_probed),
                                     CALL(weft_send_recv),
                                     CALL(weft_broadcast),
                                     CALL(weft_reduce),

@@ -68,13 +68,13 @@ static void under_a_file_limit(job_rank *me)
     CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
     if (joins(me))
         job_sum_works(me->world);
-    else
+    else if (!strstr(weft_last_error(), "File too large"))
         CHECK_TEXT(weft_last_error(), "RLIMIT_FSIZE");
 }
 
 static void test_file_limits(void **state)
 {
-    static const rlim_t limits[] = {4096, 1 << 20, 1 << 24, (rlim_t)1 << 34};
+    static const rlim_t limits[] = {16, 4096, 1 << 20, 1 << 24, (rlim_t)1 << 34};
     (void)state;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         job_run(&(job_plan){

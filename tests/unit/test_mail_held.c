@@ -163,7 +163,7 @@ static void what_is_refused_is_its_receives_matter(void **state)
 
 /* ---- letting go --------------------------------------------------------------------------------------- */
 
-/* Of three that are there the first is held and let go: receives get them in their order, whole or not. */
+/* Three are there, the first is held and let go: receives get them in their order, whole or not. */
 static void it_goes_back_to_its_place(void **state)
 {
     static const size_t sizes[] = {21, ANNOUNCED, 23};
