@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "guardian.h"
 #include "member.h"
+#include "reserve.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -111,13 +112,13 @@ void weft__forming_abort(weft_group *group, const char *why)
 
 bool weft__members_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
 {
-    bool *there = calloc((size_t)ctx->world_size, sizeof *there), sound = there != NULL;
+    bool *there = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *there), sound = there != NULL;
     for (size_t i = 0; sound && i < n; i++) {
         sound = ranks[i] >= 0 && ranks[i] < ctx->world_size && !there[ranks[i]];
         if (sound) there[ranks[i]] = true;
     }
     sound = sound && there[one];
-    free(there);
+    weft__reserve_give(there);
     return sound;
 }
 

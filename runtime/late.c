@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define REPORT_WAIT_NS (1000 * WEFT__MS)
-#define REPORT_LINE    700 /* bytes of one rank's line at most */
+#define REPORT_LINE    800 /* bytes of one rank's line at most */
 
 /* number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what is pending too.
  */

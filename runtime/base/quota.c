@@ -2,6 +2,7 @@
 #include "quota.h"
 #include "clock.h"
 #include "lock.h"
+#include "reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,23 +12,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STACK_BYTES ((size_t)256 << 10) /* of a thread that only waits; sanitizers need so much */
-
 /* "1024", or "none". */
-static const char *limit_text(int resource, char *text, size_t bytes)
+static const char *limit_text(const struct rlimit *limit, char *text, size_t bytes)
 {
-    struct rlimit limit;
-    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+    if (!limit || limit->rlim_cur == RLIM_INFINITY)
         snprintf(text, bytes, "none");
     else
-        snprintf(text, bytes, "%llu", (unsigned long long)limit.rlim_cur);
+        snprintf(text, bytes, "%llu", (unsigned long long)limit->rlim_cur);
     return text;
 }
 
@@ -66,7 +63,8 @@ static int try_descriptors(int *fds, int n)
 weft_status weft__quota_descriptors(int n, const char *who)
 {
     char limit[32];
-    int *fds = malloc((size_t)n * sizeof *fds), left;
+    struct rlimit set;
+    int *fds = weft__reserve_get((size_t)n * sizeof *fds), left;
     weft_status status = WEFT_OK;
     if (!fds) return weft__fail_memory((size_t)n * sizeof *fds, "the count of descriptors");
     left = try_descriptors(fds, n);
@@ -75,10 +73,11 @@ weft_status weft__quota_descriptors(int n, const char *who)
         status = weft__fail(WEFT_ERR_SYSTEM,
                             "%s needs %d more descriptors, and %d are left: the limit of this process "
                             "(RLIMIT_NOFILE, ulimit -n) is %s",
-                            who, n, left, limit_text(RLIMIT_NOFILE, limit, sizeof limit));
+                            who, n, left,
+                            limit_text(getrlimit(RLIMIT_NOFILE, &set) ? NULL : &set, limit, sizeof limit));
     else if (left < n)
         status = weft__fail_errno("%s needs %d more descriptors, and only %d can be had", who, n, left);
-    free(fds);
+    weft__reserve_give(fds);
     return status;
 }
 
@@ -100,21 +99,17 @@ static void *park(void *arg)
 
 static int start_parked(parked *p, int n, _Atomic uint32_t *go)
 {
-    pthread_attr_t small;
     sigset_t all, before;
     int started = 0, error = 0;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, STACK_BYTES);
     sigfillset(&all); /* signals are the program's business */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (started < n) {
         p[started].go = go;
-        error = pthread_create(&p[started].thread, &small, park, &p[started]);
+        error = pthread_create(&p[started].thread, NULL, park, &p[started]);
         if (error) break;
         started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&small);
     errno = error;
     return started;
 }
@@ -134,16 +129,18 @@ weft_status weft__quota_threads(int n, const char *who)
 {
     _Atomic uint32_t go = 0;
     char limit[32];
-    parked *p = calloc((size_t)n, sizeof *p);
+    struct rlimit set;
+    parked *p = weft__reserve_zeroed((size_t)n * sizeof *p);
     int started, reason;
     if (!p) return weft__fail_memory((size_t)n * sizeof *p, "the count of threads");
     started = start_parked(p, n, &go);
     reason = errno;
     end_parked(p, started, &go);
-    free(p);
+    weft__reserve_give(p);
     if (started == n) return WEFT_OK;
     return weft__fail(WEFT_ERR_SYSTEM,
                       "%s needs %d more threads, and %d can be started (%s): the limit of this user "
                       "(RLIMIT_NPROC, ulimit -u) is %s, and a container may have one of its own",
-                      who, n, started, strerror(reason), limit_text(RLIMIT_NPROC, limit, sizeof limit));
+                      who, n, started, strerror(reason),
+                      limit_text(getrlimit(RLIMIT_NPROC, &set) ? NULL : &set, limit, sizeof limit));
 }

@@ -374,7 +374,8 @@ static void a_link_in_place_of_the_job_is_refused(void **state)
 
 /* ---- killed on the way ---- */
 
-static enum { NOWHERE, AT_LINK, AT_UNLINK } dies; /* a child of this test */
+enum { NOWHERE, AT_LINK, AT_UNLINK };
+static int dies; /* at which of these a child of this test does */
 
 int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
 {
