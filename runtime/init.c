@@ -531,8 +531,8 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     return WEFT_OK;
 }
 
-/* What is longer than RLIMIT_FSIZE allows ends the process by a signal, or where that is blocked is an error that
- * can be told. */
+/* What is longer than RLIMIT_FSIZE allows ends the process by a signal, or where that is blocked is an error
+ * that can be told. */
 weft_status weft_init(const weft_config *config, weft_context **out)
 {
     const struct timespec at_once = {0};
