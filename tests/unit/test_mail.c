@@ -147,6 +147,24 @@ static void what_is_given_up_lets_the_receive_wait_again(void **state)
     }
 }
 
+/* It has waited longer than those posted after it, and the next message is its own. */
+static void what_waits_again_comes_before_what_was_posted_later(void **state)
+{
+    side given_up, next, first, second;
+    (void)state;
+    receive_from(&first, 1, 0, 5, 150, false);
+    receive_from(&second, 1, 0, 5, 150, false);
+    send_to(&given_up, 0, 1, 5, 150, false);
+    assert_true(move(0));
+    weft__mail_cancel_send(ends[0].mail, given_up.letter);
+    move_all();
+    send_to(&next, 0, 1, 5, 100, false);
+    move_all();
+    assert_true(first.over && next.over);
+    assert_int_equal(first.receipt.bytes, 100);
+    assert_false(second.over);
+}
+
 static void what_is_given_up_may_end_its_receive(void **state)
 {
     side out, in;
@@ -386,6 +404,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_refused_ends_its_receive_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_back_waits_for_its_peers_fate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_waits_again_comes_before_what_was_posted_later, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_may_end_its_receive, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_gone_announced_is_not_received, set_up, tear_down),

@@ -167,6 +167,37 @@ static void a_receive_given_up_on_the_way(void **state)
     }
 }
 
+static weft__envelope of_operation(int peer, uint64_t signature)
+{
+    return (weft__envelope){.peer = peer,
+                            .channel = WEFT__CHANNEL_COLLECTIVE,
+                            .group = 1,
+                            .sequence = 1,
+                            .dtype = WEFT_INT8,
+                            .signature = {signature, 0}};
+}
+
+/* Its announcement is thrown away with its head, and what that took of the credit comes back: or soon no head
+ * would go any more. */
+static void a_head_of_another_operation_costs_nothing(void **state)
+{
+    weft__envelope from = of_operation(0, 1), to = of_operation(1, 2);
+    side in, out;
+    (void)state;
+    about(&in, 0, 0, false);
+    assert_non_null(weft__mail_receive(ends[1].mail, &from, in.data, LONG, &in.receipt, &in.completion));
+    for (int i = 0; i < 3 * WEFT__CREDIT_BYTES / HEAD; i++) {
+        about(&out, 1, 0, false);
+        out.letter = weft__mail_send(ends[0].mail, &to, out.data, LONG, &out.completion);
+        assert_non_null(out.letter);
+        is_announced_with(HEAD);
+        move_all();
+        weft__mail_cancel_send(ends[0].mail, out.letter);
+        move_all();
+    }
+    assert_false(in.over);
+}
+
 static void its_sender_goes_in_the_middle_of_a_head(void **state)
 {
     side out, in;
@@ -213,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(given_up_with_its_head, set_up_heads, tear_down),
         cmocka_unit_test_setup_teardown(cancelled_on_both_sides, set_up_heads, tear_down),
         cmocka_unit_test_setup_teardown(a_receive_given_up_on_the_way, set_up_heads, tear_down),
+        cmocka_unit_test_setup_teardown(a_head_of_another_operation_costs_nothing, set_up_heads, tear_down),
         cmocka_unit_test_setup_teardown(its_sender_goes_in_the_middle_of_a_head, set_up_heads, tear_down),
         cmocka_unit_test_prestate_setup_teardown(its_sender_goes_in_the_middle_of_a_head, set_up_heads,
                                                  tear_down, &early),
