@@ -47,16 +47,22 @@ static void *client(void)
     return dealer;
 }
 
-static void say_join(void *dealer, int name, const uint8_t *of_run, int rank, int world)
+/* attempt: how many connections that client has made. */
+static void say_join_on(void *dealer, int name, const uint8_t *of_run, int rank, int world, uint32_t attempt)
 {
     struct {
         weft__meeting_header header;
         weft__meeting_who who;
-    } join = {{WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, WEFT__MEETING_JOIN, {0}, rank, world, 0, 1},
+    } join = {{WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, WEFT__MEETING_JOIN, {0}, rank, world, 0, attempt},
               {.pid = 7, .host_id = "h", .host = "h"}};
     join.header.client[0] = (uint8_t)name;
     memcpy(join.who.run, of_run, sizeof join.who.run);
     assert_int_equal(zmq_send(dealer, &join, sizeof join, 0), sizeof join);
+}
+
+static void say_join(void *dealer, int name, const uint8_t *of_run, int rank, int world)
+{
+    say_join_on(dealer, name, of_run, rank, world, 1);
 }
 
 typedef struct words {
@@ -168,6 +174,29 @@ static void who_has_gone_gives_its_place_back(void **state)
     zmq_close(next);
 }
 
+/* What a client said on a connection that it has given up may come after what it said on its next one, where
+ * it waits for the answer. */
+static void an_overtaken_word_leads_nobody_astray(void **state)
+{
+    void *first = client(), *second = client(), *other = client();
+    int told[3];
+    (void)state;
+    say_join_on(second, 1, run, 0, 2, 2);
+    await_missing(second, "rank 1 is missing");
+    say_join_on(first, 1, run, 0, 2, 1);
+    await_missing(first, "rank 1 is missing"); /* it has been read */
+    say_join(other, 2, run, 1, 2);
+    told[0] = answer(other);
+    told[1] = answer(second);
+    told[2] = no_answer(first);
+    zmq_close(first);
+    zmq_close(second);
+    zmq_close(other);
+    assert_int_equal(told[0], WEFT__MEETING_JOINED);
+    assert_int_equal(told[1], WEFT__MEETING_JOINED);
+    assert_int_equal(told[2], 0);
+}
+
 static void say(void *dealer, int name, uint16_t kind)
 {
     weft__meeting_header header = {.magic = WEFT__MEETING_MAGIC,
@@ -247,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_complete_job_keeps_its_server, begin, end),
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
         cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
+        cmocka_unit_test_setup_teardown(an_overtaken_word_leads_nobody_astray, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
     };
     alarm(JOB_ALARM_S);
