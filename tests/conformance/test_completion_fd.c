@@ -13,6 +13,7 @@
 static _Atomic int descriptor = -1;
 static atomic_int slow_writes, in_write, go_on; /* the first slow_writes writes stop until go_on */
 static atomic_int slow_reads, in_read, read_on;
+static atomic_int slow_returns, in_return, return_on; /* of writes that are done */
 
 static void stop_at(atomic_int *left, atomic_int *inside, const atomic_int *until)
 {
@@ -28,7 +29,9 @@ static void stop_at(atomic_int *left, atomic_int *inside, const atomic_int *unti
 EXPORTED ssize_t write(int fd, const void *buf, size_t n)
 {
     if (fd >= 0 && fd == atomic_load(&descriptor)) stop_at(&slow_writes, &in_write, &go_on);
-    return syscall(SYS_write, fd, buf, n);
+    ssize_t written = syscall(SYS_write, fd, buf, n);
+    if (fd >= 0 && fd == atomic_load(&descriptor)) stop_at(&slow_returns, &in_return, &return_on);
+    return written;
 }
 
 EXPORTED ssize_t read(int fd, void *buf, size_t nbytes)
@@ -126,10 +129,42 @@ static void settled_while_cleared(job_rank *me)
     for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
 }
 
+static void write_and_be_read(job_rank *me, int thread, void *arg)
+{
+    weft_request **reqs = arg;
+    (void)me;
+    if (thread == 0) {
+        weft_cancel(reqs[0]);
+        return;
+    }
+    await(&in_return);
+    CHECK_INT(readable(0), 1);
+    CHECK_INT(weft_test(reqs[0]), WEFT_ERR_CANCELLED); /* reads what its writer does not know yet is there */
+    CHECK_INT(readable(0), 0);
+    atomic_store(&return_on, 1);
+}
+
+/* A look between a write and its writer's next step: nothing of what was written is left. */
+static void looked_at_when_just_written(job_rank *me)
+{
+    int32_t values[2];
+    weft_request *reqs[2];
+    open_receives(me, values, reqs);
+    atomic_store(&slow_returns, 1);
+    job_threads(me, 2, write_and_be_read, reqs);
+    CHECK_INT(readable(0), 0);
+    send_a_tag(me, 1);
+    CHECK_INT(readable(JOB_WAIT_MS), 1);
+    CHECK_INT(weft_test(reqs[1]), WEFT_OK);
+    CHECK_INT(readable(0), 0);
+    for (int i = 0; i < 2; i++) weft_release(reqs[i]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("looked at while it is written", .ranks = 1, .body = looked_at_while_written),
+        JOB_TEST("looked at when it has just been written", .ranks = 1, .body = looked_at_when_just_written),
         JOB_TEST("settled while it is cleared", .ranks = 1, .body = settled_while_cleared),
     };
     return JOB_MAIN(tests, argc, argv);

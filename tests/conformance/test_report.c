@@ -315,6 +315,37 @@ static void one_line_a_peer(job_rank *me)
     weft_set_log(NULL, NULL);
 }
 
+/* What waits like it, and not for so long yet, is not counted with it. */
+static void counts_those_that_are_due(job_rank *me)
+{
+    enum { WARN_MS = 2000, BYTES = 300000 };
+    listener *l = job_alloc(me, sizeof *l);
+    char *bytes = job_alloc(me, BYTES);
+    weft_request *reqs[2] = {NULL};
+    job_setenv(me, "WEFT_WARN_MS", "2000");
+    job_join(me);
+    if (me->rank == 0) {
+        int64_t second;
+        atomic_store(&l->answered, 1);
+        weft_set_log(listen_and_ask, l);
+        CHECK_OK(weft_isend(me->world, bytes, BYTES, WEFT_INT8, 1, 3, NULL, &reqs[0]));
+        job_sleep_ms(WARN_MS / 2);
+        second = job_now_ns();
+        CHECK_OK(weft_isend(me->world, bytes, BYTES, WEFT_INT8, 1, 3, NULL, &reqs[1]));
+        for (int i = 0; atomic_load(&l->lines) == 0 && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+        CHECK(atomic_load(&l->lines) > 0);
+        if (job_now_ns() < second + WARN_MS * 1000000LL) CHECK(!strstr(l->last, "more operation"));
+        job_mark(me, 0);
+        for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+    } else {
+        job_await(me, 0, 1);
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(weft_irecv(me->world, bytes, BYTES, WEFT_INT8, 0, 3, NULL, NULL));
+    }
+    job_leave(me);
+    weft_set_log(NULL, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +360,8 @@ int main(int argc, char **argv)
                  .processes = true),
         JOB_TEST("one line a peer, however many wait", .ranks = 3, .body = one_line_a_peer, .bare = true,
                  .processes = true),
+        JOB_TEST("the line counts those that are due", .ranks = 2, .body = counts_those_that_are_due,
+                 .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }

@@ -207,6 +207,48 @@ static void mixed(job_rank *me)
     release_all(reqs, N);
 }
 
+typedef struct elsewhere {
+    weft_group *there;
+    weft_request *reqs[2]; /* one of this rank's context, which stays open; one of the other */
+    int32_t in[2];
+} elsewhere;
+
+static void wait_for_either(job_rank *me, int thread, void *arg)
+{
+    static const int32_t out = 7;
+    elsewhere *e = arg;
+    size_t index = 99;
+    int64_t from = job_now_ns();
+    (void)me;
+    if (thread == 1) {
+        job_sleep_ms(300); /* until the other one sleeps */
+        CHECK_OK(weft_isend(e->there, &out, 1, WEFT_INT32, 0, 0, NULL, NULL));
+        return;
+    }
+    CHECK_OK(weft_wait_any(e->reqs, 2, JOB_WAIT_MS, &index));
+    CHECK_PERIOD(from, job_now_ns(), 0, JOB_WAIT_MS / 2); /* not at the end of its time */
+    CHECK_INT(index, 1);
+    CHECK_INT(e->in[1], 7);
+}
+
+/* Requests of two contexts: the end of either wakes who waits for both. */
+static void of_two_contexts(job_rank *me)
+{
+    elsewhere *e = job_alloc(me, sizeof *e);
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_context *ctx;
+    config.rank = 0;
+    config.world_size = 1;
+    CHECK_OK(weft_init(&config, &ctx));
+    e->there = weft_world(ctx);
+    CHECK_OK(weft_irecv(me->world, &e->in[0], 1, WEFT_INT32, 0, 0, NULL, &e->reqs[0]));
+    CHECK_OK(weft_irecv(e->there, &e->in[1], 1, WEFT_INT32, 0, 0, NULL, &e->reqs[1]));
+    job_threads(me, 2, wait_for_either, e);
+    weft_cancel(e->reqs[0]);
+    release_all(e->reqs, 2);
+    CHECK_OK(weft_finalize(ctx, JOB_WAIT_MS));
+}
+
 /* ---- the descriptor ---------------------------------------------------------------------------------------
  */
 
@@ -312,6 +354,7 @@ int main(int argc, char **argv)
         JOB_TEST("wait_any with a failure", .ranks = 2, .body = any_failure),
         JOB_TEST("wait_some", .ranks = 2, .body = some),
         JOB_TEST("collectives and messages in one set", .ranks = 2, .body = mixed),
+        JOB_TEST("requests of two contexts", .ranks = 1, .body = of_two_contexts),
         JOB_TEST("little by little", .ranks = 2, .body = little_by_little),
         JOB_TEST("completion descriptor", .ranks = 2, .body = descriptor),
         JOB_TEST("the descriptor tells failures", .ranks = 1, .body = descriptor_tells_failures),
