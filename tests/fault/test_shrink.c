@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { RANKS = 4, MANY = 8 };
+enum { RANKS = 4, MANY = 8, SOON_MS = 100 };
 
 static weft_group *shrink(weft_group *group)
 {
@@ -176,6 +176,52 @@ static void healthy(job_rank *me)
     job_sum_works(second);
 }
 
+/* Who has not called it is told all the same: what it waits for will not come. */
+static void of_one_that_others_wait_for(job_rank *me)
+{
+    weft_group *survivors = NULL;
+    weft_request *req = NULL;
+    job_sum_works(me->world);
+    if (me->rank == 1) {
+        job_await(me, 0, RANKS - 1);
+        CHECK_OK(weft_shrink_group(me->world, NULL, &survivors, &req));
+    } else {
+        CHECK_OK(weft_barrier(me->world, NULL, &req));
+        job_mark(me, 0);
+        WAIT_STATUS(WEFT_ERR_BROKEN, req);
+        CHECK_TEXT(weft_request_message(req), "rank 1 shrinks the group");
+        weft_release(req);
+        CHECK_OK(weft_shrink_group(me->world, NULL, &survivors, &req));
+    }
+    WAIT_OK(req);
+    CHECK_INT(weft_group_size(survivors), RANKS);
+    job_sum_works(survivors);
+}
+
+/* The end of the later one of two that wait is not that of the earlier one. */
+static void two_at_once(job_rank *me)
+{
+    weft_group *made[2] = {NULL, NULL};
+    weft_request *reqs[2] = {NULL, NULL};
+    if (me->rank != 3) {
+        for (int i = 0; i < 2; i++) CHECK_OK(weft_shrink_group(me->world, NULL, &made[i], &reqs[i]));
+        job_mark(me, 0);
+        job_await(me, 0, RANKS - 1);
+        if (me->rank == 1) weft_cancel(reqs[1]);
+        WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[1]);
+        weft_release(reqs[1]);
+        CHECK_OK(weft_group_free(made[1]));
+        CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);
+        job_mark(me, 1);
+    } else {
+        job_await(me, 1, RANKS - 1);
+        CHECK_OK(weft_shrink_group(me->world, NULL, &made[0], &reqs[0]));
+    }
+    WAIT_OK(reqs[0]);
+    CHECK_INT(weft_group_size(made[0]), RANKS);
+    job_sum_works(made[0]);
+}
+
 /* ---- who does not come
  * ----------------------------------------------------------------------------------------- */
 
@@ -306,6 +352,53 @@ static void between_two_verdicts(job_rank *me)
     job_sum_works(survivors);
 }
 
+/* One whose time is up tells the lowest member, which is stopped and then dies: the next one hears it too,
+ * and ends what it waits for itself. */
+static void given_up_to_a_dead_lead(job_rank *me)
+{
+    weft_group *survivors = NULL;
+    weft_request *req = NULL;
+    weft_call call = {.timeout_ms = JOB_SHORT_MS};
+    const volatile int64_t *too_late = job_results(me, 2);
+    int64_t until = job_now_ns() + JOB_WAIT_MS * 1000000LL;
+    job_join(me);
+    job_acquaint(me);
+    for (int i = 1; i < RANKS; i++)
+        for (int k = 1; k < i; k++)
+            if (me->rank == i || me->rank == k) job_message_works(me->world, k, i, k);
+    job_meet(me);
+    if (me->rank == 1) {
+        CHECK_OK(weft_shrink_group(me->world, NULL, &survivors, &req));
+        job_stop(me, 0);
+        job_mark(me, 0);
+        while (!weft_is_completed(req) && !*too_late && job_now_ns() < until) job_sleep_ms(1);
+        if (!*too_late) {
+            CHECK_INT(weft_test(req), WEFT_ERR_TIMEOUT);
+            CHECK(job_names(weft_request_message(req), 3)); /* and who has not been heard of to be dead */
+        }
+        weft_cancel(req);
+        weft_release(req);
+        job_mark(me, 1);
+    } else if (me->rank == 2) {
+        job_await(me, 0, 1);
+        CHECK_OK(weft_shrink_group(me->world, &call, &survivors, &req));
+        job_sleep_ms(JOB_SHORT_MS + SOON_MS); /* it has given up, and the lead's answer is not due yet */
+        int64_t killed = job_now_ns();
+        job_kill(me, 0);
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+        /* On a loaded machine the death may have come too late for it. */
+        job_results(me, 2)[0] = strstr(weft_request_message(req), "does not answer") &&
+                                job_info(req).settled_ns < killed + SOON_MS * 1000000LL;
+        weft_release(req);
+        job_await(me, 1, 1);
+    } else if (me->rank == 3) {
+        job_await(me, 1, 1);
+    } else {
+        for (;;) job_sleep_ms(1000);
+    }
+    job_leave(me);
+}
+
 /* ---- ranks that die during it
  * -------------------------------------------------------------------------------------- */
 
@@ -381,10 +474,13 @@ int main(int argc, char **argv)
         SHRINK("after an abort", after_an_abort),
         SHRINK("after a timeout", after_a_timeout),
         SHRINK("nobody is dead", healthy),
+        SHRINK("one that others wait for", of_one_that_others_wait_for),
+        SHRINK("two at once", two_at_once),
         SHRINK("a timeout names who is missing", names_the_missing),
         SHRINK("cancelled and aborted", cancelled),
         JOB_TEST("one that left does not count", .ranks = RANKS, .body = without_one_that_left, .bare = true),
         KILLED("the lead dies between two verdicts", between_two_verdicts, 1U << 0, .bare = true),
+        KILLED("given up, and the lead dies", given_up_to_a_dead_lead, 1U << 0, .bare = true),
         EIGHT(1, 7),
         EIGHT(2, 1),
         EIGHT(3, 4),
