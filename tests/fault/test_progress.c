@@ -1,6 +1,8 @@
 /* test_progress.c - operations move without the caller: while it sleeps, and while it only polls. */
 #include "job.h"
 
+#include <time.h>
+
 enum { BYTES = 16 << 20, SLEEP_MS = JOB_SANITIZED ? 10000 : 2000, DELAY_MS = 300 };
 
 /* Neither side calls the library between posting and the end of its sleep. */
@@ -111,6 +113,31 @@ static void others_asleep(job_rank *me)
     job_sum_works(me->world);
 }
 
+static double process_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Woken a few times for work that then is over, the library's threads sleep again, and for good. */
+static void costs_nothing_while_idle(job_rank *me)
+{
+    enum { MOST_MS = 40 * JOB_SLOWER };
+    double before;
+    for (int i = 0; i < 6; i++) {
+        job_meet(me);
+        job_sleep_ms(me->rank == i % 2 ? 200 : 50); /* one waits until it sleeps; all threads do */
+        job_sum_works(me->world);
+    }
+    job_meet(me);
+    job_sleep_ms(100);
+    before = process_ms();
+    job_sleep_ms(SLEEP_MS);
+    CHECK(process_ms() - before < MOST_MS);
+    job_meet(me);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +145,7 @@ int main(int argc, char **argv)
         JOB_TEST("a collective while asleep", .ranks = 3, .body = asleep_over_a_collective),
         JOB_TEST("only polls", .ranks = 2, .body = only_polls),
         JOB_TEST("looks and computes", .ranks = 2, .body = looks_and_computes),
+        JOB_TEST("costs nothing while idle", .ranks = 2, .body = costs_nothing_while_idle),
         JOB_TEST("others asleep", .ranks = 3, .body = others_asleep),
     };
     return JOB_MAIN(tests, argc, argv);
