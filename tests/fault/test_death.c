@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { RANKS = 4, VICTIM = 3, ALIVE = 3, KILLED_AT = 0 };
 
@@ -97,6 +99,16 @@ static void idle(job_rank *me)
     check_afterwards(me, untouched);
 }
 
+static atomic_bool slow_wakes;
+
+/* In place of the C library's, for the library too: what wakes another thread goes through here.  Each group
+ * that breaks wakes one that tells its members, and between the breaking of two there is so time to look. */
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *buf, size_t n)
+{
+    if (n == sizeof(uint64_t) && atomic_load(&slow_wakes)) job_sleep_ms(10);
+    return syscall(SYS_write, fd, buf, n);
+}
+
 /* Who sees the world broken finds every other group with the dead in it broken too. */
 static void many_groups(job_rank *me)
 {
@@ -108,6 +120,7 @@ static void many_groups(job_rank *me)
     for (int i = 0; i < GROUPS; i++) groups[i] = job_group(me, RANKS, "with the victim", 0);
     for (int i = 0; i < OPS && me->rank != VICTIM; i++) /* they make the breaking of the world long */
         CHECK_OK(weft_barrier(me->world, NULL, &reqs[i]));
+    atomic_store(&slow_wakes, true);
     await_death(me);
     int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000);
     while (weft_group_status(me->world) == WEFT_OK && job_now_ns() < end) {
@@ -117,6 +130,7 @@ static void many_groups(job_rank *me)
         CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(groups[i]));
         CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(groups[i], NULL, NULL));
     }
+    atomic_store(&slow_wakes, false);
     for (int i = 0; i < OPS; i++) weft_release(reqs[i]);
 }
 
