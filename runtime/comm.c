@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#define CAUSE_NS       (200 * WEFT__MS) /* for another rank's word of why joining fails */
+#define CAUSE_NS       (1000 * WEFT__MS) /* for another rank's word of why joining fails */
 #define CAUSE_PAUSE_NS (2 * WEFT__MS)
 #define EARLY_IDS_MAX  256 /* ids told before anything here needed that communicator */
 
