@@ -50,9 +50,8 @@ static void reports(job_rank *me)
 /* What each rank has under way to others, and waits for from them: how much, and the oldest of it. */
 static void messages(job_rank *me)
 {
-    static char text[ROOM];
-    static int32_t large[1 << 20], value[3];
-    char line[512];
+    char *text = job_alloc(me, ROOM), line[512];
+    int32_t *large = job_alloc(me, sizeof *large << 20), value[3];
     weft_request *reqs[3] = {NULL};
     if (me->rank == 0) {
         CHECK_OK(weft_irecv(me->world, &value[0], 1, WEFT_INT32, 1, 7, NULL, &reqs[0]));
@@ -62,7 +61,7 @@ static void messages(job_rank *me)
         CHECK_OK(weft_probe(me->world, WEFT_ANY_RANK, 9, NULL, &reqs[0]));
     }
     job_meet(me);
-    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    CHECK_OK(weft_group_report(me->world, text, ROOM));
     CHECK_INT(lines_of(text), me->size);
     line_of(text, 0, line);
     CHECK_TEXT(line,
@@ -79,7 +78,7 @@ static void messages(job_rank *me)
         WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[1]);
     }
     job_meet(me);
-    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    CHECK_OK(weft_group_report(me->world, text, ROOM));
     line_of(text, 0, line);
     CHECK_TEXT(line, "; 1 message is pending, the oldest is probe #1");
     job_meet(me);
@@ -88,7 +87,7 @@ static void messages(job_rank *me)
         weft_release(reqs[i]);
     }
     job_meet(me);
-    CHECK_OK(weft_group_report(me->world, text, sizeof text));
+    CHECK_OK(weft_group_report(me->world, text, ROOM));
     CHECK(!strstr(text, "pending"));
     job_meet(me);
 }
