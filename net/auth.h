@@ -25,8 +25,10 @@ typedef struct weft__keys {
     uint8_t job[16];                                       /* public: tells jobs apart on one port */
     char curve_server_public[41], curve_server_secret[41]; /* Z85, for ZeroMQ CURVE */
     char curve_client_public[41], curve_client_secret[41];
+    _Atomic int users; /* see keys.h */
 } weft__keys;
-/* job_name is part of what is derived: two jobs with one secret cannot mix. */
+/* job_name is part of what is derived: two jobs with one secret cannot mix.  Who keeps keys has them from
+ * keys.h. */
 weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_name, weft__keys *keys);
 
 typedef enum weft__purpose { WEFT__PURPOSE_DATA = 1, WEFT__PURPOSE_HANDOVER } weft__purpose;

@@ -3,6 +3,7 @@
 #include "control.h"
 #include "address.h"
 #include "clock.h"
+#include "keys.h"
 #include "reserve.h"
 #include "status.h"
 #include "strangers.h"
@@ -22,7 +23,7 @@
 struct weft__control_wire {
     int me, world;
     bool ipv6;
-    weft__keys keys;
+    weft__keys *keys;
     void *context;
     void *router;
     int router_fd, monitor_fd;
@@ -31,7 +32,7 @@ struct weft__control_wire {
     void **dealers;  /* world sockets, NULL until first used */
 };
 
-weft_status weft__control_open(const char *address, const weft__keys *keys, int me, weft__control_wire **out,
+weft_status weft__control_open(const char *address, weft__keys *keys, int me, weft__control_wire **out,
                                char endpoint[WEFT__ENDPOINT_BYTES])
 {
     weft__control_wire *wire = calloc(1, sizeof *wire);
@@ -40,7 +41,7 @@ weft_status weft__control_open(const char *address, const weft__keys *keys, int 
     weft_status status;
     if (!wire) return weft__fail_memory(sizeof *wire, "the guardians' wire");
     wire->me = me;
-    wire->keys = *keys;
+    wire->keys = weft__keys_take(keys);
     wire->ipv6 = strchr(address, ':') != NULL;
     if ((status = weft__zmq_take(&wire->context))) goto free_wire;
     if ((status = weft__zap_admit(keys))) goto give_context;
@@ -69,6 +70,7 @@ dismiss:
 give_context:
     weft__zmq_give();
 free_wire:
+    weft__keys_drop(keys);
     free(wire);
     return status;
 }
@@ -102,7 +104,7 @@ static void *connect_peer(weft__control_wire *wire, int peer)
         weft__fail(WEFT_ERR_PEER, "rank %d is gone, and its guardian with it", peer);
         return NULL;
     }
-    dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), &wire->keys,
+    dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), wire->keys,
                               WEFT__CONTROL_MESSAGE_MAX);
     if (!dealer) return NULL;
     zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
@@ -198,7 +200,8 @@ void weft__control_close(weft__control_wire *wire)
     for (int peer = 0; peer < wire->world; peer++) weft__control_forget(wire, peer);
     weft__strangers_close(&wire->strangers);
     zmq_close(wire->router);
-    weft__zap_dismiss(&wire->keys);
+    weft__zap_dismiss(wire->keys);
+    weft__keys_drop(wire->keys);
     weft__zmq_give();
     weft__reserve_give((void *)wire->dealers);
     weft__reserve_give(wire->endpoints);

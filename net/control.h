@@ -15,7 +15,7 @@
 typedef struct weft__control_wire weft__control_wire;
 
 /* Binds on a numeric address (never a wildcard), any port; endpoint gets "tcp://ADDRESS:PORT". */
-weft_status weft__control_open(const char *address, const weft__keys *keys, int me, weft__control_wire **out,
+weft_status weft__control_open(const char *address, weft__keys *keys, int me, weft__control_wire **out,
                                char endpoint[WEFT__ENDPOINT_BYTES]);
 /* endpoints: world strings of WEFT__ENDPOINT_BYTES each, copied. */
 weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints);

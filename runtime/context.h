@@ -54,6 +54,7 @@ typedef struct weft__job_store {
     weft__lock lock;                /* all below */
     struct weft__kv_server *server; /* rank 0 */
     int port;
+    weft__keys *keys;         /* of the store, from the job's */
     _Atomic uint32_t answers; /* futex: rank 0's answers so far, and its end */
     weft_status status;
     char endpoint[WEFT__ENDPOINT_BYTES], why[512];
@@ -66,7 +67,7 @@ struct weft_context {
     weft__transport *transports[2];
     bool said_bye;
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
-    weft__keys keys;
+    weft__keys *keys;
     int64_t timeout_ms;    /* default of every group */
     int64_t warn_after_ns; /* of an operation that has not settled */
     weft__slab requests;

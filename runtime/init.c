@@ -14,6 +14,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "home.h"
+#include "keys.h"
 #include "leave.h"
 #include "log.h"
 #include "member.h"
@@ -94,7 +95,7 @@ static weft_status fill_card(joining *j, card *c)
         status = weft__tcp_listen(weft__rendezvous_address(j->meeting), &j->listen_fd, &c->tcp);
         if (status != WEFT_OK) return status;
     }
-    return weft__control_open(weft__rendezvous_address(j->meeting), &ctx->keys, ctx->rank, &ctx->wire,
+    return weft__control_open(weft__rendezvous_address(j->meeting), ctx->keys, ctx->rank, &ctx->wire,
                               c->endpoint);
 }
 
@@ -159,7 +160,7 @@ static weft_status share_memory(joining *j)
     char name[80];
     int64_t until = weft__now_ns() + HANDOVER_NS;
     weft__board_config config = {j->local_rank, j->local_size,
-                                 j->locals,     &ctx->keys,
+                                 j->locals,     ctx->keys,
                                  name,          until < j->deadline_ns ? until : j->deadline_ns};
     uint8_t mine = 0, *all;
     weft_status status;
@@ -211,7 +212,7 @@ static weft_status open_routes(joining *j)
     }
     ctx->watch.sparing = !ctx->board; /* shared memory is looked at more often than sockets are to be read */
     if (ctx->tcp && j->listen_fd >= 0) {
-        status = weft__tcp_open(ctx->rank, ctx->world_size, addresses, j->listen_fd, &ctx->keys, &ctx->watch,
+        status = weft__tcp_open(ctx->rank, ctx->world_size, addresses, j->listen_fd, ctx->keys, &ctx->watch,
                                 weft__mail_sink(ctx->mail), &j->tcp);
         if (status == WEFT_OK) j->listen_fd = -1;
     }
@@ -506,7 +507,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         j.ctx->store.joined_by = c->store;
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
-        j.ctx->keys = *weft__rendezvous_keys(j.meeting);
+        j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.meeting));
         status = join(&j, c);
         if (status == WEFT_OK)
             tell_overview(&j, &ask, c->secret != NULL);

@@ -6,6 +6,7 @@
  * or does not answer in time; then the next call tries again. */
 #include "job_store.h"
 #include "address.h"
+#include "keys.h"
 #include "kv_server.h"
 #include "leave.h"
 #include "progress.h"
@@ -18,9 +19,11 @@
 
 #define PURPOSE "\x01store of a job" /* in the place of a job's name */
 
-static weft_status derive(const weft_context *ctx, weft__keys *keys)
+/* Lock held.  Once for all who need them. */
+static weft_status make_keys(weft_context *ctx)
 {
-    return weft__keys_derive(ctx->keys.data, sizeof ctx->keys.data, PURPOSE, keys);
+    if (ctx->store.keys) return WEFT_OK;
+    return weft__keys_make(ctx->keys->data, sizeof ctx->keys->data, PURPOSE, &ctx->store.keys);
 }
 
 /* ---- rank 0 ---- */
@@ -30,10 +33,9 @@ static weft_status serve(weft_context *ctx, char endpoint[WEFT__ENDPOINT_BYTES])
     const char *address = weft__rendezvous_address(ctx->meeting);
     weft__job_store *job = &ctx->store;
     weft_status status = WEFT_OK;
-    weft__keys keys;
     weft__lock_take(&job->lock);
-    if (!job->server && (status = derive(ctx, &keys)) == WEFT_OK) {
-        status = weft__kv_serve(address, &job->port, &keys, &job->server);
+    if (!job->server && (status = make_keys(ctx)) == WEFT_OK) {
+        status = weft__kv_serve(address, &job->port, job->keys, &job->server);
         if (status == WEFT_PENDING)
             status = weft__fail_errno("rank 0 cannot serve the job's store at %s", address);
     }
@@ -106,15 +108,17 @@ static weft_status open_store(weft_context *ctx, weft_store **out)
     int64_t deadline_ns = weft__deadline(weft__now_ns(), ctx->timeout_ms);
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft_store *store;
-    weft__keys keys;
     weft_status status = ctx->rank == 0 ? serve(ctx, endpoint) : ask(ctx, deadline_ns, endpoint);
-    if (status == WEFT_OK) status = derive(ctx, &keys);
+    if (status != WEFT_OK) return status;
+    weft__lock_take(&ctx->store.lock);
+    status = make_keys(ctx);
+    weft__lock_drop(&ctx->store.lock);
     if (status != WEFT_OK) return status;
     store = calloc(1, sizeof *store);
     if (!store) return weft__fail_memory(sizeof *store, "the job's store");
     store->limit_ms = ctx->timeout_ms;
     store->of_context = true;
-    status = weft__kv_connect(endpoint, &keys, deadline_ns, &store->kv);
+    status = weft__kv_connect(endpoint, ctx->store.keys, deadline_ns, &store->kv);
     if (status == WEFT_OK)
         *out = store;
     else
@@ -149,5 +153,6 @@ void weft__job_store_close(weft_context *ctx)
         free(store);
     }
     weft__kv_server_stop(ctx->store.server);
+    weft__keys_drop(ctx->store.keys);
     pthread_mutex_destroy(&ctx->store.opening);
 }

@@ -13,6 +13,7 @@
 #include "guardian.h"
 #include "host.h"
 #include "job_store.h"
+#include "keys.h"
 #include "late.h"
 #include "log.h"
 #include "member.h"
@@ -154,6 +155,7 @@ void weft__context_free(weft_context *ctx)
         close_bell(ctx->bell_fd);
     weft__completion_fd_close(&ctx->completion_fd);
     weft__slab_destroy(&ctx->requests);
+    weft__keys_drop(ctx->keys);
     free(ctx->members);
     free(ctx);
 }

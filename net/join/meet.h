@@ -28,7 +28,7 @@ struct weft__rendezvous {
     const weft__way *way;
     void *state;          /* the way's own */
     int rank, world_size; /* -1: not known yet */
-    weft__keys keys;
+    weft__keys *keys;
     char address[WEFT__ADDRESS_BYTES]; /* "" before the way knows; set before: WEFT_SOCKET_IFNAME wins */
     char job_dir[PATH_MAX];
     int job_dir_fd;

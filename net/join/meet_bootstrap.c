@@ -263,7 +263,7 @@ static weft_status take_keys(channel *c, const weft__join *how, bool one_host)
 
 static weft_status compare_keys(channel *c, weft_status mine)
 {
-    weft__keys *keys = &c->r->keys;
+    weft__keys *keys = c->r->keys;
     uint8_t(*all)[sizeof keys->job] = c->room; /* a gather needs it no more once the blocks come */
     weft_status status = gather(c, mine, keys->job, all, sizeof keys->job);
     for (int i = 1; !status && i < c->own.world_size; i++)

@@ -314,7 +314,7 @@ static weft_status connect_for_good(client *c)
     weft__address_text(&c->place.at, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
     c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
-                                 &c->r->keys, WEFT__MEETING_TOTAL_MAX + 4096);
+                                 c->r->keys, WEFT__MEETING_TOTAL_MAX + 4096);
     if (!c->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
     c->monitor = zmq_socket(c->context, ZMQ_PAIR);
@@ -349,7 +349,7 @@ static weft_status look(client *c)
 static weft_status serve(client *c)
 {
     weft_status status =
-        weft__meeting_serve(c->context, &c->place.at, &c->r->keys, c->id, c->place.nonce, &c->server);
+        weft__meeting_serve(c->context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
     if (status == WEFT_PENDING) {
         status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
         return status ? status : NONE;

@@ -65,7 +65,7 @@ typedef struct weft__meeting_server weft__meeting_server;
 /* Binds and starts to serve; port 0 takes one that is free and writes it into the address.  WEFT_PENDING: the
  * address cannot be bound here (errno tells why): taken, or another host's.  own: the client id of the
  * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one. */
-weft_status weft__meeting_serve(void *context, weft__address *address, const weft__keys *keys,
+weft_status weft__meeting_serve(void *context, weft__address *address, weft__keys *keys,
                                 const uint8_t own[WEFT__MEETING_ID_BYTES],
                                 const uint8_t nonce[WEFT__RUN_NONCE_BYTES], weft__meeting_server **server);
 /* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined

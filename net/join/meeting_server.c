@@ -3,6 +3,7 @@
  * back; later it is missed by the others' deadlines. */
 #include "meeting_server.h"
 #include "clock.h"
+#include "keys.h"
 #include "log.h"
 #include "status.h"
 #include "url.h"
@@ -471,7 +472,7 @@ static weft_status bind_router(weft__meeting_server *s, void *context, weft__add
 {
     char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
     int reason, linger = LAST_WORDS_MS, mandatory = 1, port = weft__address_port(address);
-    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, &s->keys,
+    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys,
                                  WEFT__MEETING_BLOCK_MAX + 4096);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
@@ -521,7 +522,7 @@ close_ends:
     return WEFT_ERR_SYSTEM;
 }
 
-weft_status weft__meeting_serve(void *context, weft__address *address, const weft__keys *keys,
+weft_status weft__meeting_serve(void *context, weft__address *address, weft__keys *keys,
                                 const uint8_t own[WEFT__MEETING_ID_BYTES],
                                 const uint8_t nonce[WEFT__RUN_NONCE_BYTES], weft__meeting_server **server)
 {
@@ -529,7 +530,7 @@ weft_status weft__meeting_serve(void *context, weft__address *address, const wef
     weft_status status;
     int reason;
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
-    s->keys = *keys;
+    s->keys = weft__keys_take(keys);
     s->world = -1;
     s->phase = WEFT__SERVER_JOINING;
     memcpy(s->own, own, sizeof s->own);
@@ -551,6 +552,7 @@ dismiss:
     errno = reason;
 free_server:
     reason = errno;
+    weft__keys_drop(keys);
     free(s);
     errno = reason;
     return status;
@@ -573,7 +575,8 @@ void weft__meeting_stop(weft__meeting_server *s, int64_t deadline_ns)
     zmq_close(s->thread_end);
     weft__strangers_close(&s->strangers);
     zmq_close(s->router);
-    weft__zap_dismiss(&s->keys);
+    weft__zap_dismiss(s->keys);
+    weft__keys_drop(s->keys);
     for (int i = 0; i < s->count; i++) free(s->members[i].block);
     free(s->members);
     free(s->quitters);

@@ -43,7 +43,7 @@ struct weft__meeting_server {
     weft__strangers strangers;
     void *owner_end, *thread_end; /* inproc pair: the owner's word that it is time to stop */
     pthread_t thread;
-    weft__keys keys;
+    weft__keys *keys;
     uint8_t own[WEFT__MEETING_ID_BYTES];
     char host_id[WEFT__HOST_ID_BYTES];
 

@@ -98,7 +98,7 @@ static void listen_in(by_multicast *f)
     for (int i = 0; i < BATCH; i++) {
         ssize_t n = weft__multicast_take(&f->net, bytes, sizeof bytes);
         if (n < 0) return;
-        switch (weft__beacon_read(&f->r->keys, bytes, (size_t)n, &beacon)) {
+        switch (weft__beacon_read(f->r->keys, bytes, (size_t)n, &beacon)) {
         case WEFT__BEACON_OURS: hear(f, &beacon); break;
         case WEFT__BEACON_OTHERS: f->strangers = true; break;
         default: break;
@@ -112,7 +112,7 @@ static weft_status say(by_multicast *f, enum weft__beacon_kind kind)
     weft__beacon beacon = {.kind = kind, .server = f->served};
     weft_status status;
     memcpy(beacon.nonce, f->nonce, sizeof beacon.nonce);
-    weft__beacon_write(&f->r->keys, &beacon, bytes);
+    weft__beacon_write(f->r->keys, &beacon, bytes);
     status = weft__multicast_send(&f->net, bytes, sizeof bytes);
     f->spoken = f->spoken || status == WEFT_OK;
     return f->spoken ? WEFT_OK : status; /* a network that worked may work again */

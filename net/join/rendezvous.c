@@ -1,6 +1,7 @@
 /* rendezvous.c - see rendezvous.h: chooses the way to meet (meet.h), and finds what every way needs: secret,
  * keys, job directory, address.  Fails with the sentence of whoever found the fault. */
 #include "clock.h"
+#include "keys.h"
 #include "log.h"
 #include "meet.h"
 #include "quota.h"
@@ -40,7 +41,7 @@ weft_status weft__meet_keys(weft__rendezvous *r, const weft__join *how, const ch
                   "the job's secret from %s is weak: %s; who listens to one connection can guess it. "
                   "\"head -c 32 /dev/urandom | base64\" makes a good one",
                   source, weak);
-    status = weft__keys_derive(secret.bytes, secret.length, how->job, &r->keys);
+    status = weft__keys_make(secret.bytes, secret.length, how->job, &r->keys);
     weft__secret_wipe(&secret);
     return status;
 }
@@ -184,9 +185,9 @@ int weft__rendezvous_world(const weft__rendezvous *r)
     return r->world_size;
 }
 
-const weft__keys *weft__rendezvous_keys(const weft__rendezvous *r)
+weft__keys *weft__rendezvous_keys(const weft__rendezvous *r)
 {
-    return &r->keys;
+    return r->keys;
 }
 
 const char *weft__rendezvous_address(const weft__rendezvous *r)
@@ -225,6 +226,6 @@ void weft__rendezvous_close(weft__rendezvous *r)
     if (!r) return;
     if (r->way) r->way->close(r->state);
     if (r->job_dir_fd >= 0) close(r->job_dir_fd);
-    sodium_memzero(&r->keys, sizeof r->keys);
+    weft__keys_drop(r->keys);
     free(r);
 }

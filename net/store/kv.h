@@ -73,7 +73,6 @@ struct weft__kv {
  * host, and only at a loopback address. */
 weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv);
 /* Connects to a server that is there already. */
-weft_status weft__kv_connect(const char *endpoint, const weft__keys *keys, int64_t deadline_ns,
-                             weft__kv **kv);
+weft_status weft__kv_connect(const char *endpoint, weft__keys *keys, int64_t deadline_ns, weft__kv **kv);
 weft_status weft__kv_open_file(const char *url, const char *secret, int64_t deadline_ns, weft__kv **kv);
 #endif

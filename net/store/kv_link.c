@@ -3,6 +3,7 @@
  * held is gone with it, so it is never dialled again. */
 #include "kv_link.h"
 #include "clock.h"
+#include "keys.h"
 #include "kv_wire.h"
 #include "list.h"
 #include "lock.h"
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +46,7 @@ enum link_state { MAKING, OPEN, GONE };
 struct weft__kv_link {
     weft__kv_link *next; /* the process's list */
     char endpoint[ENDPOINT_BYTES];
-    weft__keys keys;
+    weft__keys *keys;
     int users;
     _Atomic uint32_t state; /* enum link_state; changed under `lock` */
 
@@ -221,7 +223,8 @@ static weft_status start(weft__kv_link *link)
 static weft__kv_link *find(const char *endpoint, const weft__keys *keys)
 {
     for (weft__kv_link *at = process.links; at; at = at->next) {
-        if (at->state != GONE && !strcmp(at->endpoint, endpoint) && !memcmp(&at->keys, keys, sizeof *keys))
+        if (at->state != GONE && !strcmp(at->endpoint, endpoint) &&
+            !sodium_memcmp(at->keys->data, keys->data, sizeof keys->data))
             return at;
     }
     return NULL;
@@ -237,12 +240,12 @@ static void take_off(weft__kv_link *link)
         }
 }
 
-static weft__kv_link *put_on(const char *endpoint, const weft__keys *keys)
+static weft__kv_link *put_on(const char *endpoint, weft__keys *keys)
 {
     weft__kv_link *link = calloc(1, sizeof *link);
     if (!link) return NULL;
     snprintf(link->endpoint, sizeof link->endpoint, "%s", endpoint);
-    link->keys = *keys;
+    link->keys = weft__keys_take(keys);
     link->users = 1;
     weft__list_init(&link->outbox);
     weft__list_init(&link->pending);
@@ -268,7 +271,7 @@ static bool wait_for_change(int64_t deadline_ns)
     return !pthread_cond_timedwait(&process.changed, &process.lock, &at);
 }
 
-weft_status weft__kv_link_take(const char *endpoint, const weft__keys *keys, int64_t deadline_ns,
+weft_status weft__kv_link_take(const char *endpoint, weft__keys *keys, int64_t deadline_ns,
                                weft__kv_connect_fn *connect, void *arg, weft__kv_link **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -309,6 +312,7 @@ weft_status weft__kv_link_take(const char *endpoint, const weft__keys *keys, int
         *out = link;
     } else {
         weft__kv_socket_close(&link->socket);
+        weft__keys_drop(link->keys);
         free(link);
     }
     return status;
@@ -329,6 +333,7 @@ void weft__kv_link_give(weft__kv_link *link)
     pthread_join(link->thread, NULL);
     weft__kv_socket_close(&link->socket);
     close(link->bell_fd);
+    weft__keys_drop(link->keys);
     free(link);
 }
 

@@ -20,7 +20,7 @@ typedef weft_status weft__kv_connect_fn(void *arg, weft__kv_socket *socket);
 
 /* The process's connection to that endpoint with these keys, counted: an open one, or one made now by
  * connect. While another thread makes it, waits for that, at most until the deadline. */
-weft_status weft__kv_link_take(const char *endpoint, const weft__keys *keys, int64_t deadline_ns,
+weft_status weft__kv_link_take(const char *endpoint, weft__keys *keys, int64_t deadline_ns,
                                weft__kv_connect_fn *connect, void *arg, weft__kv_link **out);
 void weft__kv_link_give(weft__kv_link *link);
 

@@ -4,6 +4,7 @@
 #include "kv_server.h"
 #include "address.h"
 #include "clock.h"
+#include "keys.h"
 #include "kv_table.h"
 #include "kv_wire.h"
 #include "reserve.h"
@@ -49,7 +50,7 @@ struct weft__kv_server {
     weft__strangers strangers;
     int stop_fd;
     pthread_t thread;
-    weft__keys keys;
+    weft__keys *keys;
     weft__kv_table *table;
     connection **connections; /* by descriptor; NULL: none yet */
     int connection_room, open;
@@ -345,7 +346,7 @@ static weft_status open_router(weft__kv_server *s, const char *address, int *por
     size_t bytes = sizeof endpoint;
     int linger = LAST_WORDS_MS, unlimited = 0;
     s->router =
-        weft__zmq_socket(s->context, ZMQ_ROUTER, true, strchr(address, ':'), &s->keys, WEFT__KV_REQUEST_MAX);
+        weft__zmq_socket(s->context, ZMQ_ROUTER, true, strchr(address, ':'), s->keys, WEFT__KV_REQUEST_MAX);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     /* An answer must never be dropped; there are no more of them than calls that wait for one. */
@@ -387,19 +388,20 @@ static void take_down(weft__kv_server *s)
     weft__strangers_close(&s->strangers);
     if (s->router) zmq_close(s->router);
     if (s->stop_fd >= 0) close(s->stop_fd);
-    weft__zap_dismiss(&s->keys);
+    weft__zap_dismiss(s->keys);
+    weft__keys_drop(s->keys);
     weft__zmq_give();
     weft__kv_table_free(s->table);
     free(s);
     errno = reason;
 }
 
-weft_status weft__kv_serve(const char *address, int *port, const weft__keys *keys, weft__kv_server **server)
+weft_status weft__kv_serve(const char *address, int *port, weft__keys *keys, weft__kv_server **server)
 {
     weft__kv_server *s = calloc(1, sizeof *s);
     weft_status status;
     if (!s) return weft__fail_memory(sizeof *s, "the store's server");
-    s->keys = *keys;
+    s->keys = weft__keys_take(keys);
     s->stop_fd = -1;
     if ((status = weft__zmq_take(&s->context))) goto free_server;
     if ((status = weft__zap_admit(keys))) goto give_context;
@@ -415,6 +417,7 @@ weft_status weft__kv_serve(const char *address, int *port, const weft__keys *key
 give_context:
     weft__zmq_give();
 free_server:
+    weft__keys_drop(keys);
     free(s);
     return status;
 }

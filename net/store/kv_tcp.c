@@ -7,6 +7,7 @@
  * shares that connection. */
 #include "address.h"
 #include "clock.h"
+#include "keys.h"
 #include "kv_link.h"
 #include "kv_server.h"
 #include "kv_wire.h"
@@ -17,7 +18,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ typedef struct tcp_store {
     weft__kv kv;
     char host[WEFT__HOST_NAME_BYTES];
     int port;
-    weft__keys keys;
+    weft__keys *keys;
     weft__address place;
     char place_text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
     char directory[PATH_MAX]; /* of the secret that was made for it */
@@ -116,7 +116,7 @@ static weft_status make_socket(const tcp_store *s, weft__kv_socket *socket)
     weft_status status = weft__zmq_take(&socket->context);
     if (status) return status;
     socket->dealer = weft__zmq_socket(socket->context, ZMQ_DEALER, false, s->place.any.sa_family == AF_INET6,
-                                      &s->keys, WEFT__KV_VALUE_MAX + 4096);
+                                      s->keys, WEFT__KV_VALUE_MAX + 4096);
     if (!socket->dealer) return WEFT_ERR_SYSTEM;
     snprintf(events, sizeof events, "inproc://weft-kv-link-%u", made++);
     socket->monitor = zmq_socket(socket->context, ZMQ_PAIR);
@@ -187,7 +187,7 @@ static weft_status find_place(void *arg, weft__kv_socket *socket)
         weft_status status = WEFT_PENDING;
         if (s->server)
             status = WEFT_OK;
-        else if (s->may_serve && (status = weft__kv_serve(s->place_text, &port, &s->keys, &s->server)))
+        else if (s->may_serve && (status = weft__kv_serve(s->place_text, &port, s->keys, &s->server)))
             snprintf(why, sizeof why, ", and this host cannot: %s", zmq_strerror(errno));
         if (status == WEFT_PENDING) status = look(s, &probe);
         if (status == WEFT_OK) status = connect_for_good(s, socket, &refusals);
@@ -231,7 +231,7 @@ static weft_status find_keys(tcp_store *s, const char *source)
     weft__secret secret;
     weft_status status = find_secret(s, source, &secret);
     if (status != WEFT_OK) return status;
-    status = weft__keys_derive(secret.bytes, secret.length, PURPOSE, &s->keys);
+    status = weft__keys_make(secret.bytes, secret.length, PURPOSE, &s->keys);
     weft__secret_wipe(&secret);
     return status;
 }
@@ -248,13 +248,13 @@ static void close_store(weft__kv *kv)
     if (s->link) weft__kv_link_give(s->link);
     weft__kv_server_stop(s->server);
     if (s->directory_fd >= 0) close(s->directory_fd);
-    sodium_memzero(&s->keys, sizeof s->keys);
+    weft__keys_drop(s->keys);
     free(s);
 }
 
 /* keys: NULL, or those of a server that is there already; source: of the secret, where there are none. */
-static weft_status open_store(const char *url, const weft__keys *keys, const char *source,
-                              int64_t deadline_ns, weft__kv **kv)
+static weft_status open_store(const char *url, weft__keys *keys, const char *source, int64_t deadline_ns,
+                              weft__kv **kv)
 {
     static const weft__kv_ops ops = {perform, close_store};
     tcp_store *s = calloc(1, sizeof *s);
@@ -268,11 +268,11 @@ static weft_status open_store(const char *url, const weft__keys *keys, const cha
     snprintf(s->kv.name, sizeof s->kv.name, "%s", url);
     status = find_address(s, url);
     if (status == WEFT_OK && keys)
-        s->keys = *keys;
+        s->keys = weft__keys_take(keys);
     else if (status == WEFT_OK)
         status = find_keys(s, source);
     if (status == WEFT_OK)
-        status = weft__kv_link_take(s->endpoint, &s->keys, deadline_ns, find_place, s, &s->link);
+        status = weft__kv_link_take(s->endpoint, s->keys, deadline_ns, find_place, s, &s->link);
     if (status == WEFT_OK)
         *kv = &s->kv;
     else
@@ -285,7 +285,7 @@ weft_status weft__kv_open_tcp(const char *url, const char *secret, int64_t deadl
     return open_store(url, NULL, secret, deadline_ns, kv);
 }
 
-weft_status weft__kv_connect(const char *endpoint, const weft__keys *keys, int64_t deadline_ns, weft__kv **kv)
+weft_status weft__kv_connect(const char *endpoint, weft__keys *keys, int64_t deadline_ns, weft__kv **kv)
 {
     return open_store(endpoint, keys, NULL, deadline_ns, kv);
 }

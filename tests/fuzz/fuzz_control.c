@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "group.h"
 #include "guardian.h"
+#include "keys.h"
 #include "late.h"
 #include "leave.h"
 #include "member.h"
@@ -206,7 +207,7 @@ static void open_rank(void)
     weft__list_init(&rank.ticket.link);
     if (!ctx) abort();
     if (!wire) {
-        weft__keys keys;
+        weft__keys *keys;
         setenv("WEFT_LOG", "0", 1);
         board_join_all(2, boards);
         nowhere = (weft__transport){.name = "nowhere",
@@ -218,8 +219,8 @@ static void open_rank(void)
                                     .busy = never_busy,
                                     .flushed = always_flushed,
                                     .drop = drop_nobody};
-        if (weft__keys_derive("secret", 6, "fuzz", &keys) ||
-            weft__control_open("127.0.0.1", &keys, ME, &wire, endpoints[0]))
+        if (weft__keys_make("secret", 6, "fuzz", &keys) ||
+            weft__control_open("127.0.0.1", keys, ME, &wire, endpoints[0]))
             abort();
         endpoints[0][0] = 0;
         if (weft__control_peers(wire, WORLD, endpoints[0])) abort();

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "control.h"
 #include "job.h"
+#include "keys.h"
 #include "skip.h"
 #include "zap.h"
 
@@ -26,7 +27,7 @@
 #define WORLD 3
 
 typedef struct fixture {
-    weft__keys keys;
+    weft__keys *keys;
     weft__control_wire *wires[WORLD];
     char endpoints[WORLD][WEFT__ENDPOINT_BYTES];
     int wake_fd;
@@ -36,10 +37,9 @@ static int open_wires(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_int_equal(weft__keys_derive("secret", 6, "job", &f->keys), WEFT_OK);
+    assert_int_equal(weft__keys_make("secret", 6, "job", &f->keys), WEFT_OK);
     for (int i = 0; i < WORLD; i++)
-        assert_int_equal(weft__control_open("127.0.0.1", &f->keys, i, &f->wires[i], f->endpoints[i]),
-                         WEFT_OK);
+        assert_int_equal(weft__control_open("127.0.0.1", f->keys, i, &f->wires[i], f->endpoints[i]), WEFT_OK);
     for (int i = 0; i < WORLD; i++)
         assert_int_equal(weft__control_peers(f->wires[i], WORLD, f->endpoints[0]), WEFT_OK);
     f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -51,6 +51,8 @@ static int close_wires(void **state)
 {
     fixture *f = *state;
     for (int i = 0; i < WORLD; i++) weft__control_close(f->wires[i]);
+    assert_int_equal(f->keys->users, 1);
+    weft__keys_drop(f->keys);
     close(f->wake_fd);
     free(f);
     return 0;
@@ -131,7 +133,7 @@ static void huge_messages_are_dropped(void **state)
     int32_t rank = 2;
     int zero = 0;
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
-    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &f->keys, -1);
+    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, f->keys, -1);
     assert_int_equal(zmq_connect(dealer, f->endpoints[0]), 0);
     zmq_send(dealer, &rank, sizeof rank, ZMQ_SNDMORE);
     zmq_send(dealer, bytes, 1 << 20, 0);
@@ -158,22 +160,24 @@ static void strangers_are_not_heard(void **state)
 {
     fixture *f = *state;
     inbox box = {0};
-    weft__keys other, half = f->keys;
+    weft__keys *other, *half;
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__control_wire *stranger;
     int zero = 0;
-    assert_int_equal(weft__keys_derive("other", 5, "job", &other), WEFT_OK);
-    memcpy(half.curve_client_public, other.curve_client_public, sizeof half.curve_client_public);
-    memcpy(half.curve_client_secret, other.curve_client_secret, sizeof half.curve_client_secret);
-    memcpy(half.job, other.job, sizeof half.job);
+    assert_int_equal(weft__keys_make("other", 5, "job", &other), WEFT_OK);
+    assert_int_equal(weft__keys_make("secret", 6, "job", &half), WEFT_OK);
+    memcpy(half->curve_client_public, other->curve_client_public, sizeof half->curve_client_public);
+    memcpy(half->curve_client_secret, other->curve_client_secret, sizeof half->curve_client_secret);
+    memcpy(half->job, other->job, sizeof half->job);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(weft__control_open("127.0.0.1", i ? &half : &other, 2, &stranger, endpoint),
-                         WEFT_OK);
+        assert_int_equal(weft__control_open("127.0.0.1", i ? half : other, 2, &stranger, endpoint), WEFT_OK);
         assert_int_equal(weft__control_peers(stranger, WORLD, f->endpoints[0]), WEFT_OK);
         assert_int_equal(weft__control_send(stranger, 0, &zero, sizeof zero), WEFT_OK);
         assert_false(receive(f, 0, &box, 2, 1, 400));
         weft__control_close(stranger);
     }
+    weft__keys_drop(other);
+    weft__keys_drop(half);
 }
 
 static void a_full_queue_is_told(void **state)
@@ -187,7 +191,7 @@ static void a_full_queue_is_told(void **state)
     memcpy(endpoints, f->endpoints, sizeof endpoints);
     snprintf(endpoints[1], sizeof endpoints[1], "tcp://127.0.0.1:1"); /* nobody listens there */
     snprintf(endpoints[2], sizeof endpoints[2], "nonsense");
-    assert_int_equal(weft__control_open("127.0.0.1", &f->keys, 0, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__control_open("127.0.0.1", f->keys, 0, &wire, endpoint), WEFT_OK);
     assert_int_equal(weft__control_peers(wire, WORLD, endpoints[0]), WEFT_OK);
     while (!status && sent < 10000) {
         status = weft__control_send(wire, 1, &sent, sizeof sent);
@@ -262,7 +266,7 @@ static void closing_lets_messages_out(void **state)
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__control_wire *wire;
     inbox box = {0};
-    assert_int_equal(weft__control_open("127.0.0.1", &f->keys, 2, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__control_open("127.0.0.1", f->keys, 2, &wire, endpoint), WEFT_OK);
     assert_int_equal(weft__control_peers(wire, WORLD, f->endpoints[0]), WEFT_OK);
     for (int number = 0; number < 10; number++)
         assert_int_equal(weft__control_send(wire, 0, &number, sizeof number), WEFT_OK);
@@ -275,9 +279,9 @@ static void bad_addresses_are_refused(void **state)
     fixture *f = *state;
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__control_wire *wire;
-    assert_int_equal(weft__control_open("192.0.2.1", &f->keys, 0, &wire, endpoint), WEFT_ERR_SYSTEM);
+    assert_int_equal(weft__control_open("192.0.2.1", f->keys, 0, &wire, endpoint), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(weft_last_error(), "192.0.2.1"));
-    if (weft__control_open("::1", &f->keys, 0, &wire, endpoint)) return; /* a host without IPv6 */
+    if (weft__control_open("::1", f->keys, 0, &wire, endpoint)) return; /* a host without IPv6 */
     assert_non_null(strstr(endpoint, "tcp://[::1]:"));
     weft__control_close(wire);
 }

@@ -2,6 +2,7 @@
  * long, calls left waiting; and strangers. */
 #include "clock.h"
 #include "job.h"
+#include "keys.h"
 #include "kv.h"
 #include "kv_server.h"
 #include "kv_wire.h"
@@ -21,7 +22,7 @@
 #include <cmocka.h>
 #include <zmq.h>
 
-static weft__keys keys;
+static weft__keys *keys;
 static weft__kv_server *server;
 static int port;
 static char endpoint[64];
@@ -32,11 +33,11 @@ static int setup(void **state)
 {
     (void)state;
     port = 0;
-    if (weft__keys_derive("secret", 6, "test", &keys) || weft__kv_serve("127.0.0.1", &port, &keys, &server))
+    if (weft__keys_make("secret", 6, "test", &keys) || weft__kv_serve("127.0.0.1", &port, keys, &server))
         return -1;
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
     if (weft__zmq_take(&context)) return -1;
-    return weft__kv_connect(endpoint, &keys, weft__deadline(weft__now_ns(), JOB_WAIT_MS), &good) ? -1 : 0;
+    return weft__kv_connect(endpoint, keys, weft__deadline(weft__now_ns(), JOB_WAIT_MS), &good) ? -1 : 0;
 }
 
 static int teardown(void **state)
@@ -45,6 +46,8 @@ static int teardown(void **state)
     good->ops->close(good);
     weft__kv_server_stop(server);
     weft__zmq_give();
+    assert_int_equal(keys->users, 1);
+    weft__keys_drop(keys);
     return 0;
 }
 
@@ -71,7 +74,7 @@ static void server_works(void)
 /* A member's socket, to say anything with. */
 static void *member(void)
 {
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, -1);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, -1);
     assert_non_null(dealer);
     assert_int_equal(zmq_connect(dealer, endpoint), 0);
     return dealer;
@@ -178,7 +181,7 @@ static void its_place_is_taken(void **state)
     weft__kv_server *second = NULL;
     int same = port;
     (void)state;
-    assert_int_equal(weft__kv_serve("127.0.0.1", &same, &keys, &second), WEFT_PENDING);
+    assert_int_equal(weft__kv_serve("127.0.0.1", &same, keys, &second), WEFT_PENDING);
     assert_null(second);
     server_works();
 }

@@ -2,6 +2,7 @@
  * server. */
 #include "clock.h"
 #include "job.h"
+#include "keys.h"
 #include "meeting.h"
 #include "zap.h"
 
@@ -14,7 +15,7 @@
 static const uint8_t own[WEFT__MEETING_ID_BYTES] = "the serving rank";
 static const uint8_t run[WEFT__RUN_NONCE_BYTES] = "this run of job",
                      other_run[WEFT__RUN_NONCE_BYTES] = "an earlier one", any_run[WEFT__RUN_NONCE_BYTES];
-static weft__keys keys;
+static weft__keys *keys;
 static void *context;
 static weft__address place;
 static weft__meeting_server *server;
@@ -25,8 +26,8 @@ static int begin(void **state)
     memset(&place, 0, sizeof place);
     place.v4.sin_family = AF_INET;
     place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return weft__keys_derive("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
-           weft__meeting_serve(context, &place, &keys, own, run, &server);
+    return weft__keys_make("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
+           weft__meeting_serve(context, &place, keys, own, run, &server);
 }
 
 static int end(void **state)
@@ -34,13 +35,15 @@ static int end(void **state)
     (void)state;
     weft__meeting_stop(server, weft__now_ns());
     weft__zmq_give();
+    assert_int_equal(keys->users, 1);
+    weft__keys_drop(keys);
     return 0;
 }
 
 static void *client(void)
 {
     char endpoint[64];
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, 4096);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, 4096);
     assert_non_null(dealer);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", weft__address_port(&place));
     assert_int_equal(zmq_connect(dealer, endpoint), 0);

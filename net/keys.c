@@ -1,0 +1,55 @@
+/* keys.c - see keys.h.  What libzmq is given of the CURVE keys it copies into memory of its own, for as long
+ * as its sockets are open: that cannot be helped here.
+ *
+ * A forked child has copies of these pages.  They are still left out of core dumps, but not locked any more,
+ * and go with the child's exec or its end.
+ *
+ * Fails with the sentences of weft__keys_derive, or ERR_MEMORY. */
+#include "keys.h"
+#include "log.h"
+#include "status.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* The memory was locked when it was made, or could not be; which of both, only another attempt tells. */
+static void tell_unlocked(weft__keys *keys)
+{
+    static _Atomic bool told;
+    if (!sodium_mlock(keys, sizeof *keys) || atomic_exchange(&told, true)) return;
+    weft__log(
+        WEFT__INFO,
+        "the job's keys lie in memory that cannot be locked (%s) and may be swapped to disk: \"ulimit -l\" "
+        "limits it",
+        strerror(errno));
+}
+
+weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_name, weft__keys **keys)
+{
+    weft__keys *made;
+    weft_status status;
+    if (sodium_init() < 0) return weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised");
+    made = sodium_malloc(sizeof *made);
+    if (!made) return weft__fail_memory(sizeof *made, "the job's keys");
+    tell_unlocked(made);
+    status = weft__keys_derive(secret, bytes, job_name, made);
+    made->users = 1;
+    if (status == WEFT_OK)
+        *keys = made;
+    else
+        sodium_free(made);
+    return status;
+}
+
+weft__keys *weft__keys_take(weft__keys *keys)
+{
+    if (keys) atomic_fetch_add(&keys->users, 1);
+    return keys;
+}
+
+void weft__keys_drop(weft__keys *keys)
+{
+    if (keys && atomic_fetch_sub(&keys->users, 1) == 1) sodium_free(keys);
+}

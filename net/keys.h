@@ -1,0 +1,15 @@
+/* keys.h - a job's keys (auth.h) in one place of memory that is shared by all who use them.
+ *
+ * That memory is locked, left out of core dumps, lies between pages that nobody may touch, and is zeroed when
+ * the last of its users lets go of it.  Each set of keys takes some pages and system calls: who needs keys
+ * that are there already takes a share of them. */
+#ifndef WEFT_NET_KEYS_H
+#define WEFT_NET_KEYS_H
+#include "auth.h"
+
+/* As weft__keys_derive; the caller is the first user. */
+weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_name, weft__keys **keys);
+/* Any thread: one user more, and one less.  NULL has none. */
+weft__keys *weft__keys_take(weft__keys *keys);
+void weft__keys_drop(weft__keys *keys);
+#endif
