@@ -2,6 +2,7 @@
  * closed since: so it is duplicated first, and what is shut down is an accepted connection of our own port
  * whoever else has got that number meanwhile. */
 #include "strangers.h"
+#include "log.h"
 #include "status.h"
 
 #include <fcntl.h>
@@ -18,6 +19,8 @@
 #define SHARE      16 /* of the limit on descriptors: this part for the strangers of a socket */
 #define MOST_LEAST 16
 #define MOST_MOST  1024
+#define ATTEMPTS   3 /* of a rank whose secret is another, before it gives up */
+#define EVENTS     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 
 static int share_of_descriptors(void)
 {
@@ -36,8 +39,7 @@ weft_status weft__strangers_open(weft__strangers *s, void *context, void *socket
     snprintf(events, sizeof events, "inproc://weft-strangers-%u", made++);
     s->monitor = zmq_socket(context, ZMQ_PAIR);
     if (s->monitor && !zmq_setsockopt(s->monitor, ZMQ_RCVHWM, &unlimited, sizeof unlimited) &&
-        !zmq_socket_monitor(socket, events, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) &&
-        !zmq_connect(s->monitor, events))
+        !zmq_socket_monitor(socket, events, EVENTS) && !zmq_connect(s->monitor, events))
         return WEFT_OK;
     weft__fail(WEFT_ERR_SYSTEM, "cannot watch the connections of a ZeroMQ socket: %s",
                zmq_strerror(zmq_errno()));
@@ -51,55 +53,17 @@ void weft__strangers_close(weft__strangers *s)
         zmq_socket_monitor(s->socket, NULL, 0);
         zmq_close(s->monitor);
     }
-    free(s->since);
+    free(s->by_fd);
     s->monitor = NULL;
-    s->since = NULL;
-    s->room = s->count = 0;
+    s->by_fd = NULL;
+    s->room = s->count = s->refused_count = s->unnamed = 0;
 }
 
 static void forget(weft__strangers *s, int fd)
 {
-    if (fd < 0 || fd >= s->room || !s->since[fd]) return;
-    s->since[fd] = 0;
+    if (fd < 0 || fd >= s->room || !s->by_fd[fd].since) return;
+    s->by_fd[fd].since = 0;
     s->count--;
-}
-
-static void note(weft__strangers *s, int fd)
-{
-    if (fd >= s->room) {
-        int room = fd < 32 ? 64 : 2 * fd;
-        uint64_t *more = realloc(s->since, (size_t)room * sizeof *more);
-        if (!more) return; /* no memory: ZeroMQ's own limit of time ends it */
-        memset(more + s->room, 0, (size_t)(room - s->room) * sizeof *more);
-        s->since = more;
-        s->room = room;
-    }
-    s->since[fd] = ++s->arrivals;
-    s->count++;
-}
-
-/* A connection's end is told before its descriptor is used again, and its beginning before its first message.
- */
-static void take_events(weft__strangers *s)
-{
-    unsigned char frame[6];
-    char where[256];
-    while (zmq_recv(s->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == sizeof frame) {
-        uint16_t event;
-        int32_t fd;
-        memcpy(&event, frame, sizeof event);
-        memcpy(&fd, frame + 2, sizeof fd);
-        zmq_recv(s->monitor, where, sizeof where, 0);
-        forget(s, fd);
-        if (event == ZMQ_EVENT_ACCEPTED && fd >= 0) note(s, fd);
-        if (s->seen) s->seen(s->arg, fd, event == ZMQ_EVENT_ACCEPTED);
-    }
-}
-
-void weft__strangers_spoke(weft__strangers *s, int fd)
-{
-    take_events(s);
-    forget(s, fd);
 }
 
 static int port_of(int fd)
@@ -119,6 +83,84 @@ static int own_port(const weft__strangers *s)
     return atoi(strrchr(endpoint, ':') + 1);
 }
 
+/* When its arrival is heard of it may have gone, and another connection may have its descriptor. */
+static weft__address peer_of(const weft__strangers *s, int fd)
+{
+    weft__address where = {.any.sa_family = AF_UNSPEC};
+    socklen_t bytes = sizeof where;
+    if (port_of(fd) != own_port(s) || getpeername(fd, &where.any, &bytes)) where.any.sa_family = AF_UNSPEC;
+    return where;
+}
+
+static void note(weft__strangers *s, int fd)
+{
+    if (fd >= s->room) {
+        int room = fd < 32 ? 64 : 2 * fd;
+        weft__stranger *more = realloc(s->by_fd, (size_t)room * sizeof *more);
+        if (!more) return; /* no memory: ZeroMQ's own limit of time ends it */
+        memset(more + s->room, 0, (size_t)(room - s->room) * sizeof *more);
+        s->by_fd = more;
+        s->room = room;
+    }
+    s->by_fd[fd] = (weft__stranger){.since = ++s->arrivals, .where = peer_of(s, fd)};
+    s->count++;
+}
+
+static bool is_told(const weft__strangers *s, const char *where)
+{
+    for (int i = 0; i < s->refused_count; i++)
+        if (!strcmp(s->refused[i], where)) return true;
+    return s->refused_count == WEFT__REFUSED_MOST;
+}
+
+/* Its handshake has failed in what only the secret makes fit.  Whose address is not known comes again, so
+ * that only who was too quick each time is told of without it. */
+static void tell_refused(weft__strangers *s, int fd, const char *own)
+{
+    const bool known = fd >= 0 && fd < s->room && s->by_fd[fd].where.any.sa_family != AF_UNSPEC;
+    char where[WEFT__ADDRESS_BYTES] = "an address that is not known";
+    if (!known && (s->refused_count || ++s->unnamed < ATTEMPTS)) return;
+    if (known) weft__address_text(&s->by_fd[fd].where, where);
+    if (is_told(s, where)) return;
+    memcpy(s->refused[s->refused_count++], where, sizeof where);
+    weft__log(WEFT__WARN,
+              "a connection from %s to %s was turned away: its secret, or its job's name, differs from this "
+              "job's%s",
+              where, own, s->refused_count == WEFT__REFUSED_MOST ? "; no further address is told" : "");
+}
+
+/* A connection's end is told before its descriptor is used again, and its beginning before its first message.
+ */
+static void take_events(weft__strangers *s)
+{
+    unsigned char frame[6];
+    char own[256];
+    while (zmq_recv(s->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == sizeof frame) {
+        uint16_t event;
+        int32_t value; /* the descriptor, or what has failed */
+        int bytes;
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + 2, sizeof value);
+        bytes = zmq_recv(s->monitor, own, sizeof own - 1, 0);
+        own[bytes < 0 ? 0 : bytes < (int)sizeof own ? bytes : (int)sizeof own - 1] = '\0';
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
+            s->refusing = value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC;
+            continue;
+        }
+        if (event == ZMQ_EVENT_DISCONNECTED && s->refusing) tell_refused(s, value, own);
+        s->refusing = false;
+        forget(s, value);
+        if (event == ZMQ_EVENT_ACCEPTED && value >= 0) note(s, value);
+        if (s->seen) s->seen(s->arg, value, event == ZMQ_EVENT_ACCEPTED);
+    }
+}
+
+void weft__strangers_spoke(weft__strangers *s, int fd)
+{
+    take_events(s);
+    forget(s, fd);
+}
+
 static void shut(const weft__strangers *s, int fd)
 {
     int mine = fcntl(fd, F_DUPFD_CLOEXEC, 0), listens = 1;
@@ -136,7 +178,8 @@ void weft__strangers_bound(weft__strangers *s)
     while (s->count > s->most) {
         int oldest = -1;
         for (int fd = 0; fd < s->room; fd++)
-            if (s->since[fd] && (oldest < 0 || s->since[fd] < s->since[oldest])) oldest = fd;
+            if (s->by_fd[fd].since && (oldest < 0 || s->by_fd[fd].since < s->by_fd[oldest].since))
+                oldest = fd;
         shut(s, oldest);
         forget(s, oldest);
     }

@@ -3,19 +3,33 @@
  *
  * ZeroMQ keeps a silent connection until the handshake's time is up, so that whoever opens some hundreds a
  * second would take all descriptors of the process.  Here the oldest is shut down when there are more than a
- * share of the limit on descriptors.  A member that is hit connects again by itself. */
+ * share of the limit on descriptors.  A member that is hit connects again by itself.
+ *
+ * Who comes with another secret is told in the log, each address once: ZeroMQ turns it away in silence. */
 #ifndef WEFT_NET_STRANGERS_H
 #define WEFT_NET_STRANGERS_H
+#include "address.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
 
+#define WEFT__REFUSED_MOST 16 /* addresses that are told */
+
+typedef struct weft__stranger {
+    uint64_t since;      /* its arrival, counted from 1; 0: there is none, or it is no stranger */
+    weft__address where; /* whoever is or was here comes from; not known: no family */
+} weft__stranger;
+
 typedef struct weft__strangers {
     void *socket, *monitor;
     int count, most;
-    int room;          /* of since */
+    int room;          /* of by_fd */
     uint64_t arrivals; /* so far */
-    uint64_t *since;   /* by descriptor: its arrival, counted from 1; 0: none, or no stranger */
+    weft__stranger *by_fd;
+    bool refusing; /* the next connection that ends does so because its secret is another */
+    char refused[WEFT__REFUSED_MOST][WEFT__ADDRESS_BYTES];
+    int refused_count, unnamed; /* addresses; times that none was known */
     /* Told of every connection; came false: it has ended.  NULL: nobody wants to know. */
     void (*seen)(void *arg, int fd, bool came);
     void *arg;

@@ -5,6 +5,7 @@
 #include "keys.h"
 #include "log.h"
 #include "secret.h"
+#include "skip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -231,7 +232,7 @@ static void a_limit_is_told_once(void **state)
     int status;
     pid_t pid;
     (void)state;
-    if (JOB_SANITIZED) skip();
+    if (JOB_SANITIZED) SKIP("sanitizers make nothing of mlock");
     pid = fork();
     assert_true(pid >= 0);
     if (!pid) without_locked_memory();

@@ -3,10 +3,13 @@
 #include "clock.h"
 #include "job.h"
 #include "keys.h"
+#include "log.h"
 #include "meeting.h"
 #include "zap.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,14 +43,19 @@ static int end(void **state)
     return 0;
 }
 
-static void *client(void)
+static void *client_with(const weft__keys *with)
 {
     char endpoint[64];
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, 4096);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, with, 4096);
     assert_non_null(dealer);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", weft__address_port(&place));
     assert_int_equal(zmq_connect(dealer, endpoint), 0);
     return dealer;
+}
+
+static void *client(void)
+{
+    return client_with(keys);
 }
 
 /* attempt: how many connections that client has made. */
@@ -271,6 +279,55 @@ static void all_came_but_too_late_to_connect(void **state)
     for (int i = 0; i < 3; i++) zmq_close(clients[i]);
 }
 
+/* ---- the wrong secret ---- */
+
+static _Atomic int named; /* lines that say whose secret is wrong */
+
+static void note(int level, const char *text, void *arg)
+{
+    (void)arg;
+    if (level == WEFT__WARN && strstr(text, "from 127.0.0.1 to tcp://127.0.0.1:") &&
+        strstr(text, "its secret, or its job's name, differs"))
+        atomic_fetch_add(&named, 1);
+}
+
+/* Connects again and again, until it has been told of and has been cut off some times after that. */
+static void be_turned_away(const weft__keys *with, const char *events)
+{
+    const int64_t until = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
+    void *dealer = client_with(with), *monitor = zmq_socket(context, ZMQ_PAIR);
+    int a_while = 1000;
+    uint16_t event;
+    char rest[256];
+    zmq_setsockopt(monitor, ZMQ_RCVTIMEO, &a_while, sizeof a_while);
+    zmq_socket_monitor(dealer, events, ZMQ_EVENT_DISCONNECTED);
+    zmq_connect(monitor, events);
+    for (int i = 0; i < 3 && weft__now_ns() < until;) {
+        if (zmq_recv(monitor, &event, sizeof event, 0) < 0) continue;
+        zmq_recv(monitor, rest, sizeof rest, 0);
+        i += named > 0;
+    }
+    zmq_socket_monitor(dealer, NULL, 0);
+    zmq_close(monitor);
+    zmq_close(dealer);
+}
+
+/* That fails before it is asked who may enter: only the connection's end tells of it. */
+static void who_has_another_secret_is_named_once(void **state)
+{
+    weft__keys *other;
+    (void)state;
+    assert_int_equal(weft__keys_make("another", 7, "job", &other), WEFT_OK);
+    weft_set_log(note, NULL);
+    for (int i = 0; i < 2; i++) be_turned_away(other, i ? "inproc://again" : "inproc://first");
+    for (int i = 0; i < 2; i++)
+        weft__meeting_resign(server); /* it has taken all that came before the second */
+    weft__log_flush();
+    weft_set_log(NULL, NULL);
+    assert_int_equal(named, 1);
+    weft__keys_drop(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
         cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
         cmocka_unit_test_setup_teardown(an_overtaken_word_leads_nobody_astray, begin, end),
+        cmocka_unit_test_setup_teardown(who_has_another_secret_is_named_once, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
     };
     alarm(JOB_ALARM_S);
