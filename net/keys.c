@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#define STACK_BYTES (16 * 1024) /* more than it takes to derive keys */
+
 /* The memory was locked when it was made, or could not be; which of both, only another attempt tells. */
 static void tell_unlocked(weft__keys *keys)
 {
@@ -35,6 +37,7 @@ weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_na
     if (!made) return weft__fail_memory(sizeof *made, "the job's keys");
     tell_unlocked(made);
     status = weft__keys_derive(secret, bytes, job_name, made);
+    sodium_stackzero(STACK_BYTES); /* what hashing may have left there */
     made->users = 1;
     if (status == WEFT_OK)
         *keys = made;

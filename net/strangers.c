@@ -68,7 +68,7 @@ static void forget(weft__strangers *s, int fd)
 
 static int port_of(int fd)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t bytes = sizeof at;
     if (getsockname(fd, (struct sockaddr *)&at, &bytes)) return -1;
     if (at.ss_family == AF_INET) return ntohs(((struct sockaddr_in *)(void *)&at)->sin_port);
