@@ -263,9 +263,10 @@ static weft_status take_keys(channel *c, const weft__join *how, bool one_host)
 
 static weft_status compare_keys(channel *c, weft_status mine)
 {
-    weft__keys *keys = c->r->keys;
-    uint8_t(*all)[sizeof keys->job] = c->room; /* a gather needs it no more once the blocks come */
-    weft_status status = gather(c, mine, keys->job, all, sizeof keys->job);
+    static const uint8_t none[sizeof c->r->keys->job];
+    const uint8_t *own = c->r->keys ? c->r->keys->job : none; /* a rank that has failed has no keys */
+    uint8_t(*all)[sizeof none] = c->room; /* a gather needs it no more once the blocks come */
+    weft_status status = gather(c, mine, own, all, sizeof none);
     for (int i = 1; !status && i < c->own.world_size; i++)
         if (memcmp(all[i], all[0], sizeof all[0]) != 0)
             status = weft__fail(WEFT_ERR_AUTH,
