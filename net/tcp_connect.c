@@ -4,8 +4,11 @@
  *     ANSWER    the acceptor proves that it knows the secret
  *     PROVING   so do we
  *     VERDICT   one byte; TAKEN: frames flow.  CROSSED: both dialled, and the other's is kept
- *     PAUSED    the acceptor closed too early (it was flooded by strangers, or is short of memory): tried
- * again soon AWAITING  for the connection that the lower rank is making
+ *     PAUSED    the acceptor closed too early (it was flooded by strangers, or is short of memory): it is
+ *               tried again soon
+ *     AWAITING  the connection that the lower rank is making.  That rank may die before it has made it, and
+ *               nothing is left then that would tell: so it is dialled again now and then, which is refused
+ *               where it is gone, and answered with CROSSED as long as it is at it
  *
  * A member listens from before it joins until it leaves, so a refused or unreachable address means that it is
  * gone. A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
@@ -26,6 +29,7 @@
 
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 1000
+#define AWAIT_MS     200 /* for the other's connection, before it is dialled again */
 
 static const char closes_early[] = "closes every connection before the handshake is done";
 
@@ -35,8 +39,9 @@ struct weft__tcp_dial {
     weft__tcp_peer *peer;
     enum { GREETING, ANSWER, PROVING, VERDICT, PAUSED, AWAITING } step;
     int attempts;
-    int64_t deadline_ns; /* of this step: give up; PAUSED: try again */
-    size_t done;         /* bytes of this step */
+    int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
+    int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
+    size_t done;              /* bytes of this step */
     weft__hello hello;
     weft__answer answer;
     weft__proof proof;
@@ -113,7 +118,8 @@ static void judged(weft__tcp_dial *dial)
     } else if (dial->verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
         dial->step = AWAITING;
-        limit(dial, patience_ns());
+        if (!dial->crossed_until_ns) dial->crossed_until_ns = patience_ns();
+        limit(dial, weft__now_ns() + AWAIT_MS * WEFT__MS);
     } else if (dial->verdict == WEFT__TCP_UNWANTED) {
         lose(peer, "refuses the connection: it counts this rank as gone", 0);
     } else {
@@ -226,7 +232,7 @@ static void attempt(weft__tcp_dial *dial)
     dial->done = 0;
     /* Fresh for every attempt: a nonce is used once. */
     weft__hello_make(peer->tcp->keys, WEFT__PURPOSE_DATA, peer->tcp->me, peer->rank, &dial->hello);
-    limit(dial, patience_ns());
+    limit(dial, dial->crossed_until_ns ? dial->crossed_until_ns : patience_ns());
 }
 
 void weft__tcp_dial_begin(weft__tcp_peer *peer)
@@ -265,14 +271,16 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
 {
     weft__tcp_dial *dial;
     while ((dial = find_due(tcp, now_ns))) {
-        if (dial->step == PAUSED)
-            attempt(dial);
-        else if (dial->step == AWAITING)
+        if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
             lose(dial->peer, "kept its own connection and never finished it", 0);
-        else if (dial->step == GREETING)
+        } else if (dial->step == PAUSED || dial->step == AWAITING) {
+            if (dial->step == AWAITING) dial->attempts = 0;
+            attempt(dial);
+        } else if (dial->step == GREETING) {
             lose(dial->peer, "cannot be connected to", ETIMEDOUT);
-        else
+        } else {
             lose(dial->peer, "took too long over the handshake", 0);
+        }
     }
     WEFT__LIST_EACH(&tcp->dials, at)
     weft__tcp_wake_at(tcp, WEFT__LIST_ENTRY(at, weft__tcp_dial, link)->deadline_ns);

@@ -209,6 +209,19 @@ static void test_crossed_in_vain(void **state)
     letter_free(l);
 }
 
+/* It keeps its own connection and dies before that is made: nobody listens there any more. */
+static void test_crossed_with_the_dead(void **state)
+{
+    int listener = open_as(1);
+    letter *l = be_crossed(listener);
+    (void)state;
+    close(listener);
+    UNTIL(ranks[1].lost_times[0]);
+    assert_int_equal(l->status, WEFT_ERR_PEER);
+    assert_non_null(strstr(ranks[1].why, "cannot be connected to"));
+    letter_free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +234,7 @@ int main(void)
         cmocka_unit_test_teardown(test_verdicts, finish),
         cmocka_unit_test_teardown(test_crossed, finish),
         cmocka_unit_test_teardown(test_crossed_in_vain, finish),
+        cmocka_unit_test_teardown(test_crossed_with_the_dead, finish),
     };
     setenv("WEFT_HANDSHAKE_MS", JOB_SANITIZED ? "300" : "100", 1);
     alarm(JOB_ALARM_S);
