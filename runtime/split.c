@@ -104,15 +104,21 @@ static void split_free(weft_request *req)
 static void label_of(const weft_group *parent, int color, const weft_call *call,
                      char label[WEFT__LABEL_BYTES])
 {
-    char number[16];
-    int room;
+    char number[16], *digit = number + sizeof number;
+    unsigned left = color > 0 ? (unsigned)color : 0; /* below 0 there is no group */
+    size_t length, room;
     if (call && call->label && *call->label) {
         snprintf(label, WEFT__LABEL_BYTES, "%s", call->label);
         return;
     }
-    snprintf(number, sizeof number, ".%d", color);
-    room = WEFT__LABEL_BYTES - 1 - (int)strlen(number);
-    snprintf(label, WEFT__LABEL_BYTES, "%.*s%s", room, parent->label, number);
+    do *--digit = (char)('0' + left % 10); /* by hand: printf takes longer than all the rest of it */
+    while (left /= 10);
+    *--digit = '.';
+    length = (size_t)(number + sizeof number - digit);
+    room = strnlen(parent->label, WEFT__LABEL_BYTES - 1 - length);
+    memcpy(label, parent->label, room);
+    memcpy(label + room, digit, length);
+    label[room + length] = 0;
 }
 
 weft_status weft_split_group(weft_group *parent, int color, int key, const weft_call *call,
