@@ -197,7 +197,7 @@ static int receive_until_full(job_rank *me, weft_request **reqs, int32_t *values
 /* A full table refuses, and hurts nothing: what there is goes on, and as many are possible again. */
 static void all_requests(job_rank *me)
 {
-    weft_request *reqs[REQUESTS + 1];
+    weft_request *reqs[REQUESTS + 1] = {NULL};
     int32_t values[REQUESTS + 1] = {0};
     job_setenv(me, "WEFT_REQUESTS_MAX", "64");
     job_join(me);

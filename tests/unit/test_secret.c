@@ -377,16 +377,16 @@ static void a_link_in_place_of_the_job_is_refused(void **state)
 enum { NOWHERE, AT_LINK, AT_UNLINK };
 static int dies; /* at which of these a child of this test does */
 
-int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+int linkat(int fromfd, const char *from, int tofd, const char *to, int flags)
 {
     if (dies == AT_LINK) _exit(0);
-    return (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags);
+    return (int)syscall(SYS_linkat, fromfd, from, tofd, to, flags);
 }
 
-int unlinkat(int fd, const char *name, int flags)
+int unlinkat(int fd, const char *name, int flag)
 {
     if (dies == AT_UNLINK) _exit(0);
-    return (int)syscall(SYS_unlinkat, fd, name, flags);
+    return (int)syscall(SYS_unlinkat, fd, name, flag);
 }
 
 /* Files in that directory, apart from the secret. */
