@@ -38,6 +38,7 @@ typedef struct weft_mpi_state {
     char error[MPI_MAX_ERROR_STRING];
 } weft_mpi_state;
 
+/* Private. */
 static inline weft_status weft_mpi_checked(weft_mpi_state *s, int rc)
 {
     int length;
