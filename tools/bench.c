@@ -8,6 +8,7 @@
 #include "bench_nccl.h"
 #include "bench_report.h"
 #include "bench_tune.h"
+#include "help.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,7 +299,7 @@ int main(int argc, char **argv)
     bool good;
     bench_options_parse(o, argc, argv);
     if (o->help) {
-        bench_options_help();
+        help_print();
         return 0;
     }
     if (o->version) {

@@ -1,4 +1,4 @@
-/* bench_options.c - see bench_options.h; bench_help.c has the text of --help. */
+/* bench_options.c - see bench_options.h; help/weft-bench.txt is the text of --help. */
 #include "bench_options.h"
 
 #include <errno.h>

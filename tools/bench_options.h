@@ -46,5 +46,4 @@ extern const char *const bench_memories[2], *const bench_calls[2];
 
 /* Refuses with a sentence in `refusal`; ends nothing and prints nothing. */
 void bench_options_parse(struct bench_options *options, int argc, char **argv);
-void bench_options_help(void);
 #endif

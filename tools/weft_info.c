@@ -1,6 +1,7 @@
 /* weft_info.c - weft-info: what this build of Weft is, what it can do on this host, and what is set.
  * Everything printed under "probes" and "operations" has been tried just now, not derived from version
  * numbers. */
+#include "help.h"
 #include "info_algorithms.h"
 #include "info_operations.h"
 #include "info_probe.h"
@@ -87,13 +88,6 @@ static void print_settings(void)
     if (status != WEFT_OK) printf("  refused: %s\n", weft_last_error());
 }
 
-static const char usage[] =
-    "usage: weft-info [--operations | --markdown | --algorithms [RANKS [shm | tcp]] | --help | --version]\n"
-    "  without an option: version, build, backends, probes, operations, algorithms of 2 ranks, and settings\n"
-    "  --operations  which operation takes which types and reductions in which memory\n"
-    "  --markdown    the same as a table in Markdown\n"
-    "  --algorithms  by which algorithm each operation goes, from how many bytes on, and what decides that\n";
-
 enum { RANKS = 2, RANKS_MOST = 1000000 };
 
 /* --algorithms [RANKS [TRANSPORT]] */
@@ -145,7 +139,7 @@ int main(int argc, char **argv)
     case ALGORITHMS: return algorithms(argc - 2, argv + 2);
     case OPERATIONS: return !info_operations(INFO_TEXT);
     case MARKDOWN: return !info_operations(INFO_MARKDOWN);
-    case HELP: fputs(usage, stdout); return 0;
+    case HELP: help_print(); return 0;
     case VERSION: print_version("weft-info"); return 0;
     default: print_all(); return 0;
     }

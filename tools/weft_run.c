@@ -1,11 +1,6 @@
 /* weft_run.c - weft-run: starts the ranks of a job on this host and answers for them.
- *
- *   weft-run [-n N] [--bind] [--prefix] [--timeout S] [--emulate-gpu N] [--] PROGRAM ARGS
- *   weft-run --help | --version
- *
- * Exit code: 0 if every rank's is; the first failing rank's, 128 + its signal; 124 for --timeout; 128 + the
- * signal that ended weft-run; 127 and 126 for a program that is not found or cannot be run; 2 for wrong
- * usage. */
+ * help/weft-run.txt describes its options and exit codes. */
+#include "help.h"
 #include "run_emulate.h"
 #include "run_job.h"
 
@@ -17,17 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char usage[] =
-    "usage: weft-run [-n N] [--bind] [--prefix] [--timeout S] [--emulate-gpu N] [--] PROGRAM ARGS\n"
-    "       weft-run --help | --version\n"
-    "  -n N, -np N      ranks to start; without it one per core allowed\n"
-    "  --bind           pin rank r to the r-th core allowed, modulo their number\n"
-    "  --prefix         begin each line of output with its rank: \"[2] \"\n"
-    "  --timeout S      end the job after S seconds, with exit code 124\n"
-    "  --emulate-gpu N  run on N emulated devices, for a program that links libcudart and libnccl "
-    "dynamically\n"
-    "                   and has no code for a GPU of its own\n";
 
 static _Noreturn void __attribute__((format(printf, 1, 2))) misuse(const char *format, ...)
 {
@@ -88,7 +72,7 @@ static void parse(int argc, char **argv, struct run_options *options)
         case PREFIX: options->prefix = true; break;
         case TIMEOUT: options->timeout_ms = parse_seconds(optarg); break;
         case EMULATE: options->devices = parse_count("--emulate-gpu", optarg, RUN_DEVICES_MAX); break;
-        case 'h': fputs(usage, stdout); exit(0);
+        case 'h': help_print(); exit(0);
         case VERSION: puts("weft-run " WEFT_RUN_VERSION); exit(0);
         case ':': misuse("%s needs a value", argv[optind - 1]);
         default: misuse("unknown option %s", argv[optind - 1]);

@@ -94,5 +94,5 @@ slip --nonsense
 expect '^weft-info: there is no option --nonsense; '
 slip --operations surplus
 expect '^weft-info: .*surplus'
-"$info" --help | grep -q '^usage: weft-info '
+"$info" --help | grep -q '^  weft-info - '
 "$info" --version | grep -Eqx 'weft-info [0-9]+\.[0-9]+\.[0-9]+'
