@@ -91,11 +91,19 @@ if [ "$devices" != none ]; then
     "$prefix/bin/weft-run" -n 1 --emulate-gpu 2 env | grep -qF "LD_LIBRARY_PATH=$lib/weft/emulation"
 fi
 
-echo "-- README's C"
-mkdir readme
-awk '/^```c$/ {on = 1; n++; next} /^```$/ {on = 0} on {print > ("readme/" n ".c")}' "$source/README.md"
-[ -e readme/1.c ] || { echo "README.md has no program"; exit 1; }
-for file in readme/*.c; do
+echo "-- the C of the pages"
+# Every block of every page is a file of its own, PAGE_NUMBER.c: README_1.c, include_weft_README_1.c.
+mkdir pages
+find "$source" \( -name '.?*' -o -path "$source/build*" \) -prune -o -name '*.md' -print >pages/list
+while IFS= read -r page; do
+    name=$(printf '%s' "${page#"$source"/}" | sed 's/\.md$//' | tr / _)
+    awk -v to="pages/$name" '/^```c$/ {on = 1; n++; next} /^```$/ {on = 0} on {print > (to "_" n ".c")}' "$page"
+done <pages/list
+for file in README_1 README_2 include_weft_README_1 include_weft_DEVICE_1 net_join_README_1; do
+    [ -e "pages/$file.c" ] || { echo "$file.c: that page has no such program"; exit 1; }
+done
+grep -q '^int main(' pages/README_1.c || { echo "the first page's first program is none"; exit 1; }
+for file in pages/*.c; do
     compile=$cc
     if grep -q '<weft/mpi.h>' "$file"; then
         compile=$(command -v mpicc || echo none)
