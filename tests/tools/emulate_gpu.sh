@@ -1,9 +1,9 @@
 #!/bin/sh
 # weft-run --emulate-gpu: what runs on emulated devices, and the one sentence for what cannot.
-# Arguments: weft-run, folder of the programs made of emulated/devices.c, weft-info.
+# Arguments: weft-run, folder of the programs made of emulated/devices.c, weft-info, the page with its table of operations.
 # shellcheck disable=SC2016  # what ranks expand
 set -eu
-run=$1 programs=$2 info=$3
+run=$1 programs=$2 info=$3 page=$4
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export LC_ALL=C
@@ -62,3 +62,13 @@ printf '\177ELF and nothing behind it' >"$dir/broken"
 chmod +x "$dir/text" "$dir/bad_script" "$dir/broken"
 for file in text bad_script broken; do refuses 126 'neither a program' --emulate-gpu 2 "$dir/$file"; done
 refuses 127 'cannot run' --emulate-gpu 2 "$dir/nothing"
+
+# The page's table of operations is what weft-info prints where there are devices.
+"$run" -n 1 --emulate-gpu 1 "$info" --markdown >"$dir/printed" 2>"$dir/err"
+sed -n '/^## What takes what/,/^## /p' "$page" | grep '^|' >"$dir/out"
+[ -s "$dir/out" ] || fail "$page has no table of what takes what"
+if grep -q '^| reduce.*float8_e4m3.* | sum, prod, min, max, avg, premul_sum | sum' "$dir/printed"; then
+    grep '^|' "$dir/printed" | diff - "$dir/out" || fail "the table of $page is not what weft-info --markdown prints"
+else
+    echo "skipped: the NCCL found here reduces no float8, and $page tells of one that does"
+fi
