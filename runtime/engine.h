@@ -22,10 +22,11 @@ static inline void weft__count(_Atomic uint32_t *word, int more)
     uint32_t so_far = atomic_load_explicit(word, memory_order_relaxed);
     atomic_store_explicit(word, so_far + (uint32_t)more, memory_order_relaxed);
 }
-/* Requests that have not settled; at rest only for the holder of the engine. */
+/* Requests that have not settled; at rest only for the holder of the engine.  Not looked at before what the
+ * thread has stored: whoever says that the context closes counts on it (submit.c has the other side). */
 static inline int64_t weft__unsettled(const weft_context *ctx)
 {
-    return atomic_load_explicit(&ctx->unsettled, memory_order_acquire) +
+    return atomic_load_explicit(&ctx->unsettled, memory_order_seq_cst) +
            atomic_load_explicit(&ctx->begun, memory_order_relaxed);
 }
 /* All that was submitted before has begun when it returns, unless this thread is inside a turn.  Waits for

@@ -372,9 +372,11 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
     return r->take_bytes * (size_t)group->size;
 }
 
-/* Somebody has failed and settled, and its caller may have written what was read from it since. */
+/* Somebody has failed and settled, and its caller may have written what was read from it since.  The fence:
+ * all that was taken was read before this looks, also where loads may pass each other. */
 static bool some_withdrawn(const weft_group *group)
 {
+    atomic_thread_fence(memory_order_acquire);
     for (int i = 0; i < group->size; i++)
         if (atomic_load_explicit(&group->lane.rows[i]->withdrawn, memory_order_seq_cst)) return true;
     return false;
@@ -589,8 +591,10 @@ void weft__rounds_stop(weft_request *req)
 {
     /* Only ever together with breaking the group: the numbering of rounds is void after this. */
     weft__lane *lane = &req->group->lane;
-    if (req->u.rounds.in_place)
+    if (req->u.rounds.in_place) {
         atomic_exchange_explicit(&lane->rows[req->group->rank]->withdrawn, 1, memory_order_seq_cst);
+        atomic_thread_fence(memory_order_release); /* before all that the caller writes from now on */
+    }
     weft__list_remove(&req->u.rounds.lane);
     leave_if_idle(lane);
 }
