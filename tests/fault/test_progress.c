@@ -100,6 +100,84 @@ static void looks_and_computes(job_rank *me)
     }
 }
 
+/* ---- work that a call leaves behind, and that nothing will announce: a long copy inside this rank -------
+ */
+
+enum { COPY_BYTES = 64 << 20, ASLEEP_MS = 100 /* after which the progress thread sleeps */ };
+
+static weft_request *begin_copy(job_rank *me, const unsigned char *from, unsigned char *to)
+{
+    weft_request *req = NULL;
+    CHECK_OK(weft_all_gather(me->world, from, to, COPY_BYTES, WEFT_UINT8, NULL, &req));
+    return req;
+}
+
+static void copied_meanwhile(weft_request *req)
+{
+    job_sleep_ms(SLEEP_MS / 4);
+    CHECK_INT(job_info(req).status, WEFT_OK); /* moves nothing along */
+    WAIT_OK(req);
+}
+
+static void begins_and_computes(job_rank *me)
+{
+    enum { LOOKS = 400 }; /* so many in a row, and the engine is kept (biased.h) */
+    unsigned char *from = job_alloc(me, COPY_BYTES), *to = job_alloc(me, COPY_BYTES);
+    weft_request *never = NULL;
+    int32_t word = 0;
+    CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, &never));
+    for (int i = 0; i < 3; i++) {
+        job_sleep_ms(ASLEEP_MS);
+        for (int n = 0; n < LOOKS; n++) CHECK(!weft_is_completed(never));
+        copied_meanwhile(begin_copy(me, from, to));
+    }
+    weft_cancel(never);
+    WAIT_STATUS(WEFT_ERR_CANCELLED, never);
+    weft_release(never);
+}
+
+typedef struct last_lender {
+    unsigned char *from, *to;
+    weft_request *never, *copy;
+    int round;
+} last_lender;
+
+/* Thread 0 waits for something that does not come, and drives all; shortly before its time is over thread 1
+ * begins the copy, and has no reason to wake anybody. */
+static void wait_or_begin(job_rank *me, int thread, void *arg)
+{
+    enum { WAIT_MS = 60, BEFORE_MS = 3 };
+    last_lender *l = arg;
+    if (thread == 0) {
+        job_mark(me, 0);
+        CHECK_STATUS(WEFT_PENDING, weft_wait(l->never, WAIT_MS));
+    } else {
+        job_await(me, 0, l->round);
+        job_sleep_ms(WAIT_MS - BEFORE_MS);
+        l->copy = begin_copy(me, l->from, l->to);
+    }
+}
+
+static void last_lender_leaves(job_rank *me)
+{
+    last_lender l = {0};
+    int32_t word = 0;
+    job_setenv(me, "WEFT_SPIN_US", "1000000"); /* who waits does not go to sleep */
+    job_join(me);
+    l.from = job_alloc(me, COPY_BYTES);
+    l.to = job_alloc(me, COPY_BYTES);
+    CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, &l.never));
+    for (l.round = 1; l.round <= 5; l.round++) {
+        job_sleep_ms(ASLEEP_MS);
+        job_threads(me, 2, wait_or_begin, &l);
+        copied_meanwhile(l.copy);
+    }
+    weft_cancel(l.never);
+    WAIT_STATUS(WEFT_ERR_CANCELLED, l.never);
+    weft_release(l.never);
+    job_leave(me);
+}
+
 /* One rank sleeps outside the library; the others' work with each other goes on. */
 static void others_asleep(job_rank *me)
 {
@@ -145,6 +223,9 @@ int main(int argc, char **argv)
         JOB_TEST("a collective while asleep", .ranks = 3, .body = asleep_over_a_collective),
         JOB_TEST("only polls", .ranks = 2, .body = only_polls),
         JOB_TEST("looks and computes", .ranks = 2, .body = looks_and_computes),
+        JOB_TEST("begins and computes", .ranks = 1, .body = begins_and_computes),
+        JOB_TEST("the last who waits leaves", .ranks = 1, .body = last_lender_leaves, .bare = true,
+                 .processes = true),
         JOB_TEST("costs nothing while idle", .ranks = 2, .body = costs_nothing_while_idle),
         JOB_TEST("others asleep", .ranks = 3, .body = others_asleep),
     };
