@@ -192,8 +192,9 @@ void weft__guardian_take(void *context, int from, const void *bytes, size_t leng
 static int64_t expire(weft_request *req, int64_t now)
 {
     char text[WEFT__SENTENCE_BYTES];
-    if (!weft__late_answered(req) &&
-        (now < req->deadline_ns + ANSWER_GRACE_NS || now < req->asked_ns + ANSWER_NS))
+    if (now < req->deadline_ns + ANSWER_GRACE_NS
+            ? !weft__late_answered_again(req) /* or one that has come since the first time is accused */
+            : !weft__late_answered(req) && now < req->asked_ns + ANSWER_NS)
         return now + RETRY_NS;
     if (weft__kind_traits(req->op.kind) & WEFT__FORMS) {
         weft__forming_expire(req, now);

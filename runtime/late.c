@@ -70,6 +70,22 @@ bool weft__late_answered(const weft_request *req)
     return true;
 }
 
+/* Since it was asked last. */
+static bool answered(const weft_group *group, int member)
+{
+    const weft__report *r = &group->reports[member];
+    return member == group->rank || gone(group, member) || r->answered_ns >= r->asked_ns;
+}
+
+bool weft__late_answered_again(const weft_request *req)
+{
+    if (!weft__late_answered(req)) return false;
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
+    for (int i = 0; i < req->group->size; i++)
+        if (!has_joined(req, i) && !answered(req->group, i)) return false;
+    return true;
+}
+
 static size_t add(char *text, size_t bytes, size_t at, const char *more)
 {
     int n = at < bytes ? snprintf(text + at, bytes - at, "%s", more) : 0;
@@ -193,13 +209,6 @@ void weft__late_messages(const weft_group *group, int64_t now_ns, char *text, si
     weft__request_name(oldest, name, sizeof name);
     snprintf(text, bytes, "; %d message%s pending, the oldest is %s, %.1f s old", n, n == 1 ? " is" : "s are",
              name, (double)(now_ns - oldest->submitted_ns) / 1e9);
-}
-
-/* Since it was asked last. */
-static bool answered(const weft_group *group, int member)
-{
-    const weft__report *r = &group->reports[member];
-    return member == group->rank || gone(group, member) || r->answered_ns >= r->asked_ns;
 }
 
 static void report_line(const weft_group *group, int i, char *line, size_t bytes)

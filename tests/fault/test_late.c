@@ -118,6 +118,27 @@ static void within_time(job_rank *me)
     CHECK_OK(weft_group_status(group));
 }
 
+/* The others are asked twice: one that has come since it was asked first is not accused. */
+static void comes_between(job_rank *me)
+{
+    enum {
+        TIME_MS = 1600 * JOB_SLOWER,
+        COMES_MS = TIME_MS * 3 / 4
+    }; /* asked first when half of it is over */
+    weft_group *group = job_group(me, me->size, "timed", TIME_MS);
+    weft_request *req = NULL;
+    job_acquaint(me);
+    job_meet(me);
+    if (me->rank == 2) job_sleep_ms(COMES_MS);
+    if (me->rank != 1) {
+        CHECK_OK(weft_barrier(group, NULL, &req));
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+        CHECK_NAMES(weft_request_message(req), 1U << 1, me->size);
+        weft_release(req);
+    }
+    job_meet(me);
+}
+
 /* The deadline is the library's work: it comes although nobody waits or asks. */
 static void nobody_waits(job_rank *me)
 {
@@ -175,6 +196,7 @@ int main(int argc, char **argv)
                  .arg = LATE(BROADCAST, 2, .count = 50, .root = 1)),
         JOB_TEST("after the others gave up", .ranks = 3, .body = ok_after_all, .processes = true),
         JOB_TEST("late within the time", .ranks = 3, .body = within_time),
+        JOB_TEST("comes between two questions", .ranks = 3, .body = comes_between),
         JOB_TEST("nobody waits", .ranks = 2, .body = nobody_waits),
         JOB_TEST("buffers are free again", .ranks = 3, .body = large),
     };
