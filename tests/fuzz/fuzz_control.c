@@ -5,7 +5,6 @@
  * on with zeros.  The rank is 3 of 5 and shares memory with 1.  Its threads do not run and its wires lead
  * nowhere, so the same input does the same thing every time.  After each step all requests and groups must be
  * in a state that the public header knows. */
-#include "board_ranks.h"
 #include "breaking.h"
 #include "comm.h"
 #include "engine.h"
@@ -13,9 +12,9 @@
 #include "fuzz.h"
 #include "group.h"
 #include "guardian.h"
-#include "keys.h"
 #include "late.h"
 #include "leave.h"
+#include "lone_rank.h"
 #include "member.h"
 #include "order.h"
 
@@ -24,9 +23,9 @@
 #include <string.h>
 
 enum {
-    WORLD = 5,
-    ME = 3,
-    NEAR = 1,
+    WORLD = LONE_WORLD,
+    ME = LONE_ME,
+    NEAR = LONE_NEAR,
     REQUESTS = 8,
     GROUPS = 6,
     ECHOES = 8,
@@ -65,7 +64,6 @@ static struct {
     uint64_t near_row; /* 0: it has told of none */
 } rank;
 
-static weft__transport nowhere;
 static char buffers[REQUESTS][2][COUNT];
 
 static uint64_t take(input *in, size_t bytes)
@@ -93,56 +91,14 @@ static void take_over(input *in, unsigned char *to, size_t n)
 
 /* ---- the rank ---- */
 
-static void send_nowhere(weft__transport *t, int peer, weft__outgoing *out)
+static void keep_sent(const weft__outgoing *out)
 {
-    (void)t;
-    (void)peer;
-    if (out->frame.kind == WEFT__FRAME_CONTROL && out->frame.length <= PAYLOAD_MOST) {
-        echo *e = &rank.echoes[rank.echo_count++ % ECHOES];
-        e->type = out->frame.tag;
-        e->length = out->frame.length;
-        memcpy(e->bytes, out->payload, out->frame.length);
-    }
-    out->sent(out, WEFT_OK);
-}
-
-static void retract_nothing(weft__transport *t, weft__outgoing *out)
-{
-    (void)t;
-    (void)out;
-}
-
-static void forget_nothing(weft__transport *t, int peer, void *where)
-{
-    (void)t;
-    (void)peer;
-    (void)where;
-}
-
-static int poll_nothing(weft__transport *t, int budget)
-{
-    (void)t;
-    (void)budget;
-    return 0;
-}
-
-static bool never_busy(const weft__transport *t)
-{
-    (void)t;
-    return false;
-}
-
-static bool always_flushed(const weft__transport *t, int peer)
-{
-    (void)t;
-    (void)peer;
-    return true;
-}
-
-static void drop_nobody(weft__transport *t, int peer)
-{
-    (void)t;
-    (void)peer;
+    echo *e;
+    if (out->frame.kind != WEFT__FRAME_CONTROL || out->frame.length > PAYLOAD_MOST) return;
+    e = &rank.echoes[rank.echo_count++ % ECHOES];
+    e->type = out->frame.tag;
+    e->length = out->frame.length;
+    memcpy(e->bytes, out->payload, out->frame.length);
 }
 
 static bool owns_nothing(weft__backend *backend, const void *pointer)
@@ -176,108 +132,32 @@ static void drop_comm(weft__comm *comm)
     if (!comm) abort();
 }
 
-static weft_group *add_group(const int *world, int size, const char *label, uint64_t id)
-{
-    weft_group *group = weft__group_new(rank.ctx, world, size, label, WEFT_FOREVER);
-    weft__table table = weft__own_table(rank.ctx);
-    if (!group) abort();
-    group->owner = WEFT__OF_CONTEXT;
-    weft__engine_take(rank.ctx);
-    if (weft__group_ready(group, id, &table, NULL) != WEFT_OK) abort();
-    weft__engine_drop(rank.ctx);
-    return rank.groups[rank.group_count++] = group;
-}
-
 static void open_rank(void)
 {
-    static const weft_config config = WEFT_CONFIG_INIT;
     static weft__backend module = {.name = "fuzz",
                                    .owns = owns_nothing,
                                    .open = open_comm,
                                    .join = join_comm,
                                    .doom = doom_comm,
                                    .drop = drop_comm};
-    static weft__board *boards[2];
-    static weft__control_wire *wire;
-    static char endpoints[WORLD][WEFT__ENDPOINT_BYTES]; /* "": there are no guardians */
     const int world[] = {0, 1, 2, 3, 4}, host[] = {NEAR, ME};
-    weft_context *ctx = weft__context_new(&config);
     memset(&rank, 0, sizeof rank);
-    rank.ctx = ctx;
     weft__list_init(&rank.ticket.link);
-    if (!ctx) abort();
-    if (!wire) {
-        weft__keys *keys;
-        setenv("WEFT_LOG", "0", 1);
-        board_join_all(2, boards);
-        nowhere = (weft__transport){.name = "nowhere",
-                                    .eager_bytes = 64,
-                                    .send = send_nowhere,
-                                    .retract = retract_nothing,
-                                    .forget = forget_nothing,
-                                    .poll = poll_nothing,
-                                    .busy = never_busy,
-                                    .flushed = always_flushed,
-                                    .drop = drop_nobody};
-        if (weft__keys_make("secret", 6, "fuzz", &keys) ||
-            weft__control_open("127.0.0.1", keys, ME, &wire, endpoints[0]))
-            abort();
-        endpoints[0][0] = 0;
-        if (weft__control_peers(wire, WORLD, endpoints[0])) abort();
-    }
-    ctx->wire = wire;
-    ctx->rank = ME;
-    ctx->world_size = WORLD;
-    ctx->board = boards[1];
-    rank.near = boards[0];
-    ctx->module = &module;
-    ctx->members = calloc(WORLD, sizeof *ctx->members);
-    if (!ctx->members || weft__watch_open(&ctx->watch) ||
-        weft__mail_open(ME, WORLD, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail))
-        abort();
-    for (int i = 0; i < WORLD; i++) {
-        ctx->members[i] = (weft__member){.host = "host",
-                                         .pid = i,
-                                         .local = i == ME     ? 1
-                                                  : i == NEAR ? 0
-                                                              : -1,
-                                         .ctx = ctx,
-                                         .rank = i};
-        ctx->members[i].death.fd = -1;
-        if (i != ME) weft__mail_route(ctx->mail, i, &nowhere);
-    }
-    ctx->world = add_group(world, WORLD, "world", 1);
-    ctx->host_group = add_group(host, 2, "host", 2);
+    rank.ctx = lone_rank_open((lone_wires){.sent = keep_sent});
+    rank.near = lone_rank_near();
+    rank.ctx->module = &module;
+    rank.groups[rank.group_count++] = rank.ctx->world = lone_rank_group(rank.ctx, world, WORLD, "world", 1);
+    rank.groups[rank.group_count++] = rank.ctx->host_group = lone_rank_group(rank.ctx, host, 2, "host", 2);
 }
 
 static void close_rank(void)
 {
-    weft_context *ctx = rank.ctx;
-    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
-    while (node) { /* the first member of what was queued */
-        weft__mpsc_node *next = node->next;
-        free(node);
-        node = next;
-    }
     for (int i = 0; i < rank.request_count; i++) weft_release(rank.requests[i]);
-    weft__links_shut(ctx);
-    ctx->module = NULL;
-    ctx->wire = NULL;
+    weft__links_shut(rank.ctx);
+    rank.ctx->module = NULL;
     weft__list_remove(&rank.ticket.link);
-    /* Requests and groups give back what they have of the board first; the board is the next input's too. */
-    weft__engine_take(ctx);
-    while (!weft__list_empty(&ctx->pending))
-        weft__request_fail(WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending), WEFT_ERR_CANCELLED,
-                           "over");
-    weft__engine_turn(ctx);
-    weft__engine_drop(ctx);
-    weft__requests_close(ctx);
-    weft__groups_close(ctx);
-    weft__list_init(&ctx->groups);
-    weft__list_init(&ctx->retiring);
     if (rank.near_row) weft__row_give(rank.near, rank.near_row);
-    ctx->board = NULL;
-    weft__context_free(ctx);
+    lone_rank_close(rank.ctx);
 }
 
 /* ---- steps ---- */

@@ -1,0 +1,170 @@
+#include "lone_rank.h"
+#include "board_ranks.h"
+#include "control.h"
+#include "engine.h"
+#include "group.h"
+#include "keys.h"
+#include "leave.h"
+#include "region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static lone_wires hooks;
+static weft__board *boards[2]; /* LONE_NEAR's, LONE_ME's */
+
+static void send_nowhere(weft__transport *t, int peer, weft__outgoing *out)
+{
+    (void)t;
+    (void)peer;
+    if (hooks.sent) hooks.sent(out);
+    out->sent(out, WEFT_OK);
+}
+
+static void retract_nothing(weft__transport *t, weft__outgoing *out)
+{
+    (void)t;
+    (void)out;
+}
+
+static void forget_nothing(weft__transport *t, int peer, void *where)
+{
+    (void)t;
+    (void)peer;
+    (void)where;
+}
+
+static int poll_nothing(weft__transport *t, int budget)
+{
+    (void)t;
+    (void)budget;
+    if (hooks.turn) hooks.turn();
+    return 0;
+}
+
+static bool never_busy(const weft__transport *t)
+{
+    (void)t;
+    return false;
+}
+
+static bool always_flushed(const weft__transport *t, int peer)
+{
+    (void)t;
+    (void)peer;
+    return true;
+}
+
+static void drop_nobody(weft__transport *t, int peer)
+{
+    (void)t;
+    (void)peer;
+}
+
+static weft__transport nowhere = {.name = "nowhere",
+                                  .eager_bytes = 64,
+                                  .send = send_nowhere,
+                                  .retract = retract_nothing,
+                                  .forget = forget_nothing,
+                                  .poll = poll_nothing,
+                                  .busy = never_busy,
+                                  .flushed = always_flushed,
+                                  .drop = drop_nobody};
+
+/* Of guardians, of which the others have none. */
+static weft__control_wire *open_wire(void)
+{
+    static char endpoints[LONE_WORLD][WEFT__ENDPOINT_BYTES];
+    weft__control_wire *wire;
+    weft__keys *keys;
+    if (weft__keys_make("secret", 6, "lone", &keys) ||
+        weft__control_open("127.0.0.1", keys, LONE_ME, &wire, endpoints[0]))
+        abort();
+    endpoints[0][0] = 0;
+    if (weft__control_peers(wire, LONE_WORLD, endpoints[0])) abort();
+    return wire;
+}
+
+static void set_members(weft_context *ctx)
+{
+    ctx->members = calloc(LONE_WORLD, sizeof *ctx->members);
+    if (!ctx->members) abort();
+    for (int i = 0; i < LONE_WORLD; i++) {
+        int local = i == LONE_ME ? 1 : i == LONE_NEAR ? 0 : -1;
+        ctx->members[i] = (weft__member){.host = "host", .pid = i, .local = local, .ctx = ctx, .rank = i};
+        ctx->members[i].death.fd = -1;
+        if (i != LONE_ME) weft__mail_route(ctx->mail, i, &nowhere);
+    }
+}
+
+weft_context *lone_rank_open(lone_wires wires)
+{
+    static const weft_config config = WEFT_CONFIG_INIT;
+    static weft__control_wire *wire;
+    weft_context *ctx = weft__context_new(&config);
+    if (!ctx) abort();
+    if (!wire) {
+        setenv("WEFT_LOG", "0", 1);
+        board_join_all(2, boards);
+        wire = open_wire();
+    }
+    hooks = wires;
+    ctx->wire = wire;
+    ctx->rank = LONE_ME;
+    ctx->world_size = LONE_WORLD;
+    ctx->board = boards[1];
+    if (weft__watch_open(&ctx->watch) ||
+        weft__mail_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail))
+        abort();
+    set_members(ctx);
+    return ctx;
+}
+
+weft__board *lone_rank_near(void)
+{
+    return boards[0];
+}
+
+weft_group *lone_rank_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id)
+{
+    weft_group *group = weft__group_new(ctx, world, size, label, WEFT_FOREVER);
+    weft__table table = weft__own_table(ctx);
+    if (!group) abort();
+    group->owner = WEFT__OF_CONTEXT;
+    weft__engine_take(ctx);
+    if (weft__group_ready(group, id, &table, NULL) != WEFT_OK) abort();
+    weft__engine_drop(ctx);
+    return group;
+}
+
+static void drop_notices(weft_context *ctx)
+{
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
+    while (node) { /* the first member of what was queued */
+        weft__mpsc_node *next = node->next;
+        free(node);
+        node = next;
+    }
+}
+
+/* Requests and groups give back what they have of the board first, which is the next context's too. */
+void lone_rank_close(weft_context *ctx)
+{
+    drop_notices(ctx);
+    ctx->wire = NULL;
+    weft__engine_take(ctx);
+    while (!weft__list_empty(&ctx->pending))
+        weft__request_fail(WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending), WEFT_ERR_CANCELLED,
+                           "over");
+    weft__engine_turn(ctx);
+    weft__engine_drop(ctx);
+    weft__requests_close(ctx);
+    weft__groups_close(ctx);
+    weft__list_init(&ctx->groups);
+    weft__list_init(&ctx->retiring);
+    if (ctx->regions) weft__regions_free(ctx->regions);
+    ctx->regions = NULL;
+    hooks = (lone_wires){NULL, NULL};
+    ctx->board = NULL;
+    weft__context_free(ctx);
+}
