@@ -70,11 +70,23 @@ static _Atomic uint64_t *marks_of(const weft__board *board, int owner, uint32_t 
     return weft__board_marks(board, owner) + (size_t)index * weft__mark_words(board);
 }
 
+/* Where a rank's range begins. */
+static uint64_t space_of(const weft__board *board, int rank)
+{
+    return board->bytes + (uint64_t)rank * board->space_bytes;
+}
+
+/* What a region of so many bytes takes. */
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
 /* The lowest place in this rank's range where nothing lies; 0: there is none. */
 static uint64_t find_room(const weft__regions *regions, uint64_t bytes)
 {
     const weft__board *board = regions->board;
-    uint64_t first = board->bytes + (uint64_t)board->rank * board->space_bytes, at = first;
+    uint64_t first = space_of(board, board->rank), at = first;
     bool moved = true;
     while (moved) {
         moved = false;
@@ -94,7 +106,7 @@ weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__reg
     weft__region *r;
     uint32_t index = 0;
     if (bytes > UINT64_MAX - PAGE) return weft__fail_memory(bytes, "shared memory");
-    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    bytes = whole_pages(bytes);
     while (index < WEFT__REGIONS_MAX && regions->taken[index]) index++;
     if (index == WEFT__REGIONS_MAX)
         return weft__fail(WEFT_ERR_MEMORY,
@@ -208,6 +220,34 @@ static void mark(const weft__board *board, int owner, const weft__region *told)
     uint64_t bit = (uint64_t)1 << board->rank % MARK_RANKS, now = atomic_load(word);
     while (now >> MARK_RANKS == told->generation && !atomic_compare_exchange_weak(word, &now, now | bit)) {
     }
+}
+
+static bool in_range(const weft__board *board, int owner, const weft__region *told)
+{
+    uint64_t first = owner >= 0 && board ? space_of(board, owner) : 0;
+    if (!told->offset || owner < 0) return true; /* private, or of no use here */
+    return board && told->offset % PAGE == 0 && told->offset >= first && told->bytes <= board->space_bytes &&
+           told->offset - first <= board->space_bytes - told->bytes;
+}
+
+weft_status weft__region_check(const weft__board *board, int owner, const weft__region *told, uint64_t asked)
+{
+    if (told->index >= WEFT__REGIONS_MAX || !told->generation)
+        return weft__fail(WEFT_ERR_PEER,
+                          "a region at place %u, generation %u: expected less than %d, and 1 or more",
+                          told->index, told->generation, WEFT__REGIONS_MAX);
+    if (!asked || asked > UINT64_MAX - PAGE || told->bytes != whole_pages(asked))
+        return weft__fail(WEFT_ERR_PEER,
+                          "a region of %llu bytes for %llu: expected whole pages of %u, no more",
+                          (unsigned long long)told->bytes, (unsigned long long)asked, PAGE);
+    if (!in_range(board, owner, told))
+        return weft__fail(
+            WEFT_ERR_PEER,
+            "a region of %llu bytes at %llu: expected whole pages of its own %llu bytes from %llu",
+            (unsigned long long)told->bytes, (unsigned long long)told->offset,
+            (unsigned long long)(board ? board->space_bytes : 0),
+            (unsigned long long)(board ? space_of(board, owner) : 0));
+    return WEFT_OK;
 }
 
 char *weft__region_map(const weft__regions *regions, const weft__region *told)

@@ -36,8 +36,13 @@ void weft__region_drop(weft__regions *regions, weft__region *region);
 /* The own open region that holds all these bytes; NULL: none does. */
 weft__region *weft__region_find(weft__regions *regions, const void *from, size_t bytes);
 
-/* A peer told of this region: map it (without the engine; NULL: not possible, which is no failure), and then
- * let it know. */
+/* Whether a peer's region of so many bytes asked for can be as that peer tells: in its own range of the
+ * segment, whose size was checked when it came and cannot change.  owner: its local rank; -1: it shares no
+ * memory with this one, and where it has its region is not looked at.  ERR_PEER: "a region ...: expected ..."
+ */
+weft_status weft__region_check(const weft__board *board, int owner, const weft__region *told, uint64_t asked);
+/* A peer told of this region, which was checked: map it (without the engine; NULL: not possible, which is no
+ * failure), and then let it know. */
 char *weft__region_map(const weft__regions *regions, const weft__region *told);
 void weft__region_keep(weft__regions *regions, int owner, const weft__region *told, char *base);
 /* Have all these local ranks mapped this own region? */

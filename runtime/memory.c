@@ -10,6 +10,7 @@
 #include "breaking.h"
 #include "device_memory.h"
 #include "engine.h"
+#include "entries.h"
 #include "group.h"
 #include "leave.h"
 #include "member.h"
@@ -20,19 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct entry { /* what one rank tells */
-    uint64_t bytes;    /* that it was asked for */
-    uint32_t kind;     /* weft_memory */
-    weft__region region;
-    int32_t status;
-    char why[192];
-} entry;
-
 typedef struct allocation {
     weft__sequel sequel;
     _Atomic int refs; /* the caller's thread, the request */
-    entry mine;
-    entry all[];
+    weft__memory_entry mine;
+    weft__memory_entry all[];
 } allocation;
 
 /* ---- telling ---- */
@@ -42,7 +35,7 @@ static void allocation_unref(allocation *a)
     if (atomic_fetch_sub(&a->refs, 1) == 1) free(a);
 }
 
-static const char *kind_text(const entry *e)
+static const char *kind_text(const weft__memory_entry *e)
 {
     return e->kind == WEFT_MEMORY_CUDA ? " of device memory" : "";
 }
@@ -54,6 +47,8 @@ static void finish(weft_request *req)
     const weft_group *group = req->group;
     weft_status status = WEFT_OK;
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
+    for (int i = 0; i < group->size; i++)
+        if (!weft__memory_entry_holds(req, i, &a->all[i])) return; /* breaking the group settled it */
     weft__request_name(req, name, sizeof name);
     for (int i = 1; i < group->size && status == WEFT_OK; i++) {
         if (a->all[i].bytes == a->all[0].bytes && a->all[i].kind == a->all[0].kind) continue;
@@ -91,7 +86,7 @@ static weft_status tell_all(weft_group *group, allocation *a)
     weft__op op = {.kind = WEFT__OP_MEM_ALLOC,
                    .dtype = WEFT_UINT8,
                    .memory = WEFT_MEMORY_HOST,
-                   .count = sizeof(entry),
+                   .count = sizeof(weft__memory_entry),
                    .in = &a->mine,
                    .out = a->all,
                    .scale = 1};
@@ -106,7 +101,7 @@ static weft_status tell_all(weft_group *group, allocation *a)
 /* ---- allocating ---- */
 
 /* This rank's region, open, or in `mine` why there is none. */
-static weft__region *make_region(weft_context *ctx, entry *mine)
+static weft__region *make_region(weft_context *ctx, weft__memory_entry *mine)
 {
     weft__region *region = NULL;
     char *base = NULL;
@@ -140,7 +135,7 @@ static void drop_region(weft_context *ctx, weft__region *region, char *base)
     weft__engine_drop(ctx);
 }
 
-static void map_peers(const weft_group *group, const entry *all)
+static void map_peers(const weft_group *group, const weft__memory_entry *all)
 {
     weft_context *ctx = group->ctx;
     for (int i = 0; i < group->size; i++) {
@@ -195,7 +190,7 @@ weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, vo
     weft__region *region;
     size_t room;
     if (status != WEFT_OK) return status;
-    room = sizeof *a + (size_t)group->size * sizeof(entry);
+    room = sizeof *a + (size_t)group->size * sizeof(weft__memory_entry);
     a = calloc(1, room);
     if (!a) return weft__fail_memory(room, "mem_alloc");
     atomic_store(&a->refs, 1);

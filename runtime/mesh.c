@@ -7,6 +7,7 @@
 #include "mesh.h"
 #include "breaking.h"
 #include "engine.h"
+#include "entries.h"
 #include "grid.h"
 #include "group.h"
 #include "leave.h"
@@ -18,12 +19,6 @@
 #include <string.h>
 
 typedef enum mesh_state { MESH_FORMING, MESH_READY, MESH_FAILED } mesh_state;
-
-typedef struct entry { /* what one rank tells */
-    char grid[WEFT__GRID_TEXT];
-    uint64_t first_group; /* of a range, one for each set of axes */
-    weft__table table;
-} entry;
 
 /* References: the handle, and the request that makes it. */
 struct weft_mesh {
@@ -37,8 +32,8 @@ struct weft_mesh {
     _Atomic uint32_t state;         /* mesh_state; engine writes */
     char why[WEFT__SENTENCE_BYTES]; /* FAILED; written before state */
     weft__sequel sequel;
-    entry *all; /* by rank of the parent; READY: valid */
-    entry mine;
+    weft__mesh_entry *all; /* by rank of the parent; READY: valid */
+    weft__mesh_entry mine;
     _Atomic(weft_group *) groups[1u << WEFT__AXES_MAX]; /* by set of axes; engine writes */
 };
 
@@ -130,6 +125,8 @@ static void finish(weft_request *req)
 {
     weft_mesh *mesh = mesh_of(req);
     if (!all_agree(req, mesh)) return; /* breaking the group settled it */
+    for (int i = 0; i < req->group->size; i++)
+        if (!weft__mesh_entry_holds(req, i, &mesh->all[i], 1u << mesh->grid.axes)) return;
     atomic_store_explicit(&mesh->state, MESH_READY, memory_order_release);
     weft__request_settle(req, WEFT_OK, NULL);
 }
@@ -145,7 +142,7 @@ weft_status weft_mesh_create(weft_group *parent, const char *axes, const weft_ca
     weft__op op = {.kind = WEFT__OP_MESH_CREATE,
                    .dtype = WEFT_UINT8,
                    .memory = WEFT_MEMORY_HOST,
-                   .count = sizeof(entry),
+                   .count = sizeof(weft__mesh_entry),
                    .scale = 1};
     weft_mesh *made, *before;
     weft__grid grid;
@@ -217,10 +214,10 @@ static void label_of(const weft_mesh *mesh, unsigned mask, char label[WEFT__LABE
 /* Number, table and members of a set of axes, from what all ranks told.  Engine held. */
 static weft_status group_ready(weft_mesh *mesh, unsigned mask, weft_group *group, const int *ranks)
 {
-    const entry *low = &mesh->mine;
+    const weft__mesh_entry *low = &mesh->mine;
     weft__table table = mesh->mine.table;
     for (int i = 0, lowest = mesh->ctx->rank; i < group->size; i++) {
-        const entry *e = &mesh->all[ranks[i]];
+        const weft__mesh_entry *e = &mesh->all[ranks[i]];
         weft__table_merge(&table, &e->table);
         if (group->world[i] >= lowest) continue;
         lowest = group->world[i];

@@ -1,6 +1,7 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
 #include "device_split.h"
+#include "entries.h"
 #include "forming.h"
 #include "group.h"
 #include "leave.h"
@@ -11,18 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct entry { /* what one rank tells */
-    int32_t color, key;
-    uint32_t on_device; /* the parent has a communicator that can be split */
-    uint64_t id;        /* a fresh one, in case it is the lowest of its group */
-    weft__table table;
-} entry;
-
 typedef struct split {
     weft__sequel sequel;
     weft_group *group; /* NULL: this rank is in none */
-    entry mine;
-    entry all[];
+    weft__split_entry mine;
+    weft__split_entry all[];
 } split;
 
 typedef struct place {
@@ -40,7 +34,7 @@ static int by_key(const void *a, const void *b)
 static weft_status make(weft_request *req, split *s)
 {
     weft_group *parent = req->group, *group = s->group;
-    const entry *low = &s->mine;
+    const weft__split_entry *low = &s->mine;
     weft__table table = s->mine.table;
     place *places = weft__reserve_get((size_t)parent->size * sizeof *places);
     int n = 0;
@@ -49,7 +43,7 @@ static weft_status make(weft_request *req, split *s)
         if (s->all[i].color == s->mine.color) places[n++] = (place){s->all[i].key, i};
     qsort(places, (size_t)n, sizeof *places, by_key);
     for (int i = 0, lowest = req->ctx->rank; i < n; i++) {
-        const entry *e = &s->all[places[i].rank];
+        const weft__split_entry *e = &s->all[places[i].rank];
         group->world[i] = parent->world[places[i].rank];
         weft__table_merge(&table, &e->table);
         if (group->world[i] >= lowest) continue;
@@ -78,7 +72,10 @@ static void finish(weft_request *req)
 {
     split *s = split_of(req);
     weft_group *group = s->group;
-    weft_status status = group ? make(req, s) : WEFT_OK;
+    weft_status status;
+    for (int i = 0; i < req->group->size; i++)
+        if (!weft__split_entry_holds(req, i, &s->all[i])) return; /* breaking the parent settled it */
+    status = group ? make(req, s) : WEFT_OK;
     if (status == WEFT_OK) split_on_device(req, s);
     if (group && status == WEFT_OK) {
         s->group = NULL;
@@ -131,7 +128,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     weft__op op = {.kind = WEFT__OP_SPLIT_GROUP,
                    .dtype = WEFT_UINT8,
                    .memory = WEFT_MEMORY_HOST,
-                   .count = sizeof(entry),
+                   .count = sizeof(weft__split_entry),
                    .scale = 1};
     weft_status status;
     size_t bytes;
@@ -143,7 +140,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     if ((status = weft__group_usable(parent)) != WEFT_OK) return status;
     r = weft__request_new(ctx, parent, &op, call);
     if (!r) return WEFT_ERR_MEMORY;
-    bytes = sizeof *s + (size_t)parent->size * sizeof(entry);
+    bytes = sizeof *s + (size_t)parent->size * sizeof(weft__split_entry);
     s = calloc(1, bytes);
     if (!s) {
         weft__request_unref(r);
@@ -151,10 +148,10 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     }
     s->sequel = (weft__sequel){finish, fail, split_free};
     r->sequel = &s->sequel;
-    s->mine = (entry){.color = color < 0 ? -1 : color,
-                      .key = key,
-                      .on_device = weft__device_split_can(parent),
-                      .table = weft__own_table(ctx)};
+    s->mine = (weft__split_entry){.color = color < 0 ? -1 : color,
+                                  .key = key,
+                                  .on_device = weft__device_split_can(parent),
+                                  .table = weft__own_table(ctx)};
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {

@@ -1,0 +1,78 @@
+/* entries.c - see entries.h.  What a rank knows of itself alone (colour, key, bytes) may be anything of its
+ * kind; numbers, ranks and places follow from who told them.  A rank elsewhere cannot be checked for where
+ * its memory lies, and nobody here uses that. */
+#include "entries.h"
+#include "breaking.h"
+#include "group.h"
+#include "member.h"
+
+#include <stdio.h>
+
+/* The sentence is this thread's last. */
+static bool refuse(weft_request *req, int member)
+{
+    char name[256], who[192], text[WEFT__SENTENCE_BYTES];
+    weft__request_name(req, name, sizeof name);
+    weft__member_name(req->ctx, req->group->world[member], who, sizeof who);
+    snprintf(text, sizeof text, "%s: %s told of %.400s", name, who, weft_last_error());
+    weft__group_break(req->group, &(weft__verdict){WEFT_ERR_PEER, req->sequence, -1, text}, true);
+    return false;
+}
+
+static weft_status check_table(const weft__table *t, int rank)
+{
+    if (t->lowest != (uint32_t)rank)
+        return weft__fail(WEFT_ERR_PEER, "choices of rank %u: expected its own, %d", t->lowest, rank);
+    if (t->rounds || t->rank_order > 1 || t->as_submitted > 1)
+        return weft__fail(WEFT_ERR_PEER,
+                          "rounds %u, rank order %u, as submitted %llu: expected 0, and 0 or 1", t->rounds,
+                          t->rank_order, (unsigned long long)t->as_submitted);
+    return WEFT_OK;
+}
+
+/* count numbers from there on, all made by that rank. */
+static weft_status check_numbers(uint64_t first, unsigned count, int rank)
+{
+    uint64_t last = first + count - 1;
+    if (last >= first && weft__group_maker(first) == rank && weft__group_maker(last) == rank) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER, "group numbers from %#llx, %u of them: expected those of rank %d",
+                      (unsigned long long)first, count, rank);
+}
+
+static weft_status check_split(const weft__split_entry *e, int rank)
+{
+    weft_status status;
+    if (e->color < -1) return weft__fail(WEFT_ERR_PEER, "color %d: expected -1 or more", e->color);
+    if (e->on_device > 1) return weft__fail(WEFT_ERR_PEER, "on_device %u: expected 0 or 1", e->on_device);
+    if (e->color >= 0 && (status = check_numbers(e->id, 1, rank)) != WEFT_OK) return status;
+    return check_table(&e->table, rank);
+}
+
+bool weft__split_entry_holds(weft_request *req, int member, const weft__split_entry *told)
+{
+    return check_split(told, req->group->world[member]) == WEFT_OK || refuse(req, member);
+}
+
+bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entry *told, unsigned groups)
+{
+    int rank = req->group->world[member];
+    return (check_numbers(told->first_group, groups, rank) == WEFT_OK &&
+            check_table(&told->table, rank) == WEFT_OK) ||
+           refuse(req, member);
+}
+
+static weft_status check_memory(const weft_context *ctx, const weft__memory_entry *e, int rank)
+{
+    if (e->kind != WEFT_MEMORY_HOST && e->kind != WEFT_MEMORY_CUDA)
+        return weft__fail(WEFT_ERR_PEER, "memory of kind %u: expected %d or %d", e->kind, WEFT_MEMORY_HOST,
+                          WEFT_MEMORY_CUDA);
+    if (e->status != WEFT_OK && !weft__is_failure(e->status))
+        return weft__fail(WEFT_ERR_PEER, "status %d: expected 0 or a failure", e->status);
+    if (e->status != WEFT_OK || e->kind != WEFT_MEMORY_HOST) return WEFT_OK;
+    return weft__region_check(ctx->board, ctx->members[rank].local, &e->region, e->bytes);
+}
+
+bool weft__memory_entry_holds(weft_request *req, int member, const weft__memory_entry *told)
+{
+    return check_memory(req->ctx, told, req->group->world[member]) == WEFT_OK || refuse(req, member);
+}

@@ -1,0 +1,39 @@
+/* entries.h - what each rank tells all others in a collective that makes something: a split, a mesh, memory.
+ *
+ * Entries travel as they are.  They are checked before anything of them is used: a rank that told what no
+ * correct rank tells breaks the parent with ERR_PEER on all ranks, and the sentence has the value and what
+ * was expected. */
+#ifndef WEFT_RUNTIME_ENTRIES_H
+#define WEFT_RUNTIME_ENTRIES_H
+#include "grid.h"
+#include "region.h"
+#include "request.h"
+#include "select.h"
+
+typedef struct weft__split_entry {
+    int32_t color, key; /* color -1: in no group */
+    uint32_t on_device; /* 1: the parent has a communicator that can be split */
+    uint64_t id;        /* a fresh number, in case this rank is the lowest of its group; 0: in none */
+    weft__table table;
+} weft__split_entry;
+
+typedef struct weft__mesh_entry {
+    char grid[WEFT__GRID_TEXT];
+    uint64_t first_group; /* of a range of numbers, one for each set of axes */
+    weft__table table;
+} weft__mesh_entry;
+
+typedef struct weft__memory_entry {
+    uint64_t bytes; /* that it was asked for */
+    uint32_t kind;  /* weft_memory */
+    weft__region region;
+    int32_t status; /* why there is none */
+    char why[192];
+} weft__memory_entry;
+
+/* Whether a rank of the parent, by its number there, can have told that.  False: the parent is broken, which
+ * settled the request.  Engine held. */
+bool weft__split_entry_holds(weft_request *req, int member, const weft__split_entry *told);
+bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entry *told, unsigned groups);
+bool weft__memory_entry_holds(weft_request *req, int member, const weft__memory_entry *told);
+#endif
