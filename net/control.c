@@ -88,7 +88,18 @@ weft_status weft__control_peers(weft__control_wire *wire, int world, const char 
         return weft__fail_memory(n * WEFT__ENDPOINT_BYTES, "the guardians' addresses");
     }
     memcpy(copy, endpoints, n * WEFT__ENDPOINT_BYTES);
-    for (size_t i = 0; i < n; i++) copy[(i + 1) * WEFT__ENDPOINT_BYTES - 1] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const char *endpoint = copy + i * WEFT__ENDPOINT_BYTES;
+        copy[(i + 1) * WEFT__ENDPOINT_BYTES - 1] = '\0';
+        if (!*endpoint || !strncmp(endpoint, "tcp://", 6))
+            continue; /* ZeroMQ would also open files by name */
+        weft__fail(WEFT_ERR_PEER,
+                   "the guardian of rank %zu is said to be at \"%s\": expected tcp://ADDRESS:PORT", i,
+                   endpoint);
+        weft__reserve_give(copy);
+        weft__reserve_give((void *)dealers);
+        return WEFT_ERR_PEER;
+    }
     wire->endpoints = copy;
     wire->dealers = dealers;
     wire->world = world;

@@ -115,7 +115,7 @@ static weft_status exchange_cards(joining *j)
                  : weft__rendezvous_all_gather(j->meeting, &mine, j->cards, sizeof mine);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__member *m = &ctx->members[i];
-        j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
+        j->cards[i].host_id[WEFT__HOST_ID_BYTES - 1] = j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
         memcpy(m->host, j->cards[i].host, sizeof m->host);
         m->pid = j->cards[i].pid;
         m->local = -1;

@@ -67,7 +67,7 @@ static weft_status call(channel *c, const void *in, void *out, size_t bytes)
     if (got == WEFT_OK) return WEFT_OK;
     c->over = true;
     if (c->own_close) return got;
-    return weft__fail(got < 0 && got >= WEFT_ERR_STATE ? got : WEFT_ERR_SYSTEM,
+    return weft__fail(weft__is_failure(got) ? got : WEFT_ERR_SYSTEM,
                       "bootstrap->all_gather returned %d (%s) in call %d, of %zu bytes from each of %d ranks",
                       got, weft_status_name(got), c->calls, bytes, c->own.world_size);
 }
@@ -124,7 +124,10 @@ static weft_status share_sentences(channel *c, int failed, weft_status status, c
     c->over = true;
     if (shared) return shared;
     all[failed][SENTENCE_BYTES - 1] = '\0';
-    return weft__fail(status < 0 ? status : WEFT_ERR_SYSTEM, "%s", all[failed]);
+    if (!*all[failed])
+        snprintf(all[failed], SENTENCE_BYTES, "rank %d failed with status %d, and does not tell why", failed,
+                 status);
+    return weft__fail(weft__is_failure(status) ? status : WEFT_ERR_SYSTEM, "%s", all[failed]);
 }
 
 /* mine: how this rank fares; a failure, with its sentence as the last one, is told instead of the block. */
@@ -209,7 +212,12 @@ static weft_status say_hello(channel *c, const weft__join *how)
     snprintf(mine.job, sizeof mine.job, "%s", how->job);
     mine.has_secret = *weft__meet_secret_source(how) != '\0';
     randombytes_buf(mine.nonce, sizeof mine.nonce);
-    return gather(c, status, &mine, c->hellos, sizeof mine);
+    status = gather(c, status, &mine, c->hellos, sizeof mine);
+    for (int i = 0; i < c->own.world_size; i++) { /* as they came: each text must end somewhere */
+        hello *h = &c->hellos[i];
+        h->host_id[sizeof h->host_id - 1] = h->host[sizeof h->host - 1] = h->job[sizeof h->job - 1] = '\0';
+    }
+    return status;
 }
 
 static weft_status no_secret(const channel *c, int other, const char *how)

@@ -7,7 +7,7 @@
  * and another one is to.  Every wait ends at the deadline; then the server is asked who is missing.  The
  * connection's own events tell a wrong secret and a server that has gone. */
 #include "clock.h"
-#include "meeting.h"
+#include "meeting_answer.h"
 #include "place.h"
 #include "status.h"
 #include "zap.h"
@@ -96,9 +96,7 @@ static void say_join(client *c)
 }
 
 typedef struct answer {
-    weft__meeting_header header;
-    const void *payload; /* inside msg */
-    size_t bytes;
+    weft__meeting_answer said; /* inside msg */
     zmq_msg_t msg;
 } answer;
 
@@ -112,26 +110,22 @@ static weft_status in_vain(client *c, enum weft__in_vain what)
 /* Takes one message.  OK: it is of that kind (and this step, for gathers); NONE: none such is here yet. */
 static weft_status take_answer(client *c, enum weft__meeting_kind wanted, answer *a)
 {
+    const weft__meeting_header *h = &a->said.header;
     while (zmq_msg_recv(&a->msg, c->dealer, ZMQ_DONTWAIT) >= 0) {
-        size_t bytes = zmq_msg_size(&a->msg);
-        if (zmq_msg_more(&a->msg) || bytes < sizeof a->header) continue;
-        memcpy(&a->header, zmq_msg_data(&a->msg), sizeof a->header);
-        if (a->header.magic != WEFT__MEETING_MAGIC || a->header.version != WEFT__MEETING_VERSION) continue;
-        a->payload = (const char *)zmq_msg_data(&a->msg) + sizeof a->header;
-        a->bytes = bytes - sizeof a->header;
-        if (a->header.kind == WEFT__MEETING_FAILED) {
+        if (zmq_msg_more(&a->msg) ||
+            !weft__meeting_answer_read(zmq_msg_data(&a->msg), zmq_msg_size(&a->msg), &a->said))
+            continue;
+        if (h->kind == WEFT__MEETING_FAILED) {
             c->told = true;
-            return weft__fail(weft__is_failure(a->header.status) ? a->header.status : WEFT_ERR_SYSTEM, "%.*s",
-                              (int)a->bytes, (const char *)a->payload);
+            return weft__meeting_answer_failure(&a->said);
         }
-        if (a->header.kind == WEFT__MEETING_ANOTHER) return in_vain(c, WEFT__ANOTHER);
-        if (a->header.kind == WEFT__MEETING_BUSY) {
+        if (h->kind == WEFT__MEETING_ANOTHER) return in_vain(c, WEFT__ANOTHER);
+        if (h->kind == WEFT__MEETING_BUSY) {
             weft_status status = in_vain(c, WEFT__COMPLETE);
             if (status != NONE) return status;
             c->busy = true;
         }
-        if (a->header.kind == wanted && (wanted != WEFT__MEETING_GATHERED || a->header.step == c->step))
-            return WEFT_OK;
+        if (h->kind == wanted && (wanted != WEFT__MEETING_GATHERED || h->step == c->step)) return WEFT_OK;
     }
     return NONE;
 }
@@ -281,8 +275,8 @@ static weft_status time_is_up(client *c)
             return status;
         }
         if (!status) {
-            missing = a.payload;
-            length = (int)a.bytes;
+            missing = a.said.payload;
+            length = (int)a.said.bytes;
         }
     }
     snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s%s", c->place.text, length, missing,
@@ -397,19 +391,12 @@ static weft_status join_once(client *c)
     status = await(c, WEFT__MEETING_JOINED, c->r->deadline_ns, &a);
     if (!status) {
         c->joined = true;
-        if (a.header.world < 1 || a.header.world > WEFT__WORLD_MAX || a.header.rank < 0 ||
-            a.header.rank >= a.header.world)
-            status = weft__fail(WEFT_ERR_MISMATCH, "the server's welcome gives rank %d in a world of %d",
-                                a.header.rank, a.header.world);
-        else if (a.bytes == WEFT__RUN_NONCE_BYTES)
-            weft__meet_nonce(c->r, a.payload);
-        else
-            status = weft__fail(WEFT_ERR_MISMATCH, "the server's welcome has %zu bytes instead of %d",
-                                a.bytes, WEFT__RUN_NONCE_BYTES);
+        status = weft__meeting_answer_welcome(&a.said, c->r->rank, c->r->world_size);
     }
     if (!status) {
-        c->r->rank = a.header.rank;
-        c->r->world_size = a.header.world;
+        weft__meet_nonce(c->r, a.said.payload);
+        c->r->rank = a.said.header.rank;
+        c->r->world_size = a.said.header.world;
     }
     zmq_msg_close(&a.msg);
     if (status == AGAIN) leave_place(c);
@@ -443,9 +430,8 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     say(c, WEFT__MEETING_GATHER, WEFT_OK, in, bytes_each);
     zmq_msg_init(&a.msg);
     status = await(c, WEFT__MEETING_GATHERED, c->r->deadline_ns, &a);
-    if (!status && a.bytes != total)
-        status = weft__fail(WEFT_ERR_MISMATCH, "the server sent %zu bytes instead of %zu", a.bytes, total);
-    if (!status && total) memcpy(out, a.payload, total);
+    if (!status) status = weft__meeting_answer_blocks(&a.said, total);
+    if (!status && total) memcpy(out, a.said.payload, total);
     zmq_msg_close(&a.msg);
     c->step++;
     return status == WEFT_ERR_TIMEOUT && !c->told ? time_is_up(c) : status;

@@ -125,7 +125,10 @@ static weft_status take_ticket(meeting *m)
     weft_status status;
     call.amount = 1;
     status = m->kv->ops->perform(m->kv, &call, &result);
-    m->ticket = result.number;
+    if (status == WEFT_OK && result.number < 1)
+        return weft__fail(WEFT_ERR_MISMATCH, "joining by store %s: this is ticket %lld: expected 1 or more",
+                          m->kv->name, (long long)result.number);
+    m->ticket = status == WEFT_OK ? result.number : 0;
     return status;
 }
 
@@ -184,6 +187,12 @@ static weft_status get_arrival(const meeting *m, int64_t ticket, bool patient, a
         return weft__fail(WEFT_ERR_MISMATCH,
                           "joining by a store: a rank runs another version of the library");
     a->host[sizeof a->host - 1] = '\0';
+    if (a->rank < -1 || (a->rank >= 0 && a->rank >= a->world_size))
+        return weft__fail(
+            WEFT_ERR_MISMATCH,
+            "joining by a store: a rank (host %s, pid %d) was given rank %d of %d: expected -1, "
+            "or one of them",
+            a->host, a->pid, a->rank, a->world_size);
     return WEFT_OK;
 }
 
@@ -328,14 +337,27 @@ static weft_status tell_ranks(const meeting *m, verdict *told, size_t bytes)
 
 static weft_status take_verdict(const meeting *m, const verdict *told, size_t bytes, size_t expected)
 {
-    if (bytes >= sizeof *told && told->status != WEFT_OK)
-        return weft__fail(told->status < 0 ? told->status : WEFT_ERR_SYSTEM, "%.*s",
-                          (int)(bytes - sizeof *told), (const char *)(told + 1));
+    const int given = m->r->rank, world = m->r->world_size;
+    int32_t rank;
+    if (bytes >= sizeof *told && told->status != WEFT_OK) {
+        weft_status status = weft__is_failure(told->status) ? told->status : WEFT_ERR_SYSTEM;
+        const char *why = (const char *)(told + 1);
+        int length = (int)(bytes - sizeof *told);
+        if (!length || !*why)
+            return weft__fail(status, "joining by store %s failed with status %d, and nobody tells why",
+                              m->kv->name, told->status);
+        return weft__fail(status, "%.*s", length, why);
+    }
     if (bytes != expected)
         return weft__fail(WEFT_ERR_MISMATCH,
                           "joining by store %s: other ranks were given another world size than %d",
-                          m->kv->name, m->r->world_size);
-    m->r->rank = ((const int32_t *)(told + 1))[m->ticket - 1];
+                          m->kv->name, world);
+    rank = ((const int32_t *)(told + 1))[m->ticket - 1];
+    if (rank < 0 || rank >= world || (given >= 0 && rank != given))
+        return weft__fail(WEFT_ERR_MISMATCH,
+                          "joining by store %s: ticket %lld has rank %d of %d: expected %d (-1: any of them)",
+                          m->kv->name, (long long)m->ticket, rank, world, given);
+    m->r->rank = rank;
     return WEFT_OK;
 }
 
@@ -373,6 +395,10 @@ static weft_status arrive(meeting *m)
     if (status == WEFT_PENDING && !(status = retire(m))) return WEFT_PENDING; /* the first run of all */
     if (status != WEFT_OK) return status;
     m->run[bytes] = '\0';
+    if (strlen(m->run) != sizeof m->run - 1)
+        return weft__fail(WEFT_ERR_MISMATCH,
+                          "joining by store %s: the open run's name has %zu characters: expected %zu",
+                          m->kv->name, strlen(m->run), sizeof m->run - 1);
     if ((status = take_ticket(m)) != WEFT_OK) return status;
     if (m->ticket > m->r->world_size) return (status = retire(m)) ? status : WEFT_PENDING;
     if ((status = set(m, key_of(m, key, "at", m->ticket), &m->own, sizeof m->own)) != WEFT_OK) return status;
@@ -506,7 +532,12 @@ weft_status weft__meet_by_store(weft__rendezvous *r, const weft__join *how)
     crypto_generichash(job, sizeof job, (const unsigned char *)how->job, strlen(how->job), NULL, 0);
     sodium_bin2hex(m->job, sizeof m->job, job, sizeof job);
     describe_own(m);
-    while ((status = arrive(m)) == WEFT_PENDING) continue;
+    while ((status = arrive(m)) == WEFT_PENDING)
+        if (weft__now_ns() >= r->deadline_ns) {
+            status = weft__fail(WEFT_ERR_TIMEOUT, "joining by store %s: every run was full after %.1f s",
+                                m->kv->name, elapsed(m));
+            break;
+        }
     if (status == WEFT_OK) status = find_rank(m);
     if (status != WEFT_OK) {
         free(m);

@@ -412,6 +412,9 @@ static weft_status take_result(const weft__kv_link *link, pending *p, const weft
                                 .number = p->answer.number,
                                 .flag = p->answer.flag != 0,
                                 .missing = p->answer.missing};
+    if (p->answer.status == WEFT_PENDING && (result->missing < 1 || result->missing > call->n))
+        return weft__fail(WEFT_ERR_PEER, "the store at %s misses %u of %u keys: expected 1 to %u",
+                          link->endpoint, result->missing, call->n, call->n);
     if (p->answer.status == WEFT_PENDING) memcpy(result->which, payload, bytes);
     if (p->answer.status == WEFT_OK && call->kind == WEFT__KV_GET) {
         if (bytes > call->room_bytes) return WEFT_ERR_TRUNCATED;

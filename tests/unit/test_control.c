@@ -288,14 +288,34 @@ static void bad_addresses_are_refused(void **state)
 
 #define IN_FIXTURE(test) cmocka_unit_test_setup_teardown(test, open_wires, close_wires)
 
+/* An endpoint that another rank told would have ZeroMQ open a file, or something in this process. */
+static void test_endpoints_of_others(void **state)
+{
+    char own[WEFT__ENDPOINT_BYTES],
+        told[WORLD][WEFT__ENDPOINT_BYTES] = {"", "tcp://127.0.0.1:5", "ipc:///tmp/x"};
+    weft__control_wire *wire;
+    weft__keys *keys;
+    (void)state;
+    assert_int_equal(weft__keys_make("secret", 6, "job", &keys), WEFT_OK);
+    assert_int_equal(weft__control_open("127.0.0.1", keys, 0, &wire, own), WEFT_OK);
+    assert_int_equal(weft__control_peers(wire, WORLD, told[0]), WEFT_ERR_PEER);
+    assert_string_equal(
+        weft_last_error(),
+        "the guardian of rank 2 is said to be at \"ipc:///tmp/x\": expected tcp://ADDRESS:PORT");
+    memcpy(told[2], "tcp://", 7);
+    assert_int_equal(weft__control_peers(wire, WORLD, told[0]), WEFT_OK);
+    weft__control_close(wire);
+    weft__keys_drop(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FIXTURE(all_hear_all_in_order),     IN_FIXTURE(lengths_up_to_the_limit),
-        IN_FIXTURE(huge_messages_are_dropped), IN_FIXTURE(strangers_are_not_heard),
-        IN_FIXTURE(a_full_queue_is_told),      IN_FIXTURE(sleeping_costs_nothing),
-        IN_FIXTURE(sleeping_ends_in_time),     IN_FIXTURE(closing_lets_messages_out),
-        IN_FIXTURE(bad_addresses_are_refused),
+        cmocka_unit_test(test_endpoints_of_others), IN_FIXTURE(all_hear_all_in_order),
+        IN_FIXTURE(lengths_up_to_the_limit),        IN_FIXTURE(huge_messages_are_dropped),
+        IN_FIXTURE(strangers_are_not_heard),        IN_FIXTURE(a_full_queue_is_told),
+        IN_FIXTURE(sleeping_costs_nothing),         IN_FIXTURE(sleeping_ends_in_time),
+        IN_FIXTURE(closing_lets_messages_out),      IN_FIXTURE(bad_addresses_are_refused),
     };
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
