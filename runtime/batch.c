@@ -6,7 +6,6 @@
 #include "batch.h"
 #include "device.h"
 #include "engine.h"
-#include "leave.h"
 #include "submit.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "engine.h"
 #include "events.h"
 #include "group.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "member.h"
 #include "reserve.h"
 
@@ -48,7 +48,7 @@ static void tell_members(const weft_group *group)
     weft__notice notice = notice_of(group);
     for (int i = 0; i < group->size; i++)
         if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone))
-            weft__guardian_tell(group->ctx, group->world[i], &notice);
+            weft__alarm_tell(group->ctx, group->world[i], &notice);
 }
 
 static weft_group *next_to_repeat(weft_context *ctx)

@@ -2,7 +2,7 @@
 #ifndef WEFT_RUNTIME_BREAKING_H
 #define WEFT_RUNTIME_BREAKING_H
 #include "group.h"
-#include "guardian.h"
+#include "notice.h"
 
 /* Number of a break that no collective caused: those under way end in ERR_BROKEN, messages go on. */
 #define WEFT__AFTER_ALL UINT64_MAX

@@ -164,5 +164,8 @@ struct weft_context {
 /* In no world yet, without threads and transports (init.c); weft__context_free takes it apart, however far it
  * has come.  NULL: no memory. */
 weft_context *weft__context_new(const weft_config *config);
+weft_status weft__usable(const weft_context *ctx); /* it is there, and this is no child of fork */
+bool weft__forked(void);                           /* in a child of fork: nothing works */
+void weft__fork_watch(void);                       /* once: lets a forked child know that it is one */
 
 #endif

@@ -7,8 +7,6 @@
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "leave.h"
-#include "progress.h"
 #include "settings.h"
 
 #include <weft/cuda.h>

@@ -8,7 +8,7 @@
 #include "device_lengths.h"
 #include "engine.h"
 #include "group.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "host.h"
 #include "log.h"
 #include "modules.h"
@@ -217,7 +217,7 @@ void weft__device_hand(weft__device *first)
         atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
         atomic_fetch_add(&ctx->device_pending, 1);
     }
-    weft__guardian_tick(ctx);
+    weft__alarm_tick(ctx);
     weft__mpsc_push(&ctx->device_work, &first->req->node);
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed))
         weft__engine_rouse(ctx); /* somebody waits: no time for naps */
@@ -243,7 +243,7 @@ static void drain(weft_request *req, weft_status status, const char *text)
     req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
     weft__request_tell(req, text);
     atomic_store_explicit(&req->state, WEFT__DRAINING, memory_order_release);
-    weft__guardian_look(req->ctx, req->drained_by_ns);
+    weft__alarm_look(req->ctx, req->drained_by_ns);
 }
 
 void weft__device_fail(weft_request *req, weft_status status, const char *text)

@@ -4,7 +4,7 @@
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "guardian.h"
+#include "alarm.h"
 
 #include <stdio.h>
 
@@ -45,6 +45,6 @@ void weft__device_split(weft_group *parent, uint64_t number, weft_group *made, i
     atomic_store(&req->state, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
     req->device->part = (weft__part){made ? weft__link_split_off(made) : NULL, color, key};
-    weft__guardian_look(ctx, req->deadline_ns);
+    weft__alarm_look(ctx, req->deadline_ns);
     weft__device_enter(req);
 }

@@ -8,7 +8,6 @@
 #include "batch.h"
 #include "group.h"
 #include "host.h"
-#include "leave.h"
 
 #include <errno.h>
 #include <unistd.h>

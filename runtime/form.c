@@ -10,8 +10,6 @@
 #include "events.h"
 #include "forming.h"
 #include "group.h"
-#include "guardian.h"
-#include "leave.h"
 #include "member.h"
 #include "reserve.h"
 #include "submit.h"

@@ -1,7 +1,7 @@
 /* forming.c - the caller's side of a group that its members make between them. */
 #include "forming.h"
 #include "engine.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "member.h"
 #include "reserve.h"
 #include "submit.h"
@@ -81,7 +81,7 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
     f->gave_up = status;
     snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
     req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
-    weft__guardian_look(req->ctx, req->deadline_ns);
+    weft__alarm_look(req->ctx, req->deadline_ns);
     f->give_up(req);
 }
 

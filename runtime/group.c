@@ -6,7 +6,6 @@
 #include "form.h"
 #include "forming.h"
 #include "host.h"
-#include "leave.h"
 #include "log.h"
 #include "rows.h"
 #include "settings.h"
@@ -303,6 +302,19 @@ void weft__group_fail(weft_group *group, weft_status status, const char *why)
     group->cause = status;
     snprintf(group->why, sizeof group->why, "%s", why);
     atomic_store_explicit(&group->state, WEFT__FAILED, memory_order_release);
+}
+
+weft_status weft__group_usable(const weft_group *group)
+{
+    switch ((weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire)) {
+    case WEFT__FORMING:
+        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
+    case WEFT__FAILED:
+        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 800, group->why);
+    case WEFT__READY:
+    case WEFT__BROKEN: break;
+    }
+    return WEFT_OK;
 }
 
 /* ---- public ---- */

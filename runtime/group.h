@@ -116,6 +116,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
  * member's row, 0 if it has none; NULL: they are told when the group is used.  Engine held. */
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
+weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
 void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */
 bool weft__group_hold(weft_group *group);

@@ -5,6 +5,7 @@
  * loop, after which it touches nothing of that context any more.  Whether it ends is its own decision there,
  * with the registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
 #include "guardian.h"
+#include "alarm.h"
 #include "breaking.h"
 #include "device.h"
 #include "engine.h"
@@ -38,13 +39,6 @@
 #define STUCK_NS        (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
 #define CONTEXTS_MAX    1024             /* in one process */
 
-typedef struct queued {
-    weft__mpsc_node node;
-    int rank;
-    bool forget; /* it is gone: nothing more to tell it */
-    weft__notice notice;
-} queued;
-
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static weft_context *contexts[CONTEXTS_MAX];
@@ -52,50 +46,6 @@ static int context_count;
 static uint64_t generation, seen_generation;  /* of the registry; as the guardian knows it */
 static enum { NO_THREAD, RUNS, ENDED } state; /* ENDED: it takes the lock no more, and is to be joined */
 static pthread_t thread;
-static int wake_fd = -1;
-
-void weft__guardian_wake(void)
-{
-    uint64_t one = 1;
-    while (write(wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
-    }
-}
-
-void weft__guardian_look(weft_context *ctx, int64_t when_ns)
-{
-    int64_t at = atomic_load_explicit(&ctx->look_ns, memory_order_relaxed);
-    while (when_ns < at)
-        if (atomic_compare_exchange_weak_explicit(&ctx->look_ns, &at, when_ns, memory_order_seq_cst,
-                                                  memory_order_relaxed)) {
-            weft__guardian_wake();
-            return;
-        }
-}
-
-void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice)
-{
-    queued *q = weft__reserve_get(sizeof *q);
-    if (!q) return; /* the other's own deadline has to do */
-    q->rank = rank;
-    q->forget = !notice;
-    if (notice) q->notice = *notice;
-    weft__mpsc_push(&ctx->notices, &q->node);
-    weft__guardian_wake();
-}
-
-static void send_notices(weft_context *ctx)
-{
-    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
-    while (node) {
-        queued *q = WEFT__OWNER(node, queued, node);
-        node = node->next;
-        if (q->forget)
-            weft__control_forget(ctx->wire, q->rank);
-        else if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
-            weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
-        weft__reserve_give(q);
-    }
-}
 
 /* ---- notices from other ranks ---- */
 
@@ -273,11 +223,6 @@ static int64_t look_at_all(weft_context *ctx)
 
 /* ---- the loop ---- */
 
-void weft__guardian_tick(weft_context *ctx)
-{
-    if (!atomic_load(&ctx->ticking)) weft__guardian_wake();
-}
-
 /* Until when the progress thread may not come back soon from what it does now.  It goes on for a while, so
  * that not every operation, or callback, has to wake it. */
 static int64_t tick_until(const weft_context *ctx, int64_t now)
@@ -320,12 +265,12 @@ static bool stand_in(weft_context *ctx)
 static int64_t attend(weft_context *ctx)
 {
     int64_t now = weft__now_ns(), next, again;
-    send_notices(ctx);
+    weft__alarm_send(ctx);
     weft__control_take(ctx->wire, weft__guardian_take, ctx);
-    send_notices(ctx);
+    weft__alarm_send(ctx);
     if (now >= atomic_load(&ctx->look_ns)) {
         next = look_at_all(ctx);
-        /* Not weft__guardian_look: nobody has to be woken. */
+        /* Not weft__alarm_look: nobody has to be woken. */
         int64_t at = atomic_load(&ctx->look_ns);
         while (next < at && !atomic_compare_exchange_weak(&ctx->look_ns, &at, next)) {
         }
@@ -360,7 +305,7 @@ static void *guardian_main(void *arg)
             wires[i] = mine[i]->wire;
             if (then < next) next = then;
         }
-        weft__control_sleep(wires, n, wake_fd, next);
+        weft__control_sleep(wires, n, weft__alarm_fd(), next);
     }
 }
 
@@ -375,8 +320,7 @@ static weft_status start_thread(void)
 {
     sigset_t all, before;
     int error;
-    if (wake_fd < 0) wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_fd < 0) return weft__fail_errno("no descriptor for the guardian");
+    if (weft__alarm_fd() < 0) return weft__fail_errno("no descriptor for the guardian");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&thread, NULL, guardian_main, NULL);
@@ -403,7 +347,7 @@ weft_status weft__guardian_join(weft_context *ctx)
         ctx->guarded = true;
     }
     pthread_mutex_unlock(&registry);
-    if (status == WEFT_OK) weft__guardian_wake();
+    if (status == WEFT_OK) weft__alarm_wake();
     return status;
 }
 
@@ -415,10 +359,10 @@ void weft__guardian_leave(weft_context *ctx)
     for (int i = 0; i < context_count; i++)
         if (contexts[i] == ctx) contexts[i] = contexts[--context_count];
     left = ++generation;
-    weft__guardian_wake();
+    weft__alarm_wake();
     while (seen_generation < left) pthread_cond_wait(&changed, &registry);
     join_ended();
     pthread_mutex_unlock(&registry);
     ctx->guarded = false;
-    send_notices(ctx); /* the sockets are this thread's now */
+    weft__alarm_send(ctx); /* the sockets are this thread's now */
 }

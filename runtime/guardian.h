@@ -3,48 +3,10 @@
  * takes no part in the fast path: it sleeps until the next deadline or message. */
 #ifndef WEFT_RUNTIME_GUARDIAN_H
 #define WEFT_RUNTIME_GUARDIAN_H
-#include "group.h"
+#include "context.h"
 
-/* What guardians tell each other. */
-typedef enum weft__notice_kind {
-    WEFT__NOTICE_WHO = 1,     /* how far are you in this group? */
-    WEFT__NOTICE_HERE,        /* the answer */
-    WEFT__NOTICE_BROKEN,      /* a group is broken */
-    WEFT__NOTICE_GONE,        /* a rank has died, or left (number 1) */
-    WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
-    WEFT__NOTICE_STORE_HERE   /* the answer */
-} weft__notice_kind;
-
-typedef struct weft__notice {
-    uint32_t kind;
-    int32_t subject; /* GONE: the rank; BROKEN, STORE_HERE: status */
-    uint64_t group;
-    uint64_t number;    /* BROKEN: of the collective; HERE: last submitted */
-    int64_t ago_ns;     /* HERE */
-    uint32_t operation; /* HERE: its kind */
-    uint32_t knows;     /* HERE: the group exists here */
-    int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
-    int32_t left;       /* BROKEN: the culprit said goodbye */
-    uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
-    uint32_t phase;     /* HERE: weft__phase of it */
-    uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */
-    char text[512];     /* BROKEN, GONE, STORE_HERE, HERE */
-    char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
-} weft__notice;
-
-/* A notice from that rank's bytes, all of whose fields can be used (notice.c); false: they are none, and the
- * log has it. */
-bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t length, weft__notice *notice);
 weft_status weft__guardian_join(weft_context *ctx); /* starts the thread with the first context */
 void weft__guardian_leave(weft_context *ctx);       /* ends it with the last */
 /* One that came from that rank.  The guardian's thread; the engine not held. */
 void weft__guardian_take(void *context, int from, const void *bytes, size_t length);
-/* Queue a notice for one rank; NULL: it is gone, and its connection goes too.  Any thread; never blocks. */
-void weft__guardian_tell(weft_context *ctx, int rank, const weft__notice *notice);
-/* Look at this context at that time at the latest.  Any thread. */
-void weft__guardian_look(weft_context *ctx, int64_t when_ns);
-/* The progress thread begins what it may not come back from soon, a module's call or a callback: look often,
- * to drive the host plane in its place.  Any thread; mostly two loads. */
-void weft__guardian_tick(weft_context *ctx);
-void weft__guardian_wake(void);
 #endif

@@ -41,7 +41,6 @@
 
 #define CARD_SHM           1u
 #define CARD_TCP           2u
-#define DEFAULT_TIMEOUT_MS 1800000
 /* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
  * those by which it is reached, and as many again when ranks fail and the guardians talk. */
 #define OWN_DESCRIPTORS       22
@@ -429,50 +428,6 @@ static weft_status check_config(const weft_config *c)
     for (size_t i = 0; i < WEFT__LENGTH(c->reserved); i++)
         if (c->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "config->reserved[%zu] is not 0", i);
     return WEFT_OK;
-}
-
-weft_context *weft__context_new(const weft_config *config)
-{
-    size_t bytes = (sizeof(weft_context) + WEFT__LINE - 1) / WEFT__LINE * WEFT__LINE;
-    weft_context *ctx = aligned_alloc(WEFT__LINE, bytes);
-    if (!ctx) return NULL;
-    memset(ctx, 0, bytes);
-    if (!weft__slab_init(&ctx->requests, sizeof(weft_request),
-                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX))) {
-        free(ctx);
-        return NULL;
-    }
-    ctx->pid = getpid();
-    ctx->device = ctx->home = -1;
-    ctx->turn_ns = -1;
-    ctx->bell_fd = ctx->watch.epoll_fd = -1;
-    atomic_init(&ctx->caller_cpu, -1);
-    ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
-    weft__completion_fd_init(&ctx->completion_fd);
-    atomic_store(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
-    ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
-    atomic_store(&ctx->look_ns, WEFT__NEVER);
-    weft__events_init(ctx);
-    pthread_mutex_init(&ctx->store.opening, NULL);
-    atomic_init(&ctx->engine.fence, weft__fence_open());
-    ctx->engine.keeps = atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
-    weft__ticker_open(&ctx->ticker);
-    weft__list_init(&ctx->pending);
-    weft__list_init(&ctx->lanes);
-    weft__list_init(&ctx->runs);
-    weft__list_init(&ctx->forming);
-    weft__list_init(&ctx->shrinks);
-    weft__list_init(&ctx->early_rows);
-    weft__list_init(&ctx->meshes);
-    weft__list_init(&ctx->batches);
-    weft__list_init(&ctx->groups);
-    weft__list_init(&ctx->retiring);
-    weft__list_init(&ctx->links);
-    weft__list_init(&ctx->device_memory);
-    weft__list_init(&ctx->early_ids);
-    weft__list_init(&ctx->tickets);
-    weft__list_init(&ctx->early_words);
-    return ctx;
 }
 
 static weft_status join_job(const weft_config *config, weft_context **out)

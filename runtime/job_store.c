@@ -5,11 +5,11 @@
  * The store's keys are made from the job's, for this purpose alone.  Fails when rank 0 is gone, cannot serve,
  * or does not answer in time; then the next call tries again. */
 #include "job_store.h"
+#include "alarm.h"
 #include "address.h"
 #include "keys.h"
 #include "kv_server.h"
-#include "leave.h"
-#include "progress.h"
+#include "request.h"
 #include "store.h"
 
 #include <inttypes.h>
@@ -50,7 +50,7 @@ void weft__job_store_asked(weft_context *ctx, int from)
     if (ctx->rank != 0) return;
     here.subject = serve(ctx, here.fate);
     if (here.subject) snprintf(here.text, sizeof here.text, "%.500s", weft_last_error());
-    weft__guardian_tell(ctx, from, &here);
+    weft__alarm_tell(ctx, from, &here);
 }
 
 /* ---- the others ---- */
@@ -82,7 +82,7 @@ static weft_status ask(weft_context *ctx, int64_t deadline_ns, char endpoint[WEF
     weft__notice where = {.kind = WEFT__NOTICE_STORE_WHERE};
     uint32_t seen = atomic_load(&job->answers);
     weft_status status;
-    weft__guardian_tell(ctx, 0, &where);
+    weft__alarm_tell(ctx, 0, &where);
     while (atomic_load(&job->answers) == seen && !atomic_load(&ctx->members[0].gone)) {
         if (weft__now_ns() >= deadline_ns)
             return weft__fail(WEFT_ERR_TIMEOUT,

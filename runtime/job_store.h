@@ -2,7 +2,7 @@
  * for it; or the one that the job was joined by. */
 #ifndef WEFT_RUNTIME_JOB_STORE_H
 #define WEFT_RUNTIME_JOB_STORE_H
-#include "guardian.h"
+#include "notice.h"
 
 /* Guardian: somebody asks where it is (rank 0), or that is the answer. */
 void weft__job_store_asked(weft_context *ctx, int from);

@@ -5,11 +5,9 @@
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "host.h"
-#include "leave.h"
 #include "member.h"
-#include "progress.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -32,7 +30,7 @@ static void ask(weft_group *group, uint64_t number, bool messages)
             free(group->reports[i].messages);
             group->reports[i].messages = NULL;
         }
-        weft__guardian_tell(group->ctx, group->world[i], &who);
+        weft__alarm_tell(group->ctx, group->world[i], &who);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "form.h"
 #include "group.h"
+#include "alarm.h"
 #include "guardian.h"
 #include "host.h"
 #include "job_store.h"
@@ -38,24 +39,6 @@
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_context *contexts; /* open ones, the oldest first */
-static _Atomic bool forked;
-
-bool weft__forked(void)
-{
-    return atomic_load_explicit(&forked, memory_order_relaxed);
-}
-
-weft_status weft__usable(const weft_context *ctx)
-{
-    if (!ctx) return weft__fail(WEFT_ERR_ARGUMENT, "the context is NULL");
-    if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");
-    return WEFT_OK;
-}
-
-static void in_child(void)
-{
-    atomic_store(&forked, true);
-}
 
 void weft__lifetime_add(weft_context *ctx)
 {
@@ -171,7 +154,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
     for (int i = 0; i < ctx->world_size; i++)
         if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !weft__member_reached(ctx, i))
-            weft__guardian_tell(ctx, i, &notice);
+            weft__alarm_tell(ctx, i, &notice);
     weft__breaks_repeat(ctx);
     weft__mail_bye(ctx->mail, status, why);
     ctx->said_bye = true;
@@ -363,7 +346,7 @@ static void stay_loaded(void)
 
 static void begin(void)
 {
-    pthread_atfork(NULL, NULL, in_child);
+    weft__fork_watch();
     stay_loaded();
     on_exit(at_exit, NULL);
 }
@@ -374,39 +357,3 @@ void weft__lifetime_begin(void)
     pthread_once(&once, begin);
 }
 
-/* ---- what a context tells ---- */
-
-weft_group *weft_world(weft_context *ctx)
-{
-    return weft__usable(ctx) == WEFT_OK ? ctx->world : NULL;
-}
-
-weft_group *weft_host_group(weft_context *ctx)
-{
-    return weft__usable(ctx) == WEFT_OK ? ctx->host_group : NULL;
-}
-
-int weft_local_rank(const weft_context *ctx)
-{
-    return weft__usable(ctx) == WEFT_OK ? ctx->host_group->rank : -1;
-}
-
-int weft_local_size(const weft_context *ctx)
-{
-    return weft__usable(ctx) == WEFT_OK ? ctx->host_group->size : -1;
-}
-
-int weft_device(const weft_context *ctx)
-{
-    return weft__usable(ctx) == WEFT_OK ? ctx->device : -1;
-}
-
-const char *weft_backends(const weft_context *ctx)
-{
-    return weft__usable(ctx) == WEFT_OK ? ctx->backend_names : "";
-}
-
-int weft_version(void)
-{
-    return WEFT_VERSION;
-}

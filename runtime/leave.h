@@ -7,6 +7,4 @@ void weft__lifetime_begin(void); /* once: what happens at exit and in a forked c
 void weft__lifetime_add(weft_context *ctx);
 /* Stops the threads and frees everything, however far joining had come. */
 void weft__context_free(weft_context *ctx);
-bool weft__forked(void); /* in a child of fork: nothing works */
-weft_status weft__usable(const weft_context *ctx);
 #endif

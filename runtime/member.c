@@ -8,7 +8,7 @@
 #include "engine.h"
 #include "form.h"
 #include "group.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "job_store.h"
 #include "log.h"
 #include "rows.h"
@@ -78,7 +78,7 @@ static void tell_death(weft_context *ctx, int rank, const char *why)
     snprintf(notice.text, sizeof notice.text, "%s", why);
     for (int i = 0; i < ctx->world_size; i++)
         if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !(local && ctx->members[i].local >= 0))
-            weft__guardian_tell(ctx, i, &notice);
+            weft__alarm_tell(ctx, i, &notice);
 }
 
 void weft__watch_next(weft_context *ctx)
@@ -117,7 +117,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     weft__form_gone(ctx, rank, text);
     weft__shrink_gone(ctx, rank);
     weft__job_store_gone(ctx, rank);
-    weft__guardian_tell(ctx, rank, NULL);
+    weft__alarm_tell(ctx, rank, NULL);
     weft__watch_next(ctx);
 }
 
@@ -127,7 +127,7 @@ void weft__member_suspect(weft_context *ctx, int rank, const char *why)
     if (m->suspect_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
     m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
-    weft__guardian_look(ctx, m->suspect_ns);
+    weft__alarm_look(ctx, m->suspect_ns);
 }
 
 int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns)

@@ -12,9 +12,7 @@
 #include "engine.h"
 #include "entries.h"
 #include "group.h"
-#include "leave.h"
 #include "member.h"
-#include "progress.h"
 #include "submit.h"
 
 #include <stdio.h>

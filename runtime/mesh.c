@@ -10,7 +10,6 @@
 #include "entries.h"
 #include "grid.h"
 #include "group.h"
-#include "leave.h"
 #include "rows.h"
 #include "submit.h"
 

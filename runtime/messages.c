@@ -8,8 +8,7 @@
 #include "engine.h"
 #include "group.h"
 #include "host.h"
-#include "leave.h"
-#include "progress.h"
+#include "operate.h"
 #include "submit.h"
 
 #include <sched.h>

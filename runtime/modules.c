@@ -8,7 +8,6 @@
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "guardian.h"
 #include "log.h"
 #include "member.h"
 #include "module_folder.h"

@@ -1,7 +1,8 @@
 /* notice.c - what one rank's guardian tells another's, taken from bytes: every field is looked at before
  * anything uses it.  Pure but for the log. */
-#include "guardian.h"
+#include "notice.h"
 #include "member.h"
+#include "status.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "engine.h"
 #include "group.h"
 #include "host.h"
-#include "leave.h"
+#include "operate.h"
 #include "submit.h"
 
 /* One more of the kinds that cannot join. */

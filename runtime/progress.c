@@ -14,7 +14,7 @@
  * of all ranks stand behind it, and nobody reads their sockets: for minutes. */
 #include "progress.h"
 #include "engine.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "home.h"
 #include "log.h"
 #include "modules.h"
@@ -48,18 +48,6 @@ typedef struct weft__sleeper {
     uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
 } sleeper;
 
-static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this thread */
-
-bool weft__in_callback(void)
-{
-    return calling || weft__log_inside();
-}
-
-bool weft__request_settled(const weft_request *req)
-{
-    return weft__request_state(req) == WEFT__SETTLED || req == calling;
-}
-
 /* A callback may take its time, and even wait for what other threads do with this context.  Until it has
  * returned this thread drives nothing: the guardian does, and callers who wait. */
 static int run_callbacks(sleeper *s)
@@ -70,14 +58,11 @@ static int run_callbacks(sleeper *s)
     if (!node) return 0;
     weft__home_leave(&s->home);
     atomic_store(&ctx->calling_since, weft__now_ns());
-    weft__guardian_tick(ctx);
+    weft__alarm_tick(ctx);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next; /* before the callback: the record may be gone after publishing */
-        calling = req;
-        req->done(req, req->status, req->arg);
-        calling = NULL;
-        weft__request_publish(req);
+        weft__request_call_back(req);
         n++;
     }
     atomic_store(&ctx->calling_since, 0);

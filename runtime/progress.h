@@ -7,5 +7,4 @@ weft_status weft__progress_start(weft_context *ctx);
 /* Its thread does not come back out of a module: another one takes its place. */
 void weft__progress_replace(weft_context *ctx);
 void weft__progress_stop(weft_context *ctx);
-bool weft__in_callback(void); /* is this thread inside a caller's function? */
 #endif

@@ -3,13 +3,33 @@
 #include "batch.h"
 #include "engine.h"
 #include "group.h"
-#include "leave.h"
+#include "log.h"
 #include "probed.h"
 #include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static WEFT__THREAD_WORD weft_request *calling; /* whose callback runs on this thread */
+
+bool weft__in_callback(void)
+{
+    return calling || weft__log_inside();
+}
+
+bool weft__request_settled(const weft_request *req)
+{
+    return weft__request_state(req) == WEFT__SETTLED || req == calling;
+}
+
+void weft__request_call_back(weft_request *req)
+{
+    calling = req;
+    req->done(req, req->status, req->arg);
+    calling = NULL;
+    weft__request_publish(req);
+}
 
 weft_request *weft__request_take_held(weft_context *ctx, weft_group *group)
 {

@@ -139,6 +139,8 @@ void weft__request_settlef(weft_request *req, weft_status status, const char *fo
 void weft__request_tell(weft_request *req, const char *text);
 /* After CALLING: the callback has returned. */
 void weft__request_publish(weft_request *req);
+void weft__request_call_back(weft_request *req); /* runs its callback, and publishes it */
+bool weft__in_callback(void);                    /* is this thread inside a caller's function? */
 /* Stop what runs and settle, at once or after draining (backend_host.c, modules.c).  Engine held. */
 void weft__request_fail(weft_request *req, weft_status status, const char *text);
 /* "all_reduce #41 on group tp0 (4 MiB float32)" */

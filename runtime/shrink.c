@@ -16,7 +16,6 @@
 #include "engine.h"
 #include "events.h"
 #include "forming.h"
-#include "leave.h"
 #include "member.h"
 #include "reserve.h"
 #include "submit.h"

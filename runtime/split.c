@@ -4,7 +4,6 @@
 #include "entries.h"
 #include "forming.h"
 #include "group.h"
-#include "leave.h"
 #include "reserve.h"
 #include "submit.h"
 

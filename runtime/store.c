@@ -3,7 +3,7 @@
 #include "store.h"
 #include "clock.h"
 #include "leave.h"
-#include "progress.h"
+#include "request.h"
 #include "settings.h"
 #include "status.h"
 

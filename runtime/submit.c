@@ -6,9 +6,8 @@
 #include "batch.h"
 #include "engine.h"
 #include "group.h"
-#include "guardian.h"
+#include "alarm.h"
 #include "host.h"
-#include "progress.h"
 #include "wait.h"
 
 #include <sched.h>
@@ -44,30 +43,6 @@ weft_status weft__joining_call_check(const weft_call *call)
     for (size_t i = 0; i < WEFT__LENGTH(call->reserved); i++)
         if (call->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "call->reserved[%zu] is not 0", i);
     return WEFT_OK;
-}
-
-/* Has it been made? */
-static weft_status is_made(const weft_group *group, weft__group_state state)
-{
-    switch (state) {
-    case WEFT__FORMING:
-        return weft__fail(WEFT_ERR_STATE, "group %s is not ready: its request has not settled", group->label);
-    case WEFT__FAILED:
-        return weft__fail(WEFT_ERR_STATE, "group %s was not made: %.*s", group->label, 800, group->why);
-    case WEFT__READY:
-    case WEFT__BROKEN: break;
-    }
-    return WEFT_OK;
-}
-
-static weft__group_state state_of(const weft_group *group)
-{
-    return (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
-}
-
-weft_status weft__group_usable(const weft_group *group)
-{
-    return is_made(group, state_of(group));
 }
 
 static void set_times(weft_request *req, int64_t now, int64_t timeout_ms)
@@ -107,11 +82,12 @@ static unsigned traits_of(const weft_request *req)
 /* Messages outlive a broken group, in host memory. */
 static weft_status may_begin(const weft_group *group, unsigned traits)
 {
-    weft__group_state state = state_of(group);
+    weft__group_state state =
+        (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
     weft_status status;
     if (state != WEFT__READY && traits & (WEFT__COLLECTIVE | WEFT__PAIR)) {
-        if ((status = is_made(group, state)) != WEFT_OK) return status;
-        if (traits & (WEFT__COLLECTIVE | ON_DEVICE))
+        if ((status = weft__group_usable(group)) != WEFT_OK) return status;
+        if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ON_DEVICE))
             return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
     }
     if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst))
@@ -122,7 +98,7 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
 void weft__look_by(weft_context *ctx, int64_t look_ns)
 {
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
-        weft__guardian_look(ctx, look_ns);
+        weft__alarm_look(ctx, look_ns);
 }
 
 /* Those that begin by themselves can take their first step in the call, unless somebody might use its times,

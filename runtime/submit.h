@@ -5,13 +5,6 @@
 
 weft_status weft__call_check(const weft_call *call);         /* of what cannot join a batch */
 weft_status weft__joining_call_check(const weft_call *call); /* of what can */
-weft_status weft__group_usable(const weft_group *group);     /* READY or BROKEN */
-/* What every public operation comes to: checks op for this rank of group (NULL: refused), makes the request
- * and submits it.  In collectives.c.  op->uneven goes into the request and is NULL then; where there is none
- * it stays the caller's. */
-weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out);
-/* Its first half: a request that only has to be submitted. */
-weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_call *call, weft_request **made);
 /* Makes its request and takes its first step in this call, under the engine: of an operation in host memory
  * without a callback, while the engine is free.  False: its request has to be made and submitted. */
 bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,

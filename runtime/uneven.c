@@ -2,7 +2,7 @@
  * are submitted like all others. */
 #include "batch.h"
 #include "group.h"
-#include "leave.h"
+#include "operate.h"
 #include "submit.h"
 
 #include <stdlib.h>

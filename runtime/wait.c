@@ -11,9 +11,7 @@
 #include "group.h"
 #include "home.h"
 #include "host.h"
-#include "leave.h"
 #include "probed.h"
-#include "progress.h"
 #include "settings.h"
 
 #include <sched.h>

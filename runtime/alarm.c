@@ -1,0 +1,71 @@
+/* alarm.c - see alarm.h.  There is one guardian in a process, so one descriptor wakes it for all contexts. */
+#include "alarm.h"
+#include "log.h"
+#include "reserve.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+typedef struct queued {
+    weft__mpsc_node node;
+    int rank;
+    bool forget; /* it is gone: nothing more to tell it */
+    weft__notice notice;
+} queued;
+
+static int wake_fd = -1; /* once open, for good: whoever wakes a guardian that ends must not find it closed */
+
+int weft__alarm_fd(void)
+{
+    if (wake_fd < 0) wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return wake_fd;
+}
+
+void weft__alarm_wake(void)
+{
+    uint64_t one = 1;
+    while (write(wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+void weft__alarm_look(weft_context *ctx, int64_t when_ns)
+{
+    int64_t at = atomic_load_explicit(&ctx->look_ns, memory_order_relaxed);
+    while (when_ns < at)
+        if (atomic_compare_exchange_weak_explicit(&ctx->look_ns, &at, when_ns, memory_order_seq_cst,
+                                                  memory_order_relaxed)) {
+            weft__alarm_wake();
+            return;
+        }
+}
+
+void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice)
+{
+    queued *q = weft__reserve_get(sizeof *q);
+    if (!q) return; /* the other's own deadline has to do */
+    q->rank = rank;
+    q->forget = !notice;
+    if (notice) q->notice = *notice;
+    weft__mpsc_push(&ctx->notices, &q->node);
+    weft__alarm_wake();
+}
+
+void weft__alarm_send(weft_context *ctx)
+{
+    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
+    while (node) {
+        queued *q = WEFT__OWNER(node, queued, node);
+        node = node->next;
+        if (q->forget)
+            weft__control_forget(ctx->wire, q->rank);
+        else if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
+            weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
+        weft__reserve_give(q);
+    }
+}
+
+void weft__alarm_tick(weft_context *ctx)
+{
+    if (!atomic_load(&ctx->ticking)) weft__alarm_wake();
+}

@@ -1,0 +1,19 @@
+/* alarm.h - asking the guardian: when it must look, and what it shall tell other ranks.  Any thread; never
+ * blocks. */
+#ifndef WEFT_RUNTIME_ALARM_H
+#define WEFT_RUNTIME_ALARM_H
+#include "notice.h"
+
+/* Queue a notice for one rank; NULL: it is gone, and its connection goes too */
+void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice);
+/* Look at this context at that time at the latest. */
+void weft__alarm_look(weft_context *ctx, int64_t when_ns);
+/* The progress thread begins what it may not come back from soon, a module's call or a callback: look often,
+ * to drive the host plane in its place.  Any thread; mostly two loads. */
+void weft__alarm_tick(weft_context *ctx);
+void weft__alarm_wake(void);
+/* The guardian's side: the descriptor by which it is woken (-1: none can be made), and sending what has been
+ * queued. */
+int weft__alarm_fd(void);
+void weft__alarm_send(weft_context *ctx);
+#endif

@@ -1,0 +1,67 @@
+/* executor.h - what carries a request out, once it has its number.
+ *
+ * The engine, waiting, deadlines and breaking know executors by this table alone.  Adding one is a row in
+ * executors.c and the file that it points to.  Every slot is called with the engine held unless it says
+ * otherwise; none blocks.  A slot that may be NULL says what NULL means. */
+#ifndef WEFT_RUNTIME_EXECUTOR_H
+#define WEFT_RUNTIME_EXECUTOR_H
+#include "context.h"
+#include "request.h"
+
+enum weft__executor_traits {
+    WEFT__BEGINS_IN_CALL = 1,  /* its first step may be taken in the call that submits it */
+    WEFT__ENDS_WITH_GROUP = 2, /* once its group is broken no message begins either */
+    WEFT__HAS_PHASES = 4       /* it tells how far it is (phase) */
+};
+
+struct weft__executor {
+    const char *name;
+    unsigned traits;
+    /* The caller's thread, engine not held, before the request has its number: everything that can fail. */
+    weft_status (*prepare)(weft_request *req, const weft_call *call); /* NULL: nothing can */
+    /* The request is prepared, is issued in one call with `first`, and both are one batch's collectives.  The
+     * caller's thread.  NULL: it is issued by itself. */
+    void (*follow)(weft_request *first, weft_request *req);
+    /* Begins.  It may settle the request, and it may hand it to another executor: req->executor says to
+     * whom.  Called once more for a request that was held (request.h). */
+    void (*start)(weft_request *req);
+    /* Nothing touches the request's buffers afterwards. */
+    void (*stop)(weft_request *req);
+    /* Stops it and settles it, at once or after draining; NULL: stop, then settle. */
+    void (*fail)(weft_request *req, weft_status status, const char *text);
+    /* The caller cancels it.  NULL: a collective breaks its group, anything else fails. */
+    void (*cancel)(weft_request *req, const char *text);
+    /* Its deadline has passed; NULL: as for cancel. */
+    void (*expire)(weft_request *req, int64_t now_ns);
+    /* It has drained for too long: it settles, and what still holds its buffers keeps them. */
+    void (*abandon)(weft_request *req); /* NULL: it never drains */
+    /* It has settled, and still holds something until it is received, cancelled or released.  Engine not
+     * needed. */
+    void (*let_go)(weft_request *req); /* NULL: it never holds anything */
+
+    /* One step of all that is on ctx->at_work of this executor; returns how much was done. */
+    int (*advance)(weft_context *ctx);
+    /* The progress thread's own share, engine not held; NULL: none. */
+    int (*advance_on_thread)(weft_context *ctx);
+    /* Will this request's end show at one place that can be looked at alone?  NULL: no. */
+    bool (*can_look)(const weft_request *req);
+    /* Looks there; returns how much was done. */
+    int (*look)(weft_request *req);
+
+    /* Is it certain that this member has begun it too?  NULL: it cannot be told. */
+    bool (*has_joined)(const weft_request *req, int member);
+    /* The other side of a message is there, and counts on this one.  NULL: never. */
+    bool (*has_met)(const weft_request *req);
+    weft__phase (*phase)(const weft_request *req); /* with WEFT__HAS_PHASES */
+};
+
+/* The executor of an operation of that kind in that memory. */
+static inline const weft__executor *weft__executor_of(const weft_context *ctx, const weft__op *op)
+{
+    unsigned traits = weft__kind_traits(op->kind);
+    return ctx->executors[op->memory != WEFT_MEMORY_HOST ? WEFT__DEVICE
+                          : traits & WEFT__PAIR          ? WEFT__MESSAGES
+                          : traits & WEFT__FORMS         ? WEFT__GROUP_MAKING
+                                                         : WEFT__COLLECTIVES];
+}
+#endif

@@ -1,0 +1,96 @@
+/* operate.c - what every public operation comes to: checked for this rank, made into a request, submitted. */
+#include "operate.h"
+#include "batch.h"
+#include "device.h"
+#include "submit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the buffers live; a kind that nothing here moves is refused. */
+static weft_status place(const weft_context *ctx, weft__op *op, const weft_call *call)
+{
+    weft__backend *module = ctx->module;
+    op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
+    if (op->kind == WEFT__OP_PROBE) op->memory = WEFT_MEMORY_HOST; /* whatever it finds */
+    if (op->memory == WEFT_MEMORY_AUTO) {
+        bool in = module && op->in && module->owns(module, op->in);
+        bool out = module && op->out && (op->in == op->out ? in : module->owns(module, op->out));
+        if (module && op->in && op->out && in != out)
+            return weft__fail(WEFT_ERR_ARGUMENT,
+                              "%s: in is %s memory, out %s memory: expected both of one kind",
+                              weft__kind_name(op->kind), in ? "device" : "host", out ? "device" : "host");
+        op->memory = in || out ? module->memory : WEFT_MEMORY_HOST;
+    }
+    if (op->memory != WEFT_MEMORY_HOST && (!module || module->memory != op->memory))
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "no backend of this context moves device memory (backends: %s)",
+                          ctx->backend_names);
+    return WEFT_OK;
+}
+
+static weft_status check(weft_group *group, weft__op *op, const weft_call *call)
+{
+    weft_context *ctx;
+    weft_status status;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "%s: group is NULL", weft__kind_name(op->kind));
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
+        return status;
+    if (call && (status = weft__joining_call_check(call)) != WEFT_OK) return status;
+    op->scale = call && op->reduction == WEFT_PREMUL_SUM ? call->scale
+                : op->reduction == WEFT_PREMUL_SUM       ? 0
+                                                         : 1;
+    if ((status = place(ctx, op, call)) != WEFT_OK) return status;
+    return weft__op_check(op, group->rank, group->size);
+}
+
+/* Everything else that can fail, up to a request that only has to begin. */
+static weft_status prepare(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
+{
+    weft_status status;
+    weft_request *req = weft__request_new(group->ctx, group, op, call);
+    if (!req) return WEFT_ERR_MEMORY;
+    op->uneven = NULL; /* the request's now */
+    if (op->memory != WEFT_MEMORY_HOST) {
+        status = weft__device_prepare(req, call ? call->stream : NULL);
+        if (status != WEFT_OK) {
+            weft__request_unref(req);
+            return status;
+        }
+    } else if (op->kind == WEFT__OP_SEND_RECV) {
+        size_t bytes = op->count * weft__op_element(op);
+        req->u.pair.copy = NULL;
+        if (op->in == op->out && bytes) {
+            /* What is sent must stay as it is while what comes is written over it. */
+            req->u.pair.copy = malloc(bytes);
+            if (!req->u.pair.copy) {
+                weft__request_unref(req);
+                return weft__fail_memory(bytes, "an exchange in place");
+            }
+            memcpy(req->u.pair.copy, op->in, bytes);
+        }
+    } else if (weft__kind_traits(op->kind) & WEFT__PAIR) {
+        req->u.pair.copy = NULL;
+        req->u.pair.want = NULL;
+    }
+    *made = req;
+    return WEFT_OK;
+}
+
+weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
+{
+    weft_status status = check(group, op, call);
+    return status == WEFT_OK ? prepare(group, op, call, made) : status;
+}
+
+weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+{
+    weft_request *req = NULL;
+    weft_status status = check(group, op, call);
+    bool joins = call && call->batch;
+    if (status == WEFT_OK && !joins && weft__submit_at_once(group, op, call, out, &status)) return status;
+    if (status == WEFT_OK) status = prepare(group, op, call, &req);
+    if (WEFT__UNLIKELY(joins)) return weft__batch_join(call, req, status, out);
+    return status == WEFT_OK ? weft__submit_timed(req, call, out) : status;
+}
