@@ -4,8 +4,8 @@
  * the engine's list of pending requests: its members are, under its deadline, and the last of them to settle
  * settles it, with the first failure in order of joining. */
 #include "batch.h"
-#include "device.h"
 #include "engine.h"
+#include "executor.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -140,15 +140,18 @@ static weft_status make_whole(weft_batch *batch, const weft_call *call, weft_req
     return WEFT_OK;
 }
 
-/* Its collectives on device memory are one call to the device. */
+/* Its collectives on device memory are one call to the device.  They are all of one group, so of one
+ * executor.
+ */
 static void issue_together(const weft_batch *batch)
 {
     weft_request *first = NULL;
     for (size_t i = 0; i < batch->count; i++) {
         weft_request *m = batch->members[i];
-        if (!m->device || !(weft__kind_traits(m->op.kind) & WEFT__COLLECTIVE)) continue;
+        const weft__executor *executor = weft__executor_of(m->ctx, &m->op);
+        if (!executor->follow || !(weft__kind_traits(m->op.kind) & WEFT__COLLECTIVE)) continue;
         if (first)
-            weft__device_follow(first, m);
+            executor->follow(first, m);
         else
             first = m;
     }

@@ -1,11 +1,12 @@
 /* breaking.c - what ends more than one operation: a collective that fails, members that disagree.  The first
  * cause is kept and is what every later call is told. */
 #include "breaking.h"
+#include "alarm.h"
 #include "device.h"
 #include "engine.h"
 #include "events.h"
+#include "executor.h"
 #include "group.h"
-#include "alarm.h"
 #include "member.h"
 #include "reserve.h"
 
@@ -126,7 +127,8 @@ void weft__breaks_repeat(weft_context *ctx)
 /* A message on device memory that has met nobody.  One that has goes on, on a communicator of its own. */
 static bool ends_alone(const weft_request *req)
 {
-    return req->device && (weft__kind_traits(req->op.kind) & WEFT__PAIR) && !weft__device_pair_met(req);
+    return req->executor->traits & WEFT__ENDS_WITH_GROUP && weft__kind_traits(req->op.kind) & WEFT__PAIR &&
+           !req->executor->has_met(req);
 }
 
 /* One that is affected and has not been told yet. */

@@ -35,7 +35,7 @@ void weft__fork_watch(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-weft_context *weft__context_new(const weft_config *config)
+weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors)
 {
     size_t bytes = (sizeof(weft_context) + WEFT__LINE - 1) / WEFT__LINE * WEFT__LINE;
     weft_context *ctx = aligned_alloc(WEFT__LINE, bytes);
@@ -46,6 +46,7 @@ weft_context *weft__context_new(const weft_config *config)
         free(ctx);
         return NULL;
     }
+    ctx->executors = executors;
     ctx->pid = getpid();
     ctx->device = ctx->home = -1;
     ctx->turn_ns = -1;
@@ -62,8 +63,7 @@ weft_context *weft__context_new(const weft_config *config)
     ctx->engine.keeps = atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
     weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
-    weft__list_init(&ctx->lanes);
-    weft__list_init(&ctx->runs);
+    for (int i = 0; i < WEFT__EXECUTOR_KINDS; i++) weft__list_init(&ctx->at_work[i]);
     weft__list_init(&ctx->forming);
     weft__list_init(&ctx->shrinks);
     weft__list_init(&ctx->early_rows);

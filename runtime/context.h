@@ -43,6 +43,19 @@ typedef struct weft__member {
     int rank;
 } weft__member;
 
+/* What carries a request out (executor.h); the order of the table's rows. */
+typedef enum weft__executor_kind {
+    WEFT__EXECUTOR_COLLECTIVES,  /* in host memory: chooses between the next two, and holds what cannot begin
+                                    yet */
+    WEFT__EXECUTOR_ROUNDS,       /* collectives by rounds in shared memory */
+    WEFT__EXECUTOR_SCHEDULE,     /* collectives by a schedule of messages */
+    WEFT__EXECUTOR_MESSAGES,     /* point to point, in host memory */
+    WEFT__EXECUTOR_DEVICE,       /* everything on device memory */
+    WEFT__EXECUTOR_GROUP_MAKING, /* groups that their members make between them */
+    WEFT__EXECUTOR_KINDS
+} weft__executor_kind;
+typedef struct weft__executor weft__executor;
+
 /* How the progress thread rests. */
 typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 
@@ -68,8 +81,9 @@ struct weft_context {
     bool said_bye;
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
     weft__keys *keys;
-    int64_t timeout_ms;    /* default of every group */
-    int64_t warn_after_ns; /* of an operation that has not settled */
+    int64_t timeout_ms;                     /* default of every group */
+    int64_t warn_after_ns;                  /* of an operation that has not settled */
+    const weft__executor *const *executors; /* a row for each weft__executor_kind */
     weft__slab requests;
     weft_group *world, *host_group;
     weft__choices choices;              /* what this rank brings to those of a group */
@@ -98,17 +112,16 @@ struct weft_context {
     weft__ticker ticker; /* engine */
     bool tcp;            /* some peer is reached by TCP */
     weft__list pending;  /* engine: requests that run */
-    weft__list lanes;    /* engine: groups with rounds under way */
-    weft__crossing crossing; /* engine: into this rank's rows */
-    bool cut_short;          /* engine: rounds could have gone on, but their turn was long enough */
-    weft__list runs;         /* engine: schedules with copies or reductions to do */
-    weft__list forming;      /* engine: attempts to make a group that this rank keeps count of */
-    weft__list shrinks;      /* engine: attempts to shrink a group (shrink.c) */
-    weft__list early_rows;   /* engine: told before this rank used the group (rows.c) */
-    int early_row_count;     /* engine */
-    weft__list groups;       /* under groups_lock; the newest first */
-    weft__list batches;      /* under groups_lock: begun, not ended */
-    weft__list meshes;       /* under groups_lock */
+    weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
+    weft__crossing crossing;                  /* engine: into this rank's rows */
+    bool cut_short;        /* engine: rounds could have gone on, but their turn was long enough */
+    weft__list forming;    /* engine: attempts to make a group that this rank keeps count of */
+    weft__list shrinks;    /* engine: attempts to shrink a group (shrink.c) */
+    weft__list early_rows; /* engine: told before this rank used the group (rows.c) */
+    int early_row_count;   /* engine */
+    weft__list groups;     /* under groups_lock; the newest first */
+    weft__list batches;    /* under groups_lock: begun, not ended */
+    weft__list meshes;     /* under groups_lock */
     weft__lock groups_lock;
     weft__mpsc retired;                     /* groups without references */
     weft__list retiring;                    /* engine: of these, those whose row somebody may still read */
@@ -163,7 +176,7 @@ struct weft_context {
 
 /* In no world yet, without threads and transports (init.c); weft__context_free takes it apart, however far it
  * has come.  NULL: no memory. */
-weft_context *weft__context_new(const weft_config *config);
+weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors);
 weft_status weft__usable(const weft_context *ctx); /* it is there, and this is no child of fork */
 bool weft__forked(void);                           /* in a child of fork: nothing works */
 void weft__fork_watch(void);                       /* once: lets a forked child know that it is one */

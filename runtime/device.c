@@ -4,11 +4,12 @@
  * means something else is known before anything runs there, so nothing has to be torn down for it; and no
  * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
 #include "device.h"
+#include "alarm.h"
 #include "breaking.h"
 #include "device_lengths.h"
 #include "engine.h"
+#include "executors.h"
 #include "group.h"
-#include "alarm.h"
 #include "host.h"
 #include "log.h"
 #include "modules.h"
@@ -17,6 +18,9 @@
 
 #include <stdio.h>
 #include <string.h>
+
+/* The progress thread is in a call for so long, with the communicator aborted: the device is lost. */
+#define STUCK_NS (500 * WEFT__MS)
 
 static weft__device *device_of(weft__ticket *ticket)
 {
@@ -167,7 +171,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     return WEFT_OK;
 }
 
-void weft__device_follow(weft_request *first, weft_request *req)
+static void follow(weft_request *first, weft_request *req)
 {
     weft__device *f = first->device;
     f->last->next = req->device;
@@ -176,7 +180,7 @@ void weft__device_follow(weft_request *first, weft_request *req)
     f->closed++;
 }
 
-void weft__device_start(weft_request *req)
+static void start(weft_request *req)
 {
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         weft__device_pair_start(req);
@@ -184,7 +188,7 @@ void weft__device_start(weft_request *req)
     }
     if (req->group->size > 1) {
         req->device->shut = true;
-        weft__host_collective_start(req);
+        weft__host_collective_start(req, &req->device->gate_by);
         if (!req->group->table.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
     }
     weft__device_enter(req);
@@ -246,13 +250,13 @@ static void drain(weft_request *req, weft_status status, const char *text)
     weft__alarm_look(req->ctx, req->drained_by_ns);
 }
 
-void weft__device_fail(weft_request *req, weft_status status, const char *text)
+static void fail(weft_request *req, weft_status status, const char *text)
 {
     weft__device *d = req->device;
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
-    if (d->shut) weft__host_stop(req);
+    if (d->shut) d->gate_by->stop(req);
     if (d->handed && !d->done) {
         drain(req, status, text);
     } else {
@@ -279,7 +283,7 @@ static weft_group *next_on_device(weft_context *ctx)
     return NULL;
 }
 
-void weft__device_lost(weft_context *ctx, const char *why)
+static void lose_device(weft_context *ctx, const char *why)
 {
     weft_group *group;
     char text[WEFT__SENTENCE_BYTES];
@@ -291,3 +295,41 @@ void weft__device_lost(weft_context *ctx, const char *why)
         weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
     weft__progress_replace(ctx);
 }
+
+/* A request is given up: is it because the progress thread does not come back? */
+static void look_after_thread(weft_context *ctx)
+{
+    int64_t since = atomic_load(&ctx->blocked_since), now = weft__now_ns();
+    char text[128];
+    if (!since || now - since < STUCK_NS) return;
+    snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
+    lose_device(ctx, text);
+}
+
+static void abandon(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    weft__module_abandon(req);
+    look_after_thread(ctx);
+}
+
+static weft_status prepare(weft_request *req, const weft_call *call)
+{
+    return weft__device_prepare(req, call ? call->stream : NULL);
+}
+
+static bool has_met(const weft_request *req)
+{
+    return weft__kind_traits(req->op.kind) & WEFT__PAIR && weft__device_pair_met(req);
+}
+
+const weft__executor weft__device_executor = {.name = "device",
+                                              .traits = WEFT__ENDS_WITH_GROUP | WEFT__HAS_PHASES,
+                                              .prepare = prepare,
+                                              .follow = follow,
+                                              .start = start,
+                                              .fail = fail,
+                                              .abandon = abandon,
+                                              .advance_on_thread = weft__module_turn,
+                                              .has_met = has_met,
+                                              .phase = weft__device_phase};

@@ -45,46 +45,40 @@ typedef struct weft__match {
 typedef struct weft__device {
     weft__slab_item item;
     weft_request *req;
-    weft__sequel sequel;       /* of the gate */
-    uint64_t *lengths;         /* of blocks, to and from each rank: device_lengths.c; else NULL */
-    weft__op gate;             /* what the host plane does in place of the operation */
-    weft__link *link;          /* once it is needed; NULL: a message to itself */
-    weft__ticket ticket;       /* of the first in a unit */
-    struct weft__device *unit; /* the first of those issued together: a batch's collectives; or itself */
-    struct weft__device *next; /* in the unit */
-    struct weft__device *last; /* first: the end of the unit */
-    uint32_t closed;           /* first: members of the unit whose gate has not opened */
-    _Atomic int watchers;      /* threads that sleep until it is issued */
-    bool shut;                 /* its gate is under way */
-    bool done;                 /* the device has done it before its gate opened */
-    bool handed;               /* the module has it, or will be given it by the progress thread */
-    weft__match match;         /* messages */
-    weft__part part;           /* device_split.c */
+    weft__sequel sequel;           /* of the gate */
+    uint64_t *lengths;             /* of blocks, to and from each rank: device_lengths.c; else NULL */
+    weft__op gate;                 /* what the host plane does in place of the operation */
+    const weft__executor *gate_by; /* carries that out, while it is shut */
+    weft__link *link;              /* once it is needed; NULL: a message to itself */
+    weft__ticket ticket;           /* of the first in a unit */
+    struct weft__device *unit;     /* the first of those issued together: a batch's collectives; or itself */
+    struct weft__device *next;     /* in the unit */
+    struct weft__device *last;     /* first: the end of the unit */
+    uint32_t closed;               /* first: members of the unit whose gate has not opened */
+    _Atomic int watchers;          /* threads that sleep until it is issued */
+    bool shut;                     /* its gate is under way */
+    bool done;                     /* the device has done it before its gate opened */
+    bool handed;                   /* the module has it, or will be given it by the progress thread */
+    weft__match match;             /* messages */
+    weft__part part;               /* device_split.c */
     weft__work work;
 } weft__device;
 
 /* The caller's thread, before anything is numbered: may the module do it, and where on the caller's stream
  * does it begin? */
 weft_status weft__device_prepare(weft_request *req, void *stream);
-/* After another one that is issued in the same call: both collectives of one batch. */
-void weft__device_follow(weft_request *first, weft_request *req);
 
 /* All under the engine. */
-void weft__device_start(weft_request *req);
 /* Past the gate, which a split has passed as a split of the group. */
 void weft__device_enter(weft_request *req);
 /* The module is through with it, successfully.  False: it settles when its gate opens. */
 bool weft__device_done(weft_request *req);
 /* Its ticket's turn: the progress thread gives it, and all in its unit, to the module. */
 void weft__device_hand(weft__device *first);
-/* Stops it and settles it, at once or after draining. */
-void weft__device_fail(weft_request *req, weft_status status, const char *text);
 weft__phase weft__device_phase(const weft_request *req);
 void weft__device_reach(weft__device *d, weft__phase phase); /* on its way to the module */
 /* It is issued, or over: wakes who waits for that.  Any thread. */
 void weft__device_told(weft__device *d, weft__phase phase);
-/* The progress thread has not come back out of the module: it is given up, and with it all device memory. */
-void weft__device_lost(weft_context *ctx, const char *why);
 
 /* device_pair.c: messages and exchanges */
 void weft__device_pair_start(weft_request *req);

@@ -1,10 +1,10 @@
 /* device_split.c - see device_split.h. */
 #include "device_split.h"
+#include "alarm.h"
 #include "breaking.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "alarm.h"
 
 #include <stdio.h>
 
@@ -42,6 +42,7 @@ void weft__device_split(weft_group *parent, uint64_t number, weft_group *made, i
     req->deadline_ns = req->ask_ns = weft__deadline(req->submitted_ns, atomic_load(&parent->timeout_ms));
     req->warn_ns = req->deadline_ns;
     atomic_fetch_add(&ctx->unsettled, 1);
+    req->executor = ctx->executors[WEFT__EXECUTOR_DEVICE];
     atomic_store(&req->state, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
     req->device->part = (weft__part){made ? weft__link_split_off(made) : NULL, color, key};

@@ -6,10 +6,12 @@
  * that calls all by itself keeps the engine between its calls (biased.h). */
 #include "engine.h"
 #include "batch.h"
+#include "breaking.h"
+#include "executor.h"
 #include "group.h"
-#include "host.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #define SOCKETS_EVERY_SHARED 4096 /* turns between looks at sockets when only deaths can show there */
@@ -130,6 +132,45 @@ static void number(weft_request *req, unsigned traits)
     }
 }
 
+/* Has the group begun such a one before?  All members get the same answer: it follows from what they began,
+ * in order.  A first one whose hash is another's counts as well; who differs there hears of it later. */
+static bool begun_before(weft_group *group, weft__signature s)
+{
+    uint64_t hash = (s.word[0] ^ s.word[1] * UINT64_C(0xc2b2ae3d27d4eb4f)) * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t *known, word;
+    bool before;
+    hash = (hash ^ hash >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
+    known = &group->known[hash >> 58 & (WEFT__KNOWN - 1)];
+    word = (uint32_t)(hash >> 24) | 1;
+    before = *known == word;
+    *known = word;
+    return before;
+}
+
+static void remember(weft_request *req)
+{
+    weft_group *group = req->group;
+    req->signature = weft__op_sign(&req->op);
+    group->recent[req->sequence % WEFT__RECENT] = req->signature;
+    if (req->sequence <= group->started) return; /* one that was held comes a second time */
+    group->started = req->sequence;
+    req->op.repeats = req->op.kind == WEFT__OP_BROADCAST && begun_before(group, req->signature);
+}
+
+/* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */
+static bool joins(weft_request *req)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_status status;
+    if (WEFT__LIKELY(atomic_load_explicit(&req->group->state, memory_order_relaxed) != WEFT__BROKEN)) {
+        remember(req);
+        return true;
+    }
+    status = weft__broken_text(req, text, sizeof text);
+    weft__request_settle(req, status, text);
+    return false;
+}
+
 /* It may be over and gone afterwards. */
 static void start(weft_context *ctx, weft_request *req)
 {
@@ -141,7 +182,9 @@ static void start(weft_context *ctx, weft_request *req)
     }
     weft__list_append(&ctx->pending, &req->pending);
     atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
-    weft__host_start(req);
+    if (traits & WEFT__COLLECTIVE && !joins(req)) return;
+    req->executor = weft__executor_of(ctx, &req->op);
+    req->executor->start(req);
 }
 
 static int start_submitted(weft_context *ctx)
@@ -163,9 +206,9 @@ static inline int take_submitted(weft_context *ctx)
     return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? 0 : start_submitted(ctx);
 }
 
-static int look_at_lanes(weft_context *ctx)
+static inline int advance(weft_context *ctx, weft__executor_kind which)
 {
-    return weft__list_empty(&ctx->lanes) ? 0 : weft__rounds_turn(ctx);
+    return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->advance(ctx);
 }
 
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
@@ -175,7 +218,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     ctx->turn_ns = now_ns;
     n = take_submitted(ctx);
     if (last) start(ctx, last);
-    if (n || last) look_at_lanes(ctx);
+    if (n || last) advance(ctx, WEFT__EXECUTOR_ROUNDS);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
 }
@@ -205,9 +248,11 @@ int weft__engine_turn(weft_context *ctx)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;
     n = take_submitted(ctx);
-    n += look_at_lanes(ctx);
+    n += advance(ctx, WEFT__EXECUTOR_ROUNDS);
     n += weft__mail_poll(ctx->mail);
-    if (!weft__list_empty(&ctx->runs)) n += weft__runs_turn(ctx);
+    n +=
+        advance(ctx,
+                WEFT__EXECUTOR_SCHEDULE); /* after the mail: what has just come in may be what it waits for */
     if (ctx->turns)
         ctx->turns--;
     else
@@ -232,7 +277,7 @@ int weft__engine_look_for(weft_request *req)
     WEFT__ASSERT(weft__holds_engine(ctx));
     /* Before the look: then what is found need not wait for the clock. */
     ctx->turn_ns = req->timed ? weft__engine_clock(ctx) : 0;
-    n = weft__kind_traits(req->op.kind) & WEFT__PAIR ? weft__pair_look(req) : look_at_lanes(ctx);
+    n = req->executor->look(req);
     ctx->turn_ns = -1;
     if (!n) return 0;
     weft__count(&ctx->active, 1);
@@ -251,8 +296,8 @@ void weft__engine_recheck(weft_context *ctx)
 
 bool weft__engine_busy(const weft_context *ctx)
 {
-    return (ctx->cut_short && !weft__list_empty(&ctx->lanes)) || !weft__list_empty(&ctx->runs) ||
-           weft__mail_busy(ctx->mail);
+    return (ctx->cut_short && !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS])) ||
+           !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE]) || weft__mail_busy(ctx->mail);
 }
 
 void weft__engine_arm(weft_context *ctx)

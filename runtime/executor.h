@@ -59,9 +59,9 @@ struct weft__executor {
 static inline const weft__executor *weft__executor_of(const weft_context *ctx, const weft__op *op)
 {
     unsigned traits = weft__kind_traits(op->kind);
-    return ctx->executors[op->memory != WEFT_MEMORY_HOST ? WEFT__DEVICE
-                          : traits & WEFT__PAIR          ? WEFT__MESSAGES
-                          : traits & WEFT__FORMS         ? WEFT__GROUP_MAKING
-                                                         : WEFT__COLLECTIVES];
+    return ctx->executors[op->memory != WEFT_MEMORY_HOST ? WEFT__EXECUTOR_DEVICE
+                          : traits & WEFT__PAIR          ? WEFT__EXECUTOR_MESSAGES
+                          : traits & WEFT__FORMS         ? WEFT__EXECUTOR_GROUP_MAKING
+                                                         : WEFT__EXECUTOR_COLLECTIVES];
 }
 #endif

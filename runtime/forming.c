@@ -1,7 +1,8 @@
 /* forming.c - the caller's side of a group that its members make between them. */
 #include "forming.h"
-#include "engine.h"
 #include "alarm.h"
+#include "engine.h"
+#include "executors.h"
 #include "member.h"
 #include "reserve.h"
 #include "submit.h"
@@ -85,7 +86,7 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
     f->give_up(req);
 }
 
-void weft__forming_expire(weft_request *req, int64_t now_ns)
+static void expire(weft_request *req, int64_t now_ns)
 {
     weft__forming *f = req->u.forming;
     char text[WEFT__SENTENCE_BYTES], who[192];
@@ -129,3 +130,22 @@ void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, 
     weft__member_name(ctx, world_rank, who, sizeof who);
     snprintf(text + at, bytes - at, "; %s has not joined", who);
 }
+
+static void start(weft_request *req)
+{
+    req->u.forming->start(req);
+}
+
+/* It has no buffers; the lead's word will find nobody waiting. */
+static void stop(weft_request *req)
+{
+    (void)req;
+}
+
+static void cancel(weft_request *req, const char *text)
+{
+    weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
+}
+
+const weft__executor weft__making_executor = {
+    .name = "group making", .start = start, .stop = stop, .cancel = cancel, .expire = expire};

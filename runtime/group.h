@@ -4,14 +4,16 @@
  * latest. */
 #ifndef WEFT_RUNTIME_GROUP_H
 #define WEFT_RUNTIME_GROUP_H
+#include "prefetch.h"
 #include "request.h"
 #include "rounds.h"
 #include "select.h"
 #include "tokens.h"
 
-#define WEFT__RECENT 64 /* operations whose signature a group remembers, to judge late messages by */
-#define WEFT__PLANS  16 /* schedules a group keeps */
-#define WEFT__KNOWN  32 /* broadcasts that a group remembers as begun before; a power of 2 */
+#define WEFT__RECENT        64 /* operations whose signature a group remembers, to judge late messages by */
+#define WEFT__PLANS         16 /* schedules a group keeps */
+#define WEFT__EXPECTED_MOST 8  /* members whose lines are asked for early */
+#define WEFT__KNOWN         32 /* broadcasts that a group remembers as begun before; a power of 2 */
 
 /* Who frees it. */
 typedef enum weft__owner { WEFT__OF_CALLER, WEFT__OF_CONTEXT, WEFT__OF_MESH } weft__owner;
@@ -108,6 +110,18 @@ struct weft_group {
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */
 };
+
+/* A collective is about to begin: asks for the lines that its first round will write and read, together and
+ * while the request is made.  Where ranks share no cache each takes 200 ns. */
+static inline void weft__rounds_expect(const weft_group *group)
+{
+    weft__row **rows = group->lane.rows;
+    unsigned slot = (unsigned)((group->lane.assigned + 1) % WEFT__SLOTS);
+    if (!rows || group->size > WEFT__EXPECTED_MOST) return;
+    weft__prefetch_write(&rows[group->rank]->slot[slot]);
+    for (int i = 0; i < group->size; i++)
+        if (i != group->rank) weft__prefetch_read(&rows[i]->slot[slot]);
+}
 
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,

@@ -7,15 +7,13 @@
 #include "guardian.h"
 #include "alarm.h"
 #include "breaking.h"
-#include "device.h"
 #include "engine.h"
-#include "forming.h"
+#include "executor.h"
 #include "group.h"
 #include "job_store.h"
 #include "late.h"
 #include "log.h"
 #include "member.h"
-#include "modules.h"
 #include "reserve.h"
 #include "warn.h"
 
@@ -36,8 +34,7 @@
 #define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
 #define CALLING_NS      (2 * WEFT__MS) /* in a callback for so long: likewise.  Most are shorter */
 #define STAND_IN_NS     (WEFT__MS / 4) /* between its turns then */
-#define STUCK_NS        (500 * WEFT__MS) /* in a module's call for so long, with its communicator aborted: lost */
-#define CONTEXTS_MAX    1024             /* in one process */
+#define CONTEXTS_MAX    1024           /* in one process */
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -58,9 +55,9 @@ static weft__phase phase_here(weft_group *group, uint64_t number)
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->group == group && req->sequence == number && req->device &&
+        if (req->group == group && req->sequence == number && req->executor->traits & WEFT__HAS_PHASES &&
             (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
-            phase = weft__device_phase(req);
+            phase = req->executor->phase(req);
     }
     weft__engine_drop(ctx);
     return phase;
@@ -146,8 +143,8 @@ static int64_t expire(weft_request *req, int64_t now)
             ? !weft__late_answered_again(req) /* or one that has come since the first time is accused */
             : !weft__late_answered(req) && now < req->asked_ns + ANSWER_NS)
         return now + RETRY_NS;
-    if (weft__kind_traits(req->op.kind) & WEFT__FORMS) {
-        weft__forming_expire(req, now);
+    if (req->executor->expire) {
+        req->executor->expire(req, now);
         return WEFT__NEVER;
     }
     weft__late_text(req, now, text, sizeof text);
@@ -158,24 +155,13 @@ static int64_t expire(weft_request *req, int64_t now)
     return WEFT__NEVER;
 }
 
-/* A request was given up: is it because the progress thread does not come back? */
-static void look_after_thread(weft_context *ctx, int64_t now)
-{
-    int64_t since = atomic_load(&ctx->blocked_since);
-    char text[128];
-    if (!since || now - since < STUCK_NS) return;
-    snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
-    weft__device_lost(ctx, text);
-}
-
 static int64_t look_at(weft_request *req, int64_t now)
 {
     int64_t next, warned;
     if (weft__request_state(req) == WEFT__DRAINING) {
         if (now < req->drained_by_ns) return req->drained_by_ns;
         req->buffers_held = true;
-        weft__module_abandon(req);
-        look_after_thread(req->ctx, now);
+        req->executor->abandon(req);
         return WEFT__NEVER;
     }
     /* Before the deadline is looked at: this thread may be so late itself. */

@@ -1,6 +1,7 @@
 /* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the mail; and probe, of one
  * in any memory. */
 #include "engine.h"
+#include "executors.h"
 #include "group.h"
 #include "host.h"
 #include "member.h"
@@ -152,7 +153,7 @@ static void start_receive(weft_request *req, size_t room)
     if (req->u.pair.received.count) req->u.pair.want = want; /* else it is over, and gone */
 }
 
-void weft__pair_start(weft_request *req)
+static void start(weft_request *req)
 {
     bool sends = req->op.kind == WEFT__OP_ISEND || req->op.kind == WEFT__OP_SEND_RECV;
     bool receives = req->op.kind != WEFT__OP_ISEND;
@@ -173,39 +174,24 @@ void weft__pair_start(weft_request *req)
     part_done(req, WEFT_OK);
 }
 
-bool weft__pair_can_look(const weft_request *req)
+static bool can_look(const weft_request *req)
 {
     return weft__request_state(req) == WEFT__RUNNING && req->u.pair.want &&
            weft__mail_can_look_for(req->ctx->mail, req->u.pair.want);
 }
 
-bool weft__pair_look(weft_request *req)
+static int look(weft_request *req)
 {
     /* A look at everything may have ended it. */
-    return weft__pair_can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
+    return can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
 }
 
-bool weft__pair_met(const weft_request *req)
+static bool has_met(const weft_request *req)
 {
     return req->u.pair.want && weft__mail_flowing(req->u.pair.want);
 }
 
-bool weft__pair_keeps(weft_request *req)
-{
-    if (!weft__pair_met(req)) return false;
-    weft__mail_take_no_other(req->u.pair.want);
-    return true;
-}
-
-void weft__pair_let_go(weft_request *probe)
-{
-    weft__want *want = probe->u.pair.want;
-    WEFT__ASSERT(probe->op.kind == WEFT__OP_PROBE && weft__holds_engine(probe->ctx));
-    probe->u.pair.want = NULL;
-    if (want) weft__mail_cancel_receive(probe->ctx->mail, want);
-}
-
-void weft__pair_stop(weft_request *req)
+static void stop(weft_request *req)
 {
     if (req->u.pair.want) weft__mail_cancel_receive(req->ctx->mail, req->u.pair.want);
     if (req->u.pair.letter) weft__mail_cancel_send(req->ctx->mail, req->u.pair.letter);
@@ -214,3 +200,52 @@ void weft__pair_stop(weft_request *req)
     free(req->u.pair.copy);
     req->u.pair.copy = NULL;
 }
+
+/* A receive whose message is coming in goes on with that one, and no other: it has earned it. */
+static void cancel(weft_request *req, const char *text)
+{
+    if (req->op.kind == WEFT__OP_PROBE || !has_met(req))
+        weft__request_fail(req, WEFT_ERR_CANCELLED, text);
+    else
+        weft__mail_take_no_other(req->u.pair.want);
+}
+
+/* What a probe holds, if it still does, is free again. */
+static void let_go(weft_request *probe)
+{
+    weft_context *ctx = probe->ctx;
+    bool inside = weft__holds_engine(ctx);
+    weft__want *want;
+    WEFT__ASSERT(probe->op.kind == WEFT__OP_PROBE);
+    if (!inside) weft__engine_take(ctx);
+    want = probe->u.pair.want;
+    probe->u.pair.want = NULL;
+    if (want) weft__mail_cancel_receive(ctx->mail, want);
+    if (!inside) weft__engine_drop(ctx);
+}
+
+/* What is sent in place must stay as it is while what comes is written over it. */
+static weft_status prepare(weft_request *req, const weft_call *call)
+{
+    const weft__op *op = &req->op;
+    size_t bytes = op->count * weft__op_element(op);
+    (void)call;
+    req->u.pair.copy = NULL;
+    req->u.pair.want = NULL;
+    if (op->kind != WEFT__OP_SEND_RECV || op->in != op->out || !bytes) return WEFT_OK;
+    req->u.pair.copy = malloc(bytes);
+    if (!req->u.pair.copy) return weft__fail_memory(bytes, "an exchange in place");
+    memcpy(req->u.pair.copy, op->in, bytes);
+    return WEFT_OK;
+}
+
+const weft__executor weft__messages_executor = {.name = "messages",
+                                                .traits = WEFT__BEGINS_IN_CALL,
+                                                .prepare = prepare,
+                                                .start = start,
+                                                .stop = stop,
+                                                .cancel = cancel,
+                                                .let_go = let_go,
+                                                .can_look = can_look,
+                                                .look = look,
+                                                .has_met = has_met};

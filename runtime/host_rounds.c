@@ -20,11 +20,12 @@
  *
  * Failing: a member that is gone without having published what is needed breaks the group. */
 #include "breaking.h"
+#include "engine.h"
+#include "executors.h"
 #include "group.h"
 #include "host.h"
 #include "host_piece.h"
 #include "member.h"
-#include "memory.h"
 #include "reduce.h"
 
 #include <stdio.h>
@@ -170,7 +171,7 @@ static void learn_consumed(weft_group *group, uint64_t round)
     if (least > group->lane.consumed) group->lane.consumed = least;
 }
 
-bool weft__rounds_joined(const weft_request *req, int member)
+static bool has_joined(const weft_request *req, int member)
 {
     return has_published(req->group, member, req->u.rounds.base + 1);
 }
@@ -500,27 +501,38 @@ static int lane_turn(weft_group *group)
     return moved > 0;
 }
 
-int weft__rounds_turn(weft_context *ctx)
+static int advance(weft_context *ctx)
 {
     int n = 0;
-    weft__list todo, *only = ctx->lanes.next;
-    WEFT__ASSERT(!weft__list_empty(&ctx->lanes));
+    weft__list todo, *only = ctx->at_work[WEFT__EXECUTOR_ROUNDS].next;
+    WEFT__ASSERT(!weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]));
     ctx->cut_short = false;
-    if (WEFT__LIKELY(only == ctx->lanes.prev)) return lane_turn(WEFT__OWNER(only, weft_group, lane.link));
+    if (WEFT__LIKELY(only == ctx->at_work[WEFT__EXECUTOR_ROUNDS].prev))
+        return lane_turn(WEFT__OWNER(only, weft_group, lane.link));
     /* A turn may settle requests, and so end lanes and start others: it goes over a list of its own. */
     weft__list_init(&todo);
-    while (!weft__list_empty(&ctx->lanes)) {
-        weft__list *at = ctx->lanes.next;
+    while (!weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS])) {
+        weft__list *at = ctx->at_work[WEFT__EXECUTOR_ROUNDS].next;
         weft__list_remove(at);
         weft__list_append(&todo, at);
     }
     while (!weft__list_empty(&todo)) {
         weft__list *at = todo.next;
         weft__list_remove(at);
-        weft__list_append(&ctx->lanes, at);
+        weft__list_append(&ctx->at_work[WEFT__EXECUTOR_ROUNDS], at);
         n += lane_turn(WEFT__OWNER(at, weft_group, lane.link));
     }
     return n;
+}
+
+/* Of memory that all members share: where it lies.  NULL: it is none. */
+static const weft__region *shared_region(const weft_group *group, const void *from, size_t bytes)
+{
+    weft__regions *regions = group->ctx->regions;
+    const weft__region *region = from ? weft__region_find(regions, from, bytes) : NULL;
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (!region || !weft__region_shared(regions, region, group->lane.locals, group->size)) return NULL;
+    return region;
 }
 
 /* Which of its buffers others can read where they lie. */
@@ -532,11 +544,10 @@ static void look_for_regions(weft_request *req)
     size_t least = req->ctx->crowded ? IN_PLACE_BYTES_CROWDED : IN_PLACE_BYTES;
     if (op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
     req->u.rounds.in =
-        weft__memory_shared(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);
+        shared_region(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);
     if (req->u.rounds.plan.two_phase)
         req->u.rounds.out =
-            weft__memory_shared(group, op->out,
-                                weft__op_out_elements(op, group->rank, group->size) * element);
+            shared_region(group, op->out, weft__op_out_elements(op, group->rank, group->size) * element);
 }
 
 /* Does it go on without all members?  One that reads in place what lies in another's buffer tells that it
@@ -582,12 +593,12 @@ void weft__rounds_start(weft_request *req)
     lane->assigned += req->u.rounds.plan.count;
     if (weft__list_empty(&lane->ops)) {
         weft__list_remove(&lane->link);
-        weft__list_append(&group->ctx->lanes, &lane->link);
+        weft__list_append(&group->ctx->at_work[WEFT__EXECUTOR_ROUNDS], &lane->link);
     }
     weft__list_append(&lane->ops, &req->u.rounds.lane);
 }
 
-void weft__rounds_stop(weft_request *req)
+static void stop(weft_request *req)
 {
     /* Only ever together with breaking the group: the numbering of rounds is void after this. */
     weft__lane *lane = &req->group->lane;
@@ -598,3 +609,24 @@ void weft__rounds_stop(weft_request *req)
     weft__list_remove(&req->u.rounds.lane);
     leave_if_idle(lane);
 }
+
+static bool can_look(const weft_request *req)
+{
+    (void)req;
+    return true;
+}
+
+static int look(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    return weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]) ? 0 : advance(ctx);
+}
+
+const weft__executor weft__rounds_executor = {.name = "rounds",
+                                              .traits = WEFT__BEGINS_IN_CALL,
+                                              .start = weft__rounds_start,
+                                              .stop = stop,
+                                              .advance = advance,
+                                              .can_look = can_look,
+                                              .look = look,
+                                              .has_joined = has_joined};

@@ -5,6 +5,7 @@
  * it has run, and their records, for the next operation of the same shape. Failing: the first error of a step
  * breaks the group; stopping takes back every message, after which nothing touches a buffer. */
 #include "breaking.h"
+#include "executors.h"
 #include "group.h"
 #include "host.h"
 #include "member.h"
@@ -31,7 +32,7 @@ typedef struct flight { /* one step under way */
 } flight;
 
 struct weft__run {
-    weft__list work; /* ctx->runs while local work is left */
+    weft__list work; /* ctx->at_work[WEFT__EXECUTOR_SCHEDULE] while local work is left */
     weft__run *next; /* kept for reuse */
     weft_request *req;
     struct weft__plan *plan; /* NULL: the schedule is this run's own */
@@ -142,7 +143,7 @@ static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__s
                              weft__schedule *s)
 {
     if (req->host_op->reduction == WEFT_PREMUL_SUM || req->host_op->uneven) return NULL;
-    if (req->sequel && !req->device) return NULL; /* done once */
+    if (req->sequel && req->op.memory == WEFT_MEMORY_HOST) return NULL; /* done once */
     weft__plan *plan = place_for_plan(group);
     if (plan)
         *plan = (weft__plan){.signature = signature,
@@ -390,7 +391,7 @@ static void pump(weft__run *run)
     else if (run->failed != WEFT_OK || run->remaining == 0)
         finish(run);
     else if (run->head < run->tail)
-        weft__list_append(&run->req->ctx->runs, &run->work);
+        weft__list_append(&run->req->ctx->at_work[WEFT__EXECUTOR_SCHEDULE], &run->work);
 }
 
 void weft__run_start(weft_request *req)
@@ -421,7 +422,7 @@ void weft__run_start(weft_request *req)
     pump(run);
 }
 
-void weft__run_stop(weft_request *req)
+static void stop(weft_request *req)
 {
     weft__run *run = req->u.run;
     if (!run || run->stopped) return;
@@ -438,11 +439,17 @@ void weft__run_stop(weft_request *req)
     if (!run->stepping) give_run(run); /* else pump does, when it is back */
 }
 
-int weft__runs_turn(weft_context *ctx)
+static int advance(weft_context *ctx)
 {
     weft__run *run;
-    if (weft__list_empty(&ctx->runs)) return 0;
-    run = WEFT__LIST_ENTRY(ctx->runs.next, weft__run, work);
+    if (weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE])) return 0;
+    run = WEFT__LIST_ENTRY(ctx->at_work[WEFT__EXECUTOR_SCHEDULE].next, weft__run, work);
     pump(run);
     return 1;
 }
+
+const weft__executor weft__schedule_executor = {.name = "schedule",
+                                                .traits = WEFT__BEGINS_IN_CALL,
+                                                .start = weft__run_start,
+                                                .stop = stop,
+                                                .advance = advance};

@@ -11,6 +11,7 @@
 #include "descriptor.h"
 #include "engine.h"
 #include "events.h"
+#include "executors.h"
 #include "group.h"
 #include "guardian.h"
 #include "home.h"
@@ -39,8 +40,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CARD_SHM           1u
-#define CARD_TCP           2u
+#define CARD_SHM 1u
+#define CARD_TCP 2u
 /* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
  * those by which it is reached, and as many again when ranks fail and the guardians talk. */
 #define OWN_DESCRIPTORS       22
@@ -445,7 +446,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "init waits: not in a callback");
     if ((status = check_config(c)) != WEFT_OK) return status;
     weft__lifetime_begin();
-    j.ctx = weft__context_new(c);
+    j.ctx = weft__context_new(c, weft__executors);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
     weft__join ask = {.bootstrap = c->bootstrap,

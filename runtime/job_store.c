@@ -5,8 +5,8 @@
  * The store's keys are made from the job's, for this purpose alone.  Fails when rank 0 is gone, cannot serve,
  * or does not answer in time; then the next call tries again. */
 #include "job_store.h"
-#include "alarm.h"
 #include "address.h"
+#include "alarm.h"
 #include "keys.h"
 #include "kv_server.h"
 #include "request.h"

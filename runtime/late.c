@@ -2,11 +2,10 @@
  * the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there when it is
  * needed. */
 #include "late.h"
-#include "device.h"
-#include "engine.h"
-#include "group.h"
 #include "alarm.h"
-#include "host.h"
+#include "engine.h"
+#include "executor.h"
+#include "group.h"
 #include "member.h"
 #include "submit.h"
 
@@ -38,7 +37,7 @@ void weft__late_ask(weft_request *req)
 {
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        ask(req->group, req->device ? req->sequence : 0, false);
+        ask(req->group, req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0, false);
 }
 
 static bool gone(const weft_group *group, int member)
@@ -51,7 +50,7 @@ static bool has_joined(const weft_request *req, int member)
 {
     const weft_group *group = req->group;
     if (member == group->rank || group->reports[member].submitted >= req->sequence) return true;
-    return req->op.memory == WEFT_MEMORY_HOST && weft__by_rounds(req) && weft__rounds_joined(req, member);
+    return req->executor->has_joined && req->executor->has_joined(req, member);
 }
 
 /* Has said something since it was first asked on behalf of this request. */
@@ -117,7 +116,7 @@ static const char *phase_text(weft__phase phase)
 static weft__phase phase_of(const weft_request *req, int member)
 {
     const weft__report *r = &req->group->reports[member];
-    if (member == req->group->rank) return weft__device_phase(req);
+    if (member == req->group->rank) return req->executor->phase(req);
     return r->phase_of == req->sequence ? (weft__phase)r->phase : WEFT__PHASE_OVER;
 }
 
@@ -155,17 +154,18 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
         missing++;
     }
     if (missing) return at;
-    return req->device ? phases_text(req, text, bytes, at)
-                       : add(text, bytes, at, "; all ranks have joined, it was under way");
+    return req->executor->traits & WEFT__HAS_PHASES
+               ? phases_text(req, text, bytes, at)
+               : add(text, bytes, at, "; all ranks have joined, it was under way");
 }
 
 static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
     char who[192], line[300];
-    if (req->device && weft__device_pair_met(req)) {
+    if (req->executor->traits & WEFT__HAS_PHASES && req->executor->has_met(req)) {
         weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
         snprintf(line, sizeof line, "; both sides are there; %s %s", who,
-                 phase_text(weft__device_phase(req)));
+                 phase_text(req->executor->phase(req)));
         return add(text, bytes, at, line);
     }
     if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");

@@ -2,15 +2,16 @@
  *
  * Order: no new work; what runs settles; goodbyes are taken; threads end; everything is freed. */
 #include "leave.h"
+#include "alarm.h"
 #include "batch.h"
 #include "breaking.h"
 #include "comm.h"
 #include "descriptor.h"
 #include "device_memory.h"
 #include "engine.h"
+#include "executor.h"
 #include "form.h"
 #include "group.h"
-#include "alarm.h"
 #include "guardian.h"
 #include "host.h"
 #include "job_store.h"
@@ -164,7 +165,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
 static bool can_be_sent(const weft_request *req)
 {
     const weft_group *group = req->group;
-    if (req->op.kind != WEFT__OP_IRECV || req->op.memory != WEFT_MEMORY_HOST || weft__pair_met(req))
+    if (req->op.kind != WEFT__OP_IRECV || req->op.memory != WEFT_MEMORY_HOST || req->executor->has_met(req))
         return true;
     for (int i = 0; i < group->size; i++)
         if ((req->op.peer == WEFT_ANY_RANK || req->op.peer == i) && i != group->rank &&
@@ -276,7 +277,7 @@ static void cancel_all(weft_context *ctx, const char *text)
         weft_request *req = WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending);
         if (weft__request_state(req) == WEFT__DRAINING) {
             req->buffers_held = true;
-            weft__module_abandon(req);
+            req->executor->abandon(req);
         } else {
             weft__request_fail(req, WEFT_ERR_CANCELLED, text);
         }
@@ -356,4 +357,3 @@ void weft__lifetime_begin(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, begin);
 }
-

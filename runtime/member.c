@@ -3,12 +3,12 @@
  * A death is seen by pidfd on the same host and by the end of a connection elsewhere; every rank keeps a
  * connection to the next living one, so that each death is seen by somebody, who tells the others. */
 #include "member.h"
+#include "alarm.h"
 #include "breaking.h"
 #include "comm.h"
 #include "engine.h"
 #include "form.h"
 #include "group.h"
-#include "alarm.h"
 #include "job_store.h"
 #include "log.h"
 #include "rows.h"

@@ -6,7 +6,6 @@
  * Device memory (device_memory.c) takes the same way; its peers are told by a module.
  * Fails: on all ranks alike when one has no memory or passed another size, which breaks the group as any
  * failed collective does; on this rank alone before it takes part. */
-#include "memory.h"
 #include "breaking.h"
 #include "device_memory.h"
 #include "engine.h"
@@ -215,15 +214,6 @@ weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, vo
 }
 
 /* ---- using and freeing ---- */
-
-const weft__region *weft__memory_shared(const weft_group *group, const void *from, size_t bytes)
-{
-    weft__regions *regions = group->ctx->regions;
-    const weft__region *region = from ? weft__region_find(regions, from, bytes) : NULL;
-    WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (!region || !weft__region_shared(regions, region, group->lane.locals, group->size)) return NULL;
-    return region;
-}
 
 typedef struct range {
     const void *base;

@@ -1,11 +1,8 @@
 /* operate.c - what every public operation comes to: checked for this rank, made into a request, submitted. */
 #include "operate.h"
 #include "batch.h"
-#include "device.h"
+#include "executor.h"
 #include "submit.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Where the buffers live; a kind that nothing here moves is refused. */
 static weft_status place(const weft_context *ctx, weft__op *op, const weft_call *call)
@@ -48,34 +45,17 @@ static weft_status check(weft_group *group, weft__op *op, const weft_call *call)
 /* Everything else that can fail, up to a request that only has to begin. */
 static weft_status prepare(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
 {
-    weft_status status;
+    const weft__executor *executor = weft__executor_of(group->ctx, op);
     weft_request *req = weft__request_new(group->ctx, group, op, call);
+    weft_status status;
     if (!req) return WEFT_ERR_MEMORY;
     op->uneven = NULL; /* the request's now */
-    if (op->memory != WEFT_MEMORY_HOST) {
-        status = weft__device_prepare(req, call ? call->stream : NULL);
-        if (status != WEFT_OK) {
-            weft__request_unref(req);
-            return status;
-        }
-    } else if (op->kind == WEFT__OP_SEND_RECV) {
-        size_t bytes = op->count * weft__op_element(op);
-        req->u.pair.copy = NULL;
-        if (op->in == op->out && bytes) {
-            /* What is sent must stay as it is while what comes is written over it. */
-            req->u.pair.copy = malloc(bytes);
-            if (!req->u.pair.copy) {
-                weft__request_unref(req);
-                return weft__fail_memory(bytes, "an exchange in place");
-            }
-            memcpy(req->u.pair.copy, op->in, bytes);
-        }
-    } else if (weft__kind_traits(op->kind) & WEFT__PAIR) {
-        req->u.pair.copy = NULL;
-        req->u.pair.want = NULL;
-    }
-    *made = req;
-    return WEFT_OK;
+    status = executor->prepare ? executor->prepare(req, call) : WEFT_OK;
+    if (status == WEFT_OK)
+        *made = req;
+    else
+        weft__request_unref(req);
+    return status;
 }
 
 weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)

@@ -4,7 +4,6 @@
  * there, and holds the one it finds (net/mail_held.c).  The settled request owns that hold until one of
  * these: a receive is submitted with it, which takes the hold over; it is cancelled; its last reference goes.
  * Fails: a receive that is refused leaves the message with its probe. */
-#include "probed.h"
 #include "batch.h"
 #include "engine.h"
 #include "group.h"
@@ -84,13 +83,4 @@ weft_status weft_receive_probed(weft_request *probe, void *buf, size_t count, we
         return status;
     }
     return req ? WEFT_OK : weft__hand_out(own, NULL);
-}
-
-void weft__probed_let_go(weft_request *probe)
-{
-    weft_context *ctx = probe->ctx;
-    bool inside = weft__holds_engine(ctx);
-    if (!inside) weft__engine_take(ctx);
-    weft__pair_let_go(probe);
-    if (!inside) weft__engine_drop(ctx);
 }

@@ -13,11 +13,11 @@
  * machine. With some hundred ranks on few processors each of its holders waits for a processor, the threads
  * of all ranks stand behind it, and nobody reads their sockets: for minutes. */
 #include "progress.h"
-#include "engine.h"
 #include "alarm.h"
+#include "engine.h"
+#include "executor.h"
 #include "home.h"
 #include "log.h"
-#include "modules.h"
 #include "quota.h"
 #include "request.h"
 
@@ -148,7 +148,7 @@ static int look(sleeper *s)
     weft_context *ctx = s->ctx;
     int n = run_callbacks(s);
     if (ctx->module && !atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed)) {
-        n += weft__module_turn(ctx);
+        n += ctx->executors[WEFT__EXECUTOR_DEVICE]->advance_on_thread(ctx);
         if (retired(s)) return 0;
     }
     /* Somebody who waits drives the engine already. */

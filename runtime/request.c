@@ -2,9 +2,9 @@
 #include "request.h"
 #include "batch.h"
 #include "engine.h"
+#include "executor.h"
 #include "group.h"
 #include "log.h"
-#include "probed.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -102,6 +102,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->group = group;
     req->host_op = &req->op;
     req->device = NULL;
+    req->executor = NULL;
     req->status = WEFT_PENDING;
     req->done = call ? call->done : NULL;
     req->arg = call ? call->arg : NULL;
@@ -163,7 +164,7 @@ void weft__request_unref(weft_request *req)
         return;
     if (WEFT__UNLIKELY(has_parts(req))) {
         if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
-        if (req->op.kind == WEFT__OP_PROBE && req->u.pair.want) weft__probed_let_go(req);
+        if (req->op.kind == WEFT__OP_PROBE && req->executor && req->u.pair.want) req->executor->let_go(req);
         free_parts(req);
     }
     give_record(req);
@@ -287,6 +288,18 @@ void weft__request_settlef(weft_request *req, weft_status status, const char *fo
     va_end(args);
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %.*s", name, (int)(sizeof text - sizeof name - 3), why);
+    weft__request_settle(req, status, text);
+}
+
+void weft__request_fail(weft_request *req, weft_status status, const char *text)
+{
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
+    if (weft__request_state(req) >= WEFT__DRAINING) return;
+    if (req->executor->fail) {
+        req->executor->fail(req, status, text);
+        return;
+    }
+    req->executor->stop(req);
     weft__request_settle(req, status, text);
 }
 

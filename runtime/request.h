@@ -58,6 +58,7 @@ struct weft_request {
     uint64_t sequence; /* 0: has not begun */
     int64_t submitted_ns, started_ns, settled_ns;
     const char *algorithm;
+    const weft__executor *executor; /* once it has its number */
     weft_done_fn *done;
     struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
     weft__sequel *sequel;        /* NULL: settles when its data is there */
@@ -141,7 +142,7 @@ void weft__request_tell(weft_request *req, const char *text);
 void weft__request_publish(weft_request *req);
 void weft__request_call_back(weft_request *req); /* runs its callback, and publishes it */
 bool weft__in_callback(void);                    /* is this thread inside a caller's function? */
-/* Stop what runs and settle, at once or after draining (backend_host.c, modules.c).  Engine held. */
+/* Stop what runs and settle, at once or after draining.  Engine held. */
 void weft__request_fail(weft_request *req, weft_status status, const char *text);
 /* "all_reduce #41 on group tp0 (4 MiB float32)" */
 void weft__request_name(const weft_request *req, char *text, size_t bytes);

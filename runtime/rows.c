@@ -11,7 +11,7 @@
 #include "breaking.h"
 #include "engine.h"
 #include "events.h"
-#include "host.h"
+#include "executor.h"
 #include "log.h"
 #include "member.h"
 #include "reserve.h"
@@ -94,7 +94,7 @@ static void start_held(weft_group *group)
         weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.lane);
         weft__list_remove(&req->u.rounds.lane);
         atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
-        weft__host_start(req);
+        req->executor->start(req);
     }
 }
 

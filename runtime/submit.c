@@ -3,11 +3,11 @@
  * Nothing may fail once it has begun and has its number, or ranks fall out of step; so all that can is done
  * before. */
 #include "submit.h"
+#include "alarm.h"
 #include "batch.h"
 #include "engine.h"
+#include "executor.h"
 #include "group.h"
-#include "alarm.h"
-#include "host.h"
 #include "wait.h"
 
 #include <sched.h>
@@ -72,22 +72,23 @@ static void set_first_step(weft_request *req)
 }
 
 /* Beside the traits of a request's kind: messages there end with their group. */
-enum { ON_DEVICE = 1 << 16 };
+enum { ENDS_WITH_GROUP = 1 << 16 };
 
 static unsigned traits_of(const weft_request *req)
 {
-    return weft__kind_traits(req->op.kind) | (req->device ? ON_DEVICE : 0u);
+    const weft__executor *executor = weft__executor_of(req->ctx, &req->op);
+    return weft__kind_traits(req->op.kind) |
+           (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0u);
 }
 
 /* Messages outlive a broken group, in host memory. */
 static weft_status may_begin(const weft_group *group, unsigned traits)
 {
-    weft__group_state state =
-        (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
+    weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
     weft_status status;
     if (state != WEFT__READY && traits & (WEFT__COLLECTIVE | WEFT__PAIR)) {
         if ((status = weft__group_usable(group)) != WEFT_OK) return status;
-        if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ON_DEVICE))
+        if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ENDS_WITH_GROUP))
             return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
     }
     if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst))
@@ -97,8 +98,7 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
 
 void weft__look_by(weft_context *ctx, int64_t look_ns)
 {
-    if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed))
-        weft__alarm_look(ctx, look_ns);
+    if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed)) weft__alarm_look(ctx, look_ns);
 }
 
 /* Those that begin by themselves can take their first step in the call, unless somebody might use its times,
@@ -146,7 +146,8 @@ int64_t weft__begin_receive(weft_request *req)
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__list_append(&req->ctx->pending, &req->pending);
     atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_relaxed);
-    weft__pair_start(req);
+    req->executor = req->ctx->executors[WEFT__EXECUTOR_MESSAGES];
+    req->executor->start(req);
     return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }
 
@@ -256,7 +257,8 @@ weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_re
     weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
     int64_t timeout_ms = timeout_of(req, call), look_ns = WEFT__NEVER;
     req->timed = out || req->done;
-    if (status == WEFT_OK && !req->device && begins_itself(&req->op, req->done) && weft__engine_try(ctx)) {
+    if (status == WEFT_OK && !(traits & ENDS_WITH_GROUP) && begins_itself(&req->op, req->done) &&
+        weft__engine_try(ctx)) {
         status = may_begin(req->group, traits);
         if (status == WEFT_OK) {
             set_first_step(req);

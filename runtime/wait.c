@@ -7,11 +7,9 @@
 #include "batch.h"
 #include "breaking.h"
 #include "engine.h"
-#include "forming.h"
+#include "executor.h"
 #include "group.h"
 #include "home.h"
-#include "host.h"
-#include "probed.h"
 #include "settings.h"
 
 #include <sched.h>
@@ -91,9 +89,8 @@ static bool is_message(const weft_request *req)
  * Engine held. */
 static bool has_a_place(const weft_request *req)
 {
-    if (req->device) return false;
-    if (is_message(req)) return weft__pair_can_look(req);
-    return weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE && weft__by_rounds(req);
+    const weft__executor *executor = req->executor;
+    return executor && executor->can_look && executor->can_look(req);
 }
 
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
@@ -450,17 +447,16 @@ static void cancel(weft_request *req)
 {
     char text[WEFT__SENTENCE_BYTES], name[256];
     if (weft__request_state(req) >= WEFT__CALLING) {
-        if (req->op.kind == WEFT__OP_PROBE) weft__pair_let_go(req);
+        if (req->op.kind == WEFT__OP_PROBE) req->executor->let_go(req);
         return;
     }
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: cancelled by rank %d", name, req->group->rank);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_CANCELLED, req->sequence, -1, text}, true);
-    else if (weft__kind_traits(req->op.kind) & WEFT__FORMS)
-        weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
-    else if (req->op.memory != WEFT_MEMORY_HOST || req->op.kind == WEFT__OP_PROBE ||
-             !weft__pair_keeps(req)) /* else it has earned its message */
+    else if (req->executor->cancel)
+        req->executor->cancel(req, text);
+    else
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
 }
 
@@ -470,7 +466,7 @@ void weft_cancel(weft_request *req)
     bool inside;
     if (!req || weft__forked()) return;
     if (weft__request_settled(req)) {
-        if (req->op.kind == WEFT__OP_PROBE) weft__probed_let_go(req);
+        if (req->op.kind == WEFT__OP_PROBE) req->executor->let_go(req);
         return;
     }
     ctx = req->ctx;

@@ -13,7 +13,6 @@
 #include "group.h"
 #include "guardian.h"
 #include "late.h"
-#include "leave.h"
 #include "lone_rank.h"
 #include "member.h"
 #include "order.h"

@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "group.h"
 #include "keys.h"
+#include "executors.h"
 #include "leave.h"
 #include "region.h"
 
@@ -101,7 +102,7 @@ weft_context *lone_rank_open(lone_wires wires)
 {
     static const weft_config config = WEFT_CONFIG_INIT;
     static weft__control_wire *wire;
-    weft_context *ctx = weft__context_new(&config);
+    weft_context *ctx = weft__context_new(&config, weft__executors);
     if (!ctx) abort();
     if (!wire) {
         setenv("WEFT_LOG", "0", 1);
