@@ -9,6 +9,7 @@
 #include "group.h"
 #include "host.h"
 #include "rows.h"
+#include "signatures.h"
 
 /* Whatever its members share: because its blocks are uneven, or because such an algorithm is asked for. */
 static bool by_messages(const weft_request *req)

@@ -8,9 +8,9 @@
 #include "breaking.h"
 #include "device.h"
 #include "engine.h"
-#include "events.h"
 #include "group.h"
 #include "member.h"
+#include "protocols.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 
 #define CAUSE_NS       (1000 * WEFT__MS) /* for another rank's word of why joining fails */
 #define CAUSE_PAUSE_NS (2 * WEFT__MS)
-#define EARLY_IDS_MAX  256 /* ids told before anything here needed that communicator */
 
 typedef struct word { /* what goes to another rank */
     uint64_t id;
@@ -28,11 +27,10 @@ typedef struct word { /* what goes to another rank */
     unsigned char name[WEFT__COMM_ID_BYTES];
 } word;
 
-typedef struct weft__early_id {
-    weft__list link; /* ctx->early_ids, oldest first */
-    word word;
-    int peer;
-} early_id;
+static weft__list *links_of(const weft_context *ctx)
+{
+    return ctx->protocol_state[WEFT__PROTOCOL_DEVICE_COMMS];
+}
 
 /* That of a group, or (other >= 0) of this rank and another in it? */
 static bool is_that(const weft__link *link, uint64_t id, int other)
@@ -43,7 +41,7 @@ static bool is_that(const weft__link *link, uint64_t id, int other)
 
 static weft__link *find(weft_context *ctx, uint64_t id, int other)
 {
-    WEFT__LIST_EACH(&ctx->links, at)
+    WEFT__LIST_EACH(links_of(ctx), at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
         if (link->group && is_that(link, id, other)) return link;
@@ -69,21 +67,17 @@ static void join(weft__link *link, const unsigned char *id)
 
 /* ---- making ---- */
 
-static void take_early(weft__link *link)
+static bool take_early(void *arg, int peer, const void *bytes)
 {
-    weft_context *ctx = link->ctx;
-    WEFT__LIST_EACH(&ctx->early_ids, at)
-    {
-        early_id *early = WEFT__LIST_ENTRY(at, early_id, link);
-        if (!is_that(link, early->word.id, early->word.pair ? early->peer : -1)) continue;
-        if (early->word.doomed)
-            weft__link_doom(link, WEFT_ERR_BROKEN, "given up by the other rank");
-        else if (early->peer == link->world[0] && link->state == WEFT__LINK_NAMING)
-            join(link, early->word.name);
-        weft__list_remove(&early->link);
-        free(early);
-        ctx->early_id_count--;
-    }
+    weft__link *link = arg;
+    word w;
+    memcpy(&w, bytes, sizeof w);
+    if (!is_that(link, w.id, w.pair ? peer : -1)) return false;
+    if (w.doomed)
+        weft__link_doom(link, WEFT_ERR_BROKEN, "given up by the other rank");
+    else if (peer == link->world[0] && link->state == WEFT__LINK_NAMING)
+        join(link, w.name);
+    return true;
 }
 
 /* Its world, rank and size are set.  named: its members meet by an id. */
@@ -91,14 +85,14 @@ static void begin(weft__link *link, const char *label, bool named)
 {
     weft_context *ctx = link->ctx;
     weft__list_init(&link->waiting);
-    weft__list_append(&ctx->links, &link->link);
+    weft__list_append(links_of(ctx), &link->link);
     link->state = named ? WEFT__LINK_NAMING : WEFT__LINK_JOINING;
     link->comm =
         ctx->module->open(ctx->module, link, link->rank, link->size, label, named && link->rank == 0);
     if (!link->comm)
         weft__link_doom(link, WEFT_ERR_MEMORY, weft_last_error());
     else if (named)
-        take_early(link);
+        weft__early_offer(ctx, link->id, WEFT__MESSAGE_COMM, take_early, link);
 }
 
 static weft__link *make_for_group(weft_group *group, bool named)
@@ -227,25 +221,12 @@ void weft__link_joined(void *owner, weft_status status, const char *sentence)
     weft__engine_drop(link->ctx);
 }
 
-static void keep(weft_context *ctx, int peer, const word *w)
-{
-    early_id *early = malloc(sizeof *early);
-    if (!early) return; /* the operation's deadline has to do */
-    early->word = *w;
-    early->peer = peer;
-    weft__list_append(&ctx->early_ids, &early->link);
-    if (++ctx->early_id_count <= EARLY_IDS_MAX) return;
-    early = WEFT__LIST_ENTRY(ctx->early_ids.next, early_id, link); /* also of groups long gone here */
-    weft__list_remove(&early->link);
-    ctx->early_id_count--;
-    free(early);
-}
-
-void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t length)
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     weft__link *link;
     char text[400], who[192];
     word w;
+    (void)type;
     if (length == sizeof w) memcpy(&w, bytes, sizeof w);
     /* Nobody is told not to use a group's communicator: that its group is broken says so. */
     if (length != sizeof w || w.pair > 1 || w.doomed > w.pair) {
@@ -254,7 +235,7 @@ void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t l
     }
     link = find(ctx, w.id, w.pair ? peer : -1);
     if (!link) {
-        keep(ctx, peer, &w);
+        weft__early_keep(ctx, w.id, WEFT__MESSAGE_COMM, peer, &w, sizeof w);
     } else if (w.doomed) {
         weft__member_name(ctx, peer, who, sizeof who);
         snprintf(text, sizeof text, "given up by %s", who);
@@ -295,9 +276,9 @@ static void drop(weft__link *link)
     link->state = WEFT__LINK_DOOMED;
 }
 
-void weft__links_drop(weft_group *group)
+static void group_gone(weft_group *group)
 {
-    WEFT__LIST_EACH(&group->ctx->links, at)
+    WEFT__LIST_EACH(links_of(group->ctx), at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
         if (link->group == group) drop(link);
@@ -311,9 +292,9 @@ static bool outlives(const weft__link *link, int rank)
     return link->ctx->members[rank].left && link->state == WEFT__LINK_READY;
 }
 
-void weft__links_lose(weft_context *ctx, int rank, const char *why)
+static void peer_gone(weft_context *ctx, int rank, const char *why)
 {
-    WEFT__LIST_EACH(&ctx->links, at)
+    WEFT__LIST_EACH(links_of(ctx), at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
         if (link->group && link->is_pair && link->pair[1 - link->rank] == rank && !outlives(link, rank))
@@ -325,19 +306,53 @@ void weft__links_shut(weft_context *ctx)
 {
     if (!ctx->module) return;
     weft__engine_take(ctx);
-    WEFT__LIST_EACH(&ctx->links, at) drop(WEFT__LIST_ENTRY(at, weft__link, link));
+    WEFT__LIST_EACH(links_of(ctx), at) drop(WEFT__LIST_ENTRY(at, weft__link, link));
     weft__engine_drop(ctx);
 }
 
-void weft__links_close(weft_context *ctx)
+weft_group *weft__link_next_used(const weft_context *ctx)
 {
-    WEFT__LIST_EACH(&ctx->links, link_at)
+    WEFT__LIST_EACH(links_of(ctx), at)
     {
-        weft__link *link = WEFT__LIST_ENTRY(link_at, weft__link, link);
+        const weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
+        if (link->group && atomic_load(&link->group->state) == WEFT__READY) return link->group;
+    }
+    return NULL;
+}
+
+static void group_broken(weft_group *group)
+{
+    if (group->link_on_device) weft__link_doom(group->link_on_device, group->cause, group->why);
+}
+
+static weft_status open_links(weft_context *ctx)
+{
+    weft__list *links = malloc(sizeof *links);
+    ctx->protocol_state[WEFT__PROTOCOL_DEVICE_COMMS] = links;
+    if (!links) return weft__fail_memory(sizeof *links, "a context");
+    weft__list_init(links);
+    return WEFT_OK;
+}
+
+static void close_links(weft_context *ctx)
+{
+    weft__list *links = links_of(ctx);
+    if (!links) return;
+    WEFT__LIST_EACH(links, at)
+    {
+        weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
         free(link->why);
         free(link);
     }
-    weft__list_init(&ctx->links);
-    WEFT__LIST_EACH(&ctx->early_ids, at) free(WEFT__LIST_ENTRY(at, early_id, link));
-    weft__list_init(&ctx->early_ids);
+    free(links);
 }
+
+const weft__protocol weft__device_comms_protocol = {.name = "device communicators",
+                                                    .first = WEFT__MESSAGE_COMM,
+                                                    .last = WEFT__MESSAGE_COMM,
+                                                    .open = open_links,
+                                                    .close = close_links,
+                                                    .message = message,
+                                                    .peer_gone = peer_gone,
+                                                    .group_broken = group_broken,
+                                                    .group_gone = group_gone};

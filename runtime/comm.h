@@ -18,7 +18,7 @@ typedef enum weft__link_state {
 } weft__link_state;
 
 typedef struct weft__link {
-    weft__list link; /* ctx->links */
+    weft__list link; /* of all */
     weft_context *ctx;
     uint64_t id;       /* of the group */
     bool is_pair;      /* of two ranks in it */
@@ -44,11 +44,8 @@ void weft__link_await(weft__link *link, weft__ticket *ticket);
 void weft__link_unmade(weft__link *link, weft_status status, const char *sentence);
 /* Stops what is under way on it; what waits for it is refused. */
 void weft__link_doom(weft__link *link, weft_status status, const char *why);
-void weft__links_drop(weft_group *group);                            /* with the group */
-void weft__links_lose(weft_context *ctx, int rank, const char *why); /* that rank is gone: so are its pairs */
-void weft__link_control(weft_context *ctx, int peer, const void *bytes, size_t length);
-void weft__links_shut(weft_context *ctx);  /* the context ends: nothing a module answers counts any more */
-void weft__links_close(weft_context *ctx); /* the module is closed */
+void weft__links_shut(weft_context *ctx); /* the context ends: nothing a module answers counts any more */
+weft_group *weft__link_next_used(const weft_context *ctx); /* a group, not broken, that has one; NULL: none */
 /* What a module calls. */
 void weft__link_named(void *owner, const unsigned char id[WEFT__COMM_ID_BYTES]);
 void weft__link_joined(void *owner, weft_status status, const char *sentence);

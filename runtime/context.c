@@ -2,6 +2,7 @@
 #include "context.h"
 #include "events.h"
 #include "group.h"
+#include "protocol.h"
 #include "settings.h"
 #include "status.h"
 
@@ -35,18 +36,8 @@ void weft__fork_watch(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors)
+static void fill(weft_context *ctx, const weft_config *config)
 {
-    size_t bytes = (sizeof(weft_context) + WEFT__LINE - 1) / WEFT__LINE * WEFT__LINE;
-    weft_context *ctx = aligned_alloc(WEFT__LINE, bytes);
-    if (!ctx) return NULL;
-    memset(ctx, 0, bytes);
-    if (!weft__slab_init(&ctx->requests, sizeof(weft_request),
-                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX))) {
-        free(ctx);
-        return NULL;
-    }
-    ctx->executors = executors;
     ctx->pid = getpid();
     ctx->device = ctx->home = -1;
     ctx->turn_ns = -1;
@@ -58,25 +49,56 @@ weft_context *weft__context_new(const weft_config *config, const weft__executor 
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     weft__events_init(ctx);
-    pthread_mutex_init(&ctx->store.opening, NULL);
     atomic_init(&ctx->engine.fence, weft__fence_open());
     ctx->engine.keeps = atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
     weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
     for (int i = 0; i < WEFT__EXECUTOR_KINDS; i++) weft__list_init(&ctx->at_work[i]);
-    weft__list_init(&ctx->forming);
-    weft__list_init(&ctx->shrinks);
-    weft__list_init(&ctx->early_rows);
     weft__list_init(&ctx->meshes);
     weft__list_init(&ctx->batches);
     weft__list_init(&ctx->groups);
     weft__list_init(&ctx->retiring);
-    weft__list_init(&ctx->links);
     weft__list_init(&ctx->device_memory);
-    weft__list_init(&ctx->early_ids);
-    weft__list_init(&ctx->tickets);
-    weft__list_init(&ctx->early_words);
-    return ctx;
+    weft__early_open(ctx);
+}
+
+static weft_status open_protocols(weft_context *ctx)
+{
+    weft_status status = WEFT_OK;
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (status == WEFT_OK && p->open) status = p->open(ctx);
+    }
+    return status;
+}
+
+weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors,
+                                const weft__protocol *const *protocols)
+{
+    size_t bytes = (sizeof(weft_context) + WEFT__LINE - 1) / WEFT__LINE * WEFT__LINE;
+    weft_context *ctx = aligned_alloc(WEFT__LINE, bytes);
+    if (!ctx) return NULL;
+    memset(ctx, 0, bytes);
+    ctx->executors = executors;
+    ctx->protocols = protocols;
+    fill(ctx, config);
+    if (weft__slab_init(&ctx->requests, sizeof(weft_request),
+                        (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX)) &&
+        open_protocols(ctx) == WEFT_OK)
+        return ctx;
+    weft__context_close_protocols(ctx);
+    weft__slab_destroy(&ctx->requests);
+    free(ctx);
+    return NULL;
+}
+
+void weft__context_close_protocols(weft_context *ctx)
+{
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->close) p->close(ctx);
+    }
+    weft__early_close(ctx);
 }
 
 /* ---- what a context tells ---- */

@@ -12,6 +12,7 @@
 #include "completion_fd.h"
 #include "control.h"
 #include "crossing.h"
+#include "early.h"
 #include "list.h"
 #include "lock.h"
 #include "mail.h"
@@ -56,22 +57,23 @@ typedef enum weft__executor_kind {
 } weft__executor_kind;
 typedef struct weft__executor weft__executor;
 
+/* What ranks tell each other (protocol.h). */
+typedef enum weft__protocol_kind {
+    WEFT__PROTOCOL_DEVICE_COMMS, /* communicators of a device: comm.c */
+    WEFT__PROTOCOL_ORDER,        /* the one order in which devices get work: order.c */
+    WEFT__PROTOCOL_ROWS,         /* where members' rows in shared memory are: rows.c */
+    WEFT__PROTOCOL_SIGNATURES,   /* that all members mean the same collective: signatures.c */
+    WEFT__PROTOCOL_BREAKS,       /* that a group is broken: breaks.c */
+    WEFT__PROTOCOL_FORM,         /* new_group: form.c */
+    WEFT__PROTOCOL_SHRINK,       /* shrink_group: shrink.c */
+    WEFT__PROTOCOL_LATE,         /* who is late: late.c */
+    WEFT__PROTOCOL_STORE,        /* where the job's store is: job_store.c */
+    WEFT__PROTOCOL_KINDS
+} weft__protocol_kind;
+typedef struct weft__protocol weft__protocol;
+
 /* How the progress thread rests. */
 typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
-
-/* The job's store: job_store.c. */
-typedef struct weft__job_store {
-    weft_store *joined_by; /* the caller's, weft_config.store */
-    pthread_mutex_t opening;
-    _Atomic(weft_store *) opened;
-    weft__lock lock;                /* all below */
-    struct weft__kv_server *server; /* rank 0 */
-    int port;
-    weft__keys *keys;         /* of the store, from the job's */
-    _Atomic uint32_t answers; /* futex: rank 0's answers so far, and its end */
-    weft_status status;
-    char endpoint[WEFT__ENDPOINT_BYTES], why[512];
-} weft__job_store;
 
 struct weft_context {
     int rank, world_size, device;
@@ -84,6 +86,9 @@ struct weft_context {
     int64_t timeout_ms;                     /* default of every group */
     int64_t warn_after_ns;                  /* of an operation that has not settled */
     const weft__executor *const *executors; /* a row for each weft__executor_kind */
+    const weft__protocol *const
+        *protocols; /* NULL behind the last; in the order in which they hear of things */
+    void *protocol_state[WEFT__PROTOCOL_KINDS];
     weft__slab requests;
     weft_group *world, *host_group;
     weft__choices choices;              /* what this rank brings to those of a group */
@@ -112,25 +117,20 @@ struct weft_context {
     weft__ticker ticker; /* engine */
     bool tcp;            /* some peer is reached by TCP */
     weft__list pending;  /* engine: requests that run */
+    weft__early early;   /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__crossing crossing;                  /* engine: into this rank's rows */
-    bool cut_short;        /* engine: rounds could have gone on, but their turn was long enough */
-    weft__list forming;    /* engine: attempts to make a group that this rank keeps count of */
-    weft__list shrinks;    /* engine: attempts to shrink a group (shrink.c) */
-    weft__list early_rows; /* engine: told before this rank used the group (rows.c) */
-    int early_row_count;   /* engine */
-    weft__list groups;     /* under groups_lock; the newest first */
-    weft__list batches;    /* under groups_lock: begun, not ended */
-    weft__list meshes;     /* under groups_lock */
+    bool cut_short;     /* engine: rounds could have gone on, but their turn was long enough */
+    weft__list groups;  /* under groups_lock; the newest first */
+    weft__list batches; /* under groups_lock: begun, not ended */
+    weft__list meshes;  /* under groups_lock */
     weft__lock groups_lock;
-    weft__mpsc retired;                     /* groups without references */
-    weft__list retiring;                    /* engine: of these, those whose row somebody may still read */
-    _Atomic uint64_t groups_made;           /* for ids */
-    struct weft__early_break *early_breaks; /* engine: told before the group was there */
-    struct weft__past_break *past_breaks;   /* engine: of groups that are over; the newest first */
-    int processors;                         /* this process may use */
-    bool crowded;                           /* more ranks here than processors */
-    int home;                               /* crowded: where its callers belong (home.h); -1: nowhere */
+    weft__mpsc retired;           /* groups without references */
+    weft__list retiring;          /* engine: of these, those whose row somebody may still read */
+    _Atomic uint64_t groups_made; /* for ids */
+    int processors;               /* this process may use */
+    bool crowded;                 /* more ranks here than processors */
+    int home;                     /* crowded: where its callers belong (home.h); -1: nowhere */
 
     /* the progress thread */
     pthread_t thread;
@@ -148,14 +148,7 @@ struct weft_context {
     _Atomic int64_t calling_since; /* it runs callbacks since; 0: it does not */
     _Atomic int device_pending;    /* works given to the module */
     _Atomic bool device_is_lost;   /* a thread has not come back out of it */
-    weft__list links;              /* engine: communicators (comm.c) */
-    weft__list early_ids;          /* engine: told before anything here needed their communicator */
-    int early_id_count;            /* engine */
     weft__list device_memory;      /* engine: mem_alloc's (device_memory.c) */
-    weft__list tickets;            /* engine: by stamp (order.c) */
-    weft__list early_words;        /* engine: proposals for what is not ready here yet */
-    int early_word_count;          /* engine */
-    uint64_t order_clock;          /* engine */
 
     /* the guardian */
     weft__control_wire *wire; /* guardian thread */
@@ -164,8 +157,6 @@ struct weft_context {
     bool guarded;
     _Atomic bool ticking;  /* it looks often, because a module has work, or had lately */
     int64_t tick_until_ns; /* guardian thread */
-
-    weft__job_store store;
 
     /* completion descriptor and waiting for several */
     _Atomic int64_t spin_ns; /* a wait looks by itself for so long before it sleeps */
@@ -176,9 +167,11 @@ struct weft_context {
 
 /* In no world yet, without threads and transports (init.c); weft__context_free takes it apart, however far it
  * has come.  NULL: no memory. */
-weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors);
-weft_status weft__usable(const weft_context *ctx); /* it is there, and this is no child of fork */
-bool weft__forked(void);                           /* in a child of fork: nothing works */
-void weft__fork_watch(void);                       /* once: lets a forked child know that it is one */
+weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors,
+                                const weft__protocol *const *protocols);
+weft_status weft__usable(const weft_context *ctx);     /* it is there, and this is no child of fork */
+bool weft__forked(void);                               /* in a child of fork: nothing works */
+void weft__context_close_protocols(weft_context *ctx); /* and what waits for them */
+void weft__fork_watch(void);                           /* once: lets a forked child know that it is one */
 
 #endif

@@ -272,17 +272,6 @@ static void fail(weft_request *req, weft_status status, const char *text)
     weft__request_unref(req);
 }
 
-/* One whose communicator has been used. */
-static weft_group *next_on_device(weft_context *ctx)
-{
-    WEFT__LIST_EACH(&ctx->links, at)
-    {
-        weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
-        if (link->group && atomic_load(&link->group->state) == WEFT__READY) return link->group;
-    }
-    return NULL;
-}
-
 static void lose_device(weft_context *ctx, const char *why)
 {
     weft_group *group;
@@ -291,7 +280,7 @@ static void lose_device(weft_context *ctx, const char *why)
     if (atomic_exchange(&ctx->device_is_lost, true)) return;
     snprintf(text, sizeof text, "device %d is lost: %.700s", ctx->device, why);
     weft__log(WEFT__ERROR, "%s", text);
-    while ((group = next_on_device(ctx)) != NULL)
+    while ((group = weft__link_next_used(ctx)) != NULL)
         weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
     weft__progress_replace(ctx);
 }

@@ -1,11 +1,7 @@
 /* events.c - what the mail and the kernel report about peers, handed on to where it is dealt with. */
 #include "events.h"
-#include "breaking.h"
-#include "comm.h"
-#include "form.h"
 #include "member.h"
-#include "rows.h"
-#include "shrink.h"
+#include "protocol.h"
 
 #include <stdio.h>
 
@@ -16,36 +12,23 @@ static weft_context *context_of(weft__mail_events *events)
 
 static bool on_collective(weft__mail_events *events, int peer, const weft__frame *frame)
 {
-    return weft__collective_judge(context_of(events), peer, frame);
+    weft_context *ctx = context_of(events);
+    bool awaited = false;
+    WEFT__EACH_PROTOCOL(ctx, p) awaited = awaited || (p->collective && p->collective(ctx, peer, frame));
+    return awaited;
 }
 
 static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)
 {
     weft_context *ctx = context_of(events);
-    weft__notice notice;
-    switch ((enum weft__message)type) {
-    case WEFT__MESSAGE_FORM_JOIN:
-    case WEFT__MESSAGE_FORM_READY:
-    case WEFT__MESSAGE_FORM_FAILED:
-    case WEFT__MESSAGE_FORM_EXPIRED: weft__form_control(ctx, peer, type, bytes, length); break;
-    case WEFT__MESSAGE_SHRINK_JOIN:
-    case WEFT__MESSAGE_SHRINK_READY:
-    case WEFT__MESSAGE_SHRINK_FAILED:
-    case WEFT__MESSAGE_SHRINK_EXPIRED: weft__shrink_control(ctx, peer, type, bytes, length); break;
-    case WEFT__MESSAGE_ROW: weft__rows_control(ctx, peer, bytes, length); break;
-    case WEFT__MESSAGE_BROKEN:
-        if (!weft__notice_read(ctx, peer, bytes, length, &notice)) break;
-        if (notice.kind == WEFT__NOTICE_BROKEN)
-            weft__break_told(ctx, &notice);
-        else
-            weft__member_refused(ctx, peer, "another notice in the place of a broken group");
-        break;
-    case WEFT__MESSAGE_COMM: weft__link_control(ctx, peer, bytes, length); break;
-    case WEFT__MESSAGE_PROPOSE:
-    case WEFT__MESSAGE_FINAL: weft__order_control(ctx, peer, type, bytes, length); break;
-    case WEFT__MESSAGE_NONE: break;
-    default: weft__member_refused(ctx, peer, "a control message of unknown type"); break;
+    if (type == WEFT__MESSAGE_NONE) return;
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (type < p->first || type > p->last) continue;
+        p->message(ctx, peer, type, bytes, length);
+        return;
     }
+    weft__member_refused(ctx, peer, "a control message of unknown type");
 }
 
 static void on_left(weft__mail_events *events, int peer, weft_status status, const char *why)

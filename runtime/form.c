@@ -6,11 +6,10 @@
  * member whose time is up tells the lead, who ends the attempt for all that have joined and keeps a
  * tombstone, from which a late member learns of it at once.  Only a lead that does not answer lets members
  * fail by themselves. */
-#include "form.h"
-#include "events.h"
 #include "forming.h"
 #include "group.h"
 #include "member.h"
+#include "protocols.h"
 #include "reserve.h"
 #include "submit.h"
 
@@ -86,7 +85,7 @@ static uint32_t next_occurrence(weft_group *parent, const uint64_t h[2])
     return ++o->count;
 }
 
-void weft__occurrences_free(weft_group *group)
+static void group_gone(weft_group *group)
 {
     while (group->occurrences) {
         struct weft__occurrence *o = group->occurrences;
@@ -119,9 +118,15 @@ static void send_small(weft_context *ctx, int to, int type, const form_key *key,
 
 /* ---- at the lead ---- */
 
+/* Attempts to make a group that this rank keeps count of. */
+static weft__list *attempts_of(const weft_context *ctx)
+{
+    return ctx->protocol_state[WEFT__PROTOCOL_FORM];
+}
+
 static attempt *find_attempt(weft_context *ctx, const form_key *key)
 {
-    WEFT__LIST_EACH(&ctx->forming, at)
+    WEFT__LIST_EACH(attempts_of(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         if (same_key(&a->key, key)) return a;
@@ -152,7 +157,7 @@ static attempt *new_attempt(weft_context *ctx, const form_message *m)
     }
     for (size_t i = 0; i < n; i++) a->world[i] = m->list[i];
     a->table = m->table;
-    weft__list_append(&ctx->forming, &a->link);
+    weft__list_append(attempts_of(ctx), &a->link);
     return a;
 }
 
@@ -296,7 +301,7 @@ static weft_status check(const weft_context *ctx, int peer, int type, const form
     return WEFT_OK;
 }
 
-void weft__form_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     size_t entries, copy_bytes;
     form_message *m;
@@ -399,7 +404,7 @@ static weft_request *waiting_for_lead(weft_context *ctx, int lead)
 static attempt *waiting_for_member(weft_context *ctx, int rank)
 {
     /* What was freed has left the list.  NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-    WEFT__LIST_EACH(&ctx->forming, at)
+    WEFT__LIST_EACH(attempts_of(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         for (uint32_t i = 0; a->failed == WEFT_OK && i < a->key.size; i++)
@@ -408,7 +413,7 @@ static attempt *waiting_for_member(weft_context *ctx, int rank)
     return NULL;
 }
 
-void weft__form_gone(weft_context *ctx, int rank, const char *why)
+static void peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
     attempt *a;
@@ -416,10 +421,31 @@ void weft__form_gone(weft_context *ctx, int rank, const char *why)
     while ((req = waiting_for_lead(ctx, rank)) != NULL) weft__forming_fail(req, WEFT_ERR_PEER, rank, why);
 }
 
-void weft__form_close(weft_context *ctx)
+static weft_status open_attempts(weft_context *ctx)
 {
-    WEFT__LIST_EACH(&ctx->forming, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));
+    weft__list *attempts = malloc(sizeof *attempts);
+    ctx->protocol_state[WEFT__PROTOCOL_FORM] = attempts;
+    if (!attempts) return weft__fail_memory(sizeof *attempts, "a context");
+    weft__list_init(attempts);
+    return WEFT_OK;
 }
+
+static void close_attempts(weft_context *ctx)
+{
+    weft__list *attempts = attempts_of(ctx);
+    if (!attempts) return;
+    WEFT__LIST_EACH(attempts, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));
+    free(attempts);
+}
+
+const weft__protocol weft__form_protocol = {.name = "new_group",
+                                            .first = WEFT__MESSAGE_FORM_JOIN,
+                                            .last = WEFT__MESSAGE_FORM_EXPIRED,
+                                            .open = open_attempts,
+                                            .close = close_attempts,
+                                            .message = message,
+                                            .peer_gone = peer_gone,
+                                            .group_gone = group_gone};
 
 /* ---- public ---- */
 

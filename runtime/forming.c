@@ -1,6 +1,7 @@
 /* forming.c - the caller's side of a group that its members make between them. */
 #include "forming.h"
 #include "alarm.h"
+#include "breaking.h"
 #include "engine.h"
 #include "executors.h"
 #include "member.h"
@@ -65,7 +66,7 @@ void weft__forming_members(weft_group *group, const int *world, int n)
 
 void weft__forming_ready(weft_request *req, uint64_t id, const weft__table *table)
 {
-    weft_status status = weft__group_ready(req->u.forming->group, id, table, NULL);
+    weft_status status = weft__group_ready(req->u.forming->group, id, table);
     weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
 }
 
@@ -100,7 +101,8 @@ static void expire(weft_request *req, int64_t now_ns)
     weft__forming_fail(req, f->gave_up, -1, text);
 }
 
-void weft__forming_abort(weft_group *group, const char *why)
+/* A group that is being made. */
+static void abort_making(weft_group *group, const char *why)
 {
     WEFT__LIST_EACH(&group->ctx->pending, at)
     {
@@ -149,3 +151,23 @@ static void cancel(weft_request *req, const char *text)
 
 const weft__executor weft__making_executor = {
     .name = "group making", .start = start, .stop = stop, .cancel = cancel, .expire = expire};
+
+weft_status weft_group_abort(weft_group *group, const char *why)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_context *ctx;
+    weft_status status;
+    bool inside;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
+    if (atomic_load(&group->state) == WEFT__FAILED) return WEFT_OK;
+    snprintf(text, sizeof text, "rank %d aborted the group: %s", group->rank, why ? why : "");
+    inside = weft__holds_engine(ctx);
+    if (!inside) weft__engine_take(ctx);
+    weft__engine_turn(ctx);
+    abort_making(group, text);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
+    if (!inside) weft__engine_drop(ctx);
+    return WEFT_OK;
+}

@@ -35,7 +35,6 @@ void weft__forming_ready(weft_request *req, uint64_t id, const weft__table *tabl
 /* culprit: world rank that is gone, or -1.  text: behind the request's name. */
 void weft__forming_fail(weft_request *req, weft_status status, int culprit, const char *text);
 void weft__forming_give_up(weft_request *req, weft_status status, const char *why);
-void weft__forming_abort(weft_group *group, const char *why); /* one that is being made */
 /* A list that another rank sent is sound: all are ranks, none is there twice, this one (world rank) is there.
  */
 bool weft__members_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);

@@ -1,13 +1,9 @@
 /* group.c - groups: made, found, numbered, retired, and what the public header asks of them. */
 #include "group.h"
 #include "breaking.h"
-#include "comm.h"
 #include "engine.h"
-#include "form.h"
-#include "forming.h"
-#include "host.h"
 #include "log.h"
-#include "rows.h"
+#include "protocol.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -74,52 +70,32 @@ bool weft__on_board(const weft_context *ctx, const int *world, int size)
     return true;
 }
 
-/* Has this member read all that this rank published?  One whose row serves another group has let go of this
- * one before; one that did not come to the group may still. */
-static bool has_read_all(const weft_group *group, int member)
-{
-    const weft__lane *lane = &group->lane;
-    const weft__row *row;
-    if (member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone)) return true;
-    if (!lane->rows) return false;
-    row = lane->rows[member];
-    return atomic_load_explicit(&row->consumed, memory_order_acquire) >= lane->assigned ||
-           atomic_load_explicit(&row->use, memory_order_acquire) != lane->uses[member];
-}
-
-static bool row_is_free(const weft_group *group)
-{
-    for (int i = 0; i < group->size; i++)
-        if (!has_read_all(group, i)) return false;
-    return true;
-}
-
 static void group_free(weft_group *group)
 {
-    if (group->lane.own_row) weft__row_give(group->ctx->board, group->lane.own_row);
-    weft__plans_free(group);
-    weft__occurrences_free(group);
-    free((void *)group->lane.rows);
-    free(group->lane.told);
-    free(group->lane.locals);
-    free(group->lane.uses);
+    WEFT__EACH_PROTOCOL(group->ctx, p)
+    {
+        if (p->group_gone) p->group_gone(group);
+    }
     free(group->world);
     free(group->pair_numbers);
     for (int i = 0; i < group->size; i++) free(group->reports[i].messages);
     free(group->reports);
-    if (group->ctx->module) {
-        weft__links_drop(group);
-        weft__order_forget(group->ctx, group->id);
-    }
     free(group);
 }
 
-static void reclaim_rows(weft_context *ctx)
+static bool is_kept(const weft_group *group)
+{
+    bool kept = false;
+    WEFT__EACH_PROTOCOL(group->ctx, p) kept = kept || (p->keeps_group && p->keeps_group(group));
+    return kept;
+}
+
+void weft__groups_reclaim(weft_context *ctx)
 {
     WEFT__LIST_EACH(&ctx->retiring, at)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
-        if (!row_is_free(group)) continue;
+        if (is_kept(group)) continue;
         weft__list_remove(at);
         group_free(group);
     }
@@ -132,15 +108,13 @@ void weft__groups_retire(weft_context *ctx)
         weft_group *group = WEFT__OWNER(node, weft_group, retired);
         node = node->next;
         weft__mail_forget_group(ctx->mail, group->id);
-        weft__break_remember(group);
-        if (group->lane.rows) /* past everything: no member need wait for this one any more */
-            atomic_store_explicit(&group->lane.rows[group->rank]->consumed, UINT64_MAX, memory_order_release);
-        if (group->lane.own_row)
-            weft__list_append(&ctx->retiring, &group->link);
-        else
-            group_free(group);
+        WEFT__EACH_PROTOCOL(ctx, p)
+        {
+            if (p->group_retired) p->group_retired(group);
+        }
+        weft__list_append(&ctx->retiring, &group->link);
     }
-    reclaim_rows(ctx);
+    weft__groups_reclaim(ctx);
 }
 
 void weft__groups_close(weft_context *ctx)
@@ -161,13 +135,6 @@ weft__table weft__own_table(const weft_context *ctx)
     table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
     table.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
     return table;
-}
-
-uint64_t weft__group_row(weft_context *ctx)
-{
-    if (!ctx->board) return 0;
-    reclaim_rows(ctx);
-    return weft__row_take(ctx->board);
 }
 
 void weft__group_ref(weft_group *group)
@@ -269,10 +236,9 @@ static void tell_of_choices(const weft_group *group)
     }
 }
 
-weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows)
+weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table)
 {
     weft_context *ctx = group->ctx;
-    weft_status status;
     bool shared = group->size > 1 && weft__on_board(ctx, group->world, group->size);
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
@@ -285,14 +251,11 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     group->table.rounds = shared;
     weft__selection_make(&group->selection, &group->table, group->size, shared);
     tell_of_choices(group);
-    for (int i = 0; rows && i < group->size; i++)
-        if (!rows[i]) group->table.rounds = 0;
-    if (group->table.rounds && !rows)
-        group->lane.state = WEFT__LANE_UNMET;
-    else if (group->table.rounds && (status = weft__rows_open(group, rows)) != WEFT_OK)
-        return status;
     atomic_store_explicit(&group->state, WEFT__READY, memory_order_release);
-    weft__early_breaks_apply(group);
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->group_ready) p->group_ready(group);
+    }
     return WEFT_OK;
 }
 
@@ -380,26 +343,6 @@ weft_status weft_group_set_timeout(weft_group *group, int64_t timeout_ms)
         return weft__fail(WEFT_ERR_ARGUMENT, "timeout_ms is %lld: expected more than 0, or WEFT_FOREVER",
                           (long long)timeout_ms);
     atomic_store_explicit(&group->timeout_ms, timeout_ms, memory_order_relaxed);
-    return WEFT_OK;
-}
-
-weft_status weft_group_abort(weft_group *group, const char *why)
-{
-    char text[WEFT__SENTENCE_BYTES];
-    weft_context *ctx;
-    weft_status status;
-    bool inside;
-    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
-    ctx = group->ctx;
-    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
-    if (atomic_load(&group->state) == WEFT__FAILED) return WEFT_OK;
-    snprintf(text, sizeof text, "rank %d aborted the group: %s", group->rank, why ? why : "");
-    inside = weft__holds_engine(ctx);
-    if (!inside) weft__engine_take(ctx);
-    weft__engine_turn(ctx);
-    weft__forming_abort(group, text);
-    weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
-    if (!inside) weft__engine_drop(ctx);
     return WEFT_OK;
 }
 

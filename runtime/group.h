@@ -126,9 +126,8 @@ static inline void weft__rounds_expect(const weft_group *group)
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms);
-/* Members agreed on id and table; whether they use rounds follows from who they are.  rows: offset of each
- * member's row, 0 if it has none; NULL: they are told when the group is used.  Engine held. */
-weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table, const uint64_t *rows);
+/* Members agreed on id and table; whether they use rounds follows from who they are.  Engine held. */
+weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
 weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
 void weft__group_ref(weft_group *group);
@@ -149,9 +148,9 @@ static inline uint64_t weft__pair_number(weft_group *group, const weft__op *op)
 }
 void weft__group_let_go(weft_group *group);  /* the handle's, and the stock */
 void weft__groups_retire(weft_context *ctx); /* engine held */
-void weft__groups_close(weft_context *ctx);  /* all of them, at the end */
-/* A row for a group to be; 0: there is none.  Engine held. */
-uint64_t weft__group_row(weft_context *ctx);
+void weft__groups_reclaim(
+    weft_context *ctx);                     /* frees those retired that nobody keeps any more; engine held */
+void weft__groups_close(weft_context *ctx); /* all of them, at the end */
 weft_group *weft__group_find(weft_context *ctx, uint64_t id);    /* with a reference; NULL: unknown */
 int weft__group_member(const weft_group *group, int world_rank); /* -1: none */
 /* The first of n never used before.  Any thread. */

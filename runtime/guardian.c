@@ -10,11 +10,9 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "job_store.h"
 #include "late.h"
-#include "log.h"
 #include "member.h"
-#include "reserve.h"
+#include "protocol.h"
 #include "warn.h"
 
 #include <errno.h>
@@ -44,92 +42,18 @@ static uint64_t generation, seen_generation;  /* of the registry; as the guardia
 static enum { NO_THREAD, RUNS, ENDED } state; /* ENDED: it takes the lock no more, and is to be joined */
 static pthread_t thread;
 
-/* ---- notices from other ranks ---- */
-
-/* How far this rank has come with that operation on device memory. */
-static weft__phase phase_here(weft_group *group, uint64_t number)
-{
-    weft_context *ctx = group->ctx;
-    weft__phase phase = WEFT__PHASE_OVER;
-    weft__engine_take(ctx);
-    WEFT__LIST_EACH(&ctx->pending, at)
-    {
-        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->group == group && req->sequence == number && req->executor->traits & WEFT__HAS_PHASES &&
-            (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
-            phase = req->executor->phase(req);
-    }
-    weft__engine_drop(ctx);
-    return phase;
-}
-
-static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
-{
-    weft_group *group = weft__group_find(ctx, notice->group);
-    weft__notice here = {.kind = WEFT__NOTICE_HERE, .group = notice->group};
-    if (group) {
-        here.knows = 1;
-        here.asked = notice->asked;
-        if (notice->asked) here.phase = (uint32_t)phase_here(group, notice->asked);
-        here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
-        here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
-        here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
-        here.messages = notice->messages;
-        if (notice->messages) {
-            weft__engine_take(ctx);
-            weft__late_messages(group, weft__now_ns(), here.text, sizeof here.text);
-            weft__engine_drop(ctx);
-        }
-        weft__group_unref(group);
-    }
-    weft__control_send(ctx->wire, from, &here, sizeof here);
-}
-
-static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
-{
-    weft_group *group = weft__group_find(ctx, notice->group);
-    int member = group ? weft__group_member(group, from) : -1;
-    if (member >= 0) {
-        weft__report *r = &group->reports[member];
-        r->answered_ns = weft__now_ns();
-        r->submitted = notice->number;
-        r->kind = (uint8_t)notice->operation;
-        r->ago_ns = notice->ago_ns;
-        r->knows = notice->knows;
-        r->phase_of = notice->asked;
-        r->phase = (uint8_t)notice->phase;
-        if (notice->messages) {
-            free(r->messages);
-            r->messages = *notice->text ? strdup(notice->text) : NULL; /* no memory: untold */
-        }
-    }
-    if (group) weft__group_unref(group);
-}
-
 void weft__guardian_take(void *context, int from, const void *bytes, size_t length)
 {
     weft_context *ctx = context;
     weft__notice notice;
     if (from < 0 || from >= ctx->world_size || !weft__notice_read(ctx, from, bytes, length, &notice)) return;
-    if (notice.kind == WEFT__NOTICE_WHO) {
-        answer_who(ctx, from, &notice);
-        return;
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (notice.kind >= p->first_notice && notice.kind <= p->last_notice) p->notice(ctx, from, &notice);
     }
-    if (notice.kind == WEFT__NOTICE_STORE_WHERE) {
-        weft__job_store_asked(ctx, from);
-        return;
-    }
-    if (notice.kind == WEFT__NOTICE_STORE_HERE) {
-        weft__job_store_told(ctx, from, &notice);
-        return;
-    }
+    if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
-    if (notice.kind == WEFT__NOTICE_HERE)
-        take_answer(ctx, from, &notice);
-    else if (notice.kind == WEFT__NOTICE_BROKEN)
-        weft__break_told(ctx, &notice);
-    else if (notice.kind == WEFT__NOTICE_GONE)
-        weft__member_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
+    weft__member_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
     weft__engine_drop(ctx);
 }
 

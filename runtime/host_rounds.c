@@ -27,6 +27,7 @@
 #include "host_piece.h"
 #include "member.h"
 #include "reduce.h"
+#include "signatures.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,6 +15,7 @@
 #include "group.h"
 #include "guardian.h"
 #include "home.h"
+#include "job_store.h"
 #include "keys.h"
 #include "leave.h"
 #include "log.h"
@@ -22,8 +23,10 @@
 #include "modules.h"
 #include "overview.h"
 #include "progress.h"
+#include "protocols.h"
 #include "quota.h"
 #include "reserve.h"
+#include "rows.h"
 #include "settings.h"
 #include "shm.h"
 #include "store.h"
@@ -256,7 +259,8 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     for (int i = 0; i < size; i++) weft__table_merge(&table, &all[world[i]].table);
     for (int i = 0; i < size; i++) rows[i] = all[world[i]].rows[which];
     weft__engine_take(ctx);
-    status = weft__group_ready(group, id, &table, rows);
+    status = weft__group_ready(group, id, &table);
+    if (status == WEFT_OK) status = weft__rows_told(group, rows);
     weft__engine_drop(ctx);
     free(rows);
     return status;
@@ -286,7 +290,7 @@ static weft_status make_groups(joining *j)
         goto out;
     }
     weft__engine_take(ctx);
-    for (int i = 0; i < 2; i++) mine.rows[i] = weft__group_row(ctx);
+    for (int i = 0; i < 2; i++) mine.rows[i] = weft__row_claim(ctx);
     weft__engine_drop(ctx);
     status = weft__rendezvous_all_gather(j->meeting, &mine, all, sizeof mine);
     if (status != WEFT_OK) goto out;
@@ -446,7 +450,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "init waits: not in a callback");
     if ((status = check_config(c)) != WEFT_OK) return status;
     weft__lifetime_begin();
-    j.ctx = weft__context_new(c, weft__executors);
+    j.ctx = weft__context_new(c, weft__executors, weft__protocols);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
     weft__join ask = {.bootstrap = c->bootstrap,
@@ -460,7 +464,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
         j.ctx->meeting = j.meeting; /* before the guardian knows of it */
-        j.ctx->store.joined_by = c->store;
+        weft__job_store_joined_by(j.ctx, c->store);
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
         j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.meeting));

@@ -7,6 +7,7 @@
 #include "executor.h"
 #include "group.h"
 #include "member.h"
+#include "protocols.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -283,3 +284,81 @@ weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
     free(whole);
     return status;
 }
+
+/* ---- questions of other ranks, and their answers ---- */
+
+/* How far this rank has come with that operation on device memory. */
+static weft__phase phase_here(weft_group *group, uint64_t number)
+{
+    weft_context *ctx = group->ctx;
+    weft__phase phase = WEFT__PHASE_OVER;
+    weft__engine_take(ctx);
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group == group && req->sequence == number && req->executor->traits & WEFT__HAS_PHASES &&
+            (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
+            phase = req->executor->phase(req);
+    }
+    weft__engine_drop(ctx);
+    return phase;
+}
+
+static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    weft__notice here = {.kind = WEFT__NOTICE_HERE, .group = notice->group};
+    if (group) {
+        here.knows = 1;
+        here.asked = notice->asked;
+        if (notice->asked) here.phase = (uint32_t)phase_here(group, notice->asked);
+        here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
+        here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
+        here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
+        here.messages = notice->messages;
+        if (notice->messages) {
+            weft__engine_take(ctx);
+            weft__late_messages(group, weft__now_ns(), here.text, sizeof here.text);
+            weft__engine_drop(ctx);
+        }
+        weft__group_unref(group);
+    }
+    weft__alarm_tell(ctx, from, &here);
+}
+
+static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    int member = group ? weft__group_member(group, from) : -1;
+    if (member >= 0) {
+        weft__report *r = &group->reports[member];
+        r->answered_ns = weft__now_ns();
+        r->submitted = notice->number;
+        r->kind = (uint8_t)notice->operation;
+        r->ago_ns = notice->ago_ns;
+        r->knows = notice->knows;
+        r->phase_of = notice->asked;
+        r->phase = (uint8_t)notice->phase;
+        if (notice->messages) {
+            free(r->messages);
+            r->messages = *notice->text ? strdup(notice->text) : NULL; /* no memory: untold */
+        }
+    }
+    if (group) weft__group_unref(group);
+}
+
+static void notice(weft_context *ctx, int from, const weft__notice *told)
+{
+    if (told->kind == WEFT__NOTICE_WHO) {
+        answer_who(ctx, from, told);
+        return;
+    }
+    weft__engine_take(ctx);
+    take_answer(ctx, from, told);
+    weft__engine_drop(ctx);
+}
+
+const weft__protocol weft__late_protocol = {.name = "who is late",
+                                            .first_notice = WEFT__NOTICE_WHO,
+                                            .last_notice = WEFT__NOTICE_HERE,
+                                            .notice = notice};

@@ -4,17 +4,15 @@
 #include "leave.h"
 #include "alarm.h"
 #include "batch.h"
-#include "breaking.h"
+#include "breaks.h"
 #include "comm.h"
 #include "descriptor.h"
 #include "device_memory.h"
 #include "engine.h"
 #include "executor.h"
-#include "form.h"
 #include "group.h"
 #include "guardian.h"
 #include "host.h"
-#include "job_store.h"
 #include "keys.h"
 #include "late.h"
 #include "log.h"
@@ -23,8 +21,6 @@
 #include "modules.h"
 #include "progress.h"
 #include "region.h"
-#include "rows.h"
-#include "shrink.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -110,7 +106,6 @@ void weft__context_free(weft_context *ctx)
     weft__log_flush(); /* what is told of this context is told before it is gone */
     if (atomic_load(&ctx->device_is_lost)) return; /* a thread may come back to it */
     weft__links_shut(ctx);
-    weft__job_store_close(ctx);
     for (int i = 0; i < 2; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);
@@ -118,18 +113,13 @@ void weft__context_free(weft_context *ctx)
         for (int i = 0; i < ctx->world_size; i++)
             if (ctx->members[i].death.fd >= 0 && !atomic_load(&ctx->members[i].gone))
                 weft__watch_remove(&ctx->watch, &ctx->members[i].death);
-    weft__form_close(ctx);
-    weft__shrink_close(ctx);
     weft__batches_close(ctx);
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);
     weft__device_memory_close(ctx);
-    weft__modules_close(ctx); /* after all that has something of it */
-    weft__links_close(ctx);   /* after the threads that answer to them */
-    weft__order_close(ctx);
-    weft__rows_close(ctx);
-    weft__breaks_free(ctx);
+    weft__modules_close(ctx);           /* after all that has something of it */
+    weft__context_close_protocols(ctx); /* after the threads of modules that answer to them */
     if (ctx->mail) weft__mail_close(ctx->mail);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
     weft__regions_free(ctx->regions);

@@ -5,14 +5,9 @@
 #include "member.h"
 #include "alarm.h"
 #include "breaking.h"
-#include "comm.h"
 #include "engine.h"
-#include "form.h"
-#include "group.h"
-#include "job_store.h"
 #include "log.h"
-#include "rows.h"
-#include "shrink.h"
+#include "protocol.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -112,11 +107,10 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
         if (how == WEFT__DIED) tell_death(ctx, rank, why);
         weft__groups_lose(ctx, rank);
     }
-    weft__links_lose(ctx, rank, text);
-    weft__rows_gone(ctx, rank, text);
-    weft__form_gone(ctx, rank, text);
-    weft__shrink_gone(ctx, rank);
-    weft__job_store_gone(ctx, rank);
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->peer_gone) p->peer_gone(ctx, rank, text);
+    }
     weft__alarm_tell(ctx, rank, NULL);
     weft__watch_next(ctx);
 }

@@ -222,7 +222,7 @@ static weft_status group_ready(weft_mesh *mesh, unsigned mask, weft_group *group
         lowest = group->world[i];
         low = e;
     }
-    return weft__group_ready(group, low->first_group + mask, &table, NULL);
+    return weft__group_ready(group, low->first_group + mask, &table);
 }
 
 static weft_group *make_group(weft_mesh *mesh, unsigned mask)

@@ -10,9 +10,9 @@
 #include "order.h"
 #include "breaking.h"
 #include "engine.h"
-#include "events.h"
 #include "group.h"
 #include "member.h"
+#include "protocols.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,15 +24,17 @@ typedef struct word { /* what goes to another rank */
     uint32_t length, unused;
 } word;
 
-#define STAMP_MOST      (UINT64_MAX / 2) /* clocks count operations: none comes there */
-#define EARLY_WORDS_MAX 65536
+#define STAMP_MOST (UINT64_MAX / 2) /* clocks count operations: none comes there */
 
-/* A proposal that came before its operation was ready here. */
-typedef struct weft__early_word {
-    weft__list link; /* ctx->early_words, in order of coming */
-    word word;
-    int peer;
-} early_word;
+struct order {
+    weft__list tickets; /* by stamp */
+    uint64_t clock;
+};
+
+static struct order *order_of(const weft_context *ctx)
+{
+    return ctx->protocol_state[WEFT__PROTOCOL_ORDER];
+}
 
 static int compare(const weft__ticket *a, const weft__ticket *b)
 {
@@ -42,15 +44,15 @@ static int compare(const weft__ticket *a, const weft__ticket *b)
 
 static void insert(weft_context *ctx, weft__ticket *ticket)
 {
-    weft__list *at = ctx->tickets.prev; /* most come last */
-    while (at != &ctx->tickets && compare(WEFT__LIST_ENTRY(at, weft__ticket, link), ticket) > 0)
+    weft__list *at = order_of(ctx)->tickets.prev; /* most come last */
+    while (at != &order_of(ctx)->tickets && compare(WEFT__LIST_ENTRY(at, weft__ticket, link), ticket) > 0)
         at = at->prev;
     weft__list_append(at->next, &ticket->link);
 }
 
 static weft__ticket *find(weft_context *ctx, const weft__ticket_key *key)
 {
-    WEFT__LIST_EACH(&ctx->tickets, at)
+    WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
     {
         weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, link);
         if (!memcmp(&ticket->key, key, sizeof *key)) return ticket;
@@ -61,8 +63,8 @@ static weft__ticket *find(weft_context *ctx, const weft__ticket_key *key)
 /* All at the head whose stamp is agreed. */
 static void call_turns(weft_context *ctx)
 {
-    while (!weft__list_empty(&ctx->tickets)) {
-        weft__ticket *ticket = WEFT__LIST_ENTRY(ctx->tickets.next, weft__ticket, link);
+    while (!weft__list_empty(&order_of(ctx)->tickets)) {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(order_of(ctx)->tickets.next, weft__ticket, link);
         if (!ticket->final) return;
         weft__list_remove(&ticket->link);
         ticket->go(ticket);
@@ -71,7 +73,7 @@ static void call_turns(weft_context *ctx)
 
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
-    if (ctx->order_clock < stamp) ctx->order_clock = stamp;
+    if (order_of(ctx)->clock < stamp) order_of(ctx)->clock = stamp;
     weft__list_remove(&ticket->link);
     ticket->stamp = stamp;
     ticket->final = true;
@@ -114,23 +116,32 @@ static bool takes_part(const weft__ticket *ticket, int rank)
     return false;
 }
 
+typedef struct early_count {
+    weft_context *ctx;
+    weft__ticket *ticket;
+    weft__ticket_key key;
+    bool there; /* it has not been refused meanwhile */
+} early_count;
+
+static bool take_early(void *arg, int peer, const void *bytes)
+{
+    early_count *c = arg;
+    word w;
+    memcpy(&w, bytes, sizeof w);
+    if (memcmp(&w.key, &c->key, sizeof c->key) != 0) return false;
+    if (c->there && takes_part(c->ticket, peer)) c->there = count(c->ctx, c->ticket, peer, &w);
+    return true;
+}
+
 static void count_early(weft_context *ctx, weft__ticket *ticket)
 {
-    bool there = true;
-    for (weft__list *at = ctx->early_words.next, *next; at != &ctx->early_words; at = next) {
-        early_word *early = WEFT__LIST_ENTRY(at, early_word, link);
-        next = at->next;
-        if (memcmp(&early->word.key, &ticket->key, sizeof ticket->key) != 0) continue;
-        if (there && takes_part(ticket, early->peer)) there = count(ctx, ticket, early->peer, &early->word);
-        weft__list_remove(&early->link);
-        ctx->early_word_count--;
-        free(early);
-    }
+    early_count c = {ctx, ticket, ticket->key, true};
+    weft__early_offer(ctx, ticket->key.group, WEFT__MESSAGE_PROPOSE, take_early, &c);
 }
 
 void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 {
-    word mine = {.key = ticket->key, .stamp = ++ctx->order_clock, .length = ticket->length};
+    word mine = {.key = ticket->key, .stamp = ++order_of(ctx)->clock, .length = ticket->length};
     WEFT__ASSERT(weft__holds_engine(ctx));
     ticket->stamp = ticket->most = mine.stamp;
     ticket->final = false;
@@ -152,17 +163,7 @@ void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
     call_turns(ctx);
 }
 
-static void keep(weft_context *ctx, int peer, const word *w)
-{
-    early_word *early = ctx->early_word_count < EARLY_WORDS_MAX ? malloc(sizeof *early) : NULL;
-    if (!early) return; /* the operation's deadline has to do */
-    ctx->early_word_count++;
-    early->word = *w;
-    early->peer = peer;
-    weft__list_append(&ctx->early_words, &early->link);
-}
-
-void weft__order_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     word w;
     weft__ticket *ticket;
@@ -180,24 +181,27 @@ void weft__order_control(weft_context *ctx, int peer, int type, const void *byte
              w.stamp >= ticket->stamp)
         make_final(ctx, ticket, w.stamp);
     else if (!ticket && type == WEFT__MESSAGE_PROPOSE)
-        keep(ctx, peer, &w);
+        weft__early_keep(ctx, w.key.group, type, peer, &w, sizeof w);
     call_turns(ctx);
 }
 
-void weft__order_forget(weft_context *ctx, uint64_t group)
+static weft_status open_order(weft_context *ctx)
 {
-    for (weft__list *at = ctx->early_words.next, *next; at != &ctx->early_words; at = next) {
-        early_word *early = WEFT__LIST_ENTRY(at, early_word, link);
-        next = at->next;
-        if (early->word.key.group != group) continue;
-        weft__list_remove(&early->link);
-        ctx->early_word_count--;
-        free(early);
-    }
+    struct order *order = calloc(1, sizeof *order);
+    ctx->protocol_state[WEFT__PROTOCOL_ORDER] = order;
+    if (!order) return weft__fail_memory(sizeof *order, "a context");
+    weft__list_init(&order->tickets);
+    return WEFT_OK;
 }
 
-void weft__order_close(weft_context *ctx)
+static void close_order(weft_context *ctx)
 {
-    WEFT__LIST_EACH(&ctx->early_words, at) free(WEFT__LIST_ENTRY(at, early_word, link));
-    weft__list_init(&ctx->early_words);
+    free(order_of(ctx));
 }
+
+const weft__protocol weft__order_protocol = {.name = "order",
+                                             .first = WEFT__MESSAGE_PROPOSE,
+                                             .last = WEFT__MESSAGE_FINAL,
+                                             .open = open_order,
+                                             .close = close_order,
+                                             .message = message};

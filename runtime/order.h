@@ -22,7 +22,7 @@ typedef struct weft__ticket_key {
 
 typedef struct weft__ticket weft__ticket;
 struct weft__ticket {
-    weft__list link; /* ctx->tickets, by stamp; or its communicator's, while that is being made */
+    weft__list link; /* by stamp; or its communicator's, while that is being made */
     weft__ticket_key key;
     const int *world; /* ranks that take part; the first collects the proposals */
     int size;
@@ -41,8 +41,4 @@ struct weft__ticket {
 void weft__order_enter(weft_context *ctx, weft__ticket *ticket);
 /* It will not go.  Others may wait for it: the caller sees to it that they learn. */
 void weft__order_leave(weft_context *ctx, weft__ticket *ticket);
-void weft__order_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length);
-/* What was proposed early in that group will not come. */
-void weft__order_forget(weft_context *ctx, uint64_t group);
-void weft__order_close(weft_context *ctx);
 #endif

@@ -1,7 +1,7 @@
 /* rows.c - the rows of groups that share memory and meet only when they are used.
  *
  * Each member tells each other one where its row is, at its first collective on the group; what is told
- * before this rank has come so far waits in ctx->early_rows.  No member waits for another to be asked, there
+ * before this rank has come so far waits (early.h).  No member waits for another to be asked, there
  * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
  * named as late by the usual way, and the group breaks as any other does. A member without a row left tells
  * 0, and all then use messages: every member sees every word, so all decide alike.  Failing: a member that is
@@ -10,29 +10,29 @@
 #include "rows.h"
 #include "breaking.h"
 #include "engine.h"
-#include "events.h"
 #include "executor.h"
 #include "log.h"
 #include "member.h"
+#include "protocols.h"
 #include "reserve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_ROWS_MAX 65536 /* told for groups that this rank has not used yet */
-
 typedef struct row_message {
     uint64_t group, row;
 } row_message;
 
-struct weft__early_row {
-    weft__list link;
-    int peer;
-    row_message told;
-};
+/* A row for a group to be; 0: there is none. */
+uint64_t weft__row_claim(weft_context *ctx)
+{
+    if (!ctx->board) return 0;
+    weft__groups_reclaim(ctx);
+    return weft__row_take(ctx->board);
+}
 
-weft_status weft__rows_open(weft_group *group, const uint64_t *rows)
+static weft_status open_rows(weft_group *group, const uint64_t *rows)
 {
     weft_context *ctx = group->ctx;
     weft__lane *lane = &group->lane;
@@ -65,6 +65,18 @@ weft_status weft__rows_open(weft_group *group, const uint64_t *rows)
     lane->own_row = rows[group->rank];
     lane->state = WEFT__LANE_OPEN;
     return WEFT_OK;
+}
+
+weft_status weft__rows_told(weft_group *group, const uint64_t *rows)
+{
+    if (!group->table.rounds) return WEFT_OK;
+    for (int i = 0; i < group->size; i++) {
+        if (rows[i]) continue;
+        group->table.rounds = 0;
+        group->lane.state = WEFT__LANE_NONE;
+        return WEFT_OK;
+    }
+    return open_rows(group, rows);
 }
 
 static void break_by(weft_group *group, weft_status cause, int culprit, const char *why)
@@ -112,7 +124,7 @@ static void look_whether_all_told(weft_group *group)
         lane->own_row = 0;
         lane->state = WEFT__LANE_NONE;
         group->table.rounds = 0;
-    } else if ((status = weft__rows_open(group, rows)) != WEFT_OK) {
+    } else if ((status = open_rows(group, rows)) != WEFT_OK) {
         lane->state = WEFT__LANE_NONE;
         break_here(group, status);
     }
@@ -130,17 +142,12 @@ static void take_row(weft_group *group, int peer, uint64_t row)
     lane->missing--;
 }
 
-static void take_early(weft_group *group)
+static bool take_early(void *group, int peer, const void *bytes)
 {
-    WEFT__LIST_EACH(&group->ctx->early_rows, at)
-    {
-        struct weft__early_row *early = WEFT__LIST_ENTRY(at, struct weft__early_row, link);
-        if (early->told.group != group->id) continue;
-        take_row(group, early->peer, early->told.row);
-        weft__list_remove(at);
-        weft__reserve_give(early);
-        group->ctx->early_row_count--;
-    }
+    row_message told;
+    memcpy(&told, bytes, sizeof told);
+    take_row(group, peer, told.row);
+    return true;
 }
 
 /* This rank's first collective on the group: tells where its row is. */
@@ -158,9 +165,9 @@ static void meet(weft_group *group)
     lane->heard = (bool *)(lane->told + group->size);
     lane->state = WEFT__LANE_MEETING;
     lane->missing = group->size;
-    lane->own_row = mine.row = weft__group_row(ctx);
+    lane->own_row = mine.row = weft__row_claim(ctx);
     take_row(group, ctx->rank, mine.row);
-    take_early(group);
+    weft__early_offer(ctx, group->id, WEFT__MESSAGE_ROW, take_early, group);
     for (int i = 0; i < group->size; i++) {
         int to = group->world[i];
         char text[WEFT__SENTENCE_BYTES];
@@ -191,11 +198,11 @@ void weft__rows_hold(weft_request *req)
     weft__group_unref(group);
 }
 
-void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t length)
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     row_message told;
     weft_group *group;
-    struct weft__early_row *early;
+    (void)type;
     if (length != sizeof told) {
         weft__member_refused(ctx, peer, "where its row is takes another number of bytes");
         return;
@@ -211,16 +218,7 @@ void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t l
         return;
     }
     if (group) weft__group_unref(group);
-    early = ctx->early_row_count < EARLY_ROWS_MAX ? weft__reserve_get(sizeof *early) : NULL;
-    if (!early) {
-        weft__log(WEFT__ERROR, "rank %d cannot note that rank %d has come to a group: %d notes are kept",
-                  ctx->rank, peer, ctx->early_row_count);
-        return;
-    }
-    early->peer = peer;
-    early->told = told;
-    weft__list_append(&ctx->early_rows, &early->link);
-    ctx->early_row_count++;
+    weft__early_keep(ctx, told.group, WEFT__MESSAGE_ROW, peer, &told, sizeof told);
 }
 
 static weft_group *next_without(weft_context *ctx, int rank)
@@ -242,7 +240,7 @@ static weft_group *next_without(weft_context *ctx, int rank)
     return found;
 }
 
-void weft__rows_gone(weft_context *ctx, int rank, const char *why)
+static void peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_group *group;
     while ((group = next_without(ctx, rank)) != NULL) {
@@ -251,11 +249,58 @@ void weft__rows_gone(weft_context *ctx, int rank, const char *why)
     }
 }
 
-void weft__rows_close(weft_context *ctx)
+/* ---- the life of a group ---- */
+
+/* The groups of joining have their rows told while they are made, and are open before they are used. */
+static void group_ready(weft_group *group)
 {
-    WEFT__LIST_EACH(&ctx->early_rows, at)
-    {
-        weft__list_remove(at);
-        weft__reserve_give(WEFT__LIST_ENTRY(at, struct weft__early_row, link));
-    }
+    if (group->table.rounds) group->lane.state = WEFT__LANE_UNMET;
 }
+
+/* Past everything: no member need wait for this one any more. */
+static void group_retired(weft_group *group)
+{
+    if (group->lane.rows)
+        atomic_store_explicit(&group->lane.rows[group->rank]->consumed, UINT64_MAX, memory_order_release);
+}
+
+/* Has this member read all that this rank published?  One whose row serves another group has let go of this
+ * one before; one that did not come to the group may still. */
+static bool has_read_all(const weft_group *group, int member)
+{
+    const weft__lane *lane = &group->lane;
+    const weft__row *row;
+    if (member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone)) return true;
+    if (!lane->rows) return false;
+    row = lane->rows[member];
+    return atomic_load_explicit(&row->consumed, memory_order_acquire) >= lane->assigned ||
+           atomic_load_explicit(&row->use, memory_order_acquire) != lane->uses[member];
+}
+
+static bool keeps_group(const weft_group *group)
+{
+    if (!group->lane.own_row) return false;
+    for (int i = 0; i < group->size; i++)
+        if (!has_read_all(group, i)) return true;
+    return false;
+}
+
+static void group_gone(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
+    free((void *)lane->rows);
+    free(lane->told);
+    free(lane->locals);
+    free(lane->uses);
+}
+
+const weft__protocol weft__rows_protocol = {.name = "rows",
+                                            .first = WEFT__MESSAGE_ROW,
+                                            .last = WEFT__MESSAGE_ROW,
+                                            .message = message,
+                                            .peer_gone = peer_gone,
+                                            .group_ready = group_ready,
+                                            .group_retired = group_retired,
+                                            .keeps_group = keeps_group,
+                                            .group_gone = group_gone};

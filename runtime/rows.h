@@ -6,13 +6,11 @@
 #define WEFT_RUNTIME_ROWS_H
 #include "group.h"
 
-/* One row of a member, 0 if it has none left.  A group in which one has none does without. */
-weft_status weft__rows_open(weft_group *group, const uint64_t *rows);
+uint64_t weft__row_claim(weft_context *ctx); /* for a group to be; 0: there is none */
+/* The row of each member, 0 if it has none left, of a group that is ready and has not been used.  A group in
+ * which one has none does without. */
+weft_status weft__rows_told(weft_group *group, const uint64_t *rows);
 /* A collective on a group whose rows are not all told yet: held until they are.  It fails like one that runs.
  */
 void weft__rows_hold(weft_request *req);
-void weft__rows_control(weft_context *ctx, int peer, const void *bytes, size_t length);
-/* A rank is gone: groups that still need its row break. */
-void weft__rows_gone(weft_context *ctx, int rank, const char *why);
-void weft__rows_close(weft_context *ctx);
 #endif

@@ -11,12 +11,12 @@
  * mail is dropped when it is. Failing: a member whose time is up tells the lead, who ends the attempt for
  * all; that verdict is kept like the other one, so a late caller learns of it at once.  A rank that left
  * counts as not living. */
-#include "shrink.h"
 #include "breaking.h"
 #include "engine.h"
-#include "events.h"
 #include "forming.h"
+#include "group.h"
 #include "member.h"
+#include "protocols.h"
 #include "reserve.h"
 #include "submit.h"
 
@@ -60,14 +60,14 @@ static void attempt_free(attempt *a)
     weft__reserve_give(a);
 }
 
-void weft__shrink_close(weft_context *ctx)
+static weft__list *attempts_of(const weft_context *ctx)
 {
-    WEFT__LIST_EACH(&ctx->shrinks, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));
+    return ctx->protocol_state[WEFT__PROTOCOL_SHRINK];
 }
 
 static attempt *find_attempt(weft_context *ctx, uint64_t group, uint32_t occurrence)
 {
-    WEFT__LIST_EACH(&ctx->shrinks, at)
+    WEFT__LIST_EACH(attempts_of(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         if (a->group == group && a->occurrence == occurrence) return a;
@@ -101,7 +101,7 @@ static attempt *attempt_for(weft_context *ctx, uint64_t group, uint32_t occurren
         return NULL;
     }
     memcpy(a->world, world, size * sizeof *world);
-    weft__list_append(&ctx->shrinks, &a->link);
+    weft__list_append(attempts_of(ctx), &a->link);
     return a;
 }
 
@@ -329,7 +329,7 @@ static weft_status check(const weft_context *ctx, int peer, int type, const shri
     return WEFT_OK;
 }
 
-void weft__shrink_control(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     /* Copied: what is sent in answer may come back through the same buffer. */
     shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
@@ -404,9 +404,10 @@ static void start(weft_request *req)
 
 /* ---- ranks that end ---- */
 
-void weft__shrink_gone(weft_context *ctx, int rank)
+static void peer_gone(weft_context *ctx, int rank, const char *why)
 {
-    WEFT__LIST_EACH(&ctx->shrinks, at)
+    (void)why; /* whoever is gone is not in the group, however it went */
+    WEFT__LIST_EACH(attempts_of(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         int lead = lead_of(ctx, a);
@@ -419,6 +420,31 @@ void weft__shrink_gone(weft_context *ctx, int rank)
         look(ctx, a);
     }
 }
+
+static weft_status open_attempts(weft_context *ctx)
+{
+    weft__list *attempts = malloc(sizeof *attempts);
+    ctx->protocol_state[WEFT__PROTOCOL_SHRINK] = attempts;
+    if (!attempts) return weft__fail_memory(sizeof *attempts, "a context");
+    weft__list_init(attempts);
+    return WEFT_OK;
+}
+
+static void close_attempts(weft_context *ctx)
+{
+    weft__list *attempts = attempts_of(ctx);
+    if (!attempts) return;
+    WEFT__LIST_EACH(attempts, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));
+    free(attempts);
+}
+
+const weft__protocol weft__shrink_protocol = {.name = "shrink_group",
+                                              .first = WEFT__MESSAGE_SHRINK_JOIN,
+                                              .last = WEFT__MESSAGE_SHRINK_EXPIRED,
+                                              .open = open_attempts,
+                                              .close = close_attempts,
+                                              .message = message,
+                                              .peer_gone = peer_gone};
 
 /* ---- public ---- */
 

@@ -52,7 +52,7 @@ static weft_status make(weft_request *req, split *s)
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
     weft__reserve_give(places);
-    return weft__group_ready(group, low->id, &table, NULL);
+    return weft__group_ready(group, low->id, &table);
 }
 
 static split *split_of(weft_request *req)

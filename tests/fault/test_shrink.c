@@ -1,8 +1,8 @@
 /* test_shrink.c - the living go on: after a death, an abort, a timeout, without any of it, and when ranks die
  * while they do. */
-#include "events.h"
 #include "frame.h"
 #include "job.h"
+#include "protocol.h"
 
 #include <signal.h>
 #include <string.h>
@@ -379,6 +379,7 @@ static void given_up_to_a_dead_lead(job_rank *me)
         weft_cancel(req);
         weft_release(req);
         job_mark(me, 1);
+        job_await(me, 3, 1); /* once this rank has left, rank 2 would be all that is left, and succeed */
     } else if (me->rank == 2) {
         job_await(me, 0, 1);
         CHECK_OK(weft_shrink_group(me->world, &call, &survivors, &req));
@@ -390,9 +391,11 @@ static void given_up_to_a_dead_lead(job_rank *me)
         job_results(me, 2)[0] = strstr(weft_request_message(req), "does not answer") &&
                                 job_info(req).settled_ns < killed + SOON_MS * 1000000LL;
         weft_release(req);
+        job_mark(me, 3);
         job_await(me, 1, 1);
     } else if (me->rank == 3) {
         job_await(me, 1, 1);
+        job_await(me, 3, 1);
     } else {
         for (;;) job_sleep_ms(1000);
     }

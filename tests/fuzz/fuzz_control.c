@@ -8,7 +8,7 @@
 #include "breaking.h"
 #include "comm.h"
 #include "engine.h"
-#include "events.h"
+#include "executors.h"
 #include "fuzz.h"
 #include "group.h"
 #include "guardian.h"
@@ -16,6 +16,7 @@
 #include "lone_rank.h"
 #include "member.h"
 #include "order.h"
+#include "protocol.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "keys.h"
 #include "executors.h"
 #include "leave.h"
+#include "protocols.h"
 #include "region.h"
 
 #include <stdlib.h>
@@ -102,7 +103,7 @@ weft_context *lone_rank_open(lone_wires wires)
 {
     static const weft_config config = WEFT_CONFIG_INIT;
     static weft__control_wire *wire;
-    weft_context *ctx = weft__context_new(&config, weft__executors);
+    weft_context *ctx = weft__context_new(&config, weft__executors, weft__protocols);
     if (!ctx) abort();
     if (!wire) {
         setenv("WEFT_LOG", "0", 1);
@@ -133,7 +134,7 @@ weft_group *lone_rank_group(weft_context *ctx, const int *world, int size, const
     if (!group) abort();
     group->owner = WEFT__OF_CONTEXT;
     weft__engine_take(ctx);
-    if (weft__group_ready(group, id, &table, NULL) != WEFT_OK) abort();
+    if (weft__group_ready(group, id, &table) != WEFT_OK) abort();
     weft__engine_drop(ctx);
     return group;
 }

@@ -1,0 +1,62 @@
+/* protocol.h - what ranks tell each other beside the data of operations, and what follows from it.
+ *
+ * A protocol has message types, a state of its own behind one pointer of the context, and answers to what
+ * happens to ranks and groups.  The core knows protocols by this table alone.  Adding one is an enumerator
+ * here, a row in protocols.c, and the file that it points to.  Every slot may be NULL: then it does not
+ * concern that protocol.  The engine is held in all of them unless a slot says otherwise; none blocks. */
+#ifndef WEFT_RUNTIME_PROTOCOL_H
+#define WEFT_RUNTIME_PROTOCOL_H
+#include "group.h"
+#include "notice.h"
+
+/* Messages over the data plane (weft__mail_control).  Each protocol's stand together. */
+enum weft__message {
+    WEFT__MESSAGE_NONE, /* says nothing: makes a connection */
+    WEFT__MESSAGE_FORM_JOIN,
+    WEFT__MESSAGE_FORM_READY,
+    WEFT__MESSAGE_FORM_FAILED,
+    WEFT__MESSAGE_FORM_EXPIRED,
+    WEFT__MESSAGE_SHRINK_JOIN,
+    WEFT__MESSAGE_SHRINK_READY,
+    WEFT__MESSAGE_SHRINK_FAILED,
+    WEFT__MESSAGE_SHRINK_EXPIRED,
+    WEFT__MESSAGE_ROW,
+    WEFT__MESSAGE_BROKEN,
+    WEFT__MESSAGE_COMM,
+    WEFT__MESSAGE_PROPOSE,
+    WEFT__MESSAGE_FINAL
+};
+
+struct weft__protocol {
+    const char *name;
+    int first, last;                    /* its messages; 0, 0: it has none */
+    uint32_t first_notice, last_notice; /* its notices, which go by the guardians; 0, 0: none */
+
+    /* Makes its state, ctx->protocol_state of it; before any other slot.  The caller's thread. */
+    weft_status (*open)(weft_context *ctx);
+    /* The context ends: after all groups and requests; no thread uses it any more.  Also where open failed.
+     */
+    void (*close)(weft_context *ctx);
+
+    /* A message from that rank: its bytes are not to be trusted. */
+    void (*message)(weft_context *ctx, int peer, int type, const void *bytes, size_t length);
+    /* A notice from that rank, whose fields have been checked.  The guardian's thread, engine not held. */
+    void (*notice)(weft_context *ctx, int from, const weft__notice *notice);
+    /* A message of a collective from that rank.  True: it was an awaited token, and nothing else. */
+    bool (*collective)(weft_context *ctx, int peer, const weft__frame *frame);
+
+    /* A rank has died or left; why: a sentence. */
+    void (*peer_gone)(weft_context *ctx, int rank, const char *why);
+
+    /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more
+     * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */
+    void (*group_ready)(weft_group *group);
+    void (*group_broken)(weft_group *group);
+    void (*group_retired)(weft_group *group);
+    bool (*keeps_group)(const weft_group *group);
+    void (*group_gone)(weft_group *group);
+};
+
+#define WEFT__EACH_PROTOCOL(ctx, p) \
+    for (const weft__protocol *const *at_##p = (ctx)->protocols, *p; (p = *at_##p) != NULL; at_##p++)
+#endif
