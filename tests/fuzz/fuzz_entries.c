@@ -7,9 +7,9 @@
  * input. */
 #include "engine.h"
 #include "entries.h"
+#include "executor.h"
 #include "fuzz.h"
 #include "group.h"
-#include "host.h"
 #include "lone_rank.h"
 #include "memory.h"
 #include "mesh.h"
@@ -128,7 +128,7 @@ static void end_collective(void)
         size_t each;
         int member = (int)(take(1) % LONE_WORLD);
         if (!req->sequel) continue;
-        weft__run_stop(req);
+        req->executor->stop(req);
         each = tell_all(all, req->op.in);
         if (each != req->op.count) abort();
         if (member != LONE_ME) lay_over(all + each * (size_t)member, each);

@@ -2,8 +2,8 @@
  * parent breaks, and the sentence has the value and what was expected. */
 #include "engine.h"
 #include "entries.h"
+#include "executor.h"
 #include "group.h"
-#include "host.h"
 #include "lone_rank.h"
 #include "mesh.h"
 
@@ -53,7 +53,7 @@ static void end_collective(void)
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
         int liar = lies->liar ? lies->liar : LIAR;
         if (!req->sequel) continue;
-        weft__run_stop(req);
+        req->executor->stop(req);
         for (int i = 0; i < LONE_WORLD; i++) {
             entry told;
             memcpy(&told, req->op.in, req->op.count);
