@@ -1,8 +1,0 @@
-/* breaks.h - what ranks tell each other of broken groups. */
-#ifndef WEFT_RUNTIME_BREAKS_H
-#define WEFT_RUNTIME_BREAKS_H
-#include "context.h"
-
-/* Before a goodbye: tells the members of all groups that have broken here.  Engine held. */
-void weft__breaks_repeat(weft_context *ctx);
-#endif

@@ -1,0 +1,55 @@
+/* comm.h - communicators of a module as the runtime keeps them: one for each group that has used device
+ * memory, and one for each two of its ranks that have exchanged messages there.  So what ends the messages of
+ * one group leaves other groups alone.
+ *
+ *   NAMING -> JOINING -> READY,  and DOOMED from each
+ *
+ * The first rank names it, its id goes to the others over the host plane, and all join; what needs it waits
+ * in order.  Engine held throughout, except where a module answers. */
+#ifndef WEFT_RUNTIME_COMM_H
+#define WEFT_RUNTIME_COMM_H
+#include "order.h"
+#include "protocol.h"
+
+typedef enum weft__link_state {
+    WEFT__LINK_NAMING,  /* its id is being made, here or by the first rank */
+    WEFT__LINK_JOINING, /* the module is at it */
+    WEFT__LINK_READY,
+    WEFT__LINK_DOOMED /* not to be used any more */
+} weft__link_state;
+
+typedef struct weft__link {
+    weft__list link; /* of all */
+    weft_context *ctx;
+    uint64_t id;       /* of the group */
+    bool is_pair;      /* of two ranks in it */
+    weft_group *group; /* NULL: it is gone */
+    const int *world;  /* its ranks */
+    int pair[2], rank, size;
+    weft__link_state state;
+    weft__comm *comm;
+    weft__list waiting; /* tickets */
+    weft_status status; /* DOOMED: why */
+    char *why;
+} weft__link;
+
+/* That of the group, or of this rank and another (in the world) in it; begun if there is none yet.  NULL: no
+ * memory. */
+weft__link *weft__link_of_group(weft_group *group);
+weft__link *weft__link_of_pair(weft_group *group, int peer);
+/* That of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
+weft__link *weft__link_split_off(weft_group *group);
+/* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
+void weft__link_await(weft__link *link, weft__ticket *ticket);
+/* It will not be there: breaks its group, or dooms the pair's. */
+void weft__link_unmade(weft__link *link, weft_status status, const char *sentence);
+/* Stops what is under way on it; what waits for it is refused. */
+void weft__link_doom(weft__link *link, weft_status status, const char *why);
+void weft__links_shut(weft_context *ctx); /* the context ends: nothing a module answers counts any more */
+weft_group *weft__link_next_used(const weft_context *ctx); /* a group, not broken, that has one; NULL: none */
+/* What a module calls. */
+void weft__link_named(void *owner, const unsigned char id[WEFT__COMM_ID_BYTES]);
+void weft__link_joined(void *owner, weft_status status, const char *sentence);
+
+extern const weft__protocol weft__device_comms_protocol;
+#endif

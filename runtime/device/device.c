@@ -1,0 +1,324 @@
+/* device.c - operations on device memory on their way to the module.
+ *
+ * The gate costs a barrier among the ranks' processors, and gives what a device cannot: who is late and who
+ * means something else is known before anything runs there, so nothing has to be torn down for it; and no
+ * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
+#include "device.h"
+#include "alarm.h"
+#include "breaking.h"
+#include "device_lengths.h"
+#include "engine.h"
+#include "executor.h"
+#include "group.h"
+#include "host.h"
+#include "log.h"
+#include "modules.h"
+#include "progress.h"
+#include "settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The progress thread is in a call for so long, with the communicator aborted: the device is lost. */
+#define STUCK_NS (500 * WEFT__MS)
+
+static weft__device *device_of(weft__ticket *ticket)
+{
+    return WEFT__OWNER(ticket, weft__device, ticket);
+}
+
+void weft__device_reach(weft__device *d, weft__phase phase)
+{
+    atomic_store_explicit(&d->work.phase, (uint32_t)phase, memory_order_release);
+}
+
+weft__phase weft__device_phase(const weft_request *req)
+{
+    return (weft__phase)atomic_load_explicit(&req->device->work.phase, memory_order_acquire);
+}
+
+void weft__device_told(weft__device *d, weft__phase phase)
+{
+    atomic_store(&d->work.phase, (uint32_t)phase);
+    if (atomic_load(&d->watchers)) weft__wake_all(&d->work.phase);
+}
+
+/* ---- the gate ---- */
+
+static void go(weft__ticket *ticket)
+{
+    weft__device_hand(device_of(ticket));
+}
+
+static void refuse(weft__ticket *ticket, weft_status status, const char *why)
+{
+    weft_request *req = device_of(ticket)->req;
+    char name[256], text[WEFT__SENTENCE_BYTES];
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, sizeof text, "%s: %.700s", name, why);
+    weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
+}
+
+/* All gates of a unit are open. */
+static void find_order(weft__device *first)
+{
+    weft_request *req = first->req;
+    weft_group *group = req->group;
+    uint32_t n = 0;
+    for (weft__device *d = first; d; d = d->next) n++;
+    first->link = weft__link_of_group(group);
+    if (first->link && first->link->state == WEFT__LINK_READY)
+        for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
+    weft__list_init(&first->ticket.link);
+    first->ticket.key = (weft__ticket_key){.group = group->id, .number = req->sequence};
+    first->ticket.world = group->world;
+    first->ticket.size = group->table.as_submitted ? 1 : group->size; /* the order of this rank alone */
+    first->ticket.length = n;
+    first->ticket.go = go;
+    first->ticket.refuse = refuse;
+    if (first->link)
+        weft__link_await(first->link, &first->ticket);
+    else
+        refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+}
+
+void weft__device_enter(weft_request *req)
+{
+    weft__device *first = req->device->unit;
+    weft__device_reach(req->device, WEFT__PHASE_CONNECTING);
+    if (--first->closed == 0) find_order(first);
+}
+
+static void gate_opened(weft_request *req)
+{
+    req->device->shut = false;
+    if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
+    if (!req->group->table.as_submitted)
+        weft__device_enter(req);
+    else if (req->device->done)
+        weft__request_settle(req, WEFT_OK, NULL);
+}
+
+bool weft__device_done(weft_request *req)
+{
+    req->device->done = true;
+    return !req->device->shut;
+}
+
+static void failed(weft_request *req, const char *why)
+{
+    if (req->device->part.link) weft__link_unmade(req->device->part.link, req->status, why);
+}
+
+static void release(weft_request *req)
+{
+    weft__device *d = req->device;
+    weft__device_lengths_free(d);
+    req->ctx->module->unmark(req->ctx->module, d->work.marker);
+    weft__slab_put(&req->ctx->devices, d);
+}
+
+weft_status weft__device_prepare(weft_request *req, void *stream)
+{
+    weft_context *ctx = req->ctx;
+    weft__backend *module = ctx->module;
+    weft__device *d;
+    void *marker = NULL;
+    weft_status status;
+    if (atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed))
+        return weft__fail(WEFT_ERR_SYSTEM, "%s: device %d is lost: a call on it has not returned",
+                          weft__kind_name(req->op.kind), ctx->device);
+    /* A split moves no data. */
+    if (req->op.kind != WEFT__OP_SPLIT_GROUP && (status = module->check(module, &req->op)) != WEFT_OK)
+        return status;
+    if ((status = module->mark(module, stream, &marker)) != WEFT_OK) return status;
+    d = weft__slab_get(&ctx->devices);
+    if (!d) {
+        module->unmark(module, marker);
+        return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
+    }
+    d->req = req;
+    d->sequel = (weft__sequel){gate_opened, failed, release};
+    d->gate = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
+    d->link = NULL;
+    d->unit = d;
+    d->last = d;
+    d->next = NULL;
+    atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
+    d->closed = 1;
+    d->handed = d->shut = d->done = false;
+    weft__list_init(&d->ticket.link);
+    memset(&d->match, 0, sizeof d->match);
+    memset(&d->part, 0, sizeof d->part);
+    d->work.request = req;
+    d->work.comm = NULL;
+    d->work.marker = marker;
+    d->work.next = NULL;
+    d->work.state = NULL;
+    weft__device_reach(d, WEFT__PHASE_AGREEING);
+    status = weft__device_lengths_make(d);
+    if (status != WEFT_OK) {
+        module->unmark(module, marker);
+        weft__slab_put(&ctx->devices, d);
+        return status;
+    }
+    req->device = d;
+    req->sequel = &d->sequel;
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        req->u.pair.copy = NULL;
+    else
+        req->host_op = &d->gate;
+    return WEFT_OK;
+}
+
+static void follow(weft_request *first, weft_request *req)
+{
+    weft__device *f = first->device;
+    f->last->next = req->device;
+    f->last = req->device;
+    req->device->unit = f;
+    f->closed++;
+}
+
+static void start(weft_request *req)
+{
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
+        weft__device_pair_start(req);
+        return;
+    }
+    if (req->group->size > 1) {
+        req->device->shut = true;
+        weft__host_collective_start(req, &req->device->gate_by);
+        if (!req->group->table.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
+    }
+    weft__device_enter(req);
+}
+
+/* ---- the module ---- */
+
+void weft__device_hand(weft__device *first)
+{
+    weft_context *ctx = first->req->ctx;
+    weft__work **at = NULL;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    for (weft__device *d = first; d; d = d->next) {
+        weft_request *req = d->req;
+        weft__work *w = &d->work;
+        bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
+        if (!pair) { /* device_pair.c has filled in the others */
+            w->op = req->op;
+            w->comm = first->link->comm;
+            w->rank = first->link->rank;
+            w->size = first->link->size;
+            w->peer = -1;
+        }
+        req->algorithm = ctx->module->name;
+        w->next = NULL;
+        if (at) *at = w;
+        at = &w->next;
+        d->handed = true;
+        weft__device_reach(d, WEFT__PHASE_ISSUING);
+        atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
+        atomic_fetch_add(&ctx->device_pending, 1);
+    }
+    weft__alarm_tick(ctx);
+    weft__mpsc_push(&ctx->device_work, &first->req->node);
+    if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed))
+        weft__engine_rouse(ctx); /* somebody waits: no time for naps */
+    else
+        weft__engine_nudge(ctx);
+}
+
+/* ---- failing ---- */
+
+/* One that the module has not: nothing touches its buffers. */
+static void take_back(weft_request *req)
+{
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        weft__device_pair_stop(req);
+    else
+        weft__order_leave(req->ctx, &req->device->unit->ticket);
+}
+
+/* Settles when the module lets go, or after the grace. */
+static void drain(weft_request *req, weft_status status, const char *text)
+{
+    req->draining_status = status;
+    req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
+    weft__request_tell(req, text);
+    atomic_store_explicit(&req->state, WEFT__DRAINING, memory_order_release);
+    weft__alarm_look(req->ctx, req->drained_by_ns);
+}
+
+static void fail(weft_request *req, weft_status status, const char *text)
+{
+    weft__device *d = req->device;
+    bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
+    if (d->shut) d->gate_by->stop(req);
+    if (d->handed && !d->done) {
+        drain(req, status, text);
+    } else {
+        if (!d->handed) take_back(req);
+        weft__request_settle(req, status, text);
+        weft__device_told(d, WEFT__PHASE_OVER);
+    }
+    text = text ? text : weft_status_text(status);
+    if (pair && weft__device_pair_met(req))
+        weft__device_pair_give_up(req, status, text);
+    else if (d->handed && d->unit->link)
+        weft__link_doom(d->unit->link, status, text);
+    weft__request_unref(req);
+}
+
+static void lose_device(weft_context *ctx, const char *why)
+{
+    weft_group *group;
+    char text[WEFT__SENTENCE_BYTES];
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_exchange(&ctx->device_is_lost, true)) return;
+    snprintf(text, sizeof text, "device %d is lost: %.700s", ctx->device, why);
+    weft__log(WEFT__ERROR, "%s", text);
+    while ((group = weft__link_next_used(ctx)) != NULL)
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
+    weft__progress_replace(ctx);
+}
+
+/* A request is given up: is it because the progress thread does not come back? */
+static void look_after_thread(weft_context *ctx)
+{
+    int64_t since = atomic_load(&ctx->blocked_since), now = weft__now_ns();
+    char text[128];
+    if (!since || now - since < STUCK_NS) return;
+    snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
+    lose_device(ctx, text);
+}
+
+static void abandon(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    weft__module_abandon(req);
+    look_after_thread(ctx);
+}
+
+static weft_status prepare(weft_request *req, const weft_call *call)
+{
+    return weft__device_prepare(req, call ? call->stream : NULL);
+}
+
+static bool has_met(const weft_request *req)
+{
+    return weft__kind_traits(req->op.kind) & WEFT__PAIR && weft__device_pair_met(req);
+}
+
+const weft__executor weft__device_executor = {.name = "device",
+                                              .traits = WEFT__ENDS_WITH_GROUP | WEFT__HAS_PHASES,
+                                              .prepare = prepare,
+                                              .follow = follow,
+                                              .start = start,
+                                              .fail = fail,
+                                              .abandon = abandon,
+                                              .advance_on_thread = weft__module_turn,
+                                              .has_met = has_met,
+                                              .phase = weft__device_phase};

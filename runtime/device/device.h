@@ -1,0 +1,97 @@
+/* device.h - operations on device memory, from submission to the module and back.
+ *
+ *   gate      every member has submitted it and means the same: a barrier on the host plane, under the
+ *             operation's own number and signature (messages: matched like any message, device_pair.c)
+ *   link      its communicator is there (comm.c)
+ *   order     all agree on its place (order.c)
+ *   module    issues it, sees it done (modules.c)
+ *
+ * A group whose members all have WEFT_DEVICE_ORDER=submission issues without waiting for the gate and without
+ * agreeing on an order; there the gate only has to open before the operation settles.
+ *
+ * Until the module has it nothing touches its buffers, so a failure settles it at once; afterwards its
+ * communicator is stopped first. */
+#ifndef WEFT_RUNTIME_DEVICE_H
+#define WEFT_RUNTIME_DEVICE_H
+#include "comm.h"
+#include "executor.h"
+#include "request.h"
+
+/* What a split of a communicator gives this rank. */
+typedef struct weft__part {
+    weft__link *link; /* NULL: nothing */
+    int color, key;
+} weft__part;
+
+/* One direction of a message: device_pair.c. */
+typedef enum weft__half_state {
+    WEFT__HALF_NONE, /* nothing goes this way: never, or it was refused, is empty, or its peer is gone */
+    WEFT__HALF_OPEN, /* has met nobody */
+    WEFT__HALF_MET   /* the other side counts on it */
+} weft__half_state;
+
+typedef struct weft__half {
+    weft__half_state state;
+    weft__meeting meeting;
+    weft__completion completion;
+} weft__half;
+
+typedef struct weft__match {
+    weft__half out, in;
+    weft_status outcome; /* what it ends in once all that moves has moved: of a receive that was refused */
+    int world[2];        /* the ticket's */
+} weft__match;
+
+/* What a request on device memory has beside the request. */
+typedef struct weft__device {
+    weft__slab_item item;
+    weft_request *req;
+    weft__sequel sequel;           /* of the gate */
+    uint64_t *lengths;             /* of blocks, to and from each rank: device_lengths.c; else NULL */
+    weft__op gate;                 /* what the host plane does in place of the operation */
+    const weft__executor *gate_by; /* carries that out, while it is shut */
+    weft__link *link;              /* once it is needed; NULL: a message to itself */
+    weft__ticket ticket;           /* of the first in a unit */
+    struct weft__device *unit;     /* the first of those issued together: a batch's collectives; or itself */
+    struct weft__device *next;     /* in the unit */
+    struct weft__device *last;     /* first: the end of the unit */
+    uint32_t closed;               /* first: members of the unit whose gate has not opened */
+    _Atomic int watchers;          /* threads that sleep until it is issued */
+    bool shut;                     /* its gate is under way */
+    bool done;                     /* the device has done it before its gate opened */
+    bool handed;                   /* the module has it, or will be given it by the progress thread */
+    weft__match match;             /* messages */
+    weft__part part;               /* device_split.c */
+    weft__work work;
+} weft__device;
+
+/* The caller's thread, before anything is numbered: may the module do it, and where on the caller's stream
+ * does it begin? */
+weft_status weft__device_prepare(weft_request *req, void *stream);
+
+/* All under the engine. */
+/* Past the gate, which a split has passed as a split of the group. */
+void weft__device_enter(weft_request *req);
+/* The module is through with it, successfully.  False: it settles when its gate opens. */
+bool weft__device_done(weft_request *req);
+/* Its ticket's turn: the progress thread gives it, and all in its unit, to the module. */
+void weft__device_hand(weft__device *first);
+weft__phase weft__device_phase(const weft_request *req);
+void weft__device_reach(weft__device *d, weft__phase phase); /* on its way to the module */
+/* It is issued, or over: wakes who waits for that.  Any thread. */
+void weft__device_told(weft__device *d, weft__phase phase);
+
+/* device_pair.c: messages and exchanges */
+void weft__device_pair_start(weft_request *req);
+void weft__device_pair_stop(weft_request *req); /* one that the module has not */
+void weft__device_pair_done(weft_request *req); /* the module has done its part: settles it */
+/* The other side counts on it: it cannot end alone. */
+bool weft__device_pair_met(const weft_request *req);
+/* One that had met has failed, and drains or has settled: the communicator of the two is given up, which
+ * tells the other side, and the group breaks. */
+void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why);
+/* All that the module has not yet, of a communicator of two ranks that is doomed. */
+void weft__device_pairs_refuse(weft__link *link);
+
+extern const weft__executor weft__device_executor;
+#endif

@@ -1,0 +1,221 @@
+/* breaks.c - what ranks tell each other of broken groups: when one breaks, by the guardians; and once more
+ * before a goodbye, over the data plane, where the goodbye goes too and would overtake what the guardian
+ * tells. */
+#include "breaks.h"
+#include "breaking.h"
+#include "engine.h"
+#include "member.h"
+#include "protocol.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAST_BREAKS_MAX 256 /* broken groups that were freed, of which a goodbye is preceded by a word */
+
+typedef struct past_break {
+    struct past_break *next; /* an older one */
+    weft__notice notice;
+    int size, world[]; /* the members that it is told to */
+} past_break;
+
+struct past {
+    past_break *newest;
+};
+
+static struct past *past_of(const weft_context *ctx)
+{
+    return ctx->protocol_state[WEFT__PROTOCOL_BREAKS];
+}
+
+/* ---- before a goodbye ---- */
+
+static weft_group *next_to_repeat(weft_context *ctx)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        if (atomic_load(&group->state) != WEFT__BROKEN || group->repeated || !weft__group_hold(group))
+            continue;
+        found = group;
+        break;
+    }
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+/* Over the data plane, where a goodbye goes too and would overtake what the guardian tells. */
+static void repeat_to(weft_context *ctx, const weft__notice *notice, const int *world, int size)
+{
+    for (int i = 0; i < size; i++)
+        if (world[i] != ctx->rank && !atomic_load(&ctx->members[world[i]].gone) &&
+            weft__member_reached(ctx, world[i]))
+            weft__mail_control(ctx->mail, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
+}
+
+static void repeat_group(weft_group *group)
+{
+    weft__notice notice = weft__break_notice(group);
+    group->repeated = true;
+    repeat_to(group->ctx, &notice, group->world, group->size);
+}
+
+/* Takes it out. */
+static void repeat_past(weft_context *ctx, past_break **at)
+{
+    past_break *past = *at;
+    *at = past->next;
+    repeat_to(ctx, &past->notice, past->world, past->size);
+    free(past);
+}
+
+/* The group is over here before the goodbye that must be preceded by word of its break. */
+static void remember(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    past_break **at = &past_of(ctx)->newest, *past;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_load(&group->state) != WEFT__BROKEN || group->repeated || ctx->said_bye) return;
+    past = malloc(sizeof *past + (size_t)group->size * sizeof *past->world);
+    if (!past) {
+        repeat_group(group);
+        return;
+    }
+    past->notice = weft__break_notice(group);
+    past->size = group->size;
+    memcpy(past->world, group->world, (size_t)group->size * sizeof *past->world);
+    past->next = past_of(ctx)->newest;
+    past_of(ctx)->newest = past;
+    for (int n = 0; *at && n < PAST_BREAKS_MAX; n++) at = &(*at)->next;
+    if (*at) repeat_past(ctx, at);
+}
+
+void weft__breaks_repeat(weft_context *ctx)
+{
+    weft_group *group;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    while (past_of(ctx)->newest) repeat_past(ctx, &past_of(ctx)->newest);
+    while ((group = next_to_repeat(ctx)) != NULL) {
+        repeat_group(group);
+        weft__group_unref(group);
+    }
+}
+
+/* ---- what is told ---- */
+
+static void break_as_told(weft_group *group, const weft__notice *notice)
+{
+    weft__verdict v = {(weft_status)notice->subject, notice->number, notice->culprit, notice->text};
+    weft__group_break(group, &v, false);
+}
+
+/* A rank that leaves says so itself to whoever it shares memory with or has talked to, and stays until that
+ * is answered: taken for gone on another's word before, it would get no answer. */
+static bool says_goodbye(const weft_context *ctx, int rank)
+{
+    return ctx->members[rank].local >= 0 || weft__mail_heard(ctx->mail, rank);
+}
+
+static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    /* First, so that whoever sees the group broken can also see who is dead. */
+    if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate &&
+        !(notice->left && says_goodbye(ctx, notice->culprit)))
+        weft__member_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
+    if (group) {
+        break_as_told(group, notice);
+        weft__group_unref(group);
+    } else {
+        weft__early_keep(ctx, notice->group, WEFT__MESSAGE_BROKEN, peer, notice, sizeof *notice);
+    }
+}
+
+/* Over the data plane, from a rank that is leaving. */
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    weft__notice told;
+    (void)type;
+    if (!weft__notice_read(ctx, peer, bytes, length, &told)) return;
+    if (told.kind == WEFT__NOTICE_BROKEN)
+        act_on(ctx, &told, peer);
+    else
+        weft__member_refused(ctx, peer, "another notice in the place of a broken group");
+}
+
+static void notice(weft_context *ctx, int from, const weft__notice *told)
+{
+    weft__engine_take(ctx);
+    act_on(ctx, told, from);
+    weft__engine_drop(ctx);
+}
+
+/* ---- a group that has become ready: what was told of it, or is dead, before ---- */
+
+static bool take_early(void *arg, int peer, const void *bytes)
+{
+    weft__notice told;
+    (void)peer;
+    memcpy(&told, bytes, sizeof told);
+    break_as_told(arg, &told);
+    return true;
+}
+
+static void break_by_dead(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    for (int i = 0; i < group->size; i++) {
+        const weft__member *m = &ctx->members[group->world[i]];
+        char text[WEFT__SENTENCE_BYTES];
+        if (!atomic_load(&m->gone) || m->left) continue;
+        weft__member_fate(ctx, group->world[i], text, sizeof text);
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, group->world[i], text}, false);
+    }
+}
+
+static void group_ready(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    char text[WEFT__SENTENCE_BYTES];
+    weft__early_offer(ctx, group->id, WEFT__MESSAGE_BROKEN, take_early, group);
+    break_by_dead(group);
+    if (!weft__early_has_lost(ctx, group->id)) return;
+    snprintf(
+        text, sizeof text,
+        "group %s: rank %d had no room for what was told of it before it was ready there: %u bytes of such "
+        "messages are kept at most",
+        group->label, ctx->rank, WEFT__EARLY_BYTES_MOST);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_MEMORY, 0, -1, text}, true);
+}
+
+static weft_status open_breaks(weft_context *ctx)
+{
+    struct past *past = calloc(1, sizeof *past);
+    ctx->protocol_state[WEFT__PROTOCOL_BREAKS] = past;
+    return past ? WEFT_OK : weft__fail_memory(sizeof *past, "a context");
+}
+
+static void close_breaks(weft_context *ctx)
+{
+    struct past *past = past_of(ctx);
+    while (past && past->newest) {
+        past_break *first = past->newest;
+        past->newest = first->next;
+        free(first);
+    }
+    free(past);
+}
+
+const weft__protocol weft__breaks_protocol = {.name = "breaks",
+                                              .first = WEFT__MESSAGE_BROKEN,
+                                              .last = WEFT__MESSAGE_BROKEN,
+                                              .first_notice = WEFT__NOTICE_BROKEN,
+                                              .last_notice = WEFT__NOTICE_BROKEN,
+                                              .open = open_breaks,
+                                              .close = close_breaks,
+                                              .message = message,
+                                              .notice = notice,
+                                              .group_ready = group_ready,
+                                              .group_retired = remember};

@@ -1,0 +1,364 @@
+/* late.c - who is late: asks the other members of a group how far they have come, and makes of the answers
+ * the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there when it is
+ * needed. */
+#include "late.h"
+#include "alarm.h"
+#include "engine.h"
+#include "executor.h"
+#include "group.h"
+#include "member.h"
+#include "protocol.h"
+#include "submit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPORT_WAIT_NS (1000 * WEFT__MS)
+#define REPORT_LINE    800 /* bytes of one rank's line at most */
+
+/* number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what is pending too.
+ */
+static void ask(weft_group *group, uint64_t number, bool messages)
+{
+    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
+    int64_t now = weft__now_ns();
+    for (int i = 0; i < group->size; i++) {
+        if (i == group->rank || atomic_load(&group->ctx->members[group->world[i]].gone)) continue;
+        group->reports[i].asked_ns = now;
+        if (messages) {
+            free(group->reports[i].messages);
+            group->reports[i].messages = NULL;
+        }
+        weft__alarm_tell(group->ctx, group->world[i], &who);
+    }
+}
+
+void weft__late_ask(weft_request *req)
+{
+    if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        ask(req->group, req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0, false);
+}
+
+static bool gone(const weft_group *group, int member)
+{
+    return atomic_load(&group->ctx->members[group->world[member]].gone);
+}
+
+/* Certain: what shared memory shows, or the member has said so. */
+static bool has_joined(const weft_request *req, int member)
+{
+    const weft_group *group = req->group;
+    if (member == group->rank || group->reports[member].submitted >= req->sequence) return true;
+    return req->executor->has_joined && req->executor->has_joined(req, member);
+}
+
+/* Has said something since it was first asked on behalf of this request. */
+static bool has_answered(const weft_request *req, int member)
+{
+    return req->asked_ns && req->group->reports[member].answered_ns >= req->asked_ns;
+}
+
+bool weft__late_answered(const weft_request *req)
+{
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
+    for (int i = 0; i < req->group->size; i++)
+        if (!has_joined(req, i) && !has_answered(req, i) && !gone(req->group, i)) return false;
+    return true;
+}
+
+/* Since it was asked last. */
+static bool answered(const weft_group *group, int member)
+{
+    const weft__report *r = &group->reports[member];
+    return member == group->rank || gone(group, member) || r->answered_ns >= r->asked_ns;
+}
+
+bool weft__late_answered_again(const weft_request *req)
+{
+    if (!weft__late_answered(req)) return false;
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
+    for (int i = 0; i < req->group->size; i++)
+        if (!has_joined(req, i) && !answered(req->group, i)) return false;
+    return true;
+}
+
+static size_t add(char *text, size_t bytes, size_t at, const char *more)
+{
+    int n = at < bytes ? snprintf(text + at, bytes - at, "%s", more) : 0;
+    return at + (size_t)(n > 0 ? n : 0);
+}
+
+/* "; its last was broadcast #40, 1.4 s ago" */
+static void last_text(const weft__report *r, char *text, size_t bytes)
+{
+    if (r->submitted == 0)
+        snprintf(text, bytes, "; it has submitted nothing on this group");
+    else
+        snprintf(text, bytes, "; its last was %s #%llu, %.1f s ago",
+                 weft__kind_name(r->kind < WEFT__OP_KINDS ? (weft__kind)r->kind : WEFT__OP_BARRIER),
+                 (unsigned long long)r->submitted, (double)r->ago_ns / 1e9);
+}
+
+static const char *phase_text(weft__phase phase)
+{
+    switch (phase) {
+    case WEFT__PHASE_AGREEING: return "has not agreed to it";
+    case WEFT__PHASE_CONNECTING: return "has not made its communicator";
+    case WEFT__PHASE_ORDERING: return "waits for its place in the order";
+    case WEFT__PHASE_ISSUING: return "has not come back from issuing it";
+    case WEFT__PHASE_RUNNING: return "has issued it, its device has not finished it";
+    case WEFT__PHASE_OVER: break;
+    }
+    return "is done with it";
+}
+
+static weft__phase phase_of(const weft_request *req, int member)
+{
+    const weft__report *r = &req->group->reports[member];
+    if (member == req->group->rank) return req->executor->phase(req);
+    return r->phase_of == req->sequence ? (weft__phase)r->phase : WEFT__PHASE_OVER;
+}
+
+/* All have submitted it: those that are least far. */
+static size_t phases_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    const weft_group *group = req->group;
+    weft__phase least = WEFT__PHASE_OVER;
+    char who[192], line[300];
+    for (int i = 0; i < group->size; i++)
+        if (phase_of(req, i) < least) least = phase_of(req, i);
+    for (int i = 0; i < group->size; i++) {
+        if (phase_of(req, i) != least) continue;
+        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        snprintf(line, sizeof line, "; %s %s", who, phase_text(least));
+        at = add(text, bytes, at, line);
+    }
+    return at;
+}
+
+static size_t collective_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    const weft_group *group = req->group;
+    char who[192], last[128], line[400];
+    int missing = 0;
+    for (int i = 0; i < group->size; i++) {
+        const weft__report *r = &group->reports[i];
+        bool known = has_answered(req, i);
+        if (has_joined(req, i)) continue;
+        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        last[0] = 0;
+        if (known) last_text(r, last, sizeof last);
+        snprintf(line, sizeof line, "; %s %s%s", who, known ? "has not joined" : "does not answer", last);
+        at = add(text, bytes, at, line);
+        missing++;
+    }
+    if (missing) return at;
+    return req->executor->traits & WEFT__HAS_PHASES
+               ? phases_text(req, text, bytes, at)
+               : add(text, bytes, at, "; all ranks have joined, it was under way");
+}
+
+static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    char who[192], line[300];
+    if (req->executor->traits & WEFT__HAS_PHASES && req->executor->has_met(req)) {
+        weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
+        snprintf(line, sizeof line, "; both sides are there; %s %s", who,
+                 phase_text(req->executor->phase(req)));
+        return add(text, bytes, at, line);
+    }
+    if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
+    weft__member_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
+    snprintf(line, sizeof line, "; %s has not %s", who,
+             req->op.kind == WEFT__OP_ISEND       ? "received it"
+             : req->op.kind == WEFT__OP_SEND_RECV ? "taken part"
+                                                  : "sent a message that fits");
+    return add(text, bytes, at, line);
+}
+
+void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes)
+{
+    char name[256];
+    size_t at;
+    weft__request_name(req, name, sizeof name);
+    snprintf(text, bytes, "%s: %.1f s passed", name, (double)(now_ns - req->submitted_ns) / 1e9);
+    at = strlen(text);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        collective_text(req, text, bytes, at);
+    else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        pair_text(req, text, bytes, at);
+}
+
+void weft__late_messages(const weft_group *group, int64_t now_ns, char *text, size_t bytes)
+{
+    const weft_request *oldest = NULL;
+    char name[256];
+    int n = 0;
+    WEFT__LIST_EACH(&group->ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group != group || !(weft__kind_traits(req->op.kind) & WEFT__PAIR)) continue;
+        if (!oldest) oldest = req;
+        n++;
+    }
+    text[0] = 0;
+    if (!oldest) return;
+    weft__request_name(oldest, name, sizeof name);
+    snprintf(text, bytes, "; %d message%s pending, the oldest is %s, %.1f s old", n, n == 1 ? " is" : "s are",
+             name, (double)(now_ns - oldest->submitted_ns) / 1e9);
+}
+
+static void report_line(const weft_group *group, int i, char *line, size_t bytes)
+{
+    char who[192], last[128], own_messages[400] = "";
+    const weft__report *r = &group->reports[i];
+    const char *messages = r->messages ? r->messages : "";
+    weft__report own = {.submitted = atomic_load(&group->submitted),
+                        .kind = (uint8_t)atomic_load(&group->submitted_kind),
+                        .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
+    weft__member_name(group->ctx, group->world[i], who, sizeof who);
+    if (gone(group, i)) {
+        weft__member_fate(group->ctx, group->world[i], line, bytes - 1);
+        memcpy(line + strlen(line), "\n", 2);
+        return;
+    }
+    if (!answered(group, i)) {
+        snprintf(line, bytes, "%s does not answer\n", who);
+        return;
+    }
+    if (i == group->rank) {
+        weft__late_messages(group, weft__now_ns(), own_messages, sizeof own_messages);
+        messages = own_messages;
+    }
+    last_text(i == group->rank ? &own : r, last, sizeof last);
+    snprintf(line, bytes, "%s%s%s\n", who, last, messages);
+}
+
+/* Asks all members and waits for their answers, up to REPORT_WAIT_NS. */
+static void ask_and_wait(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    int64_t until = weft__now_ns() + REPORT_WAIT_NS;
+    bool all = false;
+    weft__engine_take(ctx);
+    ask(group, 0, true);
+    weft__engine_drop(ctx);
+    while (!all && weft__now_ns() < until) {
+        struct timespec ms = {0, 1000000};
+        nanosleep(&ms, NULL);
+        weft__engine_take(ctx);
+        all = true;
+        for (int i = 0; i < group->size; i++) all = all && answered(group, i);
+        weft__engine_drop(ctx);
+    }
+}
+
+weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
+{
+    size_t room, at = 0;
+    weft_status status;
+    char *whole;
+    if (!group || !text || !bytes)
+        return weft__fail(WEFT_ERR_ARGUMENT, "group_report: group or text is NULL, or bytes is 0");
+    if ((status = weft__usable(group->ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
+        return status;
+    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "group_report waits: not in a callback");
+    room = (size_t)group->size * REPORT_LINE + 1;
+    whole = malloc(room);
+    if (!whole) return weft__fail_memory(room, "a report");
+    ask_and_wait(group);
+    weft__engine_take(group->ctx);
+    for (int i = 0; i < group->size; i++) {
+        char line[REPORT_LINE];
+        report_line(group, i, line, sizeof line);
+        at = add(whole, room, at, line);
+    }
+    weft__engine_drop(group->ctx);
+    if (at < bytes)
+        memcpy(text, whole, at + 1);
+    else
+        status = weft__fail(WEFT_ERR_TRUNCATED,
+                            "group_report: the report has %zu bytes, there is room for %zu", at + 1, bytes);
+    free(whole);
+    return status;
+}
+
+/* ---- questions of other ranks, and their answers ---- */
+
+/* How far this rank has come with that operation on device memory. */
+static weft__phase phase_here(weft_group *group, uint64_t number)
+{
+    weft_context *ctx = group->ctx;
+    weft__phase phase = WEFT__PHASE_OVER;
+    weft__engine_take(ctx);
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group == group && req->sequence == number && req->executor->traits & WEFT__HAS_PHASES &&
+            (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
+            phase = req->executor->phase(req);
+    }
+    weft__engine_drop(ctx);
+    return phase;
+}
+
+static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    weft__notice here = {.kind = WEFT__NOTICE_HERE, .group = notice->group};
+    if (group) {
+        here.knows = 1;
+        here.asked = notice->asked;
+        if (notice->asked) here.phase = (uint32_t)phase_here(group, notice->asked);
+        here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
+        here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
+        here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
+        here.messages = notice->messages;
+        if (notice->messages) {
+            weft__engine_take(ctx);
+            weft__late_messages(group, weft__now_ns(), here.text, sizeof here.text);
+            weft__engine_drop(ctx);
+        }
+        weft__group_unref(group);
+    }
+    weft__alarm_tell(ctx, from, &here);
+}
+
+static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft_group *group = weft__group_find(ctx, notice->group);
+    int member = group ? weft__group_member(group, from) : -1;
+    if (member >= 0) {
+        weft__report *r = &group->reports[member];
+        r->answered_ns = weft__now_ns();
+        r->submitted = notice->number;
+        r->kind = (uint8_t)notice->operation;
+        r->ago_ns = notice->ago_ns;
+        r->knows = notice->knows;
+        r->phase_of = notice->asked;
+        r->phase = (uint8_t)notice->phase;
+        if (notice->messages) {
+            free(r->messages);
+            r->messages = *notice->text ? strdup(notice->text) : NULL; /* no memory: untold */
+        }
+    }
+    if (group) weft__group_unref(group);
+}
+
+static void notice(weft_context *ctx, int from, const weft__notice *told)
+{
+    if (told->kind == WEFT__NOTICE_WHO) {
+        answer_who(ctx, from, told);
+        return;
+    }
+    weft__engine_take(ctx);
+    take_answer(ctx, from, told);
+    weft__engine_drop(ctx);
+}
+
+const weft__protocol weft__late_protocol = {.name = "who is late",
+                                            .first_notice = WEFT__NOTICE_WHO,
+                                            .last_notice = WEFT__NOTICE_HERE,
+                                            .notice = notice};

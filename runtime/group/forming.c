@@ -1,0 +1,173 @@
+/* forming.c - the caller's side of a group that its members make between them. */
+#include "forming.h"
+#include "alarm.h"
+#include "breaking.h"
+#include "engine.h"
+#include "executor.h"
+#include "member.h"
+#include "reserve.h"
+#include "submit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERDICT_GRACE_NS (500 * WEFT__MS) /* for the lead's word after this rank has given up */
+
+static void fail_group(weft_request *req, const char *why)
+{
+    weft__group_fail(req->u.forming->group, req->status, why);
+}
+
+static void free_forming(weft_request *req)
+{
+    weft__group_unref(req->u.forming->group);
+    free(req->u.forming);
+}
+
+weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
+                                weft_request **req)
+{
+    weft_group *before = *group;
+    weft_status status;
+    if (req) *group = made; /* first: its callback may use it before this function returns */
+    status = weft__submit_timed(r, call, req);
+    if (status == WEFT_OK && !req) *group = made;
+    if (status != WEFT_OK && req) *group = before;
+    if (status != WEFT_OK && made) weft__group_unref(made);
+    return status;
+}
+
+weft_status weft__forming_submit(weft_group *parent, weft__kind kind, weft__forming *f, weft_group *made,
+                                 const weft_call *call, weft_group **group, weft_request **req)
+{
+    weft__op op = {.kind = kind, .memory = WEFT_MEMORY_HOST, .scale = 1};
+    weft_request *r = weft__request_new(parent->ctx, parent, &op, call);
+    if (!r) {
+        free(f);
+        weft__group_unref(made);
+        return WEFT_ERR_MEMORY;
+    }
+    f->sequel = (weft__sequel){NULL, fail_group, free_forming};
+    f->group = made;
+    weft__group_ref(made);
+    r->u.forming = f;
+    r->sequel = &f->sequel;
+    return weft__submit_making(r, call, made, group, req);
+}
+
+void weft__forming_members(weft_group *group, const int *world, int n)
+{
+    WEFT__ASSERT(n <= group->size);
+    memcpy(group->world, world, (size_t)n * sizeof *world);
+    group->size = n;
+    group->rank = weft__group_member(group, group->ctx->rank);
+}
+
+void weft__forming_ready(weft_request *req, uint64_t id, const weft__table *table)
+{
+    weft_status status = weft__group_ready(req->u.forming->group, id, table);
+    weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
+}
+
+void weft__forming_fail(weft_request *req, weft_status status, int culprit, const char *text)
+{
+    if (culprit >= 0) req->culprit = weft__group_member(req->group, culprit);
+    weft__request_settlef(req, status, "%s", text);
+}
+
+void weft__forming_give_up(weft_request *req, weft_status status, const char *why)
+{
+    weft__forming *f = req->u.forming;
+    if (f->gave_up != WEFT_OK || weft__request_state(req) >= WEFT__DRAINING) return;
+    f->gave_up = status;
+    snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
+    req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
+    weft__alarm_look(req->ctx, req->deadline_ns);
+    f->give_up(req);
+}
+
+static void expire(weft_request *req, int64_t now_ns)
+{
+    weft__forming *f = req->u.forming;
+    char text[WEFT__SENTENCE_BYTES], who[192];
+    if (f->gave_up == WEFT_OK) {
+        snprintf(text, sizeof text, "%.1f s passed", (double)(now_ns - req->submitted_ns) / 1e9);
+        weft__forming_give_up(req, WEFT_ERR_TIMEOUT, text);
+        return;
+    }
+    weft__member_name(req->ctx, f->lead, who, sizeof who);
+    snprintf(text, sizeof text, "%.400s; %s does not answer", f->text, who);
+    weft__forming_fail(req, f->gave_up, -1, text);
+}
+
+/* A group that is being made. */
+static void abort_making(weft_group *group, const char *why)
+{
+    WEFT__LIST_EACH(&group->ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (!(weft__kind_traits(req->op.kind) & WEFT__FORMS) || req->u.forming->group != group) continue;
+        weft__forming_give_up(req, WEFT_ERR_CANCELLED, why);
+        return;
+    }
+}
+
+bool weft__members_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
+{
+    bool *there = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *there), sound = there != NULL;
+    for (size_t i = 0; sound && i < n; i++) {
+        sound = ranks[i] >= 0 && ranks[i] < ctx->world_size && !there[ranks[i]];
+        if (sound) there[ranks[i]] = true;
+    }
+    sound = sound && there[one];
+    weft__reserve_give(there);
+    return sound;
+}
+
+void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)
+{
+    size_t at = strlen(text);
+    char who[192];
+    weft__member_name(ctx, world_rank, who, sizeof who);
+    snprintf(text + at, bytes - at, "; %s has not joined", who);
+}
+
+static void start(weft_request *req)
+{
+    req->u.forming->start(req);
+}
+
+/* It has no buffers; the lead's word will find nobody waiting. */
+static void stop(weft_request *req)
+{
+    (void)req;
+}
+
+static void cancel(weft_request *req, const char *text)
+{
+    weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
+}
+
+const weft__executor weft__making_executor = {
+    .name = "group making", .start = start, .stop = stop, .cancel = cancel, .expire = expire};
+
+weft_status weft_group_abort(weft_group *group, const char *why)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_context *ctx;
+    weft_status status;
+    bool inside;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
+    ctx = group->ctx;
+    if ((status = weft__usable(ctx)) != WEFT_OK) return status;
+    if (atomic_load(&group->state) == WEFT__FAILED) return WEFT_OK;
+    snprintf(text, sizeof text, "rank %d aborted the group: %s", group->rank, why ? why : "");
+    inside = weft__holds_engine(ctx);
+    if (!inside) weft__engine_take(ctx);
+    weft__engine_turn(ctx);
+    abort_making(group, text);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
+    if (!inside) weft__engine_drop(ctx);
+    return WEFT_OK;
+}

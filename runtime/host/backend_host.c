@@ -1,0 +1,56 @@
+/* backend_host.c - collectives in host memory: which executor carries one out.
+ *
+ * Rounds in shared memory (host_rounds.c); or, if its blocks are uneven, or an algorithm by messages is asked
+ * for, or its members share no memory, a schedule of messages (host_schedule.c).  One that comes before all
+ * members have told where their rows are is held (rows.c). */
+#include "breaking.h"
+#include "executor.h"
+#include "executor.h"
+#include "group.h"
+#include "host.h"
+#include "rows.h"
+#include "signatures.h"
+
+/* Whatever its members share: because its blocks are uneven, or because such an algorithm is asked for. */
+static bool by_messages(const weft_request *req)
+{
+    return req->group->selection.by_messages >> req->host_op->kind & 1;
+}
+
+void weft__host_collective_start(weft_request *req, const weft__executor **by)
+{
+    bool by_rounds = req->group->lane.rows && !by_messages(req);
+    *by = &weft__rounds_executor;
+    if (by_rounds) { /* as yet there is nothing to stop */
+        weft__list_init(&req->u.rounds.lane);
+    } else {
+        *by = &weft__schedule_executor;
+        req->u.run = NULL;
+    }
+    /* A rank that does something else may have sent messages, whichever way this goes. */
+    weft__early_judge(req);
+    if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
+    if (by_rounds) {
+        weft__rounds_start(req);
+    } else if (WEFT__UNLIKELY(req->group->lane.state != WEFT__LANE_NONE) && !by_messages(req)) {
+        *by = &weft__collectives_executor;
+        weft__rows_hold(req);
+    } else {
+        weft__run_start(req);
+    }
+}
+
+static void start(weft_request *req)
+{
+    weft__host_collective_start(req, &req->executor);
+}
+
+static void stop_held(weft_request *req)
+{
+    weft__list_remove(&req->u.rounds.lane);
+}
+
+const weft__executor weft__collectives_executor = {.name = "collectives",
+                                                   .traits = WEFT__BEGINS_IN_CALL,
+                                                   .start = start,
+                                                   .stop = stop_held};

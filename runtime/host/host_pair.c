@@ -1,0 +1,251 @@
+/* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the mail; and probe, of one
+ * in any memory. */
+#include "engine.h"
+#include "executor.h"
+#include "group.h"
+#include "host.h"
+#include "member.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "float32", or where the kinds of memory differ "float32 in device memory" */
+static void type_text(uint8_t dtype, bool on_device, bool places, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s%s", weft__dtype_name((weft_dtype)dtype),
+             !places     ? ""
+             : on_device ? " in device memory"
+                         : " in host memory");
+}
+
+static void settle_mismatch(weft_request *req, const char *who)
+{
+    const weft__receipt *got = &req->receipt;
+    bool on_device = req->op.memory != WEFT_MEMORY_HOST, places = got->apart != on_device;
+    char sent[64], wanted[64];
+    type_text(got->dtype, got->apart, places, sent, sizeof sent);
+    type_text((uint8_t)req->op.dtype, on_device, places, wanted, sizeof wanted);
+    weft__request_settlef(req, WEFT_ERR_MISMATCH, "%s sent %s, this receive is for %s", who, sent, wanted);
+}
+
+static void settle_failed(weft_request *req, weft_status status)
+{
+    weft_context *ctx = req->ctx;
+    const weft__receipt *got = &req->receipt;
+    char who[192];
+    int world = req->op.peer >= 0 ? req->group->world[req->op.peer] : got->peer;
+    weft__member_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
+    switch (status) {
+    case WEFT_ERR_TRUNCATED:
+        weft__request_settlef(req, status, "%s sent %zu bytes, there is room for %zu", who, got->offered,
+                              req->op.count * weft__op_element(&req->op));
+        break;
+    case WEFT_ERR_MISMATCH: settle_mismatch(req, who); break;
+    case WEFT_ERR_CANCELLED:
+        weft__request_settlef(req, status, "%s gave the message up after %zu of %zu bytes", who, got->bytes,
+                              got->offered);
+        break;
+    case WEFT_ERR_MEMORY:
+        weft__request_settlef(req, status, "rank %d has no memory for it", ctx->rank);
+        break;
+    case WEFT_ERR_PEER:
+        req->culprit = req->op.peer;
+        weft__member_fate(ctx, world, who, sizeof who);
+        weft__request_settlef(req, status, "%s", who);
+        break;
+    default: weft__request_settlef(req, status, "%s: %s", who, weft_status_text(status)); break;
+    }
+}
+
+void weft__pair_settle(weft_request *req, weft_status status)
+{
+    if (WEFT__LIKELY(status == WEFT_OK))
+        weft__request_settle(req, WEFT_OK, NULL);
+    else
+        settle_failed(req, status);
+}
+
+/* One way, or starting, is over.  With the last the request settles, and may be gone. */
+static void part_done(weft_request *req, weft_status status)
+{
+    if (req->u.pair.failed == WEFT_OK) req->u.pair.failed = status;
+    if (--req->u.pair.open) return;
+    if (req->u.pair.copy) {
+        free(req->u.pair.copy);
+        req->u.pair.copy = NULL;
+    }
+    weft__pair_settle(req, req->u.pair.failed);
+}
+
+static void sent(weft__completion *completion)
+{
+    weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.sent);
+    req->u.pair.letter = NULL;
+    part_done(req, completion->status);
+}
+
+static void received(weft__completion *completion)
+{
+    weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.received);
+    req->u.pair.want = NULL;
+    part_done(req, completion->status);
+}
+
+/* A probe keeps what it has found. */
+static void found(weft__completion *completion)
+{
+    weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.received);
+    if (completion->status != WEFT_OK) req->u.pair.want = NULL;
+    part_done(req, completion->status);
+}
+
+static void start_send(weft_request *req, size_t bytes)
+{
+    weft__envelope to = weft__pair_envelope(req->group, &req->op);
+    const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
+    weft__letter *letter;
+    req->u.pair.sent = (weft__completion){sent, 1, WEFT_OK};
+    letter = weft__mail_send(req->ctx->mail, &to, from, bytes, &req->u.pair.sent);
+    if (!letter)
+        weft__complete(&req->u.pair.sent, WEFT_ERR_MEMORY);
+    else if (req->u.pair.sent.count) /* else that is over, and the handle too */
+        req->u.pair.letter = letter;
+}
+
+static void start_receive_held(weft_request *req, size_t room)
+{
+    weft__want *held = req->u.pair.held;
+    req->u.pair.held = NULL;
+    req->u.pair.want = held; /* unless it ends in here */
+    req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
+    weft__mail_receive_held(req->ctx->mail, held, (uint8_t)req->op.dtype, NULL, req->op.out, room,
+                            &req->receipt, &req->u.pair.received);
+}
+
+static void start_probe(weft_request *req)
+{
+    weft__mail *mail = req->ctx->mail;
+    weft__envelope *from = weft__mail_want(mail);
+    weft__want *want;
+    req->u.pair.received = (weft__completion){found, 1, WEFT_OK};
+    if (!from) {
+        weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
+        return;
+    }
+    weft__pair_address(from, req->group, &req->op);
+    want = weft__mail_probe(mail, from, &req->receipt, &req->u.pair.received);
+    if (req->u.pair.received.status == WEFT_OK) req->u.pair.want = want; /* else it is gone */
+}
+
+static void start_receive(weft_request *req, size_t room)
+{
+    weft__mail *mail = req->ctx->mail;
+    weft__envelope *from = weft__mail_want(mail);
+    weft__want *want;
+    req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
+    if (!from) {
+        weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
+        return;
+    }
+    weft__pair_address(from, req->group, &req->op);
+    want = weft__mail_post(mail, from, req->op.out, room, &req->receipt, &req->u.pair.received);
+    if (req->u.pair.received.count) req->u.pair.want = want; /* else it is over, and gone */
+}
+
+static void start(weft_request *req)
+{
+    bool sends = req->op.kind == WEFT__OP_ISEND || req->op.kind == WEFT__OP_SEND_RECV;
+    bool receives = req->op.kind != WEFT__OP_ISEND;
+    size_t bytes = req->op.count * weft__op_element(&req->op);
+    int peer = req->op.peer;
+    req->algorithm = peer >= 0 ? weft__mail_route_name(req->ctx->mail, req->group->world[peer]) : "any";
+    req->u.pair.letter = NULL;
+    req->u.pair.want = NULL;
+    req->u.pair.failed = WEFT_OK;
+    req->u.pair.open = 1 + sends + receives;
+    if (req->op.kind == WEFT__OP_PROBE)
+        start_probe(req);
+    else if (req->op.kind == WEFT__OP_IRECV && req->u.pair.held)
+        start_receive_held(req, bytes);
+    else if (receives)
+        start_receive(req, bytes);
+    if (sends) start_send(req, bytes);
+    part_done(req, WEFT_OK);
+}
+
+static bool can_look(const weft_request *req)
+{
+    return weft__request_state(req) == WEFT__RUNNING && req->u.pair.want &&
+           weft__mail_can_look_for(req->ctx->mail, req->u.pair.want);
+}
+
+static int look(weft_request *req)
+{
+    /* A look at everything may have ended it. */
+    return can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
+}
+
+static bool has_met(const weft_request *req)
+{
+    return req->u.pair.want && weft__mail_flowing(req->u.pair.want);
+}
+
+static void stop(weft_request *req)
+{
+    if (req->u.pair.want) weft__mail_cancel_receive(req->ctx->mail, req->u.pair.want);
+    if (req->u.pair.letter) weft__mail_cancel_send(req->ctx->mail, req->u.pair.letter);
+    req->u.pair.want = NULL;
+    req->u.pair.letter = NULL;
+    free(req->u.pair.copy);
+    req->u.pair.copy = NULL;
+}
+
+/* A receive whose message is coming in goes on with that one, and no other: it has earned it. */
+static void cancel(weft_request *req, const char *text)
+{
+    if (req->op.kind == WEFT__OP_PROBE || !has_met(req))
+        weft__request_fail(req, WEFT_ERR_CANCELLED, text);
+    else
+        weft__mail_take_no_other(req->u.pair.want);
+}
+
+/* What a probe holds, if it still does, is free again. */
+static void let_go(weft_request *probe)
+{
+    weft_context *ctx = probe->ctx;
+    bool inside = weft__holds_engine(ctx);
+    weft__want *want;
+    WEFT__ASSERT(probe->op.kind == WEFT__OP_PROBE);
+    if (!inside) weft__engine_take(ctx);
+    want = probe->u.pair.want;
+    probe->u.pair.want = NULL;
+    if (want) weft__mail_cancel_receive(ctx->mail, want);
+    if (!inside) weft__engine_drop(ctx);
+}
+
+/* What is sent in place must stay as it is while what comes is written over it. */
+static weft_status prepare(weft_request *req, const weft_call *call)
+{
+    const weft__op *op = &req->op;
+    size_t bytes = op->count * weft__op_element(op);
+    (void)call;
+    req->u.pair.copy = NULL;
+    req->u.pair.want = NULL;
+    if (op->kind != WEFT__OP_SEND_RECV || op->in != op->out || !bytes) return WEFT_OK;
+    req->u.pair.copy = malloc(bytes);
+    if (!req->u.pair.copy) return weft__fail_memory(bytes, "an exchange in place");
+    memcpy(req->u.pair.copy, op->in, bytes);
+    return WEFT_OK;
+}
+
+const weft__executor weft__messages_executor = {.name = "messages",
+                                                .traits = WEFT__BEGINS_IN_CALL,
+                                                .prepare = prepare,
+                                                .start = start,
+                                                .stop = stop,
+                                                .cancel = cancel,
+                                                .let_go = let_go,
+                                                .can_look = can_look,
+                                                .look = look,
+                                                .has_met = has_met};

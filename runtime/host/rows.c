@@ -1,0 +1,306 @@
+/* rows.c - the rows of groups that share memory and meet only when they are used.
+ *
+ * Each member tells each other one where its row is, at its first collective on the group; what is told
+ * before this rank has come so far waits (early.h).  No member waits for another to be asked, there
+ * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
+ * named as late by the usual way, and the group breaks as any other does. A member without a row left tells
+ * 0, and all then use messages: every member sees every word, so all decide alike.  Failing: a member that is
+ * gone breaks the group; a row that was told is not used again before all members are done with it or gone.
+ */
+#include "rows.h"
+#include "breaking.h"
+#include "engine.h"
+#include "executor.h"
+#include "log.h"
+#include "member.h"
+#include "protocol.h"
+#include "reserve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct row_message {
+    uint64_t group, row;
+} row_message;
+
+/* A row for a group to be; 0: there is none. */
+uint64_t weft__row_claim(weft_context *ctx)
+{
+    if (!ctx->board) return 0;
+    weft__groups_reclaim(ctx);
+    return weft__row_take(ctx->board);
+}
+
+static weft_status open_rows(weft_group *group, const uint64_t *rows)
+{
+    weft_context *ctx = group->ctx;
+    weft__lane *lane = &group->lane;
+    weft_status status = WEFT_OK;
+    weft__row **at = calloc((size_t)group->size, sizeof *at);
+    int *locals = calloc((size_t)group->size, sizeof *locals);
+    uint64_t *uses = calloc((size_t)group->size, sizeof *uses);
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (!at || !locals || !uses)
+        status = weft__fail_memory((size_t)group->size * (sizeof *at + sizeof *locals + sizeof *uses),
+                                   "a group's rows");
+    for (int i = 0; i < group->size && status == WEFT_OK; i++) {
+        at[i] = weft__row_at(ctx->board, rows[i]);
+        locals[i] = ctx->members[group->world[i]].local;
+        if (at[i] && weft__row_of(ctx->board, locals[i], rows[i]))
+            uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
+        else
+            status = weft__fail(WEFT_ERR_PEER, "rank %d told of a row at %llu, where none can be",
+                                group->world[i], (unsigned long long)rows[i]);
+    }
+    if (status != WEFT_OK) {
+        free((void *)at);
+        free(locals);
+        free(uses);
+        return status;
+    }
+    lane->rows = at;
+    lane->locals = locals;
+    lane->uses = uses;
+    lane->own_row = rows[group->rank];
+    lane->state = WEFT__LANE_OPEN;
+    return WEFT_OK;
+}
+
+weft_status weft__rows_told(weft_group *group, const uint64_t *rows)
+{
+    if (!group->table.rounds) return WEFT_OK;
+    for (int i = 0; i < group->size; i++) {
+        if (rows[i]) continue;
+        group->table.rounds = 0;
+        group->lane.state = WEFT__LANE_NONE;
+        return WEFT_OK;
+    }
+    return open_rows(group, rows);
+}
+
+static void break_by(weft_group *group, weft_status cause, int culprit, const char *why)
+{
+    weft__group_break(group, &(weft__verdict){cause, 0, culprit, why}, true);
+}
+
+/* Over what weft_last_error() says of this rank. */
+static void break_here(weft_group *group, weft_status cause)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    snprintf(text, sizeof text, "rank %d: %.*s", group->ctx->rank, 900, weft_last_error());
+    break_by(group, cause, -1, text);
+}
+
+/* All are told: what was held begins, in order. */
+static void start_held(weft_group *group)
+{
+    weft__list todo;
+    weft__list_init(&todo);
+    while (!weft__list_empty(&group->lane.ops)) {
+        weft__list *at = group->lane.ops.next;
+        weft__list_remove(at);
+        weft__list_append(&todo, at);
+    }
+    while (!weft__list_empty(&todo)) { /* one that breaks the group takes the others off this list */
+        weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.lane);
+        weft__list_remove(&req->u.rounds.lane);
+        atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
+        req->executor->start(req);
+    }
+}
+
+static void look_whether_all_told(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    uint64_t *rows = lane->told;
+    bool some_without = false;
+    weft_status status;
+    if (lane->missing > 0) return;
+    for (int i = 0; i < group->size; i++) some_without = some_without || rows[i] == 0;
+    lane->told = NULL;
+    if (some_without) {
+        if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
+        lane->own_row = 0;
+        lane->state = WEFT__LANE_NONE;
+        group->table.rounds = 0;
+    } else if ((status = open_rows(group, rows)) != WEFT_OK) {
+        lane->state = WEFT__LANE_NONE;
+        break_here(group, status);
+    }
+    free(rows);
+    start_held(group);
+}
+
+static void take_row(weft_group *group, int peer, uint64_t row)
+{
+    weft__lane *lane = &group->lane;
+    int member = weft__group_member(group, peer);
+    if (member < 0 || lane->heard[member]) return;
+    lane->heard[member] = true;
+    lane->told[member] = row;
+    lane->missing--;
+}
+
+static bool take_early(void *group, int peer, const void *bytes)
+{
+    row_message told;
+    memcpy(&told, bytes, sizeof told);
+    take_row(group, peer, told.row);
+    return true;
+}
+
+/* This rank's first collective on the group: tells where its row is. */
+static void meet(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    weft__lane *lane = &group->lane;
+    row_message mine = {group->id, 0};
+    lane->told = calloc((size_t)group->size, sizeof *lane->told + sizeof *lane->heard);
+    if (!lane->told) {
+        weft__fail_memory((size_t)group->size * sizeof *lane->told, "a group's rows");
+        break_here(group, WEFT_ERR_MEMORY);
+        return;
+    }
+    lane->heard = (bool *)(lane->told + group->size);
+    lane->state = WEFT__LANE_MEETING;
+    lane->missing = group->size;
+    lane->own_row = mine.row = weft__row_claim(ctx);
+    take_row(group, ctx->rank, mine.row);
+    weft__early_offer(ctx, group->id, WEFT__MESSAGE_ROW, take_early, group);
+    for (int i = 0; i < group->size; i++) {
+        int to = group->world[i];
+        char text[WEFT__SENTENCE_BYTES];
+        if (i == group->rank) continue;
+        if (atomic_load(&ctx->members[to].gone)) {
+            weft__member_fate(ctx, to, text, sizeof text);
+            break_by(group, WEFT_ERR_PEER, to, text);
+            return;
+        }
+        if (weft__mail_control(ctx->mail, to, WEFT__MESSAGE_ROW, &mine, sizeof mine) == WEFT_OK) continue;
+        break_here(group, WEFT_ERR_MEMORY);
+        return;
+    }
+}
+
+void weft__rows_hold(weft_request *req)
+{
+    weft_group *group = req->group;
+    weft__lane *lane = &group->lane;
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
+    weft__list_init(&req->u.rounds.lane);
+    weft__list_append(&lane->ops, &req->u.rounds.lane);
+    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_release); /* it has not begun */
+    if (lane->state != WEFT__LANE_UNMET) return;
+    weft__group_ref(group); /* breaking it may settle its last request */
+    meet(group);
+    if (lane->state == WEFT__LANE_MEETING) look_whether_all_told(group);
+    weft__group_unref(group);
+}
+
+static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    row_message told;
+    weft_group *group;
+    (void)type;
+    if (length != sizeof told) {
+        weft__member_refused(ctx, peer, "where its row is takes another number of bytes");
+        return;
+    }
+    memcpy(&told, bytes, sizeof told);
+    group = weft__group_find(ctx, told.group);
+    if (group && group->lane.state == WEFT__LANE_MEETING) {
+        take_row(group, peer, told.row);
+        look_whether_all_told(group);
+    }
+    if (group && group->lane.state != WEFT__LANE_UNMET) {
+        weft__group_unref(group);
+        return;
+    }
+    if (group) weft__group_unref(group);
+    weft__early_keep(ctx, told.group, WEFT__MESSAGE_ROW, peer, &told, sizeof told);
+}
+
+static weft_group *next_without(weft_context *ctx, int rank)
+{
+    weft_group *found = NULL;
+    weft__lock_take(&ctx->groups_lock);
+    WEFT__LIST_EACH(&ctx->groups, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        int member = weft__group_member(group, rank);
+        if (member < 0 || group->lane.state != WEFT__LANE_MEETING || group->lane.heard[member] ||
+            atomic_load(&group->state) != WEFT__READY)
+            continue;
+        found = group;
+        break;
+    }
+    if (found) weft__group_ref(found); /* its held operations have one */
+    weft__lock_drop(&ctx->groups_lock);
+    return found;
+}
+
+static void peer_gone(weft_context *ctx, int rank, const char *why)
+{
+    weft_group *group;
+    while ((group = next_without(ctx, rank)) != NULL) {
+        break_by(group, WEFT_ERR_PEER, rank, why);
+        weft__group_unref(group);
+    }
+}
+
+/* ---- the life of a group ---- */
+
+/* The groups of joining have their rows told while they are made, and are open before they are used. */
+static void group_ready(weft_group *group)
+{
+    if (group->table.rounds) group->lane.state = WEFT__LANE_UNMET;
+}
+
+/* Past everything: no member need wait for this one any more. */
+static void group_retired(weft_group *group)
+{
+    if (group->lane.rows)
+        atomic_store_explicit(&group->lane.rows[group->rank]->consumed, UINT64_MAX, memory_order_release);
+}
+
+/* Has this member read all that this rank published?  One whose row serves another group has let go of this
+ * one before; one that did not come to the group may still. */
+static bool has_read_all(const weft_group *group, int member)
+{
+    const weft__lane *lane = &group->lane;
+    const weft__row *row;
+    if (member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone)) return true;
+    if (!lane->rows) return false;
+    row = lane->rows[member];
+    return atomic_load_explicit(&row->consumed, memory_order_acquire) >= lane->assigned ||
+           atomic_load_explicit(&row->use, memory_order_acquire) != lane->uses[member];
+}
+
+static bool keeps_group(const weft_group *group)
+{
+    if (!group->lane.own_row) return false;
+    for (int i = 0; i < group->size; i++)
+        if (!has_read_all(group, i)) return true;
+    return false;
+}
+
+static void group_gone(weft_group *group)
+{
+    weft__lane *lane = &group->lane;
+    if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
+    free((void *)lane->rows);
+    free(lane->told);
+    free(lane->locals);
+    free(lane->uses);
+}
+
+const weft__protocol weft__rows_protocol = {.name = "rows",
+                                            .first = WEFT__MESSAGE_ROW,
+                                            .last = WEFT__MESSAGE_ROW,
+                                            .message = message,
+                                            .peer_gone = peer_gone,
+                                            .group_ready = group_ready,
+                                            .group_retired = group_retired,
+                                            .keeps_group = keeps_group,
+                                            .group_gone = group_gone};

@@ -1,0 +1,68 @@
+/* signatures.c - do all members mean the same collective?  What a message of a collective says of it is
+ * compared with what was submitted here: as it comes, or once that is submitted. */
+#include "signatures.h"
+#include "breaking.h"
+#include "host.h"
+#include "member.h"
+#include "protocol.h"
+#include "tokens.h"
+
+#include <stdio.h>
+
+void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
+                          weft__signature theirs)
+{
+    char a[128], b[128], text[WEFT__SENTENCE_BYTES];
+    int low = group->rank < member ? group->rank : member, high = group->rank < member ? member : group->rank;
+    weft__signature_text(group->rank < member ? mine : theirs, a, sizeof a);
+    weft__signature_text(group->rank < member ? theirs : mine, b, sizeof b);
+    snprintf(text, sizeof text, "operation #%llu on group %s: rank %d passed %s, rank %d passed %s",
+             (unsigned long long)number, group->label, group->world[low], a, group->world[high], b);
+    weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
+}
+
+static bool judge(weft_context *ctx, int peer, const weft__frame *frame)
+{
+    weft_group *group = weft__group_find(ctx, frame->group);
+    weft__signature theirs = {{frame->signature[0], frame->signature[1]}};
+    const weft__signature *mine;
+    bool awaited, same;
+    int member;
+    if (!group) return false; /* not made here yet, or long gone */
+    member = weft__group_member(group, peer);
+    mine = weft__token_awaited(group, member, frame->sequence);
+    awaited = mine != NULL;
+    /* What has not been started here is judged when it is. */
+    if (!mine && member >= 0 && frame->sequence <= group->started &&
+        frame->sequence + WEFT__RECENT > group->started)
+        mine = &group->recent[frame->sequence % WEFT__RECENT];
+    same = !mine || weft__same_signature(*mine, theirs);
+    awaited = awaited && same && frame->flags & WEFT__FRAME_TOKEN;
+    if (!same)
+        weft__group_mismatch(group, frame->sequence, *mine, member, theirs);
+    else if (awaited)
+        weft__token_came(group, frame->sequence);
+    weft__group_unref(group);
+    return awaited;
+}
+
+/* A message that was here first means something else? */
+static void judge_early(void *arg, int peer, const weft__frame *frame)
+{
+    weft_request *req = arg;
+    weft__signature mine = req->signature, theirs = {{frame->signature[0], frame->signature[1]}};
+    int member = weft__group_member(req->group, peer);
+    if (weft__request_state(req) >= WEFT__DRAINING || member < 0) return;
+    if (!weft__same_signature(mine, theirs))
+        weft__group_mismatch(req->group, req->sequence, mine, member, theirs);
+}
+
+void weft__early_judge(weft_request *req)
+{
+    weft__mail_peek(req->ctx->mail, req->group->id, req->sequence, judge_early, req);
+}
+
+const weft__protocol weft__signatures_protocol = {.name = "signatures",
+                                                  .collective = judge,
+                                                  .group_broken = weft__tokens_drop,
+                                                  .group_gone = weft__plans_free};
