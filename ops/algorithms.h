@@ -7,8 +7,6 @@
 #define WEFT_OPS_ALGORITHMS_H
 #include "schedule.h"
 
-typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
-
 /* How ranks hear from each other. */
 typedef enum weft__way {
     WEFT__ROUNDS,  /* in memory that all members share (rounds.h) */

@@ -6,7 +6,6 @@
 #include "schedule.h"
 
 #include "check.h"
-#include "select.h"
 #include "status.h"
 
 #include <inttypes.h>
@@ -157,9 +156,8 @@ static void seal(weft__schedule *s)
     s->edge_room = 0;
 }
 
-weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__selection *selection)
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, weft__algorithm algorithm)
 {
-    weft__algorithm algorithm = weft__select(op, size, selection);
     weft__schedule *s = calloc(1, sizeof *s);
     if (!s) {
         weft__fail_memory(sizeof *s, "a schedule");

@@ -15,8 +15,6 @@
 
 #include <stdio.h>
 
-struct weft__selection;
-
 typedef enum weft__step_kind {
     WEFT__STEP_SEND,
     WEFT__STEP_RECV,
@@ -118,12 +116,18 @@ weft__operand weft__own_operand(weft__schedule *s, const weft__op *op, size_t co
 /* Factor of the last step of a reduction: 1 / size for AVG. */
 double weft__last_scale(const weft__schedule *s, const weft__op *op);
 
-/* Chooses (ops/select.c), builds and seals the schedule of op for this rank.  Rooted kinds also carry a
- * dissemination, mostly of empty messages, so that no rank finishes before it knows, directly or through
- * others, that all agree on the operation; a small broadcast that repeats has tokens instead.  NULL: no
- * memory (weft_last_error is set). */
-weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size,
-                                    const struct weft__selection *selection);
+/* An algorithm by messages: appends its steps. */
+typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
+typedef struct weft__algorithm {
+    const char *name;
+    weft__build_fn *build;
+} weft__algorithm;
+
+/* Builds and seals the schedule of op for this rank by that algorithm (ops/select.h chooses one).  Rooted
+ * kinds also carry a dissemination, mostly of empty messages, so that no rank finishes before it knows,
+ * directly or through others, that all agree on the operation; a small broadcast that repeats has tokens
+ * instead.  NULL: no memory (weft_last_error is set). */
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, weft__algorithm algorithm);
 void weft__schedule_free(weft__schedule *s);
 /* One step a line, for golden traces: "3: recv 128 from 2 tag 1 -> tmp+0 (after 1)". */
 void weft__schedule_print(const weft__schedule *s, FILE *to);

@@ -34,10 +34,6 @@ typedef struct weft__selection {
 /* shared: all members share memory, which is so for all of them alike. */
 void weft__selection_make(weft__selection *s, const weft__table *table, int size, bool shared);
 
-typedef struct weft__algorithm {
-    const char *name;
-    weft__build_fn *build;
-} weft__algorithm;
 /* By messages. */
 weft__algorithm weft__select(const weft__op *op, int size, const weft__selection *s);
 

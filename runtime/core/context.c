@@ -1,6 +1,5 @@
 /* context.c - a context from its making on, and what it tells.  It is taken apart in leave.c. */
 #include "context.h"
-#include "events.h"
 #include "group.h"
 #include "protocol.h"
 #include "settings.h"
@@ -48,7 +47,6 @@ static void fill(weft_context *ctx, const weft_config *config)
     atomic_store(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->look_ns, WEFT__NEVER);
-    weft__events_init(ctx);
     atomic_init(&ctx->engine.fence, weft__fence_open());
     ctx->engine.keeps = atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
     weft__ticker_open(&ctx->ticker);

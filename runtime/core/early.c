@@ -2,7 +2,8 @@
  * groups look for them. */
 #include "early.h"
 #include "check.h"
-#include "engine.h"
+#include "context.h"
+#include "holder.h"
 #include "log.h"
 #include "reserve.h"
 

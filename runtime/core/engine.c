@@ -18,30 +18,18 @@
 #define SOCKETS_EVERY_MIXED  8    /* when some peers are reached by TCP and others by shared memory */
 #define SOCKETS_EVERY_SPARED 16   /* when their owner reads them without asking */
 
-static WEFT__THREAD_WORD const weft_context *held;
-
-bool weft__holds_engine(const weft_context *ctx)
-{
-    return held == ctx;
-}
-
-bool weft__holds_any_engine(void)
-{
-    return held != NULL;
-}
-
 static WEFT__NOINLINE bool try_slowly(weft_context *ctx)
 {
     if (!weft__biased_try_slow(&ctx->engine)) return false;
-    held = ctx;
+    weft__engine_held = ctx;
     return true;
 }
 
 bool weft__engine_try(weft_context *ctx)
 {
-    if (WEFT__UNLIKELY(held != NULL)) return false;
+    if (WEFT__UNLIKELY(weft__engine_held != NULL)) return false;
     if (WEFT__UNLIKELY(!weft__biased_enter(&ctx->engine))) return try_slowly(ctx);
-    held = ctx;
+    weft__engine_held = ctx;
     return true;
 }
 
@@ -52,9 +40,9 @@ bool weft__engine_try_kept(weft_context *ctx)
 
 void weft__engine_take(weft_context *ctx)
 {
-    WEFT__ASSERT(!held);
+    WEFT__ASSERT(!weft__engine_held);
     weft__biased_take(&ctx->engine);
-    held = ctx;
+    weft__engine_held = ctx;
 }
 
 /* No thread that waits, and the progress thread asleep. */
@@ -67,12 +55,12 @@ static inline bool nobody_looks(const weft_context *ctx)
 static WEFT__NOINLINE void drop_slowly(weft_context *ctx)
 {
     bool left = nobody_looks(ctx) && weft__engine_busy(ctx);
-    held = NULL;
+    weft__engine_held = NULL;
     weft__biased_drop(&ctx->engine);
     while (!weft__mpsc_empty(&ctx->submitted) && weft__engine_try(ctx)) {
         weft__engine_turn(ctx);
         left = nobody_looks(ctx) && weft__engine_busy(ctx);
-        held = NULL;
+        weft__engine_held = NULL;
         weft__biased_drop(&ctx->engine);
     }
     if (left) weft__engine_nudge(ctx);
@@ -90,12 +78,12 @@ static WEFT__NOINLINE void finish_leaving(weft_context *ctx, bool wanted)
 void weft__engine_drop(weft_context *ctx)
 {
     bool wanted;
-    WEFT__ASSERT(held == ctx);
+    WEFT__ASSERT(weft__engine_held == ctx);
     if (WEFT__UNLIKELY(!weft__biased_is_kept(&ctx->engine) || nobody_looks(ctx))) {
         drop_slowly(ctx);
         return;
     }
-    held = NULL;
+    weft__engine_held = NULL;
     wanted = !weft__biased_leave(&ctx->engine);
     if (WEFT__UNLIKELY(wanted || !weft__mpsc_empty(&ctx->submitted))) finish_leaving(ctx, wanted);
 }
@@ -225,7 +213,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
 
 void weft__engine_empty_queue(weft_context *ctx)
 {
-    if (weft__forked() || held) return;
+    if (weft__forked() || weft__engine_held) return;
     weft__engine_take(ctx);
     weft__engine_begin(ctx, NULL, 0);
     weft__engine_drop(ctx);

@@ -2,6 +2,7 @@
 #ifndef WEFT_RUNTIME_ENGINE_H
 #define WEFT_RUNTIME_ENGINE_H
 #include "context.h"
+#include "holder.h"
 
 bool weft__engine_try(weft_context *ctx);
 bool weft__engine_try_kept(
@@ -10,8 +11,6 @@ void weft__engine_take(weft_context *ctx);
 /* Lets go, and takes again if a submission slipped in between.  Wakes the progress thread where that sleeps,
  * nobody waits, and something is left to do that no bell would tell of. */
 void weft__engine_drop(weft_context *ctx);
-bool weft__holds_engine(const weft_context *ctx);
-bool weft__holds_any_engine(void); /* this thread, whichever context's */
 /* What was submitted begins, and what can be done for it at once is done; nothing else is looked at.
  * last: begins after what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
  * the clock yet.  Engine held. */

@@ -32,7 +32,6 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     weft__list_init(&group->lane.link);
     weft__list_init(&group->lane.ops);
     weft__list_init(&group->lane.read);
-    weft__tokens_init(&group->tokens);
     weft__lock_take(&ctx->groups_lock);
     weft__list_prepend(&ctx->groups, &group->link);
     weft__lock_drop(&ctx->groups_lock);

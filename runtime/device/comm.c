@@ -67,7 +67,7 @@ static void join(weft__link *link, const unsigned char *id)
 
 /* ---- making ---- */
 
-static bool take_early(void *arg, int peer, const void *bytes)
+static bool comms_take_early(void *arg, int peer, const void *bytes)
 {
     weft__link *link = arg;
     word w;
@@ -92,7 +92,7 @@ static void begin(weft__link *link, const char *label, bool named)
     if (!link->comm)
         weft__link_doom(link, WEFT_ERR_MEMORY, weft_last_error());
     else if (named)
-        weft__early_offer(ctx, link->id, WEFT__MESSAGE_COMM, take_early, link);
+        weft__early_offer(ctx, link->id, WEFT__MESSAGE_COMM, comms_take_early, link);
 }
 
 static weft__link *make_for_group(weft_group *group, bool named)
@@ -221,7 +221,7 @@ void weft__link_joined(void *owner, weft_status status, const char *sentence)
     weft__engine_drop(link->ctx);
 }
 
-static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void comms_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     weft__link *link;
     char text[400], who[192];
@@ -276,7 +276,7 @@ static void drop(weft__link *link)
     link->state = WEFT__LINK_DOOMED;
 }
 
-static void group_gone(weft_group *group)
+static void comms_group_gone(weft_group *group)
 {
     WEFT__LIST_EACH(links_of(group->ctx), at)
     {
@@ -292,7 +292,7 @@ static bool outlives(const weft__link *link, int rank)
     return link->ctx->members[rank].left && link->state == WEFT__LINK_READY;
 }
 
-static void peer_gone(weft_context *ctx, int rank, const char *why)
+static void comms_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     WEFT__LIST_EACH(links_of(ctx), at)
     {
@@ -320,7 +320,7 @@ weft_group *weft__link_next_used(const weft_context *ctx)
     return NULL;
 }
 
-static void group_broken(weft_group *group)
+static void comms_group_broken(weft_group *group)
 {
     if (group->link_on_device) weft__link_doom(group->link_on_device, group->cause, group->why);
 }
@@ -352,7 +352,7 @@ const weft__protocol weft__device_comms_protocol = {.name = "device communicator
                                                     .last = WEFT__MESSAGE_COMM,
                                                     .open = open_links,
                                                     .close = close_links,
-                                                    .message = message,
-                                                    .peer_gone = peer_gone,
-                                                    .group_broken = group_broken,
-                                                    .group_gone = group_gone};
+                                                    .message = comms_message,
+                                                    .peer_gone = comms_peer_gone,
+                                                    .group_broken = comms_group_broken,
+                                                    .group_gone = comms_group_gone};

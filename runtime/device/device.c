@@ -171,7 +171,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     return WEFT_OK;
 }
 
-static void follow(weft_request *first, weft_request *req)
+static void device_follow(weft_request *first, weft_request *req)
 {
     weft__device *f = first->device;
     f->last->next = req->device;
@@ -180,7 +180,7 @@ static void follow(weft_request *first, weft_request *req)
     f->closed++;
 }
 
-static void start(weft_request *req)
+static void device_start(weft_request *req)
 {
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         weft__device_pair_start(req);
@@ -250,7 +250,7 @@ static void drain(weft_request *req, weft_status status, const char *text)
     weft__alarm_look(req->ctx, req->drained_by_ns);
 }
 
-static void fail(weft_request *req, weft_status status, const char *text)
+static void device_fail(weft_request *req, weft_status status, const char *text)
 {
     weft__device *d = req->device;
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
@@ -295,30 +295,30 @@ static void look_after_thread(weft_context *ctx)
     lose_device(ctx, text);
 }
 
-static void abandon(weft_request *req)
+static void device_abandon(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     weft__module_abandon(req);
     look_after_thread(ctx);
 }
 
-static weft_status prepare(weft_request *req, const weft_call *call)
+static weft_status device_prepare(weft_request *req, const weft_call *call)
 {
     return weft__device_prepare(req, call ? call->stream : NULL);
 }
 
-static bool has_met(const weft_request *req)
+static bool device_has_met(const weft_request *req)
 {
     return weft__kind_traits(req->op.kind) & WEFT__PAIR && weft__device_pair_met(req);
 }
 
 const weft__executor weft__device_executor = {.name = "device",
                                               .traits = WEFT__ENDS_WITH_GROUP | WEFT__HAS_PHASES,
-                                              .prepare = prepare,
-                                              .follow = follow,
-                                              .start = start,
-                                              .fail = fail,
-                                              .abandon = abandon,
+                                              .prepare = device_prepare,
+                                              .follow = device_follow,
+                                              .start = device_start,
+                                              .fail = device_fail,
+                                              .abandon = device_abandon,
                                               .advance_on_thread = weft__module_turn,
-                                              .has_met = has_met,
+                                              .has_met = device_has_met,
                                               .phase = weft__device_phase};

@@ -123,7 +123,7 @@ typedef struct early_count {
     bool there; /* it has not been refused meanwhile */
 } early_count;
 
-static bool take_early(void *arg, int peer, const void *bytes)
+static bool order_take_early(void *arg, int peer, const void *bytes)
 {
     early_count *c = arg;
     word w;
@@ -136,7 +136,7 @@ static bool take_early(void *arg, int peer, const void *bytes)
 static void count_early(weft_context *ctx, weft__ticket *ticket)
 {
     early_count c = {ctx, ticket, ticket->key, true};
-    weft__early_offer(ctx, ticket->key.group, WEFT__MESSAGE_PROPOSE, take_early, &c);
+    weft__early_offer(ctx, ticket->key.group, WEFT__MESSAGE_PROPOSE, order_take_early, &c);
 }
 
 void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
@@ -163,7 +163,7 @@ void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
     call_turns(ctx);
 }
 
-static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void order_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     word w;
     weft__ticket *ticket;
@@ -204,4 +204,4 @@ const weft__protocol weft__order_protocol = {.name = "order",
                                              .last = WEFT__MESSAGE_FINAL,
                                              .open = open_order,
                                              .close = close_order,
-                                             .message = message};
+                                             .message = order_message};

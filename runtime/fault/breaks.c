@@ -134,7 +134,7 @@ static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 }
 
 /* Over the data plane, from a rank that is leaving. */
-static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void breaks_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     weft__notice told;
     (void)type;
@@ -145,7 +145,7 @@ static void message(weft_context *ctx, int peer, int type, const void *bytes, si
         weft__member_refused(ctx, peer, "another notice in the place of a broken group");
 }
 
-static void notice(weft_context *ctx, int from, const weft__notice *told)
+static void breaks_notice(weft_context *ctx, int from, const weft__notice *told)
 {
     weft__engine_take(ctx);
     act_on(ctx, told, from);
@@ -154,7 +154,7 @@ static void notice(weft_context *ctx, int from, const weft__notice *told)
 
 /* ---- a group that has become ready: what was told of it, or is dead, before ---- */
 
-static bool take_early(void *arg, int peer, const void *bytes)
+static bool breaks_take_early(void *arg, int peer, const void *bytes)
 {
     weft__notice told;
     (void)peer;
@@ -175,11 +175,11 @@ static void break_by_dead(weft_group *group)
     }
 }
 
-static void group_ready(weft_group *group)
+static void breaks_group_ready(weft_group *group)
 {
     weft_context *ctx = group->ctx;
     char text[WEFT__SENTENCE_BYTES];
-    weft__early_offer(ctx, group->id, WEFT__MESSAGE_BROKEN, take_early, group);
+    weft__early_offer(ctx, group->id, WEFT__MESSAGE_BROKEN, breaks_take_early, group);
     break_by_dead(group);
     if (!weft__early_has_lost(ctx, group->id)) return;
     snprintf(
@@ -215,7 +215,7 @@ const weft__protocol weft__breaks_protocol = {.name = "breaks",
                                               .last_notice = WEFT__NOTICE_BROKEN,
                                               .open = open_breaks,
                                               .close = close_breaks,
-                                              .message = message,
-                                              .notice = notice,
-                                              .group_ready = group_ready,
+                                              .message = breaks_message,
+                                              .notice = breaks_notice,
+                                              .group_ready = breaks_group_ready,
                                               .group_retired = remember};

@@ -347,7 +347,7 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
     if (group) weft__group_unref(group);
 }
 
-static void notice(weft_context *ctx, int from, const weft__notice *told)
+static void late_notice(weft_context *ctx, int from, const weft__notice *told)
 {
     if (told->kind == WEFT__NOTICE_WHO) {
         answer_who(ctx, from, told);
@@ -361,4 +361,4 @@ static void notice(weft_context *ctx, int from, const weft__notice *told)
 const weft__protocol weft__late_protocol = {.name = "who is late",
                                             .first_notice = WEFT__NOTICE_WHO,
                                             .last_notice = WEFT__NOTICE_HERE,
-                                            .notice = notice};
+                                            .notice = late_notice};

@@ -85,7 +85,7 @@ static uint32_t next_occurrence(weft_group *parent, const uint64_t h[2])
     return ++o->count;
 }
 
-static void group_gone(weft_group *group)
+static void form_group_gone(weft_group *group)
 {
     while (group->occurrences) {
         struct weft__occurrence *o = group->occurrences;
@@ -301,7 +301,7 @@ static weft_status check(const weft_context *ctx, int peer, int type, const form
     return WEFT_OK;
 }
 
-static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void form_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     size_t entries, copy_bytes;
     form_message *m;
@@ -413,7 +413,7 @@ static attempt *waiting_for_member(weft_context *ctx, int rank)
     return NULL;
 }
 
-static void peer_gone(weft_context *ctx, int rank, const char *why)
+static void form_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
     attempt *a;
@@ -443,9 +443,9 @@ const weft__protocol weft__form_protocol = {.name = "new_group",
                                             .last = WEFT__MESSAGE_FORM_EXPIRED,
                                             .open = open_attempts,
                                             .close = close_attempts,
-                                            .message = message,
-                                            .peer_gone = peer_gone,
-                                            .group_gone = group_gone};
+                                            .message = form_take_message,
+                                            .peer_gone = form_peer_gone,
+                                            .group_gone = form_group_gone};
 
 /* ---- public ---- */
 

@@ -87,7 +87,7 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
     f->give_up(req);
 }
 
-static void expire(weft_request *req, int64_t now_ns)
+static void making_expire(weft_request *req, int64_t now_ns)
 {
     weft__forming *f = req->u.forming;
     char text[WEFT__SENTENCE_BYTES], who[192];
@@ -133,24 +133,27 @@ void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, 
     snprintf(text + at, bytes - at, "; %s has not joined", who);
 }
 
-static void start(weft_request *req)
+static void making_start(weft_request *req)
 {
     req->u.forming->start(req);
 }
 
 /* It has no buffers; the lead's word will find nobody waiting. */
-static void stop(weft_request *req)
+static void making_stop(weft_request *req)
 {
     (void)req;
 }
 
-static void cancel(weft_request *req, const char *text)
+static void making_cancel(weft_request *req, const char *text)
 {
     weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
 }
 
-const weft__executor weft__making_executor = {
-    .name = "group making", .start = start, .stop = stop, .cancel = cancel, .expire = expire};
+const weft__executor weft__making_executor = {.name = "group making",
+                                              .start = making_start,
+                                              .stop = making_stop,
+                                              .cancel = making_cancel,
+                                              .expire = making_expire};
 
 weft_status weft_group_abort(weft_group *group, const char *why)
 {

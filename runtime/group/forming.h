@@ -6,9 +6,9 @@
  * by itself.  Engine held where nothing else is said. */
 #ifndef WEFT_RUNTIME_FORMING_H
 #define WEFT_RUNTIME_FORMING_H
+#include "executor.h"
 #include "group.h"
 #include "protocol.h"
-#include "executor.h"
 
 #define WEFT__FORMING_TEXT 600 /* bytes of what members tell each other about a failure */
 

@@ -329,7 +329,7 @@ static weft_status check(const weft_context *ctx, int peer, int type, const shri
     return WEFT_OK;
 }
 
-static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void shrink_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     /* Copied: what is sent in answer may come back through the same buffer. */
     shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
@@ -404,7 +404,7 @@ static void start(weft_request *req)
 
 /* ---- ranks that end ---- */
 
-static void peer_gone(weft_context *ctx, int rank, const char *why)
+static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     (void)why; /* whoever is gone is not in the group, however it went */
     WEFT__LIST_EACH(attempts_of(ctx), at)
@@ -443,8 +443,8 @@ const weft__protocol weft__shrink_protocol = {.name = "shrink_group",
                                               .last = WEFT__MESSAGE_SHRINK_EXPIRED,
                                               .open = open_attempts,
                                               .close = close_attempts,
-                                              .message = message,
-                                              .peer_gone = peer_gone};
+                                              .message = shrink_take_message,
+                                              .peer_gone = shrink_peer_gone};
 
 /* ---- public ---- */
 

@@ -5,7 +5,6 @@
  * members have told where their rows are is held (rows.c). */
 #include "breaking.h"
 #include "executor.h"
-#include "executor.h"
 #include "group.h"
 #include "host.h"
 #include "rows.h"

@@ -153,7 +153,7 @@ static void start_receive(weft_request *req, size_t room)
     if (req->u.pair.received.count) req->u.pair.want = want; /* else it is over, and gone */
 }
 
-static void start(weft_request *req)
+static void pair_start(weft_request *req)
 {
     bool sends = req->op.kind == WEFT__OP_ISEND || req->op.kind == WEFT__OP_SEND_RECV;
     bool receives = req->op.kind != WEFT__OP_ISEND;
@@ -174,24 +174,24 @@ static void start(weft_request *req)
     part_done(req, WEFT_OK);
 }
 
-static bool can_look(const weft_request *req)
+static bool pair_can_look(const weft_request *req)
 {
     return weft__request_state(req) == WEFT__RUNNING && req->u.pair.want &&
            weft__mail_can_look_for(req->ctx->mail, req->u.pair.want);
 }
 
-static int look(weft_request *req)
+static int pair_look(weft_request *req)
 {
     /* A look at everything may have ended it. */
-    return can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
+    return pair_can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
 }
 
-static bool has_met(const weft_request *req)
+static bool pair_has_met(const weft_request *req)
 {
     return req->u.pair.want && weft__mail_flowing(req->u.pair.want);
 }
 
-static void stop(weft_request *req)
+static void pair_stop(weft_request *req)
 {
     if (req->u.pair.want) weft__mail_cancel_receive(req->ctx->mail, req->u.pair.want);
     if (req->u.pair.letter) weft__mail_cancel_send(req->ctx->mail, req->u.pair.letter);
@@ -202,16 +202,16 @@ static void stop(weft_request *req)
 }
 
 /* A receive whose message is coming in goes on with that one, and no other: it has earned it. */
-static void cancel(weft_request *req, const char *text)
+static void pair_cancel(weft_request *req, const char *text)
 {
-    if (req->op.kind == WEFT__OP_PROBE || !has_met(req))
+    if (req->op.kind == WEFT__OP_PROBE || !pair_has_met(req))
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
     else
         weft__mail_take_no_other(req->u.pair.want);
 }
 
 /* What a probe holds, if it still does, is free again. */
-static void let_go(weft_request *probe)
+static void pair_let_go(weft_request *probe)
 {
     weft_context *ctx = probe->ctx;
     bool inside = weft__holds_engine(ctx);
@@ -225,7 +225,7 @@ static void let_go(weft_request *probe)
 }
 
 /* What is sent in place must stay as it is while what comes is written over it. */
-static weft_status prepare(weft_request *req, const weft_call *call)
+static weft_status pair_prepare(weft_request *req, const weft_call *call)
 {
     const weft__op *op = &req->op;
     size_t bytes = op->count * weft__op_element(op);
@@ -241,11 +241,11 @@ static weft_status prepare(weft_request *req, const weft_call *call)
 
 const weft__executor weft__messages_executor = {.name = "messages",
                                                 .traits = WEFT__BEGINS_IN_CALL,
-                                                .prepare = prepare,
-                                                .start = start,
-                                                .stop = stop,
-                                                .cancel = cancel,
-                                                .let_go = let_go,
-                                                .can_look = can_look,
-                                                .look = look,
-                                                .has_met = has_met};
+                                                .prepare = pair_prepare,
+                                                .start = pair_start,
+                                                .stop = pair_stop,
+                                                .cancel = pair_cancel,
+                                                .let_go = pair_let_go,
+                                                .can_look = pair_can_look,
+                                                .look = pair_look,
+                                                .has_met = pair_has_met};

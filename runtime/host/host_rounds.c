@@ -172,7 +172,7 @@ static void learn_consumed(weft_group *group, uint64_t round)
     if (least > group->lane.consumed) group->lane.consumed = least;
 }
 
-static bool has_joined(const weft_request *req, int member)
+static bool rounds_has_joined(const weft_request *req, int member)
 {
     return has_published(req->group, member, req->u.rounds.base + 1);
 }
@@ -502,7 +502,7 @@ static int lane_turn(weft_group *group)
     return moved > 0;
 }
 
-static int advance(weft_context *ctx)
+static int rounds_advance(weft_context *ctx)
 {
     int n = 0;
     weft__list todo, *only = ctx->at_work[WEFT__EXECUTOR_ROUNDS].next;
@@ -599,7 +599,7 @@ void weft__rounds_start(weft_request *req)
     weft__list_append(&lane->ops, &req->u.rounds.lane);
 }
 
-static void stop(weft_request *req)
+static void rounds_stop(weft_request *req)
 {
     /* Only ever together with breaking the group: the numbering of rounds is void after this. */
     weft__lane *lane = &req->group->lane;
@@ -611,23 +611,23 @@ static void stop(weft_request *req)
     leave_if_idle(lane);
 }
 
-static bool can_look(const weft_request *req)
+static bool rounds_can_look(const weft_request *req)
 {
     (void)req;
     return true;
 }
 
-static int look(weft_request *req)
+static int rounds_look(weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    return weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]) ? 0 : advance(ctx);
+    return weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]) ? 0 : rounds_advance(ctx);
 }
 
 const weft__executor weft__rounds_executor = {.name = "rounds",
                                               .traits = WEFT__BEGINS_IN_CALL,
                                               .start = weft__rounds_start,
-                                              .stop = stop,
-                                              .advance = advance,
-                                              .can_look = can_look,
-                                              .look = look,
-                                              .has_joined = has_joined};
+                                              .stop = rounds_stop,
+                                              .advance = rounds_advance,
+                                              .can_look = rounds_can_look,
+                                              .look = rounds_look,
+                                              .has_joined = rounds_has_joined};

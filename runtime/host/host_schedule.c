@@ -168,7 +168,8 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
     weft__run *run;
     if (!plan) {
         weft__schedule *schedule =
-            weft__schedule_make(req->host_op, group->rank, group->size, &group->selection);
+            weft__schedule_make(req->host_op, group->rank, group->size,
+                                weft__select(req->host_op, group->size, &group->selection));
         if (!schedule) return NULL;
         plan = keep_plan(group, req, signature, schedule);
         if (!plan) {
@@ -422,7 +423,7 @@ void weft__run_start(weft_request *req)
     pump(run);
 }
 
-static void stop(weft_request *req)
+static void schedule_stop(weft_request *req)
 {
     weft__run *run = req->u.run;
     if (!run || run->stopped) return;
@@ -439,7 +440,7 @@ static void stop(weft_request *req)
     if (!run->stepping) give_run(run); /* else pump does, when it is back */
 }
 
-static int advance(weft_context *ctx)
+static int schedule_advance(weft_context *ctx)
 {
     weft__run *run;
     if (weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE])) return 0;
@@ -451,5 +452,5 @@ static int advance(weft_context *ctx)
 const weft__executor weft__schedule_executor = {.name = "schedule",
                                                 .traits = WEFT__BEGINS_IN_CALL,
                                                 .start = weft__run_start,
-                                                .stop = stop,
-                                                .advance = advance};
+                                                .stop = schedule_stop,
+                                                .advance = schedule_advance};

@@ -142,7 +142,7 @@ static void take_row(weft_group *group, int peer, uint64_t row)
     lane->missing--;
 }
 
-static bool take_early(void *group, int peer, const void *bytes)
+static bool rows_take_early(void *group, int peer, const void *bytes)
 {
     row_message told;
     memcpy(&told, bytes, sizeof told);
@@ -167,7 +167,7 @@ static void meet(weft_group *group)
     lane->missing = group->size;
     lane->own_row = mine.row = weft__row_claim(ctx);
     take_row(group, ctx->rank, mine.row);
-    weft__early_offer(ctx, group->id, WEFT__MESSAGE_ROW, take_early, group);
+    weft__early_offer(ctx, group->id, WEFT__MESSAGE_ROW, rows_take_early, group);
     for (int i = 0; i < group->size; i++) {
         int to = group->world[i];
         char text[WEFT__SENTENCE_BYTES];
@@ -198,7 +198,7 @@ void weft__rows_hold(weft_request *req)
     weft__group_unref(group);
 }
 
-static void message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void rows_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     row_message told;
     weft_group *group;
@@ -240,7 +240,7 @@ static weft_group *next_without(weft_context *ctx, int rank)
     return found;
 }
 
-static void peer_gone(weft_context *ctx, int rank, const char *why)
+static void rows_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_group *group;
     while ((group = next_without(ctx, rank)) != NULL) {
@@ -252,13 +252,13 @@ static void peer_gone(weft_context *ctx, int rank, const char *why)
 /* ---- the life of a group ---- */
 
 /* The groups of joining have their rows told while they are made, and are open before they are used. */
-static void group_ready(weft_group *group)
+static void rows_group_ready(weft_group *group)
 {
     if (group->table.rounds) group->lane.state = WEFT__LANE_UNMET;
 }
 
 /* Past everything: no member need wait for this one any more. */
-static void group_retired(weft_group *group)
+static void rows_group_retired(weft_group *group)
 {
     if (group->lane.rows)
         atomic_store_explicit(&group->lane.rows[group->rank]->consumed, UINT64_MAX, memory_order_release);
@@ -277,7 +277,7 @@ static bool has_read_all(const weft_group *group, int member)
            atomic_load_explicit(&row->use, memory_order_acquire) != lane->uses[member];
 }
 
-static bool keeps_group(const weft_group *group)
+static bool rows_keeps_group(const weft_group *group)
 {
     if (!group->lane.own_row) return false;
     for (int i = 0; i < group->size; i++)
@@ -285,7 +285,7 @@ static bool keeps_group(const weft_group *group)
     return false;
 }
 
-static void group_gone(weft_group *group)
+static void rows_group_gone(weft_group *group)
 {
     weft__lane *lane = &group->lane;
     if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
@@ -298,9 +298,9 @@ static void group_gone(weft_group *group)
 const weft__protocol weft__rows_protocol = {.name = "rows",
                                             .first = WEFT__MESSAGE_ROW,
                                             .last = WEFT__MESSAGE_ROW,
-                                            .message = message,
-                                            .peer_gone = peer_gone,
-                                            .group_ready = group_ready,
-                                            .group_retired = group_retired,
-                                            .keeps_group = keeps_group,
-                                            .group_gone = group_gone};
+                                            .message = rows_message,
+                                            .peer_gone = rows_peer_gone,
+                                            .group_ready = rows_group_ready,
+                                            .group_retired = rows_group_retired,
+                                            .keeps_group = rows_keeps_group,
+                                            .group_gone = rows_group_gone};

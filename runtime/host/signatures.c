@@ -21,7 +21,7 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
 }
 
-static bool judge(weft_context *ctx, int peer, const weft__frame *frame)
+static bool signatures_judge(weft_context *ctx, int peer, const weft__frame *frame)
 {
     weft_group *group = weft__group_find(ctx, frame->group);
     weft__signature theirs = {{frame->signature[0], frame->signature[1]}};
@@ -62,7 +62,13 @@ void weft__early_judge(weft_request *req)
     weft__mail_peek(req->ctx->mail, req->group->id, req->sequence, judge_early, req);
 }
 
+static void signatures_group_ready(weft_group *group)
+{
+    weft__tokens_init(&group->tokens);
+}
+
 const weft__protocol weft__signatures_protocol = {.name = "signatures",
-                                                  .collective = judge,
+                                                  .collective = signatures_judge,
+                                                  .group_ready = signatures_group_ready,
                                                   .group_broken = weft__tokens_drop,
                                                   .group_gone = weft__plans_free};

@@ -452,6 +452,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     weft__lifetime_begin();
     j.ctx = weft__context_new(c, weft__executors, weft__protocols);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");
+    weft__events_init(j.ctx);
     j.deadline_ns = weft__deadline(weft__now_ns(), j.ctx->timeout_ms);
     weft__join ask = {.bootstrap = c->bootstrap,
                       .store = c->store ? c->store->kv : NULL,

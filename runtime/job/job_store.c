@@ -87,7 +87,7 @@ static void told(weft_context *ctx, int from, const weft__notice *notice)
     weft__wake_all(&job->answers);
 }
 
-static void peer_gone(weft_context *ctx, int rank, const char *why)
+static void job_store_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     (void)why; /* the rank's own record has it */
     if (rank != 0) return;
@@ -170,7 +170,7 @@ void weft__job_store_joined_by(weft_context *ctx, weft_store *store)
     store_of(ctx)->joined_by = store;
 }
 
-static void notice(weft_context *ctx, int from, const weft__notice *notice)
+static void job_store_notice(weft_context *ctx, int from, const weft__notice *notice)
 {
     if (notice->kind == WEFT__NOTICE_STORE_WHERE)
         asked(ctx, from);
@@ -207,5 +207,5 @@ const weft__protocol weft__store_protocol = {.name = "job store",
                                              .last_notice = WEFT__NOTICE_STORE_HERE,
                                              .open = open_job_store,
                                              .close = close_job_store,
-                                             .notice = notice,
-                                             .peer_gone = peer_gone};
+                                             .notice = job_store_notice,
+                                             .peer_gone = job_store_peer_gone};

@@ -371,7 +371,8 @@ static void print_case(FILE *to, sim_case c, bool rank_order)
     c.seed = 1;
     g = sim_group_make(c);
     for (int r = 0; r < c.size; r++) {
-        weft__schedule *s = weft__schedule_make(&g->ops[r], r, c.size, &selection);
+        weft__schedule *s =
+            weft__schedule_make(&g->ops[r], r, c.size, weft__select(&g->ops[r], c.size, &selection));
         assert_non_null(s);
         weft__schedule_print(s, to);
         weft__schedule_free(s);

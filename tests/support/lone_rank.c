@@ -2,6 +2,7 @@
 #include "board_ranks.h"
 #include "control.h"
 #include "engine.h"
+#include "events.h"
 #include "executors.h"
 #include "group.h"
 #include "keys.h"
@@ -111,6 +112,7 @@ weft_context *lone_rank_open(lone_wires wires)
         wire = open_wire();
     }
     hooks = wires;
+    weft__events_init(ctx);
     ctx->wire = wire;
     ctx->rank = LONE_ME;
     ctx->world_size = LONE_WORLD;

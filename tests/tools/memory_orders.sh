@@ -39,7 +39,9 @@ compile() {
     shift
     # shellcheck disable=SC2086 # the compiler may have an option
     $compiler -march=armv8-a -mno-outline-atomics -O2 -std=c11 -D_GNU_SOURCE '-D__regparm__(n)=__unused__' "$@" \
-        -I"$source/runtime/base" -I"$source/runtime" -I"$source/ops" -I"$source/net" -I"$source/net/store" \
+        -I"$source/runtime/base" -I"$source/runtime/core" -I"$source/runtime/fault" -I"$source/runtime/host" \
+        -I"$source/runtime/device" -I"$source/runtime/group" -I"$source/runtime/api" -I"$source/runtime/job" \
+        -I"$source/ops" -I"$source/net" -I"$source/net/store" \
         -I"$source/net/join" -I"$source/include" -I"$dir" -I/usr/include/x86_64-linux-gnu \
         -w -S -o "$dir/probe.s" "$file" 2>"$dir/why" || { cat "$dir/why"; exit 1; }
 }
@@ -77,7 +79,7 @@ runtime() { # FUNCTION INSTRUCTION..., or FUNCTION(TYPE where several files have
     function=${1%%(*} first=
     [ "$function" = "$1" ] || first=${1#*(}
     shift
-    file=$(grep -lE "^[a-z].*[ *]$function\($first.*[^;]$" "$source"/runtime/*.c) ||
+    file=$(grep -lE "^[a-z].*[ *]$function\($first.*[^;]$" "$source"/runtime/*/*.c) ||
         { echo "no file has $function"; bad=1; return; }
     compile "$file" -fno-inline -Dalways_inline=unused
     before=$bad
@@ -104,5 +106,5 @@ runtime leave_at_exit stlrb -strb
 runtime 'give_up(weft_context' stlrb
 # Who reads where others' data lies, and who says that it may be written: this before it is, that after it was read.
 runtime some_withdrawn 'dmb[[:space:]]+ishld'
-runtime weft__rounds_stop ldaxr stlxr 'dmb[[:space:]]+ish'
+runtime rounds_stop ldaxr stlxr 'dmb[[:space:]]+ish'
 exit $bad
