@@ -38,6 +38,7 @@ static bool send_part(weft__mail *mail, int peer, const weft__frame *frame, cons
     p->out.payload = p->payload;
     p->out.sent = part_sent;
     p->out.lazy = lazy;
+    p->out.stays = true;
     weft__list_init(&p->out.link);
     box->touched = true;
     box->route->send(box->route, peer, &p->out);
@@ -182,10 +183,18 @@ static bool waits_for_fate(const weft__letter *letter, weft_status status)
     return status == WEFT_ERR_PEER && !box->gone && !box->dropping;
 }
 
+/* Its transport had no memory to begin that frame: what it took of the credit was not used. */
+static void take_back_credit(const weft__letter *letter, weft_status status)
+{
+    if (status == WEFT_ERR_MEMORY)
+        letter->mail->peers[letter->peer].credit += weft__mail_cost(&letter->out.frame);
+}
+
 static void eager_sent(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
     letter->queued = false;
+    take_back_credit(letter, status);
     if (!waits_for_fate(letter, status)) weft__mail_finish_letter(letter->mail, letter, status);
 }
 
@@ -194,6 +203,7 @@ static void announced(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
     letter->queued = false;
+    take_back_credit(letter, status);
     if (waits_for_fate(letter, status)) return;
     if (status != WEFT_OK)
         weft__mail_finish_letter(letter->mail, letter, status);
@@ -201,11 +211,19 @@ static void announced(weft__outgoing *out, weft_status status)
         weft__list_append(&letter->mail->ready, &letter->ready);
 }
 
+/* The receiver waits for the rest of it. */
+static void tell_retracted(const weft__letter *letter)
+{
+    weft__frame frame = {.kind = WEFT__FRAME_RETRACT, .id = weft__mail_letter_id(letter)};
+    send_part(letter->mail, letter->peer, &frame, NULL, false);
+}
+
 static void piece_sent(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
     letter->queued = false;
     if (waits_for_fate(letter, status)) return;
+    if (status == WEFT_ERR_MEMORY) tell_retracted(letter);
     letter->offset += out->frame.length;
     if (status != WEFT_OK || letter->offset == letter->bytes)
         weft__mail_finish_letter(letter->mail, letter, status);
@@ -430,7 +448,7 @@ void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter)
         if (letter->peer == mail->me)
             weft__mail_arrived(&mail->sink, mail->me, &frame, NULL);
         else
-            send_part(mail, letter->peer, &frame, NULL, false);
+            tell_retracted(letter);
     }
     free_letter(mail, letter);
 }

@@ -6,9 +6,11 @@
  * others a private mark, all but the last as much payload as a record holds.
  * When there is no room frames wait here, urgent ones before bulk ones; poll() writes them later.
  *
- * Fails: a record or a read position that no correct peer writes ends that peer (sink->lost), as does having
- * no memory for the rest of a frame that is retracted half written.  Other peers go on. */
+ * Fails: a record or a read position that no correct peer writes ends that peer (sink->lost).  Other peers go
+ * on.  A frame of several records that finds no memory for what is owed of it, should it be retracted half
+ * written, is not begun (rests.h). */
 #include "shm.h"
+#include "rests.h"
 #include "ring.h"
 #include "status.h"
 
@@ -47,6 +49,7 @@ typedef struct lane {
 
     weft__ring out;
     weft__outgoing *half;    /* begun, and waiting for room; in no queue */
+    bool promised;           /* memory for its rest, or for that of the next one */
     weft__list urgent, bulk; /* of weft__outgoing, not begun */
 } lane;
 
@@ -56,6 +59,7 @@ typedef struct shm {
     int *local_of;
     int world, turn; /* turn: the lane that the next poll looks at first */
     size_t waiting;  /* frames in queues or half written, all lanes */
+    weft__rests rests;
     bool polling;
     lane *lanes;
 } shm;
@@ -63,8 +67,10 @@ typedef struct shm {
 /* A frame that goes on after its owner took it back. */
 typedef struct orphan {
     weft__outgoing out;
+    weft__rests *from;
     char payload[];
 } orphan;
+_Static_assert(sizeof(orphan) + WEFT__FRAME_PAYLOAD_MAX <= WEFT__REST_BYTES, "the longest fits a piece");
 
 static shm *shm_of(const weft__transport *t)
 {
@@ -87,12 +93,20 @@ static weft__outgoing *head_of(const lane *l)
     return NULL;
 }
 
+static void withdraw_promise(shm *s, lane *l)
+{
+    if (l->promised) weft__rests_withdraw(&s->rests);
+    l->promised = false;
+}
+
 static void unqueue(shm *s, lane *l, weft__outgoing *out)
 {
-    if (out == l->half)
+    if (out == l->half) {
         l->half = NULL;
-    else
+        withdraw_promise(s, l);
+    } else {
         weft__list_remove(&out->link);
+    }
     s->waiting--;
 }
 
@@ -142,7 +156,15 @@ static weft__ring_state write_frame(shm *s, lane *l, weft__outgoing *out, size_t
     return WEFT__RING_READY;
 }
 
-/* Writes what waits for one peer.  Returns how many frames were written to the end. */
+/* One record is written whole or not at all. */
+static bool may_begin(shm *s, lane *l, const weft__outgoing *out)
+{
+    if (out->done || out->stays || out->frame.length <= weft__ring_piece_bytes(&l->out)) return true;
+    if (!l->promised) l->promised = weft__rests_promise(&s->rests);
+    return l->promised;
+}
+
+/* Writes what waits for one peer.  Returns how many frames were written to the end, or not at all. */
 static int write_queue(shm *s, lane *l, size_t *turn_bytes)
 {
     weft__outgoing *out;
@@ -150,7 +172,8 @@ static int write_queue(shm *s, lane *l, size_t *turn_bytes)
 
     l->writing = true;
     while (l->state == LANE_OPEN && (out = head_of(l))) {
-        weft__ring_state state = write_frame(s, l, out, turn_bytes);
+        bool begins = may_begin(s, l, out);
+        weft__ring_state state = begins ? write_frame(s, l, out, turn_bytes) : WEFT__RING_READY;
         if (state == WEFT__RING_BROKEN) {
             end_lane(s, l, "it says it has read what was never written to it");
             break;
@@ -163,10 +186,11 @@ static int write_queue(shm *s, lane *l, size_t *turn_bytes)
             break;
         }
         unqueue(s, l, out);
-        out->sent(out, WEFT_OK);
+        out->sent(out, begins ? WEFT_OK : WEFT_ERR_MEMORY);
         moved++;
     }
     l->writing = false;
+    if (!l->half) withdraw_promise(s, l);
     return moved;
 }
 
@@ -214,8 +238,9 @@ static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
 
 static void orphan_sent(weft__outgoing *out, weft_status status)
 {
+    orphan *rest = WEFT__OWNER(out, orphan, out);
     (void)status;
-    free(WEFT__OWNER(out, orphan, out));
+    weft__rests_give(rest->from, rest);
 }
 
 static void shm_retract(weft__transport *t, weft__outgoing *out)
@@ -223,23 +248,21 @@ static void shm_retract(weft__transport *t, weft__outgoing *out)
     shm *s = shm_of(t);
     lane *l = lane_of(t, out->peer);
     size_t offset = out->done ? out->done - sizeof out->frame : 0;
-    orphan *rest = NULL;
+    orphan *rest;
 
-    if (out == l->half && l->state == LANE_OPEN) {
-        /* Payload is copied to its old offset, so that `done` keeps its meaning. */
-        rest = malloc(sizeof *rest + out->frame.length);
-        if (rest) {
-            rest->out = *out;
-            rest->out.payload = rest->payload;
-            rest->out.sent = orphan_sent;
-            memcpy(rest->payload + offset, (const char *)out->payload + offset, out->frame.length - offset);
-            l->half = &rest->out;
-            return;
-        }
+    if (out != l->half || l->state != LANE_OPEN) {
+        unqueue(s, l, out);
+        return;
     }
-    unqueue(s, l, out);
-    if (out->done && l->state == LANE_OPEN)
-        end_lane(s, l, "no memory for the rest of a frame taken back half written");
+    WEFT__ASSERT(l->promised);
+    l->promised = false;
+    rest = weft__rests_take(&s->rests);
+    *rest = (orphan){.out = *out, .from = &s->rests};
+    rest->out.payload = rest->payload;
+    rest->out.sent = orphan_sent;
+    /* Payload is copied to its old offset, so that `done` keeps its meaning. */
+    memcpy(rest->payload + offset, (const char *)out->payload + offset, out->frame.length - offset);
+    l->half = &rest->out;
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -462,6 +485,7 @@ static void shm_close(weft__transport *t)
         l->state = LANE_GONE;
         fail_queue(s, l, WEFT_ERR_CANCELLED);
     }
+    weft__rests_close(&s->rests);
     free(s->lanes);
     free(s->local_of);
     free(s);
@@ -491,11 +515,11 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
     if (!s) return weft__fail_memory(sizeof *s, "the shared memory transport");
     s->lanes = calloc(n, sizeof *s->lanes);
     s->local_of = calloc(ranks, sizeof *s->local_of);
-    if (!s->lanes || !s->local_of) {
+    if (!s->lanes || !s->local_of || !weft__rests_open(&s->rests)) {
         free(s->lanes);
         free(s->local_of);
         free(s);
-        return weft__fail_memory(n * sizeof *s->lanes + ranks * sizeof *s->local_of,
+        return weft__fail_memory(n * sizeof *s->lanes + ranks * sizeof *s->local_of + WEFT__REST_BYTES,
                                  "the shared memory transport");
     }
     memcpy(s->local_of, local_of, ranks * sizeof *local_of);

@@ -244,6 +244,7 @@ static void tcp_close(weft__transport *t)
     for (int r = 0; r < tcp->world; r++) close_peer(&tcp->peer[r]);
     for (int r = 0; r < tcp->world; r++) give_back(&tcp->peer[r], WEFT_ERR_CANCELLED);
     weft__tcp_links_sweep(tcp);
+    weft__rests_close(&tcp->rests);
     free(tcp);
 }
 
@@ -440,7 +441,10 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
     size_t bytes = sizeof(weft__tcp) + (size_t)world * sizeof(weft__tcp_peer);
     weft__tcp *tcp = calloc(1, bytes);
     weft_status status;
-    if (!tcp) return weft__fail_memory(bytes, "the TCP transport");
+    if (!tcp || !weft__rests_open(&tcp->rests)) {
+        free(tcp);
+        return weft__fail_memory(bytes + WEFT__REST_BYTES, "the TCP transport");
+    }
     tcp->transport = slots;
     tcp->transport.sink = sink;
     tcp->me = me;
@@ -469,6 +473,7 @@ unwatch_alarm:
 close_alarm:
     close(tcp->alarm.fd);
 free_tcp:
+    weft__rests_close(&tcp->rests);
     free(tcp);
     return status;
 }

@@ -85,23 +85,36 @@ static void add_frame(batch *b, weft__outgoing *out)
     b->frame[b->frames++] = out;
 }
 
-static void add_queue(batch *b, const weft__list *queue)
+/* Only one of a batch can end half written: one promise does for all. */
+static bool may_begin(weft__tcp_link *link, const weft__outgoing *out)
 {
-    for (weft__list *at = queue->next; at != queue; at = at->next) {
-        if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_TURN) return;
-        add_frame(b, WEFT__LIST_ENTRY(at, weft__outgoing, link));
-    }
+    if (!out->stays && !link->promised) link->promised = weft__rests_promise(&link->peer->tcp->rests);
+    return out->stays || link->promised;
 }
 
-/* What is half written has to be finished; then urgent frames overtake bulk ones. */
-static void gather(weft__tcp_link *link, batch *b)
+/* NULL, or a frame that cannot be begun, for want of memory. */
+static weft__outgoing *add_queue(weft__tcp_link *link, batch *b, const weft__list *queue)
+{
+    for (weft__list *at = queue->next; at != queue; at = at->next) {
+        weft__outgoing *out = WEFT__LIST_ENTRY(at, weft__outgoing, link);
+        if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_TURN) break;
+        if (!may_begin(link, out)) return out;
+        add_frame(b, out);
+    }
+    return NULL;
+}
+
+/* What is half written has to be finished; then urgent frames overtake bulk ones.  Returns one that cannot be
+ * begun, where it ends; or NULL. */
+static weft__outgoing *gather(weft__tcp_link *link, batch *b)
 {
     weft__tcp_peer *peer = link->peer;
+    weft__outgoing *stuck;
     b->parts = b->frames = b->bytes = 0;
     if (link->rest) add_part(b, link->rest + link->rest_done, link->rest_length - link->rest_done);
     if (peer->current) add_frame(b, peer->current);
-    add_queue(b, &peer->urgent);
-    add_queue(b, &peer->bulk);
+    stuck = add_queue(link, b, &peer->urgent);
+    return stuck ? stuck : add_queue(link, b, &peer->bulk);
 }
 
 /* Accounts for n written bytes completely before the first `sent`, which may change every queue. */
@@ -116,7 +129,7 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
         link->rest_done += part;
         n -= part;
         if (link->rest_done == link->rest_length) {
-            free(link->rest);
+            weft__rests_give(&peer->tcp->rests, link->rest);
             link->rest = NULL;
         }
     }
@@ -136,6 +149,18 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
         peer->tcp->moved++;
         out->sent(out, WEFT_OK);
     }
+}
+
+static void fail_unbegun(weft__outgoing *out)
+{
+    weft__list_remove(&out->link);
+    out->sent(out, WEFT_ERR_MEMORY);
+}
+
+static void withdraw_promise(weft__tcp_link *link)
+{
+    if (link->promised) weft__rests_withdraw(&link->peer->tcp->rests);
+    link->promised = false;
 }
 
 /* The reader finds the end behind whatever has still arrived, and reports it. */
@@ -158,8 +183,12 @@ void weft__tcp_link_write(weft__tcp_link *link)
     weft__tcp_lazy_no_more(link->peer);
     while (is_open(link) && link->ending == WEFT__TCP_OPEN && !link->blocked) {
         struct msghdr message = {.msg_iov = b.part};
+        weft__outgoing *stuck = gather(link, &b);
         ssize_t n;
-        gather(link, &b);
+        if (!b.parts && stuck) {
+            fail_unbegun(stuck);
+            continue;
+        }
         if (!b.parts) break;
         if (!allowance) {
             resume(link);
@@ -178,18 +207,17 @@ void weft__tcp_link_write(weft__tcp_link *link)
         }
     }
     link->writing = false;
+    if (!link->peer->current || !is_open(link)) withdraw_promise(link);
 }
 
 void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out)
 {
     const size_t header = sizeof out->frame, total = header + out->frame.length;
     const size_t paid = out->done > header ? out->done - header : 0;
-    unsigned char *rest = malloc(total - out->done), *at = rest;
-    WEFT__ASSERT(!link->rest);
-    if (!rest) {
-        give_up_writing(link, ENOMEM);
-        return;
-    }
+    unsigned char *rest, *at;
+    WEFT__ASSERT(!link->rest && link->promised && total - out->done <= WEFT__REST_BYTES);
+    link->promised = false;
+    rest = at = weft__rests_take(&link->peer->tcp->rests);
     if (out->done < header) {
         memcpy(at, (const char *)&out->frame + out->done, header - out->done);
         at += header - out->done;
@@ -414,8 +442,9 @@ void weft__tcp_link_end(weft__tcp_link *link)
     link->watched.fd = -1;
     link->peer->link = NULL;
     link->peer->tcp->links--;
-    free(link->rest);
+    if (link->rest) weft__rests_give(&link->peer->tcp->rests, link->rest);
     link->rest = NULL;
+    if (!link->writing) withdraw_promise(link);
     weft__list_remove(&link->turn);
     weft__list_append(&link->peer->tcp->closed, &link->turn);
 }

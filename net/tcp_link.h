@@ -12,6 +12,7 @@
 #ifndef WEFT_NET_TCP_LINK_H
 #define WEFT_NET_TCP_LINK_H
 #include "list.h"
+#include "rests.h"
 #include "tcp.h"
 
 #include <stdbool.h>
@@ -78,8 +79,10 @@ struct weft__tcp_link {
     bool blocked;          /* the socket is full; its edge will tell */
     bool hung_up;          /* the end has been announced: read on until it comes */
 
-    unsigned char *rest; /* what a retracted, half written frame still owes the stream */
+    unsigned char
+        *rest; /* what a retracted, half written frame still owes the stream: a piece of tcp->rests */
     size_t rest_length, rest_done;
+    bool promised; /* a piece for the frame that is, or will be, half written */
 
     weft__frame frame; /* whose payload is arriving, if in_frame */
     bool in_frame;
@@ -123,6 +126,7 @@ struct weft__tcp {
     int64_t recheck_at_ns;     /* not before */
     weft__list resume, closed; /* of weft__tcp_link */
     weft__list dials;          /* of weft__tcp_dial */
+    weft__rests rests;
     weft__list guests, free_guests;
     weft__tcp_guest guest[WEFT__TCP_GUESTS];
     weft__tcp_peer peer[];
@@ -162,7 +166,7 @@ void weft__tcp_link_write(weft__tcp_link *link);
 void weft__tcp_link_read(weft__tcp_link *link);
 void weft__tcp_link_drop(weft__tcp_link *link); /* drains what is here, then closes */
 void weft__tcp_link_end(weft__tcp_link *link);  /* closes; freed by sweep */
-/* Takes the half written frame's rest into own memory; false: the link is given up. */
+/* Takes the half written frame's rest into own memory, which was promised. */
 void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out);
 void weft__tcp_links_sweep(weft__tcp *tcp);
 

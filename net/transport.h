@@ -15,7 +15,10 @@ typedef struct weft__outgoing {
     const void *payload; /* frame.length bytes */
     bool bulk;           /* payload of point to point: everything else goes first, between frames */
     bool lazy;           /* without payload: may go with the next one, or some polls later */
-    void (*sent)(struct weft__outgoing *out, weft_status status); /* payload and `out` are free again */
+    bool stays;          /* nobody takes it back (retract) */
+    /* Payload and `out` are free again.  ERR_MEMORY: nothing of it was written (rests.h); never where it
+     * stays. */
+    void (*sent)(struct weft__outgoing *out, weft_status status);
 
     weft__list link;
     size_t done; /* bytes written, header included */
@@ -57,7 +60,7 @@ struct weft__transport {
     void (*read)(weft__transport *t, int peer);               /* that frame goes to the sink */
     /* Take a frame back that send was given and whose `sent` has not been called.  Afterwards neither the
      * payload nor `out` is touched and sent is not called.  A frame half written goes on from a private
-     * copy of its rest (or, if there is no memory for that, the connection is given up). */
+     * copy of its rest, for which memory was put by before it was begun (rests.h). */
     void (*retract)(weft__transport *t, weft__outgoing *out);
     /* The buffer that header() returned is no longer there: throw away what still arrives for it. */
     void (*forget)(weft__transport *t, int peer, void *where);
