@@ -1,6 +1,15 @@
 /* job_dir.c - the directory of one job of this user, and the cleaning away of those of dead jobs.
  * Each open of a job holds a shared flock on the directory itself; a cleaner takes the exclusive lock without
- * waiting, so it never removes one that is in use.  Fails when a part of the path is a link of ours, may be
+ * waiting, so it never removes one that is in use.
+ *
+ * What can be left when all ranks are killed: the directory, its secret and, of ranks that one launcher
+ * started on one host, the file at which they met.  That has to have a name, by which ranks that come later
+ * find it, and the kernel takes no name away when a process ends; all else has none (memory, sockets, what is
+ * not yet whole).  weft-run removes the directory when its ranks have ended.  After other launchers the next
+ * start of this user does: at once the meeting, which is of no use to anybody then, and the rest when it is a
+ * day old or there are KEPT_DEAD newer ones, so that a rank that starts late or again finds the job's secret.
+ *
+ * Fails when a part of the path is a link of ours, may be
  * entered by others or, below this user's own directory, belongs to somebody else; never because cleaning did
  * not work. */
 #include "log.h"
@@ -78,11 +87,15 @@ static void remove_job(int user_fd, const char *name)
     closedir(dir); /* and with it the lock */
 }
 
-/* Whether somebody holds it; a name that is gone counts as used: there is nothing to remove. */
+/* Whether somebody holds it; a name that is gone counts as used: there is nothing to remove.  Where nobody
+ * does, the file at which its ranks met goes. */
 static bool in_use(int user_fd, const char *name)
 {
     int fd = openat(user_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool used = fd < 0 || flock(fd, LOCK_EX | LOCK_NB);
+    struct stat st;
+    if (!used && !fstat(fd, &st) && !unlinkat(fd, WEFT__JOB_DIR_MEETING, 0))
+        futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim}); /* that was no use of it */
     if (fd >= 0) close(fd);
     return used;
 }

@@ -29,8 +29,11 @@ weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);
 const char *weft__secret_weakness(const weft__secret *secret);
 void weft__secret_wipe(weft__secret *secret);
 
+#define WEFT__JOB_DIR_MEETING "meeting" /* in it: where ranks of one launcher meet (meeting_file.h) */
+
 /* Makes (if needed) and opens the directory of job `id` (letters, digits, -, _ and . ; others become _).
  * Holds a shared lock on it while fd is open, by which the clean-up of later starts sees that it is alive.
- * Removes directories of dead jobs of this user beyond the newest 16 or older than 24 hours. */
+ * Removes directories of dead jobs of this user beyond the newest 16 or older than 24 hours, and of all dead
+ * ones the meeting. */
 weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd);
 #endif

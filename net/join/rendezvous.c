@@ -99,12 +99,12 @@ static weft_status stay_alone(weft__rendezvous *r, const weft__join *how)
 /* Ranks that one launcher has started on one host: nobody else knows the name of that start. */
 static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, const char *launch)
 {
-    char id[128], path[sizeof r->job_dir + sizeof "/meeting"];
+    char id[128], path[sizeof r->job_dir + sizeof "/" WEFT__JOB_DIR_MEETING];
     weft_status status = weft__meet_address(r, AF_INET);
     if (status) return status;
     snprintf(id, sizeof id, "%.40s-%s", how->job, launch);
     if ((status = weft__meet_keys(r, how, id))) return status;
-    snprintf(path, sizeof path, "%s/meeting", r->job_dir);
+    snprintf(path, sizeof path, "%s/" WEFT__JOB_DIR_MEETING, r->job_dir);
     return weft__meet_at_file(r, path, how->job, WEFT__OF_ONE_START);
 }
 

@@ -190,6 +190,47 @@ static void directories_are_private(void **state)
     unlink(bad);
 }
 
+static void make_empty(const char *dir, const char *name)
+{
+    char path[300];
+    int fd;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static bool has(const char *dir, const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Ranks that were all killed leave the file at which they met: the next start takes it away. */
+static void meetings_of_the_dead_go(void **state)
+{
+    char live[256], dead[256], path[256];
+    struct stat before, after;
+    int live_fd, fd;
+    (void)state;
+    assert_int_equal(weft__job_dir_open("live", live, sizeof live, &live_fd), WEFT_OK);
+    assert_int_equal(weft__job_dir_open("dead", dead, sizeof dead, &fd), WEFT_OK);
+    make_empty(live, "meeting");
+    make_empty(dead, "meeting");
+    make_empty(dead, "secret");
+    close(fd);
+    assert_int_equal(stat(dead, &before), 0);
+    assert_int_equal(weft__job_dir_open("next", path, sizeof path, &fd), WEFT_OK);
+    assert_int_equal(stat(dead, &after), 0);
+    assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim); /* no younger for it */
+    assert_true(has(live, "meeting"));
+    assert_false(has(dead, "meeting"));
+    assert_true(has(dead, "secret")); /* of a rank that may come yet */
+    close(fd);
+    close(live_fd);
+}
+
 static void dead_directories_are_cleaned(void **state)
 {
     char path[256], first[256], live[256], old[256];
@@ -463,6 +504,7 @@ int main(void)
         cmocka_unit_test(one_of_many_makes_the_secret),
         cmocka_unit_test(directories_are_private),
         cmocka_unit_test(dead_directories_are_cleaned),
+        cmocka_unit_test(meetings_of_the_dead_go),
         cmocka_unit_test(a_link_in_place_of_the_job_is_refused),
         cmocka_unit_test(nothing_is_left_of_a_secret_half_made),
         cmocka_unit_test(poor_secrets_are_called_so),
