@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -116,6 +117,7 @@ static void guest_ready(weft__watched *w, uint32_t events)
     weft__tcp_guest *guest = WEFT__OWNER(w, weft__tcp_guest, watched);
     weft__tcp_step step;
     (void)events;
+    guest->looks.made++;
     do step = advance(guest);
     while (step == WEFT__STEP_DONE && next_step(guest));
     if (step != WEFT__STEP_ENDED) return;
@@ -132,6 +134,7 @@ void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *addr
     guest = WEFT__LIST_ENTRY(tcp->free_guests.next, weft__tcp_guest, link);
     guest->watched = (weft__watched){.fd = fd, .ready = guest_ready};
     guest->address = *address;
+    guest->looks.made++; /* it is another one */
     guest->step = WEFT__GUEST_HELLO;
     guest->done = 0;
     if (weft__watch_add(tcp->watch, &guest->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
@@ -182,6 +185,7 @@ static weft__tcp_address address_of(const struct sockaddr_storage *name)
 void weft__tcp_accept_all(weft__tcp *tcp)
 {
     tcp->accept_again = false;
+    tcp->accepts.made++;
     for (int i = 0; i < WEFT__TCP_ACCEPTS; i++) {
         struct sockaddr_storage name = {0};
         socklen_t length = sizeof name;
@@ -202,4 +206,39 @@ void weft__tcp_accept_all(weft__tcp *tcp)
         weft__tcp_guest_begin(tcp, fd, &address);
     }
     tcp->accept_again = true;
+}
+
+static uint32_t guest_events(const weft__tcp_guest *guest)
+{
+    return weft__tcp_ready(guest->watched.fd, guest->step == WEFT__GUEST_ANSWER ? POLLOUT : POLLIN);
+}
+
+/* A connection that must wait for a descriptor, or for the next poll, needs no edge. */
+void weft__tcp_accept_note(weft__tcp *tcp)
+{
+    bool waits = !tcp->accept_again && tcp->accept_at_ns == WEFT__NEVER;
+    weft__tcp_looks_note(&tcp->accepts, waits ? weft__tcp_ready(tcp->listener.fd, POLLIN) : 0);
+    WEFT__LIST_EACH(&tcp->guests, at)
+    {
+        weft__tcp_guest *guest = WEFT__LIST_ENTRY(at, weft__tcp_guest, link);
+        weft__tcp_looks_note(&guest->looks, guest_events(guest));
+    }
+}
+
+void weft__tcp_accept_recheck(weft__tcp *tcp)
+{
+    if (weft__tcp_looks_missed(&tcp->accepts)) {
+        weft__log(WEFT__WARN, "tcp: a connection had come, and nothing told of that: it is accepted now");
+        weft__tcp_accept_all(tcp);
+    }
+    WEFT__LIST_EACH(&tcp->guests, at)
+    {
+        weft__tcp_guest *guest = WEFT__LIST_ENTRY(at, weft__tcp_guest, link);
+        char text[WEFT__TCP_TEXT];
+        if (!weft__tcp_looks_missed(&guest->looks)) continue;
+        weft__tcp_address_text(&guest->address, text);
+        weft__log(WEFT__WARN, "tcp: the handshake of %s could go on, and nothing told of that: it does now",
+                  text);
+        guest_ready(&guest->watched, 0);
+    }
 }

@@ -14,6 +14,7 @@
  * gone. A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
  * stranger's. */
 #include "clock.h"
+#include "log.h"
 #include "reserve.h"
 #include "settings.h"
 #include "status.h"
@@ -22,6 +23,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -42,6 +44,7 @@ struct weft__tcp_dial {
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     size_t done;              /* bytes of this step */
+    weft__tcp_looks looks;
     weft__hello hello;
     weft__answer answer;
     weft__proof proof;
@@ -168,6 +171,7 @@ static void dial_ready(weft__watched *w, uint32_t events)
     weft__tcp_step step;
     int error = 0;
     socklen_t length = sizeof error;
+    dial->looks.made++;
     if (dial->step == GREETING && (events & (EPOLLERR | EPOLLHUP))) {
         getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &length);
         /* Reset after it stood: that was the acceptor, which may have been flooded. */
@@ -230,6 +234,7 @@ static void attempt(weft__tcp_dial *dial)
     }
     dial->step = GREETING;
     dial->done = 0;
+    dial->looks.made++; /* it is another one */
     /* Fresh for every attempt: a nonce is used once. */
     weft__hello_make(peer->tcp->keys, WEFT__PURPOSE_DATA, peer->tcp->me, peer->rank, &dial->hello);
     limit(dial, dial->crossed_until_ns ? dial->crossed_until_ns : patience_ns());
@@ -284,4 +289,25 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
     }
     WEFT__LIST_EACH(&tcp->dials, at)
     weft__tcp_wake_at(tcp, WEFT__LIST_ENTRY(at, weft__tcp_dial, link)->deadline_ns);
+}
+
+static uint32_t dial_events(const weft__tcp_dial *dial)
+{
+    bool writes = dial->step == GREETING || dial->step == PROVING;
+    return dial->watched.fd < 0 ? 0 : weft__tcp_ready(dial->watched.fd, writes ? POLLOUT : POLLIN);
+}
+
+void weft__tcp_dial_note(weft__tcp_peer *peer)
+{
+    if (peer->dial) weft__tcp_looks_note(&peer->dial->looks, dial_events(peer->dial));
+}
+
+void weft__tcp_dial_recheck(weft__tcp_peer *peer)
+{
+    weft__tcp_dial *dial = peer->dial;
+    if (!dial || dial->watched.fd < 0 || !weft__tcp_looks_missed(&dial->looks)) return;
+    weft__log(WEFT__WARN,
+              "tcp: the handshake with rank %d could go on, and nothing told of that: it does now",
+              peer->rank);
+    dial_ready(&dial->watched, dial_events(dial));
 }

@@ -69,6 +69,12 @@ typedef struct weft__tcp_noted {
     uint32_t reads, writes; /* so far */
 } weft__tcp_noted;
 
+/* Likewise of what waits for one thing at a time: the listener, a handshake. */
+typedef struct weft__tcp_looks {
+    uint32_t made, noted; /* how often it was tried; by the beginning of a recheck */
+    bool ready;           /* there was something to try for then */
+} weft__tcp_looks;
+
 struct weft__tcp_link {
     weft__watched watched; /* fd -1: closed, waits to be freed */
     weft__tcp_peer *peer;
@@ -104,6 +110,7 @@ typedef struct weft__tcp_guest {
     weft__tcp_address address;
     enum { WEFT__GUEST_HELLO, WEFT__GUEST_ANSWER, WEFT__GUEST_PROOF } step;
     size_t done; /* bytes of this step */
+    weft__tcp_looks looks;
     weft__hello hello;
     weft__answer answer;
     weft__proof proof;
@@ -118,6 +125,7 @@ struct weft__tcp {
     const weft__keys *keys;
     weft__watch *watch;
     weft__watched listener;
+    weft__tcp_looks accepts;
     bool accept_again; /* connections may wait that no edge will tell of */
     bool stranger_told;
     int64_t accept_at_ns; /* no descriptors were left: when to try again */
@@ -151,12 +159,16 @@ weft__tcp_step weft__tcp_step_write(int fd, const void *bytes, size_t length, si
 void weft__tcp_dial_begin(weft__tcp_peer *peer); /* may end in weft__tcp_lose */
 void weft__tcp_dial_end(weft__tcp_peer *peer);   /* closes and frees; safe without one */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
+void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the other */
+void weft__tcp_dial_recheck(weft__tcp_peer *peer);
 
 /* tcp_accept.c */
 void weft__tcp_accept_all(weft__tcp *tcp);
 void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *address); /* owns fd */
 void weft__tcp_guest_end(weft__tcp_guest *guest);
 void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns);
+void weft__tcp_accept_note(weft__tcp *tcp); /* the listener and the guests, at the beginning of a recheck */
+void weft__tcp_accept_recheck(weft__tcp *tcp); /* and at its end */
 
 /* tcp_link.c */
 weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer); /* NULL: no memory */
@@ -172,4 +184,9 @@ void weft__tcp_links_sweep(weft__tcp *tcp);
 
 /* tcp_recheck.c */
 void weft__tcp_recheck(weft__tcp *tcp);
+/* The events that the descriptor is ready for now, of poll's, which are epoll's; its end is one in any case.
+ */
+uint32_t weft__tcp_ready(int fd, short wanted);
+void weft__tcp_looks_note(weft__tcp_looks *looks, uint32_t ready);
+bool weft__tcp_looks_missed(const weft__tcp_looks *looks); /* nothing has told of it since */
 #endif

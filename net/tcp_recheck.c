@@ -1,9 +1,9 @@
-/* tcp_recheck.c - the links looked at without being told of.
+/* tcp_recheck.c - the links looked at without being told of, and what may become one.
  *
  * Nothing else reads a link without an edge of the set (watch.h), and why none is lost is written in
  * tcp_link.c.  If one were all the same, by the kernel or by us, the rank would stand for good, though all it
  * waits for lies in its sockets.  So whoever looks after deadlines has every link read and written as well,
- * and the log tells when that was needed.
+ * every handshake taken a step further, and connections accepted; and the log tells when that was needed.
  *
  * Whether it was is known for certain: what lies in a socket before the set is asked, and has not been tried
  * when all that the set told of has been attended to, was not told of. */
@@ -17,10 +17,21 @@
 #define EVERY_NS    (100 * WEFT__MS)
 #define POLL_EVENTS 64 /* attended to by one poll of the set, if there are so many */
 
-static bool has_room(int fd)
+uint32_t weft__tcp_ready(int fd, short wanted)
 {
-    struct pollfd at = {.fd = fd, .events = POLLOUT};
-    return poll(&at, 1, 0) == 1 && at.revents & POLLOUT;
+    struct pollfd at = {.fd = fd, .events = wanted};
+    return poll(&at, 1, 0) == 1 ? (uint32_t)at.revents : 0;
+}
+
+void weft__tcp_looks_note(weft__tcp_looks *looks, uint32_t ready)
+{
+    looks->noted = looks->made;
+    looks->ready = ready != 0;
+}
+
+bool weft__tcp_looks_missed(const weft__tcp_looks *looks)
+{
+    return looks->ready && looks->made == looks->noted;
 }
 
 /* A link that goes on in the next poll needs no edge, nor does one of whose frame little has come. */
@@ -30,7 +41,7 @@ static void note(weft__tcp_link *link)
     link->noted = (weft__tcp_noted){.reads = link->reads, .writes = link->writes};
     if (!weft__list_empty(&link->turn)) return;
     if (!ioctl(link->watched.fd, FIONREAD, &bytes) && bytes >= link->wake_bytes) link->noted.bytes = bytes;
-    link->noted.room = link->blocked && has_room(link->watched.fd);
+    link->noted.room = link->blocked && weft__tcp_ready(link->watched.fd, POLLOUT) & POLLOUT;
 }
 
 static void tell(const weft__tcp_link *link)
@@ -58,10 +69,16 @@ void weft__tcp_recheck(weft__tcp *tcp)
     int64_t now = weft__now_ns();
     if (now < tcp->recheck_at_ns) return;
     tcp->recheck_at_ns = now + EVERY_NS;
-    for (int r = 0; r < tcp->world; r++)
-        if (tcp->peer[r].link) note(tcp->peer[r].link);
-    attend(tcp);
+    weft__tcp_accept_note(tcp);
     for (int r = 0; r < tcp->world; r++) {
+        weft__tcp_dial_note(&tcp->peer[r]);
+        if (tcp->peer[r].link) note(tcp->peer[r].link);
+    }
+    attend(tcp);
+    tcp->alarm.ready(&tcp->alarm, 0); /* has nothing to do, or what a lost edge has left */
+    weft__tcp_accept_recheck(tcp);
+    for (int r = 0; r < tcp->world; r++) {
+        weft__tcp_dial_recheck(&tcp->peer[r]);
         if (!tcp->peer[r].link) continue;
         tell(tcp->peer[r].link);
         tcp->peer[r].link->blocked = false;

@@ -3,6 +3,7 @@
 #include "tcp_link.h"
 #include "tcp_ranks.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
@@ -109,6 +110,84 @@ static void test_room_nobody_told_of(void **state)
     for (int i = 0; i < FULL; i++) letter_free(letters[i]);
 }
 
+static void await_ready(int fd, short events)
+{
+    struct pollfd at = {.fd = fd, .events = events};
+    assert_int_equal(poll(&at, 1, JOB_WAIT_MS), 1);
+}
+
+/* The descriptor that the set would tell of next. */
+static int descriptor_told(rank *r)
+{
+    struct epoll_event event;
+    int64_t until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
+    int n = 0;
+    while (n == 0 && weft__now_ns() < until) n = epoll_wait(r->watch.epoll_fd, &event, 1, 0);
+    assert_int_equal(n, 1);
+    return ((weft__watched *)event.data.ptr)->fd;
+}
+
+/* A connection, and each step of its handshake on both sides: of what each waits for it is not told. */
+static void test_handshake_nobody_told_of(void **state)
+{
+    weft__tcp *zero, *one;
+    letter *l;
+    (void)state;
+    open_world(2);
+    zero = (weft__tcp *)(void *)ranks[0].t;
+    one = (weft__tcp *)(void *)ranks[1].t;
+    recheck(&ranks[0]);
+    recheck(&ranks[1]);
+    l = send_letter(0, 1, 1, 1, false); /* dials */
+    await_ready(one->listener.fd, POLLIN);
+    assert_int_equal(descriptor_told(&ranks[1]), one->listener.fd);
+    for (int i = 0; i < 10; i++) turn(&ranks[1]);
+    assert_true(weft__list_empty(&one->guests)); /* nothing else accepts it */
+    recheck(&ranks[1]);
+    assert_false(weft__list_empty(&one->guests));
+    assert_non_null(strstr(told, "a connection had come, and nothing told of that"));
+
+    told[0] = 0;
+    while (descriptor_told(&ranks[0]) == zero->alarm.fd) continue; /* it is connected, and may say hello */
+    for (int i = 0; i < 10; i++) turn(&ranks[0]);
+    recheck(&ranks[0]);
+    assert_non_null(strstr(told, "the handshake with rank 1 could go on, and nothing told of that"));
+
+    told[0] = 0;
+    await_ready(WEFT__LIST_ENTRY(one->guests.next, weft__tcp_guest, link)->watched.fd, POLLIN);
+    assert_true(lose_edges(&ranks[1]) > 0);
+    for (int i = 0; i < 10; i++) turn(&ranks[1]);
+    recheck(&ranks[1]);
+    assert_non_null(strstr(told, "the handshake of 127.0.0.1"));
+    assert_non_null(strstr(told, "could go on, and nothing told of that"));
+
+    told[0] = 0;
+    UNTIL(ranks[1].arrived[0] == 1); /* the rest is told of */
+    recheck(&ranks[0]);
+    recheck(&ranks[1]);
+    assert_string_equal(told, "");
+    letter_free(l);
+}
+
+/* A stranger that says nothing has its time, also where that nobody is told that it is over. */
+static void test_time_nobody_told_of(void **state)
+{
+    weft__tcp *one;
+    int fd;
+    (void)state;
+    open_world(2);
+    one = (weft__tcp *)(void *)ranks[1].t;
+    fd = raw_connect(&ranks[1].address);
+    UNTIL(!weft__list_empty(&one->guests));
+    await_ready(one->alarm.fd, POLLIN);
+    lose_edges(&ranks[1]);
+    for (int i = 0; i < 10; i++) turn(&ranks[1]);
+    assert_false(weft__list_empty(&one->guests));
+    recheck(&ranks[1]);
+    assert_true(weft__list_empty(&one->guests));
+    close(fd);
+}
+
 /* What the set tells of, and what comes slowly, is no reason to say anything. */
 static void test_nothing_to_tell(void **state)
 {
@@ -152,9 +231,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bytes_nobody_told_of, begin, end),
         cmocka_unit_test_setup_teardown(test_room_nobody_told_of, begin, end),
+        cmocka_unit_test_setup_teardown(test_handshake_nobody_told_of, begin, end),
+        cmocka_unit_test_setup_teardown(test_time_nobody_told_of, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_to_tell, begin, end),
         cmocka_unit_test_setup_teardown(test_not_at_each_call, begin, end),
     };
     alarm(JOB_ALARM_S);
+    setenv("WEFT_HANDSHAKE_MS", "1000", 1); /* a handshake that is looked at every 110 ms has time enough */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
