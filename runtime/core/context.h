@@ -120,10 +120,11 @@ struct weft_context {
     weft__early early;   /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__crossing crossing;                  /* engine: into this rank's rows */
-    bool cut_short;     /* engine: rounds could have gone on, but their turn was long enough */
-    weft__list groups;  /* under groups_lock; the newest first */
-    weft__list batches; /* under groups_lock: begun, not ended */
-    weft__list meshes;  /* under groups_lock */
+    int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */
+    bool cut_short;       /* engine: rounds could have gone on, but their turn was long enough */
+    weft__list groups;    /* under groups_lock; the newest first */
+    weft__list batches;   /* under groups_lock: begun, not ended */
+    weft__list meshes;    /* under groups_lock */
     weft__lock groups_lock;
     weft__mpsc retired;           /* groups without references */
     weft__list retiring;          /* engine: of these, those whose row somebody may still read */

@@ -9,6 +9,7 @@
 #include "breaking.h"
 #include "executor.h"
 #include "group.h"
+#include "member.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -278,6 +279,7 @@ void weft__engine_recheck(weft_context *ctx)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;
     weft__mail_recheck(ctx->mail);
+    weft__deaths_recheck(ctx);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
 }

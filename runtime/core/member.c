@@ -9,6 +9,7 @@
 #include "log.h"
 #include "protocol.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 
 #define GOODBYE_GRACE_NS (100 * WEFT__MS) /* for the word of a rank whose connection ended unused */
+#define RECHECK_EVERY_NS (100 * WEFT__MS)
 
 void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
@@ -113,6 +115,37 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     }
     weft__alarm_tell(ctx, rank, NULL);
     weft__watch_next(ctx);
+}
+
+/* Whose death this rank has to see by itself. */
+static bool is_watched(const weft__member *m)
+{
+    return m->death.fd >= 0 && !atomic_load(&m->gone);
+}
+
+static bool has_ended(const weft__member *m)
+{
+    struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
+    return poll(&at, 1, 0) == 1;
+}
+
+/* As net/tcp_recheck.c for what comes over sockets.  What the set has still to tell is no reason to say
+ * anything. */
+void weft__deaths_recheck(weft_context *ctx)
+{
+    int64_t now = weft__now_ns();
+    char name[192];
+    if (now < ctx->deaths_at_ns) return;
+    ctx->deaths_at_ns = now + RECHECK_EVERY_NS;
+    for (int i = 0; i < ctx->world_size; i++) {
+        weft__member *m = &ctx->members[i];
+        if (!is_watched(m) || !has_ended(m)) continue;
+        for (int most = ctx->world_size; most > 0 && weft__watch_poll(&ctx->watch) > 0; most--) continue;
+        if (!is_watched(m)) continue;
+        weft__member_name(ctx, i, name, sizeof name);
+        weft__log(WEFT__WARN, "%s had ended, and nothing told of that: it counts as gone now", name);
+        m->death.ready(&m->death, POLLIN);
+    }
 }
 
 void weft__member_suspect(weft_context *ctx, int rank, const char *why)

@@ -10,6 +10,9 @@ typedef enum weft__ending {
 } weft__ending;
 /* A rank is gone. */
 void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
+/* Looks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
+ * second. */
+void weft__deaths_recheck(weft_context *ctx);
 /* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
 void weft__watch_next(weft_context *ctx);
 /* Over the data plane, without a new connection?  Else words go by the guardian. */

@@ -156,6 +156,34 @@ static void loses_an_edge(job_rank *me)
     job_leave(me);
 }
 
+/* Nor does anything else look whether another rank's process has ended. */
+static void loses_a_death(job_rank *me)
+{
+    int32_t word = 0;
+    weft_request *req = NULL;
+    job_setenv(me, "WEFT_TRANSPORT", "shm");
+    job_setenv(me, "WEFT_WARN_MS", "500");
+    job_join(me);
+    job_sum_works(me->world);
+    job_meet(me);
+    if (me->rank == 0) {
+        weft_set_log(listen_for_edge, NULL);
+        delays_lose_edges(true);
+        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, &req));
+        job_kill(me, 1);
+        CHECK_STATUS(WEFT_ERR_PEER, weft_wait(req, 500 + JOB_LATE_MS));
+        delays_lose_edges(false);
+        CHECK_NAMES(weft_request_message(req), 1U << 1, me->size);
+        for (int i = 0; i < JOB_LATE_MS && !atomic_load(&edge_told); i++) job_sleep_ms(1);
+        CHECK(atomic_load(&edge_told));
+        weft_set_log(NULL, NULL);
+        weft_release(req);
+    } else {
+        job_sleep_ms(JOB_LIMIT_MS);
+    }
+    job_leave(me);
+}
+
 typedef struct late_program {
     program program;
     delays delays;
@@ -208,6 +236,8 @@ int main(int argc, char **argv)
                  .bare = true),
         JOB_TEST("an edge that is lost is found by the guardian", .ranks = EDGE_RANKS, .body = loses_an_edge,
                  .bare = true, .processes = true),
+        JOB_TEST("a death that nothing tells of too", .ranks = 2, .body = loses_a_death, .bare = true,
+                 .processes = true, .killed = 1U << 1),
         cmocka_unit_test(programs),
     };
     return JOB_MAIN(tests, argc, argv);
