@@ -216,6 +216,31 @@ static void new_group_with_the_dead(job_rank *me)
     job_await(me, 2, ALIVE);
 }
 
+/* Rank 1 has no connection to the victim and hears of its end first from rank 0, whose operation on a group
+ * of the three it breaks: it has died there too, and not left. */
+static void heard_of(job_rank *me)
+{
+    static const int some[] = {0, 1, VICTIM};
+    int dead[RANKS] = {-1, -1, -1, -1};
+    weft_call call = {.timeout_ms = job_wait_ms()};
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    if (me->rank != 2)
+        CHECK_OK(weft_new_group(me->world, some, sizeof some / sizeof *some, &call, &group, NULL));
+    job_meet(me);
+    if (me->rank == 0) CHECK_OK(weft_barrier(group, NULL, &req));
+    await_death(me);
+    if (me->rank == 0) WAIT_STATUS(WEFT_ERR_PEER, req);
+    if (me->rank == 1) CHECK_INT(job_await_break(group, JOB_LATE_MS), WEFT_ERR_PEER);
+    if (req) weft_release(req);
+    for (int i = 0; i < JOB_LATE_MS && weft_group_dead(me->world, dead, RANKS) == 0; i++) job_sleep_ms(1);
+    CHECK_INT(weft_group_dead(me->world, dead, RANKS), 1);
+    CHECK_INT(dead[0], VICTIM);
+    CHECK_INT(job_await_break(me->world, JOB_LATE_MS), WEFT_ERR_PEER);
+    job_mark(me, 2);
+    job_await(me, 2, ALIVE);
+}
+
 #define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
 
 int main(int argc, char **argv)
@@ -224,7 +249,7 @@ int main(int argc, char **argv)
         DEATH("pending operations", pending),        DEATH("nothing in flight", idle),
         DEATH("a receive from anyone", from_anyone), DEATH("amid large collectives", amid_traffic),
         DEATH("amid large messages", amid_messages), DEATH("amid new_group", new_group_with_the_dead),
-        DEATH("many groups", many_groups),
+        DEATH("many groups", many_groups),           DEATH("heard of from another", heard_of),
     };
     return JOB_MAIN(tests, argc, argv);
 }
