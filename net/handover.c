@@ -135,7 +135,7 @@ static weft_status take_batch(const weft__board_config *config, const weft__batc
 
     int due = config->size - expected < WEFT__BATCH_CARDS ? config->size - expected : WEFT__BATCH_CARDS;
 
-    if (message->head.kind != WEFT__NOTICE_CARDS || first != expected || count != due)
+    if (message->head.kind != WEFT__HANDOVER_CARDS || first != expected || count != due)
         return weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     if (first == 0 && *n_fds) {
         *memfd = *(*fds)++;
@@ -174,7 +174,7 @@ static weft_status receive_notice(const weft__board_config *config, int fd, weft
     if (status)
         return weft__fail(status, "joining the board of this host, which rank %d leads: %s",
                           config->world_ranks[0], weft_last_error());
-    if (message->head.kind != WEFT__NOTICE_FAILED) return WEFT_OK;
+    if (message->head.kind != WEFT__HANDOVER_FAILED) return WEFT_OK;
     message->body.reason[WEFT__REASON_BYTES - 1] = 0;
     if (!weft__is_failure(message->head.status)) message->head.status = WEFT_ERR_PEER;
     if (!*message->body.reason)
@@ -207,7 +207,7 @@ weft_status weft__handover_take(const weft__board_config *config, int fd, int *m
         weft__parcel in = {.bytes = &message, .length = sizeof message};
         status = weft__parcel_send(fd, "", 1, NULL, 0, config->deadline_ns);
         if (!status) status = receive_notice(config, fd, &in);
-        if (!status && message.head.kind != WEFT__NOTICE_GO)
+        if (!status && message.head.kind != WEFT__HANDOVER_GO)
             status = weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     }
     return status;

@@ -220,7 +220,7 @@ static weft_status seat_all(table *t)
 static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
 {
     int count = t->config->size - first, n_fds = 0, fds[WEFT__BATCH_FDS];
-    weft__batch message = {.head = {.kind = WEFT__NOTICE_CARDS, .first = (uint32_t)first}};
+    weft__batch message = {.head = {.kind = WEFT__HANDOVER_CARDS, .first = (uint32_t)first}};
 
     if (count > WEFT__BATCH_CARDS) count = WEFT__BATCH_CARDS;
     message.head.count = (uint32_t)count;
@@ -236,7 +236,7 @@ static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
 /* One member after the other: the descriptors under way at once are bounded by the user's limit. */
 static weft_status deliver(const table *t, int memfd)
 {
-    const weft__batch go = {.head = {.kind = WEFT__NOTICE_GO}};
+    const weft__batch go = {.head = {.kind = WEFT__HANDOVER_GO}};
     const weft__board_config *config = t->config;
     weft_status status = WEFT_OK;
 
@@ -257,7 +257,7 @@ static weft_status deliver(const table *t, int memfd)
 
 static void tell_failure(const table *t, weft_status status)
 {
-    weft__batch message = {.head = {.kind = WEFT__NOTICE_FAILED, .status = status}};
+    weft__batch message = {.head = {.kind = WEFT__HANDOVER_FAILED, .status = status}};
     char reason[WEFT__SENTENCE_BYTES];
 
     snprintf(reason, sizeof reason, "%s", weft_last_error());

@@ -22,19 +22,19 @@ typedef struct weft__card {
     uint8_t cookie[WEFT__COOKIE_BYTES];
 } weft__card;
 
-typedef enum weft__notice_kind {
-    WEFT__NOTICE_CARDS = 1,
-    WEFT__NOTICE_GO,
-    WEFT__NOTICE_FAILED
-} weft__notice_kind;
-typedef struct weft__notice {
+typedef enum weft__handover_notice_kind {
+    WEFT__HANDOVER_CARDS = 1,
+    WEFT__HANDOVER_GO,
+    WEFT__HANDOVER_FAILED
+} weft__handover_notice_kind;
+typedef struct weft__handover_notice {
     uint32_t kind;
     int32_t status; /* of FAILED */
     uint32_t count; /* of cards that follow */
     uint32_t first; /* local rank of the first of them */
-} weft__notice;
+} weft__handover_notice;
 typedef struct weft__batch {
-    weft__notice head;
+    weft__handover_notice head;
     union {
         weft__card cards[WEFT__BATCH_CARDS];
         char reason[WEFT__REASON_BYTES];

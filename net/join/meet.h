@@ -12,7 +12,7 @@
 #include <limits.h>
 
 /* All slots: on the thread of weft_init.  None is called twice after close. */
-typedef struct weft__way {
+typedef struct weft__meeting_way {
     /* As weft__rendezvous_all_gather; may block until the deadline. */
     weft_status (*all_gather)(void *state, const void *in, void *out, size_t bytes_each);
     /* Tells the others that this rank has failed, unless they know; through a bootstrap it waits until they
@@ -22,10 +22,10 @@ typedef struct weft__way {
     void (*done)(void *state);
     /* Frees state; may wait, bounded, for the others' last answers. */
     void (*close)(void *state);
-} weft__way;
+} weft__meeting_way;
 
 struct weft__rendezvous {
-    const weft__way *way;
+    const weft__meeting_way *way;
     void *state;          /* the way's own */
     int rank, world_size; /* -1: not known yet */
     weft__keys *keys;

@@ -178,7 +178,7 @@ static void leave(void *state)
     free(c);
 }
 
-static const weft__way through_bootstrap = {all_gather, tell_failure, NULL, leave};
+static const weft__meeting_way through_bootstrap = {all_gather, tell_failure, NULL, leave};
 
 /* ---- joining ---- */
 

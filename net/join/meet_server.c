@@ -35,7 +35,7 @@
 typedef struct client {
     weft__rendezvous *r;
     weft__finder *finder;
-    weft__place place;
+    weft__meeting_place place;
     char address[WEFT__ADDRESS_BYTES]; /* our end of the connection to it */
 
     uint8_t id[WEFT__MEETING_ID_BYTES];
@@ -474,7 +474,7 @@ static void leave(void *state)
     free(c);
 }
 
-static const weft__way at_server = {all_gather, tell_failure, be_done, leave};
+static const weft__meeting_way at_server = {all_gather, tell_failure, be_done, leave};
 
 weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder)
 {
@@ -494,7 +494,7 @@ weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder)
     return WEFT_OK;
 }
 
-void weft__place_text(weft__place *place, const char *at)
+void weft__place_text(weft__meeting_place *place, const char *at)
 {
     char address[WEFT__ADDRESS_BYTES];
     int port = weft__address_port(&place->at);

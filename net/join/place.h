@@ -14,13 +14,13 @@
 
 #define WEFT__PLACE_BYTES 384
 
-typedef struct weft__place {
+typedef struct weft__meeting_place {
     weft__address at;                     /* port 0: any that is free */
     char text[WEFT__PLACE_BYTES];         /* "127.0.0.1 port 29500", for sentences */
     char note[96];                        /* ends the sentence of a timeout there; "": nothing to add */
     uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of the run that meets there; zeros: whichever does */
     bool serve, go;                       /* what to try, in this order; neither: nothing yet */
-} weft__place;
+} weft__meeting_place;
 
 /* What was tried in vain. */
 enum weft__in_vain {
@@ -36,16 +36,16 @@ typedef struct weft__finder weft__finder;
 /* All slots run on the thread of weft_init.  What fails has written its sentence. */
 struct weft__finder {
     /* One look; waits at most for a lock, until the job's deadline. */
-    weft_status (*look)(weft__finder *finder, weft__place *place);
+    weft_status (*look)(weft__finder *finder, weft__meeting_place *place);
     /* OK: look again; PENDING: after COMPLETE stay there, it may end, and after REFUSED give up if that goes
      * on; else give up with the finder's sentence. */
-    weft_status (*in_vain)(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
+    weft_status (*in_vain)(weft__finder *finder, const weft__meeting_place *place, enum weft__in_vain what,
                            const weft__probe *probe);
     /* This rank serves there now; the place has its port, not yet in its text. */
-    weft_status (*serves)(weft__finder *finder, weft__place *place);
+    weft_status (*serves)(weft__finder *finder, weft__meeting_place *place);
     /* While this rank serves and waits for the others; called when fd is readable and at next_ns.  PENDING:
      * another rank shall serve.  NULL: there is nothing to do. */
-    weft_status (*turn)(weft__finder *finder, weft__place *place);
+    weft_status (*turn)(weft__finder *finder, weft__meeting_place *place);
     /* All have met. */
     weft_status (*met)(weft__finder *finder);
     /* The deadline passed and no server was found: says so, and returns ERR_TIMEOUT. */
@@ -59,5 +59,5 @@ struct weft__finder {
 weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder);
 
 /* Writes the place's text: "AT (127.0.0.1 port 29500)", or without AT what stands in the brackets. */
-void weft__place_text(weft__place *place, const char *at);
+void weft__place_text(weft__meeting_place *place, const char *at);
 #endif

@@ -52,7 +52,7 @@ static weft_status runs_already(const by_file *f)
 }
 
 /* Another run of the job is complete: it gets some time to end. */
-static weft_status wait_for_end(by_file *f, weft__place *place)
+static weft_status wait_for_end(by_file *f, weft__meeting_place *place)
 {
     if (f->refuse_ns == WEFT__NEVER && f->comers != WEFT__OF_ONE_START)
         f->refuse_ns = weft__deadline(weft__now_ns(), ENDING_MS);
@@ -61,7 +61,7 @@ static weft_status wait_for_end(by_file *f, weft__place *place)
     return WEFT_OK;
 }
 
-static weft_status go_there(by_file *f, weft__place *place)
+static weft_status go_there(by_file *f, weft__meeting_place *place)
 {
     char here[WEFT__HOST_ID_BYTES];
     weft_status status = weft__address_resolve(f->entry.address, f->entry.port, &place->at);
@@ -78,7 +78,7 @@ static weft_status go_there(by_file *f, weft__place *place)
     return WEFT_OK;
 }
 
-static weft_status look(weft__finder *finder, weft__place *place)
+static weft_status look(weft__finder *finder, weft__meeting_place *place)
 {
     by_file *f = WEFT__OWNER(finder, by_file, finder);
     weft__meeting_entry before = f->entry;
@@ -99,7 +99,7 @@ static weft_status look(weft__finder *finder, weft__place *place)
     return status;
 }
 
-static weft_status in_vain(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
+static weft_status in_vain(weft__finder *finder, const weft__meeting_place *place, enum weft__in_vain what,
                            const weft__probe *probe)
 {
     by_file *f = WEFT__OWNER(finder, by_file, finder);
@@ -121,7 +121,7 @@ static weft_status in_vain(weft__finder *finder, const weft__place *place, enum 
     }
 }
 
-static weft_status serves(weft__finder *finder, weft__place *place)
+static weft_status serves(weft__finder *finder, weft__meeting_place *place)
 {
     by_file *f = WEFT__OWNER(finder, by_file, finder);
     char text[WEFT__ADDRESS_BYTES];

@@ -21,14 +21,14 @@ typedef struct fixed {
     weft__finder finder;
     const weft__rendezvous *r;
     char host[WEFT__HOST_NAME_BYTES]; /* as it was given */
-    weft__place place;
+    weft__meeting_place place;
     int silences;                 /* times that the place accepted a connection and did not greet */
     enum weft__probe_result seen; /* who answered there */
     int no_way;                   /* why the host could not be reached then */
     char why[128];                /* this host cannot serve it, or "" */
 } fixed;
 
-static weft_status look(weft__finder *finder, weft__place *place)
+static weft_status look(weft__finder *finder, weft__meeting_place *place)
 {
     fixed *f = WEFT__OWNER(finder, fixed, finder);
     int64_t now_ns = weft__now_ns();
@@ -66,7 +66,7 @@ static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
     }
 }
 
-static weft_status in_vain(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
+static weft_status in_vain(weft__finder *finder, const weft__meeting_place *place, enum weft__in_vain what,
                            const weft__probe *probe)
 {
     fixed *f = WEFT__OWNER(finder, fixed, finder);
@@ -85,7 +85,7 @@ static weft_status do_nothing(weft__finder *finder)
     return WEFT_OK;
 }
 
-static weft_status serves(weft__finder *finder, weft__place *place)
+static weft_status serves(weft__finder *finder, weft__meeting_place *place)
 {
     (void)place;
     return do_nothing(finder);

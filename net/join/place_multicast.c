@@ -118,7 +118,7 @@ static weft_status say(by_multicast *f, enum weft__beacon_kind kind)
     return f->spoken ? WEFT_OK : status; /* a network that worked may work again */
 }
 
-static void write_place(const by_multicast *f, weft__place *place)
+static void write_place(const by_multicast *f, weft__meeting_place *place)
 {
     char name[sizeof f->name + 96];
     snprintf(name, sizeof name, "%s%s", f->name,
@@ -139,7 +139,7 @@ static void begin_to_listen(by_multicast *f)
     f->ask_ns = now_ns;
 }
 
-static weft_status look(weft__finder *finder, weft__place *place)
+static weft_status look(weft__finder *finder, weft__meeting_place *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     weft_status status = WEFT_OK;
@@ -161,7 +161,7 @@ static weft_status look(weft__finder *finder, weft__place *place)
     return status;
 }
 
-static weft_status in_vain(weft__finder *finder, const weft__place *place, enum weft__in_vain what,
+static weft_status in_vain(weft__finder *finder, const weft__meeting_place *place, enum weft__in_vain what,
                            const weft__probe *probe)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
@@ -185,7 +185,7 @@ static weft_status announce(by_multicast *f)
     return say(f, WEFT__BEACON_HERE);
 }
 
-static weft_status serves(weft__finder *finder, weft__place *place)
+static weft_status serves(weft__finder *finder, weft__meeting_place *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     f->part = SERVES;
@@ -204,7 +204,7 @@ static bool is_there(by_multicast *f)
     return probe.result == WEFT__PROBE_GREETED;
 }
 
-static weft_status turn(weft__finder *finder, weft__place *place)
+static weft_status turn(weft__finder *finder, weft__meeting_place *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     if (f->part != SERVES) return WEFT_OK;

@@ -74,7 +74,7 @@ static void leave_nobody(void *state)
 
 weft_status weft__meet_nobody(weft__rendezvous *r)
 {
-    static const weft__way nobody = {gather_own, tell_nobody, NULL, leave_nobody};
+    static const weft__meeting_way nobody = {gather_own, tell_nobody, NULL, leave_nobody};
     uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     randombytes_buf(nonce, sizeof nonce);
     weft__meet_nonce(r, nonce);

@@ -117,7 +117,7 @@ struct weft_context {
     weft__ticker ticker; /* engine */
     bool tcp;            /* some peer is reached by TCP */
     weft__list pending;  /* engine: requests that run */
-    weft__early early;   /* engine */
+    weft__early_messages early;   /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__crossing crossing;                  /* engine: into this rank's rows */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct message {
-    weft__list link; /* weft__early.waiting */
+    weft__list link; /* weft__early_messages.waiting */
     uint64_t group;
     int type, peer;
     size_t length;
@@ -39,7 +39,7 @@ static void drop(weft_context *ctx, message *m)
 
 static void note_loss(weft_context *ctx, uint64_t group, int peer)
 {
-    weft__early *e = &ctx->early;
+    weft__early_messages *e = &ctx->early;
     weft__log(
         e->losses ? WEFT__INFO : WEFT__ERROR,
         "rank %d has no room for what rank %d told about group %llu before that was ready here: %zu bytes "
@@ -51,15 +51,16 @@ static void note_loss(weft_context *ctx, uint64_t group, int peer)
 /* The oldest make room: they are the likeliest to be for a group that is long over here. */
 static message *new_message(weft_context *ctx, size_t length)
 {
-    weft__early *e = &ctx->early;
+    weft__early_messages *e = &ctx->early;
     size_t bytes = sizeof(message) + length;
     message *m;
+    if (bytes > WEFT__EARLY_BYTES_MOST) return NULL;
     while (bytes > WEFT__EARLY_BYTES_MOST - e->bytes && !weft__list_empty(&e->waiting)) {
         m = message_at(e->waiting.next);
         note_loss(ctx, m->group, m->peer);
         drop(ctx, m);
     }
-    m = bytes <= WEFT__EARLY_BYTES_MOST ? weft__reserve_get(bytes) : NULL;
+    m = weft__reserve_get(bytes);
     if (!m) return NULL;
     m->length = length;
     e->bytes += bytes;
@@ -69,7 +70,7 @@ static message *new_message(weft_context *ctx, size_t length)
 
 void weft__early_keep(weft_context *ctx, uint64_t group, int type, int peer, const void *bytes, size_t length)
 {
-    weft__early *e = &ctx->early;
+    weft__early_messages *e = &ctx->early;
     message *m;
     WEFT__ASSERT(weft__holds_engine(ctx) && e->bytes <= WEFT__EARLY_BYTES_MOST);
     if (contains(e->over, WEFT__EARLY_OVER_MOST, e->overs, group)) return;
@@ -84,7 +85,7 @@ void weft__early_keep(weft_context *ctx, uint64_t group, int type, int peer, con
     memcpy(m->bytes, bytes, length);
 }
 
-static message *next_of(weft__early *e, uint64_t group, int type)
+static message *next_of(weft__early_messages *e, uint64_t group, int type)
 {
     for (weft__list *at = e->waiting.next; at != &e->waiting; at = at->next)
         if (message_at(at)->group == group && message_at(at)->type == type) return message_at(at);
@@ -114,7 +115,7 @@ void weft__early_offer(weft_context *ctx, uint64_t group, int type,
 
 void weft__early_forget(weft_context *ctx, uint64_t group)
 {
-    weft__early *e = &ctx->early;
+    weft__early_messages *e = &ctx->early;
     WEFT__LIST_EACH(&e->waiting, at)
     {
         if (message_at(at)->group == group) drop(ctx, message_at(at));

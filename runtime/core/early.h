@@ -17,14 +17,14 @@
 #define WEFT__EARLY_LOST_MOST  256         /* groups that are known to have lost a message */
 #define WEFT__EARLY_OVER_MOST  1024        /* groups that are known to be over here */
 
-typedef struct weft__early {
+typedef struct weft__early_messages {
     weft__list waiting; /* in order of coming */
     size_t bytes;
     uint64_t lost[WEFT__EARLY_LOST_MOST]; /* ids of groups, the oldest make room */
     unsigned losses;
     uint64_t over[WEFT__EARLY_OVER_MOST]; /* likewise */
     unsigned overs;
-} weft__early;
+} weft__early_messages;
 
 void weft__early_keep(weft_context *ctx, uint64_t group, int type, int peer, const void *bytes,
                       size_t length);

@@ -3,7 +3,7 @@
  * Happy path: each step on a thread of its own, which polls what NCCL does in the background; then its stream
  * and scratch are made, and table->joined says so.  Fails: table->joined tells what NCCL or CUDA said; or why
  * it was doomed meanwhile. */
-#include "comm.h"
+#include "communicator.h"
 #include "thread.h"
 
 #include <stdio.h>
@@ -109,7 +109,7 @@ static weft_status equip(weft__comm *comm, char *text, size_t bytes)
     /* Barriers add up what is there; nobody reads it, but it should be something. */
     error = cudaMemsetAsync(comm->scratch, 0, WEFT__COMM_SCRATCH, comm->stream);
     if (error != cudaSuccess) return cuda_failed(error, "cudaMemsetAsync", text, bytes);
-    error = weft__events_grow(comm->nccl, EVENTS_SPARE);
+    error = weft__event_pool_grow(comm->nccl, EVENTS_SPARE);
     if (error != cudaSuccess) return cuda_failed(error, "cudaEventCreateWithFlags", text, bytes);
     return WEFT_OK;
 }

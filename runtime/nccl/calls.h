@@ -1,7 +1,7 @@
 /* calls.h - which calls of NCCL make one operation. */
 #ifndef WEFT_NCCL_CALLS_H
 #define WEFT_NCCL_CALLS_H
-#include "comm.h"
+#include "communicator.h"
 
 /* Inside a group call, with the turn: those of one work.  What the first call to fail returned. */
 const char *weft__calls_name(weft__kind kind); /* "ncclAllReduce": for messages */

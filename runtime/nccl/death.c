@@ -3,7 +3,7 @@
  * Happy path: drop, the last reference goes, bury finalizes, destroys and frees.  In trouble: stop marks it,
  * and a thread aborts it once nobody is inside, or after the grace.  Fails: an abort that hangs keeps its
  * thread; its works are never finished then, and the runtime gives the device up. */
-#include "comm.h"
+#include "communicator.h"
 #include "memory.h"
 #include "thread.h"
 

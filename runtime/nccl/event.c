@@ -18,7 +18,7 @@ struct weft__event_chunk {
     weft__event events[CHUNK];
 };
 
-void weft__events_init(weft__events *events)
+void weft__event_pool_init(weft__events *events)
 {
     *events = (weft__events){0};
     pthread_mutex_init(&events->lock, NULL);
@@ -56,7 +56,7 @@ static cudaError_t grow(weft__nccl *nccl)
     return cudaSuccess;
 }
 
-cudaError_t weft__events_grow(weft__nccl *nccl, unsigned spares)
+cudaError_t weft__event_pool_grow(weft__nccl *nccl, unsigned spares)
 {
     cudaError_t error = cudaSuccess;
     unsigned now;
@@ -76,7 +76,7 @@ static void grow_ahead(void *arg)
     pthread_mutex_lock(&nccl->events.lock);
     made = nccl->events.made;
     pthread_mutex_unlock(&nccl->events.lock);
-    weft__events_grow(nccl, made); /* whoever finds none makes them, and tells */
+    weft__event_pool_grow(nccl, made); /* whoever finds none makes them, and tells */
     pthread_mutex_lock(&nccl->events.lock);
     nccl->events.growing = false;
     pthread_mutex_unlock(&nccl->events.lock);
@@ -122,7 +122,7 @@ void weft__event_give(weft__nccl *nccl, weft__event *event)
     pthread_mutex_unlock(&events->lock);
 }
 
-void weft__events_close(weft__events *events, bool intact)
+void weft__event_pool_close(weft__events *events, bool intact)
 {
     struct weft__event_chunk *chunk, *next;
     for (chunk = events->chunks; chunk; chunk = next) {

@@ -29,12 +29,12 @@ typedef struct weft__events {
     struct weft__event_chunk *chunks;
 } weft__events;
 
-void weft__events_init(weft__events *events);
+void weft__event_pool_init(weft__events *events);
 /* Makes events until so many are spare, on this thread.  What CUDA says where it has no more. */
-cudaError_t weft__events_grow(struct weft__nccl *nccl, unsigned spares);
+cudaError_t weft__event_pool_grow(struct weft__nccl *nccl, unsigned spares);
 /* NULL: there is none and none can be made; *error says why. */
 weft__event *weft__event_take(struct weft__nccl *nccl, cudaError_t *error);
 void weft__event_give(struct weft__nccl *nccl, weft__event *event);
 /* Nobody uses one any more.  intact: no communicator hangs, so they can be destroyed. */
-void weft__events_close(weft__events *events, bool intact);
+void weft__event_pool_close(weft__events *events, bool intact);
 #endif

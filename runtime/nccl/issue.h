@@ -1,7 +1,7 @@
 /* issue.h - works become calls of NCCL in one group call, on their communicator's stream. */
 #ifndef WEFT_NCCL_ISSUE_H
 #define WEFT_NCCL_ISSUE_H
-#include "comm.h"
+#include "communicator.h"
 
 /* Slot of the seam; progress thread. */
 void weft__issue_start(weft__backend *backend, weft__work *first);

@@ -1,7 +1,7 @@
 /* memory.h - device memory that weft_mem_alloc gives, and its windows. */
 #ifndef WEFT_NCCL_MEMORY_H
 #define WEFT_NCCL_MEMORY_H
-#include "comm.h"
+#include "communicator.h"
 
 /* Slots of the seam. */
 weft_status weft__memory_alloc(weft__backend *backend, size_t bytes, void **ptr);

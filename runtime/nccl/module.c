@@ -5,8 +5,8 @@
  * why it cannot run here.  A close that cannot outwait what hangs leaves it behind, with its memory. */
 #include "module.h"
 
-#include "comm.h"
-#include "device.h"
+#include "communicator.h"
+#include "cuda_device.h"
 #include "issue.h"
 #include "memory.h"
 #include "running.h"
@@ -123,7 +123,7 @@ static void init(weft__nccl *nccl, const weft__module_table *table, const weft__
     nccl->table = table;
     nccl->grace_ns = place ? place->grace_ns : 0;
     nccl->probe = !place;
-    weft__events_init(&nccl->events);
+    weft__event_pool_init(&nccl->events);
     pthread_mutex_init(&nccl->lock, NULL);
     weft__nccl_cond_init(&nccl->changed);
     pthread_mutex_init(&nccl->order, NULL);
@@ -207,7 +207,7 @@ static void close_backend(weft__backend *backend)
         return;
     }
     weft__memory_close(nccl);
-    weft__events_close(&nccl->events, true);
+    weft__event_pool_close(&nccl->events, true);
     pthread_cond_destroy(&nccl->changed);
     pthread_mutex_destroy(&nccl->lock);
     pthread_mutex_destroy(&nccl->order);

@@ -7,7 +7,7 @@
  * began. */
 #include "running.h"
 
-#include "device.h"
+#include "cuda_device.h"
 #include "thread.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* running.h - what is issued, from there to its end. */
 #ifndef WEFT_NCCL_RUNNING_H
 #define WEFT_NCCL_RUNNING_H
-#include "comm.h"
+#include "communicator.h"
 
 /* Progress thread: the works of `end`, a chain, are on comm's stream; or, where end->cut, perhaps. */
 void weft__running_add(weft__comm *comm, weft__event *end);

@@ -98,7 +98,7 @@ runtime weft__request_publish stlr ldaxr stlxr ldar # settled, before the look a
 runtime wake_sleepers ldar ldaxr stlxr -stxr        # a sleeper that has seen the count sees what it counts
 runtime sleep_for_any ldaxr stlxr ldar
 # Who leaves, and who begins something: counted, and then is it too late?  No more, and then is there any?
-runtime enqueue ldaxr stlxr
+runtime 'enqueue(weft_request' ldaxr stlxr
 runtime may_begin ldarb -ldrb
 runtime may_pass ldarb -ldrb
 runtime weft_finalize stlrb -strb

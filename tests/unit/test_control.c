@@ -192,6 +192,9 @@ static void a_full_queue_is_told(void **state)
     snprintf(endpoints[1], sizeof endpoints[1], "tcp://127.0.0.1:1"); /* nobody listens there */
     snprintf(endpoints[2], sizeof endpoints[2], "nonsense");
     assert_int_equal(weft__control_open("127.0.0.1", f->keys, 0, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__control_peers(wire, WORLD, endpoints[0]), WEFT_ERR_PEER);
+    assert_non_null(strstr(weft_last_error(), "nonsense"));
+    snprintf(endpoints[2], sizeof endpoints[2], "tcp://nonsense"); /* an address, but no port */
     assert_int_equal(weft__control_peers(wire, WORLD, endpoints[0]), WEFT_OK);
     while (!status && sent < 10000) {
         status = weft__control_send(wire, 1, &sent, sizeof sent);

@@ -1,9 +1,9 @@
-/* comm.c - the struct of a communicator, the turn to call NCCL on it, and waiting for what NCCL does in the
- * background.
+/* communicator.c - the struct of a communicator, the turn to call NCCL on it, and waiting for what NCCL does
+ * in the background.
  *
  * Happy path: turn_ask, turn_take, calls, comm_await, turn_give.  Fails: a turn is refused, and a wait ends
  * early, once the communicator is doomed. */
-#include "comm.h"
+#include "communicator.h"
 
 #include "thread.h"
 

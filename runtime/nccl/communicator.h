@@ -1,4 +1,4 @@
-/* comm.h - a communicator: its life, and who may call NCCL on it.
+/* communicator.h - a communicator: its life, and who may call NCCL on it.
  *
  *   OPEN      made; its id is perhaps being made                            (birth.c)
  *   JOINING   a thread is inside NCCL, joining the others                   (birth.c)

@@ -1,4 +1,4 @@
-/* device.h - the device: which one, what lives on it, and marks on the streams of callers. */
+/* cuda_device.h - the device: which one, what lives on it, and marks on the streams of callers. */
 #ifndef WEFT_NCCL_DEVICE_H
 #define WEFT_NCCL_DEVICE_H
 #include "module.h"
