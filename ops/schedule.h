@@ -1,7 +1,7 @@
 /* schedule.h - collectives among ranks that exchange messages, as data.
  *
  * A schedule is one rank's list of steps with their predecessors.  Builders (ring.c, tree.c, ...) are
- * straight-line code that appends steps; an executor (runtime/host_schedule.c, tests/sim) starts a step
+ * straight-line code that appends steps; an executor (runtime/host/host_schedule.c, tests/sim) starts a step
  * when all its predecessors are done.  Nothing here waits.  Buffers are named by area and offset, so a
  * schedule can be kept and run again for other buffers: for the same signature, rank, size and selection, the
  * same scale where the reduction is PREMUL_SUM, and either `in == out` both times or neither (all_to_all is

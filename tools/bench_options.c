@@ -299,7 +299,7 @@ static bool concerns_operations(const struct bench_options *o)
            o->in_place;
 }
 
-/* Limits are powers of two (runtime/tuning.h), and what is measured follows from the algorithms. */
+/* Limits are powers of two (runtime/job/tuning.h), and what is measured follows from the algorithms. */
 static void check_tune(struct bench_options *o)
 {
     enum { LEAST = 64, MOST = 1 << 30 };

@@ -3,7 +3,7 @@
  *
  * A process has its settings once, so every rank measures in children of its own: in each of them the ranks
  * join a job that forces one algorithm of each operation.  Rank 0 keeps the result where the library looks
- * for it (runtime/tuning.h). */
+ * for it (runtime/job/tuning.h). */
 #ifndef WEFT_TOOLS_BENCH_TUNE_H
 #define WEFT_TOOLS_BENCH_TUNE_H
 #include "bench_options.h"

@@ -380,7 +380,7 @@ static void death(job_rank *me)
         weft_release(req);
         req = NULL;
     }
-    CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN);
+    if (status != WEFT_ERR_BROKEN) CHECK_STATUS(WEFT_ERR_PEER, status); /* which tells what it was */
     CHECK_NAMES(weft_last_error(), 1U << 2, RANKS);
     for (int i = 0; i < COUNT; i++) memory[i] = i;
     CHECK_OK(weft_all_reduce(pair, memory, memory, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
