@@ -225,6 +225,10 @@ static void flight_done(weft__completion *completion)
     weft__run *run = f->run;
     f->letter = NULL;
     f->want = NULL;
+    /* Its sender has given the message up half way, because the group has broken there, and tells why on
+     * another way, which may take longer.  This step is never done, so nothing else is said of the operation
+     * before. */
+    if (WEFT__UNLIKELY(completion->status == WEFT_ERR_CANCELLED)) return;
     if (WEFT__UNLIKELY(completion->status != WEFT_OK) && run->failed == WEFT_OK) {
         run->failed = completion->status;
         run->failed_step = f->step;

@@ -383,6 +383,31 @@ static void released_again(job_rank *me)
     }
 }
 
+/* One rank cancels while its messages are half way: the others are told so, not that a message was given up.
+ */
+static void cancel_half_way(job_rank *me)
+{
+    enum { COUNT = 1 << 22, TIMES = 12 };
+    int32_t *in = job_buffer(me, COUNT * sizeof *in), *out = job_buffer(me, COUNT * sizeof *out);
+    for (int i = 0; i < (job_on_device() ? 2 : TIMES); i++) {
+        weft_group *group = job_group(me, me->size, "one operation", 0);
+        weft_request *req = NULL;
+        weft_status status = weft_all_reduce(group, in, out, COUNT, WEFT_INT32, WEFT_SUM, NULL, &req);
+        if (me->rank == 0) {
+            for (int64_t until = job_now_ns() + i * 300000LL; job_now_ns() < until;) weft_test(req);
+            weft_cancel(req);
+        }
+        if (status == WEFT_OK) status = weft_wait(req, job_wait_ms());
+        if (status != WEFT_OK) { /* or broken before this rank began */
+            CHECK(status == WEFT_ERR_CANCELLED || (status == WEFT_ERR_BROKEN && !req));
+            CHECK_TEXT(req ? weft_request_message(req) : weft_last_error(), "cancelled by rank 0");
+        }
+        weft_release(req);
+        job_meet(me);
+        CHECK_OK(weft_group_free(group));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +417,7 @@ int main(int argc, char **argv)
         JOB_TEST("timeout", .ranks = 2, .body = timeout),
         JOB_TEST("out of the group's time", .ranks = 2, .body = timeout_of_the_group),
         JOB_TEST("cancel", .ranks = 2, .body = cancel),
+        JOB_TEST("cancel half way", .ranks = 3, .body = cancel_half_way),
         JOB_TEST("cancel races with a whole message", .ranks = 2, .body = cancel_race, .arg = &(size_t){1}),
         JOB_TEST("cancel races with an announced message", .ranks = 2, .body = cancel_race,
                  .arg = &(size_t){100000}),
