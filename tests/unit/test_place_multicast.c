@@ -179,6 +179,22 @@ static void a_killed_server_is_replaced(void **state)
     all_met(3);
 }
 
+/* Three ranks that begin to serve, since each hears nothing of those before: two have to resign. */
+static void of_those_that_serve_one_stays(void **state)
+{
+    pid_t pids[3];
+    (void)state;
+    cast_at_group(3, "239.77.1.1");
+    for (int i = 0; i < 3; i++) {
+        pids[i] = play_as_process(i);
+        usleep(400000 * JOB_SLOWER); /* it serves */
+        if (i < 2) kill(pids[i], SIGSTOP);
+    }
+    for (int i = 0; i < 2; i++) kill(pids[i], SIGCONT);
+    for (int i = 0; i < 3; i++) waitpid(pids[i], NULL, 0);
+    all_met(3);
+}
+
 /* ---- strangers ---- */
 
 static uint32_t random32(void)
@@ -252,6 +268,64 @@ static void *send_one_again(void *arg)
     return NULL;
 }
 
+/* The next one of a server, but for that one. */
+static void hear_server(weft__multicast *m, const uint8_t *but, uint8_t kept[WEFT__BEACON_BYTES])
+{
+    for (;;) { /* ended by the alarm */
+        ssize_t n = weft__multicast_take(m, kept, WEFT__BEACON_BYTES);
+        if (n == WEFT__BEACON_BYTES && kept[5] == WEFT__BEACON_HERE && memcmp(kept, but, (size_t)n) != 0)
+            return;
+        if (n < 0) usleep(1000);
+    }
+}
+
+static int compare_nonces(const uint8_t *a, const uint8_t *b)
+{
+    enum { AT = 24 }; /* beacon.c */
+    return memcmp(a + AT, b + AT, WEFT__RUN_NONCE_BYTES);
+}
+
+static void end_part(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* Though it would have to, for one that is there. */
+static void nobody_resigns_for_a_beacon_of_old(void **state)
+{
+    uint8_t old[WEFT__BEACON_BYTES] = {0}, own[WEFT__BEACON_BYTES], any[WEFT__BEACON_BYTES];
+    int64_t until;
+    weft__address group;
+    weft__multicast m;
+    pid_t pids[2];
+    (void)state;
+    cast_at_group(2, "239.77.1.1");
+    assert_int_equal(weft__address_resolve("239.77.1.1", port, &group), WEFT_OK);
+    assert_int_equal(weft__multicast_open(&group, true, &m), WEFT_OK);
+    for (bool ready = false; !ready;) {
+        pids[0] = play_as_process(0);
+        hear_server(&m, old, own);
+        ready = old[5] && compare_nonces(old, own) < 0;
+        if (!ready) {
+            end_part(pids[0]);
+            memcpy(old, own, sizeof old);
+        }
+    }
+    until = weft__now_ns() + 500 * JOB_SLOWER * WEFT__MS;
+    while (weft__now_ns() < until) {
+        weft__multicast_send(&m, old, sizeof old);
+        while (weft__multicast_take(&m, any, sizeof any) == WEFT__BEACON_BYTES)
+            if (any[5] == WEFT__BEACON_HERE && memcmp(any, old, sizeof old) != 0)
+                assert_int_equal(compare_nonces(any, own), 0);
+        usleep(1000);
+    }
+    weft__multicast_close(&m);
+    pids[1] = play_as_process(1);
+    for (int i = 0; i < 2; i++) waitpid(pids[i], NULL, 0);
+    all_met(2);
+}
+
 /* Beside a thread of this process, from which the thread sanitizer lets nobody fork. */
 static void play_apart(int n)
 {
@@ -301,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_second_run_is_one_of_its_own),
         cmocka_unit_test(missing_ranks_are_named),
         cmocka_unit_test(a_killed_server_is_replaced),
+        cmocka_unit_test(of_those_that_serve_one_stays),
+        cmocka_unit_test(nobody_resigns_for_a_beacon_of_old),
         cmocka_unit_test(old_beacons_cost_a_retry),
         cmocka_unit_test(a_beacon_replayed_is_followed_once),
     };
