@@ -119,11 +119,12 @@ static void await_ready(int fd, short events)
 /* The descriptor that the set would tell of next. */
 static int descriptor_told(rank *r)
 {
-    struct epoll_event event;
+    struct epoll_event event = {0};
     int64_t until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
     int n = 0;
     while (n == 0 && weft__now_ns() < until) n = epoll_wait(r->watch.epoll_fd, &event, 1, 0);
     assert_int_equal(n, 1);
+    assert_non_null(event.data.ptr);
     return ((weft__watched *)event.data.ptr)->fd;
 }
 
