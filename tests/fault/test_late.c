@@ -63,6 +63,7 @@ static void late(job_rank *me)
     const lateness *l = me->arg;
     weft_group *group = job_group(me, me->size, "timed", job_short_ms());
     weft_group *other = job_group(me, me->size, "untouched", 0);
+    job_acquaint(me);
     job_meet(me);
     if (!is_late(me)) {
         wait_in_vain(me, group);
