@@ -2,6 +2,8 @@
  * closed since: so it is duplicated first, and what is shut down is an accepted connection of our own port
  * whoever else has got that number meanwhile. */
 #include "strangers.h"
+#include "clock.h"
+#include "closed.h"
 #include "log.h"
 #include "status.h"
 
@@ -13,13 +15,16 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #define SHARE      16 /* of the limit on descriptors: this part for the strangers of a socket */
 #define MOST_LEAST 16
 #define MOST_MOST  1024
-#define ATTEMPTS   3 /* of a rank whose secret is another, before it gives up */
+#define ATTEMPTS   3   /* of a rank whose secret is another, before it gives up */
+#define LOOK_MS    100 /* least time between two looks at where those that have gone came from, */
+#define LOOK_SHARE 20  /* and so many times what the last one took: who comes often makes nobody slow */
 #define EVENTS     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 
 static int share_of_descriptors(void)
@@ -110,17 +115,48 @@ static bool is_told(const weft__strangers *s, const char *where)
 {
     for (int i = 0; i < s->refused_count; i++)
         if (!strcmp(s->refused[i], where)) return true;
-    return s->refused_count == WEFT__REFUSED_MOST;
+    return false;
 }
 
-/* Its handshake has failed in what only the secret makes fit.  Whose address is not known comes again, so
- * that only who was too quick each time is told of without it. */
+/* This thread, so far: waiting for a processor does not count. */
+static int64_t worked_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Where one that had gone before its arrival was heard of came from: ZeroMQ does not tell, but it is one of
+ * those that this end has closed.  False: several may be meant. */
+static bool look_back(weft__strangers *s, char where[WEFT__ADDRESS_BYTES])
+{
+    char all[WEFT__REFUSED_MOST + 2][WEFT__ADDRESS_BYTES];
+    int64_t began_ns = worked_ns(), rest_ns;
+    int n = weft__closed_from(own_port(s), all, (int)WEFT__LENGTH(all)), candidates = 0;
+    rest_ns = LOOK_SHARE * (worked_ns() - began_ns);
+    s->look_ns = weft__now_ns() + (rest_ns > LOOK_MS * WEFT__MS ? rest_ns : LOOK_MS * WEFT__MS);
+    for (int i = 0; i < n; i++) {
+        if (is_told(s, all[i])) continue;
+        if (!candidates++) memcpy(where, all[i], WEFT__ADDRESS_BYTES);
+    }
+    if (!candidates && n) memcpy(where, all[0], WEFT__ADDRESS_BYTES);
+    return n && candidates <= 1;
+}
+
+/* Its handshake has failed in what only the secret makes fit.  Mostly it has gone by now.  Whose address
+ * cannot be told comes again, so that only who could not be told some times is told of without it. */
 static void tell_refused(weft__strangers *s, int fd, const char *own)
 {
-    const bool known = fd >= 0 && fd < s->room && s->by_fd[fd].where.any.sa_family != AF_UNSPEC;
-    char where[WEFT__ADDRESS_BYTES] = "an address that is not known";
-    if (!known && (s->refused_count || ++s->unnamed < ATTEMPTS)) return;
-    if (known) weft__address_text(&s->by_fd[fd].where, where);
+    char where[WEFT__ADDRESS_BYTES];
+    if (s->refused_count == WEFT__REFUSED_MOST) return;
+    if (fd >= 0 && fd < s->room && s->by_fd[fd].where.any.sa_family != AF_UNSPEC) {
+        weft__address_text(&s->by_fd[fd].where, where);
+    } else if (weft__now_ns() < s->look_ns) {
+        return;
+    } else if (!look_back(s, where)) {
+        if (++s->unnamed < ATTEMPTS) return;
+        snprintf(where, sizeof where, "an address that is not known");
+    }
     if (is_told(s, where)) return;
     memcpy(s->refused[s->refused_count++], where, sizeof where);
     weft__log(WEFT__WARN,

@@ -30,6 +30,7 @@ typedef struct weft__strangers {
     bool refusing; /* the next connection that ends does so because its secret is another */
     char refused[WEFT__REFUSED_MOST][WEFT__ADDRESS_BYTES];
     int refused_count, unnamed; /* addresses; times that none was known */
+    int64_t look_ns;            /* not before: where those that have gone came from */
     /* Told of every connection; came false: it has ended.  NULL: nobody wants to know. */
     void (*seen)(void *arg, int fd, bool came);
     void *arg;
