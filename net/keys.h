@@ -1,8 +1,10 @@
 /* keys.h - a job's keys (auth.h) in one place of memory that is shared by all who use them.
  *
  * That memory is locked, left out of core dumps, lies between pages that nobody may touch, and is zeroed when
- * the last of its users lets go of it.  Each set of keys takes some pages and system calls: who needs keys
- * that are there already takes a share of them. */
+ * the last of its users lets go of it.  What libzmq has copied of the CURVE keys stays in its heap, which can
+ * be swapped and dumped as long as a socket with them is open (it offers no memory of one's own for them; who
+ * must exclude that runs without swap and with a core limit of 0).  Each set of keys takes some pages and
+ * system calls: who needs keys that are there already takes a share of them. */
 #ifndef WEFT_NET_KEYS_H
 #define WEFT_NET_KEYS_H
 #include "auth.h"

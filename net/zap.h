@@ -3,7 +3,23 @@
  * The context lives from the first take to the last give; with it a thread that answers ZAP requests: a
  * connection to a CURVE server socket gets in only if its domain (a job) was admitted and its key is that
  * job's client key. The thread sleeps in a receive; it costs nothing while nobody connects.  In a forked
- * child there is no context. */
+ * child there is no context.
+ *
+ * Out of descriptors or threads libzmq aborts the process, so both are asked for before (base/quota.h); the
+ * threads' stacks then are memory enough for the context and its first sockets.
+ *
+ * Out of memory it aborts too, and from that it cannot be kept.  Of our own calls zmq_ctx_new and
+ * zmq_msg_init_size fail as they should; zmq_socket, zmq_bind, zmq_connect, zmq_setsockopt with a key,
+ * zmq_socket_monitor and zmq_msg_send (a queue grows by 256 messages at a time) write "FATAL ERROR: OUT OF
+ * MEMORY" and abort, or throw what nobody catches.  So does its own thread for each connection that comes or
+ * is made (engine, session, buffers) and for each message that it encrypts or decrypts, whoever sends it and
+ * whenever; only the payload of a long message may fail, which ends its connection.
+ *
+ * There is no allocator to set and no way to hand such a failure up.  Memory of our own for it would mean
+ * another malloc for the whole program, whose choice that is; to ask beforehand says nothing about its
+ * thread. So it is off every path that can do without: data never goes by it, only joining, the guardians'
+ * notices and stores do.  A rank that ends so is seen at once to have died by SIGABRT, as any that is killed.
+ */
 #ifndef WEFT_NET_ZAP_H
 #define WEFT_NET_ZAP_H
 #include "auth.h"
