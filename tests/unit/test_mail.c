@@ -182,6 +182,46 @@ static void what_is_given_up_may_end_its_receive(void **state)
     assert_int_equal(in.met, 1);
 }
 
+/* The wire of rank 0 has no memory to begin its next frame. */
+static weft__frame_kind refuse_next(void)
+{
+    weft__outgoing *out = WEFT__OWNER(ends[0].out.next, weft__outgoing, link);
+    weft__frame_kind kind = (weft__frame_kind)out->frame.kind;
+    assert_false(weft__list_empty(&ends[0].out));
+    weft__list_remove(&out->link);
+    out->sent(out, WEFT_ERR_MEMORY);
+    return kind;
+}
+
+/* Its sender's failure alone: the receive gets the next one, and no credit is lost. */
+static void what_finds_no_memory_on_its_way_fails_alone(void **state)
+{
+    side out, in;
+    (void)state;
+    receive_from(&in, 1, 0, 5, 200, false);
+    for (int i = 0; i < 10000; i++) {
+        send_to(&out, 0, 1, 5, 50, false);
+        assert_int_equal(refuse_next(), WEFT__FRAME_EAGER);
+        assert_true(out.over);
+        assert_int_equal(out.status, WEFT_ERR_MEMORY);
+    }
+    send_to(&out, 0, 1, 5, 150, false);
+    assert_int_equal(refuse_next(), WEFT__FRAME_REQUEST);
+    assert_int_equal(out.status, WEFT_ERR_MEMORY);
+    send_to(&out, 0, 1, 5, 150, false); /* announced, and asked for */
+    assert_true(move(0) && move(1));
+    weft__mail_poll(ends[0].mail);
+    assert_int_equal(refuse_next(), WEFT__FRAME_DATA);
+    assert_int_equal(out.status, WEFT_ERR_MEMORY);
+    move_all(); /* the receive is told, and waits again */
+    assert_false(in.over);
+    send_to(&out, 0, 1, 5, 120, false);
+    move_all();
+    assert_true(in.over && out.over);
+    assert_int_equal(in.status, WEFT_OK);
+    assert_int_equal(in.receipt.bytes, 120);
+}
+
 static void a_peer_that_goes_ends_what_waits(void **state)
 {
     side out, in, met_in, met_out;
@@ -407,6 +447,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_waits_again_comes_before_what_was_posted_later, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_may_end_its_receive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_finds_no_memory_on_its_way_fails_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_ends_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_gone_announced_is_not_received, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_short_one_goes_at_once, set_up, tear_down),
