@@ -471,8 +471,9 @@ void weft__mail_bye(weft__mail *mail, weft_status status, const char *why)
         weft__frame frame = {.kind = WEFT__FRAME_BYE,
                              .tag = (int32_t)status,
                              .length = (uint32_t)strlen(why)};
-        bool shared = box->route && !strcmp(box->route->name, "shm");
-        if (!box->route || box->gone || (!shared && !box->touched)) continue;
+        /* Whoever shares the board watches this process, and would take its end for a death. */
+        bool watched = box->route && box->route->traits & WEFT__TRANSPORT_LOCAL;
+        if (!box->route || box->gone || (!watched && !box->touched)) continue;
         /* Where nothing ever went, nobody can be waiting for something to be taken. */
         box->bye_awaited = box->touched;
         if (!send_part(mail, peer, &frame, why, false)) box->bye_awaited = false;

@@ -77,8 +77,8 @@ weft_status weft__mail_open(int me, int world, size_t eager_bytes, weft__mail_ev
                             weft__mail **out);
 weft__sink *weft__mail_sink(weft__mail *mail);                                 /* for the transports */
 void weft__mail_route(weft__mail *mail, int peer, weft__transport *transport); /* how peer is reached */
-const char *weft__mail_route_name(const weft__mail *mail, int peer);           /* "shm", "tcp", "self" */
-void weft__mail_close(weft__mail *mail); /* no completion is called any more */
+const char *weft__mail_route_name(const weft__mail *mail, int peer); /* its transport's, or "self" */
+void weft__mail_close(weft__mail *mail);                             /* no completion is called any more */
 
 /* buf: not used with a meeting.  NULL: no memory (the completion is not called).  The completion may have run
  * when it returns a letter: the handle is only good for a cancel before that. */

@@ -3,6 +3,7 @@
 #define WEFT_NET_MAIL_BOX_H
 #include "mail.h"
 #include "slab.h"
+#include "transports.h"
 
 #include <string.h>
 
@@ -75,7 +76,7 @@ typedef struct weft__early {
 /* What is known of one peer. */
 typedef struct weft__peer_box {
     weft__transport *route;
-    const char *route_name; /* "shm", "tcp", "self", or "none" */
+    const char *route_name; /* its transport's, "self", or "none" */
     bool gone;              /* died or left: nothing more will come or go */
     bool dropping;          /* being made so: its transport may still hand over what had arrived */
     bool said_bye, bye_awaited, bye_taken;
@@ -106,8 +107,8 @@ struct weft__mail {
     weft__list early[WEFT__MAIL_BUCKETS];
     size_t early_count;
     weft__slab letters, wants;
-    weft__list ready; /* letters with a piece to send or copy */
-    weft__transport *routes[2];
+    weft__list ready;                                /* letters with a piece to send or copy */
+    weft__transport *routes[WEFT__TRANSPORTS_COUNT]; /* by which some peer is reached */
     int route_count;
     bool starved;     /* one of the peers is */
     bool leaving_all; /* our goodbyes are out: that peers close their ends is no death any more */

@@ -13,6 +13,7 @@
 #include "rests.h"
 #include "ring.h"
 #include "status.h"
+#include "transports.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -494,8 +495,7 @@ static void shm_close(weft__transport *t)
 weft_status weft__shm_open(weft__board *board, const int *local_of, int world, bool crowded, weft__sink *sink,
                            weft__transport **transport)
 {
-    static const weft__transport slots = {.name = "shm",
-                                          .eager_bytes = EAGER_BYTES,
+    static const weft__transport slots = {.eager_bytes = EAGER_BYTES,
                                           .send = shm_send,
                                           .reserve = shm_reserve,
                                           .commit = shm_commit,
@@ -543,3 +543,35 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
     *transport = &s->transport;
     return WEFT_OK;
 }
+
+/* ---- its row ------------------------------------------------------------------------------------ */
+
+/* That a rank has an address says that it may; who shares a board is found out without one. */
+static weft_status shm_offer(const weft__transport_site *site, weft__transport_address *own, void **held)
+{
+    (void)held;
+    own->length = 1;
+    return weft__board_check(site->world);
+}
+
+static bool shm_reaches(const weft__transport_site *site, int rank, const weft__transport_address *theirs)
+{
+    (void)theirs;
+    return site->board && site->local_of[rank] >= 0;
+}
+
+static weft_status shm_open(const weft__transport_site *site, const weft__transport_address *addresses,
+                            void *held, weft__transport **transport)
+{
+    (void)addresses;
+    (void)held;
+    return weft__shm_open(site->board, site->local_of, site->world, site->crowded, site->sink, transport);
+}
+
+const weft__transport_row weft__transport_shm = {.name = "shm",
+                                                 .title = "shared memory",
+                                                 .traits = WEFT__TRANSPORT_LOCAL | WEFT__TRANSPORT_ORDERED,
+                                                 .without = "shares no memory with its host",
+                                                 .offer = shm_offer,
+                                                 .reaches = shm_reaches,
+                                                 .open = shm_open};

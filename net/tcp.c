@@ -425,8 +425,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                            const weft__keys *keys, weft__watch *watch, weft__sink *sink,
                            weft__transport **transport)
 {
-    static const weft__transport slots = {.name = "tcp",
-                                          .eager_bytes = EAGER_BYTES,
+    static const weft__transport slots = {.eager_bytes = EAGER_BYTES,
                                           .head_bytes = EAGER_BYTES,
                                           .send = tcp_send,
                                           .retract = tcp_retract,

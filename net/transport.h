@@ -1,9 +1,11 @@
-/* transport.h - the seam for moving frames between two ranks.  Shared memory and TCP stand behind it.
+/* transport.h - the seam for moving frames between two ranks.  Which transports stand behind it, and how one
+ * is added, is in transports.h.
  *
  * Everything here is called by the holder of the engine and by nobody else, except open and close.
  * No slot blocks.  A transport keeps frames of one urgency between two ranks in order. */
 #ifndef WEFT_NET_TRANSPORT_H
 #define WEFT_NET_TRANSPORT_H
+#include "completion.h"
 #include "frame.h"
 #include "list.h"
 
@@ -37,9 +39,31 @@ struct weft__sink {
     void (*lost)(weft__sink *sink, int peer, const char *why);
 };
 
+/* What holds of a transport.  Whoever has to know asks for one of these, and never which transport it is.
+ *
+ *   LOCAL    it goes through the memory that the ranks of a host share (board.h).  They share it if each of
+ * them offers such a transport; then each watches the processes of the others WAKES    what arrives shows at
+ * a descriptor in the watch, on which a thread can sleep; without this the sender rings the receiver's bell
+ * (weft__bell_ring) ORDERED  frames of one urgency between two ranks stay in order; the mail takes no other
+ * transport as yet EXPOSES  it has expose and fetch */
+typedef enum weft__transport_trait {
+    WEFT__TRANSPORT_LOCAL = 1U << 0,
+    WEFT__TRANSPORT_WAKES = 1U << 1,
+    WEFT__TRANSPORT_ORDERED = 1U << 2,
+    WEFT__TRANSPORT_EXPOSES = 1U << 3
+} weft__transport_trait;
+
+/* Memory of one rank that another one may read: what expose makes and fetch takes.  It travels as it is. */
+#define WEFT__TRANSPORT_KEY_BYTES 63
+typedef struct weft__transport_key {
+    uint8_t length;
+    uint8_t bytes[WEFT__TRANSPORT_KEY_BYTES];
+} weft__transport_key;
+
 typedef struct weft__transport weft__transport;
 struct weft__transport {
-    const char *name;   /* "shm", "tcp" */
+    const char *name;   /* that of its row */
+    unsigned traits;    /* likewise */
     size_t eager_bytes; /* up to so many a message goes unasked: to ask first would cost more than a copy */
     size_t head_bytes;  /* so many of a longer one go with the question: they are on their way while it is
                            answered */
@@ -80,5 +104,14 @@ struct weft__transport {
      * drains what has already arrived first.  Does not call lost. */
     void (*drop)(weft__transport *t, int peer);
     void (*close)(weft__transport *t); /* frees t; queued frames get sent(ERR_CANCELLED) */
+    /* Room for transports that read registered memory of another rank without a frame for each piece.  No
+     * transport has these two yet, and nothing calls them: both are NULL.
+     * expose lets other ranks read [memory, + bytes), until it is called with that key and 0 bytes; the key
+     * would go with the announcement of a long message.  fetch reads from `offset` on of what peer exposed as
+     * key, and counts `fetched` down (ERR_PEER: the peer is gone) when nothing is written to `where` any
+     * more. */
+    weft_status (*expose)(weft__transport *t, const void *memory, size_t bytes, weft__transport_key *key);
+    void (*fetch)(weft__transport *t, int peer, const weft__transport_key *key, size_t offset, void *where,
+                  size_t bytes, weft__completion *fetched);
 };
 #endif

@@ -14,9 +14,23 @@
 
 enum { NAME_BYTES = 64, LIST_BYTES = 512 };
 
+/* Short words of the commonest transport of each, from before there were others: tuning files are kept. */
+static const char *const medium_names[WEFT__MEDIA] = {
+    [WEFT__MEDIUM_MEMORY] = "shm", [WEFT__MEDIUM_MESSAGES] = "tcp"};
+
 const char *weft__medium_name(weft__medium medium)
 {
-    return medium == WEFT__SHM ? "shm" : "tcp";
+    return medium_names[medium];
+}
+
+bool weft__medium_find(const char *name, weft__medium *medium)
+{
+    for (int i = 0; i < WEFT__MEDIA; i++)
+        if (!strcmp(name, medium_names[i])) {
+            *medium = (weft__medium)i;
+            return true;
+        }
+    return false;
 }
 
 int weft__size_class(int size)

@@ -6,7 +6,10 @@
 #include "algorithms.h"
 
 /* Over what the members of a group hear from each other: limits are told apart by it. */
-typedef enum weft__medium { WEFT__SHM, WEFT__TCP } weft__medium;
+typedef enum weft__medium {
+    WEFT__MEDIUM_MEMORY,  /* memory that all of them share */
+    WEFT__MEDIUM_MESSAGES /* messages, over whichever transports */
+} weft__medium;
 
 enum {
     WEFT__MEDIA = 2,
@@ -22,9 +25,10 @@ typedef struct weft__choices {
     uint8_t upto[WEFT__MEDIA][WEFT__SIZES][WEFT__TUNABLES]; /* 0: as the rule says */
 } weft__choices;
 
-const char *weft__medium_name(weft__medium medium); /* "shm", "tcp" */
-int weft__size_class(int size);                     /* of groups of two ranks and more */
-int weft__class_most(int size_class);               /* its largest size; 0: there is none */
+const char *weft__medium_name(weft__medium medium);             /* as tuning files have it: "shm", "tcp" */
+bool weft__medium_find(const char *name, weft__medium *medium); /* false: there is none of that name */
+int weft__size_class(int size);                                 /* of groups of two ranks and more */
+int weft__class_most(int size_class);                           /* its largest size; 0: there is none */
 
 /* "all_reduce:ring,broadcast:chain", from the variable of that name.  ERR_ARGUMENT names what is wrong in it
  * and what there is; *choices keeps what it was. */

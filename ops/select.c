@@ -89,7 +89,7 @@ void weft__selection_make(weft__selection *s, const weft__table *table, int size
     *s = (weft__selection){0};
     for (int kind = 0; kind < WEFT__OP_KINDS; kind++)
         if (weft__kind_traits((weft__kind)kind) & WEFT__UNEVEN) s->by_messages |= 1U << kind;
-    make_limits(s, table, size, shared ? WEFT__SHM : WEFT__TCP);
+    make_limits(s, table, size, shared ? WEFT__MEDIUM_MEMORY : WEFT__MEDIUM_MESSAGES);
     for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++) force(s, table, (weft__kind)kind);
     s->all_read_bytes = all_read_bytes(s);
 }

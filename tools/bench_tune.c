@@ -41,7 +41,7 @@ struct tune {
 
 static weft__way way_of(weft__kind kind, weft__medium medium)
 {
-    bool rounds = medium == WEFT__SHM && !(weft__kind_traits(kind) & WEFT__UNEVEN);
+    bool rounds = medium == WEFT__MEDIUM_MEMORY && !(weft__kind_traits(kind) & WEFT__UNEVEN);
     return rounds ? WEFT__ROUNDS : WEFT__MESSAGES;
 }
 
@@ -104,13 +104,13 @@ static struct bench_job join(const struct bench_options *o, int pass)
 /* Ranks that share memory have a barrier without messages. */
 static void look(const struct bench_job *job, int fd)
 {
-    struct finding found = {job->rank, job->ranks, WEFT__TCP};
+    struct finding found = {job->rank, job->ranks, WEFT__MEDIUM_MESSAGES};
     weft_request_info info;
     weft_request *req;
     bench_must(job, "a first barrier", weft_barrier(job->world, NULL, &req));
     bench_must(job, "a first barrier", weft_wait(req, WEFT_FOREVER));
     weft_request_get_info(req, &info);
-    if (!strcmp(info.algorithm, "all_read")) found.medium = WEFT__SHM;
+    if (!strcmp(info.algorithm, "all_read")) found.medium = WEFT__MEDIUM_MEMORY;
     weft_release(req);
     tell(job, fd, &found, sizeof(found));
 }
@@ -206,7 +206,7 @@ static void ends_by_rule(const struct tune *t, const int *rivals, int n, int end
 {
     const weft__table table = {.slot_bytes = UINT32_MAX};
     weft__selection rule;
-    weft__selection_make(&rule, &table, t->found.ranks, t->found.medium == WEFT__SHM);
+    weft__selection_make(&rule, &table, t->found.ranks, t->found.medium == WEFT__MEDIUM_MEMORY);
     for (int i = 0; i < n; i++) {
         ends[i] = i ? ends[i - 1] : 0;
         while (ends[i] < t->options->sizes_n && t->options->sizes[ends[i]] <= rule.upto[rivals[i]]) ends[i]++;

@@ -53,16 +53,16 @@ static void print_unserved(const weft__selection *s, const weft__choices *choice
                                        : "it does not add in rank order, which WEFT_REDUCE asks for");
 }
 
-bool info_algorithms(int ranks, const char *transport)
+bool info_algorithms(int ranks, weft__medium medium)
 {
-    bool shared = !strcmp(transport, weft__medium_name(WEFT__SHM)), good = true;
+    bool shared = medium == WEFT__MEDIUM_MEMORY, good = true;
     weft__table table = {.slot_bytes = SLOT_BYTES};
     weft__selection selection;
     char path[WEFT__TUNING_PATH_BYTES];
     printf("algorithms of %d ranks over %s, by the bytes of the larger buffer (any other: weft-info "
            "--algorithms "
            "RANKS shm|tcp)\n",
-           ranks, transport);
+           ranks, weft__medium_name(medium));
     table.rank_order = !strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order");
     weft__tuning_path(path);
     if (weft__choices_force(&table.choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM))) {

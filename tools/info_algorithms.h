@@ -2,9 +2,11 @@
  * whose lowest were started here would choose; and what that comes from. */
 #ifndef WEFT_INFO_ALGORITHMS_H
 #define WEFT_INFO_ALGORITHMS_H
+#include "choices.h"
+
 #include <stdbool.h>
 
-/* transport: "shm" or "tcp".  False: WEFT_ALGORITHM or the tuning file is not as it should be; that is
+/* False: WEFT_ALGORITHM or the tuning file is not as it should be; that is
  * printed as well, and what would be chosen without it. */
-bool info_algorithms(int ranks, const char *transport);
+bool info_algorithms(int ranks, weft__medium medium);
 #endif

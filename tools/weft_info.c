@@ -10,6 +10,7 @@
 #include "reduce.h"
 #include "run_place.h"
 #include "settings.h"
+#include "transports.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,9 +57,12 @@ static void print_transport(const char *name, const char *why_not)
 static void print_transports(void)
 {
     char why[128];
+    bool shares = info_shared_memory(why, sizeof(why));
     printf("\ntransports\n");
-    print_transport("shm", info_shared_memory(why, sizeof(why)) ? NULL : why);
-    print_transport("tcp", NULL);
+    for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++) {
+        const weft__transport_row *row = weft__transports[i];
+        print_transport(row->name, row->traits & WEFT__TRANSPORT_LOCAL && !shares ? why : NULL);
+    }
 }
 
 static void print_probes(void)
@@ -93,14 +97,14 @@ enum { RANKS = 2, RANKS_MOST = 1000000 };
 /* --algorithms [RANKS [TRANSPORT]] */
 static int algorithms(int n, char **words)
 {
-    const char *transport = n > 1 ? words[1] : "shm";
+    weft__medium medium = WEFT__MEDIUM_MEMORY;
     int64_t ranks = RANKS;
     if (n > 2 || (n > 0 && !weft__number_read(words[0], 2, RANKS_MOST, &ranks)) ||
-        (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)) {
+        (n > 1 && !weft__medium_find(words[1], &medium))) {
         fprintf(stderr, "weft-info: --algorithms takes 2 to %d ranks, and shm or tcp\n", RANKS_MOST);
         return 2;
     }
-    return !info_algorithms((int)ranks, transport);
+    return !info_algorithms((int)ranks, medium);
 }
 
 /* What is wrong with the command line, on one line. */
@@ -119,7 +123,7 @@ static void print_all(void)
     putchar('\n');
     (void)info_operations(INFO_TEXT); /* why not is printed */
     putchar('\n');
-    (void)info_algorithms(RANKS, "shm");
+    (void)info_algorithms(RANKS, WEFT__MEDIUM_MEMORY);
     print_settings();
 }
 

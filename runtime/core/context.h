@@ -20,6 +20,7 @@
 #include "rendezvous.h"
 #include "slab.h"
 #include "ticker.h"
+#include "transports.h"
 #include "watch.h"
 
 #include <pthread.h>
@@ -78,8 +79,8 @@ typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 struct weft_context {
     int rank, world_size, device;
     weft__member *members;
-    weft__rendezvous *meeting; /* how its ranks met; its directory */
-    weft__transport *transports[2];
+    weft__rendezvous *meeting;                           /* how its ranks met; its directory */
+    weft__transport *transports[WEFT__TRANSPORTS_COUNT]; /* by row; NULL: nobody is reached by it */
     bool said_bye;
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
     weft__keys *keys;
@@ -115,9 +116,9 @@ struct weft_context {
     unsigned turns;                /* engine: until sockets are looked at again */
     int64_t turn_ns;     /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
     weft__ticker ticker; /* engine */
-    bool tcp;            /* some peer is reached by TCP */
-    weft__list pending;  /* engine: requests that run */
-    weft__early_messages early;   /* engine */
+    bool descriptors_wake;      /* some peer is reached by a transport that wakes by a descriptor */
+    weft__list pending;         /* engine: requests that run */
+    weft__early_messages early; /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__crossing crossing;                  /* engine: into this rank's rows */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */

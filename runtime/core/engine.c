@@ -223,10 +223,10 @@ void weft__engine_empty_queue(weft_context *ctx)
 /* And how many turns go by until the next time. */
 static int look_at_sockets(weft_context *ctx)
 {
-    ctx->turns = (ctx->watch.spared ? SOCKETS_EVERY_SPARED
-                  : !ctx->board     ? 1
-                  : ctx->tcp        ? SOCKETS_EVERY_MIXED
-                                    : SOCKETS_EVERY_SHARED) -
+    ctx->turns = (ctx->watch.spared       ? SOCKETS_EVERY_SPARED
+                  : !ctx->board           ? 1
+                  : ctx->descriptors_wake ? SOCKETS_EVERY_MIXED
+                                          : SOCKETS_EVERY_SHARED) -
                  1;
     return weft__watch_poll(&ctx->watch);
 }

@@ -187,7 +187,8 @@ static void watch_device(sleeper *s, int64_t since_ns)
  * in vain, and a timer would only come too early or too late. */
 static bool sockets_will_wake(weft_context *ctx)
 {
-    return ctx->tcp && !ctx->board && weft__unsettled(ctx) > 0 && atomic_load(&ctx->lenders) == 0;
+    return ctx->descriptors_wake && !ctx->board && weft__unsettled(ctx) > 0 &&
+           atomic_load(&ctx->lenders) == 0;
 }
 
 static bool take_change(uint32_t *seen, const _Atomic uint32_t *count)

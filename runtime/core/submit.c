@@ -112,7 +112,7 @@ static bool begins_itself(const weft__op *op, bool has_callback)
 /* It goes on while the caller does something else.  Only sockets wake the progress thread from elsewhere. */
 static void leave_work(weft_context *ctx)
 {
-    if (ctx->tcp) atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
+    if (ctx->descriptors_wake) atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
 }
 
 /* After its first step: it gets its times, if it is not over.  Returns when somebody has to look at it.

@@ -211,7 +211,7 @@ static void hand_back(weft_context *ctx)
     busy = weft__engine_busy(ctx) || busy;
     weft__engine_drop(ctx);
     /* In its nap the thread does not look at sockets; somebody now depends on them. */
-    if (busy || (ctx->tcp && atomic_load(&ctx->rest) != WEFT__SLEEP)) weft__engine_ring(ctx);
+    if (busy || (ctx->descriptors_wake && atomic_load(&ctx->rest) != WEFT__SLEEP)) weft__engine_ring(ctx);
 }
 
 /* Two ranks that wait for each other, and each sleep until the other's bell, may each time be woken too late

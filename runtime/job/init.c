@@ -3,7 +3,7 @@
  *   meet        rendezvous: who am I, of how many
  *   card        each rank tells host, pid, address, endpoint, transports (one all_gather)
  *   board       ranks of one host share memory, if all of them may
- *   routes      shm where there is a board, else TCP; connections come later
+ *   routes      each rank by the first transport that reaches it; connections come later
  *   world       and host group, from rows told in a second all_gather
  *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
@@ -28,9 +28,8 @@
 #include "reserve.h"
 #include "rows.h"
 #include "settings.h"
-#include "shm.h"
 #include "store.h"
-#include "tcp.h"
+#include "transports.h"
 #include "tuning.h"
 
 #include <errno.h>
@@ -43,8 +42,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CARD_SHM 1u
-#define CARD_TCP 2u
 /* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
  * those by which it is reached, and as many again when ranks fail and the guardians talk. */
 #define OWN_DESCRIPTORS       22
@@ -57,8 +54,7 @@ typedef struct card {
     char host[WEFT__HOST_BYTES];
     char endpoint[WEFT__ENDPOINT_BYTES];
     int32_t pid;
-    uint32_t transports;
-    weft__tcp_address tcp;
+    weft__transport_card transports;
     cpu_set_t processors;
 } card;
 
@@ -68,45 +64,33 @@ typedef struct joining { /* what only joining needs */
     card *cards;
     int *locals, *local_of; /* world ranks of this host; world rank -> local rank or -1 */
     int local_rank, local_size;
-    int listen_fd;
     int64_t deadline_ns;
-    weft__transport *shm, *tcp;
+    weft__transport_offers offers;
 } joining;
 
 /* ---- the card ---- */
 
 static weft_status fill_card(joining *j, card *c)
 {
-    const char *transports = weft__setting_text(WEFT__SET_TRANSPORT);
     weft_context *ctx = j->ctx;
+    const char *address = weft__rendezvous_address(j->meeting);
+    weft__transport_site site = {.me = ctx->rank, .world = ctx->world_size, .listen_at = address};
     weft_status status;
     weft__host_id(c->host_id);
     gethostname(c->host, sizeof c->host - 1);
     c->pid = (int32_t)getpid();
     sched_getaffinity(0, sizeof c->processors, &c->processors);
-    if (weft__setting_lists(transports, "shm")) c->transports |= CARD_SHM;
-    if (weft__setting_lists(transports, "tcp")) c->transports |= CARD_TCP;
-    if (!c->transports)
-        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_TRANSPORT is \"%s\": expected shm, tcp or both",
-                          transports);
-    if ((c->transports & CARD_SHM) && ctx->world_size > 1 && weft__board_check(ctx->world_size)) {
-        c->transports &= ~CARD_SHM;
-        if (!c->transports) return WEFT_ERR_SYSTEM;
-        weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
-    }
-    if ((c->transports & CARD_TCP) && ctx->world_size > 1) {
-        status = weft__tcp_listen(weft__rendezvous_address(j->meeting), &j->listen_fd, &c->tcp);
-        if (status != WEFT_OK) return status;
-    }
-    return weft__control_open(weft__rendezvous_address(j->meeting), ctx->keys, ctx->rank, &ctx->wire,
-                              c->endpoint);
+    status = weft__transports_offer(&site, weft__setting_text(WEFT__SET_TRANSPORT), &j->offers);
+    if (status != WEFT_OK) return status;
+    c->transports = j->offers.card;
+    return weft__control_open(address, ctx->keys, ctx->rank, &ctx->wire, c->endpoint);
 }
 
 static weft_status exchange_cards(joining *j)
 {
     weft_context *ctx = j->ctx;
     size_t n = (size_t)ctx->world_size;
-    card mine = {{0}, {0}, {0}, 0, 0, {0, 0, 0, {0}}, {{0}}};
+    card mine = {.pid = 0};
     char *endpoints;
     weft_status status = fill_card(j, &mine);
     if (status != WEFT_OK) return status;
@@ -168,7 +152,8 @@ static weft_status share_memory(joining *j)
     uint8_t mine = 0, *all;
     weft_status status;
     bool want = j->local_size > 1;
-    for (int i = 0; i < j->local_size; i++) want = want && (j->cards[j->locals[i]].transports & CARD_SHM);
+    for (int i = 0; i < j->local_size; i++)
+        want = want && weft__transports_offered(&j->cards[j->locals[i]].transports, WEFT__TRANSPORT_LOCAL);
     snprintf(name, sizeof name, "weft-%s-%d", weft__rendezvous_nonce(j->meeting), j->locals[0]);
     if (want) {
         mine = weft__board_join(&config, &ctx->board) == WEFT_OK;
@@ -190,49 +175,56 @@ static weft_status share_memory(joining *j)
 
 /* ---- routes ---- */
 
+/* local_of, cards: of each rank of the world. */
+static weft_status open_transports(joining *j, const int *local_of, const weft__transport_card *cards)
+{
+    weft_context *ctx = j->ctx;
+    weft__transport_site site = {.me = ctx->rank,
+                                 .world = ctx->world_size,
+                                 .keys = ctx->keys,
+                                 .board = ctx->board,
+                                 .local_of = local_of,
+                                 .crowded = ctx->crowded,
+                                 .watch = &ctx->watch,
+                                 .sink = weft__mail_sink(ctx->mail)};
+    int unreached;
+    weft_status status =
+        weft__transports_open(&site, &j->offers, cards, ctx->mail, ctx->transports, &unreached);
+    if (unreached >= 0)
+        return weft__fail(
+            status,
+            "no transport reaches rank %d (host %s) from rank %d (host %s): of those that WEFT_TRANSPORT "
+            "allows "
+            "both there and here (\"%s\"), none goes from host to host, and they share no memory",
+            unreached, j->cards[unreached].host, ctx->rank, j->cards[ctx->rank].host,
+            weft__setting_text(WEFT__SET_TRANSPORT));
+    for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
+        if (ctx->transports[i] && ctx->transports[i]->traits & WEFT__TRANSPORT_WAKES)
+            ctx->descriptors_wake = true;
+    return status;
+}
+
 static weft_status open_routes(joining *j)
 {
     weft_context *ctx = j->ctx;
-    weft__tcp_address *addresses;
+    size_t n = (size_t)ctx->world_size;
+    int *local_of;
+    weft__transport_card *cards;
     weft_status status =
         weft__mail_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
                         &ctx->mail_events, &ctx->mail);
     if (status != WEFT_OK) return status;
-    if (ctx->board) {
-        int *local_of = malloc((size_t)ctx->world_size * sizeof *local_of);
-        if (!local_of) return weft__fail_memory((size_t)ctx->world_size * sizeof *local_of, "routes");
-        for (int i = 0; i < ctx->world_size; i++) local_of[i] = ctx->members[i].local;
-        status = weft__shm_open(ctx->board, local_of, ctx->world_size, ctx->crowded,
-                                weft__mail_sink(ctx->mail), &j->shm);
-        free(local_of);
-        if (status != WEFT_OK) return status;
-    }
-    addresses = calloc((size_t)ctx->world_size, sizeof *addresses);
-    if (!addresses) return weft__fail_memory((size_t)ctx->world_size * sizeof *addresses, "routes");
-    for (int i = 0; i < ctx->world_size; i++) {
-        addresses[i] = j->cards[i].tcp;
-        ctx->tcp = ctx->tcp || (i != ctx->rank && ctx->members[i].local < 0);
-    }
     ctx->watch.sparing = !ctx->board; /* shared memory is looked at more often than sockets are to be read */
-    if (ctx->tcp && j->listen_fd >= 0) {
-        status = weft__tcp_open(ctx->rank, ctx->world_size, addresses, j->listen_fd, ctx->keys, &ctx->watch,
-                                weft__mail_sink(ctx->mail), &j->tcp);
-        if (status == WEFT_OK) j->listen_fd = -1;
+    local_of = malloc(n * sizeof *local_of);
+    cards = malloc(n * sizeof *cards);
+    for (size_t i = 0; local_of && cards && i < n; i++) {
+        local_of[i] = ctx->members[i].local;
+        cards[i] = j->cards[i].transports;
     }
-    free(addresses);
-    for (int i = 0; status == WEFT_OK && i < ctx->world_size; i++) {
-        weft__transport *t = ctx->members[i].local >= 0          ? j->shm
-                             : j->cards[i].transports & CARD_TCP ? j->tcp
-                                                                 : NULL;
-        if (i == ctx->rank) continue;
-        if (!t)
-            return weft__fail(
-                WEFT_ERR_ARGUMENT,
-                "no transport reaches rank %d (host %s) from rank %d (host %s): WEFT_TRANSPORT allows no TCP "
-                "there or here, and they share no memory",
-                i, j->cards[i].host, ctx->rank, j->cards[ctx->rank].host);
-        weft__mail_route(ctx->mail, i, t);
-    }
+    status = local_of && cards ? open_transports(j, local_of, cards)
+                               : weft__fail_memory(n * (sizeof *local_of + sizeof *cards), "routes");
+    free(local_of);
+    free(cards);
     return status;
 }
 
@@ -377,7 +369,8 @@ static weft_status join(joining *j, const weft_config *config)
     weft__engine_drop(ctx);
     status = weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
     if (status == WEFT_OK) weft__rendezvous_done(j->meeting);
-    if (ctx->crowded && ctx->board && !ctx->tcp) ctx->home = weft__home_of(j->local_rank, j->local_size);
+    if (ctx->crowded && ctx->board && !ctx->descriptors_wake)
+        ctx->home = weft__home_of(j->local_rank, j->local_size);
     weft__home_return(ctx->home);
     return status;
 }
@@ -389,7 +382,7 @@ static void tell_overview(const joining *j, const weft__join *asked, bool secret
         *first_of = weft__overview_wanted() ? malloc((size_t)n * sizeof *first_of) : NULL;
     weft__overview overview = {.asked = asked,
                                .secret_is_config = secret_is_config,
-                               .at = &j->cards[j->ctx->rank].tcp,
+                               .transports = &j->cards[j->ctx->rank].transports,
                                .first_of = first_of,
                                .local_ranks = j->local_size};
     if (!first_of) return;
@@ -443,7 +436,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     const char *secret = c->secret                               ? c->secret
                          : *weft__setting_text(WEFT__SET_SECRET) ? weft__setting_text(WEFT__SET_SECRET)
                                                                  : NULL;
-    joining j = {.listen_fd = -1};
+    joining j = {.ctx = NULL};
     weft_status status;
     if (!out) return weft__fail(WEFT_ERR_ARGUMENT, "init: ctx is NULL");
     if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork cannot join a job: exec first");
@@ -477,9 +470,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     }
     char why[WEFT__SENTENCE_BYTES];
     snprintf(why, sizeof why, "%s", weft_last_error());
-    if (j.listen_fd >= 0) close(j.listen_fd);
-    j.ctx->transports[0] = j.shm;
-    j.ctx->transports[1] = j.tcp;
+    weft__transports_withdraw(&j.offers);
     free(j.cards);
     weft__reserve_give(j.locals);
     weft__reserve_give(j.local_of);

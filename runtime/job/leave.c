@@ -106,7 +106,7 @@ void weft__context_free(weft_context *ctx)
     weft__log_flush(); /* what is told of this context is told before it is gone */
     if (atomic_load(&ctx->device_is_lost)) return; /* a thread may come back to it */
     weft__links_shut(ctx);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);
     if (ctx->members)

@@ -7,8 +7,6 @@
 #include "settings.h"
 #include "tuning.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,20 +90,19 @@ static void tell_hosts(const weft_context *ctx, const int *first_of)
 /* Ways as this rank goes them; those of others may be different. */
 static void tell_transports(const weft_context *ctx)
 {
-    enum { SELF, BY_SHM, BY_TCP };
     int *way = malloc((size_t)ctx->world_size * sizeof *way);
     list l = {.used = 0};
-    bool shm = false, tcp = false;
     if (!way) return;
     for (int i = 0; i < ctx->world_size; i++) {
-        way[i] = i == ctx->rank ? SELF : ctx->members[i].local >= 0 ? BY_SHM : BY_TCP;
-        shm = shm || way[i] == BY_SHM;
-        tcp = tcp || way[i] == BY_TCP;
+        way[i] = WEFT__TRANSPORTS_COUNT;
+        for (int t = 0; t < WEFT__TRANSPORTS_COUNT; t++)
+            if (!strcmp(weft__mail_route_name(ctx->mail, i), weft__transports[t]->name)) way[i] = t;
     }
-    if (shm) append(&l, "shared memory to ");
-    if (shm) append_ranks(&l, way, ctx->world_size, BY_SHM);
-    if (tcp) append(&l, "%sTCP to ", shm ? "; " : "");
-    if (tcp) append_ranks(&l, way, ctx->world_size, BY_TCP);
+    for (int t = 0; t < WEFT__TRANSPORTS_COUNT; t++) {
+        if (!ctx->transports[t]) continue;
+        append(&l, "%s%s to ", l.used ? "; " : "", weft__transports[t]->title);
+        append_ranks(&l, way, ctx->world_size, t);
+    }
     weft__log(WEFT__INFO, "transports of rank %d: %s", ctx->rank, l.used ? l.text : "none, it is alone");
     free(way);
 }
@@ -122,33 +119,20 @@ static void tell_settings(void)
 
 /* ---- its hosts ---- */
 
-static bool is_at(const struct sockaddr *a, const weft__tcp_address *at)
+static void tell_interfaces(const char *host, const weft__transport_card *transports)
 {
-    if (a->sa_family == AF_INET && at->family == 4)
-        return !memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr, at->bytes,
-                       sizeof(struct in_addr));
-    if (a->sa_family == AF_INET6 && at->family == 6)
-        return !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, at->bytes,
-                       sizeof(struct in6_addr));
-    return false;
-}
-
-static void tell_interface(const char *host, const weft__tcp_address *at)
-{
-    char address[INET6_ADDRSTRLEN] = "", name[64] = "an unknown interface";
     const char *wanted = weft__setting_text(WEFT__SET_SOCKET_IFNAME);
-    struct ifaddrs *all = NULL;
-    if (!at->family) {
-        weft__log(WEFT__INFO, "interface of %s: none, nothing listens for TCP", host);
-        return;
+    for (int t = 0; t < WEFT__TRANSPORTS_COUNT; t++) {
+        const weft__transport_address *own = &transports->of[t];
+        char text[160];
+        if (!weft__transports[t]->describe) continue;
+        weft__transports[t]->describe(own, text, sizeof text);
+        if (own->length)
+            weft__log(WEFT__INFO, "interface of %s: %s; %s%s", host, text,
+                      *wanted ? "WEFT_SOCKET_IFNAME is " : "WEFT_SOCKET_IFNAME is not set", wanted);
+        else
+            weft__log(WEFT__INFO, "interface of %s: %s", host, text);
     }
-    inet_ntop(at->family == 4 ? AF_INET : AF_INET6, at->bytes, address, sizeof address);
-    if (getifaddrs(&all)) all = NULL;
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-        if (i->ifa_addr && is_at(i->ifa_addr, at)) snprintf(name, sizeof name, "%s", i->ifa_name);
-    if (all) freeifaddrs(all);
-    weft__log(WEFT__INFO, "interface of %s: %s, TCP at %s port %d; %s%s", host, name, address, at->port,
-              *wanted ? "WEFT_SOCKET_IFNAME is " : "WEFT_SOCKET_IFNAME is not set", wanted);
 }
 
 static void tell_choices(const weft_context *ctx, const char *host)
@@ -167,7 +151,7 @@ static void tell_host(const weft_context *ctx, const weft__overview *o)
     weft__log(WEFT__INFO, "processors of %s: %d for %d rank%s%s; reductions use %s", host, ctx->processors,
               o->local_ranks, o->local_ranks == 1 ? "" : "s", ctx->crowded ? ", which take turns" : "",
               weft__reduce_level());
-    tell_interface(host, o->at);
+    tell_interfaces(host, o->transports);
     tell_choices(ctx, host);
 }
 

@@ -3,13 +3,13 @@
 #define WEFT_RUNTIME_OVERVIEW_H
 #include "context.h"
 #include "rendezvous.h"
-#include "tcp.h"
+#include "transports.h"
 
 typedef struct weft__overview {
     const weft__join *asked;
-    bool secret_is_config;       /* asked->secret is weft_config's, not WEFT_SECRET */
-    const weft__tcp_address *at; /* where this rank listens; its family 0: nowhere */
-    const int *first_of;         /* for each rank, the first one of its host */
+    bool secret_is_config;                  /* asked->secret is weft_config's, not WEFT_SECRET */
+    const weft__transport_card *transports; /* where this rank can be reached */
+    const int *first_of;                    /* for each rank, the first one of its host */
     int local_ranks;
 } weft__overview;
 

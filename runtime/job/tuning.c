@@ -166,17 +166,15 @@ static const char *take_line(char *line, weft__choices *choices)
 {
     char *word[5];
     uint64_t upto, before;
-    int medium = 0, class, tunable;
+    weft__medium medium;
+    int class, tunable;
     if (!split(line, word, 5)) return "expected TRANSPORT RANKS OPERATION ALGORITHM BYTES";
-    while (medium < WEFT__MEDIA && strcmp(word[0], weft__medium_name((weft__medium)medium)) != 0) medium++;
-    if (medium == WEFT__MEDIA) return "there is no such transport";
+    if (!weft__medium_find(word[0], &medium)) return "there is no such transport";
     if ((class = read_class(word[1])) < 0) return "expected 2, 4, 8, 16 or more as ranks";
     if ((tunable = weft__tunable_find(word[2], word[3])) < 0)
         return "there is no such algorithm of that operation, or it has no limit";
-    if (weft__choices_limit(choices, (weft__medium)medium, class, tunable, &before))
-        return "this is there twice";
-    if (!read_upto(word[4], &upto) ||
-        !weft__choices_set_limit(choices, (weft__medium)medium, class, tunable, upto))
+    if (weft__choices_limit(choices, medium, class, tunable, &before)) return "this is there twice";
+    if (!read_upto(word[4], &upto) || !weft__choices_set_limit(choices, medium, class, tunable, upto))
         return "expected a power of two, never or any as bytes";
     return NULL;
 }

@@ -66,21 +66,21 @@ static void test_limits(void **state)
     weft__choices c = {{0}, {{{0}}}};
     uint64_t upto = 77;
     (void)state;
-    assert_false(weft__choices_limit(&c, WEFT__TCP, 1, 3, &upto));
+    assert_false(weft__choices_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, &upto));
     assert_int_equal(upto, 77);
     for (int power = WEFT__UPTO_LEAST_LOG2; power <= WEFT__UPTO_MOST_LOG2; power++) {
-        assert_true(weft__choices_set_limit(&c, WEFT__TCP, 1, 3, UINT64_C(1) << power));
-        assert_true(weft__choices_limit(&c, WEFT__TCP, 1, 3, &upto));
+        assert_true(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, UINT64_C(1) << power));
+        assert_true(weft__choices_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, &upto));
         assert_true(upto == UINT64_C(1) << power);
     }
-    assert_true(weft__choices_set_limit(&c, WEFT__TCP, 1, 3, WEFT__UPTO_ANY));
-    assert_true(weft__choices_limit(&c, WEFT__TCP, 1, 3, &upto) && upto == WEFT__UPTO_ANY);
-    assert_true(weft__choices_set_limit(&c, WEFT__TCP, 1, 3, WEFT__UPTO_NEVER));
-    assert_true(weft__choices_limit(&c, WEFT__TCP, 1, 3, &upto) && upto == WEFT__UPTO_NEVER);
-    assert_false(weft__choices_set_limit(&c, WEFT__TCP, 1, 3, 1000));
-    assert_false(weft__choices_set_limit(&c, WEFT__TCP, 1, 3, 1));
-    assert_false(weft__choices_set_limit(&c, WEFT__TCP, 1, 3, UINT64_C(1) << 40));
-    assert_false(weft__choices_limit(&c, WEFT__SHM, 1, 3, &upto));
+    assert_true(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, WEFT__UPTO_ANY));
+    assert_true(weft__choices_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, &upto) && upto == WEFT__UPTO_ANY);
+    assert_true(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, WEFT__UPTO_NEVER));
+    assert_true(weft__choices_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, &upto) && upto == WEFT__UPTO_NEVER);
+    assert_false(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, 1000));
+    assert_false(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, 1));
+    assert_false(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, UINT64_C(1) << 40));
+    assert_false(weft__choices_limit(&c, WEFT__MEDIUM_MEMORY, 1, 3, &upto));
 }
 
 static void test_classes(void **state)
@@ -109,7 +109,7 @@ static void test_meaningless(void **state)
     for (int kind = 0; kind < WEFT__OP_KINDS; kind++) assert_null(weft__choices_forced(&c, (weft__kind)kind));
     weft__choices_forced_text(&c, text, sizeof text);
     assert_string_equal(text, "");
-    assert_false(weft__choices_limit(&c, WEFT__TCP, 1, 3, &upto));
+    assert_false(weft__choices_limit(&c, WEFT__MEDIUM_MESSAGES, 1, 3, &upto));
     assert_int_equal(upto, 77);
 }
 

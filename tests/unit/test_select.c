@@ -163,10 +163,10 @@ static void test_measured(void **state)
     weft__selection s;
     weft__range ranges[WEFT__CANDIDATES_MOST];
     (void)state;
-    measured(&table.choices, WEFT__TCP, 4, "all_reduce", "recursive_doubling", 1024);
-    measured(&table.choices, WEFT__TCP, 4, "all_reduce", "recursive_halving", WEFT__UPTO_NEVER);
-    measured(&table.choices, WEFT__TCP, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
-    measured(&table.choices, WEFT__SHM, 4, "all_reduce", "all_read", 131072);
+    measured(&table.choices, WEFT__MEDIUM_MESSAGES, 4, "all_reduce", "recursive_doubling", 1024);
+    measured(&table.choices, WEFT__MEDIUM_MESSAGES, 4, "all_reduce", "recursive_halving", WEFT__UPTO_NEVER);
+    measured(&table.choices, WEFT__MEDIUM_MESSAGES, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
+    measured(&table.choices, WEFT__MEDIUM_MEMORY, 4, "all_reduce", "all_read", 131072);
     s = selection_of(table, "", 3, false);
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 256, 3, &s), "recursive_doubling");
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 3, &s), "ring");
@@ -198,7 +198,7 @@ static void test_merge(void **state)
     weft__table high = {.slot_bytes = 8192, .lowest = 7, .rank_order = 1, .reserved = {3, 2}}, one, other;
     (void)state;
     assert_int_equal(weft__choices_force(&low.choices, "X", "all_reduce:ring"), WEFT_OK);
-    measured(&high.choices, WEFT__TCP, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
+    measured(&high.choices, WEFT__MEDIUM_MESSAGES, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
     one = low;
     weft__table_merge(&one, &high);
     other = high;

@@ -60,8 +60,9 @@ static weft__choices some_choices(void)
     weft__choices c;
     memset(&c, 0, sizeof c);
     for (int i = 0; i < WEFT__TUNABLES; i++) {
-        assert_true(weft__choices_set_limit(&c, WEFT__SHM, i % WEFT__SIZES, i, UINT64_C(64) << i));
-        assert_true(weft__choices_set_limit(&c, WEFT__TCP, 4, i, i % 2 ? WEFT__UPTO_ANY : WEFT__UPTO_NEVER));
+        assert_true(weft__choices_set_limit(&c, WEFT__MEDIUM_MEMORY, i % WEFT__SIZES, i, UINT64_C(64) << i));
+        assert_true(weft__choices_set_limit(&c, WEFT__MEDIUM_MESSAGES, 4, i,
+                                            i % 2 ? WEFT__UPTO_ANY : WEFT__UPTO_NEVER));
     }
     return c;
 }
