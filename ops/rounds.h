@@ -8,8 +8,8 @@
  * In the first round of an operation every rank publishes (perhaps nothing but its signature) and looks
  * at every other rank's signature: no rank finishes before it has seen that all agree.
  *
- * Large reductions: the owner of a slice reduces all members' operands in one pass.  Small ones: every rank reads
- * all operands, one hop. */
+ * Large reductions: the owner of a slice reduces all members' operands in one pass.  Small ones: every rank
+ * reads all operands, one hop. */
 #ifndef WEFT_OPS_ROUNDS_H
 #define WEFT_OPS_ROUNDS_H
 #include "op.h"

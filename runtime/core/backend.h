@@ -3,10 +3,10 @@
  * is handed one table of what it may call.  So a module needs no symbol of the library and works with
  * libweft.a too.
  *
- * What the runtime has seen to before a module is given work (device.c, order.c, device_pair.c): every rank that
- * takes part has submitted it and agrees what it is; the communicator it runs on is there on all of them; and
- * all of them are given what they share in the same order.  So a module issues work as it comes, at once, and
- * in that order. */
+ * What the runtime has seen to before a module is given work (device.c, order.c, device_pair.c): every rank
+ * that takes part has submitted it and agrees what it is; the communicator it runs on is there on all of
+ * them; and all of them are given what they share in the same order.  So a module issues work as it comes, at
+ * once, and in that order. */
 #ifndef WEFT_RUNTIME_BACKEND_H
 #define WEFT_RUNTIME_BACKEND_H
 #include "op.h"
