@@ -3,8 +3,8 @@
  * A letter: EAGER (one frame, done when the transport let go of it), or ANNOUNCED -> FLOWING, one piece of
  * at most a frame under way at a time, so that several letters to one peer take turns.  The answer to an
  * announcement may come while its head is still going out.  A letter to this rank itself goes the same way
- * with a copy in place of the wire. Failing: a peer that is gone ends its letters and receives in ERR_PEER;
- * no memory is told at the call. */
+ * with a copy in place of the wire.
+ * Failing: a peer that is gone ends its letters and receives in ERR_PEER; no memory is told at the call. */
 #include "mail_box.h"
 #include "reserve.h"
 #include "status.h"

@@ -1,8 +1,9 @@
 /* run_job.c - the life of a job:
  *
  *   RUNNING    until a rank fails, a signal comes, the time is up, or all have ended
- *   NOTICED    a rank has failed; what its failure did to others arrives in these milliseconds too, and a
- * death by signal is the better explanation than an exit code STOPPING   all groups have been asked to end
+ *   NOTICED    a rank has failed; what its failure did to others arrives in these milliseconds too, and a death by
+ *              signal is the better explanation than an exit code
+ *   STOPPING   all groups have been asked to end
  *   KILLING    they have been killed
  *   CLEARING   all ranks have ended; what they left running has been asked to end
  *   EMPTYING   and was killed; the last output is read, however slow its reader is

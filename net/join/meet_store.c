@@ -1,10 +1,14 @@
 /* meet_store.c - meeting through a store that the caller brings (weft_config.store).
  *
- *   open         the name of the run that is gathering now; a new one takes its place when that is full or
- * fails RUN/arrived  counts tickets;  RUN/at/T: who has ticket T.  Ticket 1 leads: RUN/ranks    the ranks of
- * all tickets, or why there are none RUN/S/R      rank R's block of gather S;  RUN/S/all: all of them, put
- * there by rank 0 All in the library's own space of the store, under the job's name.  With that all_gather
- * the rest is meet_bootstrap.c's.
+ *   open         the name of the run that is gathering now; a new one takes its place when that is full or fails
+ *   RUN/arrived  counts tickets
+ *   RUN/at/T     who has ticket T.  Ticket 1 leads:
+ *   RUN/ranks    the ranks of all tickets, or why there are none
+ *   RUN/S/R      rank R's block of gather S
+ *   RUN/S/all    all of them, put there by rank 0
+ *
+ * All stand in the library's own space of the store, under the job's name.  With that all_gather the rest is
+ * meet_bootstrap.c's.
  *
  * At the deadline whoever waits tells who is missing, and ends the run for all.  A run whose leader died on
  * this host is ended by the next to come; another's leader only by a deadline.  After a run its last gather's

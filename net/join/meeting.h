@@ -6,9 +6,9 @@
  *                      BUSY     the job is complete already; it may end soon, so stay
  *                      ANOTHER  this is not the run that you were looking for
  *                      STILL    nothing: are you still there?
- *   client -> server   GATHER   step, block            server -> client   GATHERED  all blocks, in rank order
- *   client -> server   ASK                             server -> client   MISSING   who is waited for, in
- * words client -> server   FAIL     status, sentence       server -> all      FAILED    status, sentence
+ *   client -> server   GATHER   step, block         server -> client   GATHERED  all blocks, in rank order
+ *   client -> server   ASK                          server -> client   MISSING   who is waited for, in words
+ *   client -> server   FAIL     status, sentence    server -> all      FAILED    status, sentence
  *   client -> server   DONE     I have my last answer (or give up)
  *
  * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection; its id tells

@@ -8,9 +8,9 @@
  * Why no two results: a member keeps the verdict of every attempt, and answers a later lead with it in place
  * of joining.  A later lead completes only with the word of all that live, so a verdict that any of them has
  * got reaches it first, and it hands that one on.  What a dead rank sent and nobody living took is gone: its
- * mail is dropped when it is. Failing: a member whose time is up tells the lead, who ends the attempt for
- * all; that verdict is kept like the other one, so a late caller learns of it at once.  A rank that left
- * counts as not living. */
+ * mail is dropped when it is.
+ * Failing: a member whose time is up tells the lead, who ends the attempt for all; that verdict is kept like
+ * the other one, so a late caller learns of it at once. A rank that left counts as not living. */
 #include "breaking.h"
 #include "engine.h"
 #include "forming.h"

@@ -4,9 +4,9 @@
  * before this rank has come so far waits (early.h).  No member waits for another to be asked, there
  * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
  * named as late by the usual way, and the group breaks as any other does. A member without a row left tells
- * 0, and all then use messages: every member sees every word, so all decide alike.  Failing: a member that is
- * gone breaks the group; a row that was told is not used again before all members are done with it or gone.
- */
+ * 0, and all then use messages: every member sees every word, so all decide alike.
+ * Failing: a member that is gone breaks the group; a row that was told is not used again before all members
+ * are done with it or gone. */
 #include "rows.h"
 #include "breaking.h"
 #include "engine.h"

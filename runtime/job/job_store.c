@@ -1,9 +1,10 @@
 /* job_store.c - see job_store.h.
  *
- *   a rank    asks rank 0's guardian where the store is, sleeps until the answer or the end of rank 0,
- * connects rank 0    starts a server at the address that it advertises, on any free port, when first asked
- * The store's keys are made from the job's, for this purpose alone.  Fails when rank 0 is gone, cannot serve,
- * or does not answer in time; then the next call tries again. */
+ *   a rank    asks rank 0's guardian where the store is, sleeps until the answer or the end of rank 0, connects
+ *   rank 0    starts a server at the address that it advertises, on any free port, when first asked
+ *
+ * The store's keys are made from the job's, for this purpose alone.
+ * Fails when rank 0 is gone, cannot serve, or does not answer in time; then the next call tries again. */
 #include "job_store.h"
 #include "address.h"
 #include "alarm.h"

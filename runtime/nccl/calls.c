@@ -2,7 +2,8 @@
  *
  * Happy path: an operation that NCCL has is one call; gather, scatter and all_to_all are one where NCCL is
  * new enough, else, like the uneven forms, a send and a receive for each block.  What only moves goes as
- * bytes. Fails: with what NCCL returned.
+ * bytes.
+ * Fails: with what NCCL returned.
  *
  * Every rank decides alike which calls an operation is, from what all have agreed on; a block of no elements
  * makes no call on either side. */

@@ -1,8 +1,9 @@
 /* cuda_device.c - looks for the device, asks where pointers point to, and marks callers' streams.
  *
  * Happy path of a submission: cudaPointerGetAttributes, cudaStreamIsCapturing, cudaEventRecord, and nothing
- * else. Fails: no device, with a sentence of one line; a stream that is capturing, is of another device, or
- * is no stream. */
+ * else.
+ * Fails: no device, with a sentence of one line; a stream that is capturing, is of another device, or is no
+ * stream. */
 #include "cuda_device.h"
 
 #include <stdio.h>

@@ -1,9 +1,11 @@
 /* collective.c - collectives along the ring 0 -> 1 -> ... -> 0, in the order of NCCL's ring algorithm.
  *
- *   AllReduce       the elements are cut into `ranks` chunks; chunk c is summed along the ring from rank c +
- * 1 to rank c, each rank adding its own to what comes; then the sums go around ReduceScatter   the first half
- * of that: block c ends at rank c AllGather       the second half Reduce          along the chain from rank
- * root + 1 to root Broadcast       along the chain from root
+ *   AllReduce       the elements are cut into `ranks` chunks; chunk c is summed along the ring from rank c + 1 to
+ *                   rank c, each rank adding its own to what comes; then the sums go around
+ *   ReduceScatter   the first half of that: block c ends at rank c
+ *   AllGather       the second half
+ *   Reduce          along the chain from rank root + 1 to root
+ *   Broadcast       along the chain from root
  *
  * Each begins with a frame to the next rank, and one from the rank before: see transfer.h.  NCCL cuts chunks
  * further, over channels; which elements form a chunk is no promise of NCCL's and none of this file's. */
