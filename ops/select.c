@@ -12,8 +12,7 @@ void weft__table_merge(weft__table *mine, const weft__table *other)
     if (other->slot_bytes < mine->slot_bytes) mine->slot_bytes = other->slot_bytes;
     if (other->rank_order > mine->rank_order) mine->rank_order = other->rank_order;
     if (other->as_submitted < mine->as_submitted) mine->as_submitted = other->as_submitted;
-    for (size_t i = 0; i < WEFT__LENGTH(mine->reserved); i++)
-        if (other->reserved[i] < mine->reserved[i]) mine->reserved[i] = other->reserved[i];
+    if (other->plain > mine->plain) mine->plain = other->plain;
     if (other->lowest < mine->lowest) {
         mine->lowest = other->lowest;
         mine->choices = other->choices;

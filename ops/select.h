@@ -12,8 +12,10 @@ typedef struct weft__table {
     uint32_t lowest;     /* world rank of the member that `choices` are of */
     uint32_t rank_order; /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
     uint64_t
-        as_submitted; /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=submission) */
-    uint64_t reserved[2];
+        as_submitted;  /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=submission) */
+    uint32_t plain;    /* 1: no member goes on before all have come (plain.h) */
+    uint32_t unused;   /* 0 */
+    uint64_t reserved; /* 0 */
     weft__choices choices;
 } weft__table;
 

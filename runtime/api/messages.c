@@ -9,6 +9,7 @@
 #include "group.h"
 #include "host.h"
 #include "operate.h"
+#include "plain.h"
 #include "submit.h"
 
 #include <sched.h>
@@ -145,7 +146,7 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, weft__kind kin
     bool sends = kind == WEFT__OP_ISEND, yields;
     int64_t look_ns = WEFT__NEVER;
     weft_context *ctx;
-    if (WEFT__UNLIKELY(call || !is_plain(group, &op)) || !weft__engine_try(group->ctx))
+    if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op)) || !weft__engine_try(group->ctx))
         return operate(group, kind, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
     yields = sends && !out && answers_many(ctx, group, peer);

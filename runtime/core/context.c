@@ -1,6 +1,7 @@
 /* context.c - a context from its making on, and what it tells.  It is taken apart in leave.c. */
 #include "context.h"
 #include "group.h"
+#include "plain.h"
 #include "protocol.h"
 #include "settings.h"
 #include "status.h"
@@ -48,7 +49,7 @@ static void fill(weft_context *ctx, const weft_config *config)
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     atomic_init(&ctx->engine.fence, weft__fence_open());
-    ctx->engine.keeps = atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
+    ctx->engine.keeps = !WEFT__PLAIN && atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
     weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
     for (int i = 0; i < WEFT__EXECUTOR_KINDS; i++) weft__list_init(&ctx->at_work[i]);

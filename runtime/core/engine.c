@@ -143,7 +143,8 @@ static void remember(weft_request *req)
     group->recent[req->sequence % WEFT__RECENT] = req->signature;
     if (req->sequence <= group->started) return; /* one that was held comes a second time */
     group->started = req->sequence;
-    req->op.repeats = req->op.kind == WEFT__OP_BROADCAST && begun_before(group, req->signature);
+    req->op.repeats =
+        req->op.kind == WEFT__OP_BROADCAST && !group->table.plain && begun_before(group, req->signature);
 }
 
 /* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */

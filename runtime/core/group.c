@@ -3,6 +3,7 @@
 #include "breaking.h"
 #include "engine.h"
 #include "log.h"
+#include "plain.h"
 #include "protocol.h"
 #include "settings.h"
 
@@ -131,6 +132,7 @@ weft__table weft__own_table(const weft_context *ctx)
 {
     weft__table table = {.lowest = (uint32_t)ctx->rank, .choices = ctx->choices};
     if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
+    table.plain = WEFT__PLAIN;
     table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
     table.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
     return table;

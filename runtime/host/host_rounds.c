@@ -26,6 +26,7 @@
 #include "host.h"
 #include "host_piece.h"
 #include "member.h"
+#include "plain.h"
 #include "reduce.h"
 #include "signatures.h"
 
@@ -543,7 +544,7 @@ static void look_for_regions(weft_request *req)
     const weft__op *op = req->host_op;
     size_t element = weft__op_element(op);
     size_t least = req->ctx->crowded ? IN_PLACE_BYTES_CROWDED : IN_PLACE_BYTES;
-    if (op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
+    if (WEFT__PLAIN || op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
     req->u.rounds.in =
         shared_region(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);
     if (req->u.rounds.plan.two_phase)
