@@ -1,13 +1,13 @@
-/* board.c - the segment: its layout, its one mapping per process, rows and bells.
+/* board.c - the segment: its layout, its one mapping per process, blocks and bells.
  *
  * Layout, in whole pages: the control block of every rank (control line, a taken line per peer, marks); every
- * rank's inbound rings, side by side; every rank's arena of rows; every rank's space for regions, which has
- * no pages until some are reserved.  All sizes follow from the number of ranks, so nothing but the descriptor
- * has to be agreed.
+ * rank's inbound rings, side by side; every rank's arena of blocks; every rank's space for regions, which has
+ * no pages until some are reserved.  All sizes follow from the number of ranks and from what blocks they all
+ * ask for, so nothing but the descriptor has to be agreed.
  *
  * Joining fails with a sentence: no memory for control blocks and rings (reserved at once, by the leader), a
  * rank that does not come (handover.c), a descriptor that is not the segment expected.  Later only
- * weft__row_take can find no pages, and says so with 0. */
+ * weft__board_take can find no pages, and says so with 0. */
 #include "board.h"
 #include "descriptor.h"
 #include "handover.h"
@@ -30,16 +30,15 @@
 #define MIB  (1024 * KIB)
 #define SEALS \
     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* nobody can cut it short: no SIGBUS for the others */
-#define ROWS        16                  /* of a rank: groups that it can use at once; pages when it does */
-#define SPACE_BYTES ((uint64_t)1 << 46) /* of addresses for the regions of a rank */
+#define SPACE_BYTES ((uint64_t)1 << 46)         /* of addresses for the regions of a rank */
 
-/* The rows of this rank. */
+/* The blocks of this rank. */
 struct weft__arena {
-    uint32_t free_rows;
-    struct arena_row {
-        uint32_t free; /* used as a stack of the indices of free rows */
-        bool reserved; /* row of this index: its pages have been reserved */
-    } row[];
+    uint32_t free_blocks;
+    struct arena_block {
+        uint32_t free; /* used as a stack of the indices of free blocks */
+        bool reserved; /* block of this index: its pages have been reserved */
+    } block[];
 };
 
 /* ---- layout ----------------------------------------------------------------------------------- */
@@ -59,16 +58,7 @@ static size_t ring_bytes_for(size_t n)
     return bytes;
 }
 
-/* The longer, the less ranks wait for each other: in slots of 64 KiB two take half as long again for 1 MiB as
- * in 256; twice that leaves the second-level cache before it is read.  A round takes one of every rank. */
-static size_t slot_bytes_for(size_t n)
-{
-    size_t bytes = 256 * KIB;
-    while (bytes > 64 * KIB && bytes * n > MIB) bytes /= 2;
-    return bytes < 64 * n ? 64 * n : bytes;
-}
-
-static void lay_out(weft__board *board)
+static void lay_out(weft__board *board, weft__board_arena arena)
 {
     size_t n = (size_t)board->size;
 
@@ -76,14 +66,13 @@ static void lay_out(weft__board *board)
                                         WEFT__REGIONS_MAX * weft__mark_words(board) * sizeof(uint64_t),
                                     PAGE);
     board->ring_bytes = ring_bytes_for(n);
-    board->slot_bytes = slot_bytes_for(n);
-    board->row_bytes = round_up(sizeof(weft__row) + WEFT__SLOTS * board->slot_bytes, PAGE);
-    board->rows = ROWS;
-    board->bytes = n * (board->control_bytes + n * board->ring_bytes + board->rows * board->row_bytes);
+    board->block_bytes = round_up(arena.block_bytes, PAGE);
+    board->blocks = arena.blocks;
+    board->bytes = n * (board->control_bytes + n * board->ring_bytes + board->blocks * board->block_bytes);
 }
 
-/* Where rows begin: everything before it is reserved at joining. */
-static size_t rows_at(const weft__board *board)
+/* Where blocks begin: everything before it is reserved at joining. */
+static size_t blocks_at(const weft__board *board)
 {
     size_t n = (size_t)board->size;
     return n * (board->control_bytes + n * board->ring_bytes);
@@ -198,23 +187,28 @@ static uint64_t space_within_limit(const weft__board *board)
     return limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= whole ? SPACE_BYTES : 0;
 }
 
-weft_status weft__board_check(int ranks)
+static weft_status check_limit(const weft__board *board)
 {
-    weft__board board = {.size = ranks < WEFT__BOARD_RANKS_MAX ? ranks : WEFT__BOARD_RANKS_MAX};
     struct rlimit limit;
-    lay_out(&board);
     if (getrlimit(RLIMIT_FSIZE, &limit)) return weft__fail_errno("asking for the limit on the size of files");
-    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= board.bytes) return WEFT_OK;
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= board->bytes) return WEFT_OK;
     return weft__fail(WEFT_ERR_SYSTEM,
                       "shared memory for %d ranks is a file of %zu bytes, and the limit on the size of files "
                       "(RLIMIT_FSIZE, ulimit -f) is %llu bytes",
-                      ranks, board.bytes, (unsigned long long)limit.rlim_cur);
+                      board->size, board->bytes, (unsigned long long)limit.rlim_cur);
+}
+
+weft_status weft__board_check(int ranks, weft__board_arena arena)
+{
+    weft__board board = {.size = ranks < WEFT__BOARD_RANKS_MAX ? ranks : WEFT__BOARD_RANKS_MAX};
+    lay_out(&board, arena);
+    return check_limit(&board);
 }
 
 static weft_status make_segment(weft__board *board)
 {
     uint64_t space = space_within_limit(board);
-    weft_status status = weft__board_check(board->size);
+    weft_status status = check_limit(board);
     int cause;
 
     if (status != WEFT_OK) return status;
@@ -225,11 +219,11 @@ static weft_status make_segment(weft__board *board)
         ftruncate(board->memfd, (off_t)board->bytes))
         return weft__fail_errno("making a board of %zu bytes", board->bytes);
     do {
-        cause = fallocate(board->memfd, 0, 0, (off_t)rows_at(board)) ? errno : 0;
+        cause = fallocate(board->memfd, 0, 0, (off_t)blocks_at(board)) ? errno : 0;
     } while (cause == EINTR);
     if (cause) {
         errno = cause;
-        return weft__fail_errno("reserving %zu bytes of shared memory for %d ranks", rows_at(board),
+        return weft__fail_errno("reserving %zu bytes of shared memory for %d ranks", blocks_at(board),
                                 board->size);
     }
     if (fcntl(board->memfd, F_ADD_SEALS, SEALS)) return weft__fail_errno("sealing the board");
@@ -258,11 +252,12 @@ static weft_status make_private(const weft__board_config *config, weft__board *b
 {
     weft__board_peer *own = &board->peers[config->rank];
 
-    board->arena = weft__reserve_zeroed(sizeof *board->arena + board->rows * sizeof *board->arena->row);
+    board->arena = weft__reserve_zeroed(sizeof *board->arena + board->blocks * sizeof *board->arena->block);
     if (!board->arena)
-        return weft__fail_memory(board->rows * sizeof *board->arena->row, "the list of group rows");
-    for (uint32_t i = 0; i < board->rows; i++) board->arena->row[i].free = board->rows - 1 - i;
-    board->arena->free_rows = board->rows;
+        return weft__fail_memory(board->blocks * sizeof *board->arena->block,
+                                 "the list of the board's blocks");
+    for (uint32_t i = 0; i < board->blocks; i++) board->arena->block[i].free = board->blocks - 1 - i;
+    board->arena->free_blocks = board->blocks;
     own->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (own->bell_fd < 0) return weft__fail_errno("eventfd");
     own->pid = getpid();
@@ -316,7 +311,7 @@ weft_status weft__board_join(const weft__board_config *config, weft__board **res
     WEFT__ASSERT(config->rank >= 0 && config->rank < config->size);
     board = allocate(config);
     if (!board) return weft__fail_memory(sizeof *board, "the board");
-    lay_out(board);
+    lay_out(board, config->arena);
     status = make_private(config, board);
     if (!status && config->rank == 0) status = make_segment(board);
     if (!status) status = weft__handover(config, &board->memfd, board->peers);
@@ -348,63 +343,51 @@ void weft__board_free(weft__board *board)
     weft__reserve_give(board);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------- */
 
-static uint64_t rows_of(const weft__board *board, int rank)
+static uint64_t blocks_of(const weft__board *board, int rank)
 {
-    return rows_at(board) + (size_t)rank * board->rows * board->row_bytes;
+    return blocks_at(board) + (size_t)rank * board->blocks * board->block_bytes;
 }
 
-static uint64_t own_rows_at(const weft__board *board)
+bool weft__board_owns(const weft__board *board, int local, uint64_t offset)
 {
-    return rows_of(board, board->rank);
+    uint64_t first = blocks_of(board, local);
+    return offset >= first && offset - first < (uint64_t)board->blocks * board->block_bytes;
 }
 
-bool weft__row_of(const weft__board *board, int local, uint64_t offset)
-{
-    uint64_t first = rows_of(board, local);
-    return offset >= first && offset - first < (uint64_t)board->rows * board->row_bytes;
-}
-
-uint64_t weft__row_take(weft__board *board)
+uint64_t weft__board_take(weft__board *board)
 {
     struct weft__arena *arena = board->arena;
     uint64_t offset;
     uint32_t index;
-    weft__row *row;
 
-    if (!arena->free_rows) return 0;
-    index = arena->row[arena->free_rows - 1].free;
-    offset = own_rows_at(board) + (uint64_t)index * board->row_bytes;
-    if (!arena->row[index].reserved) {
-        while (fallocate(board->memfd, 0, (off_t)offset, (off_t)board->row_bytes))
+    if (!arena->free_blocks) return 0;
+    index = arena->block[arena->free_blocks - 1].free;
+    offset = blocks_of(board, board->rank) + (uint64_t)index * board->block_bytes;
+    if (!arena->block[index].reserved) {
+        while (fallocate(board->memfd, 0, (off_t)offset, (off_t)board->block_bytes))
             if (errno != EINTR) return 0;
-        arena->row[index].reserved = true;
+        arena->block[index].reserved = true;
     }
-    arena->free_rows--;
-    row = weft__row_at(board, offset);
-    WEFT__ASSERT(row);
-    atomic_fetch_add_explicit(&row->use, 1, memory_order_release);
-    atomic_store_explicit(&row->consumed, 0, memory_order_relaxed);
-    atomic_store_explicit(&row->withdrawn, 0, memory_order_relaxed);
-    memset(row->slot, 0, sizeof row->slot);
+    arena->free_blocks--;
     return offset;
 }
 
-void weft__row_give(weft__board *board, uint64_t offset)
+void weft__board_give(weft__board *board, uint64_t offset)
 {
     struct weft__arena *arena = board->arena;
-    uint64_t own = own_rows_at(board), index = (offset - own) / board->row_bytes;
+    uint64_t own = blocks_of(board, board->rank), index = (offset - own) / board->block_bytes;
 
-    WEFT__ASSERT(offset >= own && index < board->rows && arena->free_rows < board->rows);
-    arena->row[arena->free_rows++].free = (uint32_t)index;
+    WEFT__ASSERT(offset >= own && index < board->blocks && arena->free_blocks < board->blocks);
+    arena->block[arena->free_blocks++].free = (uint32_t)index;
 }
 
-weft__row *weft__row_at(weft__board *board, uint64_t offset)
+void *weft__board_block(const weft__board *board, uint64_t offset)
 {
-    uint64_t first = rows_at(board);
-    if (offset < first || offset >= board->bytes || (offset - first) % board->row_bytes) return NULL;
-    return (weft__row *)(void *)(board->base + offset);
+    uint64_t first = blocks_at(board);
+    if (offset < first || offset >= board->bytes || (offset - first) % board->block_bytes) return NULL;
+    return board->base + offset;
 }
 
 /* ---- bells -------------------------------------------------------------------------------------- */

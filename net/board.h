@@ -3,10 +3,10 @@
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
  * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's
  * doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank
- * (ring.c); an arena per rank for group rows; and, not mapped with these, a range of addresses in the segment
- * per rank for memory that the program asks for (region.c).  Pages are reserved with fallocate before use: a
- * shortage is an error here and not a SIGBUS later.  At most 4 MiB a rank at 64 ranks, rows of 8 groups
- * included.
+ * (ring.c); an arena per rank of equal blocks, for whoever opened the board: what lies in them is not known
+ * here; and, not mapped with these, a range of addresses in the segment per rank for memory that the program
+ * asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here and not a
+ * SIGBUS later.
  */
 #ifndef WEFT_NET_BOARD_H
 #define WEFT_NET_BOARD_H
@@ -18,9 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
-
-#define WEFT__SLOTS \
-    4 /* operations (rounds) of a group that a rank may have published and not all have read */
 
 #define WEFT__BOARD_RANKS_MAX 256 /* local ranks; a host with more does without a board */
 #define WEFT__REGIONS_MAX     256 /* pieces of memory that a rank shares at once: region.h */
@@ -36,35 +33,6 @@ typedef struct weft__taken_line {
     _Alignas(WEFT__LINE) _Atomic uint64_t position;
 } weft__taken_line;
 
-/* One published block.  Written before `sequence` is stored.  That holds the round's number, from 1, and
- * below it how many rounds its writer had not read by then, this one included. */
-#define WEFT__UNREAD_BITS 3
-typedef struct weft__slot {
-    _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
-    uint64_t signature[2];
-    uint32_t bytes;  /* of payload; or where that lies: WEFT__SLOT_IN_PLACE, WEFT__SLOT_OPEN */
-    uint32_t number; /* of the collective whose first round this is, its low bits */
-    union {
-        unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
-        struct weft__slot_place {             /* IN_PLACE: it lies in a region of the rank */
-            uint32_t region, generation;
-            uint64_t offset, stride, part_bytes; /* of its first part; between parts; one part has no end */
-        } place;
-    } u;
-} weft__slot;
-#define WEFT__SLOT_IN_PLACE UINT32_MAX
-#define WEFT__SLOT_OPEN     (UINT32_MAX - 1)
-
-/* One rank's row of one group. */
-typedef struct weft__row {
-    _Alignas(
-        WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
-    _Atomic uint64_t use;       /* how often it has been taken: a group's row is not its row any more */
-    _Atomic uint32_t withdrawn; /* 1: what this rank announced in place may be written by now */
-    weft__slot slot[WEFT__SLOTS];
-    /* WEFT__SLOTS areas of slot_bytes follow */
-} weft__row;
-
 typedef struct weft__board_peer {
     int world_rank;
     int bell_fd; /* eventfd; of the own rank too */
@@ -77,18 +45,23 @@ typedef struct weft__board_peer {
 typedef struct weft__board {
     int rank, size;          /* local */
     weft__board_peer *peers; /* size of them */
-    size_t slot_bytes;       /* payload area of each slot */
     size_t ring_bytes;       /* of each inbound ring */
     size_t control_bytes;    /* control line, taken lines and marks of one rank, whole pages */
-    size_t row_bytes;        /* one row with its areas, whole pages */
-    uint32_t rows;           /* in each rank's arena */
+    size_t block_bytes;      /* of a block in an arena, whole pages */
+    uint32_t blocks;         /* in each rank's arena */
     char *base;              /* one mapping for all ranks that are threads of this process */
     size_t bytes;            /* mapped there */
     uint64_t space_bytes;    /* behind them in the segment: for regions of each rank; 0: not possible */
     int memfd;
     bool light;                /* heavy fences reach this process (fence.h) */
-    struct weft__arena *arena; /* rows of this rank: free list; private */
+    struct weft__arena *arena; /* blocks of this rank: free list; private */
 } weft__board;
+
+/* The blocks of each rank's arena; all ranks of a host ask for the same. */
+typedef struct weft__board_arena {
+    uint32_t blocks;
+    size_t block_bytes; /* rounded up to whole pages */
+} weft__board_arena;
 
 typedef struct weft__board_config {
     int rank, size;         /* local */
@@ -96,11 +69,12 @@ typedef struct weft__board_config {
     const weft__keys *keys;
     const char *name; /* unique to this job on this host: becomes part of the abstract socket's name */
     int64_t deadline_ns;
+    weft__board_arena arena;
 } weft__board_config;
 
 /* Whether a board of so many ranks is allowed: it is a file, and where a limit on the size of files forbids
  * it the kernel would end the process that makes it.  Fails with ERR_SYSTEM. */
-weft_status weft__board_check(int ranks);
+weft_status weft__board_check(int ranks, weft__board_arena arena);
 
 /* Blocks until all local ranks have joined, or the deadline.  Called on every local rank in its own thread;
  * ranks that are threads of one process get one mapping between them.  Peers of another user are refused. */
@@ -121,18 +95,14 @@ static inline size_t weft__mark_words(const weft__board *board)
     return ((size_t)board->size + 31) / 32;
 }
 
-/* A row in this rank's arena, its header zeroed (not its areas); its offset travels to the other members.
- * 0: none is left (or no pages).  Taking and giving is for the holder of the engine: there is no lock. */
-uint64_t weft__row_take(weft__board *board);
-void weft__row_give(weft__board *board, uint64_t offset);
-/* Another rank's row, from the offset it told; NULL if no row can be there. */
-weft__row *weft__row_at(weft__board *board, uint64_t offset);
+/* A block of this rank's arena, as whoever had it before left it, or zero; its offset means the same to all
+ * ranks. 0: none is left (or no pages).  Taking and giving is for one thread at a time: there is no lock. */
+uint64_t weft__board_take(weft__board *board);
+void weft__board_give(weft__board *board, uint64_t offset);
+/* Any rank's block, from the offset it told; NULL if no block can begin there. */
+void *weft__board_block(const weft__board *board, uint64_t offset);
 /* Is that in the arena of this local rank? */
-bool weft__row_of(const weft__board *board, int local, uint64_t offset);
-static inline unsigned char *weft__slot_area(const weft__board *board, weft__row *row, unsigned slot)
-{
-    return (unsigned char *)(row + 1) + (size_t)slot * board->slot_bytes;
-}
+bool weft__board_owns(const weft__board *board, int local, uint64_t offset);
 
 /* From now on the others ring for what they publish; what they published before is there to be seen. */
 void weft__bell_arm(weft__board *board);

@@ -551,7 +551,7 @@ static weft_status shm_offer(const weft__transport_site *site, weft__transport_a
 {
     (void)held;
     own->length = 1;
-    return weft__board_check(site->world);
+    return weft__board_check(site->world, site->arena);
 }
 
 static bool shm_reaches(const weft__transport_site *site, int rank, const weft__transport_address *theirs)

@@ -48,8 +48,9 @@ typedef struct weft__transport_card {
  * watch and sink until the transports are closed. */
 typedef struct weft__transport_site {
     int me, world;
-    const char *listen_at;  /* numeric address of this host that the others can reach */
-    const weft__keys *keys; /* of the job's secret */
+    const char *listen_at;   /* numeric address of this host that the others can reach */
+    const weft__keys *keys;  /* of the job's secret */
+    weft__board_arena arena; /* what the board of a host is to hold, if all ranks are on one */
     /* Known from `reaches` on, when the ranks of this host have met. */
     weft__board *board;  /* NULL: they share no memory */
     const int *local_of; /* of each rank of the world: its local rank if it shares the board, else -1 */

@@ -111,6 +111,7 @@ struct weft_context {
     _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */
     weft__mail_events mail_events;
     weft__board *board;            /* NULL: no shared memory with anybody */
+    size_t slot_bytes;             /* of a slot in a row on the board (host/slots.h); 0: no board */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
     unsigned turns;                /* engine: until sockets are looked at again */

@@ -131,7 +131,7 @@ void weft__groups_close(weft_context *ctx)
 weft__table weft__own_table(const weft_context *ctx)
 {
     weft__table table = {.lowest = (uint32_t)ctx->rank, .choices = ctx->choices};
-    if (ctx->board) table.slot_bytes = (uint32_t)ctx->board->slot_bytes;
+    table.slot_bytes = (uint32_t)ctx->slot_bytes;
     table.plain = WEFT__PLAIN;
     table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
     table.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
@@ -245,9 +245,9 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     weft__lock_take(&ctx->groups_lock);
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
-    if (shared && table->slot_bytes != ctx->board->slot_bytes)
+    if (shared && table->slot_bytes != ctx->slot_bytes)
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
-                          group->label, table->slot_bytes, ctx->board->slot_bytes);
+                          group->label, table->slot_bytes, ctx->slot_bytes);
     group->table = *table;
     group->table.rounds = shared;
     weft__selection_make(&group->selection, &group->table, group->size, shared);

@@ -13,6 +13,7 @@
 #define WEFT__RECENT        64 /* operations whose signature a group remembers, to judge late messages by */
 #define WEFT__PLANS         16 /* schedules a group keeps */
 #define WEFT__EXPECTED_MOST 8  /* members whose lines are asked for early */
+#define WEFT__SLOTS         4  /* rounds of a group that a rank may have published and not all have read */
 #define WEFT__KNOWN         32 /* broadcasts that a group remembers as begun before; a power of 2 */
 
 /* Who frees it. */
@@ -41,24 +42,33 @@ typedef enum weft__lane_state {
     WEFT__LANE_OPEN     /* all are known */
 } weft__lane_state;
 
+/* A member's part of that, which only the floor above looks into: host/slots.h. */
+typedef struct weft__row weft__row;
+
+/* Where each member publishes, by its number in the group. */
+typedef struct weft__lane_lines {
+    const void *of[WEFT__EXPECTED_MOST];
+} weft__lane_lines;
+
 /* Rounds of one group in the shared memory of its host. */
 typedef struct weft__lane {
     weft__lane_state state;
-    weft__list link;   /* ctx->lanes while there are ops */
-    weft__list ops;    /* requests, in order */
-    weft__list read;   /* those done but for others that still read their buffers, in order */
-    uint64_t *told;    /* MEETING: rows told so far */
-    bool *heard;       /* MEETING: by whom */
-    int missing;       /* MEETING: members that have not told */
-    weft__row **rows;  /* OPEN: of all members; else NULL */
-    int *locals;       /* their local ranks */
-    uint64_t *uses;    /* of their rows, when they were told */
-    uint64_t own_row;  /* offset, to be given back */
-    uint64_t assigned; /* rounds of all ops so far */
-    uint64_t consumed; /* every member has read all rounds up to here, when last looked */
-    uint64_t taken;    /* this rank has, up to here, */
-    uint64_t agreed;   /* and of those up to here has seen that all members mean the same, and told so */
-    struct {           /* the operation before: the next is often like it, and then cut alike */
+    weft__list link;         /* ctx->lanes while there are ops */
+    weft__list ops;          /* requests, in order */
+    weft__list read;         /* those done but for others that still read their buffers, in order */
+    uint64_t *told;          /* MEETING: rows told so far */
+    bool *heard;             /* MEETING: by whom */
+    int missing;             /* MEETING: members that have not told */
+    weft__row **rows;        /* OPEN: of all members; else NULL */
+    weft__lane_lines *lines; /* OPEN, few members: for each slot; may be NULL even so */
+    int *locals;             /* their local ranks */
+    uint64_t *uses;          /* of their rows, when they were told */
+    uint64_t own_row;        /* offset, to be given back */
+    uint64_t assigned;       /* rounds of all ops so far */
+    uint64_t consumed;       /* every member has read all rounds up to here, when last looked */
+    uint64_t taken;          /* this rank has, up to here, */
+    uint64_t agreed; /* and of those up to here has seen that all members mean the same, and told so */
+    struct {         /* the operation before: the next is often like it, and then cut alike */
         weft__signature signature;
         uintptr_t apart;   /* out from in */
         weft__rounds plan; /* count 0: there was none */
@@ -115,12 +125,12 @@ struct weft_group {
  * while the request is made.  Where ranks share no cache each takes 200 ns. */
 static inline void weft__rounds_expect(const weft_group *group)
 {
-    weft__row **rows = group->lane.rows;
-    unsigned slot = (unsigned)((group->lane.assigned + 1) % WEFT__SLOTS);
-    if (!rows || group->size > WEFT__EXPECTED_MOST) return;
-    weft__prefetch_write(&rows[group->rank]->slot[slot]);
+    const void *const *lines;
+    if (!group->lane.lines) return;
+    lines = group->lane.lines[(group->lane.assigned + 1) % WEFT__SLOTS].of;
+    weft__prefetch_write(lines[group->rank]);
     for (int i = 0; i < group->size; i++)
-        if (i != group->rank) weft__prefetch_read(&rows[i]->slot[slot]);
+        if (i != group->rank) weft__prefetch_read(lines[i]);
 }
 
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */

@@ -4,11 +4,12 @@
 #define WEFT_RUNTIME_HOST_PIECE_H
 #include "group.h"
 #include "region.h"
+#include "slots.h"
 
 static inline unsigned char *weft__slot_payload(weft_context *ctx, weft__row *row, unsigned slot)
 {
     weft__slot *s = &row->slot[slot];
-    return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(ctx->board, row, slot);
+    return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(row, slot, ctx->slot_bytes);
 }
 
 /* What this rank takes of a member's block, so many bytes.  NULL: it has told of memory that it does not

@@ -15,6 +15,7 @@
 #include "member.h"
 #include "protocol.h"
 #include "reserve.h"
+#include "slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,15 @@ uint64_t weft__row_claim(weft_context *ctx)
     return weft__row_take(ctx->board);
 }
 
+/* For weft__rounds_expect.  Without memory no line is asked for early, which only takes longer. */
+static void list_lines(weft__lane *lane, int size)
+{
+    if (size > WEFT__EXPECTED_MOST) return;
+    lane->lines = malloc(WEFT__SLOTS * sizeof *lane->lines);
+    for (int s = 0; lane->lines && s < WEFT__SLOTS; s++)
+        for (int i = 0; i < size; i++) lane->lines[s].of[i] = &lane->rows[i]->slot[s];
+}
+
 static weft_status open_rows(weft_group *group, const uint64_t *rows)
 {
     weft_context *ctx = group->ctx;
@@ -47,7 +57,7 @@ static weft_status open_rows(weft_group *group, const uint64_t *rows)
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
         at[i] = weft__row_at(ctx->board, rows[i]);
         locals[i] = ctx->members[group->world[i]].local;
-        if (at[i] && weft__row_of(ctx->board, locals[i], rows[i]))
+        if (at[i] && weft__board_owns(ctx->board, locals[i], rows[i]))
             uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
         else
             status = weft__fail(WEFT_ERR_PEER, "rank %d told of a row at %llu, where none can be",
@@ -60,6 +70,7 @@ static weft_status open_rows(weft_group *group, const uint64_t *rows)
         return status;
     }
     lane->rows = at;
+    list_lines(lane, group->size);
     lane->locals = locals;
     lane->uses = uses;
     lane->own_row = rows[group->rank];
@@ -120,7 +131,7 @@ static void look_whether_all_told(weft_group *group)
     for (int i = 0; i < group->size; i++) some_without = some_without || rows[i] == 0;
     lane->told = NULL;
     if (some_without) {
-        if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
+        if (lane->own_row) weft__board_give(group->ctx->board, lane->own_row);
         lane->own_row = 0;
         lane->state = WEFT__LANE_NONE;
         group->table.rounds = 0;
@@ -288,8 +299,9 @@ static bool rows_keeps_group(const weft_group *group)
 static void rows_group_gone(weft_group *group)
 {
     weft__lane *lane = &group->lane;
-    if (lane->own_row) weft__row_give(group->ctx->board, lane->own_row);
+    if (lane->own_row) weft__board_give(group->ctx->board, lane->own_row);
     free((void *)lane->rows);
+    free(lane->lines);
     free(lane->told);
     free(lane->locals);
     free(lane->uses);

@@ -28,6 +28,7 @@
 #include "reserve.h"
 #include "rows.h"
 #include "settings.h"
+#include "slots.h"
 #include "store.h"
 #include "transports.h"
 #include "tuning.h"
@@ -74,7 +75,10 @@ static weft_status fill_card(joining *j, card *c)
 {
     weft_context *ctx = j->ctx;
     const char *address = weft__rendezvous_address(j->meeting);
-    weft__transport_site site = {.me = ctx->rank, .world = ctx->world_size, .listen_at = address};
+    weft__transport_site site = {.me = ctx->rank,
+                                 .world = ctx->world_size,
+                                 .listen_at = address,
+                                 .arena = weft__rows_arena(ctx->world_size)};
     weft_status status;
     weft__host_id(c->host_id);
     gethostname(c->host, sizeof c->host - 1);
@@ -146,9 +150,13 @@ static weft_status share_memory(joining *j)
     weft_context *ctx = j->ctx;
     char name[80];
     int64_t until = weft__now_ns() + HANDOVER_NS;
-    weft__board_config config = {j->local_rank, j->local_size,
-                                 j->locals,     ctx->keys,
-                                 name,          until < j->deadline_ns ? until : j->deadline_ns};
+    weft__board_config config = {.rank = j->local_rank,
+                                 .size = j->local_size,
+                                 .world_ranks = j->locals,
+                                 .keys = ctx->keys,
+                                 .name = name,
+                                 .deadline_ns = until < j->deadline_ns ? until : j->deadline_ns,
+                                 .arena = weft__rows_arena(j->local_size)};
     uint8_t mine = 0, *all;
     weft_status status;
     bool want = j->local_size > 1;
@@ -170,6 +178,7 @@ static weft_status share_memory(joining *j)
         ctx->board = NULL;
     }
     for (int i = 0; ctx->board && i < j->local_size; i++) ctx->members[j->locals[i]].local = i;
+    if (ctx->board) ctx->slot_bytes = weft__slot_bytes(j->local_size);
     return status;
 }
 

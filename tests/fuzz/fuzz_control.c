@@ -17,6 +17,7 @@
 #include "member.h"
 #include "order.h"
 #include "protocol.h"
+#include "slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,7 +157,7 @@ static void close_rank(void)
     weft__links_shut(rank.ctx);
     rank.ctx->module = NULL;
     weft__list_remove(&rank.ticket.link);
-    if (rank.near_row) weft__row_give(rank.near, rank.near_row);
+    if (rank.near_row) weft__board_give(rank.near, rank.near_row);
     lone_rank_close(rank.ctx);
 }
 
@@ -428,7 +429,7 @@ static void check_group(int i)
         int world = weft_group_to_world(group, r);
         if (world < 0 || world >= WORLD || weft_group_from_world(group, world) != r) abort();
     }
-    if (group->lane.rows && group->table.slot_bytes != rank.ctx->board->slot_bytes) abort();
+    if (group->lane.rows && group->table.slot_bytes != rank.ctx->slot_bytes) abort();
     if (atomic_load(&group->state) == WEFT__BROKEN) check_failure(group->cause);
     if (status == WEFT_OK || status == WEFT_PENDING) return;
     check_failure(status);

@@ -26,8 +26,13 @@ weft__board_config board_config(int rank, int size, int64_t timeout_ms)
         snprintf(name, sizeof name, "test-%d-%llx", (int)named, (unsigned long long)weft__now_ns());
         for (int i = 0; i < WEFT__BOARD_RANKS_MAX; i++) world_ranks[i] = BOARD_WORLD(i);
     }
-    return (weft__board_config){rank,  size, world_ranks,
-                                &keys, name, weft__deadline(weft__now_ns(), timeout_ms)};
+    return (weft__board_config){.rank = rank,
+                                .size = size,
+                                .world_ranks = world_ranks,
+                                .keys = &keys,
+                                .name = name,
+                                .deadline_ns = weft__deadline(weft__now_ns(), timeout_ms),
+                                .arena = {BOARD_BLOCKS, BOARD_BLOCK_BYTES}};
 }
 
 static void *join(void *arg)
@@ -38,13 +43,14 @@ static void *join(void *arg)
     return NULL;
 }
 
-void board_join_all(int size, weft__board *boards[])
+void board_join_with(int size, weft__board_arena arena, weft__board *boards[])
 {
     joiner all[16];
 
     assert(size <= 16);
     for (int i = 0; i < size; i++) {
         all[i].config = board_config(i, size, JOB_WAIT_MS);
+        all[i].config.arena = arena;
         if (pthread_create(&all[i].thread, NULL, join, &all[i])) _exit(99);
     }
     for (int i = 0; i < size; i++) {
@@ -52,4 +58,9 @@ void board_join_all(int size, weft__board *boards[])
         if (all[i].status) _exit(98);
         boards[i] = all[i].board;
     }
+}
+
+void board_join_all(int size, weft__board *boards[])
+{
+    board_join_with(size, (weft__board_arena){BOARD_BLOCKS, BOARD_BLOCK_BYTES}, boards);
 }

@@ -3,10 +3,13 @@
 #define WEFT_TEST_BOARD_RANKS_H
 #include "board.h"
 
+#define BOARD_BLOCKS       16
+#define BOARD_BLOCK_BYTES  5000            /* less than two pages */
 #define BOARD_WORLD(local) ((local)*2 + 1) /* world rank of a local rank here: never the same number */
 
-/* A configuration with keys and a name that no other test process has. */
+/* A configuration with such blocks, keys and a name that no other test process has. */
 weft__board_config board_config(int rank, int size, int64_t timeout_ms);
 /* Joins all ranks at once; asserts that it works. */
 void board_join_all(int size, weft__board *boards[]);
+void board_join_with(int size, weft__board_arena arena, weft__board *boards[]);
 #endif

@@ -9,6 +9,7 @@
 #include "leave.h"
 #include "protocols.h"
 #include "region.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,7 @@ weft_context *lone_rank_open(lone_wires wires)
     if (!ctx) abort();
     if (!wire) {
         setenv("WEFT_LOG", "0", 1);
-        board_join_all(2, boards);
+        board_join_with(2, weft__rows_arena(2), boards);
         wire = open_wire();
     }
     hooks = wires;
@@ -117,6 +118,7 @@ weft_context *lone_rank_open(lone_wires wires)
     ctx->rank = LONE_ME;
     ctx->world_size = LONE_WORLD;
     ctx->board = boards[1];
+    ctx->slot_bytes = weft__slot_bytes(2);
     if (weft__watch_open(&ctx->watch) ||
         weft__mail_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail))
         abort();

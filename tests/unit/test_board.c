@@ -76,7 +76,7 @@ static void test_threads_share_a_mapping(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-/* No two rings and taken words overlap, all lie inside, and rows come behind them. */
+/* No two rings and taken words overlap, all lie inside, and blocks come behind them. */
 static void test_layout(void **state)
 {
     weft__board *boards[3];
@@ -85,10 +85,10 @@ static void test_layout(void **state)
     for (int r = 0; r < 3; r++)
         for (int s = 0; s < 3; s++) {
             char *ring = weft__board_ring(boards[0], r, s);
-            uint64_t row = weft__row_take(boards[r]);
+            uint64_t block = weft__board_take(boards[r]);
             memset(ring, r * 3 + s + 1, boards[0]->ring_bytes);
             atomic_store(weft__board_taken(boards[0], r, s), 0x100u + (unsigned)(r * 3 + s));
-            assert_true(row >= (uint64_t)(ring + boards[0]->ring_bytes - boards[0]->base));
+            assert_true(block >= (uint64_t)(ring + boards[0]->ring_bytes - boards[0]->base));
         }
     for (int r = 0; r < 3; r++)
         for (int s = 0; s < 3; s++) {
@@ -101,58 +101,46 @@ static void test_layout(void **state)
     free_all(3, boards);
 }
 
-static void test_rows(void **state)
+static void test_blocks(void **state)
 {
     weft__board *boards[2];
-    uint64_t taken[64] = {0}, again;
-    size_t n = 0;
+    uint64_t taken[BOARD_BLOCKS] = {0}, again;
     (void)state;
     board_join_all(2, boards);
-    while (n < 64 && (taken[n] = weft__row_take(boards[1]))) {
-        weft__row *row = weft__row_at(boards[0], taken[n]);
-        assert_non_null(row);
-        assert_true(atomic_load(&row->use) == 1 && atomic_load(&row->consumed) == 0);
-        assert_int_equal((uintptr_t)row % WEFT__LINE, 0);
-        for (unsigned s = 0; s < WEFT__SLOTS; s++)
-            memset(weft__slot_area(boards[0], row, s), (int)n, boards[0]->slot_bytes);
-        atomic_store(&row->slot[3].sequence, 99);
-        atomic_store(&row->consumed, ++n);
+    assert_true(boards[1]->block_bytes >= BOARD_BLOCK_BYTES && boards[1]->block_bytes % 4096 == 0);
+    for (size_t i = 0; i < BOARD_BLOCKS; i++) {
+        taken[i] = weft__board_take(boards[1]);
+        assert_true(taken[i] > 0);
+        assert_true(weft__board_owns(boards[0], 1, taken[i]) && !weft__board_owns(boards[0], 0, taken[i]));
+        memset(weft__board_block(boards[0], taken[i]), (int)i + 1, boards[0]->block_bytes);
     }
-    assert_in_range(n, 8, 63);
-    for (size_t i = 0; i < n; i++) {
-        const weft__row *row = weft__row_at(boards[1], taken[i]);
-        assert_true(atomic_load(&row->consumed) == i + 1); /* no area reaches into another row */
-        assert_int_equal(*weft__slot_area(boards[1], weft__row_at(boards[1], taken[i]), 3), (int)i);
+    assert_true(weft__board_take(boards[1]) == 0);
+    for (size_t i = 0; i < BOARD_BLOCKS; i++) { /* none reaches into another */
+        const unsigned char *block = weft__board_block(boards[1], taken[i]);
+        assert_int_equal(block[0], (int)i + 1);
+        assert_int_equal(block[boards[1]->block_bytes - 1], (int)i + 1);
     }
-    weft__row_give(boards[1], taken[2]);
-    again = weft__row_take(boards[1]);
+    weft__board_give(boards[1], taken[2]);
+    again = weft__board_take(boards[1]);
     assert_true(again == taken[2]);
-    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->slot[3].sequence), 0);
-    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->consumed), 0);
-    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->use), 2);
-    assert_true(weft__row_take(boards[0]) != 0); /* the other rank's arena is its own */
-    assert_null(weft__row_at(boards[0], 0));
-    assert_null(weft__row_at(boards[0], again + 8));
-    assert_null(weft__row_at(boards[0], boards[0]->bytes));
-    assert_null(weft__row_at(boards[0], UINT64_MAX));
+    assert_true(weft__board_take(boards[0]) != 0); /* the other rank's arena is its own */
+    assert_null(weft__board_block(boards[0], 0));
+    assert_null(weft__board_block(boards[0], again + 8));
+    assert_null(weft__board_block(boards[0], boards[0]->bytes));
+    assert_null(weft__board_block(boards[0], UINT64_MAX));
     free_all(2, boards);
 }
 
-/* A rank's share stays small however many there are, and so does what a round takes of all. */
+/* A rank's share stays small however many there are. */
 static void test_sizes(void **state)
 {
-    enum { KIB = 1024, MIB = 1024 * KIB, GROUPS = 8 };
+    enum { KIB = 1024, MIB = 1024 * KIB };
     static const int sizes[] = {2, 4, 5, 9, 16};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         weft__board *boards[16];
-        size_t n = (size_t)sizes[i], rings, rows;
         board_join_all(sizes[i], boards);
-        rings = n * boards[0]->ring_bytes;
-        rows = GROUPS * boards[0]->row_bytes;
-        assert_in_range(boards[0]->slot_bytes, 64 * KIB, 256 * KIB);
-        assert_true(boards[0]->slot_bytes * n <= MIB);
-        assert_true(rings <= 2 * MIB && rows <= (n <= 4 ? 9 : n <= 8 ? 5 : 3) * MIB);
+        assert_true((size_t)sizes[i] * boards[0]->ring_bytes <= 2 * MIB);
         free_all(sizes[i], boards);
     }
 }
@@ -385,7 +373,7 @@ int main(void)
                                        cmocka_unit_test(test_too_many),
                                        cmocka_unit_test(test_threads_share_a_mapping),
                                        cmocka_unit_test(test_layout),
-                                       cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_blocks),
                                        cmocka_unit_test(test_sizes),
                                        cmocka_unit_test(test_bell),
                                        cmocka_unit_test(test_missing_are_named),

@@ -1,0 +1,34 @@
+/* slots.c - how large slots are, and taking a row.  Only weft__row_take can fail, and says so with 0. */
+#include "slots.h"
+
+#include <string.h>
+
+#define KIB  ((size_t)1024)
+#define MIB  (1024 * KIB)
+#define ROWS 16 /* of a rank: groups that it can use at once; they have pages once it does */
+
+/* The longer, the less ranks wait for each other: in slots of 64 KiB two take half as long again for 1 MiB as
+ * in 256; twice that leaves the second-level cache before it is read.  A round takes one of every rank. */
+size_t weft__slot_bytes(int ranks)
+{
+    size_t n = (size_t)(ranks < WEFT__BOARD_RANKS_MAX ? ranks : WEFT__BOARD_RANKS_MAX), bytes = 256 * KIB;
+    while (bytes > 64 * KIB && bytes * n > MIB) bytes /= 2;
+    return bytes < 64 * n ? 64 * n : bytes;
+}
+
+weft__board_arena weft__rows_arena(int ranks)
+{
+    return (weft__board_arena){ROWS, sizeof(weft__row) + WEFT__SLOTS * weft__slot_bytes(ranks)};
+}
+
+uint64_t weft__row_take(weft__board *board)
+{
+    uint64_t offset = weft__board_take(board);
+    weft__row *row = offset ? weft__row_at(board, offset) : NULL;
+    if (!row) return 0;
+    atomic_fetch_add_explicit(&row->use, 1, memory_order_release);
+    atomic_store_explicit(&row->consumed, 0, memory_order_relaxed);
+    atomic_store_explicit(&row->withdrawn, 0, memory_order_relaxed);
+    memset(row->slot, 0, sizeof row->slot);
+    return offset;
+}

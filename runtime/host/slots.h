@@ -1,0 +1,54 @@
+/* slots.h - where collectives in shared memory are published: rows of slots in the board's blocks.
+ *
+ * A rank has a row for each group that uses rounds; other members find it by the offset that its owner tells
+ * (rows.h).  Round k of a group is published in slot k % WEFT__SLOTS of each member's row (host_rounds.c). */
+#ifndef WEFT_RUNTIME_SLOTS_H
+#define WEFT_RUNTIME_SLOTS_H
+#include "board.h"
+#include "group.h"
+
+/* One published piece.  Written before `sequence` is stored.  That holds the round's number, from 1, and
+ * below it how many rounds its writer had not read by then, this one included. */
+#define WEFT__UNREAD_BITS 3
+typedef struct weft__slot {
+    _Alignas(WEFT__LINE) _Atomic uint64_t sequence;
+    uint64_t signature[2];
+    uint32_t bytes;  /* of payload; or where that lies: WEFT__SLOT_IN_PLACE, WEFT__SLOT_OPEN */
+    uint32_t number; /* of the collective whose first round this is, its low bits */
+    union {
+        unsigned char small[WEFT__LINE - 32]; /* payload that fits here lies here, else in the slot's area */
+        struct weft__slot_place {             /* IN_PLACE: it lies in a region of the rank */
+            uint32_t region, generation;
+            uint64_t offset, stride, part_bytes; /* of its first part; between parts; one part has no end */
+        } place;
+    } u;
+} weft__slot;
+#define WEFT__SLOT_IN_PLACE UINT32_MAX
+#define WEFT__SLOT_OPEN     (UINT32_MAX - 1)
+
+/* One rank's row of one group; group.h has its name alone. */
+struct weft__row {
+    _Alignas(
+        WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
+    _Atomic uint64_t use;       /* how often it has been taken: a group's row is not its row any more */
+    _Atomic uint32_t withdrawn; /* 1: what this rank announced in place may be written by now */
+    weft__slot slot[WEFT__SLOTS];
+    /* WEFT__SLOTS areas of ctx->slot_bytes follow */
+};
+
+/* What a slot's area holds where so many ranks share a board; and what that takes of the board. */
+size_t weft__slot_bytes(int ranks);
+weft__board_arena weft__rows_arena(int ranks);
+
+/* A row in this rank's arena, its header zeroed (not its areas).  0: none is left.  Engine held. */
+uint64_t weft__row_take(weft__board *board);
+/* Any rank's row, from the offset it told; NULL if no row can be there. */
+static inline weft__row *weft__row_at(const weft__board *board, uint64_t offset)
+{
+    return weft__board_block(board, offset);
+}
+static inline unsigned char *weft__slot_area(weft__row *row, unsigned slot, size_t slot_bytes)
+{
+    return (unsigned char *)(row + 1) + (size_t)slot * slot_bytes;
+}
+#endif

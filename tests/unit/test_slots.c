@@ -1,0 +1,66 @@
+/* test_slots.c - rows of slots in the blocks of a board: where they lie, and what is left in one from before.
+ */
+#include "board_ranks.h"
+#include "slots.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void test_rows(void **state)
+{
+    weft__board *boards[2];
+    uint64_t taken[64] = {0}, again;
+    size_t n = 0, slot_bytes = weft__slot_bytes(2);
+    (void)state;
+    board_join_with(2, weft__rows_arena(2), boards);
+    while (n < 64 && (taken[n] = weft__row_take(boards[1]))) {
+        weft__row *row = weft__row_at(boards[0], taken[n]);
+        assert_non_null(row);
+        assert_true(atomic_load(&row->use) == 1 && atomic_load(&row->consumed) == 0);
+        assert_int_equal((uintptr_t)row % WEFT__LINE, 0);
+        for (unsigned s = 0; s < WEFT__SLOTS; s++)
+            memset(weft__slot_area(row, s, slot_bytes), (int)n, slot_bytes);
+        atomic_store(&row->slot[3].sequence, 99);
+        atomic_store(&row->consumed, ++n);
+    }
+    assert_in_range(n, 8, 63);
+    for (size_t i = 0; i < n; i++) {
+        weft__row *row = weft__row_at(boards[1], taken[i]);
+        assert_true(atomic_load(&row->consumed) == i + 1); /* no area reaches into another row */
+        assert_int_equal(*weft__slot_area(row, 3, slot_bytes), (int)i);
+    }
+    weft__board_give(boards[1], taken[2]);
+    again = weft__row_take(boards[1]);
+    assert_true(again == taken[2]);
+    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->slot[3].sequence), 0);
+    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->consumed), 0);
+    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->use), 2);
+    assert_null(weft__row_at(boards[0], again + 8));
+    for (int i = 0; i < 2; i++) weft__board_free(boards[i]);
+}
+
+/* A rank's rows stay small however many ranks there are, and so does what a round takes of all. */
+static void test_sizes(void **state)
+{
+    enum { KIB = 1024, MIB = 1024 * KIB, GROUPS = 8 };
+    (void)state;
+    for (int n = 2; n <= 16; n++) {
+        size_t rows = GROUPS * weft__rows_arena(n).block_bytes;
+        assert_in_range(weft__slot_bytes(n), 64 * KIB, 256 * KIB);
+        assert_true(weft__slot_bytes(n) * (size_t)n <= MIB);
+        assert_true(rows <= (size_t)(n <= 4 ? 9 : n <= 8 ? 5 : 3) * MIB);
+    }
+    assert_true(weft__slot_bytes(1000000) == weft__slot_bytes(WEFT__BOARD_RANKS_MAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_sizes)};
+    return cmocka_run_group_tests_name("slots", tests, NULL, NULL);
+}
