@@ -6,14 +6,10 @@
  * with the registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
 #include "guardian.h"
 #include "alarm.h"
-#include "breaking.h"
+#include "deadlines.h"
 #include "engine.h"
-#include "executor.h"
-#include "group.h"
-#include "late.h"
 #include "member.h"
 #include "protocol.h"
-#include "warn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,16 +19,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
-#define ANSWER_GRACE_NS (40 * WEFT__MS) /* and in any case so long past the deadline */
-#define ASK_AGAIN_NS    (30 * WEFT__MS) /* before a deadline: the first time made the connections */
-#define RETRY_NS        (2 * WEFT__MS)
-#define TICKING_NS      (50 * WEFT__MS) /* it looks often for so long after a module had work */
-#define CALLED_NS       (5 * WEFT__MS)  /* and after a callback */
-#define BLOCKED_NS      (1 * WEFT__MS) /* in a module's call for so long: the guardian drives the host plane */
-#define CALLING_NS      (2 * WEFT__MS) /* in a callback for so long: likewise.  Most are shorter */
-#define STAND_IN_NS     (WEFT__MS / 4) /* between its turns then */
-#define CONTEXTS_MAX    1024           /* in one process */
+#define TICKING_NS   (50 * WEFT__MS) /* it looks often for so long after a module had work */
+#define CALLED_NS    (5 * WEFT__MS)  /* and after a callback */
+#define BLOCKED_NS   (1 * WEFT__MS)  /* in a module's call for so long: the guardian drives the host plane */
+#define CALLING_NS   (2 * WEFT__MS)  /* in a callback for so long: likewise.  Most are shorter */
+#define STAND_IN_NS  (WEFT__MS / 4)  /* between its turns then */
+#define CONTEXTS_MAX 1024            /* in one process */
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -55,80 +47,6 @@ void weft__guardian_take(void *context, int from, const void *bytes, size_t leng
     weft__engine_take(ctx);
     weft__member_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
     weft__engine_drop(ctx);
-}
-
-/* ---- deadlines ---- */
-
-/* Returns when to look at this request again; engine held. */
-static int64_t expire(weft_request *req, int64_t now)
-{
-    char text[WEFT__SENTENCE_BYTES];
-    if (now < req->deadline_ns + ANSWER_GRACE_NS
-            ? !weft__late_answered_again(req) /* or one that has come since the first time is accused */
-            : !weft__late_answered(req) && now < req->asked_ns + ANSWER_NS)
-        return now + RETRY_NS;
-    if (req->executor->expire) {
-        req->executor->expire(req, now);
-        return WEFT__NEVER;
-    }
-    weft__late_text(req, now, text, sizeof text);
-    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        weft__group_break(req->group, &(weft__verdict){WEFT_ERR_TIMEOUT, req->sequence, -1, text}, true);
-    else
-        weft__request_fail(req, WEFT_ERR_TIMEOUT, text);
-    return WEFT__NEVER;
-}
-
-static int64_t look_at(weft_request *req, int64_t now)
-{
-    int64_t next, warned;
-    if (weft__request_state(req) == WEFT__DRAINING) {
-        if (now < req->drained_by_ns) return req->drained_by_ns;
-        req->buffers_held = true;
-        req->executor->abandon(req);
-        return WEFT__NEVER;
-    }
-    /* Before the deadline is looked at: this thread may be so late itself. */
-    if (req->asks < 2 && now >= req->ask_ns) {
-        weft__late_ask(req);
-        /* The second time, if there is room for one, gives the latest word. */
-        req->ask_ns = req->deadline_ns;
-        if (req->asks++ == 0 && now < req->deadline_ns - 2 * ASK_AGAIN_NS) req->ask_ns -= ASK_AGAIN_NS;
-    }
-    if (now >= req->deadline_ns) return expire(req, now);
-    warned = weft__warn_look(req, now);
-    next = req->ask_ns;
-    return next < warned ? next : warned;
-}
-
-static int64_t look_at_all(weft_context *ctx)
-{
-    int64_t now, next = WEFT__NEVER;
-    weft__engine_take(ctx);
-    /* First: what comes in from now on asks for its own time again. */
-    atomic_store(&ctx->look_ns, WEFT__NEVER);
-    weft__engine_turn(ctx); /* the queue may hold what is due */
-    weft__engine_recheck(ctx);
-    now = weft__now_ns();
-    next = weft__suspects_look(ctx, now);
-    bool again = true;
-    while (again) { /* ending one may end others: from the start again */
-        again = false;
-        WEFT__LIST_EACH(&ctx->pending, at)
-        {
-            weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-            weft__state before = weft__request_state(req);
-            bool due = now >= (before == WEFT__DRAINING ? req->drained_by_ns : req->deadline_ns);
-            int64_t then = look_at(req, now);
-            if (then < next) next = then;
-            if (due && then == WEFT__NEVER) {
-                again = true;
-                break;
-            }
-        }
-    }
-    weft__engine_drop(ctx);
-    return next;
 }
 
 /* ---- the loop ---- */
@@ -178,13 +96,7 @@ static int64_t attend(weft_context *ctx)
     weft__alarm_send(ctx);
     weft__control_take(ctx->wire, weft__guardian_take, ctx);
     weft__alarm_send(ctx);
-    if (now >= atomic_load(&ctx->look_ns)) {
-        next = look_at_all(ctx);
-        /* Not weft__alarm_look: nobody has to be woken. */
-        int64_t at = atomic_load(&ctx->look_ns);
-        while (next < at && !atomic_compare_exchange_weak(&ctx->look_ns, &at, next)) {
-        }
-    }
+    if (now >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
     next = atomic_load(&ctx->look_ns);
     if (!ticks(ctx, now)) return next;
     again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);

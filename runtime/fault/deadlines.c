@@ -1,0 +1,95 @@
+/* deadlines.c - one look at the requests of a context: who is late is asked for before a deadline, and what
+ * has passed its own ends. */
+#include "deadlines.h"
+#include "breaking.h"
+#include "engine.h"
+#include "executor.h"
+#include "group.h"
+#include "late.h"
+#include "member.h"
+#include "warn.h"
+
+#define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
+#define ANSWER_GRACE_NS (40 * WEFT__MS) /* and in any case so long past the deadline */
+#define ASK_AGAIN_NS    (30 * WEFT__MS) /* before a deadline: the first time made the connections */
+#define RETRY_NS        (2 * WEFT__MS)
+
+/* Returns when to look at this request again; engine held. */
+static int64_t expire(weft_request *req, int64_t now)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    if (now < req->deadline_ns + ANSWER_GRACE_NS
+            ? !weft__late_answered_again(req) /* or one that has come since the first time is accused */
+            : !weft__late_answered(req) && now < req->asked_ns + ANSWER_NS)
+        return now + RETRY_NS;
+    if (req->executor->expire) {
+        req->executor->expire(req, now);
+        return WEFT__NEVER;
+    }
+    weft__late_text(req, now, text, sizeof text);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        weft__group_break(req->group, &(weft__verdict){WEFT_ERR_TIMEOUT, req->sequence, -1, text}, true);
+    else
+        weft__request_fail(req, WEFT_ERR_TIMEOUT, text);
+    return WEFT__NEVER;
+}
+
+static int64_t look_at(weft_request *req, int64_t now)
+{
+    int64_t next, warned;
+    if (weft__request_state(req) == WEFT__DRAINING) {
+        if (now < req->drained_by_ns) return req->drained_by_ns;
+        req->buffers_held = true;
+        req->executor->abandon(req);
+        return WEFT__NEVER;
+    }
+    /* Before the deadline is looked at: this thread may be so late itself. */
+    if (req->asks < 2 && now >= req->ask_ns) {
+        weft__late_ask(req);
+        /* The second time, if there is room for one, gives the latest word. */
+        req->ask_ns = req->deadline_ns;
+        if (req->asks++ == 0 && now < req->deadline_ns - 2 * ASK_AGAIN_NS) req->ask_ns -= ASK_AGAIN_NS;
+    }
+    if (now >= req->deadline_ns) return expire(req, now);
+    warned = weft__warn_look(req, now);
+    next = req->ask_ns;
+    return next < warned ? next : warned;
+}
+
+/* Not weft__alarm_look: nobody has to be woken. */
+static void look_again_by(weft_context *ctx, int64_t when_ns)
+{
+    int64_t at = atomic_load(&ctx->look_ns);
+    while (when_ns < at && !atomic_compare_exchange_weak(&ctx->look_ns, &at, when_ns)) {
+    }
+}
+
+void weft__deadlines_look(weft_context *ctx)
+{
+    int64_t now, next;
+    weft__engine_take(ctx);
+    /* First: what comes in from now on asks for its own time again. */
+    atomic_store(&ctx->look_ns, WEFT__NEVER);
+    weft__engine_turn(ctx); /* the queue may hold what is due */
+    weft__engine_recheck(ctx);
+    now = weft__now_ns();
+    next = weft__suspects_look(ctx, now);
+    bool again = true;
+    while (again) { /* ending one may end others: from the start again */
+        again = false;
+        WEFT__LIST_EACH(&ctx->pending, at)
+        {
+            weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+            weft__state before = weft__request_state(req);
+            bool due = now >= (before == WEFT__DRAINING ? req->drained_by_ns : req->deadline_ns);
+            int64_t then = look_at(req, now);
+            if (then < next) next = then;
+            if (due && then == WEFT__NEVER) {
+                again = true;
+                break;
+            }
+        }
+    }
+    weft__engine_drop(ctx);
+    look_again_by(ctx, next);
+}

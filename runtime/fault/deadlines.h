@@ -1,0 +1,10 @@
+/* deadlines.h - the requests of a context whose time is up, or nearly. */
+#ifndef WEFT_RUNTIME_DEADLINES_H
+#define WEFT_RUNTIME_DEADLINES_H
+#include "context.h"
+
+/* Looks at every request that runs, and at ranks that are suspected of having died; moves the engine along
+ * first.  Afterwards ctx->look_ns tells when the next look is due.  The guardian's thread, engine not held.
+ */
+void weft__deadlines_look(weft_context *ctx);
+#endif
