@@ -82,7 +82,7 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
     if (f->gave_up != WEFT_OK || weft__request_state(req) >= WEFT__DRAINING) return;
     f->gave_up = status;
     snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
-    req->deadline_ns = weft__now_ns() + VERDICT_GRACE_NS;
+    req->deadline_ns = req->ask_ns = weft__now_ns() + VERDICT_GRACE_NS; /* nobody else is asked any more */
     weft__alarm_look(req->ctx, req->deadline_ns);
     f->give_up(req);
 }
