@@ -1,7 +1,8 @@
 /* member.c - the other ranks of the job: their names in messages, and their end.
  *
  * A death is seen by pidfd on the same host and by the end of a connection elsewhere; every rank keeps a
- * connection to the next living one, so that each death is seen by somebody, who tells the others. */
+ * connection to the next living one, so that each death is seen by somebody, who tells the others.  That one
+ * may die before it has told them all: whoever watches over the dead tells of them as well. */
 #include "member.h"
 #include "alarm.h"
 #include "breaking.h"
@@ -63,26 +64,47 @@ void weft__death_text(int pid_fd, char *text, size_t bytes)
         snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
 }
 
-/* A death that this rank saw, told to those that could not see it.  On the dead rank's own host all see its
- * process end, so the lowest rank alive there tells the other hosts.  The end of a connection is seen by this
- * rank alone: it tells all. */
-static void tell_death(weft_context *ctx, int rank, const char *why)
+/* On the dead rank's own host all see its process end. */
+static void tell_death(weft_context *ctx, int rank)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
     bool local = ctx->members[rank].local >= 0;
-    for (int i = 0; local && i < ctx->rank; i++)
-        if (ctx->members[i].local >= 0 && !atomic_load(&ctx->members[i].gone)) return;
-    snprintf(notice.text, sizeof notice.text, "%s", why);
+    snprintf(notice.text, sizeof notice.text, "%s", ctx->members[rank].why);
     for (int i = 0; i < ctx->world_size; i++)
         if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !(local && ctx->members[i].local >= 0))
             weft__alarm_tell(ctx, i, &notice);
 }
 
+/* A death that this rank saw, to be told to those that could not see it: of one on this host the lowest rank
+ * alive here tells the other hosts.  The end of a connection is seen by this rank alone: it tells all. */
+static bool has_to_tell(const weft_context *ctx, int rank)
+{
+    for (int i = 0; ctx->members[rank].local >= 0 && i < ctx->rank; i++)
+        if (ctx->members[i].local >= 0 && !atomic_load(&ctx->members[i].gone)) return false;
+    return true;
+}
+
+static int after(const weft_context *ctx, int rank)
+{
+    return (rank + 1) % ctx->world_size;
+}
+
+/* Whoever saw a death may die before all have been told.  So the rank that watches over the dead one, which
+ * is the living one before it, tells of it too, however it has heard; and of the dead ones behind it, which
+ * are from now on watched over by this rank.  told: all have been told of `rank` already. */
+static void tell_of_watched(weft_context *ctx, int rank, bool told)
+{
+    for (int i = after(ctx, ctx->rank); i != rank; i = after(ctx, i))
+        if (!atomic_load(&ctx->members[i].gone)) return;
+    for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && atomic_load(&ctx->members[i].gone);
+         i = after(ctx, i))
+        if (!ctx->members[i].left) tell_death(ctx, i);
+}
+
 void weft__watch_next(weft_context *ctx)
 {
-    int next = ctx->rank;
-    do next = (next + 1) % ctx->world_size;
-    while (next != ctx->rank && atomic_load(&ctx->members[next].gone));
+    int next = after(ctx, ctx->rank);
+    while (next != ctx->rank && atomic_load(&ctx->members[next].gone)) next = after(ctx, next);
     /* A message that says nothing makes the connection whose end will be seen. */
     if (next != ctx->rank && ctx->members[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
 }
@@ -96,6 +118,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
 {
     weft__member *m = &ctx->members[rank];
     char text[WEFT__SENTENCE_BYTES];
+    bool tells = false;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (atomic_load(&m->gone) || rank == ctx->rank) return;
     m->left = how == WEFT__LEFT;
@@ -106,9 +129,11 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
                     rank); /* first: what had arrived before the end may still complete something */
     if (!m->left) {
         weft__log(WEFT__INFO, "%s", text);
-        if (how == WEFT__DIED) tell_death(ctx, rank, why);
+        tells = how == WEFT__DIED && has_to_tell(ctx, rank);
+        if (tells) tell_death(ctx, rank);
         weft__groups_lose(ctx, rank);
     }
+    tell_of_watched(ctx, rank, tells);
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (p->peer_gone) p->peer_gone(ctx, rank, text);
