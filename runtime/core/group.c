@@ -108,6 +108,7 @@ void weft__groups_retire(weft_context *ctx)
         weft_group *group = WEFT__OWNER(node, weft_group, retired);
         node = node->next;
         weft__mail_forget_group(ctx->mail, group->id);
+        if (group->id) weft__early_forget(ctx, group->id); /* else it was never ready */
         WEFT__EACH_PROTOCOL(ctx, p)
         {
             if (p->group_retired) p->group_retired(group);
