@@ -212,16 +212,15 @@ static void believe(weft_context *ctx, const shrink_message *m)
     }
 }
 
-/* The first one counts.  Takes m over. */
+/* The first one counts.  Takes m over.  Who has joined this rank takes it for the lead, and is told: this
+ * rank may not know yet that it is, because it has not heard of the end of the lead before. */
 static void decide(weft_context *ctx, attempt *a, int type, shrink_message *m, size_t bytes)
 {
     a->verdict = m;
     a->verdict_type = type;
     a->verdict_bytes = bytes;
-    if (lead_of(ctx, a) == ctx->rank)
-        for (int i = 0; i < a->size; i++)
-            if (a->joined[i] && a->world[i] != ctx->rank && lives(ctx, a, i))
-                send_verdict(ctx, a, a->world[i]);
+    for (int i = 0; i < a->size; i++)
+        if (a->joined[i] && a->world[i] != ctx->rank && lives(ctx, a, i)) send_verdict(ctx, a, a->world[i]);
     if (type == WEFT__MESSAGE_SHRINK_READY) believe(ctx, m);
     obey(ctx, a);
 }
