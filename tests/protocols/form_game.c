@@ -1,0 +1,194 @@
+/* form_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die.
+ *
+ * An attempt is one group that its members ask for once each.  What must hold: all that got OK have the same
+ * group, and no other attempt's; nobody waits for ever; nobody gives up without a reason; who is named as
+ * gone is; and as long as nobody has died and messages arrive before deadlines pass, an attempt that failed
+ * anywhere has failed for all. */
+#include "chance.h"
+#include "executors.h"
+#include "games.h"
+#include "protocols.h"
+#include "trace.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ATTEMPTS_MOST = 4, WORLD_ID = 7 };
+
+typedef struct attempt {
+    int ranks[WIRES_RANKS_MAX], size;
+    const char *label;
+    weft_request *req[WIRES_RANKS_MAX]; /* by rank; NULL: it has not asked */
+    weft_group *group[WIRES_RANKS_MAX];
+    int absent; /* a rank that never asks; -1: none */
+} attempt;
+
+static attempt attempts[ATTEMPTS_MOST];
+static int attempt_count;
+static int next_of[WIRES_RANKS_MAX]; /* attempt that a rank looks at next */
+static weft_group *worlds[WIRES_RANKS_MAX];
+static bool some_gave_up; /* somebody cancels, or does not come */
+
+static void draw_attempt(attempt *a)
+{
+    *a = (attempt){.absent = -1, .label = chance_one_in(2) ? "a" : "b"};
+    a->size = 2 + chance_below(world.ranks - 1);
+    for (int i = 0; i < world.ranks; i++) a->ranks[i] = i;
+    if (chance_one_in(2)) chance_shuffle(a->ranks, world.ranks);
+    if (attempts != a && chance_one_in(3)) { /* the same once more */
+        a->size = attempts[0].size;
+        a->label = attempts[0].label;
+        memcpy(a->ranks, attempts[0].ranks, sizeof a->ranks);
+    }
+    if (!chance_one_in(10)) return;
+    a->absent = a->ranks[chance_below(a->size)];
+    some_gave_up = true;
+}
+
+static bool is_member(const attempt *a, int rank)
+{
+    for (int i = 0; i < a->size; i++)
+        if (a->ranks[i] == rank) return true;
+    return false;
+}
+
+static void ask(attempt *a, int rank)
+{
+    weft_call call = {.timeout_ms = 500 + chance_below(2000), .label = a->label};
+    weft_status status;
+    TRACE("rank %d asks for group %d", rank, (int)(a - attempts));
+    status = weft_new_group(worlds[rank], a->ranks, a->size, &call, &a->group[rank], &a->req[rank]);
+    if (status != WEFT_OK) trace_blame("rank %d cannot ask for a group: %s", rank, weft_last_error());
+}
+
+/* The next thing that this rank's caller does.  False: it has nothing more to do. */
+static bool call_next(int rank)
+{
+    while (next_of[rank] < attempt_count) {
+        attempt *a = &attempts[next_of[rank]++];
+        if (!is_member(a, rank)) continue;
+        if (a->absent == rank) next_of[rank] = attempt_count; /* nor for what comes behind it */
+        if (a->absent == rank) return false;
+        ask(a, rank);
+        return true;
+    }
+    return false;
+}
+
+static void cancel_some(void)
+{
+    attempt *a = &attempts[chance_below(attempt_count)];
+    int rank = world_some_rank();
+    if (!a->req[rank] || weft_is_completed(a->req[rank])) return;
+    TRACE("rank %d cancels its group %d", rank, (int)(a - attempts));
+    some_gave_up = true;
+    weft_cancel(a->req[rank]);
+}
+
+static void run(void)
+{
+    int idle = 0;
+    bool cancels = chance_one_in(8);
+    while (idle < 3 * world.ranks) {
+        int rank = world_some_rank();
+        if (chance_one_in(3) && call_next(rank))
+            idle = 0;
+        else
+            idle += !world_step();
+        if (cancels && chance_one_in(16)) cancel_some();
+    }
+    for (int rank = 0; rank < world.ranks; rank++)
+        while (world_lives(rank) && call_next(rank)) world_step();
+    world_settle();
+}
+
+/* The request's end at that rank; PENDING: it has not asked, or is dead. */
+static weft_status end_at(const attempt *a, int rank)
+{
+    return a->req[rank] && world_lives(rank) ? a->req[rank]->status : WEFT_PENDING;
+}
+
+static void check_end(attempt *a, int rank, const char *what)
+{
+    weft_request *req = a->req[rank];
+    if (!weft_is_completed(req)) {
+        trace_blame("%s: rank %d waits for ever", what, rank);
+        return;
+    }
+    world_check_culprit(req, what);
+    if (req->status == WEFT_OK || req->status == WEFT_ERR_PEER || some_gave_up || world.hasty) return;
+    trace_blame("%s: rank %d ends in %s though all came: %s", what, rank, weft_status_text(req->status),
+                weft_request_message(req));
+}
+
+static void check_agreement(const attempt *a, const char *what)
+{
+    int ok = -1, other = -1;
+    for (int rank = 0; rank < world.ranks; rank++) {
+        weft_status status = end_at(a, rank);
+        if (status == WEFT_PENDING) continue;
+        if (status != WEFT_OK)
+            other = rank;
+        else if (ok < 0)
+            ok = rank;
+        else if (a->group[rank]->id != a->group[ok]->id)
+            trace_blame("%s: rank %d got group %#llx, rank %d %#llx", what, ok,
+                        (unsigned long long)a->group[ok]->id, rank, (unsigned long long)a->group[rank]->id);
+    }
+    if (ok >= 0 && other >= 0 && !world.hasty && !world_deaths())
+        trace_blame("%s: rank %d got it, rank %d did not: %s", what, ok, other,
+                    weft_request_message(a->req[other]));
+}
+
+static void check_numbers(const attempt *a, const attempt *b, const char *what)
+{
+    for (int i = 0; i < world.ranks; i++)
+        for (int k = 0; k < world.ranks; k++)
+            if (end_at(a, i) == WEFT_OK && end_at(b, k) == WEFT_OK && a->group[i]->id == b->group[k]->id)
+                trace_blame("%s has the number of another", what);
+}
+
+static void check(void)
+{
+    char what[32];
+    for (int i = 0; i < attempt_count; i++) {
+        attempt *a = &attempts[i];
+        weft_group *made[WIRES_RANKS_MAX] = {NULL};
+        snprintf(what, sizeof what, "group %d", i);
+        for (int rank = 0; rank < world.ranks; rank++) {
+            if (a->req[rank] && world_lives(rank)) check_end(a, rank, what);
+            if (end_at(a, rank) == WEFT_OK) made[rank] = a->group[rank];
+        }
+        check_agreement(a, what);
+        world_check_broken(made, world.ranks, what);
+        for (int k = 0; k < i; k++) check_numbers(a, &attempts[k], what);
+    }
+    world_check_broken(worlds, world.ranks, "the world");
+}
+
+static void let_go(void)
+{
+    for (int i = 0; i < attempt_count; i++)
+        for (int rank = 0; rank < world.ranks; rank++) {
+            weft_release(attempts[i].req[rank]);
+            attempts[i].req[rank] = NULL;
+        }
+}
+
+void play_form(void)
+{
+    int everybody[WIRES_RANKS_MAX];
+    some_gave_up = false;
+    world_open(WIRES_RANKS_MAX, false, weft__executors);
+    for (int i = 0; i < world.ranks; i++) everybody[i] = i;
+    for (int i = 0; i < world.ranks; i++) worlds[i] = world_group(i, WORLD_ID, everybody, world.ranks);
+    memset(next_of, 0, sizeof next_of);
+    attempt_count = 1 + chance_below(ATTEMPTS_MOST);
+    for (int i = 0; i < attempt_count; i++) draw_attempt(&attempts[i]);
+    if (chance_one_in(2)) world_plan_deaths(3);
+    run();
+    check();
+    let_go();
+    world_close();
+}

@@ -1,0 +1,10 @@
+/* games.h - one seed of each protocol: a job by chance, and what must hold afterwards (trace_blame tells). */
+#ifndef WEFT_TESTS_PROTOCOLS_GAMES_H
+#define WEFT_TESTS_PROTOCOLS_GAMES_H
+
+void play_form(void);   /* new_group: runtime/group/form.c */
+void play_shrink(void); /* shrink_group: runtime/group/shrink.c */
+void play_rows(void);   /* where members' rows are: runtime/host/rows.c */
+void play_order(void);  /* the one order of issuing: runtime/device/order.c */
+void play_breaks(void); /* broken groups: runtime/fault/breaks.c, runtime/core/breaking.c */
+#endif

@@ -1,0 +1,40 @@
+/* wires.h - what simulated ranks send each other: the data plane's frames, the guardians' notices, and the
+ * ends of ranks.
+ *
+ * Each plane keeps the order between two ranks; nothing else keeps any.  A lane is one plane's way from one
+ * rank to another; whoever drives the job chooses the lane whose first message arrives next.  The data plane
+ * is a weft__transport, so the mail above it is the library's own; the notices go over functions of control.h
+ * that this file has in place of net/control.c. */
+#ifndef WEFT_TESTS_PROTOCOLS_WIRES_H
+#define WEFT_TESTS_PROTOCOLS_WIRES_H
+#include "control.h"
+#include "transport.h"
+
+enum { WIRES_RANKS_MAX = 33 };
+
+/* ENDS: what a host's ranks see of each other's processes (pidfd); elsewhere the end of a connection comes
+ * behind its last frame. */
+typedef enum wires_plane { WIRES_FRAMES, WIRES_NOTICES, WIRES_ENDS, WIRES_PLANES } wires_plane;
+
+typedef struct wires_lane {
+    wires_plane plane;
+    int from, to;
+} wires_lane;
+
+/* one_host: all ranks see each other's processes end, at any time; what was written before can be read. */
+void wires_open(int ranks, bool one_host);
+void wires_close(void);
+weft__transport *wires_transport(int rank, weft__sink *sink);
+weft__control_wire *wires_control(int rank);
+
+/* A lane that holds something, drawn by chance; false: all are empty. */
+bool wires_draw(wires_lane *lane);
+/* Its first message is handed over at the receiver's next look at that plane (transport poll, control take).
+ */
+void wires_release(const wires_lane *lane);
+/* The rank is dead: from now on it sends nothing, and an unknown part of what it sent last is lost. */
+void wires_kill(int rank);
+/* Dies with its so many next message, in the middle of whatever it does then.  0: not at all. */
+void wires_set_fuse(int rank, int messages);
+bool wires_is_dead(int rank);
+#endif

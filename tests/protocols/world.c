@@ -1,0 +1,382 @@
+/* world.c - see world.h.
+ *
+ * The library runs as it is but for four things, each put in its place by the linker: the clock, the
+ * processor's counter, the guardians' wire (wires.c), and rows of shared memory (rows_memory.c).  No thread
+ * of it runs: what the progress thread and the guardian would do is done here, in steps. */
+#include "world.h"
+#include "alarm.h"
+#include "chance.h"
+#include "deadlines.h"
+#include "engine.h"
+#include "events.h"
+#include "guardian.h"
+#include "leave.h"
+#include "member.h"
+#include "protocols.h"
+#include "rows_memory.h"
+#include "trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BEGIN_NS      (1000 * 1000 * WEFT__MS)
+#define HASTY_NS      (400 * WEFT__MS)   /* that pass at once at most */
+#define SETTLE_NS     (20000 * WEFT__MS) /* every deadline of a job, and what comes after it, is before */
+#define FUSE_MOST     40
+#define SOCKETS_NEVER UINT32_MAX
+#define STEPS_MOST    200000 /* of one job: the longest take some ten thousand */
+
+world_way world;
+
+static struct {
+    weft_context *ctx;
+} ranks[WIRES_RANKS_MAX];
+static int64_t now_ns = BEGIN_NS;
+static int deaths_wanted; /* between steps, still to come */
+static int steps;
+static bool waited;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+void __wrap_weft__ticker_open(weft__ticker *ticker);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    (void)clock;
+    *t = (struct timespec){(time_t)(now_ns / 1000000000), (long)(now_ns % 1000000000)};
+    return 0;
+}
+
+void __wrap_weft__ticker_open(weft__ticker *ticker)
+{
+    *ticker = (weft__ticker){.usable = false}; /* who asks it asks the clock */
+}
+
+/* ---- ranks ---- */
+
+static void set_members(weft_context *ctx)
+{
+    weft__transport *t = wires_transport(ctx->rank, weft__mail_sink(ctx->mail));
+    ctx->members = calloc((size_t)world.ranks, sizeof *ctx->members);
+    if (!ctx->members) abort();
+    for (int i = 0; i < world.ranks; i++) {
+        ctx->members[i] =
+            (weft__member){.host = "host", .pid = i, .local = world.one_host ? i : -1, .ctx = ctx, .rank = i};
+        ctx->members[i].death.fd = -1;
+        if (i != ctx->rank) weft__mail_route(ctx->mail, i, t);
+    }
+}
+
+static weft_context *open_rank(int rank, const weft__executor *const *executors)
+{
+    static const weft_config config = WEFT_CONFIG_INIT;
+    weft_context *ctx = weft__context_new(&config, executors, weft__protocols);
+    if (!ctx) abort();
+    weft__events_init(ctx);
+    ctx->wire = wires_control(rank);
+    ctx->rank = rank;
+    ctx->world_size = world.ranks;
+    ctx->turns = SOCKETS_NEVER;
+    ctx->board = world.one_host ? rows_memory_board(rank, world.ranks) : NULL;
+    ctx->slot_bytes = 4096;
+    if (weft__mail_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail)) abort();
+    set_members(ctx);
+    return ctx;
+}
+
+/* Most jobs are small: there all orders of few messages come up. */
+static int draw_size(int most)
+{
+    int size = 2 + chance_below(4);
+    if (chance_one_in(4)) size += chance_below(8);
+    if (chance_one_in(24)) size = 2 + chance_below(WIRES_RANKS_MAX - 1);
+    return size < most ? size : most;
+}
+
+void world_open(int most, bool one_host, const weft__executor *const *executors)
+{
+    now_ns = BEGIN_NS;
+    world = (world_way){.ranks = draw_size(most), .one_host = one_host, .hasty = chance_one_in(3)};
+    deaths_wanted = 0;
+    steps = 0;
+    waited = false;
+    TRACE("%d ranks%s%s", world.ranks, one_host ? " on one host" : "", world.hasty ? ", hasty" : "");
+    wires_open(world.ranks, one_host);
+    if (one_host) rows_memory_open(world.ranks);
+    for (int i = 0; i < world.ranks; i++) ranks[i].ctx = open_rank(i, executors);
+    for (int i = 0; i < world.ranks; i++) {
+        weft__engine_take(ranks[i].ctx);
+        weft__watch_next(ranks[i].ctx);
+        weft__engine_drop(ranks[i].ctx);
+    }
+}
+
+static void close_rank(weft_context *ctx)
+{
+    weft__engine_take(ctx);
+    while (!weft__list_empty(&ctx->pending))
+        weft__request_fail(WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending), WEFT_ERR_CANCELLED,
+                           "over");
+    weft__engine_turn(ctx);
+    weft__engine_drop(ctx);
+    weft__alarm_send(ctx); /* to nobody */
+    weft__requests_close(ctx);
+    weft__groups_close(ctx);
+    weft__list_init(&ctx->groups);
+    weft__list_init(&ctx->retiring);
+    ctx->board = NULL;
+    ctx->wire = NULL;
+    weft__context_free(ctx);
+}
+
+void world_close(void)
+{
+    for (int i = 0; i < world.ranks; i++) wires_kill(i);
+    for (int i = 0; i < world.ranks; i++) close_rank(ranks[i].ctx);
+    wires_close();
+}
+
+weft_context *world_rank(int rank)
+{
+    return ranks[rank].ctx;
+}
+
+bool world_lives(int rank)
+{
+    return !wires_is_dead(rank);
+}
+
+int world_deaths(void)
+{
+    int n = 0;
+    for (int i = 0; i < world.ranks; i++) n += wires_is_dead(i);
+    return n;
+}
+
+int world_some_rank(void)
+{
+    int rank;
+    do rank = chance_below(world.ranks);
+    while (!world_lives(rank));
+    return rank;
+}
+
+void world_plan_deaths(int most)
+{
+    int dying[WIRES_RANKS_MAX];
+    int n = chance_below(most + 1);
+    if (n > world.ranks - 2) n = world.ranks - 2;
+    for (int i = 0; i < world.ranks; i++) dying[i] = i;
+    chance_shuffle(dying, world.ranks);
+    for (int i = 0; i < n; i++)
+        if (chance_one_in(2))
+            wires_set_fuse(dying[i], 1 + chance_below(chance_one_in(2) ? FUSE_MOST : 6));
+        else
+            deaths_wanted++;
+}
+
+static void kill_some(void)
+{
+    if (!deaths_wanted || !chance_one_in(8 + 2 * world.ranks)) return;
+    deaths_wanted--;
+    wires_kill(world_some_rank());
+}
+
+weft_group *world_group(int rank, uint64_t id, const int *members, int size)
+{
+    weft_context *ctx = ranks[rank].ctx;
+    weft_group *group = weft__group_new(ctx, members, size, "world", WEFT_FOREVER);
+    weft__table table = weft__own_table(ctx);
+    if (!group) abort();
+    weft__engine_take(ctx);
+    if (weft__group_ready(group, id, &table) != WEFT_OK) abort();
+    weft__engine_drop(ctx);
+    return group;
+}
+
+/* ---- steps ---- */
+
+/* As the guardian's thread does for one context. */
+static void attend(weft_context *ctx)
+{
+    weft__alarm_send(ctx);
+    weft__control_take(ctx->wire, weft__guardian_take, ctx);
+    weft__alarm_send(ctx);
+    if (now_ns >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
+}
+
+static void turn(weft_context *ctx)
+{
+    weft__engine_take(ctx);
+    ctx->turns = SOCKETS_NEVER;
+    weft__engine_turn(ctx);
+    weft__engine_drop(ctx);
+}
+
+static const char *plane_text(wires_plane plane)
+{
+    return plane == WIRES_FRAMES ? "message" : plane == WIRES_NOTICES ? "notice" : "end";
+}
+
+static void deliver(const wires_lane *lane)
+{
+    weft_context *ctx = ranks[lane->to].ctx;
+    TRACE("%s from %d to %d", plane_text(lane->plane), lane->from, lane->to);
+    wires_release(lane);
+    if (lane->plane == WIRES_NOTICES) {
+        attend(ctx);
+    } else if (lane->plane == WIRES_FRAMES) {
+        turn(ctx);
+    } else {
+        weft__engine_take(ctx);
+        weft__member_gone(ctx, lane->from, WEFT__DIED, "has died");
+        weft__engine_drop(ctx);
+    }
+}
+
+static bool is_due(int rank)
+{
+    weft_context *ctx = ranks[rank].ctx;
+    return world_lives(rank) && (!weft__mpsc_empty(&ctx->notices) || now_ns >= atomic_load(&ctx->look_ns));
+}
+
+/* One whose guardian has something to do, from a rank drawn by chance on; -1: none has. */
+static int next_due(void)
+{
+    int first = chance_below(world.ranks);
+    for (int i = 0; i < world.ranks; i++) {
+        int rank = (first + i) % world.ranks;
+        if (is_due(rank)) return rank;
+    }
+    return -1;
+}
+
+bool world_step(void)
+{
+    wires_lane lane;
+    int due;
+    bool some;
+    if (++steps > STEPS_MOST) {
+        if (steps == STEPS_MOST + 1) trace_blame("messages have no end");
+        return false;
+    }
+    kill_some();
+    if (world.hasty && chance_one_in(12)) now_ns += 1 + (int64_t)(chance_next() % HASTY_NS);
+    due = next_due();
+    some = wires_draw(&lane);
+    if (due < 0 && !some) return false;
+    if (due >= 0 && (!some || chance_one_in(3))) {
+        TRACE("rank %d's guardian looks", due);
+        attend(ranks[due].ctx);
+    } else {
+        deliver(&lane);
+    }
+    return true;
+}
+
+/* On to the next look that a living rank has asked for; false: none has. */
+static bool pass_time(void)
+{
+    int64_t next = WEFT__NEVER;
+    for (int i = 0; i < world.ranks; i++) {
+        int64_t look = atomic_load(&ranks[i].ctx->look_ns);
+        if (world_lives(i) && look < next) next = look;
+    }
+    if (next > BEGIN_NS + SETTLE_NS) return false;
+    if (next > now_ns) {
+        now_ns = next;
+        waited = true;
+        TRACE("time passes");
+    }
+    return true;
+}
+
+void world_settle(void)
+{
+    do {
+        while (world_step()) {
+        }
+    } while (steps <= STEPS_MOST && pass_time());
+    world_turn_all();
+}
+
+bool world_waited(void)
+{
+    return waited;
+}
+
+void world_turn_all(void)
+{
+    for (int i = 0; i < world.ranks; i++)
+        if (world_lives(i)) turn(ranks[i].ctx);
+}
+
+/* ---- promises ---- */
+
+static int broken_at(weft_group *const *groups, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (groups[i] && world_lives(groups[i]->ctx->rank) && atomic_load(&groups[i]->state) == WEFT__BROKEN)
+            return i;
+    return -1;
+}
+
+static void check_cause(const weft_group *group, const char *what)
+{
+    if (group->culprit >= 0 && world_lives(group->culprit))
+        trace_blame("%s: rank %d says that it is broken by rank %d, which lives", what, group->ctx->rank,
+                    group->culprit);
+}
+
+static int dead_member(const weft_group *group)
+{
+    for (int i = 0; i < group->size; i++)
+        if (!world_lives(group->world[i])) return group->world[i];
+    return -1;
+}
+
+void world_check_broken(weft_group *const *groups, int n, const char *what)
+{
+    int broken = broken_at(groups, n);
+    for (int i = 0; i < n; i++) {
+        const weft_group *group = groups[i];
+        if (!group || !world_lives(group->ctx->rank)) continue;
+        if (atomic_load(&group->state) == WEFT__BROKEN) {
+            check_cause(group, what);
+        } else if (atomic_load(&group->state) == WEFT__READY) {
+            if (broken >= 0)
+                trace_blame("%s: broken at rank %d (%s), not at rank %d", what, groups[broken]->ctx->rank,
+                            groups[broken]->why, group->ctx->rank);
+            if (dead_member(group) >= 0)
+                trace_blame("%s: rank %d has died, and it is not broken at rank %d", what, dead_member(group),
+                            group->ctx->rank);
+        }
+    }
+}
+
+static bool keep_counting(void *arg, int peer, const void *bytes)
+{
+    (void)peer;
+    (void)bytes;
+    ++*(int *)arg;
+    return false;
+}
+
+void world_check_early(int rank, uint64_t id)
+{
+    weft_context *ctx = ranks[rank].ctx;
+    int n = 0;
+    weft__engine_take(ctx);
+    for (int type = WEFT__MESSAGE_NONE; type <= WEFT__MESSAGE_FINAL; type++)
+        weft__early_offer(ctx, id, type, keep_counting, &n);
+    weft__engine_drop(ctx);
+    if (n)
+        trace_blame("rank %d keeps %d messages for group %llu, which is over", rank, n,
+                    (unsigned long long)id);
+}
+
+void world_check_culprit(const weft_request *req, const char *what)
+{
+    int rank = req->culprit >= 0 ? req->group->world[req->culprit] : -1;
+    if (rank >= 0 && world_lives(rank))
+        trace_blame("%s: rank %d is told that rank %d is gone, which lives", what, req->ctx->rank, rank);
+}

@@ -1,0 +1,49 @@
+/* world.h - a simulated job: the library's own contexts, one for each rank, in one thread of one process.
+ *
+ * Nothing happens in it but by world_step, and time goes by only there: the library's clock is this file's.
+ * So a seed does the same thing every time. */
+#ifndef WEFT_TESTS_PROTOCOLS_WORLD_H
+#define WEFT_TESTS_PROTOCOLS_WORLD_H
+#include "context.h"
+#include "group.h"
+#include "wires.h"
+
+/* How a seed is played; drawn by world_open. */
+typedef struct world_way {
+    int ranks;
+    bool one_host; /* ranks see each other's processes; else they see connections end */
+    bool hasty;    /* deadlines may pass while messages are on their way; else only when there are none */
+} world_way;
+
+extern world_way world;
+
+/* most: ranks, 2 to WIRES_RANKS_MAX.  executors: what the ranks' requests are carried out by. */
+void world_open(int most, bool one_host, const weft__executor *const *executors);
+void world_close(void); /* everything of it is freed, whatever is still under way */
+weft_context *world_rank(int rank);
+bool world_lives(int rank);
+int world_some_rank(void); /* one that lives */
+/* Drawn deaths, between two steps or in the middle of sending; at least two ranks stay. */
+void world_plan_deaths(int most);
+int world_deaths(void); /* so far */
+
+/* A group of those ranks on one of them, READY, without any rank having asked the others. */
+weft_group *world_group(int rank, uint64_t id, const int *ranks, int size);
+
+/* One message arrives, or one rank looks after what is due there.  False: there is nothing to do. */
+bool world_step(void);
+/* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */
+void world_settle(void);
+/* The first deadline passed because nothing else was left to do: before that, time stood nearly still. */
+bool world_waited(void);
+/* Turns of all ranks: what was let go of is freed. */
+void world_turn_all(void);
+
+/* ---- what holds for all protocols ---- */
+
+/* A group that is broken at one living member is at all, by somebody who has really died. */
+void world_check_broken(weft_group *const *groups, int n, const char *what);
+/* Nothing waits for a group that was ready at this rank and is over there. */
+void world_check_early(int rank, uint64_t id);
+void world_check_culprit(const weft_request *req, const char *what);
+#endif
