@@ -102,7 +102,6 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->group = group;
     req->host_op = &req->op;
     req->device = NULL;
-    req->executor = NULL;
     req->status = WEFT_PENDING;
     req->done = call ? call->done : NULL;
     req->arg = call ? call->arg : NULL;
@@ -164,7 +163,7 @@ void weft__request_unref(weft_request *req)
         return;
     if (WEFT__UNLIKELY(has_parts(req))) {
         if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
-        if (req->op.kind == WEFT__OP_PROBE && req->executor && req->u.pair.want) req->executor->let_go(req);
+        if (req->op.kind == WEFT__OP_PROBE && req->u.pair.want) req->executor->let_go(req);
         free_parts(req);
     }
     give_record(req);

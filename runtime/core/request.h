@@ -58,7 +58,6 @@ struct weft_request {
     uint64_t sequence; /* 0: has not begun */
     int64_t submitted_ns, started_ns, settled_ns;
     const char *algorithm;
-    const weft__executor *executor; /* once it has its number */
     weft_done_fn *done;
     struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
     weft__sequel *sequel;        /* NULL: settles when its data is there */
@@ -93,7 +92,8 @@ struct weft_request {
         struct weft__forming *forming; /* forming.c */
         weft_batch *batch;             /* batch.c */
     } u;
-    void *arg;               /* of done */
+    void *arg;                      /* of done */
+    const weft__executor *executor; /* RUNNING and later */
     const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
                                 barrier in which its members find each other */
     weft__signature signature; /* of op, of a collective that has begun */

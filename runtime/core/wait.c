@@ -89,8 +89,8 @@ static bool is_message(const weft_request *req)
  * Engine held. */
 static bool has_a_place(const weft_request *req)
 {
-    const weft__executor *executor = req->executor;
-    return executor && executor->can_look && executor->can_look(req);
+    return weft__request_state(req) == WEFT__RUNNING && req->executor->can_look &&
+           req->executor->can_look(req);
 }
 
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
