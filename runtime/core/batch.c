@@ -137,6 +137,7 @@ static weft_status make_whole(weft_batch *batch, const weft_call *call, weft_req
     if (!*whole) return WEFT_ERR_MEMORY;
     (*whole)->algorithm = "batch";
     (*whole)->u.batch = batch;
+    (*whole)->executor = NULL;
     return WEFT_OK;
 }
 

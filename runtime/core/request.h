@@ -93,7 +93,7 @@ struct weft_request {
         weft_batch *batch;             /* batch.c */
     } u;
     void *arg;                      /* of done */
-    const weft__executor *executor; /* RUNNING and later */
+    const weft__executor *executor; /* RUNNING and later; NULL: a batch, whose members have theirs */
     const weft__op *host_op; /* what the host plane carries out: &op, or of an operation on device memory the
                                 barrier in which its members find each other */
     weft__signature signature; /* of op, of a collective that has begun */

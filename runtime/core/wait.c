@@ -89,7 +89,7 @@ static bool is_message(const weft_request *req)
  * Engine held. */
 static bool has_a_place(const weft_request *req)
 {
-    return weft__request_state(req) == WEFT__RUNNING && req->executor->can_look &&
+    return weft__request_state(req) == WEFT__RUNNING && req->executor && req->executor->can_look &&
            req->executor->can_look(req);
 }
 
