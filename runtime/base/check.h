@@ -27,4 +27,9 @@ _Noreturn WEFT__COLD void weft__assert_failed(const char *file, int line, const 
         if (WEFT__UNLIKELY(!(rule))) weft__assert_failed(__FILE__, __LINE__, #rule); \
     } while (0)
 
+/* A table of states has a word for each state: the states that may follow on it, joined by |.  What moves
+ * something from one state to another asserts that the table allows it. */
+#define WEFT__MAY_BECOME(state)       (1u << (state))
+#define WEFT__ALLOWS(table, from, to) ((table)[from] >> (to)&1)
+
 #endif

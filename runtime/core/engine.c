@@ -171,7 +171,7 @@ static void start(weft_context *ctx, weft_request *req)
         return;
     }
     weft__list_append(&ctx->pending, &req->pending);
-    atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
+    weft__request_to(req, WEFT__RUNNING);
     if (traits & WEFT__COLLECTIVE && !joins(req)) return;
     req->executor = weft__executor_of(ctx, &req->op);
     req->executor->start(req);

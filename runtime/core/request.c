@@ -92,7 +92,7 @@ static void give_record(weft_request *req)
 
 void weft__request_fill(weft_request *req, weft_group *group, const weft_call *call)
 {
-    atomic_store_explicit(&req->state, WEFT__NEW, memory_order_relaxed);
+    weft__request_is_new(req);
     atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&req->polls, 0, memory_order_relaxed);
     atomic_store_explicit(&req->waited_ns, 0, memory_order_relaxed);
@@ -207,7 +207,7 @@ void weft__request_publish(weft_request *req)
     weft_context *ctx = req->ctx;
     weft__steps steps = req->steps;
     if (steps == WEFT__FIRST_STEP) {
-        atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_relaxed);
+        weft__request_to_alone(req, WEFT__SETTLED);
         weft__completion_fd_tell(&ctx->completion_fd);
         return; /* the runtime's reference is the submitting call's to give back */
     }
@@ -215,10 +215,10 @@ void weft__request_publish(weft_request *req)
     if (steps == WEFT__HERE) weft__count(&ctx->begun, -1); /* the engine is held until all here is done */
     /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
      * but not while this request still counts. */
-    if (weft__holds_engine(ctx)) /* whoever goes to sleep takes it between saying so and its last look */
-        atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_release);
+    if (weft__holds_engine(ctx))
+        weft__request_to(req, WEFT__SETTLED);
     else
-        atomic_exchange_explicit(&req->state, WEFT__SETTLED, memory_order_seq_cst);
+        weft__request_to_outside(req, WEFT__SETTLED);
     if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)))
         wake_sleepers(req);
     weft__completion_fd_tell(&ctx->completion_fd);
@@ -230,7 +230,7 @@ void weft__request_settle_at_once(weft_request *req)
 {
     req->submitted_ns = req->started_ns = req->settled_ns = weft__engine_clock(req->ctx);
     req->status = WEFT_OK;
-    atomic_store_explicit(&req->state, WEFT__SETTLED, memory_order_relaxed);
+    weft__request_to_alone(req, WEFT__SETTLED);
     weft__completion_fd_tell(&req->ctx->completion_fd);
 }
 
@@ -273,7 +273,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
         req->done(req, status, req->arg);
         return;
     }
-    atomic_store_explicit(&req->state, WEFT__CALLING, memory_order_release);
+    weft__request_to(req, WEFT__CALLING);
     weft__mpsc_push(&ctx->callbacks, &req->node);
     weft__engine_ring(ctx);
 }

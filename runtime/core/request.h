@@ -1,6 +1,7 @@
 /* request.h - one operation in flight.
  *
- *   NEW -> [QUEUED ->] RUNNING -> [CALLING ->] SETTLED,  with DRAINING as the only detour before the end
+ * It goes from state to state as weft__request_follows says, and only by the functions behind that table, which
+ * also know the memory order: nobody else stores a request's state.
  *
  * Two references: the caller's handle and the runtime's.  The record goes back to its slab when both are
  * gone. */
@@ -16,11 +17,26 @@
 typedef enum weft__state {
     WEFT__NEW,      /* being filled in */
     WEFT__QUEUED,   /* handed to the engine */
+    WEFT__HELD,     /* numbered; begins once all members have told where their rows are (rows.c) */
     WEFT__RUNNING,  /* numbered; the engine works on it */
     WEFT__DRAINING, /* has failed; something may still touch its buffers */
     WEFT__CALLING,  /* its outcome is fixed; its callback has not returned */
     WEFT__SETTLED
 } weft__state;
+
+/* What may follow on each state.  A short message that has passed in its call settles at once; what begins in
+ * its call was never queued; on device memory a request can fail on the device while its gate is held. */
+static const uint8_t weft__request_follows[] = {
+    [WEFT__NEW] =
+        WEFT__MAY_BECOME(WEFT__QUEUED) | WEFT__MAY_BECOME(WEFT__RUNNING) | WEFT__MAY_BECOME(WEFT__SETTLED),
+    [WEFT__QUEUED] = WEFT__MAY_BECOME(WEFT__RUNNING),
+    [WEFT__RUNNING] = WEFT__MAY_BECOME(WEFT__HELD) | WEFT__MAY_BECOME(WEFT__DRAINING) |
+                      WEFT__MAY_BECOME(WEFT__CALLING) | WEFT__MAY_BECOME(WEFT__SETTLED),
+    [WEFT__HELD] = WEFT__MAY_BECOME(WEFT__RUNNING) | WEFT__MAY_BECOME(WEFT__DRAINING) |
+                   WEFT__MAY_BECOME(WEFT__CALLING) | WEFT__MAY_BECOME(WEFT__SETTLED),
+    [WEFT__DRAINING] = WEFT__MAY_BECOME(WEFT__CALLING) | WEFT__MAY_BECOME(WEFT__SETTLED),
+    [WEFT__CALLING] = WEFT__MAY_BECOME(WEFT__SETTLED),
+    [WEFT__SETTLED] = 0};
 
 /* Where a request takes its steps, which tells who may know it. */
 typedef enum weft__steps {
@@ -125,6 +141,32 @@ void weft__requests_close(weft_context *ctx);    /* at the end: what those hold 
 static inline weft__state weft__request_state(const weft_request *req)
 {
     return (weft__state)atomic_load_explicit(&req->state, memory_order_acquire);
+}
+/* The four that store the state.  A record that is filled in anew: */
+static inline void weft__request_is_new(weft_request *req)
+{
+    atomic_store_explicit(&req->state, WEFT__NEW, memory_order_relaxed);
+}
+/* As long as this thread alone knows of the request; what makes it known to others orders the state too. */
+static inline void weft__request_to_alone(weft_request *req, weft__state to)
+{
+    WEFT__ASSERT(
+        WEFT__ALLOWS(weft__request_follows, atomic_load_explicit(&req->state, memory_order_relaxed), to));
+    atomic_store_explicit(&req->state, to, memory_order_relaxed);
+}
+/* Engine held: whoever goes to sleep on the request takes the engine between saying so and its last look.
+ * What was stored before is there for those who see the state. */
+static inline void weft__request_to(weft_request *req, weft__state to)
+{
+    WEFT__ASSERT(
+        WEFT__ALLOWS(weft__request_follows, atomic_load_explicit(&req->state, memory_order_relaxed), to));
+    atomic_store_explicit(&req->state, to, memory_order_release);
+}
+/* Without the engine: before this thread's look at whether somebody sleeps. */
+static inline void weft__request_to_outside(weft_request *req, weft__state to)
+{
+    weft__state from = (weft__state)atomic_exchange_explicit(&req->state, to, memory_order_seq_cst);
+    WEFT__ASSERT(WEFT__ALLOWS(weft__request_follows, from, to));
 }
 /* Settled for the thread that asks: in a callback its own request is. */
 bool weft__request_settled(const weft_request *req);

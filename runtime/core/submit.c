@@ -145,7 +145,7 @@ int64_t weft__begin_receive(weft_request *req)
     req->u.pair.copy = NULL;
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__list_append(&req->ctx->pending, &req->pending);
-    atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_relaxed);
+    weft__request_to_alone(req, WEFT__RUNNING);
     req->executor = req->ctx->executors[WEFT__EXECUTOR_MESSAGES];
     req->executor->start(req);
     return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
@@ -166,7 +166,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     }
     req->steps = WEFT__ANYWHERE;
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
-    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_relaxed);
+    weft__request_to_alone(req, WEFT__QUEUED);
     leave_work(ctx);
     if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
     weft__mpsc_push(&ctx->submitted, &req->node);

@@ -43,7 +43,7 @@ void weft__device_split(weft_group *parent, uint64_t number, weft_group *made, i
     req->warn_ns = req->deadline_ns;
     atomic_fetch_add(&ctx->unsettled, 1);
     req->executor = ctx->executors[WEFT__EXECUTOR_DEVICE];
-    atomic_store(&req->state, WEFT__RUNNING);
+    weft__request_to(req, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
     req->device->part = (weft__part){made ? weft__link_split_off(made) : NULL, color, key};
     weft__alarm_look(ctx, req->deadline_ns);

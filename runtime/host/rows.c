@@ -116,7 +116,7 @@ static void start_held(weft_group *group)
     while (!weft__list_empty(&todo)) { /* one that breaks the group takes the others off this list */
         weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.lane);
         weft__list_remove(&req->u.rounds.lane);
-        atomic_store_explicit(&req->state, WEFT__RUNNING, memory_order_release);
+        weft__request_to(req, WEFT__RUNNING);
         req->executor->start(req);
     }
 }
@@ -201,7 +201,7 @@ void weft__rows_hold(weft_request *req)
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     weft__list_init(&req->u.rounds.lane);
     weft__list_append(&lane->ops, &req->u.rounds.lane);
-    atomic_store_explicit(&req->state, WEFT__QUEUED, memory_order_release); /* it has not begun */
+    weft__request_to(req, WEFT__HELD);
     if (lane->state != WEFT__LANE_UNMET) return;
     weft__group_ref(group); /* breaking it may settle its last request */
     meet(group);

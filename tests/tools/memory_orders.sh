@@ -94,7 +94,9 @@ runtime weft__engine_rouse ldar                  # does it sleep: not before the
 runtime weft__engine_nudge ldar ldaxr stlxr -stxr
 # Who waits, and who settles: test_request.c is the litmus test of the first look.
 runtime sleep_for_one 2:ldaxr 2:stlxr ldar
-runtime weft__request_publish stlr ldaxr stlxr ldar # settled, before the look at whether somebody sleeps
+runtime weft__request_publish ldar 'bl[[:space:]]+weft__request_to' 'bl[[:space:]]+weft__request_to_outside'
+has weft__request_to stlr                           # what it is settled with is there
+has weft__request_to_outside ldaxr stlxr            # settled, before the look at whether somebody sleeps
 runtime wake_sleepers ldar ldaxr stlxr -stxr        # a sleeper that has seen the count sees what it counts
 runtime sleep_for_any ldaxr stlxr ldar
 # Who leaves, and who begins something: counted, and then is it too late?  No more, and then is there any?
