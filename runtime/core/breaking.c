@@ -127,7 +127,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     group->broken_number = v->number;
     group->culprit = v->culprit;
     snprintf(group->why, sizeof group->why, "%s", v->why);
-    atomic_store_explicit(&group->state, WEFT__BROKEN, memory_order_seq_cst);
+    weft__group_to(group, WEFT__BROKEN);
     if (tell && group->size > 1) tell_members(group);
     WEFT__EACH_PROTOCOL(group->ctx, p)
     {

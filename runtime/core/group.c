@@ -13,6 +13,20 @@
 
 #define STOCK_REFS 64 /* references that the engine takes at once, for requests */
 
+/* What may follow on each state. */
+static const uint8_t group_follows[] = {[WEFT__FORMING] =
+                                            WEFT__MAY_BECOME(WEFT__READY) | WEFT__MAY_BECOME(WEFT__FAILED),
+                                        [WEFT__READY] = WEFT__MAY_BECOME(WEFT__BROKEN),
+                                        [WEFT__BROKEN] = 0,
+                                        [WEFT__FAILED] = 0};
+
+/* In one order with all else that is looked at without the engine; a group changes seldom. */
+void weft__group_to(weft_group *group, weft__group_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(group_follows, atomic_load(&group->state), to));
+    atomic_store(&group->state, to);
+}
+
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms)
 {
@@ -253,7 +267,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     group->table.rounds = shared;
     weft__selection_make(&group->selection, &group->table, group->size, shared);
     tell_of_choices(group);
-    atomic_store_explicit(&group->state, WEFT__READY, memory_order_release);
+    weft__group_to(group, WEFT__READY);
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (p->group_ready) p->group_ready(group);
@@ -266,7 +280,7 @@ void weft__group_fail(weft_group *group, weft_status status, const char *why)
     if (atomic_load(&group->state) != WEFT__FORMING) return;
     group->cause = status;
     snprintf(group->why, sizeof group->why, "%s", why);
-    atomic_store_explicit(&group->state, WEFT__FAILED, memory_order_release);
+    weft__group_to(group, WEFT__FAILED);
 }
 
 weft_status weft__group_usable(const weft_group *group)

@@ -1,7 +1,7 @@
 /* group.h - an ordered set of ranks, its numbers, and what its members agreed on.
  *
- * FORMING -> READY -> BROKEN.  References: the handle, and one per request.  Freed by the context at the
- * latest. */
+ * FORMING -> READY -> BROKEN, or FORMING -> FAILED: weft__group_to alone stores it.  References: the handle,
+ * and one per request.  Freed by the context at the latest. */
 #ifndef WEFT_RUNTIME_GROUP_H
 #define WEFT_RUNTIME_GROUP_H
 #include "prefetch.h"
@@ -139,6 +139,8 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
 /* Members agreed on id and table; whether they use rounds follows from who they are.  Engine held. */
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
+/* What is told of the state (why, cause) was stored before.  Engine held, once others know the group. */
+void weft__group_to(weft_group *group, weft__group_state to);
 weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
 void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */

@@ -1,7 +1,7 @@
 /* request.h - one operation in flight.
  *
- * It goes from state to state as weft__request_follows says, and only by the functions behind that table, which
- * also know the memory order: nobody else stores a request's state.
+ * It goes from state to state as weft__request_follows says, and only by the functions behind that table,
+ * which also know the memory order: nobody else stores a request's state.
  *
  * Two references: the caller's handle and the runtime's.  The record goes back to its slab when both are
  * gone. */

@@ -27,6 +27,22 @@ typedef struct word { /* what goes to another rank */
     unsigned char name[WEFT__COMM_ID_BYTES];
 } word;
 
+/* What may follow on each state; an id that comes late finds the module through with joining. */
+static const uint8_t link_follows[] = {[WEFT__LINK_NAMING] = WEFT__MAY_BECOME(WEFT__LINK_JOINING) |
+                                                             WEFT__MAY_BECOME(WEFT__LINK_READY) |
+                                                             WEFT__MAY_BECOME(WEFT__LINK_DOOMED),
+                                       [WEFT__LINK_JOINING] = WEFT__MAY_BECOME(WEFT__LINK_READY) |
+                                                              WEFT__MAY_BECOME(WEFT__LINK_DOOMED),
+                                       [WEFT__LINK_READY] = WEFT__MAY_BECOME(WEFT__LINK_DOOMED),
+                                       [WEFT__LINK_DOOMED] = 0};
+
+/* Engine held. */
+static void link_to(weft__link *link, weft__link_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(link_follows, link->state, to));
+    link->state = to;
+}
+
 static weft__list *links_of(const weft_context *ctx)
 {
     return ctx->protocol_state[WEFT__PROTOCOL_DEVICE_COMMS];
@@ -61,7 +77,7 @@ static void tell(const weft__link *link, word *w)
 
 static void join(weft__link *link, const unsigned char *id)
 {
-    link->state = WEFT__LINK_JOINING;
+    link_to(link, WEFT__LINK_JOINING);
     link->ctx->module->join(link->comm, id);
 }
 
@@ -86,7 +102,7 @@ static void begin(weft__link *link, const char *label, bool named)
     weft_context *ctx = link->ctx;
     weft__list_init(&link->waiting);
     weft__list_append(links_of(ctx), &link->link);
-    link->state = named ? WEFT__LINK_NAMING : WEFT__LINK_JOINING;
+    if (!named) link_to(link, WEFT__LINK_JOINING);
     link->comm =
         ctx->module->open(ctx->module, link, link->rank, link->size, label, named && link->rank == 0);
     if (!link->comm)
@@ -208,7 +224,7 @@ void weft__link_joined(void *owner, weft_status status, const char *sentence)
     weft__engine_take(link->ctx);
     if (link->state == WEFT__LINK_JOINING || link->state == WEFT__LINK_NAMING) {
         if (status == WEFT_OK) {
-            link->state = WEFT__LINK_READY;
+            link_to(link, WEFT__LINK_READY);
             while (!weft__list_empty(&link->waiting)) {
                 weft__ticket *ticket = WEFT__LIST_ENTRY(link->waiting.next, weft__ticket, link);
                 weft__list_remove(&ticket->link);
@@ -252,7 +268,7 @@ void weft__link_doom(weft__link *link, weft_status status, const char *why)
     word w = {.doomed = 1};
     WEFT__ASSERT(weft__holds_engine(link->ctx));
     if (link->state == WEFT__LINK_DOOMED) return;
-    link->state = WEFT__LINK_DOOMED;
+    link_to(link, WEFT__LINK_DOOMED);
     link->status = status;
     link->why = strdup(why);
     if (link->comm) link->ctx->module->doom(link->comm, why);
@@ -273,7 +289,7 @@ static void drop(weft__link *link)
     link->comm = NULL;
     link->group = NULL;
     link->world = NULL;
-    link->state = WEFT__LINK_DOOMED;
+    if (link->state != WEFT__LINK_DOOMED) link_to(link, WEFT__LINK_DOOMED);
 }
 
 static void comms_group_gone(weft_group *group)

@@ -2,7 +2,7 @@
  * memory, and one for each two of its ranks that have exchanged messages there.  So what ends the messages of
  * one group leaves other groups alone.
  *
- *   NAMING -> JOINING -> READY,  and DOOMED from each
+ *   NAMING -> JOINING -> READY,  and DOOMED from each (link_follows in comm.c)
  *
  * The first rank names it, its id goes to the others over the host plane, and all join; what needs it waits
  * in order.  Engine held throughout, except where a module answers. */

@@ -18,6 +18,19 @@
 
 #include <stdio.h>
 
+/* What may follow on each state of a direction. */
+static const uint8_t half_follows[] = {[WEFT__HALF_NONE] = WEFT__MAY_BECOME(WEFT__HALF_OPEN),
+                                       [WEFT__HALF_OPEN] = WEFT__MAY_BECOME(WEFT__HALF_MET) |
+                                                           WEFT__MAY_BECOME(WEFT__HALF_NONE),
+                                       [WEFT__HALF_MET] = WEFT__MAY_BECOME(WEFT__HALF_OPEN) |
+                                                          WEFT__MAY_BECOME(WEFT__HALF_NONE)};
+
+static void half_to(weft__half *half, weft__half_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(half_follows, half->state, to));
+    half->state = to;
+}
+
 static weft__device *of_out(weft__meeting *meeting)
 {
     return WEFT__OWNER(meeting, weft__device, match.out.meeting);
@@ -170,13 +183,13 @@ static void advance(weft__device *d)
 
 static void out_met(weft__meeting *meeting)
 {
-    of_out(meeting)->match.out.state = WEFT__HALF_MET;
+    half_to(&of_out(meeting)->match.out, WEFT__HALF_MET);
     advance(of_out(meeting));
 }
 
 static void in_met(weft__meeting *meeting)
 {
-    of_in(meeting)->match.in.state = WEFT__HALF_MET;
+    half_to(&of_in(meeting)->match.in, WEFT__HALF_MET);
     advance(of_in(meeting));
 }
 
@@ -185,7 +198,7 @@ static bool in_parted(weft__meeting *meeting)
 {
     weft__device *d = of_in(meeting);
     char text[WEFT__SENTENCE_BYTES];
-    d->match.in.state = WEFT__HALF_OPEN;
+    half_to(&d->match.in, WEFT__HALF_OPEN);
     d->link = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
     weft__order_leave(d->req->ctx, &d->ticket);
@@ -218,7 +231,7 @@ static void end_half(weft__device *d, weft__half *half)
         return;
     }
     if (m->outcome == WEFT_OK) m->outcome = half->completion.status;
-    half->state = WEFT__HALF_NONE;
+    half_to(half, WEFT__HALF_NONE);
     advance(d);
 }
 
@@ -261,15 +274,16 @@ void weft__device_pair_start(weft_request *req)
     m->out = (weft__half){.meeting = {.met = out_met}, .completion = {out_over, 1, WEFT_OK}};
     m->in =
         (weft__half){.meeting = {.met = in_met, .parted = in_parted}, .completion = {in_over, 1, WEFT_OK}};
-    m->out.state = sends ? WEFT__HALF_OPEN : WEFT__HALF_NONE;
-    m->in.state = receives ? WEFT__HALF_OPEN : WEFT__HALF_NONE;
+    if (sends) half_to(&m->out, WEFT__HALF_OPEN);
+    if (receives) half_to(&m->in, WEFT__HALF_OPEN);
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.meeting = &m->in.meeting;
     if (receives && !open_receive(d, &at, bytes)) {
+        half_to(&m->in, WEFT__HALF_NONE);
+        if (sends) half_to(&m->out, WEFT__HALF_NONE);
         sends = false;
-        m->in.state = m->out.state = WEFT__HALF_NONE;
         settle(req, WEFT_ERR_MEMORY);
     }
     at.meeting = &m->out.meeting;

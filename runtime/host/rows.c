@@ -25,6 +25,21 @@ typedef struct row_message {
     uint64_t group, row;
 } row_message;
 
+/* What may follow on each state. */
+static const uint8_t lane_follows[] = {[WEFT__LANE_NONE] = WEFT__MAY_BECOME(WEFT__LANE_UNMET),
+                                       [WEFT__LANE_UNMET] = WEFT__MAY_BECOME(WEFT__LANE_NONE) |
+                                                            WEFT__MAY_BECOME(WEFT__LANE_MEETING) |
+                                                            WEFT__MAY_BECOME(WEFT__LANE_OPEN),
+                                       [WEFT__LANE_MEETING] = WEFT__MAY_BECOME(WEFT__LANE_NONE) |
+                                                              WEFT__MAY_BECOME(WEFT__LANE_OPEN),
+                                       [WEFT__LANE_OPEN] = 0};
+
+static void lane_to(weft__lane *lane, weft__lane_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(lane_follows, lane->state, to));
+    lane->state = to;
+}
+
 /* A row for a group to be; 0: there is none. */
 uint64_t weft__row_claim(weft_context *ctx)
 {
@@ -74,7 +89,7 @@ static weft_status open_rows(weft_group *group, const uint64_t *rows)
     lane->locals = locals;
     lane->uses = uses;
     lane->own_row = rows[group->rank];
-    lane->state = WEFT__LANE_OPEN;
+    lane_to(lane, WEFT__LANE_OPEN);
     return WEFT_OK;
 }
 
@@ -84,7 +99,7 @@ weft_status weft__rows_told(weft_group *group, const uint64_t *rows)
     for (int i = 0; i < group->size; i++) {
         if (rows[i]) continue;
         group->table.rounds = 0;
-        group->lane.state = WEFT__LANE_NONE;
+        lane_to(&group->lane, WEFT__LANE_NONE);
         return WEFT_OK;
     }
     return open_rows(group, rows);
@@ -133,10 +148,10 @@ static void look_whether_all_told(weft_group *group)
     if (some_without) {
         if (lane->own_row) weft__board_give(group->ctx->board, lane->own_row);
         lane->own_row = 0;
-        lane->state = WEFT__LANE_NONE;
+        lane_to(lane, WEFT__LANE_NONE);
         group->table.rounds = 0;
     } else if ((status = open_rows(group, rows)) != WEFT_OK) {
-        lane->state = WEFT__LANE_NONE;
+        lane_to(lane, WEFT__LANE_NONE);
         break_here(group, status);
     }
     free(rows);
@@ -174,7 +189,7 @@ static void meet(weft_group *group)
         return;
     }
     lane->heard = (bool *)(lane->told + group->size);
-    lane->state = WEFT__LANE_MEETING;
+    lane_to(lane, WEFT__LANE_MEETING);
     lane->missing = group->size;
     lane->own_row = mine.row = weft__row_claim(ctx);
     take_row(group, ctx->rank, mine.row);
@@ -265,7 +280,7 @@ static void rows_peer_gone(weft_context *ctx, int rank, const char *why)
 /* The groups of joining have their rows told while they are made, and are open before they are used. */
 static void rows_group_ready(weft_group *group)
 {
-    if (group->table.rounds) group->lane.state = WEFT__LANE_UNMET;
+    if (group->table.rounds) lane_to(&group->lane, WEFT__LANE_UNMET);
 }
 
 /* Past everything: no member need wait for this one any more. */
