@@ -88,6 +88,7 @@ void weft__early_keep(weft_context *ctx, uint64_t group, int type, int peer, con
 static message *next_of(weft__early_messages *e, uint64_t group, int type)
 {
     for (weft__list *at = e->waiting.next; at != &e->waiting; at = at->next)
+        /* All that is in the list is a message.  NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         if (message_at(at)->group == group && message_at(at)->type == type) return message_at(at);
     return NULL;
 }

@@ -379,7 +379,7 @@ static size_t take_reduction(weft_request *req, const weft__round *r, unsigned w
  * all that was taken was read before this looks, also where loads may pass each other. */
 static bool some_withdrawn(const weft_group *group)
 {
-    atomic_thread_fence(memory_order_acquire);
+    weft__fence_loads();
     for (int i = 0; i < group->size; i++)
         if (atomic_load_explicit(&group->lane.rows[i]->withdrawn, memory_order_seq_cst)) return true;
     return false;

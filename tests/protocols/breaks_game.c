@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { GROUPS_MOST = 4, WORLD_ID = 7 };
+enum { GROUPS_MOST = 4 };
 
 static int members[GROUPS_MOST][WIRES_RANKS_MAX], sizes[GROUPS_MOST], group_count;
 static weft_group *at[GROUPS_MOST][WIRES_RANKS_MAX];
@@ -38,7 +38,7 @@ static void make_ready(int g, int rank)
 {
     TRACE("group %d is ready at rank %d", g, rank);
     had[g][rank] = true;
-    at[g][rank] = world_group(rank, (uint64_t)(WORLD_ID + g), members[g], sizes[g]);
+    at[g][rank] = world_group(rank, world_group_id(g), members[g], sizes[g]);
 }
 
 static void act(void)
@@ -91,7 +91,7 @@ static void check(void)
     world_turn_all();
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; rank < world.ranks; rank++)
-            if (had[g][rank] && world_lives(rank)) world_check_early(rank, (uint64_t)(WORLD_ID + g));
+            if (had[g][rank] && world_lives(rank)) world_check_early(rank, world_group_id(g));
 }
 
 void play_breaks(void)

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ATTEMPTS_MOST = 4, WORLD_ID = 7 };
+enum { ATTEMPTS_MOST = 4 };
 
 typedef struct attempt {
     int ranks[WIRES_RANKS_MAX], size;
@@ -182,7 +182,8 @@ void play_form(void)
     some_gave_up = false;
     world_open(WIRES_RANKS_MAX, false, weft__executors);
     for (int i = 0; i < world.ranks; i++) everybody[i] = i;
-    for (int i = 0; i < world.ranks; i++) worlds[i] = world_group(i, WORLD_ID, everybody, world.ranks);
+    for (int i = 0; i < world.ranks; i++)
+        worlds[i] = world_group(i, world_group_id(0), everybody, world.ranks);
     memset(next_of, 0, sizeof next_of);
     attempt_count = 1 + chance_below(ATTEMPTS_MOST);
     for (int i = 0; i < attempt_count; i++) draw_attempt(&attempts[i]);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS_MOST = 4, NUMBERS_MOST = 3, TICKETS_MOST = GROUPS_MOST * NUMBERS_MOST, WORLD_ID = 7 };
+enum { GROUPS_MOST = 4, NUMBERS_MOST = 3, TICKETS_MOST = GROUPS_MOST * NUMBERS_MOST };
 
 typedef enum ticket_state { OUTSIDE, INSIDE, ISSUED, LEFT, REFUSED } ticket_state;
 
@@ -96,7 +96,7 @@ static void draw_groups(void)
         chance_shuffle(members[g], world.ranks);
         for (int i = 0; i < world.ranks; i++) at[g][i] = NULL;
         for (int i = 0; i < sizes[g]; i++)
-            at[g][members[g][i]] = world_group(members[g][i], (uint64_t)(WORLD_ID + g), members[g], sizes[g]);
+            at[g][members[g][i]] = world_group(members[g][i], world_group_id(g), members[g], sizes[g]);
     }
 }
 
@@ -107,13 +107,12 @@ static void draw_tickets(int rank)
         int g = i / numbers;
         held_ticket *h = &tickets[rank][i];
         *h = (held_ticket){.rank = rank, .group = g, .place = -1};
-        h->ticket =
-            (weft__ticket){.key = {.group = (uint64_t)(WORLD_ID + g), .number = (uint64_t)(1 + i % numbers)},
-                           .world = members[g],
-                           .size = sizes[g],
-                           .length = 1,
-                           .go = go,
-                           .refuse = refuse};
+        h->ticket = (weft__ticket){.key = {.group = world_group_id(g), .number = (uint64_t)(1 + i % numbers)},
+                                   .world = members[g],
+                                   .size = sizes[g],
+                                   .length = 1,
+                                   .go = go,
+                                   .refuse = refuse};
         if (lengths_differ && rank == members[g][sizes[g] - 1] && i % numbers == 0) h->ticket.length = 2;
         order_of[rank][i] = i;
     }
@@ -164,7 +163,7 @@ static void check(void)
     world_turn_all();
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; rank < world.ranks; rank++)
-            if (at[g][rank] && world_lives(rank)) world_check_early(rank, (uint64_t)(WORLD_ID + g));
+            if (at[g][rank] && world_lives(rank)) world_check_early(rank, world_group_id(g));
 }
 
 void play_order(void)

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS_MOST = 5, CALLS_MOST = 3, WORLD_ID = 7 };
+enum { GROUPS_MOST = 5, CALLS_MOST = 3 };
 
 typedef struct shared_group {
     int ranks[WIRES_RANKS_MAX], size, calls;
@@ -35,7 +35,7 @@ static bool some_are_absent;
 
 static shared_group *group_of(const weft_group *group)
 {
-    return &groups[group->id - WORLD_ID];
+    return &groups[group->id - world_group_id(0)];
 }
 
 static void check_rows(const weft_group *group)
@@ -45,7 +45,7 @@ static void check_rows(const weft_group *group)
         if (!there || !world_lives(group->world[i])) continue;
         if (group->lane.rows[i] != weft__row_at(group->ctx->board, there->lane.own_row))
             trace_blame("group %d: rank %d looks for rank %d's row where it is not",
-                        (int)(group->id - WORLD_ID), group->ctx->rank, group->world[i]);
+                        (int)(group->id - world_group_id(0)), group->ctx->rank, group->world[i]);
     }
 }
 
@@ -109,7 +109,7 @@ static void act(void)
     if (member < 0 || g->let_go[rank]) return;
     if (!g->at[rank]) {
         TRACE("group %d is ready at rank %d", number, rank);
-        g->at[rank] = world_group(rank, (uint64_t)(WORLD_ID + number), g->ranks, g->size);
+        g->at[rank] = world_group(rank, world_group_id(number), g->ranks, g->size);
         g->had[rank] = true;
     } else if (g->asked[rank] < g->calls && rank != g->absent) {
         call(g, rank);
@@ -197,8 +197,7 @@ static void check(void)
     world_turn_all();
     for (int i = 0; i < group_count; i++)
         for (int rank = 0; rank < world.ranks; rank++)
-            if (world_lives(rank) && groups[i].let_go[rank])
-                world_check_early(rank, (uint64_t)(WORLD_ID + i));
+            if (world_lives(rank) && groups[i].let_go[rank]) world_check_early(rank, world_group_id(i));
 }
 
 void play_rows(void)

@@ -42,21 +42,21 @@ uint64_t __wrap_weft__board_take(weft__board *board)
     for (int i = 0; i < rows_of_each; i++) {
         if (taken[board->rank][i]) continue;
         taken[board->rank][i] = true;
-        return (uint64_t)(1 + board->rank * ROWS + i);
+        return 1 + (uint64_t)board->rank * ROWS + (uint64_t)i;
     }
     return 0;
 }
 
 void __wrap_weft__board_give(weft__board *board, uint64_t offset)
 {
-    uint64_t index = offset - 1 - (uint64_t)(board->rank * ROWS);
+    uint64_t index = offset - 1 - (uint64_t)board->rank * ROWS;
     if (index >= ROWS || !taken[board->rank][index]) abort();
     taken[board->rank][index] = false;
 }
 
 void *__wrap_weft__board_block(const weft__board *board, uint64_t offset)
 {
-    if (!offset || offset > (uint64_t)(board->size * ROWS)) return NULL;
+    if (!offset || offset > (uint64_t)board->size * ROWS) return NULL;
     return &rows[(offset - 1) / ROWS][(offset - 1) % ROWS];
 }
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHRINKS_MOST = 3, WORLD_ID = 7 };
+enum { SHRINKS_MOST = 3 };
 
 static weft_group *worlds[WIRES_RANKS_MAX];
 static weft_request *reqs[SHRINKS_MOST][WIRES_RANKS_MAX];
@@ -112,7 +112,8 @@ void play_shrink(void)
     int everybody[WIRES_RANKS_MAX];
     world_open(WIRES_RANKS_MAX, false, weft__executors);
     for (int i = 0; i < world.ranks; i++) everybody[i] = i;
-    for (int i = 0; i < world.ranks; i++) worlds[i] = world_group(i, WORLD_ID, everybody, world.ranks);
+    for (int i = 0; i < world.ranks; i++)
+        worlds[i] = world_group(i, world_group_id(0), everybody, world.ranks);
     memset(reqs, 0, sizeof reqs);
     memset(made, 0, sizeof made);
     memset(next_of, 0, sizeof next_of);

@@ -27,8 +27,13 @@ int world_some_rank(void); /* one that lives */
 void world_plan_deaths(int most);
 int world_deaths(void); /* so far */
 
+/* The id of a game's n-th group. */
+static inline uint64_t world_group_id(int n)
+{
+    return (uint64_t)n + 7;
+}
 /* A group of those ranks on one of them, READY, without any rank having asked the others. */
-weft_group *world_group(int rank, uint64_t id, const int *ranks, int size);
+weft_group *world_group(int rank, uint64_t id, const int *members, int size);
 
 /* One message arrives, or one rank looks after what is due there.  False: there is nothing to do. */
 bool world_step(void);

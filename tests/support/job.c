@@ -253,6 +253,9 @@ void job_run(const job_plan *given)
 {
     job_plan plan = *given;
     plan.threads = as_threads(given);
+#ifdef WEFT_PLAIN
+    if (plan.ahead) SKIP("no rank runs ahead in the plain build");
+#endif
     if (too_many(&plan)) SKIP("%d ranks, and JOB_RANKS_MOST is %s", plan.ranks, getenv("JOB_RANKS_MOST"));
     if (plan.threads && plan.ranks > 1 && wants_hostids())
         SKIP("ranks that are threads of one process cannot have hosts of their own (JOB_HOSTIDS)");

@@ -68,6 +68,7 @@ typedef struct job_plan {
     bool threads;       /* ranks as threads of one process */
     bool processes;     /* never as threads, whatever JOB_RANKS says */
     bool bare;          /* the body joins and leaves by itself */
+    bool ahead;         /* one rank goes on before the others have come, which none does in the plain build */
     unsigned killed;    /* bit r: rank r must end by SIGKILL (processes only) */
     int limit_ms;       /* [JOB_LIMIT_MS] */
     int64_t timeout_ms; /* weft_config.timeout_ms [1.5 waits: a hang is told by Weft, not by the limit] */
