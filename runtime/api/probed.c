@@ -48,12 +48,10 @@ static weft_status check_probe(weft_request *probe)
 /* The hold goes from the probe to the receive, or back.  False: there is none to go. */
 static bool hand_over(weft__want **from, weft__want **to, weft_context *ctx)
 {
-    bool inside = weft__holds_engine(ctx), has;
-    if (!inside) weft__engine_take(ctx);
-    has = *from != NULL;
+    bool entered = weft__engine_enter(ctx), has = *from != NULL;
     if (has) *to = *from;
     *from = NULL;
-    if (!inside) weft__engine_drop(ctx);
+    weft__engine_leave(ctx, entered);
     return has;
 }
 

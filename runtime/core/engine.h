@@ -11,6 +11,18 @@ void weft__engine_take(weft_context *ctx);
 /* Lets go, and takes again if a submission slipped in between.  Wakes the progress thread where that sleeps,
  * nobody waits, and something is left to do that no bell would tell of. */
 void weft__engine_drop(weft_context *ctx);
+/* For what may be called from inside a turn as well as from outside: the engine is held in between.
+ * entered: what weft__engine_enter returned, which is false where this thread had it before. */
+static inline bool weft__engine_enter(weft_context *ctx)
+{
+    if (weft__holds_engine(ctx)) return false;
+    weft__engine_take(ctx);
+    return true;
+}
+static inline void weft__engine_leave(weft_context *ctx, bool entered)
+{
+    if (entered) weft__engine_drop(ctx);
+}
 /* What was submitted begins, and what can be done for it at once is done; nothing else is looked at.
  * last: begins after what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
  * the clock yet.  Engine held. */

@@ -203,13 +203,11 @@ void weft__group_unref_held(weft_group *group)
 void weft__group_let_go(weft_group *group)
 {
     weft_context *ctx = group->ctx;
-    bool inside = weft__holds_engine(ctx);
-    if (!inside) weft__engine_take(ctx);
+    bool entered = weft__engine_enter(ctx);
     group->let_go = true;
     give_refs(group, 1 + group->spare_refs);
-    if (inside) return; /* in a turn, which sees to it at its end */
-    weft__groups_retire(ctx);
-    weft__engine_drop(ctx);
+    if (entered) weft__groups_retire(ctx); /* else this is in a turn, which sees to it at its end */
+    weft__engine_leave(ctx, entered);
 }
 
 weft_group *weft__group_find(weft_context *ctx, uint64_t id)

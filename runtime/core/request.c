@@ -80,14 +80,14 @@ static WEFT__NOINLINE void give_record_outside(weft_request *req)
 static void give_record(weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    bool inside = weft__holds_engine(ctx);
-    if (!inside && !weft__engine_try_kept(ctx)) {
+    bool inside = weft__holds_engine(ctx), entered = !inside && weft__engine_try_kept(ctx);
+    if (!inside && !entered) {
         give_record_outside(req);
         return;
     }
     weft__group_unref_held(req->group);
     weft__slab_put_locked(&ctx->requests, req);
-    if (!inside) weft__engine_drop(ctx);
+    weft__engine_leave(ctx, entered);
 }
 
 void weft__request_fill(weft_request *req, weft_group *group, const weft_call *call)

@@ -463,19 +463,18 @@ static void cancel(weft_request *req)
 void weft_cancel(weft_request *req)
 {
     weft_context *ctx;
-    bool inside;
+    bool entered;
     if (!req || weft__forked()) return;
     if (weft__request_settled(req)) {
         if (req->op.kind == WEFT__OP_PROBE) req->executor->let_go(req);
         return;
     }
     ctx = req->ctx;
-    inside = weft__holds_engine(ctx);
-    if (!inside) weft__engine_take(ctx);
+    entered = weft__engine_enter(ctx);
     weft__engine_turn(ctx); /* it may still be in the queue, or have earned its result */
     if (req->op.kind == WEFT__OP_BATCH)
         weft__batch_cancel(req, cancel);
     else
         cancel(req);
-    if (!inside) weft__engine_drop(ctx);
+    weft__engine_leave(ctx, entered);
 }

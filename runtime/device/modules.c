@@ -66,12 +66,11 @@ static void finish(weft__work *work, weft_status status, const char *sentence)
 {
     weft_request *req = work->request;
     weft_context *ctx = req->ctx;
-    bool inside = weft__holds_engine(ctx);
-    if (!inside) weft__engine_take(ctx);
+    bool entered = weft__engine_enter(ctx);
     work->marker = NULL;
     end(req, status, sentence);
     weft__device_told(req->device, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
-    if (!inside) weft__engine_drop(ctx);
+    weft__engine_leave(ctx, entered);
     atomic_fetch_sub(&ctx->device_pending, 1);
     weft__request_unref(req);
 }

@@ -160,17 +160,16 @@ weft_status weft_group_abort(weft_group *group, const char *why)
     char text[WEFT__SENTENCE_BYTES];
     weft_context *ctx;
     weft_status status;
-    bool inside;
+    bool entered;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
     ctx = group->ctx;
     if ((status = weft__usable(ctx)) != WEFT_OK) return status;
     if (atomic_load(&group->state) == WEFT__FAILED) return WEFT_OK;
     snprintf(text, sizeof text, "rank %d aborted the group: %s", group->rank, why ? why : "");
-    inside = weft__holds_engine(ctx);
-    if (!inside) weft__engine_take(ctx);
+    entered = weft__engine_enter(ctx);
     weft__engine_turn(ctx);
     abort_making(group, text);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
-    if (!inside) weft__engine_drop(ctx);
+    weft__engine_leave(ctx, entered);
     return WEFT_OK;
 }

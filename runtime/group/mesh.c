@@ -256,7 +256,7 @@ weft_group *weft_mesh_group(weft_mesh *mesh, const char *axes)
 {
     weft_group *group;
     unsigned mask;
-    bool inside;
+    bool entered;
     if (check_ready(mesh, "mesh_group") != WEFT_OK) return NULL;
     if (!axes) {
         weft__fail(WEFT_ERR_ARGUMENT, "mesh_group: axes is NULL");
@@ -265,11 +265,10 @@ weft_group *weft_mesh_group(weft_mesh *mesh, const char *axes)
     if (!(mask = weft__grid_mask(&mesh->grid, axes))) return NULL;
     group = atomic_load_explicit(&mesh->groups[mask], memory_order_acquire);
     if (group) return group;
-    inside = weft__holds_engine(mesh->ctx);
-    if (!inside) weft__engine_take(mesh->ctx);
+    entered = weft__engine_enter(mesh->ctx);
     group = atomic_load_explicit(&mesh->groups[mask], memory_order_acquire); /* another thread's */
     if (!group) group = make_group(mesh, mask);
-    if (!inside) weft__engine_drop(mesh->ctx);
+    weft__engine_leave(mesh->ctx, entered);
     return group;
 }
 

@@ -214,14 +214,14 @@ static void pair_cancel(weft_request *req, const char *text)
 static void pair_let_go(weft_request *probe)
 {
     weft_context *ctx = probe->ctx;
-    bool inside = weft__holds_engine(ctx);
+    bool entered;
     weft__want *want;
     WEFT__ASSERT(probe->op.kind == WEFT__OP_PROBE);
-    if (!inside) weft__engine_take(ctx);
+    entered = weft__engine_enter(ctx);
     want = probe->u.pair.want;
     probe->u.pair.want = NULL;
     if (want) weft__mail_cancel_receive(ctx->mail, want);
-    if (!inside) weft__engine_drop(ctx);
+    weft__engine_leave(ctx, entered);
 }
 
 /* What is sent in place must stay as it is while what comes is written over it. */
