@@ -1,10 +1,10 @@
-/* algorithms.h - the one table of algorithms: which operations each can do, and from how many bytes on
- * another takes over.  Then the builders that it names, by file.
+/* algorithms.h - algorithms as values: the rows of candidates.h, their number, and their builders.
  *
  * Of an operation's candidates that go the same way the first one counts whose limit the bytes do not exceed.
  * Bytes are those of the larger of a rank's two buffers. */
 #ifndef WEFT_OPS_ALGORITHMS_H
 #define WEFT_OPS_ALGORITHMS_H
+#include "candidates.h"
 #include "schedule.h"
 
 /* How ranks hear from each other. */
@@ -38,13 +38,57 @@ typedef struct weft__candidate {
     weft__limit ordered;   /* with WEFT_REDUCE=rank_order, of kinds that reduce; NEVER: it cannot do that */
 } weft__candidate;
 
+/* A limit's number in WEFT__LIMITS, its reach and its bytes. */
 enum {
-    WEFT__CANDIDATES = 43,
-    WEFT__TUNABLES = 14,      /* candidates whose limit is a number of bytes: those can be tuned */
-    WEFT__CANDIDATES_MOST = 7 /* of one kind */
+#define LIMIT_NUMBER(id, reach, bytes) WEFT__LIMIT_##id,
+    WEFT__LIMITS(LIMIT_NUMBER)
+#undef LIMIT_NUMBER
 };
+enum {
+#define LIMIT_PARTS(id, reach, bytes) \
+    WEFT__REACH_OF_##id = WEFT__REACH_##reach, WEFT__BYTES_OF_##id = (bytes),
+    WEFT__LIMITS(LIMIT_PARTS)
+#undef LIMIT_PARTS
+};
+
+enum {
+#define ROUNDS_ROW(arg, kind, name, limit, ordered)          +1
+#define MESSAGES_ROW(arg, kind, name, build, limit, ordered) +1
+    WEFT__CANDIDATES = 0 WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, ),
+#undef ROUNDS_ROW
+#undef MESSAGES_ROW
+/* Candidates whose limit is a number of bytes: those can be tuned. */
+#define ROUNDS_ROW(arg, kind, name, limit, ordered)          +(WEFT__LIMIT_##limit > WEFT__LIMIT_ANY)
+#define MESSAGES_ROW(arg, kind, name, build, limit, ordered) +(WEFT__LIMIT_##limit > WEFT__LIMIT_ANY)
+    WEFT__TUNABLES = 0 WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, )
+#undef ROUNDS_ROW
+#undef MESSAGES_ROW
+};
+
+/* Candidates of each kind. */
+enum {
+#define ROUNDS_ROW(of, kind, name, limit, ordered)          +(WEFT__OP_##kind == WEFT__OP_##of)
+#define MESSAGES_ROW(of, kind, name, build, limit, ordered) +(WEFT__OP_##kind == WEFT__OP_##of)
+#define ROWS_OF(id)                                         WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, id)
+#define KIND_COUNT(id, ...)                                 WEFT__CANDIDATES_OF_##id = 0 ROWS_OF(id),
+    WEFT__KINDS(KIND_COUNT)
+#undef KIND_COUNT
+#undef ROWS_OF
+#undef ROUNDS_ROW
+#undef MESSAGES_ROW
+};
+union weft__longest_kind { /* as long as the most that a kind has: what counts the rows of one */
+#define KIND_LENGTH(id, ...) char of_##id[WEFT__CANDIDATES_OF_##id + 1];
+    WEFT__KINDS(KIND_LENGTH)
+#undef KIND_LENGTH
+};
+enum {
+    WEFT__CANDIDATES_MOST = sizeof(union weft__longest_kind) - 1, /* of one kind */
 /* The kinds from the first to this number have candidates. */
-#define WEFT__KINDS_CHOSEN ((int)WEFT__OP_ALL_TO_ALL_V + 1)
+#define KIND_CHOSEN(id, ...) +(WEFT__CANDIDATES_OF_##id > 0)
+    WEFT__KINDS_CHOSEN = 0 WEFT__KINDS(KIND_CHOSEN)
+#undef KIND_CHOSEN
+};
 extern const weft__candidate weft__candidates[WEFT__CANDIDATES];
 
 static inline bool weft__is_tunable(const weft__candidate *c)
@@ -55,45 +99,19 @@ static inline bool weft__is_tunable(const weft__candidate *c)
 /* The kind whose candidates do this one: groups and memory are made by an all_gather. */
 weft__kind weft__family(weft__kind kind);
 
-/* local.c: a group of one; no candidate: there is no other. */
-weft__build_fn weft__build_local;
-/* dissemination.c */
-weft__build_fn weft__build_dissemination_barrier;
-weft__build_fn weft__build_first_broadcast; /* agrees in the same messages */
-/* After the others, steps beside them, of a rooted kind: once they are done, this rank knows, directly or
- * through others, that everybody has started this operation.  A rank whose signature differs passes nothing
- * on. */
+/* The builders that the table names: file by file, in ring.c, doubling.c, tree.c, bruck.c, chain.c, pairwise.c,
+ * ordered.c and dissemination.c. */
+#define ROUNDS_BUILDER(arg, kind, name, limit, ordered)
+#define MESSAGES_BUILDER(arg, kind, name, build, limit, ordered) weft__build_fn weft__build_##build;
+WEFT__CANDIDATE_LIST(ROUNDS_BUILDER, MESSAGES_BUILDER, )
+#undef ROUNDS_BUILDER
+#undef MESSAGES_BUILDER
+weft__build_fn weft__build_local;           /* local.c: a group of one; no candidate: there is no other */
+weft__build_fn weft__build_first_broadcast; /* dissemination.c: agrees in the same messages */
+/* dissemination.c: after the others, steps beside them, of a rooted kind: once they are done, this rank knows,
+ * directly or through others, that everybody has started this operation.  A rank whose signature differs
+ * passes nothing on. */
 void weft__add_agreement(weft__schedule *s);
-/* doubling.c */
-weft__build_fn weft__build_doubling_all_reduce;
-weft__build_fn weft__build_halving_reduce_scatter;
-weft__build_fn weft__build_halving_all_reduce;
-weft__build_fn weft__build_doubling_all_gather;
-/* bruck.c */
-weft__build_fn weft__build_bruck_all_gather;
-weft__build_fn weft__build_bruck_all_to_all;
-/* tree.c */
-weft__build_fn weft__build_tree_broadcast;
-weft__build_fn weft__build_tree_reduce;
-weft__build_fn weft__build_tree_gather;
-weft__build_fn weft__build_tree_scatter;
-/* ring.c */
-weft__build_fn weft__build_ring_all_reduce;
-weft__build_fn weft__build_ring_reduce_scatter;
-weft__build_fn weft__build_ring_all_gather;
-weft__build_fn weft__build_ring_reduce;
-weft__build_fn weft__build_ring_broadcast;
-/* chain.c */
-weft__build_fn weft__build_chain_broadcast;
-/* pairwise.c */
-weft__build_fn weft__build_pairwise;
-weft__build_fn weft__build_direct_gather;
-weft__build_fn weft__build_direct_scatter;
-/* ordered.c */
-weft__build_fn weft__build_ordered_reduce_scatter;
-weft__build_fn weft__build_ordered_all_reduce;
-weft__build_fn weft__build_ordered_reduce;
-weft__build_fn weft__build_ordered_shares;
 
 /* Tags of one schedule: those of its data count from 0, those of the agreement from here. */
 #define WEFT__AGREEMENT_TAGS 0x40000000U

@@ -1,4 +1,4 @@
-/* choices.h - what a rank wants of the choice among algorithms, beside the rules of algorithms.h: algorithms
+/* choices.h - what a rank wants of the choice among algorithms, beside the rules of candidates.h: algorithms
  * asked for by name (WEFT_ALGORITHM), and limits that were measured (a tuning file).  The lowest member's
  * count for a group, so they travel as they are; a value that means nothing here counts as none. */
 #ifndef WEFT_OPS_CHOICES_H
@@ -12,7 +12,7 @@ typedef enum weft__medium {
 } weft__medium;
 
 enum {
-    WEFT__MEDIA = 2,
+    WEFT__MEDIA = WEFT__MEDIUM_MESSAGES + 1,
     WEFT__SIZES = 5,           /* classes of group sizes: 2, to 4, to 8, to 16, more */
     WEFT__UPTO_LEAST_LOG2 = 6, /* limits are never, 64 bytes, 128, ... up to 1 GiB, or any size */
     WEFT__UPTO_MOST_LOG2 = 30

@@ -1,5 +1,5 @@
 /* select.h - which algorithm: a pure function of the operation and of what a group's members agreed on when
- * it was made.  The only place that chooses; what it chooses among is in algorithms.h. */
+ * it was made.  The only place that chooses; what it chooses among is in candidates.h. */
 #ifndef WEFT_OPS_SELECT_H
 #define WEFT_OPS_SELECT_H
 #include "choices.h"
