@@ -21,6 +21,23 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
 }
 
+/* What this rank means by its collective of that number.  NULL: it has not begun here, or it is over: then all
+ * members mean the same, or their tokens are awaited.  Those that began last are remembered; an older one is
+ * looked for among all that run, which takes a while, and is seldom needed: most messages meet a receive. */
+static const weft__signature *meant(const weft_group *group, uint64_t number)
+{
+    if (number > group->started) return NULL;
+    if (number + WEFT__RECENT > group->started) return &group->recent[number % WEFT__RECENT];
+    WEFT__LIST_EACH(&group->ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group != group || !(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) continue;
+        if (req->sequence == number) return &req->signature;
+        if (req->sequence > number) break; /* they stand in the order of their numbers */
+    }
+    return NULL;
+}
+
 static bool signatures_judge(weft_context *ctx, int peer, const weft__frame *frame)
 {
     weft_group *group = weft__group_find(ctx, frame->group);
@@ -33,9 +50,7 @@ static bool signatures_judge(weft_context *ctx, int peer, const weft__frame *fra
     mine = weft__token_awaited(group, member, frame->sequence);
     awaited = mine != NULL;
     /* What has not been started here is judged when it is. */
-    if (!mine && member >= 0 && frame->sequence <= group->started &&
-        frame->sequence + WEFT__RECENT > group->started)
-        mine = &group->recent[frame->sequence % WEFT__RECENT];
+    if (!mine && member >= 0) mine = meant(group, frame->sequence);
     same = !mine || weft__same_signature(*mine, theirs);
     awaited = awaited && same && frame->flags & WEFT__FRAME_TOKEN;
     if (!same)
