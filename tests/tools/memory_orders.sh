@@ -107,7 +107,7 @@ runtime weft_finalize stlrb -strb
 runtime leave_at_exit stlrb -strb
 runtime 'give_up(weft_context' stlrb
 # Who reads where others' data lies, and who says that it may be written: this before it is, that after it was read.
-runtime some_withdrawn 'bl[[:space:]]+weft__fence_loads'
+runtime weft__some_withdrawn 'bl[[:space:]]+weft__fence_loads'
 has weft__fence_loads 'dmb[[:space:]]+ishld'
-runtime rounds_stop ldaxr stlxr 'dmb[[:space:]]+ish'
+runtime weft__withdraw ldaxr stlxr 'dmb[[:space:]]+ish'
 exit $bad
