@@ -1,0 +1,226 @@
+/* layout.h - the flight recorder's file: what one rank did last, in memory that outlives its process.
+ *
+ * One file for each rank, `record.RUN.RANK`, where RUN is the first 16 digits of the run's nonce, in the job's
+ * directory (`weft-UID/JOB` below WEFT_RUN_DIR, XDG_RUNTIME_DIR or /tmp), or in one of that name below /dev/shm where
+ * the job's is not in memory: a kernel that writes a page to a disk holds up whoever stores to it.
+ *
+ * The file is an array of 64-bit words in the byte order of its host.  Its writer stores each word whole, whoever
+ * reads it reads each word whole, and nobody waits for anybody.  A record of several words has a stamp, which is
+ * odd while the rest is being written and another one afterwards: who reads the same even stamp before and after
+ * has the record as it was at one moment.  A new layout has a new number; nothing is read of one that is not known.
+ *
+ * Times are CLOCK_MONOTONIC in nanoseconds; the header has one moment on that clock and on CLOCK_REALTIME, by
+ * which those of several hosts are put side by side.  0: not known, or not yet. */
+#ifndef WEFT_RECORD_LAYOUT_H
+#define WEFT_RECORD_LAYOUT_H
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define WEFT__RECORD_MAGIC   UINT64_C(0x64726f6365722d77) /* "w-record", stored last */
+#define WEFT__RECORD_VERSION UINT64_C(1)
+#define WEFT__RECORD_NAME    "record." /* of the file, as it begins */
+
+typedef _Atomic uint64_t weft__word;
+
+/* The header: its words by number.  The first HEAD_FIXED do not change once the magic is there. */
+enum {
+    WEFT__HEAD_MAGIC,
+    WEFT__HEAD_VERSION,
+    WEFT__HEAD_BYTES, /* of the whole file */
+    WEFT__HEAD_RANK,
+    WEFT__HEAD_WORLD,
+    WEFT__HEAD_PID,
+    WEFT__HEAD_BORN, /* of that process, as /proc/PID/stat has it (field 22): tells it from a later one */
+    WEFT__HEAD_MONOTONIC, /* one moment, on both clocks */
+    WEFT__HEAD_REALTIME,
+    WEFT__HEAD_MASTER,      /* lowest rank of this host */
+    WEFT__HEAD_TIMEOUT_MS,  /* of the world; what counts as -1 has none */
+    WEFT__HEAD_TABLES = 16, /* two words a table: offset in bytes; records, and words of each << 32 */
+    WEFT__HEAD_TEXTS = 40,  /* from here on texts, 8 words each, ended by a 0 */
+    WEFT__HEAD_FIXED = 128,
+    WEFT__HEAD_LIFE = 128, /* from here on what is stored anew again and again */
+    WEFT__HEAD_WORDS = 192
+};
+
+/* The texts of the header, in order. */
+typedef enum weft__record_text {
+    WEFT__RECORD_JOB,
+    WEFT__RECORD_RUN, /* the nonce of this run, as digits */
+    WEFT__RECORD_HOST,
+    WEFT__RECORD_BOOT,    /* what tells hosts and boots apart */
+    WEFT__RECORD_PROGRAM, /* its name as the kernel has it */
+    WEFT__RECORD_RELEASE, /* of the library */
+    WEFT__RECORD_TEXTS
+} weft__record_text;
+
+/* The tables, in order. */
+typedef enum weft__record_table {
+    WEFT__TABLE_NAMES,   /* of kinds, types of elements and ways to carry out */
+    WEFT__TABLE_OPS,     /* a ring of operations */
+    WEFT__TABLE_EVENTS,  /* a ring of what happened to the engine */
+    WEFT__TABLE_GROUPS,  /* those that there are, and as many of those that are over as there is room for */
+    WEFT__TABLE_MEMBERS, /* world ranks of groups that are no arithmetic row, two in a word */
+    WEFT__TABLE_PEERS,   /* one for each rank of the job, as far as there is room */
+    WEFT__RECORD_TABLES
+} weft__record_table;
+
+/* Names, of three words each (23 characters): kinds by number, types behind them, then ways; empty: none. */
+enum {
+    WEFT__NAME_WORDS = 3,
+    WEFT__NAME_KINDS = 0,
+    WEFT__NAME_TYPES = 64,
+    WEFT__NAME_WAYS = 96,
+    WEFT__NAMES = 160
+};
+
+/* What became of an operation so far. */
+typedef enum weft__op_state {
+    WEFT__OP_UNKNOWN, /* nothing was written here */
+    WEFT__OP_STARTED,
+    WEFT__OP_HELD,     /* until all members have told where their memory is */
+    WEFT__OP_DRAINING, /* has failed; something may still touch its buffers */
+    WEFT__OP_CALLING,  /* its outcome is fixed; its callback has not returned */
+    WEFT__OP_SETTLED,
+    WEFT__OP_STATES
+} weft__op_state;
+
+/* An operation: two lines of eight words, of which the second counts only with WEFT__OP_HAS_MORE. */
+enum {
+    WEFT__OP_STAMP, /* number of the record << 8, and how often it was written anew */
+    WEFT__OP_GROUP,
+    WEFT__OP_NUMBER, /* of the operation, in its group */
+    WEFT__OP_WHAT,   /* bytes from the lowest: kind, type, state, status, way, memory, flags */
+    WEFT__OP_BYTES,
+    WEFT__OP_WHOM,      /* peer or root, as a rank of the group, and tag << 32 */
+    WEFT__OP_SUBMITTED, /* when */
+    WEFT__OP_OVER,      /* when it settled */
+    WEFT__OP_STARTED_AT,
+    WEFT__OP_WAITED, /* since when a caller sleeps for it; once it has settled: how long callers waited */
+    WEFT__OP_PHASE, /* of an operation on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
+    WEFT__OP_PHASE_AT, /* since when */
+    WEFT__OP_LABEL,    /* what there is of it in 32 bytes */
+    WEFT__OP_WORDS = 16,
+    WEFT__OP_STAMP_BITS = 8
+};
+enum {
+    WEFT__OP_HAS_MORE = 1,
+    WEFT__OP_BLOCKS = 2,  /* called without a request: its caller waits for it */
+    WEFT__OP_PASSED = 4,  /* a message that was over in its call: its times are one */
+    WEFT__OP_ROOTED = 8,  /* the rank is a root */
+    WEFT__OP_PAIRED = 16, /* the rank is a peer */
+    WEFT__OP_SLEPT = 32   /* a caller sleeps for it */
+};
+
+/* What happens to the engine and around it.  Each has a rank (-1: none) and a number that says more. */
+#define WEFT__RECORD_EVENTS(X)                                                         \
+    X(JOINED, "joined")         /* the job; number: of ranks */                        \
+    X(LEAVING, "leaving")       /* number: the status that the others are told */      \
+    X(LEFT, "left")             /* what there was to say has been said */              \
+    X(SLEEPS, "sleeps")         /* the progress thread */                              \
+    X(WAKES, "wakes")           /* number: bits of weft__woken_by */                   \
+    X(WATCH, "watchdog turn")   /* number: of contexts looked at */                    \
+    X(LINK_OPEN, "link opened") /* to that rank */                                     \
+    X(LINK_LOST, "link lost")                                                          \
+    X(LINK_MENDED, "link mended")                                                      \
+    X(RANK_SUSPECT, "rank suspected") /* its link is lost: dead, unless it has left */ \
+    X(RANK_DIED, "rank died")                                                          \
+    X(RANK_LEFT, "rank left")                                                          \
+    X(CALLBACK, "callback took long") /* number: nanoseconds */                        \
+    X(ASKED, "asked who is late")     /* number: of the operation */                   \
+    X(GROUP_MADE, "group made")       /* number: its id */                             \
+    X(GROUP_BROKEN, "group broken")   /* number: its id; rank: whose end it was */     \
+    X(GROUP_FAILED, "group not made") /* number: its id */                             \
+    X(GROUP_LET_GO, "group let go")   /* number: its id */                             \
+    X(DUMPED, "dumped")
+
+typedef enum weft__record_event {
+    WEFT__HAPPENED_NOTHING,
+#define WEFT__HAPPENED(id, name) WEFT__HAPPENED_##id,
+    WEFT__RECORD_EVENTS(WEFT__HAPPENED)
+#undef WEFT__HAPPENED
+        WEFT__RECORD_EVENT_KINDS
+} weft__record_event;
+
+typedef enum weft__woken_by { WEFT__BY_BELL = 1, WEFT__BY_SOCKETS = 2, WEFT__BY_CLOCK = 4 } weft__woken_by;
+
+/* An event: four words. */
+enum {
+    WEFT__EVENT_STAMP, /* number of the record; 0 while the rest is written */
+    WEFT__EVENT_AT,
+    WEFT__EVENT_WHAT, /* and its rank << 32 */
+    WEFT__EVENT_NUMBER,
+    WEFT__EVENT_WORDS
+};
+
+typedef enum weft__recorded_group {
+    WEFT__GROUP_UNKNOWN,
+    WEFT__GROUP_FORMING,
+    WEFT__GROUP_READY,
+    WEFT__GROUP_BROKEN,
+    WEFT__GROUP_FAILED,
+    WEFT__GROUP_STATES
+} weft__recorded_group;
+
+/* A group: 32 words. */
+enum {
+    WEFT__GROUP_STAMP,
+    WEFT__GROUP_ID,
+    WEFT__GROUP_SIZE,  /* and this rank's place in it << 32 */
+    WEFT__GROUP_STATE, /* bytes from the lowest: state, status that it broke with, 1: let go by the caller */
+    WEFT__GROUP_MEMBERS, /* world rank of the first, and << 32 from each to the next; 0: they stand in the pool */
+    WEFT__GROUP_POOL,    /* first of them there; UINT64_MAX: there was no room */
+    WEFT__GROUP_MADE,    /* when */
+    WEFT__GROUP_ENDED,   /* broken, failed or let go */
+    WEFT__GROUP_CULPRIT, /* world rank whose end broke it, + 1; 0: none */
+    WEFT__GROUP_AT,      /* number of the collective that broke it; 0: none in particular */
+    WEFT__GROUP_LABEL = 12,
+    WEFT__GROUP_LABEL_WORDS = 8,
+    WEFT__GROUP_WHY = 20,
+    WEFT__GROUP_WHY_WORDS = 12,
+    WEFT__GROUP_WORDS = 32
+};
+
+/* A rank as this one sees it: one word, so that it needs no stamp; and since when. */
+typedef enum weft__peer_state {
+    WEFT__PEER_QUIET, /* nothing has been said over a connection; shared memory needs none */
+    WEFT__PEER_UP,
+    WEFT__PEER_LOST,
+    WEFT__PEER_LEFT,
+    WEFT__PEER_DEAD,
+    WEFT__PEER_STATES
+} weft__peer_state;
+enum {
+    WEFT__PEER_STATE, /* bytes from the lowest: state; 1: over shared memory */
+    WEFT__PEER_SINCE,
+    WEFT__PEER_WORDS
+};
+
+/* How this rank itself is, by words behind HEAD_LIFE: each is stored alone, by whoever it is about. */
+typedef enum weft__life {
+    WEFT__LIFE_STAGE,     /* weft__life_stage */
+    WEFT__LIFE_STATUS,    /* with which it leaves */
+    WEFT__LIFE_LEAVING,   /* since when */
+    WEFT__LIFE_REST,      /* of the progress thread: 0 awake, 1 napping, 2 asleep; and << 8 since when */
+    WEFT__LIFE_CALLING,   /* since when its progress thread runs callbacks; 0: it does not */
+    WEFT__LIFE_MODULE,    /* since when its progress thread is inside a module's call; 0: it is not */
+    WEFT__LIFE_WAITERS,   /* threads that sleep in a wait */
+    WEFT__LIFE_WAITING,   /* since when the last of them does */
+    WEFT__LIFE_TURNS,     /* of the watchdog */
+    WEFT__LIFE_WATCHED,   /* when it last turned */
+    WEFT__LIFE_LOST = 16, /* operations that had not settled, and were written over */
+    WEFT__LIFE_GROUPS_LOST,
+    WEFT__LIFE_UNSETTLED,   /* requests that have not settled, when last counted */
+    WEFT__LIFE_DEVICE,      /* of these, those that a module has */
+    WEFT__LIFE_EVENTS = 32, /* number of the next event */
+    WEFT__LIFE_WORDS = 64
+} weft__life;
+
+typedef enum weft__life_stage {
+    WEFT__STAGE_JOINING,
+    WEFT__STAGE_IN,
+    WEFT__STAGE_LEAVING,
+    WEFT__STAGE_LEFT,
+    WEFT__STAGE_ABORTING,
+    WEFT__STAGES
+} weft__life_stage;
+#endif
