@@ -27,7 +27,7 @@ static bool known_flags(const weft__frame *frame)
     }
 }
 
-/* Of a whole message. */
+/* Does the frame of a whole message carry as many bytes as it says? */
 static bool has_its_bytes(const weft__frame *frame)
 {
     if (frame->flags & WEFT__FRAME_SMALL) return frame->bytes <= WEFT__FRAME_SMALL_BYTES;

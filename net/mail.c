@@ -299,7 +299,7 @@ static void send_self(weft__mail *mail, weft__letter *letter)
     }
 }
 
-/* Of the credit of its receiver, if there is so much. */
+/* Takes the bytes from the credit of their receiver, if there is so much. */
 static inline bool take_credit(weft__peer_box *box, size_t bytes)
 {
     if (box->credit < bytes + sizeof(weft__frame)) return false;

@@ -44,7 +44,7 @@
 #include <unistd.h>
 
 #define BATCH_FRAMES 8 /* gathered into one system call */
-/* Of a long payload whoever sleeps is woken when so much of it has come, and not for each packet. */
+/* Whoever sleeps is woken when so much of a long payload has come, and not for each packet. */
 #define WAKE_BYTES (256 * 1024)
 #define WAKE_WORTH (64 * 1024) /* below, what is missing comes with one or two packets */
 

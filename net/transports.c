@@ -67,7 +67,7 @@ bool weft__transports_offered(const weft__transport_card *card, unsigned traits)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-/* Of what another rank told, only what can be. */
+/* Is what another rank told an address that can be? */
 static bool has_address(const weft__transport_address *address)
 {
     return address->length && address->length <= sizeof address->bytes;

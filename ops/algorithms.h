@@ -1,7 +1,7 @@
 /* algorithms.h - algorithms as values: the rows of candidates.h, their number, and their builders.
  *
- * Of an operation's candidates that go the same way the first one counts whose limit the bytes do not exceed.
- * Bytes are those of the larger of a rank's two buffers. */
+ * Among an operation's candidates that go the same way the first one counts whose limit the bytes do not
+ * exceed.  Bytes are those of the larger of a rank's two buffers. */
 #ifndef WEFT_OPS_ALGORITHMS_H
 #define WEFT_OPS_ALGORITHMS_H
 #include "candidates.h"

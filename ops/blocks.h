@@ -8,7 +8,7 @@ typedef struct weft__span {
     size_t start, length;
 } weft__span;
 
-/* Of one buffer, by rank. */
+/* The blocks of one buffer, by rank. */
 typedef struct weft__blocks {
     const size_t *counts; /* NULL: this rank has no such buffer */
     const size_t *displs; /* NULL in what a caller gives: packed */

@@ -8,7 +8,7 @@
  * Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization" (1988). */
 #include "algorithms.h"
 
-/* Of the root, that is number 0, count elements to all. */
+/* Sends count elements of the root, that is number 0, to all. */
 static void disseminate(weft__schedule *s, uint32_t tag, int number, weft__place data, size_t count)
 {
     int heard[WEFT__ROUNDS_MOST], n = 0;
@@ -32,7 +32,7 @@ static bool has_step(const weft__schedule *s, weft__step_kind kind)
     return false;
 }
 
-/* Of two ranks, who receives data has heard of the other by that and only has to tell. */
+/* Where there are two ranks, who receives data has heard of the other by that and only has to tell. */
 static void agree_of_two(weft__schedule *s)
 {
     bool sends = has_step(s, WEFT__STEP_SEND), receives = has_step(s, WEFT__STEP_RECV);

@@ -98,7 +98,7 @@ static size_t start_of(const weft__op *op, const places *p, int place)
     return (size_t)(place < p->pairs ? 2 * place : place + p->pairs) * op->count;
 }
 
-/* Of `n` places. */
+/* Where what the ranks of `n` places get begins, and how long it is. */
 static weft__span span_of(const weft__op *op, const places *p, int place, int n)
 {
     size_t start = start_of(op, p, place);

@@ -20,7 +20,7 @@ typedef struct weft__grid {
 /* "pp=2,dp=-1,tp=8" for that many ranks; one size of -1 is inferred; blanks do not count.  ERR_ARGUMENT with
  * a sentence. */
 weft_status weft__grid_parse(const char *axes, int ranks, weft__grid *grid);
-/* The same in one form only, every size told: at most WEFT__GRID_TEXT bytes. */
+/* Writes a grid in that form, every size told: at most WEFT__GRID_TEXT bytes. */
 void weft__grid_text(const weft__grid *grid, char *text, size_t bytes);
 /* Some of its axes, "tp" or "dp,tp" in the grid's order, as a mask: bit i is axis i.  0 and a sentence for
  * what is no axis, and for another order: the ranks of a line stand in the grid's. */

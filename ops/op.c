@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the collectives; behind it come those with rules of their own. */
+/* The last collective of the plain ones; behind it come those with rules of their own. */
 #define LAST_PLAIN WEFT__OP_ALL_TO_ALL
 
 const char *weft__kind_name(weft__kind kind)

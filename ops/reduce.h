@@ -15,10 +15,10 @@ typedef void weft__reduce_fn(void *out, const void *const *in, int n, size_t cou
 /* NULL: this reduction does not exist on this type (host column of weft.h's table).  AVG and PREMUL_SUM
  * are the kernel of SUM. */
 weft__reduce_fn *weft__reduce_kernel(weft_dtype dtype, weft_op op);
-/* The same past the caches where the processor can: for a large result that nobody reads soon.  Whoever is
- * told that it is there sees it, as with any other. */
+/* A kernel that writes past the caches where the processor can: for a large result that nobody reads soon.
+ * Whoever is told that it is there sees it, as with any other. */
 weft__reduce_fn *weft__stream_kernel(weft_dtype dtype, weft_op op);
-/* The same for n rows of one buffer, each stride bytes behind the one before; any n. */
+/* Reduces n rows of one buffer, each stride bytes behind the one before; any n. */
 void weft__reduce_rows(void *out, const void *rows, size_t stride, int n, size_t count, weft_dtype dtype,
                        weft_op op, double scale);
 /* out[i] = in[i] * scale (floats and complex): PREMUL_SUM's factor. in == out is allowed. */

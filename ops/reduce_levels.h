@@ -15,7 +15,7 @@ typedef struct weft__level {
 } weft__level;
 
 enum { WEFT__LEVELS_MOST = 3 };
-/* Those that this processor has, the one that is used last.  How many. */
+/* Gives the levels that this processor has, the one that is used last.  Returns how many. */
 int weft__reduce_levels(const weft__level *levels[WEFT__LEVELS_MOST]);
 
 extern const weft__kernel_table weft__kernels_scalar;

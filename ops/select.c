@@ -95,7 +95,7 @@ void weft__selection_make(weft__selection *s, const weft__table *table, int size
 
 /* ---- choosing ---- */
 
-/* Of the larger of a rank's two buffers. */
+/* The bytes of the larger of a rank's two buffers. */
 static uint64_t bytes_of(const weft__op *op, int size)
 {
     bool blocks = weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);

@@ -172,7 +172,7 @@ static bool measure(struct bench *b, const struct bench_point *point)
         can = bench_measure_time(&run, &o->effort, &result);
     bench_run_free(&run);
     if (!can) return false;
-    /* Of all pairs together, as the rate is. */
+    /* The bandwidth of all pairs together, as the rate is. */
     if (o->mode == BENCH_RATE) result.algorithm_bandwidth = result.messages * result.bytes / 1e3;
     if (b->job.rank == 0) bench_report_add(&b->report, &result);
     b->wrong += result.wrong;

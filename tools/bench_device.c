@@ -9,7 +9,7 @@
  *   NCCL's bunch     the same as plain NCCL calls on a stream.  In every other sample it comes first; the
  *                    ratio is that of the two times of a sample
  *
- * Of each sample the slowest rank counts; all figures are medians over samples. */
+ * In each sample the slowest rank counts; all figures are medians over samples. */
 #include "bench_cases.h"
 #include "bench_cuda.h"
 #include "bench_measure.h"

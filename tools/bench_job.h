@@ -15,7 +15,7 @@ struct bench_job {
 /* Ends the program: what was tried, and the sentence that says why it failed.  The other ranks learn of it
  * from whatever they do next. */
 _Noreturn void bench_die(const struct bench_job *job, const char *what, const char *sentence);
-/* The same unless status is OK, with this thread's last error. */
+/* Ends the program likewise unless status is OK, with this thread's last error. */
 void bench_must(const struct bench_job *job, const char *what, weft_status status);
 
 /* Collective; every rank gets the same numbers, so that all decide alike. */

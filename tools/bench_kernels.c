@@ -57,7 +57,7 @@ static _Noreturn void out_of_memory(void)
 /* Half a line, wherever it lies. */
 typedef uint64_t lanes __attribute__((vector_size(LINE / 2), aligned(1), may_alias));
 
-/* Of each block: two lines at a time. */
+/* How many bytes of each block are read: two lines at a time. */
 static size_t read_bytes(const struct point *p)
 {
     return p->block / (2 * LINE) * (2 * LINE);
@@ -179,7 +179,7 @@ static double gigabytes(size_t bytes, const struct track *t)
     return (double)bytes / t->samples[0] / 1e9;
 }
 
-/* Of a rival, from sorted samples; the first two tracks are the copy and the read. */
+/* Fills in a rival's figures from sorted samples; the first two tracks are the copy and the read. */
 static void figures(const struct point *p, const struct track *tracks, const struct track *t,
                     struct bench_result *result)
 {

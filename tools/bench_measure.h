@@ -59,6 +59,6 @@ double bench_measure_warm(struct bench_run *run, const struct bench_effort *effo
 size_t bench_measure_fit(const struct bench_effort *effort, double seconds);
 /* Times and bandwidths, from result->samples samples of result->bunch operations in seconds. */
 void bench_measure_figures(const struct bench_run *run, double *samples, struct bench_result *result);
-/* Of n samples, sorted by this. */
+/* The median of n samples, which this sorts. */
 double bench_median(double *samples, size_t n);
 #endif

@@ -102,7 +102,7 @@ void bench_column_text(const struct bench_column *column, const struct bench_res
         snprintf(text, BENCH_COLUMN_TEXT, "%.0f", bench_column_number(column, result));
 }
 
-/* Of four digits. */
+/* How many of four digits stand behind the point. */
 static int decimals(double value)
 {
     double size = fabs(value);

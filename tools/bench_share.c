@@ -5,7 +5,7 @@
 
 double share_best(const struct share *s, int ends[SHARE_RIVALS_MOST])
 {
-    /* Of the sizes before `end`, by rivals 0 .. i; and where rival i's stretch of them begins. */
+    /* The least for the sizes before `end`, by rivals 0 .. i; and where rival i's stretch of them begins. */
     double least[SHARE_RIVALS_MOST][SHARE_SIZES_MOST + 1];
     int begins[SHARE_RIVALS_MOST][SHARE_SIZES_MOST + 1];
     for (int i = 0; i < s->rivals; i++) {

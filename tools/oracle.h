@@ -25,7 +25,7 @@ double oracle_scale(int rank);                      /* of PREMUL_SUM */
 void oracle_fill(const oracle *o, int rank, size_t first, size_t n, void *buf);
 /* Index of the first element of buf that is not rank's element first + index; n if there is none. */
 size_t oracle_differs(const oracle *o, int rank, size_t first, size_t n, const void *buf);
-/* The same for the reduction over all ranks. */
+/* Index of the first element that is not the reduction's over all ranks; n if there is none. */
 size_t oracle_reduction_differs(const oracle *o, size_t first, size_t n, const void *buf);
 
 /* One floating-point number of any width, for values that the type holds exactly. */

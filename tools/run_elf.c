@@ -25,7 +25,7 @@ static const void *part(const struct image *image, size_t offset, size_t bytes)
     return image->at + offset;
 }
 
-/* The same for tables, whose rows are as this machine keeps them. */
+/* Finds a part that is a table, whose rows are as this machine keeps them. */
 static const void *table(const struct image *image, size_t offset, size_t bytes)
 {
     return offset % _Alignof(Elf64_Shdr) ? NULL : part(image, offset, bytes);

@@ -51,7 +51,7 @@ void run_output_add(struct run_output *o, int rank, int which, int fd);
 
 /* Room for run_output_fds entries is 2 * ranks + 2; returns how many were filled. */
 size_t run_output_fds(struct run_output *o, struct pollfd *fds);
-/* The same entries, after poll. */
+/* Takes the entries that it filled in, after poll. */
 void run_output_step(struct run_output *o, const struct pollfd *fds, size_t n);
 
 bool run_output_ended(const struct run_output *o); /* every stream has ended and all is written */

@@ -26,7 +26,7 @@ void svg_circle(FILE *to, struct svg_point centre, double radius, const char *fi
 /* `at` is on the base line of the letters, which are `size` high. */
 void svg_text(FILE *to, struct svg_point at, double size, enum svg_anchor anchor, const char *fill,
               const char *text);
-/* The same, read from bottom to top. */
+/* Text that is read from bottom to top. */
 void svg_text_upwards(FILE *to, struct svg_point at, double size, enum svg_anchor anchor, const char *fill,
                       const char *text);
 /* Shapes until svg_tip_end show `text` when the pointer rests on them. */

@@ -213,7 +213,7 @@ static void find_launcher(const launcher *l, int *pid, unsigned long long *start
     }
 }
 
-/* The same on all ranks of this start, and on this host of no other: neither now nor later. */
+/* Gives a name that all ranks of this start have, and on this host no other start: neither now nor later. */
 static void name_start(const launcher *l, char name[WEFT__LAUNCH_BYTES])
 {
     unsigned long long start;

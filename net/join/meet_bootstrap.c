@@ -72,8 +72,8 @@ static weft_status call(channel *c, const void *in, void *out, size_t bytes)
                       got, weft_status_name(got), c->calls, bytes, c->own.world_size);
 }
 
-/* The same on all ranks, since all compare the same heads.  *failed: the lowest rank that tells of a failure,
- * or -1. */
+/* Ends alike on all ranks, since all compare the same heads.  *failed: the lowest rank that tells of a
+ * failure, or -1. */
 static weft_status check_heads(const channel *c, const head *heads, int *failed)
 {
     *failed = -1;
@@ -229,7 +229,7 @@ static weft_status no_secret(const channel *c, int other, const char *how)
                       a->host, a->pid, other, b->host, b->pid, how);
 }
 
-/* The same on all ranks, since all compare the same hellos.  *one_host: whether they are all on one. */
+/* Ends alike on all ranks, since all compare the same hellos.  *one_host: whether they are all on one. */
 static weft_status compare_hellos(const channel *c, bool *one_host)
 {
     const hello *first = &c->hellos[0];

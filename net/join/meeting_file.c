@@ -269,7 +269,7 @@ static int find_job(const page *p, const char *job, weft__meeting_entry *e)
     return -1;
 }
 
-/* Of a job of this host that nobody holds any more. */
+/* Is it the entry of a job of this host that nobody holds any more? */
 static bool is_dead(const weft__meeting_file *f, const page *p, int at)
 {
     weft__meeting_entry e;

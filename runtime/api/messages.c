@@ -17,7 +17,7 @@
 /* Messages that a blocking send answers at once, from which on it lets others have the processor. */
 #define ANSWERS_MANY 16
 
-/* Of a group that works, in this process, from a thread that may wait. */
+/* Is it a message of a group that works, in this process, from a thread that may wait? */
 static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op)
 {
     weft__backend *module;
@@ -57,7 +57,7 @@ static WEFT__MADE_FOR_EACH weft_request *make_request(weft_group *group, const w
     return req;
 }
 
-/* Of a message that has passed.  Engine held. */
+/* Makes the request of a message that has passed already.  Engine held. */
 static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op)
 {
     weft_request *req = make_request(group, op);

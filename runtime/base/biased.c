@@ -21,8 +21,8 @@ static uint32_t look(const weft__biased *lock)
     return atomic_load_explicit(&lock->word, memory_order_seq_cst);
 }
 
-/* Of those that want it one gets so far.  False: the keeper is inside, or leaves just now, and will see that
- * somebody was here. */
+/* Only one of those that want it gets so far.  False: the keeper is inside, or leaves just now, and will see
+ * that somebody was here. */
 static bool revoke(weft__biased *lock, uint32_t word)
 {
     if (!change(lock, word, WEFT__LOCK_REVOKED)) return false;

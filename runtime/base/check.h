@@ -8,7 +8,7 @@
 #define WEFT__UNLIKELY(x)              __builtin_expect(!!(x), 0)
 #define WEFT__PRINTF(text, args)       __attribute__((format(printf, text, args)))
 #define WEFT__OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-/* Of functions that are called when something fails: what leads to them is laid aside. */
+/* Marks functions that are called when something fails: what leads to them is laid aside. */
 #define WEFT__COLD     __attribute__((cold))
 #define WEFT__NOINLINE __attribute__((noinline)) /* so that its caller needs no frame */
 /* So that a copy of it is made for each of its callers, with what is constant there. */

@@ -34,7 +34,7 @@ void weft__slab_put(weft__slab *slab, void *object);
 /* The item of that index, free or in use; NULL past those made. */
 void *weft__slab_at(weft__slab *slab, uint32_t index);
 
-/* That of an index that has been made. */
+/* The item of an index that has been made: not checked. */
 static inline weft__slab_item *weft__slab_item_at(weft__slab *slab, uint32_t index)
 {
     char *block = atomic_load_explicit(&slab->blocks[index / WEFT__SLAB_BLOCK], memory_order_relaxed);
@@ -64,7 +64,7 @@ static inline void *weft__slab_get(weft__slab *slab)
     return WEFT__LIKELY(item) ? item : weft__slab_get_slow(slab);
 }
 
-/* The same two under the user's lock, which has free ones of its own: no turn at a shared word.  When the
+/* Get and put under the user's lock, which has free ones of its own: no turn at a shared word.  When the
  * limit is reached those are not found without it. */
 static inline void *weft__slab_get_locked(weft__slab *slab)
 {

@@ -21,7 +21,7 @@ static inline bool weft__is_failure(int32_t status)
     return status < 0 && status >= WEFT_ERR_STATE;
 }
 
-/* The same with ": " and errno's text behind it; reads errno first. */
+/* As weft__fail, with ": " and errno's text behind the sentence; reads errno first. */
 weft_status weft__fail_errno(const char *format, ...) WEFT__COLD WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */
 weft_status weft__fail_memory(size_t bytes, const char *what) WEFT__COLD;            /* WEFT_ERR_MEMORY */
 

@@ -30,7 +30,7 @@ typedef struct weft__ticker {
 void weft__ticker_open(weft__ticker *ticker);
 int64_t weft__ticker_read(weft__ticker *ticker); /* both */
 
-/* Of the thread's processor; they agree where the kernel counts by them. */
+/* Reads the counter of the thread's processor; they all agree where the kernel counts by them. */
 static inline uint64_t weft__ticks(void)
 {
 #if defined(__x86_64__)

@@ -146,7 +146,7 @@ void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */
 bool weft__group_hold(weft_group *group);
 void weft__group_unref(weft_group *group); /* engine not needed; the last one retires it */
-/* The same two of the engine's stock.  Engine held. */
+/* Take and give back a reference of the engine's stock, without an atomic operation.  Engine held. */
 void weft__group_ref_held(weft_group *group);
 void weft__group_unref_held(weft_group *group);
 /* The number of its next message.  Receives from any rank have a count of their own.  Engine held. */

@@ -19,7 +19,7 @@ void weft__watch_next(weft_context *ctx);
 bool weft__member_reached(const weft_context *ctx, int rank);
 /* "rank 3 (host b, pid 77)" */
 void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes);
-/* The same with what became of it: "rank 3 has left (host b, pid 77)" */
+/* Its name with what became of it: "rank 3 has left (host b, pid 77)" */
 void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* A connection to it ended before anything had come over it: it may have left, its word is on the way. */
 void weft__member_suspect(weft_context *ctx, int rank, const char *why);

@@ -101,7 +101,7 @@ void weft__look_by(weft_context *ctx, int64_t look_ns)
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed)) weft__alarm_look(ctx, look_ns);
 }
 
-/* Those that begin by themselves can take their first step in the call, unless somebody might use its times,
+/* What begins by itself can take its first step in the call, unless somebody might use its times,
  * or it, before this thread does. */
 static bool begins_itself(const weft__op *op, bool has_callback)
 {

@@ -48,7 +48,7 @@ static weft__list *links_of(const weft_context *ctx)
     return ctx->protocol_state[WEFT__PROTOCOL_DEVICE_COMMS];
 }
 
-/* That of a group, or (other >= 0) of this rank and another in it? */
+/* Is it the communicator of a group, or (other >= 0) of this rank and another in it? */
 static bool is_that(const weft__link *link, uint64_t id, int other)
 {
     if (link->id != id || link->is_pair != (other >= 0)) return false;

@@ -33,11 +33,11 @@ typedef struct weft__link {
     char *why;
 } weft__link;
 
-/* That of the group, or of this rank and another (in the world) in it; begun if there is none yet.  NULL: no
- * memory. */
+/* The communicator of the group, or of this rank and another (in the world) in it; begun if there is none
+ * yet.  NULL: no memory. */
 weft__link *weft__link_of_group(weft_group *group);
 weft__link *weft__link_of_pair(weft_group *group, int peer);
-/* That of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
+/* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
 weft__link *weft__link_split_off(weft_group *group);
 /* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
 void weft__link_await(weft__link *link, weft__ticket *ticket);

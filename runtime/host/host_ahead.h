@@ -13,7 +13,7 @@
 bool weft__goes_ahead(const weft_request *req);
 /* Before it, all members have to have agreed on those before, or there are many of them. */
 bool weft__must_make_up(const weft_request *req);
-/* Those that were taken without waiting for all, as far as all have come.  Returns how many.  May break the
- * group. */
+/* Ends rounds that were taken without waiting for all, as far as all have come.  Returns how many.  May break
+ * the group. */
 size_t weft__make_up(weft_group *group);
 #endif

@@ -7,7 +7,7 @@
 
 #define IN_PLACE_BYTES_CROWDED (64 * 1024) /* waiting for readers changes threads there */
 
-/* Of memory that all members share: where it lies.  NULL: it is none. */
+/* Where the bytes lie in memory that all members share.  NULL: they do not. */
 static const weft__region *shared_region(const weft_group *group, const void *from, size_t bytes)
 {
     weft__regions *regions = group->ctx->regions;

@@ -14,7 +14,7 @@
 #define WEFT_RUNTIME_HOST_IN_PLACE_H
 #include "host_lane.h"
 
-/* Of a block: below, a copy costs less than waiting for readers. */
+/* Blocks are read in place from this size on: below, a copy costs less than waiting for readers. */
 #define WEFT__IN_PLACE_BYTES (4 * 1024)
 
 /* Which of its buffers others can read where they lie.  Where there are regions. */

@@ -78,7 +78,7 @@ static inline uint32_t weft__number_at(const weft_group *group, int member, uint
     return group->lane.rows[member]->slot[round % WEFT__SLOTS].number;
 }
 
-/* Of an operation's first round: does a member mean the same by it?  Breaks the group if not.  Where a
+/* Asked in an operation's first round: does a member mean the same by it?  Breaks the group if not.  Where a
  * member's rounds belong to another number, somebody did by messages what others did in rounds: whom those
  * reach tells (and breaks). */
 static inline bool weft__member_agrees(weft_group *group, uint64_t number, weft__signature mine, int member,

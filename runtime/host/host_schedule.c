@@ -84,7 +84,7 @@ void weft__plans_free(weft_group *group)
     group->plan_count = 0;
 }
 
-/* Of large ones the kernel is asked for large pages: a fault for each small one, in the middle of what comes
+/* For large ones the kernel is asked for large pages: a fault for each small one, in the middle of what comes
  * in, can cost more than the data. */
 static char *tmp_new(size_t bytes)
 {

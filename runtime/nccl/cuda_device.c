@@ -99,7 +99,7 @@ weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     cudaError_t error = cudaErrorInvalidValue;
     if (stream != WEFT_NO_STREAM) error = cudaStreamIsCapturing(stream, &capture);
-    /* Of the legacy stream it cannot be asked while another stream captures. */
+    /* Whether the legacy stream captures cannot be asked while another stream does. */
     if (error == cudaErrorStreamCaptureImplicit) {
         cudaGetLastError();
         capture = cudaStreamCaptureStatusActive;

@@ -24,7 +24,7 @@ struct weft__thread {
     weft__thread *next; /* nccl->ended */
 };
 
-/* Those that have ended are on their way out, so this waits for no task. */
+/* Joins the threads that have ended: they are on their way out, so this waits for no task. */
 static void join_ended(weft__nccl *nccl)
 {
     weft__thread *thread, *next;

@@ -5,8 +5,8 @@
 
 /* False: there is no thread to be had, and run is not called. */
 bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg);
-/* The same, and waits until it has run: so a caller's current device is left alone, and no context is made on
- * another one.  On a thread of the module it runs at once. */
+/* Starts one and waits until it has run: so a caller's current device is left alone, and no context is made
+ * on another one.  On a thread of the module it runs at once. */
 bool weft__thread_call(weft__nccl *nccl, void (*run)(void *arg), void *arg);
 /* Waits until all have ended; false: the deadline has passed. */
 bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns);

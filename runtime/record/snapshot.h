@@ -78,12 +78,12 @@ typedef struct weft__snapshot {
     size_t damaged; /* records that say what no writer writes, and are left out */
 } weft__snapshot;
 
-/* Of a file; a writer that cuts it short meanwhile makes it fail.  ERR_SYSTEM: it cannot be read; ERR_ARGUMENT: it is
+/* Reads a file; a writer that cuts it short meanwhile makes it fail.  ERR_SYSTEM: it cannot be read; ERR_ARGUMENT: it is
  * no record, or one of another release or kind of machine, or damaged; ERR_MEMORY. */
 weft_status weft__snapshot_of_file(int fd, const char *name, weft__snapshot *snapshot);
-/* Of a file in that folder: this user's, and no link. */
+/* Reads a file in that folder: this user's, and no link. */
 weft_status weft__snapshot_open(int folder, const char *name, weft__snapshot *snapshot);
-/* Of memory that stays as long as it is; aligned to 8 bytes. */
+/* Reads memory that stays as long as it is; aligned to 8 bytes. */
 weft_status weft__snapshot_of_memory(const void *memory, size_t bytes, const char *name,
                                      weft__snapshot *snapshot);
 void weft__snapshot_close(weft__snapshot *snapshot); /* of one that was read, or is zeroed */

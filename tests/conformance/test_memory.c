@@ -189,7 +189,7 @@ static void all_reduce_of_two(job_rank *me)
                 all_reduce_at(me, pair, memory, own, (lay)where, counts[k], round);
 }
 
-/* Of so many bytes, results go past the caches, and others read a reduced slice from memory. */
+/* Where there are so many bytes, results go past the caches, and others read a reduced slice from memory. */
 static void large_all_reduce(job_rank *me)
 {
     enum { LARGE = (4 << 20) + 1001, STEP = 997 };

@@ -168,7 +168,7 @@ static void the_last_ones(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* Of a member that has left it is told when it is needed, not when time is up. */
+/* That a member has left is told when it is needed, not when time is up. */
 static void one_has_left(job_rank *me)
 {
     weft_status status = WEFT_OK;

@@ -90,7 +90,7 @@ static void timeout(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* The same of receives that are posted without a time of their own: the group's counts from when they were.
+/* Receives that are posted without a time of their own end in turn: the group's counts from when they were.
  */
 static void timeout_of_the_group(job_rank *me)
 {

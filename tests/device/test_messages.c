@@ -95,7 +95,7 @@ static void death_in_the_middle(job_rank *me)
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_WAIT_MS));
 }
 
-/* The same, and who waits runs out of time or cancels: both sides end, buffers are free. */
+/* In the middle of a message, who waits runs out of time or cancels: both sides end, buffers are free. */
 static void ended_in_the_middle(job_rank *me)
 {
     bool cancels = me->arg != NULL;

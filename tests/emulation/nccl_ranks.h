@@ -14,7 +14,7 @@
 
 enum { ID_WORDS = sizeof(ncclUniqueId) / sizeof(int64_t), FREE_RESULT = ID_WORDS };
 
-/* The same id on all ranks, made by rank 0. */
+/* Gives all ranks one id, made by rank 0. */
 static inline ncclUniqueId shared_id(job_rank *me)
 {
     ncclUniqueId id;

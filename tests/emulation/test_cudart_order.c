@@ -205,7 +205,7 @@ static void the_default_stream_orders_no_nonblocking_one(void **state)
            "after writer on the default stream of device 0");
 }
 
-/* The same with the functions that a program calls. */
+/* Races are found with the functions that a program calls, too. */
 static void copies_and_fills_are_accesses(void **state)
 {
     char here[BYTES];

@@ -115,7 +115,7 @@ static void many_groups(job_rank *me)
     enum { GROUPS = 8, OPS = 200 };
     weft_group *groups[GROUPS];
     weft_request *reqs[OPS] = {NULL};
-    /* Of one that was never heard from, a lost connection is no proof yet. */
+    /* A lost connection proves nothing yet of a rank that was never heard from. */
     for (int rank = 0; rank < ALIVE; rank++) job_message_works(me->world, VICTIM, rank, rank);
     for (int i = 0; i < GROUPS; i++) groups[i] = job_group(me, RANKS, "with the victim", 0);
     for (int i = 0; i < OPS && me->rank != VICTIM; i++) /* they make the breaking of the world long */

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         ready = true;
     }
     if (weft__beacon_read(&keys, data, bytes, &beacon) == WEFT__BEACON_OURS) abort();
-    /* The same bytes laid over a good one, so that what lies behind the magic is reached too. */
+    /* The bytes are laid over a good one as well, so that what lies behind the magic is reached too. */
     memcpy(changed, good, sizeof changed);
     for (size_t i = 0; i < bytes && i < sizeof changed; i++) changed[(i + bytes) % sizeof changed] ^= data[i];
     if (weft__beacon_read(&keys, changed, sizeof changed, &beacon) == WEFT__BEACON_OURS) {

@@ -95,7 +95,7 @@ static void put(const char *key, const void *at, size_t bytes)
     if (bytes) memcpy(v->at, at, bytes);
 }
 
-/* Of the key JOB/RUN/PART, or JOB/RUN/PART/NUMBER, which is -1 where there is none. */
+/* The number in the key JOB/RUN/PART, or JOB/RUN/PART/NUMBER, which is -1 where there is none. */
 static int number_in(const char *key)
 {
     const char *last = strrchr(key, '/');

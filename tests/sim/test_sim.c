@@ -16,7 +16,7 @@
 #define SMALL_BYTES  256 /* so that all forms are seen with few elements */
 #define MIDDLE_BYTES 1024
 
-/* Those that also go by rounds come first. */
+/* The collectives that also go by rounds come first. */
 static const weft__kind collectives[] = {
     WEFT__OP_BARRIER,        WEFT__OP_BROADCAST,        WEFT__OP_REDUCE,       WEFT__OP_ALL_REDUCE,
     WEFT__OP_REDUCE_SCATTER, WEFT__OP_ALL_GATHER,       WEFT__OP_GATHER,       WEFT__OP_SCATTER,

@@ -89,7 +89,7 @@ static size_t length_of(const running *r, int from, int to)
     return length_between(w->seed, w->count, many_out(w->kind) ? from : 0, many_in(w->kind) ? to : 0);
 }
 
-/* Of this rank's input where a block of it goes to `to`: elements are counted through all blocks. */
+/* The first element of rank `from`'s block for `to`: elements are counted through all blocks. */
 static size_t first_of(const running *r, int from, int to)
 {
     size_t first = 0;

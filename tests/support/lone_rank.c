@@ -75,7 +75,7 @@ static weft__transport nowhere = {.name = "nowhere",
                                   .flushed = always_flushed,
                                   .drop = drop_nobody};
 
-/* Of guardians, of which the others have none. */
+/* Opens the guardian's wire, though the other ranks have no guardians. */
 static weft__control_wire *open_wire(void)
 {
     static char endpoints[LONE_WORLD][WEFT__ENDPOINT_BYTES];

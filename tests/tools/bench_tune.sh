@@ -27,7 +27,7 @@ measured all_reduce 'all_read +slice_owner'
 measured all_gather_v 'pairwise +ring'
 grep -q '^broadcast, ' "$dir/out" && fail "broadcast has one algorithm in shared memory"
 
-# Of other ranks and transports, kept; of these, measured again.
+# What stands there of other ranks and transports is kept; what is of these is measured again.
 printf 'weft-tuning 1\nprocessor %s\nshm 8 all_reduce all_read 64\ntcp 4 gather binomial_tree 134217728\nend 2\n' \
     "${file##*/tuning-}" >"$file"
 tune tcp 3

@@ -105,7 +105,7 @@ check 3 3
 check 3 4
 echo "$launcher: two jobs at once"
 
-# The same ranks join again while one of them has not left yet, for longer than a stranger would be given.
+# Ranks join again while one of them has not left yet, for longer than a stranger would be given.
 [ "$launcher" = srun ] || exit 0
 late=4
 start 2 5 >"$dir/5" 2>&1 || { cat "$dir/5"; exit 1; }

@@ -134,7 +134,7 @@ static void a_write_cut_short_is_cut_off(void **state)
     weft__kv_log_close(&log);
 }
 
-/* Of two records the first is wrong: that is no killed writer, so nothing is thrown away. */
+/* The first one of two records is wrong: that is no killed writer, so nothing is thrown away. */
 static void damage_is_told(void **state)
 {
     unsigned char whole[4096], again[4096];

@@ -165,7 +165,7 @@ static void nothing_is_at_hand_of_who_is_gone(void **state)
     assert_false(take(&in, 5, 200, WEFT_INT8));
 }
 
-/* Of rank 1. */
+/* Looks on rank 1 whether something is there for what the side waits for. */
 static bool look_for(side *s)
 {
     return weft__mail_look_for(ends[1].mail, s->want);

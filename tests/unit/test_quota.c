@@ -54,7 +54,7 @@ static void test_threads(void **state)
     assert_int_equal(many, 0);
 }
 
-/* Those that were tried are gone when it returns: asked again and again, the answer stays. */
+/* The threads that were tried are gone when it returns: asked again and again, the answer stays. */
 static void test_threads_are_given_back(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
  * device's.  Under the lock. */
 cudaError_t emu__access_device(const emu__stream *stream, const char *name, const void *at, size_t bytes,
                                emu__block **found);
-/* The same for copies, which may use any memory; NULL with success: memory of the program. */
+/* Finds the block for copies, which may use any memory; NULL with success: memory of the program. */
 cudaError_t emu__access_any(const emu__stream *stream, const char *name, const void *at, size_t bytes,
                             emu__block **found);
 /* Tells the detector of races; block may be NULL. */

@@ -19,7 +19,7 @@ cudaError_t emu__capture_forbids(void);
 /* Work is to be queued on the stream: the error where it captures, or must not be used because of one that
  * does. */
 cudaError_t emu__capture_refuses(struct CUstream_st *stream);
-/* The same of waiting for it, or asking whether it has finished. */
+/* The stream is to be waited for, or asked whether it has finished: the error in those cases. */
 cudaError_t emu__capture_unseen(struct CUstream_st *stream);
 cudaError_t emu__capture_device_unseen(int device);
 /* An event is recorded on the stream: *in is the capture that it belongs to then; NULL: none. */

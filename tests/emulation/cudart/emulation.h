@@ -62,7 +62,7 @@ const char *emu_last_misuse(void); /* its sentence; "": none yet */
  * the script has for it (a delay, or to hang until emu_release or for ever).  Returns the error that the
  * script wants the function to return, as a number of its library; 0: none. */
 int emu_enter(const char *function);
-/* The same, also for what is no call: the thread in which NCCL does the work of a nonblocking call says
+/* As emu_enter, also for what is no call: the thread in which NCCL does the work of a nonblocking call says
  * "background".  A hang (but not `stuck`) ends also when is_over(arg) says so, which is asked every few
  * milliseconds. */
 int emu_enter_until(const char *function, bool (*is_over)(void *), void *arg);

@@ -26,7 +26,7 @@ typedef struct emu__block {
 /* The block that holds this address, also if it was freed lately; NULL: none.  Under the lock. */
 emu__block *emu__block_at(const void *at);
 
-/* Of EMU__DEVICE, EMU__MANAGED and EMU__PINNED: new memory.  EMU__REGISTERED: the bytes at `at`. */
+/* EMU__DEVICE, EMU__MANAGED and EMU__PINNED get new memory, EMU__REGISTERED is the bytes at `at`. */
 cudaError_t emu__block_make(emu__kind kind, int device, void *at, size_t bytes, const char *by,
                             emu__block **made);
 /* No new work may use it; told as freed by this function from now on. */

@@ -100,7 +100,7 @@ static void *destroy_apart(void *arg)
     return NULL;
 }
 
-/* Of a nonblocking one that has not been finalized: the handle is gone at once, the rest follows. */
+/* Ends a nonblocking one that has not been finalized: the handle is gone at once, the rest follows. */
 static ncclResult_t destroy_nonblocking(ncclComm_t comm)
 {
     pthread_t thread;

@@ -26,6 +26,6 @@ typedef struct meeting {
 ncclResult_t meet(const meeting *asked, segment **made);
 
 ncclResult_t meeting_id_read(const ncclUniqueId *id, meeting_id *read);
-/* The same on all who say the same about the same parent. */
+/* All who say the same about the same parent get one id. */
 meeting_id meeting_id_derive(const meeting_id *parent, const void *about, size_t bytes);
 #endif

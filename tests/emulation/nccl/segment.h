@@ -34,7 +34,7 @@ typedef struct segment {
 
 /* A new one, with its descriptor, which the caller closes; NULL: errno says why. */
 segment *segment_make(int ranks, int *fd);
-/* That of a descriptor; takes it over, also on failure. */
+/* Maps the segment of a descriptor; takes the descriptor over, also on failure. */
 segment *segment_open(int fd);
 void segment_close(segment *s);
 

@@ -25,6 +25,6 @@ struct trainer {
 /* Trains on a batch, of which this rank takes its share.  What becomes of the share's rows is added to the
  * network's verdict, to the same on all tp ranks. */
 void step_train(struct trainer *t, const struct digit *rows, size_t batch);
-/* The same for n rows, at most the network's rows_max, from which nothing is learnt. */
+/* Recognises n rows, at most the network's rows_max, from which nothing is learnt. */
 void step_recognise(struct trainer *t, const struct digit *rows, size_t n);
 #endif

@@ -16,7 +16,7 @@ typedef struct shrink_job {
     bool aborts;
 } shrink_job;
 
-/* Those that are left meet; the excluded are not asked, they may be dead. */
+/* The ranks that are left meet; the excluded are not asked, they may be dead. */
 static ncclResult_t run_shrink(job *j)
 {
     shrink_job *s = (shrink_job *)j;
