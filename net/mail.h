@@ -30,7 +30,8 @@ typedef struct weft__envelope {
     uint64_t sequence; /* COLLECTIVE: the operation's number; else 0 */
     int tag;           /* receives on PAIR: or WEFT_ANY_TAG */
     uint8_t dtype;
-    uint64_t signature[2];  /* COLLECTIVE; else the sender's number for it, told to the receiver, and 0 */
+    uint64_t signature[2];  /* COLLECTIVE; of a send with a meeting: its number, told to the receiver, and the
+                             meeting's way; else 0 */
     weft__meeting *meeting; /* NULL: an ordinary message */
 } weft__envelope;
 
@@ -45,6 +46,7 @@ typedef struct weft__want weft__want;     /* a receive */
 struct weft__meeting {
     void (*met)(weft__meeting *meeting);    /* receives: the receipt is filled in */
     bool (*parted)(weft__meeting *meeting); /* receives.  False: it has been cancelled in there */
+    uint8_t way;                            /* its payload goes: both sides must have it alike */
     weft__letter *letter;                   /* the mail's own, while there is one */
     weft__want *want;
     weft__meeting *other; /* with `met`: the other side, if that is this rank itself; else NULL */
@@ -56,7 +58,8 @@ typedef struct weft__receipt {
     size_t bytes;    /* received */
     size_t offered;  /* length of the message: more than there was room for if ERR_TRUNCATED */
     uint8_t dtype;   /* of the sender: another one if ERR_MISMATCH */
-    bool apart;      /* the same: its payload goes another way */
+    bool apart;      /* the same: its payload goes another way, */
+    uint8_t way;     /* and which: the meeting's */
     uint64_t number; /* the sender's */
 } weft__receipt;
 

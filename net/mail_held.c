@@ -22,6 +22,7 @@ void weft__mail_hold(weft__mail *mail, weft__want *probe, weft__early *early)
                                   .offered = frame->bytes,
                                   .dtype = frame->dtype,
                                   .apart = apart,
+                                  .way = apart ? (uint8_t)frame->signature[1] : 0,
                                   .number = apart ? frame->signature[0] : 0};
     weft__complete(completion, WEFT_OK);
 }

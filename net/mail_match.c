@@ -58,8 +58,10 @@ weft_status weft__mail_judge(weft__want *want, int peer, const weft__frame *fram
                                  .offered = frame->bytes,
                                  .dtype = frame->dtype,
                                  .apart = apart,
+                                 .way = apart ? (uint8_t)frame->signature[1] : 0,
                                  .number = apart ? frame->signature[0] : 0};
     if (frame->dtype != want->from.dtype || apart != (want->from.meeting != NULL)) return WEFT_ERR_MISMATCH;
+    if (apart && frame->signature[1] != want->from.meeting->way) return WEFT_ERR_MISMATCH;
     /* In a collective both sides know what the other should do. */
     if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != want->room) return WEFT_ERR_MISMATCH;
     return frame->bytes > want->room ? WEFT_ERR_TRUNCATED : WEFT_OK;

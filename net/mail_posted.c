@@ -17,7 +17,8 @@ void weft__mail_wait_for(weft__mail *mail, weft__want *want, bool in_front)
     *want->got = (weft__receipt){.peer = from->peer,
                                  .tag = from->tag,
                                  .dtype = from->dtype,
-                                 .apart = from->meeting != NULL};
+                                 .apart = from->meeting != NULL,
+                                 .way = from->meeting ? from->meeting->way : 0};
     if (early)
         weft__mail_meet_early(mail, want, early);
     else if (is_starved(mail, from))

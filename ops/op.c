@@ -32,6 +32,12 @@ const unsigned char weft__traits_of[256] = {
 #undef KIND_TRAITS
 };
 
+const char *weft__memory_name(weft_memory memory)
+{
+    static const char *const names[] = {"unknown", "host", "device", "other", "host"};
+    return names[(unsigned)memory < WEFT__LENGTH(names) ? (unsigned)memory : 0];
+}
+
 const char *weft__dtype_name(weft_dtype dtype)
 {
     static const char *const names[] = {
@@ -184,7 +190,7 @@ static weft_status check_reduction(const weft__op *op)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: op is %d, expected one of weft_op (0 to %d)",
                           weft__kind_name(op->kind), (int)op->reduction, WEFT__REDUCTION_COUNT - 1);
     /* What device memory has depends on the version of what moves it, which is asked. */
-    if (op->memory != WEFT_MEMORY_CUDA && !can_reduce(op))
+    if (op->memory == WEFT_MEMORY_HOST && !can_reduce(op))
         return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: %s does not exist on %s: %s", weft__kind_name(op->kind),
                           weft__reduction_name(op->reduction), weft__dtype_name(op->dtype),
                           expected[arithmetic_of[op->dtype]]);
@@ -253,7 +259,7 @@ static bool is_in_place(const weft__op *op, int rank)
     case WEFT__OP_REDUCE:
     case WEFT__OP_ALL_REDUCE: return in == out;
     case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_SEND_RECV: return in == out && op->memory != WEFT_MEMORY_CUDA;
+    case WEFT__OP_SEND_RECV: return in == out && op->memory == WEFT_MEMORY_HOST;
     case WEFT__OP_ALL_GATHER:
     case WEFT__OP_ALL_GATHER_V:
     case WEFT__OP_SPLIT_GROUP:
@@ -354,9 +360,9 @@ weft_status weft__op_look_closely(weft__op *op, int rank, int size)
     if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: dtype is %d, expected one of weft_dtype (0 to %d)", name,
                           (int)op->dtype, WEFT__DTYPE_COUNT - 1);
-    if ((unsigned)op->memory > WEFT_MEMORY_CUDA)
+    if ((unsigned)op->memory > WEFT_MEMORY_OTHER)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: memory is %d, expected one of weft_memory (0 to %d)", name,
-                          (int)op->memory, WEFT_MEMORY_CUDA);
+                          (int)op->memory, WEFT_MEMORY_OTHER);
     if (weft__kind_traits(op->kind) & WEFT__REDUCES && (status = check_reduction(op)) != WEFT_OK)
         return status;
     if ((status = check_partner(op, size)) != WEFT_OK) return status;
@@ -380,6 +386,14 @@ weft__signature weft__op_sign(const weft__op *op)
     return s;
 }
 
+static const char *where(unsigned memory)
+{
+    return memory == WEFT_MEMORY_CUDA              ? " in device memory"
+           : memory == WEFT_MEMORY_OTHER           ? " in other memory"
+           : memory == WEFT__MEMORY_HOST_BY_MODULE ? " by a module"
+                                                   : "";
+}
+
 void weft__signature_text(weft__signature s, char *text, size_t bytes)
 {
     weft__kind kind = (weft__kind)(s.word[0] & 255);
@@ -399,8 +413,7 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
     if (traits & WEFT__ROOTED)
         snprintf(whom, sizeof whom, " %s root %" PRIu32, to_root ? "to" : "from",
                  (uint32_t)(s.word[0] >> 32));
-    snprintf(text, bytes, "%s%s%s%s%s", weft__kind_name(kind), what, how, whom,
-             memory == WEFT_MEMORY_CUDA ? " in device memory" : "");
+    snprintf(text, bytes, "%s%s%s%s%s", weft__kind_name(kind), what, how, whom, where(memory));
 }
 
 /* "4 MiB", "1.5 KiB", "100 B". */

@@ -59,11 +59,15 @@ typedef enum weft__kind {
 #define WEFT__PLAIN_COUNT ((size_t)1 << 32)
 #define WEFT__PLAIN_SIZE  (1 << 20)
 
+/* Of an op in host memory that a module carries out (runtime/core/seam.h).  It is part of the signature, so ranks
+ * that see that differently find out.  Callers are told HOST. */
+#define WEFT__MEMORY_HOST_BY_MODULE ((weft_memory)(WEFT_MEMORY_OTHER + 1))
+
 typedef struct weft__op {
     weft__kind kind;
     weft_dtype dtype;
     weft_op reduction;
-    weft_memory memory; /* HOST or CUDA by the time an op is numbered */
+    weft_memory memory; /* not AUTO by the time an op is numbered */
     int root;           /* rooted kinds; else 0 */
     int peer, tag;      /* pair kinds */
     size_t count;       /* as in the public call: elements per block; uneven kinds: of this rank's; of a
@@ -87,8 +91,13 @@ static inline unsigned weft__kind_traits(weft__kind kind)
 {
     return weft__traits_of[(unsigned char)kind];
 }
-const char *weft__dtype_name(weft_dtype dtype); /* "float32" */
-const char *weft__reduction_name(weft_op op);   /* "sum" */
+static inline weft_memory weft__memory_told(weft_memory memory) /* as callers know it */
+{
+    return memory == WEFT__MEMORY_HOST_BY_MODULE ? WEFT_MEMORY_HOST : memory;
+}
+const char *weft__memory_name(weft_memory memory); /* "host", "device", "other" */
+const char *weft__dtype_name(weft_dtype dtype);    /* "float32" */
+const char *weft__reduction_name(weft_op op);      /* "sum" */
 
 /* Checks everything that one rank can know by itself: ranges of enums, root, peer and tag, sizes that
  * overflow, NULL buffers that are used, forbidden overlap, reductions that the type has not (host

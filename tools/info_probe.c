@@ -1,6 +1,5 @@
 /* info_probe.c - see info_probe.h.  Children made here have ended when a function returns. */
 #include "info_probe.h"
-#include "backend.h"
 #include "module_folder.h"
 
 #include <dirent.h>
@@ -15,31 +14,32 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <weft/backend.h>
 
 /* ---- backends ------------------------------------------------------------------------------------ */
 
 static void try_module(const char *path, char *text, size_t bytes)
 {
-    static const weft__module_table table = {.version = WEFT__MODULE_VERSION}; /* all that asking needs */
+    static const weft_backend_runtime table = {.version = WEFT_BACKEND_VERSION}; /* all that asking needs */
     const char *why = "it does not say why";
-    weft__backend_open_fn *open;
-    weft__backend *backend;
+    weft_backend_open_fn *open;
+    weft_backend *backend;
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module) {
         snprintf(text, bytes, "%s", dlerror());
         return;
     }
-    *(void **)&open = dlsym(module, WEFT__BACKEND_OPEN);
+    *(void **)&open = dlsym(module, WEFT_BACKEND_OPEN);
     backend = open ? open(&table, NULL, &why) : NULL;
     if (!open)
-        snprintf(text, bytes, "%s has no %s", path, WEFT__BACKEND_OPEN);
+        snprintf(text, bytes, "%s has no %s", path, WEFT_BACKEND_OPEN);
     else if (!backend)
         snprintf(text, bytes, "%s", why);
-    else if (backend->version != WEFT__MODULE_VERSION)
+    else if (backend->version != WEFT_BACKEND_VERSION)
         snprintf(text, bytes, "%s is made for another version of Weft", path);
     else
         snprintf(text, bytes, "yes: %s (%s)", backend->describe ? backend->describe(backend) : "", path);
-    if (backend && backend->version == WEFT__MODULE_VERSION) backend->close(backend);
+    if (backend && backend->version == WEFT_BACKEND_VERSION) backend->close(backend);
     dlclose(module);
 }
 

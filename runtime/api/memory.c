@@ -34,7 +34,9 @@ static void allocation_unref(allocation *a)
 
 static const char *kind_text(const weft__memory_entry *e)
 {
-    return e->kind == WEFT_MEMORY_CUDA ? " of device memory" : "";
+    return e->kind == WEFT_MEMORY_CUDA    ? " of device memory"
+           : e->kind == WEFT_MEMORY_OTHER ? " of other memory"
+                                          : "";
 }
 
 /* All ranks look at the same words, so all see the same failure. */
@@ -147,28 +149,45 @@ static void map_peers(const weft_group *group, const weft__memory_entry *all)
     }
 }
 
-static weft_status check(const weft_group *group, size_t bytes, weft_memory kind, void *const *ptr)
+static bool on_host(weft_memory kind)
 {
+    return kind == WEFT_MEMORY_AUTO || kind == WEFT_MEMORY_HOST;
+}
+
+static weft_status may_wait(void)
+{
+    if (!weft__in_callback()) return WEFT_OK;
+    return weft__fail(WEFT_ERR_STATE, "mem_alloc waits: not in a callback");
+}
+
+static weft_status check(weft_group *group, size_t bytes, weft_memory kind, void *const *ptr)
+{
+    const weft__op op = {
+        .kind = WEFT__OP_MEM_ALLOC, .dtype = WEFT_UINT8, .memory = kind, .count = bytes, .scale = 1};
+    weft__module *module;
     weft_status status;
     if (!group || !ptr) return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: group or ptr is NULL");
     if ((status = weft__usable(group->ctx)) != WEFT_OK || (status = weft__group_usable(group)) != WEFT_OK)
         return status;
     if (bytes == 0) return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: bytes is 0");
-    if (kind == WEFT_MEMORY_CUDA && !group->ctx->module)
+    if ((unsigned)kind > WEFT_MEMORY_OTHER)
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "mem_alloc: kind is %d: expected WEFT_MEMORY_HOST, _CUDA or _OTHER", (int)kind);
+    if (on_host(kind)) return may_wait();
+    module = weft__module_for(group->ctx, kind);
+    if (!module || !module->backend->mem_alloc)
         return weft__fail(WEFT_ERR_UNSUPPORTED,
-                          "mem_alloc: no backend of this context allocates device memory (backends: %s)",
-                          group->ctx->backend_names);
-    if (kind != WEFT_MEMORY_AUTO && kind != WEFT_MEMORY_HOST && kind != WEFT_MEMORY_CUDA)
-        return weft__fail(WEFT_ERR_ARGUMENT, "mem_alloc: kind is %d: expected WEFT_MEMORY_HOST or _CUDA",
-                          (int)kind);
-    if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "mem_alloc waits: not in a callback");
-    return WEFT_OK;
+                          "mem_alloc: no backend of this context allocates %s memory (backends: %s)",
+                          weft__memory_name(kind), group->ctx->backend_names);
+    if ((status = weft__module_check(group, module, &op)) != WEFT_OK) return status;
+    return may_wait();
 }
 
 static weft_status on_device(weft_group *group, allocation *a, void **ptr)
 {
+    weft__module *module = weft__module_for(group->ctx, (weft_memory)a->mine.kind);
     weft__device_memory *made = NULL;
-    weft_status status = weft__device_memory_make(group->ctx, a->mine.bytes, &made);
+    weft_status status = weft__device_memory_make(module, a->mine.bytes, &made);
     a->mine.status = status;
     if (status != WEFT_OK) snprintf(a->mine.why, sizeof a->mine.why, "%.191s", weft_last_error());
     status = tell_all(group, a);
@@ -176,7 +195,7 @@ static weft_status on_device(weft_group *group, allocation *a, void **ptr)
     if (status == WEFT_OK)
         *ptr = made->at;
     else if (made)
-        weft__device_memory_free(group->ctx, made);
+        weft__device_memory_free(made);
     return status;
 }
 
@@ -192,8 +211,8 @@ weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, vo
     if (!a) return weft__fail_memory(room, "mem_alloc");
     atomic_store(&a->refs, 1);
     a->mine.bytes = bytes;
-    a->mine.kind = kind == WEFT_MEMORY_CUDA ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST;
-    if (kind == WEFT_MEMORY_CUDA) {
+    a->mine.kind = on_host(kind) ? WEFT_MEMORY_HOST : kind;
+    if (!on_host(kind)) {
         status = on_device(group, a, ptr);
         allocation_unref(a);
         return status;
@@ -290,7 +309,7 @@ weft_status weft_mem_free(weft_group *group, void *ptr)
     }
     weft__engine_drop(ctx);
     if (status != WEFT_OK) return status;
-    if (!region) return weft__device_memory_free(ctx, device);
+    if (!region) return weft__device_memory_free(device);
     drop_region(ctx, region, base);
     return WEFT_OK;
 }

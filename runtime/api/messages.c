@@ -20,13 +20,12 @@
 /* Is it a message of a group that works, in this process, from a thread that may wait? */
 static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op)
 {
-    weft__backend *module;
     if (WEFT__UNLIKELY(!group || weft__forked() || weft__in_callback() ||
                        atomic_load_explicit(&group->state, memory_order_acquire) != WEFT__READY ||
                        !weft__message_plainly_right(op, group->size)))
         return false;
-    module = group->ctx->module;
-    return WEFT__LIKELY(!module) || !module->owns(module, op->kind == WEFT__OP_ISEND ? op->in : op->out);
+    return WEFT__LIKELY(!group->ctx->module_count) ||
+           weft__memory_at(group->ctx, op->kind == WEFT__OP_ISEND ? op->in : op->out) == WEFT_MEMORY_HOST;
 }
 
 /* Nothing waits before it, and its request could be made.  Engine held. */

@@ -141,20 +141,18 @@ static weft_status make_whole(weft_batch *batch, const weft_call *call, weft_req
     return WEFT_OK;
 }
 
-/* Its collectives on device memory are one call to the device.  They are all of one group, so of one
- * executor.
- */
+/* Its collectives on memory of one kind that a module moves are one call to that module. */
 static void issue_together(const weft_batch *batch)
 {
-    weft_request *first = NULL;
+    weft_request *firsts[WEFT__MEMORY_HOST_BY_MODULE + 1] = {NULL};
     for (size_t i = 0; i < batch->count; i++) {
         weft_request *m = batch->members[i];
         const weft__executor *executor = weft__executor_of(m->ctx, &m->op);
         if (!executor->follow || !(weft__kind_traits(m->op.kind) & WEFT__COLLECTIVE)) continue;
-        if (first)
-            executor->follow(first, m);
+        if (firsts[m->op.memory])
+            executor->follow(firsts[m->op.memory], m);
         else
-            first = m;
+            firsts[m->op.memory] = m;
     }
 }
 

@@ -4,7 +4,6 @@
  * anybody; the rest is fixed once the context is open. */
 #ifndef WEFT_RUNTIME_CONTEXT_H
 #define WEFT_RUNTIME_CONTEXT_H
-#include "backend.h"
 #include "biased.h"
 #include "board.h"
 #include "choices.h"
@@ -18,6 +17,7 @@
 #include "mail.h"
 #include "mpsc.h"
 #include "rendezvous.h"
+#include "seam.h"
 #include "slab.h"
 #include "ticker.h"
 #include "transports.h"
@@ -36,6 +36,7 @@ typedef struct weft__member {
     int local;          /* local rank if it is on this host (shares the board), else -1 */
     _Atomic bool gone;  /* died or left: engine writes */
     bool left;          /* it said goodbye */
+    uint8_t modules;    /* a bit for each kind of memory for which it has the module that this rank has */
     char why[192];      /* what is known of its end */
     int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
     char suspicion[192];
@@ -141,17 +142,16 @@ struct weft_context {
     _Atomic int caller_cpu;                  /* of whoever left work to it last; -1: nobody has */
     _Atomic(struct weft__sleeper *) sleeper; /* that thread's; one that finds another here is retired */
     _Atomic bool thread_stop;
-    int bell_fd;            /* eventfd: wakes it */
-    weft__mpsc callbacks;   /* settled requests whose function has to run */
-    weft__mpsc device_work; /* requests for modules */
-    weft__backend *module;  /* at most one so far */
-    void *module_handle;
-    weft__slab devices;            /* of requests on device memory: device.h */
-    _Atomic int64_t blocked_since; /* the thread is inside a module's call since */
-    _Atomic int64_t calling_since; /* it runs callbacks since; 0: it does not */
-    _Atomic int device_pending;    /* works given to the module */
-    _Atomic bool device_is_lost;   /* a thread has not come back out of it */
-    weft__list device_memory;      /* engine: mem_alloc's (device_memory.c) */
+    int bell_fd;                          /* eventfd: wakes it */
+    weft__mpsc callbacks;                 /* settled requests whose function has to run */
+    weft__module modules[WEFT__MEMORIES]; /* by kind of memory */
+    int module_count;                     /* of these, those that are loaded */
+    weft__slab devices;                   /* of requests that modules carry out: device.h */
+    _Atomic int64_t blocked_since;        /* the thread is inside a module's call since */
+    _Atomic int blocked_in;               /* that module's kind of memory */
+    _Atomic int64_t calling_since;        /* it runs callbacks since; 0: it does not */
+    _Atomic int device_pending;           /* works given to all modules */
+    weft__list device_memory;             /* engine: mem_alloc's (device_memory.c) */
 
     /* the guardian */
     weft__control_wire *wire; /* guardian thread */

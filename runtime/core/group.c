@@ -84,6 +84,13 @@ bool weft__on_board(const weft_context *ctx, const int *world, int size)
     return true;
 }
 
+uint8_t weft__group_modules(const weft_group *group)
+{
+    unsigned common = (1U << WEFT__MEMORIES) - 1;
+    for (int i = 0; i < group->size; i++) common &= group->ctx->members[group->world[i]].modules;
+    return (uint8_t)common;
+}
+
 static void group_free(weft_group *group)
 {
     WEFT__EACH_PROTOCOL(group->ctx, p)
@@ -263,6 +270,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
                           group->label, table->slot_bytes, ctx->slot_bytes);
     group->table = *table;
     group->table.rounds = shared;
+    group->modules = weft__group_modules(group);
     weft__selection_make(&group->selection, &group->table, group->size, shared);
     tell_of_choices(group);
     weft__group_to(group, WEFT__READY);

@@ -97,6 +97,7 @@ struct weft_group {
     bool repeated;          /* BROKEN: told once more before the goodbye; engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
+    uint8_t modules; /* a bit for each kind of memory for which all members have the same module */
     weft__table table;
     weft__selection selection; /* what follows from it */
 
@@ -116,9 +117,9 @@ struct weft_group {
     weft__tokens tokens;                  /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
     int plan_count;
-    struct weft__link *link_on_device;    /* engine: its communicator, once it is needed (comm.c) */
-    struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
-    uint32_t shrinks;                     /* engine: how often this rank has shrunk it */
+    struct weft__link *links[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (comm.c) */
+    struct weft__occurrence *occurrences;     /* engine: how often each new_group was asked for */
+    uint32_t shrinks;                         /* engine: how often this rank has shrunk it */
 };
 
 /* A collective is about to begin: asks for the lines that its first round will write and read, together and
@@ -172,6 +173,8 @@ static inline int weft__group_maker(uint64_t id)
 {
     return id >> 40 <= INT32_MAX && id << 24 ? (int)(id >> 40) - 1 : -1;
 }
+/* A bit for each kind of memory for which all members have the same module (seam.h). */
+uint8_t weft__group_modules(const weft_group *group);
 /* Would all these ranks share this host's board? */
 bool weft__on_board(const weft_context *ctx, const int *world, int size);
 

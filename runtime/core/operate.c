@@ -4,25 +4,31 @@
 #include "executor.h"
 #include "submit.h"
 
-/* Where the buffers live; a kind that nothing here moves is refused. */
-static weft_status place(const weft_context *ctx, weft__op *op, const weft_call *call)
+/* Where the buffers live, found from the pointers. */
+static weft_status find_memory(weft_context *ctx, weft__op *op)
 {
-    weft__backend *module = ctx->module;
+    weft_memory in = op->in ? weft__memory_at(ctx, op->in) : WEFT_MEMORY_HOST;
+    weft_memory out = op->in == op->out ? in : op->out ? weft__memory_at(ctx, op->out) : WEFT_MEMORY_HOST;
+    if (op->in && op->out && in != out)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s: in is %s memory, out %s memory: expected both of one kind",
+                          weft__kind_name(op->kind), weft__memory_name(in), weft__memory_name(out));
+    op->memory = op->in ? in : out;
+    return WEFT_OK;
+}
+
+/* A kind of memory that nothing here moves is refused. */
+static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
+{
+    weft_status status;
     op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
     if (op->kind == WEFT__OP_PROBE) op->memory = WEFT_MEMORY_HOST; /* whatever it finds */
     if (op->memory == WEFT_MEMORY_AUTO) {
-        bool in = module && op->in && module->owns(module, op->in);
-        bool out = module && op->out && (op->in == op->out ? in : module->owns(module, op->out));
-        if (module && op->in && op->out && in != out)
-            return weft__fail(WEFT_ERR_ARGUMENT,
-                              "%s: in is %s memory, out %s memory: expected both of one kind",
-                              weft__kind_name(op->kind), in ? "device" : "host", out ? "device" : "host");
-        op->memory = in || out ? module->memory : WEFT_MEMORY_HOST;
+        op->memory = WEFT_MEMORY_HOST;
+        if (WEFT__UNLIKELY(ctx->module_count) && (status = find_memory(ctx, op)) != WEFT_OK) return status;
     }
-    if (op->memory != WEFT_MEMORY_HOST && (!module || module->memory != op->memory))
-        return weft__fail(WEFT_ERR_UNSUPPORTED,
-                          "no backend of this context moves device memory (backends: %s)",
-                          ctx->backend_names);
+    if (op->memory != WEFT_MEMORY_HOST && !weft__module_for(ctx, op->memory))
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "no backend of this context moves %s memory (backends: %s)",
+                          weft__memory_name(op->memory), ctx->backend_names);
     return WEFT_OK;
 }
 
@@ -39,7 +45,10 @@ static weft_status check(weft_group *group, weft__op *op, const weft_call *call)
                 : op->reduction == WEFT_PREMUL_SUM       ? 0
                                                          : 1;
     if ((status = place(ctx, op, call)) != WEFT_OK) return status;
-    return weft__op_check(op, group->rank, group->size);
+    if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
+    if (WEFT__UNLIKELY(ctx->module_count) && op->memory == WEFT_MEMORY_HOST && weft__module_takes(group, op))
+        op->memory = WEFT__MEMORY_HOST_BY_MODULE;
+    return WEFT_OK;
 }
 
 /* Everything else that can fail, up to a request that only has to begin. */

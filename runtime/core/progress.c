@@ -125,7 +125,7 @@ static void deep_sleep(sleeper *s)
     if (!idle) atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
     weft__engine_drop(ctx);
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
-        weft__mpsc_empty(&ctx->device_work) && !atomic_load(&ctx->thread_stop)) {
+        !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop)) {
         watch_sockets(s, true);
         event_base_loop(s->base, EVLOOP_ONCE);
     }
@@ -147,7 +147,7 @@ static int look(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     int n = run_callbacks(s);
-    if (ctx->module && !atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed)) {
+    if (ctx->module_count) {
         n += ctx->executors[WEFT__EXECUTOR_DEVICE]->advance_on_thread(ctx);
         if (retired(s)) return 0;
     }
@@ -204,8 +204,8 @@ static void *progress_main(void *arg)
     weft_context *ctx = s->ctx;
     weft__thread_number = WEFT__KEEPS_NOTHING; /* the engine is for those who call */
     /* Nobody else takes what is for a device. */
-    int64_t least = ctx->module ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
-    int64_t most = ctx->module ? DEVICE_NAP_MOST_US : NAP_MOST_US;
+    int64_t least = ctx->module_count ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
+    int64_t most = ctx->module_count ? DEVICE_NAP_MOST_US : NAP_MOST_US;
     int64_t last = weft__now_ns(), us = least;
     bool worked = false, others, driven;
     int idle = 0;
@@ -237,7 +237,7 @@ static void *progress_main(void *arg)
             deep_sleep(s);
             us = least;
         }
-        if (!ctx->module) /* which may start threads of its own */
+        if (!ctx->module_count) /* which may start threads of its own */
             weft__home_go(&s->home, atomic_load_explicit(&ctx->caller_cpu, memory_order_relaxed));
     }
     if (!retired(s)) run_callbacks(s);

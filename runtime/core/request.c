@@ -317,6 +317,13 @@ const char *weft_request_message(weft_request *req)
     return keep(settled ? &req->told : &req->shown, text);
 }
 
+/* Of a message that a probe has found; the way is what its sender says. */
+static weft_memory memory_of(const weft__receipt *found)
+{
+    if (!found->apart) return WEFT_MEMORY_HOST;
+    return found->way == WEFT_MEMORY_OTHER ? WEFT_MEMORY_OTHER : WEFT_MEMORY_CUDA;
+}
+
 void weft_request_get_info(weft_request *req, weft_request_info *info)
 {
     bool settled;
@@ -330,7 +337,7 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     info->sequence = req->sequence;
     info->bytes = weft__op_bytes(&req->op, req->group->rank, req->group->size);
     info->dtype = req->op.dtype;
-    info->memory = req->op.memory;
+    info->memory = weft__memory_told(req->op.memory);
     info->submitted_ns = req->submitted_ns;
     info->waited_ns = atomic_load_explicit(&req->waited_ns, memory_order_relaxed);
     info->operation = weft__kind_name(req->op.kind);
@@ -344,7 +351,7 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     if (req->op.kind == WEFT__OP_PROBE && req->status == WEFT_OK) {
         info->bytes = req->receipt.offered;
         info->dtype = (weft_dtype)req->receipt.dtype;
-        info->memory = req->receipt.apart ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST;
+        info->memory = memory_of(&req->receipt);
     }
     if (req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_SEND_RECV ||
         req->op.kind == WEFT__OP_PROBE) {

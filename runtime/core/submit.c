@@ -33,9 +33,9 @@ weft_status weft__joining_call_check(const weft_call *call)
             WEFT_ERR_ARGUMENT,
             "call->timeout_ms is %lld: expected more than 0, 0 for the group's, or WEFT_FOREVER",
             (long long)call->timeout_ms);
-    if (call->memory != WEFT_MEMORY_AUTO && call->memory != WEFT_MEMORY_HOST &&
-        call->memory != WEFT_MEMORY_CUDA)
-        return weft__fail(WEFT_ERR_ARGUMENT, "call->memory is %d: expected WEFT_MEMORY_AUTO, _HOST or _CUDA",
+    if ((unsigned)call->memory > WEFT_MEMORY_OTHER)
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "call->memory is %d: expected WEFT_MEMORY_AUTO, _HOST, _CUDA or _OTHER",
                           (int)call->memory);
     if (call->label && strlen(call->label) >= WEFT__LABEL_BYTES)
         return weft__fail(WEFT_ERR_ARGUMENT, "call->label has %zu bytes: at most %d are allowed",

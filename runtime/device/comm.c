@@ -21,11 +21,17 @@
 #define CAUSE_PAUSE_NS (2 * WEFT__MS)
 
 typedef struct word { /* what goes to another rank */
-    uint64_t id;
-    uint32_t pair;   /* that of two ranks */
-    uint32_t doomed; /* do not use it any more; else here is its id */
-    unsigned char name[WEFT__COMM_ID_BYTES];
+    uint64_t id;      /* of the group */
+    uint32_t memory;  /* whose module it is of */
+    uint32_t pair;    /* that of two ranks */
+    uint32_t doomed;  /* do not use it any more; else here is its id */
+    uint32_t length;  /* of that id, which follows */
 } word;
+
+typedef struct named_word {
+    word w;
+    unsigned char id[WEFT_BACKEND_ID_MOST];
+} named_word;
 
 /* What may follow on each state; an id that comes late finds the module through with joining. */
 static const uint8_t link_follows[] = {[WEFT__LINK_NAMING] = WEFT__MAY_BECOME(WEFT__LINK_JOINING) |
@@ -49,36 +55,38 @@ static weft__list *links_of(const weft_context *ctx)
 }
 
 /* Is it the communicator of a group, or (other >= 0) of this rank and another in it? */
-static bool is_that(const weft__link *link, uint64_t id, int other)
+static bool is_that(const weft__link *link, const weft__module *module, uint64_t id, int other)
 {
-    if (link->id != id || link->is_pair != (other >= 0)) return false;
+    if (link->module != module || link->id != id || link->is_pair != (other >= 0)) return false;
     return other < 0 || link->pair[1 - link->rank] == other;
 }
 
-static weft__link *find(weft_context *ctx, uint64_t id, int other)
+static weft__link *find(weft_context *ctx, const weft__module *module, uint64_t id, int other)
 {
     WEFT__LIST_EACH(links_of(ctx), at)
     {
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
-        if (link->group && is_that(link, id, other)) return link;
+        if (link->group && is_that(link, module, id, other)) return link;
     }
     return NULL;
 }
 
+/* w: with its id behind it. */
 static void tell(const weft__link *link, word *w)
 {
     weft_context *ctx = link->ctx;
     w->id = link->id;
+    w->memory = weft__module_memory(ctx, link->module);
     w->pair = link->is_pair;
     for (int i = 0; i < link->size; i++)
         if (i != link->rank && !atomic_load(&ctx->members[link->world[i]].gone))
-            weft__mail_control(ctx->mail, link->world[i], WEFT__MESSAGE_COMM, w, sizeof *w);
+            weft__mail_control(ctx->mail, link->world[i], WEFT__MESSAGE_COMM, w, sizeof *w + w->length);
 }
 
-static void join(weft__link *link, const unsigned char *id)
+static void join(weft__link *link, const void *id)
 {
     link_to(link, WEFT__LINK_JOINING);
-    link->ctx->module->join(link->comm, id);
+    link->module->backend->join(link->comm, id);
 }
 
 /* ---- making ---- */
@@ -88,11 +96,12 @@ static bool comms_take_early(void *arg, int peer, const void *bytes)
     weft__link *link = arg;
     word w;
     memcpy(&w, bytes, sizeof w);
-    if (!is_that(link, w.id, w.pair ? peer : -1)) return false;
+    if (!is_that(link, weft__module_for(link->ctx, (weft_memory)w.memory), w.id, w.pair ? peer : -1))
+        return false;
     if (w.doomed)
         weft__link_doom(link, WEFT_ERR_BROKEN, "given up by the other rank");
     else if (peer == link->world[0] && link->state == WEFT__LINK_NAMING)
-        join(link, w.name);
+        join(link, (const unsigned char *)bytes + sizeof w);
     return true;
 }
 
@@ -100,23 +109,30 @@ static bool comms_take_early(void *arg, int peer, const void *bytes)
 static void begin(weft__link *link, const char *label, bool named)
 {
     weft_context *ctx = link->ctx;
+    weft_backend *backend = link->module->backend;
     weft__list_init(&link->waiting);
     weft__list_append(links_of(ctx), &link->link);
     if (!named) link_to(link, WEFT__LINK_JOINING);
-    link->comm =
-        ctx->module->open(ctx->module, link, link->rank, link->size, label, named && link->rank == 0);
+    link->comm = backend->open(backend, link, link->rank, link->size, label, named && link->rank == 0);
     if (!link->comm)
         weft__link_doom(link, WEFT_ERR_MEMORY, weft_last_error());
     else if (named)
         weft__early_offer(ctx, link->id, WEFT__MESSAGE_COMM, comms_take_early, link);
 }
 
-static weft__link *make_for_group(weft_group *group, bool named)
+/* Where the group keeps that of the module. */
+static weft__link **place_of(weft_group *group, const weft__module *module)
+{
+    return &group->links[weft__module_memory(group->ctx, module)];
+}
+
+static weft__link *make_for_group(weft_group *group, weft__module *module, bool named)
 {
     weft__link *link = calloc(1, sizeof *link);
     if (!link) return NULL;
-    group->link_on_device = link;
+    *place_of(group, module) = link;
     link->ctx = group->ctx;
+    link->module = module;
     link->id = group->id;
     link->group = group;
     link->world = group->world;
@@ -126,29 +142,31 @@ static weft__link *make_for_group(weft_group *group, bool named)
     return link;
 }
 
-weft__link *weft__link_of_group(weft_group *group)
+weft__link *weft__link_of_group(weft_group *group, weft__module *module)
 {
+    weft__link *link = *place_of(group, module);
     WEFT__ASSERT(weft__holds_engine(group->ctx));
-    return group->link_on_device ? group->link_on_device : make_for_group(group, true);
+    return link ? link : make_for_group(group, module, true);
 }
 
-weft__link *weft__link_split_off(weft_group *group)
+weft__link *weft__link_split_off(weft_group *group, weft__module *module)
 {
-    WEFT__ASSERT(weft__holds_engine(group->ctx) && !group->link_on_device);
-    return make_for_group(group, false);
+    WEFT__ASSERT(weft__holds_engine(group->ctx) && !*place_of(group, module));
+    return make_for_group(group, module, false);
 }
 
-weft__link *weft__link_of_pair(weft_group *group, int peer)
+weft__link *weft__link_of_pair(weft_group *group, weft__module *module, int peer)
 {
     weft_context *ctx = group->ctx;
     int low = peer < ctx->rank ? peer : ctx->rank, high = peer < ctx->rank ? ctx->rank : peer;
-    weft__link *link = find(ctx, group->id, peer);
+    weft__link *link = find(ctx, module, group->id, peer);
     char label[WEFT__LABEL_BYTES + 64];
     WEFT__ASSERT(weft__holds_engine(ctx) && peer != ctx->rank);
     if (link) return link;
     link = calloc(1, sizeof *link);
     if (!link) return NULL;
     link->ctx = ctx;
+    link->module = module;
     link->id = group->id;
     link->group = group;
     link->is_pair = true;
@@ -174,14 +192,16 @@ void weft__link_await(weft__link *link, weft__ticket *ticket)
 
 /* ---- what comes in ---- */
 
-void weft__link_named(void *owner, const unsigned char id[WEFT__COMM_ID_BYTES])
+void weft__link_named(void *owner, const void *id)
 {
     weft__link *link = owner;
-    word w = {.doomed = 0};
-    memcpy(w.name, id, sizeof w.name);
+    named_word told;
+    told.w = (word){.length = (uint32_t)link->module->backend->id_bytes};
+    WEFT__ASSERT(told.w.length <= sizeof told.id);
+    memcpy(told.id, id, told.w.length);
     weft__engine_take(link->ctx);
     if (link->state == WEFT__LINK_NAMING) {
-        tell(link, &w);
+        tell(link, &told.w);
         join(link, id);
     }
     weft__engine_drop(link->ctx);
@@ -237,27 +257,37 @@ void weft__link_joined(void *owner, weft_status status, const char *sentence)
     weft__engine_drop(link->ctx);
 }
 
+/* Can a rank have told that?  Nobody is told not to use a group's communicator: that its group is broken says so.
+ * Who uses a module has seen that this rank has it too. */
+static bool can_be(weft_context *ctx, const word *w, size_t follows)
+{
+    const weft__module *module;
+    if (w->memory >= WEFT__MEMORIES || w->pair > 1 || w->doomed > w->pair || w->length != follows)
+        return false;
+    module = weft__module_for(ctx, (weft_memory)w->memory);
+    return module && w->length == (w->doomed ? 0 : module->backend->id_bytes);
+}
+
 static void comms_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     weft__link *link;
     char text[400], who[192];
     word w;
     (void)type;
-    if (length == sizeof w) memcpy(&w, bytes, sizeof w);
-    /* Nobody is told not to use a group's communicator: that its group is broken says so. */
-    if (length != sizeof w || w.pair > 1 || w.doomed > w.pair) {
+    if (length >= sizeof w) memcpy(&w, bytes, sizeof w);
+    if (length < sizeof w || !can_be(ctx, &w, length - sizeof w)) {
         weft__member_refused(ctx, peer, "a word about a communicator is not one of those that there are");
         return;
     }
-    link = find(ctx, w.id, w.pair ? peer : -1);
+    link = find(ctx, weft__module_for(ctx, (weft_memory)w.memory), w.id, w.pair ? peer : -1);
     if (!link) {
-        weft__early_keep(ctx, w.id, WEFT__MESSAGE_COMM, peer, &w, sizeof w);
+        weft__early_keep(ctx, w.id, WEFT__MESSAGE_COMM, peer, bytes, length);
     } else if (w.doomed) {
         weft__member_name(ctx, peer, who, sizeof who);
         snprintf(text, sizeof text, "given up by %s", who);
         weft__link_doom(link, WEFT_ERR_BROKEN, text);
     } else if (link->state == WEFT__LINK_NAMING && link->world[0] == peer && link->rank != 0) {
-        join(link, w.name);
+        join(link, (const unsigned char *)bytes + sizeof w);
     }
 }
 
@@ -271,7 +301,7 @@ void weft__link_doom(weft__link *link, weft_status status, const char *why)
     link_to(link, WEFT__LINK_DOOMED);
     link->status = status;
     link->why = strdup(why);
-    if (link->comm) link->ctx->module->doom(link->comm, why);
+    if (link->comm) link->module->backend->doom(link->comm, why);
     if (link->is_pair && !link->ctx->aborting)
         tell(link, &w); /* of a group's all are told that it is broken */
     while (!weft__list_empty(&link->waiting)) {
@@ -285,7 +315,7 @@ void weft__link_doom(weft__link *link, weft_status status, const char *why)
 static void drop(weft__link *link)
 {
     WEFT__ASSERT(weft__list_empty(&link->waiting));
-    if (link->comm) link->ctx->module->drop(link->comm);
+    if (link->comm) link->module->backend->drop(link->comm);
     link->comm = NULL;
     link->group = NULL;
     link->world = NULL;
@@ -299,7 +329,7 @@ static void comms_group_gone(weft_group *group)
         weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
         if (link->group == group) drop(link);
     }
-    group->link_on_device = NULL;
+    memset(group->links, 0, sizeof group->links);
 }
 
 /* One that has left has done its part of all that was under way on a communicator that was there. */
@@ -320,25 +350,27 @@ static void comms_peer_gone(weft_context *ctx, int rank, const char *why)
 
 void weft__links_shut(weft_context *ctx)
 {
-    if (!ctx->module) return;
+    if (!ctx->module_count) return;
     weft__engine_take(ctx);
     WEFT__LIST_EACH(links_of(ctx), at) drop(WEFT__LIST_ENTRY(at, weft__link, link));
     weft__engine_drop(ctx);
 }
 
-weft_group *weft__link_next_used(const weft_context *ctx)
+weft_group *weft__link_next_used(const weft_context *ctx, const weft__module *module)
 {
     WEFT__LIST_EACH(links_of(ctx), at)
     {
         const weft__link *link = WEFT__LIST_ENTRY(at, weft__link, link);
-        if (link->group && atomic_load(&link->group->state) == WEFT__READY) return link->group;
+        if (link->module == module && link->group && atomic_load(&link->group->state) == WEFT__READY)
+            return link->group;
     }
     return NULL;
 }
 
 static void comms_group_broken(weft_group *group)
 {
-    if (group->link_on_device) weft__link_doom(group->link_on_device, group->cause, group->why);
+    for (int i = 0; i < WEFT__MEMORIES; i++)
+        if (group->links[i]) weft__link_doom(group->links[i], group->cause, group->why);
 }
 
 static weft_status open_links(weft_context *ctx)

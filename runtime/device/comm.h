@@ -1,6 +1,6 @@
-/* comm.h - communicators of a module as the runtime keeps them: one for each group that has used device
- * memory, and one for each two of its ranks that have exchanged messages there.  So what ends the messages of
- * one group leaves other groups alone.
+/* comm.h - communicators of modules as the runtime keeps them: one for each group that has used a module, and one
+ * for each two of its ranks that have exchanged messages by it.  So what ends the messages of one group leaves
+ * other groups alone.
  *
  *   NAMING -> JOINING -> READY,  and DOOMED from each (link_follows in comm.c)
  *
@@ -21,13 +21,14 @@ typedef enum weft__link_state {
 typedef struct weft__link {
     weft__list link; /* of all */
     weft_context *ctx;
+    weft__module *module;
     uint64_t id;       /* of the group */
     bool is_pair;      /* of two ranks in it */
     weft_group *group; /* NULL: it is gone */
     const int *world;  /* its ranks */
     int pair[2], rank, size;
     weft__link_state state;
-    weft__comm *comm;
+    weft_backend_comm *comm;
     weft__list waiting; /* tickets */
     weft_status status; /* DOOMED: why */
     char *why;
@@ -35,10 +36,10 @@ typedef struct weft__link {
 
 /* The communicator of the group, or of this rank and another (in the world) in it; begun if there is none
  * yet.  NULL: no memory. */
-weft__link *weft__link_of_group(weft_group *group);
-weft__link *weft__link_of_pair(weft_group *group, int peer);
+weft__link *weft__link_of_group(weft_group *group, weft__module *module);
+weft__link *weft__link_of_pair(weft_group *group, weft__module *module, int peer);
 /* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
-weft__link *weft__link_split_off(weft_group *group);
+weft__link *weft__link_split_off(weft_group *group, weft__module *module);
 /* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
 void weft__link_await(weft__link *link, weft__ticket *ticket);
 /* It will not be there: breaks its group, or dooms the pair's. */
@@ -46,9 +47,10 @@ void weft__link_unmade(weft__link *link, weft_status status, const char *sentenc
 /* Stops what is under way on it; what waits for it is refused. */
 void weft__link_doom(weft__link *link, weft_status status, const char *why);
 void weft__links_shut(weft_context *ctx); /* the context ends: nothing a module answers counts any more */
-weft_group *weft__link_next_used(const weft_context *ctx); /* a group, not broken, that has one; NULL: none */
+/* A group, not broken, that has one of that module; NULL: none. */
+weft_group *weft__link_next_used(const weft_context *ctx, const weft__module *module);
 /* What a module calls. */
-void weft__link_named(void *owner, const unsigned char id[WEFT__COMM_ID_BYTES]);
+void weft__link_named(void *owner, const void *id);
 void weft__link_joined(void *owner, weft_status status, const char *sentence);
 
 extern const weft__protocol weft__device_comms_protocol;

@@ -40,15 +40,14 @@ static void await_issue(weft_request *req)
     if (spin_until_issued(req)) return;
     atomic_fetch_add(&d->watchers, 1);
     while (!is_issued(req)) {
-        uint32_t phase = atomic_load(&d->work.phase);
-        if (phase < WEFT__PHASE_RUNNING) weft__sleep_on(&d->work.phase, phase, weft__now_ns() + SLEEP_NS);
+        uint32_t phase = atomic_load(&d->phase);
+        if (phase < WEFT__PHASE_RUNNING) weft__sleep_on(&d->phase, phase, weft__now_ns() + SLEEP_NS);
     }
     atomic_fetch_sub(&d->watchers, 1);
 }
 
 static weft_status order_after(weft_request *req, weft_cuda_stream stream)
 {
-    weft__backend *module = req->ctx->module;
     if (!is_issued(req)) {
         if (weft__in_callback())
             return weft__fail(WEFT_ERR_STATE,
@@ -56,7 +55,8 @@ static weft_status order_after(weft_request *req, weft_cuda_stream stream)
                               "waiting is not possible");
         await_issue(req);
     }
-    if (!weft__request_settled(req)) return module->order(module, &req->device->work, stream);
+    if (!weft__request_settled(req))
+        return weft__module_order(req->device->module, &req->device->work, stream);
     return req->status == WEFT_OK ? WEFT_OK : weft__fail(req->status, "%s", weft_request_message(req));
 }
 
@@ -75,7 +75,7 @@ weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
             if ((status = order_after(m, stream)) != WEFT_OK) return status;
         }
     if (any) return WEFT_OK;
-    if (!req->ctx->module)
+    if (!req->ctx->module_count)
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "stream_wait: no backend of this context has streams (backends: %s)",
                           req->ctx->backend_names);
@@ -85,12 +85,15 @@ weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
 
 weft_status weft_device_memory(weft_context *ctx, size_t *bytes)
 {
+    weft_backend *backend;
     weft_status status;
     if (!ctx || !bytes) return weft__fail(WEFT_ERR_ARGUMENT, "device_memory: ctx or bytes is NULL");
     if ((status = weft__usable(ctx)) != WEFT_OK) return status;
-    if (!ctx->module)
+    backend = ctx->modules[WEFT_MEMORY_CUDA].backend;
+    if (!backend)
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "device_memory: no backend of this context has device memory (backends: %s)",
                           ctx->backend_names);
-    return ctx->module->memory_held(ctx->module, bytes);
+    if (backend->memory_held) return backend->memory_held(backend, bytes);
+    return weft__fail(WEFT_ERR_UNSUPPORTED, "device_memory: backend %s does not tell it", backend->name);
 }

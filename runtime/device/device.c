@@ -29,18 +29,28 @@ static weft__device *device_of(weft__ticket *ticket)
 
 void weft__device_reach(weft__device *d, weft__phase phase)
 {
-    atomic_store_explicit(&d->work.phase, (uint32_t)phase, memory_order_release);
+    atomic_store_explicit(&d->phase, (uint32_t)phase, memory_order_release);
 }
 
 weft__phase weft__device_phase(const weft_request *req)
 {
-    return (weft__phase)atomic_load_explicit(&req->device->work.phase, memory_order_acquire);
+    return (weft__phase)atomic_load_explicit(&req->device->phase, memory_order_acquire);
 }
 
 void weft__device_told(weft__device *d, weft__phase phase)
 {
-    atomic_store(&d->work.phase, (uint32_t)phase);
-    if (atomic_load(&d->watchers)) weft__wake_all(&d->work.phase);
+    atomic_store(&d->phase, (uint32_t)phase);
+    if (atomic_load(&d->watchers)) weft__wake_all(&d->phase);
+}
+
+/* "device 3", or "backend toy" where a number means nothing. */
+static const char *device_name(const weft__module *module, char *text, size_t bytes)
+{
+    if (module->backend->memory == WEFT_MEMORY_CUDA)
+        snprintf(text, bytes, "device %d", module->backend->device);
+    else
+        snprintf(text, bytes, "backend %.40s", module->backend->name);
+    return text;
 }
 
 /* ---- the gate ---- */
@@ -66,11 +76,13 @@ static void find_order(weft__device *first)
     weft_group *group = req->group;
     uint32_t n = 0;
     for (weft__device *d = first; d; d = d->next) n++;
-    first->link = weft__link_of_group(group);
+    first->link = weft__link_of_group(group, first->module);
     if (first->link && first->link->state == WEFT__LINK_READY)
         for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
     weft__list_init(&first->ticket.link);
-    first->ticket.key = (weft__ticket_key){.group = group->id, .number = req->sequence};
+    first->ticket.key = (weft__ticket_key){.group = group->id,
+                                           .number = req->sequence,
+                                           .memory = weft__module_memory(req->ctx, first->module)};
     first->ticket.world = group->world;
     first->ticket.size = group->table.as_submitted ? 1 : group->size; /* the order of this rank alone */
     first->ticket.length = n;
@@ -114,27 +126,26 @@ static void release(weft_request *req)
 {
     weft__device *d = req->device;
     weft__device_lengths_free(d);
-    req->ctx->module->unmark(req->ctx->module, d->work.marker);
+    weft__module_unmark(d->module, d->work.marker);
     weft__slab_put(&req->ctx->devices, d);
 }
 
 weft_status weft__device_prepare(weft_request *req, void *stream)
 {
     weft_context *ctx = req->ctx;
-    weft__backend *module = ctx->module;
+    weft__module *module = weft__module_for(ctx, req->op.memory);
     weft__device *d;
     void *marker = NULL;
+    char name[64];
     weft_status status;
-    if (atomic_load_explicit(&ctx->device_is_lost, memory_order_relaxed))
-        return weft__fail(WEFT_ERR_SYSTEM, "%s: device %d is lost: a call on it has not returned",
-                          weft__kind_name(req->op.kind), ctx->device);
-    /* A split moves no data. */
-    if (req->op.kind != WEFT__OP_SPLIT_GROUP && (status = module->check(module, &req->op)) != WEFT_OK)
-        return status;
-    if ((status = module->mark(module, stream, &marker)) != WEFT_OK) return status;
+    if (atomic_load_explicit(&module->lost, memory_order_relaxed))
+        return weft__fail(WEFT_ERR_SYSTEM, "%s: %s is lost: a call on it has not returned",
+                          weft__kind_name(req->op.kind), device_name(module, name, sizeof name));
+    if ((status = weft__module_check(req->group, module, &req->op)) != WEFT_OK) return status;
+    if ((status = weft__module_mark(module, stream, &marker)) != WEFT_OK) return status;
     d = weft__slab_get(&ctx->devices);
     if (!d) {
-        module->unmark(module, marker);
+        weft__module_unmark(module, marker);
         return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
     }
     d->req = req;
@@ -150,7 +161,8 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
     memset(&d->part, 0, sizeof d->part);
-    d->work.request = req;
+    d->module = module;
+    d->work.owner = d;
     d->work.comm = NULL;
     d->work.marker = marker;
     d->work.next = NULL;
@@ -158,7 +170,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     weft__device_reach(d, WEFT__PHASE_AGREEING);
     status = weft__device_lengths_make(d);
     if (status != WEFT_OK) {
-        module->unmark(module, marker);
+        weft__module_unmark(module, marker);
         weft__slab_put(&ctx->devices, d);
         return status;
     }
@@ -199,30 +211,32 @@ static void device_start(weft_request *req)
 void weft__device_hand(weft__device *first)
 {
     weft_context *ctx = first->req->ctx;
-    weft__work **at = NULL;
+    weft__module *module = first->module;
+    weft_backend_work **at = NULL;
     WEFT__ASSERT(weft__holds_engine(ctx));
     for (weft__device *d = first; d; d = d->next) {
         weft_request *req = d->req;
-        weft__work *w = &d->work;
+        weft_backend_work *w = &d->work;
         bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
         if (!pair) { /* device_pair.c has filled in the others */
-            w->op = req->op;
+            if (req->op.kind != WEFT__OP_SPLIT_GROUP) w->op = weft__module_operation(&req->op);
             w->comm = first->link->comm;
             w->rank = first->link->rank;
             w->size = first->link->size;
             w->peer = -1;
         }
-        req->algorithm = ctx->module->name;
+        req->algorithm = module->backend->name;
         w->next = NULL;
         if (at) *at = w;
         at = &w->next;
         d->handed = true;
         weft__device_reach(d, WEFT__PHASE_ISSUING);
         atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
+        atomic_fetch_add(&module->pending, 1);
         atomic_fetch_add(&ctx->device_pending, 1);
     }
     weft__alarm_tick(ctx);
-    weft__mpsc_push(&ctx->device_work, &first->req->node);
+    weft__mpsc_push(&module->work, &first->req->node);
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed))
         weft__engine_rouse(ctx); /* somebody waits: no time for naps */
     else
@@ -272,27 +286,28 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
     weft__request_unref(req);
 }
 
-static void lose_device(weft_context *ctx, const char *why)
+static void lose_device(weft_context *ctx, weft__module *module, const char *why)
 {
     weft_group *group;
-    char text[WEFT__SENTENCE_BYTES];
+    char name[64], text[WEFT__SENTENCE_BYTES];
     WEFT__ASSERT(weft__holds_engine(ctx));
-    if (atomic_exchange(&ctx->device_is_lost, true)) return;
-    snprintf(text, sizeof text, "device %d is lost: %.700s", ctx->device, why);
+    if (atomic_exchange(&module->lost, true)) return;
+    snprintf(text, sizeof text, "%s is lost: %.700s", device_name(module, name, sizeof name), why);
     weft__log(WEFT__ERROR, "%s", text);
-    while ((group = weft__link_next_used(ctx)) != NULL)
+    while ((group = weft__link_next_used(ctx, module)) != NULL)
         weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
     weft__progress_replace(ctx);
 }
 
-/* A request is given up: is it because the progress thread does not come back? */
+/* A request is given up: is it because the progress thread does not come back?  That may be in another module
+ * than the request's. */
 static void look_after_thread(weft_context *ctx)
 {
     int64_t since = atomic_load(&ctx->blocked_since), now = weft__now_ns();
     char text[128];
     if (!since || now - since < STUCK_NS) return;
     snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
-    lose_device(ctx, text);
+    lose_device(ctx, &ctx->modules[atomic_load(&ctx->blocked_in)], text);
 }
 
 static void device_abandon(weft_request *req)

@@ -1,4 +1,5 @@
-/* device.h - operations on device memory, from submission to the module and back.
+/* device.h - operations that a module carries out, from submission to the module and back: those on device
+ * memory, on other memory, and of those in host memory what a module there takes.
  *
  *   gate      every member has submitted it and means the same: a barrier on the host plane, under the
  *             operation's own number and signature (messages: matched like any message, device_pair.c)
@@ -60,9 +61,11 @@ typedef struct weft__device {
     bool shut;                     /* its gate is under way */
     bool done;                     /* the device has done it before its gate opened */
     bool handed;                   /* the module has it, or will be given it by the progress thread */
-    weft__match match;             /* messages */
-    weft__part part;               /* device_split.c */
-    weft__work work;
+    weft__module *module;
+    weft__match match;      /* messages */
+    weft__part part;        /* device_split.c */
+    _Atomic uint32_t phase; /* weft__phase */
+    weft_backend_work work;
 } weft__device;
 
 /* The caller's thread, before anything is numbered: may the module do it, and where on the caller's stream

@@ -8,14 +8,18 @@
 
 #include <stdlib.h>
 
-weft_status weft__device_memory_make(weft_context *ctx, size_t bytes, weft__device_memory **made)
+weft_status weft__device_memory_make(weft__module *module, size_t bytes, weft__device_memory **made)
 {
+    weft_backend *backend = module->backend;
     weft__device_memory *m = calloc(1, sizeof *m);
     weft_status status;
     if (!m) return weft__fail_memory(sizeof *m, "mem_alloc");
     weft__list_init(&m->link);
     m->bytes = bytes;
-    status = ctx->module->mem_alloc(ctx->module, bytes, &m->at);
+    m->module = module;
+    status = backend->mem_alloc
+                 ? backend->mem_alloc(backend, bytes, &m->at)
+                 : weft__fail(WEFT_ERR_UNSUPPORTED, "mem_alloc: backend %s gives no memory", backend->name);
     if (status == WEFT_OK)
         *made = m;
     else
@@ -28,7 +32,7 @@ weft_status weft__device_memory_join(weft_group *group, weft__device_memory *mad
     weft_context *ctx = group->ctx;
     weft__op op = {.kind = WEFT__OP_MEM_ALLOC,
                    .dtype = WEFT_UINT8,
-                   .memory = WEFT_MEMORY_CUDA,
+                   .memory = weft__module_memory(ctx, made->module),
                    .count = made->bytes,
                    .out = made->at,
                    .scale = 1};
@@ -58,9 +62,10 @@ weft__device_memory *weft__device_memory_find(weft_context *ctx, const void *at)
     return NULL;
 }
 
-weft_status weft__device_memory_free(weft_context *ctx, weft__device_memory *made)
+weft_status weft__device_memory_free(weft__device_memory *made)
 {
-    weft_status status = ctx->module->mem_free(ctx->module, made->at);
+    weft_backend *backend = made->module->backend;
+    weft_status status = backend->mem_free(backend, made->at);
     free(made);
     return status;
 }
@@ -69,7 +74,7 @@ void weft__device_memory_close(weft_context *ctx)
 {
     WEFT__LIST_EACH(&ctx->device_memory, at)
     {
-        weft__device_memory_free(ctx, WEFT__LIST_ENTRY(at, weft__device_memory, link));
+        weft__device_memory_free(WEFT__LIST_ENTRY(at, weft__device_memory, link));
     }
     weft__list_init(&ctx->device_memory);
 }

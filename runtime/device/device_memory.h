@@ -8,13 +8,14 @@ typedef struct weft__device_memory {
     weft__list link; /* ctx->device_memory */
     void *at;
     size_t bytes;
+    weft__module *module;
 } weft__device_memory;
 
 /* Zeroed.  The caller's thread; may block. */
-weft_status weft__device_memory_make(weft_context *ctx, size_t bytes, weft__device_memory **made);
+weft_status weft__device_memory_make(weft__module *module, size_t bytes, weft__device_memory **made);
 /* All members of group have made theirs: a collective, which waits. */
 weft_status weft__device_memory_join(weft_group *group, weft__device_memory *made);
-weft__device_memory *weft__device_memory_find(weft_context *ctx, const void *at);   /* engine; NULL: none */
-weft_status weft__device_memory_free(weft_context *ctx, weft__device_memory *made); /* in no list any more */
+weft__device_memory *weft__device_memory_find(weft_context *ctx, const void *at); /* engine; NULL: none */
+weft_status weft__device_memory_free(weft__device_memory *made);                  /* in no list any more */
 void weft__device_memory_close(weft_context *ctx);
 #endif

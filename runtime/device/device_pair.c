@@ -78,11 +78,11 @@ static void refuse(weft__ticket *ticket, weft_status status, const char *why)
 static void fill_work(weft__device *d)
 {
     weft_request *req = d->req;
-    weft__op *op = &d->work.op;
+    weft__op op = req->op;
     bool in = d->match.in.state == WEFT__HALF_MET, out = d->match.out.state == WEFT__HALF_MET;
-    *op = req->op;
-    op->kind = !in ? WEFT__OP_ISEND : !out ? WEFT__OP_IRECV : WEFT__OP_SEND_RECV;
-    if (in) op->count = req->receipt.offered / weft_dtype_size(op->dtype);
+    op.kind = !in ? WEFT__OP_ISEND : !out ? WEFT__OP_IRECV : WEFT__OP_SEND_RECV;
+    if (in) op.count = req->receipt.offered / weft_dtype_size(op.dtype);
+    d->work.op = weft__module_operation(&op);
 }
 
 /* To this rank itself: both are there when the second meets. */
@@ -111,7 +111,9 @@ static weft__ticket_key key_of(const weft__device *d, int other)
     const weft_request *req = d->req;
     int me = req->ctx->rank;
     bool sends = req->op.kind == WEFT__OP_ISEND;
-    weft__ticket_key key = {.group = req->group->id, .kind = WEFT__OP_ISEND};
+    weft__ticket_key key = {.group = req->group->id,
+                            .kind = WEFT__OP_ISEND,
+                            .memory = weft__module_memory(req->ctx, d->module)};
     if (req->op.kind == WEFT__OP_SEND_RECV) {
         key.kind = WEFT__OP_SEND_RECV;
         key.low = me < other ? me : other;
@@ -135,7 +137,7 @@ static void launch(weft__device *d)
         return;
     }
     fill_work(d);
-    d->link = weft__link_of_pair(req->group, other);
+    d->link = weft__link_of_pair(req->group, d->module, other);
     d->ticket.key = key_of(d, other);
     /* The receiver is first; of an exchange the lower. */
     d->match.world[0] = d->ticket.key.kind == WEFT__OP_ISEND ? d->ticket.key.high : d->ticket.key.low;
@@ -271,13 +273,15 @@ void weft__device_pair_start(weft_request *req)
     weft__envelope at = weft__pair_envelope(req->group, &req->op);
     size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
     bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
-    m->out = (weft__half){.meeting = {.met = out_met}, .completion = {out_over, 1, WEFT_OK}};
-    m->in =
-        (weft__half){.meeting = {.met = in_met, .parted = in_parted}, .completion = {in_over, 1, WEFT_OK}};
+    uint8_t way = (uint8_t)weft__module_memory(req->ctx, d->module);
+    m->out = (weft__half){.meeting = {.met = out_met, .way = way}, .completion = {out_over, 1, WEFT_OK}};
+    m->in = (weft__half){.meeting = {.met = in_met, .parted = in_parted, .way = way},
+                         .completion = {in_over, 1, WEFT_OK}};
     if (sends) half_to(&m->out, WEFT__HALF_OPEN);
     if (receives) half_to(&m->in, WEFT__HALF_OPEN);
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
+    at.signature[1] = way;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.meeting = &m->in.meeting;
     if (receives && !open_receive(d, &at, bytes)) {
@@ -310,7 +314,7 @@ void weft__device_pair_give_up(weft_request *req, weft_status status, const char
     int other = req->receipt.peer >= 0 ? req->receipt.peer : req->group->world[req->op.peer];
     if (other == req->ctx->rank) return; /* nobody waits for it */
     /* An exchange of which the other half has not met yet has none. */
-    if (!d->link) d->link = weft__link_of_pair(req->group, other);
+    if (!d->link) d->link = weft__link_of_pair(req->group, d->module, other);
     if (d->link) weft__link_doom(d->link, status, why);
     weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, why}, !req->ctx->aborting);
 }

@@ -8,21 +8,24 @@
 
 #include <stdio.h>
 
-bool weft__device_split_can(weft_group *parent)
+uint32_t weft__device_split_can(weft_group *parent)
 {
     weft_context *ctx = parent->ctx;
-    bool can;
-    if (!ctx->module) return false;
+    uint32_t can = 0;
+    if (!ctx->module_count) return 0;
     weft__engine_take(ctx);
-    can = parent->link_on_device && parent->link_on_device->state == WEFT__LINK_READY;
+    for (int i = 0; i < WEFT__MEMORIES; i++)
+        if (parent->links[i] && parent->links[i]->state == WEFT__LINK_READY && ctx->modules[i].backend->split)
+            can |= 1U << i;
     weft__engine_drop(ctx);
     return can;
 }
 
-void weft__device_split(weft_group *parent, uint64_t number, weft_group *made, int color, int key)
+void weft__device_split(weft_group *parent, weft_memory memory, uint64_t number, weft_group *made, int color,
+                        int key)
 {
     weft_context *ctx = parent->ctx;
-    weft__op op = {.kind = WEFT__OP_SPLIT_GROUP, .dtype = WEFT_UINT8, .memory = WEFT_MEMORY_CUDA, .scale = 1};
+    weft__op op = {.kind = WEFT__OP_SPLIT_GROUP, .dtype = WEFT_UINT8, .memory = memory, .scale = 1};
     weft_request *req = weft__request_new(ctx, parent, &op, NULL);
     char text[WEFT__SENTENCE_BYTES];
     WEFT__ASSERT(weft__holds_engine(ctx));
@@ -45,7 +48,8 @@ void weft__device_split(weft_group *parent, uint64_t number, weft_group *made, i
     req->executor = ctx->executors[WEFT__EXECUTOR_DEVICE];
     weft__request_to(req, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
-    req->device->part = (weft__part){made ? weft__link_split_off(made) : NULL, color, key};
+    req->device->part =
+        (weft__part){made ? weft__link_split_off(made, req->device->module) : NULL, color, key};
     weft__alarm_look(ctx, req->deadline_ns);
     weft__device_enter(req);
 }

@@ -17,10 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#define STANDARD       "nccl"           /* the backend that is loaded where it can run */
 #define ABORT_GRACE_NS (100 * WEFT__MS) /* for a call to come back, before its communicator is aborted */
+#define AWAIT_PAUSE_NS WEFT__MS
+#define NAME_BYTES     32
 
 /* What the runtime knows of the communicator's end is better than what a call on it says. */
 static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
@@ -62,27 +64,25 @@ static void end(weft_request *req, weft_status status, const char *sentence)
         weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
-static void finish(weft__work *work, weft_status status, const char *sentence)
+static void finish(weft_backend_work *work, weft_status status, const char *sentence)
 {
-    weft_request *req = work->request;
+    weft__device *d = work->owner;
+    weft__module *module = d->module;
+    weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     bool entered = weft__engine_enter(ctx);
     work->marker = NULL;
     end(req, status, sentence);
-    weft__device_told(req->device, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
+    weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
+    atomic_fetch_sub(&module->pending, 1);
     atomic_fetch_sub(&ctx->device_pending, 1);
     weft__request_unref(req);
 }
 
-static void issued(weft__work *work)
+static void issued(weft_backend_work *work)
 {
-    weft__device_told(work->request->device, WEFT__PHASE_RUNNING);
-}
-
-static weft_status module_fail(weft_status status, const char *sentence)
-{
-    return weft__fail(status, "%s", sentence);
+    weft__device_told(work->owner, WEFT__PHASE_RUNNING);
 }
 
 static void module_log(int level, const char *line)
@@ -98,67 +98,112 @@ static int64_t module_now(void)
     return weft__now_ns();
 }
 
-static const weft__module_table table = {
-    WEFT__MODULE_VERSION, finish,      issued,     weft__link_named,
-    weft__link_joined,    module_fail, module_log, module_now,
+static const weft_backend_runtime table = {
+    WEFT_BACKEND_VERSION, finish,     issued,     weft__link_named, weft__link_joined,
+    weft__module_fail,    module_log, module_now,
 };
 
-/* NULL and a sentence: there is none of that name, or it cannot run here. */
-static weft__backend_open_fn *find(weft_context *ctx, const char *name)
+/* What is being loaded, until it has its place. */
+typedef struct loading {
+    const char *name;
+    void *handle;
+    weft_backend *backend;
+} loading;
+
+/* NULL and a sentence: there is none of that name. */
+static weft_backend_open_fn *find(loading *l)
 {
     char folder[WEFT__FOLDER_BYTES], path[WEFT__FOLDER_BYTES + 64];
     void *symbol;
-    weft__backend_open_fn *open;
+    weft_backend_open_fn *open;
     if (weft__module_folder(folder) != WEFT_OK) return NULL;
-    snprintf(path, sizeof path, "%s/libweft_%s.so", folder, name);
-    ctx->module_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!ctx->module_handle) {
-        weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s", name, dlerror());
+    snprintf(path, sizeof path, "%s/libweft_%s.so", folder, l->name);
+    l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!l->handle) {
+        weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s", l->name, dlerror());
         return NULL;
     }
-    symbol = dlsym(ctx->module_handle, WEFT__BACKEND_OPEN);
+    symbol = dlsym(l->handle, WEFT_BACKEND_OPEN);
     if (!symbol) {
-        weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s has no " WEFT__BACKEND_OPEN,
-                   name, path);
-        dlclose(ctx->module_handle);
-        ctx->module_handle = NULL;
+        weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot be loaded: %.600s has no " WEFT_BACKEND_OPEN,
+                   l->name, path);
+        dlclose(l->handle);
+        l->handle = NULL;
         return NULL;
     }
     memcpy(&open, &symbol, sizeof open); /* ISO C has no cast from an object to a function */
     return open;
 }
 
-static weft_status load(weft_context *ctx, const char *name, int device)
+/* What it says of itself, before anything of it is used. */
+static weft_status check_backend(const weft_context *ctx, const char *name, const weft_backend *b)
 {
-    const char *why = "it does not say why";
-    weft__module_place place = {.device = device,
-                                .rank = ctx->rank,
-                                .local_rank = ctx->host_group->rank,
-                                .grace_ns = ABORT_GRACE_NS};
-    weft__backend_open_fn *open = find(ctx, name);
-    size_t n = strlen(ctx->backend_names);
-    if (!open) return WEFT_ERR_UNSUPPORTED;
-    ctx->module = open(&table, &place, &why);
-    if (!ctx->module) return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot run here: %s", name, why);
-    if (ctx->module->version != WEFT__MODULE_VERSION) {
-        ctx->module = NULL;
-        return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s is made for another version of this library",
-                          name);
-    }
-    if (!weft__slab_init(&ctx->devices, sizeof(weft__device),
-                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX)))
-        return weft__fail_memory(sizeof(weft__device), "operations on device memory");
-    ctx->device = ctx->module->device;
-    snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
-    return WEFT_OK;
+    const weft_backend *other;
+    if (b->memory < WEFT_MEMORY_HOST || b->memory >= WEFT__MEMORIES)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s moves memory of kind %d: expected %d to %d", name,
+                          (int)b->memory, WEFT_MEMORY_HOST, WEFT_MEMORY_OTHER);
+    if (b->id_bytes < 1 || b->id_bytes > WEFT_BACKEND_ID_MOST)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s has ids of %zu bytes: expected 1 to %d", name,
+                          b->id_bytes, WEFT_BACKEND_ID_MOST);
+    if (!b->check || !b->open || !b->join || !b->doom || !b->drop || !b->start || !b->poll || !b->close ||
+        (!b->owns && b->memory != WEFT_MEMORY_HOST) || !b->mark != !b->unmark || !b->mark != !b->order ||
+        !b->mem_alloc != !b->mem_free)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "backend %s leaves out a function that it must have (weft/backend.h)", name);
+    other = ctx->modules[b->memory].backend;
+    if (!other) return WEFT_OK;
+    return weft__fail(WEFT_ERR_UNSUPPORTED, "backends %s and %s both move %s memory: expected one of them",
+                      other->name, name, weft__memory_name(b->memory));
 }
 
-static void unload(weft_context *ctx)
+static weft_status open_backend(weft_context *ctx, loading *l, int device)
 {
-    if (ctx->module) ctx->module->close(ctx->module);
-    ctx->module = NULL;
-    if (ctx->module_handle) dlclose(ctx->module_handle);
-    ctx->module_handle = NULL;
+    const char *why = "it does not say why";
+    const weft_backend_place place = {.device = device,
+                                      .rank = ctx->rank,
+                                      .local_rank = ctx->host_group->rank,
+                                      .grace_ns = ABORT_GRACE_NS};
+    weft_backend_open_fn *open = find(l);
+    weft_backend *backend = open ? open(&table, &place, &why) : NULL;
+    weft_status status;
+    if (!open) return WEFT_ERR_UNSUPPORTED;
+    if (!backend) return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s cannot run here: %s", l->name, why);
+    if (backend->version != WEFT_BACKEND_VERSION) /* nothing of it can be called */
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s is made for another version of this library",
+                          l->name);
+    status = check_backend(ctx, l->name, backend);
+    if (status == WEFT_OK)
+        l->backend = backend;
+    else if (backend->close)
+        backend->close(backend);
+    return status;
+}
+
+/* asked: was there a module that could be asked? */
+static weft_status load(weft_context *ctx, const char *name, int device, bool *asked)
+{
+    loading l = {.name = name};
+    weft_status status = open_backend(ctx, &l, device);
+    size_t n = strlen(ctx->backend_names);
+    weft__module *module;
+    *asked = l.handle != NULL;
+    if (status == WEFT_OK && !ctx->module_count &&
+        !weft__slab_init(&ctx->devices, sizeof(weft__device),
+                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX))) {
+        l.backend->close(l.backend);
+        status = weft__fail_memory(sizeof(weft__device), "operations on device memory");
+    }
+    if (status != WEFT_OK) {
+        if (l.handle) dlclose(l.handle);
+        return status;
+    }
+    module = &ctx->modules[l.backend->memory];
+    module->backend = l.backend;
+    module->handle = l.handle;
+    ctx->module_count++;
+    if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
+    snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
+    return WEFT_OK;
 }
 
 /* Asking the module itself means to load NCCL, a few hundred MiB, in every process of a machine without a
@@ -171,16 +216,18 @@ static bool driver_shows(void)
     return getenv("CUDA_EMULATION_DEVICES") != NULL; /* the emulation's, which has no driver */
 }
 
-/* Nobody asked for a backend by name: that of devices, where it can run.  A module that was asked may find no
- * device of its own here; one that cannot even be asked is missed by whoever has a device.  The ranks of a
- * host find the same, so one of them says it. */
-static weft_status load_what_runs(weft_context *ctx, int device)
+/* Loaded where nobody has asked for any by name, and what shows that it is worth asking whether it can run. */
+static const struct {
+    const char *name;
+    bool (*shows)(void);
+} unasked[] = {{"nccl", driver_shows}};
+
+/* A module that was asked may find no device of its own here; one that cannot even be asked is missed by
+ * whoever has a device.  The ranks of a host find the same, so one of them says it. */
+static weft_status load_unasked(weft_context *ctx, const char *name, int device)
 {
     bool asked;
-    if (device < 0 && !driver_shows()) return WEFT_OK;
-    if (load(ctx, STANDARD, device) == WEFT_OK) return WEFT_OK;
-    asked = ctx->module_handle != NULL;
-    unload(ctx);
+    if (load(ctx, name, device, &asked) == WEFT_OK) return WEFT_OK;
     if (device >= 0)
         return weft__fail(WEFT_ERR_UNSUPPORTED, "config->device is %d: %.800s", device, weft_last_error());
     if (asked)
@@ -193,35 +240,67 @@ static weft_status load_what_runs(weft_context *ctx, int device)
     return WEFT_OK;
 }
 
+static weft_status load_all_unasked(weft_context *ctx, int device)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < WEFT__LENGTH(unasked) && status == WEFT_OK; i++)
+        if (device >= 0 || unasked[i].shows()) status = load_unasked(ctx, unasked[i].name, device);
+    return status;
+}
+
 weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device)
 {
     snprintf(ctx->backend_names, sizeof ctx->backend_names, "host");
-    if (!*wanted) return load_what_runs(ctx, device);
+    if (!*wanted) return load_all_unasked(ctx, device);
     if (!weft__setting_lists(wanted, "host"))
         return weft__fail(WEFT_ERR_ARGUMENT, "backends are \"%s\": host must be among them", wanted);
     for (const char *at = wanted; *at;) {
-        char name[32];
+        char name[NAME_BYTES];
         size_t n = strcspn(at, ",");
         weft_status status;
+        bool asked;
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         at += n + (at[n] == ',');
         if (!strcmp(name, "host") || !n) continue;
-        if (ctx->module)
-            return weft__fail(WEFT_ERR_UNSUPPORTED, "backends are \"%s\": one beside host is possible",
-                              wanted);
-        if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
+        if (n >= sizeof name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
             return weft__fail(WEFT_ERR_ARGUMENT,
-                              "backend \"%s\": expected a name of small letters and digits", name);
-        if ((status = load(ctx, name, device)) != WEFT_OK) return status;
+                              "backend \"%s\": expected a name of small letters and digits, %d at most", name,
+                              NAME_BYTES - 1);
+        if ((status = load(ctx, name, device, &asked)) != WEFT_OK) return status;
     }
     return WEFT_OK;
 }
 
+void weft__modules_met(weft_context *ctx, const weft__module_card *cards)
+{
+    for (int i = 0; i < ctx->world_size; i++) ctx->members[i].modules = weft__modules_alike(ctx, &cards[i]);
+    ctx->world->modules = weft__group_modules(ctx->world);
+    ctx->host_group->modules = weft__group_modules(ctx->host_group);
+}
+
+bool weft__modules_await(weft_context *ctx, int64_t until_ns)
+{
+    const struct timespec pause = {0, AWAIT_PAUSE_NS};
+    bool all = true;
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
+        while (atomic_load(&m->pending) && !atomic_load(&m->lost) && weft__now_ns() < until_ns)
+            nanosleep(&pause, NULL);
+        if (atomic_load(&m->pending)) atomic_store(&m->lost, true);
+        all = all && !atomic_load(&m->lost);
+    }
+    return all;
+}
+
 void weft__modules_close(weft_context *ctx)
 {
-    bool had = ctx->module != NULL;
-    unload(ctx);
-    if (had) weft__slab_destroy(&ctx->devices);
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
+        m->backend->close(m->backend);
+        m->backend = NULL;
+        dlclose(m->handle);
+        m->handle = NULL;
+    }
+    if (ctx->module_count) weft__slab_destroy(&ctx->devices);
+    ctx->module_count = 0;
 }
 
 void weft__module_abandon(weft_request *req)
@@ -230,47 +309,61 @@ void weft__module_abandon(weft_request *req)
     weft__request_settle(req, req->draining_status, NULL);
 }
 
-static void split(weft_context *ctx, weft__work *work)
+static void split(weft__module *module, weft_backend_work *work)
 {
-    weft__part *part = &work->request->device->part;
-    weft__comm *made = part->link ? part->link->comm : NULL;
-    ctx->module->split(work->comm, made, made ? part->color : -1, part->key);
+    const weft__device *d = work->owner;
+    const weft__part *part = &d->part;
+    weft_backend_comm *made = part->link ? part->link->comm : NULL;
+    module->backend->split(work->comm, made, made ? part->color : -1, part->key);
     finish(work, WEFT_OK, NULL);
 }
 
-static void start(weft_context *ctx, weft__work *first)
+static void start(weft__module *module, weft__device *first)
 {
-    if (weft__request_state(first->request) < WEFT__DRAINING) {
-        if (first->op.kind == WEFT__OP_SPLIT_GROUP)
-            split(ctx, first);
+    if (weft__request_state(first->req) < WEFT__DRAINING) {
+        if (first->req->op.kind == WEFT__OP_SPLIT_GROUP)
+            split(module, &first->work);
         else
-            ctx->module->start(ctx->module, first);
+            module->backend->start(module->backend, &first->work);
         return;
     }
-    while (first) { /* ended before it began */
-        weft__work *next = first->next;
-        void *marker = first->marker;
-        finish(first, WEFT_ERR_CANCELLED, NULL);
-        ctx->module->unmark(ctx->module, marker);
-        first = next;
+    for (weft_backend_work *work = &first->work; work;) { /* ended before it began */
+        weft_backend_work *next = work->next;
+        void *marker = work->marker;
+        finish(work, WEFT_ERR_CANCELLED, NULL);
+        weft__module_unmark(module, marker);
+        work = next;
     }
 }
 
-int weft__module_turn(weft_context *ctx)
+static int turn(weft_context *ctx, weft__module *module)
 {
-    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->device_work);
+    weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
     int n = 0;
-    if (!node && atomic_load(&ctx->device_pending) == 0) return 0;
-    WEFT__ASSERT(!weft__holds_engine(ctx));
+    if (!node && atomic_load(&module->pending) == 0) return 0;
+    atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
     atomic_store(&ctx->blocked_since, weft__now_ns());
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
-        start(ctx, &req->device->work);
+        start(module, req->device);
         atomic_store(&ctx->blocked_since, weft__now_ns());
         n++;
     }
-    n += ctx->module->poll(ctx->module);
+    n += module->backend->poll(module->backend);
     atomic_store(&ctx->blocked_since, 0);
+    return n;
+}
+
+int weft__module_turn(weft_context *ctx)
+{
+    int n = 0;
+    if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0) return 0;
+    WEFT__ASSERT(!weft__holds_engine(ctx));
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
+        if (atomic_load_explicit(&m->lost, memory_order_relaxed)) continue;
+        n += turn(ctx, m);
+        if (atomic_load_explicit(&m->lost, memory_order_relaxed)) break; /* another thread goes on */
+    }
     return n;
 }

@@ -18,7 +18,7 @@ typedef struct weft__ticket_key {
     uint64_t number;   /* collectives: the first's; messages: the sender's; exchanges: the lower rank's */
     uint32_t kind;     /* 0: collectives; WEFT__OP_ISEND: a message; WEFT__OP_SEND_RECV: an exchange */
     int32_t low, high; /* messages: from, to; exchanges: the lower, the higher world rank; else 0 */
-    uint32_t unused;   /* 0 */
+    uint32_t memory;   /* whose module carries it out */
 } weft__ticket_key;
 
 typedef struct weft__ticket weft__ticket;

@@ -43,7 +43,9 @@ static weft_status check_split(const weft__split_entry *e, int rank)
 {
     weft_status status;
     if (e->color < -1) return weft__fail(WEFT_ERR_PEER, "color %d: expected -1 or more", e->color);
-    if (e->on_device > 1) return weft__fail(WEFT_ERR_PEER, "on_device %u: expected 0 or 1", e->on_device);
+    if (e->on_device >= 1U << WEFT__MEMORIES)
+        return weft__fail(WEFT_ERR_PEER, "on_device %u: expected a bit for each kind of memory, %u at most",
+                          e->on_device, (1U << WEFT__MEMORIES) - 1);
     if (e->color >= 0 && (status = check_numbers(e->id, 1, rank)) != WEFT_OK) return status;
     return check_table(&e->table, rank);
 }
@@ -63,9 +65,9 @@ bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entr
 
 static weft_status check_memory(const weft_context *ctx, const weft__memory_entry *e, int rank)
 {
-    if (e->kind != WEFT_MEMORY_HOST && e->kind != WEFT_MEMORY_CUDA)
-        return weft__fail(WEFT_ERR_PEER, "memory of kind %u: expected %d or %d", e->kind, WEFT_MEMORY_HOST,
-                          WEFT_MEMORY_CUDA);
+    if (e->kind < WEFT_MEMORY_HOST || e->kind > WEFT_MEMORY_OTHER)
+        return weft__fail(WEFT_ERR_PEER, "memory of kind %u: expected %d to %d", e->kind, WEFT_MEMORY_HOST,
+                          WEFT_MEMORY_OTHER);
     if (e->status != WEFT_OK && !weft__is_failure(e->status))
         return weft__fail(WEFT_ERR_PEER, "status %d: expected 0 or a failure", e->status);
     if (e->status != WEFT_OK || e->kind != WEFT_MEMORY_HOST) return WEFT_OK;

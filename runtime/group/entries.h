@@ -12,7 +12,7 @@
 
 typedef struct weft__split_entry {
     int32_t color, key; /* color -1: in no group */
-    uint32_t on_device; /* 1: the parent has a communicator that can be split */
+    uint32_t on_device; /* a bit for each kind of memory: the parent has a communicator that can be split */
     uint64_t id;        /* a fresh number, in case this rank is the lowest of its group; 0: in none */
     weft__table table;
 } weft__split_entry;

@@ -62,9 +62,12 @@ static split *split_of(weft_request *req)
 
 static void split_on_device(const weft_request *req, const split *s)
 {
-    for (int i = 0; i < req->group->size; i++)
-        if (!s->all[i].on_device) return;
-    weft__device_split(req->group, req->sequence, s->group, s->mine.color, s->mine.key);
+    uint32_t all = s->mine.on_device;
+    for (int i = 0; i < req->group->size; i++) all &= s->all[i].on_device;
+    for (int i = 0; i < WEFT__MEMORIES; i++)
+        if (all >> i & 1)
+            weft__device_split(req->group, (weft_memory)i, req->sequence, s->group, s->mine.color,
+                               s->mine.key);
 }
 
 static void finish(weft_request *req)

@@ -11,21 +11,23 @@
 #include <string.h>
 
 /* "float32", or where the kinds of memory differ "float32 in device memory" */
-static void type_text(uint8_t dtype, bool on_device, bool places, char *text, size_t bytes)
+static void type_text(uint8_t dtype, weft_memory memory, bool places, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "%s%s", weft__dtype_name((weft_dtype)dtype),
-             !places     ? ""
-             : on_device ? " in device memory"
-                         : " in host memory");
+    const char *name = weft__dtype_name((weft_dtype)dtype);
+    if (places)
+        snprintf(text, bytes, "%s in %s memory", name, weft__memory_name(memory));
+    else
+        snprintf(text, bytes, "%s", name);
 }
 
 static void settle_mismatch(weft_request *req, const char *who)
 {
     const weft__receipt *got = &req->receipt;
-    bool on_device = req->op.memory != WEFT_MEMORY_HOST, places = got->apart != on_device;
+    weft_memory there = got->apart ? (weft_memory)got->way : WEFT_MEMORY_HOST;
+    bool places = there != req->op.memory;
     char sent[64], wanted[64];
-    type_text(got->dtype, got->apart, places, sent, sizeof sent);
-    type_text((uint8_t)req->op.dtype, on_device, places, wanted, sizeof wanted);
+    type_text(got->dtype, there, places, sent, sizeof sent);
+    type_text((uint8_t)req->op.dtype, req->op.memory, places, wanted, sizeof wanted);
     weft__request_settlef(req, WEFT_ERR_MISMATCH, "%s sent %s, this receive is for %s", who, sent, wanted);
 }
 

@@ -354,6 +354,19 @@ static weft_status check_descriptors(const weft_context *ctx)
     return weft__quota_descriptors(OWN_DESCRIPTORS + PEER_DESCRIPTORS * peers, "joining");
 }
 
+/* The last time that they meet: all are there now. */
+static weft_status exchange_modules(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    size_t bytes = (size_t)ctx->world_size * sizeof(weft__module_card);
+    weft__module_card mine = weft__module_card_of(ctx), *all = malloc(bytes);
+    weft_status status = all ? weft__rendezvous_all_gather(j->meeting, &mine, all, sizeof mine)
+                             : weft__fail_memory(bytes, "joining");
+    if (status == WEFT_OK) weft__modules_met(ctx, all);
+    free(all);
+    return status;
+}
+
 static weft_status join(joining *j, const weft_config *config)
 {
     weft_context *ctx = j->ctx;
@@ -376,8 +389,8 @@ static weft_status join(joining *j, const weft_config *config)
     weft__engine_take(ctx);
     weft__watch_next(ctx);
     weft__engine_drop(ctx);
-    status = weft__rendezvous_all_gather(j->meeting, &ctx->rank, j->local_of, sizeof ctx->rank);
-    if (status == WEFT_OK) weft__rendezvous_done(j->meeting);
+    if ((status = exchange_modules(j)) != WEFT_OK) return status;
+    weft__rendezvous_done(j->meeting);
     if (ctx->crowded && ctx->board && !ctx->descriptors_wake)
         ctx->home = weft__home_of(j->local_rank, j->local_size);
     weft__home_return(ctx->home);

@@ -83,15 +83,6 @@ static void rest(void)
     nanosleep(&t, NULL);
 }
 
-/* Requests that were given up may still be with the module. */
-static void await_module(weft_context *ctx)
-{
-    int64_t until = weft__now_ns() + MODULE_MS * WEFT__MS;
-    while (atomic_load(&ctx->device_pending) && !atomic_load(&ctx->device_is_lost) && weft__now_ns() < until)
-        rest();
-    if (atomic_load(&ctx->device_pending)) atomic_store(&ctx->device_is_lost, true);
-}
-
 static void close_bell(int fd)
 {
     weft__descriptor_disown(fd);
@@ -100,11 +91,12 @@ static void close_bell(int fd)
 
 void weft__context_free(weft_context *ctx)
 {
+    bool let_go;
     take_from_list(ctx);
-    if (ctx->module) await_module(ctx);
+    let_go = weft__modules_await(ctx, weft__now_ns() + MODULE_MS * WEFT__MS);
     fall_silent(ctx);
-    weft__log_flush(); /* what is told of this context is told before it is gone */
-    if (atomic_load(&ctx->device_is_lost)) return; /* a thread may come back to it */
+    weft__log_flush();   /* what is told of this context is told before it is gone */
+    if (!let_go) return; /* a thread may come back to it */
     weft__links_shut(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);

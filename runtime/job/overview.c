@@ -157,12 +157,15 @@ static void tell_host(const weft_context *ctx, const weft__overview *o)
 
 static void tell_device(const weft_context *ctx)
 {
-    weft__backend *module = ctx->module;
-    weft__log(WEFT__INFO, "device of rank %d: %s (backends %s)", ctx->rank,
-              !module            ? "none, host memory only"
-              : module->describe ? module->describe(module)
-                                 : "it does not say which",
-              ctx->backend_names);
+    if (!ctx->module_count)
+        weft__log(WEFT__INFO, "device of rank %d: none, host memory only (backends %s)", ctx->rank,
+                  ctx->backend_names);
+    for (int i = 0; i < WEFT__MEMORIES; i++) {
+        weft_backend *b = ctx->modules[i].backend;
+        if (b)
+            weft__log(WEFT__INFO, "device of rank %d: %s (backends %s)", ctx->rank,
+                      b->describe ? b->describe(b) : "it does not say which", ctx->backend_names);
+    }
 }
 
 bool weft__overview_wanted(void)
@@ -183,5 +186,5 @@ void weft__overview_tell(const weft_context *ctx, const weft__overview *o)
         tell_settings();
     }
     if (o->first_of[ctx->rank] == ctx->rank) tell_host(ctx, o);
-    if (ctx->rank == 0 || ctx->module) tell_device(ctx);
+    if (ctx->rank == 0 || ctx->module_count) tell_device(ctx);
 }

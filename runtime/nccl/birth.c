@@ -22,8 +22,6 @@ struct birth {
     ncclUniqueId id;
 };
 
-_Static_assert(sizeof(ncclUniqueId) == WEFT__COMM_ID_BYTES, "the seam has room for just NCCL's id");
-
 /* ---- telling ---- */
 
 /* Ends the birth: READY, or doomed for that reason unless there is an earlier one. */
@@ -57,7 +55,6 @@ static void name(void *arg)
 {
     weft__comm *comm = arg;
     ncclUniqueId id;
-    unsigned char bytes[WEFT__COMM_ID_BYTES];
     char text[WEFT__NCCL_SENTENCE];
     ncclResult_t result = ncclGetUniqueId(&id);
     bool dropped;
@@ -68,13 +65,12 @@ static void name(void *arg)
         weft_status status = weft__comm_error("ncclGetUniqueId", result, text, sizeof text);
         tell(comm, status, text);
     } else if (!dropped) {
-        memcpy(bytes, &id, sizeof bytes);
-        comm->nccl->table->named(comm->owner, bytes);
+        comm->nccl->table->named(comm->owner, &id);
     }
     weft__comm_unref(comm);
 }
 
-weft__comm *weft__comm_open(weft__backend *backend, void *owner, int rank, int size, const char *label,
+weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int size, const char *label,
                             bool names)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
@@ -177,7 +173,7 @@ static void join(void *arg)
     free(birth);
 }
 
-void weft__comm_join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
+void weft__comm_join(weft__comm *comm, const void *id)
 {
     struct birth *birth = calloc(1, sizeof *birth);
     weft__comm_ref(comm);

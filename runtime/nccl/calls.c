@@ -9,6 +9,7 @@
  * makes no call on either side. */
 #include "calls.h"
 
+#include "blocks.h"
 #include "types.h"
 
 struct operation {
@@ -16,7 +17,7 @@ struct operation {
     ncclComm_t comm;
     cudaStream_t stream;
     void *scratch;
-    const weft__op *op;
+    const weft_backend_operation *op;
     int rank, size, peer;
     weft__type type; /* reduced or moved */
     size_t bytes;    /* of an element */
@@ -37,20 +38,20 @@ static void *at(const struct operation *o, const void *buffer, size_t elements)
     return (char *)(uintptr_t)buffer + elements * o->bytes;
 }
 
-static weft__span block(const struct operation *o, const weft__blocks *uneven, int rank)
+static weft__span block(const struct operation *o, const size_t *counts, const size_t *displs, int rank)
 {
-    if (!uneven) return (weft__span){(size_t)rank * o->op->count, o->op->count};
-    return (weft__span){uneven->displs[rank], uneven->counts[rank]};
+    if (!o->op->uneven) return (weft__span){(size_t)rank * o->op->count, o->op->count};
+    return (weft__span){displs[rank], counts[rank]};
 }
 
 static weft__span in_block(const struct operation *o, int rank)
 {
-    return block(o, o->op->uneven ? &o->op->uneven->in : NULL, rank);
+    return block(o, o->op->in_counts, o->op->in_displs, rank);
 }
 
 static weft__span out_block(const struct operation *o, int rank)
 {
-    return block(o, o->op->uneven ? &o->op->uneven->out : NULL, rank);
+    return block(o, o->op->out_counts, o->op->out_displs, rank);
 }
 
 static weft__span whole(const struct operation *o)
@@ -108,15 +109,15 @@ static ncclResult_t all_gather(const struct operation *o)
 
 static ncclResult_t reduce_calls(const struct operation *o, ncclRedOp_t reduction)
 {
-    const weft__op *op = o->op;
+    const weft_backend_operation *op = o->op;
     size_t count = parts(o, op->count);
     ncclResult_t result = ncclSuccess;
     switch (op->kind) {
-    case WEFT__OP_REDUCE:
+    case WEFT_BACKEND_REDUCE:
         return ncclReduce(op->in, op->out, count, o->type.type, reduction, op->root, o->comm, o->stream);
-    case WEFT__OP_ALL_REDUCE:
+    case WEFT_BACKEND_ALL_REDUCE:
         return ncclAllReduce(op->in, op->out, count, o->type.type, reduction, o->comm, o->stream);
-    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT_BACKEND_REDUCE_SCATTER:
         return ncclReduceScatter(op->in, op->out, count, o->type.type, reduction, o->comm, o->stream);
     default: break;
     }
@@ -167,7 +168,7 @@ static ncclResult_t keep(const struct operation *o, weft__span of, weft__span to
 
 static ncclResult_t gather(const struct operation *o)
 {
-    const weft__op *op = o->op;
+    const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
     if (o->newer->gather && !op->uneven)
         return o->newer->gather(op->in, op->out, parts(o, op->count), o->type.type, op->root, o->comm,
@@ -181,7 +182,7 @@ static ncclResult_t gather(const struct operation *o)
 
 static ncclResult_t scatter(const struct operation *o)
 {
-    const weft__op *op = o->op;
+    const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
     if (o->newer->scatter && !op->uneven)
         return o->newer->scatter(op->in, op->out, parts(o, op->count), o->type.type, op->root, o->comm,
@@ -194,7 +195,7 @@ static ncclResult_t scatter(const struct operation *o)
 
 static ncclResult_t all_to_all(const struct operation *o)
 {
-    const weft__op *op = o->op;
+    const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
     if (o->newer->all_to_all && !op->uneven)
         return o->newer->all_to_all(op->in, op->out, parts(o, op->count), o->type.type, o->comm, o->stream);
@@ -208,34 +209,34 @@ static ncclResult_t all_to_all(const struct operation *o)
 static const struct {
     calls_fn *make;
     const char *name;
-} rows[WEFT__OP_KINDS] = {
-    [WEFT__OP_BARRIER] = {barrier, "ncclAllReduce"},
-    [WEFT__OP_BROADCAST] = {broadcast, "ncclBroadcast"},
-    [WEFT__OP_REDUCE] = {reduce, "ncclReduce"},
-    [WEFT__OP_ALL_REDUCE] = {reduce, "ncclAllReduce"},
-    [WEFT__OP_REDUCE_SCATTER] = {reduce, "ncclReduceScatter"},
-    [WEFT__OP_REDUCE_SCATTER_V] = {reduce, "ncclReduce"},
-    [WEFT__OP_ALL_GATHER] = {all_gather, "ncclAllGather"},
-    [WEFT__OP_ALL_GATHER_V] = {all_gather_v, "ncclBroadcast"},
-    [WEFT__OP_GATHER] = {gather, "ncclGather"},
-    [WEFT__OP_GATHER_V] = {gather, "ncclSend or ncclRecv"},
-    [WEFT__OP_SCATTER] = {scatter, "ncclScatter"},
-    [WEFT__OP_SCATTER_V] = {scatter, "ncclSend or ncclRecv"},
-    [WEFT__OP_ALL_TO_ALL] = {all_to_all, "ncclAlltoAll"},
-    [WEFT__OP_ALL_TO_ALL_V] = {all_to_all, "ncclSend or ncclRecv"},
-    [WEFT__OP_ISEND] = {isend, "ncclSend"},
-    [WEFT__OP_IRECV] = {irecv, "ncclRecv"},
-    [WEFT__OP_SEND_RECV] = {send_recv, "ncclSend or ncclRecv"},
+} rows[WEFT_BACKEND_KINDS] = {
+    [WEFT_BACKEND_BARRIER] = {barrier, "ncclAllReduce"},
+    [WEFT_BACKEND_BROADCAST] = {broadcast, "ncclBroadcast"},
+    [WEFT_BACKEND_REDUCE] = {reduce, "ncclReduce"},
+    [WEFT_BACKEND_ALL_REDUCE] = {reduce, "ncclAllReduce"},
+    [WEFT_BACKEND_REDUCE_SCATTER] = {reduce, "ncclReduceScatter"},
+    [WEFT_BACKEND_REDUCE_SCATTER_V] = {reduce, "ncclReduce"},
+    [WEFT_BACKEND_ALL_GATHER] = {all_gather, "ncclAllGather"},
+    [WEFT_BACKEND_ALL_GATHER_V] = {all_gather_v, "ncclBroadcast"},
+    [WEFT_BACKEND_GATHER] = {gather, "ncclGather"},
+    [WEFT_BACKEND_GATHER_V] = {gather, "ncclSend or ncclRecv"},
+    [WEFT_BACKEND_SCATTER] = {scatter, "ncclScatter"},
+    [WEFT_BACKEND_SCATTER_V] = {scatter, "ncclSend or ncclRecv"},
+    [WEFT_BACKEND_ALL_TO_ALL] = {all_to_all, "ncclAlltoAll"},
+    [WEFT_BACKEND_ALL_TO_ALL_V] = {all_to_all, "ncclSend or ncclRecv"},
+    [WEFT_BACKEND_ISEND] = {isend, "ncclSend"},
+    [WEFT_BACKEND_IRECV] = {irecv, "ncclRecv"},
+    [WEFT_BACKEND_SEND_RECV] = {send_recv, "ncclSend or ncclRecv"},
 };
 
-const char *weft__calls_name(weft__kind kind)
+const char *weft__calls_name(weft_backend_kind kind)
 {
     return rows[kind].name ? rows[kind].name : "no call of NCCL";
 }
 
-ncclResult_t weft__calls_make(weft__comm *comm, const weft__work *work)
+ncclResult_t weft__calls_make(weft__comm *comm, const weft_backend_work *work)
 {
-    const weft__op *op = &work->op;
+    const weft_backend_operation *op = &work->op;
     struct operation o = {.newer = &comm->nccl->newer,
                           .comm = comm->handle,
                           .stream = comm->stream,
@@ -247,6 +248,6 @@ ncclResult_t weft__calls_make(weft__comm *comm, const weft__work *work)
                           .type = weft__type_moved(op->dtype),
                           .bytes = weft__type_bytes(op->dtype)};
     if (!rows[op->kind].make) return ncclInvalidUsage;
-    if (!op->count && !op->uneven && op->kind != WEFT__OP_BARRIER) return ncclSuccess;
+    if (!op->count && !op->uneven && op->kind != WEFT_BACKEND_BARRIER) return ncclSuccess;
     return rows[op->kind].make(&o);
 }

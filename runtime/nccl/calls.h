@@ -4,6 +4,6 @@
 #include "communicator.h"
 
 /* Inside a group call, with the turn: those of one work.  What the first call to fail returned. */
-const char *weft__calls_name(weft__kind kind); /* "ncclAllReduce": for messages */
-ncclResult_t weft__calls_make(weft__comm *comm, const weft__work *work);
+const char *weft__calls_name(weft_backend_kind kind); /* "ncclAllReduce": for messages */
+ncclResult_t weft__calls_make(weft__comm *comm, const weft_backend_work *work);
 #endif

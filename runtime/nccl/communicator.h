@@ -37,7 +37,7 @@ typedef struct weft__turn {
     struct weft__turn *next;
 } weft__turn;
 
-struct weft__comm {
+struct weft_backend_comm {
     weft__nccl *nccl;
     weft__list link; /* nccl->comms; under nccl->lock */
     atomic_uint refs;
@@ -109,9 +109,9 @@ ncclResult_t weft__comm_look(weft__comm *comm);
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes);
 
 /* birth.c: slots of the seam. */
-weft__comm *weft__comm_open(weft__backend *backend, void *owner, int rank, int size, const char *label,
+weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int size, const char *label,
                             bool names);
-void weft__comm_join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES]);
+void weft__comm_join(weft__comm *comm, const void *id);
 void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key);
 
 /* death.c */

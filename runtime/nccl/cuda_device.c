@@ -28,7 +28,7 @@ static const char *why_no_device(cudaError_t error)
     return text;
 }
 
-int weft__device_choose(const weft__module_place *place, const char **why)
+int weft__device_choose(const weft_backend_place *place, const char **why)
 {
     int devices = 0, version = 0;
     cudaError_t error = cudaGetDeviceCount(&devices);
@@ -72,7 +72,7 @@ void weft__device_describe(weft__nccl *nccl)
              nccl->version % 100, device, name);
 }
 
-bool weft__device_owns(weft__backend *backend, const void *pointer)
+bool weft__device_owns(weft_backend *backend, const void *pointer)
 {
     struct cudaPointerAttributes attributes;
     (void)backend;
@@ -111,7 +111,7 @@ weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
                            "stream %p is being captured into a graph: operations cannot be captured", stream);
 }
 
-weft_status weft__device_mark(weft__backend *backend, void *stream, void **marker)
+weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     weft_status status;
@@ -135,7 +135,7 @@ weft_status weft__device_mark(weft__backend *backend, void *stream, void **marke
     return WEFT_OK;
 }
 
-void weft__device_unmark(weft__backend *backend, void *marker)
+void weft__device_unmark(weft_backend *backend, void *marker)
 {
     weft__event_give(weft__nccl_of(backend), marker);
 }

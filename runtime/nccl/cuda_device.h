@@ -5,14 +5,14 @@
 
 /* Which device a context works on, without any call of NCCL.  -1 and *why: there is none for it.  place NULL:
  * the first. */
-int weft__device_choose(const weft__module_place *place, const char **why);
+int weft__device_choose(const weft_backend_place *place, const char **why);
 /* "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100"; and its compute capability. */
 void weft__device_describe(weft__nccl *nccl);
 
 /* Slots of the seam. */
-bool weft__device_owns(weft__backend *backend, const void *pointer);
-weft_status weft__device_mark(weft__backend *backend, void *stream, void **marker);
-void weft__device_unmark(weft__backend *backend, void *marker);
+bool weft__device_owns(weft_backend *backend, const void *pointer);
+weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker);
+void weft__device_unmark(weft_backend *backend, void *marker);
 
 /* What is capturing takes no marks and no waits; NULL is the legacy stream. */
 weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream);

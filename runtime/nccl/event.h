@@ -5,10 +5,9 @@
  * only when the module is closed: destroying one can block while a kernel hangs. */
 #ifndef WEFT_NCCL_EVENT_H
 #define WEFT_NCCL_EVENT_H
-#include "backend.h"
-
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <weft/backend.h>
 
 struct weft__nccl;
 
@@ -16,7 +15,7 @@ typedef struct weft__event {
     cudaEvent_t cuda;
     struct weft__event *next; /* in the pool; or issued after it on the same communicator */
     /* The end of a group call: */
-    weft__work *works; /* what was issued, by ->next */
+    weft_backend_work *works; /* what was issued, by ->next */
     bool recorded;
     bool cut; /* the group call did not come to its end, and its communicator is doomed */
 } weft__event;

@@ -15,9 +15,9 @@
 
 #include <stdio.h>
 
-static void finish_chain(weft__nccl *nccl, weft__work *work, weft_status status, const char *sentence)
+static void finish_chain(weft__nccl *nccl, weft_backend_work *work, weft_status status, const char *sentence)
 {
-    weft__work *next;
+    weft_backend_work *next;
     for (; work; work = next) {
         next = work->next;
         weft__event_give(nccl, work->marker);
@@ -27,7 +27,7 @@ static void finish_chain(weft__nccl *nccl, weft__work *work, weft_status status,
 }
 
 /* An event that has been waited for can be recorded anew: the wait is for what it was then. */
-static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft__work *work)
+static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft_backend_work *work)
 {
     cudaError_t error = cudaSuccess;
     for (; work && error == cudaSuccess; work = work->next) {
@@ -42,7 +42,7 @@ static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft__w
 
 /* The event for the end, and the stream behind all marks.  NULL: the works are finished, with what CUDA said.
  */
-static weft__event *prepare(weft__nccl *nccl, cudaStream_t stream, weft__work *first)
+static weft__event *prepare(weft__nccl *nccl, cudaStream_t stream, weft_backend_work *first)
 {
     char text[WEFT__NCCL_SENTENCE];
     cudaError_t error = cudaSuccess;
@@ -61,7 +61,7 @@ static weft__event *prepare(weft__nccl *nccl, cudaStream_t stream, weft__work *f
 }
 
 /* *call: the one that returned the result. */
-static ncclResult_t group(weft__comm *comm, weft__work *work, const char **call)
+static ncclResult_t group(weft__comm *comm, weft_backend_work *work, const char **call)
 {
     ncclResult_t result, ended;
     *call = "ncclGroupStart";
@@ -89,7 +89,7 @@ static bool issue(weft__comm *comm, weft__event *end)
     ncclResult_t result;
     cudaError_t error;
     weft_status status = WEFT_ERR_SYSTEM;
-    if (end->works->op.kind == WEFT__OP_MEM_ALLOC)
+    if (end->works->op.kind == WEFT_BACKEND_MEM_ALLOC)
         result = weft__memory_window(comm, &end->works->op, &call);
     else
         result = group(comm, end->works, &call);
@@ -110,13 +110,13 @@ static bool issue(weft__comm *comm, weft__event *end)
 
 static void started(weft__comm *comm, weft__event *end)
 {
-    const weft__module_table *table = comm->nccl->table;
+    const weft_backend_runtime *table = comm->nccl->table;
     bool recorded = end->recorded;
     weft__running_add(comm, end);
-    for (weft__work *work = end->works; work && recorded; work = work->next) table->issued(work);
+    for (weft_backend_work *work = end->works; work && recorded; work = work->next) table->issued(work);
 }
 
-static void refuse(weft__comm *comm, weft__work *first)
+static void refuse(weft__comm *comm, weft_backend_work *first)
 {
     char why[WEFT__NCCL_SENTENCE];
     weft_status status;
@@ -146,9 +146,9 @@ static weft__comm *messages(weft__nccl *nccl)
 }
 
 /* A send and its receive, or an exchange with itself. */
-static void start_message(weft__nccl *nccl, weft__work *first)
+static void start_message(weft__nccl *nccl, weft_backend_work *first)
 {
-    const weft__op *from = &first->op, *to = first->next ? &first->next->op : from;
+    const weft_backend_operation *from = &first->op, *to = first->next ? &first->next->op : from;
     weft__comm *comm = messages(nccl);
     char text[WEFT__NCCL_SENTENCE];
     cudaError_t error = cudaSuccess;
@@ -176,7 +176,7 @@ static void start_message(weft__nccl *nccl, weft__work *first)
 
 /* ---- start ---- */
 
-void weft__issue_start(weft__backend *backend, weft__work *first)
+void weft__issue_start(weft_backend *backend, weft_backend_work *first)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__comm *comm = first->comm;

@@ -4,5 +4,5 @@
 #include "communicator.h"
 
 /* Slot of the seam; progress thread. */
-void weft__issue_start(weft__backend *backend, weft__work *first);
+void weft__issue_start(weft_backend *backend, weft_backend_work *first);
 #endif

@@ -59,7 +59,7 @@ static void make(void *arg)
     memory->error = error;
 }
 
-weft_status weft__memory_alloc(weft__backend *backend, size_t bytes, void **ptr)
+weft_status weft__memory_alloc(weft_backend *backend, size_t bytes, void **ptr)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__memory *memory = calloc(1, sizeof *memory);
@@ -97,7 +97,7 @@ static weft__memory *find(weft__nccl *nccl, const void *at)
 
 /* ---- windows ---- */
 
-ncclResult_t weft__memory_window(weft__comm *comm, const weft__op *op, const char **call)
+ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation *op, const char **call)
 {
     weft__nccl *nccl = comm->nccl;
     weft__memory *memory = find(nccl, op->out);
@@ -221,7 +221,7 @@ static void release(void *arg)
     if (alone) free(task);
 }
 
-weft_status weft__memory_free(weft__backend *backend, void *ptr)
+weft_status weft__memory_free(weft_backend *backend, void *ptr)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     int64_t deadline_ns = weft__nccl_now(nccl) + FREE_WAIT_NS;
@@ -288,7 +288,7 @@ static ncclResult_t ask(weft__comm *comm, uint64_t *bytes)
     return result;
 }
 
-weft_status weft__memory_held(weft__backend *backend, size_t *bytes)
+weft_status weft__memory_held(weft_backend *backend, size_t *bytes)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     ncclResult_t result = ncclSuccess;

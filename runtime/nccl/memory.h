@@ -4,13 +4,13 @@
 #include "communicator.h"
 
 /* Slots of the seam. */
-weft_status weft__memory_alloc(weft__backend *backend, size_t bytes, void **ptr);
-weft_status weft__memory_free(weft__backend *backend, void *ptr);
-weft_status weft__memory_held(weft__backend *backend, size_t *bytes);
+weft_status weft__memory_alloc(weft_backend *backend, size_t bytes, void **ptr);
+weft_status weft__memory_free(weft_backend *backend, void *ptr);
+weft_status weft__memory_held(weft_backend *backend, size_t *bytes);
 
 /* With the turn: makes what op->out points to a window of the communicator that NCCL's kernels reach
  * directly. Where NCCL or the device cannot, the memory is as good as any other, and that is no failure. */
-ncclResult_t weft__memory_window(weft__comm *comm, const weft__op *op, const char **call);
+ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation *op, const char **call);
 /* The communicator is about to end, if it has not been aborted: it takes back its windows. */
 void weft__memory_leave(weft__comm *comm);
 void weft__memory_close(weft__nccl *nccl);

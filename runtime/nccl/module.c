@@ -24,7 +24,7 @@
 #define POLITE_NS    (1000 * WEFT__NCCL_MS) /* closing waits so long for communicators to end well, */
 #define IMPATIENT_NS (2000 * WEFT__NCCL_MS) /* and then so long for aborts */
 
-__attribute__((visibility("default"))) weft__backend_open_fn weft_backend_open;
+__attribute__((visibility("default"))) weft_backend_open_fn weft_backend_open;
 
 /* ---- open ---- */
 
@@ -85,17 +85,18 @@ static void use_environment(weft__nccl *nccl)
     pthread_mutex_unlock(&turn);
 }
 
-static const char *describe(weft__backend *backend)
+static const char *describe(weft_backend *backend)
 {
     return weft__nccl_of(backend)->describes;
 }
 
-static void close_backend(weft__backend *backend);
+static void close_backend(weft_backend *backend);
 
-static const weft__backend slots = {
-    .version = WEFT__MODULE_VERSION,
+static const weft_backend slots = {
+    .version = WEFT_BACKEND_VERSION,
     .name = "nccl",
     .memory = WEFT_MEMORY_CUDA,
+    .id_bytes = sizeof(ncclUniqueId),
     .owns = weft__device_owns,
     .check = weft__types_check,
     .mark = weft__device_mark,
@@ -115,7 +116,7 @@ static const weft__backend slots = {
     .close = close_backend,
 };
 
-static void init(weft__nccl *nccl, const weft__module_table *table, const weft__module_place *place,
+static void init(weft__nccl *nccl, const weft_backend_runtime *table, const weft_backend_place *place,
                  int device)
 {
     nccl->seam = slots;
@@ -133,12 +134,12 @@ static void init(weft__nccl *nccl, const weft__module_table *table, const weft__
     weft__list_init(&nccl->running);
 }
 
-weft__backend *weft_backend_open(const weft__module_table *table, const weft__module_place *place,
-                                 const char **why)
+weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place,
+                                const char **why)
 {
     weft__nccl *nccl;
     int version, device;
-    if (table->version != WEFT__MODULE_VERSION) {
+    if (table->version != WEFT_BACKEND_VERSION) {
         *why = "it is made for another version of this library";
         return NULL;
     }
@@ -196,7 +197,7 @@ static bool outwait(weft__nccl *nccl)
     return ended && weft__list_empty(&nccl->comms);
 }
 
-static void close_backend(weft__backend *backend)
+static void close_backend(weft_backend *backend)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     if (!nccl->probe && !outwait(nccl)) {

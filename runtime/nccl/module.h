@@ -6,7 +6,6 @@
  * here. */
 #ifndef WEFT_NCCL_MODULE_H
 #define WEFT_NCCL_MODULE_H
-#include "backend.h"
 #include "check.h"
 #include "event.h"
 #include "list.h"
@@ -15,16 +14,18 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>
+#include <weft/backend.h>
 
 #define WEFT__NCCL_MS       INT64_C(1000000)
 #define WEFT__NCCL_SENTENCE 640 /* bytes of one, at most */
 #define WEFT__NCCL_NEVER    INT64_MAX
 
-typedef struct weft__thread weft__thread; /* thread.c */
+typedef struct weft__thread weft__thread;    /* thread.c */
+typedef struct weft_backend_comm weft__comm; /* communicator.h */
 
 typedef struct weft__nccl {
-    weft__backend seam; /* first: what the runtime holds is a pointer to it */
-    const weft__module_table *table;
+    weft_backend seam; /* first: what the runtime holds is a pointer to it */
+    const weft_backend_runtime *table;
     int64_t grace_ns;
     int version; /* of the NCCL that runs: 22809 */
     int arch;    /* compute capability, major */
@@ -55,7 +56,7 @@ typedef struct weft__nccl {
     weft__comm *messages; /* no communicator, only a stream: messages to oneself; NULL until needed */
 } weft__nccl;
 
-static inline weft__nccl *weft__nccl_of(weft__backend *backend)
+static inline weft__nccl *weft__nccl_of(weft_backend *backend)
 {
     return (weft__nccl *)(void *)backend;
 }

@@ -19,7 +19,7 @@ void weft__running_add(weft__comm *comm, weft__event *end)
 {
     weft__nccl *nccl = comm->nccl;
     pthread_mutex_lock(&nccl->order);
-    for (weft__work *work = end->works; work && end->recorded; work = work->next) work->state = end;
+    for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) work->state = end;
     pthread_mutex_unlock(&nccl->order);
     if (comm->first)
         comm->last->next = end;
@@ -39,7 +39,7 @@ static void finish_all(weft__comm *comm, weft_status status, const char *sentenc
 {
     weft__nccl *nccl = comm->nccl;
     weft__event *end = comm->first;
-    weft__work *work = end->works, *next;
+    weft_backend_work *work = end->works, *next;
     comm->first = end->next;
     pthread_mutex_lock(&nccl->order);
     for (next = work; next; next = next->next) next->state = NULL;
@@ -118,7 +118,7 @@ static void look(weft__comm *comm)
     }
 }
 
-int weft__running_poll(weft__backend *backend)
+int weft__running_poll(weft_backend *backend)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     int ended = 0;
@@ -138,7 +138,7 @@ int weft__running_poll(weft__backend *backend)
     return ended;
 }
 
-weft_status weft__running_order(weft__backend *backend, weft__work *work, void *stream)
+weft_status weft__running_order(weft_backend *backend, weft_backend_work *work, void *stream)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     weft_status status = weft__device_check_stream(nccl, stream);

@@ -7,6 +7,6 @@
 void weft__running_add(weft__comm *comm, weft__event *end);
 
 /* Slots of the seam. */
-int weft__running_poll(weft__backend *backend);                                          /* progress thread */
-weft_status weft__running_order(weft__backend *backend, weft__work *work, void *stream); /* any */
+int weft__running_poll(weft_backend *backend); /* progress thread */
+weft_status weft__running_order(weft_backend *backend, weft_backend_work *work, void *stream); /* any */
 #endif

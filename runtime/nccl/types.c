@@ -59,17 +59,6 @@ static const char *const reduction_names[] = {
 #undef REDUCTION_NAME
 };
 
-struct kind {
-    const char *name;
-    unsigned traits;
-};
-
-static const struct kind kinds[] = {
-#define KIND_ROW(id, name, traits) {name, traits},
-    WEFT__KINDS(KIND_ROW)
-#undef KIND_ROW
-};
-
 size_t weft__type_bytes(weft_dtype dtype)
 {
     static const unsigned char sizes[] = {
@@ -92,9 +81,9 @@ weft__type weft__type_reduced(weft_dtype dtype)
 
 /* ---- check ---- */
 
-static weft_status check_float8(const weft__nccl *nccl, const weft__op *op)
+static weft_status check_float8(const weft__nccl *nccl, const weft_backend_operation *op)
 {
-    const char *name = kinds[op->kind].name, *type = dtype_names[op->dtype];
+    const char *name = op->name, *type = dtype_names[op->dtype];
     if (nccl->version < FLOAT8_VERSION)
         return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
                                "%s: NCCL %d.%d does not reduce %s in device memory; 2.24 and later do", name,
@@ -107,16 +96,18 @@ static weft_status check_float8(const weft__nccl *nccl, const weft__op *op)
     return WEFT_OK;
 }
 
-weft_status weft__types_check(weft__backend *backend, const weft__op *op)
+static bool reduces(weft_backend_kind kind)
+{
+    return kind == WEFT_BACKEND_REDUCE || kind == WEFT_BACKEND_ALL_REDUCE ||
+           kind == WEFT_BACKEND_REDUCE_SCATTER || kind == WEFT_BACKEND_REDUCE_SCATTER_V;
+}
+
+weft_status weft__types_check(weft_backend *backend, const weft_backend_operation *op)
 {
     const weft__nccl *nccl = weft__nccl_of(backend);
-    const struct kind *kind = &kinds[op->kind];
-    if (kind->traits & WEFT__FORMS || op->kind == WEFT__OP_SPLIT_GROUP || op->kind == WEFT__OP_MESH_CREATE ||
-        op->kind == WEFT__OP_BATCH)
-        return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED, "%s does not run in device memory", kind->name);
-    if (!(kind->traits & WEFT__REDUCES)) return WEFT_OK;
+    if (!reduces(op->kind)) return WEFT_OK;
     if (!(rows[op->dtype].reductions >> op->reduction & 1))
-        return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED, "%s: no %s of %s in device memory: %s", kind->name,
+        return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED, "%s: no %s of %s in device memory: %s", op->name,
                                reduction_names[op->reduction], dtype_names[op->dtype],
                                rows[op->dtype].why_not);
     if (op->dtype == WEFT_FLOAT8_E4M3 || op->dtype == WEFT_FLOAT8_E5M2) return check_float8(nccl, op);
@@ -148,7 +139,7 @@ static void narrow(double scale, weft_dtype dtype, void *scalar)
     memcpy(scalar, &half, sizeof half);
 }
 
-ncclResult_t weft__reduction_begin(ncclComm_t comm, const weft__op *op, ncclRedOp_t *reduction)
+ncclResult_t weft__reduction_begin(ncclComm_t comm, const weft_backend_operation *op, ncclRedOp_t *reduction)
 {
     unsigned char scalar[sizeof(double)] = {0};
     switch (op->reduction) {
@@ -164,7 +155,7 @@ ncclResult_t weft__reduction_begin(ncclComm_t comm, const weft__op *op, ncclRedO
     }
 }
 
-void weft__reduction_end(ncclComm_t comm, const weft__op *op, ncclRedOp_t reduction)
+void weft__reduction_end(ncclComm_t comm, const weft_backend_operation *op, ncclRedOp_t reduction)
 {
     if (op->reduction == WEFT_PREMUL_SUM) ncclRedOpDestroy(reduction, comm);
 }

@@ -16,9 +16,9 @@ weft__type weft__type_moved(weft_dtype dtype);
 weft__type weft__type_reduced(weft_dtype dtype);
 
 /* Slot of the seam: the device column of weft.h's table, and what this device and this NCCL can do. */
-weft_status weft__types_check(weft__backend *backend, const weft__op *op);
+weft_status weft__types_check(weft_backend *backend, const weft_backend_operation *op);
 
 /* The reduction for one work.  PREMUL_SUM's is made for it; end it after the last call that is given it. */
-ncclResult_t weft__reduction_begin(ncclComm_t comm, const weft__op *op, ncclRedOp_t *reduction);
-void weft__reduction_end(ncclComm_t comm, const weft__op *op, ncclRedOp_t reduction);
+ncclResult_t weft__reduction_begin(ncclComm_t comm, const weft_backend_operation *op, ncclRedOp_t *reduction);
+void weft__reduction_end(ncclComm_t comm, const weft_backend_operation *op, ncclRedOp_t reduction);
 #endif

@@ -2,47 +2,47 @@
  * its runtime: it hands round ids, gives it works, and polls.  No part of libweft is asked. */
 #ifndef TESTS_EMULATION_MODULE_RANKS_H
 #define TESTS_EMULATION_MODULE_RANKS_H
-#include "backend.h"
 #include "nccl_ranks.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <weft/backend.h>
 
 enum { GRACE_MS = 100 * JOB_SLOWER, SENTENCE = 700 };
 
 /* A communicator as its owner sees it. */
 typedef struct owner {
-    weft__comm *comm;
+    weft_backend_comm *comm;
     atomic_int named, joined;
-    unsigned char id[WEFT__COMM_ID_BYTES];
+    unsigned char id[sizeof(ncclUniqueId)];
     weft_status status; /* joined */
     char sentence[SENTENCE];
 } owner;
 
 /* A work, and what became of it. */
 typedef struct task {
-    weft__work work; /* its request points to the task */
+    weft_backend_work work; /* its owner is the task */
     atomic_int issued, over;
     weft_status status;
     char sentence[SENTENCE];
 } task;
 
 static _Thread_local char last_failure[SENTENCE];
-static inline void told_finish(weft__work *work, weft_status status, const char *sentence)
+static inline void told_finish(weft_backend_work *work, weft_status status, const char *sentence)
 {
-    task *t = (task *)(void *)work->request;
+    task *t = work->owner;
     t->status = status;
     snprintf(t->sentence, sizeof t->sentence, "%s", sentence ? sentence : "");
     CHECK_INT(atomic_fetch_add(&t->over, 1), 0); /* exactly once */
 }
 
-static inline void told_issued(weft__work *work)
+static inline void told_issued(weft_backend_work *work)
 {
-    atomic_store(&((task *)(void *)work->request)->issued, 1);
+    atomic_store(&((task *)work->owner)->issued, 1);
 }
 
-static inline void told_named(void *to, const unsigned char id[WEFT__COMM_ID_BYTES])
+static inline void told_named(void *to, const void *id)
 {
     owner *o = to;
     memcpy(o->id, id, sizeof o->id);
@@ -68,39 +68,40 @@ static inline void told_line(int level, const char *line)
     if (level < 2) fprintf(stderr, "module: %s\n", line);
 }
 
-static const weft__module_table test_table = {WEFT__MODULE_VERSION, told_finish,  told_issued, told_named,
-                                              told_joined,          told_failure, told_line,   job_now_ns};
+static const weft_backend_runtime test_table = {WEFT_BACKEND_VERSION, told_finish,  told_issued, told_named,
+                                                told_joined,          told_failure, told_line,   job_now_ns};
 
-static inline weft__backend_open_fn *module_open_function(void)
+static inline weft_backend_open_fn *module_open_function(void)
 {
     char path[600];
-    weft__backend_open_fn *open;
+    weft_backend_open_fn *open;
     void *symbol, *handle;
     snprintf(path, sizeof path, "%s/libweft_nccl.so", getenv("WEFT_MODULE_DIR"));
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) job_fail(__FILE__, __LINE__, "%s", dlerror());
-    symbol = dlsym(handle, WEFT__BACKEND_OPEN);
+    symbol = dlsym(handle, WEFT_BACKEND_OPEN);
     CHECK(symbol);
     memcpy(&open, &symbol, sizeof open);
     return open;
 }
 
-static inline weft__backend *module_load_with(const job_rank *me, int grace_ms)
+static inline weft_backend *module_load_with(const job_rank *me, int grace_ms)
 {
-    const weft__module_place place = {.device = me->rank,
+    const weft_backend_place place = {.device = me->rank,
                                       .rank = me->rank,
                                       .local_rank = me->rank,
                                       .grace_ns = grace_ms * 1000000LL};
     const char *why = "";
-    weft__backend *b = module_open_function()(&test_table, &place, &why);
+    weft_backend *b = module_open_function()(&test_table, &place, &why);
     if (!b) job_fail(__FILE__, __LINE__, "%s", why);
-    CHECK_INT(b->version, WEFT__MODULE_VERSION);
+    CHECK_INT(b->version, WEFT_BACKEND_VERSION);
+    CHECK_INT(b->id_bytes, sizeof(ncclUniqueId));
     CHECK_INT(b->device, me->rank);
     CUDA(cudaSetDevice(me->rank));
     return b;
 }
 
-static inline weft__backend *module_load(const job_rank *me)
+static inline weft_backend *module_load(const job_rank *me)
 {
     return module_load_with(me, GRACE_MS);
 }
@@ -114,7 +115,7 @@ static inline void await_word(atomic_int *word)
 /* Rank 0's id, for all. */
 static inline void share_id(job_rank *me, owner *o)
 {
-    _Static_assert(WEFT__COMM_ID_BYTES <= JOB_RESULTS * sizeof(int64_t), "it fits");
+    _Static_assert(sizeof(ncclUniqueId) <= JOB_RESULTS * sizeof(int64_t), "it fits");
     job_meet(me);
     if (!me->rank) {
         await_word(&o->named);
@@ -124,7 +125,7 @@ static inline void share_id(job_rank *me, owner *o)
     memcpy(o->id, job_results(me, 0), sizeof o->id);
 }
 
-static inline void begin_join(job_rank *me, weft__backend *b, owner *o, const char *label)
+static inline void begin_join(job_rank *me, weft_backend *b, owner *o, const char *label)
 {
     memset(o, 0, sizeof *o);
     o->comm = b->open(b, o, me->rank, me->size, label, me->rank == 0);
@@ -133,16 +134,20 @@ static inline void begin_join(job_rank *me, weft__backend *b, owner *o, const ch
     b->join(o->comm, o->id);
 }
 
-static inline void join_all(job_rank *me, weft__backend *b, owner *o, const char *label)
+static inline void join_all(job_rank *me, weft_backend *b, owner *o, const char *label)
 {
     begin_join(me, b, o, label);
     await_word(&o->joined);
     if (o->status) job_fail(__FILE__, __LINE__, "%s", o->sentence);
 }
 
-static inline task new_task(const job_rank *me, const owner *o, weft__kind kind)
+static inline task new_task(const job_rank *me, const owner *o, weft_backend_kind kind)
 {
-    task t = {.work = {.op = {.kind = kind, .dtype = WEFT_FLOAT32, .memory = WEFT_MEMORY_CUDA, .scale = 1},
+    task t = {.work = {.op = {.kind = kind,
+                              .name = "all_reduce",
+                              .dtype = WEFT_FLOAT32,
+                              .memory = WEFT_MEMORY_CUDA,
+                              .scale = 1},
                        .comm = o ? o->comm : NULL,
                        .rank = me->rank,
                        .size = me->size,
@@ -150,20 +155,20 @@ static inline task new_task(const job_rank *me, const owner *o, weft__kind kind)
     return t;
 }
 
-static inline void start(weft__backend *b, task *t)
+static inline void start(weft_backend *b, task *t)
 {
-    t->work.request = (weft_request *)(void *)t;
+    t->work.owner = t;
     b->start(b, &t->work);
 }
 
-static inline void poll_until_over(weft__backend *b, task *t)
+static inline void poll_until_over(weft_backend *b, task *t)
 {
     int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
     while (!atomic_load(&t->over) && job_now_ns() < until) b->poll(b);
     CHECK(atomic_load(&t->over));
 }
 
-static inline void run_task(weft__backend *b, task *t)
+static inline void run_task(weft_backend *b, task *t)
 {
     start(b, t);
     poll_until_over(b, t);

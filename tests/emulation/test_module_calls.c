@@ -36,38 +36,39 @@ static float sum_of(int ranks, int to, size_t i)
 }
 
 /* What block `block` of the result must hold on this rank. */
-static float expected(const weft__op *op, const job_rank *me, int block, size_t i)
+static float expected(const weft_backend_operation *op, const job_rank *me, int block, size_t i)
 {
     switch (op->kind) {
-    case WEFT__OP_BROADCAST: return value(op->root, 0, i);
-    case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE: return sum_of(me->size, 0, i);
-    case WEFT__OP_REDUCE_SCATTER: return sum_of(me->size, me->rank, i);
-    case WEFT__OP_ALL_GATHER:
-    case WEFT__OP_GATHER: return value(block, 0, i);
-    case WEFT__OP_SCATTER: return value(op->root, me->rank, i);
+    case WEFT_BACKEND_BROADCAST: return value(op->root, 0, i);
+    case WEFT_BACKEND_REDUCE:
+    case WEFT_BACKEND_ALL_REDUCE: return sum_of(me->size, 0, i);
+    case WEFT_BACKEND_REDUCE_SCATTER: return sum_of(me->size, me->rank, i);
+    case WEFT_BACKEND_ALL_GATHER:
+    case WEFT_BACKEND_GATHER: return value(block, 0, i);
+    case WEFT_BACKEND_SCATTER: return value(op->root, me->rank, i);
     default: return value(block, me->rank, i);
     }
 }
 
-static bool blocks_in(weft__kind kind)
+static bool blocks_in(weft_backend_kind kind)
 {
-    return kind == WEFT__OP_REDUCE_SCATTER || kind == WEFT__OP_SCATTER || kind == WEFT__OP_ALL_TO_ALL;
+    return kind == WEFT_BACKEND_REDUCE_SCATTER || kind == WEFT_BACKEND_SCATTER ||
+           kind == WEFT_BACKEND_ALL_TO_ALL;
 }
 
-static bool blocks_out(weft__kind kind)
+static bool blocks_out(weft_backend_kind kind)
 {
-    return kind == WEFT__OP_ALL_GATHER || kind == WEFT__OP_GATHER || kind == WEFT__OP_ALL_TO_ALL;
+    return kind == WEFT_BACKEND_ALL_GATHER || kind == WEFT_BACKEND_GATHER || kind == WEFT_BACKEND_ALL_TO_ALL;
 }
 
-static bool rooted_out(weft__kind kind)
+static bool rooted_out(weft_backend_kind kind)
 {
-    return kind == WEFT__OP_REDUCE || kind == WEFT__OP_GATHER;
+    return kind == WEFT_BACKEND_REDUCE || kind == WEFT_BACKEND_GATHER;
 }
 
 static void check_result(const task *t, const job_rank *me, int blocks)
 {
-    const weft__op *op = &t->work.op;
+    const weft_backend_operation *op = &t->work.op;
     float *host = fetch(op->out, (size_t)blocks * N);
     for (int block = 0; block < blocks; block++)
         for (size_t i = 0; i < N; i++)
@@ -78,20 +79,22 @@ static void check_result(const task *t, const job_rank *me, int blocks)
     free(host);
 }
 
-static void one_even(job_rank *me, weft__backend *b, const owner *o, weft__kind kind, int root, bool in_place)
+static void one_even(job_rank *me, weft_backend *b, const owner *o, weft_backend_kind kind, int root,
+                     bool in_place)
 {
     task t = new_task(me, o, kind);
-    weft__op *op = &t.work.op;
+    weft_backend_operation *op = &t.work.op;
     int ins = blocks_in(kind) ? me->size : 1, outs = blocks_out(kind) ? me->size : 1;
-    bool reads = kind != WEFT__OP_SCATTER || me->rank == root, writes = !rooted_out(kind) || me->rank == root;
+    bool reads = kind != WEFT_BACKEND_SCATTER || me->rank == root,
+         writes = !rooted_out(kind) || me->rank == root;
     float *in = fill(me->rank, ins, N), *out = to_device(NULL, sizeof *out * N * (size_t)outs);
     op->count = N;
     op->root = root;
     op->in = in;
     op->out = out;
-    if (kind == WEFT__OP_BROADCAST) op->out = in;
+    if (kind == WEFT_BACKEND_BROADCAST) op->out = in;
     if (in_place && ins == outs) op->out = in;
-    if (in_place && ins > outs) op->out = in + (size_t)(kind == WEFT__OP_SCATTER ? root : me->rank) * N;
+    if (in_place && ins > outs) op->out = in + (size_t)(kind == WEFT_BACKEND_SCATTER ? root : me->rank) * N;
     if (in_place && ins < outs) {
         op->in = out + (size_t)me->rank * N;
         CUDA(cudaMemcpy((void *)(uintptr_t)op->in, in, sizeof *in * N, cudaMemcpyDeviceToDevice));
@@ -109,19 +112,20 @@ static void one_even(job_rank *me, weft__backend *b, const owner *o, weft__kind 
 
 static void every_kind(job_rank *me)
 {
-    static const weft__kind kinds[] = {WEFT__OP_BROADCAST,      WEFT__OP_REDUCE,     WEFT__OP_ALL_REDUCE,
-                                       WEFT__OP_REDUCE_SCATTER, WEFT__OP_ALL_GATHER, WEFT__OP_GATHER,
-                                       WEFT__OP_SCATTER,        WEFT__OP_ALL_TO_ALL};
-    weft__backend *b = module_load(me);
+    static const weft_backend_kind kinds[] = {WEFT_BACKEND_BROADCAST,  WEFT_BACKEND_REDUCE,
+                                              WEFT_BACKEND_ALL_REDUCE, WEFT_BACKEND_REDUCE_SCATTER,
+                                              WEFT_BACKEND_ALL_GATHER, WEFT_BACKEND_GATHER,
+                                              WEFT_BACKEND_SCATTER,    WEFT_BACKEND_ALL_TO_ALL};
+    weft_backend *b = module_load(me);
     owner o;
     join_all(me, b, &o, "every kind");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int root = 0; root < me->size; root++) {
             one_even(me, b, &o, kinds[k], root, false);
-            if (kinds[k] != WEFT__OP_ALL_TO_ALL) one_even(me, b, &o, kinds[k], root, true);
+            if (kinds[k] != WEFT_BACKEND_ALL_TO_ALL) one_even(me, b, &o, kinds[k], root, true);
         }
     for (int i = 0; i < 3; i++) {
-        task t = new_task(me, &o, WEFT__OP_BARRIER);
+        task t = new_task(me, &o, WEFT_BACKEND_BARRIER);
         run_task(b, &t);
     }
     b->drop(o.comm);
@@ -144,9 +148,8 @@ static size_t uneven_count(int rank, int size)
 }
 
 typedef struct sides {
-    weft__uneven both;
     size_t counts[SIZE_MAX_RANKS], displs[SIZE_MAX_RANKS], mine[SIZE_MAX_RANKS], packed[SIZE_MAX_RANKS];
-    size_t extent, total;
+    size_t extent;
 } sides;
 
 static void lay_out(sides *s, const job_rank *me)
@@ -158,21 +161,20 @@ static void lay_out(sides *s, const job_rank *me)
         s->extent += GAP + s->counts[r];
         s->mine[r] = uneven_count(me->rank, me->size); /* all_to_all_v: what comes from r */
         s->packed[r] = (size_t)r * s->mine[r];
-        s->total += s->counts[r];
     }
 }
 
-static void check_uneven(const task *t, const job_rank *me, const weft__blocks *blocks)
+static void check_uneven(const task *t, const job_rank *me)
 {
-    const weft__op *op = &t->work.op;
+    const weft_backend_operation *op = &t->work.op;
     for (int r = 0; r < me->size; r++) {
-        size_t count = blocks ? blocks->counts[r] : r ? 0 : op->count;
-        float *host = fetch((float *)op->out + (blocks ? blocks->displs[r] : 0), count ? count : 1);
+        size_t count = op->out_counts ? op->out_counts[r] : r ? 0 : op->count;
+        float *host = fetch((float *)op->out + (op->out_counts ? op->out_displs[r] : 0), count ? count : 1);
         for (size_t i = 0; i < count; i++) {
-            float want = op->kind == WEFT__OP_SCATTER_V          ? value(op->root, me->rank, i)
-                         : op->kind == WEFT__OP_REDUCE_SCATTER_V ? sum_of(me->size, me->rank, i)
-                         : op->kind == WEFT__OP_ALL_TO_ALL_V     ? value(r, me->rank, i)
-                                                                 : value(r, 0, i);
+            float want = op->kind == WEFT_BACKEND_SCATTER_V          ? value(op->root, me->rank, i)
+                         : op->kind == WEFT_BACKEND_REDUCE_SCATTER_V ? sum_of(me->size, me->rank, i)
+                         : op->kind == WEFT_BACKEND_ALL_TO_ALL_V     ? value(r, me->rank, i)
+                                                                     : value(r, 0, i);
             if (host[i] != want)
                 job_fail(__FILE__, __LINE__, "kind %d: element %zu of block %d is %g, expected %g",
                          (int)op->kind, i, r, (double)host[i], (double)want);
@@ -181,21 +183,21 @@ static void check_uneven(const task *t, const job_rank *me, const weft__blocks *
     }
 }
 
-static void one_uneven(job_rank *me, weft__backend *b, const owner *o, weft__kind kind)
+static void one_uneven(job_rank *me, weft_backend *b, const owner *o, weft_backend_kind kind)
 {
     task t = new_task(me, o, kind);
-    weft__op *op = &t.work.op;
-    bool ins =
-        kind == WEFT__OP_SCATTER_V || kind == WEFT__OP_REDUCE_SCATTER_V || kind == WEFT__OP_ALL_TO_ALL_V;
-    bool outs = !ins || kind == WEFT__OP_ALL_TO_ALL_V;
+    weft_backend_operation *op = &t.work.op;
+    bool ins = kind == WEFT_BACKEND_SCATTER_V || kind == WEFT_BACKEND_REDUCE_SCATTER_V ||
+               kind == WEFT_BACKEND_ALL_TO_ALL_V;
+    bool outs = !ins || kind == WEFT_BACKEND_ALL_TO_ALL_V;
     float *host = calloc(SIZE_MAX_RANKS * (SIZE_MAX_RANKS + 1) * (U + GAP), sizeof *host), *in, *out;
     size_t room = SIZE_MAX_RANKS * (SIZE_MAX_RANKS + 1) * (U + GAP) * sizeof *host;
     sides s;
     lay_out(&s, me);
-    if (ins) s.both.in = (weft__blocks){s.counts, s.displs, s.total};
-    if (outs) s.both.out = (weft__blocks){s.counts, s.displs, s.total};
-    if (kind == WEFT__OP_ALL_TO_ALL_V)
-        s.both.out = (weft__blocks){s.mine, s.packed, s.mine[0] * (size_t)me->size};
+    op->uneven = true;
+    if (ins) op->in_counts = s.counts, op->in_displs = s.displs;
+    if (outs) op->out_counts = s.counts, op->out_displs = s.displs;
+    if (kind == WEFT_BACKEND_ALL_TO_ALL_V) op->out_counts = s.mine, op->out_displs = s.packed;
     for (int to = 0; to < (ins ? me->size : 1); to++)
         for (size_t i = 0; i < (ins ? s.counts[to] : uneven_count(me->rank, me->size)); i++)
             host[(ins ? s.displs[to] : 0) + i] = value(me->rank, to, i);
@@ -205,10 +207,9 @@ static void one_uneven(job_rank *me, weft__backend *b, const owner *o, weft__kin
     op->root = me->size - 1;
     op->in = in;
     op->out = out;
-    op->uneven = &s.both;
     CHECK_OK(b->check(b, op));
     run_task(b, &t);
-    if (kind != WEFT__OP_GATHER_V || me->rank == op->root) check_uneven(&t, me, outs ? &s.both.out : NULL);
+    if (kind != WEFT_BACKEND_GATHER_V || me->rank == op->root) check_uneven(&t, me);
     CUDA(cudaFree(in));
     CUDA(cudaFree(out));
     free(host);
@@ -216,14 +217,14 @@ static void one_uneven(job_rank *me, weft__backend *b, const owner *o, weft__kin
 
 static void every_uneven_kind(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     owner o;
     join_all(me, b, &o, "uneven");
-    one_uneven(me, b, &o, WEFT__OP_ALL_GATHER_V);
-    one_uneven(me, b, &o, WEFT__OP_GATHER_V);
-    one_uneven(me, b, &o, WEFT__OP_SCATTER_V);
-    one_uneven(me, b, &o, WEFT__OP_REDUCE_SCATTER_V);
-    one_uneven(me, b, &o, WEFT__OP_ALL_TO_ALL_V);
+    one_uneven(me, b, &o, WEFT_BACKEND_ALL_GATHER_V);
+    one_uneven(me, b, &o, WEFT_BACKEND_GATHER_V);
+    one_uneven(me, b, &o, WEFT_BACKEND_SCATTER_V);
+    one_uneven(me, b, &o, WEFT_BACKEND_REDUCE_SCATTER_V);
+    one_uneven(me, b, &o, WEFT_BACKEND_ALL_TO_ALL_V);
     b->drop(o.comm);
     b->close(b);
 }
@@ -232,19 +233,19 @@ static void every_uneven_kind(job_rank *me)
 
 static void messages(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     int peer = 1 - me->rank;
     float *in = fill(me->rank, 1, N), *out = to_device(NULL, sizeof *out * N), *host;
     owner o;
     task one, two;
     join_all(me, b, &o, "a pair");
-    one = new_task(me, &o, me->rank ? WEFT__OP_IRECV : WEFT__OP_ISEND);
+    one = new_task(me, &o, me->rank ? WEFT_BACKEND_IRECV : WEFT_BACKEND_ISEND);
     one.work.op.in = in;
     one.work.op.out = out;
     one.work.op.count = N;
     one.work.peer = peer;
     run_task(b, &one);
-    two = new_task(me, &o, WEFT__OP_SEND_RECV);
+    two = new_task(me, &o, WEFT_BACKEND_SEND_RECV);
     two.work.op.in = in;
     two.work.op.out = out;
     two.work.op.count = N;
@@ -261,15 +262,15 @@ static void messages(job_rank *me)
 
 static void messages_to_oneself(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     float *in = fill(5, 1, N), *out = to_device(NULL, sizeof *out * N), *host;
-    task send = new_task(me, NULL, WEFT__OP_ISEND), receive = new_task(me, NULL, WEFT__OP_IRECV);
+    task send = new_task(me, NULL, WEFT_BACKEND_ISEND), receive = new_task(me, NULL, WEFT_BACKEND_IRECV);
     cudaStream_t stream = new_stream(me);
     CUDA(cudaMemsetAsync(in, 0, sizeof *in, stream));
     send.work.op.in = in;
     send.work.op.count = receive.work.op.count = N;
     receive.work.op.out = out;
-    receive.work.request = (weft_request *)(void *)&receive;
+    receive.work.owner = &receive;
     send.work.next = &receive.work;
     CHECK_OK(b->mark(b, stream, &send.work.marker));
     run_task(b, &send);
@@ -287,17 +288,17 @@ enum { MANY = 20 };
 
 static void many_in_one_call(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     task tasks[MANY];
     float *buffers[MANY], *host;
     owner o;
     join_all(me, b, &o, "many");
     for (int i = 0; i < MANY; i++) {
         buffers[i] = fill(me->rank + i, 1, N);
-        tasks[i] = new_task(me, &o, WEFT__OP_ALL_REDUCE);
+        tasks[i] = new_task(me, &o, WEFT_BACKEND_ALL_REDUCE);
         tasks[i].work.op.in = tasks[i].work.op.out = buffers[i];
         tasks[i].work.op.count = N;
-        tasks[i].work.request = (weft_request *)(void *)&tasks[i];
+        tasks[i].work.owner = &tasks[i];
         if (i) tasks[i - 1].work.next = &tasks[i].work;
     }
     start(b, &tasks[0]);
@@ -319,12 +320,12 @@ static void many_in_one_call(job_rank *me)
 
 static void scaled(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     task t;
     float *in = fill(0, 1, N), *host;
     owner o;
     join_all(me, b, &o, "scaled");
-    t = new_task(me, &o, WEFT__OP_ALL_REDUCE);
+    t = new_task(me, &o, WEFT_BACKEND_ALL_REDUCE);
     t.work.op.reduction = WEFT_PREMUL_SUM;
     t.work.op.scale = me->rank + 0.5;
     t.work.op.in = t.work.op.out = in;
@@ -340,7 +341,7 @@ static void scaled(job_rank *me)
 static void allocates(job_rank *me)
 {
     enum { BYTES = 1 << 20 };
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     unsigned char *host = malloc(BYTES);
     void *memory = NULL, *again = NULL;
     size_t held = 0;
@@ -351,12 +352,12 @@ static void allocates(job_rank *me)
     CHECK(b->owns(b, memory) && (uintptr_t)memory % 64 == 0);
     CUDA(cudaMemcpy(host, memory, BYTES, cudaMemcpyDeviceToHost));
     for (int i = 0; i < BYTES; i++) CHECK(!host[i]);
-    t = new_task(me, &o, WEFT__OP_MEM_ALLOC);
+    t = new_task(me, &o, WEFT_BACKEND_MEM_ALLOC);
     t.work.op.dtype = WEFT_UINT8;
     t.work.op.count = BYTES;
     t.work.op.out = memory;
     run_task(b, &t);
-    sum = new_task(me, &o, WEFT__OP_ALL_REDUCE);
+    sum = new_task(me, &o, WEFT_BACKEND_ALL_REDUCE);
     sum.work.op.in = sum.work.op.out = memory;
     sum.work.op.count = N;
     run_task(b, &sum);
@@ -373,9 +374,9 @@ static void allocates(job_rank *me)
 
 static void refusals(job_rank *me)
 {
-    weft__backend *b = module_load(me);
-    task t = new_task(me, NULL, WEFT__OP_ALL_REDUCE);
-    weft__op *op = &t.work.op;
+    weft_backend *b = module_load(me);
+    task t = new_task(me, NULL, WEFT_BACKEND_ALL_REDUCE);
+    weft_backend_operation *op = &t.work.op;
     bool old = strstr(b->describe(b), "NCCL 2.19");
     op->count = 1;
     for (int dtype = WEFT_INT8; dtype <= WEFT_BOOL; dtype++)
@@ -397,7 +398,7 @@ static void refusals(job_rank *me)
         CHECK_STATUS(WEFT_ERR_UNSUPPORTED, b->check(b, op));
         CHECK_TEXT(last_failure, "NCCL 2.19 does not reduce float8_e4m3 in device memory; 2.24 and later do");
     }
-    op->kind = WEFT__OP_ALL_GATHER; /* moves whatever it is */
+    op->kind = WEFT_BACKEND_ALL_GATHER; /* moves whatever it is */
     CHECK_OK(b->check(b, op));
     b->close(b);
 }
@@ -413,11 +414,11 @@ static void nothing_there(job_rank *me)
 
 static void probing(job_rank *me)
 {
-    weft__backend_open_fn *open = module_open_function();
-    const weft__module_table nothing = {.version = WEFT__MODULE_VERSION}, other = {.version = -1};
-    weft__module_place place = {.device = 99};
+    weft_backend_open_fn *open = module_open_function();
+    const weft_backend_runtime nothing = {.version = WEFT_BACKEND_VERSION}, other = {.version = -1};
+    weft_backend_place place = {.device = 99};
     const char *why = "";
-    weft__backend *b = open(&nothing, NULL, &why);
+    weft_backend *b = open(&nothing, NULL, &why);
     (void)me;
     CHECK(b);
     CHECK_TEXT(b->describe(b), "NCCL 2.");

@@ -6,13 +6,13 @@ enum { N = 256, SHORT_MS = 30 };
 
 static task sum_task(const job_rank *me, const owner *o, float *buffer)
 {
-    task t = new_task(me, o, WEFT__OP_ALL_REDUCE);
+    task t = new_task(me, o, WEFT_BACKEND_ALL_REDUCE);
     t.work.op.in = t.work.op.out = buffer;
     t.work.op.count = N;
     return t;
 }
 
-static void sum_works(job_rank *me, weft__backend *b, const owner *o, int ranks)
+static void sum_works(job_rank *me, weft_backend *b, const owner *o, int ranks)
 {
     float host[N], *device;
     task t;
@@ -37,7 +37,7 @@ static void await_calls(const char *function, uint64_t calls)
 /* ---- inside a group call ---- */
 
 typedef struct progress {
-    weft__backend *b;
+    weft_backend *b;
     task *t;
     uint64_t ends; /* calls of ncclGroupEnd once all are inside */
 } progress;
@@ -64,7 +64,7 @@ static bool one_process(const job_rank *me)
 /* Rank 1 hangs in the end of a group call; the other one's kernel waits for it. */
 static void hang_in_group_end(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     float *device = to_device(NULL, sizeof *device * N);
     int64_t begun;
     owner o, other;
@@ -118,7 +118,7 @@ static void late_end(job_rank *me, int thread, void *arg)
 /* Who comes out of a call in time is not aborted in it. */
 static void grace(job_rank *me)
 {
-    weft__backend *b = module_load_with(me, JOB_WAIT_MS);
+    weft_backend *b = module_load_with(me, JOB_WAIT_MS);
     float *device = to_device(NULL, sizeof *device * N);
     owner o;
     task t;
@@ -137,7 +137,7 @@ static void grace(job_rank *me)
 /* Rank 1 does not come; rank 0's works end once they are stopped, and what is given later is refused. */
 static void stopped_while_running(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     float *one = to_device(NULL, sizeof *one * N), *two = to_device(NULL, sizeof *two * N);
     owner o;
     task first, second, late;
@@ -173,7 +173,7 @@ static void stopped_while_running(job_rank *me)
 /* What had ended before the stop is a success. */
 static void earned(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     float *device = to_device(NULL, sizeof *device * N);
     owner o;
     task t;
@@ -194,7 +194,7 @@ static void earned(job_rank *me)
 
 static void stopped_while_joining(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     int64_t begun = job_now_ns();
     owner o = {0};
     o.comm = b->open(b, &o, me->rank, me->size, "half", me->rank == 0);
@@ -216,7 +216,7 @@ static void stopped_while_joining(job_rank *me)
 
 static void dropped_while_joining(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     int64_t begun = job_now_ns();
     owner o = {0};
     o.comm = b->open(b, &o, me->rank, me->size, "dropped", me->rank == 0);
@@ -230,7 +230,7 @@ static void dropped_while_joining(job_rank *me)
 
 static void hang_in_init(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     int64_t begun = job_now_ns();
     owner o;
     emu_script("ncclCommInitRankConfig@1=hang");
@@ -248,7 +248,7 @@ static void hang_in_init(job_rank *me)
 /* No abort reaches a call without a communicator: closing leaves it behind, in bounded time. */
 static void hang_in_naming(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     int64_t begun = job_now_ns();
     owner o = {0};
     emu_script("ncclGetUniqueId@1=hang");
@@ -265,7 +265,7 @@ static void hang_in_naming(job_rank *me)
 
 static void error_in_init(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     owner o;
     emu_script("ncclCommInitRankConfig@1=error:2");
     begin_join(me, b, &o, "fails");
@@ -287,7 +287,7 @@ typedef struct failure {
 static void error_on_the_way(job_rank *me)
 {
     const failure *f = me->arg;
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     float *device = to_device(NULL, sizeof *device * N);
     owner o;
     task t;
@@ -316,7 +316,7 @@ static void error_on_the_way(job_rank *me)
 
 static void death_of_a_peer(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     float *device = to_device(NULL, sizeof *device * N);
     owner o;
     task t;
@@ -336,7 +336,7 @@ static void death_of_a_peer(job_rank *me)
 
 static void splits(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     bool part = me->rank < 3;
     owner o, half = {0}, pair = {0};
     join_all(me, b, &o, "all");
@@ -361,7 +361,7 @@ static void splits(job_rank *me)
 /* A split that one rank does not come to is stopped, and its parent with it: NCCL has no other way. */
 static void split_that_hangs(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     owner o, child = {0};
     task t;
     join_all(me, b, &o, "parent");
@@ -374,7 +374,7 @@ static void split_that_hangs(job_rank *me)
         await_word(&child.joined);
         CHECK_STATUS(WEFT_ERR_BROKEN, child.status);
         CHECK_TEXT(child.sentence, "one does not come");
-        t = new_task(me, &o, WEFT__OP_BARRIER);
+        t = new_task(me, &o, WEFT_BACKEND_BARRIER);
         start(b, &t);
         CHECK(atomic_load(&t.over));
         CHECK_TEXT(t.sentence, "communicator child");
@@ -389,7 +389,7 @@ static void split_that_hangs(job_rank *me)
  */
 static void shared_end(job_rank *me)
 {
-    weft__backend *b;
+    weft_backend *b;
     owner o, child = {0};
     task t;
     if (me->arg) job_setenv(me, "WEFT_NCCL_SHARE", "1");
@@ -405,7 +405,7 @@ static void shared_end(job_rank *me)
     if (!me->arg) {
         sum_works(me, b, &o, 2);
     } else {
-        t = new_task(me, &o, WEFT__OP_BARRIER);
+        t = new_task(me, &o, WEFT_BACKEND_BARRIER);
         start(b, &t);
         poll_until_over(b, &t);
         CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
@@ -421,7 +421,7 @@ static void shared_end(job_rank *me)
 static void many_communicators(job_rank *me)
 {
     enum { MANY = 24 };
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     owner owners[MANY];
     for (int i = 0; i < MANY; i++) {
         char label[32];
@@ -438,7 +438,7 @@ static void many_communicators(job_rank *me)
 /* One rank keeps its communicator: the other's end does not wait for it for ever, nor harm it. */
 static void leaves_early(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     int64_t begun;
     owner o;
     join_all(me, b, &o, "early");

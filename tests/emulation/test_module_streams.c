@@ -21,13 +21,13 @@ static float *write_behind(const job_rank *me, cudaStream_t stream, atomic_int *
 
 static task sum_task(const job_rank *me, const owner *o, float *buffer)
 {
-    task t = new_task(me, o, WEFT__OP_ALL_REDUCE);
+    task t = new_task(me, o, WEFT_BACKEND_ALL_REDUCE);
     t.work.op.in = t.work.op.out = buffer;
     t.work.op.count = N;
     return t;
 }
 
-static void poll_for(weft__backend *b, int ms)
+static void poll_for(weft_backend *b, int ms)
 {
     for (int64_t until = job_now_ns() + ms * 1000000LL; job_now_ns() < until;) b->poll(b);
 }
@@ -42,7 +42,7 @@ static void check_sum(const job_rank *me, const float *device, cudaStream_t stre
 /* The work waits for what was on the stream; arg: that is the legacy default stream. */
 static void comes_after(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     cudaStream_t own = new_stream(me), stream = me->arg ? NULL : own;
     atomic_int gate = 0;
     float host[N], *device;
@@ -67,7 +67,7 @@ static void comes_after(job_rank *me)
 
 static void comes_after_nothing(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     cudaStream_t stream = new_stream(me);
     float *device = to_device(NULL, sizeof *device * N), host[N];
     atomic_int gate = 0;
@@ -87,7 +87,7 @@ static void comes_after_nothing(job_rank *me)
 
 static void comes_before(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     cudaStream_t stream = new_stream(me), later = new_stream(me);
     atomic_int gate = 0;
     float host[N], *device;
@@ -111,10 +111,10 @@ static void comes_before(job_rank *me)
 
 static void order_and_poll(job_rank *me, int thread, void *arg)
 {
-    weft__backend *b = arg;
+    weft_backend *b = arg;
     static _Thread_local task dummy;
     (void)thread;
-    dummy = new_task(me, NULL, WEFT__OP_BARRIER);
+    dummy = new_task(me, NULL, WEFT_BACKEND_BARRIER);
     CUDA(cudaSetDevice(me->rank));
     for (int i = 0; i < 200; i++) {
         void *marker;
@@ -128,7 +128,7 @@ static void order_and_poll(job_rank *me, int thread, void *arg)
 static void many_marks(job_rank *me)
 {
     enum { MARKS = 1000 };
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     void *markers[MARKS];
     for (int i = 0; i < MARKS; i++) CHECK_OK(b->mark(b, NULL, &markers[i]));
     for (int i = 0; i < MARKS; i++) b->unmark(b, markers[i]);
@@ -138,9 +138,9 @@ static void many_marks(job_rank *me)
 
 static void refused(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     cudaStream_t stream = new_stream(me), elsewhere;
-    task t = new_task(me, NULL, WEFT__OP_BARRIER);
+    task t = new_task(me, NULL, WEFT_BACKEND_BARRIER);
     cudaGraph_t graph;
     void *marker = &t;
     CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -164,7 +164,7 @@ static void refused(job_rank *me)
 
 static void ownership(job_rank *me)
 {
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     void *device = to_device(NULL, 4096), *pinned, *managed;
     int here;
     CUDA(cudaMallocHost(&pinned, 4096));
@@ -180,7 +180,7 @@ static void hot_path(job_rank *me)
 {
     static const char *const makers[] = {"cudaEventCreateWithFlags", "cudaStreamCreateWithPriority",
                                          "cudaStreamCreateWithFlags"};
-    weft__backend *b = module_load(me);
+    weft_backend *b = module_load(me);
     cudaStream_t stream = new_stream(me);
     float *device = to_device(NULL, sizeof *device * N);
     uint64_t blocking = 0, made = 0, marks = 0, waits = 0;

@@ -31,7 +31,8 @@ enum {
     GROUPS = 6,
     ECHOES = 8,
     COUNT = 512 * 1024,
-    PAYLOAD_MOST = 4096
+    PAYLOAD_MOST = 4096,
+    ID_BYTES = 1000
 };
 
 size_t fuzz_reached; /* requests that settled and groups that broke over what others told */
@@ -102,51 +103,56 @@ static void keep_sent(const weft__outgoing *out)
     memcpy(e->bytes, out->payload, out->frame.length);
 }
 
-static bool owns_nothing(weft__backend *backend, const void *pointer)
+static bool owns_nothing(weft_backend *backend, const void *pointer)
 {
     (void)backend;
     (void)pointer;
     return false;
 }
 
-static weft__comm *open_comm(weft__backend *backend, void *owner, int me, int size, const char *label,
-                             bool names)
+static weft_backend_comm *open_comm(weft_backend *backend, void *owner, int me, int size, const char *label,
+                                    bool names)
 {
     (void)owner;
     (void)names;
     if (me < 0 || me >= size || !label) abort();
-    return (weft__comm *)(void *)backend;
+    return (weft_backend_comm *)(void *)backend;
 }
 
-static void join_comm(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
+static void join_comm(weft_backend_comm *comm, const void *id)
 {
+    static unsigned char kept[ID_BYTES];
     if (!comm || !id) abort();
+    memcpy(kept, id, sizeof kept); /* a sanitizer sees whether all of it is there */
 }
 
-static void doom_comm(weft__comm *comm, const char *why)
+static void doom_comm(weft_backend_comm *comm, const char *why)
 {
     if (!comm || !*why) abort();
 }
 
-static void drop_comm(weft__comm *comm)
+static void drop_comm(weft_backend_comm *comm)
 {
     if (!comm) abort();
 }
 
 static void open_rank(void)
 {
-    static weft__backend module = {.name = "fuzz",
-                                   .owns = owns_nothing,
-                                   .open = open_comm,
-                                   .join = join_comm,
-                                   .doom = doom_comm,
-                                   .drop = drop_comm};
+    static weft_backend module = {.name = "fuzz",
+                                  .memory = WEFT_MEMORY_CUDA,
+                                  .id_bytes = ID_BYTES,
+                                  .owns = owns_nothing,
+                                  .open = open_comm,
+                                  .join = join_comm,
+                                  .doom = doom_comm,
+                                  .drop = drop_comm};
     const int world[] = {0, 1, 2, 3, 4}, host[] = {NEAR, ME};
     memset(&rank, 0, sizeof rank);
     weft__list_init(&rank.ticket.link);
     rank.ctx = lone_rank_open((lone_wires){.sent = keep_sent});
     rank.near = lone_rank_near();
-    rank.ctx->module = &module;
+    rank.ctx->modules[WEFT_MEMORY_CUDA].backend = &module;
+    rank.ctx->module_count = 1;
     rank.groups[rank.group_count++] = rank.ctx->world = lone_rank_group(rank.ctx, world, WORLD, "world", 1);
     rank.groups[rank.group_count++] = rank.ctx->host_group = lone_rank_group(rank.ctx, host, 2, "host", 2);
 }
@@ -155,7 +161,8 @@ static void close_rank(void)
 {
     for (int i = 0; i < rank.request_count; i++) weft_release(rank.requests[i]);
     weft__links_shut(rank.ctx);
-    rank.ctx->module = NULL;
+    rank.ctx->modules[WEFT_MEMORY_CUDA].backend = NULL;
+    rank.ctx->module_count = 0;
     weft__list_remove(&rank.ticket.link);
     if (rank.near_row) weft__board_give(rank.near, rank.near_row);
     lone_rank_close(rank.ctx);
@@ -347,9 +354,9 @@ static void step_link(input *in)
     if (weft_group_status(group) != WEFT_OK) return;
     weft__engine_take(rank.ctx);
     if (peer == 0)
-        weft__link_of_group(group);
+        weft__link_of_group(group, &rank.ctx->modules[WEFT_MEMORY_CUDA]);
     else if (weft__group_member(group, peer) >= 0)
-        weft__link_of_pair(group, peer);
+        weft__link_of_pair(group, &rank.ctx->modules[WEFT_MEMORY_CUDA], peer);
     weft__engine_drop(rank.ctx);
 }
 

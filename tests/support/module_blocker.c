@@ -1,76 +1,54 @@
 /* module_blocker.c - a backend whose start blocks for 2 s (BLOCKER_MS says otherwise): the seam's worst
  * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on. */
-#include "backend.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <weft/backend.h>
 
-static const weft__module_table *_Atomic runtime; /* contexts of one process share it */
+static const weft_backend_runtime *_Atomic runtime; /* contexts of one process share it */
 
-static bool owns(weft__backend *backend, const void *pointer)
+static bool owns(weft_backend *backend, const void *pointer)
 {
     (void)backend;
     (void)pointer;
     return false; /* only what the caller says to be device memory */
 }
 
-static weft_status check(weft__backend *backend, const weft__op *op)
+static weft_status check(weft_backend *backend, const weft_backend_operation *op)
 {
     (void)backend;
     (void)op;
     return WEFT_OK;
 }
 
-static weft_status mark(weft__backend *backend, void *stream, void **marker)
-{
-    (void)backend;
-    (void)stream;
-    *marker = NULL;
-    return WEFT_OK;
-}
-
-static void unmark(weft__backend *backend, void *marker)
-{
-    (void)backend;
-    (void)marker;
-}
-
-static weft_status order(weft__backend *backend, weft__work *work, void *stream)
-{
-    (void)backend;
-    (void)work;
-    (void)stream;
-    return runtime->fail(WEFT_ERR_UNSUPPORTED, "the blocker has no streams");
-}
-
 /* Its communicators are nothing but their owners, and are there at once. */
-struct weft__comm {
+struct weft_backend_comm {
     void *owner;
     _Atomic int holders; /* the runtime, and answers under way */
 };
 
-static void let_go(weft__comm *comm)
+static void let_go(weft_backend_comm *comm)
 {
     if (--comm->holders == 0) free(comm);
 }
 
 static void *answer_named(void *comm)
 {
-    static const unsigned char id[WEFT__COMM_ID_BYTES];
-    runtime->named(((weft__comm *)comm)->owner, id);
+    const unsigned char id = 0;
+    runtime->named(((weft_backend_comm *)comm)->owner, &id);
     let_go(comm);
     return NULL;
 }
 
 static void *answer_joined(void *comm)
 {
-    runtime->joined(((weft__comm *)comm)->owner, WEFT_OK, NULL);
+    runtime->joined(((weft_backend_comm *)comm)->owner, WEFT_OK, NULL);
     let_go(comm);
     return NULL;
 }
 
-static void answer(void *(*with)(void *), weft__comm *comm)
+static void answer(void *(*with)(void *), weft_backend_comm *comm)
 {
     pthread_t thread;
     comm->holders++;
@@ -80,10 +58,10 @@ static void answer(void *(*with)(void *), weft__comm *comm)
         comm->holders--; /* the runtime still has it */
 }
 
-static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int size, const char *label,
-                             bool names)
+static weft_backend_comm *open_comm(weft_backend *backend, void *owner, int rank, int size, const char *label,
+                                    bool names)
 {
-    weft__comm *comm = calloc(1, sizeof *comm);
+    weft_backend_comm *comm = calloc(1, sizeof *comm);
     (void)backend;
     (void)rank;
     (void)size;
@@ -95,25 +73,25 @@ static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int 
     return comm;
 }
 
-static void join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
+static void join(weft_backend_comm *comm, const void *id)
 {
     (void)id;
     answer(answer_joined, comm);
 }
 
-static void doom(weft__comm *comm, const char *why)
+static void doom(weft_backend_comm *comm, const char *why)
 {
     /* What sleeps cannot be called back: it finishes when start is through. */
     (void)comm;
     (void)why;
 }
 
-static void drop(weft__comm *comm)
+static void drop(weft_backend_comm *comm)
 {
     let_go(comm);
 }
 
-static void start(weft__backend *backend, weft__work *first)
+static void start(weft_backend *backend, weft_backend_work *first)
 {
     const char *given = getenv("BLOCKER_MS");
     long ms = given ? atol(given) : 2000;
@@ -121,48 +99,46 @@ static void start(weft__backend *backend, weft__work *first)
     (void)backend;
     nanosleep(&t, NULL);
     while (first) {
-        weft__work *next = first->next;
+        weft_backend_work *next = first->next;
         runtime->finish(first, WEFT_OK, NULL);
         first = next;
     }
 }
 
-static int poll(weft__backend *backend)
+static int poll(weft_backend *backend)
 {
     (void)backend;
     return 0;
 }
 
-static void close(weft__backend *backend)
+static void close(weft_backend *backend)
 {
     (void)backend;
 }
 
-static weft__backend blocker = {.version = WEFT__MODULE_VERSION,
-                                .name = "blocker",
-                                .memory = WEFT_MEMORY_CUDA,
-                                .device = 0,
-                                .owns = owns,
-                                .check = check,
-                                .mark = mark,
-                                .unmark = unmark,
-                                .order = order,
-                                .open = open_comm,
-                                .join = join,
-                                .doom = doom,
-                                .drop = drop,
-                                .start = start,
-                                .poll = poll,
-                                .close = close};
+static weft_backend blocker = {.version = WEFT_BACKEND_VERSION,
+                               .name = "blocker",
+                               .memory = WEFT_MEMORY_CUDA,
+                               .device = 0,
+                               .id_bytes = 1,
+                               .owns = owns,
+                               .check = check,
+                               .open = open_comm,
+                               .join = join,
+                               .doom = doom,
+                               .drop = drop,
+                               .start = start,
+                               .poll = poll,
+                               .close = close};
 
-__attribute__((visibility("default"))) weft__backend *
-weft_backend_open(const weft__module_table *table, const weft__module_place *place, const char **why);
+__attribute__((visibility("default"))) weft_backend *
+weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place, const char **why);
 
-weft__backend *weft_backend_open(const weft__module_table *table, const weft__module_place *place,
-                                 const char **why)
+weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place,
+                                const char **why)
 {
     (void)place;
-    if (table->version != WEFT__MODULE_VERSION) {
+    if (table->version != WEFT_BACKEND_VERSION) {
         *why = "the library is of another version";
         return NULL;
     }

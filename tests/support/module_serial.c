@@ -5,53 +5,53 @@
  *
  * Any memory is its own.  It has messages, broadcast, and sums of int32.  Ranks that issue calls that do not
  * fit each other end the process. */
-#include "backend.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <weft/backend.h>
 
 enum { RANKS_MAX = 16 };
 
 typedef struct unit { /* what was given in one call */
-    weft__work *first;
-    struct weft__comm *comm;
+    weft_backend_work *first;
+    struct weft_backend_comm *comm;
     bool done;
     struct unit *next;
 } unit;
 
 typedef struct device {
-    weft__backend backend; /* first */
+    weft_backend backend; /* first */
     pthread_t thread;
     bool closing;
     unit *head;
-    struct weft__comm *comms;
+    struct weft_backend_comm *comms;
 } device;
 
 typedef struct board { /* a communicator as all its ranks see it */
-    unsigned char id[WEFT__COMM_ID_BYTES];
+    uint64_t id;
     int present, left; /* ranks that have joined, that have closed it since */
-    struct weft__comm *comms[RANKS_MAX];
+    struct weft_backend_comm *comms[RANKS_MAX];
     struct board *next;
 } board;
 
-struct weft__comm {
+struct weft_backend_comm {
     void *owner;
     int rank, size;
     device *device;
     bool names, told, doomed, dropped;
     board *board;
-    struct weft__comm *next;
+    struct weft_backend_comm *next;
 };
 
-static const weft__module_table *_Atomic runtime;
+static const weft_backend_runtime *_Atomic runtime;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* everything below, and all records */
 static board *boards;
 static uint64_t ids;
 
-_Noreturn static void die(const char *why, const weft__work *a, const weft__work *b)
+_Noreturn static void die(const char *why, const weft_backend_work *a, const weft_backend_work *b)
 {
     fprintf(stderr, "serial device: %s: kinds %d and %d, counts %zu and %zu\n", why, (int)a->op.kind,
             (int)b->op.kind, a->op.count, b->op.count);
@@ -60,59 +60,59 @@ _Noreturn static void die(const char *why, const weft__work *a, const weft__work
 
 /* ---- running: under the lock ---- */
 
-static void copy(const weft__work *from, const weft__work *to)
+static void copy(const weft_backend_work *from, const weft_backend_work *to)
 {
-    if (from->op.kind != WEFT__OP_SEND_RECV &&
-        (from->op.kind != WEFT__OP_ISEND || to->op.kind != WEFT__OP_IRECV))
+    if (from->op.kind != WEFT_BACKEND_SEND_RECV &&
+        (from->op.kind != WEFT_BACKEND_ISEND || to->op.kind != WEFT_BACKEND_IRECV))
         die("two calls that do not fit", from, to);
     if (from->op.count != to->op.count || from->op.dtype != to->op.dtype)
         die("two messages of other lengths", from, to);
     memmove(to->op.out, from->op.in, from->op.count * weft_dtype_size(from->op.dtype));
 }
 
-static void exchange(const weft__work *a, const weft__work *b)
+static void exchange(const weft_backend_work *a, const weft_backend_work *b)
 {
     size_t bytes = a->op.count * weft_dtype_size(a->op.dtype);
     void *kept = malloc(bytes);
-    if (b->op.kind != WEFT__OP_SEND_RECV || !kept) die("half an exchange", a, b);
+    if (b->op.kind != WEFT_BACKEND_SEND_RECV || !kept) die("half an exchange", a, b);
     memcpy(kept, a->op.in, bytes);
     copy(b, a);
     memcpy(b->op.out, kept, bytes);
     free(kept);
 }
 
-static void run_pair(const weft__work *a, const weft__work *b)
+static void run_pair(const weft_backend_work *a, const weft_backend_work *b)
 {
-    if (a->op.kind == WEFT__OP_SEND_RECV)
+    if (a->op.kind == WEFT_BACKEND_SEND_RECV)
         exchange(a, b);
-    else if (a->op.kind == WEFT__OP_ISEND)
+    else if (a->op.kind == WEFT_BACKEND_ISEND)
         copy(a, b);
     else
         copy(b, a);
 }
 
-static void run_collective(weft__work *const *works, int n)
+static void run_collective(weft_backend_work *const *works, int n)
 {
-    const weft__op *op = &works[0]->op;
+    const weft_backend_operation *op = &works[0]->op;
     size_t bytes = op->count * weft_dtype_size(op->dtype);
     int32_t *sum = calloc(op->count + 1, sizeof *sum);
     if (!sum) die("no memory", works[0], works[0]);
     for (int i = 0; i < n; i++) {
         if (works[i]->op.kind != op->kind || works[i]->op.count != op->count)
             die("two collectives that differ", works[0], works[i]);
-        if (op->kind == WEFT__OP_BROADCAST && i != op->root)
+        if (op->kind == WEFT_BACKEND_BROADCAST && i != op->root)
             memcpy(works[i]->op.out, works[op->root]->op.in, bytes);
-        for (size_t k = 0; op->kind == WEFT__OP_ALL_REDUCE && k < op->count; k++)
+        for (size_t k = 0; op->kind == WEFT_BACKEND_ALL_REDUCE && k < op->count; k++)
             sum[k] += ((const int32_t *)works[i]->op.in)[k];
     }
-    for (int i = 0; op->kind == WEFT__OP_ALL_REDUCE && i < n; i++) memcpy(works[i]->op.out, sum, bytes);
+    for (int i = 0; op->kind == WEFT_BACKEND_ALL_REDUCE && i < n; i++) memcpy(works[i]->op.out, sum, bytes);
     free(sum);
 }
 
 static void run_self(unit *u)
 {
-    weft__work *w = u->first;
-    if (w->op.kind == WEFT__OP_SEND_RECV)
+    weft_backend_work *w = u->first;
+    if (w->op.kind == WEFT_BACKEND_SEND_RECV)
         memmove(w->op.out, w->op.in, w->op.count * weft_dtype_size(w->op.dtype));
     else
         copy(w, w->next);
@@ -123,7 +123,7 @@ static void run_self(unit *u)
 static bool all_there(const board *b, int size)
 {
     for (int i = 0; i < size; i++) {
-        const weft__comm *c = b->comms[i];
+        const weft_backend_comm *c = b->comms[i];
         if (!c || c->doomed || !c->device->head || c->device->head->comm != c || c->device->head->done)
             return false;
     }
@@ -133,7 +133,7 @@ static bool all_there(const board *b, int size)
 static void run(const unit *u)
 {
     const board *b = u->comm->board;
-    weft__work *works[RANKS_MAX] = {NULL};
+    weft_backend_work *works[RANKS_MAX] = {NULL};
     int size = u->comm->size;
     if (!all_there(b, size)) return;
     for (int i = 0; i < size; i++) works[i] = b->comms[i]->device->head->first;
@@ -155,15 +155,14 @@ static void run(const unit *u)
 /* An answer that a communicator is owed; given without the lock. */
 static bool answer(device *d)
 {
-    for (weft__comm *c = d->comms; c; c = c->next) {
-        unsigned char id[WEFT__COMM_ID_BYTES] = {0};
+    for (weft_backend_comm *c = d->comms; c; c = c->next) {
+        uint64_t id;
         if (c->dropped || c->doomed) continue;
         if (c->names) {
             c->names = false;
-            ids++;
-            memcpy(id, &ids, sizeof ids);
+            id = ++ids;
             pthread_mutex_unlock(&lock);
-            runtime->named(c->owner, id);
+            runtime->named(c->owner, &id);
         } else if (c->board && !c->told && c->board->present == c->size) {
             c->told = true;
             pthread_mutex_unlock(&lock);
@@ -180,7 +179,7 @@ static bool answer(device *d)
 static bool work(device *d)
 {
     unit *u = d->head;
-    weft__work *w;
+    weft_backend_work *w;
     weft_status status = WEFT_OK;
     if (!u) return false;
     if (!u->comm)
@@ -192,7 +191,7 @@ static bool work(device *d)
     d->head = u->next;
     pthread_mutex_unlock(&lock);
     for (w = u->first; w;) {
-        weft__work *next = w->next;
+        weft_backend_work *next = w->next;
         runtime->finish(w, status, NULL);
         w = next;
     }
@@ -218,51 +217,29 @@ static void *device_main(void *arg)
 
 /* ---- the seam ---- */
 
-static bool owns(weft__backend *backend, const void *pointer)
+static bool owns(weft_backend *backend, const void *pointer)
 {
     (void)backend;
     (void)pointer;
     return true;
 }
 
-static weft_status check(weft__backend *backend, const weft__op *op)
+static weft_status check(weft_backend *backend, const weft_backend_operation *op)
 {
-    bool sums = op->kind == WEFT__OP_ALL_REDUCE && op->reduction == WEFT_SUM && op->dtype == WEFT_INT32;
+    bool sums = op->kind == WEFT_BACKEND_ALL_REDUCE && op->reduction == WEFT_SUM && op->dtype == WEFT_INT32;
     (void)backend;
-    if (sums || op->kind == WEFT__OP_BROADCAST || op->kind == WEFT__OP_ISEND || op->kind == WEFT__OP_IRECV ||
-        op->kind == WEFT__OP_SEND_RECV)
+    if (sums || op->kind == WEFT_BACKEND_BROADCAST || op->kind == WEFT_BACKEND_ISEND ||
+        op->kind == WEFT_BACKEND_IRECV || op->kind == WEFT_BACKEND_SEND_RECV)
         return WEFT_OK;
     return runtime->fail(WEFT_ERR_UNSUPPORTED,
                          "the serial device has messages, broadcast, and sums of int32");
 }
 
-static weft_status mark(weft__backend *backend, void *stream, void **marker)
-{
-    (void)backend;
-    (void)stream;
-    *marker = NULL;
-    return WEFT_OK;
-}
-
-static void unmark(weft__backend *backend, void *marker)
-{
-    (void)backend;
-    (void)marker;
-}
-
-static weft_status order(weft__backend *backend, weft__work *w, void *stream)
-{
-    (void)backend;
-    (void)w;
-    (void)stream;
-    return runtime->fail(WEFT_ERR_UNSUPPORTED, "the serial device has no streams");
-}
-
-static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int size, const char *label,
-                             bool names)
+static weft_backend_comm *open_comm(weft_backend *backend, void *owner, int rank, int size, const char *label,
+                                    bool names)
 {
     device *d = (device *)(void *)backend;
-    weft__comm *comm = calloc(1, sizeof *comm);
+    weft_backend_comm *comm = calloc(1, sizeof *comm);
     (void)label;
     if (!comm || size > RANKS_MAX) {
         free(comm);
@@ -281,16 +258,16 @@ static weft__comm *open_comm(weft__backend *backend, void *owner, int rank, int 
     return comm;
 }
 
-static void join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
+static void join(weft_backend_comm *comm, const void *id)
 {
     board *b;
     pthread_mutex_lock(&lock);
     b = boards;
-    while (b && memcmp(b->id, id, sizeof b->id) != 0) b = b->next;
+    while (b && memcmp(&b->id, id, sizeof b->id) != 0) b = b->next;
     if (!b) {
         b = calloc(1, sizeof *b);
         if (!b) abort();
-        memcpy(b->id, id, sizeof b->id);
+        memcpy(&b->id, id, sizeof b->id);
         b->next = boards;
         boards = b;
     }
@@ -300,7 +277,7 @@ static void join(weft__comm *comm, const unsigned char id[WEFT__COMM_ID_BYTES])
     pthread_mutex_unlock(&lock);
 }
 
-static void doom(weft__comm *comm, const char *why)
+static void doom(weft_backend_comm *comm, const char *why)
 {
     (void)why;
     pthread_mutex_lock(&lock);
@@ -308,34 +285,34 @@ static void doom(weft__comm *comm, const char *why)
     pthread_mutex_unlock(&lock);
 }
 
-static void drop(weft__comm *comm)
+static void drop(weft_backend_comm *comm)
 {
     pthread_mutex_lock(&lock);
     comm->dropped = comm->doomed = true;
     pthread_mutex_unlock(&lock);
 }
 
-static void start(weft__backend *backend, weft__work *first)
+static void start(weft_backend *backend, weft_backend_work *first)
 {
     device *d = (device *)(void *)backend;
     unit *u = calloc(1, sizeof *u), **at = &d->head;
     if (!u) abort();
     u->first = first;
     u->comm = first->comm;
-    for (weft__work *w = first; w; w = w->next) runtime->issued(w);
+    for (weft_backend_work *w = first; w; w = w->next) runtime->issued(w);
     pthread_mutex_lock(&lock);
     while (*at) at = &(*at)->next;
     *at = u;
     pthread_mutex_unlock(&lock);
 }
 
-static int poll(weft__backend *backend)
+static int poll(weft_backend *backend)
 {
     (void)backend;
     return 0;
 }
 
-static void leave(weft__comm *comm)
+static void leave(weft_backend_comm *comm)
 {
     board *b = comm->board, **at = &boards;
     if (!b) return;
@@ -349,14 +326,14 @@ static void leave(weft__comm *comm)
 static void close_comms(device *d)
 {
     while (d->comms) {
-        weft__comm *c = d->comms;
+        weft_backend_comm *c = d->comms;
         d->comms = c->next;
         leave(c);
         free(c);
     }
 }
 
-static void close(weft__backend *backend)
+static void close(weft_backend *backend)
 {
     device *d = (device *)(void *)backend;
     pthread_mutex_lock(&lock);
@@ -369,30 +346,28 @@ static void close(weft__backend *backend)
     free(d);
 }
 
-static const weft__backend slots = {.version = WEFT__MODULE_VERSION,
-                                    .name = "serial",
-                                    .memory = WEFT_MEMORY_CUDA,
-                                    .device = 0,
-                                    .owns = owns,
-                                    .check = check,
-                                    .mark = mark,
-                                    .unmark = unmark,
-                                    .order = order,
-                                    .open = open_comm,
-                                    .join = join,
-                                    .doom = doom,
-                                    .drop = drop,
-                                    .start = start,
-                                    .poll = poll,
-                                    .close = close};
+static const weft_backend slots = {.version = WEFT_BACKEND_VERSION,
+                                   .name = "serial",
+                                   .memory = WEFT_MEMORY_CUDA,
+                                   .device = 0,
+                                   .id_bytes = sizeof(uint64_t),
+                                   .owns = owns,
+                                   .check = check,
+                                   .open = open_comm,
+                                   .join = join,
+                                   .doom = doom,
+                                   .drop = drop,
+                                   .start = start,
+                                   .poll = poll,
+                                   .close = close};
 
-__attribute__((visibility("default"))) weft__backend *
-weft_backend_open(const weft__module_table *table, const weft__module_place *place, const char **why);
+__attribute__((visibility("default"))) weft_backend *
+weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place, const char **why);
 
-weft__backend *weft_backend_open(const weft__module_table *table, const weft__module_place *place,
-                                 const char **why)
+weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place,
+                                const char **why)
 {
-    device *d = table->version == WEFT__MODULE_VERSION ? calloc(1, sizeof *d) : NULL;
+    device *d = table->version == WEFT_BACKEND_VERSION ? calloc(1, sizeof *d) : NULL;
     (void)place;
     *why = "no memory, or the library is of another version";
     if (!d) return NULL;

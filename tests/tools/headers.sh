@@ -9,12 +9,12 @@ export LC_ALL=C
 
 echo '-- enumerators have written values'
 # Those of weft_status come from its list, which has them.
-awk '/^typedef enum weft_[a-z]+ \{/ {on = 1} on {print} /^\} weft_|\} weft_[a-z]+;/ {on = 0}' \
-    "$include/weft/weft.h" >"$dir/enums"
-grep -c 'typedef enum' "$dir/enums" | grep -qx 4
-sed -e 's/^typedef enum weft_[a-z]* {//' -e 's/} weft_[a-z]*;//' -e '/^#/d' -e '/WEFT_STATUS_MAP/d' "$dir/enums" |
-    tr ',' '\n' | grep 'WEFT_' >"$dir/names"
-[ "$(wc -l <"$dir/names")" -eq 29 ] || { echo "expected 17 types, 9 reductions and 3 kinds of memory"; exit 1; }
+awk '/^typedef enum weft_[a-z_]+ \{/ {on = 1} on {print} /^\} weft_|\} weft_[a-z]+;/ {on = 0}' \
+    "$include/weft/weft.h" "$include/weft/backend.h" >"$dir/enums"
+grep -c 'typedef enum' "$dir/enums" | grep -qx 5
+sed -e 's/^typedef enum weft_[a-z_]* {//' -e 's/} weft_[a-z_]*;//' -e '/^#/d' -e '/WEFT_STATUS_MAP/d' \
+    -e 's,/\*.*\*/,,' "$dir/enums" | tr ',' '\n' | grep 'WEFT_' | sed 's/ *$//' >"$dir/names"
+[ "$(wc -l <"$dir/names")" -eq 48 ] || { echo "expected 17 types, 9 reductions, 4 kinds of memory, 18 of works"; exit 1; }
 if grep -v '^ *WEFT_[A-Z0-9_]* = [0-9]*$' "$dir/names"; then echo "no value is written there"; exit 1; fi
 
 # As little of MPI as weft/mpi.h uses.
@@ -34,6 +34,7 @@ static inline int MPI_Comm_size(MPI_Comm c, int *n) { return *n = 1 + c - c, 0; 
 static inline int MPI_Comm_free(MPI_Comm *c) { return *c = 0; }
 EOF
 cat >"$dir/uses.c" <<'EOF'
+#include <weft/backend.h>
 #include <weft/cuda.h>
 #include <weft/mpi.h>
 #include <weft/weft.h>
@@ -49,6 +50,7 @@ SAME(WEFT_FLOAT64, 13); SAME(WEFT_COMPLEX64, 14); SAME(WEFT_COMPLEX128, 15); SAM
 SAME(WEFT_SUM, 0); SAME(WEFT_PROD, 1); SAME(WEFT_MIN, 2); SAME(WEFT_MAX, 3); SAME(WEFT_AVG, 4);
 SAME(WEFT_BAND, 5); SAME(WEFT_BOR, 6); SAME(WEFT_BXOR, 7); SAME(WEFT_PREMUL_SUM, 8);
 SAME(WEFT_MEMORY_AUTO, 0); SAME(WEFT_MEMORY_HOST, 1); SAME(WEFT_MEMORY_CUDA, 2);
+SAME(WEFT_MEMORY_OTHER, 3); SAME(WEFT_BACKEND_BARRIER, 0); SAME(WEFT_BACKEND_MEM_ALLOC, 17);
 SAME(WEFT_OK, 0); SAME(WEFT_PENDING, 1); SAME(WEFT_ERR_STATE, -12);
 SAME(WEFT_FOREVER, -1); SAME(sizeof(WEFT_FOREVER), 8); SAME(WEFT_ANY_RANK, -1); SAME(WEFT_ANY_TAG, -1);
 

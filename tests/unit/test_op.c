@@ -74,7 +74,7 @@ static weft__op some_op(void)
     op.tag = op.kind >= WEFT__OP_ISEND || !draw(8) ? draw(8) ? (int)draw(4) - 1 : 1 << 30 : 0;
     if (!draw(16)) op.root = (int)draw(4);
     if (!draw(16)) op.scale = 2;
-    if (!draw(16)) op.memory = (weft_memory)draw(4);
+    if (!draw(16)) op.memory = (weft_memory)draw(5);
     return op;
 }
 
@@ -132,8 +132,8 @@ static void test_ranges(void **state)
     op.reduction = (weft_op)9;
     refused(op, WEFT_ERR_ARGUMENT, "op is 9");
     op = all_reduce();
-    op.memory = (weft_memory)3;
-    refused(op, WEFT_ERR_ARGUMENT, "memory is 3");
+    op.memory = (weft_memory)4;
+    refused(op, WEFT_ERR_ARGUMENT, "memory is 4");
     op = of_kind(WEFT__OP_GATHER);
     op.root = 4;
     refused(op, WEFT_ERR_ARGUMENT, "root is 4, expected a rank of the group (0 to 3)");

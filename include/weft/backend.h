@@ -1,0 +1,174 @@
+/* weft/backend.h - the seam for running whole operations on another kind of memory, or in another way.
+ *
+ * A backend is a module: a shared object libweft_NAME.so with one export, weft_backend_open.  It is handed one
+ * table of what it may call, so it needs no symbol of the library, and works with libweft.a too.  This header
+ * needs no other one than weft.h.  WEFT_BACKENDS=host,NAME loads a module from the folder of modules (PREFIX/lib/weft,
+ * or WEFT_MODULE_DIR).  A context may have several, one for each kind of memory.
+ *
+ * What the runtime has seen to before a module is given a work: every rank that takes part has submitted it and
+ * agrees what it is; the communicator that it runs on has been joined by all of them; and all of them are given
+ * what they share in the same order, over all modules of a context.  So a module begins works as they come, at once,
+ * and in that order.
+ *
+ * Threads: each slot says whose thread calls it.  "The progress thread": the one of the context, no two calls at
+ * once; it serves all modules of the context, so what blocks there holds up the others.  A slot that must not block
+ * may be called with locks of the runtime held.
+ *
+ * Versions: WEFT_BACKEND_VERSION is raised whenever anything below changes.  A module that was made for another one
+ * is not loaded, and says so. */
+#ifndef WEFT_BACKEND_H
+#define WEFT_BACKEND_H
+#include <weft/weft.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_BACKEND_VERSION 4
+#define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
+
+/* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
+typedef enum weft_backend_kind {
+    WEFT_BACKEND_BARRIER = 0, WEFT_BACKEND_BROADCAST = 1, WEFT_BACKEND_REDUCE = 2, WEFT_BACKEND_ALL_REDUCE = 3,
+    WEFT_BACKEND_REDUCE_SCATTER = 4, WEFT_BACKEND_ALL_GATHER = 5, WEFT_BACKEND_GATHER = 6,
+    WEFT_BACKEND_SCATTER = 7, WEFT_BACKEND_ALL_TO_ALL = 8, WEFT_BACKEND_ALL_GATHER_V = 9,
+    WEFT_BACKEND_GATHER_V = 10, WEFT_BACKEND_SCATTER_V = 11, WEFT_BACKEND_REDUCE_SCATTER_V = 12,
+    WEFT_BACKEND_ALL_TO_ALL_V = 13, WEFT_BACKEND_ISEND = 14, WEFT_BACKEND_IRECV = 15, WEFT_BACKEND_SEND_RECV = 16,
+    WEFT_BACKEND_MEM_ALLOC = 17 /* make what mem_alloc gave (out, count bytes) known to the communicator's ranks */
+} weft_backend_kind;
+#define WEFT_BACKEND_KINDS 18
+
+/* An operation as the caller passed it, checked by the rules of weft.h.  What its kind does not use is 0. */
+typedef struct weft_backend_operation {
+    weft_backend_kind kind;
+    const char *name; /* "all_reduce" */
+    weft_dtype dtype;
+    weft_op reduction;
+    weft_memory memory;
+    int root;
+    size_t count; /* as in weft.h: elements of a block; of uneven kinds this rank's; of a receive that has met its
+                     message what was sent, which is what moves */
+    const void *in; /* broadcast: both are its buffer */
+    void *out;
+    double scale; /* PREMUL_SUM; else 1 */
+    bool uneven;  /* one of the kinds _V: then the blocks of the two buffers, by rank, in elements */
+    const size_t *in_counts, *in_displs;   /* NULL: this rank has no such blocks at in */
+    const size_t *out_counts, *out_displs; /* likewise at out */
+} weft_backend_operation;
+
+typedef struct weft_backend weft_backend;
+typedef struct weft_backend_comm weft_backend_comm; /* a communicator; the struct is the module's own */
+
+/* What a module is given to carry out.  The runtime owns it, and keeps it and the buffers until the module has called
+ * `finish`, even if the request has settled meanwhile because its time ran out or it was cancelled. */
+typedef struct weft_backend_work {
+    weft_backend_operation op;
+    weft_backend_comm *comm; /* NULL: a message to itself, which needs none */
+    int rank, size;          /* in the communicator */
+    int peer;                /* messages: rank in the communicator, or -1 with comm NULL */
+    void *marker;            /* what `mark` gave: the module's again from `start` on */
+    struct weft_backend_work *next; /* to be begun together with this one; read it before finish */
+    void *state;             /* the module's; NULL before start */
+    void *owner;             /* the runtime's */
+} weft_backend_work;
+
+/* What a module may call: from any thread, but with no lock of its own held.  None of these blocks. */
+typedef struct weft_backend_runtime {
+    int version;
+    /* The work is over and nothing touches its buffers any more.  Exactly once for each work, which is gone
+     * afterwards.  status: WEFT_OK or a failure; sentence: NULL, or why. */
+    void (*finish)(weft_backend_work *work, weft_status status, const char *sentence);
+    /* The device has it: later work on a stream can be ordered after it (see `order`).  At most once, before finish. */
+    void (*issued)(weft_backend_work *work);
+    /* Answers to `open` with names, and to `join`.  owner: what open was given.  id: id_bytes of the backend. */
+    void (*named)(void *owner, const void *id);
+    void (*joined)(void *owner, weft_status status, const char *sentence);
+    /* Sets the calling thread's weft_last_error and returns status. */
+    weft_status (*fail)(weft_status status, const char *sentence);
+    void (*log)(int level, const char *line); /* level: 0 error .. 3 debug */
+    int64_t (*now_ns)(void);                  /* CLOCK_MONOTONIC */
+} weft_backend_runtime;
+
+/* What a module is told of the context that it works for. */
+typedef struct weft_backend_place {
+    int device;           /* weft_config.device; -1: for the module to choose, as by local_rank */
+    int rank, local_rank; /* in the world; among those of this host */
+    int64_t grace_ns;     /* what is cancelled and inside a call is given this long before it is aborted */
+} weft_backend_place;
+
+/* What a module offers to one context: made by weft_backend_open, ended by `close`, read-only in between.  A slot
+ * that may be NULL says so. */
+struct weft_backend {
+    int version;        /* WEFT_BACKEND_VERSION */
+    const char *name;   /* that of the file: small letters, digits, _ */
+    weft_memory memory; /* the kind of memory it moves: CUDA, OTHER; or HOST: collectives there, see `check` */
+    int device;         /* in use; what weft_device tells, of one for CUDA.  -1: that means nothing here */
+    size_t id_bytes;    /* of an id, 1 to WEFT_BACKEND_ID_MOST, on every rank the same */
+
+    /* ---- the caller's threads; none of these blocks ---- */
+
+    /* Does that pointer point to memory of its kind?  Not called, and may be NULL, for HOST. */
+    bool (*owns)(weft_backend *backend, const void *pointer);
+    /* Can it carry out that operation?  ERR_UNSUPPORTED and a sentence (runtime->fail): no.
+     * HOST: takes an operation by OK; what it does not take the library does itself.  It is asked for collectives
+     * that move data, and all ranks must answer alike: from kind, dtype, reduction, root and, but for uneven kinds,
+     * count, and nothing else. */
+    weft_status (*check)(weft_backend *backend, const weft_backend_operation *op);
+    /* Marks the place on the caller's stream (weft_call.stream) after which the work may begin; WEFT_NO_STREAM:
+     * *marker is NULL.  NULL: it has no streams, and calls that name one are refused. */
+    weft_status (*mark)(weft_backend *backend, void *stream, void **marker);
+    /* The marker, which may be NULL, is not needed.  Any thread.  NULL: only together with mark. */
+    void (*unmark)(weft_backend *backend, void *marker);
+    /* Later work on stream waits for this work, which is issued; if it is over by now there is nothing to do.
+     * NULL: only together with mark. */
+    weft_status (*order)(weft_backend *backend, weft_backend_work *work, void *stream);
+
+    /* ---- communicators: any thread; none of these blocks: each begins, on a thread of the module ---- */
+
+    /* One to be, of rank among size.  names: make its id, and tell that by runtime->named.  label is for people, and
+     * the caller's.  Gives the communicator to the runtime, until drop.  NULL, with a sentence: no memory. */
+    weft_backend_comm *(*open)(weft_backend *backend, void *owner, int rank, int size, const char *label, bool names);
+    /* Join the others, which do so with the same id; runtime->joined follows. */
+    void (*join)(weft_backend_comm *comm, const void *id);
+    /* Make comm, which is open, of those ranks of parent that pass the same color, in the order of key.  parent has
+     * been joined; all of its ranks call this, in the order of the works on it.  runtime->joined of comm follows.
+     * comm NULL, color < 0: takes part without getting one.  The progress thread.  NULL: what is split is joined
+     * by an id like any other. */
+    void (*split)(weft_backend_comm *parent, weft_backend_comm *comm, int color, int key);
+    /* It is not to be used any more, and what is under way on it will not end by itself: stop it.  Works on it are
+     * finished, with ERR_BROKEN if nothing better is known, once nothing touches their buffers.  May be called
+     * more than once. */
+    void (*doom)(weft_backend_comm *comm, const char *why);
+    /* Given back; no work is on it.  owner is not told anything any more, but for an answer that is under way. */
+    void (*drop)(weft_backend_comm *comm);
+
+    /* ---- the progress thread; these may block, for short ---- */
+
+    /* Begin this work and those behind ->next, which are on one communicator.  May finish them. */
+    void (*start)(weft_backend *backend, weft_backend_work *first);
+    /* Look after what has been started.  Returns how much was done; called as long as works are not finished. */
+    int (*poll)(weft_backend *backend);
+
+    /* ---- memory: the caller's threads; these may block.  NULL: none is given ---- */
+
+    weft_status (*mem_alloc)(weft_backend *backend, size_t bytes, void **ptr); /* zeroed */
+    weft_status (*mem_free)(weft_backend *backend, void *ptr);
+    weft_status (*memory_held)(weft_backend *backend, size_t *bytes); /* by its communicators; NULL: not known */
+
+    /* What it runs on, for people: "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100".  Stays valid.  May be NULL. */
+    const char *(*describe)(weft_backend *backend);
+    /* No work is left, every communicator is dropped, the progress thread is gone.  Its threads have ended when this
+     * returns.  May block a bounded time. */
+    void (*close)(weft_backend *backend);
+};
+
+/* The one export of a module.  NULL and *why: it cannot run here ("no CUDA driver"), or runtime->version is not that
+ * of its header.  place NULL: it is only asked whether it can run, and what on (describe); of the table it then has
+ * nothing but the version.  Contexts of one process may be opened at the same time. */
+typedef weft_backend *weft_backend_open_fn(const weft_backend_runtime *runtime, const weft_backend_place *place,
+                                           const char **why);
+#define WEFT_BACKEND_OPEN "weft_backend_open"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

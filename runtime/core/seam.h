@@ -1,0 +1,61 @@
+/* seam.h - the runtime's side of weft/backend.h: which modules a context has, and which of them moves what.
+ *
+ * A context has one module for each kind of memory at most.  What the ranks of a group do not all have alike is
+ * not used there: an operation on such memory is refused before it has its number, with a sentence. */
+#ifndef WEFT_RUNTIME_SEAM_H
+#define WEFT_RUNTIME_SEAM_H
+#include "mpsc.h"
+#include "op.h"
+
+#include <stdatomic.h>
+#include <weft/backend.h>
+
+/* How far an operation on a device has come; told in messages. */
+typedef enum weft__phase {
+    WEFT__PHASE_AGREEING,   /* some rank has not submitted it */
+    WEFT__PHASE_CONNECTING, /* its communicator is being made */
+    WEFT__PHASE_ORDERING,   /* its place among the others is being agreed */
+    WEFT__PHASE_ISSUING,    /* handed to the module, which is perhaps inside a call */
+    WEFT__PHASE_RUNNING,    /* issued: the device has it */
+    WEFT__PHASE_OVER        /* finished */
+} weft__phase;
+
+#define WEFT__MEMORIES 4 /* values of weft_memory: a context's modules stand under their kind of memory */
+
+/* A loaded shared object, and the backend that it has opened for a context. */
+typedef struct weft__module {
+    weft_backend *backend; /* NULL: none for this kind of memory */
+    void *handle;          /* dlopen's */
+    weft__mpsc work;       /* requests for it, which only the progress thread takes */
+    _Atomic int pending;   /* works that it has and has not finished */
+    _Atomic bool lost;     /* a thread has not come back out of it */
+} weft__module;
+
+/* The module that moves such memory; NULL: none. */
+weft__module *weft__module_for(weft_context *ctx, weft_memory memory);
+/* The next that is loaded, in the order of kinds; after NULL the first.  NULL: there is none any more. */
+weft__module *weft__module_next(weft_context *ctx, const weft__module *after);
+weft_memory weft__module_memory(const weft_context *ctx, const weft__module *module); /* its kind */
+weft_memory weft__memory_at(weft_context *ctx, const void *pointer); /* never AUTO; NULL: the host's */
+
+/* What a rank has for each kind of memory, as it tells the others; 0: nothing. */
+typedef struct weft__module_card {
+    uint32_t of[WEFT__MEMORIES];
+} weft__module_card;
+weft__module_card weft__module_card_of(const weft_context *ctx);
+/* A bit for each kind of memory for which this rank has the same as that card. */
+uint8_t weft__modules_alike(const weft_context *ctx, const weft__module_card *card);
+
+/* The op is canonical.  Will its module carry it out in that group? */
+weft_status weft__module_check(weft_group *group, weft__module *module, const weft__op *op);
+/* In host memory, where the library carries out what no module takes. */
+bool weft__module_takes(weft_group *group, const weft__op *op);
+/* The slots that a module may leave out. */
+weft_status weft__module_mark(weft__module *module, void *stream, void **marker);
+void weft__module_unmark(weft__module *module, void *marker);
+weft_status weft__module_order(weft__module *module, weft_backend_work *work, void *stream);
+weft_status weft__module_fail(weft_status status, const char *sentence); /* weft_backend_runtime.fail */
+
+/* An op as a module sees it. */
+weft_backend_operation weft__module_operation(const weft__op *op);
+#endif
