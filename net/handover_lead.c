@@ -47,6 +47,17 @@ typedef struct table {
     char refusal[160]; /* why the last connection was turned away */
 } table;
 
+static const uint8_t guest_follows[] = {[GUEST_HELLO] = WEFT__MAY_BECOME(GUEST_PROOF),
+                                        [GUEST_PROOF] = WEFT__MAY_BECOME(GUEST_SEATED),
+                                        [GUEST_SEATED] = 0};
+
+/* The one place that stores a guest's phase.  One that connects anew begins in a place that is made anew. */
+static void guest_to(guest *g, guest_phase to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(guest_follows, g->phase, to), g->phase, to);
+    g->phase = to;
+}
+
 static void guest_leave(guest *g)
 {
     weft__close_fds(&g->fd, 1);
@@ -116,7 +127,7 @@ static void guest_hello(table *t, guest *g)
         turn_away(t, g, weft_last_error());
         return;
     }
-    g->phase = GUEST_PROOF;
+    guest_to(g, GUEST_PROOF);
     g->in = (weft__parcel){.bytes = &g->shown, .length = sizeof g->shown, .fds = g->fds, .max_fds = 2};
 }
 
@@ -137,10 +148,11 @@ static weft_status guest_proof(table *t, guest *g)
     if (!seat) return weft__fail_memory(sizeof *seat, "joining a board");
     weft__card_take(&g->shown.card, &fds, &n_fds, &t->peers[g->local]);
     t->cards[g->local] = g->shown.card;
-    g->phase = GUEST_SEATED;
+    guest_to(g, GUEST_SEATED);
     *seat = *g;
     seat->fds[0] = seat->fds[1] = -1;
     t->seats[g->local] = seat;
+    WEFT__ASSERT(t->missing > 0 && g->local > 0, t->missing, g->local);
     t->missing--;
     g->fd = g->fds[0] = g->fds[1] = -1;
     return WEFT_OK;

@@ -148,9 +148,29 @@ weft__letter *weft__mail_letter(weft__mail *mail, uint64_t id)
     return letter && letter->completion && letter->serial == (uint32_t)(id >> 32) ? letter : NULL;
 }
 
+/* What may follow on each state.  One that is refused while its announcement still goes out is eager from then
+ * on: over when the transport lets go of it. */
+static const uint8_t letter_follows[] = {[WEFT__LETTER_FREE] = WEFT__MAY_BECOME(WEFT__LETTER_EAGER) |
+                                                               WEFT__MAY_BECOME(WEFT__LETTER_ANNOUNCED),
+                                         [WEFT__LETTER_EAGER] = WEFT__MAY_BECOME(WEFT__LETTER_FREE),
+                                         [WEFT__LETTER_ANNOUNCED] = WEFT__MAY_BECOME(WEFT__LETTER_FLOWING) |
+                                                                    WEFT__MAY_BECOME(WEFT__LETTER_COPYING) |
+                                                                    WEFT__MAY_BECOME(WEFT__LETTER_EAGER) |
+                                                                    WEFT__MAY_BECOME(WEFT__LETTER_FREE),
+                                         [WEFT__LETTER_FLOWING] = WEFT__MAY_BECOME(WEFT__LETTER_FREE),
+                                         [WEFT__LETTER_COPYING] = WEFT__MAY_BECOME(WEFT__LETTER_FREE)};
+
+/* The one place that stores a letter's state.  All of the mail is the engine's: no order of memory is needed. */
+static void letter_to(weft__letter *letter, enum weft__letter_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(letter_follows, letter->state, to), letter->state, to);
+    letter->state = to;
+}
+
 /* The record goes back; its id is not good any more. */
 static void free_letter(weft__mail *mail, weft__letter *letter)
 {
+    letter_to(letter, WEFT__LETTER_FREE);
     weft__list_remove(&letter->link);
     weft__list_remove(&letter->ready);
     letter->serial++;
@@ -187,7 +207,7 @@ static bool waits_for_fate(const weft__letter *letter, weft_status status)
 static void take_back_credit(const weft__letter *letter, weft_status status)
 {
     if (status == WEFT_ERR_MEMORY)
-        letter->mail->peers[letter->peer].credit += weft__mail_cost(&letter->out.frame);
+        weft__mail_take_back(&letter->mail->peers[letter->peer], weft__mail_cost(&letter->out.frame));
 }
 
 static void eager_sent(weft__outgoing *out, weft_status status)
@@ -221,10 +241,12 @@ static void tell_retracted(const weft__letter *letter)
 static void piece_sent(weft__outgoing *out, weft_status status)
 {
     weft__letter *letter = WEFT__OWNER(out, weft__letter, out);
+    WEFT__ASSERT(letter->queued && letter->state == WEFT__LETTER_FLOWING, letter->queued, letter->state);
     letter->queued = false;
     if (waits_for_fate(letter, status)) return;
     if (status == WEFT_ERR_MEMORY) tell_retracted(letter);
     letter->offset += out->frame.length;
+    WEFT__ASSERT(letter->offset <= letter->bytes, letter->offset, letter->bytes);
     if (status != WEFT_OK || letter->offset == letter->bytes)
         weft__mail_finish_letter(letter->mail, letter, status);
     else
@@ -238,6 +260,7 @@ static size_t push(weft__mail *mail, weft__letter *letter)
     size_t length = left < WEFT__FRAME_PAYLOAD_MAX ? left : WEFT__FRAME_PAYLOAD_MAX;
     weft__transport *route;
 
+    WEFT__ASSERT(!letter->queued && letter->offset < letter->bytes, letter->offset, letter->bytes);
     weft__list_remove(&letter->ready);
     if (letter->state == WEFT__LETTER_COPYING) {
         weft__want *want = letter->want;
@@ -267,7 +290,7 @@ static size_t push(weft__mail *mail, weft__letter *letter)
 
 void weft__mail_flow(weft__mail *mail, weft__letter *letter, uint64_t want_id, weft__want *own)
 {
-    letter->state = own ? WEFT__LETTER_COPYING : WEFT__LETTER_FLOWING;
+    letter_to(letter, own ? WEFT__LETTER_COPYING : WEFT__LETTER_FLOWING);
     letter->want_id = want_id;
     letter->want = own;
     if (!letter->queued) weft__list_append(&mail->ready, &letter->ready);
@@ -279,7 +302,7 @@ void weft__mail_refuse(weft__mail *mail, weft__letter *letter)
         weft__mail_finish_letter(mail, letter, WEFT_OK);
         return;
     }
-    letter->state = WEFT__LETTER_EAGER; /* over when the transport lets go of it */
+    letter_to(letter, WEFT__LETTER_EAGER);
     letter->out.sent = eager_sent;
 }
 
@@ -302,6 +325,7 @@ static void send_self(weft__mail *mail, weft__letter *letter)
 /* Takes the bytes from the credit of their receiver, if there is so much. */
 static inline bool take_credit(weft__peer_box *box, size_t bytes)
 {
+    WEFT__ASSERT_HOT(box->credit <= WEFT__CREDIT_BYTES, box->credit);
     if (box->credit < bytes + sizeof(weft__frame)) return false;
     box->credit -= bytes + sizeof(weft__frame);
     return true;
@@ -403,13 +427,13 @@ weft__letter *weft__mail_send(weft__mail *mail, const weft__envelope *to, const 
     if (letter->meeting) letter->meeting->letter = letter;
     weft__list_init(&letter->link);
     weft__list_init(&letter->ready);
+    eager = !box->gone && goes_eager(mail, to, bytes);
+    letter_to(letter, eager || box->gone ? WEFT__LETTER_EAGER : WEFT__LETTER_ANNOUNCED);
     if (box->gone) {
         weft__mail_finish_letter(mail, letter, WEFT_ERR_PEER);
         return letter;
     }
-    eager = goes_eager(mail, to, bytes);
     letter->offset = eager ? 0 : head_of(mail, to, bytes);
-    letter->state = eager ? WEFT__LETTER_EAGER : WEFT__LETTER_ANNOUNCED;
     letter->out = (weft__outgoing){.frame = frame_of(to, buf, bytes, eager, letter->offset,
                                                      weft__mail_letter_id(letter)),
                                    .payload = buf,
@@ -439,7 +463,8 @@ void weft__mail_cancel_send(weft__mail *mail, weft__letter *letter)
     weft__peer_box *box = &mail->peers[letter->peer];
     /* Will the peer hear of it, or has it? */
     bool known = !letter->queued || letter->state == WEFT__LETTER_FLOWING || letter->out.done;
-    if (!known) box->credit += weft__mail_cost(&letter->out.frame);
+    WEFT__ASSERT(letter->state != WEFT__LETTER_FREE);
+    if (!known) weft__mail_take_back(box, weft__mail_cost(&letter->out.frame));
     if (letter->queued) box->route->retract(box->route, &letter->out);
     if (letter->state == WEFT__LETTER_COPYING) {
         weft__mail_finish_want(mail, letter->want, WEFT_ERR_CANCELLED);
@@ -510,6 +535,7 @@ static void drop_routes(weft__mail *mail)
     for (int peer = 0; peer < mail->world && mail->leaving; peer++) {
         weft__peer_box *box = &mail->peers[peer];
         if (!box->leaving || !box->route->flushed(box->route, peer)) continue;
+        WEFT__ASSERT(mail->leaving > 0, mail->leaving);
         box->leaving = false;
         mail->leaving--;
         box->route->drop(box->route, peer);

@@ -15,6 +15,7 @@ static const char no_payload[1]; /* where a message of no bytes "lies" */
 
 void weft__mail_free_want(weft__mail *mail, weft__want *want)
 {
+    weft__want_to(want, WEFT__WANT_FREE);
     weft__list_remove(&want->link);
     want->completion = NULL;
     if (want->from.meeting) want->from.meeting->want = NULL;
@@ -41,6 +42,7 @@ void weft__mail_owe(weft__mail *mail, int peer, size_t cost)
 {
     weft__peer_box *box = &mail->peers[peer];
     if (peer == mail->me || box->gone) return;
+    WEFT__ASSERT_HOT(box->owed < WEFT__CREDIT_BYTES / 2, box->owed);
     box->owed += cost;
     box->unanswered++;
     if (WEFT__UNLIKELY(box->owed >= WEFT__CREDIT_BYTES / 2)) tell_owed(mail, peer);
@@ -69,7 +71,7 @@ static void start_flow(weft__mail *mail, weft__want *want, int peer, const weft_
         weft__mail_finish_want(mail, want, status);
         return;
     }
-    want->state = WEFT__WANT_FLOWING;
+    weft__want_to(want, WEFT__WANT_FLOWING);
     want->id = frame->id;
     want->head = frame->length;
     if (head) {
@@ -89,6 +91,10 @@ static void start_flow(weft__mail *mail, weft__want *want, int peer, const weft_
 
 static void take_out(weft__mail *mail, weft__early *early)
 {
+    WEFT__ASSERT(mail->early_count > 0);
+    WEFT__ASSERT_HOT(weft__list_has(weft__mail_bucket(mail->early, (weft__channel)early->frame.channel,
+                                                      early->frame.group, early->frame.sequence),
+                                    &early->link));
     weft__list_remove(&early->link);
     mail->early_count--;
 }
@@ -131,6 +137,7 @@ static weft__early *keep(weft__mail *mail, int peer, const weft__frame *frame)
         starve(mail, peer);
         return NULL;
     }
+    weft__list_init(&early->link);
     early->peer = peer;
     early->frame = *frame;
     early->whole = false;
@@ -183,7 +190,7 @@ static void *eager_header(weft__mail *mail, int peer, const weft__frame *frame)
             weft__mail_finish_want(mail, want, status);
             return NULL;
         }
-        want->state = WEFT__WANT_FLOWING;
+        weft__want_to(want, WEFT__WANT_FLOWING);
         want->id = UINT64_MAX; /* no announcement: nothing can retract it */
         weft__list_append(&box->wants, &want->link);
         box->into = want;
@@ -300,7 +307,7 @@ void weft__mail_meet_early(weft__mail *mail, weft__want *want, weft__early *earl
     }
     early->want = want; /* they meet when the rest of it is there */
     want->held = early;
-    want->state = WEFT__WANT_FLOWING;
+    weft__want_to(want, WEFT__WANT_FLOWING);
     want->id = UINT64_MAX;
     want->got->peer = early->peer;
     weft__list_append(&mail->peers[early->peer].wants, &want->link);
@@ -355,6 +362,7 @@ static void data_arrived(weft__mail *mail, int peer, const weft__frame *frame)
     mail->peers[peer].into = NULL;
     if (!want) return;
     want->got->bytes += frame->length;
+    WEFT__ASSERT(want->got->bytes <= want->got->offered, want->got->bytes, want->got->offered);
     if (want->got->bytes == want->got->offered) weft__mail_finish_want(mail, want, WEFT_OK);
 }
 
@@ -439,10 +447,7 @@ void weft__mail_arrived(weft__sink *sink, int peer, const weft__frame *frame, vo
     case WEFT__FRAME_CLEAR: clear_arrived(mail, peer, frame); break;
     case WEFT__FRAME_DATA: data_arrived(mail, peer, frame); break;
     case WEFT__FRAME_RETRACT: retract_arrived(mail, peer, frame); break;
-    case WEFT__FRAME_CREDIT:
-        box->credit += frame->bytes < WEFT__CREDIT_BYTES ? frame->bytes : WEFT__CREDIT_BYTES;
-        if (box->credit > WEFT__CREDIT_BYTES) box->credit = WEFT__CREDIT_BYTES;
-        break;
+    case WEFT__FRAME_CREDIT: weft__mail_take_back(box, frame->bytes); break;
     case WEFT__FRAME_CONTROL:
         if (where || !frame->length)
             mail->events->control(mail->events, peer, frame->tag, where ? where : no_payload, frame->length);

@@ -12,11 +12,13 @@
 #define WEFT__EAGER_TO_SELF   (8 * 1024)   /* by copy, with no transport in between */
 #define WEFT__MAIL_TURN_BYTES (512 * 1024) /* moved in one poll at most, so that a lent engine comes back */
 
+/* Moved by letter_to in mail.c, which has the table of what may follow. */
 enum weft__letter_state {
-    WEFT__LETTER_EAGER,
-    WEFT__LETTER_ANNOUNCED,
-    WEFT__LETTER_FLOWING,
-    WEFT__LETTER_COPYING
+    WEFT__LETTER_FREE,      /* nobody's: the record lies in its slab */
+    WEFT__LETTER_EAGER,     /* over when the transport lets go of its frame */
+    WEFT__LETTER_ANNOUNCED, /* waits for its receiver's answer */
+    WEFT__LETTER_FLOWING,   /* to another rank, piece by piece */
+    WEFT__LETTER_COPYING    /* to this rank itself, piece by piece */
 };
 
 struct weft__letter {
@@ -37,10 +39,12 @@ struct weft__letter {
     weft__want *want;       /* COPYING: the receive in this process */
 };
 
+/* Moved by weft__want_to. */
 enum weft__want_state {
-    WEFT__WANT_POSTED,
-    WEFT__WANT_FLOWING,
-    WEFT__WANT_HOLDING /* a probe that has its message: mail_held.c */
+    WEFT__WANT_FREE,    /* nobody's: the record lies in its slab, or is about to be posted */
+    WEFT__WANT_POSTED,  /* has met nothing yet */
+    WEFT__WANT_FLOWING, /* its message is coming in */
+    WEFT__WANT_HOLDING  /* a probe that has its message: mail_held.c */
 };
 
 struct weft__want {
@@ -115,6 +119,23 @@ struct weft__mail {
     int leaving;      /* peers whose route is to be dropped once flushed */
 };
 
+/* What may follow on each state of a want.  It waits again if its sender takes back what was announced; what
+ * came in while it waited for the rest of a frame begins to flow then. */
+static const uint8_t weft__want_follows[] = {
+    [WEFT__WANT_FREE] = WEFT__MAY_BECOME(WEFT__WANT_POSTED),
+    [WEFT__WANT_POSTED] = WEFT__MAY_BECOME(WEFT__WANT_FLOWING) | WEFT__MAY_BECOME(WEFT__WANT_HOLDING) |
+                          WEFT__MAY_BECOME(WEFT__WANT_FREE),
+    [WEFT__WANT_FLOWING] = WEFT__MAY_BECOME(WEFT__WANT_FLOWING) | WEFT__MAY_BECOME(WEFT__WANT_POSTED) |
+                           WEFT__MAY_BECOME(WEFT__WANT_HOLDING) | WEFT__MAY_BECOME(WEFT__WANT_FREE),
+    [WEFT__WANT_HOLDING] = WEFT__MAY_BECOME(WEFT__WANT_FLOWING) | WEFT__MAY_BECOME(WEFT__WANT_FREE)};
+
+/* The one place that stores a want's state.  All of the mail is the engine's: no order of memory is needed. */
+static inline void weft__want_to(weft__want *want, enum weft__want_state to)
+{
+    WEFT__ASSERT_HOT(WEFT__ALLOWS(weft__want_follows, want->state, to), want->state, to);
+    want->state = to;
+}
+
 weft__list *weft__mail_bucket(weft__list *table, weft__channel channel, uint64_t group, uint64_t sequence);
 
 /* mail_match.c.  Is this message what that receive asks for? */
@@ -165,6 +186,12 @@ static inline size_t weft__mail_cost(const weft__frame *frame)
     if (whole && weft__mail_counted((weft__channel)frame->channel, frame->bytes))
         return frame->bytes + sizeof *frame;
     return announces && frame->length ? frame->length + sizeof *frame : 0;
+}
+/* What it took of the credit of this peer and did not use.  Held to what there is: a peer may have given more
+ * back than it got. */
+static inline void weft__mail_take_back(weft__peer_box *box, size_t cost)
+{
+    box->credit = WEFT__CREDIT_BYTES - box->credit < cost ? WEFT__CREDIT_BYTES : box->credit + cost;
 }
 void weft__mail_note(weft__mail *mail, int peer, const weft__frame *frame, const void *payload,
                      size_t length);

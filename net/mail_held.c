@@ -16,7 +16,7 @@ void weft__mail_hold(weft__mail *mail, weft__want *probe, weft__early *early)
     WEFT__ASSERT(mail->early_count && early->whole && frame->channel != WEFT__CHANNEL_COLLECTIVE);
     early->want = probe;
     probe->held = early;
-    probe->state = WEFT__WANT_HOLDING;
+    weft__want_to(probe, WEFT__WANT_HOLDING);
     *probe->got = (weft__receipt){.peer = early->peer,
                                   .tag = frame->tag,
                                   .offered = frame->bytes,
@@ -54,7 +54,7 @@ void weft__mail_receive_held(weft__mail *mail, weft__want *probe, uint8_t dtype,
 {
     weft__early *early = probe->held;
     weft_status ended = early->ended;
-    WEFT__ASSERT(probe->state == WEFT__WANT_HOLDING);
+    WEFT__ASSERT(probe->state == WEFT__WANT_HOLDING && early->want == probe, probe->state);
     probe->probes = false;
     probe->only = true;
     probe->held = NULL;

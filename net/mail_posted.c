@@ -13,7 +13,7 @@ void weft__mail_wait_for(weft__mail *mail, weft__want *want, bool in_front)
     const weft__envelope *from = &want->from;
     weft__list *bucket = weft__mail_bucket(mail->wanted, from->channel, from->group, from->sequence);
     weft__early *early = weft__mail_find_early(mail, from);
-    want->state = WEFT__WANT_POSTED;
+    weft__want_to(want, WEFT__WANT_POSTED);
     *want->got = (weft__receipt){.peer = from->peer,
                                  .tag = from->tag,
                                  .dtype = from->dtype,
@@ -81,6 +81,7 @@ void weft__mail_take_no_other(weft__want *want)
 void weft__mail_cancel_receive(weft__mail *mail, weft__want *want)
 {
     weft__peer_box *box;
+    WEFT__ASSERT_HOT(want->state != WEFT__WANT_FREE && !want->abandoned);
     if (want->probes) {
         weft__mail_let_go(mail, want);
         return;

@@ -5,6 +5,7 @@
 
 void weft__rests_give(weft__rests *rests, void *piece)
 {
+    WEFT__ASSERT(piece != rests->free); /* it is given back once */
     *(void **)piece = rests->free;
     rests->free = piece;
     rests->held++;
@@ -40,6 +41,7 @@ bool weft__rests_promise(weft__rests *rests)
 {
     if (rests->promised == rests->held && !add_piece(rests)) return false;
     rests->promised++;
+    WEFT__ASSERT(rests->promised <= rests->held, rests->promised, rests->held);
     return true;
 }
 

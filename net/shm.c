@@ -94,6 +94,18 @@ static weft__outgoing *head_of(const lane *l)
     return NULL;
 }
 
+static const uint8_t lane_follows[] = {[LANE_OPEN] =
+                                           WEFT__MAY_BECOME(LANE_DRAINING) | WEFT__MAY_BECOME(LANE_GONE),
+                                       [LANE_DRAINING] = WEFT__MAY_BECOME(LANE_GONE),
+                                       [LANE_GONE] = 0};
+
+/* The one place that stores a lane's state.  The engine is held: no order of memory is needed. */
+static void lane_to(lane *l, lane_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(lane_follows, l->state, to), l->peer, l->state, to);
+    l->state = to;
+}
+
 static void withdraw_promise(shm *s, lane *l)
 {
     if (l->promised) weft__rests_withdraw(&s->rests);
@@ -106,8 +118,10 @@ static void unqueue(shm *s, lane *l, weft__outgoing *out)
         l->half = NULL;
         withdraw_promise(s, l);
     } else {
+        WEFT__ASSERT_HOT(weft__list_has(out->bulk ? &l->bulk : &l->urgent, &out->link), out->bulk);
         weft__list_remove(&out->link);
     }
+    WEFT__ASSERT(s->waiting > 0);
     s->waiting--;
 }
 
@@ -124,7 +138,7 @@ static void fail_queue(shm *s, lane *l, weft_status status)
 static void end_lane(shm *s, lane *l, const char *why)
 {
     bool tell = l->state == LANE_OPEN;
-    l->state = LANE_GONE;
+    lane_to(l, LANE_GONE);
     if (tell) s->transport.sink->lost(s->transport.sink, l->peer, why);
     fail_queue(s, l, WEFT_ERR_PEER);
 }
@@ -330,6 +344,7 @@ static bool read_record(shm *s, lane *l, size_t *turn_bytes)
     weft__sink *sink = s->transport.sink;
     size_t piece, most = weft__ring_piece_bytes(&l->in);
 
+    WEFT__ASSERT_HOT(!l->reading && l->read_bytes <= l->frame.length, l->peer, l->reading);
     if (l->state == LANE_GONE || !weft__ring_ready(&l->in)) return false;
     if (!(l->begun ? go_on(s, l) : begin_frame(s, l))) return false;
     piece = l->frame.length - l->read_bytes;
@@ -467,11 +482,11 @@ static void shm_drop(weft__transport *t, int peer)
     if (l->state == LANE_OPEN && !l->reading) {
         size_t drained = 0, turn_bytes = 0;
         uint64_t from = l->in.position;
-        l->state = LANE_DRAINING;
+        lane_to(l, LANE_DRAINING);
         while (drained < l->in.bytes && read_record(s, l, &turn_bytes))
             drained = (size_t)(l->in.position - from);
     }
-    l->state = LANE_GONE;
+    if (l->state != LANE_GONE) lane_to(l, LANE_GONE);
     fail_queue(s, l, WEFT_ERR_PEER);
 }
 
@@ -483,7 +498,7 @@ static void shm_close(weft__transport *t)
         lane *l = &s->lanes[i];
         /* Or a peer whose last frame has just been read would wait for ever to see it flushed. */
         if (l->state == LANE_OPEN && weft__ring_untold(&l->in)) tell_taken(s, l);
-        l->state = LANE_GONE;
+        if (l->state != LANE_GONE) lane_to(l, LANE_GONE);
         fail_queue(s, l, WEFT_ERR_CANCELLED);
     }
     weft__rests_close(&s->rests);

@@ -2,7 +2,7 @@
  *
  * A frame that is sent waits in its peer's queue; the first one makes this rank dial.  Once a connection
  * stands (tcp_link.c) frames flow, urgent ones before bulk.  A peer goes through its states once and only
- * forward: IDLE -> DIALLING -> UP -> GONE Whatever ends it (refused, closed, nonsense received) goes through
+ * forward: IDLE -> DIALLING -> UP -> GONE.  Whatever ends it (refused, closed, nonsense received) goes through
  * weft__tcp_lose, which tells the sink once and gives every queued frame back with ERR_PEER.  A connection
  * from outside the job ends alone and touches no peer. */
 #include "clock.h"
@@ -43,6 +43,22 @@ static weft__tcp_peer *peer_of(weft__tcp *tcp, int rank)
     return &tcp->peer[rank];
 }
 
+/* What may follow on each state: whoever connects to us may be the first. */
+static const uint8_t peer_follows[] = {[WEFT__TCP_IDLE] = WEFT__MAY_BECOME(WEFT__TCP_DIALLING) |
+                                                          WEFT__MAY_BECOME(WEFT__TCP_UP) |
+                                                          WEFT__MAY_BECOME(WEFT__TCP_GONE),
+                                       [WEFT__TCP_DIALLING] =
+                                           WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
+                                       [WEFT__TCP_UP] = WEFT__MAY_BECOME(WEFT__TCP_GONE),
+                                       [WEFT__TCP_GONE] = 0};
+
+/* The one place that stores a peer's state.  The transport is the engine's: no order of memory is needed. */
+void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(peer_follows, peer->state, to), peer->rank, peer->state, to);
+    peer->state = to;
+}
+
 /* ---- the end of a peer ---- */
 
 static void give_back(weft__tcp_peer *peer, weft_status status)
@@ -71,13 +87,14 @@ static void give_back(weft__tcp_peer *peer, weft_status status)
 
 void weft__tcp_lazy_no_more(weft__tcp_peer *peer)
 {
+    WEFT__ASSERT(peer->lazy <= peer->tcp->lazy, peer->lazy, peer->tcp->lazy);
     peer->tcp->lazy -= peer->lazy;
     peer->lazy = 0;
 }
 
 static void close_peer(weft__tcp_peer *peer)
 {
-    peer->state = WEFT__TCP_GONE;
+    if (peer->state != WEFT__TCP_GONE) weft__tcp_peer_to(peer, WEFT__TCP_GONE);
     weft__tcp_lazy_no_more(peer);
     weft__tcp_dial_end(peer);
     if (peer->link) weft__tcp_link_end(peer->link);
@@ -218,7 +235,7 @@ static void tcp_drop(weft__transport *t, int rank)
 {
     weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
     if (peer->state == WEFT__TCP_GONE) return;
-    peer->state = WEFT__TCP_GONE;
+    weft__tcp_peer_to(peer, WEFT__TCP_GONE);
     weft__tcp_lazy_no_more(peer);
     weft__tcp_dial_end(peer);
     if (peer->link) weft__tcp_link_drop(peer->link);
@@ -418,7 +435,7 @@ static void init(weft__tcp *tcp, const weft__tcp_address *peers)
         weft__list_init(&tcp->peer[r].bulk);
     }
     /* Nobody is connected to itself. */
-    tcp->peer[tcp->me].state = WEFT__TCP_GONE;
+    weft__tcp_peer_to(&tcp->peer[tcp->me], WEFT__TCP_GONE);
 }
 
 weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, int listen_fd,

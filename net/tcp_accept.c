@@ -20,14 +20,38 @@
 
 #define SHORTAGE_MS 100 /* no descriptors were left: try again after */
 
+/* What may follow on each step: a place is given up at any of them. */
+static const uint8_t guest_follows[] = {[WEFT__GUEST_FREE] = WEFT__MAY_BECOME(WEFT__GUEST_HELLO),
+                                        [WEFT__GUEST_HELLO] = WEFT__MAY_BECOME(WEFT__GUEST_ANSWER) |
+                                                              WEFT__MAY_BECOME(WEFT__GUEST_FREE),
+                                        [WEFT__GUEST_ANSWER] = WEFT__MAY_BECOME(WEFT__GUEST_PROOF) |
+                                                               WEFT__MAY_BECOME(WEFT__GUEST_FREE),
+                                        [WEFT__GUEST_PROOF] = WEFT__MAY_BECOME(WEFT__GUEST_FREE)};
+
+/* The one place that stores a guest's step; each begins with its first byte. */
+static void guest_to(weft__tcp_guest *guest, weft__tcp_guest_step to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(guest_follows, guest->step, to), guest->step, to);
+    guest->step = to;
+    guest->done = 0;
+}
+
+/* Its place is free; its descriptor has been closed, or is another's now. */
+static void free_place(weft__tcp_guest *guest)
+{
+    guest_to(guest, WEFT__GUEST_FREE);
+    guest->watched.fd = -1;
+    WEFT__ASSERT_HOT(weft__list_has(&guest->tcp->guests, &guest->link));
+    weft__list_remove(&guest->link);
+    weft__list_append(&guest->tcp->free_guests, &guest->link);
+}
+
 void weft__tcp_guest_end(weft__tcp_guest *guest)
 {
     if (guest->watched.fd < 0) return;
     weft__watch_remove(guest->tcp->watch, &guest->watched);
     close(guest->watched.fd);
-    guest->watched.fd = -1;
-    weft__list_remove(&guest->link);
-    weft__list_append(&guest->tcp->free_guests, &guest->link);
+    free_place(guest);
 }
 
 static void turn_away(weft__tcp_guest *guest, const char *why)
@@ -71,9 +95,7 @@ static void receive_member(weft__tcp_guest *guest)
         return;
     }
     weft__watch_remove(guest->tcp->watch, &guest->watched);
-    guest->watched.fd = -1;
-    weft__list_remove(&guest->link);
-    weft__list_append(&guest->tcp->free_guests, &guest->link);
+    free_place(guest);
     weft__tcp_link_start(link, fd);
 }
 
@@ -85,6 +107,7 @@ static weft__tcp_step advance(weft__tcp_guest *guest)
     case WEFT__GUEST_ANSWER:
         return weft__tcp_step_write(fd, &guest->answer, sizeof guest->answer, &guest->done);
     case WEFT__GUEST_PROOF: break;
+    case WEFT__GUEST_FREE: break;
     }
     return weft__tcp_step_read(fd, &guest->proof, sizeof guest->proof, &guest->done);
 }
@@ -93,7 +116,6 @@ static weft__tcp_step advance(weft__tcp_guest *guest)
 static bool next_step(weft__tcp_guest *guest)
 {
     weft__tcp *tcp = guest->tcp;
-    guest->done = 0;
     if (guest->step == WEFT__GUEST_PROOF) {
         if (weft__proof_check(tcp->keys, &guest->hello, &guest->answer, &guest->proof))
             receive_member(guest);
@@ -108,7 +130,7 @@ static bool next_step(weft__tcp_guest *guest)
         }
         weft__answer_make(tcp->keys, &guest->hello, &guest->answer);
     }
-    guest->step++;
+    guest_to(guest, guest->step == WEFT__GUEST_HELLO ? WEFT__GUEST_ANSWER : WEFT__GUEST_PROOF);
     return true;
 }
 
@@ -135,14 +157,13 @@ void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *addr
     guest->watched = (weft__watched){.fd = fd, .ready = guest_ready};
     guest->address = *address;
     guest->looks.made++; /* it is another one */
-    guest->step = WEFT__GUEST_HELLO;
-    guest->done = 0;
     if (weft__watch_add(tcp->watch, &guest->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__log(WEFT__WARN, "tcp: a connection is closed: %s", weft_last_error());
         guest->watched.fd = -1;
         close(fd);
         return;
     }
+    guest_to(guest, WEFT__GUEST_HELLO);
     weft__list_remove(&guest->link);
     weft__list_append(&tcp->guests, &guest->link);
     guest->deadline_ns = weft__now_ns() + weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS;

@@ -35,11 +35,21 @@
 
 static const char closes_early[] = "closes every connection before the handshake is done";
 
+typedef enum dial_step { PAUSED, GREETING, ANSWER, PROVING, VERDICT, AWAITING } dial_step;
+
+/* What may follow on each step.  A dial begins as PAUSED: nothing has been tried yet. */
+static const uint8_t dial_follows[] = {[PAUSED] = WEFT__MAY_BECOME(PAUSED) | WEFT__MAY_BECOME(GREETING),
+                                       [GREETING] = WEFT__MAY_BECOME(ANSWER) | WEFT__MAY_BECOME(PAUSED),
+                                       [ANSWER] = WEFT__MAY_BECOME(PROVING) | WEFT__MAY_BECOME(PAUSED),
+                                       [PROVING] = WEFT__MAY_BECOME(VERDICT) | WEFT__MAY_BECOME(PAUSED),
+                                       [VERDICT] = WEFT__MAY_BECOME(AWAITING) | WEFT__MAY_BECOME(PAUSED),
+                                       [AWAITING] = WEFT__MAY_BECOME(GREETING) | WEFT__MAY_BECOME(PAUSED)};
+
 struct weft__tcp_dial {
     weft__watched watched; /* fd -1 while PAUSED or AWAITING */
     weft__list link;       /* in tcp->dials */
     weft__tcp_peer *peer;
-    enum { GREETING, ANSWER, PROVING, VERDICT, PAUSED, AWAITING } step;
+    dial_step step;
     int attempts;
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
@@ -50,6 +60,14 @@ struct weft__tcp_dial {
     weft__proof proof;
     uint8_t verdict;
 };
+
+/* The one place that stores a dial's step; each begins with its first byte. */
+static void dial_to(weft__tcp_dial *dial, dial_step to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(dial_follows, dial->step, to), dial->peer->rank, dial->step, to);
+    dial->step = to;
+    dial->done = 0;
+}
 
 static int64_t patience_ns(void)
 {
@@ -100,7 +118,7 @@ static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
         return;
     }
     if (pause_ms > PAUSE_MAX_MS) pause_ms = PAUSE_MAX_MS;
-    dial->step = PAUSED;
+    dial_to(dial, PAUSED);
     limit(dial, weft__now_ns() + pause_ms * WEFT__MS);
 }
 
@@ -120,7 +138,7 @@ static void judged(weft__tcp_dial *dial)
         weft__tcp_link_start(link, fd);
     } else if (dial->verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
-        dial->step = AWAITING;
+        dial_to(dial, AWAITING);
         if (!dial->crossed_until_ns) dial->crossed_until_ns = patience_ns();
         limit(dial, weft__now_ns() + AWAIT_MS * WEFT__MS);
     } else if (dial->verdict == WEFT__TCP_UNWANTED) {
@@ -149,7 +167,6 @@ static bool next_step(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
     const weft__keys *keys = peer->tcp->keys;
-    dial->done = 0;
     if (dial->step == VERDICT) {
         judged(dial);
         return false;
@@ -161,7 +178,7 @@ static bool next_step(weft__tcp_dial *dial)
         }
         weft__proof_make(keys, &dial->hello, &dial->answer, &dial->proof);
     }
-    dial->step++;
+    dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
     return true;
 }
 
@@ -232,8 +249,7 @@ static void attempt(weft__tcp_dial *dial)
         lose(peer, weft_last_error(), 0);
         return;
     }
-    dial->step = GREETING;
-    dial->done = 0;
+    dial_to(dial, GREETING);
     dial->looks.made++; /* it is another one */
     /* Fresh for every attempt: a nonce is used once. */
     weft__hello_make(peer->tcp->keys, WEFT__PURPOSE_DATA, peer->tcp->me, peer->rank, &dial->hello);
@@ -255,7 +271,7 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer)
     dial->watched = (weft__watched){.fd = -1, .ready = dial_ready};
     dial->peer = peer;
     peer->dial = dial;
-    peer->state = WEFT__TCP_DIALLING;
+    weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
     weft__list_init(&dial->link);
     weft__list_append(&peer->tcp->dials, &dial->link);
     attempt(dial);

@@ -53,6 +53,18 @@ static bool is_open(const weft__tcp_link *link)
     return link->watched.fd >= 0;
 }
 
+static const uint8_t ending_follows[] = {[WEFT__TCP_OPEN] = WEFT__MAY_BECOME(WEFT__TCP_DRAINING) |
+                                                            WEFT__MAY_BECOME(WEFT__TCP_DROPPED),
+                                         [WEFT__TCP_DRAINING] = WEFT__MAY_BECOME(WEFT__TCP_DROPPED),
+                                         [WEFT__TCP_DROPPED] = 0};
+
+/* The one place that stores how a link ends.  The engine is held: no order of memory is needed. */
+static void end_as(weft__tcp_link *link, weft__tcp_ending to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(ending_follows, link->ending, to), link->peer->rank, link->ending, to);
+    link->ending = to;
+}
+
 /* Goes on in the next poll, though no edge will come. */
 static void resume(weft__tcp_link *link)
 {
@@ -137,6 +149,8 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
         weft__outgoing *out = b->frame[i];
         const size_t left = sizeof out->frame + out->frame.length - out->done;
         const size_t part = left < n ? left : n;
+        WEFT__ASSERT_HOT(out == peer->current || weft__list_has(&peer->urgent, &out->link) ||
+                         weft__list_has(&peer->bulk, &out->link));
         weft__list_remove(&out->link);
         out->done += part;
         n -= part;
@@ -167,7 +181,7 @@ static void withdraw_promise(weft__tcp_link *link)
 static void give_up_writing(weft__tcp_link *link, int error)
 {
     if (link->ending != WEFT__TCP_OPEN) return;
-    link->ending = WEFT__TCP_DRAINING;
+    end_as(link, WEFT__TCP_DRAINING);
     link->error = error;
     link->hung_up = true;
     shutdown(link->watched.fd, SHUT_RDWR);
@@ -389,7 +403,7 @@ void weft__tcp_link_drop(weft__tcp_link *link)
     int waiting = 0;
     if (!is_open(link)) return;
     if (ioctl(link->watched.fd, FIONREAD, &waiting) || waiting < 0) waiting = 0;
-    link->ending = WEFT__TCP_DROPPED;
+    end_as(link, WEFT__TCP_DROPPED);
     link->allowance = (size_t)waiting;
     if (!link->reading) read_turn(link);
 }
@@ -421,12 +435,12 @@ weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
 void weft__tcp_link_start(weft__tcp_link *link, int fd)
 {
     weft__tcp_peer *peer = link->peer;
-    WEFT__ASSERT(peer->state == WEFT__TCP_IDLE || peer->state == WEFT__TCP_DIALLING);
+    WEFT__ASSERT(fd >= 0 && !peer->link, peer->rank, fd);
     weft__tcp_dial_end(peer);
     link->watched.fd = fd;
     peer->link = link;
     peer->tcp->links++;
-    peer->state = WEFT__TCP_UP;
+    weft__tcp_peer_to(peer, WEFT__TCP_UP);
     if (weft__watch_add(peer->tcp->watch, &link->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
         return;
@@ -440,6 +454,7 @@ void weft__tcp_link_end(weft__tcp_link *link)
     weft__watch_remove(link->peer->tcp->watch, &link->watched);
     close(link->watched.fd);
     link->watched.fd = -1;
+    WEFT__ASSERT(link->peer->link == link && link->peer->tcp->links > 0, link->peer->rank);
     link->peer->link = NULL;
     link->peer->tcp->links--;
     if (link->rest) weft__rests_give(&link->peer->tcp->rests, link->rest);

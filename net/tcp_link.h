@@ -33,6 +33,7 @@ typedef enum weft__tcp_verdict {
     WEFT__TCP_UNWANTED   /* this peer counts as gone */
 } weft__tcp_verdict;
 
+/* Once, and only forward, as weft__tcp_peer_to in tcp.c has it. */
 typedef enum weft__tcp_state {
     WEFT__TCP_IDLE,     /* nothing has been sent yet, nobody has come */
     WEFT__TCP_DIALLING, /* `dial` is at work */
@@ -56,6 +57,7 @@ typedef struct weft__tcp_peer {
     weft__tcp_link *link;
 } weft__tcp_peer;
 
+/* Of a link; moved by end_as in tcp_link.c. */
 typedef enum weft__tcp_ending {
     WEFT__TCP_OPEN,
     WEFT__TCP_DRAINING, /* writing failed: what has arrived is taken, then the peer is lost */
@@ -102,14 +104,21 @@ struct weft__tcp_link {
     unsigned char buffer[WEFT__TCP_BUFFER];
 };
 
+typedef enum weft__tcp_guest_step {
+    WEFT__GUEST_FREE, /* the place is nobody's */
+    WEFT__GUEST_HELLO,
+    WEFT__GUEST_ANSWER,
+    WEFT__GUEST_PROOF
+} weft__tcp_guest_step;
+
 typedef struct weft__tcp_guest {
     weft__watched watched;
     weft__tcp *tcp;
     weft__list link; /* in tcp->guests, oldest first, or tcp->free_guests */
     int64_t deadline_ns;
     weft__tcp_address address;
-    enum { WEFT__GUEST_HELLO, WEFT__GUEST_ANSWER, WEFT__GUEST_PROOF } step;
-    size_t done; /* bytes of this step */
+    weft__tcp_guest_step step; /* moved by guest_to in tcp_accept.c */
+    size_t done;               /* bytes of this step */
     weft__tcp_looks looks;
     weft__hello hello;
     weft__answer answer;
@@ -144,6 +153,7 @@ struct weft__tcp {
 /* The end of a peer: everything of it is closed, then sink->lost, then sent(ERR_PEER).  Nothing if it is
  * gone. */
 void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...) WEFT__PRINTF(2, 3);
+void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to);
 void weft__tcp_lazy_no_more(weft__tcp_peer *peer); /* its lazy frames go now, or never */
 void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);
 void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT]);

@@ -50,6 +50,20 @@ static void send_to_all(weft__meeting_server *s, enum weft__meeting_kind kind, c
         if (!s->members[i].done) send_to(s, &s->members[i], kind, payload, bytes);
 }
 
+static const uint8_t server_follows[] = {[WEFT__SERVER_JOINING] = WEFT__MAY_BECOME(WEFT__SERVER_COMPLETE) |
+                                                                  WEFT__MAY_BECOME(WEFT__SERVER_FAILED) |
+                                                                  WEFT__MAY_BECOME(WEFT__SERVER_RESIGNED),
+                                         [WEFT__SERVER_COMPLETE] = WEFT__MAY_BECOME(WEFT__SERVER_FAILED),
+                                         [WEFT__SERVER_FAILED] = 0,
+                                         [WEFT__SERVER_RESIGNED] = 0};
+
+/* The one place that stores the phase.  It is the server's thread's alone: no order of memory is needed. */
+static void server_to(weft__meeting_server *s, enum weft__server_phase to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(server_follows, s->phase, to), s->phase, to);
+    s->phase = to;
+}
+
 static void fail(weft__meeting_server *s, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
 static void fail(weft__meeting_server *s, weft_status status, const char *format, ...)
 {
@@ -58,7 +72,7 @@ static void fail(weft__meeting_server *s, weft_status status, const char *format
     va_start(args, format);
     vsnprintf(s->sentence, sizeof s->sentence, format, args);
     va_end(args);
-    s->phase = WEFT__SERVER_FAILED;
+    server_to(s, WEFT__SERVER_FAILED);
     s->status = status;
     if (s->expected < s->count) s->expected = s->count;
     send_to_all(s, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
@@ -106,7 +120,8 @@ static void complete(weft__meeting_server *s)
         return;
     }
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_rank); /* from here on rank r is members[r] */
-    s->phase = WEFT__SERVER_COMPLETE;
+    WEFT__ASSERT(s->count == s->world, s->count, s->world);
+    server_to(s, WEFT__SERVER_COMPLETE);
     s->step = 1;
     send_to_all(s, WEFT__MEETING_JOINED, s->nonce, sizeof s->nonce);
 }
@@ -432,7 +447,7 @@ static void take_order(weft__meeting_server *s, int64_t *deadline_ns, bool *stop
         *stopping = true;
         return;
     }
-    if (s->phase == WEFT__SERVER_JOINING) s->phase = WEFT__SERVER_RESIGNED;
+    if (s->phase == WEFT__SERVER_JOINING) server_to(s, WEFT__SERVER_RESIGNED);
     order = s->phase == WEFT__SERVER_RESIGNED;
     zmq_send(s->thread_end, &order, sizeof order, 0);
 }
@@ -531,8 +546,7 @@ weft_status weft__meeting_serve(void *context, weft__address *address, weft__key
     int reason;
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
     s->keys = weft__keys_take(keys);
-    s->world = -1;
-    s->phase = WEFT__SERVER_JOINING;
+    s->world = -1; /* and its phase is JOINING */
     memcpy(s->own, own, sizeof s->own);
     memcpy(s->nonce, nonce, sizeof s->nonce);
     if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);

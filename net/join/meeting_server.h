@@ -32,7 +32,7 @@ struct weft__quitter {
 };
 
 enum weft__server_phase {
-    WEFT__SERVER_JOINING,
+    WEFT__SERVER_JOINING, /* as it is made */
     WEFT__SERVER_COMPLETE,
     WEFT__SERVER_FAILED,
     WEFT__SERVER_RESIGNED

@@ -35,6 +35,12 @@
 
 enum part { LISTENS, SERVES, HAS_MET };
 
+/* What may follow on each part.  It listens anew where what it heard of was in vain. */
+static const uint8_t part_follows[] = {[LISTENS] = WEFT__MAY_BECOME(LISTENS) | WEFT__MAY_BECOME(SERVES) |
+                                                   WEFT__MAY_BECOME(HAS_MET),
+                                       [SERVES] = WEFT__MAY_BECOME(LISTENS) | WEFT__MAY_BECOME(HAS_MET),
+                                       [HAS_MET] = 0};
+
 typedef struct by_multicast {
     weft__finder finder;
     const weft__rendezvous *r;
@@ -128,12 +134,18 @@ static void write_place(const by_multicast *f, weft__meeting_place *place)
 
 /* ---- the finder ---- */
 
+static void part_to(by_multicast *f, enum part to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(part_follows, f->part, to), f->part, to);
+    f->part = to;
+}
+
 static void begin_to_listen(by_multicast *f)
 {
     int64_t now_ns = weft__now_ns();
     uint32_t ms = LISTEN_MS + randombytes_uniform(LISTEN_MORE) - (f->r->rank == 0 ? RANK_0_EARLY : 0);
     randombytes_buf(f->nonce, sizeof f->nonce);
-    f->part = LISTENS;
+    part_to(f, LISTENS);
     f->heard = false;
     f->serve_ns = now_ns + ms * WEFT__MS;
     f->ask_ns = now_ns;
@@ -188,7 +200,7 @@ static weft_status announce(by_multicast *f)
 static weft_status serves(weft__finder *finder, weft__meeting_place *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
-    f->part = SERVES;
+    part_to(f, SERVES);
     f->served = place->at;
     f->period_ns = PERIOD_MS * WEFT__MS;
     write_place(f, place);
@@ -211,7 +223,7 @@ static weft_status turn(weft__finder *finder, weft__meeting_place *place)
     listen_in(f);
     write_place(f, place);
     if (f->heard && memcmp(f->another.nonce, f->nonce, sizeof f->nonce) < 0 && is_there(f)) {
-        f->part = LISTENS; /* from now on we follow that one */
+        part_to(f, LISTENS); /* from now on we follow that one */
         finder->next_ns = WEFT__NEVER;
         return WEFT_PENDING;
     }
@@ -225,7 +237,7 @@ static weft_status turn(weft__finder *finder, weft__meeting_place *place)
 static weft_status met(weft__finder *finder)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
-    f->part = HAS_MET;
+    part_to(f, HAS_MET);
     weft__multicast_close(&f->net);
     finder->fd = -1;
     finder->next_ns = WEFT__NEVER;

@@ -48,7 +48,7 @@ struct weft__kv_link {
     char endpoint[ENDPOINT_BYTES];
     weft__keys *keys;
     int users;
-    _Atomic uint32_t state; /* enum link_state; changed under `lock` */
+    _Atomic uint32_t state; /* enum link_state; changed by link_to */
 
     weft__lock lock; /* outbox, pending, next id */
     weft__list outbox, pending;
@@ -154,10 +154,21 @@ static bool has_ended(weft__kv_link *link)
     return ended;
 }
 
+static const uint8_t link_follows[] = {
+    [MAKING] = WEFT__MAY_BECOME(OPEN) | WEFT__MAY_BECOME(GONE), [OPEN] = WEFT__MAY_BECOME(GONE), [GONE] = 0};
+
+/* The one place that stores a link's state.  Its lock is held; those who look without it take it before they
+ * count on what they have seen. */
+static void link_to(weft__kv_link *link, enum link_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(link_follows, link->state, to), link->state, to);
+    link->state = to;
+}
+
 static void give_up_all(weft__kv_link *link)
 {
     weft__lock_take(&link->lock);
-    link->state = GONE;
+    link_to(link, GONE);
     WEFT__LIST_EACH(&link->outbox, at)
     {
         weft__list_remove(at);
@@ -301,7 +312,7 @@ weft_status weft__kv_link_take(const char *endpoint, weft__keys *keys, int64_t d
     pthread_mutex_lock(&process.lock);
     if (status == WEFT_OK) {
         weft__lock_take(&link->lock);
-        if (link->state == MAKING) link->state = OPEN; /* it may have ended at once */
+        if (link->state == MAKING) link_to(link, OPEN); /* it may have ended at once */
         weft__lock_drop(&link->lock);
     } else {
         take_off(link);

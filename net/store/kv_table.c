@@ -288,6 +288,7 @@ weft_status weft__kv_hang(weft__kv_table *table, const weft__kv_call *call, weft
     for (uint32_t i = 1; i < call->n && value_of(table, key); i++) key += strlen(key) + 1;
     e = find_or_make(table, key);
     if (!e) return weft__fail_memory(sizeof *e + strlen(key), "waiting for a key");
+    weft__list_init(&waiter->node);
     waiter->key = key;
     weft__list_append(&e->waiters, &waiter->node);
     return WEFT_OK;

@@ -1,4 +1,5 @@
-/* list.h - intrusive circular doubly linked list.  A node that is in no list points to itself. */
+/* list.h - intrusive circular doubly linked list.  A node that is in no list points to itself, or, where its
+ * memory was zeroed and nothing else has been done to it, to nothing. */
 #ifndef WEFT_BASE_LIST_H
 #define WEFT_BASE_LIST_H
 #include "check.h"
@@ -19,8 +20,19 @@ static inline bool weft__list_empty(const weft__list *head)
     return head->next == head;
 }
 
+/* Does that list have this node?  Walks it: for assertions. */
+static inline bool weft__list_has(const weft__list *head, const weft__list *node)
+{
+    for (const weft__list *at = head->next; at != head; at = at->next)
+        if (at == node) return true;
+    return false;
+}
+
+/* A node is in one list at a time.  It goes to the end, or before the node that is given as the head. */
 static inline void weft__list_append(weft__list *head, weft__list *node)
 {
+    WEFT__ASSERT_HOT(!node->next || node->next == node); /* it is in no list */
+    WEFT__ASSERT_HOT(head->prev->next == head && head->next->prev == head);
     node->next = head;
     node->prev = head->prev;
     head->prev->next = node;
@@ -36,6 +48,7 @@ static inline void weft__list_prepend(weft__list *head, weft__list *node)
  * nobody's neighbour any more. */
 static inline void weft__list_remove(weft__list *node)
 {
+    WEFT__ASSERT_HOT(node->prev->next == node && node->next->prev == node);
     // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
     node->prev->next = node->next;
     node->next->prev = node->prev;

@@ -62,6 +62,7 @@ static message *new_message(weft_context *ctx, size_t length)
     }
     m = weft__reserve_get(bytes);
     if (!m) return NULL;
+    weft__list_init(&m->link);
     m->length = length;
     e->bytes += bytes;
     weft__list_append(&e->waiting, &m->link);
