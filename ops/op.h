@@ -59,7 +59,7 @@ typedef enum weft__kind {
 #define WEFT__PLAIN_COUNT ((size_t)1 << 32)
 #define WEFT__PLAIN_SIZE  (1 << 20)
 
-/* Of an op in host memory that a module carries out (runtime/core/seam.h).  It is part of the signature, so ranks
+/* What an op in host memory has that a module carries out (runtime/core/seam.h).  It is part of the signature, so ranks
  * that see that differently find out.  Callers are told HOST. */
 #define WEFT__MEMORY_HOST_BY_MODULE ((weft_memory)(WEFT_MEMORY_OTHER + 1))
 

@@ -317,7 +317,7 @@ const char *weft_request_message(weft_request *req)
     return keep(settled ? &req->told : &req->shown, text);
 }
 
-/* Of a message that a probe has found; the way is what its sender says. */
+/* Where the message that a probe has found lies; the way is what its sender says. */
 static weft_memory memory_of(const weft__receipt *found)
 {
     if (!found->apart) return WEFT_MEMORY_HOST;

@@ -4,7 +4,7 @@
 #define WEFT_RUNTIME_DEVICE_SPLIT_H
 #include "context.h"
 
-/* Of which modules has the group a communicator that works and can be split?  A bit for each kind of memory: what
+/* The modules of which the group has a communicator that works and can be split?  A bit for each kind of memory: what
  * this rank tells the others before. */
 uint32_t weft__device_split_can(weft_group *parent);
 /* Every rank of the parent could, when it was asked, that of the module of memory, and calls this after split number

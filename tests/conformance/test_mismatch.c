@@ -153,9 +153,15 @@ static void disagree(job_rank *me)
 /* Rank 1 passes host memory. */
 static void kind_of_memory(job_rank *me)
 {
-    if (job_on_device()) {
-        disagree(me);
+    disagreement here = memory;
+    if (!job_on_device()) {
+        return;
     }
+    if (job_memory() == WEFT_MEMORY_OTHER) {
+        here.values[0] = "(sum) in other memory";
+    }
+    me->arg = &here;
+    disagree(me);
 }
 
 #define ROW(sentence, what) JOB_TEST(sentence, .ranks = RANKS, .body = disagree, .arg = &(what))

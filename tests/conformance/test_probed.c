@@ -59,7 +59,7 @@ static void has_found(weft_request *found, int peer, int tag, size_t n)
     CHECK_INT(info.bytes, n);
     CHECK_INT(info.received_bytes, 0);
     CHECK_INT(info.dtype, WEFT_UINT8);
-    CHECK_INT(info.memory, job_on_device() ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST);
+    CHECK_INT(info.memory, job_memory());
 }
 
 /* As its user would: room for what was found, and no more. */
@@ -538,7 +538,7 @@ static void wrong_room(job_rank *me)
 /* On devices: a probe finds what is in either, and tells; a receive in the other one is a mismatch. */
 static void kinds_of_memory(job_rank *me)
 {
-    static const weft_memory kinds[] = {WEFT_MEMORY_HOST, WEFT_MEMORY_CUDA};
+    const weft_memory kinds[] = {WEFT_MEMORY_HOST, job_memory()};
     for (int i = 0; i < 4 && job_on_device(); i++) {
         weft_memory sent = kinds[i & 1], wanted = kinds[i >> 1];
         const weft_call sends = {.memory = sent}, receives_in = {.memory = wanted};

@@ -206,7 +206,7 @@ static void death_on_devices(job_rank *me)
     }
     found = probe(me->world, 1, 1);
     WAIT_STATUS(WEFT_OK, found);
-    CHECK_INT(job_info(found).memory, WEFT_MEMORY_CUDA);
+    CHECK_INT(job_info(found).memory, job_memory());
     void *buffer = job_buffer(me, SMALL);
     job_kill(me, 1);
     CHECK(job_await_break(me->world, JOB_LATE_MS) < 0);

@@ -32,9 +32,12 @@ bool collective_is_uneven(collective_kind kind)
     return kind >= ALL_GATHER_V && kind <= ALL_TO_ALL_V;
 }
 
-/* The device column of the table above weft_op.  What a device makes of 8-bit floats depends on its age. */
+/* The device column of the table above weft_op; or what the toy has.  What a device makes of 8-bit floats depends on its age. */
 static bool device_supports(weft_dtype dtype, weft_op op)
 {
+    if (job_memory() == WEFT_MEMORY_OTHER) {
+        return op <= WEFT_MAX && (dtype <= WEFT_UINT64 || dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT64);
+    }
     switch (dtype) {
     case WEFT_INT8:
     case WEFT_UINT8:
@@ -184,8 +187,7 @@ static void take_memory(running *r)
 static void give_memory(running *r)
 {
     if (on_device(r)) {
-        DEVICE_OK(
-            device()->cudaStreamSynchronize(r->stream)); /* the operation may never have waited for it */
+        device_sync(r->stream); /* the operation may never have waited for it */
         device_give(r->image);
     }
     if (r->pool) {
@@ -245,7 +247,7 @@ static void send_image(running *r, weft_call *call)
     if (!on_device(r)) {
         return;
     }
-    call->memory = WEFT_MEMORY_CUDA;
+    call->memory = job_memory();
     r->stream = call->stream = call->stream ? call->stream : device_stream(0);
     if (r->what.seed % 4 == 0) {
         device_delay(r->stream, 300);
@@ -258,7 +260,7 @@ static void fetch_image(running *r)
 {
     if (on_device(r)) {
         device_copy(r->image, r->memory, r->memory_bytes, device_stream(1));
-        DEVICE_OK(device()->cudaStreamSynchronize(device_stream(1)));
+        device_sync(device_stream(1));
     }
 }
 
@@ -443,7 +445,7 @@ static void judge(const running *r)
 void collective_finish(running *r)
 {
     CHECK(r->memory); /* started, and not finished yet */
-    if (on_device(r) && r->req &&
+    if (on_device(r) && device_has_streams() && r->req &&
         ((r->what.seed ^ r->what.seed >> 6) & 1)) { /* the stream waits, before anybody else does */
         CHECK_OK(weft_stream_wait(r->req, device_stream(1)));
         fetch_image(r);

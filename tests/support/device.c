@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -63,20 +64,36 @@ void device_check(const char *file, int line, const char *what, int error)
 
 /* ---- which memory ---------------------------------------------------------------------------------- */
 
-bool job_on_device(void)
-{
-    const char *memory = getenv("JOB_MEMORY");
-    return memory && strcmp(memory, "cuda") == 0;
-}
-
 weft_memory job_memory(void)
 {
-    return job_on_device() ? WEFT_MEMORY_CUDA : WEFT_MEMORY_HOST;
+    const char *memory = getenv("JOB_MEMORY");
+    return !memory                       ? WEFT_MEMORY_HOST
+           : strcmp(memory, "cuda") == 0 ? WEFT_MEMORY_CUDA
+           : strcmp(memory, "toy") == 0  ? WEFT_MEMORY_OTHER
+                                         : WEFT_MEMORY_HOST;
+}
+
+bool job_on_device(void)
+{
+    return job_memory() != WEFT_MEMORY_HOST;
+}
+
+bool device_has_streams(void)
+{
+    return job_memory() == WEFT_MEMORY_CUDA;
+}
+
+const char *job_backend(void)
+{
+    return job_memory() == WEFT_MEMORY_CUDA ? "nccl" : job_memory() == WEFT_MEMORY_OTHER ? "toy" : "host";
 }
 
 int device_of(int rank)
 {
     int devices = 0;
+    if (!device_has_streams()) {
+        return -1;
+    }
     DEVICE_OK(device()->cudaGetDeviceCount(&devices));
     CHECK(devices > 0);
     return rank % devices;
@@ -85,6 +102,10 @@ int device_of(int rank)
 void device_use(int rank)
 {
     own_device = device_of(rank);
+    if (!device_has_streams()) {
+        own_device = 0;
+        return;
+    }
     DEVICE_OK(device()->cudaSetDevice(own_device));
 }
 
@@ -105,7 +126,10 @@ static block *make(device_kind kind, size_t room)
     block *b = calloc(1, sizeof *b);
     CHECK(b);
     *b = (block){.room = room, .device = own_device, .kind = kind};
-    if (kind == DEVICE_PINNED) {
+    if (!device_has_streams()) {
+        b->at = kind == DEVICE_PINNED ? malloc(room) : device_toy(room);
+        CHECK(b->at);
+    } else if (kind == DEVICE_PINNED) {
         DEVICE_OK(device()->cudaHostAlloc(&b->at, room, 0));
     } else {
         DEVICE_OK(device()->cudaMalloc(&b->at, room));
@@ -147,15 +171,50 @@ void device_give(void *memory)
 void *device_stream(int which)
 {
     CHECK(own_device >= 0);
+    if (!device_has_streams()) {
+        return WEFT_NO_STREAM;
+    }
     if (!streams[which]) {
         DEVICE_OK(device()->cudaStreamCreateWithFlags(&streams[which], NONBLOCKING));
     }
     return streams[which];
 }
 
+void device_sync(void *stream)
+{
+    if (device_has_streams()) {
+        DEVICE_OK(device()->cudaStreamSynchronize(stream));
+    }
+}
+
+static void *toy_function(const char *name)
+{
+    char path[600];
+    void *library, *function;
+    snprintf(path, sizeof path, "%s/libweft_toy.so", getenv("WEFT_MODULE_DIR"));
+    library = dlopen(path, RTLD_NOW);
+    function = library ? dlsym(library, name) : NULL;
+    if (!function) {
+        job_fail(__FILE__, __LINE__, "the toy cannot be opened: %s", dlerror());
+    }
+    return function;
+}
+
+void *device_toy(size_t bytes)
+{
+    void *(*toy_take)(size_t) = NULL;
+    void *memory;
+    *(void **)&toy_take = toy_function("toy_take");
+    memory = toy_take(bytes);
+    CHECK(memory);
+    return memory;
+}
+
 void device_copy(void *to, const void *from, size_t bytes, void *stream)
 {
-    if (bytes) {
+    if (bytes && !device_has_streams()) {
+        memmove(to, from, bytes);
+    } else if (bytes) {
         DEVICE_OK(device()->cudaMemcpyAsync(to, from, bytes, ANY_DIRECTION, stream));
     }
 }
@@ -169,6 +228,9 @@ static void pause_stream(void *arg)
 
 void device_delay(void *stream, int microseconds)
 {
+    if (!device_has_streams()) {
+        return;
+    }
     DEVICE_OK(device()->cudaLaunchHostFunc(stream, pause_stream, (void *)(intptr_t)microseconds));
 }
 
@@ -181,7 +243,7 @@ static void copy_now(void *to, const void *from, size_t bytes)
         return;
     }
     device_copy(to, from, bytes, device_stream(0));
-    DEVICE_OK(device()->cudaStreamSynchronize(device_stream(0)));
+    device_sync(device_stream(0));
 }
 
 void job_put(void *buffer, const void *from, size_t bytes)

@@ -1,8 +1,10 @@
-/* device.h - the memory that operations work on: the host's, or with JOB_MEMORY=cuda that of CUDA devices.
+/* device.h - the memory that operations work on: the host's, or with JOB_MEMORY=cuda that of CUDA devices, or with
+ * JOB_MEMORY=toy that of a backend which was built outside of the tree (tests/tools/backend).
  *
  * A test takes its buffers from job_buffer and reaches into them by job_put and job_get, so that one source
  * serves both.  Rank r uses device r modulo the devices there are.  libcudart is opened by name when it is
- * first needed: the programs run where there is none, on a real one and on the emulation.
+ * first needed: the programs run where there is none, on a real one and on the emulation.  The toy has no streams: what
+ * is asked of them here is done at once.
  *
  * Fails the test, with the function and its error, where a call of CUDA does. */
 #ifndef TESTS_SUPPORT_DEVICE_H
@@ -45,10 +47,12 @@ bool device_is_emulated(void);
 #define DEVICE_OK(call) device_check(__FILE__, __LINE__, #call, call)
 void device_check(const char *file, int line, const char *what, int error);
 
-bool job_on_device(void);     /* JOB_MEMORY=cuda */
-weft_memory job_memory(void); /* for weft_call.memory, where pointers may be NULL */
-void device_use(int rank);    /* by every thread of a rank before anything else here; job.h does it */
-int device_of(int rank);
+bool job_on_device(void); /* JOB_MEMORY is set */
+bool device_has_streams(void);
+const char *job_backend(void); /* the backend of that memory: "nccl" */
+weft_memory job_memory(void);  /* for weft_call.memory, where pointers may be NULL */
+void device_use(int rank);     /* by every thread of a rank before anything else here; job.h does it */
+int device_of(int rank);       /* -1: they have no numbers */
 
 /* Zeroed; freed like job_alloc's. */
 void *job_buffer(job_rank *me, size_t bytes);
@@ -64,6 +68,9 @@ void device_give(void *memory);                    /* nothing uses it any more *
 
 void *device_stream(int which); /* this thread's streams 0 and 1, nonblocking */
 enum { DEVICE_STREAMS = 2 };
+void device_sync(void *stream); /* what was queued is done */
+/* Memory of the toy, also beside devices; undefined contents, never given back. */
+void *device_toy(size_t bytes);
 /* Queues a copy of any direction. */
 void device_copy(void *to, const void *from, size_t bytes, void *stream);
 /* Later work on the stream begins so much later. */

@@ -129,7 +129,7 @@ static void post_message(walker *w, int g, flight *f, const weft_call *call)
     f->bytes = host ? f->image : device_take(DEVICE_MEMORY, count + 1);
     CHECK(f->image);
     weft_call here = call ? *call : (weft_call){.batch = NULL};
-    here.memory = host ? WEFT_MEMORY_HOST : WEFT_MEMORY_CUDA;
+    here.memory = host ? WEFT_MEMORY_HOST : job_memory();
     if (f->sending) {
         oracle_fill(&what, from, 0, count, f->image);
         if (!host) {

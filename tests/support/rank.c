@@ -184,7 +184,7 @@ void job_join(job_rank *me)
     }
     CHECK_OK(weft_init(&config, &me->ctx));
     if (job_on_device()) {
-        CHECK_TEXT(weft_backends(me->ctx), "nccl");
+        CHECK_TEXT(weft_backends(me->ctx), job_backend());
     }
     me->world = weft_world(me->ctx);
     CHECK_INT(weft_group_rank(me->world), me->rank);
