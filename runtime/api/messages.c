@@ -14,9 +14,6 @@
 
 #include <sched.h>
 
-/* Messages that a blocking send answers at once, from which on it lets others have the processor. */
-#define ANSWERS_MANY 16
-
 /* Is it a message of a group that works, in this process, from a thread that may wait? */
 static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op)
 {
@@ -109,13 +106,11 @@ static WEFT__MADE_FOR_EACH weft__op op_of(weft__kind kind, const void *buf, size
                       .scale = 1};
 }
 
-/* Where ranks share processors: who has taken many messages and answers them will mostly ask for as many
- * more, and would wait for each of them, while the other, who may send them now, waits for this processor. It
- * costs a switch, which is little beside so many, and much beside few. */
-static WEFT__MADE_FOR_EACH bool answers_many(const weft_context *ctx, const weft_group *group, int peer)
+/* Is the other side of a blocking send to have this processor now? */
+static WEFT__MADE_FOR_EACH bool gives_way(const weft_context *ctx, const weft_group *group, int peer)
 {
-    return WEFT__UNLIKELY(ctx->crowded) &&
-           weft__mail_unanswered(ctx->mail, group->world[peer]) >= ANSWERS_MANY;
+    return WEFT__UNLIKELY(weft__pacing_is_crowded(&ctx->pacing)) &&
+           weft__pacing_yields_after_send(weft__mail_unanswered(ctx->mail, group->world[peer]));
 }
 
 /* One that does not pass begins while the engine is held.  Both get the operation in parts, so that those
@@ -148,7 +143,7 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, weft__kind kin
     if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op)) || !weft__engine_try(group->ctx))
         return operate(group, kind, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
-    yields = sends && !out && answers_many(ctx, group, peer);
+    yields = sends && !out && gives_way(ctx, group, peer);
     if (!may_pass(ctx)) return begin(group, kind, buf, count, dtype, peer, tag, out);
     if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {
         if (sends || !out) return begin(group, kind, buf, count, dtype, peer, tag, out);

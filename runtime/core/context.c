@@ -39,13 +39,12 @@ void weft__fork_watch(void)
 static void fill(weft_context *ctx, const weft_config *config)
 {
     ctx->pid = getpid();
-    ctx->device = ctx->home = -1;
+    ctx->device = -1;
     ctx->turn_ns = -1;
     ctx->bell_fd = ctx->watch.epoll_fd = -1;
-    atomic_init(&ctx->caller_cpu, -1);
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     weft__completion_fd_init(&ctx->completion_fd);
-    atomic_store(&ctx->spin_ns, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
+    weft__pacing_open(&ctx->pacing, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->look_ns, WEFT__NEVER);
     atomic_init(&ctx->engine.fence, weft__fence_open());

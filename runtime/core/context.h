@@ -16,6 +16,7 @@
 #include "lock.h"
 #include "mail.h"
 #include "mpsc.h"
+#include "pacing.h"
 #include "rendezvous.h"
 #include "seam.h"
 #include "slab.h"
@@ -133,13 +134,11 @@ struct weft_context {
     weft__list retiring;          /* engine: of these, those whose row somebody may still read */
     _Atomic uint64_t groups_made; /* for ids */
     int processors;               /* this process may use */
-    bool crowded;                 /* more ranks here than processors */
-    int home;                     /* crowded: where its callers belong (home.h); -1: nowhere */
+    weft__pacing pacing;
 
     /* the progress thread */
     pthread_t thread;
     bool thread_runs;
-    _Atomic int caller_cpu;                  /* of whoever left work to it last; -1: nobody has */
     _Atomic(struct weft__sleeper *) sleeper; /* that thread's; one that finds another here is retired */
     _Atomic bool thread_stop;
     int bell_fd;                          /* eventfd: wakes it */
@@ -162,7 +161,6 @@ struct weft_context {
     int64_t tick_until_ns; /* guardian thread */
 
     /* completion descriptor and waiting for several */
-    _Atomic int64_t spin_ns; /* a wait looks by itself for so long before it sleeps */
     weft__completion_fd completion_fd;
     _Atomic uint32_t settlings; /* futex: counts while somebody sleeps on it */
     _Atomic int settling_sleepers;

@@ -8,10 +8,8 @@
  * waits for many others: of two processors with a hundred threads each it is the next that has a turn for it,
  * and a rank whose progress thread may take only one of them stands meanwhile.
  *
- * Callers.  Ranks that outnumber the processors and meet in shared memory take turns by the microsecond: the
- * kernel takes none of them for one that has rested and may be moved.  So of four on two processors three
- * stay together for seconds, and all wait for these.  Hence each has a home, and goes there when it joins and
- * when it has slept.  (Over sockets they sleep and wake all the time, and the kernel has its say.) */
+ * Callers that have a home go there when they join and when they have slept.  When a thread moves, and who has
+ * a home, pacing.h decides: here is what asks and tells the system. */
 #include "home.h"
 #include "clock.h"
 
@@ -19,13 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define LOOK_EVERY_NS (2 * WEFT__MS)
-/* What is seen in one moment is little: it goes home when it is sure, and leaves when it is no more. */
-#define GO_AT    3
-#define LEAVE_AT 1
-/* Threads for each processor: its caller, two ranks' progress threads; above, many wait for their turn. */
-#define FEW 3
 
 void weft__home_open(weft__home *home, const char *load)
 {
@@ -42,18 +33,18 @@ void weft__home_close(weft__home *home)
     home->processors = 0;
 }
 
-weft__home_room weft__home_room_of(const char *line, int processors)
+weft__room weft__home_room_of(const char *line, int processors)
 {
     int running;
-    if (sscanf(line, "%*s %*s %*s %d/", &running) != 1 || running <= processors) return WEFT__HOME_FREE;
-    return running > FEW * processors ? WEFT__HOME_CROWDED : WEFT__HOME_TAKEN;
+    if (sscanf(line, "%*s %*s %*s %d/", &running) != 1) return WEFT__ROOM_FREE;
+    return weft__pacing_room(running, processors);
 }
 
-static weft__home_room room_now(const weft__home *home)
+static weft__room room_now(const weft__home *home)
 {
     char line[128];
     ssize_t n = pread(home->load_fd, line, sizeof line - 1, 0);
-    if (n <= 0) return WEFT__HOME_FREE;
+    if (n <= 0) return WEFT__ROOM_FREE;
     line[n] = 0;
     return weft__home_room_of(line, home->processors);
 }
@@ -74,20 +65,13 @@ void weft__home_leave(weft__home *home)
 
 void weft__home_go(weft__home *home, int caller)
 {
-    int64_t now;
-    if (home->processors < 1 || caller < 0 || (now = weft__now_ns()) - home->looked_ns < LOOK_EVERY_NS)
-        return;
-    home->looked_ns = now;
-    switch (room_now(home)) {
-    case WEFT__HOME_FREE: home->taken -= home->taken > 0; break;
-    case WEFT__HOME_TAKEN: home->taken += home->taken < WEFT__HOME_SURE; break;
-    case WEFT__HOME_CROWDED: home->taken = 0; break; /* one look is enough: it may have waited long for it */
-    }
-    if (home->taken <= LEAVE_AT)
+    int next;
+    if (home->processors < 1 || caller < 0 || !weft__staying_looks(&home->staying, weft__now_ns())) return;
+    next = weft__staying_next(&home->staying, room_now(home), caller);
+    if (next == WEFT__ANY_PROCESSOR)
         weft__home_leave(home);
-    else if (home->taken >= GO_AT && caller != home->at && caller < CPU_SETSIZE &&
-             CPU_ISSET((size_t)caller, &home->all))
-        run_on(home, caller);
+    else if (next >= 0 && next != home->at && next < CPU_SETSIZE && CPU_ISSET((size_t)next, &home->all))
+        run_on(home, next);
 }
 
 int weft__home_of(int number, int count)
@@ -95,7 +79,7 @@ int weft__home_of(int number, int count)
     cpu_set_t all;
     int n, at = 0;
     if (sched_getaffinity(0, sizeof all, &all) || (n = CPU_COUNT(&all)) < 2) return -1;
-    for (int before = number * n / count; before || !CPU_ISSET((size_t)at, &all); at++)
+    for (int before = weft__pacing_home(number, count, n); before || !CPU_ISSET((size_t)at, &all); at++)
         if (CPU_ISSET((size_t)at, &all)) before--;
     return at;
 }

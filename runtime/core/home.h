@@ -2,6 +2,8 @@
  * these, where ranks outnumber the processors, where their rank belongs. */
 #ifndef WEFT_RUNTIME_HOME_H
 #define WEFT_RUNTIME_HOME_H
+#include "pacing.h"
+
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,22 +12,12 @@
 
 /* The thread's own. */
 typedef struct weft__home {
-    cpu_set_t all;     /* what it was given */
-    int processors;    /* of the machine; less than 1: it stays where the kernel puts it */
-    int load_fd;       /* of WEFT__HOME_LOAD; -1: none */
-    int at;            /* its one processor, while it is at home; -1: it is not */
-    int taken;         /* how sure it is that none is free, 0 to WEFT__HOME_SURE */
-    int64_t looked_ns; /* when it last looked whether one is */
+    cpu_set_t all;  /* what it was given */
+    int processors; /* of the machine; less than 1: it stays where the kernel puts it */
+    int load_fd;    /* of WEFT__HOME_LOAD; -1: none */
+    int at;         /* its one processor, while it is at home; -1: it is not */
+    weft__staying staying;
 } weft__home;
-
-#define WEFT__HOME_SURE 4
-
-/* The machine's processors, for the threads that could run. */
-typedef enum weft__home_room {
-    WEFT__HOME_FREE,   /* one is free, or it is not known */
-    WEFT__HOME_TAKEN,  /* none is, but each thread waits for few others */
-    WEFT__HOME_CROWDED /* each waits for many */
-} weft__home_room;
 
 /* By the thread that is meant.  load: the file to read how many threads run now.  Where that or the
  * processors cannot be found out, or it was given only one, everything stays as it is; it tells nobody. */
@@ -43,5 +35,5 @@ int weft__home_of(int number, int count);
 /* The calling thread goes there (-1: nowhere), and may be moved on.  Where it must not go, it stays. */
 void weft__home_return(int processor);
 /* By a line of WEFT__HOME_LOAD, which tells how many threads of the whole machine could run. */
-weft__home_room weft__home_room_of(const char *line, int processors);
+weft__room weft__home_room_of(const char *line, int processors);
 #endif

@@ -1,10 +1,8 @@
 /* progress.c - the progress thread: it drives the engine when nobody who waits does, runs callbacks and
  * modules.
  *
- * It rests in two depths.  Nap: for some milliseconds after the last activity it sleeps by a timer and looks
- * by itself; nobody has to ring it.  Naps grow while callers who wait drive the engine, since a timer on
- * their processor costs them more than a look, and are short again once work is left to this thread.  Sleep:
- * it arms the doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's
+ * It rests in two depths; pacing.h says when, and how long it naps.  Nap: for some milliseconds after the
+ * last activity it sleeps by a timer and looks by itself; nobody has to ring it.  Sleep: it arms the doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's
  * descriptors.  No wake-up is lost: it publishes that it sleeps before the last look, and whoever gives it
  * work publishes that before looking whether it sleeps.
  *
@@ -28,15 +26,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define NAP_LEAST_US        250
-#define NAP_MOST_US         4000
-#define NAP_SPAN_NS         (8 * WEFT__MS)  /* without any activity for so long it goes to sleep */
-#define DEVICE_SPIN_NS      (WEFT__MS / 20) /* what runs on a device is looked at without rest for so long */
-#define DEVICE_NAP_LEAST_US 20
-#define DEVICE_NAP_MOST_US  250
-#define DEVICE_NAP_PART     16 /* a nap is this part of the time it has run */
-#define BASE_DESCRIPTORS    6  /* of an event base; without a pipe libevent ends the process */
-#define IDLE_LOOKS          16 /* looks that find nothing before it rests */
+#define BASE_DESCRIPTORS 6 /* of an event base; without a pipe libevent ends the process */
 
 typedef struct weft__sleeper {
     weft_context *ctx;
@@ -172,17 +162,6 @@ static void sleeper_free(sleeper *s)
     free(s);
 }
 
-/* Between two looks at what runs on the device: the longer it runs, the longer, and always a small part of
- * it. */
-static void watch_device(sleeper *s, int64_t since_ns)
-{
-    int64_t us = since_ns / 1000 / DEVICE_NAP_PART;
-    if (since_ns < DEVICE_SPIN_NS && !s->ctx->crowded) return;
-    nap(s, us < DEVICE_NAP_LEAST_US  ? DEVICE_NAP_LEAST_US
-           : us > DEVICE_NAP_MOST_US ? DEVICE_NAP_MOST_US
-                                     : us);
-}
-
 /* What is under way goes on when a peer's bytes come, and nobody else waits for them: then looking again is
  * in vain, and a timer would only come too early or too late. */
 static bool sockets_will_wake(weft_context *ctx)
@@ -198,47 +177,41 @@ static bool take_change(uint32_t *seen, const _Atomic uint32_t *count)
     return *seen != before;
 }
 
+/* A look has found nothing. */
+static void rest(sleeper *s, weft__resting *resting)
+{
+    weft_context *ctx = s->ctx;
+    weft__resting_sight sight = {.others_worked = take_change(&s->active, &ctx->active),
+                                 .callers_drive = take_change(&s->driven, &ctx->driven),
+                                 .device_pending = atomic_load(&ctx->device_pending) != 0,
+                                 .callers_sleep = atomic_load(&ctx->settling_sleepers) != 0,
+                                 .sockets_wake = sockets_will_wake(ctx)};
+    weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, weft__now_ns());
+    if (next.pace == WEFT__PACE_NAP)
+        nap(s, next.nap_us);
+    else if (next.pace == WEFT__PACE_SLEEP)
+        deep_sleep(s);
+    if (!ctx->module_count) /* which may start threads of its own */
+        weft__home_go(&s->home, atomic_load_explicit(&ctx->pacing.caller, memory_order_relaxed));
+}
+
 static void *progress_main(void *arg)
 {
     sleeper *s = arg;
     weft_context *ctx = s->ctx;
+    weft__resting resting;
     weft__thread_number = WEFT__KEEPS_NOTHING; /* the engine is for those who call */
-    /* Nobody else takes what is for a device. */
-    int64_t least = ctx->module_count ? DEVICE_NAP_LEAST_US : NAP_LEAST_US;
-    int64_t most = ctx->module_count ? DEVICE_NAP_MOST_US : NAP_MOST_US;
-    int64_t last = weft__now_ns(), us = least;
-    bool worked = false, others, driven;
-    int idle = 0;
     pthread_setname_np(pthread_self(), "weft-progress");
     weft__home_open(&s->home, WEFT__HOME_LOAD);
+    weft__resting_open(&resting, ctx->module_count > 0, weft__now_ns());
     s->active = atomic_load(&ctx->active);
     s->driven = atomic_load(&ctx->driven);
 
     while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
-        if (look(s)) {
-            idle = 0;
-            worked = true;
-            continue;
-        }
-        if (++idle < IDLE_LOOKS && !ctx->crowded && !sockets_will_wake(ctx)) continue;
-        idle = 0;
-        others = take_change(&s->active, &ctx->active);
-        driven = take_change(&s->driven, &ctx->driven);
-        if (worked || others) last = weft__now_ns();
-        if (worked) us = !driven || us / 2 < least ? least : us / 2;
-        worked = false;
-        if (atomic_load(&ctx->device_pending)) {
-            watch_device(s, weft__now_ns() - last);
-        } else if (atomic_load(&ctx->settling_sleepers) == 0 && weft__now_ns() - last < NAP_SPAN_NS &&
-                   (others || !sockets_will_wake(ctx))) {
-            nap(s, us);
-            us = us * 2 < most ? us * 2 : most;
-        } else {
-            deep_sleep(s);
-            us = least;
-        }
-        if (!ctx->module_count) /* which may start threads of its own */
-            weft__home_go(&s->home, atomic_load_explicit(&ctx->caller_cpu, memory_order_relaxed));
+        if (look(s))
+            weft__resting_found(&resting);
+        else if (weft__resting_is_due(&resting, &ctx->pacing, sockets_will_wake(ctx)))
+            rest(s, &resting);
     }
     if (!retired(s)) run_callbacks(s);
     weft__home_close(&s->home);

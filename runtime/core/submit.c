@@ -109,10 +109,11 @@ static bool begins_itself(const weft__op *op, bool has_callback)
            !weft__in_callback();
 }
 
-/* It goes on while the caller does something else.  Only sockets wake the progress thread from elsewhere. */
+/* It goes on while the caller does something else. */
 static void leave_work(weft_context *ctx)
 {
-    if (ctx->descriptors_wake) atomic_store_explicit(&ctx->caller_cpu, sched_getcpu(), memory_order_relaxed);
+    if (weft__pacing_wants_caller(ctx->descriptors_wake))
+        weft__pacing_left_work(&ctx->pacing, sched_getcpu());
 }
 
 /* After its first step: it gets its times, if it is not over.  Returns when somebody has to look at it.

@@ -1,8 +1,8 @@
 /* wait.c - looking at requests and waiting for them.
  *
  * A caller that waits lends itself: it drives the engine, so its operation costs no hand-off between
- * threads; mostly just that part where its own end will show.  After WEFT_SPIN_US without an end it arms the
- * doorbell as the progress thread would and sleeps on the request's state. */
+ * threads; mostly just that part where its own end will show.  Where that has been for long enough, which
+ * pacing.h decides, it arms the doorbell as the progress thread would and sleeps on the request's state. */
 #include "wait.h"
 #include "batch.h"
 #include "breaking.h"
@@ -10,32 +10,9 @@
 #include "executor.h"
 #include "group.h"
 #include "home.h"
-#include "settings.h"
 
 #include <sched.h>
 #include <stdio.h>
-
-#define CLOCK_EVERY 64 /* looks at the engine between those at the clock */
-#define PLACE_LOOKS 8  /* looks at the one place where it will show, to one at everything */
-/* Where ranks share processors: looks before another gets this one.  A message's other end may well be
- * running, and answer within these; rounds need every rank, also those that wait for this processor. */
-#define CROWDED_LOOKS_MESSAGE 16
-#define CROWDED_LOOKS         4
-/* A processor that has been given away for so long has many who want it, by a clock of 1 to 10 ms: it is left
- * to them.  Of hundreds of threads that are never done with their looks none has its turn for seconds, nor
- * does the one that all wait for. */
-#define YIELD_LONG_NS (10 * WEFT__MS)
-/* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
- * virtual processor that has halted may take 2 ms to be back.  Where ranks share processors, less. */
-#define SLEEP_WORTH         20
-#define SPIN_MOST           32
-#define SLEEP_WORTH_CROWDED 4
-#define SPIN_MOST_CROWDED   8
-#define IN_VAIN_MOST        4        /* times that: looks that found nothing, in one wait */
-#define POLLS_FREE          16       /* times is_completed only looks before it helps */
-#define NAP_MIXED_NS        WEFT__MS /* looks at requests of several contexts, which have no word in common */
-#define NAP_CALLING_NS \
-    WEFT__MS /* between looks while the progress thread is in a callback, and drives nothing */
 
 /* One look at everything, if nobody else is at it. */
 static bool settles_in_a_turn(weft_request *req)
@@ -52,8 +29,8 @@ bool weft_is_completed(weft_request *req)
 {
     if (!req || weft__request_settled(req)) return true;
     if (weft__forked()) return false;
-    if (atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed) < POLLS_FREE &&
-        req->op.kind != WEFT__OP_PROBE)
+    if (weft__pacing_only_looks(atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed),
+                                req->op.kind == WEFT__OP_PROBE))
         return false;
     return settles_in_a_turn(req);
 }
@@ -96,12 +73,8 @@ static bool has_a_place(const weft_request *req)
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
 static int look(weft_context *ctx, weft_request *placed, int looks)
 {
-    return placed && looks % PLACE_LOOKS ? weft__engine_look_for(placed) : weft__engine_lent_turn(ctx);
-}
-
-static int crowded_looks(const weft_request *placed)
-{
-    return placed && is_message(placed) ? CROWDED_LOOKS_MESSAGE : CROWDED_LOOKS;
+    return placed && weft__pacing_at_place(looks) ? weft__engine_look_for(placed)
+                                                  : weft__engine_lent_turn(ctx);
 }
 
 /* Looks until something moves, but not past the next look at the clock, nor long where others need the
@@ -111,8 +84,10 @@ static int look_on(weft_context *ctx, weft_request *req, int *looks)
     weft_request *placed = req && has_a_place(req) ? req : NULL;
     for (;;) {
         int n = look(ctx, placed, *looks);
-        if (n || ++*looks >= CLOCK_EVERY || weft__biased_wanted(&ctx->engine)) return n;
-        if (ctx->crowded && *looks % crowded_looks(placed) == 0) return n;
+        if (n || weft__pacing_clock_is_due(++*looks) || weft__biased_wanted(&ctx->engine)) return n;
+        if (weft__pacing_is_crowded(&ctx->pacing) &&
+            weft__pacing_turn_is_over(*looks, placed && is_message(placed)))
+            return n;
         if (!placed) weft__pause(); /* those at one place are short, and mostly look at the clock */
     }
 }
@@ -120,55 +95,40 @@ static int look_on(weft_context *ctx, weft_request *req, int *looks)
 bool weft__wait_inside(weft_request *req)
 {
     int looks = 1; /* those at its place come first */
-    while (!weft__request_settled(req) && looks < CLOCK_EVERY && look_on(req->ctx, req, &looks) > 0) {
+    while (!weft__request_settled(req) && !weft__pacing_clock_is_due(looks) &&
+           look_on(req->ctx, req, &looks) > 0) {
     }
     return weft__request_settled(req);
 }
 
-static int64_t spin_least(void)
-{
-    return weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US;
-}
-
-static int64_t spin_most(const weft_context *ctx)
-{
-    return spin_least() * (ctx->crowded ? SPIN_MOST_CROWDED : SPIN_MOST);
-}
-
-static int64_t sleep_worth(const weft_context *ctx)
-{
-    return spin_least() * (ctx->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
-}
-
-/* A wait that found something now and then, as from a network, but mostly nothing, and for so long that
- * sleeping would have been worth it.  No sleep will teach that to those that come like it.  Where ranks share
- * processors, what others do with this one meanwhile is not in vain. */
-static void learn_from_looking(weft_context *ctx, int64_t in_vain_ns, int64_t lasted_ns)
-{
-    if (!ctx->crowded && in_vain_ns >= sleep_worth(ctx) && 2 * in_vain_ns >= lasted_ns)
-        atomic_store_explicit(&ctx->spin_ns, spin_least(), memory_order_relaxed);
-}
-
-/* Gives the processor to others for a moment.  False: it was a long one. */
-static bool yields_briefly(void)
+/* Gives the processor to others for a moment. */
+static weft__pace yield(void)
 {
     int64_t before = weft__about_now_ns();
     sched_yield();
-    return weft__about_now_ns() - before < YIELD_LONG_NS;
+    return weft__pacing_after_yield(weft__about_now_ns() - before);
 }
 
-/* Drives the engine until done(arg), the deadline, or the spinning time is over: since something moved, and
- * in all.  What comes in slowly would keep it looking to the end, where looking has grown beyond its pace.
- * What is over within its first stay there counts nobody as a lender. */
+/* What pacing.h says after a stay in the engine.  False: to sleep. */
+static bool goes_on(weft_context *ctx, weft__looking *looking, bool moved, bool counted, int64_t deadline_ns)
+{
+    weft__pace pace = weft__pacing_after_looks(&ctx->pacing, looking, moved, counted);
+    if (pace == WEFT__PACE_YIELD && yield() == WEFT__PACE_SLEEP) return false;
+    if (pace == WEFT__PACE_PAUSE) weft__pause();
+    if (!weft__pacing_clock_is_due(looking->looks)) return true;
+    return weft__pacing_after_clock(&ctx->pacing, looking, weft__now_ns(), deadline_ns) != WEFT__PACE_SLEEP;
+}
+
+/* Drives the engine until done(arg), the deadline, or the time for looking is over (pacing.h).  What is over
+ * within its first stay there counts nobody as a lender. */
 static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
                  int64_t deadline_ns)
 {
-    int64_t stop = 0, began = 0, last = 0, in_vain = 0, now = 0;
-    int looks = 1; /* at everything is what the caller has done */
+    weft__looking looking = WEFT__LOOKING_BEGINS;
     bool counted = false;
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
-        int n = holds ? look_on(ctx, req, &looks) : 0;
+        int n = holds ? look_on(ctx, req, &looking.looks) : 0;
         bool over = n && done(arg);
         if (over && counted) {
             counted = false;
@@ -179,26 +139,10 @@ static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), 
             atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
-        if (over) break;
-        if (n || !holds) looks++; /* the others are counted */
-        if (n) {
-            stop = last = 0; /* it moves: worth staying */
-        } else if (ctx->crowded) {
-            if (!yields_briefly()) break;
-        } else {
-            weft__pause();
-        }
-        if (looks < CLOCK_EVERY) continue;
-        looks = 0;
-        now = weft__now_ns();
-        if (began == 0) began = now;
-        if (stop == 0) stop = now + atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
-        if (last) in_vain += now - last;
-        last = now;
-        if (now >= stop || now >= deadline_ns || in_vain >= IN_VAIN_MOST * spin_most(ctx)) break;
+        if (over || !goes_on(ctx, &looking, n > 0, holds, deadline_ns)) break;
     }
     if (counted) stop_lending(ctx, false);
-    if (in_vain) learn_from_looking(ctx, in_vain, now - began);
+    weft__pacing_after_looking(&ctx->pacing, &looking);
 }
 
 /* Before sleeping: peers are to ring, and work that nobody would ring for is the thread's. */
@@ -214,31 +158,18 @@ static void hand_back(weft_context *ctx)
     if (busy || (ctx->descriptors_wake && atomic_load(&ctx->rest) != WEFT__SLEEP)) weft__engine_ring(ctx);
 }
 
-/* Two ranks that wait for each other, and each sleep until the other's bell, may each time be woken too late
- * for the other to be still looking, and so never come out of it: hence looking grows after short sleeps. */
-static void learn_from_sleep(weft_context *ctx, int64_t slept_ns)
-{
-    int64_t twice = 2 * atomic_load_explicit(&ctx->spin_ns, memory_order_relaxed);
-    int64_t most = spin_most(ctx);
-    if (slept_ns >= sleep_worth(ctx)) twice = spin_least();
-    if (twice > most) twice = most;
-    atomic_store_explicit(&ctx->spin_ns, twice, memory_order_relaxed);
-}
-
 static void wake_up(weft_context *ctx, int64_t began_ns)
 {
-    learn_from_sleep(ctx, weft__now_ns() - began_ns);
-    weft__home_return(ctx->home);
+    weft__home_return(weft__pacing_after_sleep(&ctx->pacing, weft__now_ns() - began_ns));
 }
 
 /* How long a sleep that should last until then may be.  While the progress thread runs a callback, which may
  * be one that waits for this very caller, it wakes up now and then and drives the engine itself. */
-static int64_t sleep_until(const weft_context *ctx, int64_t deadline_ns)
+static int64_t sleep_until(const weft_context *ctx, int64_t deadline_ns, bool several_contexts)
 {
-    int64_t soon;
-    if (!atomic_load_explicit(&ctx->calling_since, memory_order_relaxed)) return deadline_ns;
-    soon = weft__now_ns() + NAP_CALLING_NS;
-    return soon < deadline_ns ? soon : deadline_ns;
+    bool calling = atomic_load_explicit(&ctx->calling_since, memory_order_relaxed) != 0;
+    if (!weft__pacing_sleeps_short(calling, several_contexts)) return deadline_ns;
+    return weft__pacing_sleep_short(weft__now_ns(), deadline_ns);
 }
 
 /* Back from such a sleep. */
@@ -266,7 +197,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     for (;;) {
         uint32_t state = atomic_load_explicit(&req->state, memory_order_seq_cst);
         if (state == WEFT__SETTLED || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
-        weft__sleep_on(&req->state, state, sleep_until(ctx, deadline_ns));
+        weft__sleep_on(&req->state, state, sleep_until(ctx, deadline_ns, false));
         drive_in_place(ctx);
     }
     atomic_fetch_sub_explicit(&req->sleepers, 1, memory_order_relaxed);
@@ -371,11 +302,9 @@ static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
     atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
     hand_back(ctx);
     for (;;) {
-        int64_t until = deadline_ns;
         seen = atomic_load_explicit(&ctx->settlings, memory_order_seq_cst);
         if (any_settled(s) || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
-        if (mixed && weft__now_ns() + NAP_MIXED_NS < until) until = weft__now_ns() + NAP_MIXED_NS;
-        weft__sleep_on(&ctx->settlings, seen, sleep_until(ctx, until));
+        weft__sleep_on(&ctx->settlings, seen, sleep_until(ctx, deadline_ns, mixed));
         drive_in_place(ctx);
     }
     atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);

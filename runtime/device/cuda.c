@@ -7,7 +7,6 @@
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "settings.h"
 
 #include <weft/cuda.h>
 
@@ -21,7 +20,7 @@ static bool is_issued(const weft_request *req)
 static bool spin_until_issued(weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    int64_t until = weft__now_ns() + weft__setting_int(WEFT__SET_SPIN_US) * 1000;
+    int64_t until = weft__now_ns() + ctx->pacing.spin_least_ns;
     weft__engine_rouse(ctx);
     do {
         if (is_issued(req)) return true;

@@ -22,7 +22,7 @@ void weft__look_for_regions(weft_request *req)
     const weft_group *group = req->group;
     const weft__op *op = req->host_op;
     size_t element = weft__op_element(op);
-    size_t least = req->ctx->crowded ? IN_PLACE_BYTES_CROWDED : WEFT__IN_PLACE_BYTES;
+    size_t least = weft__pacing_is_crowded(&req->ctx->pacing) ? IN_PLACE_BYTES_CROWDED : WEFT__IN_PLACE_BYTES;
     if (WEFT__PLAIN || op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
     req->u.rounds.in =
         shared_region(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);

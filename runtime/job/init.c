@@ -140,7 +140,7 @@ static weft_status find_locals(joining *j)
         j->locals[j->local_size++] = i;
     }
     ctx->processors = CPU_COUNT(&all);
-    ctx->crowded = j->local_size > ctx->processors;
+    weft__pacing_meet(&ctx->pacing, j->local_size, ctx->processors);
     return WEFT_OK;
 }
 
@@ -193,7 +193,7 @@ static weft_status open_transports(joining *j, const int *local_of, const weft__
                                  .keys = ctx->keys,
                                  .board = ctx->board,
                                  .local_of = local_of,
-                                 .crowded = ctx->crowded,
+                                 .crowded = weft__pacing_is_crowded(&ctx->pacing),
                                  .watch = &ctx->watch,
                                  .sink = weft__mail_sink(ctx->mail)};
     int unreached;
@@ -391,9 +391,9 @@ static weft_status join(joining *j, const weft_config *config)
     weft__engine_drop(ctx);
     if ((status = exchange_modules(j)) != WEFT_OK) return status;
     weft__rendezvous_done(j->meeting);
-    if (ctx->crowded && ctx->board && !ctx->descriptors_wake)
-        ctx->home = weft__home_of(j->local_rank, j->local_size);
-    weft__home_return(ctx->home);
+    if (weft__pacing_has_home(&ctx->pacing, ctx->board != NULL, ctx->descriptors_wake))
+        ctx->pacing.home = weft__home_of(j->local_rank, j->local_size);
+    weft__home_return(ctx->pacing.home);
     return status;
 }
 

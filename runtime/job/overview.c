@@ -149,8 +149,8 @@ static void tell_host(const weft_context *ctx, const weft__overview *o)
 {
     const char *host = ctx->members[ctx->rank].host;
     weft__log(WEFT__INFO, "processors of %s: %d for %d rank%s%s; reductions use %s", host, ctx->processors,
-              o->local_ranks, o->local_ranks == 1 ? "" : "s", ctx->crowded ? ", which take turns" : "",
-              weft__reduce_level());
+              o->local_ranks, o->local_ranks == 1 ? "" : "s",
+              weft__pacing_is_crowded(&ctx->pacing) ? ", which take turns" : "", weft__reduce_level());
     tell_interfaces(host, o->transports);
     tell_choices(ctx, host);
 }

@@ -79,13 +79,13 @@ static int tear_down(void **state)
 static void reads_the_load(void **state)
 {
     (void)state;
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 3/94 2264\n", 2), WEFT__HOME_TAKEN);
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 2/94 2264\n", 2), WEFT__HOME_FREE);
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 6/94 2264\n", 2), WEFT__HOME_TAKEN);
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 7/94 2264\n", 2), WEFT__HOME_CROWDED);
-    assert_int_equal(weft__home_room_of("0.00 0.00 0.00 0/0 0\n", 1), WEFT__HOME_FREE);
-    assert_int_equal(weft__home_room_of("nonsense", 1), WEFT__HOME_FREE);
-    assert_int_equal(weft__home_room_of("", 1), WEFT__HOME_FREE);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 3/94 2264\n", 2), WEFT__ROOM_TAKEN);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 2/94 2264\n", 2), WEFT__ROOM_FREE);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 6/94 2264\n", 2), WEFT__ROOM_TAKEN);
+    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 7/94 2264\n", 2), WEFT__ROOM_CROWDED);
+    assert_int_equal(weft__home_room_of("0.00 0.00 0.00 0/0 0\n", 1), WEFT__ROOM_FREE);
+    assert_int_equal(weft__home_room_of("nonsense", 1), WEFT__ROOM_FREE);
+    assert_int_equal(weft__home_room_of("", 1), WEFT__ROOM_FREE);
 }
 
 static void goes_home_and_leaves(void **state)
