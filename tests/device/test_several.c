@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <weft/cuda.h>
 
-enum { COUNT = 1000, ROUNDS = 20, LARGE = 1 << 18 };
+enum { COUNT = 1000, ROUNDS = 20, LARGE = 1 << 18, SHORT_MS = 300 };
 
 /* A buffer of int32 in memory of that kind. */
 static int32_t *buffer_of(job_rank *me, weft_memory memory, size_t count)
@@ -205,13 +206,56 @@ static void breaks(job_rank *me)
     }
 }
 
-/* ---- other lists of backends ---- */
-
 static weft_status barrier_in(weft_group *group, weft_memory memory)
 {
     const weft_call call = {.memory = memory, .stream = WEFT_NO_STREAM};
     return weft_barrier(group, &call, NULL);
 }
+
+/* The toy has no streams. */
+static void streams(job_rank *me)
+{
+    int32_t *at = device_toy(sizeof *at);
+    weft_call call = {.stream = device_stream(1)};
+    weft_request *req = NULL;
+    CHECK_STATUS(WEFT_ERR_UNSUPPORTED,
+                 weft_all_reduce(me->world, at, at, 1, WEFT_INT32, WEFT_SUM, &call, &req));
+    CHECK_TEXT(weft_last_error(), "backend toy has no streams");
+    call.stream = NULL;
+    CHECK_OK(weft_all_reduce(me->world, at, at, 1, WEFT_INT32, WEFT_SUM, &call, &req));
+    weft_status status = weft_stream_wait(req, device_stream(1)); /* it may be over by now */
+    CHECK(status == WEFT_OK || status == WEFT_ERR_UNSUPPORTED);
+    if (status != WEFT_OK) CHECK_TEXT(weft_last_error(), "backend toy has no streams");
+    WAIT_OK(req);
+}
+
+/* One whose call does not return is lost; the other goes on. */
+static void lost_alone(job_rank *me)
+{
+    int32_t *at = device_toy(sizeof *at), blocked = 0;
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
+    job_setenv(me, "WEFT_BACKENDS", "host,blocker,toy");
+    job_setenv(me, "BLOCKER_MS", "8000");
+    job_setenv(me, "WEFT_DRAIN_MS", "700");
+    setenv("JOB_MEMORY", "toy", 1);
+    job_join(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
+    CHECK(weft_all_reduce(group, &blocked, &blocked, 1, WEFT_INT32, WEFT_SUM, &call, NULL) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    job_sleep_ms(200); /* it has settled just before that is noted */
+    CHECK_STATUS(WEFT_ERR_SYSTEM, barrier_in(me->world, WEFT_MEMORY_CUDA));
+    CHECK_TEXT(weft_last_error(), "device 0 is lost");
+    for (int round = 0; round < ROUNDS; round++) {
+        *at = me->rank + round;
+        weft_request *req = begin_sum(me->world, WEFT_MEMORY_OTHER, at, 1);
+        WAIT_OK(req);
+        CHECK_INT(*at, me->size * (me->size - 1) / 2 + round * me->size);
+    }
+    job_sum_works(me->world);
+}
+
+/* ---- other lists of backends ---- */
 
 /* Rank 1 has not the toy: nobody uses it where rank 1 is, and all say so at once. */
 static void unlike(job_rank *me)
@@ -316,6 +360,8 @@ int main(int argc, char **argv)
         JOB_TEST("batches", .ranks = 3, .body = batches),
         JOB_TEST("splits and memory", .ranks = 4, .body = splits_and_memory),
         JOB_TEST("breaks", .ranks = 3, .body = breaks),
+        JOB_TEST("streams", .ranks = 2, .body = streams),
+        JOB_TEST("lost alone", .ranks = 2, .body = lost_alone, .bare = true, .processes = true),
         JOB_TEST("not all ranks have both", .ranks = 3, .body = unlike, .bare = true, .processes = true),
         JOB_TEST("host memory", .ranks = 3, .body = host_memory, .bare = true, .processes = true),
         JOB_TEST("host memory, not all have it", .ranks = 3, .body = host_memory_unlike, .bare = true,

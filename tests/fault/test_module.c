@@ -1,5 +1,6 @@
 /* test_module.c - a backend whose start blocks for seconds, beside host traffic: traffic, deadlines and
- * settling go on.  The module (support/module_blocker.c) takes the operations on WEFT_MEMORY_CUDA. */
+ * settling go on.  The module (support/module_blocker.c) takes the operations on WEFT_MEMORY_CUDA.  And backends that
+ * say of themselves what cannot be (support/module_crooked.c). */
 #include "job.h"
 
 #include <stdio.h>
@@ -104,11 +105,57 @@ static void deadlines(job_rank *me)
     unblock(req);
 }
 
+/* None of it is used, and a sentence says why. */
+static void crooked(job_rank *me)
+{
+    static const struct {
+        const char *what, *words;
+    } rows[] = {
+        {"nothing", "backend crooked cannot run here: it does not say why"},
+        {"reason", "backend crooked cannot run here: it is Monday"},
+        {"version", "backend crooked is made for another version of this library"},
+        {"memory", "backend crooked moves memory of kind 0: expected 1 to 3"},
+        {"more memory", "backend crooked moves memory of kind 4: expected 1 to 3"},
+        {"no id", "backend crooked has ids of 0 bytes: expected 1 to 8192"},
+        {"long id", "backend crooked has ids of 8193 bytes: expected 1 to 8192"},
+        {"no check", "backend crooked leaves out a function that it must have"},
+        {"no owns", "backend crooked leaves out a function that it must have"},
+        {"half memory", "backend crooked leaves out a function that it must have"},
+    };
+    char url[64];
+    weft_config config = job_config(me, url, 0);
+    config.backends = "host,crooked";
+    job_setenv(me, "WEFT_MODULE_DIR", TEST_MODULE_DIR);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        job_setenv(me, "CROOKED", rows[i].what);
+        config.init_method = NULL;
+        config.rank = config.world_size = -1;
+        CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_init(&config, &me->ctx));
+        CHECK_TEXT(weft_last_error(), rows[i].words);
+        me->ctx = NULL;
+    }
+}
+
+/* One that makes no communicators breaks the group that wants one, and nothing else. */
+static void no_communicator(job_rank *me)
+{
+    const weft_call call = {.memory = WEFT_MEMORY_OTHER};
+    job_setenv(me, "WEFT_BACKENDS", "host,crooked");
+    job_setenv(me, "WEFT_MODULE_DIR", TEST_MODULE_DIR);
+    job_join(me);
+    weft_group *group = job_group(me, me->size, "without", 0);
+    CHECK_STATUS(WEFT_ERR_MEMORY, weft_barrier(group, &call, NULL));
+    job_sum_works(me->world);
+    CHECK_INT(weft_device(me->ctx), -1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
+        JOB_TEST("crooked ones", .ranks = 1, .body = crooked, .bare = true, .processes = true),
+        JOB_TEST("no communicator", .ranks = 2, .body = no_communicator, .bare = true, .processes = true),
         JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);

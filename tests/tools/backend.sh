@@ -1,10 +1,11 @@
 #!/bin/sh
 # A backend outside the tree: built against the installed package alone, installed beside it, found and named by
 # weft-info.  What it leaves in OUT is what other tests run over.
-# Arguments: cmake, build folder, the backend's folder, C compiler, sanitizers (or none), OUT, the module for device
-# memory (or none).
+# Arguments: cmake, build folder, the backend's folder, C compiler, sanitizers (or none), OUT, modules that lie
+# there too (or none).
 set -eu
-cmake=$1 build=$2 source=$3 cc=$4 sanitize=$5 out=$6 module=$7
+cmake=$1 build=$2 source=$3 cc=$4 sanitize=$5 out=$6
+shift 6
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export LC_ALL=C
@@ -32,4 +33,6 @@ done
 
 mkdir -p "$out"
 cp "$lib"/libweft_toy.so "$lib"/libweft_toyhost.so "$out"
-[ "$module" = none ] || ln -sf "$module" "$out"
+for module; do
+    [ "$module" = none ] || ln -sf "$module" "$out"
+done

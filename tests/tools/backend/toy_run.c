@@ -184,7 +184,7 @@ static void take(weft_backend_comm *comm, const weft_backend_work *work, const s
 bool toy_run(weft_backend_comm *comm, const weft_backend_work *work)
 {
     toy_rank *own = &comm->segment->of[comm->rank];
-    share taken[TOY_RANKS];
+    share taken[TOY_RANKS] = {{0, 0}};
     size_t most;
     if (!agree(comm, work, taken, &most)) return false;
     for (size_t at = 0; at < most; at += TOY_CHUNK) {
