@@ -1,15 +1,21 @@
 /* test_limits.c - a job under every limit on descriptors, threads and files: it runs, or weft_init says what
  * is needed and what there is.  Nothing ends a process, and nobody is told that a living rank is missing. */
 #include "job.h"
+#include "litmus.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { FEWEST = 10, STEP_OVER = JOB_SANITIZED ? 7 : 1, ENOUGH = 120 };
@@ -79,6 +85,51 @@ static void test_file_limits(void **state)
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         job_run(&(job_plan){
             .ranks = 2, .body = under_a_file_limit, .arg = &limits[i], .bare = true, .processes = true});
+}
+
+/* ---- mappings ------------------------------------------------------------------------------------------ */
+
+enum { SHARERS = 3, APART = 2 /* the rank that maps nothing */ };
+
+/* From now on this process can map no file to share it, as where its memory is limited. */
+static void refuse_shared_files(void)
+{
+    struct sock_filter refuse[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                 offsetof(struct seccomp_data, args[3])), /* flags, on these machines */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MAP_SHARED, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof refuse / sizeof *refuse, refuse};
+    CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+/* Where one rank of the host has no board nobody uses it: what two of three wrote there the third would wait
+ * for in vain. */
+static void one_maps_nothing(job_rank *me)
+{
+    weft_group *two;
+    if (me->rank == APART) refuse_shared_files();
+    CHECK(joins(me));
+    job_sum_works(me->world);
+    for (int r = 0; r < me->size; r++) job_message_works(me->world, r, (r + 1) % me->size, 0);
+    if (me->rank != APART) {
+        two = job_group(me, APART, "the others", 0);
+        job_sum_works(two);
+        CHECK_OK(weft_group_free(two));
+    }
+    job_meet(me);
+}
+
+static void test_one_maps_nothing(void **state)
+{
+    (void)state;
+    litmus_need_filters();
+    job_run(&(job_plan){.ranks = SHARERS, .body = one_maps_nothing, .bare = true, .processes = true});
 }
 
 /* ---- strangers ----------------------------------------------------------------------------------------- */
@@ -227,6 +278,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         {"every limit on descriptors", test_every_limit, NULL, NULL, NULL},
         {"limits on the size of files", test_file_limits, NULL, NULL, NULL},
+        {"one rank maps nothing", test_one_maps_nothing, NULL, NULL, NULL},
         JOB_TEST("all requests in use", .ranks = 2, .body = all_requests, .bare = true, .processes = true),
         JOB_TEST("strangers", .ranks = 3, .body = in_a_flood, .bare = true, .processes = true),
     };
