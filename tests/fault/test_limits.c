@@ -113,6 +113,7 @@ static void refuse_shared_files(void)
 static void one_maps_nothing(job_rank *me)
 {
     weft_group *two;
+    job_setenv(me, "WEFT_TRANSPORT", "shm,tcp");
     if (me->rank == APART) refuse_shared_files();
     CHECK(joins(me));
     job_sum_works(me->world);
