@@ -57,7 +57,7 @@ typedef struct weft__tcp_peer {
     weft__tcp_link *link;
 } weft__tcp_peer;
 
-/* Of a link; moved by end_as in tcp_link.c. */
+/* How a link ends; moved by end_as in tcp_link.c. */
 typedef enum weft__tcp_ending {
     WEFT__TCP_OPEN,
     WEFT__TCP_DRAINING, /* writing failed: what has arrived is taken, then the peer is lost */
