@@ -14,6 +14,5 @@ const weft__candidate weft__candidates[WEFT__CANDIDATES] = {WEFT__CANDIDATE_LIST
 
 weft__kind weft__family(weft__kind kind)
 {
-    bool gathers = kind == WEFT__OP_SPLIT_GROUP || kind == WEFT__OP_MESH_CREATE || kind == WEFT__OP_MEM_ALLOC;
-    return gathers ? WEFT__OP_ALL_GATHER : kind;
+    return weft__kind_traits(kind) & WEFT__GATHERED ? WEFT__OP_ALL_GATHER : kind;
 }

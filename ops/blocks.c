@@ -134,6 +134,12 @@ static weft_status check_apart(side s, int size)
     return status;
 }
 
+/* Both buffers have blocks, so no rank knows the lengths of the others'. */
+static bool has_two(const weft__op *op)
+{
+    return !(~weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS));
+}
+
 /* What this rank hands to itself; in a rooted kind only the root does. */
 static weft_status check_own(const weft__op *op, int rank)
 {
@@ -143,7 +149,7 @@ static weft_status check_own(const weft__op *op, int rank)
     in = weft__op_in_block(op, rank).length;
     out = weft__op_out_block(op, rank).length;
     if (in == out) return WEFT_OK;
-    if (op->kind == WEFT__OP_ALL_TO_ALL_V)
+    if (has_two(op))
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s: in_counts[%d] is %zu and out_counts[%d] is %zu, expected the same: both are "
                           "of this rank",
@@ -163,7 +169,8 @@ static bool has_blocks(const weft__op *op, int rank, unsigned trait)
 weft_status weft__uneven_check(weft__op *op, int rank, int size)
 {
     weft__uneven *u = op->uneven;
-    bool two = op->kind == WEFT__OP_ALL_TO_ALL_V;
+    unsigned has = weft__kind_traits(op->kind);
+    bool two = has_two(op);
     side sides[] = {{op, &u->in, two ? "in_" : "", "in"}, {op, &u->out, two ? "out_" : "", "out"}};
     static const unsigned traits[] = {WEFT__IN_BLOCKS, WEFT__OUT_BLOCKS};
     weft_status status;
@@ -175,10 +182,8 @@ weft_status weft__uneven_check(weft__op *op, int rank, int size)
         if ((status = check_ends(sides[i], size)) != WEFT_OK) return status;
         if (i == 1 && (status = check_apart(sides[i], size)) != WEFT_OK) return status;
     }
-    if (op->kind == WEFT__OP_REDUCE_SCATTER_V) op->count = u->in.counts[rank];
-    u->agreed = op->kind == WEFT__OP_ALL_GATHER_V       ? digest(&u->out, size)
-                : op->kind == WEFT__OP_REDUCE_SCATTER_V ? digest(&u->in, size)
-                                                        : 0;
+    if (has & WEFT__REDUCES) op->count = u->in.counts[rank];
+    u->agreed = two || has & WEFT__ROOTED ? 0 : digest(has & WEFT__IN_BLOCKS ? &u->in : &u->out, size);
     return check_own(op, rank);
 }
 

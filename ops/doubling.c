@@ -94,7 +94,8 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
 /* Where what the ranks get begins for whom a place stands: shares of the places, or blocks of ranks. */
 static size_t start_of(const weft__op *op, const places *p, int place)
 {
-    if (op->kind == WEFT__OP_ALL_REDUCE) return weft__share(op->count, p->power, place).start;
+    if (!(weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)))
+        return weft__share(op->count, p->power, place).start;
     return (size_t)(place < p->pairs ? 2 * place : place + p->pairs) * op->count;
 }
 

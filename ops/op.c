@@ -13,24 +13,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last collective of the plain ones; behind it come those with rules of their own. */
-#define LAST_PLAIN WEFT__OP_ALL_TO_ALL
-
 const char *weft__kind_name(weft__kind kind)
 {
     static const char *const names[] = {
-#define KIND_NAME(id, name, traits) name,
+#define KIND_NAME(id, name, ...) name,
         WEFT__KINDS(KIND_NAME)
 #undef KIND_NAME
     };
     return (unsigned)kind < WEFT__OP_KINDS ? names[kind] : "(unknown operation)";
 }
 
-const unsigned char weft__traits_of[256] = {
-#define KIND_TRAITS(id, name, traits) traits,
+const uint32_t weft__traits_of[256] = {
+#define KIND_TRAITS(id, name, in, out, place, traits) WEFT__ROW_TRAITS(in, out, place, traits),
     WEFT__KINDS(KIND_TRAITS)
 #undef KIND_TRAITS
 };
+_Static_assert(WEFT__SHAPES <= 8 && WEFT__IN_PLACES <= 8, "three bits of the traits for each");
 
 const char *weft__memory_name(weft_memory memory)
 {
@@ -71,66 +69,32 @@ const char *weft__reduction_name(weft_op op)
 
 /* ---- which buffers a rank uses ---- */
 
-/* All blocks of a buffer, gaps not counted. */
-static size_t in_blocks(const weft__op *op, int size)
+static size_t elements(const weft__op *op, weft__shape shape, const weft__blocks *uneven, int rank, int size)
 {
-    return op->uneven ? op->uneven->in.total : op->count * (size_t)size;
-}
-
-static size_t out_blocks(const weft__op *op, int size)
-{
-    return op->uneven ? op->uneven->out.total : op->count * (size_t)size;
+    size_t blocks = uneven ? uneven->total : op->count * (size_t)size; /* gaps not counted */
+    bool is_root = rank == op->root;
+    switch (shape) {
+    case WEFT__COUNT: return op->count;
+    case WEFT__BLOCKS: return blocks;
+    case WEFT__ROOT_COUNT: return is_root ? op->count : 0;
+    case WEFT__ROOT_BLOCKS: return is_root ? blocks : 0;
+    case WEFT__OTHERS_COUNT: return is_root ? 0 : op->count;
+    case WEFT__NOTHING:
+    case WEFT__SHAPES: break;
+    }
+    return 0;
 }
 
 size_t weft__op_in_elements(const weft__op *op, int rank, int size)
 {
-    switch (op->kind) {
-    case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE:
-    case WEFT__OP_ALL_GATHER:
-    case WEFT__OP_ALL_GATHER_V:
-    case WEFT__OP_GATHER:
-    case WEFT__OP_GATHER_V:
-    case WEFT__OP_SPLIT_GROUP:
-    case WEFT__OP_MESH_CREATE:
-    case WEFT__OP_MEM_ALLOC:
-    case WEFT__OP_ISEND:
-    case WEFT__OP_BATCH:
-    case WEFT__OP_SEND_RECV: return op->count;
-    case WEFT__OP_BROADCAST: return rank == op->root ? op->count : 0;
-    case WEFT__OP_SCATTER:
-    case WEFT__OP_SCATTER_V: return rank == op->root ? in_blocks(op, size) : 0;
-    case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_REDUCE_SCATTER_V:
-    case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_ALL_TO_ALL_V: return in_blocks(op, size);
-    default: return 0;
-    }
+    return elements(op, weft__in_shape(weft__kind_traits(op->kind)), op->uneven ? &op->uneven->in : NULL,
+                    rank, size);
 }
 
 size_t weft__op_out_elements(const weft__op *op, int rank, int size)
 {
-    switch (op->kind) {
-    case WEFT__OP_ALL_REDUCE:
-    case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_REDUCE_SCATTER_V:
-    case WEFT__OP_SCATTER:
-    case WEFT__OP_SCATTER_V:
-    case WEFT__OP_IRECV:
-    case WEFT__OP_SEND_RECV: return op->count;
-    case WEFT__OP_BROADCAST: return rank != op->root ? op->count : 0;
-    case WEFT__OP_REDUCE: return rank == op->root ? op->count : 0;
-    case WEFT__OP_GATHER:
-    case WEFT__OP_GATHER_V: return rank == op->root ? out_blocks(op, size) : 0;
-    case WEFT__OP_ALL_GATHER:
-    case WEFT__OP_ALL_GATHER_V:
-    case WEFT__OP_SPLIT_GROUP:
-    case WEFT__OP_MESH_CREATE:
-    case WEFT__OP_MEM_ALLOC:
-    case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_ALL_TO_ALL_V: return out_blocks(op, size);
-    default: return 0;
-    }
+    return elements(op, weft__out_shape(weft__kind_traits(op->kind)), op->uneven ? &op->uneven->out : NULL,
+                    rank, size);
 }
 
 static weft__span block_at(const weft__op *op, unsigned trait, const weft__blocks *uneven, int rank)
@@ -205,18 +169,19 @@ static weft_status check_partner(const weft__op *op, int size)
 {
     const char *name = weft__kind_name(op->kind);
     unsigned traits = weft__kind_traits(op->kind);
-    bool receives = op->kind == WEFT__OP_IRECV || op->kind == WEFT__OP_PROBE;
+    unsigned way = traits & WEFT__EXCHANGES;
+    bool any = traits & (WEFT__RECEIVES | WEFT__PROBES) && !(traits & WEFT__SENDS); /* whoever sends */
     if (traits & WEFT__ROOTED && (op->root < 0 || op->root >= size))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: root is %d, expected a rank of the group (0 to %d)", name,
                           op->root, size - 1);
     if (!(traits & WEFT__PAIR)) return WEFT_OK;
-    if ((op->peer < 0 || op->peer >= size) && !(receives && op->peer == WEFT_ANY_RANK))
+    if ((op->peer < 0 || op->peer >= size) && !(any && op->peer == WEFT_ANY_RANK))
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: peer is %d, expected a rank of the group (0 to %d)%s", name,
-                          op->peer, size - 1, receives ? " or WEFT_ANY_RANK" : "");
-    if ((op->tag < 0 || op->tag > WEFT__TAG_MOST) && !(receives && op->tag == WEFT_ANY_TAG) &&
-        op->kind != WEFT__OP_SEND_RECV)
+                          op->peer, size - 1, any ? " or WEFT_ANY_RANK" : "");
+    if ((op->tag < 0 || op->tag > WEFT__TAG_MOST) && !(any && op->tag == WEFT_ANY_TAG) &&
+        way != WEFT__EXCHANGES)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: tag is %d, expected 0 to %d%s", name, op->tag,
-                          WEFT__TAG_MOST, receives ? " or WEFT_ANY_TAG" : "");
+                          WEFT__TAG_MOST, any ? " or WEFT_ANY_TAG" : "");
     return WEFT_OK;
 }
 
@@ -227,70 +192,64 @@ static bool far_apart(const weft__op *op, int size)
     return (in < out ? out - in : in - out) >= op->count * weft__op_element(op) * (size_t)size;
 }
 
+/* A plain operation is a collective, and none of the others. */
+#define NOT_PLAIN (WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__UNEVEN | WEFT__GATHERED)
+
 static bool is_plain_collective(const weft__op *op, unsigned traits, int size)
 {
-    bool reduces = traits & WEFT__REDUCES, in_place = op->kind == WEFT__OP_ALL_REDUCE && op->in == op->out;
-    if (traits & (WEFT__ROOTED | WEFT__UNEVEN) || op->peer || op->tag || !op->in || !op->out) return false;
+    bool reduces = traits & WEFT__REDUCES;
+    if ((traits & NOT_PLAIN) != WEFT__COLLECTIVE || op->peer || op->tag || !op->in || !op->out) return false;
     if (reduces ? op->reduction >= WEFT_PREMUL_SUM || !can_reduce(op) : op->reduction != WEFT_SUM)
         return false;
-    return in_place || far_apart(op, size);
+    return op->in == op->out ? weft__place_shape(traits) == WEFT__SAME : far_apart(op, size);
 }
 
 bool weft__op_plainly_right(const weft__op *op, int size)
 {
-    unsigned traits = weft__kind_traits(op->kind);
-    if (op->kind == WEFT__OP_ISEND || op->kind == WEFT__OP_IRECV)
-        return weft__message_plainly_right(op, size);
+    unsigned traits = weft__kind_traits(op->kind), way = traits & WEFT__EXCHANGES;
+    if (traits & WEFT__PAIR)
+        return way && way != WEFT__EXCHANGES && weft__message_plainly_right(op, size, way == WEFT__SENDS);
     if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT || op->memory != WEFT_MEMORY_HOST || op->root ||
         op->scale != 1 || op->uneven || size > WEFT__PLAIN_SIZE)
         return false;
-    if (op->kind == WEFT__OP_BARRIER)
+    if (traits & WEFT__NO_DATA)
         return !op->dtype && !op->reduction && !op->peer && !op->tag && !op->count && !op->in && !op->out;
     if (op->count - 1 >= WEFT__PLAIN_COUNT) return false;
-    return op->kind <= LAST_PLAIN && is_plain_collective(op, traits, size);
+    return is_plain_collective(op, traits, size);
 }
 
 /* The two forms are equal for all kinds where both sides have the same length. */
-static bool is_in_place(const weft__op *op, int rank)
+bool weft__op_is_in_place(const weft__op *op, int rank)
 {
     uintptr_t in = (uintptr_t)op->in, out = (uintptr_t)op->out;
     size_t element = weft__op_element(op);
-    switch (op->kind) {
-    case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE: return in == out;
-    case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_SEND_RECV: return in == out && op->memory == WEFT_MEMORY_HOST;
-    case WEFT__OP_ALL_GATHER:
-    case WEFT__OP_ALL_GATHER_V:
-    case WEFT__OP_SPLIT_GROUP:
-    case WEFT__OP_MESH_CREATE:
-    case WEFT__OP_MEM_ALLOC:
-    case WEFT__OP_GATHER:
-    case WEFT__OP_GATHER_V: return in - out == weft__op_out_block(op, rank).start * element;
-    case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_REDUCE_SCATTER_V:
-    case WEFT__OP_SCATTER:
-    case WEFT__OP_SCATTER_V: return out - in == weft__op_in_block(op, rank).start * element;
-    default: return false;
+    switch (weft__place_shape(weft__kind_traits(op->kind))) {
+    case WEFT__SAME: return in == out;
+    case WEFT__SAME_ON_HOST: return in == out && op->memory == WEFT_MEMORY_HOST;
+    case WEFT__IN_OUT_BLOCK: return in - out == weft__op_out_block(op, rank).start * element;
+    case WEFT__OUT_IN_BLOCK: return out - in == weft__op_in_block(op, rank).start * element;
+    case WEFT__APART:
+    case WEFT__IN_PLACES: break;
     }
+    return false;
 }
 
-static const char *in_place_form(weft__kind kind)
+static const char *in_place_form(unsigned traits)
 {
-    switch (kind) {
-    case WEFT__OP_REDUCE:
-    case WEFT__OP_ALL_REDUCE: return " or, in place, in == out";
-    case WEFT__OP_ALL_TO_ALL:
-    case WEFT__OP_SEND_RECV: return " or, in place, in == out in host memory";
-    case WEFT__OP_REDUCE_SCATTER: return " or, in place, out == in + rank * count";
-    case WEFT__OP_SCATTER: return " or, in place, out == in + root * count";
-    case WEFT__OP_REDUCE_SCATTER_V:
-    case WEFT__OP_SCATTER_V: return " or, in place, out == in + displs[rank]";
-    case WEFT__OP_ALL_GATHER_V:
-    case WEFT__OP_GATHER_V: return " or, in place, in == out + displs[rank]";
-    case WEFT__OP_ALL_TO_ALL_V: return "";
-    default: return " or, in place, in == out + rank * count";
+    switch (weft__place_shape(traits)) {
+    case WEFT__SAME: return " or, in place, in == out";
+    case WEFT__SAME_ON_HOST: return " or, in place, in == out in host memory";
+    case WEFT__IN_OUT_BLOCK:
+        return traits & WEFT__UNEVEN ? " or, in place, in == out + displs[rank]"
+                                     : " or, in place, in == out + rank * count";
+    case WEFT__OUT_IN_BLOCK:
+        return traits & WEFT__UNEVEN   ? " or, in place, out == in + displs[rank]"
+               : traits & WEFT__ROOTED ? " or, in place, out == in + root * count"
+                                       : " or, in place, out == in + rank * count";
+    case WEFT__APART:
+    case WEFT__IN_PLACES: break;
     }
+    return "";
 }
 
 static bool overlap(const weft__op *op, size_t in_bytes, size_t out_bytes, int size)
@@ -306,22 +265,24 @@ static weft_status check_buffers(weft__op *op, int rank, int size)
     size_t element = weft__op_element(op);
     size_t in_bytes = weft__op_in_elements(op, rank, size) * element;
     size_t out_bytes = weft__op_out_elements(op, rank, size) * element;
-    bool one_buffer = op->kind == WEFT__OP_BROADCAST;
+    unsigned traits = weft__kind_traits(op->kind), way = traits & WEFT__EXCHANGES;
+    bool one_buffer = traits & WEFT__ONE_BUFFER;
+    bool is_buf = one_buffer || way == WEFT__SENDS || way == WEFT__RECEIVES; /* in the public call */
     if (in_bytes && !op->in)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: %s is NULL, expected %zu bytes to read", name,
-                          one_buffer || op->kind == WEFT__OP_ISEND ? "buf" : "in", in_bytes);
+                          is_buf ? "buf" : "in", in_bytes);
     if (out_bytes && !op->out)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: %s is NULL, expected room for %zu bytes", name,
-                          one_buffer || op->kind == WEFT__OP_IRECV ? "buf" : "out", out_bytes);
+                          is_buf ? "buf" : "out", out_bytes);
     if (one_buffer) {
         if (op->count == 0) op->in = op->out = NULL;
         return WEFT_OK;
     }
-    if (in_bytes && out_bytes && !is_in_place(op, rank) && overlap(op, in_bytes, out_bytes, size))
+    if (in_bytes && out_bytes && !weft__op_is_in_place(op, rank) && overlap(op, in_bytes, out_bytes, size))
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s: in (%zu bytes at %p) and out (%zu bytes at %p) overlap, expected separate "
                           "buffers%s",
-                          name, in_bytes, op->in, out_bytes, op->out, in_place_form(op->kind));
+                          name, in_bytes, op->in, out_bytes, op->out, in_place_form(traits));
     if (!in_bytes) op->in = NULL;
     if (!out_bytes) op->out = NULL;
     return WEFT_OK;
@@ -332,13 +293,12 @@ static void clear_unused(weft__op *op)
     unsigned traits = weft__kind_traits(op->kind);
     if (!(traits & WEFT__ROOTED)) op->root = 0;
     if (!(traits & WEFT__PAIR)) op->peer = op->tag = 0;
-    if (op->kind == WEFT__OP_SEND_RECV) op->tag = 0;
+    if ((traits & WEFT__EXCHANGES) == WEFT__EXCHANGES) op->tag = 0;
     if (!(traits & WEFT__REDUCES)) op->reduction = WEFT_SUM;
     if (!(traits & WEFT__REDUCES) || op->reduction != WEFT_PREMUL_SUM) op->scale = 1;
     if (!(traits & WEFT__UNEVEN)) op->uneven = NULL;
-    if (op->kind == WEFT__OP_SPLIT_GROUP || op->kind == WEFT__OP_MESH_CREATE) op->dtype = WEFT_UINT8;
-    if (op->kind == WEFT__OP_BARRIER || op->kind == WEFT__OP_PROBE ||
-        weft__kind_traits(op->kind) & WEFT__FORMS) {
+    if (traits & WEFT__GATHERED) op->dtype = WEFT_UINT8;
+    if (traits & WEFT__NO_DATA) {
         op->dtype = (weft_dtype)0;
         op->count = 0;
         op->in = op->out = NULL;
@@ -400,7 +360,8 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
     weft_dtype dtype = (weft_dtype)(s.word[0] >> 8 & 255);
     weft_op reduction = (weft_op)(s.word[0] >> 16 & 255);
     unsigned memory = s.word[0] >> 24 & 255, traits = weft__kind_traits(kind);
-    bool to_root = kind == WEFT__OP_REDUCE || kind == WEFT__OP_GATHER || kind == WEFT__OP_GATHER_V;
+    weft__shape out = weft__out_shape(traits);
+    bool to_root = out == WEFT__ROOT_COUNT || out == WEFT__ROOT_BLOCKS;
     const char *type = weft__dtype_name(dtype);
     char many[80], what[90] = "", how[40] = "", whom[40] = "";
     snprintf(many, sizeof many, "%" PRIu64 " %s", s.word[1], type);
@@ -408,7 +369,7 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
         weft__digest_text(s.word[1], type, many, sizeof many);
     else if (traits & WEFT__UNEVEN)
         snprintf(many, sizeof many, "%s", type);
-    if (kind != WEFT__OP_BARRIER && !(traits & WEFT__FORMS)) snprintf(what, sizeof what, " of %s", many);
+    if (!(traits & WEFT__NO_DATA)) snprintf(what, sizeof what, " of %s", many);
     if (traits & WEFT__REDUCES) snprintf(how, sizeof how, " (%s)", weft__reduction_name(reduction));
     if (traits & WEFT__ROOTED)
         snprintf(whom, sizeof whom, " %s root %" PRIu32, to_root ? "to" : "from",
@@ -432,28 +393,23 @@ static void bytes_text(size_t n, char *text, size_t bytes)
 void weft__op_text(const weft__op *op, int rank, int size, char *text, size_t bytes)
 {
     char length[32], whom[32] = "";
-    if (op->kind == WEFT__OP_BARRIER || weft__kind_traits(op->kind) & WEFT__FORMS) {
-        snprintf(text, bytes, "%s", weft__kind_name(op->kind));
-        return;
-    }
-    if (weft__kind_traits(op->kind) & WEFT__PAIR) {
-        const char *way = op->kind == WEFT__OP_ISEND       ? "to"
-                          : op->kind == WEFT__OP_SEND_RECV ? "with"
-                                                           : "from";
-        if (op->peer == WEFT_ANY_RANK)
-            snprintf(whom, sizeof whom, " from any rank");
-        else
-            snprintf(whom, sizeof whom, " %s rank %d", way, op->peer);
-    }
-    if (op->kind == WEFT__OP_PROBE) {
-        snprintf(text, bytes, "%s (%s)", weft__kind_name(op->kind), whom + 1);
-        return;
-    }
+    unsigned traits = weft__kind_traits(op->kind), way = traits & WEFT__EXCHANGES;
+    if (traits & WEFT__PAIR && op->peer == WEFT_ANY_RANK)
+        snprintf(whom, sizeof whom, " from any rank");
+    else if (traits & WEFT__PAIR)
+        snprintf(whom, sizeof whom, " %s rank %d",
+                 way == WEFT__SENDS       ? "to"
+                 : way == WEFT__EXCHANGES ? "with"
+                                          : "from",
+                 op->peer);
     bytes_text(weft__op_bytes(op, rank, size), length, sizeof length);
-    if (op->kind == WEFT__OP_BATCH) {
+    if (traits & WEFT__PROBES)
+        snprintf(text, bytes, "%s (%s)", weft__kind_name(op->kind), whom + 1);
+    else if (traits & WEFT__NO_DATA)
+        snprintf(text, bytes, "%s", weft__kind_name(op->kind));
+    else if (traits & WEFT__BATCHES)
         snprintf(text, bytes, "%s (%s)", weft__kind_name(op->kind), length);
-        return;
-    }
-    snprintf(text, bytes, "%s (%s %s%s)", weft__kind_name(op->kind), length, weft__dtype_name(op->dtype),
-             whom);
+    else
+        snprintf(text, bytes, "%s (%s %s%s)", weft__kind_name(op->kind), length, weft__dtype_name(op->dtype),
+                 whom);
 }

@@ -7,48 +7,86 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-/* The one list of operations: X(ID, name, traits).  A row is all that the rest of the library may ask
- * about a kind; nothing else switches on it except the builders in this folder. */
-#define WEFT__KINDS(X)                                                                                    \
-    X(BARRIER, "barrier", WEFT__COLLECTIVE)                                                               \
-    X(BROADCAST, "broadcast", WEFT__COLLECTIVE | WEFT__ROOTED)                                            \
-    X(REDUCE, "reduce", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)                                  \
-    X(ALL_REDUCE, "all_reduce", WEFT__COLLECTIVE | WEFT__REDUCES)                                         \
-    X(REDUCE_SCATTER, "reduce_scatter", WEFT__COLLECTIVE | WEFT__REDUCES | WEFT__IN_BLOCKS)               \
-    X(ALL_GATHER, "all_gather", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                      \
-    X(GATHER, "gather", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__OUT_BLOCKS)                               \
-    X(SCATTER, "scatter", WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__IN_BLOCKS)                              \
-    X(ALL_TO_ALL, "all_to_all", WEFT__COLLECTIVE | WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)                    \
-    X(ALL_GATHER_V, "all_gather_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__OUT_BLOCKS)                   \
-    X(GATHER_V, "gather_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__ROOTED | WEFT__OUT_BLOCKS)            \
-    X(SCATTER_V, "scatter_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__ROOTED | WEFT__IN_BLOCKS)           \
-    X(REDUCE_SCATTER_V, "reduce_scatter_v",                                                               \
-      WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__REDUCES | WEFT__IN_BLOCKS)                                  \
-    X(ALL_TO_ALL_V, "all_to_all_v", WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS) \
-    X(SPLIT_GROUP, "split_group", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                    \
-    X(MESH_CREATE, "mesh_create", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                    \
-    X(MEM_ALLOC, "mem_alloc", WEFT__COLLECTIVE | WEFT__OUT_BLOCKS)                                        \
-    X(ISEND, "isend", WEFT__PAIR)                                                                         \
-    X(IRECV, "irecv", WEFT__PAIR)                                                                         \
-    X(SEND_RECV, "send_recv", WEFT__PAIR)                                                                 \
-    X(PROBE, "probe", WEFT__PAIR)                                                                         \
-    X(NEW_GROUP, "new_group", WEFT__FORMS)                                                                \
-    X(SHRINK_GROUP, "shrink_group", WEFT__FORMS)                                                          \
-    X(BATCH, "batch", 0)
+/* The one list of operations: X(ID, name, in, out, in place, traits).  A row is all that the rest of the library
+ * may ask about a kind (weft__kind_traits): nothing compares kinds, but for what makes groups, which looks for
+ * its own requests.
+ *   in, out    how many elements a rank reads and writes (weft__shape)
+ *   in place   where `in` and `out` of a rank may be the same memory (weft__in_place) */
+/* clang-format off */
+/*    ID                name                in            out            in place       traits */
+#define WEFT__KINDS(X)                                                                                                                                   \
+    X(BARRIER,          "barrier",          NOTHING,     NOTHING,      APART,        WEFT__COLLECTIVE | WEFT__NO_DATA)                                   \
+    X(BROADCAST,        "broadcast",        ROOT_COUNT,  OTHERS_COUNT, APART,        WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__ONE_BUFFER | WEFT__REPEATS) \
+    X(REDUCE,           "reduce",           COUNT,       ROOT_COUNT,   SAME,         WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES)                    \
+    X(ALL_REDUCE,       "all_reduce",       COUNT,       COUNT,        SAME,         WEFT__COLLECTIVE | WEFT__REDUCES | WEFT__SLICES)                    \
+    X(REDUCE_SCATTER,   "reduce_scatter",   BLOCKS,      COUNT,        OUT_IN_BLOCK, WEFT__COLLECTIVE | WEFT__REDUCES)                                   \
+    X(ALL_GATHER,       "all_gather",       COUNT,       BLOCKS,       IN_OUT_BLOCK, WEFT__COLLECTIVE)                                                   \
+    X(GATHER,           "gather",           COUNT,       ROOT_BLOCKS,  IN_OUT_BLOCK, WEFT__COLLECTIVE | WEFT__ROOTED)                                    \
+    X(SCATTER,          "scatter",          ROOT_BLOCKS, COUNT,        OUT_IN_BLOCK, WEFT__COLLECTIVE | WEFT__ROOTED)                                    \
+    X(ALL_TO_ALL,       "all_to_all",       BLOCKS,      BLOCKS,       SAME_ON_HOST, WEFT__COLLECTIVE)                                                   \
+    X(ALL_GATHER_V,     "all_gather_v",     COUNT,       BLOCKS,       IN_OUT_BLOCK, WEFT__COLLECTIVE | WEFT__UNEVEN)                                    \
+    X(GATHER_V,         "gather_v",         COUNT,       ROOT_BLOCKS,  IN_OUT_BLOCK, WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__ROOTED)                     \
+    X(SCATTER_V,        "scatter_v",        ROOT_BLOCKS, COUNT,        OUT_IN_BLOCK, WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__ROOTED)                     \
+    X(REDUCE_SCATTER_V, "reduce_scatter_v", BLOCKS,      COUNT,        OUT_IN_BLOCK, WEFT__COLLECTIVE | WEFT__UNEVEN | WEFT__REDUCES)                    \
+    X(ALL_TO_ALL_V,     "all_to_all_v",     BLOCKS,      BLOCKS,       APART,        WEFT__COLLECTIVE | WEFT__UNEVEN)                                    \
+    X(SPLIT_GROUP,      "split_group",      COUNT,       BLOCKS,       IN_OUT_BLOCK, WEFT__COLLECTIVE | WEFT__GATHERED)                                  \
+    X(MESH_CREATE,      "mesh_create",      COUNT,       BLOCKS,       IN_OUT_BLOCK, WEFT__COLLECTIVE | WEFT__GATHERED)                                  \
+    X(MEM_ALLOC,        "mem_alloc",        COUNT,       BLOCKS,       IN_OUT_BLOCK, WEFT__COLLECTIVE | WEFT__GATHERED)                                  \
+    X(ISEND,            "isend",            COUNT,       NOTHING,      APART,        WEFT__PAIR | WEFT__SENDS)                                           \
+    X(IRECV,            "irecv",            NOTHING,     COUNT,        APART,        WEFT__PAIR | WEFT__RECEIVES)                                        \
+    X(SEND_RECV,        "send_recv",        COUNT,       COUNT,        SAME_ON_HOST, WEFT__PAIR | WEFT__EXCHANGES)                                       \
+    X(PROBE,            "probe",            NOTHING,     NOTHING,      APART,        WEFT__PAIR | WEFT__PROBES | WEFT__NO_DATA)                          \
+    X(NEW_GROUP,        "new_group",        NOTHING,     NOTHING,      APART,        WEFT__FORMS | WEFT__NO_DATA)                                        \
+    X(SHRINK_GROUP,     "shrink_group",     NOTHING,     NOTHING,      APART,        WEFT__FORMS | WEFT__NO_DATA)                                        \
+    X(BATCH,            "batch",            COUNT,       NOTHING,      APART,        WEFT__BATCHES)
+/* clang-format on */
 
 enum weft__traits {
-    WEFT__COLLECTIVE = 1,  /* every member submits it, in the same order */
-    WEFT__ROOTED = 2,      /* has a root */
-    WEFT__REDUCES = 4,     /* has a reduction */
-    WEFT__PAIR = 8,        /* point to point */
-    WEFT__FORMS = 16,      /* makes a group between its members */
-    WEFT__IN_BLOCKS = 32,  /* `in` has a block of each rank (rooted kinds: at the root) */
-    WEFT__OUT_BLOCKS = 64, /* `out` has */
-    WEFT__UNEVEN = 128     /* those blocks may differ in length: op->uneven */
+    WEFT__SENDS = 1,                                /* point to point: `in` goes to the peer */
+    WEFT__RECEIVES = 2,                             /* `out` is filled with what comes from the peer */
+    WEFT__EXCHANGES = WEFT__SENDS | WEFT__RECEIVES, /* with one peer, and without a tag */
+    WEFT__PROBES = 4,       /* finds a message and holds it, whatever memory it is for */
+    WEFT__PAIR = 8,         /* point to point */
+    WEFT__COLLECTIVE = 16,  /* every member submits it, in the same order */
+    WEFT__ROOTED = 32,      /* has a root */
+    WEFT__REDUCES = 64,     /* has a reduction */
+    WEFT__UNEVEN = 128,     /* its blocks may differ in length: op->uneven */
+    WEFT__IN_BLOCKS = 256,  /* `in` has a block of each rank (rooted kinds: at the root); as its shape says */
+    WEFT__OUT_BLOCKS = 512, /* `out` has */
+    WEFT__NO_DATA = 1024,   /* has no buffers, no type and no count */
+    WEFT__ONE_BUFFER = 2048, /* the caller names one, which is `in` at the root and `out` elsewhere */
+    WEFT__REPEATS = 4096,    /* one that the group has begun before need not wait for all (tokens.h) */
+    WEFT__SLICES = 8192,     /* a long one by rounds: each rank reduces a slice of it, then all share these */
+    WEFT__GATHERED = 16384,  /* carried out as an all_gather of the bytes that ranks tell of themselves */
+    WEFT__FORMS = 32768,     /* makes a group between its members */
+    WEFT__BATCHES = 65536,   /* stands for the requests of a batch, which have executors of their own */
+    WEFT__IN_SHAPE = 1 << 20,   /* the place of a weft__shape */
+    WEFT__OUT_SHAPE = 1 << 23,  /* another */
+    WEFT__PLACE_SHAPE = 1 << 26 /* of a weft__in_place */
 };
 
+/* Elements of a buffer: by the count, or a block of each rank; on which ranks. */
+typedef enum weft__shape {
+    WEFT__NOTHING,
+    WEFT__COUNT,
+    WEFT__BLOCKS,
+    WEFT__ROOT_COUNT,
+    WEFT__ROOT_BLOCKS,
+    WEFT__OTHERS_COUNT, /* on all ranks but the root */
+    WEFT__SHAPES
+} weft__shape;
+
+typedef enum weft__in_place {
+    WEFT__APART,
+    WEFT__SAME, /* in == out */
+    WEFT__SAME_ON_HOST,
+    WEFT__IN_OUT_BLOCK, /* `in` is this rank's block of `out` */
+    WEFT__OUT_IN_BLOCK, /* `out` is this rank's block of `in` */
+    WEFT__IN_PLACES
+} weft__in_place;
+
 typedef enum weft__kind {
-#define KIND_ID(id, name, traits) WEFT__OP_##id,
+#define KIND_ID(id, ...) WEFT__OP_##id,
     WEFT__KINDS(KIND_ID)
 #undef KIND_ID
         WEFT__OP_KINDS
@@ -86,7 +124,7 @@ static inline size_t weft__op_element(const weft__op *op) /* bytes of one; the o
 }
 
 const char *weft__kind_name(weft__kind kind);
-extern const unsigned char weft__traits_of[256]; /* of all that a byte from a peer may say: 0 of no kind */
+extern const uint32_t weft__traits_of[256]; /* of all that a byte from a peer may say: 0 of no kind */
 static inline unsigned weft__kind_traits(weft__kind kind)
 {
     return weft__traits_of[(unsigned char)kind];
@@ -94,6 +132,30 @@ static inline unsigned weft__kind_traits(weft__kind kind)
 static inline weft_memory weft__memory_told(weft_memory memory) /* as callers know it */
 {
     return memory == WEFT__MEMORY_HOST_BY_MODULE ? WEFT_MEMORY_HOST : memory;
+}
+/* A row's traits as one word.  X of WEFT__KINDS gives the arguments. */
+#define WEFT__SHAPE_TRAIT(shape, trait) \
+    (WEFT__##shape == WEFT__BLOCKS || WEFT__##shape == WEFT__ROOT_BLOCKS ? (trait) : 0)
+#define WEFT__ROW_TRAITS(in, out, place, traits)                                         \
+    ((uint32_t)((traits) | WEFT__SHAPE_TRAIT(in, WEFT__IN_BLOCKS) |                      \
+                WEFT__SHAPE_TRAIT(out, WEFT__OUT_BLOCKS) | WEFT__IN_SHAPE * WEFT__##in | \
+                WEFT__OUT_SHAPE * WEFT__##out | WEFT__PLACE_SHAPE * WEFT__##place))
+static inline weft__shape weft__in_shape(unsigned traits)
+{
+    return (weft__shape)(traits / WEFT__IN_SHAPE & 7);
+}
+static inline weft__shape weft__out_shape(unsigned traits)
+{
+    return (weft__shape)(traits / WEFT__OUT_SHAPE & 7);
+}
+static inline weft__in_place weft__place_shape(unsigned traits)
+{
+    return (weft__in_place)(traits / WEFT__PLACE_SHAPE & 7);
+}
+/* Point to point: WEFT__SENDS, WEFT__RECEIVES or both, WEFT__EXCHANGES; 0 of a probe. */
+static inline unsigned weft__kind_way(weft__kind kind)
+{
+    return weft__kind_traits(kind) & WEFT__EXCHANGES;
 }
 const char *weft__memory_name(weft_memory memory); /* "host", "device", "other" */
 const char *weft__dtype_name(weft_dtype dtype);    /* "float32" */
@@ -107,10 +169,9 @@ weft_status weft__op_check(weft__op *op, int rank, int size);
 /* Its two halves: most operations are plainly right, which few compares tell; the others are looked at
  * closely, which would accept those too and leave them as they are. */
 bool weft__op_plainly_right(const weft__op *op, int size);
-static inline bool weft__message_plainly_right(const weft__op *op, int size) /* of an isend or irecv */
+static inline bool weft__message_plainly_right(const weft__op *op, int size, bool sends) /* or receives */
 {
-    const void *own = op->kind == WEFT__OP_ISEND ? op->in : op->out;
-    const void *unused = op->kind == WEFT__OP_ISEND ? op->out : op->in;
+    const void *own = sends ? op->in : op->out, *unused = sends ? op->out : op->in;
     return (unsigned)op->dtype <= WEFT_BOOL && op->memory == WEFT_MEMORY_HOST && !op->root &&
            op->scale == 1 && !op->uneven && op->reduction == WEFT_SUM && own && !unused &&
            op->count - 1 < WEFT__PLAIN_COUNT && size <= WEFT__PLAIN_SIZE &&
@@ -124,6 +185,8 @@ size_t weft__op_out_elements(const weft__op *op, int rank, int size);
 /* Where the block of `rank` lies in a buffer that has blocks; in one that has not, all of it. */
 weft__span weft__op_in_block(const weft__op *op, int rank);
 weft__span weft__op_out_block(const weft__op *op, int rank);
+/* Are this rank's buffers the same memory, in the form that its kind has for that? */
+bool weft__op_is_in_place(const weft__op *op, int rank);
 /* Payload of this rank as weft_request_info.bytes tells it: the larger of the two, in bytes. */
 size_t weft__op_bytes(const weft__op *op, int rank, int size);
 

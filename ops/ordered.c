@@ -93,7 +93,7 @@ void weft__build_ordered_reduce(weft__schedule *s, const weft__op *op)
 /* Long operands: each rank reduces a share, and tells it to all, or to the root. */
 void weft__build_ordered_shares(weft__schedule *s, const weft__op *op)
 {
-    bool rooted = op->kind == WEFT__OP_REDUCE, writes = !rooted || s->rank == op->root;
+    bool rooted = weft__kind_traits(op->kind) & WEFT__ROOTED, writes = !rooted || s->rank == op->root;
     weft__span mine = share_of(s, op, s->rank);
     weft__place to = writes ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);
     exchange x = reduce_parts(s, op, share_of, to);

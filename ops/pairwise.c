@@ -27,7 +27,7 @@ void weft__build_pairwise(weft__schedule *s, const weft__op *op)
     weft__span own_in = weft__op_in_block(op, s->rank), own_out = weft__op_out_block(op, s->rank);
     int saved = WEFT__NO_STEP;
     window w = open_window();
-    if (op->kind == WEFT__OP_ALL_TO_ALL && op->in == op->out) {
+    if (weft__kind_traits(op->kind) & WEFT__IN_BLOCKS && weft__op_is_in_place(op, s->rank)) {
         /* A block that comes in takes the place of one still to be sent. */
         size_t all = weft__op_in_elements(op, s->rank, s->size);
         weft__place in = from;

@@ -21,9 +21,7 @@ typedef struct span {
 /* Pieces that one rank publishes per chunk. */
 static int parts_of(const weft__op *op, int size)
 {
-    bool many = op->kind == WEFT__OP_REDUCE_SCATTER || op->kind == WEFT__OP_SCATTER ||
-                op->kind == WEFT__OP_ALL_TO_ALL;
-    return many ? size : 1;
+    return weft__kind_traits(op->kind) & WEFT__IN_BLOCKS ? size : 1;
 }
 
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
@@ -35,7 +33,7 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     *plan = (weft__rounds){
         .rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1, .joined = 1};
     if (op->count == 0) return;
-    plan->two_phase = op->kind == WEFT__OP_ALL_REDUCE && op->count * element > all_read_bytes;
+    plan->two_phase = weft__kind_traits(op->kind) & WEFT__SLICES && op->count * element > all_read_bytes;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
     plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
     plan->asks = plan->two_phase &&
@@ -78,20 +76,13 @@ static void copy_from(weft__round *round, const weft__rounds *plan, span s, int 
     round->target_offset = s.start * plan->element;
 }
 
-/* Whether `part` is this rank's block of `whole`. */
-static bool is_own_block(const weft__rounds *plan, const weft__op *op, const void *whole, const void *part)
-{
-    return (uintptr_t)part - (uintptr_t)whole == (size_t)plan->rank * op->count * plan->element;
-}
-
 /* A piece from every slot, each into its rank's block of `out`. */
 static void copy_from_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
                           size_t slot_offset)
 {
     copy_from(round, plan, s, -1, slot_offset);
     round->target_stride = op->count * plan->element;
-    round->skip_self =
-        op->kind == WEFT__OP_ALL_TO_ALL ? op->in == op->out : is_own_block(plan, op, op->out, op->in);
+    round->skip_self = weft__op_is_in_place(op, plan->rank);
 }
 
 static void reduce_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
@@ -150,45 +141,47 @@ static void share_slice(weft__round *round, const weft__rounds *plan, const weft
 
 /* ---- one round ---- */
 
-static void at_root(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+/* Where the pieces of this rank's own part of a slot with one for each rank begin; else 0. */
+static size_t part_at(const weft__rounds *plan, unsigned traits, span s)
 {
-    bool is_root = plan->rank == op->root;
-    size_t own_part = (size_t)plan->rank * s.length * plan->element;
-    switch (op->kind) {
-    case WEFT__OP_BROADCAST:
-        if (is_root)
-            publish(round, plan, op, s, 1);
-        else
-            copy_from(round, plan, s, op->root, 0);
-        break;
-    case WEFT__OP_SCATTER:
-        if (is_root) publish(round, plan, op, s, plan->size);
-        if (!is_root || !is_own_block(plan, op, op->in, op->out))
-            copy_from(round, plan, s, op->root, own_part);
-        break;
-    case WEFT__OP_REDUCE:
-        publish(round, plan, op, s, 1);
-        if (is_root) reduce_all(round, plan, op, s, 0);
-        break;
-    default:
-        publish(round, plan, op, s, 1);
-        if (is_root) copy_from_all(round, plan, op, s, 0);
-        break;
-    }
-    if (is_root && round->take != WEFT__TAKE_NOTHING) leave_own_piece(round, plan);
+    return traits & WEFT__IN_BLOCKS ? (size_t)plan->rank * s.length * plan->element : 0;
 }
 
-static void everywhere(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+/* One to the others: they take their part, and the root its own unless that is where it belongs. */
+static void from_root(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
 {
-    size_t own_part = (size_t)plan->rank * s.length * plan->element;
+    unsigned traits = weft__kind_traits(op->kind);
+    bool is_root = plan->rank == op->root;
+    bool has = is_root && (traits & WEFT__ONE_BUFFER || weft__op_is_in_place(op, plan->rank));
+    if (is_root) publish(round, plan, op, s, parts_of(op, plan->size));
+    if (!has) copy_from(round, plan, s, op->root, part_at(plan, traits, s));
+}
+
+/* All to one, or to all. */
+static void from_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+{
+    unsigned traits = weft__kind_traits(op->kind);
     publish(round, plan, op, s, parts_of(op, plan->size));
-    switch (op->kind) {
-    case WEFT__OP_ALL_REDUCE: reduce_all(round, plan, op, s, 0); break;
-    case WEFT__OP_REDUCE_SCATTER: reduce_all(round, plan, op, s, own_part); break;
-    case WEFT__OP_ALL_TO_ALL: copy_from_all(round, plan, op, s, own_part); break;
-    default: copy_from_all(round, plan, op, s, 0); break;
-    }
-    if (parts_of(op, plan->size) > 1) leave_own_piece(round, plan);
+    if (traits & WEFT__ROOTED && plan->rank != op->root) return;
+    if (traits & WEFT__REDUCES)
+        reduce_all(round, plan, op, s, part_at(plan, traits, s));
+    else
+        copy_from_all(round, plan, op, s, part_at(plan, traits, s));
+}
+
+/* What only this rank takes of what it publishes stays where it is: a part of its own, or all that the root of
+ * a rooted kind has. */
+static void move(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
+{
+    unsigned traits = weft__kind_traits(op->kind);
+    weft__shape in = weft__in_shape(traits);
+    bool is_root = traits & WEFT__ROOTED && plan->rank == op->root;
+    if (in == WEFT__ROOT_COUNT || in == WEFT__ROOT_BLOCKS)
+        from_root(round, plan, op, s);
+    else
+        from_all(round, plan, op, s);
+    if (is_root ? round->take != WEFT__TAKE_NOTHING : parts_of(op, plan->size) > 1 && round->publishes)
+        leave_own_piece(round, plan);
 }
 
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round)
@@ -202,10 +195,8 @@ void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t inde
             share_slice(round, plan, op, s);
         else if (plan->two_phase)
             reduce_slice(round, plan, op, s);
-        else if (weft__kind_traits(op->kind) & WEFT__ROOTED)
-            at_root(round, plan, op, s);
         else
-            everywhere(round, plan, op, s);
+            move(round, plan, op, s);
     }
     round->needs_all = index == 0;
     round->asks = index == 0 && plan->asks;
@@ -225,9 +216,11 @@ void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t inde
  * source, so in place that is left out too. */
 bool weft__rounds_in_place(const weft__rounds *plan, const weft__op *op)
 {
-    if (op->kind == WEFT__OP_ALL_TO_ALL) return op->in != op->out;
-    if (op->kind == WEFT__OP_ALL_REDUCE && !plan->two_phase) return op->in != op->out;
-    return !(weft__kind_traits(op->kind) & WEFT__REDUCES) || plan->size <= WEFT__REDUCE_SOURCES;
+    unsigned traits = weft__kind_traits(op->kind);
+    weft__in_place place = weft__place_shape(traits);
+    bool writes_there = (place == WEFT__SAME || place == WEFT__SAME_ON_HOST) && !(traits & WEFT__ROOTED);
+    if (writes_there && !plan->two_phase) return op->in != op->out;
+    return !(traits & WEFT__REDUCES) || plan->size <= WEFT__REDUCE_SOURCES;
 }
 
 bool weft__rounds_open(const weft__rounds *plan, const weft__op *op, bool out_in_place)

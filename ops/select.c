@@ -78,7 +78,8 @@ static void force(weft__selection *s, const weft__table *table, weft__kind kind)
 static uint64_t all_read_bytes(const weft__selection *s)
 {
     for (int i = 0; i < WEFT__CANDIDATES; i++)
-        if (weft__candidates[i].kind == WEFT__OP_ALL_REDUCE && weft__candidates[i].way == WEFT__ROUNDS)
+        if (weft__kind_traits(weft__candidates[i].kind) & WEFT__SLICES &&
+            weft__candidates[i].way == WEFT__ROUNDS)
             return s->serves[i] ? s->upto[i] : 0; /* all_read is the first of the two */
     return 0;
 }

@@ -15,14 +15,14 @@
 #include <sched.h>
 
 /* Is it a message of a group that works, in this process, from a thread that may wait? */
-static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op)
+static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op, bool sends)
 {
     if (WEFT__UNLIKELY(!group || weft__forked() || weft__in_callback() ||
                        atomic_load_explicit(&group->state, memory_order_acquire) != WEFT__READY ||
-                       !weft__message_plainly_right(op, group->size)))
+                       !weft__message_plainly_right(op, group->size, sends)))
         return false;
     return WEFT__LIKELY(!group->ctx->module_count) ||
-           weft__memory_at(group->ctx, op->kind == WEFT__OP_ISEND ? op->in : op->out) == WEFT_MEMORY_HOST;
+           weft__memory_at(group->ctx, sends ? op->in : op->out) == WEFT_MEMORY_HOST;
 }
 
 /* Nothing waits before it, and its request could be made.  Engine held. */
@@ -33,7 +33,7 @@ static WEFT__MADE_FOR_EACH bool may_pass(weft_context *ctx)
 }
 
 /* There is one (may_pass).  Engine held. */
-static WEFT__MADE_FOR_EACH weft_request *make_request(weft_group *group, const weft__op *op)
+static WEFT__MADE_FOR_EACH weft_request *make_request(weft_group *group, const weft__op *op, unsigned way)
 {
     weft_context *ctx = group->ctx;
     weft_request *req = weft__request_take_held(ctx, group);
@@ -49,14 +49,14 @@ static WEFT__MADE_FOR_EACH weft_request *make_request(weft_group *group, const w
                          .out = op->out,
                          .scale = op->scale};
     weft__request_fill(req, group, NULL);
-    req->sequence = weft__pair_number(group, op);
+    req->sequence = weft__pair_number(group, op->peer, way);
     return req;
 }
 
 /* Makes the request of a message that has passed already.  Engine held. */
-static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op)
+static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op, unsigned way)
 {
-    weft_request *req = make_request(group, op);
+    weft_request *req = make_request(group, op, way);
     req->algorithm = weft__mail_route_name(group->ctx->mail, group->world[op->peer]);
     weft__request_settle_at_once(req);
     return req;
@@ -65,37 +65,37 @@ static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const w
 /* Both: engine held.  False: nothing has been done. */
 static WEFT__MADE_FOR_EACH bool send_now(weft_group *group, const weft__op *op, weft_request **out)
 {
-    weft__envelope to = weft__pair_envelope(group, op);
+    weft__envelope to = weft__pair_envelope(group, op, WEFT__SENDS);
     if (!weft__mail_send_now(group->ctx->mail, &to, op->in, op->count * weft__op_element(op))) return false;
     if (out)
-        *out = make_settled(group, op);
+        *out = make_settled(group, op, WEFT__SENDS);
     else
-        weft__pair_number(group, op);
+        weft__pair_number(group, op->peer, WEFT__SENDS);
     return true;
 }
 
 static WEFT__MADE_FOR_EACH bool receive_now(weft_group *group, const weft__op *op, weft_request **out)
 {
     weft__mail *mail = group->ctx->mail;
-    weft__envelope from = weft__pair_envelope(group, op);
+    weft__envelope from = weft__pair_envelope(group, op, WEFT__RECEIVES);
     const weft__frame *frame = weft__mail_at_hand(mail, &from, op->count * weft__op_element(op));
     if (!frame) return false;
     if (out) {
-        weft_request *req = *out = make_settled(group, op);
+        weft_request *req = *out = make_settled(group, op, WEFT__RECEIVES);
         req->receipt.peer = from.peer;
         req->receipt.bytes = frame->bytes;
     } else {
-        weft__pair_number(group, op);
+        weft__pair_number(group, op->peer, WEFT__RECEIVES);
     }
     weft__mail_take(mail, from.peer, frame, op->out);
     return true;
 }
 
-static WEFT__MADE_FOR_EACH weft__op op_of(weft__kind kind, const void *buf, size_t count, weft_dtype dtype,
+static WEFT__MADE_FOR_EACH weft__op op_of(unsigned way, const void *buf, size_t count, weft_dtype dtype,
                                           int peer, int tag)
 {
-    bool sends = kind == WEFT__OP_ISEND;
-    return (weft__op){.kind = kind,
+    bool sends = way == WEFT__SENDS;
+    return (weft__op){.kind = sends ? WEFT__OP_ISEND : WEFT__OP_IRECV,
                       .dtype = dtype,
                       .memory = WEFT_MEMORY_HOST,
                       .peer = peer,
@@ -115,39 +115,39 @@ static WEFT__MADE_FOR_EACH bool gives_way(const weft_context *ctx, const weft_gr
 
 /* One that does not pass begins while the engine is held.  Both get the operation in parts, so that those
  * that pass never have it in memory. */
-static WEFT__NOINLINE weft_status begin(weft_group *group, weft__kind kind, const void *buf, size_t count,
+static WEFT__NOINLINE weft_status begin(weft_group *group, unsigned way, const void *buf, size_t count,
                                         weft_dtype dtype, int peer, int tag, weft_request **out)
 {
-    weft__op op = op_of(kind, buf, count, dtype, peer, tag);
+    weft__op op = op_of(way, buf, count, dtype, peer, tag);
     weft_request *req;
     weft_status status = weft__begin_at_once(group, &op, NULL, out != NULL, &req);
     return status == WEFT_OK ? weft__hand_out(req, out) : status;
 }
 
-static WEFT__NOINLINE weft_status operate(weft_group *group, weft__kind kind, const void *buf, size_t count,
+static WEFT__NOINLINE weft_status operate(weft_group *group, unsigned way, const void *buf, size_t count,
                                           weft_dtype dtype, int peer, int tag, const weft_call *call,
                                           weft_request **out)
 {
-    weft__op op = op_of(kind, buf, count, dtype, peer, tag);
+    weft__op op = op_of(way, buf, count, dtype, peer, tag);
     return weft__operate(group, &op, call, out);
 }
 
-static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, weft__kind kind, const void *buf,
-                                               size_t count, weft_dtype dtype, int peer, int tag,
-                                               const weft_call *call, weft_request **out)
+static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, unsigned way, const void *buf, size_t count,
+                                               weft_dtype dtype, int peer, int tag, const weft_call *call,
+                                               weft_request **out)
 {
-    const weft__op op = op_of(kind, buf, count, dtype, peer, tag);
-    bool sends = kind == WEFT__OP_ISEND, yields;
+    const weft__op op = op_of(way, buf, count, dtype, peer, tag);
+    bool sends = way == WEFT__SENDS, yields;
     int64_t look_ns = WEFT__NEVER;
     weft_context *ctx;
-    if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op)) || !weft__engine_try(group->ctx))
-        return operate(group, kind, buf, count, dtype, peer, tag, call, out);
+    if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op, sends)) || !weft__engine_try(group->ctx))
+        return operate(group, way, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
     yields = sends && !out && gives_way(ctx, group, peer);
-    if (!may_pass(ctx)) return begin(group, kind, buf, count, dtype, peer, tag, out);
+    if (!may_pass(ctx)) return begin(group, way, buf, count, dtype, peer, tag, out);
     if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {
-        if (sends || !out) return begin(group, kind, buf, count, dtype, peer, tag, out);
-        *out = make_request(group, &op);
+        if (sends || !out) return begin(group, way, buf, count, dtype, peer, tag, out);
+        *out = make_request(group, &op, WEFT__RECEIVES);
         look_ns = weft__begin_receive(*out);
     }
     weft__count(&ctx->active, 1);
@@ -160,11 +160,11 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, weft__kind kin
 weft_status weft_isend(weft_group *group, const void *buf, size_t count, weft_dtype dtype, int peer, int tag,
                        const weft_call *call, weft_request **req)
 {
-    return message(group, WEFT__OP_ISEND, buf, count, dtype, peer, tag, call, req);
+    return message(group, WEFT__SENDS, buf, count, dtype, peer, tag, call, req);
 }
 
 weft_status weft_irecv(weft_group *group, void *buf, size_t count, weft_dtype dtype, int peer, int tag,
                        const weft_call *call, weft_request **req)
 {
-    return message(group, WEFT__OP_IRECV, buf, count, dtype, peer, tag, call, req);
+    return message(group, WEFT__RECEIVES, buf, count, dtype, peer, tag, call, req);
 }

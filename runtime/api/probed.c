@@ -33,7 +33,7 @@ static weft_status check_probe(weft_request *probe)
     weft_status status;
     if (!probe) return weft__fail(WEFT_ERR_ARGUMENT, "receive_probed: probe is NULL");
     if ((status = weft__usable(probe->ctx)) != WEFT_OK) return status;
-    if (probe->op.kind != WEFT__OP_PROBE)
+    if (!(weft__kind_traits(probe->op.kind) & WEFT__PROBES))
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "receive_probed: probe is the request of %s: expected weft_probe's",
                           weft__kind_name(probe->op.kind));

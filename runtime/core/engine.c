@@ -115,8 +115,8 @@ static void number(weft_request *req, unsigned traits)
                               memory_order_relaxed);
         atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
     } else if (traits & WEFT__PAIR) {
-        req->sequence = weft__pair_number(group, &req->op);
-    } else if (req->op.kind == WEFT__OP_BATCH) {
+        req->sequence = weft__pair_number(group, req->op.peer, traits & WEFT__EXCHANGES);
+    } else if (traits & WEFT__BATCHES) {
         req->sequence = ++group->batches;
     }
 }
@@ -136,24 +136,23 @@ static bool begun_before(weft_group *group, weft__signature s)
     return before;
 }
 
-static void remember(weft_request *req)
+static void remember(weft_request *req, unsigned traits)
 {
     weft_group *group = req->group;
     req->signature = weft__op_sign(&req->op);
     group->recent[req->sequence % WEFT__RECENT] = req->signature;
     if (req->sequence <= group->started) return; /* one that was held comes a second time */
     group->started = req->sequence;
-    req->op.repeats =
-        req->op.kind == WEFT__OP_BROADCAST && !group->table.plain && begun_before(group, req->signature);
+    req->op.repeats = traits & WEFT__REPEATS && !group->table.plain && begun_before(group, req->signature);
 }
 
 /* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */
-static bool joins(weft_request *req)
+static bool joins(weft_request *req, unsigned traits)
 {
     char text[WEFT__SENTENCE_BYTES];
     weft_status status;
     if (WEFT__LIKELY(atomic_load_explicit(&req->group->state, memory_order_relaxed) != WEFT__BROKEN)) {
-        remember(req);
+        remember(req, traits);
         return true;
     }
     status = weft__broken_text(req, text, sizeof text);
@@ -166,13 +165,13 @@ static void start(weft_context *ctx, weft_request *req)
 {
     unsigned traits = weft__kind_traits(req->op.kind);
     number(req, traits);
-    if (req->op.kind == WEFT__OP_BATCH) {
+    if (traits & WEFT__BATCHES) {
         weft__batch_start(req, start);
         return;
     }
     weft__list_append(&ctx->pending, &req->pending);
     weft__request_to(req, WEFT__RUNNING);
-    if (traits & WEFT__COLLECTIVE && !joins(req)) return;
+    if (traits & WEFT__COLLECTIVE && !joins(req, traits)) return;
     req->executor = weft__executor_of(ctx, &req->op);
     req->executor->start(req);
 }

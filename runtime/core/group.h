@@ -76,7 +76,7 @@ typedef struct weft__lane {
     } last;
 } weft__lane;
 
-enum { WEFT__SENDS, WEFT__RECEIVES, WEFT__EXCHANGES, WEFT__PROBES, WEFT__PAIR_WAYS };
+enum { WEFT__PAIR_WAYS = WEFT__EXCHANGES + 1 }; /* weft__kind_way, of probes too */
 
 struct weft_group {
     weft_context *ctx;
@@ -151,13 +151,9 @@ void weft__group_unref(weft_group *group); /* engine not needed; the last one re
 void weft__group_ref_held(weft_group *group);
 void weft__group_unref_held(weft_group *group);
 /* The number of its next message.  Receives from any rank have a count of their own.  Engine held. */
-static inline uint64_t weft__pair_number(weft_group *group, const weft__op *op)
+static inline uint64_t weft__pair_number(weft_group *group, int peer, unsigned way)
 {
-    int way = op->kind == WEFT__OP_ISEND   ? WEFT__SENDS
-              : op->kind == WEFT__OP_IRECV ? WEFT__RECEIVES
-              : op->kind == WEFT__OP_PROBE ? WEFT__PROBES
-                                           : WEFT__EXCHANGES;
-    return ++group->pair_numbers[op->peer >= 0 ? op->peer : group->size][way];
+    return ++group->pair_numbers[peer >= 0 ? peer : group->size][way];
 }
 void weft__group_let_go(weft_group *group);  /* the handle's, and the stock */
 void weft__groups_retire(weft_context *ctx); /* engine held */

@@ -21,10 +21,14 @@ static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
 {
     weft_status status;
     op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
-    if (op->kind == WEFT__OP_PROBE) op->memory = WEFT_MEMORY_HOST; /* whatever it finds */
+    if (WEFT__LIKELY(op->memory == WEFT_MEMORY_AUTO && !ctx->module_count)) {
+        op->memory = WEFT_MEMORY_HOST;
+        return WEFT_OK;
+    }
+    if (weft__kind_traits(op->kind) & WEFT__PROBES) op->memory = WEFT_MEMORY_HOST; /* whatever it finds */
     if (op->memory == WEFT_MEMORY_AUTO) {
         op->memory = WEFT_MEMORY_HOST;
-        if (WEFT__UNLIKELY(ctx->module_count) && (status = find_memory(ctx, op)) != WEFT_OK) return status;
+        if ((status = find_memory(ctx, op)) != WEFT_OK) return status;
     }
     if (op->memory != WEFT_MEMORY_HOST && !weft__module_for(ctx, op->memory))
         return weft__fail(WEFT_ERR_UNSUPPORTED, "no backend of this context moves %s memory (backends: %s)",

@@ -138,12 +138,13 @@ static void drop_text(_Atomic(char *) *text)
     atomic_store_explicit(text, NULL, memory_order_relaxed);
 }
 
-/* Most have none. */
+/* Most have none, which one look at all pointers tells. */
 static bool has_parts(const weft_request *req)
 {
-    return atomic_load_explicit(&req->told, memory_order_relaxed) ||
-           atomic_load_explicit(&req->shown, memory_order_relaxed) || req->op.uneven || req->sequel ||
-           req->op.kind == WEFT__OP_BATCH || req->op.kind == WEFT__OP_PROBE;
+    uintptr_t parts = (uintptr_t)atomic_load_explicit(&req->told, memory_order_relaxed) |
+                      (uintptr_t)atomic_load_explicit(&req->shown, memory_order_relaxed) |
+                      (uintptr_t)req->op.uneven | (uintptr_t)req->sequel;
+    return parts || weft__kind_traits(req->op.kind) & (WEFT__BATCHES | WEFT__PROBES);
 }
 
 static WEFT__NOINLINE void free_parts(weft_request *req)
@@ -152,7 +153,7 @@ static WEFT__NOINLINE void free_parts(weft_request *req)
     drop_text(&req->shown);
     free(req->op.uneven);
     if (req->sequel) req->sequel->free(req);
-    if (req->op.kind == WEFT__OP_BATCH) weft__batch_free(req);
+    if (weft__kind_traits(req->op.kind) & WEFT__BATCHES) weft__batch_free(req);
 }
 
 void weft__request_unref(weft_request *req)
@@ -162,8 +163,9 @@ void weft__request_unref(weft_request *req)
     else if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1)
         return;
     if (WEFT__UNLIKELY(has_parts(req))) {
-        if (req->op.kind == WEFT__OP_BATCH) weft__batch_let_go(req);
-        if (req->op.kind == WEFT__OP_PROBE && req->u.pair.want) req->executor->let_go(req);
+        unsigned traits = weft__kind_traits(req->op.kind);
+        if (traits & WEFT__BATCHES) weft__batch_let_go(req);
+        if (traits & WEFT__PROBES && req->u.pair.want) req->executor->let_go(req);
         free_parts(req);
     }
     give_record(req);
@@ -171,7 +173,7 @@ void weft__request_unref(weft_request *req)
 
 void weft__request_take_back(weft_request *req)
 {
-    if (req->op.kind == WEFT__OP_SEND_RECV) free(req->u.pair.copy);
+    if (weft__kind_way(req->op.kind) == WEFT__EXCHANGES) free(req->u.pair.copy);
     weft__request_unref(req);
 }
 
@@ -326,8 +328,10 @@ static weft_memory memory_of(const weft__receipt *found)
 
 void weft_request_get_info(weft_request *req, weft_request_info *info)
 {
+    unsigned traits;
     bool settled;
     if (!req || !info) return;
+    traits = weft__kind_traits(req->op.kind);
     memset(info, 0, sizeof *info);
     settled = weft__request_settled(req);
     if (weft__request_state(req) == WEFT__QUEUED) weft__engine_empty_queue(req->ctx); /* it has no number */
@@ -348,13 +352,12 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     info->settled_ns = req->settled_ns;
     info->algorithm = req->algorithm;
     info->buffers_held = req->buffers_held;
-    if (req->op.kind == WEFT__OP_PROBE && req->status == WEFT_OK) {
+    if (traits & WEFT__PROBES && req->status == WEFT_OK) {
         info->bytes = req->receipt.offered;
         info->dtype = (weft_dtype)req->receipt.dtype;
         info->memory = memory_of(&req->receipt);
     }
-    if (req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_SEND_RECV ||
-        req->op.kind == WEFT__OP_PROBE) {
+    if (traits & (WEFT__RECEIVES | WEFT__PROBES)) {
         info->received_bytes = req->status == WEFT_ERR_TRUNCATED ? req->receipt.offered : req->receipt.bytes;
         info->tag = req->receipt.tag;
         if (req->receipt.peer >= 0) info->peer = weft__group_member(req->group, req->receipt.peer);

@@ -100,7 +100,7 @@ weft_status weft__module_check(weft_group *group, weft__module *module, const we
 {
     weft_backend_operation asked;
     if (!(group->modules >> weft__module_memory(group->ctx, module) & 1)) return refuse(group, module, op);
-    if (op->kind == WEFT__OP_SPLIT_GROUP) return WEFT_OK; /* it moves no data */
+    if (!kinds[op->kind].there) return WEFT_OK; /* a split: it moves no data */
     asked = weft__module_operation(op);
     return module->backend->check(module->backend, &asked);
 }
@@ -110,7 +110,7 @@ bool weft__module_takes(weft_group *group, const weft__op *op)
     weft__module *module = weft__module_for(group->ctx, WEFT_MEMORY_HOST);
     weft_backend_operation asked;
     bool takes;
-    if (!module || !(group->modules >> WEFT_MEMORY_HOST & 1) || op->kind == WEFT__OP_BARRIER ||
+    if (!module || !(group->modules >> WEFT_MEMORY_HOST & 1) || weft__kind_traits(op->kind) & WEFT__NO_DATA ||
         !(weft__kind_traits(op->kind) & WEFT__COLLECTIVE))
         return false;
     asked = weft__module_operation(op);

@@ -240,7 +240,8 @@ bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call
                           weft_status *status)
 {
     weft_request *req;
-    bool copies = op->kind == WEFT__OP_SEND_RECV && op->in == op->out; /* as long as that takes */
+    bool copies =
+        weft__kind_way(op->kind) == WEFT__EXCHANGES && op->in == op->out; /* as long as that takes */
     if (op->memory != WEFT_MEMORY_HOST || copies || !begins_itself(op, call && call->done) ||
         !weft__engine_try(group->ctx))
         return false;
@@ -303,7 +304,7 @@ static unsigned ready_members(const weft_request *whole)
         m->ask_ns = whole->ask_ns;
         m->warn_ns = whole->warn_ns;
         /* It may have been written since it joined. */
-        if (m->op.kind == WEFT__OP_SEND_RECV && m->u.pair.copy)
+        if (weft__kind_way(m->op.kind) == WEFT__EXCHANGES && m->u.pair.copy)
             memcpy(m->u.pair.copy, m->op.in, m->op.count * weft__op_element(&m->op));
         traits |= traits_of(m);
     }

@@ -14,11 +14,16 @@
 #include <sched.h>
 #include <stdio.h>
 
+static bool is_probe(const weft_request *req)
+{
+    return weft__kind_traits(req->op.kind) & WEFT__PROBES;
+}
+
 /* One look at everything, if nobody else is at it. */
 static bool settles_in_a_turn(weft_request *req)
 {
     if (weft__engine_try(req->ctx)) {
-        if (req->op.kind == WEFT__OP_PROBE) req->ctx->turns = 0; /* sockets too: it may be asked just once */
+        if (is_probe(req)) req->ctx->turns = 0; /* sockets too: it may be asked just once */
         weft__engine_lent_turn(req->ctx);
         weft__engine_drop(req->ctx);
     }
@@ -30,7 +35,7 @@ bool weft_is_completed(weft_request *req)
     if (!req || weft__request_settled(req)) return true;
     if (weft__forked()) return false;
     if (weft__pacing_only_looks(atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed),
-                                req->op.kind == WEFT__OP_PROBE))
+                                is_probe(req)))
         return false;
     return settles_in_a_turn(req);
 }
@@ -376,7 +381,7 @@ static void cancel(weft_request *req)
 {
     char text[WEFT__SENTENCE_BYTES], name[256];
     if (weft__request_state(req) >= WEFT__CALLING) {
-        if (req->op.kind == WEFT__OP_PROBE) req->executor->let_go(req);
+        if (is_probe(req)) req->executor->let_go(req);
         return;
     }
     weft__request_name(req, name, sizeof name);
@@ -395,13 +400,13 @@ void weft_cancel(weft_request *req)
     bool entered;
     if (!req || weft__forked()) return;
     if (weft__request_settled(req)) {
-        if (req->op.kind == WEFT__OP_PROBE) req->executor->let_go(req);
+        if (is_probe(req)) req->executor->let_go(req);
         return;
     }
     ctx = req->ctx;
     entered = weft__engine_enter(ctx);
     weft__engine_turn(ctx); /* it may still be in the queue, or have earned its result */
-    if (req->op.kind == WEFT__OP_BATCH)
+    if (weft__kind_traits(req->op.kind) & WEFT__BATCHES)
         weft__batch_cancel(req, cancel);
     else
         cancel(req);

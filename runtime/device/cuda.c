@@ -66,7 +66,7 @@ weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
     if (!req) return weft__fail(WEFT_ERR_ARGUMENT, "stream_wait: req is NULL");
     if ((status = weft__usable(req->ctx)) != WEFT_OK) return status;
     if (req->device) return order_after(req, stream);
-    if (req->op.kind == WEFT__OP_BATCH)
+    if (weft__kind_traits(req->op.kind) & WEFT__BATCHES)
         for (size_t i = 0; i < req->u.batch->count; i++) {
             weft_request *m = req->u.batch->members[i];
             if (!m->device) continue;

@@ -219,7 +219,7 @@ void weft__device_hand(weft__device *first)
         weft_backend_work *w = &d->work;
         bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
         if (!pair) { /* device_pair.c has filled in the others */
-            if (req->op.kind != WEFT__OP_SPLIT_GROUP) w->op = weft__module_operation(&req->op);
+            if (!d->part.splits) w->op = weft__module_operation(&req->op);
             w->comm = first->link->comm;
             w->rank = first->link->rank;
             w->size = first->link->size;

@@ -20,6 +20,7 @@
 
 /* What a split of a communicator gives this rank. */
 typedef struct weft__part {
+    bool splits;      /* it is one */
     weft__link *link; /* NULL: nothing */
     int color, key;
 } weft__part;

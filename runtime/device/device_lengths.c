@@ -6,16 +6,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* One side of a rooted kind has the blocks; the other goes whole to the root, or comes whole from it. */
+static bool goes_whole(const weft__op *op, unsigned blocks)
+{
+    return (weft__kind_traits(op->kind) & (WEFT__ROOTED | blocks)) == WEFT__ROOTED;
+}
+
 /* Elements that this rank sends to another, and expects from it. */
 static size_t sent_to(const weft__op *op, int member)
 {
-    if (op->kind == WEFT__OP_GATHER_V) return member == op->root ? op->count : 0;
+    if (goes_whole(op, WEFT__IN_BLOCKS)) return member == op->root ? op->count : 0;
     return op->uneven->in.counts ? weft__op_in_block(op, member).length : 0;
 }
 
 static size_t expected_from(const weft__op *op, int member)
 {
-    if (op->kind == WEFT__OP_SCATTER_V) return member == op->root ? op->count : 0;
+    if (goes_whole(op, WEFT__OUT_BLOCKS)) return member == op->root ? op->count : 0;
     return op->uneven->out.counts ? weft__op_out_block(op, member).length : 0;
 }
 

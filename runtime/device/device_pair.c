@@ -110,12 +110,13 @@ static weft__ticket_key key_of(const weft__device *d, int other)
 {
     const weft_request *req = d->req;
     int me = req->ctx->rank;
-    bool sends = req->op.kind == WEFT__OP_ISEND;
+    unsigned way = weft__kind_way(req->op.kind);
+    bool sends = way == WEFT__SENDS;
     weft__ticket_key key = {.group = req->group->id,
-                            .kind = WEFT__OP_ISEND,
+                            .kind = WEFT__TICKET_MESSAGE,
                             .memory = weft__module_memory(req->ctx, d->module)};
-    if (req->op.kind == WEFT__OP_SEND_RECV) {
-        key.kind = WEFT__OP_SEND_RECV;
+    if (way == WEFT__EXCHANGES) {
+        key.kind = WEFT__TICKET_EXCHANGE;
         key.low = me < other ? me : other;
         key.high = me < other ? other : me;
         key.number = me < other ? req->sequence : req->receipt.number;
@@ -140,8 +141,8 @@ static void launch(weft__device *d)
     d->link = weft__link_of_pair(req->group, d->module, other);
     d->ticket.key = key_of(d, other);
     /* The receiver is first; of an exchange the lower. */
-    d->match.world[0] = d->ticket.key.kind == WEFT__OP_ISEND ? d->ticket.key.high : d->ticket.key.low;
-    d->match.world[1] = d->ticket.key.kind == WEFT__OP_ISEND ? d->ticket.key.low : d->ticket.key.high;
+    d->match.world[0] = d->ticket.key.kind == WEFT__TICKET_MESSAGE ? d->ticket.key.high : d->ticket.key.low;
+    d->match.world[1] = d->ticket.key.kind == WEFT__TICKET_MESSAGE ? d->ticket.key.low : d->ticket.key.high;
     d->ticket.world = d->match.world;
     d->ticket.size = 2;
     d->ticket.length = 1;
@@ -255,7 +256,7 @@ static void in_over(weft__completion *completion)
 static bool open_receive(weft__device *d, const weft__envelope *from, size_t room)
 {
     weft_request *req = d->req;
-    weft__want *held = req->op.kind == WEFT__OP_IRECV ? req->u.pair.held : NULL;
+    weft__want *held = weft__kind_way(req->op.kind) == WEFT__RECEIVES ? req->u.pair.held : NULL;
     weft__half *in = &d->match.in;
     if (!held)
         return weft__mail_receive(req->ctx->mail, from, NULL, room, &req->receipt, &in->completion) != NULL;
@@ -270,18 +271,19 @@ void weft__device_pair_start(weft_request *req)
     weft__device *d = req->device;
     weft__match *m = &d->match;
     weft__mail *mail = req->ctx->mail;
-    weft__envelope at = weft__pair_envelope(req->group, &req->op);
+    unsigned way = weft__kind_way(req->op.kind);
+    weft__envelope at = weft__pair_envelope(req->group, &req->op, way);
     size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
-    bool sends = req->op.kind != WEFT__OP_IRECV, receives = req->op.kind != WEFT__OP_ISEND;
-    uint8_t way = (uint8_t)weft__module_memory(req->ctx, d->module);
-    m->out = (weft__half){.meeting = {.met = out_met, .way = way}, .completion = {out_over, 1, WEFT_OK}};
-    m->in = (weft__half){.meeting = {.met = in_met, .parted = in_parted, .way = way},
+    bool sends = way & WEFT__SENDS, receives = way & WEFT__RECEIVES;
+    uint8_t by = (uint8_t)weft__module_memory(req->ctx, d->module);
+    m->out = (weft__half){.meeting = {.met = out_met, .way = by}, .completion = {out_over, 1, WEFT_OK}};
+    m->in = (weft__half){.meeting = {.met = in_met, .parted = in_parted, .way = by},
                          .completion = {in_over, 1, WEFT_OK}};
     if (sends) half_to(&m->out, WEFT__HALF_OPEN);
     if (receives) half_to(&m->in, WEFT__HALF_OPEN);
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
-    at.signature[1] = way;
+    at.signature[1] = by;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.meeting = &m->in.meeting;
     if (receives && !open_receive(d, &at, bytes)) {

@@ -49,7 +49,7 @@ void weft__device_split(weft_group *parent, weft_memory memory, uint64_t number,
     weft__request_to(req, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
     req->device->part =
-        (weft__part){made ? weft__link_split_off(made, req->device->module) : NULL, color, key};
+        (weft__part){true, made ? weft__link_split_off(made, req->device->module) : NULL, color, key};
     weft__alarm_look(ctx, req->deadline_ns);
     weft__device_enter(req);
 }

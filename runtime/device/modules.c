@@ -321,7 +321,7 @@ static void split(weft__module *module, weft_backend_work *work)
 static void start(weft__module *module, weft__device *first)
 {
     if (weft__request_state(first->req) < WEFT__DRAINING) {
-        if (first->req->op.kind == WEFT__OP_SPLIT_GROUP)
+        if (first->part.splits)
             split(module, &first->work);
         else
             module->backend->start(module->backend, &first->work);

@@ -12,11 +12,17 @@
 #include "context.h"
 #include "protocol.h"
 
+typedef enum weft__ticket_kind {
+    WEFT__TICKET_COLLECTIVES, /* one, or those of a batch */
+    WEFT__TICKET_MESSAGE,
+    WEFT__TICKET_EXCHANGE
+} weft__ticket_kind;
+
 /* What it is, the same on all ranks that take part. */
 typedef struct weft__ticket_key {
     uint64_t group;    /* id */
     uint64_t number;   /* collectives: the first's; messages: the sender's; exchanges: the lower rank's */
-    uint32_t kind;     /* 0: collectives; WEFT__OP_ISEND: a message; WEFT__OP_SEND_RECV: an exchange */
+    uint32_t kind;     /* weft__ticket_kind */
     int32_t low, high; /* messages: from, to; exchanges: the lower, the higher world rank; else 0 */
     uint32_t memory;   /* whose module carries it out */
 } weft__ticket_key;

@@ -163,6 +163,7 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
 static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
     char who[192], line[300];
+    unsigned way = weft__kind_way(req->op.kind);
     if (req->executor->traits & WEFT__HAS_PHASES && req->executor->has_met(req)) {
         weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
         snprintf(line, sizeof line, "; both sides are there; %s %s", who,
@@ -172,9 +173,9 @@ static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_
     if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
     weft__member_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
     snprintf(line, sizeof line, "; %s has not %s", who,
-             req->op.kind == WEFT__OP_ISEND       ? "received it"
-             : req->op.kind == WEFT__OP_SEND_RECV ? "taken part"
-                                                  : "sent a message that fits");
+             way == WEFT__SENDS       ? "received it"
+             : way == WEFT__EXCHANGES ? "taken part"
+                                      : "sent a message that fits");
     return add(text, bytes, at, line);
 }
 

@@ -26,7 +26,8 @@ static int64_t *quiet_until(const weft_request *req)
 /* A receive or a probe that stands open is nothing to warn about. */
 static bool is_told_of(const weft_request *req)
 {
-    return req->warned || req->op.kind == WEFT__OP_IRECV || req->op.kind == WEFT__OP_PROBE;
+    unsigned traits = weft__kind_traits(req->op.kind);
+    return req->warned || (traits & (WEFT__RECEIVES | WEFT__PROBES) && !(traits & WEFT__SENDS));
 }
 
 /* Operations that wait like this one, and have waited long enough, are told of with it. */

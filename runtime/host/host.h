@@ -9,10 +9,11 @@
  * that carries it out from then on, or that holds it. */
 void weft__host_collective_start(weft_request *req, const weft__executor **by);
 
-/* host_pair.c: messages */
-static inline void weft__pair_address(weft__envelope *at, const weft_group *group, const weft__op *op)
+/* host_pair.c: messages.  way: of the kind (weft__kind_way), which mostly is known where this stands */
+static inline void weft__pair_address(weft__envelope *at, const weft_group *group, const weft__op *op,
+                                      unsigned way)
 {
-    bool exchange = op->kind == WEFT__OP_SEND_RECV;
+    bool exchange = way == WEFT__EXCHANGES;
     at->peer = op->peer >= 0 ? group->world[op->peer] : WEFT_ANY_RANK;
     at->channel = exchange ? WEFT__CHANNEL_EXCHANGE : WEFT__CHANNEL_PAIR;
     at->group = group->id;
@@ -23,10 +24,10 @@ static inline void weft__pair_address(weft__envelope *at, const weft_group *grou
     at->meeting = NULL;
 }
 
-static inline weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op)
+static inline weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op, unsigned way)
 {
     weft__envelope at;
-    weft__pair_address(&at, group, op);
+    weft__pair_address(&at, group, op, way);
     return at;
 }
 void weft__pair_settle(weft_request *req,

@@ -102,9 +102,9 @@ static void found(weft__completion *completion)
     part_done(req, completion->status);
 }
 
-static void start_send(weft_request *req, size_t bytes)
+static void start_send(weft_request *req, unsigned way, size_t bytes)
 {
-    weft__envelope to = weft__pair_envelope(req->group, &req->op);
+    weft__envelope to = weft__pair_envelope(req->group, &req->op, way);
     const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
     weft__letter *letter;
     req->u.pair.sent = (weft__completion){sent, 1, WEFT_OK};
@@ -135,12 +135,12 @@ static void start_probe(weft_request *req)
         weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
         return;
     }
-    weft__pair_address(from, req->group, &req->op);
+    weft__pair_address(from, req->group, &req->op, 0);
     want = weft__mail_probe(mail, from, &req->receipt, &req->u.pair.received);
     if (req->u.pair.received.status == WEFT_OK) req->u.pair.want = want; /* else it is gone */
 }
 
-static void start_receive(weft_request *req, size_t room)
+static void start_receive(weft_request *req, unsigned way, size_t room)
 {
     weft__mail *mail = req->ctx->mail;
     weft__envelope *from = weft__mail_want(mail);
@@ -150,29 +150,28 @@ static void start_receive(weft_request *req, size_t room)
         weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
         return;
     }
-    weft__pair_address(from, req->group, &req->op);
+    weft__pair_address(from, req->group, &req->op, way);
     want = weft__mail_post(mail, from, req->op.out, room, &req->receipt, &req->u.pair.received);
     if (req->u.pair.received.count) req->u.pair.want = want; /* else it is over, and gone */
 }
 
 static void pair_start(weft_request *req)
 {
-    bool sends = req->op.kind == WEFT__OP_ISEND || req->op.kind == WEFT__OP_SEND_RECV;
-    bool receives = req->op.kind != WEFT__OP_ISEND;
+    unsigned traits = weft__kind_traits(req->op.kind), way = traits & WEFT__EXCHANGES;
     size_t bytes = req->op.count * weft__op_element(&req->op);
     int peer = req->op.peer;
     req->algorithm = peer >= 0 ? weft__mail_route_name(req->ctx->mail, req->group->world[peer]) : "any";
     req->u.pair.letter = NULL;
     req->u.pair.want = NULL;
     req->u.pair.failed = WEFT_OK;
-    req->u.pair.open = 1 + sends + receives;
-    if (req->op.kind == WEFT__OP_PROBE)
+    req->u.pair.open = way == WEFT__EXCHANGES ? 3 : 2; /* each way, and starting */
+    if (traits & WEFT__PROBES)
         start_probe(req);
-    else if (req->op.kind == WEFT__OP_IRECV && req->u.pair.held)
+    else if (way == WEFT__RECEIVES && req->u.pair.held)
         start_receive_held(req, bytes);
-    else if (receives)
-        start_receive(req, bytes);
-    if (sends) start_send(req, bytes);
+    else if (way & WEFT__RECEIVES)
+        start_receive(req, way, bytes);
+    if (way & WEFT__SENDS) start_send(req, way, bytes);
     part_done(req, WEFT_OK);
 }
 
@@ -206,7 +205,7 @@ static void pair_stop(weft_request *req)
 /* A receive whose message is coming in goes on with that one, and no other: it has earned it. */
 static void pair_cancel(weft_request *req, const char *text)
 {
-    if (req->op.kind == WEFT__OP_PROBE || !pair_has_met(req))
+    if (weft__kind_traits(req->op.kind) & WEFT__PROBES || !pair_has_met(req))
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
     else
         weft__mail_take_no_other(req->u.pair.want);
@@ -218,7 +217,7 @@ static void pair_let_go(weft_request *probe)
     weft_context *ctx = probe->ctx;
     bool entered;
     weft__want *want;
-    WEFT__ASSERT(probe->op.kind == WEFT__OP_PROBE);
+    WEFT__ASSERT(weft__kind_traits(probe->op.kind) & WEFT__PROBES);
     entered = weft__engine_enter(ctx);
     want = probe->u.pair.want;
     probe->u.pair.want = NULL;
@@ -234,7 +233,7 @@ static weft_status pair_prepare(weft_request *req, const weft_call *call)
     (void)call;
     req->u.pair.copy = NULL;
     req->u.pair.want = NULL;
-    if (op->kind != WEFT__OP_SEND_RECV || op->in != op->out || !bytes) return WEFT_OK;
+    if (weft__kind_way(op->kind) != WEFT__EXCHANGES || op->in != op->out || !bytes) return WEFT_OK;
     req->u.pair.copy = malloc(bytes);
     if (!req->u.pair.copy) return weft__fail_memory(bytes, "an exchange in place");
     memcpy(req->u.pair.copy, op->in, bytes);

@@ -147,7 +147,8 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
 static bool can_be_sent(const weft_request *req)
 {
     const weft_group *group = req->group;
-    if (req->op.kind != WEFT__OP_IRECV || req->op.memory != WEFT_MEMORY_HOST || req->executor->has_met(req))
+    if (weft__kind_way(req->op.kind) != WEFT__RECEIVES || req->op.memory != WEFT_MEMORY_HOST ||
+        req->executor->has_met(req))
         return true;
     for (int i = 0; i < group->size; i++)
         if ((req->op.peer == WEFT_ANY_RANK || req->op.peer == i) && i != group->rank &&

@@ -347,7 +347,11 @@ static void test_texts(void **state)
     assert_string_equal(weft__kind_name((weft__kind)99), "(unknown operation)");
     assert_string_equal(weft__dtype_name(WEFT_FLOAT8_E4M3), "float8_e4m3");
     assert_string_equal(weft__reduction_name(WEFT_PREMUL_SUM), "premul_sum");
-    assert_int_equal(weft__kind_traits(WEFT__OP_REDUCE), WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES);
+    assert_int_equal(weft__kind_traits(WEFT__OP_REDUCE) & (WEFT__IN_SHAPE - 1),
+                     WEFT__COLLECTIVE | WEFT__ROOTED | WEFT__REDUCES);
+    assert_int_equal(weft__in_shape(weft__kind_traits(WEFT__OP_REDUCE)), WEFT__COUNT);
+    assert_int_equal(weft__out_shape(weft__kind_traits(WEFT__OP_REDUCE)), WEFT__ROOT_COUNT);
+    assert_int_equal(weft__place_shape(weft__kind_traits(WEFT__OP_REDUCE)), WEFT__SAME);
 }
 
 int main(void)
