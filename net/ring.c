@@ -17,7 +17,8 @@ weft__ring_state weft__ring_room_slow(weft__ring *ring, uint64_t end)
     return end - taken <= ring->bytes ? WEFT__RING_READY : WEFT__RING_WAIT;
 }
 
-void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payload_bytes)
+/* Most have none, and those that write these need no frame for it. */
+WEFT__NOINLINE void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payload_bytes)
 {
     size_t at = (size_t)((ring->position + WEFT__RING_HEADER) & (ring->bytes - 1)),
            before_end = ring->bytes - at;

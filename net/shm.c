@@ -344,7 +344,7 @@ static bool read_record(shm *s, lane *l, size_t *turn_bytes)
     weft__sink *sink = s->transport.sink;
     size_t piece, most = weft__ring_piece_bytes(&l->in);
 
-    WEFT__ASSERT_HOT(!l->reading && l->read_bytes <= l->frame.length, l->peer, l->reading);
+    WEFT__ASSERT_HOT(!l->reading && (!l->begun || l->read_bytes < l->frame.length), l->peer, l->read_bytes);
     if (l->state == LANE_GONE || !weft__ring_ready(&l->in)) return false;
     if (!(l->begun ? go_on(s, l) : begin_frame(s, l))) return false;
     piece = l->frame.length - l->read_bytes;

@@ -202,6 +202,7 @@ static void settle(weft_request *whole)
     weft_request *failed = NULL;
     for (size_t i = batch->count; i-- > 0;) {
         weft_request *m = batch->members[i];
+        WEFT__ASSERT(weft__request_state(m) == WEFT__SETTLED, i, batch->count);
         whole->buffers_held = whole->buffers_held || m->buffers_held;
         if (m->status != WEFT_OK) failed = m;
     }
@@ -221,7 +222,7 @@ void weft__batch_member(weft_request *member, weft_status status, void *whole)
 {
     weft_request *w = whole;
     (void)status; /* settle() reads it */
-    WEFT__ASSERT(weft__holds_engine(w->ctx));
+    WEFT__ASSERT(weft__holds_engine(w->ctx) && w->u.batch->open > 0);
     weft__request_publish(member);
     if (--w->u.batch->open == 0) settle(w);
 }

@@ -119,6 +119,8 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     weft_request *req;
     bool aborted = v->cause == WEFT_ERR_CANCELLED && v->number == 0; /* messages end too */
     WEFT__ASSERT(weft__holds_engine(group->ctx));
+    WEFT__ASSERT(weft__is_failure(v->cause) && v->culprit >= -1 && v->culprit < group->ctx->world_size,
+                 v->cause, v->culprit);
     if (v->cause == WEFT_ERR_PEER && is_dead(group->ctx, v->culprit))
         break_newer(group->ctx, v->culprit, group);
     if (atomic_load(&group->state) != WEFT__READY) return;

@@ -104,6 +104,8 @@ static void play(weft__completion_fd *c, uint32_t part)
         else
             found = do_read(c);
         word = atomic_load(&c->word);
+        WEFT__ASSERT((word & part) && (part == WRITER || part == READER), word,
+                     part); /* this thread has it */
         do {
             next = part == WRITER ? after_write(word) : after_read(word, found);
         } while (!atomic_compare_exchange_weak(&c->word, &word, next));

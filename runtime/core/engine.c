@@ -142,6 +142,7 @@ static void remember(weft_request *req, unsigned traits)
     req->signature = weft__op_sign(&req->op);
     group->recent[req->sequence % WEFT__RECENT] = req->signature;
     if (req->sequence <= group->started) return; /* one that was held comes a second time */
+    WEFT__ASSERT_HOT(req->sequence == group->started + 1, req->sequence, group->started);
     group->started = req->sequence;
     req->op.repeats = traits & WEFT__REPEATS && !group->table.plain && begun_before(group, req->signature);
 }
@@ -164,6 +165,7 @@ static bool joins(weft_request *req, unsigned traits)
 static void start(weft_context *ctx, weft_request *req)
 {
     unsigned traits = weft__kind_traits(req->op.kind);
+    WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
     number(req, traits);
     if (traits & WEFT__BATCHES) {
         weft__batch_start(req, start);

@@ -176,7 +176,9 @@ bool weft__group_hold(weft_group *group)
 static WEFT__NOINLINE void give_refs(weft_group *group, uint32_t n)
 {
     weft_context *ctx = group->ctx;
-    if (atomic_fetch_sub_explicit(&group->refs, n, memory_order_acq_rel) != n) return;
+    uint32_t before = atomic_fetch_sub_explicit(&group->refs, n, memory_order_acq_rel);
+    WEFT__ASSERT(before >= n, before, n);
+    if (before != n) return;
     weft__lock_take(&ctx->groups_lock);
     weft__list_remove(&group->link);
     weft__lock_drop(&ctx->groups_lock);
@@ -195,6 +197,7 @@ void weft__group_ref_held(weft_group *group)
         atomic_fetch_add_explicit(&group->refs, STOCK_REFS, memory_order_relaxed);
         group->spare_refs = STOCK_REFS;
     }
+    WEFT__ASSERT_HOT(group->spare_refs < atomic_load(&group->refs), group->spare_refs);
     group->spare_refs--;
 }
 
@@ -205,6 +208,7 @@ void weft__group_unref_held(weft_group *group)
         give_refs(group, 1);
     else
         group->spare_refs++;
+    WEFT__ASSERT_HOT(group->let_go || group->spare_refs < atomic_load(&group->refs), group->spare_refs);
 }
 
 void weft__group_let_go(weft_group *group)

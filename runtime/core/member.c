@@ -121,6 +121,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     bool tells = false;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (atomic_load(&m->gone) || rank == ctx->rank) return;
+    WEFT__ASSERT(!m->left && rank >= 0 && rank < ctx->world_size, rank);
     m->left = how == WEFT__LEFT;
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__member_fate(ctx, rank, text, sizeof text);

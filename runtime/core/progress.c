@@ -46,6 +46,7 @@ static int run_callbacks(sleeper *s)
     int n = 0;
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->callbacks);
     if (!node) return 0;
+    WEFT__ASSERT(!atomic_load(&ctx->calling_since) && !weft__holds_any_engine());
     weft__home_leave(&s->home);
     atomic_store(&ctx->calling_since, weft__now_ns());
     weft__alarm_tick(ctx);
@@ -95,6 +96,7 @@ static void watch_sockets(sleeper *s, bool on)
 
 static void nap(sleeper *s, int64_t us)
 {
+    WEFT__ASSERT(!weft__holds_any_engine() && us > 0, us);
     watch_sockets(s, false);
     atomic_store_explicit(&s->ctx->rest, WEFT__NAP, memory_order_relaxed);
     set_timer(s, us);

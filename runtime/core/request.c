@@ -25,6 +25,7 @@ bool weft__request_settled(const weft_request *req)
 
 void weft__request_call_back(weft_request *req)
 {
+    WEFT__ASSERT(!calling && !weft__holds_any_engine() && weft__request_state(req) == WEFT__CALLING);
     calling = req;
     req->done(req, req->status, req->arg);
     calling = NULL;
@@ -158,6 +159,7 @@ static WEFT__NOINLINE void free_parts(weft_request *req)
 
 void weft__request_unref(weft_request *req)
 {
+    WEFT__ASSERT_HOT(atomic_load(&req->refs) > 0);
     if (atomic_load_explicit(&req->refs, memory_order_acquire) == 1)
         atomic_store_explicit(&req->refs, 0, memory_order_relaxed); /* nobody else can want the word */
     else if (atomic_fetch_sub_explicit(&req->refs, 1, memory_order_acq_rel) != 1)
@@ -214,6 +216,7 @@ void weft__request_publish(weft_request *req)
         return; /* the runtime's reference is the submitting call's to give back */
     }
     WEFT__ASSERT(steps == WEFT__ANYWHERE || weft__holds_engine(ctx));
+    WEFT__ASSERT_HOT(req->status != WEFT_PENDING);
     if (steps == WEFT__HERE) weft__count(&ctx->begun, -1); /* the engine is held until all here is done */
     /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
      * but not while this request still counts. */
@@ -256,6 +259,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     weft_context *ctx = req->ctx;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (weft__request_state(req) >= WEFT__CALLING) return;
+    WEFT__ASSERT_HOT(status != WEFT_PENDING);
     weft__list_remove(&req->pending);
     req->status = status;
     if (req->timed) {

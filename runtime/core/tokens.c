@@ -13,9 +13,26 @@ void weft__tokens_init(weft__tokens *tokens)
     weft__list_init(&tokens->parked);
 }
 
+static weft__token *parked_at(const weft__tokens *t, uint64_t number)
+{
+    for (weft__list *at = t->parked.next; at != &t->parked; at = at->next)
+        if (WEFT__LIST_ENTRY(at, weft__token, link)->number == number)
+            return WEFT__LIST_ENTRY(at, weft__token, link);
+    return NULL;
+}
+
+static int owed_at(const weft__tokens *t, uint64_t number)
+{
+    int i = 0;
+    while (i < t->count && t->owed[i].number != number) i++;
+    return i;
+}
+
 static void owe(weft_group *group, const weft__token *token)
 {
     weft__tokens *t = &group->tokens;
+    WEFT__ASSERT(t->count < WEFT__TOKENS_MOST && owed_at(t, token->number) == t->count, t->count,
+                 token->number);
     if (!t->count) weft__group_ref(group);
     t->owed[t->count].number = token->number;
     t->owed[t->count].signature = token->signature;
@@ -31,21 +48,6 @@ bool weft__token_owe(weft_group *group, weft__token *token)
     }
     weft__list_append(&t->parked, &token->link);
     return false;
-}
-
-static weft__token *parked_at(const weft__tokens *t, uint64_t number)
-{
-    for (weft__list *at = t->parked.next; at != &t->parked; at = at->next)
-        if (WEFT__LIST_ENTRY(at, weft__token, link)->number == number)
-            return WEFT__LIST_ENTRY(at, weft__token, link);
-    return NULL;
-}
-
-static int owed_at(const weft__tokens *t, uint64_t number)
-{
-    int i = 0;
-    while (i < t->count && t->owed[i].number != number) i++;
-    return i;
 }
 
 const weft__signature *weft__token_awaited(const weft_group *group, int member, uint64_t number)
@@ -70,6 +72,7 @@ void weft__token_came(weft_group *group, uint64_t number)
 {
     weft__tokens *t = &group->tokens;
     int i = owed_at(t, number);
+    WEFT__ASSERT(i < t->count || parked_at(t, number), number, t->count); /* it is awaited */
     if (i == t->count) {
         unpark(parked_at(t, number));
         return;

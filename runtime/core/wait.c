@@ -55,7 +55,8 @@ weft_status weft_test(weft_request *req)
 /* The last one to leave looks for work that it leaves behind, which weft__engine_drop does. */
 static void stop_lending(weft_context *ctx, bool holds_engine)
 {
-    atomic_fetch_sub_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    int before = (int)atomic_fetch_sub_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    WEFT__ASSERT(before > 0, before);
     if (!holds_engine && atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP) {
         weft__engine_take(ctx);
         weft__engine_drop(ctx);
@@ -196,6 +197,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
 {
     weft_context *ctx = req->ctx;
     int64_t began = weft__now_ns();
+    WEFT__ASSERT(!weft__holds_any_engine());
     atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&req->sleepers, 1, memory_order_seq_cst);
     hand_back(ctx);

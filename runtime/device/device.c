@@ -29,6 +29,10 @@ static weft__device *device_of(weft__ticket *ticket)
 
 void weft__device_reach(weft__device *d, weft__phase phase)
 {
+    uint32_t before = atomic_load_explicit(&d->phase, memory_order_relaxed);
+    bool anew = phase == WEFT__PHASE_AGREEING && (before < WEFT__PHASE_ISSUING || before == WEFT__PHASE_OVER);
+    /* It only grows, but in a record that is used again, and where a message's other side gave it up. */
+    WEFT__ASSERT((uint32_t)phase >= before || anew, phase, before);
     atomic_store_explicit(&d->phase, (uint32_t)phase, memory_order_release);
 }
 
@@ -39,6 +43,7 @@ weft__phase weft__device_phase(const weft_request *req)
 
 void weft__device_told(weft__device *d, weft__phase phase)
 {
+    WEFT__ASSERT_HOT((uint32_t)phase >= atomic_load(&d->phase), phase, atomic_load(&d->phase));
     atomic_store(&d->phase, (uint32_t)phase);
     if (atomic_load(&d->watchers)) weft__wake_all(&d->phase);
 }

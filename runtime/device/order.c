@@ -73,6 +73,8 @@ static void call_turns(weft_context *ctx)
 
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
+    WEFT__ASSERT(!ticket->final && stamp >= ticket->stamp, stamp, ticket->stamp); /* it can only grow */
+    WEFT__ASSERT_HOT(weft__list_has(&order_of(ctx)->tickets, &ticket->link));
     if (order_of(ctx)->clock < stamp) order_of(ctx)->clock = stamp;
     weft__list_remove(&ticket->link);
     ticket->stamp = stamp;

@@ -37,6 +37,7 @@ static int64_t expire(weft_request *req, int64_t now)
 static int64_t look_at(weft_request *req, int64_t now)
 {
     int64_t next, warned;
+    WEFT__ASSERT(weft__request_state(req) < WEFT__CALLING && req->executor, weft__request_state(req));
     if (weft__request_state(req) == WEFT__DRAINING) {
         if (now < req->drained_by_ns) return req->drained_by_ns;
         req->buffers_held = true;

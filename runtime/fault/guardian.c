@@ -176,10 +176,13 @@ weft_status weft__guardian_join(weft_context *ctx)
 void weft__guardian_leave(weft_context *ctx)
 {
     uint64_t left;
+    int found = -1;
     if (!ctx->guarded) return;
     pthread_mutex_lock(&registry);
     for (int i = 0; i < context_count; i++)
-        if (contexts[i] == ctx) contexts[i] = contexts[--context_count];
+        if (contexts[i] == ctx) contexts[found = i] = contexts[--context_count];
+    WEFT__ASSERT(found >= 0, context_count);
+    WEFT__ASSERT(state == RUNS && seen_generation <= generation, state, seen_generation, generation);
     left = ++generation;
     weft__alarm_wake();
     while (seen_generation < left) pthread_cond_wait(&changed, &registry);

@@ -168,6 +168,7 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int 
     a->failed = status;
     a->culprit = culprit;
     snprintf(a->text, sizeof a->text, "%s", text);
+    WEFT__ASSERT(weft__is_failure(status) && a->present <= (int)key.size, status, a->present);
     a->told = a->present;
     for (uint32_t i = 0; i < key.size; i++)
         if (a->joined[i])
@@ -179,6 +180,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
 {
     size_t bytes;
     form_message *m = new_message(&a->key, 0, &bytes);
+    WEFT__ASSERT(a->failed == WEFT_OK && a->present == (int)a->key.size, a->failed, a->present, a->key.size);
     if (!m) {
         fail_attempt(ctx, a, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
         return;

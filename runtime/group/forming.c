@@ -58,7 +58,7 @@ weft_status weft__forming_submit(weft_group *parent, weft__kind kind, weft__form
 
 void weft__forming_members(weft_group *group, const int *world, int n)
 {
-    WEFT__ASSERT(n <= group->size);
+    WEFT__ASSERT(n > 0 && n <= group->size && atomic_load(&group->state) == WEFT__FORMING, n, group->size);
     memcpy(group->world, world, (size_t)n * sizeof *world);
     group->size = n;
     group->rank = weft__group_member(group, group->ctx->rank);
@@ -80,6 +80,7 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
 {
     weft__forming *f = req->u.forming;
     if (f->gave_up != WEFT_OK || weft__request_state(req) >= WEFT__DRAINING) return;
+    WEFT__ASSERT(weft__is_failure(status) && f->lead >= 0, status, f->lead);
     f->gave_up = status;
     snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
     req->deadline_ns = req->ask_ns = weft__now_ns() + VERDICT_GRACE_NS; /* nobody else is asked any more */

@@ -216,6 +216,7 @@ static void believe(weft_context *ctx, const shrink_message *m)
  * rank may not know yet that it is, because it has not heard of the end of the lead before. */
 static void decide(weft_context *ctx, attempt *a, int type, shrink_message *m, size_t bytes)
 {
+    WEFT__ASSERT(!a->verdict && m->survivors + m->left <= (uint32_t)a->size, m->survivors, m->left, a->size);
     a->verdict = m;
     a->verdict_type = type;
     a->verdict_bytes = bytes;

@@ -102,6 +102,8 @@ static inline bool weft__members_agree(weft_group *group, uint64_t number, weft_
 /* It is read, and known to mean the same to all. */
 static inline void weft__round_pass(weft_group *group, uint64_t round)
 {
+    WEFT__ASSERT_HOT(round == group->lane.agreed + 1 && round <= group->lane.taken, round, group->lane.agreed,
+                     group->lane.taken);
     group->lane.agreed = round;
     atomic_store_explicit(&group->lane.rows[group->rank]->consumed, round, memory_order_release);
 }
@@ -109,6 +111,9 @@ static inline void weft__round_pass(weft_group *group, uint64_t round)
 /* Nothing of it is left to do in these rows. */
 static inline void weft__rounds_end(weft_request *req)
 {
+    WEFT__ASSERT_HOT(req->u.rounds.taken == req->u.rounds.plan.count &&
+                         req->u.rounds.taken == req->u.rounds.published,
+                     req->u.rounds.taken, req->u.rounds.published, req->u.rounds.plan.count);
     weft__list_remove(&req->u.rounds.lane);
     if (req->sequel)
         req->sequel->finish(req);

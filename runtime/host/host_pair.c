@@ -72,6 +72,7 @@ void weft__pair_settle(weft_request *req, weft_status status)
 static void part_done(weft_request *req, weft_status status)
 {
     if (req->u.pair.failed == WEFT_OK) req->u.pair.failed = status;
+    WEFT__ASSERT_HOT(req->u.pair.open > 0);
     if (--req->u.pair.open) return;
     if (req->u.pair.copy) {
         free(req->u.pair.copy);

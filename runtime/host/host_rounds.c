@@ -47,7 +47,7 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
         if (bytes) staged = weft__stage(req, r, weft__slot_payload(req->ctx, row, which));
     }
     unread = round - atomic_load_explicit(&row->consumed, memory_order_relaxed);
-    WEFT__ASSERT(unread <= WEFT__SLOTS);
+    WEFT__ASSERT(unread <= WEFT__SLOTS, round, unread);
     atomic_store_explicit(&slot->sequence, round << WEFT__UNREAD_BITS | unread, memory_order_release);
     return staged;
 }
@@ -160,6 +160,10 @@ static size_t take_ready(weft_group *group, bool *broken)
         uint64_t round = req->u.rounds.base + req->u.rounds.taken + 1;
         const weft__round *r;
         if (req->u.rounds.taken >= req->u.rounds.published) break;
+        WEFT__ASSERT_HOT(round == lane->taken + 1 && req->u.rounds.published <= req->u.rounds.plan.count,
+                         round, lane->taken, req->u.rounds.published);
+        WEFT__ASSERT_HOT(req->u.rounds.taken < req->u.rounds.published, req->u.rounds.taken);
+        WEFT__ASSERT_HOT(lane->agreed <= lane->taken, lane->agreed, lane->taken);
         r = round_at(req, req->u.rounds.taken);
         if (WEFT__UNLIKELY(lane->agreed < lane->taken) && weft__must_make_up(req))
             moved += weft__make_up(group);
@@ -264,6 +268,8 @@ void weft__rounds_start(weft_request *req)
     weft__lane *lane = &group->lane;
     plan_rounds(req);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
+    WEFT__ASSERT_HOT(lane->state == WEFT__LANE_OPEN && lane->taken <= lane->assigned, lane->state,
+                     lane->taken, lane->assigned);
     req->u.rounds.base = lane->assigned;
     req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
     req->u.rounds.in = req->u.rounds.out = NULL;

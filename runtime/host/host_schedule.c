@@ -193,6 +193,7 @@ static void give_run(weft__run *run)
         run_free(run);
         return;
     }
+    WEFT__ASSERT(run->plan->running > 0);
     run->plan->running--;
     run->next = run->plan->idle;
     run->plan->idle = run;
@@ -213,8 +214,10 @@ static void step_done(weft__run *run, int step)
     const weft__step *done = &s->steps[step];
     for (int i = 0; i < done->next_count; i++) {
         int next = s->next[done->first_next + i];
+        WEFT__ASSERT(run->waits[next] > 0, step, next);
         if (--run->waits[next] == 0) run->queue[run->tail++] = next;
     }
+    WEFT__ASSERT(run->remaining > 0, step);
     run->remaining--;
 }
 

@@ -163,6 +163,7 @@ static void take_row(weft_group *group, int peer, uint64_t row)
     weft__lane *lane = &group->lane;
     int member = weft__group_member(group, peer);
     if (member < 0 || lane->heard[member]) return;
+    WEFT__ASSERT(lane->missing > 0 && lane->state == WEFT__LANE_MEETING, lane->missing, lane->state);
     lane->heard[member] = true;
     lane->told[member] = row;
     lane->missing--;

@@ -92,6 +92,7 @@ static void close_bell(int fd)
 void weft__context_free(weft_context *ctx)
 {
     bool let_go;
+    WEFT__ASSERT(!weft__holds_any_engine());
     take_from_list(ctx);
     let_go = weft__modules_await(ctx, weft__now_ns() + MODULE_MS * WEFT__MS);
     fall_silent(ctx);
@@ -131,6 +132,7 @@ void weft__context_free(weft_context *ctx)
 static void say_bye(weft_context *ctx, weft_status status, const char *why)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = ctx->rank, .number = status == WEFT_OK};
+    WEFT__ASSERT(!ctx->said_bye && atomic_load(&ctx->closing) && weft__holds_engine(ctx));
     if (status == WEFT_OK)
         snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");
     else

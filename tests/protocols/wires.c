@@ -77,6 +77,7 @@ static parcel *new_parcel(const void *bytes, size_t length)
 
 static void append(way *w, parcel *p)
 {
+    weft__list_init(&p->link);
     weft__list_append(&w->parcels, &p->link);
     note_filled(w);
 }
