@@ -96,7 +96,7 @@ struct weft_context {
     weft_group *world, *host_group;
     weft__choices choices;              /* what this rank brings to those of a group */
     bool told_of_names, told_of_limits; /* engine: the log has it that a group's are others */
-    char backend_names[64];
+    char backend_names[128];
     weft_context *next; /* the process's contexts, under init.c's lock */
     pid_t pid;
 
