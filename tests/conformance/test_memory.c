@@ -138,16 +138,6 @@ static void in_flight(job_rank *me)
     }
 }
 
-/* Does this build read the buffers of others where they lie? */
-static bool reads_in_place(void)
-{
-#ifdef WEFT_PLAIN
-    return false;
-#else
-    return true;
-#endif
-}
-
 /* Where the buffers of an all_reduce lie: its inputs for others to read, or one rank's not, or in place. */
 typedef enum lay { OPEN, OPEN_IN, OUT_AT_IN, PRIVATE_ON_1, LAYOUTS } lay;
 
@@ -170,7 +160,7 @@ static void all_reduce_at(job_rank *me, weft_group *pair, int32_t *memory, int32
     CHECK_OK(weft_wait(req, JOB_WAIT_MS));
     if (!by_tcp() && count * sizeof *in == (size_t)128 * 1024)
         CHECK_TEXT(job_info(req).algorithm,
-                   reads_in_place() && (where == OPEN || where == OPEN_IN) ? "all_read" : "slice_owner");
+                   job_all_fast() && (where == OPEN || where == OPEN_IN) ? "all_read" : "slice_owner");
     weft_release(req);
     for (size_t i = 0; i < count; i++) CHECK_INT(out[i], (int32_t)i * 3 + 2 * round);
 }

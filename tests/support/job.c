@@ -21,6 +21,7 @@ enum { GRACE_MS = 5000 * JOB_SLOWER, TEXT_BYTES = 8192 };
 typedef struct children {
     const job_plan *plan;
     job_shared *shared;
+    int shared_fd; /* of a rank that runs the other library; -1: none does */
     int n;
     pid_t group; /* their process group, so that what they start is found too */
     pid_t pid[JOB_RANKS_MAX];
@@ -69,6 +70,7 @@ static _Noreturn void run_child(children *c, int child)
         exit(job__run_threads(c->plan, c->shared));
     }
     set_environment(c, child);
+    if (job__runs_other(child)) job__become_other(child, c->shared_fd);
     job__run_process(c->plan, c->shared, child);
     exit(0);
 }
@@ -136,7 +138,7 @@ static void tell_running(children *c)
 {
     for (int rank = 0; rank < c->plan->ranks; rank++) {
         job_rank_shared *r = &c->shared->rank[rank];
-        const char *file = atomic_load(&r->file);
+        const char *file = job__runs_other(rank) ? NULL : atomic_load(&r->file); /* it was not forked */
         if (!atomic_load(&r->finished) && !c->ended[c->plan->threads ? 0 : rank]) {
             tell(c, "rank %d (pid %d) still ran, last check %s:%d\n", rank, atomic_load(&r->pid),
                  file ? file : "none", atomic_load(&r->line));
@@ -202,8 +204,8 @@ static void run(const job_plan *plan)
 {
     children c = {.plan = plan, .n = plan->threads ? 1 : plan->ranks};
     assert_in_range(plan->ranks, 1, JOB_RANKS_MAX);
-    c.shared = mmap(NULL, sizeof *c.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(c.shared, MAP_FAILED);
+    c.shared = job__shared_new(&c.shared_fd);
+    assert_non_null(c.shared);
     for (int i = 0; i < JOB_PORTS; i++) c.shared->ports[i] = port_take();
     fflush(stdout);
     fflush(stderr);
@@ -213,6 +215,7 @@ static void run(const job_plan *plan)
     tell_failures(&c);
     for (int i = 0; i < JOB_PORTS; i++) port_give(c.shared->ports[i]);
     munmap(c.shared, sizeof *c.shared);
+    if (c.shared_fd >= 0) close(c.shared_fd);
     if (c.text[0]) {
         fail_msg("%s", c.text);
     }
@@ -252,10 +255,10 @@ static bool too_many(const job_plan *plan)
 void job_run(const job_plan *given)
 {
     job_plan plan = *given;
+    if (job__other_job(given)) return;
     plan.threads = as_threads(given);
-#ifdef WEFT_PLAIN
-    if (plan.ahead) SKIP("no rank runs ahead in the plain build");
-#endif
+    if (plan.ahead && !job_all_fast()) SKIP("no rank runs ahead in the plain build");
+    if (plan.threads && job__other_library()) SKIP("ranks of one process have one library");
     if (too_many(&plan)) SKIP("%d ranks, and JOB_RANKS_MOST is %s", plan.ranks, getenv("JOB_RANKS_MOST"));
     if (plan.threads && plan.ranks > 1 && wants_hostids())
         SKIP("ranks that are threads of one process cannot have hosts of their own (JOB_HOSTIDS)");
@@ -270,6 +273,7 @@ void job_test(void **state)
 int job_main(const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv)
 {
     const char *name = strrchr(file, '/');
+    job__other_begin(argv);
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }

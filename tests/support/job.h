@@ -5,7 +5,8 @@
  * Failure: a failed CHECK tells rank, file, line and reason.  A process then ends at once, a thread
  * leaves its body and aborts its context.  The rest gets a few seconds, then is killed; the cmocka test
  * fails with what was told first.  A job that outlives its limit is killed and what still ran is listed.
- * JOB_LATE=250 in the environment finds tests that fail when a rank is late. */
+ * JOB_LATE=250 in the environment finds tests that fail when a rank is late; with JOB_OTHER_LIBRARY every
+ * second rank runs another build of the library (other_library.c). */
 #ifndef TESTS_SUPPORT_JOB_H
 #define TESTS_SUPPORT_JOB_H
 
@@ -92,6 +93,10 @@ typedef struct job_plan {
 int job_wait_ms(void);
 int job_short_ms(void);
 int job_late_ms(void);
+
+/* Do all ranks run a library that does what is there for speed alone?  None does in the plain build, and not
+ * all do where builds are mixed: then no rank runs ahead, and not all read in place. */
+bool job_all_fast(void);
 
 void job_test(void **state);
 int job_main(const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv);

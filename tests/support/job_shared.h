@@ -23,6 +23,14 @@ struct job_shared {
 };
 
 void job__run_process(const job_plan *plan, job_shared *shared, int rank);
+/* other_library.c: ranks that run the library's other build. */
+const char *job__other_library(void); /* the folder where it lies; NULL: no rank does */
+bool job__runs_other(int rank);
+void job__other_begin(char **argv);   /* the program's arguments */
+job_shared *job__shared_new(int *fd); /* zeroed; NULL: no memory.  fd: -1, or what a rank gets that does */
+bool job__other_job(const job_plan *plan); /* one more job.  True: this process is a rank of another one */
+_Noreturn void job__become_other(int rank, int fd);
+
 int job__run_threads(const job_plan *plan, job_shared *shared); /* exit code */
 
 #endif
