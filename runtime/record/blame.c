@@ -66,6 +66,7 @@ static bool make_nodes(const weft__witness *witnesses, size_t count, int64_t now
         blame->frozen = count;
         for (size_t i = 0; i < count; i++)
             if (sorted[i].process != WEFT__PROCESS_GONE) blame->frozen = false;
+        if (blame->frozen) now_ns = INT64_MAX; /* its clock may have been another host's */
         weft__endings_of(sorted, count, now_ns, blame->endings);
         if (blame->frozen) blame->now_ns = weft__last_well(sorted, blame->endings, count, now_ns);
         fill(blame, sorted);

@@ -13,7 +13,7 @@ mv "$dir/first" "$dir/moved"
 prefix=$dir/moved
 pc=$(find "$prefix" -name weft.pc)
 lib=$(dirname "$(dirname "$pc")")
-for file in bin/weft-run bin/weft-info bin/weft-bench include/weft/weft.h include/weft/cuda.h include/weft/mpi.h include/weft/backend.h; do
+for file in bin/weft-run bin/weft-info bin/weft-inspect bin/weft-bench include/weft/weft.h include/weft/cuda.h include/weft/mpi.h include/weft/backend.h; do
     [ -e "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 for file in libweft.so libweft.so.0 libweft.a cmake/weft/weftConfig.cmake; do

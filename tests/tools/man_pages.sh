@@ -40,7 +40,7 @@ for rule in Order Buffers Errors Time Breaking Threads; do
 done
 
 echo '-- --help and the page of a tool name the same options'
-for tool in weft-run weft-info weft-bench; do
+for tool in weft-run weft-info weft-inspect weft-bench; do
     "$tools/$tool" --help | sed -n '/^OPTIONS/,/^[A-NP-Z]/s/^  \(-.*\)/\1/p' | sed 's/   *.*//' |
         tr -s ' ,' '\n' | grep '^-' | sort >"$dir/said"
     sed -n 's/^\.It \(Fl .*\)/\1/p' "$pages/man1/$tool.1" | sed 's/Fl -/Fl --/g; s/Fl \([^-]\)/Fl -\1/g' |
@@ -75,7 +75,7 @@ find "$pages" -type f -exec mandoc -T lint {} + |
 
 command -v man >/dev/null || { echo "skipped: no man here"; exit 77; }
 echo '-- man finds them'
-for page in weft_wait weft_wait_any weft weft-run weft-bench weft-info weft_config; do
+for page in weft_wait weft_wait_any weft weft-run weft-bench weft-info weft-inspect weft_config; do
     man -M "$pages" -w "$page" | grep -q "^$pages/man[137]/" || fail "man does not find $page"
 done
 man -M "$pages" weft_wait_any | grep -q 'weft_wait_any(' || fail "man weft_wait_any does not show it"

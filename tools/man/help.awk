@@ -1,9 +1,11 @@
 # help.awk - help_print() of a tool, from the text that its manual page is made of.
 #
 #   awk -f help.awk OUT=weft-run_help.c weft-run.txt
+#
+# NAME and HEADER, where they are given, are those of another function that prints a text, and of the header that declares it.
 
 FNR == 1 {
-    print "/* Generated; do not edit. */\n#include \"help.h\"\n\n#include <stdio.h>\n" >OUT
+    print "/* Generated; do not edit. */\n#include \"" (HEADER == "" ? "help.h" : HEADER) "\"\n\n#include <stdio.h>\n" >OUT
     print "static const char *const lines[] = {" >OUT
 }
 
@@ -20,6 +22,6 @@ function c_string(text,    i, c, string)
 { print "    " c_string($0) "," >OUT }
 
 END {
-    print "};\n\nvoid help_print(void)\n{" >OUT
+    print "};\n\nvoid " (NAME == "" ? "help_print" : NAME) "(void)\n{" >OUT
     print "    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) puts(lines[i]);\n}" >OUT
 }

@@ -46,7 +46,7 @@ function mark(word, before, after)
     if (word ~ /\([1-8]\)$/) return "Xr " substr(word, 1, length(word) - 3) " " substr(word, length(word) - 1, 1)
     if (word in block_of) return reference(word)
     if (word ~ /_/ && ("weft_" word) in block_of) return reference("weft_" word)
-    if (word ~ /^weft-(run|bench|info)$/) return "Xr " word " 1"
+    if (word ~ /^weft-(run|bench|info|inspect)$/) return "Xr " word " 1"
     if (word ~ /^\$?WEFT_[A-Z_0-9]+(=[a-z_]+)?$/) {
         sub(/^\$/, "", word)
         return ((word in is_setting || word ~ /=/) ? "Ev " : "Dv ") word

@@ -12,10 +12,11 @@ END {
     page = PAGE
     match(text["NAME"], / - /)
     tool = substr(text["NAME"], 1, RSTART - 1)
+    about = trim(substr(text["NAME"], RSTART + 3))
     note_placeholders()
     put_head(tool, 1)
     put(".Nm " tool)
-    put(".Nd " trim(substr(text["NAME"], RSTART + 3)))
+    put(".Nd " about)
     for (s = 2; s <= sections; s++) {
         put(".Sh " titles[s])
         body = text[titles[s]]
@@ -99,7 +100,7 @@ function mark(word, before, after)
     if (word ~ /^-+[a-z]/) return word ~ / / ? option_macros(word) : "Fl " substr(word, 2)
     if (match(word, /\([1-8]\)$/)) return "Xr " substr(word, 1, RSTART - 1) " " substr(word, RSTART + 1, 1)
     if (word == tool) return "Nm"
-    if (word ~ /^weft-(run|bench|info)$/) return "Xr " word " 1"
+    if (word ~ /^weft-(run|bench|info|inspect)$/) return "Xr " word " 1"
     if (word ~ /^weft_[a-z_]+$/) return "Xr " word " 3"
     if (word in placeholder) return "Ar " word
     return ""

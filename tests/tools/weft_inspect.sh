@@ -1,0 +1,102 @@
+#!/bin/sh
+# weft-inspect beside real jobs that stand still, and after their end: it names the rank, or the deadlock with both
+# calls.  Arguments: weft-run, weft-inspect, stands_still.
+set -eu
+run=$1 inspect=$2 program=$3
+dir=$(mktemp -d)
+job=
+mkdir "$dir/run"
+export WEFT_RUN_DIR="$dir/run" LC_ALL=C # records are the only ones there, but for those in memory
+
+end_job() {
+    [ -z "$job" ] || { kill -9 $(ps -o pid= --ppid "$job") 2>/dev/null || :; wait "$job" 2>/dev/null || :; }
+    job=
+}
+leave() {
+    end_job
+    [ -z "${name:-}" ] || rm -rf "/dev/shm/weft-$(id -u)/$name"
+    rm -rf "$dir"
+}
+trap leave EXIT
+
+fail() {
+    printf '%s\n' "$*"
+    exit 1
+}
+
+# Ranks are told by one of their processes, so that another test's job is not meant.
+start() { # N SCENE
+    "$run" -n "$1" "$program" "$2" >"$dir/out" 2>"$dir/err" &
+    job=$!
+    for _ in $(seq 600); do
+        [ "$(grep -c '^rank' "$dir/out")" != "$1" ] || break
+        sleep 0.05
+    done
+    pid=$(sed -n 's/^rank 0 is process //p' "$dir/out")
+    [ -n "$pid" ] || fail "$2 does not come up: $(cat "$dir/out" "$dir/err")"
+}
+
+text() { # without the cuts between lines
+    tr '\n' ' ' <"$dir/text" | tr -s ' '
+}
+
+expect() { # until it is told, since a rank may not be so far yet
+    for _ in $(seq 200); do
+        "$inspect" "$@" >"$dir/text" 2>"$dir/err" || fail "$*: code $?: $(cat "$dir/text" "$dir/err")"
+        ! text | grep -Eq -- "$sought" || return 0
+        sleep 0.05
+    done
+    fail "weft-inspect $* told nothing like: $sought$(printf '\n')$(cat "$dir/text")"
+}
+
+echo '-- stopped'
+start 8 stopped
+stopped=$(sed -n 's/^rank 3 is process //p' "$dir/out")
+until grep -q '^State:.*T' "/proc/$stopped/status"; do sleep 0.01; done
+begun=$(date +%s%N)
+sought='rank 3 \(pid [0-9]+\) is stopped by a signal, .*; ranks 0-2, 4-7 wait for it in all_reduce 5 of world'
+expect --once "$pid"
+echo "told after $((($(date +%s%N) - begun) / 1000000)) ms"
+name=$(sed -n 's/^job \([^,]*\),.*/\1/p' "$dir/text")
+grep -Eq '^ +3 +[0-9]+ stopped ' "$dir/text" || fail "no row of rank 3: $(cat "$dir/text")"
+"$inspect" --once --json "$name" >"$dir/json"
+"$inspect" --schema >"$dir/schema"
+grep -q '"kind": "stopped", "rank": 3' "$dir/json" || fail "JSON: $(cat "$dir/json")"
+
+echo '-- and all of them killed'
+end_job
+sought='rank 3 \(pid [0-9]+\) was in its own code .*ranks 0-2, 4-7 waited for it in all_reduce 5 of world'
+expect --post-mortem "$name"
+grep -Eq '^\* all_reduce 5, 8 B float32 +([a-z]+ +){3}- +' "$dir/text" || fail "not side by side: $(cat "$dir/text")"
+"$inspect" --post-mortem --json "$name" >"$dir/past"
+for file in json past; do
+    ! python3 -c 'import jsonschema' 2>/dev/null || python3 - "$dir/$file" "$dir/schema" <<'END' || fail "$file is not as its schema says"
+import json, jsonschema, sys
+jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))
+END
+done
+rm -rf "/dev/shm/weft-$(id -u)/$name"
+
+scene() { # N SCENE
+    echo "-- $2"
+    start "$1" "$2"
+    expect --once "$pid"
+    name=$(sed -n 's/^job \([^,]*\),.*/\1/p' "$dir/text")
+    end_job
+    rm -rf "/dev/shm/weft-$(id -u)/$name"
+}
+sought='deadlock: rank 0 \(pid [0-9]+\) waits for rank 1 in all_reduce 1 of first, for .*rank 1 \(pid [0-9]+\) waits for rank 0 in all_reduce 1 of second'
+scene 2 deadlock
+sought='rank 1 \(pid [0-9]+\) is in a callback, which has not returned for .*rank 0 waits for it in all_reduce 2 of world'
+scene 2 callback
+sought='rank 1 \(pid [0-9]+\) is in its own code for .*rank 0 waits for it in all_reduce 2 of world'
+scene 2 own
+sought='rank 1 \(pid [0-9]+\) is in its own code for .*rank 0 waits for it in irecv from rank 1, tag 9 of world'
+scene 2 receive
+
+echo '-- dead'
+start 4 dead
+wait "$job" || :
+job=
+sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first'
+expect --post-mortem "$pid"

@@ -1,0 +1,293 @@
+/* inspect_past.c - see inspect_past.h. */
+#include "inspect_past.h"
+#include "inspect_steps.h"
+#include "inspect_table.h"
+#include "inspect_view.h"
+#include "sentence.h"
+#include "words.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 8, ENDS = 12, LAST = 3, RANKS_MOST = 16, LABEL_BYTES = 160, STEP_BYTES = 32 };
+
+/* ---- who went first ---- */
+
+struct gone {
+    const weft__node *node;
+    const weft__ending *ending;
+};
+
+/* First those that are told of, then those that left in order or were last heard of then, then those that live. */
+static int place_of(const weft__ending *e)
+{
+    if (e->end == WEFT__END_LIVES) return 2;
+    return e->end == WEFT__END_LEFT || e->end == WEFT__END_VANISHED;
+}
+
+static int earlier(const void *a, const void *b)
+{
+    const struct gone *left = a, *right = b;
+    if (place_of(left->ending) != place_of(right->ending))
+        return place_of(left->ending) - place_of(right->ending);
+    if (left->ending->at_ns != right->ending->at_ns)
+        return left->ending->at_ns < right->ending->at_ns ? -1 : 1;
+    return left->node->rank < right->node->rank ? -1 : 1;
+}
+
+static struct gone *in_order(const struct inspect_job *job)
+{
+    struct gone *order = calloc(job->blame.count + 1, sizeof *order);
+    if (!order) return NULL;
+    for (size_t i = 0; i < job->blame.count; i++)
+        order[i] = (struct gone){&job->blame.nodes[i], &job->blame.endings[i]};
+    qsort(order, job->blame.count, sizeof *order, earlier);
+    return order;
+}
+
+static void print_end(const struct inspect_job *job, const struct gone *gone, int64_t first_ns, FILE *to,
+                      int width)
+{
+    char text[WEFT__VERDICT_BYTES], line[WEFT__VERDICT_BYTES + 64];
+    weft__ending_text(&job->blame, gone->node, text, sizeof text);
+    snprintf(line, sizeof line, "  %+.3f s  %s", (double)(gone->ending->at_ns - first_ns) / 1e9, text);
+    inspect_print_wrapped(to, line, width, 13);
+}
+
+/* Those of one kind, in one sentence. */
+static void print_others(const struct inspect_job *job, weft__end end, const char *how, FILE *to, int width)
+{
+    int *ranks = calloc(job->blame.count + 1, sizeof *ranks);
+    char list[160], line[256];
+    size_t n = 0;
+    for (size_t i = 0; ranks && i < job->blame.count; i++)
+        if (job->blame.endings[i].end == end) ranks[n++] = job->blame.nodes[i].rank;
+    if (n) {
+        weft__ranks_text(ranks, n, list, sizeof list);
+        snprintf(line, sizeof line, "  rank%s %s %s", n > 1 ? "s" : "", list, how);
+        inspect_print_wrapped(to, line, width, 4);
+    }
+    free(ranks);
+}
+
+static void print_ends(const struct inspect_job *job, FILE *to, int width)
+{
+    int first = weft__first_to_go(job->blame.endings, job->blame.count);
+    struct gone *order = first < 0 ? NULL : in_order(job);
+    char text[WEFT__VERDICT_BYTES], when[64];
+    size_t told = 0;
+    if (order) {
+        int64_t at_ns = job->blame.endings[first].at_ns;
+        while (told < job->blame.count && !place_of(order[told].ending)) told++;
+        inspect_time_text(weft__recorded_realtime(job->blame.nodes[first].shot, at_ns), when, sizeof when);
+        snprintf(text, sizeof text,
+                 told ? "the first rank went at %s"
+                      : "no rank has told of another's end: all went at once, after %s",
+                 when);
+        inspect_print_wrapped(to, text, width, 2);
+        for (size_t i = 0; i < told && i < ENDS; i++) print_end(job, &order[i], at_ns, to, width);
+        if (told > ENDS) fprintf(to, "  and %zu more\n", told - ENDS);
+    } else {
+        fputs("no rank has failed\n", to);
+    }
+    print_others(job, WEFT__END_VANISHED, told ? "went after that: nobody was left to tell of it" : "went",
+                 to, width);
+    print_others(job, WEFT__END_LEFT, "left in order", to, width);
+    print_others(job, WEFT__END_LIVES, "live", to, width);
+    free(order);
+}
+
+/* ---- side by side ---- */
+
+static void step_text(const struct inspect_step *step, const struct inspect_step *usual,
+                      char text[STEP_BYTES])
+{
+    const char *status;
+    if (step->kind != INSPECT_BEGUN) {
+        snprintf(text, STEP_BYTES, "%s", step->kind == INSPECT_NOT_BEGUN ? "-" : "?");
+        return;
+    }
+    if (!inspect_steps_alike(step, usual)) {
+        const char *kind = weft__recorded_kind(step->node->shot, step->op->kind);
+        bool other = strcmp(kind, weft__recorded_kind(usual->node->shot, usual->op->kind)) != 0;
+        if (other)
+            snprintf(text, STEP_BYTES, "%.14s", kind);
+        else
+            snprintf(text, STEP_BYTES, "%" PRIu64 " B", step->op->bytes);
+        return;
+    }
+    if (!weft__recorded_over(step->op, INT64_MAX)) {
+        snprintf(text, STEP_BYTES, "in");
+        return;
+    }
+    status = step->op->status == WEFT_OK ? "WEFT_OK" : weft_status_name(step->op->status);
+    status += strncmp(status, "WEFT_ERR_", 9) ? strlen("WEFT_") : 9;
+    snprintf(text, STEP_BYTES, "%s", status);
+    for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
+}
+
+static void label_of(const struct inspect_steps *steps, size_t row, char text[LABEL_BYTES])
+{
+    const struct inspect_step *usual = inspect_steps_usual(steps, row);
+    char size[WORD_SIZE_BYTES];
+    if (!usual) {
+        snprintf(text, LABEL_BYTES, "  %" PRIu64, steps->first + row);
+        return;
+    }
+    word_size_text(usual->op->bytes, size);
+    snprintf(text, LABEL_BYTES, "%c %s %" PRIu64 ", %s %s", steps->differs[row] ? '*' : ' ',
+             weft__recorded_kind(usual->node->shot, usual->op->kind), steps->first + row, size,
+             usual->op->bytes ? weft__recorded_type(usual->node->shot, usual->op->type) : "");
+}
+
+static int column_width(const struct inspect_steps *steps, size_t column)
+{
+    char text[STEP_BYTES];
+    int width = snprintf(text, sizeof text, "%d", inspect_steps_at(steps, 0, column)->node->rank);
+    for (size_t row = 0; row < steps->rows; row++) {
+        const struct inspect_step *usual = inspect_steps_usual(steps, row);
+        if (usual) step_text(inspect_steps_at(steps, row, column), usual, text);
+        if (usual && (int)strlen(text) > width) width = (int)strlen(text);
+    }
+    return width + 1;
+}
+
+static void print_row(const struct inspect_steps *steps, size_t row, size_t from, size_t to_column, FILE *to)
+{
+    const struct inspect_step *usual = inspect_steps_usual(steps, row);
+    for (size_t c = from; usual && c < to_column; c++) {
+        char text[STEP_BYTES];
+        step_text(inspect_steps_at(steps, row, c), usual, text);
+        fprintf(to, "%*s", column_width(steps, c) - (int)strlen(text), "");
+        inspect_print(to, text);
+    }
+}
+
+/* Columns as many as fit, and again for the others. */
+static void print_steps(const struct inspect_steps *steps, FILE *to, int width)
+{
+    char label[LABEL_BYTES];
+    int labels = 0;
+    for (size_t row = 0; row < steps->rows; row++) {
+        label_of(steps, row, label);
+        if ((int)strlen(label) > labels) labels = (int)strlen(label);
+    }
+    if (labels > width / 2) labels = width / 2;
+    for (size_t from = 0, end; from < steps->columns; from = end) {
+        int used = labels;
+        for (end = from; end < steps->columns; end++) {
+            int more = column_width(steps, end);
+            if (end > from && used + more > width) break;
+            used += more;
+        }
+        fprintf(to, "%*s", labels, "  rank");
+        for (size_t c = from; c < end; c++)
+            fprintf(to, "%*d", column_width(steps, c), inspect_steps_at(steps, 0, c)->node->rank);
+        fputc('\n', to);
+        for (size_t row = 0; row < steps->rows; row++) {
+            label_of(steps, row, label);
+            label[labels] = 0;
+            inspect_print(to, label);
+            fprintf(to, "%*s", labels - (int)strlen(label), "");
+            print_row(steps, row, from, end, to);
+            fputc('\n', to);
+        }
+    }
+}
+
+static void print_groups(const struct inspect_job *job, FILE *to, int width)
+{
+    uint64_t groups[INSPECT_GROUPS];
+    size_t count = inspect_steps_groups(&job->blame, groups);
+    bool differs = false;
+    for (size_t i = 0; i < count; i++) {
+        struct inspect_steps steps;
+        char name[65] = "?", line[128];
+        if (!inspect_steps_make(&job->blame, groups[i], STEPS, &steps)) return;
+        for (size_t c = 0; c < steps.columns && steps.rows; c++) {
+            const weft__snapshot *shot = inspect_steps_at(&steps, 0, c)->node->shot;
+            if (!weft__recorded_group_of(shot, groups[i])) continue;
+            weft__recorded_group_text(shot, groups[i], name, sizeof name);
+            break;
+        }
+        snprintf(line, sizeof line, "the last collectives of %s", name);
+        inspect_print_wrapped(to, line, width, 2);
+        print_steps(&steps, to, width);
+        for (size_t row = 0; row < steps.rows; row++) differs |= steps.differs[row];
+        inspect_steps_free(&steps);
+    }
+    if (count)
+        inspect_print_wrapped(to,
+                              differs ? "*: not alike on all ranks; in: had begun, and was not over; -: had "
+                                        "not begun; ?: written over"
+                                      : "in: had begun, and was not over; -: had not begun; ?: written over",
+                              width, 2);
+}
+
+/* ---- one by one ---- */
+
+static bool is_message(const weft__node *node, const weft__recorded_op *op)
+{
+    weft__sort sort = weft__sort_of(node->shot, op);
+    return sort == WEFT__SORT_SEND || sort == WEFT__SORT_RECEIVE || sort == WEFT__SORT_EXCHANGE;
+}
+
+static size_t first_of_last(const weft__node *node)
+{
+    return node->shot->op_count > LAST ? node->shot->op_count - LAST : 0;
+}
+
+static bool has_messages(const struct inspect_job *job)
+{
+    for (size_t i = 0; i < job->blame.count; i++)
+        for (size_t o = first_of_last(&job->blame.nodes[i]); o < job->blame.nodes[i].shot->op_count; o++)
+            if (is_message(&job->blame.nodes[i], &job->blame.nodes[i].shot->ops[o])) return true;
+    return false;
+}
+
+static void print_last(const struct inspect_job *job, const weft__node *node, const weft__recorded_op *op,
+                       FILE *to, int width)
+{
+    char text[LABEL_BYTES], line[LABEL_BYTES + 128], time[32];
+    int64_t begun_ns = op->submitted_ns;
+    weft__recorded_op_text(node->shot, op, text, sizeof text);
+    weft__time_text(begun_ns < job->blame.now_ns ? job->blame.now_ns - begun_ns
+                                                 : begun_ns - job->blame.now_ns,
+                    time, sizeof time);
+    snprintf(line, sizeof line, "  rank %d: %s, begun %s %s, %s", node->rank, text, time,
+             begun_ns <= job->blame.now_ns ? "before" : "after",
+             weft__recorded_over(op, INT64_MAX) ? weft_status_name(op->status) : "not over");
+    inspect_print_wrapped(to, line, width, 4);
+}
+
+/* Messages have no numbers that stand side by side. */
+static void print_last_of_all(const struct inspect_job *job, FILE *to, int width)
+{
+    if (!has_messages(job)) return;
+    fputs("\nwhat each rank began last\n", to);
+    for (size_t i = 0; i < job->blame.count && i < RANKS_MOST; i++) {
+        const weft__node *node = &job->blame.nodes[i];
+        for (size_t o = first_of_last(node); o < node->shot->op_count; o++)
+            print_last(job, node, &node->shot->ops[o], to, width);
+    }
+    if (job->blame.count > RANKS_MOST) fprintf(to, "  and %zu more ranks\n", job->blame.count - RANKS_MOST);
+}
+
+void inspect_past_print(const struct inspect_job *job, FILE *to, int width)
+{
+    char when[64], text[128];
+    inspect_view_head(job, to, width);
+    print_ends(job, to, width);
+    fputc('\n', to);
+    inspect_time_text(weft__recorded_realtime(inspect_job_any(job), job->blame.now_ns), when, sizeof when);
+    snprintf(text, sizeof text, "how it %s at %s", job->blame.frozen ? "stood before that," : "stands,",
+             when);
+    inspect_print_wrapped(to, text, width, 2);
+    inspect_view_verdicts(job, to, width);
+    inspect_view_ranks(job, to, width, 0);
+    fputc('\n', to);
+    print_groups(job, to, width);
+    print_last_of_all(job, to, width);
+}
