@@ -114,7 +114,7 @@ static void links(FILE *to, const weft__snapshot *shot)
             l.in[WEFT__PEER_LEFT], l.in[WEFT__PEER_DEAD]);
 }
 
-static void ending(FILE *to, const struct inspect_job *job, const weft__ending *e)
+static void ending(FILE *to, const struct inspect_job *job, const weft__rank_ending *e)
 {
     fputs("\"ending\": ", to);
     if (e->end == WEFT__END_LIVES) {
@@ -178,10 +178,10 @@ static void rank(FILE *to, const struct inspect_job *job, const weft__node *node
     fputc('}', to);
 }
 
-static void verdict(FILE *to, const struct inspect_job *job, const weft__verdict *v)
+static void verdict(FILE *to, const struct inspect_job *job, const weft__finding *v)
 {
-    char told[WEFT__VERDICT_BYTES];
-    weft__verdict_text(&job->blame, v, told, sizeof told);
+    char told[WEFT__FINDING_BYTES];
+    weft__finding_text(&job->blame, v, told, sizeof told);
     fputs("      {", to);
     text(to, "kind",
          v->deadlock                           ? "deadlock"

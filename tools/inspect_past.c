@@ -17,11 +17,11 @@ enum { STEPS = 8, ENDS = 12, LAST = 3, RANKS_MOST = 16, LABEL_BYTES = 160, STEP_
 
 struct gone {
     const weft__node *node;
-    const weft__ending *ending;
+    const weft__rank_ending *ending;
 };
 
 /* First those that are told of, then those that left in order or were last heard of then, then those that live. */
-static int place_of(const weft__ending *e)
+static int place_of(const weft__rank_ending *e)
 {
     if (e->end == WEFT__END_LIVES) return 2;
     return e->end == WEFT__END_LEFT || e->end == WEFT__END_VANISHED;
@@ -50,7 +50,7 @@ static struct gone *in_order(const struct inspect_job *job)
 static void print_end(const struct inspect_job *job, const struct gone *gone, int64_t first_ns, FILE *to,
                       int width)
 {
-    char text[WEFT__VERDICT_BYTES], line[WEFT__VERDICT_BYTES + 64];
+    char text[WEFT__FINDING_BYTES], line[WEFT__FINDING_BYTES + 64];
     weft__ending_text(&job->blame, gone->node, text, sizeof text);
     snprintf(line, sizeof line, "  %+.3f s  %s", (double)(gone->ending->at_ns - first_ns) / 1e9, text);
     inspect_print_wrapped(to, line, width, 13);
@@ -76,7 +76,7 @@ static void print_ends(const struct inspect_job *job, FILE *to, int width)
 {
     int first = weft__first_to_go(job->blame.endings, job->blame.count);
     struct gone *order = first < 0 ? NULL : in_order(job);
-    char text[WEFT__VERDICT_BYTES], when[64];
+    char text[WEFT__FINDING_BYTES], when[64];
     size_t told = 0;
     if (order) {
         int64_t at_ns = job->blame.endings[first].at_ns;

@@ -116,8 +116,8 @@ void inspect_view_head(const struct inspect_job *job, FILE *to, int width)
 void inspect_view_verdicts(const struct inspect_job *job, FILE *to, int width)
 {
     for (size_t i = 0; i < job->blame.verdict_count; i++) {
-        char text[WEFT__VERDICT_BYTES];
-        weft__verdict_text(&job->blame, &job->blame.verdicts[i], text, sizeof text);
+        char text[WEFT__FINDING_BYTES];
+        weft__finding_text(&job->blame, &job->blame.verdicts[i], text, sizeof text);
         inspect_print_wrapped(to, text, width, 2);
     }
     if (!job->blame.verdict_count)

@@ -91,8 +91,8 @@ static bool waits_for_all(const weft__node *node, int64_t least_ns)
 
 static bool judge_circle(weft__blame *blame, const walk *w, size_t from)
 {
-    weft__verdict *v = &blame->verdicts[blame->verdict_count];
-    *v = (weft__verdict){.deadlock = true,
+    weft__finding *v = &blame->verdicts[blame->verdict_count];
+    *v = (weft__finding){.deadlock = true,
                          .conduct = WEFT__CONDUCT_WAITING,
                          .first = blame->told.count,
                          .rank = blame->nodes[w->path[from]].rank,
@@ -214,7 +214,7 @@ static void find_roots(weft__blame *blame)
 /* ---- verdicts ---- */
 
 /* Those whose chain ends there: first those who wait for it themselves. */
-static bool tell_waiters(weft__blame *blame, weft__verdict *v)
+static bool tell_waiters(weft__blame *blame, weft__finding *v)
 {
     v->first = v->deadlock ? v->first : blame->told.count;
     for (int direct = 1; direct >= 0; direct--)
@@ -231,7 +231,7 @@ static bool tell_waiters(weft__blame *blame, weft__verdict *v)
     return true;
 }
 
-static bool is_worth_it(const weft__verdict *v, int64_t now_ns, int64_t least_ns)
+static bool is_worth_it(const weft__finding *v, int64_t now_ns, int64_t least_ns)
 {
     bool waited = v->count && v->longest_ns >= least_ns,
          lasts = weft__recorded_ago(now_ns, v->since_ns) >= LONG_NS;
@@ -246,8 +246,8 @@ static bool is_worth_it(const weft__verdict *v, int64_t now_ns, int64_t least_ns
 
 static bool judge(weft__blame *blame, weft__conduct conduct, int rank, int64_t since_ns, int64_t least_ns)
 {
-    weft__verdict *v = &blame->verdicts[blame->verdict_count];
-    *v = (weft__verdict){.conduct = conduct, .rank = rank, .since_ns = since_ns, .waiter = -1};
+    weft__finding *v = &blame->verdicts[blame->verdict_count];
+    *v = (weft__finding){.conduct = conduct, .rank = rank, .since_ns = since_ns, .waiter = -1};
     if (!tell_waiters(blame, v)) return false;
     if (is_worth_it(v, blame->now_ns, least_ns))
         blame->verdict_count++;
@@ -260,7 +260,7 @@ static bool judge(weft__blame *blame, weft__conduct conduct, int rank, int64_t s
 static bool judge_arrived(weft__blame *blame, size_t first)
 {
     const weft__node *node = &blame->nodes[first];
-    weft__verdict *v = &blame->verdicts[blame->verdict_count];
+    weft__finding *v = &blame->verdicts[blame->verdict_count];
     if (!node->arrived || node->waited_ns < LONG_NS) return true;
     for (size_t i = 0; i < blame->count; i++) {
         const weft__node *other = &blame->nodes[i];
@@ -269,7 +269,7 @@ static bool judge_arrived(weft__blame *blame, size_t first)
             continue;
         if (i < first) return true; /* told with that one */
         if (i == first)
-            *v = (weft__verdict){.conduct = WEFT__CONDUCT_WAITING,
+            *v = (weft__finding){.conduct = WEFT__CONDUCT_WAITING,
                                  .rank = node->rank,
                                  .first = blame->told.count,
                                  .since_ns = node->is.since_ns,
@@ -294,7 +294,7 @@ static bool judge_unseen(weft__blame *blame, size_t at, int64_t least_ns)
 
 static int the_worse(const void *a, const void *b)
 {
-    const weft__verdict *left = a, *right = b;
+    const weft__finding *left = a, *right = b;
     if (left->deadlock != right->deadlock) return left->deadlock ? -1 : 1;
     if (left->conduct != right->conduct) return left->conduct < right->conduct ? -1 : 1;
     if (left->longest_ns != right->longest_ns) return left->longest_ns > right->longest_ns ? -1 : 1;
@@ -306,7 +306,7 @@ static bool judge_all(weft__blame *blame, int64_t least_ns)
     size_t circles = blame->verdict_count;
     bool done = true;
     for (size_t i = 0; i < circles && done; i++) {
-        weft__verdict *v = &blame->verdicts[i];
+        weft__finding *v = &blame->verdicts[i];
         size_t ranks = v->count, first = blame->told.count;
         for (size_t r = 0; r < ranks && done; r++) /* what is told of one lies side by side */
             done = weft__rank_list_add(&blame->told, blame->told.ranks[v->first + r]);

@@ -26,7 +26,7 @@ typedef struct weft__node {
 } weft__node;
 
 /* What stands still and where it comes from. */
-typedef struct weft__verdict {
+typedef struct weft__finding {
     bool deadlock;
     weft__conduct conduct; /* of that rank; WAITING: all have come to what is waited for */
     int rank;              /* where it comes from; of a deadlock one of its ranks */
@@ -37,7 +37,7 @@ typedef struct weft__verdict {
     int64_t since_ns;   /* 0: not known */
     int64_t longest_ns; /* that somebody has waited */
     int waiter;         /* rank that has; -1: nobody waits */
-} weft__verdict;
+} weft__finding;
 
 typedef struct weft__rank_list {
     int *ranks;
@@ -49,9 +49,9 @@ typedef struct weft__blame {
     bool frozen;       /* no process lives: it is as of just before the first of them went */
     weft__node *nodes; /* by rank */
     size_t count;
-    weft__ending *endings; /* one a node */
+    weft__rank_ending *endings; /* one a node */
     weft__rank_list waits, told;
-    weft__verdict *verdicts; /* the worst first: deadlocks, then by conduct, then by time */
+    weft__finding *verdicts; /* the worst first: deadlocks, then by conduct, then by time */
     size_t verdict_count;
 } weft__blame;
 

@@ -14,12 +14,12 @@ const char *weft__end_name(weft__end end)
     return (unsigned)end < WEFT__END_KINDS ? names[end] : "?";
 }
 
-static weft__ending own_end(const weft__witness *w, int64_t now_ns)
+static weft__rank_ending own_end(const weft__witness *w, int64_t now_ns)
 {
     const uint64_t *life = w->shot->life;
     weft_status status = (weft_status)(int32_t)(uint32_t)life[WEFT__LIFE_STATUS];
     bool leaves = life[WEFT__LIFE_STAGE] >= WEFT__STAGE_LEAVING && life[WEFT__LIFE_STAGE] < WEFT__STAGES;
-    weft__ending e = {.end = WEFT__END_LIVES, .by = -1, .status = status, .why = ""};
+    weft__rank_ending e = {.end = WEFT__END_LIVES, .by = -1, .status = status, .why = ""};
     if (life[WEFT__LIFE_STAGE] == WEFT__STAGE_LEFT && status == WEFT_OK)
         e.end = WEFT__END_LEFT;
     else if (leaves && (status != WEFT_OK || life[WEFT__LIFE_STAGE] == WEFT__STAGE_ABORTING))
@@ -34,7 +34,7 @@ static weft__ending own_end(const weft__witness *w, int64_t now_ns)
 }
 
 /* What that one has seen of the rank's end. */
-static void seen_by(const weft__snapshot *shot, int rank, weft__ending *e)
+static void seen_by(const weft__snapshot *shot, int rank, weft__rank_ending *e)
 {
     for (size_t i = 0; i < shot->event_count; i++) {
         const weft__recorded_event *event = &shot->events[i];
@@ -50,17 +50,18 @@ static void seen_by(const weft__snapshot *shot, int rank, weft__ending *e)
         if (shot->groups[i].culprit == rank && !*e->why) e->why = shot->groups[i].why;
 }
 
-void weft__endings_of(const weft__witness *witnesses, size_t count, int64_t now_ns, weft__ending *endings)
+void weft__endings_of(const weft__witness *witnesses, size_t count, int64_t now_ns,
+                      weft__rank_ending *endings)
 {
     for (size_t i = 0; i < count; i++) {
-        weft__ending *e = &endings[i];
+        weft__rank_ending *e = &endings[i];
         *e = own_end(&witnesses[i], now_ns);
         for (size_t j = 0; j < count && e->end != WEFT__END_LIVES && e->end != WEFT__END_LEFT; j++)
             if (j != i) seen_by(witnesses[j].shot, witnesses[i].shot->rank, e);
     }
 }
 
-int weft__first_to_go(const weft__ending *endings, size_t count)
+int weft__first_to_go(const weft__rank_ending *endings, size_t count)
 {
     int first = -1;
     for (size_t i = 0; i < count; i++) {
@@ -74,7 +75,7 @@ int weft__first_to_go(const weft__ending *endings, size_t count)
 }
 
 /* Calls that for each moment at which something went wrong. */
-static void each_trouble(const weft__witness *witnesses, const weft__ending *endings, size_t count,
+static void each_trouble(const weft__witness *witnesses, const weft__rank_ending *endings, size_t count,
                          void (*at)(int64_t at_ns, int64_t bound[2]), int64_t bound[2])
 {
     for (size_t i = 0; i < count; i++) {
@@ -96,7 +97,7 @@ static void find_first(int64_t at_ns, int64_t bound[2])
     if (at_ns > bound[0] - OUTLIVED_NS && at_ns > 0 && at_ns < bound[1]) bound[1] = at_ns;
 }
 
-int64_t weft__last_well(const weft__witness *witnesses, const weft__ending *endings, size_t count,
+int64_t weft__last_well(const weft__witness *witnesses, const weft__rank_ending *endings, size_t count,
                         int64_t now_ns)
 {
     int64_t bound[2] = {0, now_ns};

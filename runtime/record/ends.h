@@ -19,20 +19,21 @@ typedef enum weft__end {
 
 const char *weft__end_name(weft__end end);
 
-typedef struct weft__ending {
+typedef struct weft__rank_ending {
     weft__end end;
     int64_t at_ns;      /* when that was known; VANISHED: when it was last heard of */
     int by;             /* rank that saw it first; -1: none, or itself */
     weft_status status; /* FAILED: with which */
     const char *why;    /* what a group that it broke tells of it; "": nothing.  Part of a snapshot */
-} weft__ending;
+} weft__rank_ending;
 
 /* One for each witness. */
-void weft__endings_of(const weft__witness *witnesses, size_t count, int64_t now_ns, weft__ending *endings);
+void weft__endings_of(const weft__witness *witnesses, size_t count, int64_t now_ns,
+                      weft__rank_ending *endings);
 /* The one that went first, of those that failed or died; of none of these, the one that vanished first; -1: none has. */
-int weft__first_to_go(const weft__ending *endings, size_t count);
+int weft__first_to_go(const weft__rank_ending *endings, size_t count);
 /* The last moment before it began to go wrong: before the first failure, death or broken group of those that the job has
  * not outlived by a minute.  Where nothing of the kind is recorded, the last moment that is. */
-int64_t weft__last_well(const weft__witness *witnesses, const weft__ending *endings, size_t count,
+int64_t weft__last_well(const weft__witness *witnesses, const weft__rank_ending *endings, size_t count,
                         int64_t now_ns);
 #endif

@@ -114,7 +114,7 @@ static void name(const weft__blame *blame, int rank, char *text, size_t bytes)
 }
 
 /* since_ns 0: how long is not known. */
-static void conduct_text(const weft__blame *blame, const weft__verdict *v, char *text, size_t bytes)
+static void conduct_text(const weft__blame *blame, const weft__finding *v, char *text, size_t bytes)
 {
     static const struct {
         const char *what, *then, *before, *behind; /* with a time, and before and behind it */
@@ -164,7 +164,7 @@ static const char *wait(const weft__blame *blame, size_t count)
     return blame->frozen ? "waited" : count > 1 ? "wait" : "waits";
 }
 
-static void deadlock_text(const weft__blame *blame, const weft__verdict *v, char *text, size_t bytes)
+static void deadlock_text(const weft__blame *blame, const weft__finding *v, char *text, size_t bytes)
 {
     append(text, bytes, "deadlock: ");
     for (size_t i = 0; i < v->count; i++) {
@@ -178,7 +178,7 @@ static void deadlock_text(const weft__blame *blame, const weft__verdict *v, char
 }
 
 /* The waiter that stands for all: the direct one that has waited longest. */
-static int speaker(const weft__blame *blame, const weft__verdict *v)
+static int speaker(const weft__blame *blame, const weft__finding *v)
 {
     const weft__node *best = NULL;
     for (size_t i = 0; i < v->count; i++) {
@@ -188,7 +188,7 @@ static int speaker(const weft__blame *blame, const weft__verdict *v)
     return best ? best->rank : -1;
 }
 
-static void waiters_text(const weft__blame *blame, const weft__verdict *v, char *text, size_t bytes)
+static void waiters_text(const weft__blame *blame, const weft__finding *v, char *text, size_t bytes)
 {
     int who = speaker(blame, v);
     const weft__node *node = who < 0 ? NULL : weft__blame_node(blame, who);
@@ -215,7 +215,7 @@ static void detail(const weft__node *node, char *text, size_t bytes)
     }
 }
 
-void weft__verdict_text(const weft__blame *blame, const weft__verdict *v, char *text, size_t bytes)
+void weft__finding_text(const weft__blame *blame, const weft__finding *v, char *text, size_t bytes)
 {
     const weft__node *node = weft__blame_node(blame, v->rank);
     *text = 0;
@@ -240,7 +240,7 @@ void weft__verdict_text(const weft__blame *blame, const weft__verdict *v, char *
 
 void weft__ending_text(const weft__blame *blame, const weft__node *node, char *text, size_t bytes)
 {
-    const weft__ending *e = &blame->endings[node - blame->nodes];
+    const weft__rank_ending *e = &blame->endings[node - blame->nodes];
     *text = 0;
     if (e->end == WEFT__END_LIVES) return;
     name(blame, node->rank, text, bytes);

@@ -3,10 +3,10 @@
 #define WEFT_RECORD_SENTENCE_H
 #include "blame.h"
 
-#define WEFT__VERDICT_BYTES 512
+#define WEFT__FINDING_BYTES 512
 
 /* One sentence, without an end mark. */
-void weft__verdict_text(const weft__blame *blame, const weft__verdict *verdict, char *text, size_t bytes);
+void weft__finding_text(const weft__blame *blame, const weft__finding *verdict, char *text, size_t bytes);
 /* How that node has ended: "rank 2 (pid 4711) died: rank 0 saw it first, ..."; "": it has not. */
 void weft__ending_text(const weft__blame *blame, const weft__node *node, char *text, size_t bytes);
 /* "all_reduce 5 of dp", "irecv from rank 3, tag 9": ranks are those of the job, as far as they are known. */

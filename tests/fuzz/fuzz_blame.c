@@ -105,11 +105,11 @@ static bool is_told(const weft__blame *b, size_t first, size_t count)
 
 static void check(const weft__blame *b)
 {
-    char text[WEFT__VERDICT_BYTES];
+    char text[WEFT__FINDING_BYTES];
     for (size_t i = 0; i < b->verdict_count; i++) {
-        const weft__verdict *v = &b->verdicts[i];
+        const weft__finding *v = &b->verdicts[i];
         if (!is_told(b, v->first, v->count + v->more)) abort();
-        weft__verdict_text(b, v, text, sizeof text);
+        weft__finding_text(b, v, text, sizeof text);
         if (!*text) abort();
         for (size_t r = 0; v->deadlock && r < v->count; r++) { /* each waits for the next */
             int next = b->told.ranks[v->first + (r + 1) % v->count];

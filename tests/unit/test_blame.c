@@ -139,11 +139,11 @@ static void judge(void)
     assert_int_equal(weft__blame_make(witnesses, RANKS, NOW * S, S / 10, &blame), WEFT_OK);
 }
 
-static const weft__verdict *says(size_t which, const char *sentence)
+static const weft__finding *says(size_t which, const char *sentence)
 {
-    char text[WEFT__VERDICT_BYTES];
+    char text[WEFT__FINDING_BYTES];
     assert_true(which < blame.verdict_count);
-    weft__verdict_text(&blame, &blame.verdicts[which], text, sizeof text);
+    weft__finding_text(&blame, &blame.verdicts[which], text, sizeof text);
     assert_string_equal(text, sentence);
     return &blame.verdicts[which];
 }
@@ -357,7 +357,7 @@ static void event(int rank, weft__record_event what, int about, int64_t at_s)
 /* All killed, one after another: what there was before is told, and which was the first. */
 static void test_all_dead(void **state)
 {
-    char text[WEFT__VERDICT_BYTES];
+    char text[WEFT__FINDING_BYTES];
     (void)state;
     fifth_without_3();
     for (int r = 0; r < RANKS; r++) witnesses[r].process = WEFT__PROCESS_GONE;
