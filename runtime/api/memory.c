@@ -94,7 +94,7 @@ static weft_status tell_all(weft_group *group, allocation *a)
     a->sequel = (weft__sequel){finish, fail, request_gone};
     atomic_fetch_add(&a->refs, 1);
     req->sequel = &a->sequel;
-    return weft__submit_timed(req, NULL, NULL);
+    return weft__submit(req, NULL, NULL);
 }
 
 /* ---- allocating ---- */

@@ -32,45 +32,12 @@ static WEFT__MADE_FOR_EACH bool may_pass(weft_context *ctx)
                         !atomic_load_explicit(&ctx->closing, memory_order_seq_cst));
 }
 
-/* There is one (may_pass).  Engine held. */
-static WEFT__MADE_FOR_EACH weft_request *make_request(weft_group *group, const weft__op *op, unsigned way)
-{
-    weft_context *ctx = group->ctx;
-    weft_request *req = weft__request_take_held(ctx, group);
-    /* Member by member: whole, it would be read from where its parts have just been written, and wait for
-     * them. */
-    req->op = (weft__op){.kind = op->kind,
-                         .dtype = op->dtype,
-                         .memory = op->memory,
-                         .peer = op->peer,
-                         .tag = op->tag,
-                         .count = op->count,
-                         .in = op->in,
-                         .out = op->out,
-                         .scale = op->scale};
-    weft__request_fill(req, group, NULL);
-    req->sequence = weft__pair_number(group, op->peer, way);
-    return req;
-}
-
-/* Makes the request of a message that has passed already.  Engine held. */
-static WEFT__MADE_FOR_EACH weft_request *make_settled(weft_group *group, const weft__op *op, unsigned way)
-{
-    weft_request *req = make_request(group, op, way);
-    req->algorithm = weft__mail_route_name(group->ctx->mail, group->world[op->peer]);
-    weft__request_settle_at_once(req);
-    return req;
-}
-
 /* Both: engine held.  False: nothing has been done. */
 static WEFT__MADE_FOR_EACH bool send_now(weft_group *group, const weft__op *op, weft_request **out)
 {
     weft__envelope to = weft__pair_envelope(group, op, WEFT__SENDS);
     if (!weft__mail_send_now(group->ctx->mail, &to, op->in, op->count * weft__op_element(op))) return false;
-    if (out)
-        *out = make_settled(group, op, WEFT__SENDS);
-    else
-        weft__pair_number(group, op->peer, WEFT__SENDS);
+    weft__submit_passed(group, op, WEFT__SENDS, out);
     return true;
 }
 
@@ -80,12 +47,10 @@ static WEFT__MADE_FOR_EACH bool receive_now(weft_group *group, const weft__op *o
     weft__envelope from = weft__pair_envelope(group, op, WEFT__RECEIVES);
     const weft__frame *frame = weft__mail_at_hand(mail, &from, op->count * weft__op_element(op));
     if (!frame) return false;
+    weft__submit_passed(group, op, WEFT__RECEIVES, out);
     if (out) {
-        weft_request *req = *out = make_settled(group, op, WEFT__RECEIVES);
-        req->receipt.peer = from.peer;
-        req->receipt.bytes = frame->bytes;
-    } else {
-        weft__pair_number(group, op->peer, WEFT__RECEIVES);
+        (*out)->receipt.peer = from.peer;
+        (*out)->receipt.bytes = frame->bytes;
     }
     weft__mail_take(mail, from.peer, frame, op->out);
     return true;
@@ -120,7 +85,7 @@ static WEFT__NOINLINE weft_status begin(weft_group *group, unsigned way, const v
 {
     weft__op op = op_of(way, buf, count, dtype, peer, tag);
     weft_request *req;
-    weft_status status = weft__begin_at_once(group, &op, NULL, out != NULL, &req);
+    weft_status status = weft__submit_inside(group, &op, NULL, out != NULL, &req);
     return status == WEFT_OK ? weft__hand_out(req, out) : status;
 }
 
@@ -147,8 +112,8 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, unsigned way, 
     if (!may_pass(ctx)) return begin(group, way, buf, count, dtype, peer, tag, out);
     if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {
         if (sends || !out) return begin(group, way, buf, count, dtype, peer, tag, out);
-        *out = make_request(group, &op, WEFT__RECEIVES);
-        look_ns = weft__begin_receive(*out);
+        *out = weft__submit_numbered(group, &op, WEFT__RECEIVES);
+        look_ns = weft__submit_post(*out);
     }
     weft__count(&ctx->active, 1);
     weft__engine_drop(ctx);

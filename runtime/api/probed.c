@@ -75,7 +75,7 @@ weft_status weft_receive_probed(weft_request *probe, void *buf, size_t count, we
                           "receive_probed: the probe's message has been received, or let go by a cancel");
     }
     made->u.pair.held = held;
-    status = weft__submit_timed(made, call, req ? req : &own);
+    status = weft__submit(made, call, req ? req : &own);
     if (status != WEFT_OK) {
         hand_over(&held, &probe->u.pair.want, probe->ctx);
         return status;

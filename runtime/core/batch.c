@@ -181,7 +181,6 @@ void weft__batch_start(weft_request *whole, void (*start)(weft_context *ctx, wef
 {
     weft_batch *batch = whole->u.batch;
     WEFT__ASSERT(weft__holds_engine(whole->ctx));
-    weft__request_to(whole, WEFT__RUNNING);
     if (!batch->count) {
         weft__request_settle(whole, WEFT_OK, NULL);
         return;

@@ -5,11 +5,10 @@
  * the engine held is picked up by its holder, who looks at the queue once more after letting go.  A thread
  * that calls all by itself keeps the engine between its calls (biased.h). */
 #include "engine.h"
-#include "batch.h"
-#include "breaking.h"
 #include "executor.h"
 #include "group.h"
 #include "member.h"
+#include "submit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -103,81 +102,6 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
     return now > least_ns ? now : least_ns;
 }
 
-/* The order of starting is that of the numbers, and so of submitting. */
-static void number(weft_request *req, unsigned traits)
-{
-    weft_group *group = req->group;
-    if (traits & WEFT__COLLECTIVE) {
-        req->sequence = ++group->next_number;
-        atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
-        atomic_store_explicit(&group->submitted_at_ns,
-                              req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
-                              memory_order_relaxed);
-        atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
-    } else if (traits & WEFT__PAIR) {
-        req->sequence = weft__pair_number(group, req->op.peer, traits & WEFT__EXCHANGES);
-    } else if (traits & WEFT__BATCHES) {
-        req->sequence = ++group->batches;
-    }
-}
-
-/* Has the group begun such a one before?  All members get the same answer: it follows from what they began,
- * in order.  A first one whose hash is another's counts as well; who differs there hears of it later. */
-static bool begun_before(weft_group *group, weft__signature s)
-{
-    uint64_t hash = (s.word[0] ^ s.word[1] * UINT64_C(0xc2b2ae3d27d4eb4f)) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t *known, word;
-    bool before;
-    hash = (hash ^ hash >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
-    known = &group->known[hash >> 58 & (WEFT__KNOWN - 1)];
-    word = (uint32_t)(hash >> 24) | 1;
-    before = *known == word;
-    *known = word;
-    return before;
-}
-
-static void remember(weft_request *req, unsigned traits)
-{
-    weft_group *group = req->group;
-    req->signature = weft__op_sign(&req->op);
-    group->recent[req->sequence % WEFT__RECENT] = req->signature;
-    if (req->sequence <= group->started) return; /* one that was held comes a second time */
-    WEFT__ASSERT_HOT(req->sequence == group->started + 1, req->sequence, group->started);
-    group->started = req->sequence;
-    req->op.repeats = traits & WEFT__REPEATS && !group->table.plain && begun_before(group, req->signature);
-}
-
-/* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */
-static bool joins(weft_request *req, unsigned traits)
-{
-    char text[WEFT__SENTENCE_BYTES];
-    weft_status status;
-    if (WEFT__LIKELY(atomic_load_explicit(&req->group->state, memory_order_relaxed) != WEFT__BROKEN)) {
-        remember(req, traits);
-        return true;
-    }
-    status = weft__broken_text(req, text, sizeof text);
-    weft__request_settle(req, status, text);
-    return false;
-}
-
-/* It may be over and gone afterwards. */
-static void start(weft_context *ctx, weft_request *req)
-{
-    unsigned traits = weft__kind_traits(req->op.kind);
-    WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
-    number(req, traits);
-    if (traits & WEFT__BATCHES) {
-        weft__batch_start(req, start);
-        return;
-    }
-    weft__list_append(&ctx->pending, &req->pending);
-    weft__request_to(req, WEFT__RUNNING);
-    if (traits & WEFT__COLLECTIVE && !joins(req, traits)) return;
-    req->executor = weft__executor_of(ctx, &req->op);
-    req->executor->start(req);
-}
-
 static int start_submitted(weft_context *ctx)
 {
     int n = 0;
@@ -186,7 +110,7 @@ static int start_submitted(weft_context *ctx)
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
         if (req->timed) req->started_ns = weft__engine_now(ctx, req->submitted_ns);
-        start(ctx, req);
+        weft__submit_begin(ctx, req);
         n++;
     }
     return n;
@@ -208,7 +132,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = now_ns;
     n = take_submitted(ctx);
-    if (last) start(ctx, last);
+    if (last) weft__submit_begin(ctx, last);
     if (n || last) advance(ctx, WEFT__EXECUTOR_ROUNDS);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);

@@ -82,8 +82,8 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
     weft_request *req = NULL;
     weft_status status = check(group, op, call);
     bool joins = call && call->batch;
-    if (status == WEFT_OK && !joins && weft__submit_at_once(group, op, call, out, &status)) return status;
+    if (status == WEFT_OK && !joins && weft__submit_inline(group, op, call, out, &status)) return status;
     if (status == WEFT_OK) status = prepare(group, op, call, &req);
     if (WEFT__UNLIKELY(joins)) return weft__batch_join(call, req, status, out);
-    return status == WEFT_OK ? weft__submit_timed(req, call, out) : status;
+    return status == WEFT_OK ? weft__submit(req, call, out) : status;
 }

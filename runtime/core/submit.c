@@ -1,10 +1,11 @@
-/* submit.c - the way of a request from the caller to the engine: its times, and its first step or the queue.
+/* submit.c - the one place that makes a request go, in the forms that submit.h names.
  *
  * Nothing may fail once it has begun and has its number, or ranks fall out of step; so all that can is done
  * before. */
 #include "submit.h"
 #include "alarm.h"
 #include "batch.h"
+#include "breaking.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -72,13 +73,13 @@ static void set_first_step(weft_request *req)
 }
 
 /* Beside the traits of a request's kind: messages there end with their group. */
-enum { ENDS_WITH_GROUP = 1 << 16 };
+#define ENDS_WITH_GROUP (1U << 31)
 
 static unsigned traits_of(const weft_request *req)
 {
     const weft__executor *executor = weft__executor_of(req->ctx, &req->op);
     return weft__kind_traits(req->op.kind) |
-           (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0u);
+           (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0U);
 }
 
 /* Messages outlive a broken group, in host memory. */
@@ -95,6 +96,112 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;
 }
+
+/* ---- beginning ---- */
+
+/* The order of starting is that of the numbers, and so of submitting. */
+static void number(weft_request *req, unsigned traits)
+{
+    weft_group *group = req->group;
+    if (traits & WEFT__COLLECTIVE) {
+        req->sequence = ++group->next_number;
+        atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
+        atomic_store_explicit(&group->submitted_at_ns,
+                              req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
+                              memory_order_relaxed);
+        atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
+    } else if (traits & WEFT__PAIR) {
+        req->sequence = weft__pair_number(group, req->op.peer, traits & WEFT__EXCHANGES);
+    } else if (traits & WEFT__BATCHES) {
+        req->sequence = ++group->batches;
+    }
+}
+
+/* Has the group begun such a one before?  All members get the same answer: it follows from what they began,
+ * in order.  A first one whose hash is another's counts as well; who differs there hears of it later. */
+static bool begun_before(weft_group *group, weft__signature s)
+{
+    uint64_t hash = (s.word[0] ^ s.word[1] * UINT64_C(0xc2b2ae3d27d4eb4f)) * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t *known, word;
+    bool before;
+    hash = (hash ^ hash >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
+    known = &group->known[hash >> 58 & (WEFT__KNOWN - 1)];
+    word = (uint32_t)(hash >> 24) | 1;
+    before = *known == word;
+    *known = word;
+    return before;
+}
+
+static void remember(weft_request *req, unsigned traits)
+{
+    weft_group *group = req->group;
+    req->signature = weft__op_sign(&req->op);
+    group->recent[req->sequence % WEFT__RECENT] = req->signature;
+    if (req->sequence <= group->started) return; /* one that was held comes a second time */
+    WEFT__ASSERT_HOT(req->sequence == group->started + 1, req->sequence, group->started);
+    group->started = req->sequence;
+    req->op.repeats = traits & WEFT__REPEATS && !group->table.plain && begun_before(group, req->signature);
+}
+
+/* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */
+static bool joins(weft_request *req, unsigned traits)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_status status;
+    if (WEFT__LIKELY(atomic_load_explicit(&req->group->state, memory_order_relaxed) != WEFT__BROKEN)) {
+        remember(req, traits);
+        return true;
+    }
+    status = weft__broken_text(req, text, sizeof text);
+    weft__request_settle(req, status, text);
+    return false;
+}
+
+void weft__submit_begin(weft_context *ctx, weft_request *req)
+{
+    unsigned traits = weft__kind_traits(req->op.kind);
+    WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
+    number(req, traits);
+    if (traits & WEFT__BATCHES) {
+        weft__request_to(req, WEFT__RUNNING);
+        weft__batch_start(req, weft__submit_begin);
+        return;
+    }
+    weft__list_append(&ctx->pending, &req->pending);
+    weft__request_to(req, WEFT__RUNNING);
+    if (traits & WEFT__COLLECTIVE && !joins(req, traits)) return;
+    req->executor = weft__executor_of(ctx, &req->op);
+    req->executor->start(req);
+}
+
+void weft__submit_hold(weft_request *req)
+{
+    weft__request_to(req, WEFT__HELD);
+}
+
+void weft__submit_held(weft_request *req)
+{
+    weft__request_to(req, WEFT__RUNNING);
+    req->executor->start(req);
+}
+
+void weft__submit_continued(weft_request *req, weft__executor_kind executor, uint64_t number)
+{
+    weft_context *ctx = req->ctx;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    req->sequence = number;
+    req->signature = weft__op_sign(&req->op);
+    req->submitted_ns = req->started_ns = weft__now_ns();
+    req->deadline_ns = weft__deadline(req->submitted_ns, atomic_load(&req->group->timeout_ms));
+    req->ask_ns = req->warn_ns = req->deadline_ns; /* nobody called it, so nobody is asked or warned */
+    atomic_fetch_add(&ctx->unsettled, 1);
+    req->executor = ctx->executors[executor];
+    weft__request_to(req, WEFT__RUNNING);
+    weft__list_append(&ctx->pending, &req->pending);
+    weft__alarm_look(ctx, req->deadline_ns);
+}
+
+/* ---- inline and queued ---- */
 
 void weft__look_by(weft_context *ctx, int64_t look_ns)
 {
@@ -140,7 +247,7 @@ static int64_t begin_here(weft_request *req, int64_t timeout_ms)
     return stay(req, timeout_ms);
 }
 
-int64_t weft__begin_receive(weft_request *req)
+int64_t weft__submit_post(weft_request *req)
 {
     set_first_step(req);
     req->u.pair.copy = NULL;
@@ -200,7 +307,7 @@ static int64_t timeout_of(const weft_request *req, const weft_call *call)
                                     : atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed);
 }
 
-weft_status weft__begin_at_once(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
+weft_status weft__submit_inside(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
                                 weft_request **made)
 {
     weft_context *ctx = group->ctx;
@@ -236,8 +343,8 @@ weft_status weft__hand_out(weft_request *req, weft_request **out)
     return out || !req ? WEFT_OK : wait_for_it(req);
 }
 
-bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
-                          weft_status *status)
+bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
+                         weft_status *status)
 {
     weft_request *req;
     bool copies =
@@ -245,14 +352,14 @@ bool weft__submit_at_once(weft_group *group, weft__op *op, const weft_call *call
     if (op->memory != WEFT_MEMORY_HOST || copies || !begins_itself(op, call && call->done) ||
         !weft__engine_try(group->ctx))
         return false;
-    *status = weft__begin_at_once(group, op, call, out != NULL, &req);
+    *status = weft__submit_inside(group, op, call, out != NULL, &req);
     if (*status != WEFT_OK) return true;
     op->uneven = NULL; /* the request's now */
     *status = weft__hand_out(req, out);
     return true;
 }
 
-weft_status weft__submit_timed(weft_request *req, const weft_call *call, weft_request **out)
+weft_status weft__submit(weft_request *req, const weft_call *call, weft_request **out)
 {
     weft_context *ctx = req->ctx;
     unsigned traits = traits_of(req);

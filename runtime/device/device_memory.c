@@ -44,7 +44,7 @@ weft_status weft__device_memory_join(weft_group *group, weft__device_memory *mad
         weft__request_unref(req);
         return status;
     }
-    status = weft__submit_timed(req, NULL, NULL);
+    status = weft__submit(req, NULL, NULL);
     if (status != WEFT_OK) return status;
     weft__engine_take(ctx);
     weft__list_append(&ctx->device_memory, &made->link);

@@ -1,10 +1,10 @@
 /* device_split.c - see device_split.h. */
 #include "device_split.h"
-#include "alarm.h"
 #include "breaking.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
+#include "submit.h"
 
 #include <stdio.h>
 
@@ -39,17 +39,8 @@ void weft__device_split(weft_group *parent, weft_memory memory, uint64_t number,
         weft__group_break(parent, &(weft__verdict){WEFT_ERR_MEMORY, number, -1, text}, true);
         return;
     }
-    req->sequence = number;
-    req->signature = weft__op_sign(&req->op);
-    req->submitted_ns = req->started_ns = weft__now_ns();
-    req->deadline_ns = req->ask_ns = weft__deadline(req->submitted_ns, atomic_load(&parent->timeout_ms));
-    req->warn_ns = req->deadline_ns;
-    atomic_fetch_add(&ctx->unsettled, 1);
-    req->executor = ctx->executors[WEFT__EXECUTOR_DEVICE];
-    weft__request_to(req, WEFT__RUNNING);
-    weft__list_append(&ctx->pending, &req->pending);
     req->device->part =
         (weft__part){true, made ? weft__link_split_off(made, req->device->module) : NULL, color, key};
-    weft__alarm_look(ctx, req->deadline_ns);
+    weft__submit_continued(req, WEFT__EXECUTOR_DEVICE, number);
     weft__device_enter(req);
 }

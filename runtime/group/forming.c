@@ -31,7 +31,7 @@ weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_gro
     weft_group *before = *group;
     weft_status status;
     if (req) *group = made; /* first: its callback may use it before this function returns */
-    status = weft__submit_timed(r, call, req);
+    status = weft__submit(r, call, req);
     if (status == WEFT_OK && !req) *group = made;
     if (status != WEFT_OK && req) *group = before;
     if (status != WEFT_OK && made) weft__group_unref(made);

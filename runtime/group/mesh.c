@@ -170,7 +170,7 @@ weft_status weft_mesh_create(weft_group *parent, const char *axes, const weft_ca
     r->op.out = made->all;
     before = *mesh;
     if (req) *mesh = made; /* first: its callback may run before this function returns */
-    status = weft__submit_timed(r, call, req);
+    status = weft__submit(r, call, req);
     if (status == WEFT_OK && !req) *mesh = made;
     if (status != WEFT_OK && req) *mesh = before;
     if (status != WEFT_OK) mesh_unref(made);

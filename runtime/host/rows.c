@@ -16,6 +16,7 @@
 #include "protocol.h"
 #include "reserve.h"
 #include "slots.h"
+#include "submit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,8 +132,7 @@ static void start_held(weft_group *group)
     while (!weft__list_empty(&todo)) { /* one that breaks the group takes the others off this list */
         weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.lane);
         weft__list_remove(&req->u.rounds.lane);
-        weft__request_to(req, WEFT__RUNNING);
-        req->executor->start(req);
+        weft__submit_held(req);
     }
 }
 
@@ -217,7 +217,7 @@ void weft__rows_hold(weft_request *req)
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     weft__list_init(&req->u.rounds.lane);
     weft__list_append(&lane->ops, &req->u.rounds.lane);
-    weft__request_to(req, WEFT__HELD);
+    weft__submit_hold(req);
     if (lane->state != WEFT__LANE_UNMET) return;
     weft__group_ref(group); /* breaking it may settle its last request */
     meet(group);
