@@ -101,8 +101,3 @@ void inspect_job_free(struct inspect_job *job)
     weft__blame_free(&job->blame);
     memset(job, 0, sizeof *job);
 }
-
-const weft__snapshot *inspect_job_any(const struct inspect_job *job)
-{
-    return &job->shots[0];
-}

@@ -43,8 +43,7 @@ static void seconds(FILE *to, const char *name, bool known, int64_t ns)
 
 static void ago(FILE *to, const char *name, const struct inspect_job *job, int64_t then_ns)
 {
-    seconds(to, name,
-            then_ns > 0 && then_ns<INT64_MAX, job->blame.now_ns> then_ns ? job->blame.now_ns - then_ns : 0);
+    seconds(to, name, then_ns > 0 && then_ns < INT64_MAX, weft__recorded_ago(job->blame.now_ns, then_ns));
 }
 
 static void ranks(FILE *to, const char *name, const int *list, size_t count)
@@ -98,9 +97,8 @@ static void operation(FILE *to, const struct inspect_job *job, const weft__snaps
             op->torn ? "true" : "false");
     ago(to, "submitted_s_ago", job, op->submitted_ns);
     ago(to, "started_s_ago", job, op->started_ns);
-    seconds(to, "lasted_s",
-            weft__recorded_over(op, INT64_MAX) && op->over_ns >= op->submitted_ns && op->submitted_ns > 0,
-            op->over_ns >= op->submitted_ns ? op->over_ns - op->submitted_ns : 0);
+    seconds(to, "lasted_s", weft__recorded_over(op, INT64_MAX) && op->submitted_ns > 0 && op->over_ns > 0,
+            weft__recorded_ago(op->over_ns, op->submitted_ns));
     fprintf(to, "\"phase\": %d, \"last_member\": %d}", op->phase, op->last);
 }
 

@@ -197,33 +197,37 @@ static void print_steps(const struct inspect_steps *steps, FILE *to, int width)
     }
 }
 
+static void print_name(const struct inspect_steps *steps, FILE *to, int width)
+{
+    char name[65] = "a group that is not kept", line[128];
+    for (size_t c = 0; c < steps->columns; c++) { /* who still knows it */
+        const weft__snapshot *shot = inspect_steps_at(steps, 0, c)->node->shot;
+        if (!weft__recorded_group_of(shot, steps->group)) continue;
+        weft__recorded_group_text(shot, steps->group, name, sizeof name);
+        break;
+    }
+    snprintf(line, sizeof line, "the last collectives of %s", name);
+    inspect_print_wrapped(to, line, width, 2);
+}
+
 static void print_groups(const struct inspect_job *job, FILE *to, int width)
 {
+    static const char legend[] = "in: had begun, and was not over; -: had not begun; ?: written over";
     uint64_t groups[INSPECT_GROUPS];
     size_t count = inspect_steps_groups(&job->blame, groups);
     bool differs = false;
+    char line[128];
     for (size_t i = 0; i < count; i++) {
         struct inspect_steps steps;
-        char name[65] = "?", line[128];
         if (!inspect_steps_make(&job->blame, groups[i], STEPS, &steps)) return;
-        for (size_t c = 0; c < steps.columns && steps.rows; c++) {
-            const weft__snapshot *shot = inspect_steps_at(&steps, 0, c)->node->shot;
-            if (!weft__recorded_group_of(shot, groups[i])) continue;
-            weft__recorded_group_text(shot, groups[i], name, sizeof name);
-            break;
-        }
-        snprintf(line, sizeof line, "the last collectives of %s", name);
-        inspect_print_wrapped(to, line, width, 2);
-        print_steps(&steps, to, width);
+        if (steps.rows) print_name(&steps, to, width);
+        if (steps.rows) print_steps(&steps, to, width);
         for (size_t row = 0; row < steps.rows; row++) differs |= steps.differs[row];
         inspect_steps_free(&steps);
     }
-    if (count)
-        inspect_print_wrapped(to,
-                              differs ? "*: not alike on all ranks; in: had begun, and was not over; -: had "
-                                        "not begun; ?: written over"
-                                      : "in: had begun, and was not over; -: had not begun; ?: written over",
-                              width, 2);
+    if (!count) return;
+    snprintf(line, sizeof line, "%s%s", differs ? "*: not alike on all ranks; " : "", legend);
+    inspect_print_wrapped(to, line, width, 2);
 }
 
 /* ---- one by one ---- */
@@ -251,13 +255,13 @@ static void print_last(const struct inspect_job *job, const weft__node *node, co
                        FILE *to, int width)
 {
     char text[LABEL_BYTES], line[LABEL_BYTES + 128], time[32];
-    int64_t begun_ns = op->submitted_ns;
+    bool before = op->submitted_ns <= job->blame.now_ns;
     weft__recorded_op_text(node->shot, op, text, sizeof text);
-    weft__time_text(begun_ns < job->blame.now_ns ? job->blame.now_ns - begun_ns
-                                                 : begun_ns - job->blame.now_ns,
+    weft__time_text(before ? weft__recorded_ago(job->blame.now_ns, op->submitted_ns)
+                           : weft__recorded_ago(op->submitted_ns, job->blame.now_ns),
                     time, sizeof time);
     snprintf(line, sizeof line, "  rank %d: %s, begun %s %s, %s", node->rank, text, time,
-             begun_ns <= job->blame.now_ns ? "before" : "after",
+             before ? "before" : "after",
              weft__recorded_over(op, INT64_MAX) ? weft_status_name(op->status) : "not over");
     inspect_print_wrapped(to, line, width, 4);
 }

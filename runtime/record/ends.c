@@ -28,7 +28,7 @@ static weft__rank_ending own_end(const weft__witness *w, int64_t now_ns)
         e.end = WEFT__END_VANISHED;
     if (e.end == WEFT__END_VANISHED)
         e.at_ns = weft__last_sign(w->shot, now_ns);
-    else if (e.end != WEFT__END_LIVES)
+    else if (e.end != WEFT__END_LIVES && life[WEFT__LIFE_LEAVING] <= INT64_MAX)
         e.at_ns = (int64_t)life[WEFT__LIFE_LEAVING];
     return e;
 }
@@ -38,7 +38,7 @@ static void seen_by(const weft__snapshot *shot, int rank, weft__rank_ending *e)
 {
     for (size_t i = 0; i < shot->event_count; i++) {
         const weft__recorded_event *event = &shot->events[i];
-        if (event->rank != rank ||
+        if (event->rank != rank || event->at_ns < 0 ||
             (event->what != WEFT__HAPPENED_RANK_DIED && event->what != WEFT__HAPPENED_RANK_SUSPECT))
             continue;
         if (e->end == WEFT__END_DIED && event->at_ns >= e->at_ns) continue;

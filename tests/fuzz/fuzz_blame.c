@@ -1,102 +1,11 @@
-/* Any bytes as the records of a job's ranks: what the reader takes is judged, and the verdicts hold together.
- *
- * Each piece of 12 bytes changes a word of records that are sound: which record and which word, then what goes there.
- * So most inputs come past the reader, and say what no writer would. */
-#include "born.h"
+/* Any bytes as the records of a job's ranks: what the reader takes is judged, and what is found holds together. */
 #include "fuzz.h"
+#include "fuzz_images.h"
 #include "sentence.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-enum { OPS = 16, EVENTS = 4, GROUPS = 4, MEMBERS = 4, PEERS = 4, RANKS = 3 };
-enum {
-    NAMES_AT = WEFT__HEAD_WORDS,
-    OPS_AT = NAMES_AT + WEFT__NAMES * WEFT__NAME_WORDS,
-    EVENTS_AT = OPS_AT + OPS * WEFT__OP_WORDS,
-    GROUPS_AT = EVENTS_AT + EVENTS * WEFT__EVENT_WORDS,
-    MEMBERS_AT = GROUPS_AT + GROUPS * WEFT__GROUP_WORDS,
-    PEERS_AT = MEMBERS_AT + MEMBERS,
-    WORDS = PEERS_AT + PEERS * WEFT__PEER_WORDS
-};
-enum { CHANGE_BYTES = 12, NOW = 1000000 };
 
 size_t fuzz_reached; /* jobs that were judged, and somebody waited */
-
-static uint64_t images[RANKS][WORDS];
-
-static void put_table(uint64_t *image, int which, uint64_t at, uint64_t count, uint64_t words)
-{
-    image[WEFT__HEAD_TABLES + 2 * which] = at * 8;
-    image[WEFT__HEAD_TABLES + 2 * which + 1] = count | words << 32;
-}
-
-static void put_op(uint64_t *image, uint64_t record, uint64_t group, uint64_t kind, uint64_t state)
-{
-    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_WORDS];
-    op[WEFT__OP_STAMP] = record << WEFT__OP_STAMP_BITS;
-    op[WEFT__OP_GROUP] = group;
-    op[WEFT__OP_NUMBER] = record;
-    op[WEFT__OP_WHAT] = kind | state << 16 | (uint64_t)(state < WEFT__OP_SETTLED ? WEFT__OP_BLOCKS : 0) << 48;
-    op[WEFT__OP_WHOM] = (record + 1) % RANKS;
-    op[WEFT__OP_SUBMITTED] = record * 1000;
-    op[WEFT__OP_OVER] = state == WEFT__OP_SETTLED ? record * 1000 + 500 : 0;
-}
-
-static void put_group(uint64_t *image, int at, uint64_t id, uint64_t rank, uint64_t stride)
-{
-    uint64_t *g = &image[GROUPS_AT + at * WEFT__GROUP_WORDS];
-    g[WEFT__GROUP_STAMP] = 2;
-    g[WEFT__GROUP_ID] = id;
-    g[WEFT__GROUP_SIZE] = RANKS | rank << 32;
-    g[WEFT__GROUP_STATE] = WEFT__GROUP_READY;
-    g[WEFT__GROUP_MEMBERS] = stride << 32;
-}
-
-/* Ranks that wait for each other in messages, after two collectives. */
-static void make(uint64_t *image, uint64_t rank)
-{
-    static const char *const kinds[] = {"isend", "irecv", "all_reduce", "new_group", "batch"};
-    memset(image, 0, sizeof images[0]);
-    image[WEFT__HEAD_MAGIC] = WEFT__RECORD_MAGIC;
-    image[WEFT__HEAD_VERSION] = WEFT__RECORD_VERSION;
-    image[WEFT__HEAD_BYTES] = sizeof images[0];
-    image[WEFT__HEAD_RANK] = rank;
-    image[WEFT__HEAD_WORLD] = RANKS;
-    image[WEFT__HEAD_PID] = 1;
-    put_table(image, WEFT__TABLE_NAMES, NAMES_AT, WEFT__NAMES, WEFT__NAME_WORDS);
-    put_table(image, WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_WORDS);
-    put_table(image, WEFT__TABLE_EVENTS, EVENTS_AT, EVENTS, WEFT__EVENT_WORDS);
-    put_table(image, WEFT__TABLE_GROUPS, GROUPS_AT, GROUPS, WEFT__GROUP_WORDS);
-    put_table(image, WEFT__TABLE_MEMBERS, MEMBERS_AT, MEMBERS, 1);
-    put_table(image, WEFT__TABLE_PEERS, PEERS_AT, PEERS, WEFT__PEER_WORDS);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        memcpy(&image[NAMES_AT + i * WEFT__NAME_WORDS], kinds[i], strlen(kinds[i]));
-    put_group(image, 0, 7, rank, 1);
-    put_group(image, 1, 8, rank, 0);
-    image[MEMBERS_AT] = 1ull << 32;
-    image[MEMBERS_AT + 1] = 2;
-    put_op(image, 1, 7, 2, WEFT__OP_SETTLED);
-    put_op(image, 2, 8, 2, WEFT__OP_SETTLED);
-    put_op(image, 3, 7, 1, WEFT__OP_STARTED);
-}
-
-/* Which record, which of the places that matter more, and a word that is small or large. */
-static void change(const uint8_t *bytes)
-{
-    static const size_t parts[][2] = {{WEFT__HEAD_LIFE, WEFT__LIFE_WORDS},
-                                      {OPS_AT, OPS * WEFT__OP_WORDS},
-                                      {EVENTS_AT, EVENTS * WEFT__EVENT_WORDS},
-                                      {GROUPS_AT, GROUPS * WEFT__GROUP_WORDS},
-                                      {MEMBERS_AT, MEMBERS},
-                                      {0, WORDS}};
-    const size_t *part = parts[bytes[1] % (sizeof parts / sizeof *parts)];
-    size_t at = part[0] + (bytes[2] | (size_t)bytes[3] << 8) % part[1];
-    uint64_t value;
-    memcpy(&value, bytes + 4, sizeof value);
-    if (bytes[0] & 0x80) value &= 0xff;
-    images[bytes[0] % RANKS][at] = value;
-}
 
 static bool is_told(const weft__blame *b, size_t first, size_t count)
 {
@@ -133,15 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     weft__snapshot shots[RANKS];
     weft__witness witnesses[RANKS];
     weft__blame blame;
-    size_t n = 0;
+    size_t n;
     if (!bytes) return 0;
-    for (uint64_t r = 0; r < RANKS; r++) make(images[r], r);
-    for (size_t at = 1; at + CHANGE_BYTES <= bytes; at += CHANGE_BYTES) change(data + at);
-    for (int r = 0; r < RANKS; r++) {
-        if (weft__snapshot_of_memory(images[r], sizeof images[r], "it", &shots[n]) != WEFT_OK) continue;
-        witnesses[n] = (weft__witness){&shots[n], (weft__process)((data[0] >> 2 * r) % 3)};
-        n++;
-    }
+    n = fuzz_images_read(data, bytes, shots, witnesses);
     if (weft__blame_make(witnesses, n, NOW, 0, &blame) != WEFT_OK) abort();
     check(&blame);
     weft__blame_free(&blame);
