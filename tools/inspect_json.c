@@ -63,10 +63,11 @@ static void rank_or_null(FILE *to, const char *name, int rank)
 
 static const char *op_state_name(weft__op_state state)
 {
-    static const char *const names[] = {
-        [WEFT__OP_UNKNOWN] = "unknown",   [WEFT__OP_STARTED] = "started", [WEFT__OP_HELD] = "held",
-        [WEFT__OP_DRAINING] = "draining", [WEFT__OP_CALLING] = "calling", [WEFT__OP_SETTLED] = "settled"};
-    return (unsigned)state < WEFT__OP_STATES ? names[state] : "unknown";
+    return state > WEFT__OP_DRAINING    ? "settled"
+           : state == WEFT__OP_DRAINING ? "draining"
+           : state == WEFT__OP_HELD     ? "held"
+           : state == WEFT__OP_STARTED  ? "started"
+                                        : "unknown";
 }
 
 static void operation(FILE *to, const struct inspect_job *job, const weft__snapshot *shot,

@@ -34,7 +34,7 @@ weft__sort weft__sort_of(const weft__snapshot *shot, const weft__recorded_op *op
 
 bool weft__recorded_over(const weft__recorded_op *op, int64_t now_ns)
 {
-    return (op->state == WEFT__OP_CALLING || op->state == WEFT__OP_SETTLED) && op->over_ns <= now_ns;
+    return op->state > WEFT__OP_DRAINING && op->over_ns <= now_ns;
 }
 
 int64_t weft__recorded_ago(int64_t now_ns, int64_t then_ns)
@@ -42,10 +42,9 @@ int64_t weft__recorded_ago(int64_t now_ns, int64_t then_ns)
     return then_ns <= 0 || then_ns > now_ns ? 0 : now_ns - then_ns;
 }
 
-static bool is_waited_for(const weft__recorded_op *op, int64_t now_ns)
+static bool is_waited_for(const weft__recorded_op *op)
 {
-    int64_t since = op->waiting_since_ns;
-    return op->flags & WEFT__OP_BLOCKS || (since && since <= now_ns);
+    return op->flags & (WEFT__OP_BLOCKS | WEFT__OP_SLEPT);
 }
 
 /* A batch is held up by its oldest operation that goes on. */
@@ -97,7 +96,7 @@ static void look_at_ops(const weft__snapshot *shot, int64_t now_ns, weft__doing 
         }
         is->unsettled++;
         if (!oldest) oldest = op;
-        if (!waited && is_waited_for(op, now_ns)) waited = op;
+        if (!waited && is_waited_for(op)) waited = op;
     }
     is->op = waited ? waited : oldest;
     is->one_of = !waited && is->unsettled > 1;
