@@ -84,6 +84,13 @@ int64_t weft__last_sign(const weft__snapshot *shot, int64_t now_ns)
     return last;
 }
 
+/* Then it waits for what it has begun. */
+static bool finalizes(const weft__snapshot *shot, int64_t now_ns)
+{
+    return shot->life[WEFT__LIFE_STAGE] == WEFT__STAGE_LEAVING &&
+           shot->life[WEFT__LIFE_LEAVING] <= (uint64_t)now_ns;
+}
+
 static void look_at_ops(const weft__snapshot *shot, int64_t now_ns, weft__doing *is)
 {
     const weft__recorded_op *oldest = NULL, *waited = NULL;
@@ -100,7 +107,8 @@ static void look_at_ops(const weft__snapshot *shot, int64_t now_ns, weft__doing 
     }
     is->op = waited ? waited : oldest;
     is->one_of = !waited && is->unsettled > 1;
-    if (waited || shot->life[WEFT__LIFE_WAITERS]) is->conduct = WEFT__CONDUCT_WAITING;
+    if (waited || shot->life[WEFT__LIFE_WAITERS] || (oldest && finalizes(shot, now_ns)))
+        is->conduct = WEFT__CONDUCT_WAITING;
     if (is->op && weft__sort_of(shot, is->op) == WEFT__SORT_BATCH) is->op = inside(shot, is->op, now_ns);
 }
 

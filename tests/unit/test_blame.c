@@ -411,6 +411,18 @@ static void test_left(void **state)
             "ranks 0-2, 4-7 wait for it in all_reduce 5 of world, for 10.0 s");
 }
 
+static void test_finalizing(void **state)
+{
+    (void)state;
+    begin(0, OTHER, ALL_REDUCE, 1, 90);
+    shots[0].life[WEFT__LIFE_STAGE] = WEFT__STAGE_LEAVING;
+    shots[0].life[WEFT__LIFE_LEAVING] = 95 * S;
+    shots[2].life[WEFT__LIFE_STAGE] = WEFT__STAGE_LEAVING;
+    judge();
+    assert_int_equal(blame.nodes[2].is.conduct, WEFT__CONDUCT_LEAVING);
+    says(0, "rank 1 (pid 1001) is in its own code; rank 0 waits for it in all_reduce 1 of other, for 10.0 s");
+}
+
 static void test_texts(void **state)
 {
     static const int ranks[] = {0, 1, 2, 4, 5, 9};
@@ -445,7 +457,7 @@ int main(void)
         TEST(test_own_code),    TEST(test_callback),     TEST(test_dead),           TEST(test_deadlock),
         TEST(test_young),       TEST(test_nobody_sends), TEST(test_from_any),       TEST(test_chain),
         TEST(test_unseen),      TEST(test_forming),      TEST(test_to_itself),      TEST(test_all_dead),
-        TEST(test_outlived),    TEST(test_left),         TEST(test_texts),
+        TEST(test_outlived),    TEST(test_left),         TEST(test_finalizing),     TEST(test_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
