@@ -8,6 +8,7 @@
 #include "address.h"
 #include "clock.h"
 #include "job.h"
+#include "log.h"
 #include "port.h"
 #include "rendezvous.h"
 
@@ -214,7 +215,8 @@ static inline pid_t play_as_process(int i)
     if (pid) return pid;
     alarm(JOB_ALARM_S);
     play(&parts[i]);
-    exit(0); /* not _exit: so that a leak checker sees the children too */
+    weft__log_flush(); /* the log's thread may not have had its turn yet, and exit does not wait for it */
+    exit(0);           /* not _exit: so that a leak checker sees the children too */
 }
 
 static inline void play_as_processes(int n)
