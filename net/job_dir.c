@@ -22,11 +22,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -238,15 +240,13 @@ static int open_user(int root_fd, const char *root, char path[USER_PATH_BYTES])
     return -1;
 }
 
-weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd)
+/* name: clean.  Closes root_fd. */
+static weft_status open_below(int root_fd, const char *root, const char *name, char *path, size_t bytes,
+                              int *fd)
 {
-    const char *root;
-    char name[ID_BYTES], user[USER_PATH_BYTES];
-    int root_fd, user_fd, length;
-    weft_status status = clean_id(id, name);
-    if (status) return status;
-    if ((status = open_root(&root, &root_fd))) return status;
-    user_fd = open_user(root_fd, root, user);
+    char user[USER_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    int user_fd = open_user(root_fd, root, user), length;
     close(root_fd);
     if (user_fd < 0) return WEFT_ERR_SYSTEM;
     length = snprintf(path, bytes, "%s/%s", user, name);
@@ -258,4 +258,41 @@ weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd
         clean(user_fd, name);
     close(user_fd);
     return status;
+}
+
+weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd)
+{
+    const char *root;
+    char name[ID_BYTES];
+    int root_fd;
+    weft_status status = clean_id(id, name);
+    if (status) return status;
+    if ((status = open_root(&root, &root_fd))) return status;
+    return open_below(root_fd, root, name, path, bytes, fd);
+}
+
+weft_status weft__job_dir_in_memory(const char *job_dir, char *path, size_t bytes, int *fd)
+{
+    const char *name = strrchr(job_dir, '/');
+    struct statfs where;
+    int root_fd;
+    *fd = -1;
+    if (!statfs(job_dir, &where) &&
+        ((uint32_t)where.f_type == TMPFS_MAGIC || (uint32_t)where.f_type == RAMFS_MAGIC)) {
+        snprintf(path, bytes, "%s", job_dir);
+        return WEFT_OK;
+    }
+    root_fd = open(WEFT__JOB_DIR_MEMORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0) return weft__fail_errno("cannot open " WEFT__JOB_DIR_MEMORY);
+    return open_below(root_fd, WEFT__JOB_DIR_MEMORY, name ? name + 1 : job_dir, path, bytes, fd);
+}
+
+void weft__job_dir_leave(const char *path, int fd)
+{
+    int again;
+    close(fd);
+    again = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (again < 0) return;
+    if (!flock(again, LOCK_EX | LOCK_NB)) rmdir(path); /* stays if there is something in it */
+    close(again);
 }

@@ -6,7 +6,7 @@
  *
  * The file is an array of 64-bit words in the byte order of its host.  Its writer stores each word whole, whoever
  * reads it reads each word whole, and nobody waits for anybody.  A record of several words has a stamp, which is
- * odd while the rest is being written and another one afterwards: who reads the same even stamp before and after
+ * odd while the rest is being written (of a new record 1: its number comes last) and another one afterwards: who reads the same even stamp before and after
  * has the record as it was at one moment.  A new layout has a new number; nothing is read of one that is not known.
  *
  * Times are CLOCK_MONOTONIC in nanoseconds; the header has one moment on that clock and on CLOCK_REALTIME, by
@@ -70,7 +70,8 @@ enum {
     WEFT__NAME_KINDS = 0,
     WEFT__NAME_TYPES = 64,
     WEFT__NAME_WAYS = 96,
-    WEFT__NAMES = 160
+    WEFT__NAMES = 160,
+    WEFT__NO_WAY = WEFT__NAMES - WEFT__NAME_WAYS /* not known yet */
 };
 
 /* What became of an operation so far. */
@@ -79,8 +80,7 @@ typedef enum weft__op_state {
     WEFT__OP_STARTED,
     WEFT__OP_HELD,     /* until all members have told where their memory is */
     WEFT__OP_DRAINING, /* has failed; something may still touch its buffers */
-    WEFT__OP_CALLING,  /* its outcome is fixed; its callback has not returned */
-    WEFT__OP_SETTLED,
+    WEFT__OP_SETTLED,  /* its outcome is fixed; a callback may still run: WEFT__LIFE_CALLED */
     WEFT__OP_STATES
 } weft__op_state;
 
@@ -89,23 +89,26 @@ enum {
     WEFT__OP_STAMP, /* number of the record << 8, and how often it was written anew */
     WEFT__OP_GROUP,
     WEFT__OP_NUMBER, /* of the operation, in its group */
-    WEFT__OP_WHAT,   /* bytes from the lowest: kind, type, state, status, way, memory, flags */
+    WEFT__OP_WHAT,   /* bytes from the lowest: type, kind, state, status, way, memory, flags */
     WEFT__OP_BYTES,
     WEFT__OP_WHOM,      /* peer or root, as a rank of the group, and tag << 32 */
     WEFT__OP_SUBMITTED, /* when */
     WEFT__OP_OVER,      /* when it settled */
     WEFT__OP_STARTED_AT,
-    WEFT__OP_WAITED, /* since when a caller sleeps for it; once it has settled: how long callers waited */
+    WEFT__OP_WAITED, /* since when a caller sleeps for it, or did until it settled */
     WEFT__OP_PHASE, /* of an operation on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
     WEFT__OP_PHASE_AT, /* since when */
     WEFT__OP_LABEL,    /* what there is of it in 32 bytes */
     WEFT__OP_WORDS = 16,
-    WEFT__OP_STAMP_BITS = 8
+    WEFT__OP_STAMP_BITS = 8,
+    WEFT__OP_BYTES_BITS = 7 /* 128 bytes a record */
 };
 enum {
     WEFT__OP_HAS_MORE = 1,
-    WEFT__OP_BLOCKS = 2,  /* called without a request: its caller waits for it */
-    WEFT__OP_PASSED = 4,  /* a message that was over in its call: its times are one */
+    WEFT__OP_BLOCKS = 2, /* called without a request: its caller waits for it */
+    WEFT__OP_PASSED =
+        4, /* a message that was over in its call, whose one time is about that: it may be earlier, by 4 ms
+                             or, while the progress thread sleeps, by as long as its last 8 messages took */
     WEFT__OP_ROOTED = 8,  /* the rank is a root */
     WEFT__OP_PAIRED = 16, /* the rank is a peer */
     WEFT__OP_SLEPT = 32   /* a caller sleeps for it */
@@ -152,14 +155,14 @@ enum {
     WEFT__EVENT_WORDS
 };
 
-typedef enum weft__recorded_group {
+typedef enum weft__recorded_group_state {
     WEFT__GROUP_UNKNOWN,
     WEFT__GROUP_FORMING,
     WEFT__GROUP_READY,
     WEFT__GROUP_BROKEN,
     WEFT__GROUP_FAILED,
     WEFT__GROUP_STATES
-} weft__recorded_group;
+} weft__recorded_group_state;
 
 /* A group: 32 words. */
 enum {
@@ -202,6 +205,7 @@ typedef enum weft__life {
     WEFT__LIFE_LEAVING,   /* since when */
     WEFT__LIFE_REST,      /* of the progress thread: 0 awake, 1 napping, 2 asleep; and << 8 since when */
     WEFT__LIFE_CALLING,   /* since when its progress thread runs callbacks; 0: it does not */
+    WEFT__LIFE_CALLED,    /* number of the record whose callback that is; 0: not known */
     WEFT__LIFE_MODULE,    /* since when its progress thread is inside a module's call; 0: it is not */
     WEFT__LIFE_WAITERS,   /* threads that sleep in a wait */
     WEFT__LIFE_WAITING,   /* since when the last of them does */

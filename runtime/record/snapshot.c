@@ -198,10 +198,7 @@ static void take_more(const uint64_t *w, weft__recorded_op *op)
 {
     uint64_t phase = w[WEFT__OP_PHASE];
     op->started_ns = (int64_t)w[WEFT__OP_STARTED_AT];
-    if (op->state < WEFT__OP_CALLING && op->flags & WEFT__OP_SLEPT)
-        op->waiting_since_ns = (int64_t)w[WEFT__OP_WAITED];
-    else
-        op->waited_ns = (int64_t)w[WEFT__OP_WAITED];
+    if (op->flags & WEFT__OP_SLEPT) op->waiting_ns = (int64_t)w[WEFT__OP_WAITED];
     op->phase = (int)byte_of(phase, 0);
     op->last = (int)(uint32_t)(phase >> 8) - 1;
     op->phase_ns = (int64_t)w[WEFT__OP_PHASE_AT];
@@ -214,7 +211,8 @@ static bool take_op(const uint64_t *w, size_t slot, size_t count, weft__snapshot
     uint64_t what = w[WEFT__OP_WHAT], number = w[WEFT__OP_STAMP] >> WEFT__OP_STAMP_BITS;
     unsigned state = byte_of(what, 2);
     if (!w[WEFT__OP_STAMP]) return false;
-    if ((number & (count - 1)) != slot || state >= WEFT__OP_STATES || (!state && !op->torn)) {
+    if ((number && (number & (count - 1)) != slot) || (!number && !op->torn) || state >= WEFT__OP_STATES ||
+        (!state && !op->torn)) {
         shot->damaged++;
         return false;
     }
@@ -222,8 +220,8 @@ static bool take_op(const uint64_t *w, size_t slot, size_t count, weft__snapshot
     op->group = w[WEFT__OP_GROUP];
     op->number = w[WEFT__OP_NUMBER];
     op->bytes = w[WEFT__OP_BYTES];
-    op->kind = (int)byte_of(what, 0);
-    op->type = (int)byte_of(what, 1);
+    op->kind = (int)byte_of(what, 1);
+    op->type = (int)byte_of(what, 0);
     op->state = (weft__op_state)state;
     op->status = (weft_status)(int8_t)byte_of(what, 3);
     op->way = (int)byte_of(what, 4);
@@ -234,6 +232,7 @@ static bool take_op(const uint64_t *w, size_t slot, size_t count, weft__snapshot
     op->submitted_ns = op->started_ns = (int64_t)w[WEFT__OP_SUBMITTED];
     op->over_ns = (int64_t)w[WEFT__OP_OVER];
     op->last = -1;
+    if (op->flags & WEFT__OP_PASSED) op->over_ns = op->submitted_ns;
     if (op->flags & WEFT__OP_HAS_MORE) take_more(w, op);
     return true;
 }
@@ -298,7 +297,7 @@ static bool take_group(const uint64_t *w, weft__snapshot *shot, weft__group_reco
     group->id = w[WEFT__GROUP_ID];
     group->size = low(w[WEFT__GROUP_SIZE]);
     group->rank = high(w[WEFT__GROUP_SIZE]);
-    group->state = (weft__recorded_group)byte_of(state, 0);
+    group->state = (weft__recorded_group_state)byte_of(state, 0);
     if (!w[WEFT__GROUP_STAMP] || (group->torn && group->state == WEFT__GROUP_UNKNOWN)) return false;
     if (group->size < 1 || group->size > shot->world || group->rank < -1 || group->rank >= group->size ||
         group->state == WEFT__GROUP_UNKNOWN || group->state >= WEFT__GROUP_STATES) {

@@ -12,7 +12,7 @@
 #include <weft/weft.h>
 
 typedef struct weft__recorded_op {
-    uint64_t record; /* number of the record: the order in which operations began */
+    uint64_t record; /* number of the record: the order in which operations began; 0: torn, and not known */
     bool torn;       /* its writer was in the middle of it, and what follows may not fit together */
     uint64_t group, number, bytes;
     int kind, type, way, memory; /* names: weft__recorded_name */
@@ -21,8 +21,8 @@ typedef struct weft__recorded_op {
     unsigned flags;     /* WEFT__OP_BLOCKS and those behind it */
     int whom, tag;      /* peer or root: rank of the group; -1: any, or none */
     int64_t submitted_ns, started_ns, over_ns;
-    int64_t waiting_since_ns, waited_ns;
-    int phase, last; /* 0: none; rank of the group that came last, -1: not known */
+    int64_t waiting_ns; /* since when a caller sleeps for it, or did until it settled; 0: none did */
+    int phase, last;    /* 0: none; rank of the group that came last, -1: not known */
     int64_t phase_ns;
     char label[33];
 } weft__recorded_op;
@@ -39,7 +39,7 @@ typedef struct weft__group_record {
     bool torn;
     uint64_t id;
     int size, rank;
-    weft__recorded_group state;
+    weft__recorded_group_state state;
     weft_status status; /* BROKEN, FAILED */
     bool let_go;
     int first, stride; /* stride 0: they stand in the pool */

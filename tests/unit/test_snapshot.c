@@ -78,7 +78,7 @@ static uint64_t *put_op(uint64_t record, uint64_t state)
     op[WEFT__OP_STAMP] = record << 8 | 4;
     op[WEFT__OP_GROUP] = 77;
     op[WEFT__OP_NUMBER] = record * 10;
-    op[WEFT__OP_WHAT] = 3 | 5 << 8 | state << 16 | 1ull << 32;
+    op[WEFT__OP_WHAT] = 5 | 3 << 8 | state << 16 | 1ull << 32;
     op[WEFT__OP_BYTES] = 4096;
     op[WEFT__OP_WHOM] = UINT32_MAX | 9ull << 32;
     op[WEFT__OP_SUBMITTED] = 100 + record;
@@ -142,7 +142,7 @@ static void test_ops(void **state)
     assert_string_equal(weft__recorded_way(&shot, shot.ops[0].way), "ring");
     assert_string_equal(weft__recorded_kind(&shot, 4), "?");
     assert_string_equal(weft__recorded_kind(&shot, 64), "?");
-    assert_int_equal(shot.ops[4].waiting_since_ns, 160);
+    assert_int_equal(shot.ops[4].waiting_ns, 160);
     assert_int_equal(shot.ops[4].last, 3);
     assert_int_equal(strlen(shot.ops[4].label), 32);
 }

@@ -1,0 +1,385 @@
+/* record.c - lays a record out, and writes what is not written often. */
+#include "record.h"
+#include "born.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS       1024
+#define GROUPS       128
+#define MEMBER_WORDS 2048 /* 4,096 members */
+#define PEERS_MOST   4096
+#define ASLEEP       8  /* messages that get the same time while the progress thread sleeps */
+#define STEP         64 /* records that are looked at at once for those that stand */
+#define WORD         sizeof(uint64_t)
+
+static size_t peers_of(int world)
+{
+    return world < PEERS_MOST ? (size_t)world : PEERS_MOST;
+}
+
+/* Where each table begins, in words, and after them the end. */
+static size_t lay_out(size_t ops, int world, size_t at[WEFT__RECORD_TABLES],
+                      size_t count[WEFT__RECORD_TABLES], size_t words[WEFT__RECORD_TABLES])
+{
+    const size_t counts[WEFT__RECORD_TABLES] = {WEFT__NAMES, ops,          EVENTS,
+                                                GROUPS,      MEMBER_WORDS, peers_of(world)};
+    const size_t each[WEFT__RECORD_TABLES] = {
+        WEFT__NAME_WORDS, WEFT__OP_WORDS, WEFT__EVENT_WORDS, WEFT__GROUP_WORDS, 1, WEFT__PEER_WORDS};
+    const size_t line = WEFT__LINE / WORD;
+    size_t end = WEFT__HEAD_WORDS;
+    for (int i = 0; i < WEFT__RECORD_TABLES; i++) {
+        end = (end + line - 1) / line * line;
+        at[i] = end;
+        count[i] = counts[i];
+        words[i] = each[i];
+        end += counts[i] * each[i];
+    }
+    return end;
+}
+
+size_t weft__record_bytes(size_t ops, int world)
+{
+    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES];
+    return lay_out(ops, world, at, count, words) * WORD;
+}
+
+/* n words of text, the last byte 0 where cut says so. */
+static void put_text(weft__word *at, size_t n, const char *text, bool cut)
+{
+    size_t length = text ? strlen(text) : 0, most = n * WORD - cut;
+    if (length > most) length = most;
+    for (size_t i = 0; i < n; i++) {
+        char bytes[WORD] = {0};
+        uint64_t word;
+        size_t from = i * WORD;
+        if (from < length) memcpy(bytes, text + from, length - from < WORD ? length - from : WORD);
+        memcpy(&word, bytes, WORD);
+        weft__put(&at[i], word);
+    }
+}
+
+static int64_t realtime_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void put_name(weft__recorder *r, size_t at, const char *name)
+{
+    put_text(r->names + at * WEFT__NAME_WORDS, WEFT__NAME_WORDS, name, true);
+}
+
+static void put_head(weft__recorder *r, const weft__record_owner *owner)
+{
+    weft__word *head = r->file;
+    weft__put(&head[WEFT__HEAD_VERSION], WEFT__RECORD_VERSION);
+    weft__put(&head[WEFT__HEAD_BYTES], r->bytes);
+    weft__put(&head[WEFT__HEAD_RANK], (uint64_t)owner->rank);
+    weft__put(&head[WEFT__HEAD_WORLD], (uint64_t)owner->world);
+    weft__put(&head[WEFT__HEAD_MASTER], (uint64_t)owner->master);
+    weft__put(&head[WEFT__HEAD_PID], (uint64_t)getpid());
+    weft__put(&head[WEFT__HEAD_BORN], (uint64_t)weft__born(getpid()));
+    weft__put(&head[WEFT__HEAD_MONOTONIC], (uint64_t)weft__now_ns());
+    weft__put(&head[WEFT__HEAD_REALTIME], (uint64_t)realtime_ns());
+    weft__put(&head[WEFT__HEAD_TIMEOUT_MS], (uint64_t)owner->timeout_ms);
+    for (size_t i = 0; i < WEFT__RECORD_TEXTS; i++)
+        put_text(&head[WEFT__HEAD_TEXTS + 8 * i], 8, owner->texts[i], true);
+    for (int i = 0; i < owner->kind_count && i < WEFT__NAME_TYPES; i++)
+        put_name(r, (size_t)(WEFT__NAME_KINDS + i), owner->kinds[i]);
+    for (int i = 0; i < owner->type_count && i < WEFT__NAME_WAYS - WEFT__NAME_TYPES; i++)
+        put_name(r, (size_t)(WEFT__NAME_TYPES + i), owner->types[i]);
+}
+
+void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__record_owner *owner)
+{
+    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES];
+    memset(r, 0, sizeof *r);
+    r->file = memory;
+    r->bytes = lay_out(ops, owner->world, at, count, words) * WORD;
+    for (size_t i = 0; i < WEFT__RECORD_TABLES; i++) {
+        weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i], at[i] * WORD);
+        weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i + 1], count[i] | (uint64_t)words[i] << 32);
+    }
+    r->mask = (ops - 1) << WEFT__OP_BYTES_BITS;
+    r->next = r->clear = 1 << WEFT__OP_STAMP_BITS;
+    r->way = r; /* none */
+    r->life = r->file + WEFT__HEAD_LIFE;
+    r->names = r->file + at[WEFT__TABLE_NAMES];
+    r->events = r->file + at[WEFT__TABLE_EVENTS];
+    r->event_mask = EVENTS - 1;
+    r->groups = r->file + at[WEFT__TABLE_GROUPS];
+    r->group_count = GROUPS;
+    r->members = r->file + at[WEFT__TABLE_MEMBERS];
+    r->member_words = MEMBER_WORDS;
+    r->peers = r->file + at[WEFT__TABLE_PEERS];
+    r->peer_count = peers_of(owner->world);
+    r->ops = r->file + at[WEFT__TABLE_OPS];
+    put_head(r, owner);
+    weft__put(&r->file[WEFT__HEAD_MAGIC], WEFT__RECORD_MAGIC);
+}
+
+void weft__record_master(weft__recorder *r, int master)
+{
+    if (r->file) weft__put(&r->file[WEFT__HEAD_MASTER], (uint64_t)master);
+}
+
+/* ---- operations ---- */
+
+/* Began, and has not settled. */
+static bool stands(const weft__recorder *r, uint64_t stamp)
+{
+    const weft__word *at = weft__record_at(r, stamp);
+    uint64_t state = weft__got(&at[WEFT__OP_WHAT]) >> 16 & 0xff;
+    return weft__got(&at[WEFT__OP_STAMP]) && state != WEFT__OP_SETTLED;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The records behind that are looked at now begin before these places are come to again. */
+void weft__record_clear(weft__recorder *r)
+{
+    const uint64_t one = 1 << WEFT__OP_STAMP_BITS, ops = (r->mask >> WEFT__OP_BYTES_BITS) + 1;
+    const uint64_t first = r->next, most = least(ops, STEP) * one;
+    const bool sleeps = atomic_load_explicit(&r->sleeps, memory_order_relaxed);
+    const uint64_t far = sleeps ? least(ops, ASLEEP) * one : most;
+    if (sleeps) atomic_store_explicit(&r->fresh, false, memory_order_relaxed);
+    while (r->next < first + most && stands(r, r->next)) r->next += one;
+    if (r->next == first + most) /* all of these stand: one has to go */
+        weft__record_life(r, WEFT__LIFE_LOST, weft__got(&r->life[WEFT__LIFE_LOST]) + 1);
+    r->clear = r->next + one;
+    while (r->clear < r->next + far && !stands(r, r->clear)) r->clear += one;
+}
+
+void weft__record_looked(weft__recorder *r, int64_t now_ns)
+{
+    const uint64_t far = r->next + (ASLEEP << WEFT__OP_STAMP_BITS);
+    r->last_ns = now_ns;
+    atomic_store_explicit(&r->fresh, true, memory_order_relaxed);
+    if (atomic_load_explicit(&r->sleeps, memory_order_relaxed)) r->clear = least(r->clear, far);
+}
+
+uint64_t weft__record_way_slow(weft__recorder *r, const char *way)
+{
+    size_t i = 0;
+    if (!way || !*way) return WEFT__NO_WAY;
+    while (i < r->way_count && r->ways[i] != way) i++;
+    if (i == r->way_count) {
+        if (i == WEFT__LENGTH(r->ways)) return i;
+        put_name(r, WEFT__NAME_WAYS + i, way);
+        r->ways[r->way_count++] = way;
+    }
+    r->way = way;
+    r->way_at = i;
+    return i;
+}
+
+/* The second line, to be changed; what it had was of the record before, unless it counts already. */
+static weft__word *more(weft__recorder *r, uint64_t record, unsigned flags)
+{
+    weft__word *at = weft__record_change(r, record);
+    uint64_t what;
+    if (!at) return NULL;
+    what = weft__got(&at[WEFT__OP_WHAT]);
+    if (!(what >> 48 & WEFT__OP_HAS_MORE)) {
+        for (int i = WEFT__OP_STARTED_AT; i < WEFT__OP_WORDS; i++) weft__put(&at[i], 0);
+        weft__put(&at[WEFT__OP_STARTED_AT], weft__got(&at[WEFT__OP_SUBMITTED]));
+    }
+    weft__put(&at[WEFT__OP_WHAT], what | (uint64_t)(flags | WEFT__OP_HAS_MORE) << 48);
+    return at;
+}
+
+void weft__record_started_at(weft__recorder *r, uint64_t record, int64_t started_ns)
+{
+    weft__word *at = more(r, record, 0);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_STARTED_AT], (uint64_t)started_ns);
+    weft__record_changed(at);
+}
+
+void weft__record_label(weft__recorder *r, uint64_t record, const char *label)
+{
+    weft__word *at = more(r, record, 0);
+    if (!at) return;
+    put_text(&at[WEFT__OP_LABEL], WEFT__OP_WORDS - WEFT__OP_LABEL, label, false);
+    weft__record_changed(at);
+}
+
+void weft__record_state(weft__recorder *r, uint64_t record, weft__op_state state)
+{
+    weft__word *at = weft__record_change(r, record);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_WHAT],
+              (weft__got(&at[WEFT__OP_WHAT]) & ~(UINT64_C(0xff) << 16)) | (uint64_t)state << 16);
+    weft__record_changed(at);
+}
+
+void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns)
+{
+    weft__word *at = more(r, record, WEFT__OP_SLEPT);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_WAITED], (uint64_t)since_ns);
+    weft__record_changed(at);
+}
+
+void weft__record_phase(weft__recorder *r, uint64_t record, int phase, int64_t now_ns)
+{
+    weft__word *at = more(r, record, 0);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_PHASE], (weft__got(&at[WEFT__OP_PHASE]) & ~UINT64_C(0xff)) | (uint8_t)phase);
+    weft__put(&at[WEFT__OP_PHASE_AT], (uint64_t)now_ns);
+    weft__record_changed(at);
+}
+
+void weft__record_last(weft__recorder *r, uint64_t record, int member)
+{
+    weft__word *at = more(r, record, 0);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_PHASE], (weft__got(&at[WEFT__OP_PHASE]) & 0xff) | (uint64_t)(member + 1) << 8);
+    weft__record_changed(at);
+}
+
+/* ---- groups ---- */
+
+static void begin_change(weft__word *at)
+{
+    atomic_store_explicit(&at[WEFT__GROUP_STAMP], weft__got(&at[WEFT__GROUP_STAMP]) + 1,
+                          memory_order_relaxed);
+}
+
+static void end_change(weft__word *at)
+{
+    weft__put(&at[WEFT__GROUP_STAMP], weft__got(&at[WEFT__GROUP_STAMP]) + 1);
+}
+
+static weft__word *group_at(const weft__recorder *r, size_t i)
+{
+    return r->groups + i * WEFT__GROUP_WORDS;
+}
+
+static weft__word *find_group(const weft__recorder *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->group_count; i++)
+        if (weft__got(&group_at(r, i)[WEFT__GROUP_STAMP]) && weft__got(&group_at(r, i)[WEFT__GROUP_ID]) == id)
+            return group_at(r, i);
+    return NULL;
+}
+
+/* An empty place; else that of the group that its caller let go first; else of the oldest. */
+static weft__word *place_of_group(weft__recorder *r)
+{
+    weft__word *best = NULL;
+    bool best_over = false;
+    for (size_t i = 0; i < r->group_count; i++) {
+        weft__word *at = group_at(r, i);
+        bool over = weft__got(&at[WEFT__GROUP_STATE]) >> 16 & 0xff, older;
+        if (!weft__got(&at[WEFT__GROUP_STAMP])) return at;
+        older = best && (over ? weft__got(&at[WEFT__GROUP_ENDED]) < weft__got(&best[WEFT__GROUP_ENDED])
+                              : weft__got(&at[WEFT__GROUP_MADE]) < weft__got(&best[WEFT__GROUP_MADE]));
+        if (!best || over > best_over || (over == best_over && older)) {
+            best = at;
+            best_over = over;
+        }
+    }
+    weft__record_life(r, WEFT__LIFE_GROUPS_LOST, weft__got(&r->life[WEFT__LIFE_GROUPS_LOST]) + 1);
+    return best;
+}
+
+static void put_member(weft__recorder *r, size_t at, int rank)
+{
+    weft__word *word = &r->members[at / 2];
+    int shift = at % 2 ? 32 : 0;
+    uint64_t kept = weft__got(word) & ~(UINT64_C(0xffffffff) << shift);
+    weft__put(word, kept | (uint64_t)(uint32_t)rank << shift);
+}
+
+static void put_members(weft__recorder *r, weft__word *at, const weft__record_group *group)
+{
+    int stride = group->size > 1 ? group->world[1] - group->world[0] : 1;
+    size_t n = (size_t)group->size;
+    for (int i = 2; i < group->size && stride; i++)
+        if (group->world[i] - group->world[i - 1] != stride) stride = 0;
+    weft__put(&at[WEFT__GROUP_MEMBERS], weft__record_whom(group->world[0], stride));
+    weft__put(&at[WEFT__GROUP_POOL], UINT64_MAX);
+    if (stride || n > 2 * r->member_words - r->members_used) return;
+    for (size_t i = 0; i < n; i++) put_member(r, r->members_used + i, group->world[i]);
+    weft__put(&at[WEFT__GROUP_POOL], r->members_used);
+    r->members_used += n;
+}
+
+static weft__record_event event_of(weft__recorded_group_state state)
+{
+    return state == WEFT__GROUP_READY    ? WEFT__HAPPENED_GROUP_MADE
+           : state == WEFT__GROUP_BROKEN ? WEFT__HAPPENED_GROUP_BROKEN
+                                         : WEFT__HAPPENED_GROUP_FAILED;
+}
+
+void weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns)
+{
+    weft__word *at;
+    bool found;
+    if (!r->groups) return;
+    weft__record_event_now(r, event_of(group->state), group->culprit, group->id, now_ns);
+    at = group->id ? find_group(r, group->id) : NULL;
+    found = at;
+    if (!found && !group->id) return; /* it was never made: the event, and its request, tell of it */
+    if (!found) at = place_of_group(r);
+    begin_change(at);
+    if (!found) {
+        weft__put(&at[WEFT__GROUP_ID], group->id);
+        weft__put(&at[WEFT__GROUP_SIZE], weft__record_whom(group->size, group->rank));
+        weft__put(&at[WEFT__GROUP_MADE], (uint64_t)now_ns);
+        put_members(r, at, group);
+        put_text(&at[WEFT__GROUP_LABEL], WEFT__GROUP_LABEL_WORDS, group->label, true);
+    }
+    weft__put(&at[WEFT__GROUP_STATE], group->state | (uint64_t)(uint8_t)group->status << 8);
+    weft__put(&at[WEFT__GROUP_ENDED], group->state == WEFT__GROUP_READY ? 0 : (uint64_t)now_ns);
+    weft__put(&at[WEFT__GROUP_CULPRIT], (uint64_t)(group->culprit + 1));
+    weft__put(&at[WEFT__GROUP_AT], group->at);
+    put_text(&at[WEFT__GROUP_WHY], WEFT__GROUP_WHY_WORDS, group->why, true);
+    end_change(at);
+}
+
+void weft__record_group_let_go(weft__recorder *r, uint64_t id, int64_t now_ns)
+{
+    weft__word *at = r->groups ? find_group(r, id) : NULL;
+    if (!at) return;
+    weft__record_event_now(r, WEFT__HAPPENED_GROUP_LET_GO, -1, id, now_ns);
+    begin_change(at);
+    weft__put(&at[WEFT__GROUP_STATE], weft__got(&at[WEFT__GROUP_STATE]) | UINT64_C(1) << 16);
+    if (!weft__got(&at[WEFT__GROUP_ENDED])) weft__put(&at[WEFT__GROUP_ENDED], (uint64_t)now_ns);
+    end_change(at);
+}
+
+/* ---- events and peers ---- */
+
+/* Several threads may be at it, each in its own place; who sleeps between these lines for as long as all the others
+ * together need for a whole ring leaves one that is not its own. */
+void weft__record_event_now(weft__recorder *r, weft__record_event what, int rank, uint64_t number,
+                            int64_t now_ns)
+{
+    weft__word *at;
+    uint64_t record;
+    if (!r->events) return;
+    record = atomic_fetch_add_explicit(&r->life[WEFT__LIFE_EVENTS], 1, memory_order_relaxed) + 1;
+    at = r->events + (record & r->event_mask) * WEFT__EVENT_WORDS;
+    atomic_store_explicit(&at[WEFT__EVENT_STAMP], 0, memory_order_relaxed);
+    weft__put(&at[WEFT__EVENT_AT], (uint64_t)now_ns);
+    weft__put(&at[WEFT__EVENT_WHAT], what | (uint64_t)(uint32_t)rank << 32);
+    weft__put(&at[WEFT__EVENT_NUMBER], number);
+    weft__put(&at[WEFT__EVENT_STAMP], record);
+}
+
+void weft__record_peer(weft__recorder *r, int rank, weft__peer_state state, bool local, int64_t now_ns)
+{
+    weft__word *at;
+    if (!r->peers || rank < 0 || (size_t)rank >= r->peer_count) return;
+    at = r->peers + (size_t)rank * WEFT__PEER_WORDS;
+    weft__put(&at[WEFT__PEER_STATE], state | (uint64_t)local << 8);
+    weft__put(&at[WEFT__PEER_SINCE], (uint64_t)now_ns);
+}

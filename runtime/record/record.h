@@ -1,0 +1,235 @@
+/* record.h - writing what this rank does: the flight recorder's side of layout.h.
+ *
+ * Records of operations and groups are written by whoever holds the engine, so by one thread at a time; each costs a
+ * dozen stores, and a message that passes in its call nine.  Events and the words of life may come from any thread.
+ * Nothing here allocates, calls the kernel, fails or waits; without memory for it all of it does nothing. */
+#ifndef WEFT_RECORD_RECORD_H
+#define WEFT_RECORD_RECORD_H
+#include "check.h"
+#include "clock.h"
+#include "layout.h"
+#include "prefetch.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct weft__recorder {
+    weft__word *ops; /* NULL: nothing is recorded */
+    uint64_t mask;   /* of the bytes of that table */
+    uint64_t next;   /* number of the next << STAMP_BITS; the first is 1 */
+    uint64_t clear;  /* that far nothing stands in its way */
+    int64_t last_ns; /* the latest time in a record */
+    /* Messages that pass in their call do not look at the clock: they get the last time that was looked at.  It is
+     * looked at again once the progress thread has rested, which it does for 4 ms at most while anything moves; while
+     * it sleeps, for each 8th of them. */
+    _Atomic bool fresh, sleeps; /* progress thread too */
+    const void *way;            /* the one asked for last, */
+    uint64_t way_at;            /* and its number */
+    weft__word *life, *events, *groups, *members, *peers, *names;
+    size_t event_mask, group_count, member_words, peer_count;
+    size_t members_used;                             /* in halves of words */
+    const void *ways[WEFT__NAMES - WEFT__NAME_WAYS]; /* whose names stand there */
+    size_t way_count;
+    bool failed;      /* something has: engine */
+    weft__word *file; /* the whole of it */
+    size_t bytes;
+} weft__recorder;
+
+/* Who it is, once for all. */
+typedef struct weft__record_owner {
+    int rank, world, master;
+    int64_t timeout_ms;
+    const char *texts[WEFT__RECORD_TEXTS]; /* cut to 63 bytes */
+    const char *const *kinds, *const *types;
+    int kind_count, type_count;
+} weft__record_owner;
+
+/* Bytes of a file with room for that many operations (a power of two) in a world of so many. */
+size_t weft__record_bytes(size_t ops, int world);
+/* Lays the file out in that memory, which is zero and stays until the recorder is closed. */
+void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__record_owner *owner);
+void weft__record_master(weft__recorder *r, int master);
+
+/* ---- the words of life ---- */
+
+static inline void weft__record_life(weft__recorder *r, weft__life which, uint64_t value)
+{
+    if (r->life) atomic_store_explicit(&r->life[which], value, memory_order_relaxed);
+}
+
+/* ---- operations; engine held ---- */
+
+static inline void weft__put(weft__word *at, uint64_t value)
+{
+    atomic_store_explicit(at, value, memory_order_release); /* behind the stamp; a plain store on x86 */
+}
+
+static inline uint64_t weft__got(const weft__word *at)
+{
+    return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+/* The time is looked at again before the next message gets one.  Any thread. */
+static inline void weft__record_rests(weft__recorder *r, bool sleeps)
+{
+    atomic_store_explicit(&r->sleeps, sleeps, memory_order_relaxed);
+    atomic_store_explicit(&r->fresh, false, memory_order_relaxed);
+}
+
+void weft__record_looked(weft__recorder *r, int64_t now_ns); /* that has been done */
+
+/* Finds room for the next records, and passes over those that stand. */
+void weft__record_clear(weft__recorder *r);
+
+/* stamp: its number << STAMP_BITS, and anything below. */
+static inline weft__word *weft__record_at(const weft__recorder *r, uint64_t stamp)
+{
+    const int shift = WEFT__OP_STAMP_BITS - WEFT__OP_BYTES_BITS;
+    return (weft__word *)(void *)((char *)r->ops + (stamp >> shift & r->mask));
+}
+
+static inline uint64_t weft__record_take(weft__recorder *r)
+{
+    uint64_t stamp;
+    if (WEFT__UNLIKELY(r->next == r->clear)) weft__record_clear(r);
+    stamp = r->next;
+    r->next = stamp + (1 << WEFT__OP_STAMP_BITS);
+    return stamp;
+}
+
+static inline uint64_t weft__record_what(unsigned kind, unsigned type, weft__op_state state, unsigned memory,
+                                         unsigned flags)
+{
+    return type | (uint64_t)kind << 8 | (uint64_t)state << 16 | (uint64_t)WEFT__NO_WAY << 32 |
+           (uint64_t)memory << 40 | (uint64_t)flags << 48;
+}
+
+static inline uint64_t weft__record_whom(int rank, int tag)
+{
+    return (uint32_t)rank | (uint64_t)(uint32_t)tag << 32;
+}
+
+/* A new record, but for its stamp.  Each word is behind the one that says that it is not whole. */
+static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uint64_t stamp, uint64_t group,
+                                                          uint64_t number, uint64_t what, uint64_t bytes,
+                                                          uint64_t whom, int64_t submitted_ns)
+{
+    weft__word *at = weft__record_at(r, stamp);
+    atomic_store_explicit(&at[WEFT__OP_STAMP], 1, memory_order_relaxed);
+    weft__put(&at[WEFT__OP_GROUP], group);
+    weft__put(&at[WEFT__OP_NUMBER], number);
+    weft__put(&at[WEFT__OP_WHAT], what);
+    weft__put(&at[WEFT__OP_BYTES], bytes);
+    weft__put(&at[WEFT__OP_WHOM], whom);
+    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
+    return at;
+}
+
+/* One that is over in its call. */
+static WEFT__MADE_FOR_EACH void weft__record_passed(weft__recorder *r, uint64_t group, uint64_t number,
+                                                    uint64_t what, uint64_t bytes, uint64_t whom,
+                                                    int64_t now_ns)
+{
+    uint64_t stamp = weft__record_take(r);
+    weft__word *at = weft__record_begin(r, stamp, group, number, what, bytes, whom, now_ns);
+    weft__put(&at[WEFT__OP_STAMP], stamp);
+    weft__prefetch_write(at + WEFT__OP_WORDS);
+}
+
+/* What goes on.  Returns what its record is known by. */
+static inline uint64_t weft__record_start(weft__recorder *r, uint64_t group, uint64_t number, uint64_t what,
+                                          uint64_t bytes, uint64_t whom, int64_t submitted_ns)
+{
+    uint64_t stamp = weft__record_take(r);
+    weft__word *at = weft__record_begin(r, stamp, group, number, what, bytes, whom, submitted_ns);
+    weft__put(&at[WEFT__OP_OVER], 0);
+    weft__put(&at[WEFT__OP_STAMP], stamp);
+    return stamp;
+}
+
+/* That record, to be changed between these two; NULL: there is none (any more). */
+static inline weft__word *weft__record_change(const weft__recorder *r, uint64_t record)
+{
+    weft__word *at;
+    uint64_t stamp;
+    if (!record || !r->ops) return NULL;
+    at = weft__record_at(r, record);
+    stamp = weft__got(&at[WEFT__OP_STAMP]);
+    if (WEFT__UNLIKELY((stamp ^ record) >> WEFT__OP_STAMP_BITS)) return NULL;
+    atomic_store_explicit(&at[WEFT__OP_STAMP], stamp + 1, memory_order_relaxed);
+    return at;
+}
+
+static inline void weft__record_changed(weft__word *at)
+{
+    uint64_t stamp = weft__got(&at[WEFT__OP_STAMP]), low = (UINT64_C(1) << WEFT__OP_STAMP_BITS) - 1;
+    weft__put(&at[WEFT__OP_STAMP], (stamp & ~low) | ((stamp + 1) & low));
+}
+
+/* It counts as begun then. */
+static inline void weft__record_times(weft__recorder *r, uint64_t record, int64_t submitted_ns)
+{
+    weft__word *at = weft__record_change(r, record);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
+    weft__record_changed(at);
+    r->last_ns = submitted_ns;
+}
+
+uint64_t weft__record_way_slow(weft__recorder *r, const char *way);
+/* The number of a way by its name, whose text stays as long as the process. */
+static inline uint64_t weft__record_way(weft__recorder *r, const char *way)
+{
+    return WEFT__LIKELY(way == r->way) ? r->way_at : weft__record_way_slow(r, way);
+}
+
+static inline void weft__record_settled(weft__recorder *r, uint64_t record, int status, const char *way,
+                                        int64_t submitted_ns, int64_t now_ns)
+{
+    const uint64_t changes = UINT64_C(0xffffff) << 16; /* state, status, way */
+    weft__word *at = weft__record_change(r, record);
+    if (!at) return;
+    weft__put(&at[WEFT__OP_WHAT], (weft__got(&at[WEFT__OP_WHAT]) & ~changes) |
+                                      (uint64_t)WEFT__OP_SETTLED << 16 | (uint64_t)(uint8_t)status << 24 |
+                                      weft__record_way(r, way) << 32);
+    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
+    weft__put(&at[WEFT__OP_OVER], (uint64_t)now_ns);
+    weft__record_changed(at);
+    r->last_ns = now_ns;
+}
+
+/* What most have not, in the second line. */
+void weft__record_started_at(weft__recorder *r, uint64_t record, int64_t started_ns);
+void weft__record_label(weft__recorder *r, uint64_t record, const char *label);
+void weft__record_state(weft__recorder *r, uint64_t record, weft__op_state state);
+void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns); /* 0: no more */
+void weft__record_phase(weft__recorder *r, uint64_t record, int phase, int64_t now_ns);
+void weft__record_last(weft__recorder *r, uint64_t record, int member); /* who has not come yet */
+
+/* ---- groups; engine held ---- */
+
+typedef struct weft__record_group {
+    uint64_t id;
+    int size, rank;
+    const int *world;
+    weft__recorded_group_state state;
+    int status, culprit; /* world rank; -1: none */
+    uint64_t at;
+    const char *label, *why;
+} weft__record_group;
+
+/* The group as it is from now on. */
+void weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns);
+void weft__record_group_let_go(weft__recorder *r, uint64_t id, int64_t now_ns);
+
+/* ---- events and peers ---- */
+
+void weft__record_event_now(weft__recorder *r, weft__record_event what, int rank, uint64_t number,
+                            int64_t now_ns);
+static inline void weft__record_happened(weft__recorder *r, weft__record_event what, int rank,
+                                         uint64_t number)
+{
+    if (r->events) weft__record_event_now(r, what, rank, number, weft__now_ns());
+}
+void weft__record_peer(weft__recorder *r, int rank, weft__peer_state state, bool local, int64_t now_ns);
+#endif

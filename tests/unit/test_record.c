@@ -1,0 +1,380 @@
+/* What a recorder writes is what a snapshot reads: rings that go round, operations that stand in the way, names, groups;
+ * and a reader beside its writer sees whole records or says that they are torn. */
+#include "record.h"
+#include "record_file.h"
+#include "snapshot.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { OPS = 64, WORLD = 6, GROUP = 7 };
+
+static weft__recorder r;
+static weft__snapshot shot;
+static size_t bytes;
+
+static int fresh(void **state)
+{
+    static const char *const kinds[] = {"barrier", "broadcast"}, *const types[] = {"int8", "float32"};
+    weft__record_owner owner = {.rank = 1,
+                                .world = WORLD,
+                                .master = 0,
+                                .timeout_ms = 5000,
+                                .texts = {"job", "0123456789abcdef0123", "host"},
+                                .kinds = kinds,
+                                .types = types,
+                                .kind_count = 2,
+                                .type_count = 2};
+    (void)state;
+    bytes = weft__record_bytes(OPS, WORLD);
+    weft__record_open(&r, calloc(1, bytes), OPS, &owner);
+    return 0;
+}
+
+static int over(void **state)
+{
+    (void)state;
+    weft__snapshot_close(&shot);
+    free((void *)r.file);
+    return 0;
+}
+
+static void read_it(void)
+{
+    weft__snapshot_close(&shot);
+    assert_int_equal(weft__snapshot_of_memory((const void *)r.file, bytes, "it", &shot), WEFT_OK);
+    assert_int_equal(shot.damaged, 0);
+}
+
+static uint64_t start(uint64_t number)
+{
+    return weft__record_start(&r, GROUP, number,
+                              weft__record_what(1, 1, WEFT__OP_STARTED, 0, WEFT__OP_ROOTED), number * 4,
+                              weft__record_whom(2, 0), (int64_t)number);
+}
+
+static void pass(uint64_t number)
+{
+    weft__record_passed(&r, GROUP, number, weft__record_what(0, 0, WEFT__OP_SETTLED, 0, WEFT__OP_PASSED),
+                        number, weft__record_whom(3, 9), (int64_t)number);
+}
+
+static const weft__recorded_op *find(uint64_t number)
+{
+    for (size_t i = 0; i < shot.op_count; i++)
+        if (shot.ops[i].number == number) return &shot.ops[i];
+    return NULL;
+}
+
+static void test_life(void **state)
+{
+    const weft__recorded_op *op;
+    static const char ring[] = "ring";
+    uint64_t record = start(5);
+    (void)state;
+    read_it();
+    op = find(5);
+    assert_non_null(op);
+    assert_int_equal(op->state, WEFT__OP_STARTED);
+    assert_int_equal(op->submitted_ns, 5);
+    assert_int_equal(op->over_ns, 0);
+    assert_int_equal(op->whom, 2);
+    assert_int_equal(op->bytes, 20);
+    assert_string_equal(weft__recorded_kind(&shot, op->kind), "broadcast");
+    assert_string_equal(weft__recorded_type(&shot, op->type), "float32");
+    assert_string_equal(weft__recorded_way(&shot, op->way), "");
+    weft__record_times(&r, record, 6);
+    weft__record_label(&r, record, "step 12");
+    weft__record_state(&r, record, WEFT__OP_HELD);
+    weft__record_waiting(&r, record, 8);
+    weft__record_last(&r, record, 3);
+    weft__record_phase(&r, record, 2, 9);
+    read_it();
+    op = find(5);
+    assert_int_equal(op->state, WEFT__OP_HELD);
+    assert_int_equal(op->submitted_ns, 6);
+    assert_int_equal(op->waiting_ns, 8);
+    assert_int_equal(op->last, 3);
+    assert_int_equal(op->phase, 2);
+    assert_int_equal(op->phase_ns, 9);
+    assert_string_equal(op->label, "step 12");
+    weft__record_settled(&r, record, WEFT_ERR_TIMEOUT, ring, 6, 10);
+    weft__record_settled(&r, start(6), WEFT_OK, "rounds", 6, 10);
+    weft__record_settled(&r, start(7), WEFT_OK, ring, 6, 10);
+    read_it();
+    op = find(5);
+    assert_int_equal(op->state, WEFT__OP_SETTLED);
+    assert_int_equal(op->status, WEFT_ERR_TIMEOUT);
+    assert_int_equal(op->over_ns, 10);
+    assert_string_equal(weft__recorded_way(&shot, op->way), "ring");
+    assert_string_equal(weft__recorded_way(&shot, find(6)->way), "rounds");
+    assert_string_equal(weft__recorded_way(&shot, find(7)->way), "ring");
+    assert_int_equal(find(7)->last, -1);
+}
+
+static void test_ring(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 3 * OPS + 5; i++) pass(i);
+    read_it();
+    assert_int_equal(shot.op_count, OPS);
+    for (size_t i = 0; i < OPS; i++) {
+        assert_int_equal(shot.ops[i].number, 2 * OPS + 6 + i);
+        assert_int_equal(shot.ops[i].over_ns, shot.ops[i].number);
+        assert_int_equal(shot.ops[i].tag, 9);
+        assert_false(shot.ops[i].torn);
+    }
+}
+
+/* What has not settled stays, however many others come after it. */
+static void test_standing(void **state)
+{
+    uint64_t record[5];
+    (void)state;
+    for (uint64_t i = 0; i < 5; i++) {
+        record[i] = start(1000 + i);
+        pass(1);
+    }
+    for (uint64_t i = 1; i <= 10 * OPS; i++) pass(i);
+    read_it();
+    assert_int_equal(shot.op_count, OPS);
+    for (uint64_t i = 0; i < 5; i++) assert_int_equal(find(1000 + i)->state, WEFT__OP_STARTED);
+    assert_int_equal(shot.life[WEFT__LIFE_LOST], 0);
+    for (uint64_t i = 0; i < 5; i++) weft__record_settled(&r, record[i], WEFT_OK, "", 1, 2);
+    for (uint64_t i = 1; i <= 2 * OPS; i++) pass(i);
+    read_it();
+    assert_null(find(1000));
+    assert_null(find(1004));
+}
+
+/* Where all stand one has to go, and what is said of it later goes nowhere. */
+static void test_all_stand(void **state)
+{
+    uint64_t record[2 * OPS];
+    (void)state;
+    for (uint64_t i = 0; i < 2 * OPS; i++) record[i] = start(i);
+    read_it();
+    assert_true(shot.life[WEFT__LIFE_LOST] > 0);
+    assert_int_equal(shot.op_count, OPS);
+    for (uint64_t i = 0; i < 2 * OPS; i++) weft__record_settled(&r, record[i], WEFT_OK, "", 1, 2);
+    read_it();
+    for (size_t i = 0; i < shot.op_count; i++) assert_int_equal(shot.ops[i].state, WEFT__OP_SETTLED);
+}
+
+static weft__record_group group_of(uint64_t id, int size, const int *world)
+{
+    return (weft__record_group){.id = id,
+                                .size = size,
+                                .rank = 0,
+                                .world = world,
+                                .state = WEFT__GROUP_READY,
+                                .culprit = -1,
+                                .label = "tp",
+                                .why = ""};
+}
+
+static void test_groups(void **state)
+{
+    const int even[] = {0, 2, 4}, odd[] = {5, 1, 3};
+    const weft__group_record *group;
+    weft__record_group is = group_of(8, 3, odd), other = group_of(9, 3, even);
+    (void)state;
+    weft__record_group_is(&r, &is, 100);
+    weft__record_group_is(&r, &other, 101);
+    is.state = WEFT__GROUP_BROKEN;
+    is.status = WEFT_ERR_PEER;
+    is.culprit = 1;
+    is.why = "rank 1 has died";
+    weft__record_group_is(&r, &is, 102);
+    read_it();
+    group = weft__recorded_group_of(&shot, 8);
+    for (int i = 0; i < 3; i++) assert_int_equal(weft__recorded_member(&shot, group, i), odd[i]);
+    assert_int_equal(group->state, WEFT__GROUP_BROKEN);
+    assert_int_equal(group->status, WEFT_ERR_PEER);
+    assert_int_equal(group->culprit, 1);
+    assert_int_equal(group->made_ns, 100);
+    assert_int_equal(group->ended_ns, 102);
+    assert_string_equal(group->why, "rank 1 has died");
+    group = weft__recorded_group_of(&shot, 9);
+    for (int i = 0; i < 3; i++) assert_int_equal(weft__recorded_member(&shot, group, i), even[i]);
+    /* Those let go make room. */
+    weft__record_group_let_go(&r, 9, 103);
+    for (uint64_t id = 20; id < 20 + 127; id++) {
+        weft__record_group more = group_of(id, 3, even);
+        weft__record_group_is(&r, &more, (int64_t)id);
+    }
+    read_it();
+    assert_int_equal(shot.group_count, 128);
+    assert_null(weft__recorded_group_of(&shot, 9));
+    assert_non_null(weft__recorded_group_of(&shot, 8));
+    assert_non_null(weft__recorded_group_of(&shot, 20));
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 3000; i++) weft__record_event_now(&r, WEFT__HAPPENED_SLEEPS, -1, i, (int64_t)i);
+    weft__record_peer(&r, 4, WEFT__PEER_DEAD, true, 77);
+    weft__record_peer(&r, WORLD, WEFT__PEER_DEAD, true, 77); /* there is none */
+    read_it();
+    assert_int_equal(shot.event_count, 1024);
+    assert_int_equal(shot.events[0].number, 3000 - 1023);
+    assert_int_equal(shot.events[1023].number, 3000);
+    assert_int_equal(shot.peer_count, WORLD);
+    assert_int_equal(shot.peers[4].state, WEFT__PEER_DEAD);
+    assert_true(shot.peers[4].local);
+}
+
+static void test_off(void **state)
+{
+    weft__recorder off = {.ops = NULL};
+    const int world[] = {0};
+    weft__record_group is = group_of(8, 1, world);
+    (void)state;
+    weft__record_life(&off, WEFT__LIFE_STAGE, 1);
+    weft__record_happened(&off, WEFT__HAPPENED_JOINED, -1, 0);
+    weft__record_peer(&off, 0, WEFT__PEER_UP, false, 0);
+    weft__record_group_is(&off, &is, 1);
+    weft__record_group_let_go(&off, 8, 1);
+    weft__record_settled(&off, 0, WEFT_OK, "", 0, 0);
+    weft__record_times(&off, 0, 0);
+    weft__record_master(&off, 0);
+}
+
+/* ---- beside each other ---- */
+
+enum { ROUNDS = 300 };
+static _Atomic bool done;
+
+/* Each record tells the same number in four words. */
+static void *writes(void *arg)
+{
+    uint64_t n = 1;
+    (void)arg;
+    while (!atomic_load(&done)) {
+        uint64_t record = start(n);
+        pass(n + 1);
+        weft__record_settled(&r, record, WEFT_OK, "", (int64_t)n, (int64_t)n);
+        weft__record_event_now(&r, WEFT__HAPPENED_WAKES, -1, n, (int64_t)n);
+        n += 2;
+    }
+    return NULL;
+}
+
+static void test_beside(void **state)
+{
+    pthread_t writer;
+    size_t whole = 0;
+    (void)state;
+    atomic_store(&done, false);
+    assert_false(pthread_create(&writer, NULL, writes, NULL));
+    for (int round = 0; round < ROUNDS; round++) {
+        read_it();
+        for (size_t i = 0; i < shot.op_count; i++) {
+            const weft__recorded_op *op = &shot.ops[i];
+            if (op->torn) continue;
+            whole++;
+            assert_int_equal(op->submitted_ns, op->number);
+            assert_int_equal(op->bytes, op->number % 2 ? op->number * 4 : op->number);
+            if (op->state == WEFT__OP_SETTLED) assert_int_equal(op->over_ns, op->number);
+        }
+        for (size_t i = 0; i < shot.event_count; i++)
+            assert_int_equal(shot.events[i].at_ns, shot.events[i].number);
+    }
+    atomic_store(&done, true);
+    pthread_join(writer, NULL);
+    assert_true(whole > 0);
+}
+
+/* ---- its file ---- */
+
+static char folder[] = "/tmp/weft-test-record-XXXXXX";
+
+static weft__snapshot *make(int dir, const char *run, int rank, weft__recorder *to)
+{
+    static weft__snapshot found;
+    char name[WEFT__RECORD_NAME_BYTES];
+    weft__record_owner owner = {.rank = rank, .world = 2};
+    void *memory;
+    weft__record_name_make(run, rank, name);
+    assert_int_equal(weft__record_file_make(dir, name, weft__record_bytes(OPS, 2), &memory), WEFT_OK);
+    weft__record_open(to, memory, OPS, &owner);
+    assert_int_equal(weft__snapshot_open(dir, name, &found), WEFT_OK);
+    return &found;
+}
+
+static bool there(int dir, const char *run, int rank)
+{
+    char name[WEFT__RECORD_NAME_BYTES];
+    weft__record_name_make(run, rank, name);
+    return !faccessat(dir, name, F_OK, 0);
+}
+
+static void test_file(void **state)
+{
+    static const char *const runs[] = {"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"};
+    struct rlimit before, small = {.rlim_cur = 4096};
+    weft__recorder made[3];
+    weft__snapshot *found;
+    void *memory;
+    int dir;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    dir = open(folder, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < 3; i++) {
+        found = make(dir, runs[i], i % 2, &made[i]);
+        assert_int_equal(found->rank, i % 2);
+        assert_true(weft__recorded_lives(found));
+        weft__snapshot_close(found);
+        usleep(20000); /* files have coarse times */
+    }
+    weft__record_files_clean(dir, runs[2]);
+    assert_true(there(dir, runs[0], 0)); /* they live */
+    assert_true(there(dir, runs[1], 1));
+    for (int i = 0; i < 2; i++) weft__put(&made[i].file[WEFT__HEAD_BORN], 1);
+    weft__record_files_clean(dir, runs[2]);
+    assert_false(there(dir, runs[0], 0));
+    assert_true(there(dir, runs[1], 1)); /* the last of them */
+    assert_true(there(dir, runs[2], 0));
+    assert_false(getrlimit(RLIMIT_FSIZE, &before));
+    small.rlim_max = before.rlim_max;
+    assert_false(setrlimit(RLIMIT_FSIZE, &small));
+    assert_int_equal(weft__record_file_make(dir, "record.dddddddddddddddd.0", 8192, &memory),
+                     WEFT_ERR_SYSTEM);
+    assert_false(setrlimit(RLIMIT_FSIZE, &before));
+    for (int i = 0; i < 3; i++) {
+        char name[WEFT__RECORD_NAME_BYTES];
+        weft__record_name_make(runs[i], i % 2, name);
+        unlinkat(dir, name, 0);
+        munmap((void *)made[i].file, made[i].bytes);
+    }
+    assert_false(rmdir(folder));
+    close(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_life, fresh, over),
+        cmocka_unit_test_setup_teardown(test_ring, fresh, over),
+        cmocka_unit_test_setup_teardown(test_standing, fresh, over),
+        cmocka_unit_test_setup_teardown(test_all_stand, fresh, over),
+        cmocka_unit_test_setup_teardown(test_groups, fresh, over),
+        cmocka_unit_test_setup_teardown(test_events, fresh, over),
+        cmocka_unit_test_setup_teardown(test_off, fresh, over),
+        cmocka_unit_test_setup_teardown(test_beside, fresh, over),
+        cmocka_unit_test(test_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
