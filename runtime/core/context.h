@@ -17,6 +17,7 @@
 #include "mail.h"
 #include "mpsc.h"
 #include "pacing.h"
+#include "record.h"
 #include "rendezvous.h"
 #include "seam.h"
 #include "slab.h"
@@ -97,7 +98,8 @@ struct weft_context {
     weft__choices choices;              /* what this rank brings to those of a group */
     bool told_of_names, told_of_limits; /* engine: the log has it that a group's are others */
     char backend_names[128];
-    weft_context *next; /* the process's contexts, under init.c's lock */
+    weft_context *next;                /* the process's contexts, under init.c's lock */
+    struct weft__recording *recording; /* where that lies (recording.h); NULL: nowhere */
     pid_t pid;
 
     /* the engine */
@@ -120,6 +122,7 @@ struct weft_context {
     int64_t turn_ns;     /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
     weft__ticker ticker; /* engine */
     bool descriptors_wake;      /* some peer is reached by a transport that wakes by a descriptor */
+    weft__recorder record;      /* engine; its words of life and events: any thread */
     weft__list pending;         /* engine: requests that run */
     weft__early_messages early; /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
@@ -157,8 +160,9 @@ struct weft_context {
     weft__mpsc notices;       /* to be sent by it */
     _Atomic int64_t look_ns;  /* when it must look at this context next */
     bool guarded;
-    _Atomic bool ticking;  /* it looks often, because a module has work, or had lately */
-    int64_t tick_until_ns; /* guardian thread */
+    uint64_t watched_turns; /* guardian thread: how often it has looked at this context */
+    _Atomic bool ticking;   /* it looks often, because a module has work, or had lately */
+    int64_t tick_until_ns;  /* guardian thread */
 
     /* completion descriptor and waiting for several */
     weft__completion_fd completion_fd;

@@ -5,6 +5,7 @@
 #include "log.h"
 #include "plain.h"
 #include "protocol.h"
+#include "recorded.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -25,6 +26,7 @@ void weft__group_to(weft_group *group, weft__group_state to)
 {
     WEFT__ASSERT(WEFT__ALLOWS(group_follows, atomic_load(&group->state), to));
     atomic_store(&group->state, to);
+    weft__recorded_group(group);
 }
 
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
@@ -216,6 +218,7 @@ void weft__group_let_go(weft_group *group)
     weft_context *ctx = group->ctx;
     bool entered = weft__engine_enter(ctx);
     group->let_go = true;
+    weft__record_group_let_go(&ctx->record, group->id, weft__now_ns());
     give_refs(group, 1 + group->spare_refs);
     if (entered) weft__groups_retire(ctx); /* else this is in a turn, which sees to it at its end */
     weft__engine_leave(ctx, entered);

@@ -114,6 +114,12 @@ bool weft__member_reached(const weft_context *ctx, int rank)
     return ctx->members[rank].local >= 0 || weft__mail_met(ctx->mail, rank);
 }
 
+static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__peer_state state)
+{
+    weft__record_peer(&ctx->record, rank, state, ctx->members[rank].local >= 0, weft__now_ns());
+    weft__record_happened(&ctx->record, what, rank, 0);
+}
+
 void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
 {
     weft__member *m = &ctx->members[rank];
@@ -126,6 +132,8 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__member_fate(ctx, rank, text, sizeof text);
     atomic_store(&m->gone, true);
+    record_peer(ctx, rank, m->left ? WEFT__HAPPENED_RANK_LEFT : WEFT__HAPPENED_RANK_DIED,
+                m->left ? WEFT__PEER_LEFT : WEFT__PEER_DEAD);
     weft__mail_drop(ctx->mail,
                     rank); /* first: what had arrived before the end may still complete something */
     if (!m->left) {
@@ -179,6 +187,7 @@ void weft__member_suspect(weft_context *ctx, int rank, const char *why)
     weft__member *m = &ctx->members[rank];
     if (m->suspect_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
+    record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__PEER_LOST);
     m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
     weft__alarm_look(ctx, m->suspect_ns);
 }

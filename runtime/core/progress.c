@@ -26,7 +26,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define BASE_DESCRIPTORS 6 /* of an event base; without a pipe libevent ends the process */
+#define CALLED_LONG_NS   (10 * WEFT__MS) /* callbacks that took longer are worth a record */
+#define BASE_DESCRIPTORS 6               /* of an event base; without a pipe libevent ends the process */
 
 typedef struct weft__sleeper {
     weft_context *ctx;
@@ -35,6 +36,7 @@ typedef struct weft__sleeper {
     int timer_fd; /* of naps, which are shorter than poll's millisecond */
     weft__home home;
     bool watching;           /* `sockets` is in the base */
+    unsigned woken;          /* weft__woken_by: by what since it was last looked at */
     uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
 } sleeper;
 
@@ -44,19 +46,27 @@ static int run_callbacks(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     int n = 0;
+    int64_t since;
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->callbacks);
     if (!node) return 0;
     WEFT__ASSERT(!atomic_load(&ctx->calling_since) && !weft__holds_any_engine());
     weft__home_leave(&s->home);
-    atomic_store(&ctx->calling_since, weft__now_ns());
+    since = weft__now_ns();
+    atomic_store(&ctx->calling_since, since);
+    weft__record_life(&ctx->record, WEFT__LIFE_CALLING, (uint64_t)since);
     weft__alarm_tick(ctx);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next; /* before the callback: the record may be gone after publishing */
+        weft__record_life(&ctx->record, WEFT__LIFE_CALLED, req->record >> WEFT__OP_STAMP_BITS);
         weft__request_call_back(req);
         n++;
     }
     atomic_store(&ctx->calling_since, 0);
+    weft__record_life(&ctx->record, WEFT__LIFE_CALLING, 0);
+    since = weft__now_ns() - since;
+    if (since > CALLED_LONG_NS)
+        weft__record_happened(&ctx->record, WEFT__HAPPENED_CALLBACK, -1, (uint64_t)since);
     return n;
 }
 
@@ -64,18 +74,23 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
 {
     uint64_t count;
     (void)what;
-    (void)arg;
+    ((sleeper *)arg)->woken |= WEFT__BY_BELL;
     while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
     }
 }
 
-/* The sockets or the timer are ready. */
+/* The sockets or the timer are ready.  Only one to wake up: the next turn looks at what there is. */
 static void on_reason(evutil_socket_t fd, short what, void *arg)
 {
-    /* Only one to wake up: the next turn looks at what there is. */
-    (void)fd;
+    sleeper *s = arg;
     (void)what;
-    (void)arg;
+    s->woken |= fd == s->timer_fd ? WEFT__BY_CLOCK : WEFT__BY_SOCKETS;
+}
+
+static void record_rest(weft_context *ctx, weft__rest rest)
+{
+    weft__record_life(&ctx->record, WEFT__LIFE_REST, rest | (uint64_t)weft__now_ns() << 8);
+    weft__record_rests(&ctx->record, rest == WEFT__SLEEP);
 }
 
 static void set_timer(const sleeper *s, int64_t us)
@@ -99,10 +114,12 @@ static void nap(sleeper *s, int64_t us)
     WEFT__ASSERT(!weft__holds_any_engine() && us > 0, us);
     watch_sockets(s, false);
     atomic_store_explicit(&s->ctx->rest, WEFT__NAP, memory_order_relaxed);
+    record_rest(s->ctx, WEFT__NAP);
     set_timer(s, us);
     event_base_loop(s->base, EVLOOP_ONCE);
     set_timer(s, 0); /* nor will it wake a sleep, if it has rung */
     atomic_store_explicit(&s->ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+    record_rest(s->ctx, WEFT__AWAKE);
 }
 
 /* Blocks unless there turns out to be something to do. */
@@ -119,10 +136,15 @@ static void deep_sleep(sleeper *s)
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
         !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop)) {
         watch_sockets(s, true);
+        s->woken = 0;
+        record_rest(ctx, WEFT__SLEEP);
+        weft__record_happened(&ctx->record, WEFT__HAPPENED_SLEEPS, -1, 0);
         event_base_loop(s->base, EVLOOP_ONCE);
+        weft__record_happened(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken);
     }
     weft__engine_disarm(ctx);
     atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+    record_rest(ctx, WEFT__AWAKE);
     weft__engine_take(ctx);
     ctx->turns = 0;
     weft__engine_drop(ctx);

@@ -5,6 +5,7 @@
 #include "executor.h"
 #include "group.h"
 #include "log.h"
+#include "recorded.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -97,7 +98,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&req->polls, 0, memory_order_relaxed);
     atomic_store_explicit(&req->waited_ns, 0, memory_order_relaxed);
-    req->sequence = 0;
+    req->sequence = req->record = 0;
     req->steps = WEFT__ANYWHERE;
     req->ctx = group->ctx;
     req->group = group;
@@ -267,7 +268,10 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
             weft__engine_now(ctx, req->started_ns > req->submitted_ns ? req->started_ns : req->submitted_ns);
         if (!req->submitted_ns) req->submitted_ns = req->started_ns = req->settled_ns; /* all in one step */
     }
+    if (req->record)
+        weft__recorded_settle(req, status, req->timed ? req->settled_ns : weft__engine_now(ctx, 0));
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
+        ctx->record.failed = ctx->record.failed || status != WEFT_ERR_CANCELLED;
         if (text) weft__request_tell(req, text);
         if (req->sequel) req->sequel->fail(req, text ? text : weft_status_text(status));
     }

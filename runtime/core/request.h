@@ -72,6 +72,7 @@ struct weft_request {
     bool buffers_held, warned;
     bool abandoned;    /* settled while a module still had it */
     uint64_t sequence; /* 0: has not begun */
+    uint64_t record;   /* engine: number of its record; 0: none */
     int64_t submitted_ns, started_ns, settled_ns;
     const char *algorithm;
     weft_done_fn *done;

@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
+#include "recorded.h"
 #include "wait.h"
 
 #include <sched.h>
@@ -162,6 +163,7 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     unsigned traits = weft__kind_traits(req->op.kind);
     WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
     number(req, traits);
+    weft__recorded_start(req, traits);
     if (traits & WEFT__BATCHES) {
         weft__request_to(req, WEFT__RUNNING);
         weft__batch_start(req, weft__submit_begin);
@@ -196,6 +198,7 @@ void weft__submit_continued(weft_request *req, weft__executor_kind executor, uin
     req->ask_ns = req->warn_ns = req->deadline_ns; /* nobody called it, so nobody is asked or warned */
     atomic_fetch_add(&ctx->unsettled, 1);
     req->executor = ctx->executors[executor];
+    weft__recorded_start(req, weft__kind_traits(req->op.kind));
     weft__request_to(req, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
     weft__alarm_look(ctx, req->deadline_ns);
@@ -234,6 +237,7 @@ static int64_t stay(weft_request *req, int64_t timeout_ms)
     }
     set_times(req, weft__engine_clock(ctx), timeout_ms);
     req->started_ns = req->submitted_ns;
+    weft__recorded_times(req);
     req->steps = WEFT__HERE;
     weft__count(&ctx->begun, 1);
     if (req->timed) leave_work(ctx);
@@ -255,6 +259,7 @@ int64_t weft__submit_post(weft_request *req)
     weft__list_append(&req->ctx->pending, &req->pending);
     weft__request_to_alone(req, WEFT__RUNNING);
     req->executor = req->ctx->executors[WEFT__EXECUTOR_MESSAGES];
+    weft__recorded_start(req, WEFT__PAIR);
     req->executor->start(req);
     return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }

@@ -22,6 +22,7 @@
 #ifndef WEFT_RUNTIME_SUBMIT_H
 #define WEFT_RUNTIME_SUBMIT_H
 #include "group.h"
+#include "recorded.h"
 
 weft_status weft__call_check(const weft_call *call);         /* of what cannot join a batch */
 weft_status weft__joining_call_check(const weft_call *call); /* of what can */
@@ -83,12 +84,14 @@ static WEFT__MADE_FOR_EACH weft_request *weft__submit_numbered(weft_group *group
 static WEFT__MADE_FOR_EACH void weft__submit_passed(weft_group *group, const weft__op *op, unsigned way,
                                                     weft_request **out)
 {
+    size_t bytes = op->count * weft__op_element(op);
     if (!out) {
-        weft__pair_number(group, op->peer, way);
+        weft__recorded_passed(group, op, weft__pair_number(group, op->peer, way), bytes, true, 0);
         return;
     }
     *out = weft__submit_numbered(group, op, way);
     (*out)->algorithm = weft__mail_route_name(group->ctx->mail, group->world[op->peer]);
     weft__request_settle_at_once(*out);
+    weft__recorded_passed(group, op, (*out)->sequence, bytes, false, (*out)->settled_ns);
 }
 #endif

@@ -10,6 +10,7 @@
 #include "executor.h"
 #include "group.h"
 #include "home.h"
+#include "recorded.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -151,11 +152,13 @@ static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), 
     weft__pacing_after_looking(&ctx->pacing, &looking);
 }
 
-/* Before sleeping: peers are to ring, and work that nobody would ring for is the thread's. */
-static void hand_back(weft_context *ctx)
+/* Before sleeping, for that request or for several (NULL): peers are to ring, and work that nobody would ring
+ * for is the thread's. */
+static void hand_back(weft_context *ctx, weft_request *req)
 {
     bool busy;
     weft__engine_take(ctx);
+    if (req) weft__recorded_wait(req);
     weft__engine_arm(ctx);
     busy = weft__engine_turn(ctx) > 0;
     busy = weft__engine_busy(ctx) || busy;
@@ -193,14 +196,39 @@ static bool one_settled(void *arg)
     return weft__request_settled(arg);
 }
 
+/* One more sleeps, or one fewer, than that many before. */
+static void record_sleepers(weft_context *ctx, int before, int more)
+{
+    weft__record_life(&ctx->record, WEFT__LIFE_WAITERS, (uint64_t)(before + more));
+    if (more > 0) weft__record_life(&ctx->record, WEFT__LIFE_WAITING, (uint64_t)weft__now_ns());
+}
+
+static void begin_sleep(weft_context *ctx)
+{
+    record_sleepers(ctx, atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst), 1);
+}
+
+static void end_sleep(weft_context *ctx)
+{
+    record_sleepers(ctx, atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed), -1);
+}
+
+/* The caller's own time is over. */
+static void give_up_waiting(weft_request *req)
+{
+    weft__engine_take(req->ctx);
+    weft__record_waiting(&req->ctx->record, req->record, 0);
+    weft__engine_drop(req->ctx);
+}
+
 static void sleep_for_one(weft_request *req, int64_t deadline_ns)
 {
     weft_context *ctx = req->ctx;
     int64_t began = weft__now_ns();
     WEFT__ASSERT(!weft__holds_any_engine());
-    atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
+    begin_sleep(ctx);
     atomic_fetch_add_explicit(&req->sleepers, 1, memory_order_seq_cst);
-    hand_back(ctx);
+    hand_back(ctx, req);
     for (;;) {
         uint32_t state = atomic_load_explicit(&req->state, memory_order_seq_cst);
         if (state == WEFT__SETTLED || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
@@ -208,7 +236,8 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
         drive_in_place(ctx);
     }
     atomic_fetch_sub_explicit(&req->sleepers, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
+    end_sleep(ctx);
+    if (!weft__request_settled(req)) give_up_waiting(req);
     wake_up(ctx, began);
 }
 
@@ -306,15 +335,15 @@ static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
     bool mixed = false;
     uint32_t seen;
     for (size_t i = 0; i < s->n; i++) mixed = mixed || (s->reqs[i] && s->reqs[i]->ctx != ctx);
-    atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst);
-    hand_back(ctx);
+    begin_sleep(ctx);
+    hand_back(ctx, NULL);
     for (;;) {
         seen = atomic_load_explicit(&ctx->settlings, memory_order_seq_cst);
         if (any_settled(s) || (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns)) break;
         weft__sleep_on(&ctx->settlings, seen, sleep_until(ctx, deadline_ns, mixed));
         drive_in_place(ctx);
     }
-    atomic_fetch_sub_explicit(&ctx->settling_sleepers, 1, memory_order_relaxed);
+    end_sleep(ctx);
     wake_up(ctx, began);
 }
 

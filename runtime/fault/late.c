@@ -37,6 +37,7 @@ static void ask(weft_group *group, uint64_t number, bool messages)
 void weft__late_ask(weft_request *req)
 {
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
+    weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         ask(req->group, req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0, false);
 }

@@ -25,6 +25,7 @@
 #include "progress.h"
 #include "protocols.h"
 #include "quota.h"
+#include "recording.h"
 #include "reserve.h"
 #include "rows.h"
 #include "settings.h"
@@ -139,6 +140,7 @@ static weft_status find_locals(joining *j)
         j->local_of[i] = j->local_size;
         j->locals[j->local_size++] = i;
     }
+    weft__record_master(&ctx->record, j->locals[0]);
     ctx->processors = CPU_COUNT(&all);
     weft__pacing_meet(&ctx->pacing, j->local_size, ctx->processors);
     return WEFT_OK;
@@ -484,6 +486,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);
         j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.meeting));
+        weft__recording_open(j.ctx, ask.job);
         status = join(&j, c);
         if (status == WEFT_OK)
             tell_overview(&j, &ask, c->secret != NULL);
@@ -501,6 +504,8 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         return weft__fail(status, "%s", why);
     }
     weft__log_flush();
+    weft__record_life(&j.ctx->record, WEFT__LIFE_STAGE, WEFT__STAGE_IN);
+    weft__record_happened(&j.ctx->record, WEFT__HAPPENED_JOINED, -1, (uint64_t)j.ctx->world_size);
     weft__lifetime_add(j.ctx);
     *out = j.ctx;
     return WEFT_OK;

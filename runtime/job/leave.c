@@ -20,6 +20,7 @@
 #include "mesh.h"
 #include "modules.h"
 #include "progress.h"
+#include "recording.h"
 #include "region.h"
 
 #include <dlfcn.h>
@@ -121,6 +122,7 @@ void weft__context_free(weft_context *ctx)
     else if (ctx->bell_fd >= 0)
         close_bell(ctx->bell_fd);
     weft__completion_fd_close(&ctx->completion_fd);
+    weft__recording_close(ctx);
     weft__slab_destroy(&ctx->requests);
     weft__keys_drop(ctx->keys);
     free(ctx->members);
@@ -140,6 +142,12 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     for (int i = 0; i < ctx->world_size; i++)
         if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !weft__member_reached(ctx, i))
             weft__alarm_tell(ctx, i, &notice);
+    weft__record_life(&ctx->record, WEFT__LIFE_STAGE,
+                      status == WEFT_OK ? WEFT__STAGE_LEAVING : WEFT__STAGE_ABORTING);
+    weft__record_life(&ctx->record, WEFT__LIFE_STATUS, (uint64_t)(int64_t)status);
+    weft__record_life(&ctx->record, WEFT__LIFE_LEAVING, (uint64_t)weft__now_ns());
+    weft__record_happened(&ctx->record, WEFT__HAPPENED_LEAVING, -1, (uint64_t)(int64_t)status);
+    ctx->record.failed = ctx->record.failed || status != WEFT_OK || *why;
     weft__breaks_repeat(ctx);
     weft__mail_bye(ctx->mail, status, why);
     ctx->said_bye = true;
@@ -311,6 +319,7 @@ static void leave_at_exit(weft_context *ctx, int code)
         give_up(ctx, "its process exits with work under way");
     fall_silent(ctx);
     weft__log_flush();
+    weft__recording_leave(ctx);
     weft__rendezvous_close(ctx->meeting);
     ctx->meeting = NULL;
 }

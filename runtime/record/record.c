@@ -221,8 +221,10 @@ void weft__record_state(weft__recorder *r, uint64_t record, weft__op_state state
 
 void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns)
 {
+    const uint64_t slept = (uint64_t)WEFT__OP_SLEPT << 48;
     weft__word *at = more(r, record, WEFT__OP_SLEPT);
     if (!at) return;
+    if (!since_ns) weft__put(&at[WEFT__OP_WHAT], weft__got(&at[WEFT__OP_WHAT]) & ~slept);
     weft__put(&at[WEFT__OP_WAITED], (uint64_t)since_ns);
     weft__record_changed(at);
 }
@@ -324,7 +326,7 @@ void weft__record_group_is(weft__recorder *r, const weft__record_group *group, i
     weft__word *at;
     bool found;
     if (!r->groups) return;
-    weft__record_event_now(r, event_of(group->state), group->culprit, group->id, now_ns);
+    weft__record_event_now(r, event_of(group->becomes), group->culprit, group->id, now_ns);
     at = group->id ? find_group(r, group->id) : NULL;
     found = at;
     if (!found && !group->id) return; /* it was never made: the event, and its request, tell of it */
@@ -337,8 +339,8 @@ void weft__record_group_is(weft__recorder *r, const weft__record_group *group, i
         put_members(r, at, group);
         put_text(&at[WEFT__GROUP_LABEL], WEFT__GROUP_LABEL_WORDS, group->label, true);
     }
-    weft__put(&at[WEFT__GROUP_STATE], group->state | (uint64_t)(uint8_t)group->status << 8);
-    weft__put(&at[WEFT__GROUP_ENDED], group->state == WEFT__GROUP_READY ? 0 : (uint64_t)now_ns);
+    weft__put(&at[WEFT__GROUP_STATE], group->becomes | (uint64_t)(uint8_t)group->status << 8);
+    weft__put(&at[WEFT__GROUP_ENDED], group->becomes == WEFT__GROUP_READY ? 0 : (uint64_t)now_ns);
     weft__put(&at[WEFT__GROUP_CULPRIT], (uint64_t)(group->culprit + 1));
     weft__put(&at[WEFT__GROUP_AT], group->at);
     put_text(&at[WEFT__GROUP_WHY], WEFT__GROUP_WHY_WORDS, group->why, true);

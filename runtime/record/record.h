@@ -212,7 +212,7 @@ typedef struct weft__record_group {
     uint64_t id;
     int size, rank;
     const int *world;
-    weft__recorded_group_state state;
+    weft__recorded_group_state becomes;
     int status, culprit; /* world rank; -1: none */
     uint64_t at;
     const char *label, *why;

@@ -35,7 +35,8 @@ static inline void put_op(uint64_t *image, uint64_t record, uint64_t group, uint
     op[WEFT__OP_STAMP] = record << WEFT__OP_STAMP_BITS;
     op[WEFT__OP_GROUP] = group;
     op[WEFT__OP_NUMBER] = record;
-    op[WEFT__OP_WHAT] = kind | state << 16 | (uint64_t)(state < WEFT__OP_SETTLED ? WEFT__OP_BLOCKS : 0) << 48;
+    op[WEFT__OP_WHAT] =
+        kind << 8 | state << 16 | (uint64_t)(state < WEFT__OP_SETTLED ? WEFT__OP_BLOCKS : 0) << 48;
     op[WEFT__OP_WHOM] = (record + 1) % RANKS;
     op[WEFT__OP_SUBMITTED] = record * 1000;
     op[WEFT__OP_OVER] = state == WEFT__OP_SETTLED ? record * 1000 + 500 : 0;

@@ -109,6 +109,11 @@ static void test_life(void **state)
     assert_int_equal(op->phase, 2);
     assert_int_equal(op->phase_ns, 9);
     assert_string_equal(op->label, "step 12");
+    weft__record_waiting(&r, record, 0); /* nobody waits any more */
+    read_it();
+    op = find(5);
+    assert_int_equal(op->waiting_ns, 0);
+    assert_int_equal(op->flags, WEFT__OP_ROOTED | WEFT__OP_HAS_MORE);
     weft__record_settled(&r, record, WEFT_ERR_TIMEOUT, ring, 6, 10);
     weft__record_settled(&r, start(6), WEFT_OK, "rounds", 6, 10);
     weft__record_settled(&r, start(7), WEFT_OK, ring, 6, 10);
@@ -178,7 +183,7 @@ static weft__record_group group_of(uint64_t id, int size, const int *world)
                                 .size = size,
                                 .rank = 0,
                                 .world = world,
-                                .state = WEFT__GROUP_READY,
+                                .becomes = WEFT__GROUP_READY,
                                 .culprit = -1,
                                 .label = "tp",
                                 .why = ""};
@@ -192,7 +197,7 @@ static void test_groups(void **state)
     (void)state;
     weft__record_group_is(&r, &is, 100);
     weft__record_group_is(&r, &other, 101);
-    is.state = WEFT__GROUP_BROKEN;
+    is.becomes = WEFT__GROUP_BROKEN;
     is.status = WEFT_ERR_PEER;
     is.culprit = 1;
     is.why = "rank 1 has died";

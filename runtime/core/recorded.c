@@ -1,0 +1,60 @@
+/* recorded.c - what is seldom to be recorded. */
+#include "recorded.h"
+#include "executor.h"
+
+void weft__recorded_more(weft_request *req)
+{
+    weft__recorder *r = &req->ctx->record;
+    if (req->started_ns > req->submitted_ns) weft__record_started_at(r, req->record, req->started_ns);
+    if (req->label[0]) weft__record_label(r, req->record, req->label);
+}
+
+bool weft__recorded_look(weft_context *ctx)
+{
+    if (!ctx->record.ops) return false;
+    weft__record_looked(&ctx->record, weft__ticker_now(&ctx->ticker));
+    return true;
+}
+
+/* A member that is not known to have begun it; -1: all have, or it cannot be told. */
+static int awaited(const weft_request *req)
+{
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) || !req->executor ||
+        !req->executor->has_joined || weft__request_state(req) != WEFT__RUNNING)
+        return -1;
+    for (int i = 0; i < req->group->size; i++)
+        if (i != req->group->rank && !req->executor->has_joined(req, i)) return i;
+    return -1;
+}
+
+void weft__recorded_wait(weft_request *req)
+{
+    weft__recorder *r = &req->ctx->record;
+    int member;
+    if (!r->ops || !req->record || weft__request_state(req) == WEFT__SETTLED) return;
+    member = awaited(req);
+    weft__record_waiting(r, req->record, weft__now_ns());
+    if (member >= 0) weft__record_last(r, req->record, member);
+}
+
+void weft__recorded_group(const weft_group *group)
+{
+    static const weft__recorded_group_state states[] = {[WEFT__FORMING] = WEFT__GROUP_FORMING,
+                                                        [WEFT__READY] = WEFT__GROUP_READY,
+                                                        [WEFT__BROKEN] = WEFT__GROUP_BROKEN,
+                                                        [WEFT__FAILED] = WEFT__GROUP_FAILED};
+    weft__recorder *r = &group->ctx->record;
+    weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_relaxed);
+    weft__recorded_group_state now = states[state];
+    weft__record_group what = {.id = group->id,
+                               .size = group->size,
+                               .rank = group->rank,
+                               .world = group->world,
+                               .becomes = now,
+                               .status = state == WEFT__READY ? WEFT_OK : group->cause,
+                               .culprit = state == WEFT__BROKEN ? group->culprit : -1,
+                               .at = state == WEFT__BROKEN ? group->broken_number : 0,
+                               .label = group->label,
+                               .why = state == WEFT__READY ? "" : group->why};
+    if (r->ops) weft__record_group_is(r, &what, weft__now_ns());
+}
