@@ -11,7 +11,7 @@
 #include "engine.h"
 #include "entries.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "submit.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void finish(weft_request *req)
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
         status = (weft_status)a->all[i].status;
         if (status == WEFT_OK) continue;
-        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        weft__peer_name(group->ctx, group->world[i], who, sizeof who);
         snprintf(text, sizeof text, "%s: %s: %.191s", name, who, a->all[i].why);
     }
     if (status != WEFT_OK)
@@ -138,7 +138,7 @@ static void map_peers(const weft_group *group, const weft__memory_entry *all)
 {
     weft_context *ctx = group->ctx;
     for (int i = 0; i < group->size; i++) {
-        int local = ctx->members[group->world[i]].local;
+        int local = ctx->peers[group->world[i]].local;
         char *base;
         if (i == group->rank || local < 0) continue;
         base = weft__region_map(ctx->regions, &all[i].region);

@@ -5,7 +5,7 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 
 #include <stdio.h>
@@ -20,8 +20,8 @@ weft__notice weft__break_notice(const weft_group *group)
                            .number = group->broken_number,
                            .culprit = group->culprit};
     snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, group->why);
-    if (group->culprit >= 0 && atomic_load(&group->ctx->members[group->culprit].gone)) {
-        const weft__member *m = &group->ctx->members[group->culprit];
+    if (group->culprit >= 0 && atomic_load(&group->ctx->peers[group->culprit].gone)) {
+        const weft__peer *m = &group->ctx->peers[group->culprit];
         notice.left = m->left;
         snprintf(notice.fate, sizeof notice.fate, "%.150s", m->why);
     }
@@ -32,7 +32,7 @@ static void tell_members(const weft_group *group)
 {
     weft__notice notice = weft__break_notice(group);
     for (int i = 0; i < group->size; i++)
-        if (i != group->rank && !atomic_load(&group->ctx->members[group->world[i]].gone))
+        if (i != group->rank && !atomic_load(&group->ctx->peers[group->world[i]].gone))
             weft__alarm_tell(group->ctx, group->world[i], &notice);
 }
 
@@ -97,7 +97,7 @@ static void break_newer(weft_context *ctx, int rank, const weft_group *than)
 {
     weft_group *group;
     char text[WEFT__SENTENCE_BYTES];
-    weft__member_fate(ctx, rank, text, sizeof text);
+    weft__peer_fate(ctx, rank, text, sizeof text);
     while ((group = newest_with(ctx, rank, than)) != NULL) {
         weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
         weft__group_unref(group);
@@ -111,7 +111,7 @@ void weft__groups_lose(weft_context *ctx, int rank)
 
 static bool is_dead(const weft_context *ctx, int rank)
 {
-    return rank >= 0 && atomic_load(&ctx->members[rank].gone) && !ctx->members[rank].left;
+    return rank >= 0 && atomic_load(&ctx->peers[rank].gone) && !ctx->peers[rank].left;
 }
 
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)

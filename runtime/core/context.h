@@ -32,7 +32,7 @@
 #define WEFT__HOST_BYTES 64
 
 /* A rank of the job, as it told of itself at joining. */
-typedef struct weft__member {
+typedef struct weft__peer {
     char host[WEFT__HOST_BYTES]; /* its name, for messages */
     int32_t pid;
     int local;          /* local rank if it is on this host (shares the board), else -1 */
@@ -46,7 +46,7 @@ typedef struct weft__member {
     weft__watched death;  /* its pidfd */
     weft_context *ctx;
     int rank;
-} weft__member;
+} weft__peer;
 
 /* What carries a request out (executor.h); the order of the table's rows. */
 typedef enum weft__executor_kind {
@@ -81,7 +81,7 @@ typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 
 struct weft_context {
     int rank, world_size, device;
-    weft__member *members;
+    weft__peer *peers;
     weft__rendezvous *meeting;                           /* how its ranks met; its directory */
     weft__transport *transports[WEFT__TRANSPORTS_COUNT]; /* by row; NULL: nobody is reached by it */
     bool said_bye;

@@ -7,7 +7,7 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "submit.h"
 
 #include <errno.h>
@@ -205,7 +205,7 @@ void weft__engine_recheck(weft_context *ctx)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;
     weft__mail_recheck(ctx->mail);
-    weft__deaths_recheck(ctx);
+    weft__peer_deaths_recheck(ctx);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
 }

@@ -1,6 +1,6 @@
 /* events.c - what the mail and the kernel report about peers, handed on to where it is dealt with. */
 #include "events.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 
 #include <stdio.h>
@@ -28,18 +28,18 @@ static void on_control(weft__mail_events *events, int peer, int type, const void
         p->message(ctx, peer, type, bytes, length);
         return;
     }
-    weft__member_refused(ctx, peer, "a control message of unknown type");
+    weft__peer_refused(ctx, peer, "a control message of unknown type");
 }
 
 static void on_left(weft__mail_events *events, int peer, weft_status status, const char *why)
 {
     char text[192];
     if (status == WEFT_OK) {
-        weft__member_gone(context_of(events), peer, WEFT__LEFT, *why ? why : "has left");
+        weft__peer_gone(context_of(events), peer, WEFT__LEFT, *why ? why : "has left");
         return;
     }
     snprintf(text, sizeof text, "has aborted: %.150s", why);
-    weft__member_gone(context_of(events), peer, WEFT__DIED, text);
+    weft__peer_gone(context_of(events), peer, WEFT__DIED, text);
 }
 
 static void on_lost(weft__mail_events *events, int peer, const char *why)
@@ -50,9 +50,9 @@ static void on_lost(weft__mail_events *events, int peer, const char *why)
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
      * know. */
     if (weft__mail_heard(ctx->mail, peer))
-        weft__member_gone(ctx, peer, WEFT__DIED, text);
+        weft__peer_gone(ctx, peer, WEFT__DIED, text);
     else
-        weft__member_suspect(ctx, peer, text);
+        weft__peer_suspect(ctx, peer, text);
 }
 
 void weft__events_init(weft_context *ctx)

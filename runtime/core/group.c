@@ -82,14 +82,14 @@ bool weft__on_board(const weft_context *ctx, const int *world, int size)
 {
     if (!ctx->board) return false;
     for (int i = 0; i < size; i++)
-        if (ctx->members[world[i]].local < 0) return false;
+        if (ctx->peers[world[i]].local < 0) return false;
     return true;
 }
 
 uint8_t weft__group_modules(const weft_group *group)
 {
     unsigned common = (1U << WEFT__MEMORIES) - 1;
-    for (int i = 0; i < group->size; i++) common &= group->ctx->members[group->world[i]].modules;
+    for (int i = 0; i < group->size; i++) common &= group->ctx->peers[group->world[i]].modules;
     return (uint8_t)common;
 }
 
@@ -355,7 +355,7 @@ int weft_group_dead(const weft_group *group, int *ranks, int room)
     int n = 0;
     if (!group) return 0;
     for (int i = 0; i < group->size; i++) {
-        const weft__member *m = &group->ctx->members[group->world[i]];
+        const weft__peer *m = &group->ctx->peers[group->world[i]];
         if (!atomic_load_explicit(&m->gone, memory_order_acquire) || m->left) continue;
         if (ranks && n < room) ranks[n] = i;
         n++;

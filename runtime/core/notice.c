@@ -1,7 +1,7 @@
 /* notice.c - what one rank's guardian tells another's, taken from bytes: every field is looked at before
  * anything uses it.  Pure but for the log. */
 #include "notice.h"
-#include "member.h"
+#include "peer.h"
 #include "status.h"
 
 #include <inttypes.h>
@@ -81,6 +81,6 @@ bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t le
         notice->text[sizeof notice->text - 1] = notice->fate[sizeof notice->fate - 1] = 0;
         status = check(ctx, from, notice);
     }
-    if (status != WEFT_OK) weft__member_refused(ctx, from, weft_last_error());
+    if (status != WEFT_OK) weft__peer_refused(ctx, from, weft_last_error());
     return status == WEFT_OK;
 }

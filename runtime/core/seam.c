@@ -1,7 +1,7 @@
 /* seam.c - see seam.h. */
 #include "seam.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 
 #include <string.h>
 
@@ -85,8 +85,8 @@ static weft_status refuse(const weft_group *group, const weft__module *module, c
     unsigned bit = 1U << weft__module_memory(ctx, module);
     char who[192] = "a rank";
     for (int i = 0; i < group->size; i++)
-        if (!(ctx->members[group->world[i]].modules & bit)) {
-            weft__member_name(ctx, group->world[i], who, sizeof who);
+        if (!(ctx->peers[group->world[i]].modules & bit)) {
+            weft__peer_name(ctx, group->world[i], who, sizeof who);
             break;
         }
     return weft__fail(WEFT_ERR_UNSUPPORTED,

@@ -9,7 +9,7 @@
 #include "device.h"
 #include "engine.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void tell(const weft__link *link, word *w)
     w->memory = weft__module_memory(ctx, link->module);
     w->pair = link->is_pair;
     for (int i = 0; i < link->size; i++)
-        if (i != link->rank && !atomic_load(&ctx->members[link->world[i]].gone))
+        if (i != link->rank && !atomic_load(&ctx->peers[link->world[i]].gone))
             weft__mail_control(ctx->mail, link->world[i], WEFT__MESSAGE_COMM, w, sizeof *w + w->length);
 }
 
@@ -217,7 +217,7 @@ void weft__link_unmade(weft__link *link, weft_status status, const char *sentenc
         weft__link_doom(link, status, text);
         return;
     }
-    weft__member_name(link->ctx, link->ctx->rank, who, sizeof who);
+    weft__peer_name(link->ctx, link->ctx->rank, who, sizeof who);
     snprintf(text, sizeof text, "group %s: %s cannot join its communicator: %.600s", link->group->label, who,
              sentence);
     weft__group_break(link->group, &(weft__verdict){status, 0, -1, text}, true);
@@ -257,8 +257,8 @@ void weft__link_joined(void *owner, weft_status status, const char *sentence)
     weft__engine_drop(link->ctx);
 }
 
-/* Can a rank have told that?  Nobody is told not to use a group's communicator: that its group is broken says so.
- * Who uses a module has seen that this rank has it too. */
+/* Can a rank have told that?  Nobody is told not to use a group's communicator: that its group is broken says
+ * so. Who uses a module has seen that this rank has it too. */
 static bool can_be(weft_context *ctx, const word *w, size_t follows)
 {
     const weft__module *module;
@@ -276,14 +276,14 @@ static void comms_message(weft_context *ctx, int peer, int type, const void *byt
     (void)type;
     if (length >= sizeof w) memcpy(&w, bytes, sizeof w);
     if (length < sizeof w || !can_be(ctx, &w, length - sizeof w)) {
-        weft__member_refused(ctx, peer, "a word about a communicator is not one of those that there are");
+        weft__peer_refused(ctx, peer, "a word about a communicator is not one of those that there are");
         return;
     }
     link = find(ctx, weft__module_for(ctx, (weft_memory)w.memory), w.id, w.pair ? peer : -1);
     if (!link) {
         weft__early_keep(ctx, w.id, WEFT__MESSAGE_COMM, peer, bytes, length);
     } else if (w.doomed) {
-        weft__member_name(ctx, peer, who, sizeof who);
+        weft__peer_name(ctx, peer, who, sizeof who);
         snprintf(text, sizeof text, "given up by %s", who);
         weft__link_doom(link, WEFT_ERR_BROKEN, text);
     } else if (link->state == WEFT__LINK_NAMING && link->world[0] == peer && link->rank != 0) {
@@ -335,7 +335,7 @@ static void comms_group_gone(weft_group *group)
 /* One that has left has done its part of all that was under way on a communicator that was there. */
 static bool outlives(const weft__link *link, int rank)
 {
-    return link->ctx->members[rank].left && link->state == WEFT__LINK_READY;
+    return link->ctx->peers[rank].left && link->state == WEFT__LINK_READY;
 }
 
 static void comms_peer_gone(weft_context *ctx, int rank, const char *why)

@@ -14,7 +14,7 @@
 #include "engine.h"
 #include "group.h"
 #include "host.h"
-#include "member.h"
+#include "peer.h"
 
 #include <stdio.h>
 
@@ -217,9 +217,9 @@ static void lose(weft__device *d)
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
-    if (ctx->members[req->receipt.peer].left && d->ticket.final) return;
+    if (ctx->peers[req->receipt.peer].left && d->ticket.final) return;
     weft__request_name(req, name, sizeof name);
-    weft__member_fate(ctx, req->receipt.peer, who, sizeof who);
+    weft__peer_fate(ctx, req->receipt.peer, who, sizeof who);
     snprintf(text, sizeof text, "%s: %s", name, who);
     req->culprit = weft__group_member(req->group, req->receipt.peer);
     weft__request_fail(req, WEFT_ERR_PEER, text);

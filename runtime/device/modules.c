@@ -9,8 +9,8 @@
 #include "engine.h"
 #include "group.h"
 #include "log.h"
-#include "member.h"
 #include "module_folder.h"
+#include "peer.h"
 #include "settings.h"
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ static void explain(const weft_request *req, weft_status *status, const char *se
         snprintf(text, bytes, "%s: %.700s", name, link->why);
         return;
     }
-    weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
+    weft__peer_name(req->ctx, req->ctx->rank, who, sizeof who);
     snprintf(text, bytes, "%s: %s: %.500s", name, who, sentence ? sentence : weft_status_text(*status));
 }
 
@@ -216,7 +216,8 @@ static bool driver_shows(void)
     return getenv("CUDA_EMULATION_DEVICES") != NULL; /* the emulation's, which has no driver */
 }
 
-/* Loaded where nobody has asked for any by name, and what shows that it is worth asking whether it can run. */
+/* Loaded where nobody has asked for any by name, and what shows that it is worth asking whether it can run.
+ * */
 static const struct {
     const char *name;
     bool (*shows)(void);
@@ -273,7 +274,7 @@ weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device
 
 void weft__modules_met(weft_context *ctx, const weft__module_card *cards)
 {
-    for (int i = 0; i < ctx->world_size; i++) ctx->members[i].modules = weft__modules_alike(ctx, &cards[i]);
+    for (int i = 0; i < ctx->world_size; i++) ctx->peers[i].modules = weft__modules_alike(ctx, &cards[i]);
     ctx->world->modules = weft__group_modules(ctx->world);
     ctx->host_group->modules = weft__group_modules(ctx->host_group);
 }

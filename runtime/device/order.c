@@ -11,7 +11,7 @@
 #include "breaking.h"
 #include "engine.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 static void refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
 {
     char who[192], text[400];
-    weft__member_name(ctx, peer, who, sizeof who);
+    weft__peer_name(ctx, peer, who, sizeof who);
     snprintf(text, sizeof text,
              "from operation #%llu on this rank issues %u together, %s issues %u: all ranks batch the same "
              "collectives",
@@ -171,12 +171,12 @@ static void order_message(weft_context *ctx, int peer, int type, const void *byt
     weft__ticket *ticket;
     if (length == sizeof w) memcpy(&w, bytes, sizeof w);
     if (length != sizeof w || w.stamp == 0 || w.stamp > STAMP_MOST || w.length == 0) {
-        weft__member_refused(ctx, peer, "a place in the order of operations is none that can be");
+        weft__peer_refused(ctx, peer, "a place in the order of operations is none that can be");
         return;
     }
     ticket = find(ctx, &w.key);
     if (ticket && !takes_part(ticket, peer))
-        weft__member_refused(ctx, peer, "it takes no part in the operation whose place it tells");
+        weft__peer_refused(ctx, peer, "it takes no part in the operation whose place it tells");
     else if (ticket && type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && !ticket->final)
         count(ctx, ticket, peer, &w);
     else if (ticket && type == WEFT__MESSAGE_FINAL && ticket->world[0] == peer && !ticket->final &&

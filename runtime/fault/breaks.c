@@ -4,7 +4,7 @@
 #include "breaks.h"
 #include "breaking.h"
 #include "engine.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 
 #include <stdio.h>
@@ -50,8 +50,8 @@ static weft_group *next_to_repeat(weft_context *ctx)
 static void repeat_to(weft_context *ctx, const weft__notice *notice, const int *world, int size)
 {
     for (int i = 0; i < size; i++)
-        if (world[i] != ctx->rank && !atomic_load(&ctx->members[world[i]].gone) &&
-            weft__member_reached(ctx, world[i]))
+        if (world[i] != ctx->rank && !atomic_load(&ctx->peers[world[i]].gone) &&
+            weft__peer_reached(ctx, world[i]))
             weft__mail_control(ctx->mail, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
 }
 
@@ -115,7 +115,7 @@ static void break_as_told(weft_group *group, const weft__notice *notice)
  * is answered: taken for gone on another's word before, it would get no answer. */
 static bool says_goodbye(const weft_context *ctx, int rank)
 {
-    return ctx->members[rank].local >= 0 || weft__mail_heard(ctx->mail, rank);
+    return ctx->peers[rank].local >= 0 || weft__mail_heard(ctx->mail, rank);
 }
 
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
@@ -124,7 +124,7 @@ static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
     /* First, so that whoever sees the group broken can also see who is dead. */
     if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate &&
         !(notice->left && says_goodbye(ctx, notice->culprit)))
-        weft__member_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
+        weft__peer_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
     if (group) {
         break_as_told(group, notice);
         weft__group_unref(group);
@@ -142,7 +142,7 @@ static void breaks_message(weft_context *ctx, int peer, int type, const void *by
     if (told.kind == WEFT__NOTICE_BROKEN)
         act_on(ctx, &told, peer);
     else
-        weft__member_refused(ctx, peer, "another notice in the place of a broken group");
+        weft__peer_refused(ctx, peer, "another notice in the place of a broken group");
 }
 
 static void breaks_notice(weft_context *ctx, int from, const weft__notice *told)
@@ -167,10 +167,10 @@ static void break_by_dead(weft_group *group)
 {
     weft_context *ctx = group->ctx;
     for (int i = 0; i < group->size; i++) {
-        const weft__member *m = &ctx->members[group->world[i]];
+        const weft__peer *m = &ctx->peers[group->world[i]];
         char text[WEFT__SENTENCE_BYTES];
         if (!atomic_load(&m->gone) || m->left) continue;
-        weft__member_fate(ctx, group->world[i], text, sizeof text);
+        weft__peer_fate(ctx, group->world[i], text, sizeof text);
         weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, group->world[i], text}, false);
     }
 }

@@ -6,7 +6,7 @@
 #include "executor.h"
 #include "group.h"
 #include "late.h"
-#include "member.h"
+#include "peer.h"
 #include "warn.h"
 
 #define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
@@ -74,7 +74,7 @@ void weft__deadlines_look(weft_context *ctx)
     weft__engine_turn(ctx); /* the queue may hold what is due */
     weft__engine_recheck(ctx);
     now = weft__now_ns();
-    next = weft__suspects_look(ctx, now);
+    next = weft__peer_suspects_check(ctx, now);
     bool again = true;
     while (again) { /* ending one may end others: from the start again */
         again = false;

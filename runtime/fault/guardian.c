@@ -8,7 +8,7 @@
 #include "alarm.h"
 #include "deadlines.h"
 #include "engine.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ void weft__guardian_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
-    weft__member_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
+    weft__peer_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
     weft__engine_drop(ctx);
 }
 

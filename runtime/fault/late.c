@@ -6,7 +6,7 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 #include "submit.h"
 
@@ -24,7 +24,7 @@ static void ask(weft_group *group, uint64_t number, bool messages)
     weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
     int64_t now = weft__now_ns();
     for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || atomic_load(&group->ctx->members[group->world[i]].gone)) continue;
+        if (i == group->rank || atomic_load(&group->ctx->peers[group->world[i]].gone)) continue;
         group->reports[i].asked_ns = now;
         if (messages) {
             free(group->reports[i].messages);
@@ -44,7 +44,7 @@ void weft__late_ask(weft_request *req)
 
 static bool gone(const weft_group *group, int member)
 {
-    return atomic_load(&group->ctx->members[group->world[member]].gone);
+    return atomic_load(&group->ctx->peers[group->world[member]].gone);
 }
 
 /* Certain: what shared memory shows, or the member has said so. */
@@ -132,7 +132,7 @@ static size_t phases_text(const weft_request *req, char *text, size_t bytes, siz
         if (phase_of(req, i) < least) least = phase_of(req, i);
     for (int i = 0; i < group->size; i++) {
         if (phase_of(req, i) != least) continue;
-        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        weft__peer_name(group->ctx, group->world[i], who, sizeof who);
         snprintf(line, sizeof line, "; %s %s", who, phase_text(least));
         at = add(text, bytes, at, line);
     }
@@ -148,7 +148,7 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
         const weft__report *r = &group->reports[i];
         bool known = has_answered(req, i);
         if (has_joined(req, i)) continue;
-        weft__member_name(group->ctx, group->world[i], who, sizeof who);
+        weft__peer_name(group->ctx, group->world[i], who, sizeof who);
         last[0] = 0;
         if (known) last_text(r, last, sizeof last);
         snprintf(line, sizeof line, "; %s %s%s", who, known ? "has not joined" : "does not answer", last);
@@ -166,13 +166,13 @@ static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_
     char who[192], line[300];
     unsigned way = weft__kind_way(req->op.kind);
     if (req->executor->traits & WEFT__HAS_PHASES && req->executor->has_met(req)) {
-        weft__member_name(req->ctx, req->ctx->rank, who, sizeof who);
+        weft__peer_name(req->ctx, req->ctx->rank, who, sizeof who);
         snprintf(line, sizeof line, "; both sides are there; %s %s", who,
                  phase_text(req->executor->phase(req)));
         return add(text, bytes, at, line);
     }
     if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
-    weft__member_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
+    weft__peer_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
     snprintf(line, sizeof line, "; %s has not %s", who,
              way == WEFT__SENDS       ? "received it"
              : way == WEFT__EXCHANGES ? "taken part"
@@ -220,9 +220,9 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
     weft__report own = {.submitted = atomic_load(&group->submitted),
                         .kind = (uint8_t)atomic_load(&group->submitted_kind),
                         .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
-    weft__member_name(group->ctx, group->world[i], who, sizeof who);
+    weft__peer_name(group->ctx, group->world[i], who, sizeof who);
     if (gone(group, i)) {
-        weft__member_fate(group->ctx, group->world[i], line, bytes - 1);
+        weft__peer_fate(group->ctx, group->world[i], line, bytes - 1);
         memcpy(line + strlen(line), "\n", 2);
         return;
     }

@@ -4,7 +4,7 @@
 #include "entries.h"
 #include "breaking.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ static bool refuse(weft_request *req, int member)
 {
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
     weft__request_name(req, name, sizeof name);
-    weft__member_name(req->ctx, req->group->world[member], who, sizeof who);
+    weft__peer_name(req->ctx, req->group->world[member], who, sizeof who);
     snprintf(text, sizeof text, "%s: %s told of %.400s", name, who, weft_last_error());
     weft__group_break(req->group, &(weft__verdict){WEFT_ERR_PEER, req->sequence, -1, text}, true);
     return false;
@@ -71,7 +71,7 @@ static weft_status check_memory(const weft_context *ctx, const weft__memory_entr
     if (e->status != WEFT_OK && !weft__is_failure(e->status))
         return weft__fail(WEFT_ERR_PEER, "status %d: expected 0 or a failure", e->status);
     if (e->status != WEFT_OK || e->kind != WEFT_MEMORY_HOST) return WEFT_OK;
-    return weft__region_check(ctx->board, ctx->members[rank].local, &e->region, e->bytes);
+    return weft__region_check(ctx->board, ctx->peers[rank].local, &e->region, e->bytes);
 }
 
 bool weft__memory_entry_holds(weft_request *req, int member, const weft__memory_entry *told)

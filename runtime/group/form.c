@@ -8,7 +8,7 @@
  * fail by themselves. */
 #include "forming.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
 #include "submit.h"
@@ -213,7 +213,7 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     }
     member = member_of(a, peer);
     if (member < 0 || a->joined[member]) {
-        weft__member_refused(ctx, peer, "it joins a group twice, or one that it is no member of");
+        weft__peer_refused(ctx, peer, "it joins a group twice, or one that it is no member of");
         return;
     }
     a->joined[member] = true;
@@ -226,8 +226,8 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     weft__table_merge(&a->table, &m->table);
     for (uint32_t i = 0; i < a->key.size; i++) {
         char text[WEFT__FORMING_TEXT];
-        if (a->joined[i] || !atomic_load(&ctx->members[a->world[i]].gone)) continue;
-        weft__member_fate(ctx, a->world[i], text, sizeof text);
+        if (a->joined[i] || !atomic_load(&ctx->peers[a->world[i]].gone)) continue;
+        weft__peer_fate(ctx, a->world[i], text, sizeof text);
         fail_attempt(ctx, a, WEFT_ERR_PEER, a->world[i], text);
         return;
     }
@@ -281,7 +281,7 @@ static weft_status check_members(const weft_context *ctx, int peer, const form_m
 {
     if (m->key.size > entries)
         return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members names %zu", m->key.size, entries);
-    if (!weft__members_sound(ctx, m->list, m->key.size, peer))
+    if (!weft__forming_sound(ctx, m->list, m->key.size, peer))
         return weft__fail(WEFT_ERR_PEER, "the members of a group are no ranks, or some twice, or it is none");
     return WEFT_OK;
 }
@@ -308,7 +308,7 @@ static void form_take_message(weft_context *ctx, int peer, int type, const void 
     size_t entries, copy_bytes;
     form_message *m;
     if (length < sizeof *m) {
-        weft__member_refused(ctx, peer, "a message about a new group is too short");
+        weft__peer_refused(ctx, peer, "a message about a new group is too short");
         return;
     }
     entries = (length - sizeof *m) / sizeof m->list[0];
@@ -318,7 +318,7 @@ static void form_take_message(weft_context *ctx, int peer, int type, const void 
     memcpy(m, bytes, copy_bytes);
     m->text[sizeof m->text - 1] = 0;
     if (check(ctx, peer, type, m, entries) != WEFT_OK)
-        weft__member_refused(ctx, peer, weft_last_error());
+        weft__peer_refused(ctx, peer, weft_last_error());
     else if (type == WEFT__MESSAGE_FORM_JOIN)
         on_join(ctx, peer, m);
     else if (type == WEFT__MESSAGE_FORM_READY)
@@ -377,8 +377,8 @@ static void start(weft_request *req)
     for (int i = 0; i < group->size; i++)
         if (group->world[i] < j->forming.lead) j->forming.lead = group->world[i];
     for (int i = 0; i < group->size; i++) {
-        if (!atomic_load(&ctx->members[group->world[i]].gone)) continue;
-        weft__member_fate(ctx, group->world[i], text, sizeof text);
+        if (!atomic_load(&ctx->peers[group->world[i]].gone)) continue;
+        weft__peer_fate(ctx, group->world[i], text, sizeof text);
         /* Not before the lead knows that this rank has come: its count is what late members are told by. */
         if (group->world[i] == j->forming.lead || j->forming.lead == ctx->rank) {
             weft__forming_fail(req, WEFT_ERR_PEER, group->world[i], text);

@@ -4,7 +4,7 @@
 #include "breaking.h"
 #include "engine.h"
 #include "executor.h"
-#include "member.h"
+#include "peer.h"
 #include "reserve.h"
 #include "submit.h"
 
@@ -97,7 +97,7 @@ static void making_expire(weft_request *req, int64_t now_ns)
         weft__forming_give_up(req, WEFT_ERR_TIMEOUT, text);
         return;
     }
-    weft__member_name(req->ctx, f->lead, who, sizeof who);
+    weft__peer_name(req->ctx, f->lead, who, sizeof who);
     snprintf(text, sizeof text, "%.400s; %s does not answer", f->text, who);
     weft__forming_fail(req, f->gave_up, -1, text);
 }
@@ -114,7 +114,7 @@ static void abort_making(weft_group *group, const char *why)
     }
 }
 
-bool weft__members_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
+bool weft__forming_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
 {
     bool *there = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *there), sound = there != NULL;
     for (size_t i = 0; sound && i < n; i++) {
@@ -130,7 +130,7 @@ void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, 
 {
     size_t at = strlen(text);
     char who[192];
-    weft__member_name(ctx, world_rank, who, sizeof who);
+    weft__peer_name(ctx, world_rank, who, sizeof who);
     snprintf(text + at, bytes - at, "; %s has not joined", who);
 }
 

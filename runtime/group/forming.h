@@ -39,7 +39,7 @@ void weft__forming_fail(weft_request *req, weft_status status, int culprit, cons
 void weft__forming_give_up(weft_request *req, weft_status status, const char *why);
 /* A list that another rank sent is sound: all are ranks, none is there twice, this one (world rank) is there.
  */
-bool weft__members_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);
+bool weft__forming_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);
 /* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
 void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);
 

@@ -15,7 +15,7 @@
 #include "engine.h"
 #include "forming.h"
 #include "group.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
 #include "submit.h"
@@ -114,7 +114,7 @@ static int member_of(const attempt *a, int world_rank)
 
 static bool lives(const weft_context *ctx, const attempt *a, int member)
 {
-    return !atomic_load(&ctx->members[a->world[member]].gone);
+    return !atomic_load(&ctx->peers[a->world[member]].gone);
 }
 
 /* This rank lives, so there is one. */
@@ -206,9 +206,9 @@ static void believe(weft_context *ctx, const shrink_message *m)
     for (uint32_t i = 0; i < m->size; i++) {
         if (is_among(survivors, m->survivors, m->list[i])) continue;
         if (is_among(left, m->left, m->list[i]))
-            weft__member_gone(ctx, m->list[i], WEFT__LEFT, "has left");
+            weft__peer_gone(ctx, m->list[i], WEFT__LEFT, "has left");
         else
-            weft__member_gone(ctx, m->list[i], WEFT__REPORTED, "has died");
+            weft__peer_gone(ctx, m->list[i], WEFT__REPORTED, "has died");
     }
 }
 
@@ -261,7 +261,7 @@ static void look(weft_context *ctx, attempt *a)
         weft__table_merge(&m->table, &a->tables[i]);
     }
     for (int i = 0; i < a->size; i++) {
-        if (lives(ctx, a, i) || !ctx->members[a->world[i]].left) continue;
+        if (lives(ctx, a, i) || !ctx->peers[a->world[i]].left) continue;
         *next++ = a->world[i];
         m->left++;
     }
@@ -306,7 +306,7 @@ static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
     if (!m->survivors || !is_among(m->list, m->size, weft__group_maker(m->id))) return false;
     for (size_t i = 0; i < n; i++)
         if (!is_among(m->list, m->size, told[i])) return false;
-    return weft__members_sound(ctx, told, n, told[0]);
+    return weft__forming_sound(ctx, told, n, told[0]);
 }
 
 static weft_status check(const weft_context *ctx, int peer, int type, const shrink_message *m, size_t length)
@@ -318,7 +318,7 @@ static weft_status check(const weft_context *ctx, int peer, int type, const shri
                           "a group that shrinks from %" PRIu32 " members to %" PRIu32 ", %" PRIu32
                           " having left, in %zu entries",
                           m->size, m->survivors, m->left, entries);
-    if (!weft__members_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
+    if (!weft__forming_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
         return weft__fail(WEFT_ERR_PEER,
                           "the members of a group that shrinks are no ranks, or some twice, or it is none");
     if (type == WEFT__MESSAGE_SHRINK_READY && !verdict_sound(ctx, m))
@@ -335,15 +335,14 @@ static void shrink_take_message(weft_context *ctx, int peer, int type, const voi
     shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
     attempt *a;
     if (length < sizeof *m)
-        weft__member_refused(ctx, peer, "a message about a group that shrinks is too short");
+        weft__peer_refused(ctx, peer, "a message about a group that shrinks is too short");
     if (!m) return;
     memcpy(m, bytes, length);
     m->text[sizeof m->text - 1] = 0;
     if (check(ctx, peer, type, m, length) != WEFT_OK)
-        weft__member_refused(ctx, peer, weft_last_error());
+        weft__peer_refused(ctx, peer, weft_last_error());
     else if (!(a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size)))
-        weft__member_refused(ctx, peer,
-                             "a group that shrinks has other members for others, or no memory here");
+        weft__peer_refused(ctx, peer, "a group that shrinks has other members for others, or no memory here");
     else if (type == WEFT__MESSAGE_SHRINK_JOIN)
         on_join(ctx, a, member_of(a, peer), m);
     else if (type == WEFT__MESSAGE_SHRINK_EXPIRED)

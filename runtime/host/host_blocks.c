@@ -2,7 +2,7 @@
 #include "host_blocks.h"
 #include "breaking.h"
 #include "host_piece.h"
-#include "member.h"
+#include "peer.h"
 #include "reduce.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static WEFT__COLD size_t refuse_piece(weft_request *req, int member)
 {
     weft_group *group = req->group;
     char who[192], text[WEFT__SENTENCE_BYTES];
-    weft__member_name(group->ctx, group->world[member], who, sizeof who);
+    weft__peer_name(group->ctx, group->world[member], who, sizeof who);
     snprintf(text, sizeof text, "%s told of memory that it does not share", who);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, req->sequence, -1, text}, true);
     return 0;

@@ -3,17 +3,17 @@
  * A member that has published what is needed and then ended is no failure: its row stays mapped. */
 #include "host_lane.h"
 #include "breaking.h"
-#include "member.h"
+#include "peer.h"
 
 bool weft__round_will_come(weft_group *group, uint64_t number, int member, uint64_t round)
 {
     weft_context *ctx = group->ctx;
     int world = group->world[member];
     char text[WEFT__SENTENCE_BYTES];
-    if (WEFT__LIKELY(!atomic_load_explicit(&ctx->members[world].gone, memory_order_relaxed)) ||
+    if (WEFT__LIKELY(!atomic_load_explicit(&ctx->peers[world].gone, memory_order_relaxed)) ||
         weft__has_published(group, member, round))
         return true;
-    weft__member_fate(ctx, world, text, sizeof text);
+    weft__peer_fate(ctx, world, text, sizeof text);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, number, world, text}, true);
     return false;
 }

@@ -4,7 +4,7 @@
 #include "executor.h"
 #include "group.h"
 #include "host.h"
-#include "member.h"
+#include "peer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void settle_failed(weft_request *req, weft_status status)
     const weft__receipt *got = &req->receipt;
     char who[192];
     int world = req->op.peer >= 0 ? req->group->world[req->op.peer] : got->peer;
-    weft__member_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
+    weft__peer_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
     switch (status) {
     case WEFT_ERR_TRUNCATED:
         weft__request_settlef(req, status, "%s sent %zu bytes, there is room for %zu", who, got->offered,
@@ -53,7 +53,7 @@ static void settle_failed(weft_request *req, weft_status status)
         break;
     case WEFT_ERR_PEER:
         req->culprit = req->op.peer;
-        weft__member_fate(ctx, world, who, sizeof who);
+        weft__peer_fate(ctx, world, who, sizeof who);
         weft__request_settlef(req, status, "%s", who);
         break;
     default: weft__request_settlef(req, status, "%s: %s", who, weft_status_text(status)); break;

@@ -9,7 +9,7 @@
 #include "executor.h"
 #include "group.h"
 #include "host.h"
-#include "member.h"
+#include "peer.h"
 #include "reduce.h"
 #include "schedule.h"
 
@@ -346,7 +346,7 @@ static void fail(weft__run *run)
     char name[256], fate[256], text[WEFT__SENTENCE_BYTES];
     bool gone = run->failed == WEFT_ERR_PEER;
     weft__request_name(req, name, sizeof name);
-    if (gone) weft__member_fate(req->ctx, peer, fate, sizeof fate);
+    if (gone) weft__peer_fate(req->ctx, peer, fate, sizeof fate);
     snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(run->failed));
     if (run->failed == WEFT_ERR_MEMORY)
         snprintf(text, sizeof text, "%s: rank %d has no memory for it", name, req->ctx->rank);

@@ -12,7 +12,7 @@
 #include "engine.h"
 #include "executor.h"
 #include "log.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
 #include "slots.h"
@@ -72,7 +72,7 @@ static weft_status open_rows(weft_group *group, const uint64_t *rows)
                                    "a group's rows");
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
         at[i] = weft__row_at(ctx->board, rows[i]);
-        locals[i] = ctx->members[group->world[i]].local;
+        locals[i] = ctx->peers[group->world[i]].local;
         if (at[i] && weft__board_owns(ctx->board, locals[i], rows[i]))
             uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
         else
@@ -199,8 +199,8 @@ static void meet(weft_group *group)
         int to = group->world[i];
         char text[WEFT__SENTENCE_BYTES];
         if (i == group->rank) continue;
-        if (atomic_load(&ctx->members[to].gone)) {
-            weft__member_fate(ctx, to, text, sizeof text);
+        if (atomic_load(&ctx->peers[to].gone)) {
+            weft__peer_fate(ctx, to, text, sizeof text);
             break_by(group, WEFT_ERR_PEER, to, text);
             return;
         }
@@ -231,7 +231,7 @@ static void rows_message(weft_context *ctx, int peer, int type, const void *byte
     weft_group *group;
     (void)type;
     if (length != sizeof told) {
-        weft__member_refused(ctx, peer, "where its row is takes another number of bytes");
+        weft__peer_refused(ctx, peer, "where its row is takes another number of bytes");
         return;
     }
     memcpy(&told, bytes, sizeof told);
@@ -297,7 +297,7 @@ static bool has_read_all(const weft_group *group, int member)
 {
     const weft__lane *lane = &group->lane;
     const weft__row *row;
-    if (member == group->rank || atomic_load(&group->ctx->members[group->world[member]].gone)) return true;
+    if (member == group->rank || atomic_load(&group->ctx->peers[group->world[member]].gone)) return true;
     if (!lane->rows) return false;
     row = lane->rows[member];
     return atomic_load_explicit(&row->consumed, memory_order_acquire) >= lane->assigned ||

@@ -3,7 +3,7 @@
 #include "signatures.h"
 #include "breaking.h"
 #include "host.h"
-#include "member.h"
+#include "peer.h"
 #include "protocol.h"
 #include "tokens.h"
 
@@ -21,9 +21,10 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
 }
 
-/* What this rank means by its collective of that number.  NULL: it has not begun here, or it is over: then all
- * members mean the same, or their tokens are awaited.  Those that began last are remembered; an older one is
- * looked for among all that run, which takes a while, and is seldom needed: most messages meet a receive. */
+/* What this rank means by its collective of that number.  NULL: it has not begun here, or it is over: then
+ * all members mean the same, or their tokens are awaited.  Those that began last are remembered; an older one
+ * is looked for among all that run, which takes a while, and is seldom needed: most messages meet a receive.
+ * */
 static const weft__signature *meant(const weft_group *group, uint64_t number)
 {
     if (number > group->started) return NULL;

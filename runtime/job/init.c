@@ -19,9 +19,9 @@
 #include "keys.h"
 #include "leave.h"
 #include "log.h"
-#include "member.h"
 #include "modules.h"
 #include "overview.h"
+#include "peer.h"
 #include "progress.h"
 #include "protocols.h"
 #include "quota.h"
@@ -100,13 +100,13 @@ static weft_status exchange_cards(joining *j)
     weft_status status = fill_card(j, &mine);
     if (status != WEFT_OK) return status;
     j->cards = calloc(n, sizeof *j->cards);
-    ctx->members = calloc(n, sizeof *ctx->members);
+    ctx->peers = calloc(n, sizeof *ctx->peers);
     endpoints = calloc(n, WEFT__ENDPOINT_BYTES);
-    status = !j->cards || !ctx->members || !endpoints
+    status = !j->cards || !ctx->peers || !endpoints
                  ? weft__fail_memory(n * sizeof *j->cards, "the ranks' cards")
                  : weft__rendezvous_all_gather(j->meeting, &mine, j->cards, sizeof mine);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
-        weft__member *m = &ctx->members[i];
+        weft__peer *m = &ctx->peers[i];
         j->cards[i].host_id[WEFT__HOST_ID_BYTES - 1] = j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
         memcpy(m->host, j->cards[i].host, sizeof m->host);
         m->pid = j->cards[i].pid;
@@ -179,7 +179,7 @@ static weft_status share_memory(joining *j)
         weft__board_free(ctx->board);
         ctx->board = NULL;
     }
-    for (int i = 0; ctx->board && i < j->local_size; i++) ctx->members[j->locals[i]].local = i;
+    for (int i = 0; ctx->board && i < j->local_size; i++) ctx->peers[j->locals[i]].local = i;
     if (ctx->board) ctx->slot_bytes = weft__slot_bytes(j->local_size);
     return status;
 }
@@ -229,7 +229,7 @@ static weft_status open_routes(joining *j)
     local_of = malloc(n * sizeof *local_of);
     cards = malloc(n * sizeof *cards);
     for (size_t i = 0; local_of && cards && i < n; i++) {
-        local_of[i] = ctx->members[i].local;
+        local_of[i] = ctx->peers[i].local;
         cards[i] = j->cards[i].transports;
     }
     status = local_of && cards ? open_transports(j, local_of, cards)
@@ -312,19 +312,19 @@ out:
 
 static void on_death(weft__watched *w, uint32_t events)
 {
-    weft__member *m = WEFT__OWNER(w, weft__member, death);
+    weft__peer *m = WEFT__OWNER(w, weft__peer, death);
     char why[160];
     (void)events;
-    weft__death_text(w->fd, why, sizeof why);
+    weft__peer_death_text(w->fd, why, sizeof why);
     weft__watch_remove(&m->ctx->watch, w);
-    weft__member_gone(m->ctx, m->rank, WEFT__DIED, why);
+    weft__peer_gone(m->ctx, m->rank, WEFT__DIED, why);
 }
 
 static weft_status watch_deaths(joining *j)
 {
     weft_context *ctx = j->ctx;
     for (int i = 0; ctx->board && i < j->local_size; i++) {
-        weft__member *m = &ctx->members[j->locals[i]];
+        weft__peer *m = &ctx->peers[j->locals[i]];
         weft_status status;
         if (i == j->local_rank || ctx->board->peers[i].pid_fd < 0) continue;
         m->death.fd = ctx->board->peers[i].pid_fd;
@@ -389,7 +389,7 @@ static weft_status join(joining *j, const weft_config *config)
     if ((status = weft__guardian_join(ctx)) != WEFT_OK) return status;
     if ((status = weft__progress_start(ctx)) != WEFT_OK) return status;
     weft__engine_take(ctx);
-    weft__watch_next(ctx);
+    weft__peer_watch_next(ctx);
     weft__engine_drop(ctx);
     if ((status = exchange_modules(j)) != WEFT_OK) return status;
     weft__rendezvous_done(j->meeting);

@@ -1,6 +1,7 @@
 /* job_store.c - see job_store.h.
  *
- *   a rank    asks rank 0's guardian where the store is, sleeps until the answer or the end of rank 0, connects
+ *   a rank    asks rank 0's guardian where the store is, sleeps until the answer or the end of rank 0,
+ * connects
  *   rank 0    starts a server at the address that it advertises, on any free port, when first asked
  *
  * The store's keys are made from the job's, for this purpose alone.
@@ -104,17 +105,17 @@ static weft_status ask(weft_context *ctx, int64_t deadline_ns, char endpoint[WEF
     uint32_t seen = atomic_load(&job->answers);
     weft_status status;
     weft__alarm_tell(ctx, 0, &where);
-    while (atomic_load(&job->answers) == seen && !atomic_load(&ctx->members[0].gone)) {
+    while (atomic_load(&job->answers) == seen && !atomic_load(&ctx->peers[0].gone)) {
         if (weft__now_ns() >= deadline_ns)
             return weft__fail(WEFT_ERR_TIMEOUT,
                               "context_store: rank 0 (host %s, pid %d), which keeps the job's "
                               "store, has not answered for %.3g s",
-                              ctx->members[0].host, ctx->members[0].pid, (double)ctx->timeout_ms / 1e3);
+                              ctx->peers[0].host, ctx->peers[0].pid, (double)ctx->timeout_ms / 1e3);
         weft__sleep_on(&job->answers, seen, deadline_ns);
     }
-    if (atomic_load(&ctx->members[0].gone))
+    if (atomic_load(&ctx->peers[0].gone))
         return weft__fail(WEFT_ERR_PEER, "context_store: rank 0, which keeps the job's store, %s",
-                          ctx->members[0].left ? "has left" : ctx->members[0].why);
+                          ctx->peers[0].left ? "has left" : ctx->peers[0].why);
     weft__lock_take(&job->lock);
     status = job->status == WEFT_OK ? WEFT_OK : weft__fail(job->status, "rank 0: %s", job->why);
     memcpy(endpoint, job->endpoint, WEFT__ENDPOINT_BYTES);

@@ -16,9 +16,9 @@
 #include "keys.h"
 #include "late.h"
 #include "log.h"
-#include "member.h"
 #include "mesh.h"
 #include "modules.h"
+#include "peer.h"
 #include "progress.h"
 #include "recording.h"
 #include "region.h"
@@ -103,10 +103,10 @@ void weft__context_free(weft_context *ctx)
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);
-    if (ctx->members)
+    if (ctx->peers)
         for (int i = 0; i < ctx->world_size; i++)
-            if (ctx->members[i].death.fd >= 0 && !atomic_load(&ctx->members[i].gone))
-                weft__watch_remove(&ctx->watch, &ctx->members[i].death);
+            if (ctx->peers[i].death.fd >= 0 && !atomic_load(&ctx->peers[i].gone))
+                weft__watch_remove(&ctx->watch, &ctx->peers[i].death);
     weft__batches_close(ctx);
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
@@ -125,7 +125,7 @@ void weft__context_free(weft_context *ctx)
     weft__recording_close(ctx);
     weft__slab_destroy(&ctx->requests);
     weft__keys_drop(ctx->keys);
-    free(ctx->members);
+    free(ctx->peers);
     free(ctx);
 }
 
@@ -140,7 +140,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     else
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
     for (int i = 0; i < ctx->world_size; i++)
-        if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !weft__member_reached(ctx, i))
+        if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !weft__peer_reached(ctx, i))
             weft__alarm_tell(ctx, i, &notice);
     weft__record_life(&ctx->record, WEFT__LIFE_STAGE,
                       status == WEFT_OK ? WEFT__STAGE_LEAVING : WEFT__STAGE_ABORTING);
@@ -162,7 +162,7 @@ static bool can_be_sent(const weft_request *req)
         return true;
     for (int i = 0; i < group->size; i++)
         if ((req->op.peer == WEFT_ANY_RANK || req->op.peer == i) && i != group->rank &&
-            !atomic_load(&group->ctx->members[group->world[i]].gone))
+            !atomic_load(&group->ctx->peers[group->world[i]].gone))
             return true;
     return false;
 }
@@ -239,7 +239,7 @@ static weft_status still_pending(weft_context *ctx)
     if (req)
         weft__late_text(req, weft__now_ns(), what, sizeof what);
     else if (!unsettled && peer >= 0)
-        weft__member_name(ctx, peer, who, sizeof who);
+        weft__peer_name(ctx, peer, who, sizeof who);
     weft__engine_drop(ctx);
     if (req)
         return weft__fail(WEFT_PENDING, "finalize: %lld request%s not settled; %s%.800s", unsettled,

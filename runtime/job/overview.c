@@ -80,7 +80,7 @@ static void tell_hosts(const weft_context *ctx, const int *first_of)
     int hosts = 0;
     for (int i = 0; i < ctx->world_size; i++) {
         if (first_of[i] != i) continue;
-        append(&l, "%s%s (ranks ", hosts++ ? "; " : "", ctx->members[i].host);
+        append(&l, "%s%s (ranks ", hosts++ ? "; " : "", ctx->peers[i].host);
         append_ranks(&l, first_of, ctx->world_size, i);
         append(&l, ")");
     }
@@ -147,7 +147,7 @@ static void tell_choices(const weft_context *ctx, const char *host)
 
 static void tell_host(const weft_context *ctx, const weft__overview *o)
 {
-    const char *host = ctx->members[ctx->rank].host;
+    const char *host = ctx->peers[ctx->rank].host;
     weft__log(WEFT__INFO, "processors of %s: %d for %d rank%s%s; reductions use %s", host, ctx->processors,
               o->local_ranks, o->local_ranks == 1 ? "" : "s",
               weft__pacing_is_crowded(&ctx->pacing) ? ", which take turns" : "", weft__reduce_level());

@@ -14,8 +14,8 @@
 #include "guardian.h"
 #include "late.h"
 #include "lone_rank.h"
-#include "member.h"
 #include "order.h"
+#include "peer.h"
 #include "protocol.h"
 #include "slots.h"
 
@@ -311,7 +311,7 @@ static void step_gone(input *in)
 {
     int peer = other(take(in, 1));
     weft__engine_take(rank.ctx);
-    weft__member_gone(rank.ctx, peer, take(in, 1) % 2 ? WEFT__LEFT : WEFT__DIED, "has died");
+    weft__peer_gone(rank.ctx, peer, take(in, 1) % 2 ? WEFT__LEFT : WEFT__DIED, "has died");
     weft__engine_drop(rank.ctx);
 }
 

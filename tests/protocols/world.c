@@ -11,7 +11,7 @@
 #include "events.h"
 #include "guardian.h"
 #include "leave.h"
-#include "member.h"
+#include "peer.h"
 #include "protocols.h"
 #include "rows_memory.h"
 #include "trace.h"
@@ -53,15 +53,15 @@ void __wrap_weft__ticker_open(weft__ticker *ticker)
 
 /* ---- ranks ---- */
 
-static void set_members(weft_context *ctx)
+static void set_peers(weft_context *ctx)
 {
     weft__transport *t = wires_transport(ctx->rank, weft__mail_sink(ctx->mail));
-    ctx->members = calloc((size_t)world.ranks, sizeof *ctx->members);
-    if (!ctx->members) abort();
+    ctx->peers = calloc((size_t)world.ranks, sizeof *ctx->peers);
+    if (!ctx->peers) abort();
     for (int i = 0; i < world.ranks; i++) {
-        ctx->members[i] =
-            (weft__member){.host = "host", .pid = i, .local = world.one_host ? i : -1, .ctx = ctx, .rank = i};
-        ctx->members[i].death.fd = -1;
+        ctx->peers[i] =
+            (weft__peer){.host = "host", .pid = i, .local = world.one_host ? i : -1, .ctx = ctx, .rank = i};
+        ctx->peers[i].death.fd = -1;
         if (i != ctx->rank) weft__mail_route(ctx->mail, i, t);
     }
 }
@@ -79,7 +79,7 @@ static weft_context *open_rank(int rank, const weft__executor *const *executors)
     ctx->board = world.one_host ? rows_memory_board(rank, world.ranks) : NULL;
     ctx->slot_bytes = 4096;
     if (weft__mail_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail)) abort();
-    set_members(ctx);
+    set_peers(ctx);
     return ctx;
 }
 
@@ -105,7 +105,7 @@ void world_open(int most, bool one_host, const weft__executor *const *executors)
     for (int i = 0; i < world.ranks; i++) ranks[i].ctx = open_rank(i, executors);
     for (int i = 0; i < world.ranks; i++) {
         weft__engine_take(ranks[i].ctx);
-        weft__watch_next(ranks[i].ctx);
+        weft__peer_watch_next(ranks[i].ctx);
         weft__engine_drop(ranks[i].ctx);
     }
 }
@@ -228,7 +228,7 @@ static void deliver(const wires_lane *lane)
         turn(ctx);
     } else {
         weft__engine_take(ctx);
-        weft__member_gone(ctx, lane->from, WEFT__DIED, "has died");
+        weft__peer_gone(ctx, lane->from, WEFT__DIED, "has died");
         weft__engine_drop(ctx);
     }
 }
@@ -327,7 +327,7 @@ static void check_cause(const weft_group *group, const char *what)
                     group->culprit);
 }
 
-static int dead_member(const weft_group *group)
+static int dead_peer(const weft_group *group)
 {
     for (int i = 0; i < group->size; i++)
         if (!world_lives(group->world[i])) return group->world[i];
@@ -346,8 +346,8 @@ void world_check_broken(weft_group *const *groups, int n, const char *what)
             if (broken >= 0)
                 trace_blame("%s: broken at rank %d (%s), not at rank %d", what, groups[broken]->ctx->rank,
                             groups[broken]->why, group->ctx->rank);
-            if (dead_member(group) >= 0)
-                trace_blame("%s: rank %d has died, and it is not broken at rank %d", what, dead_member(group),
+            if (dead_peer(group) >= 0)
+                trace_blame("%s: rank %d has died, and it is not broken at rank %d", what, dead_peer(group),
                             group->ctx->rank);
         }
     }

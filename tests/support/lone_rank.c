@@ -89,14 +89,14 @@ static weft__control_wire *open_wire(void)
     return wire;
 }
 
-static void set_members(weft_context *ctx)
+static void set_peers(weft_context *ctx)
 {
-    ctx->members = calloc(LONE_WORLD, sizeof *ctx->members);
-    if (!ctx->members) abort();
+    ctx->peers = calloc(LONE_WORLD, sizeof *ctx->peers);
+    if (!ctx->peers) abort();
     for (int i = 0; i < LONE_WORLD; i++) {
         int local = i == LONE_ME ? 1 : i == LONE_NEAR ? 0 : -1;
-        ctx->members[i] = (weft__member){.host = "host", .pid = i, .local = local, .ctx = ctx, .rank = i};
-        ctx->members[i].death.fd = -1;
+        ctx->peers[i] = (weft__peer){.host = "host", .pid = i, .local = local, .ctx = ctx, .rank = i};
+        ctx->peers[i].death.fd = -1;
         if (i != LONE_ME) weft__mail_route(ctx->mail, i, &nowhere);
     }
 }
@@ -122,7 +122,7 @@ weft_context *lone_rank_open(lone_wires wires)
     if (weft__watch_open(&ctx->watch) ||
         weft__mail_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail))
         abort();
-    set_members(ctx);
+    set_peers(ctx);
     return ctx;
 }
 

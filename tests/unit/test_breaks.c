@@ -2,8 +2,8 @@
  * believed at once, and a leaving unless who has left will say so itself. */
 #include "guardian.h"
 #include "lone_rank.h"
-#include "member.h"
 #include "notice.h"
+#include "peer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void tell(int culprit, bool left)
 
 static bool is_gone(int rank)
 {
-    return atomic_load(&ctx->members[rank].gone);
+    return atomic_load(&ctx->peers[rank].gone);
 }
 
 static void test_a_death_is_believed(void **state)

@@ -1,9 +1,9 @@
-/* member.c - the other ranks of the job: their names in messages, and their end.
+/* peer.c - the other ranks of the job: their names in messages, and their end.
  *
  * A death is seen by pidfd on the same host and by the end of a connection elsewhere; every rank keeps a
  * connection to the next living one, so that each death is seen by somebody, who tells the others.  That one
  * may die before it has told them all: whoever watches over the dead tells of them as well. */
-#include "member.h"
+#include "peer.h"
 #include "alarm.h"
 #include "breaking.h"
 #include "engine.h"
@@ -20,24 +20,24 @@
 #define GOODBYE_GRACE_NS (100 * WEFT__MS) /* for the word of a rank whose connection ended unused */
 #define RECHECK_EVERY_NS (100 * WEFT__MS)
 
-void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes)
+void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
-    const weft__member *m = &ctx->members[rank];
+    const weft__peer *m = &ctx->peers[rank];
     snprintf(text, bytes, "rank %d (host %s, pid %d)", rank, m->host, (int)m->pid);
 }
 
-void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
+void weft__peer_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
-    const weft__member *m = &ctx->members[rank];
+    const weft__peer *m = &ctx->peers[rank];
     snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host,
              (int)m->pid);
 }
 
-void weft__member_refused(weft_context *ctx, int rank, const char *sentence)
+void weft__peer_refused(weft_context *ctx, int rank, const char *sentence)
 {
     char who[192];
-    bool told = atomic_exchange(&ctx->members[rank].refused, true);
-    weft__member_name(ctx, rank, who, sizeof who);
+    bool told = atomic_exchange(&ctx->peers[rank].refused, true);
+    weft__peer_name(ctx, rank, who, sizeof who);
     weft__log(told ? WEFT__INFO : WEFT__WARN, "rank %d: %s told what cannot be, which is dropped: %s",
               ctx->rank, who, sentence);
 }
@@ -52,7 +52,7 @@ struct pidfd_info_start {
 #define PIDFD_GET_INFO_  _IOWR(0xFF, 11, struct pidfd_info_start)
 #define PIDFD_INFO_EXIT_ (UINT64_C(1) << 3)
 
-void weft__death_text(int pid_fd, char *text, size_t bytes)
+void weft__peer_death_text(int pid_fd, char *text, size_t bytes)
 {
     struct pidfd_info_start info = {.mask = PIDFD_INFO_EXIT_};
     if (ioctl(pid_fd, PIDFD_GET_INFO_, &info) < 0 || !(info.mask & PIDFD_INFO_EXIT_))
@@ -68,10 +68,10 @@ void weft__death_text(int pid_fd, char *text, size_t bytes)
 static void tell_death(weft_context *ctx, int rank)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
-    bool local = ctx->members[rank].local >= 0;
-    snprintf(notice.text, sizeof notice.text, "%s", ctx->members[rank].why);
+    bool local = ctx->peers[rank].local >= 0;
+    snprintf(notice.text, sizeof notice.text, "%s", ctx->peers[rank].why);
     for (int i = 0; i < ctx->world_size; i++)
-        if (i != ctx->rank && !atomic_load(&ctx->members[i].gone) && !(local && ctx->members[i].local >= 0))
+        if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !(local && ctx->peers[i].local >= 0))
             weft__alarm_tell(ctx, i, &notice);
 }
 
@@ -79,8 +79,8 @@ static void tell_death(weft_context *ctx, int rank)
  * alive here tells the other hosts.  The end of a connection is seen by this rank alone: it tells all. */
 static bool has_to_tell(const weft_context *ctx, int rank)
 {
-    for (int i = 0; ctx->members[rank].local >= 0 && i < ctx->rank; i++)
-        if (ctx->members[i].local >= 0 && !atomic_load(&ctx->members[i].gone)) return false;
+    for (int i = 0; ctx->peers[rank].local >= 0 && i < ctx->rank; i++)
+        if (ctx->peers[i].local >= 0 && !atomic_load(&ctx->peers[i].gone)) return false;
     return true;
 }
 
@@ -95,34 +95,34 @@ static int after(const weft_context *ctx, int rank)
 static void tell_of_watched(weft_context *ctx, int rank, bool told)
 {
     for (int i = after(ctx, ctx->rank); i != rank; i = after(ctx, i))
-        if (!atomic_load(&ctx->members[i].gone)) return;
-    for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && atomic_load(&ctx->members[i].gone);
+        if (!atomic_load(&ctx->peers[i].gone)) return;
+    for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && atomic_load(&ctx->peers[i].gone);
          i = after(ctx, i))
-        if (!ctx->members[i].left) tell_death(ctx, i);
+        if (!ctx->peers[i].left) tell_death(ctx, i);
 }
 
-void weft__watch_next(weft_context *ctx)
+void weft__peer_watch_next(weft_context *ctx)
 {
     int next = after(ctx, ctx->rank);
-    while (next != ctx->rank && atomic_load(&ctx->members[next].gone)) next = after(ctx, next);
+    while (next != ctx->rank && atomic_load(&ctx->peers[next].gone)) next = after(ctx, next);
     /* A message that says nothing makes the connection whose end will be seen. */
-    if (next != ctx->rank && ctx->members[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
+    if (next != ctx->rank && ctx->peers[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
 }
 
-bool weft__member_reached(const weft_context *ctx, int rank)
+bool weft__peer_reached(const weft_context *ctx, int rank)
 {
-    return ctx->members[rank].local >= 0 || weft__mail_met(ctx->mail, rank);
+    return ctx->peers[rank].local >= 0 || weft__mail_met(ctx->mail, rank);
 }
 
 static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__peer_state state)
 {
-    weft__record_peer(&ctx->record, rank, state, ctx->members[rank].local >= 0, weft__now_ns());
+    weft__record_peer(&ctx->record, rank, state, ctx->peers[rank].local >= 0, weft__now_ns());
     weft__record_happened(&ctx->record, what, rank, 0);
 }
 
-void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
+void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
 {
-    weft__member *m = &ctx->members[rank];
+    weft__peer *m = &ctx->peers[rank];
     char text[WEFT__SENTENCE_BYTES];
     bool tells = false;
     WEFT__ASSERT(weft__holds_engine(ctx));
@@ -130,7 +130,7 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
     WEFT__ASSERT(!m->left && rank >= 0 && rank < ctx->world_size, rank);
     m->left = how == WEFT__LEFT;
     snprintf(m->why, sizeof m->why, "%s", why);
-    weft__member_fate(ctx, rank, text, sizeof text);
+    weft__peer_fate(ctx, rank, text, sizeof text);
     atomic_store(&m->gone, true);
     record_peer(ctx, rank, m->left ? WEFT__HAPPENED_RANK_LEFT : WEFT__HAPPENED_RANK_DIED,
                 m->left ? WEFT__PEER_LEFT : WEFT__PEER_DEAD);
@@ -148,16 +148,16 @@ void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char
         if (p->peer_gone) p->peer_gone(ctx, rank, text);
     }
     weft__alarm_tell(ctx, rank, NULL);
-    weft__watch_next(ctx);
+    weft__peer_watch_next(ctx);
 }
 
 /* Whose death this rank has to see by itself. */
-static bool is_watched(const weft__member *m)
+static bool is_watched(const weft__peer *m)
 {
     return m->death.fd >= 0 && !atomic_load(&m->gone);
 }
 
-static bool has_ended(const weft__member *m)
+static bool has_ended(const weft__peer *m)
 {
     struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
     return poll(&at, 1, 0) == 1;
@@ -165,26 +165,26 @@ static bool has_ended(const weft__member *m)
 
 /* As net/tcp_recheck.c for what comes over sockets.  What the set has still to tell is no reason to say
  * anything. */
-void weft__deaths_recheck(weft_context *ctx)
+void weft__peer_deaths_recheck(weft_context *ctx)
 {
     int64_t now = weft__now_ns();
     char name[192];
     if (now < ctx->deaths_at_ns) return;
     ctx->deaths_at_ns = now + RECHECK_EVERY_NS;
     for (int i = 0; i < ctx->world_size; i++) {
-        weft__member *m = &ctx->members[i];
+        weft__peer *m = &ctx->peers[i];
         if (!is_watched(m) || !has_ended(m)) continue;
         for (int most = ctx->world_size; most > 0 && weft__watch_poll(&ctx->watch) > 0; most--) continue;
         if (!is_watched(m)) continue;
-        weft__member_name(ctx, i, name, sizeof name);
+        weft__peer_name(ctx, i, name, sizeof name);
         weft__log(WEFT__WARN, "%s had ended, and nothing told of that: it counts as gone now", name);
         m->death.ready(&m->death, POLLIN);
     }
 }
 
-void weft__member_suspect(weft_context *ctx, int rank, const char *why)
+void weft__peer_suspect(weft_context *ctx, int rank, const char *why)
 {
-    weft__member *m = &ctx->members[rank];
+    weft__peer *m = &ctx->peers[rank];
     if (m->suspect_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
     record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__PEER_LOST);
@@ -192,14 +192,14 @@ void weft__member_suspect(weft_context *ctx, int rank, const char *why)
     weft__alarm_look(ctx, m->suspect_ns);
 }
 
-int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns)
+int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
     for (int i = 0; i < ctx->world_size; i++) {
-        weft__member *m = &ctx->members[i];
+        weft__peer *m = &ctx->peers[i];
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;
         if (now_ns >= m->suspect_ns)
-            weft__member_gone(ctx, i, WEFT__DIED, m->suspicion);
+            weft__peer_gone(ctx, i, WEFT__DIED, m->suspicion);
         else if (m->suspect_ns < next)
             next = m->suspect_ns;
     }

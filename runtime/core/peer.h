@@ -1,6 +1,6 @@
-/* member.h - the other ranks: what they are called, watching that they live, and their end.  Engine held. */
-#ifndef WEFT_RUNTIME_MEMBER_H
-#define WEFT_RUNTIME_MEMBER_H
+/* peer.h - the other ranks: what they are called, watching that they live, and their end.  Engine held. */
+#ifndef WEFT_RUNTIME_PEER_H
+#define WEFT_RUNTIME_PEER_H
 #include "context.h"
 
 typedef enum weft__ending {
@@ -9,25 +9,25 @@ typedef enum weft__ending {
     WEFT__REPORTED /* death that another rank told of */
 } weft__ending;
 /* A rank is gone. */
-void weft__member_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
+void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
 /* Looks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
  * second. */
-void weft__deaths_recheck(weft_context *ctx);
+void weft__peer_deaths_recheck(weft_context *ctx);
 /* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
-void weft__watch_next(weft_context *ctx);
+void weft__peer_watch_next(weft_context *ctx);
 /* Over the data plane, without a new connection?  Else words go by the guardian. */
-bool weft__member_reached(const weft_context *ctx, int rank);
+bool weft__peer_reached(const weft_context *ctx, int rank);
 /* "rank 3 (host b, pid 77)" */
-void weft__member_name(const weft_context *ctx, int rank, char *text, size_t bytes);
+void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* Its name with what became of it: "rank 3 has left (host b, pid 77)" */
-void weft__member_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
+void weft__peer_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* A connection to it ended before anything had come over it: it may have left, its word is on the way. */
-void weft__member_suspect(weft_context *ctx, int rank, const char *why);
+void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
 /* Suspects whose time is up; returns when the next one's is. */
-int64_t weft__suspects_look(weft_context *ctx, int64_t now_ns);
+int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns);
 /* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the
  * first as a warning, so that a rank that goes on does not fill it.  With or without the engine. */
-void weft__member_refused(weft_context *ctx, int rank, const char *sentence) WEFT__COLD;
+void weft__peer_refused(weft_context *ctx, int rank, const char *sentence) WEFT__COLD;
 /* "has died (killed by SIGKILL)", as far as the kernel tells */
-void weft__death_text(int pid_fd, char *text, size_t bytes);
+void weft__peer_death_text(int pid_fd, char *text, size_t bytes);
 #endif
