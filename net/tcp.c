@@ -2,9 +2,9 @@
  *
  * A frame that is sent waits in its peer's queue; the first one makes this rank dial.  Once a connection
  * stands (tcp_link.c) frames flow, urgent ones before bulk.  A peer goes through its states once and only
- * forward: IDLE -> DIALLING -> UP -> GONE.  Whatever ends it (refused, closed, nonsense received) goes through
- * weft__tcp_lose, which tells the sink once and gives every queued frame back with ERR_PEER.  A connection
- * from outside the job ends alone and touches no peer. */
+ * forward: IDLE -> DIALLING -> UP -> GONE.  Whatever ends it (refused, closed, nonsense received) goes
+ * through weft__tcp_lose, which tells the sink once and gives every queued frame back with ERR_PEER.  A
+ * connection from outside the job ends alone and touches no peer. */
 #include "clock.h"
 #include "status.h"
 #include "tcp_link.h"
@@ -443,7 +443,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                            weft__transport **transport)
 {
     static const weft__transport slots = {.eager_bytes = EAGER_BYTES,
-                                          .head_bytes = EAGER_BYTES,
+                                          .prefix_bytes = EAGER_BYTES,
                                           .send = tcp_send,
                                           .retract = tcp_retract,
                                           .forget = tcp_forget,

@@ -44,8 +44,8 @@ struct weft__sink {
  *   LOCAL    it goes through the memory that the ranks of a host share (board.h).  They share it if each of
  * them offers such a transport; then each watches the processes of the others WAKES    what arrives shows at
  * a descriptor in the watch, on which a thread can sleep; without this the sender rings the receiver's bell
- * (weft__bell_ring) ORDERED  frames of one urgency between two ranks stay in order; the mail takes no other
- * transport as yet EXPOSES  it has expose and fetch */
+ * (weft__bell_ring) ORDERED  frames of one urgency between two ranks stay in order; the point-to-point layer
+ * takes no other transport as yet EXPOSES  it has expose and fetch */
 typedef enum weft__transport_trait {
     WEFT__TRANSPORT_LOCAL = 1U << 0,
     WEFT__TRANSPORT_WAKES = 1U << 1,
@@ -62,10 +62,10 @@ typedef struct weft__transport_key {
 
 typedef struct weft__transport weft__transport;
 struct weft__transport {
-    const char *name;   /* that of its row */
-    unsigned traits;    /* likewise */
-    size_t eager_bytes; /* up to so many a message goes unasked: to ask first would cost more than a copy */
-    size_t head_bytes;  /* so many of a longer one go with the question: they are on their way while it is
+    const char *name;    /* that of its row */
+    unsigned traits;     /* likewise */
+    size_t eager_bytes;  /* up to so many a message goes unasked: to ask first would cost more than a copy */
+    size_t prefix_bytes; /* so many of a longer one go with the question: they are on their way while it is
                            answered */
     weft__sink *sink;
     /* Owns `out` until it calls out->sent, which it may do before it returns.  Waits in a queue while there

@@ -99,7 +99,7 @@ static weft_status open_row(const weft__transport_site *site, weft__transport_of
     free(addresses);
     if (status != WEFT_OK) return status;
     offers->held[which] = NULL;
-    /* The mail counts on the order of frames, and asks for both of these slots or neither. */
+    /* The point-to-point layer counts on the order of frames, and asks for both of these slots or neither. */
     WEFT__ASSERT(row->traits & WEFT__TRANSPORT_ORDERED);
     WEFT__ASSERT(!(row->traits & WEFT__TRANSPORT_EXPOSES) == !(*transport)->expose);
     WEFT__ASSERT(!(*transport)->expose == !(*transport)->fetch);
@@ -109,7 +109,7 @@ static weft_status open_row(const weft__transport_site *site, weft__transport_of
 }
 
 weft_status weft__transports_open(const weft__transport_site *site, weft__transport_offers *offers,
-                                  const weft__transport_card *cards, weft__mail *mail,
+                                  const weft__transport_card *cards, weft__p2p *p2p,
                                   weft__transport *opened[WEFT__TRANSPORTS_COUNT], int *unreached)
 {
     *unreached = -1;
@@ -124,7 +124,7 @@ weft_status weft__transports_open(const weft__transport_site *site, weft__transp
         }
         status = opened[which] ? WEFT_OK : open_row(site, offers, cards, which, &opened[which]);
         if (status != WEFT_OK) return status;
-        weft__mail_route(mail, rank, opened[which]);
+        weft__p2p_route(p2p, rank, opened[which]);
     }
     return WEFT_OK;
 }

@@ -15,7 +15,7 @@
 #define WEFT_NET_TRANSPORTS_H
 #include "board.h"
 #include "keys.h"
-#include "mail.h"
+#include "p2p.h"
 #include "transport.h"
 #include "watch.h"
 
@@ -94,9 +94,10 @@ weft_status weft__transports_offer(const weft__transport_site *site, const char 
 void weft__transports_withdraw(weft__transport_offers *offers); /* those not opened; may be called again */
 /* Does this rank offer one with all of these traits? */
 bool weft__transports_offered(const weft__transport_card *card, unsigned traits);
-/* Opens those by which some rank is reached, opened[i] that of row i, and routes the mail; NULL: not needed,
- * or failed. cards: of all ranks.  ERR_ARGUMENT without a sentence: nothing reaches *unreached (else -1). */
+/* Opens those by which some rank is reached, opened[i] that of row i, and routes the point-to-point layer;
+ * NULL: not needed, or failed. cards: of all ranks.  ERR_ARGUMENT without a sentence: nothing reaches
+ * *unreached (else -1). */
 weft_status weft__transports_open(const weft__transport_site *site, weft__transport_offers *offers,
-                                  const weft__transport_card *cards, weft__mail *mail,
+                                  const weft__transport_card *cards, weft__p2p *p2p,
                                   weft__transport *opened[WEFT__TRANSPORTS_COUNT], int *unreached);
 #endif

@@ -36,23 +36,23 @@ static WEFT__MADE_FOR_EACH bool may_pass(weft_context *ctx)
 static WEFT__MADE_FOR_EACH bool send_now(weft_group *group, const weft__op *op, weft_request **out)
 {
     weft__envelope to = weft__pair_envelope(group, op, WEFT__SENDS);
-    if (!weft__mail_send_now(group->ctx->mail, &to, op->in, op->count * weft__op_element(op))) return false;
+    if (!weft__p2p_send_now(group->ctx->p2p, &to, op->in, op->count * weft__op_element(op))) return false;
     weft__submit_passed(group, op, WEFT__SENDS, out);
     return true;
 }
 
 static WEFT__MADE_FOR_EACH bool receive_now(weft_group *group, const weft__op *op, weft_request **out)
 {
-    weft__mail *mail = group->ctx->mail;
+    weft__p2p *p2p = group->ctx->p2p;
     weft__envelope from = weft__pair_envelope(group, op, WEFT__RECEIVES);
-    const weft__frame *frame = weft__mail_at_hand(mail, &from, op->count * weft__op_element(op));
+    const weft__frame *frame = weft__p2p_at_hand(p2p, &from, op->count * weft__op_element(op));
     if (!frame) return false;
     weft__submit_passed(group, op, WEFT__RECEIVES, out);
     if (out) {
-        (*out)->receipt.peer = from.peer;
-        (*out)->receipt.bytes = frame->bytes;
+        (*out)->recv_result.peer = from.peer;
+        (*out)->recv_result.bytes = frame->bytes;
     }
-    weft__mail_take(mail, from.peer, frame, op->out);
+    weft__p2p_take(p2p, from.peer, frame, op->out);
     return true;
 }
 
@@ -75,7 +75,7 @@ static WEFT__MADE_FOR_EACH weft__op op_of(unsigned way, const void *buf, size_t 
 static WEFT__MADE_FOR_EACH bool gives_way(const weft_context *ctx, const weft_group *group, int peer)
 {
     return WEFT__UNLIKELY(weft__pacing_is_crowded(&ctx->pacing)) &&
-           weft__pacing_yields_after_send(weft__mail_unanswered(ctx->mail, group->world[peer]));
+           weft__pacing_yields_after_send(weft__p2p_unanswered(ctx->p2p, group->world[peer]));
 }
 
 /* One that does not pass begins while the engine is held.  Both get the operation in parts, so that those

@@ -1,9 +1,9 @@
 /* probed.c - messages of unknown size: probe, and the receive of what it has found.
  *
- * A probe is a request on the host plane, whatever memory its message is for: the mail matches all messages
- * there, and holds the one it finds (net/mail_held.c).  The settled request owns that hold until one of
- * these: a receive is submitted with it, which takes the hold over; it is cancelled; its last reference goes.
- * Fails: a receive that is refused leaves the message with its probe. */
+ * A probe is a request on the host plane, whatever memory its message is for: the point-to-point layer
+ * matches all messages there, and holds the one it finds (net/p2p_held.c).  The settled request owns that
+ * hold until one of these: a receive is submitted with it, which takes the hold over; it is cancelled; its
+ * last reference goes. Fails: a receive that is refused leaves the message with its probe. */
 #include "batch.h"
 #include "engine.h"
 #include "group.h"
@@ -46,7 +46,7 @@ static weft_status check_probe(weft_request *probe)
 }
 
 /* The hold goes from the probe to the receive, or back.  False: there is none to go. */
-static bool hand_over(weft__want **from, weft__want **to, weft_context *ctx)
+static bool hand_over(weft__recv **from, weft__recv **to, weft_context *ctx)
 {
     bool entered = weft__engine_enter(ctx), has = *from != NULL;
     if (has) *to = *from;
@@ -60,16 +60,16 @@ weft_status weft_receive_probed(weft_request *probe, void *buf, size_t count, we
 {
     weft__op op = {.kind = WEFT__OP_IRECV, .out = buf, .count = count, .dtype = dtype};
     weft_request *made = NULL, *own = NULL;
-    weft__want *held = NULL;
+    weft__recv *held = NULL;
     weft_status status = check_call(call, "receive_probed");
     if (status != WEFT_OK || (status = check_probe(probe)) != WEFT_OK ||
         (status = req ? WEFT_OK : weft__may_wait_for_it()) != WEFT_OK)
         return status;
-    op.peer = weft__group_member(probe->group, probe->receipt.peer);
-    op.tag = probe->receipt.tag;
+    op.peer = weft__group_member(probe->group, probe->recv_result.peer);
+    op.tag = probe->recv_result.tag;
     status = weft__make_operation(probe->group, &op, call, &made);
     if (status != WEFT_OK) return status;
-    if (!hand_over(&probe->u.pair.want, &held, probe->ctx)) {
+    if (!hand_over(&probe->u.pair.recv, &held, probe->ctx)) {
         weft__request_take_back(made);
         return weft__fail(WEFT_ERR_STATE,
                           "receive_probed: the probe's message has been received, or let go by a cancel");
@@ -77,7 +77,7 @@ weft_status weft_receive_probed(weft_request *probe, void *buf, size_t count, we
     made->u.pair.held = held;
     status = weft__submit(made, call, req ? req : &own);
     if (status != WEFT_OK) {
-        hand_over(&held, &probe->u.pair.want, probe->ctx);
+        hand_over(&held, &probe->u.pair.recv, probe->ctx);
         return status;
     }
     return req ? WEFT_OK : weft__hand_out(own, NULL);

@@ -114,7 +114,7 @@ static void play(weft__completion_fd *c, uint32_t part)
 }
 
 /* Nothing to do where it is wanted so already: whoever wanted it first sees to it. */
-static void want(weft__completion_fd *c, uint32_t wanted)
+static void recv(weft__completion_fd *c, uint32_t wanted)
 {
     uint32_t word = atomic_load(&c->word), next;
     do {
@@ -128,11 +128,11 @@ static void want(weft__completion_fd *c, uint32_t wanted)
 void weft__completion_fd_write(weft__completion_fd *c)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    want(c, READABLE);
+    recv(c, READABLE);
 }
 
 void weft__completion_fd_read(weft__completion_fd *c)
 {
-    want(c, 0);
+    recv(c, 0);
     atomic_thread_fence(memory_order_seq_cst);
 }

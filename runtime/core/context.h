@@ -14,8 +14,8 @@
 #include "early.h"
 #include "list.h"
 #include "lock.h"
-#include "mail.h"
 #include "mpsc.h"
+#include "p2p.h"
 #include "pacing.h"
 #include "record.h"
 #include "rendezvous.h"
@@ -112,8 +112,8 @@ struct weft_context {
     _Atomic int64_t unsettled;                /* requests that were queued and have not settled */
     _Atomic uint32_t begun;                   /* engine writes: the others that have not */
     _Atomic bool closing;                     /* no new work */
-    _Alignas(WEFT__LINE) weft__mail *mail;    /* engine */
-    weft__mail_events mail_events;
+    _Alignas(WEFT__LINE) weft__p2p *p2p;      /* engine */
+    weft__p2p_events p2p_events;
     weft__board *board;            /* NULL: no shared memory with anybody */
     size_t slot_bytes;             /* of a slot in a row on the board (host/slots.h); 0: no board */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */

@@ -164,10 +164,10 @@ int weft__engine_turn(weft_context *ctx)
     ctx->turn_ns = 0;
     n = take_submitted(ctx);
     n += advance(ctx, WEFT__EXECUTOR_ROUNDS);
-    n += weft__mail_poll(ctx->mail);
-    n +=
-        advance(ctx,
-                WEFT__EXECUTOR_SCHEDULE); /* after the mail: what has just come in may be what it waits for */
+    n += weft__p2p_poll(ctx->p2p);
+    n += advance(
+        ctx,
+        WEFT__EXECUTOR_SCHEDULE); /* after the point-to-point layer: what has just come in may be what it waits for */
     if (ctx->turns)
         ctx->turns--;
     else
@@ -204,7 +204,7 @@ void weft__engine_recheck(weft_context *ctx)
 {
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->turn_ns = 0;
-    weft__mail_recheck(ctx->mail);
+    weft__p2p_recheck(ctx->p2p);
     weft__peer_deaths_recheck(ctx);
     ctx->turn_ns = -1;
     weft__count(&ctx->active, 1);
@@ -213,13 +213,13 @@ void weft__engine_recheck(weft_context *ctx)
 bool weft__engine_busy(const weft_context *ctx)
 {
     return (ctx->cut_short && !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS])) ||
-           !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE]) || weft__mail_busy(ctx->mail);
+           !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE]) || weft__p2p_busy(ctx->p2p);
 }
 
 void weft__engine_arm(weft_context *ctx)
 {
     if (ctx->board) weft__bell_arm(ctx->board);
-    weft__mail_hurry(ctx->mail);
+    weft__p2p_hurry(ctx->p2p);
     ctx->turns = 0; /* the look that follows must include the sockets */
 }
 

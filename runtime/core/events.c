@@ -1,16 +1,17 @@
-/* events.c - what the mail and the kernel report about peers, handed on to where it is dealt with. */
+/* events.c - what the point-to-point layer and the kernel report about peers, handed on to where it is dealt
+ * with. */
 #include "events.h"
 #include "peer.h"
 #include "protocol.h"
 
 #include <stdio.h>
 
-static weft_context *context_of(weft__mail_events *events)
+static weft_context *context_of(weft__p2p_events *events)
 {
-    return WEFT__OWNER(events, weft_context, mail_events);
+    return WEFT__OWNER(events, weft_context, p2p_events);
 }
 
-static bool on_collective(weft__mail_events *events, int peer, const weft__frame *frame)
+static bool on_collective(weft__p2p_events *events, int peer, const weft__frame *frame)
 {
     weft_context *ctx = context_of(events);
     bool awaited = false;
@@ -18,7 +19,7 @@ static bool on_collective(weft__mail_events *events, int peer, const weft__frame
     return awaited;
 }
 
-static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)
+static void on_control(weft__p2p_events *events, int peer, int type, const void *bytes, size_t length)
 {
     weft_context *ctx = context_of(events);
     if (type == WEFT__MESSAGE_NONE) return;
@@ -31,7 +32,7 @@ static void on_control(weft__mail_events *events, int peer, int type, const void
     weft__peer_refused(ctx, peer, "a control message of unknown type");
 }
 
-static void on_left(weft__mail_events *events, int peer, weft_status status, const char *why)
+static void on_left(weft__p2p_events *events, int peer, weft_status status, const char *why)
 {
     char text[192];
     if (status == WEFT_OK) {
@@ -42,14 +43,14 @@ static void on_left(weft__mail_events *events, int peer, weft_status status, con
     weft__peer_gone(context_of(events), peer, WEFT__DIED, text);
 }
 
-static void on_lost(weft__mail_events *events, int peer, const char *why)
+static void on_lost(weft__p2p_events *events, int peer, const char *why)
 {
     weft_context *ctx = context_of(events);
     char text[192];
     snprintf(text, sizeof text, "is lost: %.150s", why);
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
      * know. */
-    if (weft__mail_heard(ctx->mail, peer))
+    if (weft__p2p_heard(ctx->p2p, peer))
         weft__peer_gone(ctx, peer, WEFT__DIED, text);
     else
         weft__peer_suspect(ctx, peer, text);
@@ -57,5 +58,5 @@ static void on_lost(weft__mail_events *events, int peer, const char *why)
 
 void weft__events_init(weft_context *ctx)
 {
-    ctx->mail_events = (weft__mail_events){on_collective, on_control, on_left, on_lost};
+    ctx->p2p_events = (weft__p2p_events){on_collective, on_control, on_left, on_lost};
 }

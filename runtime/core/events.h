@@ -1,4 +1,4 @@
-/* events.h - what the mail reports about peers. */
+/* events.h - what the point-to-point layer reports about peers. */
 #ifndef WEFT_RUNTIME_EVENTS_H
 #define WEFT_RUNTIME_EVENTS_H
 #include "context.h"

@@ -130,7 +130,7 @@ void weft__groups_retire(weft_context *ctx)
     while (node) {
         weft_group *group = WEFT__OWNER(node, weft_group, retired);
         node = node->next;
-        weft__mail_forget_group(ctx->mail, group->id);
+        weft__p2p_forget_group(ctx->p2p, group->id);
         if (group->id) weft__early_forget(ctx, group->id); /* else it was never ready */
         WEFT__EACH_PROTOCOL(ctx, p)
         {

@@ -106,12 +106,12 @@ void weft__peer_watch_next(weft_context *ctx)
     int next = after(ctx, ctx->rank);
     while (next != ctx->rank && atomic_load(&ctx->peers[next].gone)) next = after(ctx, next);
     /* A message that says nothing makes the connection whose end will be seen. */
-    if (next != ctx->rank && ctx->peers[next].local < 0) weft__mail_control(ctx->mail, next, 0, NULL, 0);
+    if (next != ctx->rank && ctx->peers[next].local < 0) weft__p2p_control(ctx->p2p, next, 0, NULL, 0);
 }
 
 bool weft__peer_reached(const weft_context *ctx, int rank)
 {
-    return ctx->peers[rank].local >= 0 || weft__mail_met(ctx->mail, rank);
+    return ctx->peers[rank].local >= 0 || weft__p2p_touched(ctx->p2p, rank);
 }
 
 static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__peer_state state)
@@ -134,8 +134,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *
     atomic_store(&m->gone, true);
     record_peer(ctx, rank, m->left ? WEFT__HAPPENED_RANK_LEFT : WEFT__HAPPENED_RANK_DIED,
                 m->left ? WEFT__PEER_LEFT : WEFT__PEER_DEAD);
-    weft__mail_drop(ctx->mail,
-                    rank); /* first: what had arrived before the end may still complete something */
+    weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
     if (!m->left) {
         weft__log(WEFT__INFO, "%s", text);
         tells = how == WEFT__DIED && has_to_tell(ctx, rank);

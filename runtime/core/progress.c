@@ -2,9 +2,10 @@
  * modules.
  *
  * It rests in two depths; pacing.h says when, and how long it naps.  Nap: for some milliseconds after the
- * last activity it sleeps by a timer and looks by itself; nobody has to ring it.  Sleep: it arms the doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's
- * descriptors.  No wake-up is lost: it publishes that it sleeps before the last look, and whoever gives it
- * work publishes that before looking whether it sleeps.
+ * last activity it sleeps by a timer and looks by itself; nobody has to ring it.  Sleep: it arms the
+ * doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's descriptors.  No
+ * wake-up is lost: it publishes that it sleeps before the last look, and whoever gives it work publishes that
+ * before looking whether it sleeps.
  *
  * It blocks by poll(2), also inside libevent.  The data plane's descriptors are an epoll set already, and to
  * put an epoll set into another, as libevent would by itself, the kernel takes one lock for the whole
@@ -168,7 +169,7 @@ static int look(sleeper *s)
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
         int moved = weft__engine_turn(ctx);
-        weft__mail_hurry(ctx->mail); /* nobody may look again for a while */
+        weft__p2p_hurry(ctx->p2p); /* nobody may look again for a while */
         if (moved) s->active++;
         if (moved || weft__engine_busy(ctx)) n++;
         weft__engine_drop(ctx);

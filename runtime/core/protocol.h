@@ -9,7 +9,7 @@
 #include "group.h"
 #include "notice.h"
 
-/* Messages over the data plane (weft__mail_control).  Each protocol's stand together. */
+/* Messages over the data plane (weft__p2p_control).  Each protocol's stand together. */
 enum weft__message {
     WEFT__MESSAGE_NONE, /* says nothing: makes a connection */
     WEFT__MESSAGE_FORM_JOIN,

@@ -117,9 +117,9 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->culprit = -1;
     req->asks = 0;
     req->asked_ns = 0;
-    req->receipt.peer = -1;
-    req->receipt.tag = req->op.tag;
-    req->receipt.bytes = 0;
+    req->recv_result.peer = -1;
+    req->recv_result.tag = req->op.tag;
+    req->recv_result.bytes = 0;
     req->sequel = NULL;
     weft__list_init(&req->pending);
 }
@@ -168,7 +168,7 @@ void weft__request_unref(weft_request *req)
     if (WEFT__UNLIKELY(has_parts(req))) {
         unsigned traits = weft__kind_traits(req->op.kind);
         if (traits & WEFT__BATCHES) weft__batch_let_go(req);
-        if (traits & WEFT__PROBES && req->u.pair.want) req->executor->let_go(req);
+        if (traits & WEFT__PROBES && req->u.pair.recv) req->executor->let_go(req);
         free_parts(req);
     }
     give_record(req);
@@ -328,7 +328,7 @@ const char *weft_request_message(weft_request *req)
 }
 
 /* Where the message that a probe has found lies; the way is what its sender says. */
-static weft_memory memory_of(const weft__receipt *found)
+static weft_memory memory_of(const weft__recv_result *found)
 {
     if (!found->apart) return WEFT_MEMORY_HOST;
     return found->way == WEFT_MEMORY_OTHER ? WEFT_MEMORY_OTHER : WEFT_MEMORY_CUDA;
@@ -361,14 +361,15 @@ void weft_request_get_info(weft_request *req, weft_request_info *info)
     info->algorithm = req->algorithm;
     info->buffers_held = req->buffers_held;
     if (traits & WEFT__PROBES && req->status == WEFT_OK) {
-        info->bytes = req->receipt.offered;
-        info->dtype = (weft_dtype)req->receipt.dtype;
-        info->memory = memory_of(&req->receipt);
+        info->bytes = req->recv_result.offered;
+        info->dtype = (weft_dtype)req->recv_result.dtype;
+        info->memory = memory_of(&req->recv_result);
     }
     if (traits & (WEFT__RECEIVES | WEFT__PROBES)) {
-        info->received_bytes = req->status == WEFT_ERR_TRUNCATED ? req->receipt.offered : req->receipt.bytes;
-        info->tag = req->receipt.tag;
-        if (req->receipt.peer >= 0) info->peer = weft__group_member(req->group, req->receipt.peer);
+        info->received_bytes =
+            req->status == WEFT_ERR_TRUNCATED ? req->recv_result.offered : req->recv_result.bytes;
+        info->tag = req->recv_result.tag;
+        if (req->recv_result.peer >= 0) info->peer = weft__group_member(req->group, req->recv_result.peer);
     }
     if (req->status == WEFT_ERR_PEER && req->culprit >= 0) info->peer = req->culprit;
 }

@@ -81,7 +81,7 @@ struct weft_request {
     _Atomic(char *) told;        /* the final sentence */
     _Atomic(char *) shown;       /* what weft_request_message made of it */
     int64_t deadline_ns, ask_ns, warn_ns;
-    weft__receipt receipt;
+    weft__recv_result recv_result;
     union {
         struct { /* collectives by rounds: host_rounds.c */
             weft__list lane;
@@ -93,14 +93,14 @@ struct weft_request {
             uint64_t known;
             bool ahead; /* it goes on without all members */
         } rounds;
-        struct weft__run *run;    /* collectives by messages: host_schedule.c */
-        struct {                  /* point to point: host_pair.c */
-            weft__letter *letter; /* NULL: sent, or none */
-            weft__want *want;     /* NULL: received, or none; of a probe that has settled: the message it
+        struct weft__run *run; /* collectives by messages: host_schedule.c */
+        struct {               /* point to point: host_pair.c */
+            weft__send *send;  /* NULL: sent, or none */
+            weft__recv *recv;  /* NULL: received, or none; of a probe that has settled: the message it
                                      holds, or NULL */
             union {
                 void *copy;       /* exchanges: of the input of one in place */
-                weft__want *held; /* receives, until they begin: what a probe held; NULL: whatever comes */
+                weft__recv *held; /* receives, until they begin: what a probe held; NULL: whatever comes */
             };
             weft__completion sent, received;
             int open;           /* of these, and 1 while it starts */

@@ -15,10 +15,10 @@
  * passed: a short message that needs nobody.  posted: a receive in host memory whose message is not there.
  * inline: in host memory, without a callback, while the engine is free; nobody else knows the request before
  * its first step is over, and others may be waiting for what that tells them, so its deadline is fixed
- * afterwards.  queued: all else, and what finds the engine taken.  joined: part of a batch, which is queued as
- * a whole.  continued: what follows from an operation on each rank, before that settles.  held: has its number
- * and begins once all members of its group have told where their rows are.  Nobody else makes a request
- * RUNNING. */
+ * afterwards.  queued: all else, and what finds the engine taken.  joined: part of a batch, which is queued
+ * as a whole.  continued: what follows from an operation on each rank, before that settles.  held: has its
+ * number and begins once all members of its group have told where their rows are.  Nobody else makes a
+ * request RUNNING. */
 #ifndef WEFT_RUNTIME_SUBMIT_H
 #define WEFT_RUNTIME_SUBMIT_H
 #include "group.h"
@@ -31,12 +31,13 @@ weft_status weft__may_wait_for_it(void); /* of a call that is given no place for
 /* inline or queued: begins or queues it under its deadline; waits for it if out is NULL.  Takes the request
  * over. */
 weft_status weft__submit(weft_request *req, const weft_call *call, weft_request **out);
-/* inline: makes its request and takes its first step in this call.  False: it cannot be, and its request has to
- * be made and submitted. */
+/* inline: makes its request and takes its first step in this call.  False: it cannot be, and its request has
+ * to be made and submitted. */
 bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
                          weft_status *status);
 /* inline, of an operation that is known to go so.  Engine held, and let go.  *made is NULL afterwards if that
- * was a blocking call (not timed) and went well: where it is over soon the caller does not leave in between. */
+ * was a blocking call (not timed) and went well: where it is over soon the caller does not leave in between.
+ * */
 weft_status weft__submit_inside(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
                                 weft_request **made);
 /* joined: all members of the batch or none. */
@@ -50,15 +51,15 @@ void weft__submit_held(weft_request *req);
  * held. */
 void weft__submit_begin(weft_context *ctx, weft_request *req);
 
-/* posted, of a request that has its number.  Returns when somebody has to look at it, which weft__look_by sees
- * to.  Engine held. */
+/* posted, of a request that has its number.  Returns when somebody has to look at it, which weft__look_by
+ * sees to.  Engine held. */
 int64_t weft__submit_post(weft_request *req);
 void weft__look_by(weft_context *ctx, int64_t look_ns); /* once the engine is let go */
 /* Gives the caller the handle, or waits for what was begun (if it is not over, NULL). */
 weft_status weft__hand_out(weft_request *req, weft_request **out);
 
-/* The request of a message that passes or is posted: way, of its kind, is known where this stands.  Engine held,
- * and there is a record (weft__slab_has_locked). */
+/* The request of a message that passes or is posted: way, of its kind, is known where this stands.  Engine
+ * held, and there is a record (weft__slab_has_locked). */
 static WEFT__MADE_FOR_EACH weft_request *weft__submit_numbered(weft_group *group, const weft__op *op,
                                                                unsigned way)
 {
@@ -90,7 +91,7 @@ static WEFT__MADE_FOR_EACH void weft__submit_passed(weft_group *group, const wef
         return;
     }
     *out = weft__submit_numbered(group, op, way);
-    (*out)->algorithm = weft__mail_route_name(group->ctx->mail, group->world[op->peer]);
+    (*out)->algorithm = weft__p2p_route_name(group->ctx->p2p, group->world[op->peer]);
     weft__request_settle_at_once(*out);
     weft__recorded_passed(group, op, (*out)->sequence, bytes, false, (*out)->settled_ns);
 }

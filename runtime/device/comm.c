@@ -80,7 +80,7 @@ static void tell(const weft__link *link, word *w)
     w->pair = link->is_pair;
     for (int i = 0; i < link->size; i++)
         if (i != link->rank && !atomic_load(&ctx->peers[link->world[i]].gone))
-            weft__mail_control(ctx->mail, link->world[i], WEFT__MESSAGE_COMM, w, sizeof *w + w->length);
+            weft__p2p_control(ctx->p2p, link->world[i], WEFT__MESSAGE_COMM, w, sizeof *w + w->length);
 }
 
 static void join(weft__link *link, const void *id)

@@ -34,7 +34,7 @@ typedef enum weft__half_state {
 
 typedef struct weft__half {
     weft__half_state state;
-    weft__meeting meeting;
+    weft__match_hook hook;
     weft__completion completion;
 } weft__half;
 

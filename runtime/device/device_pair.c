@@ -1,6 +1,7 @@
 /* device_pair.c - isend, irecv and send_recv on device memory.
  *
- *   open      matched over the host plane like any message, by the mail, which carries no payload of it
+ *   open      matched over the host plane like any message, by the point-to-point layer, which carries no
+ * payload of it
  *   met       both sides know of each other; what is refused or empty ends here
  *   launched  each side has entered the ticket of the two on their communicator, or handed a message to
  *             this rank itself straight to the module
@@ -31,14 +32,14 @@ static void half_to(weft__half *half, weft__half_state to)
     half->state = to;
 }
 
-static weft__device *of_out(weft__meeting *meeting)
+static weft__device *of_out(weft__match_hook *hook)
 {
-    return WEFT__OWNER(meeting, weft__device, match.out.meeting);
+    return WEFT__OWNER(hook, weft__device, match.out.hook);
 }
 
-static weft__device *of_in(weft__meeting *meeting)
+static weft__device *of_in(weft__match_hook *hook)
 {
-    return WEFT__OWNER(meeting, weft__device, match.in.meeting);
+    return WEFT__OWNER(hook, weft__device, match.in.hook);
 }
 
 bool weft__device_pair_met(const weft_request *req)
@@ -47,12 +48,12 @@ bool weft__device_pair_met(const weft_request *req)
     return m->out.state == WEFT__HALF_MET || m->in.state == WEFT__HALF_MET;
 }
 
-/* The mail knows nothing of it any more. */
-static void take_from_mail(weft__device *d)
+/* The point-to-point layer knows nothing of it any more. */
+static void take_from_p2p(weft__device *d)
 {
-    weft__mail *mail = d->req->ctx->mail;
-    if (d->match.in.meeting.want) weft__mail_cancel_receive(mail, d->match.in.meeting.want);
-    if (d->match.out.meeting.letter) weft__mail_cancel_send(mail, d->match.out.meeting.letter);
+    weft__p2p *p2p = d->req->ctx->p2p;
+    if (d->match.in.hook.recv) weft__p2p_cancel_receive(p2p, d->match.in.hook.recv);
+    if (d->match.out.hook.send) weft__p2p_cancel_send(p2p, d->match.out.hook.send);
 }
 
 /* ---- launching ---- */
@@ -60,7 +61,7 @@ static void take_from_mail(weft__device *d)
 static void go(weft__ticket *ticket)
 {
     weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
-    take_from_mail(d);
+    take_from_p2p(d);
     d->work.comm = d->link->comm;
     weft__device_hand(d);
 }
@@ -81,7 +82,7 @@ static void fill_work(weft__device *d)
     weft__op op = req->op;
     bool in = d->match.in.state == WEFT__HALF_MET, out = d->match.out.state == WEFT__HALF_MET;
     op.kind = !in ? WEFT__OP_ISEND : !out ? WEFT__OP_IRECV : WEFT__OP_SEND_RECV;
-    if (in) op.count = req->receipt.offered / weft_dtype_size(op.dtype);
+    if (in) op.count = req->recv_result.offered / weft_dtype_size(op.dtype);
     d->work.op = weft__module_operation(&op);
 }
 
@@ -91,11 +92,11 @@ static void launch_self(weft__device *d)
     weft__match *m = &d->match;
     weft__device *send = d, *receive = d;
     if (m->out.state != WEFT__HALF_MET)
-        send = of_out(m->in.meeting.other);
+        send = of_out(m->in.hook.other);
     else if (m->in.state != WEFT__HALF_MET)
-        receive = of_in(m->out.meeting.other);
+        receive = of_in(m->out.hook.other);
     if (send->match.out.state != WEFT__HALF_MET || receive->match.in.state != WEFT__HALF_MET) return;
-    take_from_mail(receive);
+    take_from_p2p(receive);
     fill_work(send);
     fill_work(receive);
     send->work.peer = receive->work.peer = -1;
@@ -119,11 +120,11 @@ static weft__ticket_key key_of(const weft__device *d, int other)
         key.kind = WEFT__TICKET_EXCHANGE;
         key.low = me < other ? me : other;
         key.high = me < other ? other : me;
-        key.number = me < other ? req->sequence : req->receipt.number;
+        key.number = me < other ? req->sequence : req->recv_result.number;
     } else {
         key.low = sends ? me : other;
         key.high = sends ? other : me;
-        key.number = sends ? req->sequence : req->receipt.number;
+        key.number = sends ? req->sequence : req->recv_result.number;
     }
     return key;
 }
@@ -132,7 +133,7 @@ static void launch(weft__device *d)
 {
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
-    int other = d->match.in.state == WEFT__HALF_MET ? req->receipt.peer : req->group->world[req->op.peer];
+    int other = d->match.in.state == WEFT__HALF_MET ? req->recv_result.peer : req->group->world[req->op.peer];
     if (other == ctx->rank) {
         launch_self(d);
         return;
@@ -180,26 +181,26 @@ static void advance(weft__device *d)
         launch(d);
         return;
     }
-    take_from_mail(d);
+    take_from_p2p(d);
     settle(d->req, m->outcome);
 }
 
-static void out_met(weft__meeting *meeting)
+static void out_matched(weft__match_hook *hook)
 {
-    half_to(&of_out(meeting)->match.out, WEFT__HALF_MET);
-    advance(of_out(meeting));
+    half_to(&of_out(hook)->match.out, WEFT__HALF_MET);
+    advance(of_out(hook));
 }
 
-static void in_met(weft__meeting *meeting)
+static void in_matched(weft__match_hook *hook)
 {
-    half_to(&of_in(meeting)->match.in, WEFT__HALF_MET);
-    advance(of_in(meeting));
+    half_to(&of_in(hook)->match.in, WEFT__HALF_MET);
+    advance(of_in(hook));
 }
 
 /* Its sender gave it up before it heard.  A group that broke meanwhile has spared what had met. */
-static bool in_parted(weft__meeting *meeting)
+static bool in_unmatched(weft__match_hook *hook)
 {
-    weft__device *d = of_in(meeting);
+    weft__device *d = of_in(hook);
     char text[WEFT__SENTENCE_BYTES];
     half_to(&d->match.in, WEFT__HALF_OPEN);
     d->link = NULL;
@@ -217,11 +218,11 @@ static void lose(weft__device *d)
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
-    if (ctx->peers[req->receipt.peer].left && d->ticket.final) return;
+    if (ctx->peers[req->recv_result.peer].left && d->ticket.final) return;
     weft__request_name(req, name, sizeof name);
-    weft__peer_fate(ctx, req->receipt.peer, who, sizeof who);
+    weft__peer_fate(ctx, req->recv_result.peer, who, sizeof who);
     snprintf(text, sizeof text, "%s: %s", name, who);
-    req->culprit = weft__group_member(req->group, req->receipt.peer);
+    req->culprit = weft__group_member(req->group, req->recv_result.peer);
     weft__request_fail(req, WEFT_ERR_PEER, text);
 }
 
@@ -256,13 +257,13 @@ static void in_over(weft__completion *completion)
 static bool open_receive(weft__device *d, const weft__envelope *from, size_t room)
 {
     weft_request *req = d->req;
-    weft__want *held = weft__kind_way(req->op.kind) == WEFT__RECEIVES ? req->u.pair.held : NULL;
+    weft__recv *held = weft__kind_way(req->op.kind) == WEFT__RECEIVES ? req->u.pair.held : NULL;
     weft__half *in = &d->match.in;
     if (!held)
-        return weft__mail_receive(req->ctx->mail, from, NULL, room, &req->receipt, &in->completion) != NULL;
+        return weft__p2p_receive(req->ctx->p2p, from, NULL, room, &req->recv_result, &in->completion) != NULL;
     req->u.pair.held = NULL;
-    weft__mail_receive_held(req->ctx->mail, held, from->dtype, from->meeting, NULL, room, &req->receipt,
-                            &in->completion);
+    weft__p2p_receive_held(req->ctx->p2p, held, from->dtype, from->hook, NULL, room, &req->recv_result,
+                           &in->completion);
     return true;
 }
 
@@ -270,14 +271,14 @@ void weft__device_pair_start(weft_request *req)
 {
     weft__device *d = req->device;
     weft__match *m = &d->match;
-    weft__mail *mail = req->ctx->mail;
+    weft__p2p *p2p = req->ctx->p2p;
     unsigned way = weft__kind_way(req->op.kind);
     weft__envelope at = weft__pair_envelope(req->group, &req->op, way);
     size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
     bool sends = way & WEFT__SENDS, receives = way & WEFT__RECEIVES;
     uint8_t by = (uint8_t)weft__module_memory(req->ctx, d->module);
-    m->out = (weft__half){.meeting = {.met = out_met, .way = by}, .completion = {out_over, 1, WEFT_OK}};
-    m->in = (weft__half){.meeting = {.met = in_met, .parted = in_parted, .way = by},
+    m->out = (weft__half){.hook = {.matched = out_matched, .way = by}, .completion = {out_over, 1, WEFT_OK}};
+    m->in = (weft__half){.hook = {.matched = in_matched, .unmatched = in_unmatched, .way = by},
                          .completion = {in_over, 1, WEFT_OK}};
     if (sends) half_to(&m->out, WEFT__HALF_OPEN);
     if (receives) half_to(&m->in, WEFT__HALF_OPEN);
@@ -285,35 +286,35 @@ void weft__device_pair_start(weft_request *req)
     at.signature[0] = req->sequence;
     at.signature[1] = by;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
-    at.meeting = &m->in.meeting;
+    at.hook = &m->in.hook;
     if (receives && !open_receive(d, &at, bytes)) {
         half_to(&m->in, WEFT__HALF_NONE);
         if (sends) half_to(&m->out, WEFT__HALF_NONE);
         sends = false;
         settle(req, WEFT_ERR_MEMORY);
     }
-    at.meeting = &m->out.meeting;
-    if (sends && !weft__mail_send(mail, &at, NULL, bytes, &m->out.completion))
+    at.hook = &m->out.hook;
+    if (sends && !weft__p2p_send(p2p, &at, NULL, bytes, &m->out.completion))
         weft__complete(&m->out.completion, WEFT_ERR_MEMORY);
     weft__request_unref(req);
 }
 
 void weft__device_pair_stop(weft_request *req)
 {
-    take_from_mail(req->device);
+    take_from_p2p(req->device);
     weft__order_leave(req->ctx, &req->device->ticket);
 }
 
 void weft__device_pair_done(weft_request *req)
 {
-    if (req->device->match.in.state == WEFT__HALF_MET) req->receipt.bytes = req->receipt.offered;
+    if (req->device->match.in.state == WEFT__HALF_MET) req->recv_result.bytes = req->recv_result.offered;
     weft__pair_settle(req, req->device->match.outcome);
 }
 
 void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why)
 {
     weft__device *d = req->device;
-    int other = req->receipt.peer >= 0 ? req->receipt.peer : req->group->world[req->op.peer];
+    int other = req->recv_result.peer >= 0 ? req->recv_result.peer : req->group->world[req->op.peer];
     if (other == req->ctx->rank) return; /* nobody waits for it */
     /* An exchange of which the other half has not met yet has none. */
     if (!d->link) d->link = weft__link_of_pair(req->group, d->module, other);

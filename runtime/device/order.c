@@ -106,7 +106,7 @@ static bool count(weft_context *ctx, weft__ticket *ticket, int peer, const word 
     if (--ticket->missing) return true;
     final.stamp = ticket->most;
     for (int i = 1; i < ticket->size; i++)
-        weft__mail_control(ctx->mail, ticket->world[i], WEFT__MESSAGE_FINAL, &final, sizeof final);
+        weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_FINAL, &final, sizeof final);
     make_final(ctx, ticket, ticket->most);
     return true;
 }
@@ -154,7 +154,7 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
     else if (ticket->world[0] == ctx->rank)
         count_early(ctx, ticket);
     else
-        weft__mail_control(ctx->mail, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
+        weft__p2p_control(ctx->p2p, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
     call_turns(ctx);
 }
 

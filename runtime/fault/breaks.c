@@ -52,7 +52,7 @@ static void repeat_to(weft_context *ctx, const weft__notice *notice, const int *
     for (int i = 0; i < size; i++)
         if (world[i] != ctx->rank && !atomic_load(&ctx->peers[world[i]].gone) &&
             weft__peer_reached(ctx, world[i]))
-            weft__mail_control(ctx->mail, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
+            weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
 }
 
 static void repeat_group(weft_group *group)
@@ -115,7 +115,7 @@ static void break_as_told(weft_group *group, const weft__notice *notice)
  * is answered: taken for gone on another's word before, it would get no answer. */
 static bool says_goodbye(const weft_context *ctx, int rank)
 {
-    return ctx->peers[rank].local >= 0 || weft__mail_heard(ctx->mail, rank);
+    return ctx->peers[rank].local >= 0 || weft__p2p_heard(ctx->p2p, rank);
 }
 
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)

@@ -112,7 +112,7 @@ static void send_small(weft_context *ctx, int to, int type, const form_key *key,
     m->status = status;
     m->culprit = culprit;
     snprintf(m->text, sizeof m->text, "%s", text);
-    weft__mail_control(ctx->mail, to, type, m, bytes);
+    weft__p2p_control(ctx->p2p, to, type, m, bytes);
     weft__reserve_give(m);
 }
 
@@ -189,7 +189,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     m->id = weft__group_ids(ctx, 1);
     m->table = a->table;
     for (uint32_t i = 0; i < a->key.size; i++)
-        weft__mail_control(ctx->mail, a->world[i], WEFT__MESSAGE_FORM_READY, m, bytes);
+        weft__p2p_control(ctx->p2p, a->world[i], WEFT__MESSAGE_FORM_READY, m, bytes);
     weft__reserve_give(m);
     attempt_free(a);
 }
@@ -340,7 +340,7 @@ static void send_join(weft_request *req)
     if (m) {
         m->table = weft__own_table(ctx);
         for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->forming.group->world[i];
-        status = weft__mail_control(ctx->mail, j->forming.lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
+        status = weft__p2p_control(ctx->p2p, j->forming.lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
     }
     weft__reserve_give(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)

@@ -8,7 +8,7 @@
  * Why no two results: a member keeps the verdict of every attempt, and answers a later lead with it in place
  * of joining.  A later lead completes only with the word of all that live, so a verdict that any of them has
  * got reaches it first, and it hands that one on.  What a dead rank sent and nobody living took is gone: its
- * mail is dropped when it is.
+ * messages are dropped when it is.
  * Failing: a member whose time is up tells the lead, who ends the attempt for all; that verdict is kept like
  * the other one, so a late caller learns of it at once. A rank that left counts as not living. */
 #include "breaking.h"
@@ -151,13 +151,13 @@ static void send_small(weft_context *ctx, const attempt *a, int to, int type, we
     m->table = weft__own_table(ctx);
     m->status = status;
     snprintf(m->text, sizeof m->text, "%s", text);
-    weft__mail_control(ctx->mail, to, type, m, bytes);
+    weft__p2p_control(ctx->p2p, to, type, m, bytes);
     weft__reserve_give(m);
 }
 
 static void send_verdict(weft_context *ctx, const attempt *a, int to)
 {
-    weft__mail_control(ctx->mail, to, a->verdict_type, a->verdict, a->verdict_bytes);
+    weft__p2p_control(ctx->p2p, to, a->verdict_type, a->verdict, a->verdict_bytes);
 }
 
 /* ---- the verdict ---- */

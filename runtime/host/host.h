@@ -21,7 +21,7 @@ static inline void weft__pair_address(weft__envelope *at, const weft_group *grou
     at->tag = exchange ? 0 : op->tag;
     at->dtype = (uint8_t)op->dtype;
     at->signature[0] = at->signature[1] = 0;
-    at->meeting = NULL;
+    at->hook = NULL;
 }
 
 static inline weft__envelope weft__pair_envelope(const weft_group *group, const weft__op *op, unsigned way)

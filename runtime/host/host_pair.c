@@ -1,5 +1,5 @@
-/* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the mail; and probe, of one
- * in any memory. */
+/* host_pair.c - isend, irecv and send_recv in host memory: one or two messages of the point-to-point layer;
+ * and probe, of one in any memory. */
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -22,7 +22,7 @@ static void type_text(uint8_t dtype, weft_memory memory, bool places, char *text
 
 static void settle_mismatch(weft_request *req, const char *who)
 {
-    const weft__receipt *got = &req->receipt;
+    const weft__recv_result *got = &req->recv_result;
     weft_memory there = got->apart ? (weft_memory)got->way : WEFT_MEMORY_HOST;
     bool places = there != req->op.memory;
     char sent[64], wanted[64];
@@ -34,7 +34,7 @@ static void settle_mismatch(weft_request *req, const char *who)
 static void settle_failed(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;
-    const weft__receipt *got = &req->receipt;
+    const weft__recv_result *got = &req->recv_result;
     char who[192];
     int world = req->op.peer >= 0 ? req->group->world[req->op.peer] : got->peer;
     weft__peer_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
@@ -84,14 +84,14 @@ static void part_done(weft_request *req, weft_status status)
 static void sent(weft__completion *completion)
 {
     weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.sent);
-    req->u.pair.letter = NULL;
+    req->u.pair.send = NULL;
     part_done(req, completion->status);
 }
 
 static void received(weft__completion *completion)
 {
     weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.received);
-    req->u.pair.want = NULL;
+    req->u.pair.recv = NULL;
     part_done(req, completion->status);
 }
 
@@ -99,7 +99,7 @@ static void received(weft__completion *completion)
 static void found(weft__completion *completion)
 {
     weft_request *req = WEFT__OWNER(completion, weft_request, u.pair.received);
-    if (completion->status != WEFT_OK) req->u.pair.want = NULL;
+    if (completion->status != WEFT_OK) req->u.pair.recv = NULL;
     part_done(req, completion->status);
 }
 
@@ -107,53 +107,53 @@ static void start_send(weft_request *req, unsigned way, size_t bytes)
 {
     weft__envelope to = weft__pair_envelope(req->group, &req->op, way);
     const void *from = req->u.pair.copy ? req->u.pair.copy : req->op.in;
-    weft__letter *letter;
+    weft__send *send;
     req->u.pair.sent = (weft__completion){sent, 1, WEFT_OK};
-    letter = weft__mail_send(req->ctx->mail, &to, from, bytes, &req->u.pair.sent);
-    if (!letter)
+    send = weft__p2p_send(req->ctx->p2p, &to, from, bytes, &req->u.pair.sent);
+    if (!send)
         weft__complete(&req->u.pair.sent, WEFT_ERR_MEMORY);
     else if (req->u.pair.sent.count) /* else that is over, and the handle too */
-        req->u.pair.letter = letter;
+        req->u.pair.send = send;
 }
 
 static void start_receive_held(weft_request *req, size_t room)
 {
-    weft__want *held = req->u.pair.held;
+    weft__recv *held = req->u.pair.held;
     req->u.pair.held = NULL;
-    req->u.pair.want = held; /* unless it ends in here */
+    req->u.pair.recv = held; /* unless it ends in here */
     req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
-    weft__mail_receive_held(req->ctx->mail, held, (uint8_t)req->op.dtype, NULL, req->op.out, room,
-                            &req->receipt, &req->u.pair.received);
+    weft__p2p_receive_held(req->ctx->p2p, held, (uint8_t)req->op.dtype, NULL, req->op.out, room,
+                           &req->recv_result, &req->u.pair.received);
 }
 
 static void start_probe(weft_request *req)
 {
-    weft__mail *mail = req->ctx->mail;
-    weft__envelope *from = weft__mail_want(mail);
-    weft__want *want;
+    weft__p2p *p2p = req->ctx->p2p;
+    weft__envelope *from = weft__p2p_new_recv(p2p);
+    weft__recv *recv;
     req->u.pair.received = (weft__completion){found, 1, WEFT_OK};
     if (!from) {
         weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
         return;
     }
     weft__pair_address(from, req->group, &req->op, 0);
-    want = weft__mail_probe(mail, from, &req->receipt, &req->u.pair.received);
-    if (req->u.pair.received.status == WEFT_OK) req->u.pair.want = want; /* else it is gone */
+    recv = weft__p2p_probe(p2p, from, &req->recv_result, &req->u.pair.received);
+    if (req->u.pair.received.status == WEFT_OK) req->u.pair.recv = recv; /* else it is gone */
 }
 
 static void start_receive(weft_request *req, unsigned way, size_t room)
 {
-    weft__mail *mail = req->ctx->mail;
-    weft__envelope *from = weft__mail_want(mail);
-    weft__want *want;
+    weft__p2p *p2p = req->ctx->p2p;
+    weft__envelope *from = weft__p2p_new_recv(p2p);
+    weft__recv *recv;
     req->u.pair.received = (weft__completion){received, 1, WEFT_OK};
     if (!from) {
         weft__complete(&req->u.pair.received, WEFT_ERR_MEMORY);
         return;
     }
     weft__pair_address(from, req->group, &req->op, way);
-    want = weft__mail_post(mail, from, req->op.out, room, &req->receipt, &req->u.pair.received);
-    if (req->u.pair.received.count) req->u.pair.want = want; /* else it is over, and gone */
+    recv = weft__p2p_post(p2p, from, req->op.out, room, &req->recv_result, &req->u.pair.received);
+    if (req->u.pair.received.count) req->u.pair.recv = recv; /* else it is over, and gone */
 }
 
 static void pair_start(weft_request *req)
@@ -161,9 +161,9 @@ static void pair_start(weft_request *req)
     unsigned traits = weft__kind_traits(req->op.kind), way = traits & WEFT__EXCHANGES;
     size_t bytes = req->op.count * weft__op_element(&req->op);
     int peer = req->op.peer;
-    req->algorithm = peer >= 0 ? weft__mail_route_name(req->ctx->mail, req->group->world[peer]) : "any";
-    req->u.pair.letter = NULL;
-    req->u.pair.want = NULL;
+    req->algorithm = peer >= 0 ? weft__p2p_route_name(req->ctx->p2p, req->group->world[peer]) : "any";
+    req->u.pair.send = NULL;
+    req->u.pair.recv = NULL;
     req->u.pair.failed = WEFT_OK;
     req->u.pair.open = way == WEFT__EXCHANGES ? 3 : 2; /* each way, and starting */
     if (traits & WEFT__PROBES)
@@ -178,27 +178,27 @@ static void pair_start(weft_request *req)
 
 static bool pair_can_look(const weft_request *req)
 {
-    return weft__request_state(req) == WEFT__RUNNING && req->u.pair.want &&
-           weft__mail_can_look_for(req->ctx->mail, req->u.pair.want);
+    return weft__request_state(req) == WEFT__RUNNING && req->u.pair.recv &&
+           weft__p2p_can_poll_for(req->ctx->p2p, req->u.pair.recv);
 }
 
 static int pair_look(weft_request *req)
 {
     /* A look at everything may have ended it. */
-    return pair_can_look(req) && weft__mail_look_for(req->ctx->mail, req->u.pair.want);
+    return pair_can_look(req) && weft__p2p_poll_for(req->ctx->p2p, req->u.pair.recv);
 }
 
 static bool pair_has_met(const weft_request *req)
 {
-    return req->u.pair.want && weft__mail_flowing(req->u.pair.want);
+    return req->u.pair.recv && weft__p2p_flowing(req->u.pair.recv);
 }
 
 static void pair_stop(weft_request *req)
 {
-    if (req->u.pair.want) weft__mail_cancel_receive(req->ctx->mail, req->u.pair.want);
-    if (req->u.pair.letter) weft__mail_cancel_send(req->ctx->mail, req->u.pair.letter);
-    req->u.pair.want = NULL;
-    req->u.pair.letter = NULL;
+    if (req->u.pair.recv) weft__p2p_cancel_receive(req->ctx->p2p, req->u.pair.recv);
+    if (req->u.pair.send) weft__p2p_cancel_send(req->ctx->p2p, req->u.pair.send);
+    req->u.pair.recv = NULL;
+    req->u.pair.send = NULL;
     free(req->u.pair.copy);
     req->u.pair.copy = NULL;
 }
@@ -209,7 +209,7 @@ static void pair_cancel(weft_request *req, const char *text)
     if (weft__kind_traits(req->op.kind) & WEFT__PROBES || !pair_has_met(req))
         weft__request_fail(req, WEFT_ERR_CANCELLED, text);
     else
-        weft__mail_take_no_other(req->u.pair.want);
+        weft__p2p_take_no_other(req->u.pair.recv);
 }
 
 /* What a probe holds, if it still does, is free again. */
@@ -217,12 +217,12 @@ static void pair_let_go(weft_request *probe)
 {
     weft_context *ctx = probe->ctx;
     bool entered;
-    weft__want *want;
+    weft__recv *recv;
     WEFT__ASSERT(weft__kind_traits(probe->op.kind) & WEFT__PROBES);
     entered = weft__engine_enter(ctx);
-    want = probe->u.pair.want;
-    probe->u.pair.want = NULL;
-    if (want) weft__mail_cancel_receive(ctx->mail, want);
+    recv = probe->u.pair.recv;
+    probe->u.pair.recv = NULL;
+    if (recv) weft__p2p_cancel_receive(ctx->p2p, recv);
     weft__engine_leave(ctx, entered);
 }
 
@@ -233,7 +233,7 @@ static weft_status pair_prepare(weft_request *req, const weft_call *call)
     size_t bytes = op->count * weft__op_element(op);
     (void)call;
     req->u.pair.copy = NULL;
-    req->u.pair.want = NULL;
+    req->u.pair.recv = NULL;
     if (weft__kind_way(op->kind) != WEFT__EXCHANGES || op->in != op->out || !bytes) return WEFT_OK;
     req->u.pair.copy = malloc(bytes);
     if (!req->u.pair.copy) return weft__fail_memory(bytes, "an exchange in place");

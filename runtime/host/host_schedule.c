@@ -1,4 +1,4 @@
-/* host_schedule.c - runs a schedule (ops/schedule.h) of one collective over the mail.
+/* host_schedule.c - runs a schedule (ops/schedule.h) of one collective over the point-to-point layer.
  *
  * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
  * reductions of more than a chunk are worked off chunk by chunk in later turns.  A group keeps the schedules
@@ -26,9 +26,9 @@ typedef struct flight { /* one step under way */
     weft__completion completion;
     weft__run *run;
     int step;
-    weft__letter *letter;
-    weft__want *want;
-    weft__receipt receipt;
+    weft__send *send;
+    weft__recv *recv;
+    weft__recv_result recv_result;
     weft__token token;
 } flight;
 
@@ -227,8 +227,8 @@ static void flight_done(weft__completion *completion)
 {
     flight *f = WEFT__OWNER(completion, flight, completion);
     weft__run *run = f->run;
-    f->letter = NULL;
-    f->want = NULL;
+    f->send = NULL;
+    f->recv = NULL;
     /* Its sender has given the message up half way, because the group has broken there, and tells why on
      * another way, which may take longer.  This step is never done, so nothing else is said of the operation
      * before. */
@@ -236,7 +236,7 @@ static void flight_done(weft__completion *completion)
     if (WEFT__UNLIKELY(completion->status != WEFT_OK) && run->failed == WEFT_OK) {
         run->failed = completion->status;
         run->failed_step = f->step;
-        run->failed_bytes = f->receipt.offered;
+        run->failed_bytes = f->recv_result.offered;
     }
     step_done(run, f->step);
     if (!run->stepping) pump(run);
@@ -249,11 +249,11 @@ static void token_passed(weft__token *token)
     if (!f->run->stepping) pump(f->run);
 }
 
-/* One that goes out is the mail's from then on, and one that is here is done with.  For others the operation
- * does not wait, unless too many are owed. */
+/* One that goes out is the point-to-point layer's from then on, and one that is here is done with.  For
+ * others the operation does not wait, unless too many are owed. */
 static void issue_token(weft__run *run, int step, const weft__envelope *envelope)
 {
-    weft__mail *mail = run->req->ctx->mail;
+    weft__p2p *p2p = run->req->ctx->p2p;
     flight *f = &run->flights[step];
     f->token.number = envelope->sequence;
     f->token.signature = run->req->signature;
@@ -261,8 +261,8 @@ static void issue_token(weft__run *run, int step, const weft__envelope *envelope
     f->run = run;
     f->step = step;
     if (run->schedule->steps[step].kind == WEFT__STEP_SEND)
-        weft__mail_send_token(mail, envelope);
-    else if (!weft__mail_drop_token(mail, envelope) && !weft__token_owe(run->req->group, &f->token))
+        weft__p2p_send_token(p2p, envelope);
+    else if (!weft__p2p_drop_token(p2p, envelope) && !weft__token_owe(run->req->group, &f->token))
         return;
     step_done(run, step);
 }
@@ -289,18 +289,18 @@ static void issue(weft__run *run, int step)
     *f = (flight){.completion = {flight_done, 1, WEFT_OK}, .run = run, .step = step};
     weft__list_init(&f->token.link);
     if (st->kind == WEFT__STEP_SEND) {
-        weft__letter *letter = weft__mail_send(req->ctx->mail, &to, at(run, st->a), bytes, &f->completion);
-        if (!letter)
+        weft__send *send = weft__p2p_send(req->ctx->p2p, &to, at(run, st->a), bytes, &f->completion);
+        if (!send)
             weft__complete(&f->completion, WEFT_ERR_MEMORY);
         else if (f->completion.count)
-            f->letter = letter;
+            f->send = send;
     } else {
-        weft__want *want =
-            weft__mail_receive(req->ctx->mail, &to, at(run, st->out), bytes, &f->receipt, &f->completion);
-        if (!want)
+        weft__recv *recv =
+            weft__p2p_receive(req->ctx->p2p, &to, at(run, st->out), bytes, &f->recv_result, &f->completion);
+        if (!recv)
             weft__complete(&f->completion, WEFT_ERR_MEMORY);
         else if (f->completion.count)
-            f->want = want;
+            f->recv = recv;
     }
 }
 
@@ -422,8 +422,8 @@ void weft__run_start(weft_request *req)
     req->u.run = run;
     req->algorithm = run->schedule->algorithm;
     for (int i = 0; i < run->schedule->n; i++) {
-        run->flights[i].letter = NULL;
-        run->flights[i].want = NULL;
+        run->flights[i].send = NULL;
+        run->flights[i].recv = NULL;
         weft__list_init(&run->flights[i].token.link);
         run->waits[i] = run->schedule->steps[i].waits;
         if (run->waits[i] == 0) run->queue[run->tail++] = i;
@@ -439,11 +439,11 @@ static void schedule_stop(weft_request *req)
     req->u.run = NULL;
     for (int i = 0; i < run->schedule->n; i++) {
         flight *f = &run->flights[i];
-        if (f->want) weft__mail_cancel_receive(req->ctx->mail, f->want);
-        if (f->letter) weft__mail_cancel_send(req->ctx->mail, f->letter);
+        if (f->recv) weft__p2p_cancel_receive(req->ctx->p2p, f->recv);
+        if (f->send) weft__p2p_cancel_send(req->ctx->p2p, f->send);
         weft__list_remove(&f->token.link);
-        f->want = NULL;
-        f->letter = NULL;
+        f->recv = NULL;
+        f->send = NULL;
     }
     if (!run->stepping) give_run(run); /* else pump does, when it is back */
 }

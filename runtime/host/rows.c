@@ -204,7 +204,7 @@ static void meet(weft_group *group)
             break_by(group, WEFT_ERR_PEER, to, text);
             return;
         }
-        if (weft__mail_control(ctx->mail, to, WEFT__MESSAGE_ROW, &mine, sizeof mine) == WEFT_OK) continue;
+        if (weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_ROW, &mine, sizeof mine) == WEFT_OK) continue;
         break_here(group, WEFT_ERR_MEMORY);
         return;
     }

@@ -75,7 +75,7 @@ static void judge_early(void *arg, int peer, const weft__frame *frame)
 
 void weft__early_judge(weft_request *req)
 {
-    weft__mail_peek(req->ctx->mail, req->group->id, req->sequence, judge_early, req);
+    weft__p2p_peek(req->ctx->p2p, req->group->id, req->sequence, judge_early, req);
 }
 
 static void signatures_group_ready(weft_group *group)

@@ -197,10 +197,10 @@ static weft_status open_transports(joining *j, const int *local_of, const weft__
                                  .local_of = local_of,
                                  .crowded = weft__pacing_is_crowded(&ctx->pacing),
                                  .watch = &ctx->watch,
-                                 .sink = weft__mail_sink(ctx->mail)};
+                                 .sink = weft__p2p_sink(ctx->p2p)};
     int unreached;
     weft_status status =
-        weft__transports_open(&site, &j->offers, cards, ctx->mail, ctx->transports, &unreached);
+        weft__transports_open(&site, &j->offers, cards, ctx->p2p, ctx->transports, &unreached);
     if (unreached >= 0)
         return weft__fail(
             status,
@@ -222,8 +222,8 @@ static weft_status open_routes(joining *j)
     int *local_of;
     weft__transport_card *cards;
     weft_status status =
-        weft__mail_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
-                        &ctx->mail_events, &ctx->mail);
+        weft__p2p_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
+                       &ctx->p2p_events, &ctx->p2p);
     if (status != WEFT_OK) return status;
     ctx->watch.sparing = !ctx->board; /* shared memory is looked at more often than sockets are to be read */
     local_of = malloc(n * sizeof *local_of);

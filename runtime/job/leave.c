@@ -114,7 +114,7 @@ void weft__context_free(weft_context *ctx)
     weft__device_memory_close(ctx);
     weft__modules_close(ctx);           /* after all that has something of it */
     weft__context_close_protocols(ctx); /* after the threads of modules that answer to them */
-    if (ctx->mail) weft__mail_close(ctx->mail);
+    if (ctx->p2p) weft__p2p_close(ctx->p2p);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
     weft__regions_free(ctx->regions);
     if (ctx->board)
@@ -149,7 +149,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     weft__record_happened(&ctx->record, WEFT__HAPPENED_LEAVING, -1, (uint64_t)(int64_t)status);
     ctx->record.failed = ctx->record.failed || status != WEFT_OK || *why;
     weft__breaks_repeat(ctx);
-    weft__mail_bye(ctx->mail, status, why);
+    weft__p2p_bye(ctx->p2p, status, why);
     ctx->said_bye = true;
 }
 
@@ -195,7 +195,7 @@ static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
         n = weft__engine_turn(ctx);
         if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
         if (!done) end_unsendable(ctx);
-        done = done && weft__mail_bye_taken(ctx->mail) && !weft__mail_busy(ctx->mail);
+        done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
         weft__engine_drop(ctx);
         if (done) return true;
         if (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns) return false;
@@ -235,7 +235,7 @@ static weft_status still_pending(weft_context *ctx)
     int peer;
     weft__engine_take(ctx);
     req = oldest_pending(ctx);
-    peer = weft__mail_bye_awaited(ctx->mail);
+    peer = weft__p2p_bye_awaited(ctx->p2p);
     if (req)
         weft__late_text(req, weft__now_ns(), what, sizeof what);
     else if (!unsettled && peer >= 0)
@@ -294,7 +294,7 @@ static void give_up(weft_context *ctx, const char *why)
         bool busy;
         weft__engine_take(ctx);
         weft__engine_turn(ctx);
-        busy = weft__mail_busy(ctx->mail) || !weft__mail_bye_taken(ctx->mail);
+        busy = weft__p2p_busy(ctx->p2p) || !weft__p2p_bye_taken(ctx->p2p);
         weft__engine_drop(ctx);
         if (!busy && weft__unsettled(ctx) == 0) break;
         rest();

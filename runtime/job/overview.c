@@ -96,7 +96,7 @@ static void tell_transports(const weft_context *ctx)
     for (int i = 0; i < ctx->world_size; i++) {
         way[i] = WEFT__TRANSPORTS_COUNT;
         for (int t = 0; t < WEFT__TRANSPORTS_COUNT; t++)
-            if (!strcmp(weft__mail_route_name(ctx->mail, i), weft__transports[t]->name)) way[i] = t;
+            if (!strcmp(weft__p2p_route_name(ctx->p2p, i), weft__transports[t]->name)) way[i] = t;
     }
     for (int t = 0; t < WEFT__TRANSPORTS_COUNT; t++) {
         if (!ctx->transports[t]) continue;

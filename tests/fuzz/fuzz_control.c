@@ -182,7 +182,7 @@ static void tell(int peer, int type, const unsigned char *bytes, size_t length)
     if (!copy) abort();
     if (length) memcpy(copy, bytes, length);
     weft__engine_take(rank.ctx);
-    rank.ctx->mail_events.control(&rank.ctx->mail_events, peer, type, copy, length);
+    rank.ctx->p2p_events.control(&rank.ctx->p2p_events, peer, type, copy, length);
     weft__engine_drop(rank.ctx);
     free(copy);
 }
@@ -237,7 +237,7 @@ static void step_echo(input *in)
 
 static void step_frame(input *in)
 {
-    weft__sink *sink = weft__mail_sink(rank.ctx->mail);
+    weft__sink *sink = weft__p2p_sink(rank.ctx->p2p);
     weft__frame frame = {0};
     int peer = other(take(in, 1));
     void *where = NULL;

@@ -55,13 +55,13 @@ static void read_it(const void *text, size_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static char text[FILE_MOST], head[HEAD_BYTES];
-    static size_t head_bytes;
+    static size_t prefix_bytes;
     size_t n = 0;
-    if (!head_bytes) head_bytes = own_head(head);
+    if (!prefix_bytes) prefix_bytes = own_head(head);
     if (!bytes || bytes > FILE_MOST - 2 * HEAD_BYTES) return 0;
     if (data[0] & 1) {
-        memcpy(text, head, head_bytes);
-        n = head_bytes;
+        memcpy(text, head, prefix_bytes);
+        n = prefix_bytes;
     }
     memcpy(text + n, data + 1, bytes - 1);
     n += bytes - 1;

@@ -3,8 +3,8 @@
  *
  * Each plane keeps the order between two ranks; nothing else keeps any.  A lane is one plane's way from one
  * rank to another; whoever drives the job chooses the lane whose first message arrives next.  The data plane
- * is a weft__transport, so the mail above it is the library's own; the notices go over functions of control.h
- * that this file has in place of net/control.c. */
+ * is a weft__transport, so the point-to-point layer above it is the library's own; the notices go over
+ * functions of control.h that this file has in place of net/control.c. */
 #ifndef WEFT_TESTS_PROTOCOLS_WIRES_H
 #define WEFT_TESTS_PROTOCOLS_WIRES_H
 #include "control.h"

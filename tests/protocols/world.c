@@ -55,14 +55,14 @@ void __wrap_weft__ticker_open(weft__ticker *ticker)
 
 static void set_peers(weft_context *ctx)
 {
-    weft__transport *t = wires_transport(ctx->rank, weft__mail_sink(ctx->mail));
+    weft__transport *t = wires_transport(ctx->rank, weft__p2p_sink(ctx->p2p));
     ctx->peers = calloc((size_t)world.ranks, sizeof *ctx->peers);
     if (!ctx->peers) abort();
     for (int i = 0; i < world.ranks; i++) {
         ctx->peers[i] =
             (weft__peer){.host = "host", .pid = i, .local = world.one_host ? i : -1, .ctx = ctx, .rank = i};
         ctx->peers[i].death.fd = -1;
-        if (i != ctx->rank) weft__mail_route(ctx->mail, i, t);
+        if (i != ctx->rank) weft__p2p_route(ctx->p2p, i, t);
     }
 }
 
@@ -78,7 +78,7 @@ static weft_context *open_rank(int rank, const weft__executor *const *executors)
     ctx->turns = SOCKETS_NEVER;
     ctx->board = world.one_host ? rows_memory_board(rank, world.ranks) : NULL;
     ctx->slot_bytes = 4096;
-    if (weft__mail_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail)) abort();
+    if (weft__p2p_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p)) abort();
     set_peers(ctx);
     return ctx;
 }

@@ -97,7 +97,7 @@ static void set_peers(weft_context *ctx)
         int local = i == LONE_ME ? 1 : i == LONE_NEAR ? 0 : -1;
         ctx->peers[i] = (weft__peer){.host = "host", .pid = i, .local = local, .ctx = ctx, .rank = i};
         ctx->peers[i].death.fd = -1;
-        if (i != LONE_ME) weft__mail_route(ctx->mail, i, &nowhere);
+        if (i != LONE_ME) weft__p2p_route(ctx->p2p, i, &nowhere);
     }
 }
 
@@ -120,7 +120,7 @@ weft_context *lone_rank_open(lone_wires wires)
     ctx->board = boards[1];
     ctx->slot_bytes = weft__slot_bytes(2);
     if (weft__watch_open(&ctx->watch) ||
-        weft__mail_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->mail_events, &ctx->mail))
+        weft__p2p_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p))
         abort();
     set_peers(ctx);
     return ctx;

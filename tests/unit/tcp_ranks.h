@@ -38,14 +38,14 @@ typedef struct rank {
     void (*on_arrived)(struct rank *, int peer, const weft__frame *frame);
 } rank;
 
-typedef struct letter {
+typedef struct packet {
     weft__outgoing out;
     unsigned char *bytes;
     int sent_times;
     weft_status status;
-    void (*on_sent)(struct letter *);
+    void (*on_sent)(struct packet *);
     rank *rank;
-} letter;
+} packet;
 
 static weft__keys keys;
 static rank ranks[RANKS_MAX];
@@ -159,15 +159,15 @@ static inline void turns(int n)
 
 static void on_sent(weft__outgoing *out, weft_status status)
 {
-    letter *l = (letter *)(void *)out;
+    packet *l = (packet *)(void *)out;
     l->sent_times++;
     l->status = status;
     if (l->on_sent) l->on_sent(l);
 }
 
-static inline letter *letter_new(uint64_t id, size_t length, bool bulk)
+static inline packet *packet_new(uint64_t id, size_t length, bool bulk)
 {
-    letter *l = calloc(1, sizeof *l);
+    packet *l = calloc(1, sizeof *l);
     l->bytes = malloc(length + 1);
     for (size_t i = 0; i < length; i++) l->bytes[i] = byte_of(id, i);
     l->out.frame =
@@ -178,15 +178,15 @@ static inline letter *letter_new(uint64_t id, size_t length, bool bulk)
     return l;
 }
 
-static inline letter *send_letter(int from, int to, uint64_t id, size_t length, bool bulk)
+static inline packet *send_packet(int from, int to, uint64_t id, size_t length, bool bulk)
 {
-    letter *l = letter_new(id, length, bulk);
+    packet *l = packet_new(id, length, bulk);
     l->rank = &ranks[from];
     ranks[from].t->send(ranks[from].t, to, &l->out);
     return l;
 }
 
-static inline void letter_free(letter *l)
+static inline void packet_free(packet *l)
 {
     free(l->bytes);
     free(l);

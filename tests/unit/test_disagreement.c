@@ -1,5 +1,5 @@
-/* test_disagreement.c - a member that means another collective is told of, however many others have begun here
- * since, and whether its message meets a receive or none. */
+/* test_disagreement.c - a member that means another collective is told of, however many others have begun
+ * here since, and whether its message meets a receive or none. */
 #include "breaking.h"
 #include "engine.h"
 #include "lone_rank.h"
@@ -56,7 +56,7 @@ static void tell(uint64_t number, int root, int tag)
                                .group = group->id,
                                .sequence = number,
                                .signature = {theirs.word[0], theirs.word[1]}};
-    weft__sink *sink = weft__mail_sink(ctx->mail);
+    weft__sink *sink = weft__p2p_sink(ctx->p2p);
     weft__engine_take(ctx);
     sink->arrived(sink, OTHER, &frame, NULL);
     weft__engine_drop(ctx);

@@ -19,13 +19,13 @@ static size_t random_length(void)
 
 static void exchange(int world, int each)
 {
-    letter *letters[RANKS_MAX][RANKS_MAX][MANY] = {0};
+    packet *packets[RANKS_MAX][RANKS_MAX][MANY] = {0};
     int wanted = each;
     for (int i = 0; i < each; i++) {
         for (int a = 0; a < world; a++)
             for (int b = 0; b < world; b++)
                 if (a != b)
-                    letters[a][b][i] = send_letter(a, b, (uint64_t)i + 1, random_length(), random32() % 2);
+                    packets[a][b][i] = send_packet(a, b, (uint64_t)i + 1, random_length(), random32() % 2);
         if (random32() % 4 == 0) turn(&ranks[random32() % (unsigned)world]);
     }
     for (int a = 0; a < world; a++)
@@ -37,9 +37,9 @@ static void exchange(int world, int each)
             assert_int_equal(ranks[a].arrived[b], a == b ? 0 : wanted);
             assert_int_equal(ranks[a].lost_times[b], 0);
             for (int i = 0; a != b && i < each; i++) {
-                assert_int_equal(letters[a][b][i]->sent_times, 1);
-                assert_int_equal(letters[a][b][i]->status, WEFT_OK);
-                letter_free(letters[a][b][i]);
+                assert_int_equal(packets[a][b][i]->sent_times, 1);
+                assert_int_equal(packets[a][b][i]->status, WEFT_OK);
+                packet_free(packets[a][b][i]);
             }
         }
         assert_false(ranks[a].t->busy(ranks[a].t));
@@ -63,7 +63,7 @@ static void test_three_ranks(void **state)
 /* Few links are read at each look, without asking the set which has something. */
 static void test_direct(void **state)
 {
-    letter *l;
+    packet *l;
     int64_t until;
     (void)state;
     open_world(2);
@@ -72,7 +72,7 @@ static void test_direct(void **state)
     ranks[1].watch.sparing = true;
     ranks[1].t->poll(ranks[1].t, 64);
     assert_true(ranks[1].watch.spared);
-    l = send_letter(0, 1, 100, 70000, false);
+    l = send_packet(0, 1, 100, 70000, false);
     until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
     while (ranks[1].arrived[0] < 6) {
         turn(&ranks[0]);
@@ -81,7 +81,7 @@ static void test_direct(void **state)
     }
     turn(&ranks[0]);
     assert_int_equal(l->sent_times, 1);
-    letter_free(l);
+    packet_free(l);
 }
 
 static void test_ipv6(void **state)
@@ -101,21 +101,21 @@ static void test_simultaneous(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        letter *l[4];
+        packet *l[4];
         open_world(2);
-        l[0] = send_letter(0, 1, 1, 1000, false);
+        l[0] = send_packet(0, 1, 1, 1000, false);
         for (uint32_t n = random32() % 4; n; n--) turn(&ranks[random32() % 2]);
-        l[1] = send_letter(1, 0, 1, 70000, true);
+        l[1] = send_packet(1, 0, 1, 70000, true);
         for (uint32_t n = random32() % 8; n; n--) turn(&ranks[random32() % 2]);
-        l[2] = send_letter(0, 1, 2, 70000, true);
-        l[3] = send_letter(1, 0, 2, 10, false);
+        l[2] = send_packet(0, 1, 2, 70000, true);
+        l[3] = send_packet(1, 0, 2, 10, false);
         UNTIL(ranks[0].arrived[1] == 2 && ranks[1].arrived[0] == 2);
         turns(2);
         assert_int_equal(ranks[0].arrived[1] + ranks[1].arrived[0], 4);
         assert_int_equal(ranks[0].lost_times[1] + ranks[1].lost_times[0], 0);
         for (int i = 0; i < 4; i++) {
             assert_int_equal(l[i]->sent_times, 1);
-            letter_free(l[i]);
+            packet_free(l[i]);
         }
         close_world();
     }
@@ -123,46 +123,46 @@ static void test_simultaneous(void **state)
 
 static void connect_pair(void)
 {
-    letter *l;
+    packet *l;
     open_world(2);
-    l = send_letter(0, 1, 1, 1, false);
+    l = send_packet(0, 1, 1, 1, false);
     UNTIL(ranks[1].arrived[0] == 1);
-    letter_free(l);
+    packet_free(l);
 }
 
 /* Rank 0 sends more than the sockets hold, rank 1 does not read.  Ids from 2. */
-static void fill(letter **letters)
+static void fill(packet **packets)
 {
     connect_pair();
-    for (int i = 0; i < FULL; i++) letters[i] = send_letter(0, 1, (uint64_t)i + 2, BIG, true);
+    for (int i = 0; i < FULL; i++) packets[i] = send_packet(0, 1, (uint64_t)i + 2, BIG, true);
     for (int i = 0; i < 200; i++) turn(&ranks[0]);
-    assert_int_equal(letters[FULL - 1]->sent_times, 0);
+    assert_int_equal(packets[FULL - 1]->sent_times, 0);
 }
 
-static int half_written(letter **letters)
+static int half_written(packet **packets)
 {
     for (int i = 0; i < FULL; i++)
-        if (letters[i]->out.done > 0 && letters[i]->out.done < BIG + sizeof(weft__frame)) return i;
+        if (packets[i]->out.done > 0 && packets[i]->out.done < BIG + sizeof(weft__frame)) return i;
     return -1;
 }
 
-static void free_all(letter **letters)
+static void free_all(packet **packets)
 {
-    for (int i = 0; i < FULL; i++) letter_free(letters[i]);
+    for (int i = 0; i < FULL; i++) packet_free(packets[i]);
 }
 
 static void test_urgent_overtakes(void **state)
 {
-    letter *letters[FULL], *urgent;
+    packet *packets[FULL], *urgent;
     int place = 0;
     (void)state;
-    fill(letters);
-    urgent = send_letter(0, 1, 1000, 100, false);
+    fill(packets);
+    urgent = send_packet(0, 1, 1000, 100, false);
     UNTIL(ranks[1].arrived[0] == FULL + 2);
     while (ranks[1].order[0][place] != 1000) assert_true(++place < 64);
     assert_true(place < FULL);
-    free_all(letters);
-    letter_free(urgent);
+    free_all(packets);
+    packet_free(urgent);
 }
 
 /* Some looks of both sides, in which nothing was on its way. */
@@ -171,9 +171,9 @@ static void look_some_times(void)
     for (int i = 0; i < 10; i++) ranks[0].t->poll(ranks[0].t, 64), turn(&ranks[1]);
 }
 
-static letter *send_lazily(uint64_t id)
+static packet *send_lazily(uint64_t id)
 {
-    letter *l = letter_new(id, 0, false);
+    packet *l = packet_new(id, 0, false);
     l->rank = &ranks[0];
     l->out.lazy = true;
     ranks[0].t->send(ranks[0].t, 1, &l->out);
@@ -183,7 +183,7 @@ static letter *send_lazily(uint64_t id)
 /* It goes before the next one, after some looks, when it is asked for, or when there are many. */
 static void test_lazy(void **state)
 {
-    letter *l[20];
+    packet *l[20];
     int n = 0;
     uint64_t id = 2;
     (void)state;
@@ -201,7 +201,7 @@ static void test_lazy(void **state)
             assert_int_equal(l[n - 1]->sent_times, 0);
             assert_true(ranks[0].t->busy(ranks[0].t)); /* somebody has to see to it */
         }
-        if (way == 0) l[n++] = send_letter(0, 1, id++, 100, false);
+        if (way == 0) l[n++] = send_packet(0, 1, id++, 100, false);
         if (way == 1) ranks[0].t->hurry(ranks[0].t);
         if (way < 2) assert_false(ranks[0].t->busy(ranks[0].t));
         if (way != 2) assert_int_equal(l[n - 1]->sent_times, 1);
@@ -209,58 +209,58 @@ static void test_lazy(void **state)
     }
     for (int i = 0; i < n; i++) {
         assert_int_equal(l[i]->sent_times, 1);
-        letter_free(l[i]);
+        packet_free(l[i]);
     }
     for (int i = 0; i < 2; i++) l[i] = send_lazily(id++);
     close_rank(&ranks[0]);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(l[i]->status, WEFT_ERR_CANCELLED);
-        letter_free(l[i]);
+        packet_free(l[i]);
     }
 }
 
 static void test_retract(void **state)
 {
-    letter *letters[FULL];
+    packet *packets[FULL];
     int half;
     (void)state;
-    fill(letters);
-    half = half_written(letters);
+    fill(packets);
+    half = half_written(packets);
     assert_true(half >= 0 && half < FULL - 2);
-    ranks[0].t->retract(ranks[0].t, &letters[half]->out);
-    ranks[0].t->retract(ranks[0].t, &letters[FULL - 1]->out);
+    ranks[0].t->retract(ranks[0].t, &packets[half]->out);
+    ranks[0].t->retract(ranks[0].t, &packets[FULL - 1]->out);
     assert_false(ranks[0].t->flushed(ranks[0].t, 1));
     /* The stream goes on from a copy: what was retracted half written still arrives, as it was. */
-    memset(letters[half]->bytes, 0xee, BIG);
-    memset(&letters[half]->out.frame, 0xee, sizeof(weft__frame));
+    memset(packets[half]->bytes, 0xee, BIG);
+    memset(&packets[half]->out.frame, 0xee, sizeof(weft__frame));
     UNTIL(ranks[1].arrived[0] == FULL);
     turns(3);
     assert_int_equal(ranks[1].arrived[0], FULL);
-    assert_int_equal(letters[half]->sent_times, 0);
-    assert_int_equal(letters[FULL - 1]->sent_times, 0);
+    assert_int_equal(packets[half]->sent_times, 0);
+    assert_int_equal(packets[FULL - 1]->sent_times, 0);
     assert_int_equal(ranks[1].lost_times[0], 0);
-    free_all(letters);
+    free_all(packets);
 }
 
 static void test_discard(void **state)
 {
-    letter *a, *b, *c;
+    packet *a, *b, *c;
     (void)state;
     connect_pair();
-    a = letter_new(2, BIG, false);
+    a = packet_new(2, BIG, false);
     a->out.frame.tag = DISCARD;
     ranks[0].t->send(ranks[0].t, 1, &a->out);
-    b = send_letter(0, 1, 3, 5000, false);
-    c = letter_new(4, 100, false);
+    b = send_packet(0, 1, 3, 5000, false);
+    c = packet_new(4, 100, false);
     c->out.frame.tag = DISCARD;
     ranks[0].t->send(ranks[0].t, 1, &c->out);
     UNTIL(ranks[1].arrived[0] == 4);
-    letter_free(a), letter_free(b), letter_free(c);
+    packet_free(a), packet_free(b), packet_free(c);
 }
 
 static void test_forget(void **state)
 {
-    letter *l = letter_new(2, BIG, false), *next;
+    packet *l = packet_new(2, BIG, false), *next;
     unsigned char *taken;
     size_t half = BIG / 2;
     int fd;
@@ -277,20 +277,20 @@ static void test_forget(void **state)
     ranks[0].where[1] = NULL;
     memset(taken, 0x55, BIG);
     raw_send(fd, l->bytes + half, BIG - half);
-    next = letter_new(3, 10, false);
+    next = packet_new(3, 10, false);
     raw_send(fd, &next->out.frame, sizeof next->out.frame);
     raw_send(fd, next->bytes, 10);
     UNTIL(ranks[0].arrived[1] == 2);
     for (size_t i = 0; i < BIG; i++) assert_int_equal(taken[i], 0x55);
     free(taken);
     close(fd);
-    letter_free(l), letter_free(next);
+    packet_free(l), packet_free(next);
 }
 
 /* What has arrived is delivered, then the loss is told once. */
 static void test_closed_in_frame(void **state)
 {
-    letter *l[2] = {letter_new(1, 30000, false), letter_new(2, BIG, false)}, *back;
+    packet *l[2] = {packet_new(1, 30000, false), packet_new(2, BIG, false)}, *back;
     int fd;
     (void)state;
     open_world(2);
@@ -306,49 +306,49 @@ static void test_closed_in_frame(void **state)
     assert_int_equal(ranks[0].lost_times[1], 1);
     assert_int_equal(ranks[0].arrived[1], 1);
     assert_string_equal(ranks[0].why, "rank 1: connection closed by its end in the middle of a frame");
-    back = send_letter(0, 1, 5, 10, false);
+    back = send_packet(0, 1, 5, 10, false);
     assert_int_equal(back->status, WEFT_ERR_PEER);
     assert_int_equal(ranks[0].lost_times[1], 1);
-    letter_free(l[0]), letter_free(l[1]), letter_free(back);
+    packet_free(l[0]), packet_free(l[1]), packet_free(back);
 }
 
 /* Rank 1 sends, then leaves with frames of rank 0 unread, so rank 0 meets the reset while writing. */
 static void test_lost_while_writing(void **state)
 {
-    letter *letters[FULL], *last;
+    packet *packets[FULL], *last;
     (void)state;
-    fill(letters);
-    last = send_letter(1, 0, 1, 40000, false);
+    fill(packets);
+    last = send_packet(1, 0, 1, 40000, false);
     turn(&ranks[1]);
     assert_int_equal(last->sent_times, 1);
     close_rank(&ranks[1]);
     UNTIL(ranks[0].lost_times[1]);
     turns(5);
     assert_int_equal(ranks[0].lost_times[1], 1);
-    for (int i = 0; i < FULL; i++) assert_int_equal(letters[i]->sent_times, 1);
-    assert_int_equal(letters[FULL - 1]->status, WEFT_ERR_PEER);
+    for (int i = 0; i < FULL; i++) assert_int_equal(packets[i]->sent_times, 1);
+    assert_int_equal(packets[FULL - 1]->status, WEFT_ERR_PEER);
     assert_int_equal(ranks[0].arrived[1], 1);
-    free_all(letters);
-    letter_free(last);
+    free_all(packets);
+    packet_free(last);
 }
 
 static void test_drop(void **state)
 {
-    letter *letters[FULL], *last;
+    packet *packets[FULL], *last;
     (void)state;
-    fill(letters);
-    last = send_letter(1, 0, 1, 100000, false);
+    fill(packets);
+    last = send_packet(1, 0, 1, 100000, false);
     usleep(50000 * JOB_SLOWER); /* until the kernel has brought it over */
     ranks[0].t->drop(ranks[0].t, 1);
     assert_int_equal(ranks[0].arrived[1], 1);
-    for (int i = 0; i < FULL; i++) assert_int_equal(letters[i]->sent_times, 1);
-    assert_int_equal(letters[FULL - 1]->status, WEFT_ERR_PEER);
+    for (int i = 0; i < FULL; i++) assert_int_equal(packets[i]->sent_times, 1);
+    assert_int_equal(packets[FULL - 1]->status, WEFT_ERR_PEER);
     assert_true(ranks[0].t->flushed(ranks[0].t, 1));
     UNTIL(ranks[1].lost_times[0]);
     turns(5);
     assert_int_equal(ranks[0].lost_times[1], 0);
-    free_all(letters);
-    letter_free(last);
+    free_all(packets);
+    packet_free(last);
 }
 
 static void drop_sender(rank *r, int peer, const weft__frame *frame)
@@ -358,20 +358,20 @@ static void drop_sender(rank *r, int peer, const weft__frame *frame)
 
 static void test_drop_from_arrived(void **state)
 {
-    letter *l[3];
+    packet *l[3];
     (void)state;
     connect_pair();
     ranks[1].on_arrived = drop_sender;
-    for (int i = 0; i < 3; i++) l[i] = send_letter(0, 1, (uint64_t)i + 2, 100, false);
+    for (int i = 0; i < 3; i++) l[i] = send_packet(0, 1, (uint64_t)i + 2, 100, false);
     UNTIL(ranks[0].lost_times[1]);
     assert_int_equal(ranks[1].arrived[0], 4);
     assert_int_equal(ranks[1].lost_times[0], 0);
-    for (int i = 0; i < 3; i++) letter_free(l[i]);
+    for (int i = 0; i < 3; i++) packet_free(l[i]);
 }
 
-static letter *others[3];
+static packet *others[3];
 
-static void drop_receiver(letter *l)
+static void drop_receiver(packet *l)
 {
     l->on_sent = NULL;
     l->rank->t->retract(l->rank->t, &others[1]->out);
@@ -383,7 +383,7 @@ static void test_drop_from_sent(void **state)
     (void)state;
     open_world(2);
     for (int i = 0; i < 3; i++) {
-        others[i] = letter_new((uint64_t)i + 1, 100, false);
+        others[i] = packet_new((uint64_t)i + 1, 100, false);
         others[i]->rank = &ranks[0];
     }
     others[0]->on_sent = drop_receiver;
@@ -391,19 +391,19 @@ static void test_drop_from_sent(void **state)
     UNTIL(others[0]->sent_times && ranks[1].lost_times[0]);
     assert_int_equal(others[1]->sent_times, 0);
     assert_int_equal(others[2]->sent_times, 1);
-    for (int i = 0; i < 3; i++) letter_free(others[i]);
+    for (int i = 0; i < 3; i++) packet_free(others[i]);
 }
 
 static void test_close_cancels(void **state)
 {
-    letter *letters[FULL];
+    packet *packets[FULL];
     (void)state;
-    fill(letters);
+    fill(packets);
     close_rank(&ranks[0]);
-    for (int i = 0; i < FULL; i++) assert_int_equal(letters[i]->sent_times, 1);
-    assert_int_equal(letters[FULL - 1]->status, WEFT_ERR_CANCELLED);
+    for (int i = 0; i < FULL; i++) assert_int_equal(packets[i]->sent_times, 1);
+    assert_int_equal(packets[FULL - 1]->status, WEFT_ERR_CANCELLED);
     UNTIL(ranks[1].lost_times[0]);
-    free_all(letters);
+    free_all(packets);
 }
 
 static void test_listen(void **state)

@@ -7,15 +7,15 @@ enum { HANDSHAKE_MS = 250 * JOB_SLOWER }; /* strangers wait for it, and members 
 
 static void check_job_goes_on(uint64_t id)
 {
-    letter *there, *back;
+    packet *there, *back;
     int before[2] = {ranks[0].arrived[1], ranks[1].arrived[0]};
-    there = send_letter(0, 1, id, 50000, false);
-    back = send_letter(1, 0, id, 50000, true);
+    there = send_packet(0, 1, id, 50000, false);
+    back = send_packet(1, 0, id, 50000, true);
     UNTIL(ranks[0].arrived[1] == before[0] + 1 && ranks[1].arrived[0] == before[1] + 1);
     turns(2);
     assert_int_equal(ranks[0].lost_times[1] + ranks[1].lost_times[0], 0);
-    letter_free(there);
-    letter_free(back);
+    packet_free(there);
+    packet_free(back);
 }
 
 static void test_silence(void **state)
@@ -178,13 +178,13 @@ static void test_unwanted(void **state)
 static void test_crossed(void **state)
 {
     weft__transport *other;
-    letter *l;
+    packet *l;
     int fd;
     (void)state;
     open_world(2);
     other = ranks[1].t;
     ranks[1].t = NULL; /* not polled, so that this dial stays open */
-    l = send_letter(0, 1, 1, 10, false);
+    l = send_packet(0, 1, 1, 10, false);
     fd = raw_connect(&ranks[0].address);
     assert_int_equal(raw_join(fd, 1, 0, &keys), 2);
     assert_true(raw_closed(fd));
@@ -192,7 +192,7 @@ static void test_crossed(void **state)
     UNTIL(ranks[1].arrived[0] == 1);
     assert_int_equal(ranks[0].lost_times[1], 0);
     close(fd);
-    letter_free(l);
+    packet_free(l);
 }
 
 int main(void)

@@ -26,7 +26,7 @@ static int take(int listener)
     return fd;
 }
 
-static void check_lost(letter *l, const char *word)
+static void check_lost(packet *l, const char *word)
 {
     UNTIL(ranks[0].lost_times[1]);
     turns(3);
@@ -36,18 +36,18 @@ static void check_lost(letter *l, const char *word)
     if (!strstr(ranks[0].why, word) || !strstr(ranks[0].why, "rank 1"))
         fail_msg("\"%s\" does not say \"%s\"", ranks[0].why, word);
     assert_true(ranks[0].t->flushed(ranks[0].t, 1));
-    letter_free(l);
-    l = send_letter(0, 1, 9, 10, false);
+    packet_free(l);
+    l = send_packet(0, 1, 9, 10, false);
     assert_int_equal(l->status, WEFT_ERR_PEER);
     assert_int_equal(ranks[0].lost_times[1], 1);
-    letter_free(l);
+    packet_free(l);
 }
 
 static void test_refused(void **state)
 {
     (void)state;
     close(open_against());
-    check_lost(send_letter(0, 1, 1, 10, false), "127.0.0.1");
+    check_lost(send_packet(0, 1, 1, 10, false), "127.0.0.1");
 }
 
 static void test_no_address(void **state)
@@ -59,7 +59,7 @@ static void test_no_address(void **state)
     memset(addresses, 0, sizeof addresses);
     assert_int_equal(weft__tcp_listen("127.0.0.1", &fd, &addresses[0]), WEFT_OK);
     open_rank(0, 2, addresses, fd);
-    check_lost(send_letter(0, 1, 1, 10, false), "no TCP address");
+    check_lost(send_packet(0, 1, 1, 10, false), "no TCP address");
 }
 
 /* The kernel takes the connection; nobody behind it ever speaks. */
@@ -67,14 +67,14 @@ static void test_silent(void **state)
 {
     int listener = open_against();
     (void)state;
-    check_lost(send_letter(0, 1, 1, 10, false), "took too long");
+    check_lost(send_packet(0, 1, 1, 10, false), "took too long");
     close(listener);
 }
 
 static void test_closing(void **state)
 {
     int listener = open_against(), dials = 0;
-    letter *l = send_letter(0, 1, 1, 10, false);
+    packet *l = send_packet(0, 1, 1, 10, false);
     (void)state;
     while (!ranks[0].lost_times[1]) {
         int fd = accept(listener, NULL, NULL);
@@ -90,7 +90,7 @@ static void test_closing(void **state)
 static void test_tried_again(void **state)
 {
     int listener = open_against();
-    letter *l = send_letter(0, 1, 1, 10, false);
+    packet *l = send_packet(0, 1, 1, 10, false);
     weft__hello hello;
     weft__answer answer;
     weft__proof proof;
@@ -116,10 +116,10 @@ static void test_tried_again(void **state)
     assert_int_equal(l->sent_times, 1);
     close(fd);
     close(listener);
-    letter_free(l);
+    packet_free(l);
 }
 
-static void answer_with(int listener, const weft__keys *with, int verdict, letter *l, const char *word)
+static void answer_with(int listener, const weft__keys *with, int verdict, packet *l, const char *word)
 {
     weft__hello hello;
     weft__answer answer;
@@ -145,7 +145,7 @@ static void test_impostor(void **state)
     weft__keys other;
     (void)state;
     assert_int_equal(weft__keys_derive("wrong", 5, "job", &other), WEFT_OK);
-    answer_with(listener, &other, 0, send_letter(0, 1, 1, 10, false), "does not prove");
+    answer_with(listener, &other, 0, send_packet(0, 1, 1, 10, false), "does not prove");
 }
 
 static void test_verdicts(void **state)
@@ -153,18 +153,18 @@ static void test_verdicts(void **state)
     int listener;
     (void)state;
     listener = open_against();
-    answer_with(listener, &keys, 3, send_letter(0, 1, 1, 10, false), "counts this rank as gone");
+    answer_with(listener, &keys, 3, send_packet(0, 1, 1, 10, false), "counts this rank as gone");
     /* Only the higher rank can be told that the other one's connection is kept. */
     listener = open_against();
-    answer_with(listener, &keys, 2, send_letter(0, 1, 1, 10, false), "handshake");
+    answer_with(listener, &keys, 2, send_packet(0, 1, 1, 10, false), "handshake");
     listener = open_against();
-    answer_with(listener, &keys, 99, send_letter(0, 1, 1, 10, false), "handshake");
+    answer_with(listener, &keys, 99, send_packet(0, 1, 1, 10, false), "handshake");
 }
 
 /* Rank 1 is told that rank 0 keeps its own connection, and waits for that one. */
-static letter *be_crossed(int listener)
+static packet *be_crossed(int listener)
 {
-    letter *l = send_letter(1, 0, 1, 10, false);
+    packet *l = send_packet(1, 0, 1, 10, false);
     weft__hello hello;
     weft__answer answer;
     weft__proof proof;
@@ -183,7 +183,7 @@ static letter *be_crossed(int listener)
 static void test_crossed(void **state)
 {
     int listener = open_as(1), fd;
-    letter *l = be_crossed(listener);
+    packet *l = be_crossed(listener);
     weft__frame frame;
     (void)state;
     fd = raw_connect(&ranks[1].address);
@@ -194,32 +194,32 @@ static void test_crossed(void **state)
     assert_int_equal(l->status, WEFT_OK);
     close(fd);
     close(listener);
-    letter_free(l);
+    packet_free(l);
 }
 
 static void test_crossed_in_vain(void **state)
 {
     int listener = open_as(1);
-    letter *l = be_crossed(listener);
+    packet *l = be_crossed(listener);
     (void)state;
     UNTIL(ranks[1].lost_times[0]);
     assert_int_equal(l->status, WEFT_ERR_PEER);
     assert_non_null(strstr(ranks[1].why, "never finished"));
     close(listener);
-    letter_free(l);
+    packet_free(l);
 }
 
 /* It keeps its own connection and dies before that is made: nobody listens there any more. */
 static void test_crossed_with_the_dead(void **state)
 {
     int listener = open_as(1);
-    letter *l = be_crossed(listener);
+    packet *l = be_crossed(listener);
     (void)state;
     close(listener);
     UNTIL(ranks[1].lost_times[0]);
     assert_int_equal(l->status, WEFT_ERR_PEER);
     assert_non_null(strstr(ranks[1].why, "cannot be connected to"));
-    letter_free(l);
+    packet_free(l);
 }
 
 int main(void)

@@ -66,21 +66,21 @@ static void await_bytes(rank *r, int peer, int least)
 
 static void connect_pair(void)
 {
-    letter *l;
+    packet *l;
     open_world(2);
-    l = send_letter(0, 1, 1, 1, false);
+    l = send_packet(0, 1, 1, 1, false);
     UNTIL(ranks[1].arrived[0] == 1);
     turns(3);
-    letter_free(l);
+    packet_free(l);
 }
 
 static void test_bytes_nobody_told_of(void **state)
 {
     const int length = 1000;
-    letter *l;
+    packet *l;
     (void)state;
     connect_pair();
-    l = send_letter(0, 1, 2, (size_t)length, false);
+    l = send_packet(0, 1, 2, (size_t)length, false);
     await_bytes(&ranks[1], 0, length);
     assert_int_equal(lose_edges(&ranks[1]), 1);
     for (int i = 0; i < 10; i++) turn(&ranks[1]);
@@ -88,26 +88,26 @@ static void test_bytes_nobody_told_of(void **state)
     recheck(&ranks[1]);
     assert_int_equal(ranks[1].arrived[0], 2);
     assert_non_null(strstr(told, "1064 B from rank 0 had come, and nothing told of them"));
-    letter_free(l);
+    packet_free(l);
 }
 
 static void test_room_nobody_told_of(void **state)
 {
-    letter *letters[FULL];
+    packet *packets[FULL];
     (void)state;
     connect_pair();
-    for (int i = 0; i < FULL; i++) letters[i] = send_letter(0, 1, (uint64_t)i + 2, BIG, true);
+    for (int i = 0; i < FULL; i++) packets[i] = send_packet(0, 1, (uint64_t)i + 2, BIG, true);
     for (int i = 0; i < 200; i++) turn(&ranks[0]);
     assert_true(link_of(&ranks[0], 1)->blocked);
     for (int quiet = 0; quiet < 20; usleep(1000)) quiet = turn(&ranks[1]) ? 0 : quiet + 1;
     assert_true(lose_edges(&ranks[0]) > 0);
     for (int i = 0; i < 10; i++) turn(&ranks[0]);
-    assert_int_equal(letters[FULL - 1]->sent_times, 0);
+    assert_int_equal(packets[FULL - 1]->sent_times, 0);
     assert_true(link_of(&ranks[0], 1)->blocked); /* nothing else tries it */
     recheck(&ranks[0]);
     assert_non_null(strstr(told, "rank 1 had taken what was sent to it, and nothing told of that"));
     UNTIL(ranks[1].arrived[0] == FULL + 1);
-    for (int i = 0; i < FULL; i++) letter_free(letters[i]);
+    for (int i = 0; i < FULL; i++) packet_free(packets[i]);
 }
 
 static void await_ready(int fd, short events)
@@ -132,14 +132,14 @@ static int descriptor_told(rank *r)
 static void test_handshake_nobody_told_of(void **state)
 {
     weft__tcp *zero, *one;
-    letter *l;
+    packet *l;
     (void)state;
     open_world(2);
     zero = (weft__tcp *)(void *)ranks[0].t;
     one = (weft__tcp *)(void *)ranks[1].t;
     recheck(&ranks[0]);
     recheck(&ranks[1]);
-    l = send_letter(0, 1, 1, 1, false); /* dials */
+    l = send_packet(0, 1, 1, 1, false); /* dials */
     await_ready(one->listener.fd, POLLIN);
     assert_int_equal(descriptor_told(&ranks[1]), one->listener.fd);
     for (int i = 0; i < 10; i++) turn(&ranks[1]);
@@ -167,7 +167,7 @@ static void test_handshake_nobody_told_of(void **state)
     recheck(&ranks[0]);
     recheck(&ranks[1]);
     assert_string_equal(told, "");
-    letter_free(l);
+    packet_free(l);
 }
 
 /* A stranger that says nothing has its time, also where that nobody is told that it is over. */
@@ -192,11 +192,11 @@ static void test_time_nobody_told_of(void **state)
 /* What the set tells of, and what comes slowly, is no reason to say anything. */
 static void test_nothing_to_tell(void **state)
 {
-    letter *letters[FULL];
+    packet *packets[FULL];
     (void)state;
     connect_pair();
     for (int i = 0; i < FULL; i++) {
-        letters[i] = send_letter(0, 1, (uint64_t)i + 2, random32() % (BIG + 1), random32() % 2);
+        packets[i] = send_packet(0, 1, (uint64_t)i + 2, random32() % (BIG + 1), random32() % 2);
         for (uint32_t n = random32() % 3; n; n--) turn(&ranks[random32() % 2]);
         if (i % 8 == 0) {
             recheck(&ranks[0]);
@@ -207,24 +207,24 @@ static void test_nothing_to_tell(void **state)
     recheck(&ranks[0]);
     recheck(&ranks[1]);
     assert_string_equal(told, "");
-    for (int i = 0; i < FULL; i++) letter_free(letters[i]);
+    for (int i = 0; i < FULL; i++) packet_free(packets[i]);
 }
 
 /* It may be asked at each deadline of many. */
 static void test_not_at_each_call(void **state)
 {
-    letter *l;
+    packet *l;
     (void)state;
     connect_pair();
     recheck(&ranks[1]);
-    l = send_letter(0, 1, 2, 10, false);
+    l = send_packet(0, 1, 2, 10, false);
     await_bytes(&ranks[1], 0, 10);
     lose_edges(&ranks[1]);
     ranks[1].t->recheck(ranks[1].t);
     assert_int_equal(ranks[1].arrived[0], 1);
     recheck(&ranks[1]);
     assert_int_equal(ranks[1].arrived[0], 2);
-    letter_free(l);
+    packet_free(l);
 }
 
 int main(void)

@@ -10,33 +10,33 @@ static void connect_all(int world)
 {
     open_world(world);
     for (int to = 1; to < world; to++) {
-        letter *l = send_letter(0, to, 1, 1, false);
+        packet *l = send_packet(0, to, 1, 1, false);
         UNTIL(ranks[to].arrived[0] == 1);
-        letter_free(l);
+        packet_free(l);
     }
 }
 
 /* Rank 0 sends more than the sockets hold, and nobody reads.  Ids from 2. */
-static void fill(int to, letter **letters)
+static void fill(int to, packet **packets)
 {
-    for (int i = 0; i < FULL; i++) letters[i] = send_letter(0, to, (uint64_t)i + 2, BIG, true);
+    for (int i = 0; i < FULL; i++) packets[i] = send_packet(0, to, (uint64_t)i + 2, BIG, true);
     for (int i = 0; i < 200; i++) turn(&ranks[0]);
 }
 
-static int half_written(letter **letters)
+static int half_written(packet **packets)
 {
     for (int i = 0; i < FULL; i++)
-        if (letters[i]->out.done > 0 && letters[i]->out.done < BIG + sizeof(weft__frame)) return i;
+        if (packets[i]->out.done > 0 && packets[i]->out.done < BIG + sizeof(weft__frame)) return i;
     fail_msg("no frame is half written");
     return -1;
 }
 
-static void free_all(letter **letters)
+static void free_all(packet **packets)
 {
-    for (int i = 0; i < FULL; i++) letter_free(letters[i]);
+    for (int i = 0; i < FULL; i++) packet_free(packets[i]);
 }
 
-static void spoil(letter *l)
+static void spoil(packet *l)
 {
     memset(l->bytes, 0xee, BIG);
     memset(&l->out.frame, 0xee, sizeof(weft__frame));
@@ -44,30 +44,30 @@ static void spoil(letter *l)
 
 static void test_retract(void **state)
 {
-    letter *letters[FULL];
+    packet *packets[FULL];
     int half;
     (void)state;
     connect_all(2);
-    fill(1, letters);
-    half = half_written(letters);
+    fill(1, packets);
+    half = half_written(packets);
     scarce_begin(1, INT32_MAX);
-    ranks[0].t->retract(ranks[0].t, &letters[half]->out);
+    ranks[0].t->retract(ranks[0].t, &packets[half]->out);
     scarce_end();
-    spoil(letters[half]);
+    spoil(packets[half]);
     UNTIL(ranks[1].arrived[0] == FULL + 1 || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
     assert_string_equal(ranks[0].why, "");
     assert_string_equal(ranks[1].why, "");
-    assert_int_equal(letters[half]->sent_times, 0);
+    assert_int_equal(packets[half]->sent_times, 0);
     for (int i = 0; i < FULL; i++)
-        if (i != half) assert_int_equal(letters[i]->status, WEFT_OK);
-    free_all(letters);
+        if (i != half) assert_int_equal(packets[i]->status, WEFT_OK);
+    free_all(packets);
     close_world();
 }
 
 /* Two peers do not read: there is memory for one rest, and none for the other's. */
 static void test_begin(void **state)
 {
-    letter *first[FULL], *second[FULL], *again;
+    packet *first[FULL], *second[FULL], *again;
     int half;
     (void)state;
     connect_all(3);
@@ -76,7 +76,7 @@ static void test_begin(void **state)
     scarce_begin(1, INT32_MAX);
     for (int i = 0; i < FULL; i++) {
         scarce_end(); /* what the test itself allocates */
-        second[i] = letter_new((uint64_t)i + 2, BIG, true);
+        second[i] = packet_new((uint64_t)i + 2, BIG, true);
         second[i]->rank = &ranks[0];
         scarce_begin(1, INT32_MAX);
         ranks[0].t->send(ranks[0].t, 2, &second[i]->out);
@@ -89,11 +89,11 @@ static void test_begin(void **state)
     }
     ranks[0].t->retract(ranks[0].t, &first[half]->out);
     spoil(first[half]);
-    again = send_letter(0, 2, FULL + 2, BIG, true); /* there is memory again */
+    again = send_packet(0, 2, FULL + 2, BIG, true); /* there is memory again */
     UNTIL(ranks[1].arrived[0] == FULL + 1 && ranks[2].arrived[0] == 2);
     assert_int_equal(again->status, WEFT_OK);
     assert_int_equal(ranks[0].lost_times[1] + ranks[0].lost_times[2], 0);
-    letter_free(again);
+    packet_free(again);
     free_all(first);
     free_all(second);
     close_world();

@@ -100,7 +100,7 @@ static void test_cannot(void **state)
     weft__transports_withdraw(&offers);
 }
 
-static bool no_events(weft__mail_events *events, int peer, const weft__frame *frame)
+static bool no_events(weft__p2p_events *events, int peer, const weft__frame *frame)
 {
     (void)events;
     (void)peer;
@@ -109,7 +109,7 @@ static bool no_events(weft__mail_events *events, int peer, const weft__frame *fr
 }
 
 /* Opens for rank 0; 1 and 2 tell what is in cards. */
-static int unreached_of(const weft__transport_card *told, weft__mail *mail, weft__transport **opened)
+static int unreached_of(const weft__transport_card *told, weft__p2p *p2p, weft__transport **opened)
 {
     weft__transport_card cards[WORLD] = {{.of = {{0}}}, told[1], told[2]};
     weft__transport_site site = site_of(0);
@@ -118,8 +118,8 @@ static int unreached_of(const weft__transport_card *told, weft__mail *mail, weft
     int unreached;
     assert_int_equal(weft__transports_offer(&site, "shm,tcp", &offers), WEFT_OK);
     cards[0] = offers.card;
-    site.sink = weft__mail_sink(mail);
-    status = weft__transports_open(&site, &offers, cards, mail, opened, &unreached);
+    site.sink = weft__p2p_sink(p2p);
+    status = weft__transports_open(&site, &offers, cards, p2p, opened, &unreached);
     assert_int_equal(status, unreached < 0 ? WEFT_OK : WEFT_ERR_ARGUMENT);
     weft__transports_withdraw(&offers);
     return unreached;
@@ -127,7 +127,7 @@ static int unreached_of(const weft__transport_card *told, weft__mail *mail, weft
 
 static void test_reached(void **state)
 {
-    weft__mail_events events = {.collective = no_events};
+    weft__p2p_events events = {.collective = no_events};
     int wakes = row_with(WEFT__TRANSPORT_WAKES), local = row_with(WEFT__TRANSPORT_LOCAL);
     weft__transport_offers theirs = {.held = {NULL}};
     weft__transport_site site = site_of(1);
@@ -136,19 +136,19 @@ static void test_reached(void **state)
     for (int wrong = 0; wrong < 4; wrong++) {
         weft__transport *opened[WEFT__TRANSPORTS_COUNT] = {NULL};
         weft__transport_card cards[WORLD] = {{.of = {{0}}}, theirs.card, theirs.card};
-        weft__mail *mail;
-        assert_int_equal(weft__mail_open(0, WORLD, WEFT__EAGER_BY_ROUTE, &events, &mail), WEFT_OK);
+        weft__p2p *p2p;
+        assert_int_equal(weft__p2p_open(0, WORLD, WEFT__EAGER_BY_ROUTE, &events, &p2p), WEFT_OK);
         if (wrong == 1) cards[2].of[wakes].length = 0;   /* it has none */
         if (wrong == 2) cards[2].of[wakes].length = 200; /* longer than there is room for */
         if (wrong == 3) cards[2].of[wakes].bytes[0] = 9; /* of no family that there is */
-        assert_int_equal(unreached_of(cards, mail, opened), wrong ? 2 : -1);
+        assert_int_equal(unreached_of(cards, p2p, opened), wrong ? 2 : -1);
         assert_null(opened[local]); /* without a board nobody is reached by it */
         assert_non_null(opened[wakes]);
         assert_int_equal(opened[wakes]->traits, weft__transports[wakes]->traits);
-        assert_string_equal(weft__mail_route_name(mail, 1), weft__transports[wakes]->name);
-        assert_string_equal(weft__mail_route_name(mail, 2), wrong ? "none" : weft__transports[wakes]->name);
+        assert_string_equal(weft__p2p_route_name(p2p, 1), weft__transports[wakes]->name);
+        assert_string_equal(weft__p2p_route_name(p2p, 2), wrong ? "none" : weft__transports[wakes]->name);
         opened[wakes]->close(opened[wakes]);
-        weft__mail_close(mail);
+        weft__p2p_close(p2p);
     }
     weft__transports_withdraw(&theirs);
 }

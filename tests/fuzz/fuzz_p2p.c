@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 #include "list.h"
-#include "mail.h"
+#include "p2p.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,18 +25,18 @@ typedef struct input {
 /* A receive or a message. */
 typedef struct side {
     weft__completion completion;
-    weft__meeting meeting;
-    weft__receipt receipt;
-    weft__want *want;
-    weft__letter *letter;
+    weft__match_hook hook;
+    weft__recv_result recv_result;
+    weft__recv *recv;
+    weft__send *send;
     char *buffer; /* NULL: it is over */
     size_t bytes;
 } side;
 
 static struct {
     weft__transport transport;
-    weft__mail_events events;
-    weft__mail *mail;
+    weft__p2p_events events;
+    weft__p2p *p2p;
     weft__list out; /* frames that the transport has */
     side sides[SIDES];
     int side_count;
@@ -92,7 +92,8 @@ static void wire_drop(weft__transport *t, int peer)
     (void)t;
     rank.peers[peer].gone = true;
     rank.peers[peer].begun = false;
-    while (!weft__list_empty(&rank.out)) wire_flush(WEFT_ERR_PEER); /* of all, which the mail must bear */
+    while (!weft__list_empty(&rank.out))
+        wire_flush(WEFT_ERR_PEER); /* of all, which the point-to-point layer must bear */
 }
 
 static int wire_poll(weft__transport *t, int budget)
@@ -115,16 +116,16 @@ static bool wire_flushed(const weft__transport *t, int peer)
     return weft__list_empty(&rank.out);
 }
 
-/* ---- what the mail tells ---- */
+/* ---- what the point-to-point layer tells ---- */
 
-static bool on_collective(weft__mail_events *events, int peer, const weft__frame *frame)
+static bool on_collective(weft__p2p_events *events, int peer, const weft__frame *frame)
 {
     (void)events;
     if (peer < 0 || peer >= PEERS || frame->channel != WEFT__CHANNEL_COLLECTIVE) abort();
     return frame->tag == 7;
 }
 
-static void on_control(weft__mail_events *events, int peer, int type, const void *bytes, size_t length)
+static void on_control(weft__p2p_events *events, int peer, int type, const void *bytes, size_t length)
 {
     unsigned char sum = (unsigned char)type;
     (void)events;
@@ -133,21 +134,21 @@ static void on_control(weft__mail_events *events, int peer, int type, const void
     fuzz_reached += sum == 0;
 }
 
-static void on_left(weft__mail_events *events, int peer, weft_status status, const char *why)
+static void on_left(weft__p2p_events *events, int peer, weft_status status, const char *why)
 {
     (void)events;
     (void)status;
     if (strlen(why) > LENGTH_MOST) abort();
     rank.peers[peer].begun = false;
-    weft__mail_drop(rank.mail, peer);
+    weft__p2p_drop(rank.p2p, peer);
 }
 
-static void on_lost(weft__mail_events *events, int peer, const char *why)
+static void on_lost(weft__p2p_events *events, int peer, const char *why)
 {
     (void)events;
     if (!*why) abort();
     rank.peers[peer].begun = false;
-    weft__mail_drop(rank.mail, peer);
+    weft__p2p_drop(rank.p2p, peer);
 }
 
 /* ---- steps ---- */
@@ -157,31 +158,32 @@ static void let_go(side *s)
     if (!s->buffer) abort(); /* told twice */
     free(s->buffer);
     s->buffer = NULL;
-    s->want = NULL;
-    s->letter = NULL;
+    s->recv = NULL;
+    s->send = NULL;
 }
 
 static void on_over(weft__completion *completion)
 {
     side *s = WEFT__OWNER(completion, side, completion);
-    if (s->want && completion->status == WEFT_OK) {
-        if (s->receipt.bytes > s->bytes || s->receipt.peer < 0 || s->receipt.peer >= PEERS) abort();
+    if (s->recv && completion->status == WEFT_OK) {
+        if (s->recv_result.bytes > s->bytes || s->recv_result.peer < 0 || s->recv_result.peer >= PEERS)
+            abort();
         fuzz_reached++;
     }
     let_go(s);
 }
 
-static void on_met(weft__meeting *meeting)
+static void on_matched(weft__match_hook *hook)
 {
-    side *s = WEFT__OWNER(meeting, side, meeting);
+    side *s = WEFT__OWNER(hook, side, hook);
     fuzz_reached++;
-    if (s->want) return; /* stays until it is cancelled */
+    if (s->recv) return; /* stays until it is cancelled */
     let_go(s);
 }
 
-static bool on_parted(weft__meeting *meeting)
+static bool on_unmatched(weft__match_hook *hook)
 {
-    (void)meeting;
+    (void)hook;
     return true;
 }
 
@@ -194,7 +196,7 @@ static side *new_side(input *in)
     if (!s->buffer) abort();
     memset(s->buffer, 'b', s->bytes);
     s->completion = (weft__completion){on_over, 1, WEFT_OK};
-    s->meeting = (weft__meeting){.met = on_met, .parted = on_parted};
+    s->hook = (weft__match_hook){.matched = on_matched, .unmatched = on_unmatched};
     return s;
 }
 
@@ -206,7 +208,7 @@ static weft__envelope envelope(input *in, side *s)
                          .tag = (int)(bits >> 3 & 3),
                          .dtype = bits >> 5 & 1,
                          .peer = (int)take(in, 1) % PEERS};
-    if (bits >> 6 == 3 && at.channel != WEFT__CHANNEL_COLLECTIVE) at.meeting = &s->meeting;
+    if (bits >> 6 == 3 && at.channel != WEFT__CHANNEL_COLLECTIVE) at.hook = &s->hook;
     if (at.channel == WEFT__CHANNEL_COLLECTIVE) at.sequence = 1;
     return at;
 }
@@ -215,46 +217,46 @@ static void step_receive(input *in)
 {
     side *s = new_side(in);
     weft__envelope at;
-    weft__want *want;
+    weft__recv *recv;
     if (!s) return;
     at = envelope(in, s);
     if (at.channel == WEFT__CHANNEL_PAIR && take(in, 1) % 4 == 0) {
         at.peer = WEFT_ANY_RANK;
         at.tag = WEFT_ANY_TAG;
     }
-    s->want = (weft__want *)(void *)s; /* until it is known: it may be over at once */
-    want = weft__mail_receive(rank.mail, &at, at.meeting ? NULL : s->buffer, s->bytes, &s->receipt,
-                              &s->completion);
-    if (!want) abort();
-    if (s->buffer) s->want = want;
+    s->recv = (weft__recv *)(void *)s; /* until it is known: it may be over at once */
+    recv = weft__p2p_receive(rank.p2p, &at, at.hook ? NULL : s->buffer, s->bytes, &s->recv_result,
+                             &s->completion);
+    if (!recv) abort();
+    if (s->buffer) s->recv = recv;
 }
 
 static void step_send(input *in)
 {
     side *s = new_side(in);
     weft__envelope to;
-    weft__letter *letter;
+    weft__send *send;
     if (!s) return;
     to = envelope(in, s);
-    letter = weft__mail_send(rank.mail, &to, to.meeting ? NULL : s->buffer, s->bytes, &s->completion);
-    if (!letter) abort();
-    if (s->buffer) s->letter = letter;
+    send = weft__p2p_send(rank.p2p, &to, to.hook ? NULL : s->buffer, s->bytes, &s->completion);
+    if (!send) abort();
+    if (s->buffer) s->send = send;
 }
 
 static void cancel(side *s)
 {
     if (!s->buffer) return;
-    if (s->want)
-        weft__mail_cancel_receive(rank.mail, s->want);
-    else if (s->letter)
-        weft__mail_cancel_send(rank.mail, s->letter);
+    if (s->recv)
+        weft__p2p_cancel_receive(rank.p2p, s->recv);
+    else if (s->send)
+        weft__p2p_cancel_send(rank.p2p, s->send);
     let_go(s);
 }
 
 /* The header of a frame; one under way of that peer has ended before. */
 static void end_frame(int peer, uint8_t fill)
 {
-    weft__sink *sink = weft__mail_sink(rank.mail);
+    weft__sink *sink = weft__p2p_sink(rank.p2p);
     if (!rank.peers[peer].begun) return;
     rank.peers[peer].begun = false;
     if (rank.peers[peer].where) memset(rank.peers[peer].where, fill, rank.peers[peer].frame.length);
@@ -263,7 +265,7 @@ static void end_frame(int peer, uint8_t fill)
 
 static void step_begin(input *in)
 {
-    weft__sink *sink = weft__mail_sink(rank.mail);
+    weft__sink *sink = weft__p2p_sink(rank.p2p);
     weft__frame frame = {0};
     int peer = 1 + (int)take(in, 1) % (PEERS - 1);
     size_t given = take(in, 1) % (sizeof frame + 1);
@@ -294,14 +296,14 @@ static void take_step(input *in)
     case SEND: step_send(in); break;
     case CANCEL: cancel(&rank.sides[take(in, 1) % SIDES]); break;
     case FLUSH: wire_flush(WEFT_OK); break;
-    case DROP: weft__mail_drop(rank.mail, 1 + (int)take(in, 1) % (PEERS - 1)); break;
+    case DROP: weft__p2p_drop(rank.p2p, 1 + (int)take(in, 1) % (PEERS - 1)); break;
     case FORGET:
         token = envelope(in, &rank.sides[0]);
-        token.meeting = NULL;
+        token.hook = NULL;
         if (take(in, 1) % 2)
-            weft__mail_forget_group(rank.mail, token.group);
+            weft__p2p_forget_group(rank.p2p, token.group);
         else if (token.channel == WEFT__CHANNEL_COLLECTIVE)
-            weft__mail_drop_token(rank.mail, &token);
+            weft__p2p_drop_token(rank.p2p, &token);
         break;
     case STEPS: break;
     }
@@ -312,10 +314,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     input in = {data, bytes};
     memset(&rank, 0, sizeof rank);
     weft__list_init(&rank.out);
-    rank.events = (weft__mail_events){on_collective, on_control, on_left, on_lost};
+    rank.events = (weft__p2p_events){on_collective, on_control, on_left, on_lost};
     rank.transport = (weft__transport){.name = "fuzz",
                                        .eager_bytes = 256,
-                                       .head_bytes = 64,
+                                       .prefix_bytes = 64,
                                        .send = wire_send,
                                        .retract = wire_retract,
                                        .forget = wire_forget,
@@ -323,18 +325,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                        .busy = wire_busy,
                                        .flushed = wire_flushed,
                                        .drop = wire_drop};
-    if (weft__mail_open(ME, PEERS, WEFT__EAGER_BY_ROUTE, &rank.events, &rank.mail)) abort();
-    for (int peer = 1; peer < PEERS; peer++) weft__mail_route(rank.mail, peer, &rank.transport);
+    if (weft__p2p_open(ME, PEERS, WEFT__EAGER_BY_ROUTE, &rank.events, &rank.p2p)) abort();
+    for (int peer = 1; peer < PEERS; peer++) weft__p2p_route(rank.p2p, peer, &rank.transport);
     for (int steps = 0; in.left && steps < 128; steps++) {
         take_step(&in);
-        weft__mail_poll(rank.mail);
+        weft__p2p_poll(rank.p2p);
     }
     for (int i = 0; i < rank.side_count; i++) cancel(&rank.sides[i]);
     for (int peer = 1; peer < PEERS; peer++) {
         rank.peers[peer].begun = false;
-        weft__mail_drop(rank.mail, peer);
+        weft__p2p_drop(rank.p2p, peer);
     }
     while (!weft__list_empty(&rank.out)) wire_flush(WEFT_ERR_CANCELLED);
-    weft__mail_close(rank.mail);
+    weft__p2p_close(rank.p2p);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* test_mail.c - what passes each other on the way, and payloads that go another way. */
-#include "mail_ends.h"
+/* test_p2p_passing.c - what passes each other on the way, and payloads that go another way. */
+#include "p2p_ends.h"
 
 static void both_sides_meet(void **state)
 {
@@ -11,19 +11,19 @@ static void both_sides_meet(void **state)
         move_all();
         if (early) receive_from(&in, 1, 0, 5, 200, true);
         move_all();
-        assert_int_equal(out.met, 1);
-        assert_int_equal(in.met, 1);
+        assert_int_equal(out.matched, 1);
+        assert_int_equal(in.matched, 1);
         assert_false(out.over || in.over);
-        assert_int_equal(in.receipt.peer, 0);
-        assert_int_equal(in.receipt.tag, 5);
-        assert_int_equal(in.receipt.offered, 150);
-        assert_int_equal(in.receipt.number, 77);
-        assert_null(out.meeting.letter);
-        assert_non_null(in.meeting.want);
-        weft__mail_cancel_receive(ends[1].mail, in.meeting.want);
-        assert_null(in.meeting.want);
+        assert_int_equal(in.recv_result.peer, 0);
+        assert_int_equal(in.recv_result.tag, 5);
+        assert_int_equal(in.recv_result.offered, 150);
+        assert_int_equal(in.recv_result.number, 77);
+        assert_null(out.hook.send);
+        assert_non_null(in.hook.recv);
+        weft__p2p_cancel_receive(ends[1].p2p, in.hook.recv);
+        assert_null(in.hook.recv);
         move_all();
-        assert_false(in.parted || out.over || in.over);
+        assert_false(in.unmatched || out.over || in.over);
     }
 }
 
@@ -32,13 +32,13 @@ static void meets_itself(void **state)
     side out, in;
     (void)state;
     send_to(&out, 0, 0, 5, 150, true);
-    assert_int_equal(out.met, 0);
+    assert_int_equal(out.matched, 0);
     receive_from(&in, 0, 0, 5, 150, true);
-    assert_int_equal(out.met, 1);
-    assert_int_equal(in.met, 1);
-    assert_ptr_equal(out.meeting.other, &in.meeting);
-    assert_ptr_equal(in.meeting.other, &out.meeting);
-    weft__mail_cancel_receive(ends[0].mail, in.meeting.want);
+    assert_int_equal(out.matched, 1);
+    assert_int_equal(in.matched, 1);
+    assert_ptr_equal(out.hook.other, &in.hook);
+    assert_ptr_equal(in.hook.other, &out.hook);
+    weft__p2p_cancel_receive(ends[0].p2p, in.hook.recv);
 }
 
 static void the_empty_needs_no_meeting(void **state)
@@ -51,7 +51,7 @@ static void the_empty_needs_no_meeting(void **state)
     assert_true(out.over && in.over);
     assert_int_equal(out.status, WEFT_OK);
     assert_int_equal(in.status, WEFT_OK);
-    assert_int_equal(out.met + in.met, 0);
+    assert_int_equal(out.matched + in.matched, 0);
 }
 
 /* Sent apart or not, received apart or not, early or late, and what the receive ends in. */
@@ -77,11 +77,11 @@ static void the_refused_ends_its_receive_alone(void **state)
         move_all();
         assert_true(in.over);
         assert_int_equal(in.status, rows[i / 2].status);
-        assert_int_equal(in.receipt.offered, rows[i / 2].bytes);
-        assert_int_equal(in.receipt.apart, rows[i / 2].out);
+        assert_int_equal(in.recv_result.offered, rows[i / 2].bytes);
+        assert_int_equal(in.recv_result.apart, rows[i / 2].out);
         assert_true(out.over);
         assert_int_equal(out.status, WEFT_OK);
-        assert_int_equal(out.met + in.met, 0);
+        assert_int_equal(out.matched + in.matched, 0);
     }
 }
 
@@ -95,17 +95,17 @@ static void what_is_given_back_waits_for_its_peers_fate(void **state)
     send_to(&flowing, 0, 1, 3, 150, false);
     assert_true(move(0));
     assert_true(move(1)); /* it is wanted */
-    weft__mail_poll(ends[0].mail);
+    weft__p2p_poll(ends[0].p2p);
     send_to(&whole, 0, 1, 4, 10, false);
     send_to(&announced, 0, 1, 5, 150, false);
     send_to(&given_up, 0, 1, 6, 150, false);
     lose(0);
     assert_false(flowing.over || whole.over || announced.over || given_up.over);
-    weft__mail_cancel_send(ends[0].mail, given_up.letter);
+    weft__p2p_cancel_send(ends[0].p2p, given_up.send);
     send_to(&later, 0, 1, 7, 10, false);
     lose(0);
     assert_false(later.over);
-    weft__mail_drop(ends[0].mail, 1);
+    weft__p2p_drop(ends[0].p2p, 1);
     assert_true(flowing.over && whole.over && announced.over && later.over);
     assert_int_equal(flowing.status, WEFT_ERR_PEER);
     assert_int_equal(whole.status, WEFT_ERR_PEER);
@@ -126,19 +126,19 @@ static void what_is_given_up_lets_the_receive_wait_again(void **state)
         send_to(&first, 0, 1, 5, 150, apart);
         assert_true(move(0));
         if (next_is_there) send_to(&second, 0, 1, 5, 100, apart);
-        weft__mail_cancel_send(ends[0].mail, first.letter);
+        weft__p2p_cancel_send(ends[0].p2p, first.send);
         if (!next_is_there) {
             move_all();
             send_to(&second, 0, 1, 5, 100, apart);
         }
         move_all();
-        assert_int_equal(in.receipt.offered, 100);
-        assert_int_equal(in.parted, apart);
-        assert_int_equal(in.met, apart ? 2 : 0);
-        assert_int_equal(second.met, apart);
-        assert_false(first.over || first.met);
+        assert_int_equal(in.recv_result.offered, 100);
+        assert_int_equal(in.unmatched, apart);
+        assert_int_equal(in.matched, apart ? 2 : 0);
+        assert_int_equal(second.matched, apart);
+        assert_false(first.over || first.matched);
         if (apart) {
-            weft__mail_cancel_receive(ends[1].mail, in.meeting.want);
+            weft__p2p_cancel_receive(ends[1].p2p, in.hook.recv);
         } else {
             assert_true(in.over && second.over);
             assert_int_equal(in.status, WEFT_OK);
@@ -156,12 +156,12 @@ static void what_waits_again_comes_before_what_was_posted_later(void **state)
     receive_from(&second, 1, 0, 5, 150, false);
     send_to(&given_up, 0, 1, 5, 150, false);
     assert_true(move(0));
-    weft__mail_cancel_send(ends[0].mail, given_up.letter);
+    weft__p2p_cancel_send(ends[0].p2p, given_up.send);
     move_all();
     send_to(&next, 0, 1, 5, 100, false);
     move_all();
     assert_true(first.over && next.over);
-    assert_int_equal(first.receipt.bytes, 100);
+    assert_int_equal(first.recv_result.bytes, 100);
     assert_false(second.over);
 }
 
@@ -173,13 +173,13 @@ static void what_is_given_up_may_end_its_receive(void **state)
     in.gives_up = true;
     send_to(&out, 0, 1, 5, 150, true);
     assert_true(move(0));
-    weft__mail_cancel_send(ends[0].mail, out.letter);
+    weft__p2p_cancel_send(ends[0].p2p, out.send);
     move_all();
-    assert_int_equal(in.parted, 1);
-    assert_null(in.meeting.want);
+    assert_int_equal(in.unmatched, 1);
+    assert_null(in.hook.recv);
     send_to(&out, 0, 1, 5, 150, true);
     move_all();
-    assert_int_equal(in.met, 1);
+    assert_int_equal(in.matched, 1);
 }
 
 /* The wire of rank 0 has no memory to begin its next frame. */
@@ -210,7 +210,7 @@ static void what_finds_no_memory_on_its_way_fails_alone(void **state)
     assert_int_equal(out.status, WEFT_ERR_MEMORY);
     send_to(&out, 0, 1, 5, 150, false); /* announced, and asked for */
     assert_true(move(0) && move(1));
-    weft__mail_poll(ends[0].mail);
+    weft__p2p_poll(ends[0].p2p);
     assert_int_equal(refuse_next(), WEFT__FRAME_DATA);
     assert_int_equal(out.status, WEFT_ERR_MEMORY);
     move_all(); /* the receive is told, and waits again */
@@ -219,27 +219,27 @@ static void what_finds_no_memory_on_its_way_fails_alone(void **state)
     move_all();
     assert_true(in.over && out.over);
     assert_int_equal(in.status, WEFT_OK);
-    assert_int_equal(in.receipt.bytes, 120);
+    assert_int_equal(in.recv_result.bytes, 120);
 }
 
 static void a_peer_that_goes_ends_what_waits(void **state)
 {
-    side out, in, met_in, met_out;
+    side out, in, matched_in, matched_out;
     (void)state;
-    send_to(&met_out, 1, 0, 6, 100, true);
-    receive_from(&met_in, 0, 1, 6, 100, true);
+    send_to(&matched_out, 1, 0, 6, 100, true);
+    receive_from(&matched_in, 0, 1, 6, 100, true);
     move_all();
     send_to(&out, 0, 1, 5, 150, true);
     receive_from(&in, 0, 1, 7, 150, true);
     move_all();
-    weft__mail_drop(ends[0].mail, 1);
-    assert_true(out.over && in.over && met_in.over);
+    weft__p2p_drop(ends[0].p2p, 1);
+    assert_true(out.over && in.over && matched_in.over);
     assert_int_equal(out.status, WEFT_ERR_PEER);
     assert_int_equal(in.status, WEFT_ERR_PEER);
-    assert_int_equal(met_in.status, WEFT_ERR_PEER);
-    assert_null(out.meeting.letter);
-    assert_null(in.meeting.want);
-    assert_null(met_in.meeting.want);
+    assert_int_equal(matched_in.status, WEFT_ERR_PEER);
+    assert_null(out.hook.send);
+    assert_null(in.hook.recv);
+    assert_null(matched_in.hook.recv);
     send_to(&out, 0, 1, 5, 150, true);
     assert_int_equal(out.status, WEFT_ERR_PEER);
 }
@@ -255,11 +255,11 @@ static void what_the_gone_announced_is_not_received(void **state)
     }
     send_to(&whole, 0, 1, 5, 10, false);
     move_all();
-    weft__mail_drop(ends[1].mail, 0);
+    weft__p2p_drop(ends[1].p2p, 0);
     receive_from(&in, 1, WEFT_ANY_RANK, 5, 200, false);
     assert_true(in.over);
     assert_int_equal(in.status, WEFT_OK);
-    assert_int_equal(in.receipt.bytes, 10);
+    assert_int_equal(in.recv_result.bytes, 10);
     receive_from(&next, 1, 0, 5, 200, false);
     assert_true(next.over);
     assert_int_equal(next.status, WEFT_ERR_PEER);
@@ -289,7 +289,7 @@ static weft__frame *wire_reserve(weft__transport *t, int peer, const void *paylo
 /* What is written at once is there at once. */
 static void wire_commit(weft__transport *t, int peer, uint64_t first, size_t length)
 {
-    weft__sink *sink = weft__mail_sink(ends[peer].mail);
+    weft__sink *sink = weft__p2p_sink(ends[peer].p2p);
     const weft__frame *frame = &at_once.frame;
     int from = ((end *)(void *)t)->me;
     void *where = NULL;
@@ -314,7 +314,7 @@ static bool send_now(int tag, size_t bytes, bool apart)
     side out;
     weft__envelope at = about(&out, 1, tag, apart);
     memset(out.data, tag, sizeof out.data);
-    return weft__mail_send_now(ends[0].mail, &at, out.data, bytes);
+    return weft__p2p_send_now(ends[0].p2p, &at, out.data, bytes);
 }
 
 static void a_short_one_goes_at_once(void **state)
@@ -332,7 +332,7 @@ static void a_short_one_goes_at_once(void **state)
         assert_true(send_now(5, bytes, false));
         if (early) receive_from(&in, 1, WEFT_ANY_RANK, WEFT_ANY_TAG, 200, false);
         assert_true(in.over && in.status == WEFT_OK);
-        assert_int_equal(in.receipt.bytes, bytes);
+        assert_int_equal(in.recv_result.bytes, bytes);
         for (size_t k = 0; k < bytes; k++) assert_int_equal(in.data[k], 5);
         assert_int_equal(in.data[bytes], 0);
     }
@@ -347,24 +347,24 @@ static void what_came_is_counted_until_something_goes_back(void **state)
     for (int i = 0; i < 3; i++) {
         side out;
         receive_from(&in, 0, 1, 5, 200, false);
-        assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), i); /* asked for, not come */
+        assert_int_equal(weft__p2p_unanswered(ends[0].p2p, 1), i); /* asked for, not come */
         send_to(&out, 1, 0, 5, 10, false);
         move_all();
-        assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), i + 1);
+        assert_int_equal(weft__p2p_unanswered(ends[0].p2p, 1), i + 1);
     }
     write_at_once(&ends[0].transport);
     way_is_free = false;
     assert_false(send_now(5, 10, false));
-    assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), 3);
+    assert_int_equal(weft__p2p_unanswered(ends[0].p2p, 1), 3);
     way_is_free = true;
     assert_true(send_now(5, 10, false));
-    assert_int_equal(weft__mail_unanswered(ends[0].mail, 1), 0);
+    assert_int_equal(weft__p2p_unanswered(ends[0].p2p, 1), 0);
 }
 
 static int asked;  /* about tokens */
 static bool begun; /* what they are of */
 
-static bool judge(weft__mail_events *events, int peer, const weft__frame *frame)
+static bool judge(weft__p2p_events *events, int peer, const weft__frame *frame)
 {
     (void)events;
     assert_int_equal(peer, 0);
@@ -385,7 +385,7 @@ static weft__envelope of_operation(uint64_t number, int peer)
 static void send_token(uint64_t number)
 {
     weft__envelope to = of_operation(number, 1);
-    weft__mail_send_token(ends[0].mail, &to);
+    weft__p2p_send_token(ends[0].p2p, &to);
     move_all();
 }
 
@@ -401,23 +401,23 @@ static void a_token_needs_no_receive(void **state)
     begun = true;
     send_token(0);
     assert_int_equal(asked, 1);
-    assert_false(weft__mail_drop_token(ends[1].mail, &from[0])); /* it is not kept */
+    assert_false(weft__p2p_drop_token(ends[1].p2p, &from[0])); /* it is not kept */
 
     begun = false;
     send_token(1);
     assert_int_equal(asked, 2);
-    assert_false(weft__mail_drop_token(ends[1].mail, &from[2]));
-    assert_true(weft__mail_drop_token(ends[1].mail, &from[1]));
-    assert_false(weft__mail_drop_token(ends[1].mail, &from[1]));
+    assert_false(weft__p2p_drop_token(ends[1].p2p, &from[2]));
+    assert_true(weft__p2p_drop_token(ends[1].p2p, &from[1]));
+    assert_false(weft__p2p_drop_token(ends[1].p2p, &from[1]));
 
     begun = true;
     about(&in, 0, 0, false);
-    assert_non_null(weft__mail_receive(ends[1].mail, &from[3], in.data, 0, &in.receipt, &in.completion));
+    assert_non_null(weft__p2p_receive(ends[1].p2p, &from[3], in.data, 0, &in.recv_result, &in.completion));
     send_token(3);
     assert_int_equal(asked, 2); /* it is what is expected */
     assert_true(in.over && in.status == WEFT_OK);
 
-    weft__mail_drop(ends[0].mail, 1);
+    weft__p2p_drop(ends[0].p2p, 1);
     send_token(4); /* nobody is told */
 }
 
@@ -431,7 +431,7 @@ static void what_waits_for_room_costs_no_credit(void **state)
     way_is_free = true;
     while (sent <= most && send_now(5, 64, false)) sent++; /* nobody receives: none comes back */
     assert_int_equal(sent, most);
-    weft__mail_drop(ends[0].mail, 1);
+    weft__p2p_drop(ends[0].p2p, 1);
     assert_false(send_now(5, 0, false));
 }
 

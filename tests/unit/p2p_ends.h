@@ -1,8 +1,8 @@
-/* mail_ends.h - two ranks' mails over a wire that the test moves frame by frame, or half a frame. */
-#ifndef TESTS_UNIT_MAIL_ENDS_H
-#define TESTS_UNIT_MAIL_ENDS_H
+/* p2p_ends.h - two ranks' mails over a wire that the test moves frame by frame, or half a frame. */
+#ifndef TESTS_UNIT_P2P_ENDS_H
+#define TESTS_UNIT_P2P_ENDS_H
 #include "list.h"
-#include "mail.h"
+#include "p2p.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 typedef struct end {
-    weft__transport transport; /* first: what the mail of `me` sends goes out here */
-    weft__mail_events events;
-    weft__mail *mail;
+    weft__transport transport; /* first: what the point-to-point layer of `me` sends goes out here */
+    weft__p2p_events events;
+    weft__p2p *p2p;
     int me;
     weft__list out; /* frames not yet on their way */
 } end;
@@ -85,7 +85,7 @@ static inline void wire_drop(weft__transport *t, int peer)
     lose(((end *)(void *)t)->me);
 }
 
-static inline bool no_collective(weft__mail_events *events, int peer, const weft__frame *frame)
+static inline bool no_collective(weft__p2p_events *events, int peer, const weft__frame *frame)
 {
     (void)events;
     (void)peer;
@@ -96,7 +96,7 @@ static inline bool no_collective(weft__mail_events *events, int peer, const weft
 /* The header of a frame from that rank to the other one.  False: none is waiting. */
 static inline bool begin_move(int from)
 {
-    weft__sink *sink = weft__mail_sink(ends[1 - from].mail);
+    weft__sink *sink = weft__p2p_sink(ends[1 - from].p2p);
     weft__outgoing *out;
     if (weft__list_empty(&ends[from].out)) return false;
     out = WEFT__OWNER(ends[from].out.next, weft__outgoing, link);
@@ -114,7 +114,7 @@ static inline bool begin_move(int from)
 /* And the rest of it. */
 static inline void end_move(int from)
 {
-    weft__sink *sink = weft__mail_sink(ends[1 - from].mail);
+    weft__sink *sink = weft__p2p_sink(ends[1 - from].p2p);
     weft__outgoing *out = under_way[from].out;
     char *where = under_way[from].where;
     if (where) memcpy(where, under_way[from].payload, under_way[from].frame.length);
@@ -136,7 +136,7 @@ static inline void move_all(void)
     while (moved) {
         moved = move(0);
         moved = move(1) || moved;
-        moved = weft__mail_poll(ends[0].mail) || weft__mail_poll(ends[1].mail) || moved;
+        moved = weft__p2p_poll(ends[0].p2p) || weft__p2p_poll(ends[1].p2p) || moved;
     }
 }
 
@@ -156,8 +156,8 @@ static inline int set_up(void **state)
                    .events = {.collective = no_collective},
                    .me = i};
         weft__list_init(&e->out);
-        assert_int_equal(weft__mail_open(i, 2, 64, &e->events, &e->mail), WEFT_OK);
-        weft__mail_route(e->mail, 1 - i, &e->transport);
+        assert_int_equal(weft__p2p_open(i, 2, 64, &e->events, &e->p2p), WEFT_OK);
+        weft__p2p_route(e->p2p, 1 - i, &e->transport);
     }
     return 0;
 }
@@ -167,22 +167,22 @@ static inline int tear_down(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         wire_drop(&ends[i].transport, 1 - i);
-        weft__mail_close(ends[i].mail);
+        weft__p2p_close(ends[i].p2p);
     }
     return 0;
 }
 
-/* One side of a message of either sort, and what the mail told of it. */
+/* One side of a message of either sort, and what the point-to-point layer told of it. */
 typedef struct side {
     weft__completion completion;
-    weft__meeting meeting;
-    weft__receipt receipt;
-    weft__letter *letter;
-    weft__want *want;
+    weft__match_hook hook;
+    weft__recv_result recv_result;
+    weft__send *send;
+    weft__recv *recv;
     char data[200];
     bool over;
     weft_status status;
-    int met, parted;
+    int matched, unmatched;
     bool gives_up;
 } side;
 
@@ -193,45 +193,46 @@ static inline void on_over(weft__completion *completion)
     s->status = completion->status;
 }
 
-static inline void on_met(weft__meeting *meeting)
+static inline void on_matched(weft__match_hook *hook)
 {
-    WEFT__OWNER(meeting, side, meeting)->met++;
+    WEFT__OWNER(hook, side, hook)->matched++;
 }
 
-static inline bool on_parted(weft__meeting *meeting)
+static inline bool on_unmatched(weft__match_hook *hook)
 {
-    side *s = WEFT__OWNER(meeting, side, meeting);
-    s->parted++;
+    side *s = WEFT__OWNER(hook, side, hook);
+    s->unmatched++;
     if (!s->gives_up) return true;
-    weft__mail_cancel_receive(ends[1].mail, meeting->want);
+    weft__p2p_cancel_receive(ends[1].p2p, hook->recv);
     return false;
 }
 
 static inline weft__envelope about(side *s, int peer, int tag, bool apart)
 {
-    *s = (side){.completion = {on_over, 1, WEFT_OK}, .meeting = {.met = on_met, .parted = on_parted}};
+    *s = (side){.completion = {on_over, 1, WEFT_OK},
+                .hook = {.matched = on_matched, .unmatched = on_unmatched}};
     return (weft__envelope){.peer = peer,
                             .channel = WEFT__CHANNEL_PAIR,
                             .group = 1,
                             .tag = tag,
                             .dtype = WEFT_INT8,
                             .signature = {77, 0},
-                            .meeting = apart ? &s->meeting : NULL};
+                            .hook = apart ? &s->hook : NULL};
 }
 
 static inline void send_to(side *s, int from, int to, int tag, size_t bytes, bool apart)
 {
     weft__envelope at = about(s, to, tag, apart);
     memset(s->data, tag, sizeof s->data);
-    s->letter = weft__mail_send(ends[from].mail, &at, apart ? NULL : s->data, bytes, &s->completion);
-    assert_non_null(s->letter);
+    s->send = weft__p2p_send(ends[from].p2p, &at, apart ? NULL : s->data, bytes, &s->completion);
+    assert_non_null(s->send);
 }
 
 static inline void receive_from(side *s, int at_rank, int from, int tag, size_t room, bool apart)
 {
     weft__envelope at = about(s, from, tag, apart);
-    s->want = weft__mail_receive(ends[at_rank].mail, &at, apart ? NULL : s->data, room, &s->receipt,
-                                 &s->completion);
-    assert_non_null(s->want);
+    s->recv = weft__p2p_receive(ends[at_rank].p2p, &at, apart ? NULL : s->data, room, &s->recv_result,
+                                &s->completion);
+    assert_non_null(s->recv);
 }
 #endif

@@ -1,6 +1,6 @@
-/* test_mail_at_hand.c - a receive that finds its message at the transport and takes it from there, when it is
+/* test_p2p_at_hand.c - a receive that finds its message at the transport and takes it from there, when it is
  * called or while it waits: when it may, and whose turn it is otherwise. */
-#include "mail_ends.h"
+#include "p2p_ends.h"
 
 enum { EAGER_MOST = 64 };
 
@@ -48,10 +48,10 @@ static bool take(side *s, int tag, size_t room, uint8_t dtype)
     weft__envelope from = about(s, 0, tag, false);
     const weft__frame *frame;
     from.dtype = dtype;
-    frame = weft__mail_at_hand(ends[1].mail, &from, room);
+    frame = weft__p2p_at_hand(ends[1].p2p, &from, room);
     if (!frame) return false;
-    s->receipt.bytes = frame->bytes;
-    weft__mail_take(ends[1].mail, 0, frame, s->data);
+    s->recv_result.bytes = frame->bytes;
+    weft__p2p_take(ends[1].p2p, 0, frame, s->data);
     return true;
 }
 
@@ -59,7 +59,7 @@ static void is_taken(int tag, size_t bytes)
 {
     side in;
     assert_true(take(&in, tag, sizeof in.data, WEFT_INT8));
-    assert_int_equal(in.receipt.bytes, bytes);
+    assert_int_equal(in.recv_result.bytes, bytes);
     for (size_t i = 0; i < bytes; i++) assert_int_equal(in.data[i], tag);
     assert_int_equal(in.data[bytes], 0);
 }
@@ -75,7 +75,7 @@ static void takes_what_is_there(void **state)
         is_taken(5, lengths[i]);
         assert_true(out.over && out.status == WEFT_OK);
     }
-    assert_true(weft__mail_heard(ends[1].mail, 0));
+    assert_true(weft__p2p_heard(ends[1].p2p, 0));
 }
 
 /* And it is still there for those that ask for it. */
@@ -94,7 +94,7 @@ static void leaves_what_it_would_not_take(void **state)
     receive_from(&in, 1, 0, 5, 200, false);
     move_all();
     assert_true(in.over && out[1].over);
-    assert_int_equal(in.receipt.bytes, EAGER_MOST + 1);
+    assert_int_equal(in.recv_result.bytes, EAGER_MOST + 1);
 }
 
 /* Those posted before get theirs first; a call lets only a few of them through. */
@@ -116,7 +116,7 @@ static void comes_after_receives_posted_before(void **state)
     is_taken(5, 20 + BEFORE);
     for (int i = 0; i < BEFORE; i++) {
         assert_true(in[i].over);
-        assert_int_equal(in[i].receipt.bytes, 20 + i);
+        assert_int_equal(in[i].recv_result.bytes, 20 + i);
     }
     assert_false(other.over);
 }
@@ -131,14 +131,14 @@ static void comes_after_early_messages(void **state)
     send_to(&out[1], 0, 1, 5, 2, false);
     assert_false(take(&in, 5, 200, WEFT_INT8));
     receive_from(&in, 1, 0, 5, 200, false);
-    assert_true(in.over && in.receipt.bytes == 1);
+    assert_true(in.over && in.recv_result.bytes == 1);
     send_to(&out[2], 0, 1, 6, 3, false);
     assert_false(take(&in, 6, 200, WEFT_INT8)); /* the second is before it */
     assert_true(move(0));
     is_taken(6, 3);
     assert_false(take(&in, 5, 200, WEFT_INT8));
     receive_from(&in, 1, 0, 5, 200, false);
-    assert_true(in.over && in.receipt.bytes == 2);
+    assert_true(in.over && in.recv_result.bytes == 2);
 }
 
 /* A sender that got none back would have to ask before the end. */
@@ -161,14 +161,14 @@ static void nothing_is_at_hand_of_who_is_gone(void **state)
     side out, in;
     (void)state;
     send_to(&out, 0, 1, 5, 10, false);
-    weft__mail_drop(ends[1].mail, 0);
+    weft__p2p_drop(ends[1].p2p, 0);
     assert_false(take(&in, 5, 200, WEFT_INT8));
 }
 
 /* Looks on rank 1 whether something is there for what the side waits for. */
 static bool look_for(side *s)
 {
-    return weft__mail_look_for(ends[1].mail, s->want);
+    return weft__p2p_poll_for(ends[1].p2p, s->recv);
 }
 
 static void one_that_waits_gets_its_message(void **state)
@@ -182,14 +182,14 @@ static void one_that_waits_gets_its_message(void **state)
         send_to(&out, 0, 1, 5, lengths[i], false);
         assert_true(look_for(&in));
         assert_true(in.over && in.status == WEFT_OK && out.over);
-        assert_int_equal(in.receipt.bytes, lengths[i]);
-        assert_int_equal(in.receipt.tag, 5);
-        assert_int_equal(in.receipt.peer, 0);
+        assert_int_equal(in.recv_result.bytes, lengths[i]);
+        assert_int_equal(in.recv_result.tag, 5);
+        assert_int_equal(in.recv_result.peer, 0);
         for (size_t k = 0; k < lengths[i]; k++) assert_int_equal(in.data[k], 5);
         assert_int_equal(in.data[lengths[i]], 0);
         assert_true(weft__list_empty(&ends[0].out));
     }
-    assert_true(weft__mail_heard(ends[1].mail, 0));
+    assert_true(weft__p2p_heard(ends[1].p2p, 0));
 }
 
 /* What comes before its own goes where it belongs: to others that wait, or aside. */
@@ -206,14 +206,14 @@ static void one_that_waits_lets_others_pass(void **state)
     send_to(&out[3], 0, 1, 5, 33, false);
     assert_true(look_for(&in));
     assert_true(look_for(&in));
-    assert_true(other.over && other.receipt.bytes == 31);
+    assert_true(other.over && other.recv_result.bytes == 31);
     assert_true(look_for(&in));
-    assert_true(first.over && first.receipt.bytes == 32);
+    assert_true(first.over && first.recv_result.bytes == 32);
     assert_false(in.over);
     assert_true(look_for(&in));
-    assert_true(in.over && in.receipt.bytes == 33);
+    assert_true(in.over && in.recv_result.bytes == 33);
     receive_from(&in, 1, 0, 7, 200, false);
-    assert_true(in.over && in.receipt.bytes == 30);
+    assert_true(in.over && in.recv_result.bytes == 30);
 }
 
 static void one_that_waits_hears_what_does_not_fit(void **state)
@@ -224,7 +224,7 @@ static void one_that_waits_hears_what_does_not_fit(void **state)
     send_to(&out, 0, 1, 5, 40, false);
     assert_true(look_for(&in));
     assert_true(in.over && in.status == WEFT_ERR_TRUNCATED);
-    assert_int_equal(in.receipt.offered, 40);
+    assert_int_equal(in.recv_result.offered, 40);
 
     receive_from(&in, 1, 0, 5, 200, true);
     send_to(&out, 0, 1, 5, 10, false);
@@ -235,15 +235,15 @@ static void one_that_waits_hears_what_does_not_fit(void **state)
     send_to(&out, 0, 1, 5, EAGER_MOST + 1, false); /* announced */
     assert_true(look_for(&in));
     assert_false(in.over);
-    assert_true(weft__mail_flowing(in.want));
+    assert_true(weft__p2p_flowing(in.recv));
     move_all();
     assert_true(in.over && in.status == WEFT_OK);
-    assert_int_equal(in.receipt.bytes, EAGER_MOST + 1);
+    assert_int_equal(in.recv_result.bytes, EAGER_MOST + 1);
 }
 
 static bool can_look_for(const side *s)
 {
-    return weft__mail_can_look_for(ends[1].mail, s->want);
+    return weft__p2p_can_poll_for(ends[1].p2p, s->recv);
 }
 
 static void one_that_waits_can_not_be_looked_for(void **state)
@@ -260,7 +260,7 @@ static void one_that_waits_can_not_be_looked_for(void **state)
     send_to(&out, 0, 1, 5, EAGER_MOST + 1, false);
     assert_true(look_for(&in));
     assert_false(can_look_for(&in)); /* it flows, and ends by itself */
-    weft__mail_drop(ends[1].mail, 0);
+    weft__p2p_drop(ends[1].p2p, 0);
     assert_true(in.over && in.status == WEFT_ERR_PEER);
 }
 

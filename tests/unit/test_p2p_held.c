@@ -1,16 +1,16 @@
-/* test_mail_held.c - messages that a probe holds: found in the order of posting, received by their own
+/* test_p2p_held.c - messages that a probe holds: found in the order of posting, received by their own
  * receive, or let go to their old place. */
-#include "mail_ends.h"
+#include "p2p_ends.h"
 
 enum { AT = 1, FROM = 0, EAGER = 10, ANNOUNCED = 150 };
 
 static void probe_at(side *s, int at_rank, int from, int tag)
 {
     weft__envelope at = about(s, from, tag, false);
-    weft__envelope *own = weft__mail_want(ends[at_rank].mail);
+    weft__envelope *own = weft__p2p_new_recv(ends[at_rank].p2p);
     assert_non_null(own);
     *own = at;
-    s->want = weft__mail_probe(ends[at_rank].mail, own, &s->receipt, &s->completion);
+    s->recv = weft__p2p_probe(ends[at_rank].p2p, own, &s->recv_result, &s->completion);
 }
 
 /* That probe has found a message of so many bytes and that tag, from rank FROM. */
@@ -18,18 +18,18 @@ static void has_found(const side *s, int tag, size_t bytes)
 {
     assert_true(s->over);
     assert_int_equal(s->status, WEFT_OK);
-    assert_int_equal(s->receipt.peer, FROM);
-    assert_int_equal(s->receipt.tag, tag);
-    assert_int_equal(s->receipt.offered, bytes);
-    assert_int_equal(s->receipt.bytes, 0);
-    assert_int_equal(s->receipt.dtype, WEFT_INT8);
+    assert_int_equal(s->recv_result.peer, FROM);
+    assert_int_equal(s->recv_result.tag, tag);
+    assert_int_equal(s->recv_result.offered, bytes);
+    assert_int_equal(s->recv_result.bytes, 0);
+    assert_int_equal(s->recv_result.dtype, WEFT_INT8);
 }
 
 static void receive_held(side *in, side *probe, int at_rank, size_t room, bool apart)
 {
     weft__envelope at = about(in, FROM, 0, apart);
-    weft__mail_receive_held(ends[at_rank].mail, probe->want, at.dtype, at.meeting, in->data, room,
-                            &in->receipt, &in->completion);
+    weft__p2p_receive_held(ends[at_rank].p2p, probe->recv, at.dtype, at.hook, in->data, room,
+                           &in->recv_result, &in->completion);
 }
 
 /* It has received what was sent with that tag: send_to fills a message with its tag. */
@@ -37,14 +37,14 @@ static void has_received(const side *s, int tag, size_t bytes)
 {
     assert_true(s->over);
     assert_int_equal(s->status, WEFT_OK);
-    assert_int_equal(s->receipt.bytes, bytes);
+    assert_int_equal(s->recv_result.bytes, bytes);
     for (size_t i = 0; i < bytes; i++) assert_int_equal(s->data[i], tag);
     for (size_t i = bytes; i < sizeof s->data; i++) assert_int_equal(s->data[i], 0);
 }
 
 static void let_go(side *probe)
 {
-    weft__mail_cancel_receive(ends[AT].mail, probe->want);
+    weft__p2p_cancel_receive(ends[AT].p2p, probe->recv);
 }
 
 /* ---- finding ------------------------------------------------------------------------------------------ */
@@ -81,17 +81,17 @@ static void it_is_found_by_itself(void **state)
         send_to(&out, FROM, FROM, 5, ANNOUNCED, apart);
         if (early) probe_at(&probe, FROM, FROM, 5);
         has_found(&probe, 5, ANNOUNCED);
-        assert_int_equal(probe.receipt.apart, apart);
+        assert_int_equal(probe.recv_result.apart, apart);
         receive_held(&in, &probe, FROM, sizeof in.data, apart);
-        while (weft__mail_poll(ends[FROM].mail)) {
+        while (weft__p2p_poll(ends[FROM].p2p)) {
         }
         if (!apart) {
             has_received(&in, 5, ANNOUNCED);
             continue;
         }
-        assert_ptr_equal(in.meeting.other, &out.meeting);
-        assert_int_equal(in.met + out.met, 2);
-        weft__mail_cancel_receive(ends[FROM].mail, in.meeting.want);
+        assert_ptr_equal(in.hook.other, &out.hook);
+        assert_int_equal(in.matched + out.matched, 2);
+        weft__p2p_cancel_receive(ends[FROM].p2p, in.hook.recv);
     }
 }
 
@@ -103,15 +103,15 @@ static void its_payload_may_go_another_way(void **state)
     send_to(&out, FROM, AT, 5, ANNOUNCED, true);
     move_all();
     has_found(&probe, 5, ANNOUNCED);
-    assert_true(probe.receipt.apart);
-    assert_int_equal(probe.receipt.number, 77);
-    assert_int_equal(out.met, 0);
+    assert_true(probe.recv_result.apart);
+    assert_int_equal(probe.recv_result.number, 77);
+    assert_int_equal(out.matched, 0);
     receive_held(&in, &probe, AT, ANNOUNCED, true);
     move_all();
-    assert_int_equal(in.met, 1);
-    assert_int_equal(out.met, 1);
-    assert_int_equal(in.receipt.number, 77);
-    weft__mail_cancel_receive(ends[AT].mail, in.meeting.want);
+    assert_int_equal(in.matched, 1);
+    assert_int_equal(out.matched, 1);
+    assert_int_equal(in.recv_result.number, 77);
+    weft__p2p_cancel_receive(ends[AT].p2p, in.hook.recv);
 }
 
 /* A probe stands among the receives, in the order of posting. */
@@ -158,7 +158,7 @@ static void what_is_refused_is_its_receives_matter(void **state)
     probe_at(&probe, AT, FROM, 5);
     receive_held(&in, &probe, AT, 19, false);
     assert_int_equal(in.status, WEFT_ERR_TRUNCATED);
-    assert_int_equal(in.receipt.offered, 20);
+    assert_int_equal(in.recv_result.offered, 20);
 }
 
 /* ---- letting go --------------------------------------------------------------------------------------- */
@@ -252,7 +252,7 @@ static void its_sender_may_give_it_up(void **state)
         send_to(&out, FROM, AT, 5, ANNOUNCED, apart);
         move_all();
         has_found(&probe, 5, ANNOUNCED);
-        weft__mail_cancel_send(ends[FROM].mail, out.letter);
+        weft__p2p_cancel_send(ends[FROM].p2p, out.send);
         move_all();
         send_to(&second, FROM, AT, 5, EAGER, false);
         move_all();
@@ -260,8 +260,8 @@ static void its_sender_may_give_it_up(void **state)
             receive_held(&in, &probe, AT, sizeof in.data, apart);
             assert_true(in.over);
             assert_int_equal(in.status, WEFT_ERR_CANCELLED);
-            assert_int_equal(in.receipt.offered, ANNOUNCED);
-            assert_null(in.meeting.want);
+            assert_int_equal(in.recv_result.offered, ANNOUNCED);
+            assert_null(in.hook.recv);
         } else {
             let_go(&probe);
         }
@@ -281,12 +281,12 @@ static void its_receive_takes_no_other(void **state)
         probe_at(&probe, AT, FROM, 5);
         receive_held(&in, &probe, AT, sizeof in.data, apart);
         assert_false(in.over);
-        weft__mail_cancel_send(ends[FROM].mail, out.letter);
+        weft__p2p_cancel_send(ends[FROM].p2p, out.send);
         send_to(&second, FROM, AT, 5, EAGER, false);
         move_all();
         assert_true(in.over);
         assert_int_equal(in.status, WEFT_ERR_CANCELLED);
-        assert_int_equal(in.parted, apart);
+        assert_int_equal(in.unmatched, apart);
         receive_from(&next, AT, FROM, 5, 200, false);
         has_received(&next, 5, EAGER);
     }
@@ -308,7 +308,7 @@ static void its_sender_may_go(void **state)
     probe_at(&waits, AT, FROM, 6);
     send_to(&half, FROM, AT, 5, 40, false);
     assert_true(begin_move(FROM));
-    weft__mail_drop(ends[AT].mail, FROM);
+    weft__p2p_drop(ends[AT].p2p, FROM);
     assert_true(coming.over && waits.over);
     assert_int_equal(coming.status, WEFT_ERR_PEER);
     assert_int_equal(waits.status, WEFT_ERR_PEER);
@@ -323,7 +323,7 @@ static void its_sender_may_go(void **state)
     assert_int_equal(waits.status, WEFT_ERR_PEER);
 }
 
-/* What is held when the mail is closed goes with it. */
+/* What is held when the point-to-point layer is closed goes with it. */
 static void it_may_never_be_received(void **state)
 {
     side out, probe;

@@ -1,6 +1,6 @@
-/* test_mail_head.c - the first bytes of a long message, that come with its announcement: what happens while
+/* test_p2p_prefix.c - the first bytes of a long message, that come with its announcement: what happens while
  * they are on their way. */
-#include "mail_ends.h"
+#include "p2p_ends.h"
 
 enum { HEAD = 32, LONG = 150 };
 
@@ -8,8 +8,8 @@ static int set_up_heads(void **state)
 {
     if (set_up(state)) return -1;
     for (int i = 0; i < 2; i++) {
-        ends[i].transport.head_bytes = HEAD;
-        weft__mail_route(ends[i].mail, 1 - i, &ends[i].transport);
+        ends[i].transport.prefix_bytes = HEAD;
+        weft__p2p_route(ends[i].p2p, 1 - i, &ends[i].transport);
     }
     return 0;
 }
@@ -33,7 +33,7 @@ static void is_received(const side *in, const side *out, size_t bytes)
     assert_true(in->over && out->over);
     assert_int_equal(in->status, WEFT_OK);
     assert_int_equal(out->status, WEFT_OK);
-    assert_int_equal(in->receipt.bytes, bytes);
+    assert_int_equal(in->recv_result.bytes, bytes);
     assert_memory_equal(in->data, out->data, bytes);
 }
 
@@ -86,7 +86,7 @@ static void the_answer_may_come_before_its_head_has_gone(void **state)
         send_to(&out, 0, 1, 5, LONG, false);
         assert_true(begin_move(0));
         assert_true(move(1));
-        weft__mail_poll(ends[0].mail);
+        weft__p2p_poll(ends[0].p2p);
         assert_null(next_frame());
         assert_false(out.over);
         end_move(0);
@@ -110,7 +110,7 @@ static void given_up_with_its_head(void **state)
         is_announced_with(HEAD);
         if (i % 3) assert_true(begin_move(0));
         if (i % 3 == 2) end_move(0);
-        weft__mail_cancel_send(ends[0].mail, first.letter);
+        weft__p2p_cancel_send(ends[0].p2p, first.send);
         if (i % 3 == 1) end_move(0);
         send_to(&second, 0, 1, 5, LONG - 1, false);
         move_all();
@@ -129,9 +129,9 @@ static void cancelled_on_both_sides(void **state)
     send_to(&first, 0, 1, 5, LONG, false);
     assert_true(begin_move(0));
     end_move(0);
-    assert_true(weft__mail_flowing(in.want));
-    weft__mail_take_no_other(in.want);
-    weft__mail_cancel_send(ends[0].mail, first.letter);
+    assert_true(weft__p2p_flowing(in.recv));
+    weft__p2p_take_no_other(in.recv);
+    weft__p2p_cancel_send(ends[0].p2p, first.send);
     move_all();
     assert_true(in.over);
     assert_int_equal(in.status, WEFT_ERR_CANCELLED);
@@ -153,7 +153,7 @@ static void a_receive_given_up_on_the_way(void **state)
         assert_true(begin_move(0));
         if (i == 1) receive_from(&in, 1, 0, 5, LONG, false);
         if (i == 2) end_move(0);
-        weft__mail_cancel_receive(ends[1].mail, in.want);
+        weft__p2p_cancel_receive(ends[1].p2p, in.recv);
         if (i == 2) memset(in.data, 0, sizeof in.data);
         if (i != 2) end_move(0);
         move_all();
@@ -185,14 +185,14 @@ static void a_head_of_another_operation_costs_nothing(void **state)
     side in, out;
     (void)state;
     about(&in, 0, 0, false);
-    assert_non_null(weft__mail_receive(ends[1].mail, &from, in.data, LONG, &in.receipt, &in.completion));
+    assert_non_null(weft__p2p_receive(ends[1].p2p, &from, in.data, LONG, &in.recv_result, &in.completion));
     for (int i = 0; i < 3 * WEFT__CREDIT_BYTES / HEAD; i++) {
         about(&out, 1, 0, false);
-        out.letter = weft__mail_send(ends[0].mail, &to, out.data, LONG, &out.completion);
-        assert_non_null(out.letter);
+        out.send = weft__p2p_send(ends[0].p2p, &to, out.data, LONG, &out.completion);
+        assert_non_null(out.send);
         is_announced_with(HEAD);
         move_all();
-        weft__mail_cancel_send(ends[0].mail, out.letter);
+        weft__p2p_cancel_send(ends[0].p2p, out.send);
         move_all();
     }
     assert_false(in.over);
@@ -206,12 +206,12 @@ static void its_sender_goes_in_the_middle_of_a_head(void **state)
     send_to(&out, 0, 1, 5, LONG, false);
     assert_true(begin_move(0));
     if (early) receive_from(&in, 1, 0, 5, LONG, false);
-    weft__mail_drop(ends[1].mail, 0);
+    weft__p2p_drop(ends[1].p2p, 0);
     assert_true(in.over);
     assert_int_equal(in.status, WEFT_ERR_PEER);
     under_way[0].where = NULL;
     end_move(0);
-    weft__mail_drop(ends[0].mail, 1);
+    weft__p2p_drop(ends[0].p2p, 1);
     assert_true(out.over);
 }
 
