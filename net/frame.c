@@ -11,7 +11,7 @@
 
 static bool carries_payload(uint8_t kind)
 {
-    return kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_REQUEST || kind == WEFT__FRAME_DATA ||
+    return kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_RTS || kind == WEFT__FRAME_DATA ||
            kind == WEFT__FRAME_CONTROL || kind == WEFT__FRAME_BYE; /* why it leaves */
 }
 
@@ -20,7 +20,7 @@ static bool known_flags(const weft__frame *frame)
     bool pair = frame->channel != WEFT__CHANNEL_COLLECTIVE;
     switch (frame->flags) {
     case 0: return true;
-    case WEFT__FRAME_APART: return pair && frame->kind == WEFT__FRAME_REQUEST;
+    case WEFT__FRAME_APART: return pair && frame->kind == WEFT__FRAME_RTS;
     case WEFT__FRAME_SMALL: return pair && frame->kind == WEFT__FRAME_EAGER && !frame->length;
     case WEFT__FRAME_TOKEN: return !pair && frame->kind == WEFT__FRAME_EAGER && !frame->bytes;
     default: return false;
@@ -51,12 +51,12 @@ weft_status weft__frame_look_closely(const weft__frame *frame)
     if (frame->length && !carries_payload(kind))
         return weft__fail(WEFT_ERR_PEER, "a frame of kind %u with %" PRIu32 " bytes of payload",
                           (unsigned)kind, frame->length);
-    if ((kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_REQUEST) && frame->dtype > WEFT_BOOL)
+    if ((kind == WEFT__FRAME_EAGER || kind == WEFT__FRAME_RTS) && frame->dtype > WEFT_BOOL)
         return weft__fail(WEFT_ERR_PEER, "a message of unknown type %u", (unsigned)frame->dtype);
     if (kind == WEFT__FRAME_EAGER && !has_its_bytes(frame))
         return weft__fail(WEFT_ERR_PEER, "a whole message of %" PRIu64 " bytes in a frame of %" PRIu32,
                           frame->bytes, frame->length);
-    if (kind == WEFT__FRAME_REQUEST && frame->length &&
+    if (kind == WEFT__FRAME_RTS && frame->length &&
         (frame->length >= frame->bytes || frame->flags & WEFT__FRAME_APART))
         return weft__fail(WEFT_ERR_PEER, "an announcement of %" PRIu64 " bytes, flags %#x, with %" PRIu32,
                           frame->bytes, (unsigned)frame->flags, frame->length);

@@ -10,11 +10,11 @@
 /* What a frame does.  0 never travels: in shared memory it means "not written yet". */
 typedef enum weft__frame_kind {
     WEFT__FRAME_EAGER = 1, /* a whole message, payload included */
-    WEFT__FRAME_REQUEST,   /* a message of `bytes` wants to be sent; sender's handle in id.  Its first bytes
+    WEFT__FRAME_RTS,       /* a message of `bytes` wants to be sent; sender's handle in id.  Its first bytes
                               may come along */
-    WEFT__FRAME_CLEAR, /* go on: id is the sender's handle, sequence the receiver's; bytes wanted (0: none) */
-    WEFT__FRAME_DATA,  /* payload for receive id (receiver's handle), at offset `bytes` */
-    WEFT__FRAME_RETRACT,   /* the sender gives up the message announced with id */
+    WEFT__FRAME_CTS,  /* go on: id is the sender's handle, sequence the receiver's; bytes wanted (0: none) */
+    WEFT__FRAME_DATA, /* payload for receive id (receiver's handle), at offset `bytes` */
+    WEFT__FRAME_CANCEL,    /* the sender gives up the message announced with id */
     WEFT__FRAME_CREDIT,    /* `bytes` of eager room are free again */
     WEFT__FRAME_CONTROL,   /* for the runtime: tag tells what */
     WEFT__FRAME_BYE,       /* nothing follows: this rank leaves; status in tag, why in the payload */
@@ -31,7 +31,7 @@ typedef enum weft__channel {
 } weft__channel;
 
 /* Flags; the first two, of messages between two ranks. */
-#define WEFT__FRAME_APART 1 /* of a REQUEST: its payload goes another way */
+#define WEFT__FRAME_APART 1 /* of an RTS: its payload goes another way */
 #define WEFT__FRAME_SMALL 2 /* of an EAGER: its payload is in the header, which saves a cache line */
 #define WEFT__FRAME_TOKEN 4 /* of an EAGER of nothing, of a collective: it may be that nobody receives it */
 

@@ -127,7 +127,7 @@ void weft__p2p_close(weft__p2p *p2p)
 {
     for (int i = 0; i < WEFT__P2P_BUCKETS && p2p->unexpected[i].next; i++)
         WEFT__LIST_EACH(&p2p->unexpected[i], at)
-        weft__reserve_give(WEFT__LIST_ENTRY(at, weft__unexpected, link));
+    weft__reserve_give(WEFT__LIST_ENTRY(at, weft__unexpected, link));
     for (int i = 0; p2p->peers && i < p2p->world; i++) {
         weft__reserve_give(p2p->peers[i].control);
     }
@@ -235,7 +235,7 @@ static void announced(weft__outgoing *out, weft_status status)
 /* The receiver waits for the rest of it. */
 static void tell_retracted(const weft__send *send)
 {
-    weft__frame frame = {.kind = WEFT__FRAME_RETRACT, .id = weft__p2p_send_id(send)};
+    weft__frame frame = {.kind = WEFT__FRAME_CANCEL, .id = weft__p2p_send_id(send)};
     send_part(send->p2p, send->peer, &frame, NULL, false);
 }
 
@@ -370,7 +370,7 @@ static inline uint64_t write_frame(weft__frame *frame, const weft__envelope *to,
     frame->signature[0] = small ? 0 : to->signature[0];
     frame->signature[1] = small ? 0 : to->signature[1];
     if (small) weft__copy_small(frame->small, buf, bytes);
-    return weft__frame_first(eager ? WEFT__FRAME_EAGER : WEFT__FRAME_REQUEST, to->channel, to->dtype,
+    return weft__frame_first(eager ? WEFT__FRAME_EAGER : WEFT__FRAME_RTS, to->channel, to->dtype,
                              to->hook ? WEFT__FRAME_APART
                              : small  ? WEFT__FRAME_SMALL
                                       : 0,
@@ -470,7 +470,7 @@ void weft__p2p_cancel_send(weft__p2p *p2p, weft__send *send)
     if (send->state == WEFT__SEND_COPYING) {
         weft__p2p_finish_recv(p2p, send->recv, WEFT_ERR_CANCELLED);
     } else if (known && send->state != WEFT__SEND_EAGER) {
-        weft__frame frame = {.kind = WEFT__FRAME_RETRACT, .id = weft__p2p_send_id(send)};
+        weft__frame frame = {.kind = WEFT__FRAME_CANCEL, .id = weft__p2p_send_id(send)};
         if (send->peer == p2p->me)
             weft__p2p_arrived(&p2p->sink, p2p->me, &frame, NULL);
         else

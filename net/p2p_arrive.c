@@ -51,7 +51,7 @@ void weft__p2p_owe(weft__p2p *p2p, int peer, size_t cost)
 /* Tells the sender of an announced message to go on, or (bytes 0) that its message is not wanted. */
 static void clear(weft__p2p *p2p, int peer, uint64_t send_id, uint64_t recv_id, size_t bytes)
 {
-    weft__frame frame = {.kind = WEFT__FRAME_CLEAR, .id = send_id, .sequence = recv_id, .bytes = bytes};
+    weft__frame frame = {.kind = WEFT__FRAME_CTS, .id = send_id, .sequence = recv_id, .bytes = bytes};
     if (peer == p2p->me)
         weft__p2p_arrived(&p2p->sink, peer, &frame, NULL);
     else
@@ -197,7 +197,7 @@ static void *eager_header(weft__p2p *p2p, int peer, const weft__frame *frame)
 }
 
 /* Where its prefix goes, if it has one. */
-static void *request_header(weft__p2p *p2p, int peer, const weft__frame *frame)
+static void *rts_header(weft__p2p *p2p, int peer, const weft__frame *frame)
 {
     weft__peer_box *box = &p2p->peers[peer];
     weft__recv *recv = weft__p2p_find_recv(p2p, peer, frame);
@@ -244,7 +244,7 @@ void *weft__p2p_header(weft__sink *sink, int peer, const weft__frame *frame)
     if (box->gone) return NULL;
     switch (frame->kind) {
     case WEFT__FRAME_EAGER: return eager_header(p2p, peer, frame);
-    case WEFT__FRAME_REQUEST: return request_header(p2p, peer, frame);
+    case WEFT__FRAME_RTS: return rts_header(p2p, peer, frame);
     case WEFT__FRAME_DATA: return data_header(p2p, peer, frame);
     case WEFT__FRAME_CONTROL:
     case WEFT__FRAME_BYE: return control_room(box, (size_t)frame->length + 1);
@@ -266,8 +266,7 @@ static void fill(weft__recv *recv, const weft__frame *frame, const void *payload
 static void meet_lost(weft__p2p *p2p, weft__recv *recv, weft__unexpected *unexpected)
 {
     weft_status status = weft__p2p_judge(recv, unexpected->peer, &unexpected->frame);
-    if (unexpected->frame.kind == WEFT__FRAME_REQUEST)
-        clear(p2p, unexpected->peer, unexpected->frame.id, 0, 0);
+    if (unexpected->frame.kind == WEFT__FRAME_RTS) clear(p2p, unexpected->peer, unexpected->frame.id, 0, 0);
     free_unexpected(p2p, unexpected);
     weft__p2p_finish_recv(p2p, recv, status == WEFT_OK ? WEFT_ERR_MEMORY : status);
 }
@@ -282,7 +281,7 @@ static void receive_unexpected(weft__p2p *p2p, weft__recv *recv, weft__unexpecte
         meet_lost(p2p, recv, unexpected);
         return;
     }
-    if (frame->kind == WEFT__FRAME_REQUEST) {
+    if (frame->kind == WEFT__FRAME_RTS) {
         start_flow(p2p, recv, unexpected->peer, frame, frame->length ? unexpected->payload : NULL);
         free_unexpected(p2p, unexpected);
         return;
@@ -369,7 +368,7 @@ static void request_arrived(weft__p2p *p2p, int peer, const weft__frame *frame)
     weft__peer_box *box = &p2p->peers[peer];
     weft__unexpected *unexpected;
     weft__recv *recv;
-    if (frame->length == 0) request_header(p2p, peer, frame);
+    if (frame->length == 0) rts_header(p2p, peer, frame);
     recv = box->into;
     unexpected = box->unexpected;
     box->into = NULL;
@@ -385,7 +384,7 @@ static void retract_arrived(weft__p2p *p2p, int peer, const weft__frame *frame)
     for (int i = 0; i < WEFT__P2P_BUCKETS; i++) WEFT__LIST_EACH(&p2p->unexpected[i], at)
         {
             weft__unexpected *unexpected = WEFT__LIST_ENTRY(at, weft__unexpected, link);
-            if (unexpected->peer != peer || unexpected->frame.kind != WEFT__FRAME_REQUEST ||
+            if (unexpected->peer != peer || unexpected->frame.kind != WEFT__FRAME_RTS ||
                 unexpected->frame.id != frame->id)
                 continue;
             weft__p2p_withdraw(p2p, unexpected, WEFT_ERR_CANCELLED);
@@ -441,10 +440,10 @@ void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, voi
     if (box->gone && frame->kind != WEFT__FRAME_BYE_TAKEN) return;
     switch (frame->kind) {
     case WEFT__FRAME_EAGER: eager_arrived(p2p, peer, frame); break;
-    case WEFT__FRAME_REQUEST: request_arrived(p2p, peer, frame); break;
-    case WEFT__FRAME_CLEAR: clear_arrived(p2p, peer, frame); break;
+    case WEFT__FRAME_RTS: request_arrived(p2p, peer, frame); break;
+    case WEFT__FRAME_CTS: clear_arrived(p2p, peer, frame); break;
     case WEFT__FRAME_DATA: data_arrived(p2p, peer, frame); break;
-    case WEFT__FRAME_RETRACT: retract_arrived(p2p, peer, frame); break;
+    case WEFT__FRAME_CANCEL: retract_arrived(p2p, peer, frame); break;
     case WEFT__FRAME_CREDIT: weft__p2p_take_back(box, frame->bytes); break;
     case WEFT__FRAME_CONTROL:
         if (where || !frame->length)

@@ -183,7 +183,7 @@ static inline bool weft__p2p_counted(weft__channel channel, uint64_t bytes)
 /* What a frame takes of the credit of the rank it goes to. */
 static inline size_t weft__p2p_cost(const weft__frame *frame)
 {
-    bool whole = frame->kind == WEFT__FRAME_EAGER, announces = frame->kind == WEFT__FRAME_REQUEST;
+    bool whole = frame->kind == WEFT__FRAME_EAGER, announces = frame->kind == WEFT__FRAME_RTS;
     if (whole && weft__p2p_counted((weft__channel)frame->channel, frame->bytes))
         return frame->bytes + sizeof *frame;
     return announces && frame->length ? frame->length + sizeof *frame : 0;

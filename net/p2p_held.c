@@ -89,7 +89,7 @@ void weft__p2p_withdraw_all(weft__p2p *p2p, int peer)
     for (int i = 0; i < WEFT__P2P_BUCKETS; i++) WEFT__LIST_EACH(&p2p->unexpected[i], at)
         {
             weft__unexpected *unexpected = WEFT__LIST_ENTRY(at, weft__unexpected, link);
-            if (unexpected->peer == peer && unexpected->frame.kind == WEFT__FRAME_REQUEST)
+            if (unexpected->peer == peer && unexpected->frame.kind == WEFT__FRAME_RTS)
                 weft__p2p_withdraw(p2p, unexpected, WEFT_ERR_PEER);
         }
 }

@@ -22,13 +22,13 @@ static void test_good(void **state)
     f.length = 0;
     f.flags = WEFT__FRAME_SMALL;
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
-    f = (weft__frame){.kind = WEFT__FRAME_REQUEST, .bytes = UINT64_MAX};
+    f = (weft__frame){.kind = WEFT__FRAME_RTS, .bytes = UINT64_MAX};
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
     f = (weft__frame){.kind = WEFT__FRAME_DATA, .length = 100, .bytes = UINT64_MAX - 100};
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
     f = (weft__frame){.kind = WEFT__FRAME_CONTROL, .length = WEFT__FRAME_PAYLOAD_MAX, .tag = -1};
     assert_int_equal(weft__frame_check(&f), WEFT_OK);
-    for (int k = WEFT__FRAME_CLEAR; k < WEFT__FRAME_KINDS; k++) {
+    for (int k = WEFT__FRAME_CTS; k < WEFT__FRAME_KINDS; k++) {
         f = (weft__frame){.kind = (uint8_t)k};
         assert_int_equal(weft__frame_check(&f), WEFT_OK);
     }
@@ -63,7 +63,7 @@ static void test_both_looks(void **state)
 
 static void test_refused(void **state)
 {
-    static const uint8_t silent[] = {WEFT__FRAME_CLEAR, WEFT__FRAME_RETRACT, WEFT__FRAME_CREDIT,
+    static const uint8_t silent[] = {WEFT__FRAME_CTS, WEFT__FRAME_CANCEL, WEFT__FRAME_CREDIT,
                                      WEFT__FRAME_BYE_TAKEN};
     (void)state;
     REFUSED(f.kind = 0);
@@ -77,12 +77,12 @@ static void test_refused(void **state)
     REFUSED(f.bytes = 9);
     REFUSED(f.bytes = f.length = WEFT__FRAME_PAYLOAD_MAX + 1);
     REFUSED(f.kind = WEFT__FRAME_DATA; f.bytes = UINT64_MAX - 7);
-    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART | 2);
-    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.length = 0; f.flags = WEFT__FRAME_APART;
+    REFUSED(f.kind = WEFT__FRAME_RTS; f.length = 0; f.flags = WEFT__FRAME_APART | 2);
+    REFUSED(f.kind = WEFT__FRAME_RTS; f.length = 0; f.flags = WEFT__FRAME_APART;
             f.channel = WEFT__CHANNEL_COLLECTIVE);
-    REFUSED(f.kind = WEFT__FRAME_REQUEST); /* its head would be all of it */
-    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.bytes = f.length - 1);
-    REFUSED(f.kind = WEFT__FRAME_REQUEST; f.bytes = f.length + 1; f.flags = WEFT__FRAME_APART);
+    REFUSED(f.kind = WEFT__FRAME_RTS); /* its head would be all of it */
+    REFUSED(f.kind = WEFT__FRAME_RTS; f.bytes = f.length - 1);
+    REFUSED(f.kind = WEFT__FRAME_RTS; f.bytes = f.length + 1; f.flags = WEFT__FRAME_APART);
     REFUSED(f.flags = WEFT__FRAME_SMALL);
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.bytes = WEFT__FRAME_SMALL_BYTES + 1);
     REFUSED(f.length = 0; f.flags = WEFT__FRAME_SMALL; f.channel = WEFT__CHANNEL_COLLECTIVE);
@@ -90,7 +90,7 @@ static void test_refused(void **state)
     REFUSED(f.bytes = f.length = 0; f.flags = WEFT__FRAME_TOKEN); /* between two ranks */
     REFUSED(f.channel = WEFT__CHANNEL_COLLECTIVE; f.flags = WEFT__FRAME_TOKEN);
     REFUSED(f.channel = WEFT__CHANNEL_COLLECTIVE; f.bytes = f.length = 0; f.flags = WEFT__FRAME_TOKEN;
-            f.kind = WEFT__FRAME_REQUEST);
+            f.kind = WEFT__FRAME_RTS);
     REFUSED(f.channel = WEFT__CHANNEL_COLLECTIVE; f.bytes = f.length = 0;
             f.flags = WEFT__FRAME_TOKEN | WEFT__FRAME_SMALL);
     for (size_t i = 0; i < sizeof silent; i++) REFUSED(f.kind = silent[i]);

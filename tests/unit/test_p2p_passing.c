@@ -206,7 +206,7 @@ static void what_finds_no_memory_on_its_way_fails_alone(void **state)
         assert_int_equal(out.status, WEFT_ERR_MEMORY);
     }
     send_to(&out, 0, 1, 5, 150, false);
-    assert_int_equal(refuse_next(), WEFT__FRAME_REQUEST);
+    assert_int_equal(refuse_next(), WEFT__FRAME_RTS);
     assert_int_equal(out.status, WEFT_ERR_MEMORY);
     send_to(&out, 0, 1, 5, 150, false); /* announced, and asked for */
     assert_true(move(0) && move(1));

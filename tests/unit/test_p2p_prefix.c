@@ -24,7 +24,7 @@ static const weft__frame *next_frame(void)
 static void is_announced_with(uint32_t head)
 {
     assert_non_null(next_frame());
-    assert_int_equal(next_frame()->kind, WEFT__FRAME_REQUEST);
+    assert_int_equal(next_frame()->kind, WEFT__FRAME_RTS);
     assert_int_equal(next_frame()->length, head);
 }
 
