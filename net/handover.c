@@ -72,7 +72,7 @@ static weft_status cookie_get(uint8_t out[WEFT__COOKIE_BYTES])
 }
 
 /* One try.  WEFT_PENDING: nobody there yet, or it would not listen to the end: try again. */
-static weft_status knock(const weft__board_config *config, int fd, const weft__board_peer *own,
+static weft_status knock(const weft__segment_config *config, int fd, const weft__segment_peer *own,
                          const weft__card *own_card)
 {
     int64_t until = weft__soonest(config->deadline_ns,
@@ -105,7 +105,7 @@ static weft_status knock(const weft__board_config *config, int fd, const weft__b
     return WEFT_OK;
 }
 
-static weft_status find_leader(const weft__board_config *config, const weft__board_peer *own,
+static weft_status find_leader(const weft__segment_config *config, const weft__segment_peer *own,
                                const weft__card *own_card, int *fd)
 {
     weft_status status;
@@ -119,7 +119,7 @@ static weft_status find_leader(const weft__board_config *config, const weft__boa
         if (weft__now_ns() >= config->deadline_ns)
             return weft__fail(
                 WEFT_ERR_TIMEOUT,
-                "joining the board of this host: the time ran out; rank %d, which leads it, is missing or "
+                "joining the segment of this host: the time ran out; rank %d, which leads it, is missing or "
                 "refuses this rank (%d)",
                 config->world_ranks[0], config->world_ranks[config->rank]);
         poll(NULL, 0, WEFT__RETRY_MS);
@@ -127,8 +127,8 @@ static weft_status find_leader(const weft__board_config *config, const weft__boa
 }
 
 /* Everything of one message, or an error; descriptors not taken stay in `fds`. */
-static weft_status take_batch(const weft__board_config *config, const weft__batch *message, int expected,
-                              int **fds, int *n_fds, int *memfd, weft__board_peer *peers,
+static weft_status take_batch(const weft__segment_config *config, const weft__batch *message, int expected,
+                              int **fds, int *n_fds, int *memfd, weft__segment_peer *peers,
                               const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     int count = (int)message->head.count, first = (int)message->head.first;
@@ -143,7 +143,7 @@ static weft_status take_batch(const weft__board_config *config, const weft__batc
     }
     for (int i = first; i < first + count; i++) {
         const weft__card *c = &message->body.cards[i - first];
-        weft__board_peer got = {.bell_fd = -1, .pid_fd = -1};
+        weft__segment_peer got = {.bell_fd = -1, .pid_fd = -1};
         if (c->pid <= 0)
             return weft__fail(WEFT_ERR_PEER, "rank %d told of a process %d while joining",
                               config->world_ranks[0], (int)c->pid);
@@ -163,7 +163,7 @@ static weft_status take_batch(const weft__board_config *config, const weft__batc
     return WEFT_OK;
 }
 
-static weft_status receive_notice(const weft__board_config *config, int fd, weft__parcel *in)
+static weft_status receive_notice(const weft__segment_config *config, int fd, weft__parcel *in)
 {
     int64_t until = config->deadline_ns;
     weft__batch *message = in->bytes;
@@ -172,20 +172,20 @@ static weft_status receive_notice(const weft__board_config *config, int fd, weft
     if (until < WEFT__NEVER - GRACE_MS * WEFT__MS) until += GRACE_MS * WEFT__MS;
     status = weft__parcel_receive(fd, in, until);
     if (status)
-        return weft__fail(status, "joining the board of this host, which rank %d leads: %s",
+        return weft__fail(status, "joining the segment of this host, which rank %d leads: %s",
                           config->world_ranks[0], weft_last_error());
     if (message->head.kind != WEFT__HANDOVER_FAILED) return WEFT_OK;
     message->body.reason[WEFT__REASON_BYTES - 1] = 0;
     if (!weft__is_failure(message->head.status)) message->head.status = WEFT_ERR_PEER;
     if (!*message->body.reason)
         return weft__fail((weft_status)message->head.status,
-                          "rank %d, which leads the board of this host, has failed without a word",
+                          "rank %d, which leads the segment of this host, has failed without a word",
                           config->world_ranks[0]);
     return weft__fail((weft_status)message->head.status, "%s", message->body.reason);
 }
 
-weft_status weft__handover_take(const weft__board_config *config, int fd, int *memfd, weft__board_peer *peers,
-                                const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+weft_status weft__handover_take(const weft__segment_config *config, int fd, int *memfd,
+                                weft__segment_peer *peers, const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     weft__batch message;
     weft_status status = WEFT_OK;
@@ -213,7 +213,7 @@ weft_status weft__handover_take(const weft__board_config *config, int fd, int *m
     return status;
 }
 
-static weft_status follow(const weft__board_config *config, int *memfd, weft__board_peer *peers,
+static weft_status follow(const weft__segment_config *config, int *memfd, weft__segment_peer *peers,
                           const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     weft__card own_card;
@@ -227,9 +227,9 @@ static weft_status follow(const weft__board_config *config, int *memfd, weft__bo
     return status;
 }
 
-weft_status weft__handover(const weft__board_config *config, int *memfd, weft__board_peer *peers)
+weft_status weft__handover(const weft__segment_config *config, int *memfd, weft__segment_peer *peers)
 {
-    weft__board_peer *own = &peers[config->rank];
+    weft__segment_peer *own = &peers[config->rank];
     uint8_t own_cookie[WEFT__COOKIE_BYTES];
     weft_status status;
 

@@ -35,8 +35,8 @@ typedef struct guest {
 } guest;
 
 typedef struct table {
-    const weft__board_config *config;
-    weft__board_peer *peers;
+    const weft__segment_config *config;
+    weft__segment_peer *peers;
     weft__card *cards; /* by local rank */
     guest **seats;     /* by local rank; NULL: missing */
     int missing;
@@ -101,7 +101,7 @@ static void welcome(table *t)
     }
 }
 
-static int local_of(const weft__board_config *config, int world_rank)
+static int local_of(const weft__segment_config *config, int world_rank)
 {
     for (int i = 0; i < config->size; i++)
         if (config->world_ranks[i] == world_rank) return i;
@@ -110,7 +110,7 @@ static int local_of(const weft__board_config *config, int world_rank)
 
 static void guest_hello(table *t, guest *g)
 {
-    const weft__board_config *config = t->config;
+    const weft__segment_config *config = t->config;
     int world = config->world_ranks[config->size - 1] + 1;
 
     if (weft__hello_check(config->keys, WEFT__PURPOSE_HANDOVER, config->world_ranks[0], world, &g->hello)) {
@@ -145,7 +145,7 @@ static weft_status guest_proof(table *t, guest *g)
         return WEFT_OK;
     }
     seat = weft__reserve_get(sizeof *seat);
-    if (!seat) return weft__fail_memory(sizeof *seat, "joining a board");
+    if (!seat) return weft__fail_memory(sizeof *seat, "joining a segment");
     weft__card_take(&g->shown.card, &fds, &n_fds, &t->peers[g->local]);
     t->cards[g->local] = g->shown.card;
     guest_to(g, GUEST_SEATED);
@@ -183,7 +183,7 @@ static weft_status fail_missing(const table *t)
         if (!t->seats[i])
             used += (size_t)snprintf(who + used, sizeof who - used, " %d", t->config->world_ranks[i]);
     return weft__fail(WEFT_ERR_TIMEOUT,
-                      "joining the board of this host: the time ran out; %d of %d ranks missing:%s%s%s",
+                      "joining the segment of this host: the time ran out; %d of %d ranks missing:%s%s%s",
                       t->missing, t->config->size, who,
                       t->refusal[0] ? "; the last connection refused: " : "", t->refusal);
 }
@@ -249,7 +249,7 @@ static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
 static weft_status deliver(const table *t, int memfd)
 {
     const weft__batch go = {.head = {.kind = WEFT__HANDOVER_GO}};
-    const weft__board_config *config = t->config;
+    const weft__segment_config *config = t->config;
     weft_status status = WEFT_OK;
 
     for (int i = 1; i < config->size && !status; i++) {
@@ -259,7 +259,7 @@ static weft_status deliver(const table *t, int memfd)
             status = deliver_batch(t, t->seats[i]->fd, memfd, first);
         if (!status) status = weft__parcel_receive(t->seats[i]->fd, &in, config->deadline_ns);
         if (status)
-            return weft__fail(status, "handing the board to rank %d: %s", config->world_ranks[i],
+            return weft__fail(status, "handing the segment to rank %d: %s", config->world_ranks[i],
                               weft_last_error());
     }
     for (int i = 1; i < config->size && !status; i++)
@@ -279,7 +279,7 @@ static void tell_failure(const table *t, weft_status status)
     weft__fail(status, "%s", reason); /* what sending said meanwhile is of no interest */
 }
 
-static weft_status listen_as_leader(const weft__board_config *config, int *listen_fd)
+static weft_status listen_as_leader(const weft__segment_config *config, int *listen_fd)
 {
     struct sockaddr_un address;
     socklen_t length = weft__handover_name(config->name, &address);
@@ -293,7 +293,7 @@ static weft_status listen_as_leader(const weft__board_config *config, int *liste
                               address.sun_path + 1);
         poll(NULL, 0, WEFT__RETRY_MS);
     }
-    if (listen(*listen_fd, WEFT__BOARD_RANKS_MAX)) return weft__fail_errno("listening on a Unix socket");
+    if (listen(*listen_fd, WEFT__SEGMENT_RANKS_MAX)) return weft__fail_errno("listening on a Unix socket");
     return WEFT_OK;
 }
 
@@ -307,7 +307,7 @@ static weft_status table_allocate(table *t)
     t->looks = weft__reserve_zeroed((n + (size_t)t->places) * sizeof *t->looks);
     for (int i = 0; t->guests && i < t->places; i++) t->guests[i].fd = -1;
     if (t->cards && t->seats && t->guests && t->looks) return WEFT_OK;
-    return weft__fail_memory((size_t)t->places * sizeof *t->guests, "joining a board");
+    return weft__fail_memory((size_t)t->places * sizeof *t->guests, "joining a segment");
 }
 
 static void table_clear(table *t)
@@ -326,7 +326,7 @@ static void table_clear(table *t)
     weft__reserve_give(t->looks);
 }
 
-weft_status weft__handover_lead(const weft__board_config *config, int memfd, weft__board_peer *peers,
+weft_status weft__handover_lead(const weft__segment_config *config, int memfd, weft__segment_peer *peers,
                                 const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     table t = {.config = config, .peers = peers, .missing = config->size - 1, .listen_fd = -1};

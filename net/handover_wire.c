@@ -122,14 +122,14 @@ weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const in
     return WEFT_OK;
 }
 
-void weft__card_make(const weft__board_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
+void weft__card_make(const weft__segment_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
                      weft__card *out)
 {
     *out = (weft__card){.pid = peer->pid, .has_pidfd = peer->pid_fd >= 0};
     memcpy(out->cookie, peer_cookie, WEFT__COOKIE_BYTES);
 }
 
-bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__board_peer *peer)
+bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__segment_peer *peer)
 {
     int need = from->has_pidfd ? 2 : 1;
     if (*n_fds < need) return false;
@@ -141,8 +141,8 @@ bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__board_
     return true;
 }
 
-void weft__same_process(weft__board_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
-                        const weft__board_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+void weft__same_process(weft__segment_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
+                        const weft__segment_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     peer->same_process = peer->pid == own->pid && memcmp(peer_cookie, own_cookie, WEFT__COOKIE_BYTES) == 0;
     if (peer->same_process && peer->pid_fd >= 0) {

@@ -2,7 +2,7 @@
  * and moving bytes and descriptors over a Unix socket. */
 #ifndef WEFT_NET_HANDOVER_WIRE_H
 #define WEFT_NET_HANDOVER_WIRE_H
-#include "board.h"
+#include "shm_segment.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,23 +63,24 @@ weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const in
                               int64_t deadline_ns);
 void weft__close_fds(const int *fds, int n); /* those that are not -1 */
 
-/* The abstract address of a job's board; the length for bind and connect. */
+/* The abstract address of a job's segment; the length for bind and connect. */
 socklen_t weft__handover_name(const char *name, struct sockaddr_un *address);
 /* The kernel tells who holds the other end; nobody of another user is talked to. */
 bool weft__same_user(int fd, unsigned *uid);
 
-void weft__card_make(const weft__board_peer *peer, const uint8_t cookie[WEFT__COOKIE_BYTES], weft__card *out);
+void weft__card_make(const weft__segment_peer *peer, const uint8_t cookie[WEFT__COOKIE_BYTES],
+                     weft__card *out);
 /* Takes the descriptors of one rank off the row that came with its card.  False: there are too few. */
-bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__board_peer *peer);
+bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__segment_peer *peer);
 /* Decides peer->same_process.  A thread of this process does not die alone: its pidfd tells nothing and is
  * closed. */
-void weft__same_process(weft__board_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
-                        const weft__board_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
+void weft__same_process(weft__segment_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
+                        const weft__segment_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 
 /* A member's side once it has proven itself (handover.c): what the leader at the other end of fd hands out.
  */
-weft_status weft__handover_take(const weft__board_config *config, int fd, int *memfd, weft__board_peer *peers,
-                                const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
+weft_status weft__handover_take(const weft__segment_config *config, int fd, int *memfd,
+                                weft__segment_peer *peers, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 
 static inline int64_t weft__soonest(int64_t a, int64_t b)
 {
@@ -87,6 +88,6 @@ static inline int64_t weft__soonest(int64_t a, int64_t b)
 }
 
 /* The leader's side: seats everybody, delivers, and tells who sits if it fails. */
-weft_status weft__handover_lead(const weft__board_config *config, int memfd, weft__board_peer *peers,
+weft_status weft__handover_lead(const weft__segment_config *config, int memfd, weft__segment_peer *peers,
                                 const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 #endif

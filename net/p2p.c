@@ -497,7 +497,7 @@ void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why)
         weft__frame frame = {.kind = WEFT__FRAME_BYE,
                              .tag = (int32_t)status,
                              .length = (uint32_t)strlen(why)};
-        /* Whoever shares the board watches this process, and would take its end for a death. */
+        /* Whoever shares the segment watches this process, and would take its end for a death. */
         bool watched = box->route && box->route->traits & WEFT__TRANSPORT_LOCAL;
         if (!box->route || box->gone || (!watched && !box->touched)) continue;
         /* Where nothing ever went, nobody can be waiting for something to be taken. */

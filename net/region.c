@@ -25,21 +25,21 @@ typedef struct view { /* of a peer's region */
 } view;
 
 struct weft__regions {
-    weft__board *board;
+    weft__segment *segment;
     int count; /* entries taken */
     bool taken[WEFT__REGIONS_MAX];
     weft__region own[WEFT__REGIONS_MAX];
     view **views; /* by local rank, then index; made when needed */
 };
 
-weft__regions *weft__regions_new(weft__board *board)
+weft__regions *weft__regions_new(weft__segment *segment)
 {
     weft__regions *regions = calloc(1, sizeof *regions);
-    if (regions && board) {
-        regions->board = board;
-        regions->views = calloc((size_t)board->size, sizeof *regions->views);
+    if (regions && segment) {
+        regions->segment = segment;
+        regions->views = calloc((size_t)segment->size, sizeof *regions->views);
     }
-    if (!regions || (board && !regions->views)) {
+    if (!regions || (segment && !regions->views)) {
         free(regions);
         weft__fail_memory(sizeof *regions, "the table of shared memory");
         return NULL;
@@ -53,9 +53,9 @@ void weft__regions_free(weft__regions *regions)
     for (int i = 0; i < WEFT__REGIONS_MAX; i++)
         if (regions->taken[i] && regions->own[i].base)
             weft__region_close(regions, &regions->own[i], regions->own[i].base);
-    for (int r = 0; regions->board && r < regions->board->size; r++) {
+    for (int r = 0; regions->segment && r < regions->segment->size; r++) {
         for (int i = 0; regions->views[r] && i < WEFT__REGIONS_MAX; i++)
-            if (regions->views[r][i].base) weft__board_unmap(regions->views[r][i].base);
+            if (regions->views[r][i].base) weft__segment_unmap(regions->views[r][i].base);
         free(regions->views[r]);
     }
     free((void *)regions->views);
@@ -65,15 +65,15 @@ void weft__regions_free(weft__regions *regions)
 /* ---- own ---- */
 
 /* The words of one entry: MARK_RANKS ranks each. */
-static _Atomic uint64_t *marks_of(const weft__board *board, int owner, uint32_t index)
+static _Atomic uint64_t *marks_of(const weft__segment *segment, int owner, uint32_t index)
 {
-    return weft__board_marks(board, owner) + (size_t)index * weft__mark_words(board);
+    return weft__segment_marks(segment, owner) + (size_t)index * weft__mark_words(segment);
 }
 
 /* Where a rank's range begins. */
-static uint64_t space_of(const weft__board *board, int rank)
+static uint64_t space_of(const weft__segment *segment, int rank)
 {
-    return board->bytes + (uint64_t)rank * board->space_bytes;
+    return segment->bytes + (uint64_t)rank * segment->space_bytes;
 }
 
 /* What a region of so many bytes takes. */
@@ -85,8 +85,8 @@ static uint64_t whole_pages(uint64_t bytes)
 /* The lowest place in this rank's range where nothing lies; 0: there is none. */
 static uint64_t find_room(const weft__regions *regions, uint64_t bytes)
 {
-    const weft__board *board = regions->board;
-    uint64_t first = space_of(board, board->rank), at = first;
+    const weft__segment *segment = regions->segment;
+    uint64_t first = space_of(segment, segment->rank), at = first;
     bool moved = true;
     while (moved) {
         moved = false;
@@ -98,7 +98,7 @@ static uint64_t find_room(const weft__regions *regions, uint64_t bytes)
             moved = true;
         }
     }
-    return bytes <= board->space_bytes && at - first <= board->space_bytes - bytes ? at : 0;
+    return bytes <= segment->space_bytes && at - first <= segment->space_bytes - bytes ? at : 0;
 }
 
 weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__region **region)
@@ -114,11 +114,11 @@ weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__reg
                           WEFT__REGIONS_MAX);
     r = &regions->own[index];
     *r = (weft__region){.index = index, .generation = r->generation + 1, .bytes = bytes};
-    if (regions->board && regions->board->space_bytes) {
+    if (regions->segment && regions->segment->space_bytes) {
         r->offset = find_room(regions, bytes);
         if (!r->offset) return weft__fail_memory(bytes, "shared memory");
-        for (size_t w = 0; w < weft__mark_words(regions->board); w++)
-            atomic_store_explicit(&marks_of(regions->board, regions->board->rank, index)[w],
+        for (size_t w = 0; w < weft__mark_words(regions->segment); w++)
+            atomic_store_explicit(&marks_of(regions->segment, regions->segment->rank, index)[w],
                                   (uint64_t)r->generation << MARK_RANKS, memory_order_seq_cst);
     }
     regions->taken[index] = true;
@@ -140,7 +140,7 @@ static weft_status reserve(const weft__regions *regions, const weft__region *reg
     weft_status status = look_for_room(region->bytes);
     for (uint64_t done = 0; status == WEFT_OK && region->offset && done < region->bytes;) {
         uint64_t step = region->bytes - done < STEP_BYTES ? region->bytes - done : STEP_BYTES;
-        if (fallocate(regions->board->memfd, 0, (off_t)(region->offset + done), (off_t)step)) {
+        if (fallocate(regions->segment->memfd, 0, (off_t)(region->offset + done), (off_t)step)) {
             if (errno == EINTR) continue;
             return weft__fail(WEFT_ERR_MEMORY, "no memory: %llu bytes of shared pages cannot be reserved",
                               (unsigned long long)region->bytes);
@@ -155,7 +155,7 @@ static weft_status reserve(const weft__regions *regions, const weft__region *reg
 static void give_pages(const weft__regions *regions, const weft__region *region)
 {
     if (region->offset)
-        while (fallocate(regions->board->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+        while (fallocate(regions->segment->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                          (off_t)region->offset, (off_t)region->bytes) &&
                errno == EINTR) {
         }
@@ -172,7 +172,7 @@ weft_status weft__region_open(const weft__regions *regions, const weft__region *
     weft_status status = reserve(regions, region);
     *base = NULL;
     if (status == WEFT_OK) {
-        *base = region->offset ? weft__board_map(regions->board, region->offset, region->bytes)
+        *base = region->offset ? weft__segment_map(regions->segment, region->offset, region->bytes)
                                : map_private(region->bytes);
         if (*base) return WEFT_OK;
         status = weft__fail(WEFT_ERR_MEMORY, "no memory: %llu bytes cannot be mapped",
@@ -185,7 +185,7 @@ weft_status weft__region_open(const weft__regions *regions, const weft__region *
 void weft__region_close(const weft__regions *regions, const weft__region *region, char *base)
 {
     if (region->offset)
-        weft__board_unmap(base);
+        weft__segment_unmap(base);
     else
         munmap(base, region->bytes);
     give_pages(regions, region);
@@ -214,23 +214,24 @@ weft__region *weft__region_find(weft__regions *regions, const void *from, size_t
 /* ---- peers' ---- */
 
 /* Unless it has been given back meanwhile. */
-static void mark(const weft__board *board, int owner, const weft__region *told)
+static void mark(const weft__segment *segment, int owner, const weft__region *told)
 {
-    _Atomic uint64_t *word = &marks_of(board, owner, told->index)[board->rank / MARK_RANKS];
-    uint64_t bit = (uint64_t)1 << board->rank % MARK_RANKS, now = atomic_load(word);
+    _Atomic uint64_t *word = &marks_of(segment, owner, told->index)[segment->rank / MARK_RANKS];
+    uint64_t bit = (uint64_t)1 << segment->rank % MARK_RANKS, now = atomic_load(word);
     while (now >> MARK_RANKS == told->generation && !atomic_compare_exchange_weak(word, &now, now | bit)) {
     }
 }
 
-static bool in_range(const weft__board *board, int owner, const weft__region *told)
+static bool in_range(const weft__segment *segment, int owner, const weft__region *told)
 {
-    uint64_t first = owner >= 0 && board ? space_of(board, owner) : 0;
+    uint64_t first = owner >= 0 && segment ? space_of(segment, owner) : 0;
     if (!told->offset || owner < 0) return true; /* private, or of no use here */
-    return board && told->offset % PAGE == 0 && told->offset >= first && told->bytes <= board->space_bytes &&
-           told->offset - first <= board->space_bytes - told->bytes;
+    return segment && told->offset % PAGE == 0 && told->offset >= first &&
+           told->bytes <= segment->space_bytes && told->offset - first <= segment->space_bytes - told->bytes;
 }
 
-weft_status weft__region_check(const weft__board *board, int owner, const weft__region *told, uint64_t asked)
+weft_status weft__region_check(const weft__segment *segment, int owner, const weft__region *told,
+                               uint64_t asked)
 {
     if (told->index >= WEFT__REGIONS_MAX || !told->generation)
         return weft__fail(WEFT_ERR_PEER,
@@ -240,20 +241,20 @@ weft_status weft__region_check(const weft__board *board, int owner, const weft__
         return weft__fail(WEFT_ERR_PEER,
                           "a region of %llu bytes for %llu: expected whole pages of %u, no more",
                           (unsigned long long)told->bytes, (unsigned long long)asked, PAGE);
-    if (!in_range(board, owner, told))
+    if (!in_range(segment, owner, told))
         return weft__fail(
             WEFT_ERR_PEER,
             "a region of %llu bytes at %llu: expected whole pages of its own %llu bytes from %llu",
             (unsigned long long)told->bytes, (unsigned long long)told->offset,
-            (unsigned long long)(board ? board->space_bytes : 0),
-            (unsigned long long)(board ? space_of(board, owner) : 0));
+            (unsigned long long)(segment ? segment->space_bytes : 0),
+            (unsigned long long)(segment ? space_of(segment, owner) : 0));
     return WEFT_OK;
 }
 
 char *weft__region_map(const weft__regions *regions, const weft__region *told)
 {
-    if (!told->offset || !regions->board || told->index >= WEFT__REGIONS_MAX) return NULL;
-    return weft__board_map(regions->board, told->offset, told->bytes);
+    if (!told->offset || !regions->segment || told->index >= WEFT__REGIONS_MAX) return NULL;
+    return weft__segment_map(regions->segment, told->offset, told->bytes);
 }
 
 void weft__region_keep(weft__regions *regions, int owner, const weft__region *told, char *base)
@@ -261,23 +262,23 @@ void weft__region_keep(weft__regions *regions, int owner, const weft__region *to
     view *v = regions->views[owner];
     if (!v) v = regions->views[owner] = calloc(WEFT__REGIONS_MAX, sizeof *v);
     if (!v) {
-        weft__board_unmap(base);
+        weft__segment_unmap(base);
         return;
     }
     v += told->index;
-    if (v->base) weft__board_unmap(v->base); /* of one that its owner has given back */
+    if (v->base) weft__segment_unmap(v->base); /* of one that its owner has given back */
     *v = (view){told->generation, told->offset, told->bytes, base};
-    mark(regions->board, owner, told);
+    mark(regions->segment, owner, told);
 }
 
 bool weft__region_shared(const weft__regions *regions, const weft__region *region, const int *locals, int n)
 {
-    const weft__board *board = regions->board;
+    const weft__segment *segment = regions->segment;
     if (!region->offset) return false;
     for (int i = 0; i < n; i++) {
         uint64_t word;
-        if (locals[i] == board->rank) continue;
-        word = atomic_load_explicit(&marks_of(board, board->rank, region->index)[locals[i] / MARK_RANKS],
+        if (locals[i] == segment->rank) continue;
+        word = atomic_load_explicit(&marks_of(segment, segment->rank, region->index)[locals[i] / MARK_RANKS],
                                     memory_order_acquire);
         if (!(word >> locals[i] % MARK_RANKS & 1)) return false;
     }
@@ -289,7 +290,7 @@ const char *weft__region_at(const weft__regions *regions, int owner, uint32_t in
 {
     const view *v;
     if (!regions || index >= WEFT__REGIONS_MAX) return NULL;
-    if (owner == regions->board->rank) return regions->own[index].base + offset;
+    if (owner == regions->segment->rank) return regions->own[index].base + offset;
     v = regions->views[owner] ? &regions->views[owner][index] : NULL;
     if (!v || !v->base || v->generation != generation || offset > v->bytes || bytes > v->bytes - offset)
         return NULL;

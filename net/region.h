@@ -1,14 +1,14 @@
 /* region.h - memory of one rank that its peers on this host can read where it lies.
  *
- * Behind what the board maps, its segment has a range for each rank (board.h: space_bytes), of which nothing
- * exists until a region reserves its pages there; so no descriptor has to travel, and nothing outlives the
- * segment.  A rank that has mapped a peer's region marks that in the peer's control block.  Without a board a
- * region is private memory of the same make.
+ * Behind what the segment maps, its segment has a range for each rank (shm_segment.h: space_bytes), of which
+ * nothing exists until a region reserves its pages there; so no descriptor has to travel, and nothing
+ * outlives the segment.  A rank that has mapped a peer's region marks that in the peer's control block.
+ * Without a segment a region is private memory of the same make.
  *
  * For the holder of the engine, where nothing else is said. */
 #ifndef WEFT_NET_REGION_H
 #define WEFT_NET_REGION_H
-#include "board.h"
+#include "shm_segment.h"
 
 /* One region, as its owner tells of it. */
 typedef struct weft__region {
@@ -21,8 +21,8 @@ typedef struct weft__region {
 
 typedef struct weft__regions weft__regions;
 
-/* Those of one rank, own and mapped.  board NULL: nobody to share with.  NULL: no memory. */
-weft__regions *weft__regions_new(weft__board *board);
+/* Those of one rank, own and mapped.  segment NULL: nobody to share with.  NULL: no memory. */
+weft__regions *weft__regions_new(weft__segment *segment);
 void weft__regions_free(weft__regions *regions); /* own pages go back to the system */
 
 /* claim takes an entry, drop gives it back.  Between them, without the engine since they take their time:
@@ -40,7 +40,8 @@ weft__region *weft__region_find(weft__regions *regions, const void *from, size_t
  * segment, whose size was checked when it came and cannot change.  owner: its local rank; -1: it shares no
  * memory with this one, and where it has its region is not looked at.  ERR_PEER: "a region ...: expected ..."
  */
-weft_status weft__region_check(const weft__board *board, int owner, const weft__region *told, uint64_t asked);
+weft_status weft__region_check(const weft__segment *segment, int owner, const weft__region *told,
+                               uint64_t asked);
 /* A peer told of this region, which was checked: map it (without the engine; NULL: not possible, which is no
  * failure), and then let it know. */
 char *weft__region_map(const weft__regions *regions, const weft__region *told);

@@ -56,7 +56,7 @@ typedef struct lane {
 
 typedef struct shm {
     weft__transport transport;
-    weft__board *board;
+    weft__segment *segment;
     int *local_of;
     int world, turn; /* turn: the lane that the next poll looks at first */
     size_t waiting;  /* frames in queues or half written, all lanes */
@@ -166,7 +166,7 @@ static weft__ring_state write_frame(shm *s, lane *l, weft__outgoing *out, size_t
                        piece);
         out->done = sizeof out->frame + offset + piece;
         *turn_bytes += piece;
-        weft__bell_ring(s->board, l->local);
+        weft__bell_ring(s->segment, l->local);
     }
     return WEFT__RING_READY;
 }
@@ -226,7 +226,7 @@ static void shm_commit(weft__transport *t, int peer, uint64_t first, size_t leng
     lane *l = lane_of(t, peer);
 
     weft__ring_publish(&l->out, first, length);
-    weft__bell_ring(shm_of(t)->board, l->local);
+    weft__bell_ring(shm_of(t)->segment, l->local);
 }
 
 static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
@@ -285,7 +285,7 @@ static void shm_retract(weft__transport *t, weft__outgoing *out)
 static void tell_taken(shm *s, lane *l)
 {
     weft__ring_tell(&l->in);
-    weft__bell_ring(s->board, l->local); /* it may sleep until there is room, or until all is taken */
+    weft__bell_ring(s->segment, l->local); /* it may sleep until there is room, or until all is taken */
 }
 
 /* A record that goes on with the frame begun before it.  False: it is none, and the lane has ended. */
@@ -394,7 +394,7 @@ static void shm_forget(weft__transport *t, int peer, void *where)
 
 static int read_lanes(shm *s, int budget)
 {
-    int size = s->board->size, at = s->turn, moved = 0;
+    int size = s->segment->size, at = s->turn, moved = 0;
     size_t turn_bytes = 0;
     bool alone;
 
@@ -427,8 +427,8 @@ static int write_lanes(shm *s)
     size_t turn_bytes = 0;
     int moved = 0;
 
-    for (int i = 0; i < s->board->size && turn_bytes < TURN_BYTES; i++) {
-        int at = (s->turn + i) % s->board->size;
+    for (int i = 0; i < s->segment->size && turn_bytes < TURN_BYTES; i++) {
+        int at = (s->turn + i) % s->segment->size;
         if (head_of(&s->lanes[at])) moved += write_queue(s, &s->lanes[at], &turn_bytes);
     }
     return moved;
@@ -454,7 +454,7 @@ static bool shm_busy(const weft__transport *t)
 {
     shm *s = shm_of(t);
 
-    for (int i = 0; i < s->board->size; i++) {
+    for (int i = 0; i < s->segment->size; i++) {
         lane *l = &s->lanes[i];
         const weft__outgoing *out = head_of(l);
         size_t offset;
@@ -494,7 +494,7 @@ static void shm_close(weft__transport *t)
 {
     shm *s = shm_of(t);
 
-    for (int i = 0; i < s->board->size; i++) {
+    for (int i = 0; i < s->segment->size; i++) {
         lane *l = &s->lanes[i];
         /* Or a peer whose last frame has just been read would wait for ever to see it flushed. */
         if (l->state == LANE_OPEN && weft__ring_untold(&l->in)) tell_taken(s, l);
@@ -507,8 +507,8 @@ static void shm_close(weft__transport *t)
     free(s);
 }
 
-weft_status weft__shm_open(weft__board *board, const int *local_of, int world, bool crowded, weft__sink *sink,
-                           weft__transport **transport)
+weft_status weft__shm_open(weft__segment *segment, const int *local_of, int world, bool crowded,
+                           weft__sink *sink, weft__transport **transport)
 {
     static const weft__transport slots = {.eager_bytes = EAGER_BYTES,
                                           .send = shm_send,
@@ -524,7 +524,7 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
                                           .flushed = shm_flushed,
                                           .drop = shm_drop,
                                           .close = shm_close};
-    size_t n = (size_t)board->size, ranks = (size_t)world;
+    size_t n = (size_t)segment->size, ranks = (size_t)world;
     shm *s = calloc(1, sizeof *s);
 
     if (!s) return weft__fail_memory(sizeof *s, "the shared memory transport");
@@ -540,18 +540,18 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
     memcpy(s->local_of, local_of, ranks * sizeof *local_of);
     s->transport = slots;
     s->transport.sink = sink;
-    s->board = board;
+    s->segment = segment;
     s->world = world;
-    for (int i = 0; i < board->size; i++) {
+    for (int i = 0; i < segment->size; i++) {
         lane *l = &s->lanes[i];
         l->local = i;
-        l->peer = board->peers[i].world_rank;
+        l->peer = segment->peers[i].world_rank;
         weft__list_init(&l->urgent);
         weft__list_init(&l->bulk);
-        weft__ring_init(&l->in, weft__board_ring(board, board->rank, i), board->ring_bytes,
-                        weft__board_taken(board, board->rank, i));
-        weft__ring_init(&l->out, weft__board_ring(board, i, board->rank), board->ring_bytes,
-                        weft__board_taken(board, i, board->rank));
+        weft__ring_init(&l->in, weft__segment_ring(segment, segment->rank, i), segment->ring_bytes,
+                        weft__segment_taken(segment, segment->rank, i));
+        weft__ring_init(&l->out, weft__segment_ring(segment, i, segment->rank), segment->ring_bytes,
+                        weft__segment_taken(segment, i, segment->rank));
     }
     if (crowded && weft__ring_piece_bytes(&s->lanes[0].out) > EAGER_BYTES)
         s->transport.eager_bytes = weft__ring_piece_bytes(&s->lanes[0].out);
@@ -561,18 +561,18 @@ weft_status weft__shm_open(weft__board *board, const int *local_of, int world, b
 
 /* ---- its row ------------------------------------------------------------------------------------ */
 
-/* That a rank has an address says that it may; who shares a board is found out without one. */
+/* That a rank has an address says that it may; who shares a segment is found out without one. */
 static weft_status shm_offer(const weft__transport_site *site, weft__transport_address *own, void **held)
 {
     (void)held;
     own->length = 1;
-    return weft__board_check(site->world, site->arena);
+    return weft__segment_check(site->world, site->arena);
 }
 
 static bool shm_reaches(const weft__transport_site *site, int rank, const weft__transport_address *theirs)
 {
     (void)theirs;
-    return site->board && site->local_of[rank] >= 0;
+    return site->segment && site->local_of[rank] >= 0;
 }
 
 static weft_status shm_open(const weft__transport_site *site, const weft__transport_address *addresses,
@@ -580,7 +580,7 @@ static weft_status shm_open(const weft__transport_site *site, const weft__transp
 {
     (void)addresses;
     (void)held;
-    return weft__shm_open(site->board, site->local_of, site->world, site->crowded, site->sink, transport);
+    return weft__shm_open(site->segment, site->local_of, site->world, site->crowded, site->sink, transport);
 }
 
 const weft__transport_row weft__transport_shm = {.name = "shm",

@@ -13,9 +13,9 @@
  * traits; names are for people.  To add one: README.md, "How to add a transport". */
 #ifndef WEFT_NET_TRANSPORTS_H
 #define WEFT_NET_TRANSPORTS_H
-#include "board.h"
 #include "keys.h"
 #include "p2p.h"
+#include "shm_segment.h"
 #include "transport.h"
 #include "watch.h"
 
@@ -44,19 +44,19 @@ typedef struct weft__transport_card {
     weft__transport_address of[WEFT__TRANSPORTS_COUNT];
 } weft__transport_card;
 
-/* What transports are told of this rank and its surroundings.  It is the caller's, who keeps keys, board,
+/* What transports are told of this rank and its surroundings.  It is the caller's, who keeps keys, segment,
  * watch and sink until the transports are closed. */
 typedef struct weft__transport_site {
     int me, world;
-    const char *listen_at;   /* numeric address of this host that the others can reach */
-    const weft__keys *keys;  /* of the job's secret */
-    weft__board_arena arena; /* what the board of a host is to hold, if all ranks are on one */
+    const char *listen_at;     /* numeric address of this host that the others can reach */
+    const weft__keys *keys;    /* of the job's secret */
+    weft__segment_arena arena; /* what the segment of a host is to hold, if all ranks are on one */
     /* Known from `reaches` on, when the ranks of this host have met. */
-    weft__board *board;  /* NULL: they share no memory */
-    const int *local_of; /* of each rank of the world: its local rank if it shares the board, else -1 */
-    bool crowded;        /* more ranks on this host than processors */
-    weft__watch *watch;  /* for the descriptors of transports that wake by one */
-    weft__sink *sink;    /* where arriving frames go */
+    weft__segment *segment; /* NULL: they share no memory */
+    const int *local_of;    /* of each rank of the world: its local rank if it shares the segment, else -1 */
+    bool crowded;           /* more ranks on this host than processors */
+    weft__watch *watch;     /* for the descriptors of transports that wake by one */
+    weft__sink *sink;       /* where arriving frames go */
 } weft__transport_site;
 
 typedef struct weft__transport_row {

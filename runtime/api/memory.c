@@ -106,7 +106,7 @@ static weft__region *make_region(weft_context *ctx, weft__memory_entry *mine)
     char *base = NULL;
     weft_status status = WEFT_OK;
     weft__engine_take(ctx);
-    if (!ctx->regions) ctx->regions = weft__regions_new(ctx->board);
+    if (!ctx->regions) ctx->regions = weft__regions_new(ctx->segment);
     status = ctx->regions ? weft__region_claim(ctx->regions, mine->bytes, &region) : WEFT_ERR_MEMORY;
     weft__engine_drop(ctx);
     if (status == WEFT_OK) {

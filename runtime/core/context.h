@@ -5,7 +5,6 @@
 #ifndef WEFT_RUNTIME_CONTEXT_H
 #define WEFT_RUNTIME_CONTEXT_H
 #include "biased.h"
-#include "board.h"
 #include "choices.h"
 #include "clock.h"
 #include "completion_fd.h"
@@ -20,6 +19,7 @@
 #include "record.h"
 #include "rendezvous.h"
 #include "seam.h"
+#include "shm_segment.h"
 #include "slab.h"
 #include "ticker.h"
 #include "transports.h"
@@ -35,7 +35,7 @@
 typedef struct weft__peer {
     char host[WEFT__HOST_BYTES]; /* its name, for messages */
     int32_t pid;
-    int local;          /* local rank if it is on this host (shares the board), else -1 */
+    int local;          /* local rank if it is on this host (shares the segment), else -1 */
     _Atomic bool gone;  /* died or left: engine writes */
     bool left;          /* it said goodbye */
     uint8_t modules;    /* a bit for each kind of memory for which it has the module that this rank has */
@@ -114,8 +114,8 @@ struct weft_context {
     _Atomic bool closing;                     /* no new work */
     _Alignas(WEFT__LINE) weft__p2p *p2p;      /* engine */
     weft__p2p_events p2p_events;
-    weft__board *board;            /* NULL: no shared memory with anybody */
-    size_t slot_bytes;             /* of a slot in a row on the board (host/slots.h); 0: no board */
+    weft__segment *segment;        /* NULL: no shared memory with anybody */
+    size_t slot_bytes;             /* of a slot in a row on the segment (host/slots.h); 0: no segment */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
     unsigned turns;                /* engine: until sockets are looked at again */

@@ -150,7 +150,7 @@ void weft__engine_empty_queue(weft_context *ctx)
 static int look_at_sockets(weft_context *ctx)
 {
     ctx->turns = (ctx->watch.spared       ? SOCKETS_EVERY_SPARED
-                  : !ctx->board           ? 1
+                  : !ctx->segment         ? 1
                   : ctx->descriptors_wake ? SOCKETS_EVERY_MIXED
                                           : SOCKETS_EVERY_SHARED) -
                  1;
@@ -218,14 +218,14 @@ bool weft__engine_busy(const weft_context *ctx)
 
 void weft__engine_arm(weft_context *ctx)
 {
-    if (ctx->board) weft__bell_arm(ctx->board);
+    if (ctx->segment) weft__bell_arm(ctx->segment);
     weft__p2p_hurry(ctx->p2p);
     ctx->turns = 0; /* the look that follows must include the sockets */
 }
 
 void weft__engine_disarm(weft_context *ctx)
 {
-    if (ctx->board) weft__bell_disarm(ctx->board);
+    if (ctx->segment) weft__bell_disarm(ctx->segment);
 }
 
 void weft__engine_ring(weft_context *ctx)

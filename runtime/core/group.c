@@ -78,9 +78,9 @@ uint64_t weft__group_ids(weft_context *ctx, unsigned n)
     return (uint64_t)(ctx->rank + 1) << 40 | (atomic_fetch_add(&ctx->groups_made, n) + 1);
 }
 
-bool weft__on_board(const weft_context *ctx, const int *world, int size)
+bool weft__on_one_segment(const weft_context *ctx, const int *world, int size)
 {
-    if (!ctx->board) return false;
+    if (!ctx->segment) return false;
     for (int i = 0; i < size; i++)
         if (ctx->peers[world[i]].local < 0) return false;
     return true;
@@ -267,7 +267,7 @@ static void tell_of_choices(const weft_group *group)
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table)
 {
     weft_context *ctx = group->ctx;
-    bool shared = group->size > 1 && weft__on_board(ctx, group->world, group->size);
+    bool shared = group->size > 1 && weft__on_one_segment(ctx, group->world, group->size);
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
     group->id = id;

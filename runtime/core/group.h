@@ -171,8 +171,8 @@ static inline int weft__group_maker(uint64_t id)
 }
 /* A bit for each kind of memory for which all members have the same module (seam.h). */
 uint8_t weft__group_modules(const weft_group *group);
-/* Would all these ranks share this host's board? */
-bool weft__on_board(const weft_context *ctx, const int *world, int size);
+/* Would all these ranks share this host's segment? */
+bool weft__on_one_segment(const weft_context *ctx, const int *world, int size);
 
 weft__table weft__own_table(const weft_context *ctx); /* what this rank brings to an agreement */
 #endif

@@ -191,7 +191,7 @@ static void sleeper_free(sleeper *s)
  * in vain, and a timer would only come too early or too late. */
 static bool sockets_will_wake(weft_context *ctx)
 {
-    return ctx->descriptors_wake && !ctx->board && weft__unsettled(ctx) > 0 &&
+    return ctx->descriptors_wake && !ctx->segment && weft__unsettled(ctx) > 0 &&
            atomic_load(&ctx->lenders) == 0;
 }
 

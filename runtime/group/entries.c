@@ -71,7 +71,7 @@ static weft_status check_memory(const weft_context *ctx, const weft__memory_entr
     if (e->status != WEFT_OK && !weft__is_failure(e->status))
         return weft__fail(WEFT_ERR_PEER, "status %d: expected 0 or a failure", e->status);
     if (e->status != WEFT_OK || e->kind != WEFT_MEMORY_HOST) return WEFT_OK;
-    return weft__region_check(ctx->board, ctx->peers[rank].local, &e->region, e->bytes);
+    return weft__region_check(ctx->segment, ctx->peers[rank].local, &e->region, e->bytes);
 }
 
 bool weft__memory_entry_holds(weft_request *req, int member, const weft__memory_entry *told)

@@ -1,4 +1,4 @@
-/* host_rounds.c - collectives of ranks that share memory: does in the board what ops/rounds.h says.
+/* host_rounds.c - collectives of ranks that share memory: does in the segment what ops/rounds.h says.
  *
  * A group has one sequence of rounds; its operations take consecutive stretches of it.  Round k uses slot
  * k % WEFT__SLOTS of each member's row, and a member writes a slot again only when all have told (`consumed`)
@@ -6,8 +6,8 @@
  * the one before it is finished.  Publishing runs ahead of taking as far as slots allow.
  *
  * In its first round an operation looks whether all members mean the same, and so waits for all.  What goes
- * on without that is in host_ahead.h, what is read where it lies and not copied in host_in_place.h, looking at
- * the members' rows in host_lane.h, and moving the data in host_blocks.h.
+ * on without that is in host_ahead.h, what is read where it lies and not copied in host_in_place.h, looking
+ * at the members' rows in host_lane.h, and moving the data in host_blocks.h.
  *
  * Failing: a member that is gone without having published what is needed breaks the group. */
 #include "engine.h"
@@ -193,7 +193,7 @@ static size_t take_ready(weft_group *group, bool *broken)
 static void ring_members(weft_group *group)
 {
     for (int i = 0; i < group->size; i++)
-        if (i != group->rank) weft__bell_ring(group->ctx->board, group->lane.locals[i]);
+        if (i != group->rank) weft__bell_ring(group->ctx->segment, group->lane.locals[i]);
 }
 
 static void leave_if_idle(weft__lane *lane)

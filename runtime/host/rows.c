@@ -44,9 +44,9 @@ static void lane_to(weft__lane *lane, weft__lane_state to)
 /* A row for a group to be; 0: there is none. */
 uint64_t weft__row_claim(weft_context *ctx)
 {
-    if (!ctx->board) return 0;
+    if (!ctx->segment) return 0;
     weft__groups_reclaim(ctx);
-    return weft__row_take(ctx->board);
+    return weft__row_take(ctx->segment);
 }
 
 /* For weft__rounds_expect.  Without memory no line is asked for early, which only takes longer. */
@@ -71,9 +71,9 @@ static weft_status open_rows(weft_group *group, const uint64_t *rows)
         status = weft__fail_memory((size_t)group->size * (sizeof *at + sizeof *locals + sizeof *uses),
                                    "a group's rows");
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
-        at[i] = weft__row_at(ctx->board, rows[i]);
+        at[i] = weft__row_at(ctx->segment, rows[i]);
         locals[i] = ctx->peers[group->world[i]].local;
-        if (at[i] && weft__board_owns(ctx->board, locals[i], rows[i]))
+        if (at[i] && weft__segment_owns(ctx->segment, locals[i], rows[i]))
             uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
         else
             status = weft__fail(WEFT_ERR_PEER, "rank %d told of a row at %llu, where none can be",
@@ -146,7 +146,7 @@ static void look_whether_all_told(weft_group *group)
     for (int i = 0; i < group->size; i++) some_without = some_without || rows[i] == 0;
     lane->told = NULL;
     if (some_without) {
-        if (lane->own_row) weft__board_give(group->ctx->board, lane->own_row);
+        if (lane->own_row) weft__segment_give(group->ctx->segment, lane->own_row);
         lane->own_row = 0;
         lane_to(lane, WEFT__LANE_NONE);
         group->table.rounds = 0;
@@ -315,7 +315,7 @@ static bool rows_keeps_group(const weft_group *group)
 static void rows_group_gone(weft_group *group)
 {
     weft__lane *lane = &group->lane;
-    if (lane->own_row) weft__board_give(group->ctx->board, lane->own_row);
+    if (lane->own_row) weft__segment_give(group->ctx->segment, lane->own_row);
     free((void *)lane->rows);
     free(lane->lines);
     free(lane->told);

@@ -11,20 +11,20 @@
  * in 256; twice that leaves the second-level cache before it is read.  A round takes one of every rank. */
 size_t weft__slot_bytes(int ranks)
 {
-    size_t n = (size_t)(ranks < WEFT__BOARD_RANKS_MAX ? ranks : WEFT__BOARD_RANKS_MAX), bytes = 256 * KIB;
+    size_t n = (size_t)(ranks < WEFT__SEGMENT_RANKS_MAX ? ranks : WEFT__SEGMENT_RANKS_MAX), bytes = 256 * KIB;
     while (bytes > 64 * KIB && bytes * n > MIB) bytes /= 2;
     return bytes < 64 * n ? 64 * n : bytes;
 }
 
-weft__board_arena weft__rows_arena(int ranks)
+weft__segment_arena weft__rows_arena(int ranks)
 {
-    return (weft__board_arena){ROWS, sizeof(weft__row) + WEFT__SLOTS * weft__slot_bytes(ranks)};
+    return (weft__segment_arena){ROWS, sizeof(weft__row) + WEFT__SLOTS * weft__slot_bytes(ranks)};
 }
 
-uint64_t weft__row_take(weft__board *board)
+uint64_t weft__row_take(weft__segment *segment)
 {
-    uint64_t offset = weft__board_take(board);
-    weft__row *row = offset ? weft__row_at(board, offset) : NULL;
+    uint64_t offset = weft__segment_take(segment);
+    weft__row *row = offset ? weft__row_at(segment, offset) : NULL;
     if (!row) return 0;
     atomic_fetch_add_explicit(&row->use, 1, memory_order_release);
     atomic_store_explicit(&row->consumed, 0, memory_order_relaxed);

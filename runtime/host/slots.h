@@ -1,11 +1,11 @@
-/* slots.h - where collectives in shared memory are published: rows of slots in the board's blocks.
+/* slots.h - where collectives in shared memory are published: rows of slots in the segment's blocks.
  *
  * A rank has a row for each group that uses rounds; other members find it by the offset that its owner tells
  * (rows.h).  Round k of a group is published in slot k % WEFT__SLOTS of each member's row (host_rounds.c). */
 #ifndef WEFT_RUNTIME_SLOTS_H
 #define WEFT_RUNTIME_SLOTS_H
-#include "board.h"
 #include "group.h"
+#include "shm_segment.h"
 
 /* One published piece.  Written before `sequence` is stored.  That holds the round's number, from 1, and
  * below it how many rounds its writer had not read by then, this one included. */
@@ -36,16 +36,16 @@ struct weft__row {
     /* WEFT__SLOTS areas of ctx->slot_bytes follow */
 };
 
-/* What a slot's area holds where so many ranks share a board; and what that takes of the board. */
+/* What a slot's area holds where so many ranks share a segment; and what that takes of the segment. */
 size_t weft__slot_bytes(int ranks);
-weft__board_arena weft__rows_arena(int ranks);
+weft__segment_arena weft__rows_arena(int ranks);
 
 /* A row in this rank's arena, its header zeroed (not its areas).  0: none is left.  Engine held. */
-uint64_t weft__row_take(weft__board *board);
+uint64_t weft__row_take(weft__segment *segment);
 /* Any rank's row, from the offset it told; NULL if no row can be there. */
-static inline weft__row *weft__row_at(const weft__board *board, uint64_t offset)
+static inline weft__row *weft__row_at(const weft__segment *segment, uint64_t offset)
 {
-    return weft__board_block(board, offset);
+    return weft__segment_block(segment, offset);
 }
 static inline unsigned char *weft__slot_area(weft__row *row, unsigned slot, size_t slot_bytes)
 {

@@ -2,7 +2,7 @@
  *
  *   meet        rendezvous: who am I, of how many
  *   card        each rank tells host, pid, address, endpoint, transports (one all_gather)
- *   board       ranks of one host share memory, if all of them may
+ *   segment       ranks of one host share memory, if all of them may
  *   routes      each rank by the first transport that reaches it; connections come later
  *   world       and host group, from rows told in a second all_gather
  *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
@@ -146,19 +146,19 @@ static weft_status find_locals(joining *j)
     return WEFT_OK;
 }
 
-/* Every rank of this host, or none: a board that some have is of no use. */
+/* Every rank of this host, or none: a segment that some have is of no use. */
 static weft_status share_memory(joining *j)
 {
     weft_context *ctx = j->ctx;
     char name[80];
     int64_t until = weft__now_ns() + HANDOVER_NS;
-    weft__board_config config = {.rank = j->local_rank,
-                                 .size = j->local_size,
-                                 .world_ranks = j->locals,
-                                 .keys = ctx->keys,
-                                 .name = name,
-                                 .deadline_ns = until < j->deadline_ns ? until : j->deadline_ns,
-                                 .arena = weft__rows_arena(j->local_size)};
+    weft__segment_config config = {.rank = j->local_rank,
+                                   .size = j->local_size,
+                                   .world_ranks = j->locals,
+                                   .keys = ctx->keys,
+                                   .name = name,
+                                   .deadline_ns = until < j->deadline_ns ? until : j->deadline_ns,
+                                   .arena = weft__rows_arena(j->local_size)};
     uint8_t mine = 0, *all;
     weft_status status;
     bool want = j->local_size > 1;
@@ -166,7 +166,7 @@ static weft_status share_memory(joining *j)
         want = want && weft__transports_offered(&j->cards[j->locals[i]].transports, WEFT__TRANSPORT_LOCAL);
     snprintf(name, sizeof name, "weft-%s-%d", weft__rendezvous_nonce(j->meeting), j->locals[0]);
     if (want) {
-        mine = weft__board_join(&config, &ctx->board) == WEFT_OK;
+        mine = weft__segment_join(&config, &ctx->segment) == WEFT_OK;
         if (!mine)
             weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
     }
@@ -175,12 +175,12 @@ static weft_status share_memory(joining *j)
     status = weft__rendezvous_all_gather(j->meeting, &mine, all, 1);
     for (int i = 0; status == WEFT_OK && i < j->local_size; i++) mine = mine && all[j->locals[i]];
     free(all);
-    if (status == WEFT_OK && ctx->board && !mine) {
-        weft__board_free(ctx->board);
-        ctx->board = NULL;
+    if (status == WEFT_OK && ctx->segment && !mine) {
+        weft__segment_free(ctx->segment);
+        ctx->segment = NULL;
     }
-    for (int i = 0; ctx->board && i < j->local_size; i++) ctx->peers[j->locals[i]].local = i;
-    if (ctx->board) ctx->slot_bytes = weft__slot_bytes(j->local_size);
+    for (int i = 0; ctx->segment && i < j->local_size; i++) ctx->peers[j->locals[i]].local = i;
+    if (ctx->segment) ctx->slot_bytes = weft__slot_bytes(j->local_size);
     return status;
 }
 
@@ -193,7 +193,7 @@ static weft_status open_transports(joining *j, const int *local_of, const weft__
     weft__transport_site site = {.me = ctx->rank,
                                  .world = ctx->world_size,
                                  .keys = ctx->keys,
-                                 .board = ctx->board,
+                                 .segment = ctx->segment,
                                  .local_of = local_of,
                                  .crowded = weft__pacing_is_crowded(&ctx->pacing),
                                  .watch = &ctx->watch,
@@ -225,7 +225,8 @@ static weft_status open_routes(joining *j)
         weft__p2p_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
                        &ctx->p2p_events, &ctx->p2p);
     if (status != WEFT_OK) return status;
-    ctx->watch.sparing = !ctx->board; /* shared memory is looked at more often than sockets are to be read */
+    ctx->watch.sparing =
+        !ctx->segment; /* shared memory is looked at more often than sockets are to be read */
     local_of = malloc(n * sizeof *local_of);
     cards = malloc(n * sizeof *cards);
     for (size_t i = 0; local_of && cards && i < n; i++) {
@@ -323,11 +324,11 @@ static void on_death(weft__watched *w, uint32_t events)
 static weft_status watch_deaths(joining *j)
 {
     weft_context *ctx = j->ctx;
-    for (int i = 0; ctx->board && i < j->local_size; i++) {
+    for (int i = 0; ctx->segment && i < j->local_size; i++) {
         weft__peer *m = &ctx->peers[j->locals[i]];
         weft_status status;
-        if (i == j->local_rank || ctx->board->peers[i].pid_fd < 0) continue;
-        m->death.fd = ctx->board->peers[i].pid_fd;
+        if (i == j->local_rank || ctx->segment->peers[i].pid_fd < 0) continue;
+        m->death.fd = ctx->segment->peers[i].pid_fd;
         m->death.ready = on_death;
         status = weft__watch_add(&ctx->watch, &m->death, EPOLLIN);
         if (status != WEFT_OK) return status;
@@ -339,8 +340,8 @@ static weft_status open_descriptors(weft_context *ctx)
 {
     weft_status status = weft__watch_open(&ctx->watch);
     if (status != WEFT_OK) return status;
-    if (ctx->board) {
-        ctx->bell_fd = ctx->board->peers[ctx->board->rank].bell_fd;
+    if (ctx->segment) {
+        ctx->bell_fd = ctx->segment->peers[ctx->segment->rank].bell_fd;
         return WEFT_OK;
     }
     ctx->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -393,7 +394,7 @@ static weft_status join(joining *j, const weft_config *config)
     weft__engine_drop(ctx);
     if ((status = exchange_modules(j)) != WEFT_OK) return status;
     weft__rendezvous_done(j->meeting);
-    if (weft__pacing_has_home(&ctx->pacing, ctx->board != NULL, ctx->descriptors_wake))
+    if (weft__pacing_has_home(&ctx->pacing, ctx->segment != NULL, ctx->descriptors_wake))
         ctx->pacing.home = weft__home_of(j->local_rank, j->local_size);
     weft__home_return(ctx->pacing.home);
     return status;

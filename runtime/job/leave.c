@@ -117,8 +117,8 @@ void weft__context_free(weft_context *ctx)
     if (ctx->p2p) weft__p2p_close(ctx->p2p);
     if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
     weft__regions_free(ctx->regions);
-    if (ctx->board)
-        weft__board_free(ctx->board); /* its bell with it */
+    if (ctx->segment)
+        weft__segment_free(ctx->segment); /* its bell with it */
     else if (ctx->bell_fd >= 0)
         close_bell(ctx->bell_fd);
     weft__completion_fd_close(&ctx->completion_fd);

@@ -66,7 +66,7 @@ static void test_every_limit(void **state)
 
 /* ---- sizes of files ------------------------------------------------------------------------------------ */
 
-/* The board is a file, and the kernel ends whoever makes one that is too long. */
+/* The segment is a file, and the kernel ends whoever makes one that is too long. */
 static void under_a_file_limit(job_rank *me)
 {
     const rlim_t bytes = *(const rlim_t *)me->arg;
@@ -108,8 +108,8 @@ static void refuse_shared_files(void)
     CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
 }
 
-/* Where one rank of the host has no board nobody uses it: what two of three wrote there the third would wait
- * for in vain. */
+/* Where one rank of the host has no segment nobody uses it: what two of three wrote there the third would
+ * wait for in vain. */
 static void one_maps_nothing(job_rank *me)
 {
     weft_group *two;

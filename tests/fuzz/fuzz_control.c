@@ -62,8 +62,8 @@ static struct {
     echo echoes[ECHOES];
     unsigned echo_count;
     weft__ticket ticket;
-    weft__board *near; /* of the rank that shares memory */
-    uint64_t near_row; /* 0: it has told of none */
+    weft__segment *near; /* of the rank that shares memory */
+    uint64_t near_row;   /* 0: it has told of none */
 } rank;
 
 static char buffers[REQUESTS][2][COUNT];
@@ -164,7 +164,7 @@ static void close_rank(void)
     rank.ctx->modules[WEFT_MEMORY_CUDA].backend = NULL;
     rank.ctx->module_count = 0;
     weft__list_remove(&rank.ticket.link);
-    if (rank.near_row) weft__board_give(rank.near, rank.near_row);
+    if (rank.near_row) weft__segment_give(rank.near, rank.near_row);
     lone_rank_close(rank.ctx);
 }
 

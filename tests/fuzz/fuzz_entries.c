@@ -215,7 +215,7 @@ static void check_near(void)
     const volatile char *base =
         weft__region_at(rank.ctx->regions, 0, told->index, told->generation, 0, told->bytes);
     if (!base || !told->offset) return; /* not told of, or the one before is still there */
-    if (told->bytes != near_region->bytes || told->offset < rank.ctx->board->bytes) abort();
+    if (told->bytes != near_region->bytes || told->offset < rank.ctx->segment->bytes) abort();
     (void)(base[0] + base[told->bytes - 1]);
 }
 

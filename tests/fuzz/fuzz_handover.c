@@ -12,7 +12,7 @@
 
 enum { RANKS = 3, ME = 1, FDS_MOST = 12, PARCELS_MOST = 6, FD_MOST = 128 };
 
-size_t fuzz_reached; /* boards handed over */
+size_t fuzz_reached; /* segments handed over */
 
 typedef struct input {
     const uint8_t *at;
@@ -55,7 +55,7 @@ static void send_parcel(input *in, int to)
     weft__close_fds(fds, (int)n_fds);
 }
 
-static void check_peers(const weft__board_peer *peers, int memfd, bool good)
+static void check_peers(const weft__segment_peer *peers, int memfd, bool good)
 {
     if (good && memfd < 0) abort();
     for (int i = 0; i < RANKS; i++)
@@ -66,14 +66,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const int world[RANKS] = {0, 1, 2};
     static const uint8_t cookie[WEFT__COOKIE_BYTES] = {1};
-    weft__board_config config = {.rank = ME, .size = RANKS, .world_ranks = world, .name = "fuzz"};
-    weft__board_peer peers[RANKS];
+    weft__segment_config config = {.rank = ME, .size = RANKS, .world_ranks = world, .name = "fuzz"};
+    weft__segment_peer peers[RANKS];
     input in = {data, bytes};
     int ends[2], memfd = -1, before = open_descriptors();
     weft_status status;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends)) abort();
     for (int i = 0; i < RANKS; i++)
-        peers[i] = (weft__board_peer){.world_rank = i, .bell_fd = -1, .pid_fd = -1};
+        peers[i] = (weft__segment_peer){.world_rank = i, .bell_fd = -1, .pid_fd = -1};
     peers[ME].pid = 77;
     for (int i = 0; in.left && i < PARCELS_MOST; i++) send_parcel(&in, ends[0]);
     shutdown(ends[0], SHUT_WR);

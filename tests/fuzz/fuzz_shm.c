@@ -3,9 +3,9 @@
  *
  * An input is a list of steps; an input that ends early goes on with zeros.  A frame is only ever received as
  * its header says, into room of its exact size; the rest of the shared memory stays as it was. */
-#include "board_ranks.h"
 #include "fuzz.h"
 #include "ring.h"
+#include "segment_ranks.h"
 #include "shm.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct input {
 } input;
 
 static struct {
-    weft__board *boards[2];
+    weft__segment *segments[2];
     weft__sink sink;
     weft__transport *transport;
     char *ring;      /* written by the peer */
@@ -95,7 +95,7 @@ static void on_sent(weft__outgoing *out, weft_status status)
 static void step_record(input *in)
 {
     weft__frame frame = {0};
-    const size_t ring_bytes = rank.boards[0]->ring_bytes;
+    const size_t ring_bytes = rank.segments[0]->ring_bytes;
     char *to = rank.ring + (rank.at & (ring_bytes - 1));
     uint64_t first, zero = 0;
     size_t piece;
@@ -110,7 +110,7 @@ static void step_record(input *in)
 
 static void step_write(input *in)
 {
-    const size_t ring_bytes = rank.boards[0]->ring_bytes, at = take(in, 3) % ring_bytes, n = take(in, 1);
+    const size_t ring_bytes = rank.segments[0]->ring_bytes, at = take(in, 3) % ring_bytes, n = take(in, 1);
     take_over(in, rank.ring + at, n < ring_bytes - at ? n : ring_bytes - at);
 }
 
@@ -158,7 +158,7 @@ static void take_step(input *in)
     switch ((enum step)(take(in, 1) % STEPS)) {
     case RECORD: step_record(in); break;
     case WRITE: step_write(in); break;
-    case TAKEN: atomic_store(weft__board_taken(rank.boards[0], 1, 0), take(in, 8)); break;
+    case TAKEN: atomic_store(weft__segment_taken(rank.segments[0], 1, 0), take(in, 8)); break;
     case POLL: rank.transport->poll(rank.transport, 16); break;
     case SEND: step_send(in); break;
     case LOOK: step_look(in); break;
@@ -175,28 +175,28 @@ static void take_step(input *in)
 static void open_rank(void)
 {
     int local_of[WORLD];
-    if (!rank.boards[0]) board_join_all(2, rank.boards);
+    if (!rank.segments[0]) segment_join_all(2, rank.segments);
     for (int i = 0; i < WORLD; i++) local_of[i] = -1;
     for (int i = 0; i < 2; i++) local_of[BOARD_WORLD(i)] = i;
     rank.sink = (weft__sink){on_header, on_arrived, on_lost};
-    rank.ring = weft__board_ring(rank.boards[0], 0, 1);
-    memset(rank.ring, 0, rank.boards[0]->ring_bytes);
-    memset(weft__board_ring(rank.boards[0], 1, 0), 0, rank.boards[0]->ring_bytes);
-    atomic_store(weft__board_taken(rank.boards[0], 0, 1), 0);
-    atomic_store(weft__board_taken(rank.boards[0], 1, 0), 0);
+    rank.ring = weft__segment_ring(rank.segments[0], 0, 1);
+    memset(rank.ring, 0, rank.segments[0]->ring_bytes);
+    memset(weft__segment_ring(rank.segments[0], 1, 0), 0, rank.segments[0]->ring_bytes);
+    atomic_store(weft__segment_taken(rank.segments[0], 0, 1), 0);
+    atomic_store(weft__segment_taken(rank.segments[0], 1, 0), 0);
     rank.at = 0;
     rank.lost = rank.over = false;
     rank.sent_count = 0;
     memset(rank.waits, 0, sizeof rank.waits);
-    if (weft__shm_open(rank.boards[0], local_of, WORLD, false, &rank.sink, &rank.transport)) abort();
+    if (weft__shm_open(rank.segments[0], local_of, WORLD, false, &rank.sink, &rank.transport)) abort();
 }
 
 /* Rings from and to nobody: no correct rank uses them. */
 static void check_neighbours(void)
 {
     for (int i = 0; i < 2; i++) {
-        const char *ring = weft__board_ring(rank.boards[0], i, i);
-        if (ring[0] || memcmp(ring, ring + 1, rank.boards[0]->ring_bytes - 1) != 0) abort();
+        const char *ring = weft__segment_ring(rank.segments[0], i, i);
+        if (ring[0] || memcmp(ring, ring + 1, rank.segments[0]->ring_bytes - 1) != 0) abort();
     }
 }
 

@@ -43,7 +43,7 @@ static void check_rows(const weft_group *group)
     for (int i = 0; i < group->size; i++) {
         const weft_group *there = group_of(group)->at[group->world[i]];
         if (!there || !world_lives(group->world[i])) continue;
-        if (group->lane.rows[i] != weft__row_at(group->ctx->board, there->lane.own_row))
+        if (group->lane.rows[i] != weft__row_at(group->ctx->segment, there->lane.own_row))
             trace_blame("group %d: rank %d looks for rank %d's row where it is not",
                         (int)(group->id - world_group_id(0)), group->ctx->rank, group->world[i]);
     }

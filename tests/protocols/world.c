@@ -76,7 +76,7 @@ static weft_context *open_rank(int rank, const weft__executor *const *executors)
     ctx->rank = rank;
     ctx->world_size = world.ranks;
     ctx->turns = SOCKETS_NEVER;
-    ctx->board = world.one_host ? rows_memory_board(rank, world.ranks) : NULL;
+    ctx->segment = world.one_host ? rows_memory_segment(rank, world.ranks) : NULL;
     ctx->slot_bytes = 4096;
     if (weft__p2p_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p)) abort();
     set_peers(ctx);
@@ -123,7 +123,7 @@ static void close_rank(weft_context *ctx)
     weft__groups_close(ctx);
     weft__list_init(&ctx->groups);
     weft__list_init(&ctx->retiring);
-    ctx->board = NULL;
+    ctx->segment = NULL;
     ctx->wire = NULL;
     weft__context_free(ctx);
 }

@@ -1,5 +1,4 @@
 #include "lone_rank.h"
-#include "board_ranks.h"
 #include "control.h"
 #include "engine.h"
 #include "events.h"
@@ -9,13 +8,14 @@
 #include "leave.h"
 #include "protocols.h"
 #include "region.h"
+#include "segment_ranks.h"
 #include "slots.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static lone_wires hooks;
-static weft__board *boards[2]; /* LONE_NEAR's, LONE_ME's */
+static weft__segment *segments[2]; /* LONE_NEAR's, LONE_ME's */
 
 static void send_nowhere(weft__transport *t, int peer, weft__outgoing *out)
 {
@@ -109,7 +109,7 @@ weft_context *lone_rank_open(lone_wires wires)
     if (!ctx) abort();
     if (!wire) {
         setenv("WEFT_LOG", "0", 1);
-        board_join_with(2, weft__rows_arena(2), boards);
+        segment_join_with(2, weft__rows_arena(2), segments);
         wire = open_wire();
     }
     hooks = wires;
@@ -117,7 +117,7 @@ weft_context *lone_rank_open(lone_wires wires)
     ctx->wire = wire;
     ctx->rank = LONE_ME;
     ctx->world_size = LONE_WORLD;
-    ctx->board = boards[1];
+    ctx->segment = segments[1];
     ctx->slot_bytes = weft__slot_bytes(2);
     if (weft__watch_open(&ctx->watch) ||
         weft__p2p_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p))
@@ -126,9 +126,9 @@ weft_context *lone_rank_open(lone_wires wires)
     return ctx;
 }
 
-weft__board *lone_rank_near(void)
+weft__segment *lone_rank_near(void)
 {
-    return boards[0];
+    return segments[0];
 }
 
 weft_group *lone_rank_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id)
@@ -153,7 +153,7 @@ static void drop_notices(weft_context *ctx)
     }
 }
 
-/* Requests and groups give back what they have of the board first, which is the next context's too. */
+/* Requests and groups give back what they have of the segment first, which is the next context's too. */
 void lone_rank_close(weft_context *ctx)
 {
     drop_notices(ctx);
@@ -171,6 +171,6 @@ void lone_rank_close(weft_context *ctx)
     if (ctx->regions) weft__regions_free(ctx->regions);
     ctx->regions = NULL;
     hooks = (lone_wires){NULL, NULL};
-    ctx->board = NULL;
+    ctx->segment = NULL;
     weft__context_free(ctx);
 }

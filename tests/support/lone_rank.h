@@ -1,6 +1,6 @@
 /* lone_rank.h - a rank whose job is not there, for targets that play the other ranks: rank 3 of 5, which
- * shares a board with 1.  Its threads do not run and its wires lead nowhere, so the same input does the same
- * thing every time. */
+ * shares a segment with 1.  Its threads do not run and its wires lead nowhere, so the same input does the
+ * same thing every time. */
 #ifndef WEFT_TEST_LONE_RANK_H
 #define WEFT_TEST_LONE_RANK_H
 #include "context.h"
@@ -15,7 +15,7 @@ typedef struct lone_wires {
 
 /* Its context is ready, without groups; one at a time.  Aborts where that cannot be. */
 weft_context *lone_rank_open(lone_wires wires);
-weft__board *lone_rank_near(void); /* the board of the rank that shares memory with it; stays for ever */
+weft__segment *lone_rank_near(void); /* the segment of the rank that shares memory with it; stays for ever */
 /* READY, and the context's. */
 weft_group *lone_rank_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id);
 /* What still runs fails first; handles of requests have been released before. */

@@ -30,25 +30,25 @@ typedef struct device {
     struct weft_backend_comm *comms;
 } device;
 
-typedef struct board { /* a communicator as all its ranks see it */
+typedef struct segment { /* a communicator as all its ranks see it */
     uint64_t id;
     int present, left; /* ranks that have joined, that have closed it since */
     struct weft_backend_comm *comms[RANKS_MAX];
-    struct board *next;
-} board;
+    struct segment *next;
+} segment;
 
 struct weft_backend_comm {
     void *owner;
     int rank, size;
     device *device;
     bool names, told, doomed, dropped;
-    board *board;
+    segment *segment;
     struct weft_backend_comm *next;
 };
 
 static const weft_backend_runtime *_Atomic runtime;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* everything below, and all records */
-static board *boards;
+static segment *segments;
 static uint64_t ids;
 
 _Noreturn static void die(const char *why, const weft_backend_work *a, const weft_backend_work *b)
@@ -120,7 +120,7 @@ static void run_self(unit *u)
 }
 
 /* All ranks of the communicator have it at the head of their queue. */
-static bool all_there(const board *b, int size)
+static bool all_there(const segment *b, int size)
 {
     for (int i = 0; i < size; i++) {
         const weft_backend_comm *c = b->comms[i];
@@ -132,7 +132,7 @@ static bool all_there(const board *b, int size)
 
 static void run(const unit *u)
 {
-    const board *b = u->comm->board;
+    const segment *b = u->comm->segment;
     weft_backend_work *works[RANKS_MAX] = {NULL};
     int size = u->comm->size;
     if (!all_there(b, size)) return;
@@ -163,7 +163,7 @@ static bool answer(device *d)
             id = ++ids;
             pthread_mutex_unlock(&lock);
             runtime->named(c->owner, &id);
-        } else if (c->board && !c->told && c->board->present == c->size) {
+        } else if (c->segment && !c->told && c->segment->present == c->size) {
             c->told = true;
             pthread_mutex_unlock(&lock);
             runtime->joined(c->owner, WEFT_OK, NULL);
@@ -260,20 +260,20 @@ static weft_backend_comm *open_comm(weft_backend *backend, void *owner, int rank
 
 static void join(weft_backend_comm *comm, const void *id)
 {
-    board *b;
+    segment *b;
     pthread_mutex_lock(&lock);
-    b = boards;
+    b = segments;
     while (b && memcmp(&b->id, id, sizeof b->id) != 0) b = b->next;
     if (!b) {
         b = calloc(1, sizeof *b);
         if (!b) abort();
         memcpy(&b->id, id, sizeof b->id);
-        b->next = boards;
-        boards = b;
+        b->next = segments;
+        segments = b;
     }
     b->comms[comm->rank] = comm;
     b->present++;
-    comm->board = b;
+    comm->segment = b;
     pthread_mutex_unlock(&lock);
 }
 
@@ -314,7 +314,7 @@ static int poll(weft_backend *backend)
 
 static void leave(weft_backend_comm *comm)
 {
-    board *b = comm->board, **at = &boards;
+    segment *b = comm->segment, **at = &segments;
     if (!b) return;
     b->comms[comm->rank] = NULL;
     if (++b->left < b->present) return;

@@ -163,7 +163,7 @@ static inline void *play(void *arg)
     usleep((useconds_t)p->stay_ms * 1000);
     await_all(p->stay, ENDED);
     if (p->fails)
-        weft__rendezvous_fail(r, WEFT_ERR_MEMORY, "no room for the board");
+        weft__rendezvous_fail(r, WEFT_ERR_MEMORY, "no room for the segment");
     else
         check_gather(p, r);
     p->stage = ENDED; /* a serving rank's close waits for the others */

@@ -2,9 +2,9 @@
  * their sinks have seen, and frames to send. */
 #ifndef WEFT_TESTS_SHM_RANKS_H
 #define WEFT_TESTS_SHM_RANKS_H
-#include "board_ranks.h"
 #include "clock.h"
 #include "job.h"
+#include "segment_ranks.h"
 #include "shm.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 /* One rank: its transport, and what its sink has seen. */
 typedef struct rank {
     weft__sink sink;
-    weft__board *board;
+    weft__segment *segment;
     weft__transport *transport;
     char room[WEFT__FRAME_PAYLOAD_MAX];
     bool throw_away;
@@ -74,23 +74,23 @@ static inline void on_lost(weft__sink *sink, int peer, const char *why)
     strncpy(me->why, why, sizeof me->why - 1);
 }
 
-static inline void open_transport(rank *me, weft__board *board)
+static inline void open_transport(rank *me, weft__segment *segment)
 {
     int local_of[WORLD];
     memset(me, 0, sizeof *me);
     for (int i = 0; i < WORLD; i++) local_of[i] = -1;
-    for (int i = 0; i < board->size; i++) local_of[BOARD_WORLD(i)] = i;
+    for (int i = 0; i < segment->size; i++) local_of[BOARD_WORLD(i)] = i;
     me->sink = (weft__sink){on_header, on_arrived, on_lost};
-    me->board = board;
-    assert_int_equal(weft__shm_open(board, local_of, WORLD, false, &me->sink, &me->transport), WEFT_OK);
+    me->segment = segment;
+    assert_int_equal(weft__shm_open(segment, local_of, WORLD, false, &me->sink, &me->transport), WEFT_OK);
 }
 
 static inline void open_ranks(int n)
 {
-    weft__board *boards[RANKS_MAX];
-    board_join_all(n, boards);
+    weft__segment *segments[RANKS_MAX];
+    segment_join_all(n, segments);
     n_ranks = n;
-    for (int i = 0; i < n; i++) open_transport(&ranks[i], boards[i]);
+    for (int i = 0; i < n; i++) open_transport(&ranks[i], segments[i]);
 }
 
 static inline int open_two(void **state)
@@ -105,7 +105,7 @@ static inline int close_all(void **state)
     (void)state;
     for (int i = 0; i < n_ranks; i++) {
         if (ranks[i].transport) ranks[i].transport->close(ranks[i].transport);
-        weft__board_free(ranks[i].board);
+        weft__segment_free(ranks[i].segment);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /* test_bell.c - a rank that arms its bell sees what was published before, or is rung for it: litmus tests
  * (litmus.h tells how long they run) in both directions, between threads and between processes. */
-#include "board_ranks.h"
 #include "litmus.h"
+#include "segment_ranks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,46 +16,46 @@
 enum { ALARM_S = 600 };
 
 typedef struct rank {
-    weft__board *board;
+    weft__segment *segment;
     int self, other;
     unsigned seed;
 } rank;
 
-static weft__board *join(int self)
+static weft__segment *join(int self)
 {
-    weft__board_config config = board_config(self, 2, 20000);
-    weft__board *board;
-    if (weft__board_join(&config, &board)) abort();
-    return board;
+    weft__segment_config config = segment_config(self, 2, 20000);
+    weft__segment *segment;
+    if (weft__segment_join(&config, &segment)) abort();
+    return segment;
 }
 
 /* Publishes as rings do: a release store, then the bell. */
 static void publish(const rank *r, uint64_t round)
 {
-    atomic_store_explicit(weft__board_taken(r->board, r->self, r->other), round, memory_order_release);
-    weft__bell_ring(r->board, r->other);
+    atomic_store_explicit(weft__segment_taken(r->segment, r->self, r->other), round, memory_order_release);
+    weft__bell_ring(r->segment, r->other);
 }
 
 /* Goes to sleep as the progress thread does.  Returns whether it saw that of this round. */
 static bool arm_and_look(const rank *r, uint64_t round)
 {
-    weft__bell_arm(r->board);
-    return atomic_load_explicit(weft__board_taken(r->board, r->other, r->self), memory_order_acquire) >=
+    weft__bell_arm(r->segment);
+    return atomic_load_explicit(weft__segment_taken(r->segment, r->other, r->self), memory_order_acquire) >=
            round;
 }
 
 static bool was_rung(const rank *r)
 {
     uint64_t rung;
-    bool armed = atomic_load(&r->board->peers[r->self].control->armed);
-    weft__bell_disarm(r->board);
-    return !armed && read(r->board->peers[r->self].bell_fd, &rung, sizeof rung) == (ssize_t)sizeof rung;
+    bool armed = atomic_load(&r->segment->peers[r->self].control->armed);
+    weft__bell_disarm(r->segment);
+    return !armed && read(r->segment->peers[r->self].bell_fd, &rung, sizeof rung) == (ssize_t)sizeof rung;
 }
 
 /* The sides take turns, so each does both. */
-static void take_turns(litmus *l, int who, weft__board *board)
+static void take_turns(litmus *l, int who, weft__segment *segment)
 {
-    rank r = {.board = board, .self = who, .other = !who, .seed = (unsigned)who};
+    rank r = {.segment = segment, .self = who, .other = !who, .seed = (unsigned)who};
     for (uint64_t round = 1; litmus_meet(l, who, 2 * round - 1); round++) {
         bool sleeps = (round & 1) == (uint64_t)who, saw = true;
         litmus_stagger(&r.seed);
@@ -66,7 +66,7 @@ static void take_turns(litmus *l, int who, weft__board *board)
         if (!litmus_meet(l, who, 2 * round)) break;
         if (sleeps && !was_rung(&r) && !saw) litmus_wrong(l);
     }
-    weft__board_free(board);
+    weft__segment_free(segment);
 }
 
 static void hand_over(litmus *l, int who)
@@ -77,9 +77,9 @@ static void hand_over(litmus *l, int who)
 /* What a program may do to itself after weft_init. */
 static void hand_over_refused(litmus *l, int who)
 {
-    weft__board *board = join(who);
+    weft__segment *segment = join(who);
     litmus_refuse_membarrier(EPERM);
-    take_turns(l, who, board);
+    take_turns(l, who, segment);
 }
 
 /* Ranks that the kernel refuses heavy fences from the beginning, so that others' do not reach them either. */
@@ -130,6 +130,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_processes), cmocka_unit_test(test_whole),
                                        cmocka_unit_test(test_refused), cmocka_unit_test(test_threads)};
     alarm(ALARM_S);
-    board_config(0, 2, 0); /* names the job before any fork */
+    segment_config(0, 2, 0); /* names the job before any fork */
     return cmocka_run_group_tests_name("bell", tests, NULL, NULL);
 }

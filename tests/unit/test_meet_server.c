@@ -148,7 +148,7 @@ static void a_failure_is_told_to_all(void **state)
         parts[who].fails = 1;
         play_as_processes(3);
         for (int i = 0; i < 3; i++)
-            if (i != who) told(i, WEFT_ERR_MEMORY, ": no room for the board");
+            if (i != who) told(i, WEFT_ERR_MEMORY, ": no room for the segment");
         assert_non_null(strstr(parts[1].sentence, who ? "rank 2 (host " : "rank 0 (host "));
     }
 }

@@ -1,6 +1,6 @@
-/* test_region.c - regions of a board whose ranks are threads of this process, and of none. */
-#include "board_ranks.h"
+/* test_region.c - regions of a segment whose ranks are threads of this process, and of none. */
 #include "region.h"
+#include "segment_ranks.h"
 #include "status.h"
 
 #include <setjmp.h>
@@ -12,21 +12,21 @@
 enum { RANKS = 3, BYTES = 10000 };
 
 typedef struct ranks {
-    weft__board *boards[RANKS];
+    weft__segment *segments[RANKS];
     weft__regions *regions[RANKS];
 } ranks;
 
 static void begin(ranks *r)
 {
-    board_join_all(RANKS, r->boards);
-    for (int i = 0; i < RANKS; i++) assert_non_null(r->regions[i] = weft__regions_new(r->boards[i]));
+    segment_join_all(RANKS, r->segments);
+    for (int i = 0; i < RANKS; i++) assert_non_null(r->regions[i] = weft__regions_new(r->segments[i]));
 }
 
 static void end(ranks *r)
 {
     for (int i = 0; i < RANKS; i++) {
         weft__regions_free(r->regions[i]);
-        weft__board_free(r->boards[i]);
+        weft__segment_free(r->segments[i]);
     }
 }
 

@@ -117,7 +117,7 @@ static void test_next(void **state)
 /* Room is given back by those that are taken too. */
 static void test_taking_gives_room(void **state)
 {
-    size_t rings = 4 * ranks[0].board->ring_bytes / 1024;
+    size_t rings = 4 * ranks[0].segment->ring_bytes / 1024;
     char there[1000];
     (void)state;
     for (size_t i = 0; i < rings; i++) {
@@ -280,12 +280,13 @@ static void test_thrown_away(void **state)
 static bool rung(int r)
 {
     uint64_t count;
-    return read(ranks[r].board->peers[ranks[r].board->rank].bell_fd, &count, sizeof count) == sizeof count;
+    return read(ranks[r].segment->peers[ranks[r].segment->rank].bell_fd, &count, sizeof count) ==
+           sizeof count;
 }
 
 static void arm(int r)
 {
-    weft__bell_arm(ranks[r].board);
+    weft__bell_arm(ranks[r].segment);
 }
 
 static void test_bells(void **state)
@@ -328,8 +329,8 @@ static size_t hammer_length(int number)
 /* Whatever is slept for is looked at once more after arming: room, records, or that all has been taken. */
 static void sleep_until_rung(rank *me, int flushing)
 {
-    struct pollfd bell = {.fd = me->board->peers[me->board->rank].bell_fd, .events = POLLIN};
-    weft__control_line *line = me->board->peers[me->board->rank].control;
+    struct pollfd bell = {.fd = me->segment->peers[me->segment->rank].bell_fd, .events = POLLIN};
+    weft__control_line *line = me->segment->peers[me->segment->rank].control;
     uint64_t count;
 
     atomic_exchange(&line->armed, 1);
@@ -344,7 +345,7 @@ static void sleep_until_rung(rank *me, int flushing)
 static void *hammer(void *arg)
 {
     rank *me = arg;
-    int other = 1 - me->board->rank, sent = 0, checked = 0;
+    int other = 1 - me->segment->rank, sent = 0, checked = 0;
     packet *window = calloc(16, sizeof *window);
     while (window && (checked < HAMMERED || sent < HAMMERED ||
                       !me->transport->flushed(me->transport, BOARD_WORLD(other)) ||
@@ -358,7 +359,7 @@ static void *hammer(void *arg)
             p->out.frame.length =
                 p->out.frame.length > 4096 ? p->out.frame.length - 4096 : p->out.frame.length;
             p->out.payload = source + sent % 4096;
-            give(me->board->rank, other, p);
+            give(me->segment->rank, other, p);
             sent++;
             moved++;
         }
@@ -426,25 +427,25 @@ static void survivor(rank *me, int r)
         if (sent < EXCHANGED && (!sent || p.calls)) give(r, other, make(&p, sent++, 100000, true));
         if (!look(r)) sched_yield();
         for (; seen < me->seen; seen++) got += me->log[seen % SEEN_MAX].peer == BOARD_WORLD(other);
-        if (!dead && has_died(me->board->peers[2].pid_fd)) {
+        if (!dead && has_died(me->segment->peers[2].pid_fd)) {
             me->transport->drop(me->transport, BOARD_WORLD(2));
             dead = true;
         }
         if (me->lost) _exit(3);
     }
     me->transport->close(me->transport);
-    weft__board_free(me->board);
+    weft__segment_free(me->segment);
     _exit(p.status == WEFT_OK && sent == EXCHANGED && got == EXCHANGED ? 0 : 4);
 }
 
 static void process(int r, int busy_fd)
 {
-    weft__board_config config = board_config(r, 3, JOB_WAIT_MS);
-    weft__board *board;
+    weft__segment_config config = segment_config(r, 3, JOB_WAIT_MS);
+    weft__segment *segment;
 
     alarm(JOB_ALARM_S);
-    if (weft__board_join(&config, &board)) _exit(2);
-    open_transport(&ranks[r], board);
+    if (weft__segment_join(&config, &segment)) _exit(2);
+    open_transport(&ranks[r], segment);
     if (r == 2) victim(&ranks[r], busy_fd);
     survivor(&ranks[r], r);
 }
@@ -456,7 +457,7 @@ static void test_processes(void **state)
     char byte;
     (void)state;
     assert_int_equal(pipe(busy), 0);
-    board_config(0, 3, 0); /* names the job before the fork */
+    segment_config(0, 3, 0); /* names the job before the fork */
     for (int i = 0; i < 3; i++) {
         pids[i] = fork();
         if (!pids[i]) process(i, busy[1]);

@@ -45,7 +45,7 @@ static void test_drop_from_inside(void **state)
 /* Writes a record as rank 0 would, behind what it has written. */
 static void forge(const weft__frame *frame, uint64_t at)
 {
-    char *ring = weft__board_ring(ranks[0].board, 1, 0);
+    char *ring = weft__segment_ring(ranks[0].segment, 1, 0);
     uint64_t first;
     memcpy(&first, frame, sizeof first);
     memcpy(ring + at + 8, (const char *)frame + 8, 56);
@@ -112,7 +112,7 @@ static void test_broken_middle(void **state)
     forge(&half, 0);
     look(1);
     assert_int_equal(ranks[1].headers, 1);
-    expect_lost(&bad, 64 + ranks[1].board->ring_bytes / 4, "before the end");
+    expect_lost(&bad, 64 + ranks[1].segment->ring_bytes / 4, "before the end");
     assert_int_equal(ranks[1].seen, 0);
 }
 
@@ -120,7 +120,7 @@ static void test_broken_position(void **state)
 {
     packet p[3];
     (void)state;
-    atomic_store(weft__board_taken(ranks[0].board, 1, 0), 1u << 30);
+    atomic_store(weft__segment_taken(ranks[0].segment, 1, 0), 1u << 30);
     for (int i = 0; i < 3; i++) give(0, 1, make(&p[i], i, 150000, true));
     settle();
     assert_int_equal(ranks[0].lost, 1);
@@ -131,17 +131,17 @@ static void test_broken_position(void **state)
 /* A reader ends on any garbage: it runs out of it or refuses it, and stays inside the ring. */
 static void test_garbage(void **state)
 {
-    weft__board *board = ranks[1].board;
-    char *ring = weft__board_ring(board, 1, 0);
+    weft__segment *segment = ranks[1].segment;
+    char *ring = weft__segment_ring(segment, 1, 0);
     unsigned seed = 3;
     (void)state;
-    for (size_t i = 0; i < board->ring_bytes; i += 64) {
+    for (size_t i = 0; i < segment->ring_bytes; i += 64) {
         weft__frame f = {.kind = (uint8_t)(1 + rand_r(&seed) % 4), .length = 0};
         if (i % 4096 == 0) f.kind = WEFT__FRAME_DATA, f.length = (uint32_t)rand_r(&seed) % 3000;
         if (f.kind == WEFT__FRAME_DATA) f.bytes = (uint64_t)(unsigned)rand_r(&seed);
         memcpy(ring + i, &f, sizeof f);
     }
-    memset(ring + board->ring_bytes / 2, 0xff, 64);
+    memset(ring + segment->ring_bytes / 2, 0xff, 64);
     for (int i = 0; i < 10000 && !ranks[1].lost; i++) look(1);
     assert_int_equal(ranks[1].lost, 1);
 }

@@ -1,6 +1,7 @@
-/* test_slots.c - rows of slots in the blocks of a board: where they lie, and what is left in one from before.
+/* test_slots.c - rows of slots in the blocks of a segment: where they lie, and what is left in one from
+ * before.
  */
-#include "board_ranks.h"
+#include "segment_ranks.h"
 #include "slots.h"
 
 #include <setjmp.h>
@@ -14,13 +15,13 @@
 
 static void test_rows(void **state)
 {
-    weft__board *boards[2];
+    weft__segment *segments[2];
     uint64_t taken[64] = {0}, again;
     size_t n = 0, slot_bytes = weft__slot_bytes(2);
     (void)state;
-    board_join_with(2, weft__rows_arena(2), boards);
-    while (n < 64 && (taken[n] = weft__row_take(boards[1]))) {
-        weft__row *row = weft__row_at(boards[0], taken[n]);
+    segment_join_with(2, weft__rows_arena(2), segments);
+    while (n < 64 && (taken[n] = weft__row_take(segments[1]))) {
+        weft__row *row = weft__row_at(segments[0], taken[n]);
         assert_non_null(row);
         assert_true(atomic_load(&row->use) == 1 && atomic_load(&row->consumed) == 0);
         assert_int_equal((uintptr_t)row % WEFT__LINE, 0);
@@ -31,18 +32,18 @@ static void test_rows(void **state)
     }
     assert_in_range(n, 8, 63);
     for (size_t i = 0; i < n; i++) {
-        weft__row *row = weft__row_at(boards[1], taken[i]);
+        weft__row *row = weft__row_at(segments[1], taken[i]);
         assert_true(atomic_load(&row->consumed) == i + 1); /* no area reaches into another row */
         assert_int_equal(*weft__slot_area(row, 3, slot_bytes), (int)i);
     }
-    weft__board_give(boards[1], taken[2]);
-    again = weft__row_take(boards[1]);
+    weft__segment_give(segments[1], taken[2]);
+    again = weft__row_take(segments[1]);
     assert_true(again == taken[2]);
-    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->slot[3].sequence), 0);
-    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->consumed), 0);
-    assert_int_equal(atomic_load(&weft__row_at(boards[0], again)->use), 2);
-    assert_null(weft__row_at(boards[0], again + 8));
-    for (int i = 0; i < 2; i++) weft__board_free(boards[i]);
+    assert_int_equal(atomic_load(&weft__row_at(segments[0], again)->slot[3].sequence), 0);
+    assert_int_equal(atomic_load(&weft__row_at(segments[0], again)->consumed), 0);
+    assert_int_equal(atomic_load(&weft__row_at(segments[0], again)->use), 2);
+    assert_null(weft__row_at(segments[0], again + 8));
+    for (int i = 0; i < 2; i++) weft__segment_free(segments[i]);
 }
 
 /* A rank's rows stay small however many ranks there are, and so does what a round takes of all. */
@@ -56,7 +57,7 @@ static void test_sizes(void **state)
         assert_true(weft__slot_bytes(n) * (size_t)n <= MIB);
         assert_true(rows <= (size_t)(n <= 4 ? 9 : n <= 8 ? 5 : 3) * MIB);
     }
-    assert_true(weft__slot_bytes(1000000) == weft__slot_bytes(WEFT__BOARD_RANKS_MAX));
+    assert_true(weft__slot_bytes(1000000) == weft__slot_bytes(WEFT__SEGMENT_RANKS_MAX));
 }
 
 int main(void)

@@ -142,7 +142,7 @@ static void test_reached(void **state)
         if (wrong == 2) cards[2].of[wakes].length = 200; /* longer than there is room for */
         if (wrong == 3) cards[2].of[wakes].bytes[0] = 9; /* of no family that there is */
         assert_int_equal(unreached_of(cards, p2p, opened), wrong ? 2 : -1);
-        assert_null(opened[local]); /* without a board nobody is reached by it */
+        assert_null(opened[local]); /* without a segment nobody is reached by it */
         assert_non_null(opened[wakes]);
         assert_int_equal(opened[wakes]->traits, weft__transports[wakes]->traits);
         assert_string_equal(weft__p2p_route_name(p2p, 1), weft__transports[wakes]->name);

@@ -65,7 +65,7 @@ static const char *end(weft_request *req, const char *what)
     return info.algorithm; /* static text */
 }
 
-static bool of_board(const char *algorithm)
+static bool of_segment(const char *algorithm)
 {
     return !strcmp(algorithm, "all_read") || !strcmp(algorithm, "slice_owner");
 }
@@ -79,7 +79,7 @@ static void check_groups_collectives(weft_group *group, size_t count, bool share
     fill(count);
     ok(weft_all_reduce(group, in, out, count, WEFT_INT64, WEFT_SUM, NULL, &req), label);
     how = end(req, "all_reduce");
-    if (of_board(how) != shared) wrong("all_reduce of %zu on group %s goes by %s", count, label, how);
+    if (of_segment(how) != shared) wrong("all_reduce of %zu on group %s goes by %s", count, label, how);
     for (size_t i = 0; i < count; i++) {
         int64_t sum = 0;
         for (int r = 0; r < size; r++) sum += value(weft_group_to_world(group, r), i);
@@ -91,7 +91,7 @@ static void check_groups_collectives(weft_group *group, size_t count, bool share
     fill(count);
     ok(weft_all_gather(group, in, out, count, WEFT_INT64, NULL, &req), label);
     how = end(req, "all_gather");
-    if (of_board(how) != shared) wrong("all_gather of %zu on group %s goes by %s", count, label, how);
+    if (of_segment(how) != shared) wrong("all_gather of %zu on group %s goes by %s", count, label, how);
     for (int r = 0; r < size; r++)
         check_block(out + (size_t)r * count, weft_group_to_world(group, r), count, "all_gather");
 }

@@ -1,9 +1,9 @@
-/* test_board.c - joining by threads and by processes, with ranks that never come, strangers and wrong
+/* test_shm_segment.c - joining by threads and by processes, with ranks that never come, strangers and wrong
  * secrets; rows and bells. */
-#include "board_ranks.h"
 #include "clock.h"
 #include "handover_wire.h"
 #include "job.h"
+#include "segment_ranks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void free_all(int size, weft__board *boards[])
+static void free_all(int size, weft__segment *segments[])
 {
-    for (int i = 0; i < size; i++) weft__board_free(boards[i]);
+    for (int i = 0; i < size; i++) weft__segment_free(segments[i]);
 }
 
 static int open_descriptors(void)
@@ -35,100 +35,102 @@ static int open_descriptors(void)
 
 static void test_alone(void **state)
 {
-    weft__board_config config = board_config(0, 1, 0);
-    weft__board *board;
+    weft__segment_config config = segment_config(0, 1, 0);
+    weft__segment *segment;
     int before = open_descriptors();
     (void)state;
-    assert_int_equal(weft__board_join(&config, &board), WEFT_OK);
-    assert_int_equal(board->peers[0].world_rank, BOARD_WORLD(0));
-    assert_true(board->peers[0].same_process);
-    weft__board_free(board);
+    assert_int_equal(weft__segment_join(&config, &segment), WEFT_OK);
+    assert_int_equal(segment->peers[0].world_rank, BOARD_WORLD(0));
+    assert_true(segment->peers[0].same_process);
+    weft__segment_free(segment);
     assert_int_equal(open_descriptors(), before);
 }
 
 static void test_too_many(void **state)
 {
-    weft__board_config config = board_config(0, WEFT__BOARD_RANKS_MAX + 1, 0);
-    weft__board *board;
+    weft__segment_config config = segment_config(0, WEFT__SEGMENT_RANKS_MAX + 1, 0);
+    weft__segment *segment;
     (void)state;
-    assert_int_equal(weft__board_join(&config, &board), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(weft__segment_join(&config, &segment), WEFT_ERR_UNSUPPORTED);
 }
 
 static void test_threads_share_a_mapping(void **state)
 {
-    weft__board *boards[4];
+    weft__segment *segments[4];
     int before = open_descriptors();
     (void)state;
-    board_join_all(4, boards);
+    segment_join_all(4, segments);
     for (int i = 0; i < 4; i++) {
-        assert_ptr_equal(boards[i]->base, boards[0]->base);
-        assert_int_equal(boards[i]->rank, i);
+        assert_ptr_equal(segments[i]->base, segments[0]->base);
+        assert_int_equal(segments[i]->rank, i);
         for (int p = 0; p < 4; p++) {
-            const weft__board_peer *peer = &boards[i]->peers[p];
+            const weft__segment_peer *peer = &segments[i]->peers[p];
             assert_int_equal(peer->world_rank, BOARD_WORLD(p));
             assert_int_equal(peer->pid, getpid());
             assert_int_equal(peer->pid_fd, -1);
             assert_true(peer->same_process && peer->bell_fd >= 0);
-            assert_ptr_equal(peer->control, boards[0]->peers[p].control);
+            assert_ptr_equal(peer->control, segments[0]->peers[p].control);
         }
     }
-    free_all(4, boards);
+    free_all(4, segments);
     assert_int_equal(open_descriptors(), before);
 }
 
 /* No two rings and taken words overlap, all lie inside, and blocks come behind them. */
 static void test_layout(void **state)
 {
-    weft__board *boards[3];
+    weft__segment *segments[3];
     (void)state;
-    board_join_all(3, boards);
+    segment_join_all(3, segments);
     for (int r = 0; r < 3; r++)
         for (int s = 0; s < 3; s++) {
-            char *ring = weft__board_ring(boards[0], r, s);
-            uint64_t block = weft__board_take(boards[r]);
-            memset(ring, r * 3 + s + 1, boards[0]->ring_bytes);
-            atomic_store(weft__board_taken(boards[0], r, s), 0x100u + (unsigned)(r * 3 + s));
-            assert_true(block >= (uint64_t)(ring + boards[0]->ring_bytes - boards[0]->base));
+            char *ring = weft__segment_ring(segments[0], r, s);
+            uint64_t block = weft__segment_take(segments[r]);
+            memset(ring, r * 3 + s + 1, segments[0]->ring_bytes);
+            atomic_store(weft__segment_taken(segments[0], r, s), 0x100u + (unsigned)(r * 3 + s));
+            assert_true(block >= (uint64_t)(ring + segments[0]->ring_bytes - segments[0]->base));
         }
     for (int r = 0; r < 3; r++)
         for (int s = 0; s < 3; s++) {
-            const char *ring = weft__board_ring(boards[2], r, s);
+            const char *ring = weft__segment_ring(segments[2], r, s);
             assert_int_equal(ring[0], r * 3 + s + 1);
-            assert_int_equal(ring[boards[0]->ring_bytes - 1], r * 3 + s + 1);
-            assert_true(atomic_load(weft__board_taken(boards[2], r, s)) == 0x100u + (unsigned)(r * 3 + s));
-            assert_int_equal(atomic_load(&boards[1]->peers[r].control->armed), 0);
+            assert_int_equal(ring[segments[0]->ring_bytes - 1], r * 3 + s + 1);
+            assert_true(atomic_load(weft__segment_taken(segments[2], r, s)) ==
+                        0x100u + (unsigned)(r * 3 + s));
+            assert_int_equal(atomic_load(&segments[1]->peers[r].control->armed), 0);
         }
-    free_all(3, boards);
+    free_all(3, segments);
 }
 
 static void test_blocks(void **state)
 {
-    weft__board *boards[2];
+    weft__segment *segments[2];
     uint64_t taken[BOARD_BLOCKS] = {0}, again;
     (void)state;
-    board_join_all(2, boards);
-    assert_true(boards[1]->block_bytes >= BOARD_BLOCK_BYTES && boards[1]->block_bytes % 4096 == 0);
+    segment_join_all(2, segments);
+    assert_true(segments[1]->block_bytes >= BOARD_BLOCK_BYTES && segments[1]->block_bytes % 4096 == 0);
     for (size_t i = 0; i < BOARD_BLOCKS; i++) {
-        taken[i] = weft__board_take(boards[1]);
+        taken[i] = weft__segment_take(segments[1]);
         assert_true(taken[i] > 0);
-        assert_true(weft__board_owns(boards[0], 1, taken[i]) && !weft__board_owns(boards[0], 0, taken[i]));
-        memset(weft__board_block(boards[0], taken[i]), (int)i + 1, boards[0]->block_bytes);
+        assert_true(weft__segment_owns(segments[0], 1, taken[i]) &&
+                    !weft__segment_owns(segments[0], 0, taken[i]));
+        memset(weft__segment_block(segments[0], taken[i]), (int)i + 1, segments[0]->block_bytes);
     }
-    assert_true(weft__board_take(boards[1]) == 0);
+    assert_true(weft__segment_take(segments[1]) == 0);
     for (size_t i = 0; i < BOARD_BLOCKS; i++) { /* none reaches into another */
-        const unsigned char *block = weft__board_block(boards[1], taken[i]);
+        const unsigned char *block = weft__segment_block(segments[1], taken[i]);
         assert_int_equal(block[0], (int)i + 1);
-        assert_int_equal(block[boards[1]->block_bytes - 1], (int)i + 1);
+        assert_int_equal(block[segments[1]->block_bytes - 1], (int)i + 1);
     }
-    weft__board_give(boards[1], taken[2]);
-    again = weft__board_take(boards[1]);
+    weft__segment_give(segments[1], taken[2]);
+    again = weft__segment_take(segments[1]);
     assert_true(again == taken[2]);
-    assert_true(weft__board_take(boards[0]) != 0); /* the other rank's arena is its own */
-    assert_null(weft__board_block(boards[0], 0));
-    assert_null(weft__board_block(boards[0], again + 8));
-    assert_null(weft__board_block(boards[0], boards[0]->bytes));
-    assert_null(weft__board_block(boards[0], UINT64_MAX));
-    free_all(2, boards);
+    assert_true(weft__segment_take(segments[0]) != 0); /* the other rank's arena is its own */
+    assert_null(weft__segment_block(segments[0], 0));
+    assert_null(weft__segment_block(segments[0], again + 8));
+    assert_null(weft__segment_block(segments[0], segments[0]->bytes));
+    assert_null(weft__segment_block(segments[0], UINT64_MAX));
+    free_all(2, segments);
 }
 
 /* A rank's share stays small however many there are. */
@@ -138,43 +140,43 @@ static void test_sizes(void **state)
     static const int sizes[] = {2, 4, 5, 9, 16};
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        weft__board *boards[16];
-        board_join_all(sizes[i], boards);
-        assert_true((size_t)sizes[i] * boards[0]->ring_bytes <= 2 * MIB);
-        free_all(sizes[i], boards);
+        weft__segment *segments[16];
+        segment_join_all(sizes[i], segments);
+        assert_true((size_t)sizes[i] * segments[0]->ring_bytes <= 2 * MIB);
+        free_all(sizes[i], segments);
     }
 }
 
 static void test_bell(void **state)
 {
-    weft__board *boards[2];
+    weft__segment *segments[2];
     uint64_t rung = 0;
     (void)state;
-    board_join_all(2, boards);
-    weft__bell_ring(boards[0], 1);
-    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), -1);
-    weft__bell_arm(boards[1]);
-    weft__bell_ring(boards[0], 1);
-    weft__bell_ring(boards[0], 1);
-    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), 8);
+    segment_join_all(2, segments);
+    weft__bell_ring(segments[0], 1);
+    assert_int_equal(read(segments[1]->peers[1].bell_fd, &rung, 8), -1);
+    weft__bell_arm(segments[1]);
+    weft__bell_ring(segments[0], 1);
+    weft__bell_ring(segments[0], 1);
+    assert_int_equal(read(segments[1]->peers[1].bell_fd, &rung, 8), 8);
     assert_int_equal(rung, 1);
-    assert_int_equal(atomic_load(&boards[1]->peers[1].control->armed), 0);
-    boards[0]->light = false; /* as where the kernel has no heavy fences */
-    weft__bell_arm(boards[1]);
-    weft__bell_ring(boards[0], 1);
-    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), 8);
-    weft__bell_arm(boards[1]);
-    weft__bell_disarm(boards[1]);
-    weft__bell_ring(boards[0], 1);
-    assert_int_equal(read(boards[1]->peers[1].bell_fd, &rung, 8), -1);
-    free_all(2, boards);
+    assert_int_equal(atomic_load(&segments[1]->peers[1].control->armed), 0);
+    segments[0]->light = false; /* as where the kernel has no heavy fences */
+    weft__bell_arm(segments[1]);
+    weft__bell_ring(segments[0], 1);
+    assert_int_equal(read(segments[1]->peers[1].bell_fd, &rung, 8), 8);
+    weft__bell_arm(segments[1]);
+    weft__bell_disarm(segments[1]);
+    weft__bell_ring(segments[0], 1);
+    assert_int_equal(read(segments[1]->peers[1].bell_fd, &rung, 8), -1);
+    free_all(2, segments);
 }
 
 /* ---- joining that goes wrong -------------------------------------------------------------------- */
 
 typedef struct attempt {
-    weft__board_config config;
-    weft__board *board;
+    weft__segment_config config;
+    weft__segment *segment;
     weft_status status;
     char why[512];
     pthread_t thread;
@@ -185,7 +187,7 @@ enum { SHORT_MS = 500 * JOB_SLOWER }; /* members that begin with the leader join
 static void *try_join(void *arg)
 {
     attempt *a = arg;
-    a->status = weft__board_join(&a->config, &a->board);
+    a->status = weft__segment_join(&a->config, &a->segment);
     strncpy(a->why, weft_last_error(), sizeof a->why - 1);
     return NULL;
 }
@@ -193,7 +195,7 @@ static void *try_join(void *arg)
 static void start(attempt *a, int rank, int size, int64_t timeout_ms, const weft__keys *keys)
 {
     memset(a, 0, sizeof *a);
-    a->config = board_config(rank, size, timeout_ms);
+    a->config = segment_config(rank, size, timeout_ms);
     if (keys) a->config.keys = keys;
     assert_int_equal(pthread_create(&a->thread, NULL, try_join, a), 0);
 }
@@ -219,7 +221,7 @@ static void test_missing_are_named(void **state)
 
 static void test_wrong_secret(void **state)
 {
-    weft__keys same_job = *board_config(0, 2, 0).keys;
+    weft__keys same_job = *segment_config(0, 2, 0).keys;
     attempt leader, member;
     (void)state;
     same_job.data[0] ^= 1;
@@ -243,7 +245,7 @@ static void *cut_short(void *arg)
 /* A member that sat and has gone is told at once, not at the deadline. */
 static void test_left_while_joining(void **state)
 {
-    weft__board_config config = board_config(1, 3, JOB_WAIT_MS);
+    weft__segment_config config = segment_config(1, 3, JOB_WAIT_MS);
     struct sockaddr_un address;
     socklen_t length = weft__handover_name(config.name, &address);
     weft__hello hello;
@@ -279,7 +281,7 @@ static void test_left_while_joining(void **state)
 /* None of whom runs into its time limit meanwhile. */
 static void test_strangers(void **state)
 {
-    weft__board_config config = board_config(0, 3, 0);
+    weft__segment_config config = segment_config(0, 3, 0);
     struct sockaddr_un address;
     socklen_t length = weft__handover_name(config.name, &address);
     int strangers[STRANGERS], n = 0;
@@ -307,32 +309,32 @@ static void test_strangers(void **state)
         assert_int_equal(a[i].status, WEFT_OK);
     }
     for (int i = 0; i < STRANGERS; i++) close(strangers[i]);
-    for (int i = 0; i < 3; i++) weft__board_free(a[i].board);
+    for (int i = 0; i < 3; i++) weft__segment_free(a[i].segment);
 }
 
 /* ---- processes ---------------------------------------------------------------------------------- */
 
 static void child(int rank, int size, int joined_fd)
 {
-    weft__board_config config = board_config(rank, size, JOB_WAIT_MS);
+    weft__segment_config config = segment_config(rank, size, JOB_WAIT_MS);
     struct pollfd dead = {.events = POLLIN};
-    weft__board *board;
+    weft__segment *segment;
 
     alarm(JOB_ALARM_S);
-    if (weft__board_join(&config, &board)) _exit(2);
+    if (weft__segment_join(&config, &segment)) _exit(2);
     for (int i = 0; i < size; i++)
-        if (i != rank && (board->peers[i].same_process || board->peers[i].pid_fd < 0)) _exit(3);
+        if (i != rank && (segment->peers[i].same_process || segment->peers[i].pid_fd < 0)) _exit(3);
     /* Everybody writes where everybody reads. */
-    atomic_store(weft__board_taken(board, rank, rank), 1000u + (unsigned)rank);
+    atomic_store(weft__segment_taken(segment, rank, rank), 1000u + (unsigned)rank);
     for (int i = 0; i < size; i++)
-        while (atomic_load(weft__board_taken(board, i, i)) != 1000u + (unsigned)i) usleep(100);
+        while (atomic_load(weft__segment_taken(segment, i, i)) != 1000u + (unsigned)i) usleep(100);
     if (rank == size - 1) {
         if (write(joined_fd, "", 1) != 1) _exit(5);
         pause();
     }
-    dead.fd = board->peers[size - 1].pid_fd;
+    dead.fd = segment->peers[size - 1].pid_fd;
     if (poll(&dead, 1, JOB_WAIT_MS) != 1) _exit(4);
-    weft__board_free(board);
+    weft__segment_free(segment);
     _exit(0);
 }
 
@@ -346,7 +348,7 @@ static void test_processes(void **state)
     (void)state;
     for (int round = 0; round < 2; round++) {
         assert_int_equal(pipe(joined), 0);
-        board_config(0, SIZE, 0); /* names the job before the fork */
+        segment_config(0, SIZE, 0); /* names the job before the fork */
         for (int i = 0; i < SIZE; i++) {
             pids[i] = fork();
             if (!pids[i]) child(i, SIZE, joined[1]);
@@ -382,5 +384,5 @@ int main(void)
                                        cmocka_unit_test(test_strangers)};
     setenv("WEFT_HANDSHAKE_MS", "600000", 1); /* longer than all of this */
     alarm(JOB_ALARM_S);
-    return cmocka_run_group_tests_name("board", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("segment", tests, NULL, NULL);
 }

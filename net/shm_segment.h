@@ -1,15 +1,15 @@
-/* board.h - the memory that the ranks of one host share, and how they wake each other.
+/* shm_segment.h - the memory that the ranks of one host share, and how they wake each other.
  *
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
  * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's
  * doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank
- * (ring.c); an arena per rank of equal blocks, for whoever opened the board: what lies in them is not known
+ * (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is not known
  * here; and, not mapped with these, a range of addresses in the segment per rank for memory that the program
  * asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here and not a
  * SIGBUS later.
  */
-#ifndef WEFT_NET_BOARD_H
-#define WEFT_NET_BOARD_H
+#ifndef WEFT_NET_SHM_SEGMENT_H
+#define WEFT_NET_SHM_SEGMENT_H
 #include "auth.h"
 #include "check.h"
 #include "fence.h"
@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__BOARD_RANKS_MAX 256 /* local ranks; a host with more does without a board */
-#define WEFT__REGIONS_MAX     256 /* pieces of memory that a rank shares at once: region.h */
+#define WEFT__SEGMENT_RANKS_MAX 256 /* local ranks; a host with more does without a segment */
+#define WEFT__REGIONS_MAX       256 /* pieces of memory that a rank shares at once: region.h */
 
 /* What only its owner writes, except `armed`, which a ringer takes back. */
 typedef struct weft__control_line {
@@ -33,90 +33,90 @@ typedef struct weft__taken_line {
     _Alignas(WEFT__LINE) _Atomic uint64_t position;
 } weft__taken_line;
 
-typedef struct weft__board_peer {
+typedef struct weft__segment_peer {
     int world_rank;
     int bell_fd; /* eventfd; of the own rank too */
     int pid_fd;  /* pidfd, made by the peer for itself; -1: same process, or a kernel without pidfds */
     bool same_process;
     int32_t pid;
     weft__control_line *control;
-} weft__board_peer;
+} weft__segment_peer;
 
-typedef struct weft__board {
-    int rank, size;          /* local */
-    weft__board_peer *peers; /* size of them */
-    size_t ring_bytes;       /* of each inbound ring */
-    size_t control_bytes;    /* control line, taken lines and marks of one rank, whole pages */
-    size_t block_bytes;      /* of a block in an arena, whole pages */
-    uint32_t blocks;         /* in each rank's arena */
-    char *base;              /* one mapping for all ranks that are threads of this process */
-    size_t bytes;            /* mapped there */
-    uint64_t space_bytes;    /* behind them in the segment: for regions of each rank; 0: not possible */
+typedef struct weft__segment {
+    int rank, size;            /* local */
+    weft__segment_peer *peers; /* size of them */
+    size_t ring_bytes;         /* of each inbound ring */
+    size_t control_bytes;      /* control line, taken lines and marks of one rank, whole pages */
+    size_t block_bytes;        /* of a block in an arena, whole pages */
+    uint32_t blocks;           /* in each rank's arena */
+    char *base;                /* one mapping for all ranks that are threads of this process */
+    size_t bytes;              /* mapped there */
+    uint64_t space_bytes;      /* behind them in the segment: for regions of each rank; 0: not possible */
     int memfd;
     bool light;                /* heavy fences reach this process (fence.h) */
     struct weft__arena *arena; /* blocks of this rank: free list; private */
-} weft__board;
+} weft__segment;
 
 /* The blocks of each rank's arena; all ranks of a host ask for the same. */
-typedef struct weft__board_arena {
+typedef struct weft__segment_arena {
     uint32_t blocks;
     size_t block_bytes; /* rounded up to whole pages */
-} weft__board_arena;
+} weft__segment_arena;
 
-typedef struct weft__board_config {
+typedef struct weft__segment_config {
     int rank, size;         /* local */
     const int *world_ranks; /* of the local ranks, ascending */
     const weft__keys *keys;
     const char *name; /* unique to this job on this host: becomes part of the abstract socket's name */
     int64_t deadline_ns;
-    weft__board_arena arena;
-} weft__board_config;
+    weft__segment_arena arena;
+} weft__segment_config;
 
-/* Whether a board of so many ranks is allowed: it is a file, and where a limit on the size of files forbids
+/* Whether a segment of so many ranks is allowed: it is a file, and where a limit on the size of files forbids
  * it the kernel would end the process that makes it.  Fails with ERR_SYSTEM. */
-weft_status weft__board_check(int ranks, weft__board_arena arena);
+weft_status weft__segment_check(int ranks, weft__segment_arena arena);
 
 /* Blocks until all local ranks have joined, or the deadline.  Called on every local rank in its own thread;
  * ranks that are threads of one process get one mapping between them.  Peers of another user are refused. */
-weft_status weft__board_join(const weft__board_config *config, weft__board **result);
-void weft__board_free(weft__board *board);
+weft_status weft__segment_join(const weft__segment_config *config, weft__segment **result);
+void weft__segment_free(weft__segment *segment);
 
 /* The ring in which `receiver` finds what `sender` writes, and how far it has read it. */
-char *weft__board_ring(const weft__board *board, int receiver, int sender);
-_Atomic uint64_t *weft__board_taken(const weft__board *board, int receiver, int sender);
+char *weft__segment_ring(const weft__segment *segment, int receiver, int sender);
+_Atomic uint64_t *weft__segment_taken(const weft__segment *segment, int receiver, int sender);
 
 /* Another part of the segment; one mapping per process, as of the whole.  NULL: not possible. */
-char *weft__board_map(const weft__board *board, uint64_t offset, size_t bytes);
-void weft__board_unmap(const char *base);
+char *weft__segment_map(const weft__segment *segment, uint64_t offset, size_t bytes);
+void weft__segment_unmap(const char *base);
 /* Which local ranks have mapped a rank's regions: mark_words for each. */
-_Atomic uint64_t *weft__board_marks(const weft__board *board, int rank);
-static inline size_t weft__mark_words(const weft__board *board)
+_Atomic uint64_t *weft__segment_marks(const weft__segment *segment, int rank);
+static inline size_t weft__mark_words(const weft__segment *segment)
 {
-    return ((size_t)board->size + 31) / 32;
+    return ((size_t)segment->size + 31) / 32;
 }
 
 /* A block of this rank's arena, as whoever had it before left it, or zero; its offset means the same to all
  * ranks. 0: none is left (or no pages).  Taking and giving is for one thread at a time: there is no lock. */
-uint64_t weft__board_take(weft__board *board);
-void weft__board_give(weft__board *board, uint64_t offset);
+uint64_t weft__segment_take(weft__segment *segment);
+void weft__segment_give(weft__segment *segment, uint64_t offset);
 /* Any rank's block, from the offset it told; NULL if no block can begin there. */
-void *weft__board_block(const weft__board *board, uint64_t offset);
+void *weft__segment_block(const weft__segment *segment, uint64_t offset);
 /* Is that in the arena of this local rank? */
-bool weft__board_owns(const weft__board *board, int local, uint64_t offset);
+bool weft__segment_owns(const weft__segment *segment, int local, uint64_t offset);
 
 /* From now on the others ring for what they publish; what they published before is there to be seen. */
-void weft__bell_arm(weft__board *board);
-void weft__bell_disarm(weft__board *board);
+void weft__bell_arm(weft__segment *segment);
+void weft__bell_disarm(weft__segment *segment);
 /* After publishing something: rings a local rank that sleeps.  Usually two loads of a quiet line. */
-void weft__bell_ring_slow(weft__board *board, int local);
-static inline void weft__bell_ring(weft__board *board, int local)
+void weft__bell_ring_slow(weft__segment *segment, int local);
+static inline void weft__bell_ring(weft__segment *segment, int local)
 {
-    weft__control_line *line = board->peers[local].control;
-    if (WEFT__LIKELY(board->light))
+    weft__control_line *line = segment->peers[local].control;
+    if (WEFT__LIKELY(segment->light))
         weft__fence_light(&line->fence);
     else
         weft__fence();
     if (WEFT__UNLIKELY(atomic_load_explicit(&line->armed, memory_order_relaxed)))
-        weft__bell_ring_slow(board, local);
+        weft__bell_ring_slow(segment, local);
 }
 #endif
