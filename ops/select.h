@@ -7,8 +7,8 @@
 /* What members agree on: rank_order if any of them asks for it, the choices of the lowest, of the other
  * fields the least of all members' values.  Travels as it is. */
 typedef struct weft__table {
-    uint32_t rounds;     /* 1: all members share memory and have a row for this group (rounds.h) */
-    uint32_t slot_bytes; /* payload of one slot in a row */
+    uint32_t rounds;     /* 1: all members share memory and have slots for this group (rounds.h) */
+    uint32_t slot_bytes; /* payload of one slot */
     uint32_t lowest;     /* world rank of the member that `choices` are of */
     uint32_t rank_order; /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
     uint64_t

@@ -65,7 +65,7 @@ typedef struct weft__executor weft__executor;
 typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_DEVICE_COMMS, /* communicators of a device: comm.c */
     WEFT__PROTOCOL_ORDER,        /* the one order in which devices get work: order.c */
-    WEFT__PROTOCOL_ROWS,         /* where members' rows in shared memory are: rows.c */
+    WEFT__PROTOCOL_SLOTS,        /* where members' slots in shared memory are: slot_exchange.c */
     WEFT__PROTOCOL_SIGNATURES,   /* that all members mean the same collective: signatures.c */
     WEFT__PROTOCOL_BREAKS,       /* that a group is broken: breaks.c */
     WEFT__PROTOCOL_FORM,         /* new_group: form.c */
@@ -115,7 +115,7 @@ struct weft_context {
     _Alignas(WEFT__LINE) weft__p2p *p2p;      /* engine */
     weft__p2p_events p2p_events;
     weft__segment *segment;        /* NULL: no shared memory with anybody */
-    size_t slot_bytes;             /* of a slot in a row on the segment (host/slots.h); 0: no segment */
+    size_t slot_bytes;             /* of a slot on the segment (host/slots.h); 0: no segment */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
     unsigned turns;                /* engine: until sockets are looked at again */
@@ -126,7 +126,7 @@ struct weft_context {
     weft__list pending;         /* engine: requests that run */
     weft__early_messages early; /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
-    weft__crossing crossing;                  /* engine: into this rank's rows */
+    weft__crossing crossing;                  /* engine: into this rank's slots */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */
     bool cut_short;       /* engine: rounds could have gone on, but their turn was long enough */
     weft__list groups;    /* under groups_lock; the newest first */
@@ -134,7 +134,7 @@ struct weft_context {
     weft__list meshes;    /* under groups_lock */
     weft__lock groups_lock;
     weft__mpsc retired;           /* groups without references */
-    weft__list retiring;          /* engine: of these, those whose row somebody may still read */
+    weft__list retiring;          /* engine: of these, those whose slots somebody may still read */
     _Atomic uint64_t groups_made; /* for ids */
     int processors;               /* this process may use */
     weft__pacing pacing;

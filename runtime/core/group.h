@@ -34,16 +34,16 @@ typedef struct weft__report {
     char *messages; /* what it said of its pending messages when that was asked; NULL: of none */
 } weft__report;
 
-/* Whether a group has rows in shared memory. */
+/* Whether a group has slots in shared memory. */
 typedef enum weft__lane_state {
-    WEFT__LANE_NONE,    /* no: its members do not share memory, or have no rows left */
+    WEFT__LANE_NONE,    /* no: its members do not share memory, or have no slots left */
     WEFT__LANE_UNMET,   /* when it is used: this rank has told nobody yet */
-    WEFT__LANE_MEETING, /* this rank has told; operations are held until all have (rows.c) */
+    WEFT__LANE_MEETING, /* this rank has told; operations are held until all have (slot_exchange.c) */
     WEFT__LANE_OPEN     /* all are known */
 } weft__lane_state;
 
 /* A member's part of that, which only the floor above looks into: host/slots.h. */
-typedef struct weft__row weft__row;
+typedef struct weft__member_slots weft__member_slots;
 
 /* Where each member publishes, by its number in the group. */
 typedef struct weft__lane_lines {
@@ -53,20 +53,20 @@ typedef struct weft__lane_lines {
 /* Rounds of one group in the shared memory of its host. */
 typedef struct weft__lane {
     weft__lane_state state;
-    weft__list link;         /* ctx->lanes while there are ops */
-    weft__list ops;          /* requests, in order */
-    weft__list read;         /* those done but for others that still read their buffers, in order */
-    uint64_t *told;          /* MEETING: rows told so far */
-    bool *heard;             /* MEETING: by whom */
-    int missing;             /* MEETING: members that have not told */
-    weft__row **rows;        /* OPEN: of all members; else NULL */
-    weft__lane_lines *lines; /* OPEN, few members: for each slot; may be NULL even so */
-    int *locals;             /* their local ranks */
-    uint64_t *uses;          /* of their rows, when they were told */
-    uint64_t own_row;        /* offset, to be given back */
-    uint64_t assigned;       /* rounds of all ops so far */
-    uint64_t consumed;       /* every member has read all rounds up to here, when last looked */
-    uint64_t taken;          /* this rank has, up to here, */
+    weft__list link;            /* ctx->lanes while there are ops */
+    weft__list ops;             /* requests, in order */
+    weft__list read;            /* those done but for others that still read their buffers, in order */
+    uint64_t *told;             /* MEETING: slots told so far */
+    bool *heard;                /* MEETING: by whom */
+    int missing;                /* MEETING: members that have not told */
+    weft__member_slots **slots; /* OPEN: of all members; else NULL */
+    weft__lane_lines *lines;    /* OPEN, few members: for each slot; may be NULL even so */
+    int *locals;                /* their local ranks */
+    uint64_t *uses;             /* of their slots, when they were told */
+    uint64_t own_slots;         /* offset, to be given back */
+    uint64_t assigned;          /* rounds of all ops so far */
+    uint64_t consumed;          /* every member has read all rounds up to here, when last looked */
+    uint64_t taken;             /* this rank has, up to here, */
     uint64_t agreed; /* and of those up to here has seen that all members mean the same, and told so */
     struct {         /* the operation before: the next is often like it, and then cut alike */
         weft__signature signature;

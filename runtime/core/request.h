@@ -17,7 +17,7 @@
 typedef enum weft__state {
     WEFT__NEW,      /* being filled in */
     WEFT__QUEUED,   /* handed to the engine */
-    WEFT__HELD,     /* numbered; begins once all members have told where their rows are (rows.c) */
+    WEFT__HELD,     /* numbered; begins once all members have told where their slots are (slot_exchange.c) */
     WEFT__RUNNING,  /* numbered; the engine works on it */
     WEFT__DRAINING, /* has failed; something may still touch its buffers */
     WEFT__CALLING,  /* its outcome is fixed; its callback has not returned */

@@ -17,7 +17,7 @@
  * its first step is over, and others may be waiting for what that tells them, so its deadline is fixed
  * afterwards.  queued: all else, and what finds the engine taken.  joined: part of a batch, which is queued
  * as a whole.  continued: what follows from an operation on each rank, before that settles.  held: has its
- * number and begins once all members of its group have told where their rows are.  Nobody else makes a
+ * number and begins once all members of its group have told where their slots are.  Nobody else makes a
  * request RUNNING. */
 #ifndef WEFT_RUNTIME_SUBMIT_H
 #define WEFT_RUNTIME_SUBMIT_H

@@ -2,15 +2,16 @@
  *
  * Each rank gives a range of group numbers, one for each set of axes, and what it brings to an agreement.  So
  * number and table of every group of the mesh are known to all its members, and weft_mesh_group makes the
- * record of one without a word to anybody; rows in shared memory are told when the group is used (rows.c).
- * Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which shows both. */
+ * record of one without a word to anybody; slots in shared memory are told when the group is used
+ * (slot_exchange.c). Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which
+ * shows both. */
 #include "mesh.h"
 #include "breaking.h"
 #include "engine.h"
 #include "entries.h"
 #include "grid.h"
 #include "group.h"
-#include "rows.h"
+#include "slot_exchange.h"
 #include "submit.h"
 
 #include <stdio.h>

@@ -2,13 +2,13 @@
  *
  * Rounds in shared memory (host_rounds.c); or, if its blocks are uneven, or an algorithm by messages is asked
  * for, or its members share no memory, a schedule of messages (host_schedule.c).  One that comes before all
- * members have told where their rows are is held (rows.c). */
+ * members have told where their slots are is held (slot_exchange.c). */
 #include "breaking.h"
 #include "executor.h"
 #include "group.h"
 #include "host.h"
-#include "rows.h"
 #include "signatures.h"
+#include "slot_exchange.h"
 
 /* Whatever its members share: because its blocks are uneven, or because such an algorithm is asked for. */
 static bool by_messages(const weft_request *req)
@@ -18,7 +18,7 @@ static bool by_messages(const weft_request *req)
 
 void weft__host_collective_start(weft_request *req, const weft__executor **by)
 {
-    bool by_rounds = req->group->lane.rows && !by_messages(req);
+    bool by_rounds = req->group->lane.slots && !by_messages(req);
     *by = &weft__rounds_executor;
     if (by_rounds) { /* as yet there is nothing to stop */
         weft__list_init(&req->u.rounds.lane);
@@ -33,7 +33,7 @@ void weft__host_collective_start(weft_request *req, const weft__executor **by)
         weft__rounds_start(req);
     } else if (WEFT__UNLIKELY(req->group->lane.state != WEFT__LANE_NONE) && !by_messages(req)) {
         *by = &weft__collectives_executor;
-        weft__rows_hold(req);
+        weft__slot_exchange_hold(req);
     } else {
         weft__run_start(req);
     }

@@ -35,7 +35,7 @@ void weft__publish_in_place(weft_request *req, const weft__round *r, uint64_t ro
                             const weft__region *region, bool open)
 {
     weft_group *group = req->group;
-    weft__slot *slot = &group->lane.rows[group->rank]->slot[round % WEFT__SLOTS];
+    weft__slot *slot = &group->lane.slots[group->rank]->slot[round % WEFT__SLOTS];
     const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     slot->bytes = open ? WEFT__SLOT_OPEN : WEFT__SLOT_IN_PLACE;
     slot->u.place = (struct weft__slot_place){region->index, region->generation,
@@ -47,7 +47,7 @@ void weft__publish_in_place(weft_request *req, const weft__round *r, uint64_t ro
 bool weft__all_open(const weft_group *group, uint64_t round)
 {
     for (int i = 0; i < group->size; i++)
-        if (group->lane.rows[i]->slot[round % WEFT__SLOTS].bytes != WEFT__SLOT_OPEN) return false;
+        if (group->lane.slots[i]->slot[round % WEFT__SLOTS].bytes != WEFT__SLOT_OPEN) return false;
     return true;
 }
 
@@ -56,7 +56,7 @@ bool weft__some_withdrawn(const weft_group *group)
 {
     weft__fence_loads();
     for (int i = 0; i < group->size; i++)
-        if (atomic_load_explicit(&group->lane.rows[i]->withdrawn, memory_order_seq_cst)) return true;
+        if (atomic_load_explicit(&group->lane.slots[i]->withdrawn, memory_order_seq_cst)) return true;
     return false;
 }
 
@@ -76,6 +76,6 @@ void weft__withdraw(const weft_request *req)
 {
     const weft_group *group = req->group;
     if (!req->u.rounds.in_place) return;
-    atomic_exchange_explicit(&group->lane.rows[group->rank]->withdrawn, 1, memory_order_seq_cst);
+    atomic_exchange_explicit(&group->lane.slots[group->rank]->withdrawn, 1, memory_order_seq_cst);
     atomic_thread_fence(memory_order_release); /* before all that the caller writes from now on */
 }

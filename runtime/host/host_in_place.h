@@ -3,8 +3,8 @@
  * A block that lies in a region all members have mapped (region.h) is not copied: the slot tells where it is,
  * and takers read it there.  ops/rounds.c says for which operations no take of this rank writes what another
  * may still read; and such an operation does not settle before all members are past its last such round,
- * since then the caller may write.  One that fails settles at once: it marks this rank's row as withdrawn
- * first, and whoever finds a row of the group withdrawn after its last take has perhaps read what was written
+ * since then the caller may write.  One that fails settles at once: it marks this rank's slots as withdrawn
+ * first, and whoever finds slots of the group withdrawn after its last take has perhaps read what was written
  * since, and does not settle with WEFT_OK but waits for the break that is on its way.  Blocks that may be
  * read otherwise than the slots allow are open; where all are, fewer and larger pieces go (ops/rounds.h).
  *

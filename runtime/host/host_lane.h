@@ -1,7 +1,7 @@
-/* host_lane.h - what the members of a group have published and read of its rounds, as their rows tell it.
+/* host_lane.h - what the members of a group have published and read of its rounds, as their slots tell it.
  *
- * Round k uses slot k % WEFT__SLOTS of each member's row.  Whatever a member says it says in its own row, so
- * looking here costs no message; all of this is for the holder of the engine. */
+ * Round k uses slot k % WEFT__SLOTS of each member's slots.  Whatever a member says it says in its own slots,
+ * so looking here costs no message; all of this is for the holder of the engine. */
 #ifndef WEFT_RUNTIME_HOST_LANE_H
 #define WEFT_RUNTIME_HOST_LANE_H
 #include "executor.h"
@@ -23,7 +23,7 @@ static inline bool weft__all_are_past(weft_group *group, uint64_t round)
     uint64_t least = UINT64_MAX;
     if (lane->consumed >= round) return true;
     for (int i = 0; i < group->size; i++) {
-        uint64_t at = atomic_load_explicit(&lane->rows[i]->consumed, memory_order_acquire);
+        uint64_t at = atomic_load_explicit(&lane->slots[i]->consumed, memory_order_acquire);
         if (at < least) least = at;
     }
     lane->consumed = least;
@@ -32,7 +32,7 @@ static inline bool weft__all_are_past(weft_group *group, uint64_t round)
 
 static inline uint64_t weft__sequence_at(const weft_group *group, int member, uint64_t round)
 {
-    const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
+    const weft__slot *slot = &group->lane.slots[member]->slot[round % WEFT__SLOTS];
     return atomic_load_explicit(&slot->sequence, memory_order_acquire);
 }
 
@@ -69,13 +69,13 @@ static inline bool weft__round_await(weft_group *group, uint64_t number, int mem
 
 static inline weft__signature weft__signature_at(const weft_group *group, int member, uint64_t round)
 {
-    const weft__slot *slot = &group->lane.rows[member]->slot[round % WEFT__SLOTS];
+    const weft__slot *slot = &group->lane.slots[member]->slot[round % WEFT__SLOTS];
     return (weft__signature){{slot->signature[0], slot->signature[1]}};
 }
 
 static inline uint32_t weft__number_at(const weft_group *group, int member, uint64_t round)
 {
-    return group->lane.rows[member]->slot[round % WEFT__SLOTS].number;
+    return group->lane.slots[member]->slot[round % WEFT__SLOTS].number;
 }
 
 /* Asked in an operation's first round: does a member mean the same by it?  Breaks the group if not.  Where a
@@ -105,10 +105,10 @@ static inline void weft__round_pass(weft_group *group, uint64_t round)
     WEFT__ASSERT_HOT(round == group->lane.agreed + 1 && round <= group->lane.taken, round, group->lane.agreed,
                      group->lane.taken);
     group->lane.agreed = round;
-    atomic_store_explicit(&group->lane.rows[group->rank]->consumed, round, memory_order_release);
+    atomic_store_explicit(&group->lane.slots[group->rank]->consumed, round, memory_order_release);
 }
 
-/* Nothing of it is left to do in these rows. */
+/* Nothing of it is left to do in these slots. */
 static inline void weft__rounds_end(weft_request *req)
 {
     WEFT__ASSERT_HOT(req->u.rounds.taken == req->u.rounds.plan.count &&

@@ -6,10 +6,10 @@
 #include "region.h"
 #include "slots.h"
 
-static inline unsigned char *weft__slot_payload(weft_context *ctx, weft__row *row, unsigned slot)
+static inline unsigned char *weft__slot_payload(weft_context *ctx, weft__member_slots *slots, unsigned slot)
 {
-    weft__slot *s = &row->slot[slot];
-    return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(row, slot, ctx->slot_bytes);
+    weft__slot *s = &slots->slot[slot];
+    return s->bytes <= sizeof s->u.small ? s->u.small : weft__slot_area(slots, slot, ctx->slot_bytes);
 }
 
 /* What this rank takes of a member's block, so many bytes.  NULL: it has told of memory that it does not
@@ -19,13 +19,13 @@ static inline const void *weft__piece_of(const weft_request *req, const weft__ro
 {
     const weft_group *group = req->group;
     weft_context *ctx = group->ctx;
-    weft__row *row = group->lane.rows[member];
+    weft__member_slots *slots = group->lane.slots[member];
     struct weft__slot_place at;
     size_t offset = r->slot_offset, part;
     if (r->own_at_source && member == group->rank)
         return (const char *)req->host_op->in + weft__round_own_offset(r);
-    if (row->slot[which].bytes < WEFT__SLOT_OPEN) return weft__slot_payload(ctx, row, which) + offset;
-    at = row->slot[which].u.place; /* once: only its owner is trusted to leave it as it is */
+    if (slots->slot[which].bytes < WEFT__SLOT_OPEN) return weft__slot_payload(ctx, slots, which) + offset;
+    at = slots->slot[which].u.place; /* once: only its owner is trusted to leave it as it is */
     if (WEFT__UNLIKELY(!at.part_bytes)) return NULL;
     part = offset / at.part_bytes;
     return weft__region_at(ctx->regions, group->lane.locals[member], at.region, at.generation,

@@ -1,13 +1,13 @@
 /* host_rounds.c - collectives of ranks that share memory: does in the segment what ops/rounds.h says.
  *
  * A group has one sequence of rounds; its operations take consecutive stretches of it.  Round k uses slot
- * k % WEFT__SLOTS of each member's row, and a member writes a slot again only when all have told (`consumed`)
- * that they are past its last use: by acknowledgement, not by parity, since an operation may be posted before
- * the one before it is finished.  Publishing runs ahead of taking as far as slots allow.
+ * k % WEFT__SLOTS of each member's slots, and a member writes a slot again only when all have told
+ * (`consumed`) that they are past its last use: by acknowledgement, not by parity, since an operation may be
+ * posted before the one before it is finished.  Publishing runs ahead of taking as far as slots allow.
  *
  * In its first round an operation looks whether all members mean the same, and so waits for all.  What goes
  * on without that is in host_ahead.h, what is read where it lies and not copied in host_in_place.h, looking
- * at the members' rows in host_lane.h, and moving the data in host_blocks.h.
+ * at the members' slots in host_lane.h, and moving the data in host_blocks.h.
  *
  * Failing: a member that is gone without having published what is needed breaks the group. */
 #include "engine.h"
@@ -26,9 +26,9 @@
 static size_t publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
 {
     weft_group *group = req->group;
-    weft__row *row = group->lane.rows[group->rank];
+    weft__member_slots *slots = group->lane.slots[group->rank];
     unsigned which = (unsigned)(round % WEFT__SLOTS);
-    weft__slot *slot = &row->slot[which];
+    weft__slot *slot = &slots->slot[which];
     size_t bytes = (size_t)r->parts * r->part_bytes, staged = 0;
     const weft__region *region = r->from_out ? req->u.rounds.out : req->u.rounds.in;
     bool open = weft__rounds_open(&req->u.rounds.plan, req->host_op, req->u.rounds.out != NULL);
@@ -44,9 +44,9 @@ static size_t publish(weft_request *req, const weft__round *r, uint64_t round, b
         weft__publish_in_place(req, r, round, region, open);
     } else {
         slot->bytes = (uint32_t)bytes;
-        if (bytes) staged = weft__stage(req, r, weft__slot_payload(req->ctx, row, which));
+        if (bytes) staged = weft__stage(req, r, weft__slot_payload(req->ctx, slots, which));
     }
-    unread = round - atomic_load_explicit(&row->consumed, memory_order_relaxed);
+    unread = round - atomic_load_explicit(&slots->consumed, memory_order_relaxed);
     WEFT__ASSERT(unread <= WEFT__SLOTS, round, unread);
     atomic_store_explicit(&slot->sequence, round << WEFT__UNREAD_BITS | unread, memory_order_release);
     return staged;

@@ -1,11 +1,12 @@
-/* slots.c - how large slots are, and taking a row.  Only weft__row_take can fail, and says so with 0. */
+/* slots.c - how large slots are, and taking a member's slots.  Only weft__slots_take can fail, and says so
+ * with 0. */
 #include "slots.h"
 
 #include <string.h>
 
-#define KIB  ((size_t)1024)
-#define MIB  (1024 * KIB)
-#define ROWS 16 /* of a rank: groups that it can use at once; they have pages once it does */
+#define KIB          ((size_t)1024)
+#define MIB          (1024 * KIB)
+#define MEMBERS_MOST 16 /* of a rank: groups that it can use at once; they have pages once it does */
 
 /* The longer, the less ranks wait for each other: in slots of 64 KiB two take half as long again for 1 MiB as
  * in 256; twice that leaves the second-level cache before it is read.  A round takes one of every rank. */
@@ -16,19 +17,20 @@ size_t weft__slot_bytes(int ranks)
     return bytes < 64 * n ? 64 * n : bytes;
 }
 
-weft__segment_arena weft__rows_arena(int ranks)
+weft__segment_arena weft__slots_arena(int ranks)
 {
-    return (weft__segment_arena){ROWS, sizeof(weft__row) + WEFT__SLOTS * weft__slot_bytes(ranks)};
+    return (weft__segment_arena){MEMBERS_MOST,
+                                 sizeof(weft__member_slots) + WEFT__SLOTS * weft__slot_bytes(ranks)};
 }
 
-uint64_t weft__row_take(weft__segment *segment)
+uint64_t weft__slots_take(weft__segment *segment)
 {
     uint64_t offset = weft__segment_take(segment);
-    weft__row *row = offset ? weft__row_at(segment, offset) : NULL;
-    if (!row) return 0;
-    atomic_fetch_add_explicit(&row->use, 1, memory_order_release);
-    atomic_store_explicit(&row->consumed, 0, memory_order_relaxed);
-    atomic_store_explicit(&row->withdrawn, 0, memory_order_relaxed);
-    memset(row->slot, 0, sizeof row->slot);
+    weft__member_slots *slots = offset ? weft__slots_at(segment, offset) : NULL;
+    if (!slots) return 0;
+    atomic_fetch_add_explicit(&slots->use, 1, memory_order_release);
+    atomic_store_explicit(&slots->consumed, 0, memory_order_relaxed);
+    atomic_store_explicit(&slots->withdrawn, 0, memory_order_relaxed);
+    memset(slots->slot, 0, sizeof slots->slot);
     return offset;
 }

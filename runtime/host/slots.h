@@ -1,7 +1,8 @@
-/* slots.h - where collectives in shared memory are published: rows of slots in the segment's blocks.
+/* slots.h - where collectives in shared memory are published: each member's slots, in the segment's blocks.
  *
- * A rank has a row for each group that uses rounds; other members find it by the offset that its owner tells
- * (rows.h).  Round k of a group is published in slot k % WEFT__SLOTS of each member's row (host_rounds.c). */
+ * A rank has slots for each group that uses rounds; other members find it by the offset that its owner tells
+ * (slot_exchange.h).  Round k of a group is published in slot k % WEFT__SLOTS of each member's slots
+ * (host_rounds.c). */
 #ifndef WEFT_RUNTIME_SLOTS_H
 #define WEFT_RUNTIME_SLOTS_H
 #include "group.h"
@@ -26,11 +27,11 @@ typedef struct weft__slot {
 #define WEFT__SLOT_IN_PLACE UINT32_MAX
 #define WEFT__SLOT_OPEN     (UINT32_MAX - 1)
 
-/* One rank's row of one group; group.h has its name alone. */
-struct weft__row {
+/* One rank's slots of one group; group.h has its name alone. */
+struct weft__member_slots {
     _Alignas(
         WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
-    _Atomic uint64_t use;       /* how often it has been taken: a group's row is not its row any more */
+    _Atomic uint64_t use;       /* how often it has been taken: a group's slots are not its slots any more */
     _Atomic uint32_t withdrawn; /* 1: what this rank announced in place may be written by now */
     weft__slot slot[WEFT__SLOTS];
     /* WEFT__SLOTS areas of ctx->slot_bytes follow */
@@ -38,17 +39,17 @@ struct weft__row {
 
 /* What a slot's area holds where so many ranks share a segment; and what that takes of the segment. */
 size_t weft__slot_bytes(int ranks);
-weft__segment_arena weft__rows_arena(int ranks);
+weft__segment_arena weft__slots_arena(int ranks);
 
-/* A row in this rank's arena, its header zeroed (not its areas).  0: none is left.  Engine held. */
-uint64_t weft__row_take(weft__segment *segment);
-/* Any rank's row, from the offset it told; NULL if no row can be there. */
-static inline weft__row *weft__row_at(const weft__segment *segment, uint64_t offset)
+/* Slots in this rank's arena, their header zeroed (not its areas).  0: none is left.  Engine held. */
+uint64_t weft__slots_take(weft__segment *segment);
+/* Any rank's slots, from the offset it told; NULL if none can be there. */
+static inline weft__member_slots *weft__slots_at(const weft__segment *segment, uint64_t offset)
 {
     return weft__segment_block(segment, offset);
 }
-static inline unsigned char *weft__slot_area(weft__row *row, unsigned slot, size_t slot_bytes)
+static inline unsigned char *weft__slot_area(weft__member_slots *slots, unsigned slot, size_t slot_bytes)
 {
-    return (unsigned char *)(row + 1) + (size_t)slot * slot_bytes;
+    return (unsigned char *)(slots + 1) + (size_t)slot * slot_bytes;
 }
 #endif

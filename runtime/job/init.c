@@ -27,8 +27,8 @@
 #include "quota.h"
 #include "recording.h"
 #include "reserve.h"
-#include "rows.h"
 #include "settings.h"
+#include "slot_exchange.h"
 #include "slots.h"
 #include "store.h"
 #include "transports.h"
@@ -79,7 +79,7 @@ static weft_status fill_card(joining *j, card *c)
     weft__transport_site site = {.me = ctx->rank,
                                  .world = ctx->world_size,
                                  .listen_at = address,
-                                 .arena = weft__rows_arena(ctx->world_size)};
+                                 .arena = weft__slots_arena(ctx->world_size)};
     weft_status status;
     weft__host_id(c->host_id);
     gethostname(c->host, sizeof c->host - 1);
@@ -158,7 +158,7 @@ static weft_status share_memory(joining *j)
                                    .keys = ctx->keys,
                                    .name = name,
                                    .deadline_ns = until < j->deadline_ns ? until : j->deadline_ns,
-                                   .arena = weft__rows_arena(j->local_size)};
+                                   .arena = weft__slots_arena(j->local_size)};
     uint8_t mine = 0, *all;
     weft_status status;
     bool want = j->local_size > 1;
@@ -264,7 +264,7 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     for (int i = 0; i < size; i++) rows[i] = all[world[i]].rows[which];
     weft__engine_take(ctx);
     status = weft__group_ready(group, id, &table);
-    if (status == WEFT_OK) status = weft__rows_told(group, rows);
+    if (status == WEFT_OK) status = weft__slots_told(group, rows);
     weft__engine_drop(ctx);
     free(rows);
     return status;
@@ -294,7 +294,7 @@ static weft_status make_groups(joining *j)
         goto out;
     }
     weft__engine_take(ctx);
-    for (int i = 0; i < 2; i++) mine.rows[i] = weft__row_claim(ctx);
+    for (int i = 0; i < 2; i++) mine.rows[i] = weft__slots_claim(ctx);
     weft__engine_drop(ctx);
     status = weft__rendezvous_all_gather(j->meeting, &mine, all, sizeof mine);
     if (status != WEFT_OK) goto out;

@@ -6,13 +6,13 @@
 #include "job_store.h"
 #include "late.h"
 #include "order.h"
-#include "rows.h"
 #include "signatures.h"
+#include "slot_exchange.h"
 
 const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_DEVICE_COMMS] = &weft__device_comms_protocol,
     [WEFT__PROTOCOL_ORDER] = &weft__order_protocol,
-    [WEFT__PROTOCOL_ROWS] = &weft__rows_protocol,
+    [WEFT__PROTOCOL_SLOTS] = &weft__slot_exchange_protocol,
     [WEFT__PROTOCOL_SIGNATURES] = &weft__signatures_protocol,
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,
     [WEFT__PROTOCOL_FORM] = &weft__form_protocol,

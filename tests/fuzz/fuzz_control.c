@@ -63,7 +63,7 @@ static struct {
     unsigned echo_count;
     weft__ticket ticket;
     weft__segment *near; /* of the rank that shares memory */
-    uint64_t near_row;   /* 0: it has told of none */
+    uint64_t near_slots; /* 0: it has told of none */
 } rank;
 
 static char buffers[REQUESTS][2][COUNT];
@@ -164,7 +164,7 @@ static void close_rank(void)
     rank.ctx->modules[WEFT_MEMORY_CUDA].backend = NULL;
     rank.ctx->module_count = 0;
     weft__list_remove(&rank.ticket.link);
-    if (rank.near_row) weft__segment_give(rank.near, rank.near_row);
+    if (rank.near_slots) weft__segment_give(rank.near, rank.near_slots);
     lone_rank_close(rank.ctx);
 }
 
@@ -361,22 +361,23 @@ static void step_link(input *in)
 }
 
 /* The rank that shares memory takes a row, as it should, and tells where it is. */
-static void step_row(input *in)
+static void step_slots(input *in)
 {
     uint64_t told[2] = {pick_group(take(in, 1))->id, 0};
-    if (!rank.near_row) rank.near_row = weft__row_take(rank.near);
-    told[1] = rank.near_row;
-    tell(NEAR, WEFT__MESSAGE_ROW, (const unsigned char *)told, sizeof told);
+    if (!rank.near_slots) rank.near_slots = weft__slots_take(rank.near);
+    told[1] = rank.near_slots;
+    tell(NEAR, WEFT__MESSAGE_SLOTS, (const unsigned char *)told, sizeof told);
 }
 
 /* And publishes there what this rank has published in its row of that group, but for some bytes. */
 static void step_slot(input *in)
 {
     const weft__lane *lane = &pick_group(take(in, 1))->lane;
-    weft__row *row = rank.near_row ? weft__row_at(rank.near, rank.near_row) : NULL;
-    if (!row) return;
-    if (lane->own_row) memcpy(row->slot, weft__row_at(rank.near, lane->own_row)->slot, sizeof row->slot);
-    lay_over(in, (unsigned char *)row, sizeof *row);
+    weft__member_slots *slots = rank.near_slots ? weft__slots_at(rank.near, rank.near_slots) : NULL;
+    if (!slots) return;
+    if (lane->own_slots)
+        memcpy(slots->slot, weft__slots_at(rank.near, lane->own_slots)->slot, sizeof slots->slot);
+    lay_over(in, (unsigned char *)slots, sizeof *slots);
 }
 
 static void take_step(input *in)
@@ -392,7 +393,7 @@ static void take_step(input *in)
     case GONE: step_gone(in); break;
     case TICKET: step_ticket(in); break;
     case LINK: step_link(in); break;
-    case ROW: step_row(in); break;
+    case ROW: step_slots(in); break;
     case SLOT: step_slot(in); break;
     case STEPS: break;
     }
@@ -436,7 +437,7 @@ static void check_group(int i)
         int world = weft_group_to_world(group, r);
         if (world < 0 || world >= WORLD || weft_group_from_world(group, world) != r) abort();
     }
-    if (group->lane.rows && group->table.slot_bytes != rank.ctx->slot_bytes) abort();
+    if (group->lane.slots && group->table.slot_bytes != rank.ctx->slot_bytes) abort();
     if (atomic_load(&group->state) == WEFT__BROKEN) check_failure(group->cause);
     if (status == WEFT_OK || status == WEFT_PENDING) return;
     check_failure(status);

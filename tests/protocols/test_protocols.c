@@ -21,7 +21,7 @@ static const struct {
     void (*play)(void);
 } protocols[] = {{"form", play_form},
                  {"shrink", play_shrink},
-                 {"rows", play_rows},
+                 {"slots", play_slots},
                  {"order", play_order},
                  {"breaks", play_breaks}};
 enum { PROTOCOLS = sizeof protocols / sizeof protocols[0] };

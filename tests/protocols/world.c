@@ -1,7 +1,7 @@
 /* world.c - see world.h.
  *
  * The library runs as it is but for four things, each put in its place by the linker: the clock, the
- * processor's counter, the guardians' wire (wires.c), and rows of shared memory (rows_memory.c).  No thread
+ * processor's counter, the guardians' wire (wires.c), and slots in shared memory (slots_memory.c).  No thread
  * of it runs: what the progress thread and the guardian would do is done here, in steps. */
 #include "world.h"
 #include "alarm.h"
@@ -13,7 +13,7 @@
 #include "leave.h"
 #include "peer.h"
 #include "protocols.h"
-#include "rows_memory.h"
+#include "slots_memory.h"
 #include "trace.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static weft_context *open_rank(int rank, const weft__executor *const *executors)
     ctx->rank = rank;
     ctx->world_size = world.ranks;
     ctx->turns = SOCKETS_NEVER;
-    ctx->segment = world.one_host ? rows_memory_segment(rank, world.ranks) : NULL;
+    ctx->segment = world.one_host ? slots_memory_segment(rank, world.ranks) : NULL;
     ctx->slot_bytes = 4096;
     if (weft__p2p_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p)) abort();
     set_peers(ctx);
@@ -101,7 +101,7 @@ void world_open(int most, bool one_host, const weft__executor *const *executors)
     waited = false;
     TRACE("%d ranks%s%s", world.ranks, one_host ? " on one host" : "", world.hasty ? ", hasty" : "");
     wires_open(world.ranks, one_host);
-    if (one_host) rows_memory_open(world.ranks);
+    if (one_host) slots_memory_open(world.ranks);
     for (int i = 0; i < world.ranks; i++) ranks[i].ctx = open_rank(i, executors);
     for (int i = 0; i < world.ranks; i++) {
         weft__engine_take(ranks[i].ctx);

@@ -109,7 +109,7 @@ weft_context *lone_rank_open(lone_wires wires)
     if (!ctx) abort();
     if (!wire) {
         setenv("WEFT_LOG", "0", 1);
-        segment_join_with(2, weft__rows_arena(2), segments);
+        segment_join_with(2, weft__slots_arena(2), segments);
         wire = open_wire();
     }
     hooks = wires;

@@ -19,30 +19,30 @@ static void test_rows(void **state)
     uint64_t taken[64] = {0}, again;
     size_t n = 0, slot_bytes = weft__slot_bytes(2);
     (void)state;
-    segment_join_with(2, weft__rows_arena(2), segments);
-    while (n < 64 && (taken[n] = weft__row_take(segments[1]))) {
-        weft__row *row = weft__row_at(segments[0], taken[n]);
-        assert_non_null(row);
-        assert_true(atomic_load(&row->use) == 1 && atomic_load(&row->consumed) == 0);
-        assert_int_equal((uintptr_t)row % WEFT__LINE, 0);
+    segment_join_with(2, weft__slots_arena(2), segments);
+    while (n < 64 && (taken[n] = weft__slots_take(segments[1]))) {
+        weft__member_slots *slots = weft__slots_at(segments[0], taken[n]);
+        assert_non_null(slots);
+        assert_true(atomic_load(&slots->use) == 1 && atomic_load(&slots->consumed) == 0);
+        assert_int_equal((uintptr_t)slots % WEFT__LINE, 0);
         for (unsigned s = 0; s < WEFT__SLOTS; s++)
-            memset(weft__slot_area(row, s, slot_bytes), (int)n, slot_bytes);
-        atomic_store(&row->slot[3].sequence, 99);
-        atomic_store(&row->consumed, ++n);
+            memset(weft__slot_area(slots, s, slot_bytes), (int)n, slot_bytes);
+        atomic_store(&slots->slot[3].sequence, 99);
+        atomic_store(&slots->consumed, ++n);
     }
     assert_in_range(n, 8, 63);
     for (size_t i = 0; i < n; i++) {
-        weft__row *row = weft__row_at(segments[1], taken[i]);
-        assert_true(atomic_load(&row->consumed) == i + 1); /* no area reaches into another row */
-        assert_int_equal(*weft__slot_area(row, 3, slot_bytes), (int)i);
+        weft__member_slots *slots = weft__slots_at(segments[1], taken[i]);
+        assert_true(atomic_load(&slots->consumed) == i + 1); /* no area reaches into another row */
+        assert_int_equal(*weft__slot_area(slots, 3, slot_bytes), (int)i);
     }
     weft__segment_give(segments[1], taken[2]);
-    again = weft__row_take(segments[1]);
+    again = weft__slots_take(segments[1]);
     assert_true(again == taken[2]);
-    assert_int_equal(atomic_load(&weft__row_at(segments[0], again)->slot[3].sequence), 0);
-    assert_int_equal(atomic_load(&weft__row_at(segments[0], again)->consumed), 0);
-    assert_int_equal(atomic_load(&weft__row_at(segments[0], again)->use), 2);
-    assert_null(weft__row_at(segments[0], again + 8));
+    assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->slot[3].sequence), 0);
+    assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->consumed), 0);
+    assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->use), 2);
+    assert_null(weft__slots_at(segments[0], again + 8));
     for (int i = 0; i < 2; i++) weft__segment_free(segments[i]);
 }
 
@@ -52,10 +52,10 @@ static void test_sizes(void **state)
     enum { KIB = 1024, MIB = 1024 * KIB, GROUPS = 8 };
     (void)state;
     for (int n = 2; n <= 16; n++) {
-        size_t rows = GROUPS * weft__rows_arena(n).block_bytes;
+        size_t slots = GROUPS * weft__slots_arena(n).block_bytes;
         assert_in_range(weft__slot_bytes(n), 64 * KIB, 256 * KIB);
         assert_true(weft__slot_bytes(n) * (size_t)n <= MIB);
-        assert_true(rows <= (size_t)(n <= 4 ? 9 : n <= 8 ? 5 : 3) * MIB);
+        assert_true(slots <= (size_t)(n <= 4 ? 9 : n <= 8 ? 5 : 3) * MIB);
     }
     assert_true(weft__slot_bytes(1000000) == weft__slot_bytes(WEFT__SEGMENT_RANKS_MAX));
 }

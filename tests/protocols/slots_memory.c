@@ -1,5 +1,6 @@
-/* rows_memory.c - see rows_memory.h.  The linker puts these functions in the place of net/shm_segment.c's. */
-#include "rows_memory.h"
+/* slots_memory.c - see slots_memory.h.  The linker puts these functions in the place of net/shm_segment.c's.
+ * */
+#include "slots_memory.h"
 #include "chance.h"
 #include "slots.h"
 #include "wires.h"
@@ -10,7 +11,7 @@
 enum { ROWS = 8 };
 
 static weft__segment segments[WIRES_RANKS_MAX];
-static weft__row rows[WIRES_RANKS_MAX][ROWS];
+static weft__member_slots slots[WIRES_RANKS_MAX][ROWS];
 static bool taken[WIRES_RANKS_MAX][ROWS];
 static int rows_of_each;
 
@@ -19,19 +20,19 @@ void __wrap_weft__segment_give(weft__segment *segment, uint64_t offset);
 void *__wrap_weft__segment_block(const weft__segment *segment, uint64_t offset);
 bool __wrap_weft__segment_owns(const weft__segment *segment, int local, uint64_t offset);
 
-void rows_memory_open(int ranks)
+void slots_memory_open(int ranks)
 {
-    memset(rows, 0, (size_t)ranks * sizeof rows[0]);
+    memset(slots, 0, (size_t)ranks * sizeof slots[0]);
     memset(taken, 0, sizeof taken);
     rows_of_each = chance_one_in(4) ? 1 + chance_below(2) : ROWS;
 }
 
-bool rows_memory_scarce(void)
+bool slots_memory_scarce(void)
 {
     return rows_of_each < ROWS;
 }
 
-weft__segment *rows_memory_segment(int rank, int ranks)
+weft__segment *slots_memory_segment(int rank, int ranks)
 {
     segments[rank] = (weft__segment){.rank = rank, .size = ranks};
     return &segments[rank];
@@ -57,7 +58,7 @@ void __wrap_weft__segment_give(weft__segment *segment, uint64_t offset)
 void *__wrap_weft__segment_block(const weft__segment *segment, uint64_t offset)
 {
     if (!offset || offset > (uint64_t)segment->size * ROWS) return NULL;
-    return &rows[(offset - 1) / ROWS][(offset - 1) % ROWS];
+    return &slots[(offset - 1) / ROWS][(offset - 1) % ROWS];
 }
 
 bool __wrap_weft__segment_owns(const weft__segment *segment, int local, uint64_t offset)

@@ -1,16 +1,16 @@
-/* rows_game.c - where members' rows are, told at the first collective of each: all go by rounds, or all by
+/* slots_game.c - where members' slots are, told at the first collective of each: all go by rounds, or all by
  * messages, or the group breaks.
  *
  * The collectives here are over as soon as it is known which way they go, so only that is tried.  What must
- * hold: all members take one way, and who goes by rounds finds every member's row where that has it; nobody
+ * hold: all members take one way, and who goes by rounds finds every member's slots where that has it; nobody
  * waits for ever, or ends without a reason; nothing that was told of a group outlives it. */
 #include "chance.h"
 #include "executor.h"
 #include "executors.h"
 #include "games.h"
-#include "rows.h"
-#include "rows_memory.h"
+#include "slot_exchange.h"
 #include "slots.h"
+#include "slots_memory.h"
 #include "trace.h"
 #include "world.h"
 
@@ -38,12 +38,12 @@ static shared_group *group_of(const weft_group *group)
     return &groups[group->id - world_group_id(0)];
 }
 
-static void check_rows(const weft_group *group)
+static void check_slots(const weft_group *group)
 {
     for (int i = 0; i < group->size; i++) {
         const weft_group *there = group_of(group)->at[group->world[i]];
         if (!there || !world_lives(group->world[i])) continue;
-        if (group->lane.rows[i] != weft__row_at(group->ctx->segment, there->lane.own_row))
+        if (group->lane.slots[i] != weft__slots_at(group->ctx->segment, there->lane.own_slots))
             trace_blame("group %d: rank %d looks for rank %d's row where it is not",
                         (int)(group->id - world_group_id(0)), group->ctx->rank, group->world[i]);
     }
@@ -57,7 +57,7 @@ static void go_either_way(weft_request *req)
     int rank = group->ctx->rank;
     weft__lane_state way = group->lane.state;
     if (way == WEFT__LANE_UNMET || way == WEFT__LANE_MEETING) {
-        weft__rows_hold(req);
+        weft__slot_exchange_hold(req);
         return;
     }
     TRACE("rank %d goes by %s in group %d", rank, way == WEFT__LANE_OPEN ? "rounds" : "messages",
@@ -65,7 +65,7 @@ static void go_either_way(weft_request *req)
     if (g->way[rank] != WEFT__LANE_MEETING && g->way[rank] != way)
         trace_blame("group %d: rank %d has changed its way", (int)(g - groups), rank);
     g->way[rank] = way;
-    if (way == WEFT__LANE_OPEN) check_rows(group);
+    if (way == WEFT__LANE_OPEN) check_slots(group);
     weft__request_settle(req, WEFT_OK, NULL);
 }
 
@@ -176,7 +176,7 @@ static void check_ways(const shared_group *g)
             trace_blame("group %d: rank %d goes another way than others", (int)(g - groups), g->ranks[i]);
         way = own;
     }
-    if (way == WEFT__LANE_NONE && !rows_memory_scarce() && group_count <= GROUPS_MOST)
+    if (way == WEFT__LANE_NONE && !slots_memory_scarce() && group_count <= GROUPS_MOST)
         trace_blame("group %d: messages, though there are rows", (int)(g - groups));
 }
 
@@ -200,7 +200,7 @@ static void check(void)
             if (world_lives(rank) && groups[i].let_go[rank]) world_check_early(rank, world_group_id(i));
 }
 
-void play_rows(void)
+void play_slots(void)
 {
     static const weft__executor *executors[WEFT__EXECUTOR_KINDS];
     memcpy((void *)executors, (const void *)weft__executors, sizeof executors);

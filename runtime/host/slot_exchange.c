@@ -1,13 +1,13 @@
-/* rows.c - the rows of groups that share memory and meet only when they are used.
+/* slot_exchange.c - the slots of groups that share memory and meet only when they are used.
  *
- * Each member tells each other one where its row is, at its first collective on the group; what is told
+ * Each member tells each other one where its slots are, at its first collective on the group; what is told
  * before this rank has come so far waits (early.h).  No member waits for another to be asked, there
  * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
- * named as late by the usual way, and the group breaks as any other does. A member without a row left tells
+ * named as late by the usual way, and the group breaks as any other does. A member without slots left tells
  * 0, and all then use messages: every member sees every word, so all decide alike.
- * Failing: a member that is gone breaks the group; a row that was told is not used again before all members
+ * Failing: a member that is gone breaks the group; slots that were told are not used again before all members
  * are done with it or gone. */
-#include "rows.h"
+#include "slot_exchange.h"
 #include "breaking.h"
 #include "engine.h"
 #include "executor.h"
@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct row_message {
-    uint64_t group, row;
-} row_message;
+typedef struct slots_word {
+    uint64_t group, slots;
+} slots_word;
 
 /* What may follow on each state. */
 static const uint8_t lane_follows[] = {[WEFT__LANE_NONE] = WEFT__MAY_BECOME(WEFT__LANE_UNMET),
@@ -41,12 +41,12 @@ static void lane_to(weft__lane *lane, weft__lane_state to)
     lane->state = to;
 }
 
-/* A row for a group to be; 0: there is none. */
-uint64_t weft__row_claim(weft_context *ctx)
+/* Slots for a group to be; 0: there is none. */
+uint64_t weft__slots_claim(weft_context *ctx)
 {
     if (!ctx->segment) return 0;
     weft__groups_reclaim(ctx);
-    return weft__row_take(ctx->segment);
+    return weft__slots_take(ctx->segment);
 }
 
 /* For weft__rounds_expect.  Without memory no line is asked for early, which only takes longer. */
@@ -55,29 +55,29 @@ static void list_lines(weft__lane *lane, int size)
     if (size > WEFT__EXPECTED_MOST) return;
     lane->lines = malloc(WEFT__SLOTS * sizeof *lane->lines);
     for (int s = 0; lane->lines && s < WEFT__SLOTS; s++)
-        for (int i = 0; i < size; i++) lane->lines[s].of[i] = &lane->rows[i]->slot[s];
+        for (int i = 0; i < size; i++) lane->lines[s].of[i] = &lane->slots[i]->slot[s];
 }
 
-static weft_status open_rows(weft_group *group, const uint64_t *rows)
+static weft_status open_slots(weft_group *group, const uint64_t *slots)
 {
     weft_context *ctx = group->ctx;
     weft__lane *lane = &group->lane;
     weft_status status = WEFT_OK;
-    weft__row **at = calloc((size_t)group->size, sizeof *at);
+    weft__member_slots **at = calloc((size_t)group->size, sizeof *at);
     int *locals = calloc((size_t)group->size, sizeof *locals);
     uint64_t *uses = calloc((size_t)group->size, sizeof *uses);
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (!at || !locals || !uses)
         status = weft__fail_memory((size_t)group->size * (sizeof *at + sizeof *locals + sizeof *uses),
-                                   "a group's rows");
+                                   "a group's slots");
     for (int i = 0; i < group->size && status == WEFT_OK; i++) {
-        at[i] = weft__row_at(ctx->segment, rows[i]);
+        at[i] = weft__slots_at(ctx->segment, slots[i]);
         locals[i] = ctx->peers[group->world[i]].local;
-        if (at[i] && weft__segment_owns(ctx->segment, locals[i], rows[i]))
+        if (at[i] && weft__segment_owns(ctx->segment, locals[i], slots[i]))
             uses[i] = atomic_load_explicit(&at[i]->use, memory_order_acquire);
         else
-            status = weft__fail(WEFT_ERR_PEER, "rank %d told of a row at %llu, where none can be",
-                                group->world[i], (unsigned long long)rows[i]);
+            status = weft__fail(WEFT_ERR_PEER, "rank %d told of slots at %llu, where none can be",
+                                group->world[i], (unsigned long long)slots[i]);
     }
     if (status != WEFT_OK) {
         free((void *)at);
@@ -85,25 +85,25 @@ static weft_status open_rows(weft_group *group, const uint64_t *rows)
         free(uses);
         return status;
     }
-    lane->rows = at;
+    lane->slots = at;
     list_lines(lane, group->size);
     lane->locals = locals;
     lane->uses = uses;
-    lane->own_row = rows[group->rank];
+    lane->own_slots = slots[group->rank];
     lane_to(lane, WEFT__LANE_OPEN);
     return WEFT_OK;
 }
 
-weft_status weft__rows_told(weft_group *group, const uint64_t *rows)
+weft_status weft__slots_told(weft_group *group, const uint64_t *slots)
 {
     if (!group->table.rounds) return WEFT_OK;
     for (int i = 0; i < group->size; i++) {
-        if (rows[i]) continue;
+        if (slots[i]) continue;
         group->table.rounds = 0;
         lane_to(&group->lane, WEFT__LANE_NONE);
         return WEFT_OK;
     }
-    return open_rows(group, rows);
+    return open_slots(group, slots);
 }
 
 static void break_by(weft_group *group, weft_status cause, int culprit, const char *why)
@@ -139,62 +139,62 @@ static void start_held(weft_group *group)
 static void look_whether_all_told(weft_group *group)
 {
     weft__lane *lane = &group->lane;
-    uint64_t *rows = lane->told;
+    uint64_t *slots = lane->told;
     bool some_without = false;
     weft_status status;
     if (lane->missing > 0) return;
-    for (int i = 0; i < group->size; i++) some_without = some_without || rows[i] == 0;
+    for (int i = 0; i < group->size; i++) some_without = some_without || slots[i] == 0;
     lane->told = NULL;
     if (some_without) {
-        if (lane->own_row) weft__segment_give(group->ctx->segment, lane->own_row);
-        lane->own_row = 0;
+        if (lane->own_slots) weft__segment_give(group->ctx->segment, lane->own_slots);
+        lane->own_slots = 0;
         lane_to(lane, WEFT__LANE_NONE);
         group->table.rounds = 0;
-    } else if ((status = open_rows(group, rows)) != WEFT_OK) {
+    } else if ((status = open_slots(group, slots)) != WEFT_OK) {
         lane_to(lane, WEFT__LANE_NONE);
         break_here(group, status);
     }
-    free(rows);
+    free(slots);
     start_held(group);
 }
 
-static void take_row(weft_group *group, int peer, uint64_t row)
+static void note_slots(weft_group *group, int peer, uint64_t slots)
 {
     weft__lane *lane = &group->lane;
     int member = weft__group_member(group, peer);
     if (member < 0 || lane->heard[member]) return;
     WEFT__ASSERT(lane->missing > 0 && lane->state == WEFT__LANE_MEETING, lane->missing, lane->state);
     lane->heard[member] = true;
-    lane->told[member] = row;
+    lane->told[member] = slots;
     lane->missing--;
 }
 
-static bool rows_take_early(void *group, int peer, const void *bytes)
+static bool exchange_take_early(void *group, int peer, const void *bytes)
 {
-    row_message told;
+    slots_word told;
     memcpy(&told, bytes, sizeof told);
-    take_row(group, peer, told.row);
+    note_slots(group, peer, told.slots);
     return true;
 }
 
-/* This rank's first collective on the group: tells where its row is. */
+/* This rank's first collective on the group: tells where its slots are. */
 static void meet(weft_group *group)
 {
     weft_context *ctx = group->ctx;
     weft__lane *lane = &group->lane;
-    row_message mine = {group->id, 0};
+    slots_word mine = {group->id, 0};
     lane->told = calloc((size_t)group->size, sizeof *lane->told + sizeof *lane->heard);
     if (!lane->told) {
-        weft__fail_memory((size_t)group->size * sizeof *lane->told, "a group's rows");
+        weft__fail_memory((size_t)group->size * sizeof *lane->told, "a group's slots");
         break_here(group, WEFT_ERR_MEMORY);
         return;
     }
     lane->heard = (bool *)(lane->told + group->size);
     lane_to(lane, WEFT__LANE_MEETING);
     lane->missing = group->size;
-    lane->own_row = mine.row = weft__row_claim(ctx);
-    take_row(group, ctx->rank, mine.row);
-    weft__early_offer(ctx, group->id, WEFT__MESSAGE_ROW, rows_take_early, group);
+    lane->own_slots = mine.slots = weft__slots_claim(ctx);
+    note_slots(group, ctx->rank, mine.slots);
+    weft__early_offer(ctx, group->id, WEFT__MESSAGE_SLOTS, exchange_take_early, group);
     for (int i = 0; i < group->size; i++) {
         int to = group->world[i];
         char text[WEFT__SENTENCE_BYTES];
@@ -204,13 +204,13 @@ static void meet(weft_group *group)
             break_by(group, WEFT_ERR_PEER, to, text);
             return;
         }
-        if (weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_ROW, &mine, sizeof mine) == WEFT_OK) continue;
+        if (weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_SLOTS, &mine, sizeof mine) == WEFT_OK) continue;
         break_here(group, WEFT_ERR_MEMORY);
         return;
     }
 }
 
-void weft__rows_hold(weft_request *req)
+void weft__slot_exchange_hold(weft_request *req)
 {
     weft_group *group = req->group;
     weft__lane *lane = &group->lane;
@@ -225,19 +225,19 @@ void weft__rows_hold(weft_request *req)
     weft__group_unref(group);
 }
 
-static void rows_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void exchange_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
-    row_message told;
+    slots_word told;
     weft_group *group;
     (void)type;
     if (length != sizeof told) {
-        weft__peer_refused(ctx, peer, "where its row is takes another number of bytes");
+        weft__peer_refused(ctx, peer, "where its slots are takes another number of bytes");
         return;
     }
     memcpy(&told, bytes, sizeof told);
     group = weft__group_find(ctx, told.group);
     if (group && group->lane.state == WEFT__LANE_MEETING) {
-        take_row(group, peer, told.row);
+        note_slots(group, peer, told.slots);
         look_whether_all_told(group);
     }
     if (group && group->lane.state != WEFT__LANE_UNMET) {
@@ -245,7 +245,7 @@ static void rows_message(weft_context *ctx, int peer, int type, const void *byte
         return;
     }
     if (group) weft__group_unref(group);
-    weft__early_keep(ctx, told.group, WEFT__MESSAGE_ROW, peer, &told, sizeof told);
+    weft__early_keep(ctx, told.group, WEFT__MESSAGE_SLOTS, peer, &told, sizeof told);
 }
 
 static weft_group *next_without(weft_context *ctx, int rank)
@@ -267,7 +267,7 @@ static weft_group *next_without(weft_context *ctx, int rank)
     return found;
 }
 
-static void rows_peer_gone(weft_context *ctx, int rank, const char *why)
+static void exchange_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_group *group;
     while ((group = next_without(ctx, rank)) != NULL) {
@@ -278,57 +278,57 @@ static void rows_peer_gone(weft_context *ctx, int rank, const char *why)
 
 /* ---- the life of a group ---- */
 
-/* The groups of joining have their rows told while they are made, and are open before they are used. */
-static void rows_group_ready(weft_group *group)
+/* The groups of joining have their slots told while they are made, and are open before they are used. */
+static void exchange_group_ready(weft_group *group)
 {
     if (group->table.rounds) lane_to(&group->lane, WEFT__LANE_UNMET);
 }
 
 /* Past everything: no member need wait for this one any more. */
-static void rows_group_retired(weft_group *group)
+static void exchange_group_retired(weft_group *group)
 {
-    if (group->lane.rows)
-        atomic_store_explicit(&group->lane.rows[group->rank]->consumed, UINT64_MAX, memory_order_release);
+    if (group->lane.slots)
+        atomic_store_explicit(&group->lane.slots[group->rank]->consumed, UINT64_MAX, memory_order_release);
 }
 
-/* Has this member read all that this rank published?  One whose row serves another group has let go of this
+/* Has this member read all that this rank published?  One whose slots serve another group has let go of this
  * one before; one that did not come to the group may still. */
 static bool has_read_all(const weft_group *group, int member)
 {
     const weft__lane *lane = &group->lane;
-    const weft__row *row;
+    const weft__member_slots *slots;
     if (member == group->rank || atomic_load(&group->ctx->peers[group->world[member]].gone)) return true;
-    if (!lane->rows) return false;
-    row = lane->rows[member];
-    return atomic_load_explicit(&row->consumed, memory_order_acquire) >= lane->assigned ||
-           atomic_load_explicit(&row->use, memory_order_acquire) != lane->uses[member];
+    if (!lane->slots) return false;
+    slots = lane->slots[member];
+    return atomic_load_explicit(&slots->consumed, memory_order_acquire) >= lane->assigned ||
+           atomic_load_explicit(&slots->use, memory_order_acquire) != lane->uses[member];
 }
 
-static bool rows_keeps_group(const weft_group *group)
+static bool exchange_keeps_group(const weft_group *group)
 {
-    if (!group->lane.own_row) return false;
+    if (!group->lane.own_slots) return false;
     for (int i = 0; i < group->size; i++)
         if (!has_read_all(group, i)) return true;
     return false;
 }
 
-static void rows_group_gone(weft_group *group)
+static void exchange_group_gone(weft_group *group)
 {
     weft__lane *lane = &group->lane;
-    if (lane->own_row) weft__segment_give(group->ctx->segment, lane->own_row);
-    free((void *)lane->rows);
+    if (lane->own_slots) weft__segment_give(group->ctx->segment, lane->own_slots);
+    free((void *)lane->slots);
     free(lane->lines);
     free(lane->told);
     free(lane->locals);
     free(lane->uses);
 }
 
-const weft__protocol weft__rows_protocol = {.name = "rows",
-                                            .first = WEFT__MESSAGE_ROW,
-                                            .last = WEFT__MESSAGE_ROW,
-                                            .message = rows_message,
-                                            .peer_gone = rows_peer_gone,
-                                            .group_ready = rows_group_ready,
-                                            .group_retired = rows_group_retired,
-                                            .keeps_group = rows_keeps_group,
-                                            .group_gone = rows_group_gone};
+const weft__protocol weft__slot_exchange_protocol = {.name = "slots",
+                                                     .first = WEFT__MESSAGE_SLOTS,
+                                                     .last = WEFT__MESSAGE_SLOTS,
+                                                     .message = exchange_message,
+                                                     .peer_gone = exchange_peer_gone,
+                                                     .group_ready = exchange_group_ready,
+                                                     .group_retired = exchange_group_retired,
+                                                     .keeps_group = exchange_keeps_group,
+                                                     .group_gone = exchange_group_gone};
