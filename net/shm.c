@@ -23,23 +23,23 @@
 #define EAGER_BYTES    (8u * 1024)
 #define TURN_BYTES     (128u * 1024) /* payload copied per poll, in each direction: an engine turn is short */
 #define SHORT_BYTES    4096          /* of a frame whose end is soon there */
-#define LANE_RECORDS   32            /* read from one peer before the next one's turn */
+#define PEER_RECORDS   32            /* read from one peer before the next one's turn */
 #define KIND_CONTINUED 255           /* first byte of a record that goes on with the frame begun before it */
 _Static_assert(KIND_CONTINUED > WEFT__FRAME_KINDS, "the mark is no kind of frame");
 _Static_assert(sizeof(weft__frame) == WEFT__RING_HEADER, "a record begins with the frame's header");
 
-typedef enum lane_state {
-    LANE_OPEN,
-    LANE_DRAINING, /* the peer is gone; what it had written is still read */
-    LANE_GONE
-} lane_state;
+typedef enum shm_peer_state {
+    PEER_OPEN,
+    PEER_DRAINING, /* the peer is gone; what it had written is still read */
+    PEER_GONE
+} shm_peer_state;
 
 /* Both directions between this rank and one other. */
-typedef struct lane {
+typedef struct shm_peer {
     weft__ring in;
-    lane_state state;
+    shm_peer_state state;
     int peer, local;   /* the other's world and local rank */
-    bool reading;      /* inside a call of the sink for this lane */
+    bool reading;      /* inside a call of the sink for this peer */
     bool writing;      /* inside write_queue */
     bool seen;         /* `frame` has been read, and nothing else of its record */
     bool begun;        /* `frame` is the sink's, its payload has not been read to the end */
@@ -52,17 +52,17 @@ typedef struct lane {
     weft__outgoing *half;    /* begun, and waiting for room; in no queue */
     bool promised;           /* memory for its rest, or for that of the next one */
     weft__list urgent, bulk; /* of weft__outgoing, not begun */
-} lane;
+} shm_peer;
 
 typedef struct shm {
     weft__transport transport;
     weft__segment *segment;
     int *local_of;
-    int world, turn; /* turn: the lane that the next poll looks at first */
-    size_t waiting;  /* frames in queues or half written, all lanes */
+    int world, turn; /* turn: the peer that the next poll looks at first */
+    size_t waiting;  /* frames in queues or half written, all peers */
     weft__rests rests;
     bool polling;
-    lane *lanes;
+    shm_peer *peers;
 } shm;
 
 /* A frame that goes on after its owner took it back. */
@@ -78,15 +78,15 @@ static shm *shm_of(const weft__transport *t)
     return (shm *)(void *)((char *)(uintptr_t)t - offsetof(shm, transport));
 }
 
-static lane *lane_of(const weft__transport *t, int peer)
+static shm_peer *shm_peer_of(const weft__transport *t, int peer)
 {
     shm *s = shm_of(t);
     WEFT__ASSERT((unsigned)peer < (unsigned)s->world && s->local_of[peer] >= 0);
-    return &s->lanes[s->local_of[peer]];
+    return &s->peers[s->local_of[peer]];
 }
 
 /* The next frame to write, or NULL. */
-static weft__outgoing *head_of(const lane *l)
+static weft__outgoing *head_of(const shm_peer *l)
 {
     if (l->half) return l->half;
     if (!weft__list_empty(&l->urgent)) return WEFT__LIST_ENTRY(l->urgent.next, weft__outgoing, link);
@@ -94,25 +94,25 @@ static weft__outgoing *head_of(const lane *l)
     return NULL;
 }
 
-static const uint8_t lane_follows[] = {[LANE_OPEN] =
-                                           WEFT__MAY_BECOME(LANE_DRAINING) | WEFT__MAY_BECOME(LANE_GONE),
-                                       [LANE_DRAINING] = WEFT__MAY_BECOME(LANE_GONE),
-                                       [LANE_GONE] = 0};
+static const uint8_t lane_follows[] = {[PEER_OPEN] =
+                                           WEFT__MAY_BECOME(PEER_DRAINING) | WEFT__MAY_BECOME(PEER_GONE),
+                                       [PEER_DRAINING] = WEFT__MAY_BECOME(PEER_GONE),
+                                       [PEER_GONE] = 0};
 
-/* The one place that stores a lane's state.  The engine is held: no order of memory is needed. */
-static void lane_to(lane *l, lane_state to)
+/* The one place that stores a peer's state.  The engine is held: no order of memory is needed. */
+static void lane_to(shm_peer *l, shm_peer_state to)
 {
     WEFT__ASSERT(WEFT__ALLOWS(lane_follows, l->state, to), l->peer, l->state, to);
     l->state = to;
 }
 
-static void withdraw_promise(shm *s, lane *l)
+static void withdraw_promise(shm *s, shm_peer *l)
 {
     if (l->promised) weft__rests_withdraw(&s->rests);
     l->promised = false;
 }
 
-static void unqueue(shm *s, lane *l, weft__outgoing *out)
+static void unqueue(shm *s, shm_peer *l, weft__outgoing *out)
 {
     if (out == l->half) {
         l->half = NULL;
@@ -125,7 +125,7 @@ static void unqueue(shm *s, lane *l, weft__outgoing *out)
     s->waiting--;
 }
 
-static void fail_queue(shm *s, lane *l, weft_status status)
+static void fail_queue(shm *s, shm_peer *l, weft_status status)
 {
     weft__outgoing *out;
     while ((out = head_of(l))) {
@@ -134,18 +134,18 @@ static void fail_queue(shm *s, lane *l, weft_status status)
     }
 }
 
-/* Ends a lane.  The sink hears why before the frames that waited come back with ERR_PEER. */
-static void end_lane(shm *s, lane *l, const char *why)
+/* Ends a peer.  The sink hears why before the frames that waited come back with ERR_PEER. */
+static void end_peer(shm *s, shm_peer *l, const char *why)
 {
-    bool tell = l->state == LANE_OPEN;
-    lane_to(l, LANE_GONE);
+    bool tell = l->state == PEER_OPEN;
+    lane_to(l, PEER_GONE);
     if (tell) s->transport.sink->lost(s->transport.sink, l->peer, why);
     fail_queue(s, l, WEFT_ERR_PEER);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-static size_t piece_of(const lane *l, const weft__outgoing *out, size_t *offset)
+static size_t piece_of(const shm_peer *l, const weft__outgoing *out, size_t *offset)
 {
     size_t most = weft__ring_piece_bytes(&l->out), rest;
     *offset = out->done ? out->done - sizeof out->frame : 0;
@@ -154,7 +154,7 @@ static size_t piece_of(const lane *l, const weft__outgoing *out, size_t *offset)
 }
 
 /* Writes records of one frame while there is room and the turn lasts.  READY: the frame is written. */
-static weft__ring_state write_frame(shm *s, lane *l, weft__outgoing *out, size_t *turn_bytes)
+static weft__ring_state write_frame(shm *s, shm_peer *l, weft__outgoing *out, size_t *turn_bytes)
 {
     static const weft__frame continued = {.kind = KIND_CONTINUED};
 
@@ -172,7 +172,7 @@ static weft__ring_state write_frame(shm *s, lane *l, weft__outgoing *out, size_t
 }
 
 /* One record is written whole or not at all. */
-static bool may_begin(shm *s, lane *l, const weft__outgoing *out)
+static bool may_begin(shm *s, shm_peer *l, const weft__outgoing *out)
 {
     if (out->done || out->stays || out->frame.length <= weft__ring_piece_bytes(&l->out)) return true;
     if (!l->promised) l->promised = weft__rests_promise(&s->rests);
@@ -180,17 +180,17 @@ static bool may_begin(shm *s, lane *l, const weft__outgoing *out)
 }
 
 /* Writes what waits for one peer.  Returns how many frames were written to the end, or not at all. */
-static int write_queue(shm *s, lane *l, size_t *turn_bytes)
+static int write_queue(shm *s, shm_peer *l, size_t *turn_bytes)
 {
     weft__outgoing *out;
     int moved = 0;
 
     l->writing = true;
-    while (l->state == LANE_OPEN && (out = head_of(l))) {
+    while (l->state == PEER_OPEN && (out = head_of(l))) {
         bool begins = may_begin(s, l, out);
         weft__ring_state state = begins ? write_frame(s, l, out, turn_bytes) : WEFT__RING_READY;
         if (state == WEFT__RING_BROKEN) {
-            end_lane(s, l, "it says it has read what was never written to it");
+            end_peer(s, l, "it says it has read what was never written to it");
             break;
         }
         if (state == WEFT__RING_WAIT) {
@@ -212,9 +212,9 @@ static int write_queue(shm *s, lane *l, size_t *turn_bytes)
 static weft__frame *shm_reserve(weft__transport *t, int peer, const void *payload, size_t length)
 {
     shm *s = shm_of(t);
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
 
-    if (l->state != LANE_OPEN || l->writing || (s->waiting && head_of(l))) return NULL;
+    if (l->state != PEER_OPEN || l->writing || (s->waiting && head_of(l))) return NULL;
     if (length > weft__ring_piece_bytes(&l->out) || weft__ring_room(&l->out, length) != WEFT__RING_READY)
         return NULL;
     if (length) weft__ring_put_payload(&l->out, payload, length);
@@ -223,7 +223,7 @@ static weft__frame *shm_reserve(weft__transport *t, int peer, const void *payloa
 
 static void shm_commit(weft__transport *t, int peer, uint64_t first, size_t length)
 {
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
 
     weft__ring_publish(&l->out, first, length);
     weft__bell_ring(shm_of(t)->segment, l->local);
@@ -232,7 +232,7 @@ static void shm_commit(weft__transport *t, int peer, uint64_t first, size_t leng
 static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
 {
     shm *s = shm_of(t);
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
     bool idle = !head_of(l) && !l->writing;
     size_t turn_bytes = 0;
 
@@ -240,7 +240,7 @@ static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
     weft__list_init(&out->link);
     out->done = 0;
     out->peer = peer;
-    if (l->state != LANE_OPEN) {
+    if (l->state != PEER_OPEN) {
         out->sent(out, WEFT_ERR_PEER);
         return;
     }
@@ -261,11 +261,11 @@ static void orphan_sent(weft__outgoing *out, weft_status status)
 static void shm_retract(weft__transport *t, weft__outgoing *out)
 {
     shm *s = shm_of(t);
-    lane *l = lane_of(t, out->peer);
+    shm_peer *l = shm_peer_of(t, out->peer);
     size_t offset = out->done ? out->done - sizeof out->frame : 0;
     orphan *rest;
 
-    if (out != l->half || l->state != LANE_OPEN) {
+    if (out != l->half || l->state != PEER_OPEN) {
         unqueue(s, l, out);
         return;
     }
@@ -282,38 +282,38 @@ static void shm_retract(weft__transport *t, weft__outgoing *out)
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-static void tell_taken(shm *s, lane *l)
+static void tell_taken(shm *s, shm_peer *l)
 {
     weft__ring_tell(&l->in);
     weft__bell_ring(s->segment, l->local); /* it may sleep until there is room, or until all is taken */
 }
 
-/* A record that goes on with the frame begun before it.  False: it is none, and the lane has ended. */
-static bool go_on(shm *s, lane *l)
+/* A record that goes on with the frame begun before it.  False: it is none, and the peer has ended. */
+static bool go_on(shm *s, shm_peer *l)
 {
     weft__frame header;
 
     weft__ring_peek(&l->in, &header);
     if (header.kind == KIND_CONTINUED) return true;
-    end_lane(s, l, "a frame came before the end of the one before it");
+    end_peer(s, l, "a frame came before the end of the one before it");
     return false;
 }
 
-/* The header of a record that begins a frame.  False: the lane has ended. */
-static bool see_frame(shm *s, lane *l)
+/* The header of a record that begins a frame.  False: the peer has ended. */
+static bool see_frame(shm *s, shm_peer *l)
 {
     if (l->seen) return true;
     weft__ring_peek(&l->in, &l->frame);
     if (weft__frame_check(&l->frame)) {
-        end_lane(s, l, weft_last_error());
+        end_peer(s, l, weft_last_error());
         return false;
     }
     l->seen = true;
     return true;
 }
 
-/* False: the lane has ended. */
-static bool begin_frame(shm *s, lane *l)
+/* False: the peer has ended. */
+static bool begin_frame(shm *s, shm_peer *l)
 {
     weft__sink *sink = s->transport.sink;
 
@@ -329,23 +329,23 @@ static bool begin_frame(shm *s, lane *l)
         l->reading = false;
         l->where = where;
     }
-    return l->state != LANE_GONE;
+    return l->state != PEER_GONE;
 }
 
-static void take_piece(shm *s, lane *l, void *where, size_t bytes)
+static void take_piece(shm *s, shm_peer *l, void *where, size_t bytes)
 {
     weft__ring_take(&l->in, where, bytes);
     if (weft__ring_untold(&l->in) >= l->in.bytes / 4) tell_taken(s, l);
 }
 
 /* Reads one record, if there is one. */
-static bool read_record(shm *s, lane *l, size_t *turn_bytes)
+static bool read_record(shm *s, shm_peer *l, size_t *turn_bytes)
 {
     weft__sink *sink = s->transport.sink;
     size_t piece, most = weft__ring_piece_bytes(&l->in);
 
     WEFT__ASSERT_HOT(!l->reading && (!l->begun || l->read_bytes < l->frame.length), l->peer, l->read_bytes);
-    if (l->state == LANE_GONE || !weft__ring_ready(&l->in)) return false;
+    if (l->state == PEER_GONE || !weft__ring_ready(&l->in)) return false;
     if (!(l->begun ? go_on(s, l) : begin_frame(s, l))) return false;
     piece = l->frame.length - l->read_bytes;
     if (piece > most) piece = most;
@@ -364,15 +364,15 @@ static bool read_record(shm *s, lane *l, size_t *turn_bytes)
 static const weft__frame *shm_next(weft__transport *t, int peer)
 {
     shm *s = shm_of(t);
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
 
-    if (l->state != LANE_OPEN || l->begun || !weft__ring_ready(&l->in) || !see_frame(s, l)) return NULL;
+    if (l->state != PEER_OPEN || l->begun || !weft__ring_ready(&l->in) || !see_frame(s, l)) return NULL;
     return l->frame.length <= weft__ring_piece_bytes(&l->in) ? &l->frame : NULL;
 }
 
 static void shm_take(weft__transport *t, int peer, void *where)
 {
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
 
     WEFT__ASSERT(l->seen);
     l->seen = false;
@@ -383,28 +383,28 @@ static void shm_take(weft__transport *t, int peer, void *where)
 static void shm_read(weft__transport *t, int peer)
 {
     size_t turn_bytes = 0;
-    read_record(shm_of(t), lane_of(t, peer), &turn_bytes);
+    read_record(shm_of(t), shm_peer_of(t, peer), &turn_bytes);
 }
 
 static void shm_forget(weft__transport *t, int peer, void *where)
 {
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
     if (l->begun && l->where == where) l->where = NULL;
 }
 
-static int read_lanes(shm *s, int budget)
+static int read_peers(shm *s, int budget)
 {
     int size = s->segment->size, at = s->turn, moved = 0;
     size_t turn_bytes = 0;
     bool alone;
 
     for (int i = 0; i < size && moved < budget && turn_bytes < TURN_BYTES; i++) {
-        lane *l = &s->lanes[at];
+        shm_peer *l = &s->peers[at];
         if (++at == size) at = 0;
         if (WEFT__LIKELY(!weft__ring_ready(&l->in))) {
             /* Told only when a look finds nothing more: by then the answer to the last frame is on its way.
              */
-            if (weft__ring_untold(&l->in) && l->state == LANE_OPEN) tell_taken(s, l);
+            if (weft__ring_untold(&l->in) && l->state == PEER_OPEN) tell_taken(s, l);
             l->awaited = true;
             continue;
         }
@@ -412,7 +412,7 @@ static int read_lanes(shm *s, int budget)
          * line of the writer's: before the caller hears of this one. */
         alone = l->awaited;
         l->awaited = false;
-        for (int n = 0; n < LANE_RECORDS && moved < budget && turn_bytes < TURN_BYTES; n++) {
+        for (int n = 0; n < PEER_RECORDS && moved < budget && turn_bytes < TURN_BYTES; n++) {
             if (!read_record(s, l, &turn_bytes)) break;
             moved++;
             if (alone && l->frame.length <= SHORT_BYTES) break;
@@ -422,14 +422,14 @@ static int read_lanes(shm *s, int budget)
     return moved;
 }
 
-static int write_lanes(shm *s)
+static int write_peers(shm *s)
 {
     size_t turn_bytes = 0;
     int moved = 0;
 
     for (int i = 0; i < s->segment->size && turn_bytes < TURN_BYTES; i++) {
         int at = (s->turn + i) % s->segment->size;
-        if (head_of(&s->lanes[at])) moved += write_queue(s, &s->lanes[at], &turn_bytes);
+        if (head_of(&s->peers[at])) moved += write_queue(s, &s->peers[at], &turn_bytes);
     }
     return moved;
 }
@@ -441,8 +441,8 @@ static int shm_poll(weft__transport *t, int budget)
 
     WEFT__ASSERT(!s->polling);
     s->polling = true;
-    moved = read_lanes(s, budget);
-    if (s->waiting) moved += write_lanes(s);
+    moved = read_peers(s, budget);
+    if (s->waiting) moved += write_peers(s);
     s->polling = false;
     return moved;
 }
@@ -455,10 +455,10 @@ static bool shm_busy(const weft__transport *t)
     shm *s = shm_of(t);
 
     for (int i = 0; i < s->segment->size; i++) {
-        lane *l = &s->lanes[i];
+        shm_peer *l = &s->peers[i];
         const weft__outgoing *out = head_of(l);
         size_t offset;
-        if (l->state != LANE_OPEN) continue;
+        if (l->state != PEER_OPEN) continue;
         if (weft__ring_ready(&l->in) || weft__ring_untold(&l->in)) return true;
         if (out && weft__ring_room(&l->out, piece_of(l, out, &offset)) != WEFT__RING_WAIT) return true;
     }
@@ -467,26 +467,26 @@ static bool shm_busy(const weft__transport *t)
 
 static bool shm_flushed(const weft__transport *t, int peer)
 {
-    const lane *l = lane_of(t, peer);
-    if (l->state != LANE_OPEN) return true;
+    const shm_peer *l = shm_peer_of(t, peer);
+    if (l->state != PEER_OPEN) return true;
     return !head_of(l) && atomic_load_explicit(l->out.taken, memory_order_seq_cst) == l->out.position;
 }
 
 static void shm_drop(weft__transport *t, int peer)
 {
     shm *s = shm_of(t);
-    lane *l = lane_of(t, peer);
+    shm_peer *l = shm_peer_of(t, peer);
 
     /* From inside the sink's own handling of a frame of this peer nothing more is read: that frame is the
      * last. */
-    if (l->state == LANE_OPEN && !l->reading) {
+    if (l->state == PEER_OPEN && !l->reading) {
         size_t drained = 0, turn_bytes = 0;
         uint64_t from = l->in.position;
-        lane_to(l, LANE_DRAINING);
+        lane_to(l, PEER_DRAINING);
         while (drained < l->in.bytes && read_record(s, l, &turn_bytes))
             drained = (size_t)(l->in.position - from);
     }
-    if (l->state != LANE_GONE) lane_to(l, LANE_GONE);
+    if (l->state != PEER_GONE) lane_to(l, PEER_GONE);
     fail_queue(s, l, WEFT_ERR_PEER);
 }
 
@@ -495,14 +495,14 @@ static void shm_close(weft__transport *t)
     shm *s = shm_of(t);
 
     for (int i = 0; i < s->segment->size; i++) {
-        lane *l = &s->lanes[i];
+        shm_peer *l = &s->peers[i];
         /* Or a peer whose last frame has just been read would wait for ever to see it flushed. */
-        if (l->state == LANE_OPEN && weft__ring_untold(&l->in)) tell_taken(s, l);
-        if (l->state != LANE_GONE) lane_to(l, LANE_GONE);
+        if (l->state == PEER_OPEN && weft__ring_untold(&l->in)) tell_taken(s, l);
+        if (l->state != PEER_GONE) lane_to(l, PEER_GONE);
         fail_queue(s, l, WEFT_ERR_CANCELLED);
     }
     weft__rests_close(&s->rests);
-    free(s->lanes);
+    free(s->peers);
     free(s->local_of);
     free(s);
 }
@@ -528,13 +528,13 @@ weft_status weft__shm_open(weft__segment *segment, const int *local_of, int worl
     shm *s = calloc(1, sizeof *s);
 
     if (!s) return weft__fail_memory(sizeof *s, "the shared memory transport");
-    s->lanes = calloc(n, sizeof *s->lanes);
+    s->peers = calloc(n, sizeof *s->peers);
     s->local_of = calloc(ranks, sizeof *s->local_of);
-    if (!s->lanes || !s->local_of || !weft__rests_open(&s->rests)) {
-        free(s->lanes);
+    if (!s->peers || !s->local_of || !weft__rests_open(&s->rests)) {
+        free(s->peers);
         free(s->local_of);
         free(s);
-        return weft__fail_memory(n * sizeof *s->lanes + ranks * sizeof *s->local_of + WEFT__REST_BYTES,
+        return weft__fail_memory(n * sizeof *s->peers + ranks * sizeof *s->local_of + WEFT__REST_BYTES,
                                  "the shared memory transport");
     }
     memcpy(s->local_of, local_of, ranks * sizeof *local_of);
@@ -543,7 +543,7 @@ weft_status weft__shm_open(weft__segment *segment, const int *local_of, int worl
     s->segment = segment;
     s->world = world;
     for (int i = 0; i < segment->size; i++) {
-        lane *l = &s->lanes[i];
+        shm_peer *l = &s->peers[i];
         l->local = i;
         l->peer = segment->peers[i].world_rank;
         weft__list_init(&l->urgent);
@@ -553,8 +553,8 @@ weft_status weft__shm_open(weft__segment *segment, const int *local_of, int worl
         weft__ring_init(&l->out, weft__segment_ring(segment, i, segment->rank), segment->ring_bytes,
                         weft__segment_taken(segment, i, segment->rank));
     }
-    if (crowded && weft__ring_piece_bytes(&s->lanes[0].out) > EAGER_BYTES)
-        s->transport.eager_bytes = weft__ring_piece_bytes(&s->lanes[0].out);
+    if (crowded && weft__ring_piece_bytes(&s->peers[0].out) > EAGER_BYTES)
+        s->transport.eager_bytes = weft__ring_piece_bytes(&s->peers[0].out);
     *transport = &s->transport;
     return WEFT_OK;
 }

@@ -3,17 +3,17 @@
  * A buffer is cut into one block per rank.  reduce_scatter: block b starts at rank b + 1 and collects on its
  * way round, so that b itself adds last; every element is computed by one rank only.  all_gather: each block
  * goes round from its owner.  all_reduce is the two in turn, reduce is the first and a gather, broadcast is
- * a scatter and the second.  Blocks of many bytes are cut again, into lanes that go round independently: one
- * lane reduces while another travels.
+ * a scatter and the second.  Blocks of many bytes are cut again, into stripes that go round independently:
+ * one stripe reduces while another travels.
  *
  * Sources: P. Patarasuk, X. Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations"
  * (2009); broadcast: M. Barnett et al., "Building a High-Performance Collective Communication Library"
  * (1994), known as van de Geijn's. */
 #include "algorithms.h"
 
-#define LANES_MOST 4
-#define LANE_BYTES 262144 /* shorter lanes would cost more in messages than they overlap */
-#define SLOTS      3      /* partial results in TMP at once: received, reduced, being sent */
+#define STRIPES_MOST 4
+#define STRIPE_BYTES 262144 /* shorter stripes would cost more in messages than they overlap */
+#define SLOTS        3      /* partial results in TMP at once: received, reduced, being sent */
 
 enum ring_cut { SHARES, IN_BLOCKS, OUT_BLOCKS }; /* shares of count, or the blocks of a buffer */
 
@@ -22,7 +22,7 @@ typedef struct ring {
     const weft__op *op;
     enum ring_cut cut;
     size_t longest; /* piece of any block */
-    int lane, lanes;
+    int stripe, stripes;
     int next, before; /* ranks */
 } ring;
 
@@ -34,15 +34,15 @@ static weft__span block_at(const ring *g, int block)
     return weft__share(g->op->count, g->s->size, block);
 }
 
-/* This lane's part of a block. */
+/* This stripe's part of a block. */
 static weft__span piece_at(const ring *g, int block)
 {
     weft__span whole = block_at(g, block);
-    weft__span part = weft__share(whole.length, g->lanes, g->lane);
+    weft__span part = weft__share(whole.length, g->stripes, g->stripe);
     return (weft__span){whole.start + part.start, part.length};
 }
 
-/* Where this lane's part of this rank's block begins, counted from the block. */
+/* Where this stripe's part of this rank's block begins, counted from the block. */
 static size_t own_skip(const ring *g)
 {
     return piece_at(g, g->s->rank).start - block_at(g, g->s->rank).start;
@@ -50,14 +50,14 @@ static size_t own_skip(const ring *g)
 
 static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
 {
-    ring g = {.s = s, .op = op, .lanes = 1};
-    size_t lanes;
+    ring g = {.s = s, .op = op, .stripes = 1};
+    size_t stripes;
     g.cut = cut;
     for (int r = 0; r < s->size; r++)
         if (block_at(&g, r).length > g.longest) g.longest = block_at(&g, r).length;
-    lanes = g.longest * s->element / LANE_BYTES;
-    if (lanes > 1) g.lanes = lanes > LANES_MOST ? LANES_MOST : (int)lanes;
-    g.longest = weft__share(g.longest, g.lanes, 0).length;
+    stripes = g.longest * s->element / STRIPE_BYTES;
+    if (stripes > 1) g.stripes = stripes > STRIPES_MOST ? STRIPES_MOST : (int)stripes;
+    g.longest = weft__share(g.longest, g.stripes, 0).length;
     g.next = weft__modulo(s->rank + 1, s->size);
     g.before = weft__modulo(s->rank - 1, s->size);
     return g;
@@ -66,7 +66,8 @@ static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
 /* Phases 0, 1, 2 of an operation; a phase has at most size steps. */
 static uint32_t tag_of(const ring *g, int phase, int step)
 {
-    return ((uint32_t)phase * (uint32_t)g->s->size + (uint32_t)step) * (uint32_t)g->lanes + (uint32_t)g->lane;
+    return ((uint32_t)phase * (uint32_t)g->s->size + (uint32_t)step) * (uint32_t)g->stripes +
+           (uint32_t)g->stripe;
 }
 
 typedef struct reduced {
@@ -74,7 +75,7 @@ typedef struct reduced {
     int first_sent; /* the one send that reads the operand itself is done with it */
 } reduced;
 
-/* This lane's pieces of `own` go round; that of block `rank` ends, reduced, at `to`. */
+/* This stripe's pieces of `own` go round; that of block `rank` ends, reduced, at `to`. */
 static reduced reduce_pieces(const ring *g, weft__operand own, weft__place to, double scale)
 {
     weft__schedule *s = g->s;
@@ -103,8 +104,8 @@ static reduced reduce_pieces(const ring *g, weft__operand own, weft__place to, d
     return (reduced){ready, first_sent};
 }
 
-/* This lane's pieces in OUT go round; each rank has that of its own block.  before1, before2: only after them
- * may OUT's other blocks be written. */
+/* This stripe's pieces in OUT go round; each rank has that of its own block.  before1, before2: only after
+ * them may OUT's other blocks be written. */
 static void share_pieces(const ring *g, weft__place own, int ready, int before1, int before2)
 {
     weft__schedule *s = g->s;
@@ -122,7 +123,7 @@ void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, SHARES);
     weft__operand own = weft__own_operand(s, op, op->count);
-    for (; g.lane < g.lanes; g.lane++) {
+    for (; g.stripe < g.stripes; g.stripe++) {
         weft__place mine = weft__at(s, WEFT__OUT, piece_at(&g, s->rank).start);
         reduced r = reduce_pieces(&g, own, mine, weft__last_scale(s, op));
         /* In place OUT's blocks are operands until all is reduced, and one is sent as it is. */
@@ -134,7 +135,7 @@ void weft__build_ring_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, IN_BLOCKS);
     weft__operand own = weft__own_operand(s, op, weft__op_in_elements(op, s->rank, s->size));
-    for (; g.lane < g.lanes; g.lane++)
+    for (; g.stripe < g.stripes; g.stripe++)
         reduce_pieces(&g, own, weft__at(s, WEFT__OUT, own_skip(&g)), weft__last_scale(s, op));
 }
 
@@ -143,7 +144,7 @@ void weft__build_ring_all_gather(weft__schedule *s, const weft__op *op)
     ring g = make_ring(s, op, OUT_BLOCKS);
     weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, block_at(&g, s->rank).start),
                    op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
-    for (; g.lane < g.lanes; g.lane++)
+    for (; g.stripe < g.stripes; g.stripe++)
         share_pieces(&g, weft__at(s, WEFT__IN, own_skip(&g)), WEFT__NO_STEP, WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
@@ -151,7 +152,7 @@ void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, SHARES);
     weft__operand own = weft__own_operand(s, op, op->count);
-    for (; g.lane < g.lanes; g.lane++) {
+    for (; g.stripe < g.stripes; g.stripe++) {
         weft__span mine = piece_at(&g, s->rank);
         bool is_root = s->rank == op->root;
         weft__place to = is_root ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);
@@ -174,7 +175,7 @@ void weft__build_ring_broadcast(weft__schedule *s, const weft__op *op)
     ring g = make_ring(s, op, SHARES);
     int number = weft__modulo(s->rank - op->root, s->size), ready = WEFT__NO_STEP;
     weft__area buffer = number ? WEFT__OUT : WEFT__IN;
-    g.lanes = 1;
+    g.stripes = 1;
     for (int other = 1; number == 0 && other < s->size; other++) {
         weft__span theirs = piece_at(&g, other);
         weft__add_send(s, weft__modulo(s->rank + other, s->size), 0, weft__at(s, buffer, theirs.start),

@@ -46,9 +46,9 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     atomic_store(&group->timeout_ms, timeout_ms);
     atomic_store(&group->refs, 1);
     atomic_store(&group->state, WEFT__FORMING);
-    weft__list_init(&group->lane.link);
-    weft__list_init(&group->lane.ops);
-    weft__list_init(&group->lane.read);
+    weft__list_init(&group->shm_coll.link);
+    weft__list_init(&group->shm_coll.ops);
+    weft__list_init(&group->shm_coll.read);
     weft__lock_take(&ctx->groups_lock);
     weft__list_prepend(&ctx->groups, &group->link);
     weft__lock_drop(&ctx->groups_lock);

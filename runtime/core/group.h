@@ -35,38 +35,38 @@ typedef struct weft__report {
 } weft__report;
 
 /* Whether a group has slots in shared memory. */
-typedef enum weft__lane_state {
-    WEFT__LANE_NONE,    /* no: its members do not share memory, or have no slots left */
-    WEFT__LANE_UNMET,   /* when it is used: this rank has told nobody yet */
-    WEFT__LANE_MEETING, /* this rank has told; operations are held until all have (slot_exchange.c) */
-    WEFT__LANE_OPEN     /* all are known */
-} weft__lane_state;
+typedef enum weft__shm_coll_state {
+    WEFT__SHM_COLL_NONE,    /* no: its members do not share memory, or have no slots left */
+    WEFT__SHM_COLL_UNMET,   /* when it is used: this rank has told nobody yet */
+    WEFT__SHM_COLL_MEETING, /* this rank has told; operations are held until all have (slot_exchange.c) */
+    WEFT__SHM_COLL_OPEN     /* all are known */
+} weft__shm_coll_state;
 
 /* A member's part of that, which only the floor above looks into: host/slots.h. */
 typedef struct weft__member_slots weft__member_slots;
 
 /* Where each member publishes, by its number in the group. */
-typedef struct weft__lane_lines {
+typedef struct weft__shm_coll_lines {
     const void *of[WEFT__EXPECTED_MOST];
-} weft__lane_lines;
+} weft__shm_coll_lines;
 
 /* Rounds of one group in the shared memory of its host. */
-typedef struct weft__lane {
-    weft__lane_state state;
-    weft__list link;            /* ctx->lanes while there are ops */
-    weft__list ops;             /* requests, in order */
-    weft__list read;            /* those done but for others that still read their buffers, in order */
-    uint64_t *told;             /* MEETING: slots told so far */
-    bool *heard;                /* MEETING: by whom */
-    int missing;                /* MEETING: members that have not told */
-    weft__member_slots **slots; /* OPEN: of all members; else NULL */
-    weft__lane_lines *lines;    /* OPEN, few members: for each slot; may be NULL even so */
-    int *locals;                /* their local ranks */
-    uint64_t *uses;             /* of their slots, when they were told */
-    uint64_t own_slots;         /* offset, to be given back */
-    uint64_t assigned;          /* rounds of all ops so far */
-    uint64_t consumed;          /* every member has read all rounds up to here, when last looked */
-    uint64_t taken;             /* this rank has, up to here, */
+typedef struct weft__shm_coll {
+    weft__shm_coll_state state;
+    weft__list link;             /* ctx->shm_colls while there are ops */
+    weft__list ops;              /* requests, in order */
+    weft__list read;             /* those done but for others that still read their buffers, in order */
+    uint64_t *told;              /* MEETING: slots told so far */
+    bool *heard;                 /* MEETING: by whom */
+    int missing;                 /* MEETING: members that have not told */
+    weft__member_slots **slots;  /* OPEN: of all members; else NULL */
+    weft__shm_coll_lines *lines; /* OPEN, few members: for each slot; may be NULL even so */
+    int *locals;                 /* their local ranks */
+    uint64_t *uses;              /* of their slots, when they were told */
+    uint64_t own_slots;          /* offset, to be given back */
+    uint64_t assigned;           /* rounds of all ops so far */
+    uint64_t consumed;           /* every member has read all rounds up to here, when last looked */
+    uint64_t taken;              /* this rank has, up to here, */
     uint64_t agreed; /* and of those up to here has seen that all members mean the same, and told so */
     struct {         /* the operation before: the next is often like it, and then cut alike */
         weft__signature signature;
@@ -74,7 +74,7 @@ typedef struct weft__lane {
         weft__rounds plan; /* count 0: there was none */
         weft__round first;
     } last;
-} weft__lane;
+} weft__shm_coll;
 
 enum { WEFT__PAIR_WAYS = WEFT__EXCHANGES + 1 }; /* weft__kind_way, of probes too */
 
@@ -108,7 +108,7 @@ struct weft_group {
     _Atomic uint32_t submitted_kind;
     _Atomic int64_t submitted_at_ns;
 
-    weft__lane lane;                      /* engine */
+    weft__shm_coll shm_coll;              /* engine */
     weft__signature recent[WEFT__RECENT]; /* engine: by number; of operations started */
     uint64_t started;                     /* engine: highest number started */
     uint32_t known[WEFT__KNOWN];          /* engine: hashes of broadcasts begun before, never 0 */
@@ -127,8 +127,8 @@ struct weft_group {
 static inline void weft__rounds_expect(const weft_group *group)
 {
     const void *const *lines;
-    if (!group->lane.lines) return;
-    lines = group->lane.lines[(group->lane.assigned + 1) % WEFT__SLOTS].of;
+    if (!group->shm_coll.lines) return;
+    lines = group->shm_coll.lines[(group->shm_coll.assigned + 1) % WEFT__SLOTS].of;
     weft__prefetch_write(lines[group->rank]);
     for (int i = 0; i < group->size; i++)
         if (i != group->rank) weft__prefetch_read(lines[i]);

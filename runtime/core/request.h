@@ -84,7 +84,7 @@ struct weft_request {
     weft__recv_result recv_result;
     union {
         struct { /* collectives by rounds: host_rounds.c */
-            weft__list lane;
+            weft__list shm_coll;
             weft__rounds plan;
             uint64_t base, published, taken; /* rounds before the first; how many of this op's are done */
             const weft__region *in, *out;    /* that others read where they lie; NULL: staged */

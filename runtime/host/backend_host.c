@@ -18,10 +18,10 @@ static bool by_messages(const weft_request *req)
 
 void weft__host_collective_start(weft_request *req, const weft__executor **by)
 {
-    bool by_rounds = req->group->lane.slots && !by_messages(req);
+    bool by_rounds = req->group->shm_coll.slots && !by_messages(req);
     *by = &weft__rounds_executor;
     if (by_rounds) { /* as yet there is nothing to stop */
-        weft__list_init(&req->u.rounds.lane);
+        weft__list_init(&req->u.rounds.shm_coll);
     } else {
         *by = &weft__schedule_executor;
         req->u.run = NULL;
@@ -31,7 +31,7 @@ void weft__host_collective_start(weft_request *req, const weft__executor **by)
     if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
     if (by_rounds) {
         weft__rounds_start(req);
-    } else if (WEFT__UNLIKELY(req->group->lane.state != WEFT__LANE_NONE) && !by_messages(req)) {
+    } else if (WEFT__UNLIKELY(req->group->shm_coll.state != WEFT__SHM_COLL_NONE) && !by_messages(req)) {
         *by = &weft__collectives_executor;
         weft__slot_exchange_hold(req);
     } else {
@@ -46,7 +46,7 @@ static void start(weft_request *req)
 
 static void stop_held(weft_request *req)
 {
-    weft__list_remove(&req->u.rounds.lane);
+    weft__list_remove(&req->u.rounds.shm_coll);
 }
 
 const weft__executor weft__collectives_executor = {.name = "collectives",

@@ -17,16 +17,16 @@ bool weft__goes_ahead(const weft_request *req)
 
 bool weft__must_make_up(const weft_request *req)
 {
-    const weft__lane *lane = &req->group->lane;
-    return !req->u.rounds.ahead || lane->taken - lane->agreed >= LEFT_MOST;
+    const weft__shm_coll *coll = &req->group->shm_coll;
+    return !req->u.rounds.ahead || coll->taken - coll->agreed >= LEFT_MOST;
 }
 
 size_t weft__make_up(weft_group *group)
 {
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     size_t n = 0;
-    while (lane->agreed < lane->taken) {
-        uint64_t round = lane->agreed + 1;
+    while (coll->agreed < coll->taken) {
+        uint64_t round = coll->agreed + 1;
         uint64_t number =
             group->started - ((uint32_t)group->started - weft__number_at(group, group->rank, round));
         for (int i = 0; i < group->size; i++)

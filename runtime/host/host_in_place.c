@@ -13,7 +13,7 @@ static const weft__region *shared_region(const weft_group *group, const void *fr
     weft__regions *regions = group->ctx->regions;
     const weft__region *region = from ? weft__region_find(regions, from, bytes) : NULL;
     WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (!region || !weft__region_shared(regions, region, group->lane.locals, group->size)) return NULL;
+    if (!region || !weft__region_shared(regions, region, group->shm_coll.locals, group->size)) return NULL;
     return region;
 }
 
@@ -35,7 +35,7 @@ void weft__publish_in_place(weft_request *req, const weft__round *r, uint64_t ro
                             const weft__region *region, bool open)
 {
     weft_group *group = req->group;
-    weft__slot *slot = &group->lane.slots[group->rank]->slot[round % WEFT__SLOTS];
+    weft__slot *slot = &group->shm_coll.slots[group->rank]->slot[round % WEFT__SLOTS];
     const char *from = r->from_out ? req->host_op->out : req->host_op->in;
     slot->bytes = open ? WEFT__SLOT_OPEN : WEFT__SLOT_IN_PLACE;
     slot->u.place = (struct weft__slot_place){region->index, region->generation,
@@ -47,7 +47,7 @@ void weft__publish_in_place(weft_request *req, const weft__round *r, uint64_t ro
 bool weft__all_open(const weft_group *group, uint64_t round)
 {
     for (int i = 0; i < group->size; i++)
-        if (group->lane.slots[i]->slot[round % WEFT__SLOTS].bytes != WEFT__SLOT_OPEN) return false;
+        if (group->shm_coll.slots[i]->slot[round % WEFT__SLOTS].bytes != WEFT__SLOT_OPEN) return false;
     return true;
 }
 
@@ -56,15 +56,15 @@ bool weft__some_withdrawn(const weft_group *group)
 {
     weft__fence_loads();
     for (int i = 0; i < group->size; i++)
-        if (atomic_load_explicit(&group->lane.slots[i]->withdrawn, memory_order_seq_cst)) return true;
+        if (atomic_load_explicit(&group->shm_coll.slots[i]->withdrawn, memory_order_seq_cst)) return true;
     return false;
 }
 
 size_t weft__end_read(weft_group *group)
 {
     size_t n = 0;
-    while (!weft__list_empty(&group->lane.read)) {
-        weft_request *req = WEFT__LIST_ENTRY(group->lane.read.next, weft_request, u.rounds.lane);
+    while (!weft__list_empty(&group->shm_coll.read)) {
+        weft_request *req = WEFT__LIST_ENTRY(group->shm_coll.read.next, weft_request, u.rounds.shm_coll);
         if (!weft__all_are_past(group, req->u.rounds.in_place)) break;
         weft__rounds_end(req);
         n++;
@@ -76,6 +76,6 @@ void weft__withdraw(const weft_request *req)
 {
     const weft_group *group = req->group;
     if (!req->u.rounds.in_place) return;
-    atomic_exchange_explicit(&group->lane.slots[group->rank]->withdrawn, 1, memory_order_seq_cst);
+    atomic_exchange_explicit(&group->shm_coll.slots[group->rank]->withdrawn, 1, memory_order_seq_cst);
     atomic_thread_fence(memory_order_release); /* before all that the caller writes from now on */
 }

@@ -12,7 +12,7 @@
  * in the plain build, reads what others publish so, and no round is open with it. */
 #ifndef WEFT_RUNTIME_HOST_IN_PLACE_H
 #define WEFT_RUNTIME_HOST_IN_PLACE_H
-#include "host_lane.h"
+#include "host_coll.h"
 
 /* Blocks are read in place from this size on: below, a copy costs less than waiting for readers. */
 #define WEFT__IN_PLACE_BYTES (4 * 1024)

@@ -19,7 +19,7 @@ static inline const void *weft__piece_of(const weft_request *req, const weft__ro
 {
     const weft_group *group = req->group;
     weft_context *ctx = group->ctx;
-    weft__member_slots *slots = group->lane.slots[member];
+    weft__member_slots *slots = group->shm_coll.slots[member];
     struct weft__slot_place at;
     size_t offset = r->slot_offset, part;
     if (r->own_at_source && member == group->rank)
@@ -28,7 +28,7 @@ static inline const void *weft__piece_of(const weft_request *req, const weft__ro
     at = slots->slot[which].u.place; /* once: only its owner is trusted to leave it as it is */
     if (WEFT__UNLIKELY(!at.part_bytes)) return NULL;
     part = offset / at.part_bytes;
-    return weft__region_at(ctx->regions, group->lane.locals[member], at.region, at.generation,
+    return weft__region_at(ctx->regions, group->shm_coll.locals[member], at.region, at.generation,
                            at.offset + part * at.stride + offset % at.part_bytes, bytes);
 }
 #endif

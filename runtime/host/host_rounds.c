@@ -7,7 +7,7 @@
  *
  * In its first round an operation looks whether all members mean the same, and so waits for all.  What goes
  * on without that is in host_ahead.h, what is read where it lies and not copied in host_in_place.h, looking
- * at the members' slots in host_lane.h, and moving the data in host_blocks.h.
+ * at the members' slots in host_coll.h, and moving the data in host_blocks.h.
  *
  * Failing: a member that is gone without having published what is needed breaks the group. */
 #include "engine.h"
@@ -16,17 +16,17 @@
 #include "host.h"
 #include "host_ahead.h"
 #include "host_blocks.h"
+#include "host_coll.h"
 #include "host_in_place.h"
-#include "host_lane.h"
 #include "host_piece.h"
 
-#define TURN_BYTES       (256 * 1024) /* copied or reduced in one turn of a lane, about */
+#define TURN_BYTES       (256 * 1024) /* copied or reduced in one turn of a group's collectives, about */
 #define RING_FIRST_BYTES (8 * 1024)   /* so much published: sleepers are told before anything is taken */
 
 static size_t publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
 {
     weft_group *group = req->group;
-    weft__member_slots *slots = group->lane.slots[group->rank];
+    weft__member_slots *slots = group->shm_coll.slots[group->rank];
     unsigned which = (unsigned)(round % WEFT__SLOTS);
     weft__slot *slot = &slots->slot[which];
     size_t bytes = (size_t)r->parts * r->part_bytes, staged = 0;
@@ -81,17 +81,17 @@ static bool rounds_has_joined(const weft_request *req, int member)
  * break the group. */
 static size_t publish_ahead(weft_group *group)
 {
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     size_t moved = 0;
-    WEFT__LIST_EACH(&lane->ops, at)
+    WEFT__LIST_EACH(&coll->ops, at)
     {
-        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.lane);
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, u.rounds.shm_coll);
         while (req->u.rounds.published < req->u.rounds.plan.count) {
             uint64_t round = req->u.rounds.base + req->u.rounds.published + 1;
             const weft__round *r;
             if (round > WEFT__SLOTS && !weft__all_are_past(group, round - WEFT__SLOTS)) {
                 moved += weft__make_up(group);
-                if (!weft__lane_is_broken(group) && req->u.rounds.taken == req->u.rounds.published)
+                if (!weft__shm_coll_is_broken(group) && req->u.rounds.taken == req->u.rounds.published)
                     weft__look_for_gone(group, req->sequence, round);
                 return moved;
             }
@@ -134,8 +134,8 @@ static void finish(weft_request *req)
         weft__rounds_end(req);
         return;
     }
-    weft__list_remove(&req->u.rounds.lane);
-    weft__list_append(&req->group->lane.read, &req->u.rounds.lane);
+    weft__list_remove(&req->u.rounds.shm_coll);
+    weft__list_append(&req->group->shm_coll.read, &req->u.rounds.shm_coll);
 }
 
 /* Can this round be taken now?  May break the group. */
@@ -143,7 +143,7 @@ static bool is_ready(weft_request *req, const weft__round *r, uint64_t round)
 {
     weft_group *group = req->group;
     bool needs_all = r->needs_all && !req->u.rounds.ahead;
-    if (needs_all && group->lane.agreed < group->lane.taken) return false;
+    if (needs_all && group->shm_coll.agreed < group->shm_coll.taken) return false;
     if (!round_is_there(req, r, round, needs_all)) return false;
     if (needs_all) return weft__members_agree(group, req->sequence, req->signature, round);
     return !r->needs_all || r->from < 0 ||
@@ -153,22 +153,22 @@ static bool is_ready(weft_request *req, const weft__round *r, uint64_t round)
 /* Takes rounds in order as far as they are there. */
 static size_t take_ready(weft_group *group, bool *broken)
 {
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     size_t moved = 0;
-    while (!weft__list_empty(&lane->ops) && moved < TURN_BYTES) {
-        weft_request *req = WEFT__LIST_ENTRY(lane->ops.next, weft_request, u.rounds.lane);
+    while (!weft__list_empty(&coll->ops) && moved < TURN_BYTES) {
+        weft_request *req = WEFT__LIST_ENTRY(coll->ops.next, weft_request, u.rounds.shm_coll);
         uint64_t round = req->u.rounds.base + req->u.rounds.taken + 1;
         const weft__round *r;
         if (req->u.rounds.taken >= req->u.rounds.published) break;
-        WEFT__ASSERT_HOT(round == lane->taken + 1 && req->u.rounds.published <= req->u.rounds.plan.count,
-                         round, lane->taken, req->u.rounds.published);
+        WEFT__ASSERT_HOT(round == coll->taken + 1 && req->u.rounds.published <= req->u.rounds.plan.count,
+                         round, coll->taken, req->u.rounds.published);
         WEFT__ASSERT_HOT(req->u.rounds.taken < req->u.rounds.published, req->u.rounds.taken);
-        WEFT__ASSERT_HOT(lane->agreed <= lane->taken, lane->agreed, lane->taken);
+        WEFT__ASSERT_HOT(coll->agreed <= coll->taken, coll->agreed, coll->taken);
         r = round_at(req, req->u.rounds.taken);
-        if (WEFT__UNLIKELY(lane->agreed < lane->taken) && weft__must_make_up(req))
+        if (WEFT__UNLIKELY(coll->agreed < coll->taken) && weft__must_make_up(req))
             moved += weft__make_up(group);
-        if (weft__lane_is_broken(group) || !is_ready(req, r, round)) {
-            *broken = weft__lane_is_broken(group);
+        if (weft__shm_coll_is_broken(group) || !is_ready(req, r, round)) {
+            *broken = weft__shm_coll_is_broken(group);
             break;
         }
         if (r->asks) r = answer(req, round);
@@ -176,12 +176,12 @@ static size_t take_ready(weft_group *group, bool *broken)
             moved += weft__take_copies(req, r, (unsigned)(round % WEFT__SLOTS));
         else if (r->take == WEFT__TAKE_REDUCE)
             moved += weft__take_reduction(req, r, (unsigned)(round % WEFT__SLOTS));
-        if (WEFT__UNLIKELY(weft__lane_is_broken(group))) {
+        if (WEFT__UNLIKELY(weft__shm_coll_is_broken(group))) {
             *broken = true;
             break;
         }
         moved++;
-        lane->taken = round;
+        coll->taken = round;
         if (!req->u.rounds.ahead) weft__round_pass(group, round);
         if (++req->u.rounds.taken == req->u.rounds.plan.count) finish(req);
     }
@@ -193,28 +193,29 @@ static size_t take_ready(weft_group *group, bool *broken)
 static void ring_members(weft_group *group)
 {
     for (int i = 0; i < group->size; i++)
-        if (i != group->rank) weft__bell_ring(group->ctx->segment, group->lane.locals[i]);
+        if (i != group->rank) weft__bell_ring(group->ctx->segment, group->shm_coll.locals[i]);
 }
 
-static void leave_if_idle(weft__lane *lane)
+static void leave_if_idle(weft__shm_coll *coll)
 {
-    if (weft__list_empty(&lane->ops) && weft__list_empty(&lane->read)) weft__list_remove(&lane->link);
+    if (weft__list_empty(&coll->ops) && weft__list_empty(&coll->read)) weft__list_remove(&coll->link);
 }
 
-static int lane_turn(weft_group *group)
+static int coll_turn(weft_group *group)
 {
     bool broken = false;
     size_t moved, taken;
     moved = publish_ahead(group);
-    if (WEFT__UNLIKELY(weft__lane_is_broken(group))) return 1;
+    if (WEFT__UNLIKELY(weft__shm_coll_is_broken(group))) return 1;
     if (moved >= RING_FIRST_BYTES) ring_members(group);
     taken = take_ready(group, &broken);
     if (taken && !broken)
         taken += publish_ahead(group); /* what was taken makes room, here and at the others */
     if ((moved && moved < RING_FIRST_BYTES) || (taken && !broken)) ring_members(group);
     moved += taken;
-    if (!weft__list_empty(&group->lane.read)) moved += weft__end_read(group);
-    leave_if_idle(&group->lane); /* its last request may have settled: groups retire at the end of a turn */
+    if (!weft__list_empty(&group->shm_coll.read)) moved += weft__end_read(group);
+    leave_if_idle(
+        &group->shm_coll); /* its last request may have settled: groups retire at the end of a turn */
     return moved > 0;
 }
 
@@ -225,8 +226,9 @@ static int rounds_advance(weft_context *ctx)
     WEFT__ASSERT(!weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]));
     ctx->cut_short = false;
     if (WEFT__LIKELY(only == ctx->at_work[WEFT__EXECUTOR_ROUNDS].prev))
-        return lane_turn(WEFT__OWNER(only, weft_group, lane.link));
-    /* A turn may settle requests, and so end lanes and start others: it goes over a list of its own. */
+        return coll_turn(WEFT__OWNER(only, weft_group, shm_coll.link));
+    /* A turn may settle requests, and so end collectives in shared memory and start others: it goes over a
+     * list of its own. */
     weft__list_init(&todo);
     while (!weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS])) {
         weft__list *at = ctx->at_work[WEFT__EXECUTOR_ROUNDS].next;
@@ -237,7 +239,7 @@ static int rounds_advance(weft_context *ctx)
         weft__list *at = todo.next;
         weft__list_remove(at);
         weft__list_append(&ctx->at_work[WEFT__EXECUTOR_ROUNDS], at);
-        n += lane_turn(WEFT__OWNER(at, weft_group, lane.link));
+        n += coll_turn(WEFT__OWNER(at, weft_group, shm_coll.link));
     }
     return n;
 }
@@ -248,47 +250,47 @@ static void plan_rounds(weft_request *req)
     weft_group *group = req->group;
     const weft__op *op = req->host_op;
     uintptr_t apart = (uintptr_t)op->out - (uintptr_t)op->in;
-    bool alike = op == &req->op && group->lane.last.plan.count && group->lane.last.apart == apart &&
-                 weft__same_signature(group->lane.last.signature, req->signature);
+    bool alike = op == &req->op && group->shm_coll.last.plan.count && group->shm_coll.last.apart == apart &&
+                 weft__same_signature(group->shm_coll.last.signature, req->signature);
     if (!alike) {
-        group->lane.last.apart = apart;
-        group->lane.last.signature = op == &req->op ? req->signature : weft__op_sign(op);
-        weft__rounds_plan(&group->lane.last.plan, op, group->rank, group->size, group->table.slot_bytes,
+        group->shm_coll.last.apart = apart;
+        group->shm_coll.last.signature = op == &req->op ? req->signature : weft__op_sign(op);
+        weft__rounds_plan(&group->shm_coll.last.plan, op, group->rank, group->size, group->table.slot_bytes,
                           group->selection.all_read_bytes);
-        weft__rounds_at(&group->lane.last.plan, op, 0, &group->lane.last.first);
+        weft__rounds_at(&group->shm_coll.last.plan, op, 0, &group->shm_coll.last.first);
     }
-    req->u.rounds.plan = group->lane.last.plan;
-    req->u.rounds.round = group->lane.last.first;
+    req->u.rounds.plan = group->shm_coll.last.plan;
+    req->u.rounds.round = group->shm_coll.last.first;
     req->u.rounds.known = 1;
 }
 
 void weft__rounds_start(weft_request *req)
 {
     weft_group *group = req->group;
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     plan_rounds(req);
     req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
-    WEFT__ASSERT_HOT(lane->state == WEFT__LANE_OPEN && lane->taken <= lane->assigned, lane->state,
-                     lane->taken, lane->assigned);
-    req->u.rounds.base = lane->assigned;
+    WEFT__ASSERT_HOT(coll->state == WEFT__SHM_COLL_OPEN && coll->taken <= coll->assigned, coll->state,
+                     coll->taken, coll->assigned);
+    req->u.rounds.base = coll->assigned;
     req->u.rounds.published = req->u.rounds.taken = req->u.rounds.in_place = 0;
     req->u.rounds.in = req->u.rounds.out = NULL;
     req->u.rounds.ahead = weft__goes_ahead(req);
     if (WEFT__UNLIKELY(req->ctx->regions != NULL)) weft__look_for_regions(req);
-    lane->assigned += req->u.rounds.plan.count;
-    if (weft__list_empty(&lane->ops)) {
-        weft__list_remove(&lane->link);
-        weft__list_append(&group->ctx->at_work[WEFT__EXECUTOR_ROUNDS], &lane->link);
+    coll->assigned += req->u.rounds.plan.count;
+    if (weft__list_empty(&coll->ops)) {
+        weft__list_remove(&coll->link);
+        weft__list_append(&group->ctx->at_work[WEFT__EXECUTOR_ROUNDS], &coll->link);
     }
-    weft__list_append(&lane->ops, &req->u.rounds.lane);
+    weft__list_append(&coll->ops, &req->u.rounds.shm_coll);
 }
 
 static void rounds_stop(weft_request *req)
 {
     /* Only ever together with breaking the group: the numbering of rounds is void after this. */
     weft__withdraw(req);
-    weft__list_remove(&req->u.rounds.lane);
-    leave_if_idle(&req->group->lane);
+    weft__list_remove(&req->u.rounds.shm_coll);
+    leave_if_idle(&req->group->shm_coll);
 }
 
 static bool rounds_can_look(const weft_request *req)

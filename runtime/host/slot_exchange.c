@@ -27,18 +27,18 @@ typedef struct slots_word {
 } slots_word;
 
 /* What may follow on each state. */
-static const uint8_t lane_follows[] = {[WEFT__LANE_NONE] = WEFT__MAY_BECOME(WEFT__LANE_UNMET),
-                                       [WEFT__LANE_UNMET] = WEFT__MAY_BECOME(WEFT__LANE_NONE) |
-                                                            WEFT__MAY_BECOME(WEFT__LANE_MEETING) |
-                                                            WEFT__MAY_BECOME(WEFT__LANE_OPEN),
-                                       [WEFT__LANE_MEETING] = WEFT__MAY_BECOME(WEFT__LANE_NONE) |
-                                                              WEFT__MAY_BECOME(WEFT__LANE_OPEN),
-                                       [WEFT__LANE_OPEN] = 0};
+static const uint8_t coll_follows[] = {[WEFT__SHM_COLL_NONE] = WEFT__MAY_BECOME(WEFT__SHM_COLL_UNMET),
+                                       [WEFT__SHM_COLL_UNMET] = WEFT__MAY_BECOME(WEFT__SHM_COLL_NONE) |
+                                                                WEFT__MAY_BECOME(WEFT__SHM_COLL_MEETING) |
+                                                                WEFT__MAY_BECOME(WEFT__SHM_COLL_OPEN),
+                                       [WEFT__SHM_COLL_MEETING] = WEFT__MAY_BECOME(WEFT__SHM_COLL_NONE) |
+                                                                  WEFT__MAY_BECOME(WEFT__SHM_COLL_OPEN),
+                                       [WEFT__SHM_COLL_OPEN] = 0};
 
-static void lane_to(weft__lane *lane, weft__lane_state to)
+static void coll_to(weft__shm_coll *coll, weft__shm_coll_state to)
 {
-    WEFT__ASSERT(WEFT__ALLOWS(lane_follows, lane->state, to));
-    lane->state = to;
+    WEFT__ASSERT(WEFT__ALLOWS(coll_follows, coll->state, to));
+    coll->state = to;
 }
 
 /* Slots for a group to be; 0: there is none. */
@@ -50,18 +50,18 @@ uint64_t weft__slots_claim(weft_context *ctx)
 }
 
 /* For weft__rounds_expect.  Without memory no line is asked for early, which only takes longer. */
-static void list_lines(weft__lane *lane, int size)
+static void list_lines(weft__shm_coll *coll, int size)
 {
     if (size > WEFT__EXPECTED_MOST) return;
-    lane->lines = malloc(WEFT__SLOTS * sizeof *lane->lines);
-    for (int s = 0; lane->lines && s < WEFT__SLOTS; s++)
-        for (int i = 0; i < size; i++) lane->lines[s].of[i] = &lane->slots[i]->slot[s];
+    coll->lines = malloc(WEFT__SLOTS * sizeof *coll->lines);
+    for (int s = 0; coll->lines && s < WEFT__SLOTS; s++)
+        for (int i = 0; i < size; i++) coll->lines[s].of[i] = &coll->slots[i]->slot[s];
 }
 
 static weft_status open_slots(weft_group *group, const uint64_t *slots)
 {
     weft_context *ctx = group->ctx;
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     weft_status status = WEFT_OK;
     weft__member_slots **at = calloc((size_t)group->size, sizeof *at);
     int *locals = calloc((size_t)group->size, sizeof *locals);
@@ -85,12 +85,12 @@ static weft_status open_slots(weft_group *group, const uint64_t *slots)
         free(uses);
         return status;
     }
-    lane->slots = at;
-    list_lines(lane, group->size);
-    lane->locals = locals;
-    lane->uses = uses;
-    lane->own_slots = slots[group->rank];
-    lane_to(lane, WEFT__LANE_OPEN);
+    coll->slots = at;
+    list_lines(coll, group->size);
+    coll->locals = locals;
+    coll->uses = uses;
+    coll->own_slots = slots[group->rank];
+    coll_to(coll, WEFT__SHM_COLL_OPEN);
     return WEFT_OK;
 }
 
@@ -100,7 +100,7 @@ weft_status weft__slots_told(weft_group *group, const uint64_t *slots)
     for (int i = 0; i < group->size; i++) {
         if (slots[i]) continue;
         group->table.rounds = 0;
-        lane_to(&group->lane, WEFT__LANE_NONE);
+        coll_to(&group->shm_coll, WEFT__SHM_COLL_NONE);
         return WEFT_OK;
     }
     return open_slots(group, slots);
@@ -124,34 +124,34 @@ static void start_held(weft_group *group)
 {
     weft__list todo;
     weft__list_init(&todo);
-    while (!weft__list_empty(&group->lane.ops)) {
-        weft__list *at = group->lane.ops.next;
+    while (!weft__list_empty(&group->shm_coll.ops)) {
+        weft__list *at = group->shm_coll.ops.next;
         weft__list_remove(at);
         weft__list_append(&todo, at);
     }
     while (!weft__list_empty(&todo)) { /* one that breaks the group takes the others off this list */
-        weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.lane);
-        weft__list_remove(&req->u.rounds.lane);
+        weft_request *req = WEFT__LIST_ENTRY(todo.next, weft_request, u.rounds.shm_coll);
+        weft__list_remove(&req->u.rounds.shm_coll);
         weft__submit_held(req);
     }
 }
 
 static void look_whether_all_told(weft_group *group)
 {
-    weft__lane *lane = &group->lane;
-    uint64_t *slots = lane->told;
+    weft__shm_coll *coll = &group->shm_coll;
+    uint64_t *slots = coll->told;
     bool some_without = false;
     weft_status status;
-    if (lane->missing > 0) return;
+    if (coll->missing > 0) return;
     for (int i = 0; i < group->size; i++) some_without = some_without || slots[i] == 0;
-    lane->told = NULL;
+    coll->told = NULL;
     if (some_without) {
-        if (lane->own_slots) weft__segment_give(group->ctx->segment, lane->own_slots);
-        lane->own_slots = 0;
-        lane_to(lane, WEFT__LANE_NONE);
+        if (coll->own_slots) weft__segment_give(group->ctx->segment, coll->own_slots);
+        coll->own_slots = 0;
+        coll_to(coll, WEFT__SHM_COLL_NONE);
         group->table.rounds = 0;
     } else if ((status = open_slots(group, slots)) != WEFT_OK) {
-        lane_to(lane, WEFT__LANE_NONE);
+        coll_to(coll, WEFT__SHM_COLL_NONE);
         break_here(group, status);
     }
     free(slots);
@@ -160,13 +160,13 @@ static void look_whether_all_told(weft_group *group)
 
 static void note_slots(weft_group *group, int peer, uint64_t slots)
 {
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     int member = weft__group_member(group, peer);
-    if (member < 0 || lane->heard[member]) return;
-    WEFT__ASSERT(lane->missing > 0 && lane->state == WEFT__LANE_MEETING, lane->missing, lane->state);
-    lane->heard[member] = true;
-    lane->told[member] = slots;
-    lane->missing--;
+    if (member < 0 || coll->heard[member]) return;
+    WEFT__ASSERT(coll->missing > 0 && coll->state == WEFT__SHM_COLL_MEETING, coll->missing, coll->state);
+    coll->heard[member] = true;
+    coll->told[member] = slots;
+    coll->missing--;
 }
 
 static bool exchange_take_early(void *group, int peer, const void *bytes)
@@ -181,18 +181,18 @@ static bool exchange_take_early(void *group, int peer, const void *bytes)
 static void meet(weft_group *group)
 {
     weft_context *ctx = group->ctx;
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     slots_word mine = {group->id, 0};
-    lane->told = calloc((size_t)group->size, sizeof *lane->told + sizeof *lane->heard);
-    if (!lane->told) {
-        weft__fail_memory((size_t)group->size * sizeof *lane->told, "a group's slots");
+    coll->told = calloc((size_t)group->size, sizeof *coll->told + sizeof *coll->heard);
+    if (!coll->told) {
+        weft__fail_memory((size_t)group->size * sizeof *coll->told, "a group's slots");
         break_here(group, WEFT_ERR_MEMORY);
         return;
     }
-    lane->heard = (bool *)(lane->told + group->size);
-    lane_to(lane, WEFT__LANE_MEETING);
-    lane->missing = group->size;
-    lane->own_slots = mine.slots = weft__slots_claim(ctx);
+    coll->heard = (bool *)(coll->told + group->size);
+    coll_to(coll, WEFT__SHM_COLL_MEETING);
+    coll->missing = group->size;
+    coll->own_slots = mine.slots = weft__slots_claim(ctx);
     note_slots(group, ctx->rank, mine.slots);
     weft__early_offer(ctx, group->id, WEFT__MESSAGE_SLOTS, exchange_take_early, group);
     for (int i = 0; i < group->size; i++) {
@@ -213,15 +213,15 @@ static void meet(weft_group *group)
 void weft__slot_exchange_hold(weft_request *req)
 {
     weft_group *group = req->group;
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     WEFT__ASSERT(weft__holds_engine(req->ctx));
-    weft__list_init(&req->u.rounds.lane);
-    weft__list_append(&lane->ops, &req->u.rounds.lane);
+    weft__list_init(&req->u.rounds.shm_coll);
+    weft__list_append(&coll->ops, &req->u.rounds.shm_coll);
     weft__submit_hold(req);
-    if (lane->state != WEFT__LANE_UNMET) return;
+    if (coll->state != WEFT__SHM_COLL_UNMET) return;
     weft__group_ref(group); /* breaking it may settle its last request */
     meet(group);
-    if (lane->state == WEFT__LANE_MEETING) look_whether_all_told(group);
+    if (coll->state == WEFT__SHM_COLL_MEETING) look_whether_all_told(group);
     weft__group_unref(group);
 }
 
@@ -236,11 +236,11 @@ static void exchange_message(weft_context *ctx, int peer, int type, const void *
     }
     memcpy(&told, bytes, sizeof told);
     group = weft__group_find(ctx, told.group);
-    if (group && group->lane.state == WEFT__LANE_MEETING) {
+    if (group && group->shm_coll.state == WEFT__SHM_COLL_MEETING) {
         note_slots(group, peer, told.slots);
         look_whether_all_told(group);
     }
-    if (group && group->lane.state != WEFT__LANE_UNMET) {
+    if (group && group->shm_coll.state != WEFT__SHM_COLL_UNMET) {
         weft__group_unref(group);
         return;
     }
@@ -256,7 +256,7 @@ static weft_group *next_without(weft_context *ctx, int rank)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
         int member = weft__group_member(group, rank);
-        if (member < 0 || group->lane.state != WEFT__LANE_MEETING || group->lane.heard[member] ||
+        if (member < 0 || group->shm_coll.state != WEFT__SHM_COLL_MEETING || group->shm_coll.heard[member] ||
             atomic_load(&group->state) != WEFT__READY)
             continue;
         found = group;
@@ -281,32 +281,33 @@ static void exchange_peer_gone(weft_context *ctx, int rank, const char *why)
 /* The groups of joining have their slots told while they are made, and are open before they are used. */
 static void exchange_group_ready(weft_group *group)
 {
-    if (group->table.rounds) lane_to(&group->lane, WEFT__LANE_UNMET);
+    if (group->table.rounds) coll_to(&group->shm_coll, WEFT__SHM_COLL_UNMET);
 }
 
 /* Past everything: no member need wait for this one any more. */
 static void exchange_group_retired(weft_group *group)
 {
-    if (group->lane.slots)
-        atomic_store_explicit(&group->lane.slots[group->rank]->consumed, UINT64_MAX, memory_order_release);
+    if (group->shm_coll.slots)
+        atomic_store_explicit(&group->shm_coll.slots[group->rank]->consumed, UINT64_MAX,
+                              memory_order_release);
 }
 
 /* Has this member read all that this rank published?  One whose slots serve another group has let go of this
  * one before; one that did not come to the group may still. */
 static bool has_read_all(const weft_group *group, int member)
 {
-    const weft__lane *lane = &group->lane;
+    const weft__shm_coll *coll = &group->shm_coll;
     const weft__member_slots *slots;
     if (member == group->rank || atomic_load(&group->ctx->peers[group->world[member]].gone)) return true;
-    if (!lane->slots) return false;
-    slots = lane->slots[member];
-    return atomic_load_explicit(&slots->consumed, memory_order_acquire) >= lane->assigned ||
-           atomic_load_explicit(&slots->use, memory_order_acquire) != lane->uses[member];
+    if (!coll->slots) return false;
+    slots = coll->slots[member];
+    return atomic_load_explicit(&slots->consumed, memory_order_acquire) >= coll->assigned ||
+           atomic_load_explicit(&slots->use, memory_order_acquire) != coll->uses[member];
 }
 
 static bool exchange_keeps_group(const weft_group *group)
 {
-    if (!group->lane.own_slots) return false;
+    if (!group->shm_coll.own_slots) return false;
     for (int i = 0; i < group->size; i++)
         if (!has_read_all(group, i)) return true;
     return false;
@@ -314,13 +315,13 @@ static bool exchange_keeps_group(const weft_group *group)
 
 static void exchange_group_gone(weft_group *group)
 {
-    weft__lane *lane = &group->lane;
-    if (lane->own_slots) weft__segment_give(group->ctx->segment, lane->own_slots);
-    free((void *)lane->slots);
-    free(lane->lines);
-    free(lane->told);
-    free(lane->locals);
-    free(lane->uses);
+    weft__shm_coll *coll = &group->shm_coll;
+    if (coll->own_slots) weft__segment_give(group->ctx->segment, coll->own_slots);
+    free((void *)coll->slots);
+    free(coll->lines);
+    free(coll->told);
+    free(coll->locals);
+    free(coll->uses);
 }
 
 const weft__protocol weft__slot_exchange_protocol = {.name = "slots",

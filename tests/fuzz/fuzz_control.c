@@ -372,7 +372,7 @@ static void step_slots(input *in)
 /* And publishes there what this rank has published in its row of that group, but for some bytes. */
 static void step_slot(input *in)
 {
-    const weft__lane *lane = &pick_group(take(in, 1))->lane;
+    const weft__shm_coll *lane = &pick_group(take(in, 1))->shm_coll;
     weft__member_slots *slots = rank.near_slots ? weft__slots_at(rank.near, rank.near_slots) : NULL;
     if (!slots) return;
     if (lane->own_slots)
@@ -437,7 +437,7 @@ static void check_group(int i)
         int world = weft_group_to_world(group, r);
         if (world < 0 || world >= WORLD || weft_group_from_world(group, world) != r) abort();
     }
-    if (group->lane.slots && group->table.slot_bytes != rank.ctx->slot_bytes) abort();
+    if (group->shm_coll.slots && group->table.slot_bytes != rank.ctx->slot_bytes) abort();
     if (atomic_load(&group->state) == WEFT__BROKEN) check_failure(group->cause);
     if (status == WEFT_OK || status == WEFT_PENDING) return;
     check_failure(status);

@@ -25,8 +25,8 @@ typedef struct shared_group {
     bool had[WIRES_RANKS_MAX], let_go[WIRES_RANKS_MAX];
     weft_request *req[CALLS_MOST][WIRES_RANKS_MAX];
     int asked[WIRES_RANKS_MAX];
-    weft__lane_state way[WIRES_RANKS_MAX]; /* that its collectives took; MEETING: none has got so far */
-    int absent;                            /* a member that never calls; -1: none */
+    weft__shm_coll_state way[WIRES_RANKS_MAX]; /* that its collectives took; MEETING: none has got so far */
+    int absent;                                /* a member that never calls; -1: none */
 } shared_group;
 
 static shared_group groups[GROUPS_MOST];
@@ -43,7 +43,7 @@ static void check_slots(const weft_group *group)
     for (int i = 0; i < group->size; i++) {
         const weft_group *there = group_of(group)->at[group->world[i]];
         if (!there || !world_lives(group->world[i])) continue;
-        if (group->lane.slots[i] != weft__slots_at(group->ctx->segment, there->lane.own_slots))
+        if (group->shm_coll.slots[i] != weft__slots_at(group->ctx->segment, there->shm_coll.own_slots))
             trace_blame("group %d: rank %d looks for rank %d's row where it is not",
                         (int)(group->id - world_group_id(0)), group->ctx->rank, group->world[i]);
     }
@@ -55,23 +55,23 @@ static void go_either_way(weft_request *req)
     weft_group *group = req->group;
     shared_group *g = group_of(group);
     int rank = group->ctx->rank;
-    weft__lane_state way = group->lane.state;
-    if (way == WEFT__LANE_UNMET || way == WEFT__LANE_MEETING) {
+    weft__shm_coll_state way = group->shm_coll.state;
+    if (way == WEFT__SHM_COLL_UNMET || way == WEFT__SHM_COLL_MEETING) {
         weft__slot_exchange_hold(req);
         return;
     }
-    TRACE("rank %d goes by %s in group %d", rank, way == WEFT__LANE_OPEN ? "rounds" : "messages",
+    TRACE("rank %d goes by %s in group %d", rank, way == WEFT__SHM_COLL_OPEN ? "rounds" : "messages",
           (int)(g - groups));
-    if (g->way[rank] != WEFT__LANE_MEETING && g->way[rank] != way)
+    if (g->way[rank] != WEFT__SHM_COLL_MEETING && g->way[rank] != way)
         trace_blame("group %d: rank %d has changed its way", (int)(g - groups), rank);
     g->way[rank] = way;
-    if (way == WEFT__LANE_OPEN) check_slots(group);
+    if (way == WEFT__SHM_COLL_OPEN) check_slots(group);
     weft__request_settle(req, WEFT_OK, NULL);
 }
 
 static void stop_held(weft_request *req)
 {
-    weft__list_remove(&req->u.rounds.lane);
+    weft__list_remove(&req->u.rounds.shm_coll);
 }
 
 static const weft__executor either_way = {.name = "either way", .start = go_either_way, .stop = stop_held};
@@ -82,7 +82,7 @@ static void draw_group(shared_group *g)
     g->size = 2 + chance_below(world.ranks - 1);
     for (int i = 0; i < world.ranks; i++) g->ranks[i] = i;
     chance_shuffle(g->ranks, world.ranks);
-    for (int i = 0; i < world.ranks; i++) g->way[i] = WEFT__LANE_MEETING;
+    for (int i = 0; i < world.ranks; i++) g->way[i] = WEFT__SHM_COLL_MEETING;
     if (!chance_one_in(12)) return;
     g->absent = g->ranks[chance_below(g->size)];
     some_are_absent = true;
@@ -168,15 +168,15 @@ static void check_end(shared_group *g, int rank, int n)
 
 static void check_ways(const shared_group *g)
 {
-    weft__lane_state way = WEFT__LANE_MEETING;
+    weft__shm_coll_state way = WEFT__SHM_COLL_MEETING;
     for (int i = 0; i < g->size; i++) {
-        weft__lane_state own = g->way[g->ranks[i]];
-        if (own == WEFT__LANE_MEETING) continue;
-        if (way != WEFT__LANE_MEETING && own != way)
+        weft__shm_coll_state own = g->way[g->ranks[i]];
+        if (own == WEFT__SHM_COLL_MEETING) continue;
+        if (way != WEFT__SHM_COLL_MEETING && own != way)
             trace_blame("group %d: rank %d goes another way than others", (int)(g - groups), g->ranks[i]);
         way = own;
     }
-    if (way == WEFT__LANE_NONE && !slots_memory_scarce() && group_count <= GROUPS_MOST)
+    if (way == WEFT__SHM_COLL_NONE && !slots_memory_scarce() && group_count <= GROUPS_MOST)
         trace_blame("group %d: messages, though there are rows", (int)(g - groups));
 }
 

@@ -40,14 +40,14 @@ static struct {
     way ways[WIRES_PLANES][WIRES_RANKS_MAX][WIRES_RANKS_MAX];
     way *filled[WIRES_PLANES * WIRES_RANKS_MAX * WIRES_RANKS_MAX];
     int filled_count;
-    bool is_released; /* the first parcel of the next lane is handed over now */
-    wires_lane released;
+    bool is_released; /* the first parcel of the next path is handed over now */
+    wires_path released;
 } all;
 
-static wires_lane lane_of(const way *w)
+static wires_path path_of(const way *w)
 {
     ptrdiff_t i = w - &all.ways[0][0][0], n = WIRES_RANKS_MAX;
-    return (wires_lane){(wires_plane)(i / (n * n)), (int)(i / n % n), (int)(i % n)};
+    return (wires_path){(wires_plane)(i / (n * n)), (int)(i / n % n), (int)(i % n)};
 }
 
 static void note_filled(way *w)
@@ -161,10 +161,10 @@ static bool may_send(int rank)
 /* Its first parcel is to be handed over now.  A rank that has died meanwhile takes nothing more. */
 static way *released_to(wires_plane plane, int rank)
 {
-    const wires_lane *lane = &all.released;
-    if (!all.is_released || lane->plane != plane || lane->to != rank || all.ends[rank].dead) return NULL;
+    const wires_path *path = &all.released;
+    if (!all.is_released || path->plane != plane || path->to != rank || all.ends[rank].dead) return NULL;
     all.is_released = false;
-    return &all.ways[plane][lane->from][rank];
+    return &all.ways[plane][path->from][rank];
 }
 
 /* ---- the data plane ---- */
@@ -345,7 +345,7 @@ void weft__control_sleep(weft__control_wire *const *wires, int n, int wake_fd, i
 
 void wires_open(int ranks, bool one_host)
 {
-    int slow = chance_below(4); /* of 8 lanes */
+    int slow = chance_below(4); /* of 8 paths */
     all.ranks = ranks;
     all.one_host = one_host;
     all.filled_count = 0;
@@ -364,7 +364,7 @@ void wires_close(void)
     while (all.filled_count) discard_all(all.filled[0]);
 }
 
-bool wires_draw(wires_lane *lane)
+bool wires_draw(wires_path *path)
 {
     way *w = NULL;
     for (int tries = 0; all.filled_count && tries < 4; tries++) {
@@ -372,16 +372,16 @@ bool wires_draw(wires_lane *lane)
         if (!w->slow) break;
     }
     if (!w) return false;
-    *lane = lane_of(w);
+    *path = path_of(w);
     return true;
 }
 
-void wires_release(const wires_lane *lane)
+void wires_release(const wires_path *path)
 {
-    if (lane->plane == WIRES_ENDS) { /* whoever sees it does the rest */
-        free(take_first(&all.ways[lane->plane][lane->from][lane->to]));
+    if (path->plane == WIRES_ENDS) { /* whoever sees it does the rest */
+        free(take_first(&all.ways[path->plane][path->from][path->to]));
         return;
     }
     all.is_released = true;
-    all.released = *lane;
+    all.released = *path;
 }

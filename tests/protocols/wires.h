@@ -1,8 +1,8 @@
 /* wires.h - what simulated ranks send each other: the data plane's frames, the guardians' notices, and the
  * ends of ranks.
  *
- * Each plane keeps the order between two ranks; nothing else keeps any.  A lane is one plane's way from one
- * rank to another; whoever drives the job chooses the lane whose first message arrives next.  The data plane
+ * Each plane keeps the order between two ranks; nothing else keeps any.  A path is one plane's way from one
+ * rank to another; whoever drives the job chooses the path whose first message arrives next.  The data plane
  * is a weft__transport, so the point-to-point layer above it is the library's own; the notices go over
  * functions of control.h that this file has in place of net/control.c. */
 #ifndef WEFT_TESTS_PROTOCOLS_WIRES_H
@@ -16,10 +16,10 @@ enum { WIRES_RANKS_MAX = 33 };
  * behind its last frame. */
 typedef enum wires_plane { WIRES_FRAMES, WIRES_NOTICES, WIRES_ENDS, WIRES_PLANES } wires_plane;
 
-typedef struct wires_lane {
+typedef struct wires_path {
     wires_plane plane;
     int from, to;
-} wires_lane;
+} wires_path;
 
 /* one_host: all ranks see each other's processes end, at any time; what was written before can be read. */
 void wires_open(int ranks, bool one_host);
@@ -27,11 +27,11 @@ void wires_close(void);
 weft__transport *wires_transport(int rank, weft__sink *sink);
 weft__control_wire *wires_control(int rank);
 
-/* A lane that holds something, drawn by chance; false: all are empty. */
-bool wires_draw(wires_lane *lane);
+/* A path that holds something, drawn by chance; false: all are empty. */
+bool wires_draw(wires_path *path);
 /* Its first message is handed over at the receiver's next look at that plane (transport poll, control take).
  */
-void wires_release(const wires_lane *lane);
+void wires_release(const wires_path *path);
 /* The rank is dead: from now on it sends nothing, and an unknown part of what it sent last is lost. */
 void wires_kill(int rank);
 /* Dies with its so many next message, in the middle of whatever it does then.  0: not at all. */

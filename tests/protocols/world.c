@@ -217,18 +217,18 @@ static const char *plane_text(wires_plane plane)
     return plane == WIRES_FRAMES ? "message" : plane == WIRES_NOTICES ? "notice" : "end";
 }
 
-static void deliver(const wires_lane *lane)
+static void deliver(const wires_path *path)
 {
-    weft_context *ctx = ranks[lane->to].ctx;
-    TRACE("%s from %d to %d", plane_text(lane->plane), lane->from, lane->to);
-    wires_release(lane);
-    if (lane->plane == WIRES_NOTICES) {
+    weft_context *ctx = ranks[path->to].ctx;
+    TRACE("%s from %d to %d", plane_text(path->plane), path->from, path->to);
+    wires_release(path);
+    if (path->plane == WIRES_NOTICES) {
         attend(ctx);
-    } else if (lane->plane == WIRES_FRAMES) {
+    } else if (path->plane == WIRES_FRAMES) {
         turn(ctx);
     } else {
         weft__engine_take(ctx);
-        weft__peer_gone(ctx, lane->from, WEFT__DIED, "has died");
+        weft__peer_gone(ctx, path->from, WEFT__DIED, "has died");
         weft__engine_drop(ctx);
     }
 }
@@ -252,7 +252,7 @@ static int next_due(void)
 
 bool world_step(void)
 {
-    wires_lane lane;
+    wires_path path;
     int due;
     bool some;
     if (++steps > STEPS_MOST) {
@@ -262,13 +262,13 @@ bool world_step(void)
     kill_some();
     if (world.hasty && chance_one_in(12)) now_ns += 1 + (int64_t)(chance_next() % HASTY_NS);
     due = next_due();
-    some = wires_draw(&lane);
+    some = wires_draw(&path);
     if (due < 0 && !some) return false;
     if (due >= 0 && (!some || chance_one_in(3))) {
         TRACE("rank %d's guardian looks", due);
         attend(ranks[due].ctx);
     } else {
-        deliver(&lane);
+        deliver(&path);
     }
     return true;
 }

@@ -1,7 +1,7 @@
-/* host_lane.c - rounds of a group that will never come, because a member is gone.
+/* host_coll.c - rounds of a group that will never come, because a member is gone.
  *
  * A member that has published what is needed and then ended is no failure: its slots stay mapped. */
-#include "host_lane.h"
+#include "host_coll.h"
 #include "breaking.h"
 #include "peer.h"
 
@@ -21,7 +21,7 @@ bool weft__round_will_come(weft_group *group, uint64_t number, int member, uint6
 void weft__look_for_gone(weft_group *group, uint64_t number, uint64_t round)
 {
     for (int i = 0; i < group->size; i++) {
-        uint64_t past = atomic_load_explicit(&group->lane.slots[i]->consumed, memory_order_acquire);
+        uint64_t past = atomic_load_explicit(&group->shm_coll.slots[i]->consumed, memory_order_acquire);
         if (past < round - WEFT__SLOTS && !weft__round_will_come(group, number, i, round)) return;
     }
 }

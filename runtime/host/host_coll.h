@@ -1,15 +1,15 @@
-/* host_lane.h - what the members of a group have published and read of its rounds, as their slots tell it.
+/* host_coll.h - what the members of a group have published and read of its rounds, as their slots tell it.
  *
  * Round k uses slot k % WEFT__SLOTS of each member's slots.  Whatever a member says it says in its own slots,
  * so looking here costs no message; all of this is for the holder of the engine. */
-#ifndef WEFT_RUNTIME_HOST_LANE_H
-#define WEFT_RUNTIME_HOST_LANE_H
+#ifndef WEFT_RUNTIME_HOST_COLL_H
+#define WEFT_RUNTIME_HOST_COLL_H
 #include "executor.h"
 #include "group.h"
 #include "signatures.h"
 #include "slots.h"
 
-/* host_lane.c */
+/* host_coll.c */
 /* A round that has not come from a member: will it ever?  Breaks the group if not. */
 bool weft__round_will_come(weft_group *group, uint64_t number, int member, uint64_t round);
 /* Not all members are past the round whose slot is needed: one that is gone without this one never will be.
@@ -19,20 +19,20 @@ void weft__look_for_gone(weft_group *group, uint64_t number, uint64_t round);
 /* Have all members read this round, and so all before it? */
 static inline bool weft__all_are_past(weft_group *group, uint64_t round)
 {
-    weft__lane *lane = &group->lane;
+    weft__shm_coll *coll = &group->shm_coll;
     uint64_t least = UINT64_MAX;
-    if (lane->consumed >= round) return true;
+    if (coll->consumed >= round) return true;
     for (int i = 0; i < group->size; i++) {
-        uint64_t at = atomic_load_explicit(&lane->slots[i]->consumed, memory_order_acquire);
+        uint64_t at = atomic_load_explicit(&coll->slots[i]->consumed, memory_order_acquire);
         if (at < least) least = at;
     }
-    lane->consumed = least;
+    coll->consumed = least;
     return least >= round;
 }
 
 static inline uint64_t weft__sequence_at(const weft_group *group, int member, uint64_t round)
 {
-    const weft__slot *slot = &group->lane.slots[member]->slot[round % WEFT__SLOTS];
+    const weft__slot *slot = &group->shm_coll.slots[member]->slot[round % WEFT__SLOTS];
     return atomic_load_explicit(&slot->sequence, memory_order_acquire);
 }
 
@@ -51,10 +51,10 @@ static inline void weft__learn_consumed(weft_group *group, uint64_t round)
         uint64_t read = (sequence >> WEFT__UNREAD_BITS) - (sequence & ((1U << WEFT__UNREAD_BITS) - 1));
         if (read < least) least = read;
     }
-    if (least > group->lane.consumed) group->lane.consumed = least;
+    if (least > group->shm_coll.consumed) group->shm_coll.consumed = least;
 }
 
-static inline bool weft__lane_is_broken(const weft_group *group)
+static inline bool weft__shm_coll_is_broken(const weft_group *group)
 {
     return atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
 }
@@ -69,13 +69,13 @@ static inline bool weft__round_await(weft_group *group, uint64_t number, int mem
 
 static inline weft__signature weft__signature_at(const weft_group *group, int member, uint64_t round)
 {
-    const weft__slot *slot = &group->lane.slots[member]->slot[round % WEFT__SLOTS];
+    const weft__slot *slot = &group->shm_coll.slots[member]->slot[round % WEFT__SLOTS];
     return (weft__signature){{slot->signature[0], slot->signature[1]}};
 }
 
 static inline uint32_t weft__number_at(const weft_group *group, int member, uint64_t round)
 {
-    return group->lane.slots[member]->slot[round % WEFT__SLOTS].number;
+    return group->shm_coll.slots[member]->slot[round % WEFT__SLOTS].number;
 }
 
 /* Asked in an operation's first round: does a member mean the same by it?  Breaks the group if not.  Where a
@@ -102,10 +102,10 @@ static inline bool weft__members_agree(weft_group *group, uint64_t number, weft_
 /* It is read, and known to mean the same to all. */
 static inline void weft__round_pass(weft_group *group, uint64_t round)
 {
-    WEFT__ASSERT_HOT(round == group->lane.agreed + 1 && round <= group->lane.taken, round, group->lane.agreed,
-                     group->lane.taken);
-    group->lane.agreed = round;
-    atomic_store_explicit(&group->lane.slots[group->rank]->consumed, round, memory_order_release);
+    WEFT__ASSERT_HOT(round == group->shm_coll.agreed + 1 && round <= group->shm_coll.taken, round,
+                     group->shm_coll.agreed, group->shm_coll.taken);
+    group->shm_coll.agreed = round;
+    atomic_store_explicit(&group->shm_coll.slots[group->rank]->consumed, round, memory_order_release);
 }
 
 /* Nothing of it is left to do in these slots. */
@@ -114,7 +114,7 @@ static inline void weft__rounds_end(weft_request *req)
     WEFT__ASSERT_HOT(req->u.rounds.taken == req->u.rounds.plan.count &&
                          req->u.rounds.taken == req->u.rounds.published,
                      req->u.rounds.taken, req->u.rounds.published, req->u.rounds.plan.count);
-    weft__list_remove(&req->u.rounds.lane);
+    weft__list_remove(&req->u.rounds.shm_coll);
     if (req->sequel)
         req->sequel->finish(req);
     else
