@@ -1,4 +1,5 @@
-/* pacing.c - what a context learns from looking and sleeping, and when its progress thread rests and moves. */
+/* pacing.c - what a context learns from looking and sleeping, and when its progress thread rests and moves.
+ * */
 #include "pacing.h"
 
 /* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
@@ -12,7 +13,7 @@
 void weft__pacing_open(weft__pacing *pacing, int64_t spin_ns)
 {
     pacing->crowded = false;
-    pacing->home = -1;
+    pacing->home_cpu = -1;
     pacing->spin_least_ns = spin_ns;
     atomic_init(&pacing->spin_ns, spin_ns);
     atomic_init(&pacing->caller, -1);
@@ -35,9 +36,9 @@ static int64_t sleep_worth(const weft__pacing *pacing)
     return pacing->spin_least_ns * (pacing->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
 }
 
-/* The one place where looking grows and shrinks.  Two ranks that wait for each other, and each sleep until the
- * other's bell, may each time be woken too late for the other to be still looking, and so never come out of
- * it: hence it grows after short sleeps. */
+/* The one place where looking grows and shrinks.  Two ranks that wait for each other, and each sleep until
+ * the other's bell, may each time be woken too late for the other to be still looking, and so never come out
+ * of it: hence it grows after short sleeps. */
 static void learn(weft__pacing *pacing, bool sleep_was_worth_it)
 {
     int64_t twice = 2 * atomic_load_explicit(&pacing->spin_ns, memory_order_relaxed);
@@ -78,7 +79,7 @@ void weft__pacing_after_looking(weft__pacing *pacing, const weft__looking *looki
 int weft__pacing_after_sleep(weft__pacing *pacing, int64_t slept_ns)
 {
     learn(pacing, slept_ns >= sleep_worth(pacing));
-    return pacing->home;
+    return pacing->home_cpu;
 }
 
 /* ---- the progress thread ---- */

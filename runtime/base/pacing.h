@@ -1,11 +1,11 @@
 /* pacing.h - how long to look, when to give the processor away, nap or sleep, and on which processor to run.
  *
  * Every such decision of a context is made here and in pacing.c.  Who waits, and the progress thread, tell
- * what has happened: they looked and found something or nothing, the processor was back after so long, a sleep
- * lasted so long.  They are told what to do next, and doing it is theirs: the futex in wait.c, timer and
- * doorbell in progress.c, sched_setaffinity in home.c.  Nothing here makes a system call or looks at a clock.
- * Times are passed in, so a test plays a minute in a moment (tests/unit/test_pacing.c), and what is asked
- * between two looks is inline. */
+ * what has happened: they looked and found something or nothing, the processor was back after so long, a
+ * sleep lasted so long.  They are told what to do next, and doing it is theirs: the futex in wait.c, timer
+ * and doorbell in progress.c, sched_setaffinity in affinity.c.  Nothing here makes a system call or looks at
+ * a clock. Times are passed in, so a test plays a minute in a moment (tests/unit/test_pacing.c), and what is
+ * asked between two looks is inline. */
 #ifndef WEFT_BASE_PACING_H
 #define WEFT_BASE_PACING_H
 #include "clock.h"
@@ -26,7 +26,7 @@ typedef enum weft__pace {
 /* One for each context; any thread may use it. */
 typedef struct weft__pacing {
     bool crowded;          /* more ranks on this host than processors: they take turns on them */
-    int home;              /* crowded: the processor where its callers belong; -1: nowhere */
+    int home_cpu;          /* crowded: the processor where its callers belong; -1: nowhere */
     int64_t spin_least_ns; /* WEFT_SPIN_US */
     _Atomic int64_t
         spin_ns;        /* a wait looks for so long before it sleeps: that, or what short sleeps taught */
@@ -255,8 +255,8 @@ static inline bool weft__pacing_has_home(const weft__pacing *pacing, bool shares
     return pacing->crowded && shares_memory && !descriptors_wake;
 }
 
-/* Which of so many processors is the home of the number-th of count ranks.  Neighbours are together. */
-static inline int weft__pacing_home(int number, int count, int processors)
+/* Which of so many processors is that of the number-th of count ranks.  Neighbours are together. */
+static inline int weft__pacing_home_cpu(int number, int count, int processors)
 {
     return (int)((int64_t)number * processors / count);
 }

@@ -12,10 +12,10 @@
  * machine. With some hundred ranks on few processors each of its holders waits for a processor, the threads
  * of all ranks stand behind it, and nobody reads their sockets: for minutes. */
 #include "progress.h"
+#include "affinity.h"
 #include "alarm.h"
 #include "engine.h"
 #include "executor.h"
-#include "home.h"
 #include "log.h"
 #include "quota.h"
 #include "request.h"
@@ -35,7 +35,7 @@ typedef struct weft__sleeper {
     struct event_base *base;
     struct event *bell, *sockets, *timer;
     int timer_fd; /* of naps, which are shorter than poll's millisecond */
-    weft__home home;
+    weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
     unsigned woken;          /* weft__woken_by: by what since it was last looked at */
     uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
@@ -51,7 +51,7 @@ static int run_callbacks(sleeper *s)
     weft__mpsc_node *node = weft__mpsc_take_all(&ctx->callbacks);
     if (!node) return 0;
     WEFT__ASSERT(!atomic_load(&ctx->calling_since) && !weft__holds_any_engine());
-    weft__home_leave(&s->home);
+    weft__affinity_leave(&s->affinity);
     since = weft__now_ns();
     atomic_store(&ctx->calling_since, since);
     weft__record_life(&ctx->record, WEFT__LIFE_CALLING, (uint64_t)since);
@@ -217,7 +217,7 @@ static void rest(sleeper *s, weft__resting *resting)
     else if (next.pace == WEFT__PACE_SLEEP)
         deep_sleep(s);
     if (!ctx->module_count) /* which may start threads of its own */
-        weft__home_go(&s->home, atomic_load_explicit(&ctx->pacing.caller, memory_order_relaxed));
+        weft__affinity_go(&s->affinity, atomic_load_explicit(&ctx->pacing.caller, memory_order_relaxed));
 }
 
 static void *progress_main(void *arg)
@@ -227,7 +227,7 @@ static void *progress_main(void *arg)
     weft__resting resting;
     weft__thread_number = WEFT__KEEPS_NOTHING; /* the engine is for those who call */
     pthread_setname_np(pthread_self(), "weft-progress");
-    weft__home_open(&s->home, WEFT__HOME_LOAD);
+    weft__affinity_open(&s->affinity, WEFT__AFFINITY_LOAD);
     weft__resting_open(&resting, ctx->module_count > 0, weft__now_ns());
     s->active = atomic_load(&ctx->active);
     s->driven = atomic_load(&ctx->driven);
@@ -239,7 +239,7 @@ static void *progress_main(void *arg)
             rest(s, &resting);
     }
     if (!retired(s)) run_callbacks(s);
-    weft__home_close(&s->home);
+    weft__affinity_close(&s->affinity);
     sleeper_free(s);
     return NULL;
 }

@@ -4,12 +4,12 @@
  * threads; mostly just that part where its own end will show.  Where that has been for long enough, which
  * pacing.h decides, it arms the doorbell as the progress thread would and sleeps on the request's state. */
 #include "wait.h"
+#include "affinity.h"
 #include "batch.h"
 #include "breaking.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "home.h"
 #include "recorded.h"
 
 #include <sched.h>
@@ -169,7 +169,7 @@ static void hand_back(weft_context *ctx, weft_request *req)
 
 static void wake_up(weft_context *ctx, int64_t began_ns)
 {
-    weft__home_return(weft__pacing_after_sleep(&ctx->pacing, weft__now_ns() - began_ns));
+    weft__affinity_return(weft__pacing_after_sleep(&ctx->pacing, weft__now_ns() - began_ns));
 }
 
 /* How long a sleep that should last until then may be.  While the progress thread runs a callback, which may

@@ -8,13 +8,13 @@
  *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
+#include "affinity.h"
 #include "descriptor.h"
 #include "engine.h"
 #include "events.h"
 #include "executors.h"
 #include "group.h"
 #include "guardian.h"
-#include "home.h"
 #include "job_store.h"
 #include "keys.h"
 #include "leave.h"
@@ -395,8 +395,8 @@ static weft_status join(joining *j, const weft_config *config)
     if ((status = exchange_modules(j)) != WEFT_OK) return status;
     weft__rendezvous_done(j->meeting);
     if (weft__pacing_has_home(&ctx->pacing, ctx->segment != NULL, ctx->descriptors_wake))
-        ctx->pacing.home = weft__home_of(j->local_rank, j->local_size);
-    weft__home_return(ctx->pacing.home);
+        ctx->pacing.home_cpu = weft__affinity_of(j->local_rank, j->local_size);
+    weft__affinity_return(ctx->pacing.home_cpu);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* test_pacing.c - what pacing.h answers: a caller who waits, the progress thread and its processor, event by
- * event on a clock of the test's own.  The numbers are those that were measured for; one that changes is to be
- * measured again. */
+ * event on a clock of the test's own.  The numbers are those that were measured for; one that changes is to
+ * be measured again. */
 #include "pacing.h"
 
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static void begins_with_nothing_learned(void **state)
     weft__pacing pacing = pacing_of(2, 2);
     (void)state;
     assert_int_equal(spin_of(&pacing), SPIN_NS);
-    assert_int_equal(pacing.home, -1);
+    assert_int_equal(pacing.home_cpu, -1);
     assert_int_equal(atomic_load(&pacing.caller), -1);
 }
 
@@ -414,8 +414,8 @@ static void callers_have_a_home_where_they_share_memory_and_processors(void **st
     assert_true(weft__pacing_has_home(&crowded, true, false));
     assert_false(weft__pacing_has_home(&crowded, false, false));
     assert_false(weft__pacing_has_home(&crowded, true, true)); /* sockets wake them */
-    for (int i = 0; i < 4; i++) assert_int_equal(weft__pacing_home(i, 4, 2), i / 2);
-    crowded.home = 1;
+    for (int i = 0; i < 4; i++) assert_int_equal(weft__pacing_home_cpu(i, 4, 2), i / 2);
+    crowded.home_cpu = 1;
     assert_int_equal(weft__pacing_after_sleep(&crowded, 1), 1);
     assert_int_equal(weft__pacing_after_sleep(&alone, 1), -1);
 }

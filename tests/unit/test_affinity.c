@@ -1,5 +1,5 @@
-/* test_home.c - where the progress thread runs: at home while no processor is free, else where it may. */
-#include "home.h"
+/* test_affinity.c - where the progress thread runs: at home while no processor is free, else where it may. */
+#include "affinity.h"
 #include "skip.h"
 
 #include <setjmp.h>
@@ -27,12 +27,12 @@ static void write_load(int running)
     fclose(file);
 }
 
-static void look(weft__home *home, int caller, int times)
+static void look(weft__affinity *affinity, int caller, int times)
 {
     const struct timespec between = {.tv_nsec = 3000000};
     while (times-- > 0) {
         nanosleep(&between, NULL);
-        weft__home_go(home, caller);
+        weft__affinity_go(affinity, caller);
     }
 }
 
@@ -79,100 +79,100 @@ static int tear_down(void **state)
 static void reads_the_load(void **state)
 {
     (void)state;
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 3/94 2264\n", 2), WEFT__ROOM_TAKEN);
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 2/94 2264\n", 2), WEFT__ROOM_FREE);
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 6/94 2264\n", 2), WEFT__ROOM_TAKEN);
-    assert_int_equal(weft__home_room_of("1.04 0.92 1.09 7/94 2264\n", 2), WEFT__ROOM_CROWDED);
-    assert_int_equal(weft__home_room_of("0.00 0.00 0.00 0/0 0\n", 1), WEFT__ROOM_FREE);
-    assert_int_equal(weft__home_room_of("nonsense", 1), WEFT__ROOM_FREE);
-    assert_int_equal(weft__home_room_of("", 1), WEFT__ROOM_FREE);
+    assert_int_equal(weft__affinity_room_of("1.04 0.92 1.09 3/94 2264\n", 2), WEFT__ROOM_TAKEN);
+    assert_int_equal(weft__affinity_room_of("1.04 0.92 1.09 2/94 2264\n", 2), WEFT__ROOM_FREE);
+    assert_int_equal(weft__affinity_room_of("1.04 0.92 1.09 6/94 2264\n", 2), WEFT__ROOM_TAKEN);
+    assert_int_equal(weft__affinity_room_of("1.04 0.92 1.09 7/94 2264\n", 2), WEFT__ROOM_CROWDED);
+    assert_int_equal(weft__affinity_room_of("0.00 0.00 0.00 0/0 0\n", 1), WEFT__ROOM_FREE);
+    assert_int_equal(weft__affinity_room_of("nonsense", 1), WEFT__ROOM_FREE);
+    assert_int_equal(weft__affinity_room_of("", 1), WEFT__ROOM_FREE);
 }
 
 static void goes_home_and_leaves(void **state)
 {
-    weft__home home;
+    weft__affinity affinity;
     (void)state;
     if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     write_load(processors() + 1);
-    weft__home_open(&home, load_path);
-    look(&home, (int)first, 1);
+    weft__affinity_open(&affinity, load_path);
+    look(&affinity, (int)first, 1);
     runs_on(-1); /* one look is not enough */
-    look(&home, (int)first, LOOKS);
+    look(&affinity, (int)first, LOOKS);
     runs_on((int)first);
-    look(&home, (int)second, 1); /* its caller has moved */
+    look(&affinity, (int)second, 1); /* its caller has moved */
     runs_on((int)second);
     write_load(processors());
-    look(&home, (int)second, 1);
+    look(&affinity, (int)second, 1);
     runs_on((int)second);
-    look(&home, (int)second, LOOKS);
+    look(&affinity, (int)second, LOOKS);
     runs_on(-1);
     write_load(processors() + 1);
-    look(&home, (int)first, LOOKS);
+    look(&affinity, (int)first, LOOKS);
     runs_on((int)first);
-    weft__home_leave(&home); /* for a while */
+    weft__affinity_leave(&affinity); /* for a while */
     runs_on(-1);
-    look(&home, (int)first, 1);
+    look(&affinity, (int)first, 1);
     runs_on((int)first);
-    weft__home_close(&home);
-    look(&home, (int)second, LOOKS); /* closed: it stays */
+    weft__affinity_close(&affinity);
+    look(&affinity, (int)second, LOOKS); /* closed: it stays */
     runs_on((int)first);
 }
 
 /* Where each thread waits for many, it is not bound to one processor: neither goes there nor stays. */
 static void leaves_a_crowded_processor(void **state)
 {
-    weft__home home;
+    weft__affinity affinity;
     (void)state;
     if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     write_load(100 * processors());
-    weft__home_open(&home, load_path);
-    look(&home, (int)first, 2 * LOOKS);
+    weft__affinity_open(&affinity, load_path);
+    look(&affinity, (int)first, 2 * LOOKS);
     runs_on(-1);
     write_load(processors() + 1);
-    look(&home, (int)first, LOOKS);
+    look(&affinity, (int)first, LOOKS);
     runs_on((int)first);
     write_load(100 * processors());
-    look(&home, (int)first, 1);
+    look(&affinity, (int)first, 1);
     runs_on(-1);
     write_load(processors() + 1);
-    look(&home, (int)first, 1); /* as unsure as at first */
+    look(&affinity, (int)first, 1); /* as unsure as at first */
     runs_on(-1);
-    weft__home_close(&home);
+    weft__affinity_close(&affinity);
 }
 
 static void stays_without_a_reason(void **state)
 {
-    weft__home home;
+    weft__affinity affinity;
     (void)state;
     if (CPU_COUNT(&given) < 2) SKIP("one processor only");
     write_load(processors() + 1);
-    weft__home_open(&home, load_path);
-    look(&home, -1, LOOKS); /* nobody has called */
+    weft__affinity_open(&affinity, load_path);
+    look(&affinity, -1, LOOKS); /* nobody has called */
     runs_on(-1);
-    look(&home, CPU_SETSIZE, 1);
+    look(&affinity, CPU_SETSIZE, 1);
     runs_on(-1);
-    weft__home_go(&home, (int)first); /* too soon after the last look */
+    weft__affinity_go(&affinity, (int)first); /* too soon after the last look */
     runs_on(-1);
-    weft__home_close(&home);
-    weft__home_open(&home, "/nonexistent/load");
-    look(&home, (int)first, LOOKS);
+    weft__affinity_close(&affinity);
+    weft__affinity_open(&affinity, "/nonexistent/load");
+    look(&affinity, (int)first, LOOKS);
     runs_on(-1);
-    weft__home_close(&home);
+    weft__affinity_close(&affinity);
 }
 
 static void stays_where_it_may_not_choose(void **state)
 {
-    weft__home home;
+    weft__affinity affinity;
     cpu_set_t one;
     (void)state;
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     write_load(processors() + 1);
-    weft__home_open(&home, load_path);
-    look(&home, (int)second, LOOKS);
+    weft__affinity_open(&affinity, load_path);
+    look(&affinity, (int)second, LOOKS);
     runs_on((int)first);
-    weft__home_close(&home);
+    weft__affinity_close(&affinity);
 }
 
 static void ranks_belong_to_all_in_blocks(void **state)
@@ -181,12 +181,12 @@ static void ranks_belong_to_all_in_blocks(void **state)
     (void)state;
     if (n < 2) SKIP("one processor only");
     for (int i = 0; i < 3 * n; i++) {
-        int home = weft__home_of(i, 3 * n);
-        assert_in_range(home, 0, CPU_SETSIZE - 1);
-        assert_true(CPU_ISSET((size_t)home, &given));
-        assert_true(home >= before); /* neighbours together */
-        before = home;
-        of[home]++;
+        int affinity = weft__affinity_of(i, 3 * n);
+        assert_in_range(affinity, 0, CPU_SETSIZE - 1);
+        assert_true(CPU_ISSET((size_t)affinity, &given));
+        assert_true(affinity >= before); /* neighbours together */
+        before = affinity;
+        of[affinity]++;
     }
     for (int i = 0; i < CPU_SETSIZE; i++) assert_int_equal(of[i], CPU_ISSET((size_t)i, &given) ? 3 : 0);
 }
@@ -198,8 +198,8 @@ static void one_who_may_not_choose_belongs_nowhere(void **state)
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(weft__home_of(1, 2), -1);
-    if (second < CPU_SETSIZE) weft__home_return((int)second); /* not one of its own */
+    assert_int_equal(weft__affinity_of(1, 2), -1);
+    if (second < CPU_SETSIZE) weft__affinity_return((int)second); /* not one of its own */
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(sched_getcpu(), first);
 }
@@ -213,10 +213,10 @@ static void returns_and_stays_free(void **state)
     CPU_SET(first, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0); /* it is there */
     assert_int_equal(sched_setaffinity(0, sizeof given, &given), 0);
-    weft__home_return((int)second);
+    weft__affinity_return((int)second);
     runs_on(-1);
-    weft__home_return(-1);
-    weft__home_return(CPU_SETSIZE - 1);
+    weft__affinity_return(-1);
+    weft__affinity_return(CPU_SETSIZE - 1);
     runs_on(-1);
 }
 
