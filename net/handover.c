@@ -236,7 +236,7 @@ weft_status weft__handover(const weft__segment_config *config, int *memfd, weft_
     if (config->size == 1) return WEFT_OK;
     status = cookie_get(own_cookie);
     if (status) return status;
-    /* An old kernel has no pidfds: then peers learn of this process's death from the guardian only. */
+    /* An old kernel has no pidfds: then peers learn of this process's death from the watchdog only. */
     own->pid_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (config->rank == 0)
         status = weft__handover_lead(config, *memfd, peers, own_cookie);

@@ -26,7 +26,7 @@
 #define DIRECT_LINKS 2 /* so few are read without asking the set first which of them has something */
 
 /* Idle connections to a host that vanished are found after 90 s.  No TCP_USER_TIMEOUT: it would also end the
- * connection to a rank that is stopped in a debugger with its window full; busy ones are the guardian's to
+ * connection to a rank that is stopped in a debugger with its window full; busy ones are the watchdog's to
  * judge. */
 #define KEEP_IDLE_S     30
 #define KEEP_INTERVAL_S 10

@@ -1,4 +1,4 @@
-/* alarm.c - see alarm.h.  There is one guardian in a process, so one descriptor wakes it for all contexts. */
+/* alarm.c - see alarm.h.  There is one watchdog in a process, so one descriptor wakes it for all contexts. */
 #include "alarm.h"
 #include "log.h"
 #include "reserve.h"
@@ -14,7 +14,7 @@ typedef struct queued {
     weft__notice notice;
 } queued;
 
-static int wake_fd = -1; /* once open, for good: whoever wakes a guardian that ends must not find it closed */
+static int wake_fd = -1; /* once open, for good: whoever wakes a watchdog that ends must not find it closed */
 
 int weft__alarm_fd(void)
 {
@@ -58,8 +58,8 @@ void weft__alarm_send(weft_context *ctx)
         queued *q = WEFT__OWNER(node, queued, node);
         node = node->next;
         if (q->forget)
-            weft__control_forget(ctx->wire, q->rank);
-        else if (weft__control_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
+            weft__watchdog_wire_forget(ctx->wire, q->rank);
+        else if (weft__watchdog_wire_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
             weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
         weft__reserve_give(q);
     }

@@ -1,4 +1,4 @@
-/* alarm.h - asking the guardian: when it must look, and what it shall tell other ranks.  Any thread; never
+/* alarm.h - asking the watchdog: when it must look, and what it shall tell other ranks.  Any thread; never
  * blocks. */
 #ifndef WEFT_RUNTIME_ALARM_H
 #define WEFT_RUNTIME_ALARM_H
@@ -12,7 +12,7 @@ void weft__alarm_look(weft_context *ctx, int64_t when_ns);
  * to drive the host plane in its place.  Any thread; mostly two loads. */
 void weft__alarm_tick(weft_context *ctx);
 void weft__alarm_wake(void);
-/* The guardian's side: the descriptor by which it is woken (-1: none can be made), and sending what has been
+/* The watchdog's side: the descriptor by which it is woken (-1: none can be made), and sending what has been
  * queued. */
 int weft__alarm_fd(void);
 void weft__alarm_send(weft_context *ctx);

@@ -8,7 +8,6 @@
 #include "choices.h"
 #include "clock.h"
 #include "completion_fd.h"
-#include "control.h"
 #include "crossing.h"
 #include "early.h"
 #include "list.h"
@@ -24,6 +23,7 @@
 #include "ticker.h"
 #include "transports.h"
 #include "watch.h"
+#include "watchdog_wire.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -155,14 +155,14 @@ struct weft_context {
     _Atomic int device_pending;           /* works given to all modules */
     weft__list device_memory;             /* engine: mem_alloc's (device_memory.c) */
 
-    /* the guardian */
-    weft__control_wire *wire; /* guardian thread */
-    weft__mpsc notices;       /* to be sent by it */
-    _Atomic int64_t look_ns;  /* when it must look at this context next */
+    /* the watchdog */
+    weft__watchdog_wire *wire; /* watchdog thread */
+    weft__mpsc notices;        /* to be sent by it */
+    _Atomic int64_t look_ns;   /* when it must look at this context next */
     bool guarded;
-    uint64_t watched_turns; /* guardian thread: how often it has looked at this context */
+    uint64_t watched_turns; /* watchdog thread: how often it has looked at this context */
     _Atomic bool ticking;   /* it looks often, because a module has work, or had lately */
-    int64_t tick_until_ns;  /* guardian thread */
+    int64_t tick_until_ns;  /* watchdog thread */
 
     /* completion descriptor and waiting for several */
     weft__completion_fd completion_fd;

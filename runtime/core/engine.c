@@ -1,6 +1,6 @@
 /* engine.c - the host data plane's one lock, and one look at everything under it.
  *
- * Whoever holds the engine - the progress thread, a caller that waits, the guardian in the thread's place -
+ * Whoever holds the engine - the progress thread, a caller that waits, the watchdog in the thread's place -
  * takes the submitted requests and moves along all that runs.  Nothing here blocks.  A submission that finds
  * the engine held is picked up by its holder, who looks at the queue once more after letting go.  A thread
  * that calls all by itself keeps the engine between its calls (biased.h). */

@@ -1,9 +1,9 @@
-/* notice.h - what one rank's guardian tells another's. */
+/* notice.h - what one rank's watchdog tells another's. */
 #ifndef WEFT_RUNTIME_NOTICE_H
 #define WEFT_RUNTIME_NOTICE_H
 #include "context.h"
 
-/* What guardians tell each other. */
+/* What watchdogs tell each other. */
 typedef enum weft__notice_kind {
     WEFT__NOTICE_WHO = 1,     /* how far are you in this group? */
     WEFT__NOTICE_HERE,        /* the answer */

@@ -42,7 +42,7 @@ typedef struct weft__sleeper {
 } sleeper;
 
 /* A callback may take its time, and even wait for what other threads do with this context.  Until it has
- * returned this thread drives nothing: the guardian does, and callers who wait. */
+ * returned this thread drives nothing: the watchdog does, and callers who wait. */
 static int run_callbacks(sleeper *s)
 {
     weft_context *ctx = s->ctx;

@@ -30,7 +30,7 @@ enum weft__message {
 struct weft__protocol {
     const char *name;
     int first, last;                    /* its messages; 0, 0: it has none */
-    uint32_t first_notice, last_notice; /* its notices, which go by the guardians; 0, 0: none */
+    uint32_t first_notice, last_notice; /* its notices, which go by the watchdogs; 0, 0: none */
 
     /* Makes its state, ctx->protocol_state of it; before any other slot.  The caller's thread. */
     weft_status (*open)(weft_context *ctx);
@@ -40,7 +40,7 @@ struct weft__protocol {
 
     /* A message from that rank: its bytes are not to be trusted. */
     void (*message)(weft_context *ctx, int peer, int type, const void *bytes, size_t length);
-    /* A notice from that rank, whose fields have been checked.  The guardian's thread, engine not held. */
+    /* A notice from that rank, whose fields have been checked.  The watchdog's thread, engine not held. */
     void (*notice)(weft_context *ctx, int from, const weft__notice *notice);
     /* A message of a collective from that rank.  True: it was an awaited token, and nothing else. */
     bool (*collective)(weft_context *ctx, int peer, const weft__frame *frame);

@@ -2,7 +2,7 @@
  *
  * Work for a module goes to a queue that only the progress thread takes; its calls run with the engine let
  * go, because they may block.  The module's reference keeps a request's record alive until it has finished
- * it, also when the guardian has settled the request meanwhile. */
+ * it, also when the watchdog has settled the request meanwhile. */
 #include "modules.h"
 #include "breaking.h"
 #include "device.h"

@@ -1,5 +1,5 @@
-/* breaks.c - what ranks tell each other of broken groups: when one breaks, by the guardians; and once more
- * before a goodbye, over the data plane, where the goodbye goes too and would overtake what the guardian
+/* breaks.c - what ranks tell each other of broken groups: when one breaks, by the watchdogs; and once more
+ * before a goodbye, over the data plane, where the goodbye goes too and would overtake what the watchdog
  * tells. */
 #include "breaks.h"
 #include "breaking.h"
@@ -46,7 +46,7 @@ static weft_group *next_to_repeat(weft_context *ctx)
     return found;
 }
 
-/* Over the data plane, where a goodbye goes too and would overtake what the guardian tells. */
+/* Over the data plane, where a goodbye goes too and would overtake what the watchdog tells. */
 static void repeat_to(weft_context *ctx, const weft__notice *notice, const int *world, int size)
 {
     for (int i = 0; i < size; i++)

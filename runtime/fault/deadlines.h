@@ -4,7 +4,7 @@
 #include "context.h"
 
 /* Looks at every request that runs, and at ranks that are suspected of having died; moves the engine along
- * first.  Afterwards ctx->look_ns tells when the next look is due.  The guardian's thread, engine not held.
+ * first.  Afterwards ctx->look_ns tells when the next look is due.  The watchdog's thread, engine not held.
  */
 void weft__deadlines_look(weft_context *ctx);
 #endif

@@ -5,7 +5,7 @@
  *   segment       ranks of one host share memory, if all of them may
  *   routes      each rank by the first transport that reaches it; connections come later
  *   world       and host group, from rows told in a second all_gather
- *   threads     progress thread and guardian; a last all_gather: nobody returns before all can
+ *   threads     progress thread and watchdog; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
 #include "affinity.h"
@@ -14,7 +14,6 @@
 #include "events.h"
 #include "executors.h"
 #include "group.h"
-#include "guardian.h"
 #include "job_store.h"
 #include "keys.h"
 #include "leave.h"
@@ -33,6 +32,7 @@
 #include "store.h"
 #include "transports.h"
 #include "tuning.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -45,7 +45,7 @@
 #include <unistd.h>
 
 /* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
- * those by which it is reached, and as many again when ranks fail and the guardians talk. */
+ * those by which it is reached, and as many again when ranks fail and the watchdogs talk. */
 #define OWN_DESCRIPTORS       22
 #define PEER_DESCRIPTORS      3
 #define PEER_DESCRIPTORS_MOST 6
@@ -88,7 +88,7 @@ static weft_status fill_card(joining *j, card *c)
     status = weft__transports_offer(&site, weft__setting_text(WEFT__SET_TRANSPORT), &j->offers);
     if (status != WEFT_OK) return status;
     c->transports = j->offers.card;
-    return weft__control_open(address, ctx->keys, ctx->rank, &ctx->wire, c->endpoint);
+    return weft__watchdog_wire_open(address, ctx->keys, ctx->rank, &ctx->wire, c->endpoint);
 }
 
 static weft_status exchange_cards(joining *j)
@@ -116,7 +116,7 @@ static weft_status exchange_cards(joining *j)
         m->death.fd = -1;
         memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
     }
-    if (status == WEFT_OK) status = weft__control_peers(ctx->wire, ctx->world_size, endpoints);
+    if (status == WEFT_OK) status = weft__watchdog_wire_peers(ctx->wire, ctx->world_size, endpoints);
     free(endpoints);
     return status;
 }
@@ -387,7 +387,7 @@ static weft_status join(joining *j, const weft_config *config)
         weft__modules_load(ctx, config->backends ? config->backends : weft__setting_text(WEFT__SET_BACKENDS),
                            config->device);
     if (status != WEFT_OK) return status;
-    if ((status = weft__guardian_join(ctx)) != WEFT_OK) return status;
+    if ((status = weft__watchdog_join(ctx)) != WEFT_OK) return status;
     if ((status = weft__progress_start(ctx)) != WEFT_OK) return status;
     weft__engine_take(ctx);
     weft__peer_watch_next(ctx);
@@ -482,7 +482,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
                       .deadline_ns = j.deadline_ns};
     status = weft__rendezvous_open(&ask, &j.meeting);
     if (status == WEFT_OK) {
-        j.ctx->meeting = j.meeting; /* before the guardian knows of it */
+        j.ctx->meeting = j.meeting; /* before the watchdog knows of it */
         weft__job_store_joined_by(j.ctx, c->store);
         j.ctx->rank = weft__rendezvous_rank(j.meeting);
         j.ctx->world_size = weft__rendezvous_world(j.meeting);

@@ -1,6 +1,6 @@
 /* job_store.c - see job_store.h.
  *
- *   a rank    asks rank 0's guardian where the store is, sleeps until the answer or the end of rank 0,
+ *   a rank    asks rank 0's watchdog where the store is, sleeps until the answer or the end of rank 0,
  * connects
  *   rank 0    starts a server at the address that it advertises, on any free port, when first asked
  *

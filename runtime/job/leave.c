@@ -11,7 +11,6 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "guardian.h"
 #include "host.h"
 #include "keys.h"
 #include "late.h"
@@ -22,6 +21,7 @@
 #include "progress.h"
 #include "recording.h"
 #include "region.h"
+#include "watchdog.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -72,9 +72,10 @@ weft_context *weft_current(void)
 static void fall_silent(weft_context *ctx)
 {
     weft__progress_stop(ctx);
-    weft__guardian_leave(ctx);
+    weft__watchdog_leave(ctx);
     if (ctx->wire)
-        weft__control_close(ctx->wire); /* first: what it still has to tell should be ahead of the ends */
+        weft__watchdog_wire_close(
+            ctx->wire); /* first: what it still has to tell should be ahead of the ends */
     ctx->wire = NULL;
 }
 
@@ -129,7 +130,7 @@ void weft__context_free(weft_context *ctx)
     free(ctx);
 }
 
-/* Goodbye over the data plane; ranks that were never connected to hear it from the guardian.  why: with
+/* Goodbye over the data plane; ranks that were never connected to hear it from the watchdog.  why: with
  * WEFT_OK too, where it is more than that this rank has left. */
 static void say_bye(weft_context *ctx, weft_status status, const char *why)
 {

@@ -125,7 +125,7 @@ static void named_threads(job_rank *me)
     size_t bytes = sizeof value;
     job_join(me);
     await_thread("weft-progress");
-    await_thread("weft-guardian");
+    await_thread("weft-watchdog");
     await_thread("weft-zap");
     await_thread("ZMQbg/Reaper");
     await_thread("ZMQbg/IO/0");

@@ -49,7 +49,7 @@ static void progress_thread(job_rank *me, int thread, void *arg)
     if (thread == 0) {
         start(p->b, p->t);
         poll_until_over(p->b, p->t);
-    } else { /* the guardian */
+    } else { /* the watchdog */
         await_calls("ncclGroupEnd", p->ends);
         CHECK(!atomic_load(&p->t->over));
         p->b->doom(p->t->work.comm, "its time was up");

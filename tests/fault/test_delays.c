@@ -126,7 +126,7 @@ static void listen_for_edge(int level, const char *line, void *arg)
     if (strstr(line, "and nothing told of th")) atomic_store(&edge_told, true); /* of them, of that */
 }
 
-/* Nobody but the guardian, when it looks after deadlines, reads what nothing has told of. */
+/* Nobody but the watchdog, when it looks after deadlines, reads what nothing has told of. */
 static void loses_an_edge(job_rank *me)
 {
     int32_t word = me->rank, got[EDGE_RANKS] = {0}, all[EDGE_RANKS] = {0};
@@ -202,7 +202,7 @@ static void run_late(job_rank *me)
     job_meet(me);
     if (!me->plan->threads || me->rank == 0) delays_end();
     weft_set_log(NULL, NULL);
-    CHECK(!atomic_load(&edge_told)); /* the guardian would have hidden that one was lost */
+    CHECK(!atomic_load(&edge_told)); /* the watchdog would have hidden that one was lost */
 }
 
 static void run_seed(uint64_t seed)
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
                  .killed = 1U << (DEATH_RANKS - 1)),
         JOB_TEST("a caller whose yields take long goes to sleep", .ranks = 2, .body = waits_without_yielding,
                  .bare = true),
-        JOB_TEST("an edge that is lost is found by the guardian", .ranks = EDGE_RANKS, .body = loses_an_edge,
+        JOB_TEST("an edge that is lost is found by the watchdog", .ranks = EDGE_RANKS, .body = loses_an_edge,
                  .bare = true, .processes = true),
         JOB_TEST("a death that nothing tells of too", .ranks = 2, .body = loses_a_death, .bare = true,
                  .processes = true, .killed = 1U << 1),

@@ -88,7 +88,7 @@ static void ok_after_all(job_rank *me)
     job_sum_works(group); /* on devices too, with all the time that takes */
     CHECK_OK(weft_group_set_timeout(group, JOB_SHORT_MS));
     job_meet(me);
-    if (me->rank == 0) job_stop(me, 2); /* with its guardian, which would hear of it */
+    if (me->rank == 0) job_stop(me, 2); /* with its watchdog, which would hear of it */
     if (me->rank != 2) {
         job_mark(me, 0);
         job_await(me, 0, 2);

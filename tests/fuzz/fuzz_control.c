@@ -11,13 +11,13 @@
 #include "executors.h"
 #include "fuzz.h"
 #include "group.h"
-#include "guardian.h"
 #include "late.h"
 #include "lone_rank.h"
 #include "order.h"
 #include "peer.h"
 #include "protocol.h"
 #include "slots.h"
+#include "watchdog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,7 +217,7 @@ static void step_notice(input *in)
     copy = malloc(length);
     if (!copy) abort();
     memcpy(copy, bytes, length);
-    weft__guardian_take(rank.ctx, peer, copy, length);
+    weft__watchdog_take(rank.ctx, peer, copy, length);
     free(copy);
 }
 

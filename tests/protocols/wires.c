@@ -15,13 +15,13 @@ typedef struct parcel {
     unsigned char bytes[];
 } parcel;
 
-struct weft__control_wire {
+struct weft__watchdog_wire {
     int rank;
 };
 
 typedef struct end_of {
     weft__transport transport; /* first: its owner is found by it */
-    weft__control_wire wire;
+    weft__watchdog_wire wire;
     int rank, fuse;
     bool dead;
 } end_of;
@@ -276,26 +276,26 @@ weft__transport *wires_transport(int rank, weft__sink *sink)
     return &e->transport;
 }
 
-/* ---- the guardians' plane: control.h ---- */
+/* ---- the watchdogs' plane: watchdog_wire.h ---- */
 
-weft__control_wire *wires_control(int rank)
+weft__watchdog_wire *wires_control(int rank)
 {
     return &all.ends[rank].wire;
 }
 
-weft_status weft__control_send(weft__control_wire *wire, int peer, const void *bytes, size_t length)
+weft_status weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes, size_t length)
 {
     way *w = &all.ways[WIRES_NOTICES][wire->rank][peer];
     if (may_send(wire->rank) && !w->over && !all.ends[peer].dead) append(w, new_parcel(bytes, length));
     return WEFT_OK;
 }
 
-void weft__control_forget(weft__control_wire *wire, int peer)
+void weft__watchdog_wire_forget(weft__watchdog_wire *wire, int peer)
 {
     all.ways[WIRES_NOTICES][wire->rank][peer].over = true; /* what is queued goes out */
 }
 
-int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg)
+int weft__watchdog_wire_take(weft__watchdog_wire *wire, weft__watchdog_wire_fn *fn, void *arg)
 {
     way *w = released_to(WIRES_NOTICES, wire->rank);
     int from = all.released.from;
@@ -307,14 +307,14 @@ int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg
     return 1;
 }
 
-void weft__control_close(weft__control_wire *wire)
+void weft__watchdog_wire_close(weft__watchdog_wire *wire)
 {
     (void)wire; /* wires_close */
 }
 
-/* Jobs join, and guardians sleep, elsewhere. */
-weft_status weft__control_open(const char *address, weft__keys *keys, int me, weft__control_wire **out,
-                               char endpoint[WEFT__ENDPOINT_BYTES])
+/* Jobs join, and watchdogs sleep, elsewhere. */
+weft_status weft__watchdog_wire_open(const char *address, weft__keys *keys, int me, weft__watchdog_wire **out,
+                                     char endpoint[WEFT__ENDPOINT_BYTES])
 {
     (void)address;
     (void)keys;
@@ -324,7 +324,7 @@ weft_status weft__control_open(const char *address, weft__keys *keys, int me, we
     abort();
 }
 
-weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints)
+weft_status weft__watchdog_wire_peers(weft__watchdog_wire *wire, int world, const char *endpoints)
 {
     (void)wire;
     (void)world;
@@ -332,7 +332,7 @@ weft_status weft__control_peers(weft__control_wire *wire, int world, const char 
     abort();
 }
 
-void weft__control_sleep(weft__control_wire *const *wires, int n, int wake_fd, int64_t deadline_ns)
+void weft__watchdog_wire_sleep(weft__watchdog_wire *const *wires, int n, int wake_fd, int64_t deadline_ns)
 {
     (void)wires;
     (void)n;

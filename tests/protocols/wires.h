@@ -1,14 +1,14 @@
-/* wires.h - what simulated ranks send each other: the data plane's frames, the guardians' notices, and the
+/* wires.h - what simulated ranks send each other: the data plane's frames, the watchdogs' notices, and the
  * ends of ranks.
  *
  * Each plane keeps the order between two ranks; nothing else keeps any.  A path is one plane's way from one
  * rank to another; whoever drives the job chooses the path whose first message arrives next.  The data plane
  * is a weft__transport, so the point-to-point layer above it is the library's own; the notices go over
- * functions of control.h that this file has in place of net/control.c. */
+ * functions of watchdog_wire.h that this file has in place of net/watchdog_wire.c. */
 #ifndef WEFT_TESTS_PROTOCOLS_WIRES_H
 #define WEFT_TESTS_PROTOCOLS_WIRES_H
-#include "control.h"
 #include "transport.h"
+#include "watchdog_wire.h"
 
 enum { WIRES_RANKS_MAX = 33 };
 
@@ -25,7 +25,7 @@ typedef struct wires_path {
 void wires_open(int ranks, bool one_host);
 void wires_close(void);
 weft__transport *wires_transport(int rank, weft__sink *sink);
-weft__control_wire *wires_control(int rank);
+weft__watchdog_wire *wires_control(int rank);
 
 /* A path that holds something, drawn by chance; false: all are empty. */
 bool wires_draw(wires_path *path);

@@ -1,20 +1,20 @@
 /* world.c - see world.h.
  *
  * The library runs as it is but for four things, each put in its place by the linker: the clock, the
- * processor's counter, the guardians' wire (wires.c), and slots in shared memory (slots_memory.c).  No thread
- * of it runs: what the progress thread and the guardian would do is done here, in steps. */
+ * processor's counter, the watchdogs' wire (wires.c), and slots in shared memory (slots_memory.c).  No thread
+ * of it runs: what the progress thread and the watchdog would do is done here, in steps. */
 #include "world.h"
 #include "alarm.h"
 #include "chance.h"
 #include "deadlines.h"
 #include "engine.h"
 #include "events.h"
-#include "guardian.h"
 #include "leave.h"
 #include "peer.h"
 #include "protocols.h"
 #include "slots_memory.h"
 #include "trace.h"
+#include "watchdog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,11 +195,11 @@ weft_group *world_group(int rank, uint64_t id, const int *members, int size)
 
 /* ---- steps ---- */
 
-/* As the guardian's thread does for one context. */
+/* As the watchdog's thread does for one context. */
 static void attend(weft_context *ctx)
 {
     weft__alarm_send(ctx);
-    weft__control_take(ctx->wire, weft__guardian_take, ctx);
+    weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now_ns >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
 }
@@ -239,7 +239,7 @@ static bool is_due(int rank)
     return world_lives(rank) && (!weft__mpsc_empty(&ctx->notices) || now_ns >= atomic_load(&ctx->look_ns));
 }
 
-/* One whose guardian has something to do, from a rank drawn by chance on; -1: none has. */
+/* One whose watchdog has something to do, from a rank drawn by chance on; -1: none has. */
 static int next_due(void)
 {
     int first = chance_below(world.ranks);
@@ -265,7 +265,7 @@ bool world_step(void)
     some = wires_draw(&path);
     if (due < 0 && !some) return false;
     if (due >= 0 && (!some || chance_one_in(3))) {
-        TRACE("rank %d's guardian looks", due);
+        TRACE("rank %d's watchdog looks", due);
         attend(ranks[due].ctx);
     } else {
         deliver(&path);

@@ -1,5 +1,4 @@
 #include "lone_rank.h"
-#include "control.h"
 #include "engine.h"
 #include "events.h"
 #include "executors.h"
@@ -10,6 +9,7 @@
 #include "region.h"
 #include "segment_ranks.h"
 #include "slots.h"
+#include "watchdog_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,17 +75,17 @@ static weft__transport nowhere = {.name = "nowhere",
                                   .flushed = always_flushed,
                                   .drop = drop_nobody};
 
-/* Opens the guardian's wire, though the other ranks have no guardians. */
-static weft__control_wire *open_wire(void)
+/* Opens the watchdog's wire, though the other ranks have no watchdogs. */
+static weft__watchdog_wire *open_wire(void)
 {
     static char endpoints[LONE_WORLD][WEFT__ENDPOINT_BYTES];
-    weft__control_wire *wire;
+    weft__watchdog_wire *wire;
     weft__keys *keys;
     if (weft__keys_make("secret", 6, "lone", &keys) ||
-        weft__control_open("127.0.0.1", keys, LONE_ME, &wire, endpoints[0]))
+        weft__watchdog_wire_open("127.0.0.1", keys, LONE_ME, &wire, endpoints[0]))
         abort();
     endpoints[0][0] = 0;
-    if (weft__control_peers(wire, LONE_WORLD, endpoints[0])) abort();
+    if (weft__watchdog_wire_peers(wire, LONE_WORLD, endpoints[0])) abort();
     return wire;
 }
 
@@ -104,7 +104,7 @@ static void set_peers(weft_context *ctx)
 weft_context *lone_rank_open(lone_wires wires)
 {
     static const weft_config config = WEFT_CONFIG_INIT;
-    static weft__control_wire *wire;
+    static weft__watchdog_wire *wire;
     weft_context *ctx = weft__context_new(&config, weft__executors, weft__protocols);
     if (!ctx) abort();
     if (!wire) {

@@ -1,9 +1,9 @@
 /* test_breaks.c - what another rank tells of a broken group says what became of its culprit too: a death is
  * believed at once, and a leaving unless who has left will say so itself. */
-#include "guardian.h"
 #include "lone_rank.h"
 #include "notice.h"
 #include "peer.h"
+#include "watchdog.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void tell(int culprit, bool left)
     snprintf(notice.fate, sizeof notice.fate, "%s", left ? "has left" : "has died (killed by SIGKILL)");
     ctx = lone_rank_open((lone_wires){NULL, NULL});
     world = ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
-    weft__guardian_take(ctx, TELLER, &notice, sizeof notice);
+    weft__watchdog_take(ctx, TELLER, &notice, sizeof notice);
     assert_int_equal(weft_group_status(world), WEFT_ERR_PEER);
 }
 

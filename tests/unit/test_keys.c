@@ -1,11 +1,11 @@
 /* A job's keys lie where no dump and no swap file can hold them, in one place, and are gone with their last
  * user. */
-#include "control.h"
 #include "job.h"
 #include "keys.h"
 #include "log.h"
 #include "secret.h"
 #include "skip.h"
+#include "watchdog_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,17 +194,17 @@ static void nothing_else_has_a_copy(void **state)
     weft__keys_drop(keys);
 }
 
-/* The guardians' wire: libzmq, which has copies of the CURVE keys, is never given this one. */
+/* The watchdogs' wire: libzmq, which has copies of the CURVE keys, is never given this one. */
 static void who_uses_them_has_no_copy(void **state)
 {
     weft__keys *keys = some_keys();
-    weft__control_wire *wire;
+    weft__watchdog_wire *wire;
     char endpoint[WEFT__ENDPOINT_BYTES];
     (void)state;
-    assert_int_equal(weft__control_open("127.0.0.1", keys, 0, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys, 0, &wire, endpoint), WEFT_OK);
     assert_int_equal(copies_of(keys->data, sizeof keys->data, keys, keys), 0);
     assert_int_equal(keys->users, 2);
-    weft__control_close(wire);
+    weft__watchdog_wire_close(wire);
     assert_int_equal(keys->users, 1);
     weft__keys_drop(keys);
 }

@@ -1,10 +1,10 @@
-/* The guardians' wire: messages arrive in order and whole, strangers are not heard, nothing is too large, and
+/* The watchdogs' wire: messages arrive in order and whole, strangers are not heard, nothing is too large, and
  * a sleeper sleeps. */
 #include "clock.h"
-#include "control.h"
 #include "job.h"
 #include "keys.h"
 #include "skip.h"
+#include "watchdog_wire.h"
 #include "zap.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@
 
 typedef struct fixture {
     weft__keys *keys;
-    weft__control_wire *wires[WORLD];
+    weft__watchdog_wire *wires[WORLD];
     char endpoints[WORLD][WEFT__ENDPOINT_BYTES];
     int wake_fd;
 } fixture;
@@ -39,9 +39,10 @@ static int open_wires(void **state)
     assert_non_null(f);
     assert_int_equal(weft__keys_make("secret", 6, "job", &f->keys), WEFT_OK);
     for (int i = 0; i < WORLD; i++)
-        assert_int_equal(weft__control_open("127.0.0.1", f->keys, i, &f->wires[i], f->endpoints[i]), WEFT_OK);
+        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys, i, &f->wires[i], f->endpoints[i]),
+                         WEFT_OK);
     for (int i = 0; i < WORLD; i++)
-        assert_int_equal(weft__control_peers(f->wires[i], WORLD, f->endpoints[0]), WEFT_OK);
+        assert_int_equal(weft__watchdog_wire_peers(f->wires[i], WORLD, f->endpoints[0]), WEFT_OK);
     f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     *state = f;
     return 0;
@@ -50,7 +51,7 @@ static int open_wires(void **state)
 static int close_wires(void **state)
 {
     fixture *f = *state;
-    for (int i = 0; i < WORLD; i++) weft__control_close(f->wires[i]);
+    for (int i = 0; i < WORLD; i++) weft__watchdog_wire_close(f->wires[i]);
     assert_int_equal(f->keys->users, 1);
     weft__keys_drop(f->keys);
     close(f->wake_fd);
@@ -79,8 +80,8 @@ static bool receive(fixture *f, int rank, inbox *box, int from, int count, int w
 {
     int64_t deadline_ns = weft__deadline(weft__now_ns(), within_ms);
     while (box->count[from] < count && weft__now_ns() < deadline_ns)
-        if (!weft__control_take(f->wires[rank], count_message, box))
-            weft__control_sleep(f->wires, WORLD, f->wake_fd, deadline_ns);
+        if (!weft__watchdog_wire_take(f->wires[rank], count_message, box))
+            weft__watchdog_wire_sleep(f->wires, WORLD, f->wake_fd, deadline_ns);
     return box->count[from] == count;
 }
 
@@ -91,14 +92,15 @@ static void all_hear_all_in_order(void **state)
     for (int number = 0; number < 50; number++)
         for (int from = 0; from < WORLD; from++)
             for (int to = 0; to < WORLD; to++)
-                assert_int_equal(weft__control_send(f->wires[from], to, &number, sizeof number), WEFT_OK);
+                assert_int_equal(weft__watchdog_wire_send(f->wires[from], to, &number, sizeof number),
+                                 WEFT_OK);
     for (int to = 0; to < WORLD; to++)
         for (int from = 0; from < WORLD; from++) {
             int64_t deadline_ns = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
             /* Not receive(): messages for the others lie ready and would keep the sleep from sleeping. */
             while (boxes[to].count[from] < 50 && weft__now_ns() < deadline_ns)
-                if (!weft__control_take(f->wires[to], count_message, &boxes[to]))
-                    weft__control_sleep(&f->wires[to], 1, f->wake_fd, deadline_ns);
+                if (!weft__watchdog_wire_take(f->wires[to], count_message, &boxes[to]))
+                    weft__watchdog_wire_sleep(&f->wires[to], 1, f->wake_fd, deadline_ns);
             assert_int_equal(boxes[to].count[from], 50);
             assert_false(boxes[to].out_of_order);
         }
@@ -108,16 +110,16 @@ static void lengths_up_to_the_limit(void **state)
 {
     fixture *f = *state;
     inbox box = {0};
-    char *bytes = calloc(1, WEFT__CONTROL_MESSAGE_MAX + 1);
+    char *bytes = calloc(1, WEFT__WATCHDOG_WORD_MAX + 1);
     int one = 1;
-    assert_int_equal(weft__control_send(f->wires[0], 1, bytes, WEFT__CONTROL_MESSAGE_MAX), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(f->wires[0], 1, bytes, WEFT__WATCHDOG_WORD_MAX), WEFT_OK);
     assert_true(receive(f, 1, &box, 0, 1, JOB_WAIT_MS));
-    assert_int_equal(box.last_bytes, WEFT__CONTROL_MESSAGE_MAX);
+    assert_int_equal(box.last_bytes, WEFT__WATCHDOG_WORD_MAX);
     memcpy(bytes, &one, sizeof one);
-    assert_int_equal(weft__control_send(f->wires[0], 1, bytes, WEFT__CONTROL_MESSAGE_MAX + 1),
+    assert_int_equal(weft__watchdog_wire_send(f->wires[0], 1, bytes, WEFT__WATCHDOG_WORD_MAX + 1),
                      WEFT_ERR_ARGUMENT);
     assert_false(receive(f, 1, &box, 0, 2, 200));
-    assert_int_equal(weft__control_send(f->wires[0], 1, &one, sizeof one), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(f->wires[0], 1, &one, sizeof one), WEFT_OK);
     assert_true(receive(f, 1, &box, 0, 2, JOB_WAIT_MS));
     assert_int_equal(box.last_bytes, sizeof one);
     free(bytes);
@@ -147,7 +149,7 @@ static void huge_messages_are_dropped(void **state)
     zmq_send(dealer, &zero, sizeof zero, ZMQ_SNDMORE);
     zmq_send(dealer, &zero, sizeof zero, 0);
     assert_false(receive(f, 0, &box, 2, 1, 300));
-    assert_int_equal(weft__control_send(f->wires[2], 0, &zero, sizeof zero), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(f->wires[2], 0, &zero, sizeof zero), WEFT_OK);
     assert_true(receive(f, 0, &box, 2, 1, JOB_WAIT_MS));
     zmq_close(dealer);
     weft__zmq_give();
@@ -162,7 +164,7 @@ static void strangers_are_not_heard(void **state)
     inbox box = {0};
     weft__keys *other, *half;
     char endpoint[WEFT__ENDPOINT_BYTES];
-    weft__control_wire *stranger;
+    weft__watchdog_wire *stranger;
     int zero = 0;
     assert_int_equal(weft__keys_make("other", 5, "job", &other), WEFT_OK);
     assert_int_equal(weft__keys_make("secret", 6, "job", &half), WEFT_OK);
@@ -170,11 +172,12 @@ static void strangers_are_not_heard(void **state)
     memcpy(half->curve_client_secret, other->curve_client_secret, sizeof half->curve_client_secret);
     memcpy(half->job, other->job, sizeof half->job);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(weft__control_open("127.0.0.1", i ? half : other, 2, &stranger, endpoint), WEFT_OK);
-        assert_int_equal(weft__control_peers(stranger, WORLD, f->endpoints[0]), WEFT_OK);
-        assert_int_equal(weft__control_send(stranger, 0, &zero, sizeof zero), WEFT_OK);
+        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", i ? half : other, 2, &stranger, endpoint),
+                         WEFT_OK);
+        assert_int_equal(weft__watchdog_wire_peers(stranger, WORLD, f->endpoints[0]), WEFT_OK);
+        assert_int_equal(weft__watchdog_wire_send(stranger, 0, &zero, sizeof zero), WEFT_OK);
         assert_false(receive(f, 0, &box, 2, 1, 400));
-        weft__control_close(stranger);
+        weft__watchdog_wire_close(stranger);
     }
     weft__keys_drop(other);
     weft__keys_drop(half);
@@ -185,29 +188,30 @@ static void a_full_queue_is_told(void **state)
     fixture *f = *state;
     char endpoints[WORLD][WEFT__ENDPOINT_BYTES];
     char endpoint[WEFT__ENDPOINT_BYTES];
-    weft__control_wire *wire;
+    weft__watchdog_wire *wire;
     weft_status status = WEFT_OK;
     int sent = 0;
     memcpy(endpoints, f->endpoints, sizeof endpoints);
     snprintf(endpoints[1], sizeof endpoints[1], "tcp://127.0.0.1:1"); /* nobody listens there */
     snprintf(endpoints[2], sizeof endpoints[2], "nonsense");
-    assert_int_equal(weft__control_open("127.0.0.1", f->keys, 0, &wire, endpoint), WEFT_OK);
-    assert_int_equal(weft__control_peers(wire, WORLD, endpoints[0]), WEFT_ERR_PEER);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys, 0, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, endpoints[0]), WEFT_ERR_PEER);
     assert_non_null(strstr(weft_last_error(), "nonsense"));
     snprintf(endpoints[2], sizeof endpoints[2], "tcp://nonsense"); /* an address, but no port */
-    assert_int_equal(weft__control_peers(wire, WORLD, endpoints[0]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, endpoints[0]), WEFT_OK);
     while (!status && sent < 10000) {
-        status = weft__control_send(wire, 1, &sent, sizeof sent);
+        status = weft__watchdog_wire_send(wire, 1, &sent, sizeof sent);
         sent += !status;
     }
     assert_int_equal(status, WEFT_ERR_MEMORY);
     assert_int_equal(sent, 256);
     assert_non_null(strstr(weft_last_error(), "rank 1"));
-    weft__control_forget(wire, 1);
-    assert_int_equal(weft__control_send(wire, 1, &sent, sizeof sent), WEFT_ERR_PEER); /* not dialled again */
-    assert_int_equal(weft__control_send(wire, 2, &sent, sizeof sent), WEFT_ERR_PEER);
-    assert_int_equal(weft__control_send(wire, 7, &sent, sizeof sent), WEFT_ERR_PEER);
-    weft__control_close(wire);
+    weft__watchdog_wire_forget(wire, 1);
+    assert_int_equal(weft__watchdog_wire_send(wire, 1, &sent, sizeof sent),
+                     WEFT_ERR_PEER); /* not dialled again */
+    assert_int_equal(weft__watchdog_wire_send(wire, 2, &sent, sizeof sent), WEFT_ERR_PEER);
+    assert_int_equal(weft__watchdog_wire_send(wire, 7, &sent, sizeof sent), WEFT_ERR_PEER);
+    weft__watchdog_wire_close(wire);
 }
 
 static long switches(int who)
@@ -226,11 +230,11 @@ static void sleeping_costs_nothing(void **state)
 #ifdef __SANITIZE_THREAD__
     SKIP("the thread sanitizer has a thread of its own that wakes up");
 #endif
-    assert_int_equal(weft__control_send(f->wires[0], 1, &zero, sizeof zero), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(f->wires[0], 1, &zero, sizeof zero), WEFT_OK);
     assert_true(receive(f, 1, &box, 0, 1, JOB_WAIT_MS));
     for (int i = 0; i < 10 && woken > 4; i++) { /* until what was sent before has been seen to */
         long before = switches(RUSAGE_SELF);
-        weft__control_sleep(f->wires, WORLD, f->wake_fd, weft__deadline(weft__now_ns(), 1500));
+        weft__watchdog_wire_sleep(f->wires, WORLD, f->wake_fd, weft__deadline(weft__now_ns(), 1500));
         woken = switches(RUSAGE_SELF) - before; /* all threads of the process together */
     }
     assert_in_range(woken, 0, 4);
@@ -250,16 +254,16 @@ static void sleeping_ends_in_time(void **state)
     pthread_t thread;
     uint64_t left;
     int64_t start = weft__now_ns(), slept;
-    weft__control_sleep(NULL, 0, f->wake_fd, start + 300 * WEFT__US);
+    weft__watchdog_wire_sleep(NULL, 0, f->wake_fd, start + 300 * WEFT__US);
     slept = weft__now_ns() - start;
     assert_in_range(slept, 300 * WEFT__US, JOB_LATE_MS * WEFT__MS);
     start = weft__now_ns();
     assert_int_equal(pthread_create(&thread, NULL, ring_later, &f->wake_fd), 0);
-    weft__control_sleep(f->wires, WORLD, f->wake_fd, WEFT__NEVER);
+    weft__watchdog_wire_sleep(f->wires, WORLD, f->wake_fd, WEFT__NEVER);
     assert_in_range(weft__now_ns() - start, 50 * WEFT__MS, JOB_WAIT_MS * WEFT__MS);
     assert_int_equal(read(f->wake_fd, &left, sizeof left), -1); /* drained */
     pthread_join(thread, NULL);
-    weft__control_sleep(f->wires, WORLD, f->wake_fd, 0);
+    weft__watchdog_wire_sleep(f->wires, WORLD, f->wake_fd, 0);
 }
 
 /* What goes before the close arrives. */
@@ -267,13 +271,13 @@ static void closing_lets_messages_out(void **state)
 {
     fixture *f = *state;
     char endpoint[WEFT__ENDPOINT_BYTES];
-    weft__control_wire *wire;
+    weft__watchdog_wire *wire;
     inbox box = {0};
-    assert_int_equal(weft__control_open("127.0.0.1", f->keys, 2, &wire, endpoint), WEFT_OK);
-    assert_int_equal(weft__control_peers(wire, WORLD, f->endpoints[0]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys, 2, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, f->endpoints[0]), WEFT_OK);
     for (int number = 0; number < 10; number++)
-        assert_int_equal(weft__control_send(wire, 0, &number, sizeof number), WEFT_OK);
-    weft__control_close(wire);
+        assert_int_equal(weft__watchdog_wire_send(wire, 0, &number, sizeof number), WEFT_OK);
+    weft__watchdog_wire_close(wire);
     assert_true(receive(f, 0, &box, 2, 10, JOB_WAIT_MS));
 }
 
@@ -281,12 +285,12 @@ static void bad_addresses_are_refused(void **state)
 {
     fixture *f = *state;
     char endpoint[WEFT__ENDPOINT_BYTES];
-    weft__control_wire *wire;
-    assert_int_equal(weft__control_open("192.0.2.1", f->keys, 0, &wire, endpoint), WEFT_ERR_SYSTEM);
+    weft__watchdog_wire *wire;
+    assert_int_equal(weft__watchdog_wire_open("192.0.2.1", f->keys, 0, &wire, endpoint), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(weft_last_error(), "192.0.2.1"));
-    if (weft__control_open("::1", f->keys, 0, &wire, endpoint)) return; /* a host without IPv6 */
+    if (weft__watchdog_wire_open("::1", f->keys, 0, &wire, endpoint)) return; /* a host without IPv6 */
     assert_non_null(strstr(endpoint, "tcp://[::1]:"));
-    weft__control_close(wire);
+    weft__watchdog_wire_close(wire);
 }
 
 #define IN_FIXTURE(test) cmocka_unit_test_setup_teardown(test, open_wires, close_wires)
@@ -296,18 +300,18 @@ static void test_endpoints_of_others(void **state)
 {
     char own[WEFT__ENDPOINT_BYTES],
         told[WORLD][WEFT__ENDPOINT_BYTES] = {"", "tcp://127.0.0.1:5", "ipc:///tmp/x"};
-    weft__control_wire *wire;
+    weft__watchdog_wire *wire;
     weft__keys *keys;
     (void)state;
     assert_int_equal(weft__keys_make("secret", 6, "job", &keys), WEFT_OK);
-    assert_int_equal(weft__control_open("127.0.0.1", keys, 0, &wire, own), WEFT_OK);
-    assert_int_equal(weft__control_peers(wire, WORLD, told[0]), WEFT_ERR_PEER);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys, 0, &wire, own), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, told[0]), WEFT_ERR_PEER);
     assert_string_equal(
         weft_last_error(),
-        "the guardian of rank 2 is said to be at \"ipc:///tmp/x\": expected tcp://ADDRESS:PORT");
+        "the watchdog of rank 2 is said to be at \"ipc:///tmp/x\": expected tcp://ADDRESS:PORT");
     memcpy(told[2], "tcp://", 7);
-    assert_int_equal(weft__control_peers(wire, WORLD, told[0]), WEFT_OK);
-    weft__control_close(wire);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, told[0]), WEFT_OK);
+    weft__watchdog_wire_close(wire);
     weft__keys_drop(keys);
 }
 

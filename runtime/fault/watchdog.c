@@ -1,10 +1,10 @@
-/* guardian.c - the guardian thread: one per process, for all its contexts.
+/* watchdog.c - the watchdog thread: one per process, for all its contexts.
  *
  * It takes the engine only to look after deadlines and notices, and in place of a progress thread that is
- * inside a module's call or a callback.  A context leaves by asking; the guardian answers at the top of its
+ * inside a module's call or a callback.  A context leaves by asking; the watchdog answers at the top of its
  * loop, after which it touches nothing of that context any more.  Whether it ends is its own decision there,
  * with the registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
-#include "guardian.h"
+#include "watchdog.h"
 #include "alarm.h"
 #include "deadlines.h"
 #include "engine.h"
@@ -21,7 +21,7 @@
 
 #define TICKING_NS   (50 * WEFT__MS) /* it looks often for so long after a module had work */
 #define CALLED_NS    (5 * WEFT__MS)  /* and after a callback */
-#define BLOCKED_NS   (1 * WEFT__MS)  /* in a module's call for so long: the guardian drives the host plane */
+#define BLOCKED_NS   (1 * WEFT__MS)  /* in a module's call for so long: the watchdog drives the host plane */
 #define CALLING_NS   (2 * WEFT__MS)  /* in a callback for so long: likewise.  Most are shorter */
 #define STAND_IN_NS  (WEFT__MS / 4)  /* between its turns then */
 #define CONTEXTS_MAX 1024            /* in one process */
@@ -30,11 +30,11 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static weft_context *contexts[CONTEXTS_MAX];
 static int context_count;
-static uint64_t generation, seen_generation;  /* of the registry; as the guardian knows it */
+static uint64_t generation, seen_generation;  /* of the registry; as the watchdog knows it */
 static enum { NO_THREAD, RUNS, ENDED } state; /* ENDED: it takes the lock no more, and is to be joined */
 static pthread_t thread;
 
-void weft__guardian_take(void *context, int from, const void *bytes, size_t length)
+void weft__watchdog_take(void *context, int from, const void *bytes, size_t length)
 {
     weft_context *ctx = context;
     weft__notice notice;
@@ -97,7 +97,7 @@ static int64_t attend(weft_context *ctx)
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
     weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__unsettled(ctx));
     weft__alarm_send(ctx);
-    weft__control_take(ctx->wire, weft__guardian_take, ctx);
+    weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
     next = atomic_load(&ctx->look_ns);
@@ -107,13 +107,13 @@ static int64_t attend(weft_context *ctx)
     return again < next ? again : next;
 }
 
-static void *guardian_main(void *arg)
+static void *watchdog_main(void *arg)
 {
     weft_context *mine[CONTEXTS_MAX];
-    weft__control_wire *wires[CONTEXTS_MAX];
+    weft__watchdog_wire *wires[CONTEXTS_MAX];
     int n;
     (void)arg;
-    pthread_setname_np(pthread_self(), "weft-guardian");
+    pthread_setname_np(pthread_self(), "weft-watchdog");
     weft__thread_number = WEFT__KEEPS_NOTHING;
     for (;;) {
         int64_t next = WEFT__NEVER;
@@ -130,7 +130,7 @@ static void *guardian_main(void *arg)
             wires[i] = mine[i]->wire;
             if (then < next) next = then;
         }
-        weft__control_sleep(wires, n, weft__alarm_fd(), next);
+        weft__watchdog_wire_sleep(wires, n, weft__alarm_fd(), next);
     }
 }
 
@@ -145,18 +145,18 @@ static weft_status start_thread(void)
 {
     sigset_t all, before;
     int error;
-    if (weft__alarm_fd() < 0) return weft__fail_errno("no descriptor for the guardian");
+    if (weft__alarm_fd() < 0) return weft__fail_errno("no descriptor for the watchdog");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, NULL, guardian_main, NULL);
+    error = pthread_create(&thread, NULL, watchdog_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
-    if (error) return weft__fail_errno("the guardian thread cannot be started");
+    if (error) return weft__fail_errno("the watchdog thread cannot be started");
     state = RUNS;
     return WEFT_OK;
 }
 
-weft_status weft__guardian_join(weft_context *ctx)
+weft_status weft__watchdog_join(weft_context *ctx)
 {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&registry);
@@ -176,7 +176,7 @@ weft_status weft__guardian_join(weft_context *ctx)
     return status;
 }
 
-void weft__guardian_leave(weft_context *ctx)
+void weft__watchdog_leave(weft_context *ctx)
 {
     uint64_t left;
     int found = -1;

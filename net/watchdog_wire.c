@@ -1,6 +1,6 @@
-/* control.c - see control.h.  A message is two frames: the sender's rank, the bytes.  What is malformed is
- * dropped: members trust each other, and nobody else gets through CURVE. */
-#include "control.h"
+/* watchdog_wire.c - see watchdog_wire.h.  A message is two frames: the sender's rank, the bytes.  What is
+ * malformed is dropped: members trust each other, and nobody else gets through CURVE. */
+#include "watchdog_wire.h"
 #include "address.h"
 #include "clock.h"
 #include "keys.h"
@@ -20,7 +20,7 @@
 #define QUEUE_MESSAGES 256
 #define LINGER_MS      100
 
-struct weft__control_wire {
+struct weft__watchdog_wire {
     int me, world;
     bool ipv6;
     weft__keys *keys;
@@ -32,21 +32,21 @@ struct weft__control_wire {
     void **dealers;  /* world sockets, NULL until first used */
 };
 
-weft_status weft__control_open(const char *address, weft__keys *keys, int me, weft__control_wire **out,
-                               char endpoint[WEFT__ENDPOINT_BYTES])
+weft_status weft__watchdog_wire_open(const char *address, weft__keys *keys, int me, weft__watchdog_wire **out,
+                                     char endpoint[WEFT__ENDPOINT_BYTES])
 {
-    weft__control_wire *wire = calloc(1, sizeof *wire);
+    weft__watchdog_wire *wire = calloc(1, sizeof *wire);
     char any_port[WEFT__ENDPOINT_BYTES];
     size_t bytes = WEFT__ENDPOINT_BYTES, fd_bytes = sizeof wire->router_fd;
     weft_status status;
-    if (!wire) return weft__fail_memory(sizeof *wire, "the guardians' wire");
+    if (!wire) return weft__fail_memory(sizeof *wire, "the watchdogs' wire");
     wire->me = me;
     wire->keys = weft__keys_take(keys);
     wire->ipv6 = strchr(address, ':') != NULL;
     if ((status = weft__zmq_take(&wire->context))) goto free_wire;
     if ((status = weft__zap_admit(keys))) goto give_context;
     wire->router =
-        weft__zmq_socket(wire->context, ZMQ_ROUTER, true, wire->ipv6, keys, WEFT__CONTROL_MESSAGE_MAX);
+        weft__zmq_socket(wire->context, ZMQ_ROUTER, true, wire->ipv6, keys, WEFT__WATCHDOG_WORD_MAX);
     status = WEFT_ERR_SYSTEM; /* the sentence is set */
     if (!wire->router) goto dismiss;
     if (weft__strangers_open(&wire->strangers, wire->context, wire->router)) goto close_router;
@@ -55,7 +55,7 @@ weft_status weft__control_open(const char *address, weft__keys *keys, int me, we
         zmq_getsockopt(wire->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) ||
         zmq_getsockopt(wire->router, ZMQ_FD, &wire->router_fd, &fd_bytes) ||
         zmq_getsockopt(wire->strangers.monitor, ZMQ_FD, &wire->monitor_fd, &fd_bytes)) {
-        status = weft__fail(WEFT_ERR_SYSTEM, "cannot bind the guardian's socket at %s: %s", address,
+        status = weft__fail(WEFT_ERR_SYSTEM, "cannot bind the watchdog's socket at %s: %s", address,
                             zmq_strerror(errno));
         goto close_router;
     }
@@ -75,7 +75,7 @@ free_wire:
     return status;
 }
 
-weft_status weft__control_peers(weft__control_wire *wire, int world, const char *endpoints)
+weft_status weft__watchdog_wire_peers(weft__watchdog_wire *wire, int world, const char *endpoints)
 {
     size_t n = (size_t)world;
     /* The reserve serves too: the others are past where they could hear that this rank failed. */
@@ -85,7 +85,7 @@ weft_status weft__control_peers(weft__control_wire *wire, int world, const char 
     if (!copy || !dealers) {
         weft__reserve_give(copy);
         weft__reserve_give((void *)dealers);
-        return weft__fail_memory(n * WEFT__ENDPOINT_BYTES, "the guardians' addresses");
+        return weft__fail_memory(n * WEFT__ENDPOINT_BYTES, "the watchdogs' addresses");
     }
     memcpy(copy, endpoints, n * WEFT__ENDPOINT_BYTES);
     for (size_t i = 0; i < n; i++) {
@@ -94,7 +94,7 @@ weft_status weft__control_peers(weft__control_wire *wire, int world, const char 
         if (!*endpoint || !strncmp(endpoint, "tcp://", 6))
             continue; /* ZeroMQ would also open files by name */
         weft__fail(WEFT_ERR_PEER,
-                   "the guardian of rank %zu is said to be at \"%s\": expected tcp://ADDRESS:PORT", i,
+                   "the watchdog of rank %zu is said to be at \"%s\": expected tcp://ADDRESS:PORT", i,
                    endpoint);
         weft__reserve_give(copy);
         weft__reserve_give((void *)dealers);
@@ -106,37 +106,37 @@ weft_status weft__control_peers(weft__control_wire *wire, int world, const char 
     return WEFT_OK;
 }
 
-static void *connect_peer(weft__control_wire *wire, int peer)
+static void *connect_peer(weft__watchdog_wire *wire, int peer)
 {
     const char *endpoint = wire->endpoints + (size_t)peer * WEFT__ENDPOINT_BYTES;
     int queue = QUEUE_MESSAGES, linger = LINGER_MS;
     void *dealer;
     if (!*endpoint) {
-        weft__fail(WEFT_ERR_PEER, "rank %d is gone, and its guardian with it", peer);
+        weft__fail(WEFT_ERR_PEER, "rank %d is gone, and its watchdog with it", peer);
         return NULL;
     }
     dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), wire->keys,
-                              WEFT__CONTROL_MESSAGE_MAX);
+                              WEFT__WATCHDOG_WORD_MAX);
     if (!dealer) return NULL;
     zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
     zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
     if (!zmq_connect(dealer, endpoint)) return dealer;
-    weft__fail(WEFT_ERR_PEER, "the guardian of rank %d cannot be reached at \"%s\": %s", peer, endpoint,
+    weft__fail(WEFT_ERR_PEER, "the watchdog of rank %d cannot be reached at \"%s\": %s", peer, endpoint,
                zmq_strerror(errno));
     zmq_close(dealer);
     return NULL;
 }
 
-weft_status weft__control_send(weft__control_wire *wire, int peer, const void *bytes, size_t length)
+weft_status weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes, size_t length)
 {
     int32_t me = wire->me;
     void *dealer;
     int rc;
     if (peer < 0 || peer >= wire->world)
-        return weft__fail(WEFT_ERR_PEER, "there is no guardian of rank %d", peer);
-    if (length > WEFT__CONTROL_MESSAGE_MAX)
-        return weft__fail(WEFT_ERR_ARGUMENT, "a guardian's message of %zu bytes is longer than %u", length,
-                          WEFT__CONTROL_MESSAGE_MAX);
+        return weft__fail(WEFT_ERR_PEER, "there is no watchdog of rank %d", peer);
+    if (length > WEFT__WATCHDOG_WORD_MAX)
+        return weft__fail(WEFT_ERR_ARGUMENT, "a watchdog's message of %zu bytes is longer than %u", length,
+                          WEFT__WATCHDOG_WORD_MAX);
     if (!wire->dealers[peer]) wire->dealers[peer] = connect_peer(wire, peer);
     dealer = wire->dealers[peer];
     if (!dealer) return WEFT_ERR_PEER;
@@ -148,12 +148,12 @@ weft_status weft__control_send(weft__control_wire *wire, int peer, const void *b
         } while (rc < 0 && errno == EINTR);
     if (rc >= 0) return WEFT_OK;
     if (errno == EAGAIN)
-        return weft__fail(WEFT_ERR_MEMORY, "%d messages to the guardian of rank %d have not left yet",
+        return weft__fail(WEFT_ERR_MEMORY, "%d messages to the watchdog of rank %d have not left yet",
                           QUEUE_MESSAGES, peer);
-    return weft__fail(WEFT_ERR_PEER, "cannot send to the guardian of rank %d: %s", peer, zmq_strerror(errno));
+    return weft__fail(WEFT_ERR_PEER, "cannot send to the watchdog of rank %d: %s", peer, zmq_strerror(errno));
 }
 
-void weft__control_forget(weft__control_wire *wire, int peer)
+void weft__watchdog_wire_forget(weft__watchdog_wire *wire, int peer)
 {
     if (peer < 0 || peer >= wire->world) return;
     wire->endpoints[(size_t)peer * WEFT__ENDPOINT_BYTES] = '\0';
@@ -173,7 +173,7 @@ static bool take_frame(void *router, zmq_msg_t *msg)
 
 /* One whole message: identity, rank, bytes.  True: a message was taken, *from tells whose, or -1 for a bad
  * one. */
-static bool take_message(weft__control_wire *wire, zmq_msg_t *bytes, int *from)
+static bool take_message(weft__watchdog_wire *wire, zmq_msg_t *bytes, int *from)
 {
     int frames = 0;
     int32_t rank = -1;
@@ -185,13 +185,13 @@ static bool take_message(weft__control_wire *wire, zmq_msg_t *bytes, int *from)
             memcpy(&rank, zmq_msg_data(bytes), sizeof rank);
     } while (zmq_msg_more(bytes));
     weft__strangers_spoke(&wire->strangers, zmq_msg_get(bytes, ZMQ_SRCFD));
-    if (frames == 3 && zmq_msg_size(bytes) <= WEFT__CONTROL_MESSAGE_MAX && rank >= 0 &&
+    if (frames == 3 && zmq_msg_size(bytes) <= WEFT__WATCHDOG_WORD_MAX && rank >= 0 &&
         (rank < wire->world || !wire->dealers))
         *from = rank;
     return true;
 }
 
-int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg)
+int weft__watchdog_wire_take(weft__watchdog_wire *wire, weft__watchdog_wire_fn *fn, void *arg)
 {
     zmq_msg_t bytes;
     int taken = 0, from;
@@ -205,10 +205,10 @@ int weft__control_take(weft__control_wire *wire, weft__control_fn *fn, void *arg
     return taken;
 }
 
-void weft__control_close(weft__control_wire *wire)
+void weft__watchdog_wire_close(weft__watchdog_wire *wire)
 {
     if (!wire) return;
-    for (int peer = 0; peer < wire->world; peer++) weft__control_forget(wire, peer);
+    for (int peer = 0; peer < wire->world; peer++) weft__watchdog_wire_forget(wire, peer);
     weft__strangers_close(&wire->strangers);
     zmq_close(wire->router);
     weft__zap_dismiss(wire->keys);
@@ -220,7 +220,7 @@ void weft__control_close(weft__control_wire *wire)
 }
 
 /* Also makes ZeroMQ look at its mailbox: only after that may its descriptor be trusted to become readable. */
-static bool has_message(const weft__control_wire *wire)
+static bool has_message(const weft__watchdog_wire *wire)
 {
     int events = 0;
     size_t bytes = sizeof events;
@@ -229,7 +229,7 @@ static bool has_message(const weft__control_wire *wire)
 
 #define POLL_FEW 8 /* wires slept on without an allocation: more than one context in a process is rare */
 
-void weft__control_sleep(weft__control_wire *const *wires, int n, int wake_fd, int64_t deadline_ns)
+void weft__watchdog_wire_sleep(weft__watchdog_wire *const *wires, int n, int wake_fd, int64_t deadline_ns)
 {
     struct pollfd few[2 * POLL_FEW + 1], *fds = few;
     size_t count = 2 * (size_t)n + 1;
