@@ -70,7 +70,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_BREAKS,       /* that a group is broken: breaks.c */
     WEFT__PROTOCOL_FORM,         /* new_group: form.c */
     WEFT__PROTOCOL_SHRINK,       /* shrink_group: shrink.c */
-    WEFT__PROTOCOL_LATE,         /* who is late: late.c */
+    WEFT__PROTOCOL_STRAGGLER,    /* who is late: straggler.c */
     WEFT__PROTOCOL_STORE,        /* where the job's store is: job_store.c */
     WEFT__PROTOCOL_KINDS
 } weft__protocol_kind;

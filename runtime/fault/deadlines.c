@@ -5,8 +5,8 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "late.h"
 #include "peer.h"
+#include "straggler.h"
 #include "warn.h"
 
 #define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
@@ -19,14 +19,14 @@ static int64_t expire(weft_request *req, int64_t now)
 {
     char text[WEFT__SENTENCE_BYTES];
     if (now < req->deadline_ns + ANSWER_GRACE_NS
-            ? !weft__late_answered_again(req) /* or one that has come since the first time is accused */
-            : !weft__late_answered(req) && now < req->asked_ns + ANSWER_NS)
+            ? !weft__straggler_answered_again(req) /* or one that has come since the first time is accused */
+            : !weft__straggler_answered(req) && now < req->asked_ns + ANSWER_NS)
         return now + RETRY_NS;
     if (req->executor->expire) {
         req->executor->expire(req, now);
         return WEFT__NEVER;
     }
-    weft__late_text(req, now, text, sizeof text);
+    weft__straggler_text(req, now, text, sizeof text);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_TIMEOUT, req->sequence, -1, text}, true);
     else
@@ -46,7 +46,7 @@ static int64_t look_at(weft_request *req, int64_t now)
     }
     /* Before the deadline is looked at: this thread may be so late itself. */
     if (req->asks < 2 && now >= req->ask_ns) {
-        weft__late_ask(req);
+        weft__straggler_ask(req);
         /* The second time, if there is room for one, gives the latest word. */
         req->ask_ns = req->deadline_ns;
         if (req->asks++ == 0 && now < req->deadline_ns - 2 * ASK_AGAIN_NS) req->ask_ns -= ASK_AGAIN_NS;

@@ -5,8 +5,8 @@
  * What comes to wait later is told of together, after WEFT_WARN_MS more. */
 #include "warn.h"
 #include "group.h"
-#include "late.h"
 #include "log.h"
+#include "straggler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void tell(weft_request *req, int64_t now_ns)
     char text[WEFT__SENTENCE_BYTES];
     int others = count_others(req, now_ns);
     req->warned = true;
-    weft__late_text(req, now_ns, text, sizeof text);
+    weft__straggler_text(req, now_ns, text, sizeof text);
     if (others)
         weft__log(WEFT__WARN, "%s; %d more operation%s wait%s like it", text, others, others > 1 ? "s" : "",
                   others > 1 ? "" : "s");
@@ -65,10 +65,10 @@ int64_t weft__warn_look(weft_request *req, int64_t now_ns)
     if (is_told_of(req)) return WEFT__NEVER;
     if (!req->warn_by_ns) {
         if (now_ns < first) return first;
-        weft__late_ask(req);
+        weft__straggler_ask(req);
         *quiet = req->warn_by_ns = now_ns + ANSWER_NS; /* the others wait for what this one learns */
     }
-    if (!weft__late_answered(req) && now_ns < req->warn_by_ns) return now_ns + RETRY_NS;
+    if (!weft__straggler_answered(req) && now_ns < req->warn_by_ns) return now_ns + RETRY_NS;
     tell(req, now_ns);
     *quiet = now_ns + req->ctx->warn_after_ns;
     return WEFT__NEVER;

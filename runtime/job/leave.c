@@ -13,7 +13,6 @@
 #include "group.h"
 #include "host.h"
 #include "keys.h"
-#include "late.h"
 #include "log.h"
 #include "mesh.h"
 #include "modules.h"
@@ -21,6 +20,7 @@
 #include "progress.h"
 #include "recording.h"
 #include "region.h"
+#include "straggler.h"
 #include "watchdog.h"
 
 #include <dlfcn.h>
@@ -223,7 +223,7 @@ static void ask_for_oldest(weft_context *ctx)
     weft__engine_take(ctx);
     weft__engine_turn(ctx);
     req = oldest_pending(ctx);
-    if (req) weft__late_ask(req);
+    if (req) weft__straggler_ask(req);
     weft__engine_drop(ctx);
 }
 
@@ -238,7 +238,7 @@ static weft_status still_pending(weft_context *ctx)
     req = oldest_pending(ctx);
     peer = weft__p2p_bye_awaited(ctx->p2p);
     if (req)
-        weft__late_text(req, weft__now_ns(), what, sizeof what);
+        weft__straggler_text(req, weft__now_ns(), what, sizeof what);
     else if (!unsettled && peer >= 0)
         weft__peer_name(ctx, peer, who, sizeof who);
     weft__engine_drop(ctx);

@@ -4,10 +4,10 @@
 #include "comm.h"
 #include "forming.h"
 #include "job_store.h"
-#include "late.h"
 #include "order.h"
 #include "signatures.h"
 #include "slot_exchange.h"
+#include "straggler.h"
 
 const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_DEVICE_COMMS] = &weft__device_comms_protocol,
@@ -17,5 +17,5 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,
     [WEFT__PROTOCOL_FORM] = &weft__form_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
-    [WEFT__PROTOCOL_LATE] = &weft__late_protocol,
+    [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol};

@@ -11,12 +11,12 @@
 #include "executors.h"
 #include "fuzz.h"
 #include "group.h"
-#include "late.h"
 #include "lone_rank.h"
 #include "order.h"
 #include "peer.h"
 #include "protocol.h"
 #include "slots.h"
+#include "straggler.h"
 #include "watchdog.h"
 
 #include <stdio.h>
@@ -417,7 +417,7 @@ static void check_request(int i)
         if (weft__request_state(req) == WEFT__SETTLED) abort();
         weft__engine_take(rank.ctx);
         if (weft__request_state(req) < WEFT__DRAINING)
-            weft__late_text(req, weft__now_ns(), text, sizeof text);
+            weft__straggler_text(req, weft__now_ns(), text, sizeof text);
         weft__engine_drop(rank.ctx);
         return;
     }

@@ -1,5 +1,5 @@
-/* test_late.c - a rank that comes later than the group's time allows: not before the deadline, soon after,
- * named exactly; the late one is refused with that cause; everything outside the group goes on. */
+/* test_straggler.c - a rank that comes later than the group's time allows: not before the deadline, soon
+ * after, named exactly; the late one is refused with that cause; everything outside the group goes on. */
 #include "collective.h"
 
 #include <signal.h>

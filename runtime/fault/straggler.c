@@ -1,7 +1,7 @@
-/* late.c - who is late: asks the other members of a group how far they have come, and makes of the answers
- * the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there when it is
- * needed. */
-#include "late.h"
+/* straggler.c - who is late: asks the other members of a group how far they have come, and makes of the
+ * answers the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there
+ * when it is needed. */
+#include "straggler.h"
 #include "alarm.h"
 #include "engine.h"
 #include "executor.h"
@@ -34,7 +34,7 @@ static void ask(weft_group *group, uint64_t number, bool messages)
     }
 }
 
-void weft__late_ask(weft_request *req)
+void weft__straggler_ask(weft_request *req)
 {
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
@@ -61,7 +61,7 @@ static bool has_answered(const weft_request *req, int member)
     return req->asked_ns && req->group->reports[member].answered_ns >= req->asked_ns;
 }
 
-bool weft__late_answered(const weft_request *req)
+bool weft__straggler_answered(const weft_request *req)
 {
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
     for (int i = 0; i < req->group->size; i++)
@@ -76,9 +76,9 @@ static bool answered(const weft_group *group, int member)
     return member == group->rank || gone(group, member) || r->answered_ns >= r->asked_ns;
 }
 
-bool weft__late_answered_again(const weft_request *req)
+bool weft__straggler_answered_again(const weft_request *req)
 {
-    if (!weft__late_answered(req)) return false;
+    if (!weft__straggler_answered(req)) return false;
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
     for (int i = 0; i < req->group->size; i++)
         if (!has_joined(req, i) && !answered(req->group, i)) return false;
@@ -180,7 +180,7 @@ static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_
     return add(text, bytes, at, line);
 }
 
-void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes)
+void weft__straggler_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes)
 {
     char name[256];
     size_t at;
@@ -193,7 +193,7 @@ void weft__late_text(const weft_request *req, int64_t now_ns, char *text, size_t
         pair_text(req, text, bytes, at);
 }
 
-void weft__late_messages(const weft_group *group, int64_t now_ns, char *text, size_t bytes)
+void weft__straggler_messages(const weft_group *group, int64_t now_ns, char *text, size_t bytes)
 {
     const weft_request *oldest = NULL;
     char name[256];
@@ -231,7 +231,7 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
         return;
     }
     if (i == group->rank) {
-        weft__late_messages(group, weft__now_ns(), own_messages, sizeof own_messages);
+        weft__straggler_messages(group, weft__now_ns(), own_messages, sizeof own_messages);
         messages = own_messages;
     }
     last_text(i == group->rank ? &own : r, last, sizeof last);
@@ -320,7 +320,7 @@ static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
         here.messages = notice->messages;
         if (notice->messages) {
             weft__engine_take(ctx);
-            weft__late_messages(group, weft__now_ns(), here.text, sizeof here.text);
+            weft__straggler_messages(group, weft__now_ns(), here.text, sizeof here.text);
             weft__engine_drop(ctx);
         }
         weft__group_unref(group);
@@ -349,7 +349,7 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
     if (group) weft__group_unref(group);
 }
 
-static void late_notice(weft_context *ctx, int from, const weft__notice *told)
+static void straggler_notice(weft_context *ctx, int from, const weft__notice *told)
 {
     if (told->kind == WEFT__NOTICE_WHO) {
         answer_who(ctx, from, told);
@@ -360,7 +360,7 @@ static void late_notice(weft_context *ctx, int from, const weft__notice *told)
     weft__engine_drop(ctx);
 }
 
-const weft__protocol weft__late_protocol = {.name = "who is late",
-                                            .first_notice = WEFT__NOTICE_WHO,
-                                            .last_notice = WEFT__NOTICE_HERE,
-                                            .notice = late_notice};
+const weft__protocol weft__straggler_protocol = {.name = "who is late",
+                                                 .first_notice = WEFT__NOTICE_WHO,
+                                                 .last_notice = WEFT__NOTICE_HERE,
+                                                 .notice = straggler_notice};
