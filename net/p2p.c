@@ -548,7 +548,7 @@ int weft__p2p_poll(weft__p2p *p2p)
     int done = 0;
     size_t moved = 0;
     for (int i = 0; i < p2p->route_count; i++) done += p2p->routes[i]->poll(p2p->routes[i], 64);
-    while (!weft__list_empty(&p2p->ready) && moved < WEFT__P2P_TURN_BYTES) {
+    while (!weft__list_empty(&p2p->ready) && moved < WEFT__P2P_POLL_BYTES) {
         moved += push(p2p, WEFT__LIST_ENTRY(p2p->ready.next, weft__send, ready));
         done++;
     }

@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-#define WEFT__P2P_BUCKETS    1024
-#define WEFT__SENDS_MAX      (1u << 20)
-#define WEFT__EAGER_TO_SELF  (8 * 1024)   /* by copy, with no transport in between */
-#define WEFT__P2P_TURN_BYTES (512 * 1024) /* moved in one poll at most, so that a lent engine comes back */
+#define WEFT__P2P_BUCKETS   1024
+#define WEFT__SENDS_MAX     (1u << 20)
+#define WEFT__EAGER_TO_SELF (8 * 1024) /* by copy, with no transport in between */
+#define WEFT__P2P_POLL_BYTES \
+    (512 * 1024) /* moved in one poll at most, so that an engine that is driven comes back */
 
 /* Moved by send_to in p2p.c, which has the table of what may follow. */
 enum weft__send_state {

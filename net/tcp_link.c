@@ -109,7 +109,7 @@ static weft__outgoing *add_queue(weft__tcp_link *link, batch *b, const weft__lis
 {
     for (weft__list *at = queue->next; at != queue; at = at->next) {
         weft__outgoing *out = WEFT__LIST_ENTRY(at, weft__outgoing, link);
-        if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_TURN) break;
+        if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_POLL_BYTES) break;
         if (!may_begin(link, out)) return out;
         add_frame(b, out);
     }
@@ -190,7 +190,7 @@ static void give_up_writing(weft__tcp_link *link, int error)
 
 void weft__tcp_link_write(weft__tcp_link *link)
 {
-    size_t allowance = WEFT__TCP_TURN;
+    size_t allowance = WEFT__TCP_POLL_BYTES;
     batch b;
     if (link->writing) return;
     link->writing = true;
@@ -392,7 +392,7 @@ static void read_turn(weft__tcp_link *link)
 void weft__tcp_link_read(weft__tcp_link *link)
 {
     if (link->reading || !is_open(link)) return;
-    link->allowance = WEFT__TCP_TURN;
+    link->allowance = WEFT__TCP_POLL_BYTES;
     read_turn(link);
 }
 

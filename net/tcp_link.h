@@ -17,14 +17,15 @@
 
 #include <stdbool.h>
 
-#define WEFT__TCP_BUFFER   (16u * 1024) /* received ahead per link, so that small frames cost one read */
-#define WEFT__TCP_TURN     (512u * 1024) /* bytes one link may read, and write, before others have their turn */
-#define WEFT__TCP_GUESTS   128           /* strangers at one time; the oldest makes room */
-#define WEFT__TCP_ACCEPTS  64            /* connections accepted in one turn */
-#define WEFT__TCP_DIALS    10            /* attempts at one peer that closes before its verdict */
-#define WEFT__TCP_PATIENCE 12 /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
-#define WEFT__TCP_LAZY     8  /* frames for one peer that go together rather than at once */
-#define WEFT__TCP_TEXT     80 /* an address as text */
+#define WEFT__TCP_BUFFER (16u * 1024) /* received ahead per link, so that small frames cost one read */
+#define WEFT__TCP_POLL_BYTES \
+    (512u * 1024)              /* bytes one link may read, and write, before others have their turn */
+#define WEFT__TCP_GUESTS   128 /* strangers at one time; the oldest makes room */
+#define WEFT__TCP_ACCEPTS  64  /* connections accepted in one turn */
+#define WEFT__TCP_DIALS    10  /* attempts at one peer that closes before its verdict */
+#define WEFT__TCP_PATIENCE 12  /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
+#define WEFT__TCP_LAZY     8   /* frames for one peer that go together rather than at once */
+#define WEFT__TCP_TEXT     80  /* an address as text */
 
 /* The acceptor's verdict, one byte. */
 typedef enum weft__tcp_verdict {

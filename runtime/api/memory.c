@@ -263,7 +263,7 @@ static bool uses(const weft_request *req, range r)
 
 static const weft_request *user_of(weft_context *ctx, range r)
 {
-    weft__engine_turn(ctx); /* what is in the queue uses its buffers too */
+    weft__engine_progress(ctx); /* what is in the queue uses its buffers too */
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);

@@ -40,7 +40,7 @@ static void fill(weft_context *ctx, const weft_config *config)
 {
     ctx->pid = getpid();
     ctx->device = -1;
-    ctx->turn_ns = -1;
+    ctx->progress_ns = -1;
     ctx->bell_fd = ctx->watch.epoll_fd = -1;
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     weft__completion_fd_init(&ctx->completion_fd);

@@ -105,22 +105,23 @@ struct weft_context {
     /* the engine */
     _Alignas(WEFT__LINE) weft__biased engine;
     weft__mpsc submitted;                     /* requests, any thread */
-    _Alignas(WEFT__LINE) _Atomic int lenders; /* threads that spin in wait and drive the engine */
+    _Alignas(WEFT__LINE) _Atomic int drivers; /* threads that spin in wait and drive the engine */
     _Atomic uint32_t rest;                    /* weft__rest of the progress thread */
-    _Atomic uint32_t active;                  /* engine writes: turns in which something happened */
-    _Atomic uint32_t driven;                  /* engine writes: of these, those of callers who wait */
-    _Atomic int64_t unsettled;                /* requests that were queued and have not settled */
-    _Atomic uint32_t begun;                   /* engine writes: the others that have not */
-    _Atomic bool closing;                     /* no new work */
-    _Alignas(WEFT__LINE) weft__p2p *p2p;      /* engine */
+    _Atomic uint32_t active;             /* engine writes: calls of progress in which something happened */
+    _Atomic uint32_t driven;             /* engine writes: of these, those of callers who wait */
+    _Atomic int64_t unsettled;           /* requests that were queued and have not settled */
+    _Atomic uint32_t begun;              /* engine writes: the others that have not */
+    _Atomic bool closing;                /* no new work */
+    _Alignas(WEFT__LINE) weft__p2p *p2p; /* engine */
     weft__p2p_events p2p_events;
     weft__segment *segment;        /* NULL: no shared memory with anybody */
     size_t slot_bytes;             /* of a slot on the segment (host/slots.h); 0: no segment */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__watch watch;             /* engine */
-    unsigned turns;                /* engine: until sockets are looked at again */
-    int64_t turn_ns;     /* engine: the time of this turn, once somebody has asked; 0: not yet; -1: no turn */
-    weft__ticker ticker; /* engine */
+    unsigned sockets_in;           /* engine: until sockets are looked at again */
+    int64_t
+        progress_ns; /* engine: the time of this call of progress, once somebody has asked; 0: not yet; -1: outside of one */
+    weft__ticker ticker;        /* engine */
     bool descriptors_wake;      /* some peer is reached by a transport that wakes by a descriptor */
     weft__recorder record;      /* engine; its words of life and events: any thread */
     weft__list pending;         /* engine: requests that run */
@@ -128,7 +129,7 @@ struct weft_context {
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__crossing crossing;                  /* engine: into this rank's slots */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */
-    bool cut_short;       /* engine: rounds could have gone on, but their turn was long enough */
+    bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
     weft__list groups;    /* under groups_lock; the newest first */
     weft__list batches;   /* under groups_lock: begun, not ended */
     weft__list meshes;    /* under groups_lock */

@@ -14,9 +14,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define SOCKETS_EVERY_SHARED 4096 /* turns between looks at sockets when only deaths can show there */
-#define SOCKETS_EVERY_MIXED  8    /* when some peers are reached by TCP and others by shared memory */
-#define SOCKETS_EVERY_SPARED 16   /* when their owner reads them without asking */
+#define SOCKETS_EVERY_SHARED \
+    4096 /* calls of progress between looks at sockets when only deaths can show there */
+#define SOCKETS_EVERY_MIXED  8  /* when some peers are reached by TCP and others by shared memory */
+#define SOCKETS_EVERY_SPARED 16 /* when their owner reads them without asking */
 
 static WEFT__NOINLINE bool try_slowly(weft_context *ctx)
 {
@@ -48,7 +49,7 @@ void weft__engine_take(weft_context *ctx)
 /* No thread that waits, and the progress thread asleep. */
 static inline bool nobody_looks(const weft_context *ctx)
 {
-    return atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 &&
+    return atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 &&
            atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP;
 }
 
@@ -58,7 +59,7 @@ static WEFT__NOINLINE void drop_slowly(weft_context *ctx)
     weft__engine_held = NULL;
     weft__biased_drop(&ctx->engine);
     while (!weft__mpsc_empty(&ctx->submitted) && weft__engine_try(ctx)) {
-        weft__engine_turn(ctx);
+        weft__engine_progress(ctx);
         left = nobody_looks(ctx) && weft__engine_busy(ctx);
         weft__engine_held = NULL;
         weft__biased_drop(&ctx->engine);
@@ -71,7 +72,7 @@ static WEFT__NOINLINE void finish_leaving(weft_context *ctx, bool wanted)
 {
     if (wanted) weft__biased_leave_slow(&ctx->engine);
     if (weft__mpsc_empty(&ctx->submitted) || !weft__engine_try(ctx)) return;
-    weft__engine_turn(ctx);
+    weft__engine_progress(ctx);
     drop_slowly(ctx);
 }
 
@@ -96,9 +97,9 @@ int64_t weft__engine_clock(weft_context *ctx)
 
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
 {
-    int64_t now = ctx->turn_ns;
+    int64_t now = ctx->progress_ns;
     if (now <= 0) now = weft__engine_clock(ctx);
-    if (ctx->turn_ns == 0) ctx->turn_ns = now;
+    if (ctx->progress_ns == 0) ctx->progress_ns = now;
     return now > least_ns ? now : least_ns;
 }
 
@@ -123,18 +124,18 @@ static inline int take_submitted(weft_context *ctx)
 
 static inline int advance(weft_context *ctx, weft__executor_kind which)
 {
-    return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->advance(ctx);
+    return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->progress(ctx);
 }
 
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
 {
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    ctx->turn_ns = now_ns;
+    ctx->progress_ns = now_ns;
     n = take_submitted(ctx);
     if (last) weft__submit_begin(ctx, last);
     if (n || last) advance(ctx, WEFT__EXECUTOR_ROUNDS);
-    ctx->turn_ns = -1;
+    ctx->progress_ns = -1;
     weft__count(&ctx->active, 1);
 }
 
@@ -146,54 +147,54 @@ void weft__engine_empty_queue(weft_context *ctx)
     weft__engine_drop(ctx);
 }
 
-/* And how many turns go by until the next time. */
+/* And how many calls of progress go by until the next time. */
 static int look_at_sockets(weft_context *ctx)
 {
-    ctx->turns = (ctx->watch.spared       ? SOCKETS_EVERY_SPARED
-                  : !ctx->segment         ? 1
-                  : ctx->descriptors_wake ? SOCKETS_EVERY_MIXED
-                                          : SOCKETS_EVERY_SHARED) -
-                 1;
+    ctx->sockets_in = (ctx->watch.spared       ? SOCKETS_EVERY_SPARED
+                       : !ctx->segment         ? 1
+                       : ctx->descriptors_wake ? SOCKETS_EVERY_MIXED
+                                               : SOCKETS_EVERY_SHARED) -
+                      1;
     return weft__watch_poll(&ctx->watch);
 }
 
-int weft__engine_turn(weft_context *ctx)
+int weft__engine_progress(weft_context *ctx)
 {
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    ctx->turn_ns = 0;
+    ctx->progress_ns = 0;
     n = take_submitted(ctx);
     n += advance(ctx, WEFT__EXECUTOR_ROUNDS);
     n += weft__p2p_poll(ctx->p2p);
     n += advance(
         ctx,
         WEFT__EXECUTOR_SCHEDULE); /* after the point-to-point layer: what has just come in may be what it waits for */
-    if (ctx->turns)
-        ctx->turns--;
+    if (ctx->sockets_in)
+        ctx->sockets_in--;
     else
         n += look_at_sockets(ctx);
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
-    ctx->turn_ns = -1;
+    ctx->progress_ns = -1;
     if (n) weft__count(&ctx->active, 1);
     return n;
 }
 
-int weft__engine_lent_turn(weft_context *ctx)
+int weft__engine_drive(weft_context *ctx)
 {
-    int n = weft__engine_turn(ctx);
+    int n = weft__engine_progress(ctx);
     if (n) weft__count(&ctx->driven, 1);
     return n;
 }
 
-int weft__engine_look_for(weft_request *req)
+int weft__engine_poll_for(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
     /* Before the look: then what is found need not wait for the clock. */
-    ctx->turn_ns = req->timed ? weft__engine_clock(ctx) : 0;
-    n = req->executor->look(req);
-    ctx->turn_ns = -1;
+    ctx->progress_ns = req->timed ? weft__engine_clock(ctx) : 0;
+    n = req->executor->poll(req);
+    ctx->progress_ns = -1;
     if (!n) return 0;
     weft__count(&ctx->active, 1);
     weft__count(&ctx->driven, 1);
@@ -203,10 +204,10 @@ int weft__engine_look_for(weft_request *req)
 void weft__engine_recheck(weft_context *ctx)
 {
     WEFT__ASSERT(weft__holds_engine(ctx));
-    ctx->turn_ns = 0;
+    ctx->progress_ns = 0;
     weft__p2p_recheck(ctx->p2p);
     weft__peer_deaths_recheck(ctx);
-    ctx->turn_ns = -1;
+    ctx->progress_ns = -1;
     weft__count(&ctx->active, 1);
 }
 
@@ -220,7 +221,7 @@ void weft__engine_arm(weft_context *ctx)
 {
     if (ctx->segment) weft__bell_arm(ctx->segment);
     weft__p2p_hurry(ctx->p2p);
-    ctx->turns = 0; /* the look that follows must include the sockets */
+    ctx->sockets_in = 0; /* the look that follows must include the sockets */
 }
 
 void weft__engine_disarm(weft_context *ctx)

@@ -11,8 +11,8 @@ void weft__engine_take(weft_context *ctx);
 /* Lets go, and takes again if a submission slipped in between.  Wakes the progress thread where that sleeps,
  * nobody waits, and something is left to do that no bell would tell of. */
 void weft__engine_drop(weft_context *ctx);
-/* For what may be called from inside a turn as well as from outside: the engine is held in between.
- * entered: what weft__engine_enter returned, which is false where this thread had it before. */
+/* For what may be called from inside a call of progress as well as from outside: the engine is held in
+ * between. entered: what weft__engine_enter returned, which is false where this thread had it before. */
 static inline bool weft__engine_enter(weft_context *ctx)
 {
     if (weft__holds_engine(ctx)) return false;
@@ -45,13 +45,13 @@ static inline int64_t weft__unsettled(const weft_context *ctx)
 void weft__engine_empty_queue(weft_context *ctx);
 /* Now, cheaply: for the times of requests.  Engine held. */
 int64_t weft__engine_clock(weft_context *ctx);
-/* About now, and not before least_ns: in one turn the clock is read once.  Engine held. */
+/* About now, and not before least_ns: in one call of progress the clock is read once.  Engine held. */
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
 /* One look at everything; at most about one chunk of copying.  Returns how much was done. */
-int weft__engine_turn(weft_context *ctx);
-int weft__engine_lent_turn(weft_context *ctx); /* the same by a caller who waits */
+int weft__engine_progress(weft_context *ctx);
+int weft__engine_drive(weft_context *ctx); /* the same by a caller who waits */
 /* By a caller who waits for a message, or a collective by rounds, in host memory: a look at just that. */
-int weft__engine_look_for(weft_request *req);
+int weft__engine_poll_for(weft_request *req);
 /* Reads and writes everything, whatever the kernel has told: for who looks after deadlines. */
 void weft__engine_recheck(weft_context *ctx);
 /* Work that will not announce itself by a bell? */

@@ -40,13 +40,13 @@ struct weft__executor {
     void (*let_go)(weft_request *req); /* NULL: it never holds anything */
 
     /* One step of all that is on ctx->at_work of this executor; returns how much was done. */
-    int (*advance)(weft_context *ctx);
+    int (*progress)(weft_context *ctx);
     /* The progress thread's own share, engine not held; NULL: none. */
-    int (*advance_on_thread)(weft_context *ctx);
+    int (*progress_on_thread)(weft_context *ctx);
     /* Will this request's end show at one place that can be looked at alone?  NULL: no. */
-    bool (*can_look)(const weft_request *req);
+    bool (*can_poll)(const weft_request *req);
     /* Looks there; returns how much was done. */
-    int (*look)(weft_request *req);
+    int (*poll)(weft_request *req);
 
     /* Is it certain that this member has begun it too?  NULL: it cannot be told. */
     bool (*has_joined)(const weft_request *req, int member);

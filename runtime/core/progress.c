@@ -38,7 +38,7 @@ typedef struct weft__sleeper {
     weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
     unsigned woken;          /* weft__woken_by: by what since it was last looked at */
-    uint32_t active, driven; /* the context's, when last looked at; of its own turns it keeps count */
+    uint32_t active, driven; /* the context's, when last looked at; of its own calls it keeps count */
 } sleeper;
 
 /* A callback may take its time, and even wait for what other threads do with this context.  Until it has
@@ -80,7 +80,8 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* The sockets or the timer are ready.  Only one to wake up: the next turn looks at what there is. */
+/* The sockets or the timer are ready.  Only one to wake up: the next call of progress looks at what there is.
+ * */
 static void on_reason(evutil_socket_t fd, short what, void *arg)
 {
     sleeper *s = arg;
@@ -131,7 +132,7 @@ static void deep_sleep(sleeper *s)
     atomic_exchange_explicit(&ctx->rest, WEFT__SLEEP, memory_order_seq_cst);
     weft__engine_take(ctx);
     weft__engine_arm(ctx);
-    idle = weft__engine_turn(ctx) == 0 && !weft__engine_busy(ctx);
+    idle = weft__engine_progress(ctx) == 0 && !weft__engine_busy(ctx);
     if (!idle) atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
     weft__engine_drop(ctx);
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
@@ -147,7 +148,7 @@ static void deep_sleep(sleeper *s)
     atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
     record_rest(ctx, WEFT__AWAKE);
     weft__engine_take(ctx);
-    ctx->turns = 0;
+    ctx->sockets_in = 0;
     weft__engine_drop(ctx);
 }
 
@@ -163,12 +164,12 @@ static int look(sleeper *s)
     weft_context *ctx = s->ctx;
     int n = run_callbacks(s);
     if (ctx->module_count) {
-        n += ctx->executors[WEFT__EXECUTOR_DEVICE]->advance_on_thread(ctx);
+        n += ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_on_thread(ctx);
         if (retired(s)) return 0;
     }
     /* Somebody who waits drives the engine already. */
-    if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
-        int moved = weft__engine_turn(ctx);
+    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
+        int moved = weft__engine_progress(ctx);
         weft__p2p_hurry(ctx->p2p); /* nobody may look again for a while */
         if (moved) s->active++;
         if (moved || weft__engine_busy(ctx)) n++;
@@ -192,7 +193,7 @@ static void sleeper_free(sleeper *s)
 static bool sockets_will_wake(weft_context *ctx)
 {
     return ctx->descriptors_wake && !ctx->segment && weft__unsettled(ctx) > 0 &&
-           atomic_load(&ctx->lenders) == 0;
+           atomic_load(&ctx->drivers) == 0;
 }
 
 static bool take_change(uint32_t *seen, const _Atomic uint32_t *count)

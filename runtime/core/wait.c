@@ -1,6 +1,6 @@
 /* wait.c - looking at requests and waiting for them.
  *
- * A caller that waits lends itself: it drives the engine, so its operation costs no hand-off between
+ * A caller that waits drives the engine itself, so its operation costs no hand-off between
  * threads; mostly just that part where its own end will show.  Where that has been for long enough, which
  * pacing.h decides, it arms the doorbell as the progress thread would and sleeps on the request's state. */
 #include "wait.h"
@@ -21,11 +21,11 @@ static bool is_probe(const weft_request *req)
 }
 
 /* One look at everything, if nobody else is at it. */
-static bool settles_in_a_turn(weft_request *req)
+static bool settles_on_progress(weft_request *req)
 {
     if (weft__engine_try(req->ctx)) {
-        if (is_probe(req)) req->ctx->turns = 0; /* sockets too: it may be asked just once */
-        weft__engine_lent_turn(req->ctx);
+        if (is_probe(req)) req->ctx->sockets_in = 0; /* sockets too: it may be asked just once */
+        weft__engine_drive(req->ctx);
         weft__engine_drop(req->ctx);
     }
     return weft__request_settled(req);
@@ -38,7 +38,7 @@ bool weft_is_completed(weft_request *req)
     if (weft__pacing_only_looks(atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed),
                                 is_probe(req)))
         return false;
-    return settles_in_a_turn(req);
+    return settles_on_progress(req);
 }
 
 weft_status weft_test(weft_request *req)
@@ -54,9 +54,9 @@ weft_status weft_test(weft_request *req)
 }
 
 /* The last one to leave looks for work that it leaves behind, which weft__engine_drop does. */
-static void stop_lending(weft_context *ctx, bool holds_engine)
+static void stop_driving(weft_context *ctx, bool holds_engine)
 {
-    int before = (int)atomic_fetch_sub_explicit(&ctx->lenders, 1, memory_order_relaxed);
+    int before = (int)atomic_fetch_sub_explicit(&ctx->drivers, 1, memory_order_relaxed);
     WEFT__ASSERT(before > 0, before);
     if (!holds_engine && atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP) {
         weft__engine_take(ctx);
@@ -73,15 +73,14 @@ static bool is_message(const weft_request *req)
  * Engine held. */
 static bool has_a_place(const weft_request *req)
 {
-    return weft__request_state(req) == WEFT__RUNNING && req->executor && req->executor->can_look &&
-           req->executor->can_look(req);
+    return weft__request_state(req) == WEFT__RUNNING && req->executor && req->executor->can_poll &&
+           req->executor->can_poll(req);
 }
 
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
 static int look(weft_context *ctx, weft_request *placed, int looks)
 {
-    return placed && weft__pacing_at_place(looks) ? weft__engine_look_for(placed)
-                                                  : weft__engine_lent_turn(ctx);
+    return placed && weft__pacing_at_place(looks) ? weft__engine_poll_for(placed) : weft__engine_drive(ctx);
 }
 
 /* Looks until something moves, but not past the next look at the clock, nor long where others need the
@@ -127,9 +126,9 @@ static bool goes_on(weft_context *ctx, weft__looking *looking, bool moved, bool 
 }
 
 /* Drives the engine until done(arg), the deadline, or the time for looking is over (pacing.h).  What is over
- * within its first stay there counts nobody as a lender. */
-static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
-                 int64_t deadline_ns)
+ * within its first stay there counts nobody as a driver. */
+static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
+                  int64_t deadline_ns)
 {
     weft__looking looking = WEFT__LOOKING_BEGINS;
     bool counted = false;
@@ -139,16 +138,16 @@ static void lend(weft_context *ctx, weft_request *req, bool (*done)(void *arg), 
         bool over = n && done(arg);
         if (over && counted) {
             counted = false;
-            stop_lending(ctx, true);
+            stop_driving(ctx, true);
         }
         if (!over && !counted) {
             counted = true;
-            atomic_fetch_add_explicit(&ctx->lenders, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&ctx->drivers, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
         if (over || !goes_on(ctx, &looking, n > 0, holds, deadline_ns)) break;
     }
-    if (counted) stop_lending(ctx, false);
+    if (counted) stop_driving(ctx, false);
     weft__pacing_after_looking(&ctx->pacing, &looking);
 }
 
@@ -160,7 +159,7 @@ static void hand_back(weft_context *ctx, weft_request *req)
     weft__engine_take(ctx);
     if (req) weft__recorded_wait(req);
     weft__engine_arm(ctx);
-    busy = weft__engine_turn(ctx) > 0;
+    busy = weft__engine_progress(ctx) > 0;
     busy = weft__engine_busy(ctx) || busy;
     weft__engine_drop(ctx);
     /* In its nap the thread does not look at sockets; somebody now depends on them. */
@@ -185,8 +184,8 @@ static int64_t sleep_until(const weft_context *ctx, int64_t deadline_ns, bool se
 static void drive_in_place(weft_context *ctx)
 {
     if (!atomic_load_explicit(&ctx->calling_since, memory_order_relaxed) || !weft__engine_try(ctx)) return;
-    ctx->turns = 0; /* sockets too */
-    while (weft__engine_lent_turn(ctx) && !weft__biased_wanted(&ctx->engine)) {
+    ctx->sockets_in = 0; /* sockets too */
+    while (weft__engine_drive(ctx) && !weft__biased_wanted(&ctx->engine)) {
     }
     weft__engine_drop(ctx);
 }
@@ -246,9 +245,9 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
 static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadline_ns)
 {
     int64_t began = began_ns;
-    if (weft__request_settled(req) || settles_in_a_turn(req)) return req->status;
+    if (weft__request_settled(req) || settles_on_progress(req)) return req->status;
     if (!began && req->timed) began = weft__now_ns();
-    lend(req->ctx, req, one_settled, req, deadline_ns);
+    drive(req->ctx, req, one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
     if (!weft__request_settled(req)) {
@@ -367,7 +366,7 @@ static weft_status wait_several(several *s, int64_t timeout_ms)
         return any_settled(s) ? WEFT_OK : WEFT_PENDING;
     }
     began = weft__now_ns();
-    lend(ctx, NULL, any_settled, s, deadline);
+    drive(ctx, NULL, any_settled, s, deadline);
     while (!any_settled(s) && (deadline == WEFT__NEVER || weft__now_ns() < deadline))
         sleep_for_any(s, ctx, deadline);
     if (!any_settled(s)) return WEFT_PENDING;
@@ -436,7 +435,7 @@ void weft_cancel(weft_request *req)
     }
     ctx = req->ctx;
     entered = weft__engine_enter(ctx);
-    weft__engine_turn(ctx); /* it may still be in the queue, or have earned its result */
+    weft__engine_progress(ctx); /* it may still be in the queue, or have earned its result */
     if (weft__kind_traits(req->op.kind) & WEFT__BATCHES)
         weft__batch_cancel(req, cancel);
     else

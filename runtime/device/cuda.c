@@ -25,7 +25,7 @@ static bool spin_until_issued(weft_request *req)
     do {
         if (is_issued(req)) return true;
         if (weft__engine_try(ctx)) {
-            weft__engine_turn(ctx);
+            weft__engine_progress(ctx);
             weft__engine_drop(ctx);
         }
         weft__pause();

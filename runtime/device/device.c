@@ -242,7 +242,7 @@ void weft__device_hand(weft__device *first)
     }
     weft__alarm_tick(ctx);
     weft__mpsc_push(&module->work, &first->req->node);
-    if (atomic_load_explicit(&ctx->lenders, memory_order_relaxed))
+    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed))
         weft__engine_rouse(ctx); /* somebody waits: no time for naps */
     else
         weft__engine_nudge(ctx);
@@ -339,6 +339,6 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .start = device_start,
                                               .fail = device_fail,
                                               .abandon = device_abandon,
-                                              .advance_on_thread = weft__module_turn,
+                                              .progress_on_thread = weft__module_progress,
                                               .has_met = device_has_met,
                                               .phase = weft__device_phase};

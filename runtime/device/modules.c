@@ -337,7 +337,7 @@ static void start(weft__module *module, weft__device *first)
     }
 }
 
-static int turn(weft_context *ctx, weft__module *module)
+static int progress(weft_context *ctx, weft__module *module)
 {
     weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
     int n = 0;
@@ -356,14 +356,14 @@ static int turn(weft_context *ctx, weft__module *module)
     return n;
 }
 
-int weft__module_turn(weft_context *ctx)
+int weft__module_progress(weft_context *ctx)
 {
     int n = 0;
     if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0) return 0;
     WEFT__ASSERT(!weft__holds_engine(ctx));
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         if (atomic_load_explicit(&m->lost, memory_order_relaxed)) continue;
-        n += turn(ctx, m);
+        n += progress(ctx, m);
         if (atomic_load_explicit(&m->lost, memory_order_relaxed)) break; /* another thread goes on */
     }
     return n;

@@ -7,10 +7,10 @@
 weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device);
 /* The ranks have told what they have; cards: of each rank of the world. */
 void weft__modules_met(weft_context *ctx, const weft__module_card *cards);
-/* Requests that were given up may still be with modules.  False: they are then too, and a thread may come back to
- * the context. */
+/* Requests that were given up may still be with modules.  False: they are then too, and a thread may come
+ * back to the context. */
 bool weft__modules_await(weft_context *ctx, int64_t until_ns);
 void weft__modules_close(weft_context *ctx);
 void weft__module_abandon(weft_request *req); /* engine: its grace is over, settle though the module has it */
-int weft__module_turn(weft_context *ctx);     /* progress thread, engine not held */
+int weft__module_progress(weft_context *ctx); /* progress thread, engine not held */
 #endif

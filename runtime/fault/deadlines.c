@@ -71,7 +71,7 @@ void weft__deadlines_look(weft_context *ctx)
     weft__engine_take(ctx);
     /* First: what comes in from now on asks for its own time again. */
     atomic_store(&ctx->look_ns, WEFT__NEVER);
-    weft__engine_turn(ctx); /* the queue may hold what is due */
+    weft__engine_progress(ctx); /* the queue may hold what is due */
     weft__engine_recheck(ctx);
     now = weft__now_ns();
     next = weft__peer_suspects_check(ctx, now);

@@ -84,8 +84,8 @@ static bool stand_in(weft_context *ctx)
 {
     bool more;
     if (!weft__engine_try(ctx)) return false;
-    ctx->turns = 0; /* the thread would see sockets and deaths at once */
-    more = weft__engine_turn(ctx) > 0 || weft__engine_busy(ctx);
+    ctx->sockets_in = 0; /* the thread would see sockets and deaths at once */
+    more = weft__engine_progress(ctx) > 0 || weft__engine_busy(ctx);
     weft__engine_drop(ctx);
     return more;
 }

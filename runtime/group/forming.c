@@ -168,7 +168,7 @@ weft_status weft_group_abort(weft_group *group, const char *why)
     if (atomic_load(&group->state) == WEFT__FAILED) return WEFT_OK;
     snprintf(text, sizeof text, "rank %d aborted the group: %s", group->rank, why ? why : "");
     entered = weft__engine_enter(ctx);
-    weft__engine_turn(ctx);
+    weft__engine_progress(ctx);
     abort_making(group, text);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, 0, -1, text}, true);
     weft__engine_leave(ctx, entered);

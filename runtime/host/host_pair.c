@@ -248,6 +248,6 @@ const weft__executor weft__messages_executor = {.name = "messages",
                                                 .stop = pair_stop,
                                                 .cancel = pair_cancel,
                                                 .let_go = pair_let_go,
-                                                .can_look = pair_can_look,
-                                                .look = pair_look,
+                                                .can_poll = pair_can_look,
+                                                .poll = pair_look,
                                                 .has_met = pair_has_met};

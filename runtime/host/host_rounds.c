@@ -201,7 +201,7 @@ static void leave_if_idle(weft__shm_coll *coll)
     if (weft__list_empty(&coll->ops) && weft__list_empty(&coll->read)) weft__list_remove(&coll->link);
 }
 
-static int coll_turn(weft_group *group)
+static int coll_progress(weft_group *group)
 {
     bool broken = false;
     size_t moved, taken;
@@ -226,7 +226,7 @@ static int rounds_advance(weft_context *ctx)
     WEFT__ASSERT(!weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]));
     ctx->cut_short = false;
     if (WEFT__LIKELY(only == ctx->at_work[WEFT__EXECUTOR_ROUNDS].prev))
-        return coll_turn(WEFT__OWNER(only, weft_group, shm_coll.link));
+        return coll_progress(WEFT__OWNER(only, weft_group, shm_coll.link));
     /* A turn may settle requests, and so end collectives in shared memory and start others: it goes over a
      * list of its own. */
     weft__list_init(&todo);
@@ -239,7 +239,7 @@ static int rounds_advance(weft_context *ctx)
         weft__list *at = todo.next;
         weft__list_remove(at);
         weft__list_append(&ctx->at_work[WEFT__EXECUTOR_ROUNDS], at);
-        n += coll_turn(WEFT__OWNER(at, weft_group, shm_coll.link));
+        n += coll_progress(WEFT__OWNER(at, weft_group, shm_coll.link));
     }
     return n;
 }
@@ -309,7 +309,7 @@ const weft__executor weft__rounds_executor = {.name = "rounds",
                                               .traits = WEFT__BEGINS_IN_CALL,
                                               .start = weft__rounds_start,
                                               .stop = rounds_stop,
-                                              .advance = rounds_advance,
-                                              .can_look = rounds_can_look,
-                                              .look = rounds_look,
+                                              .progress = rounds_advance,
+                                              .can_poll = rounds_can_look,
+                                              .poll = rounds_look,
                                               .has_joined = rounds_has_joined};

@@ -461,4 +461,4 @@ const weft__executor weft__schedule_executor = {.name = "schedule",
                                                 .traits = WEFT__BEGINS_IN_CALL,
                                                 .start = weft__run_start,
                                                 .stop = schedule_stop,
-                                                .advance = schedule_advance};
+                                                .progress = schedule_advance};

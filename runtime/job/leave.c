@@ -192,8 +192,8 @@ static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
         int n = 0;
         weft__engine_take(ctx);
         done = weft__unsettled(ctx) == 0;
-        ctx->turns = 0;
-        n = weft__engine_turn(ctx);
+        ctx->sockets_in = 0;
+        n = weft__engine_progress(ctx);
         if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
         if (!done) end_unsendable(ctx);
         done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
@@ -221,7 +221,7 @@ static void ask_for_oldest(weft_context *ctx)
 {
     weft_request *req;
     weft__engine_take(ctx);
-    weft__engine_turn(ctx);
+    weft__engine_progress(ctx);
     req = oldest_pending(ctx);
     if (req) weft__straggler_ask(req);
     weft__engine_drop(ctx);
@@ -285,7 +285,7 @@ static void give_up(weft_context *ctx, const char *why)
     atomic_store(&ctx->closing, true);
     snprintf(text, sizeof text, "rank %d aborted: %.400s", ctx->rank, why ? why : "");
     weft__engine_take(ctx);
-    weft__engine_turn(ctx);
+    weft__engine_progress(ctx);
     ctx->aborting = true;
     cancel_all(ctx, text);
     if (!ctx->said_bye) say_bye(ctx, WEFT_ERR_CANCELLED, why ? why : "");
@@ -294,7 +294,7 @@ static void give_up(weft_context *ctx, const char *why)
     while (weft__now_ns() < until) {
         bool busy;
         weft__engine_take(ctx);
-        weft__engine_turn(ctx);
+        weft__engine_progress(ctx);
         busy = weft__p2p_busy(ctx->p2p) || !weft__p2p_bye_taken(ctx->p2p);
         weft__engine_drop(ctx);
         if (!busy && weft__unsettled(ctx) == 0) break;

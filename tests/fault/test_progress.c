@@ -136,18 +136,18 @@ static void begins_and_computes(job_rank *me)
     weft_release(never);
 }
 
-typedef struct last_lender {
+typedef struct last_driver {
     unsigned char *from, *to;
     weft_request *never, *copy;
     int round;
-} last_lender;
+} last_driver;
 
 /* Thread 0 waits for something that does not come, and drives all; shortly before its time is over thread 1
  * begins the copy, and has no reason to wake anybody. */
 static void wait_or_begin(job_rank *me, int thread, void *arg)
 {
     enum { WAIT_MS = 60, BEFORE_MS = 3 };
-    last_lender *l = arg;
+    last_driver *l = arg;
     if (thread == 0) {
         job_mark(me, 0);
         CHECK_STATUS(WEFT_PENDING, weft_wait(l->never, WAIT_MS));
@@ -158,9 +158,9 @@ static void wait_or_begin(job_rank *me, int thread, void *arg)
     }
 }
 
-static void last_lender_leaves(job_rank *me)
+static void last_driver_leaves(job_rank *me)
 {
-    last_lender l = {0};
+    last_driver l = {0};
     int32_t word = 0;
     job_setenv(me, "WEFT_SPIN_US", "1000000"); /* who waits does not go to sleep */
     job_join(me);
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         JOB_TEST("only polls", .ranks = 2, .body = only_polls),
         JOB_TEST("looks and computes", .ranks = 2, .body = looks_and_computes),
         JOB_TEST("begins and computes", .ranks = 1, .body = begins_and_computes),
-        JOB_TEST("the last who waits leaves", .ranks = 1, .body = last_lender_leaves, .bare = true,
+        JOB_TEST("the last who waits leaves", .ranks = 1, .body = last_driver_leaves, .bare = true,
                  .processes = true),
         JOB_TEST("costs nothing while idle", .ranks = 2, .body = costs_nothing_while_idle),
         JOB_TEST("others asleep", .ranks = 3, .body = others_asleep),

@@ -453,7 +453,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (int steps = 0; in.left && steps < 64; steps++) {
         take_step(&in);
         weft__engine_take(rank.ctx);
-        weft__engine_turn(rank.ctx);
+        weft__engine_progress(rank.ctx);
         weft__engine_drop(rank.ctx);
         for (int i = 0; i < rank.request_count; i++) check_request(i);
         for (int i = 0; i < rank.group_count; i++) check_group(i);

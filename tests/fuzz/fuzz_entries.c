@@ -167,7 +167,7 @@ static weft_status settle(weft_request *req)
 {
     weft_status status;
     weft__engine_take(rank.ctx);
-    weft__engine_turn(rank.ctx);
+    weft__engine_progress(rank.ctx);
     weft__engine_drop(rank.ctx);
     status = weft_test(req);
     if (status == WEFT_PENDING) abort();

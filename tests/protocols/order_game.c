@@ -160,7 +160,7 @@ static void check(void)
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; rank < world.ranks; rank++)
             if (at[g][rank] && world_lives(rank)) weft_group_free(at[g][rank]);
-    world_turn_all();
+    world_progress_all();
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; rank < world.ranks; rank++)
             if (at[g][rank] && world_lives(rank)) world_check_early(rank, world_group_id(g));

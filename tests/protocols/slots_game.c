@@ -194,7 +194,7 @@ static void check(void)
             if (world_lives(rank)) let_go_of(g, rank);
         }
     }
-    world_turn_all();
+    world_progress_all();
     for (int i = 0; i < group_count; i++)
         for (int rank = 0; rank < world.ranks; rank++)
             if (world_lives(rank) && groups[i].let_go[rank]) world_check_early(rank, world_group_id(i));

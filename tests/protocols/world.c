@@ -75,7 +75,7 @@ static weft_context *open_rank(int rank, const weft__executor *const *executors)
     ctx->wire = wires_control(rank);
     ctx->rank = rank;
     ctx->world_size = world.ranks;
-    ctx->turns = SOCKETS_NEVER;
+    ctx->sockets_in = SOCKETS_NEVER;
     ctx->segment = world.one_host ? slots_memory_segment(rank, world.ranks) : NULL;
     ctx->slot_bytes = 4096;
     if (weft__p2p_open(rank, world.ranks, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p)) abort();
@@ -116,7 +116,7 @@ static void close_rank(weft_context *ctx)
     while (!weft__list_empty(&ctx->pending))
         weft__request_fail(WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending), WEFT_ERR_CANCELLED,
                            "over");
-    weft__engine_turn(ctx);
+    weft__engine_progress(ctx);
     weft__engine_drop(ctx);
     weft__alarm_send(ctx); /* to nobody */
     weft__requests_close(ctx);
@@ -207,8 +207,8 @@ static void attend(weft_context *ctx)
 static void turn(weft_context *ctx)
 {
     weft__engine_take(ctx);
-    ctx->turns = SOCKETS_NEVER;
-    weft__engine_turn(ctx);
+    ctx->sockets_in = SOCKETS_NEVER;
+    weft__engine_progress(ctx);
     weft__engine_drop(ctx);
 }
 
@@ -296,7 +296,7 @@ void world_settle(void)
         while (world_step()) {
         }
     } while (steps <= STEPS_MOST && pass_time());
-    world_turn_all();
+    world_progress_all();
 }
 
 bool world_waited(void)
@@ -304,7 +304,7 @@ bool world_waited(void)
     return waited;
 }
 
-void world_turn_all(void)
+void world_progress_all(void)
 {
     for (int i = 0; i < world.ranks; i++)
         if (world_lives(i)) turn(ranks[i].ctx);

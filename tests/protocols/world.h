@@ -42,7 +42,7 @@ void world_settle(void);
 /* The first deadline passed because nothing else was left to do: before that, time stood nearly still. */
 bool world_waited(void);
 /* Turns of all ranks: what was let go of is freed. */
-void world_turn_all(void);
+void world_progress_all(void);
 
 /* ---- what holds for all protocols ---- */
 

@@ -162,7 +162,7 @@ void lone_rank_close(weft_context *ctx)
     while (!weft__list_empty(&ctx->pending))
         weft__request_fail(WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending), WEFT_ERR_CANCELLED,
                            "over");
-    weft__engine_turn(ctx);
+    weft__engine_progress(ctx);
     weft__engine_drop(ctx);
     weft__requests_close(ctx);
     weft__groups_close(ctx);

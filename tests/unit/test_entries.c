@@ -129,7 +129,7 @@ static void test_split(void **state)
         begin(&all[i]);
         assert_int_equal(weft_split_group(world, 0, 0, NULL, &group, &req), WEFT_OK);
         weft__engine_take(ctx);
-        weft__engine_turn(ctx);
+        weft__engine_progress(ctx);
         weft__engine_drop(ctx);
         end(weft_test(req), weft_request_message(req));
         weft_release(req);
@@ -166,7 +166,7 @@ static void test_mesh(void **state)
         begin(&all[i]);
         assert_int_equal(weft_mesh_create(world, "a=5,b=1", NULL, &mesh, &req), WEFT_OK);
         weft__engine_take(ctx);
-        weft__engine_turn(ctx);
+        weft__engine_progress(ctx);
         weft__engine_drop(ctx);
         end(weft_test(req), weft_request_message(req));
         weft_release(req);
