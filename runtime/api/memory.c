@@ -6,11 +6,11 @@
  * Device memory (device_memory.c) takes the same way; its peers are told by a module.
  * Fails: on all ranks alike when one has no memory or passed another size, which breaks the group as any
  * failed collective does; on this rank alone before it takes part. */
-#include "breaking.h"
 #include "device_memory.h"
 #include "engine.h"
 #include "entries.h"
 #include "group.h"
+#include "group_break.h"
 #include "peer.h"
 #include "submit.h"
 

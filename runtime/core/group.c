@@ -1,7 +1,7 @@
 /* group.c - groups: made, found, numbered, retired, and what the public header asks of them. */
 #include "group.h"
-#include "breaking.h"
 #include "engine.h"
+#include "group_break.h"
 #include "log.h"
 #include "plain.h"
 #include "protocol.h"

@@ -5,8 +5,8 @@
  * may die before it has told them all: whoever watches over the dead tells of them as well. */
 #include "peer.h"
 #include "alarm.h"
-#include "breaking.h"
 #include "engine.h"
+#include "group_break.h"
 #include "log.h"
 #include "protocol.h"
 

@@ -5,10 +5,10 @@
 #include "submit.h"
 #include "alarm.h"
 #include "batch.h"
-#include "breaking.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
+#include "group_break.h"
 #include "recorded.h"
 #include "wait.h"
 

@@ -6,10 +6,10 @@
 #include "wait.h"
 #include "affinity.h"
 #include "batch.h"
-#include "breaking.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
+#include "group_break.h"
 #include "recorded.h"
 
 #include <sched.h>

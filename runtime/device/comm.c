@@ -5,10 +5,10 @@
  * ends, as small as it is.
  * Fails: a group's communicator that is not made breaks the group; a pair's refuses the pair's messages. */
 #include "comm.h"
-#include "breaking.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
+#include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
 

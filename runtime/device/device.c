@@ -5,11 +5,11 @@
  * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
 #include "device.h"
 #include "alarm.h"
-#include "breaking.h"
 #include "device_lengths.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
+#include "group_break.h"
 #include "host.h"
 #include "log.h"
 #include "modules.h"

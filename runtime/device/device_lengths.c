@@ -1,7 +1,7 @@
 /* device_lengths.c - see device_lengths.h. */
 #include "device_lengths.h"
-#include "breaking.h"
 #include "group.h"
+#include "group_break.h"
 
 #include <stdio.h>
 #include <stdlib.h>

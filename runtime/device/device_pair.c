@@ -10,10 +10,10 @@
  * sender enters only when it has heard that it is wanted, so no rank proposes what the other has given up.
  * Fails: who ends what has met, by its time, a cancel or the other's death, gives their communicator up,
  * which tells the other, and breaks the group. */
-#include "breaking.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
+#include "group_break.h"
 #include "host.h"
 #include "peer.h"
 

@@ -1,9 +1,9 @@
 /* device_split.c - see device_split.h. */
 #include "device_split.h"
-#include "breaking.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
+#include "group_break.h"
 #include "submit.h"
 
 #include <stdio.h>

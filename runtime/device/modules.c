@@ -4,10 +4,10 @@
  * go, because they may block.  The module's reference keeps a request's record alive until it has finished
  * it, also when the watchdog has settled the request meanwhile. */
 #include "modules.h"
-#include "breaking.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
+#include "group_break.h"
 #include "log.h"
 #include "module_folder.h"
 #include "peer.h"

@@ -8,9 +8,9 @@
  * Fails: when two ranks issue different numbers of operations together, which is a batch on one and none, or
  * another one, on the other. */
 #include "order.h"
-#include "breaking.h"
 #include "engine.h"
 #include "group.h"
+#include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
 

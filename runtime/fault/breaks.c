@@ -2,8 +2,8 @@
  * before a goodbye, over the data plane, where the goodbye goes too and would overtake what the watchdog
  * tells. */
 #include "breaks.h"
-#include "breaking.h"
 #include "engine.h"
+#include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
 

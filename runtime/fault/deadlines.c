@@ -1,10 +1,10 @@
 /* deadlines.c - one look at the requests of a context: who is late is asked for before a deadline, and what
  * has passed its own ends. */
 #include "deadlines.h"
-#include "breaking.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
+#include "group_break.h"
 #include "peer.h"
 #include "straggler.h"
 #include "warn.h"

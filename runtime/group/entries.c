@@ -2,8 +2,8 @@
  * kind; numbers, ranks and places follow from who told them.  A rank elsewhere cannot be checked for where
  * its memory lies, and nobody here uses that. */
 #include "entries.h"
-#include "breaking.h"
 #include "group.h"
+#include "group_break.h"
 #include "peer.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* forming.c - the caller's side of a group that its members make between them. */
 #include "forming.h"
 #include "alarm.h"
-#include "breaking.h"
 #include "engine.h"
 #include "executor.h"
+#include "group_break.h"
 #include "peer.h"
 #include "reserve.h"
 #include "submit.h"

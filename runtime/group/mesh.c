@@ -6,11 +6,11 @@
  * (slot_exchange.c). Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which
  * shows both. */
 #include "mesh.h"
-#include "breaking.h"
 #include "engine.h"
 #include "entries.h"
 #include "grid.h"
 #include "group.h"
+#include "group_break.h"
 #include "slot_exchange.h"
 #include "submit.h"
 

@@ -11,10 +11,10 @@
  * messages are dropped when it is.
  * Failing: a member whose time is up tells the lead, who ends the attempt for all; that verdict is kept like
  * the other one, so a late caller learns of it at once. A rank that left counts as not living. */
-#include "breaking.h"
 #include "engine.h"
 #include "forming.h"
 #include "group.h"
+#include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"

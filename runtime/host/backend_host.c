@@ -3,9 +3,9 @@
  * Rounds in shared memory (host_rounds.c); or, if its blocks are uneven, or an algorithm by messages is asked
  * for, or its members share no memory, a schedule of messages (host_schedule.c).  One that comes before all
  * members have told where their slots are is held (slot_exchange.c). */
-#include "breaking.h"
 #include "executor.h"
 #include "group.h"
+#include "group_break.h"
 #include "host.h"
 #include "signatures.h"
 #include "slot_exchange.h"

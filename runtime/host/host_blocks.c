@@ -1,6 +1,6 @@
 /* host_blocks.c - copying and reducing the blocks of rounds. */
 #include "host_blocks.h"
-#include "breaking.h"
+#include "group_break.h"
 #include "host_piece.h"
 #include "peer.h"
 #include "reduce.h"

@@ -2,7 +2,7 @@
  *
  * A member that has published what is needed and then ended is no failure: its slots stay mapped. */
 #include "host_coll.h"
-#include "breaking.h"
+#include "group_break.h"
 #include "peer.h"
 
 bool weft__round_will_come(weft_group *group, uint64_t number, int member, uint64_t round)

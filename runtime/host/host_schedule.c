@@ -5,9 +5,9 @@
  * it has run, and their records, for the next operation of the same shape.
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing
  * touches a buffer. */
-#include "breaking.h"
 #include "executor.h"
 #include "group.h"
+#include "group_break.h"
 #include "host.h"
 #include "peer.h"
 #include "reduce.h"

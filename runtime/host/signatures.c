@@ -1,7 +1,7 @@
 /* signatures.c - do all members mean the same collective?  What a message of a collective says of it is
  * compared with what was submitted here: as it comes, or once that is submitted. */
 #include "signatures.h"
-#include "breaking.h"
+#include "group_break.h"
 #include "host.h"
 #include "peer.h"
 #include "protocol.h"

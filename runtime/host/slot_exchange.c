@@ -8,9 +8,9 @@
  * Failing: a member that is gone breaks the group; slots that were told are not used again before all members
  * are done with it or gone. */
 #include "slot_exchange.h"
-#include "breaking.h"
 #include "engine.h"
 #include "executor.h"
+#include "group_break.h"
 #include "log.h"
 #include "peer.h"
 #include "protocol.h"

@@ -5,12 +5,12 @@
  * on with zeros.  The rank is 3 of 5 and shares memory with 1.  Its threads do not run and its wires lead
  * nowhere, so the same input does the same thing every time.  After each step all requests and groups must be
  * in a state that the public header knows. */
-#include "breaking.h"
 #include "comm.h"
 #include "engine.h"
 #include "executors.h"
 #include "fuzz.h"
 #include "group.h"
+#include "group_break.h"
 #include "lone_rank.h"
 #include "order.h"
 #include "peer.h"

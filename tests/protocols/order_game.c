@@ -3,11 +3,11 @@
  * What must hold: whatever two ranks both issue they issue in the same order; what all members of a group
  * that lives have entered is issued by all of them, whoever else has died; nothing that waits for a group
  * outlives it. */
-#include "breaking.h"
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
 #include "games.h"
+#include "group_break.h"
 #include "order.h"
 #include "trace.h"
 #include "world.h"

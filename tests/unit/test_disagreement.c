@@ -1,7 +1,7 @@
 /* test_disagreement.c - a member that means another collective is told of, however many others have begun
  * here since, and whether its message meets a receive or none. */
-#include "breaking.h"
 #include "engine.h"
+#include "group_break.h"
 #include "lone_rank.h"
 #include "op.h"
 

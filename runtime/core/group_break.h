@@ -1,6 +1,6 @@
-/* breaking.h - ending a group for good, and the disagreements that do.  Engine held. */
-#ifndef WEFT_RUNTIME_BREAKING_H
-#define WEFT_RUNTIME_BREAKING_H
+/* group_break.h - ending a group for good, and the disagreements that do.  Engine held. */
+#ifndef WEFT_RUNTIME_GROUP_BREAK_H
+#define WEFT_RUNTIME_GROUP_BREAK_H
 #include "group.h"
 #include "notice.h"
 

@@ -1,6 +1,6 @@
-/* breaking.c - what ends more than one operation: a collective that fails, a member that dies.  The first
+/* group_break.c - what ends more than one operation: a collective that fails, a member that dies.  The first
  * cause is kept and is what every later call is told. */
-#include "breaking.h"
+#include "group_break.h"
 #include "alarm.h"
 #include "engine.h"
 #include "executor.h"
