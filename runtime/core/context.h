@@ -68,7 +68,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_SLOTS,        /* where members' slots in shared memory are: slot_exchange.c */
     WEFT__PROTOCOL_SIGNATURES,   /* that all members mean the same collective: signatures.c */
     WEFT__PROTOCOL_BREAKS,       /* that a group is broken: breaks.c */
-    WEFT__PROTOCOL_FORM,         /* new_group: form.c */
+    WEFT__PROTOCOL_CREATE,       /* new_group: group_create.c */
     WEFT__PROTOCOL_SHRINK,       /* shrink_group: shrink.c */
     WEFT__PROTOCOL_STRAGGLER,    /* who is late: straggler.c */
     WEFT__PROTOCOL_STORE,        /* where the job's store is: job_store.c */

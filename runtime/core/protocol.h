@@ -12,10 +12,10 @@
 /* Messages over the data plane (weft__p2p_control).  Each protocol's stand together. */
 enum weft__message {
     WEFT__MESSAGE_NONE, /* says nothing: makes a connection */
-    WEFT__MESSAGE_FORM_JOIN,
-    WEFT__MESSAGE_FORM_READY,
-    WEFT__MESSAGE_FORM_FAILED,
-    WEFT__MESSAGE_FORM_EXPIRED,
+    WEFT__MESSAGE_CREATE_JOIN,
+    WEFT__MESSAGE_CREATE_READY,
+    WEFT__MESSAGE_CREATE_FAILED,
+    WEFT__MESSAGE_CREATE_EXPIRED,
     WEFT__MESSAGE_SHRINK_JOIN,
     WEFT__MESSAGE_SHRINK_READY,
     WEFT__MESSAGE_SHRINK_FAILED,

@@ -106,8 +106,8 @@ struct weft_request {
             int open;           /* of these, and 1 while it starts */
             weft_status failed; /* the first failure */
         } pair;
-        struct weft__forming *forming; /* forming.c */
-        weft_batch *batch;             /* batch.c */
+        struct weft__group_create *creation; /* group_create_common.c */
+        weft_batch *batch;                   /* batch.c */
     } u;
     void *arg;                      /* of done */
     const weft__executor *executor; /* RUNNING and later; NULL: a batch, whose members have theirs */

@@ -12,9 +12,9 @@
  * Failing: a member whose time is up tells the lead, who ends the attempt for all; that verdict is kept like
  * the other one, so a late caller learns of it at once. A rank that left counts as not living. */
 #include "engine.h"
-#include "forming.h"
 #include "group.h"
 #include "group_break.h"
+#include "group_create_common.h"
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
@@ -30,7 +30,7 @@ typedef struct shrink_message {
     uint32_t occurrence, size, survivors, left;
     int32_t status;
     weft__table table;
-    char text[WEFT__FORMING_TEXT];
+    char text[WEFT__GROUP_CREATE_TEXT];
     int32_t list[]; /* world ranks: `size` members of the group; READY: `survivors` of the new one, then
                        those that `left`; the others are dead */
 } shrink_message;
@@ -182,14 +182,14 @@ static void obey(weft_context *ctx, attempt *a)
     const shrink_message *m = a->verdict;
     if (!req) return;
     if (a->verdict_type == WEFT__MESSAGE_SHRINK_FAILED) {
-        weft__forming_fail(req, (weft_status)m->status, -1, m->text);
+        weft__group_create_fail(req, (weft_status)m->status, -1, m->text);
         return;
     }
-    weft__forming_members(req->u.forming->group, m->list + m->size, (int)m->survivors);
-    if (req->u.forming->group->rank >= 0)
-        weft__forming_ready(req, m->id, &m->table);
+    weft__group_create_members(req->u.creation->group, m->list + m->size, (int)m->survivors);
+    if (req->u.creation->group->rank >= 0)
+        weft__group_create_ready(req, m->id, &m->table);
     else
-        weft__forming_fail(req, WEFT_ERR_PEER, -1, "the others took this rank for dead");
+        weft__group_create_fail(req, WEFT_ERR_PEER, -1, "the others took this rank for dead");
 }
 
 static bool is_among(const int32_t *ranks, uint32_t n, int rank)
@@ -282,11 +282,12 @@ static void on_join(weft_context *ctx, attempt *a, int member, const shrink_mess
 
 static void on_expired(weft_context *ctx, attempt *a, const shrink_message *m)
 {
-    char text[WEFT__FORMING_TEXT];
+    char text[WEFT__GROUP_CREATE_TEXT];
     if (a->verdict) return; /* that member has been told, or will be when it joins */
     snprintf(text, sizeof text, "%s", m->text);
     for (int i = 0; i < a->size; i++)
-        if (!a->joined[i] && lives(ctx, a, i)) weft__forming_missing(ctx, a->world[i], text, sizeof text);
+        if (!a->joined[i] && lives(ctx, a, i))
+            weft__group_create_missing(ctx, a->world[i], text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, text);
 }
 
@@ -306,7 +307,7 @@ static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
     if (!m->survivors || !is_among(m->list, m->size, weft__group_maker(m->id))) return false;
     for (size_t i = 0; i < n; i++)
         if (!is_among(m->list, m->size, told[i])) return false;
-    return weft__forming_sound(ctx, told, n, told[0]);
+    return weft__group_create_sound(ctx, told, n, told[0]);
 }
 
 static weft_status check(const weft_context *ctx, int peer, int type, const shrink_message *m, size_t length)
@@ -318,7 +319,7 @@ static weft_status check(const weft_context *ctx, int peer, int type, const shri
                           "a group that shrinks from %" PRIu32 " members to %" PRIu32 ", %" PRIu32
                           " having left, in %zu entries",
                           m->size, m->survivors, m->left, entries);
-    if (!weft__forming_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
+    if (!weft__group_create_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
         return weft__fail(WEFT_ERR_PEER,
                           "the members of a group that shrinks are no ranks, or some twice, or it is none");
     if (type == WEFT__MESSAGE_SHRINK_READY && !verdict_sound(ctx, m))
@@ -366,7 +367,7 @@ static attempt *attempt_of(weft_request *req)
 static void give_up(weft_request *req)
 {
     attempt *a = attempt_of(req);
-    const weft__forming *f = req->u.forming;
+    const weft__group_create *f = req->u.creation;
     if (a) send_small(req->ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
 }
 
@@ -374,9 +375,9 @@ static void give_up(weft_request *req)
 static void join(weft_request *req, attempt *a)
 {
     weft_context *ctx = req->ctx;
-    bool late = req->u.forming->gave_up != WEFT_OK;
-    req->u.forming->lead = lead_of(ctx, a);
-    send_small(ctx, a, req->u.forming->lead, WEFT__MESSAGE_SHRINK_JOIN, WEFT_OK, "");
+    bool late = req->u.creation->gave_up != WEFT_OK;
+    req->u.creation->lead = lead_of(ctx, a);
+    send_small(ctx, a, req->u.creation->lead, WEFT__MESSAGE_SHRINK_JOIN, WEFT_OK, "");
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
@@ -392,7 +393,7 @@ static void start(weft_request *req)
     weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, WEFT__AFTER_ALL, -1, text}, true);
     a = attempt_of(req);
     if (!a) {
-        weft__forming_fail(req, WEFT_ERR_MEMORY, -1, "no memory for an attempt");
+        weft__group_create_fail(req, WEFT_ERR_MEMORY, -1, "no memory for an attempt");
         return;
     }
     if (a->verdict)
@@ -451,7 +452,7 @@ weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_gro
                               weft_request **req)
 {
     weft_group *made;
-    weft__forming *f;
+    weft__group_create *f;
     weft_status status;
     if (!group || !survivors)
         return weft__fail(WEFT_ERR_ARGUMENT, "shrink_group: %s is NULL", !group ? "group" : "survivors");
@@ -469,5 +470,5 @@ weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_gro
     }
     f->start = start;
     f->give_up = give_up;
-    return weft__forming_submit(group, WEFT__OP_SHRINK_GROUP, f, made, call, survivors, req);
+    return weft__group_create_submit(group, WEFT__OP_SHRINK_GROUP, f, made, call, survivors, req);
 }

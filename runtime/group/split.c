@@ -2,8 +2,8 @@
  * rank. */
 #include "device_split.h"
 #include "entries.h"
-#include "forming.h"
 #include "group.h"
+#include "group_create_common.h"
 #include "reserve.h"
 #include "submit.h"
 

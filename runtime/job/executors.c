@@ -1,7 +1,7 @@
 /* executors.c - every executor, a row each. */
 #include "executors.h"
 #include "device.h"
-#include "forming.h"
+#include "group_create_common.h"
 #include "host.h"
 
 const weft__executor *const weft__executors[WEFT__EXECUTOR_KINDS] = {

@@ -2,7 +2,7 @@
 #ifndef WEFT_TESTS_PROTOCOLS_GAMES_H
 #define WEFT_TESTS_PROTOCOLS_GAMES_H
 
-void play_form(void);   /* new_group: runtime/group/form.c */
+void play_create(void); /* new_group: runtime/group/group_create.c */
 void play_shrink(void); /* shrink_group: runtime/group/shrink.c */
 void play_slots(void);  /* where members' slots are: runtime/host/slot_exchange.c */
 void play_order(void);  /* the one order of issuing: runtime/device/order.c */

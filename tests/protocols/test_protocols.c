@@ -19,7 +19,7 @@
 static const struct {
     const char *name;
     void (*play)(void);
-} protocols[] = {{"form", play_form},
+} protocols[] = {{"create", play_create},
                  {"shrink", play_shrink},
                  {"slots", play_slots},
                  {"order", play_order},

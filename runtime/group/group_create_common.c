@@ -1,5 +1,5 @@
-/* forming.c - the caller's side of a group that its members make between them. */
-#include "forming.h"
+/* group_create_common.c - the caller's side of a group that its members make between them. */
+#include "group_create_common.h"
 #include "alarm.h"
 #include "engine.h"
 #include "executor.h"
@@ -16,13 +16,13 @@
 
 static void fail_group(weft_request *req, const char *why)
 {
-    weft__group_fail(req->u.forming->group, req->status, why);
+    weft__group_fail(req->u.creation->group, req->status, why);
 }
 
-static void free_forming(weft_request *req)
+static void free_creation(weft_request *req)
 {
-    weft__group_unref(req->u.forming->group);
-    free(req->u.forming);
+    weft__group_unref(req->u.creation->group);
+    free(req->u.creation);
 }
 
 weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
@@ -38,8 +38,9 @@ weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_gro
     return status;
 }
 
-weft_status weft__forming_submit(weft_group *parent, weft__kind kind, weft__forming *f, weft_group *made,
-                                 const weft_call *call, weft_group **group, weft_request **req)
+weft_status weft__group_create_submit(weft_group *parent, weft__kind kind, weft__group_create *f,
+                                      weft_group *made, const weft_call *call, weft_group **group,
+                                      weft_request **req)
 {
     weft__op op = {.kind = kind, .memory = WEFT_MEMORY_HOST, .scale = 1};
     weft_request *r = weft__request_new(parent->ctx, parent, &op, call);
@@ -48,15 +49,15 @@ weft_status weft__forming_submit(weft_group *parent, weft__kind kind, weft__form
         weft__group_unref(made);
         return WEFT_ERR_MEMORY;
     }
-    f->sequel = (weft__sequel){NULL, fail_group, free_forming};
+    f->sequel = (weft__sequel){NULL, fail_group, free_creation};
     f->group = made;
     weft__group_ref(made);
-    r->u.forming = f;
+    r->u.creation = f;
     r->sequel = &f->sequel;
     return weft__submit_making(r, call, made, group, req);
 }
 
-void weft__forming_members(weft_group *group, const int *world, int n)
+void weft__group_create_members(weft_group *group, const int *world, int n)
 {
     WEFT__ASSERT(n > 0 && n <= group->size && atomic_load(&group->state) == WEFT__FORMING, n, group->size);
     memcpy(group->world, world, (size_t)n * sizeof *world);
@@ -64,21 +65,21 @@ void weft__forming_members(weft_group *group, const int *world, int n)
     group->rank = weft__group_member(group, group->ctx->rank);
 }
 
-void weft__forming_ready(weft_request *req, uint64_t id, const weft__table *table)
+void weft__group_create_ready(weft_request *req, uint64_t id, const weft__table *table)
 {
-    weft_status status = weft__group_ready(req->u.forming->group, id, table);
+    weft_status status = weft__group_ready(req->u.creation->group, id, table);
     weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
 }
 
-void weft__forming_fail(weft_request *req, weft_status status, int culprit, const char *text)
+void weft__group_create_fail(weft_request *req, weft_status status, int culprit, const char *text)
 {
     if (culprit >= 0) req->culprit = weft__group_member(req->group, culprit);
     weft__request_settlef(req, status, "%s", text);
 }
 
-void weft__forming_give_up(weft_request *req, weft_status status, const char *why)
+void weft__group_create_give_up(weft_request *req, weft_status status, const char *why)
 {
-    weft__forming *f = req->u.forming;
+    weft__group_create *f = req->u.creation;
     if (f->gave_up != WEFT_OK || weft__request_state(req) >= WEFT__DRAINING) return;
     WEFT__ASSERT(weft__is_failure(status) && f->lead >= 0, status, f->lead);
     f->gave_up = status;
@@ -90,16 +91,16 @@ void weft__forming_give_up(weft_request *req, weft_status status, const char *wh
 
 static void making_expire(weft_request *req, int64_t now_ns)
 {
-    weft__forming *f = req->u.forming;
+    weft__group_create *f = req->u.creation;
     char text[WEFT__SENTENCE_BYTES], who[192];
     if (f->gave_up == WEFT_OK) {
         snprintf(text, sizeof text, "%.1f s passed", (double)(now_ns - req->submitted_ns) / 1e9);
-        weft__forming_give_up(req, WEFT_ERR_TIMEOUT, text);
+        weft__group_create_give_up(req, WEFT_ERR_TIMEOUT, text);
         return;
     }
     weft__peer_name(req->ctx, f->lead, who, sizeof who);
     snprintf(text, sizeof text, "%.400s; %s does not answer", f->text, who);
-    weft__forming_fail(req, f->gave_up, -1, text);
+    weft__group_create_fail(req, f->gave_up, -1, text);
 }
 
 /* A group that is being made. */
@@ -108,13 +109,13 @@ static void abort_making(weft_group *group, const char *why)
     WEFT__LIST_EACH(&group->ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (!(weft__kind_traits(req->op.kind) & WEFT__FORMS) || req->u.forming->group != group) continue;
-        weft__forming_give_up(req, WEFT_ERR_CANCELLED, why);
+        if (!(weft__kind_traits(req->op.kind) & WEFT__FORMS) || req->u.creation->group != group) continue;
+        weft__group_create_give_up(req, WEFT_ERR_CANCELLED, why);
         return;
     }
 }
 
-bool weft__forming_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
+bool weft__group_create_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
 {
     bool *there = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *there), sound = there != NULL;
     for (size_t i = 0; sound && i < n; i++) {
@@ -126,7 +127,7 @@ bool weft__forming_sound(const weft_context *ctx, const int32_t *ranks, size_t n
     return sound;
 }
 
-void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)
+void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)
 {
     size_t at = strlen(text);
     char who[192];
@@ -136,7 +137,7 @@ void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, 
 
 static void making_start(weft_request *req)
 {
-    req->u.forming->start(req);
+    req->u.creation->start(req);
 }
 
 /* It has no buffers; the lead's word will find nobody waiting. */
@@ -147,7 +148,7 @@ static void making_stop(weft_request *req)
 
 static void making_cancel(weft_request *req, const char *text)
 {
-    weft__forming_give_up(req, WEFT_ERR_CANCELLED, text);
+    weft__group_create_give_up(req, WEFT_ERR_CANCELLED, text);
 }
 
 const weft__executor weft__making_executor = {.name = "group making",

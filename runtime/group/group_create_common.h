@@ -1,50 +1,51 @@
-/* forming.h - a group that its members make between them, without the others: the caller's side, the same for
- * new_group (form.c) and shrink_group (shrink.c).
+/* group_create_common.h - a group that its members make between them, without the others: the caller's side,
+ * the same for new_group (group_create.c) and shrink_group (shrink.c).
  *
  * One member, the lead, counts who has come and says what becomes of it.  A request whose time is up, or that
  * is cancelled, gives up: the lead ends the attempt for all.  Only when the lead does not answer does it end
  * by itself.  Engine held where nothing else is said. */
-#ifndef WEFT_RUNTIME_FORMING_H
-#define WEFT_RUNTIME_FORMING_H
+#ifndef WEFT_RUNTIME_GROUP_CREATE_COMMON_H
+#define WEFT_RUNTIME_GROUP_CREATE_COMMON_H
 #include "executor.h"
 #include "group.h"
 #include "protocol.h"
 
-#define WEFT__FORMING_TEXT 600 /* bytes of what members tell each other about a failure */
+#define WEFT__GROUP_CREATE_TEXT 600 /* bytes of what members tell each other about a failure */
 
 /* The first member of what a protocol keeps of its caller's request. */
-typedef struct weft__forming {
+typedef struct weft__group_create {
     weft__sequel sequel;
     void (*start)(weft_request *req);
     void (*give_up)(weft_request *req); /* tell the lead: gave_up and text say why */
     weft_group *group;                  /* to be; a reference */
     int lead;                           /* world rank */
     weft_status gave_up;                /* WEFT_OK: not yet */
-    char text[WEFT__FORMING_TEXT];
-} weft__forming;
+    char text[WEFT__GROUP_CREATE_TEXT];
+} weft__group_create;
 
 /* Submits a request of that kind on `parent` whose record f (its functions set; taken over) makes `made`,
  * which is written to *group before it can settle; a refusal, or without req a failure, gives the group back
  * and writes nothing.  Engine not needed. */
-weft_status weft__forming_submit(weft_group *parent, weft__kind kind, weft__forming *f, weft_group *made,
-                                 const weft_call *call, weft_group **group, weft_request **req);
+weft_status weft__group_create_submit(weft_group *parent, weft__kind kind, weft__group_create *f,
+                                      weft_group *made, const weft_call *call, weft_group **group,
+                                      weft_request **req);
 /* The second half of it, for a request that is made already (split.c); made NULL: no group for this rank. */
 weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
                                 weft_request **req);
 /* The members are world[0] to world[n-1], fewer than there was room for.  Not ready yet. */
-void weft__forming_members(weft_group *group, const int *world, int n);
-void weft__forming_ready(weft_request *req, uint64_t id, const weft__table *table);
+void weft__group_create_members(weft_group *group, const int *world, int n);
+void weft__group_create_ready(weft_request *req, uint64_t id, const weft__table *table);
 /* culprit: world rank that is gone, or -1.  text: behind the request's name. */
-void weft__forming_fail(weft_request *req, weft_status status, int culprit, const char *text);
-void weft__forming_give_up(weft_request *req, weft_status status, const char *why);
+void weft__group_create_fail(weft_request *req, weft_status status, int culprit, const char *text);
+void weft__group_create_give_up(weft_request *req, weft_status status, const char *why);
 /* A list that another rank sent is sound: all are ranks, none is there twice, this one (world rank) is there.
  */
-bool weft__forming_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);
+bool weft__group_create_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);
 /* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
-void weft__forming_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);
+void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);
 
 extern const weft__executor weft__making_executor;
-extern const weft__protocol weft__form_protocol;
+extern const weft__protocol weft__group_create_protocol;
 extern const weft__protocol weft__shrink_protocol;
 
 #endif

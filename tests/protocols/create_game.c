@@ -1,4 +1,4 @@
-/* form_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die.
+/* create_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die.
  *
  * An attempt is one group that its members ask for once each.  What must hold: all that got OK have the same
  * group, and no other attempt's; nobody waits for ever; nobody gives up without a reason; who is named as
@@ -176,7 +176,7 @@ static void let_go(void)
         }
 }
 
-void play_form(void)
+void play_create(void)
 {
     int everybody[WIRES_RANKS_MAX];
     some_gave_up = false;

@@ -1,4 +1,4 @@
-/* form.c - new_group: members only, over the parent's connections.
+/* group_create.c - new_group: members only, over the parent's connections.
  *
  * Every member tells the lowest one ("lead") that it joins; the lead, when it has heard of all, gives the
  * group its number and tells all.  Attempts pair by (parent, ranks, label) and by how often each member has
@@ -6,8 +6,8 @@
  * Failing: a member whose time is up tells the lead, who ends the attempt for all that have joined and keeps
  * a tombstone, from which a late member learns of it at once. Only a lead that does not answer lets members
  * fail by themselves. */
-#include "forming.h"
 #include "group.h"
+#include "group_create_common.h"
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
@@ -18,35 +18,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct form_key {
+typedef struct create_key {
     uint64_t parent, hash[2];
     uint32_t occurrence, size;
-} form_key;
+} create_key;
 
-typedef struct form_message {
-    form_key key;
+typedef struct create_message {
+    create_key key;
     int32_t status, culprit; /* culprit: world rank that is gone, or -1 */
     uint64_t id;
     weft__table table;
-    char text[WEFT__FORMING_TEXT];
+    char text[WEFT__GROUP_CREATE_TEXT];
     int32_t list[]; /* JOIN: world ranks */
-} form_message;
+} create_message;
 
 typedef struct attempt { /* at the lead */
     weft__list link;
-    form_key key;
+    create_key key;
     int *world;
     bool *joined;
     int present, told;
     weft__table table;
     weft_status failed;
     int culprit;
-    char text[WEFT__FORMING_TEXT];
+    char text[WEFT__GROUP_CREATE_TEXT];
 } attempt;
 
 typedef struct joining { /* at every member: its request's */
-    weft__forming forming;
-    form_key key;
+    weft__group_create creation;
+    create_key key;
 } joining;
 
 struct weft__occurrence {
@@ -55,7 +55,7 @@ struct weft__occurrence {
     uint32_t count;
 };
 
-static bool same_key(const form_key *a, const form_key *b)
+static bool same_key(const create_key *a, const create_key *b)
 {
     return a->parent == b->parent && a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1] &&
            a->occurrence == b->occurrence && a->size == b->size;
@@ -85,7 +85,7 @@ static uint32_t next_occurrence(weft_group *parent, const uint64_t h[2])
     return ++o->count;
 }
 
-static void form_group_gone(weft_group *group)
+static void create_group_gone(weft_group *group)
 {
     while (group->occurrences) {
         struct weft__occurrence *o = group->occurrences;
@@ -94,20 +94,20 @@ static void form_group_gone(weft_group *group)
     }
 }
 
-static form_message *new_message(const form_key *key, size_t entries, size_t *bytes)
+static create_message *new_message(const create_key *key, size_t entries, size_t *bytes)
 {
-    form_message *m;
+    create_message *m;
     *bytes = sizeof *m + entries * sizeof m->list[0];
     m = weft__reserve_zeroed(*bytes);
     if (m) m->key = *key;
     return m;
 }
 
-static void send_small(weft_context *ctx, int to, int type, const form_key *key, weft_status status,
+static void send_small(weft_context *ctx, int to, int type, const create_key *key, weft_status status,
                        int culprit, const char *text)
 {
     size_t bytes;
-    form_message *m = new_message(key, 0, &bytes);
+    create_message *m = new_message(key, 0, &bytes);
     if (!m) return;
     m->status = status;
     m->culprit = culprit;
@@ -121,10 +121,10 @@ static void send_small(weft_context *ctx, int to, int type, const form_key *key,
 /* Attempts to make a group that this rank keeps count of. */
 static weft__list *attempts_of(const weft_context *ctx)
 {
-    return ctx->protocol_state[WEFT__PROTOCOL_FORM];
+    return ctx->protocol_state[WEFT__PROTOCOL_CREATE];
 }
 
-static attempt *find_attempt(weft_context *ctx, const form_key *key)
+static attempt *find_attempt(weft_context *ctx, const create_key *key)
 {
     WEFT__LIST_EACH(attempts_of(ctx), at)
     {
@@ -142,7 +142,7 @@ static void attempt_free(attempt *a)
     weft__reserve_give(a);
 }
 
-static attempt *new_attempt(weft_context *ctx, const form_message *m)
+static attempt *new_attempt(weft_context *ctx, const create_message *m)
 {
     attempt *a = weft__reserve_zeroed(sizeof *a);
     size_t n = m->key.size;
@@ -163,7 +163,7 @@ static attempt *new_attempt(weft_context *ctx, const form_message *m)
 
 static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int culprit, const char *text)
 {
-    form_key key = a->key;
+    create_key key = a->key;
     if (a->failed != WEFT_OK) return;
     a->failed = status;
     a->culprit = culprit;
@@ -172,14 +172,14 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int 
     a->told = a->present;
     for (uint32_t i = 0; i < key.size; i++)
         if (a->joined[i])
-            send_small(ctx, a->world[i], WEFT__MESSAGE_FORM_FAILED, &key, status, culprit, a->text);
+            send_small(ctx, a->world[i], WEFT__MESSAGE_CREATE_FAILED, &key, status, culprit, a->text);
     if (a->told == (int)key.size) attempt_free(a);
 }
 
 static void complete_attempt(weft_context *ctx, attempt *a)
 {
     size_t bytes;
-    form_message *m = new_message(&a->key, 0, &bytes);
+    create_message *m = new_message(&a->key, 0, &bytes);
     WEFT__ASSERT(a->failed == WEFT_OK && a->present == (int)a->key.size, a->failed, a->present, a->key.size);
     if (!m) {
         fail_attempt(ctx, a, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
@@ -189,7 +189,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     m->id = weft__group_ids(ctx, 1);
     m->table = a->table;
     for (uint32_t i = 0; i < a->key.size; i++)
-        weft__p2p_control(ctx->p2p, a->world[i], WEFT__MESSAGE_FORM_READY, m, bytes);
+        weft__p2p_control(ctx->p2p, a->world[i], WEFT__MESSAGE_CREATE_READY, m, bytes);
     weft__reserve_give(m);
     attempt_free(a);
 }
@@ -201,13 +201,13 @@ static int member_of(const attempt *a, int world_rank)
     return -1;
 }
 
-static void on_join(weft_context *ctx, int peer, const form_message *m)
+static void on_join(weft_context *ctx, int peer, const create_message *m)
 {
     attempt *a = find_attempt(ctx, &m->key);
     int member;
     if (!a) a = new_attempt(ctx, m);
     if (!a) {
-        send_small(ctx, peer, WEFT__MESSAGE_FORM_FAILED, &m->key, WEFT_ERR_MEMORY, -1,
+        send_small(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &m->key, WEFT_ERR_MEMORY, -1,
                    "no memory at the lowest member");
         return;
     }
@@ -218,14 +218,14 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     }
     a->joined[member] = true;
     if (a->failed != WEFT_OK) {
-        send_small(ctx, peer, WEFT__MESSAGE_FORM_FAILED, &m->key, a->failed, a->culprit, a->text);
+        send_small(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &m->key, a->failed, a->culprit, a->text);
         if (++a->told == (int)a->key.size) attempt_free(a);
         return;
     }
     a->present++;
     weft__table_merge(&a->table, &m->table);
     for (uint32_t i = 0; i < a->key.size; i++) {
-        char text[WEFT__FORMING_TEXT];
+        char text[WEFT__GROUP_CREATE_TEXT];
         if (a->joined[i] || !atomic_load(&ctx->peers[a->world[i]].gone)) continue;
         weft__peer_fate(ctx, a->world[i], text, sizeof text);
         fail_attempt(ctx, a, WEFT_ERR_PEER, a->world[i], text);
@@ -234,14 +234,14 @@ static void on_join(weft_context *ctx, int peer, const form_message *m)
     if (a->present == (int)a->key.size) complete_attempt(ctx, a);
 }
 
-static void on_expired(weft_context *ctx, int peer, const form_message *m)
+static void on_expired(weft_context *ctx, int peer, const create_message *m)
 {
-    char text[WEFT__FORMING_TEXT];
+    char text[WEFT__GROUP_CREATE_TEXT];
     attempt *a = find_attempt(ctx, &m->key);
     if (!a || a->failed != WEFT_OK || member_of(a, peer) < 0) return;
     snprintf(text, sizeof text, "%s", m->text);
     for (uint32_t i = 0; i < a->key.size; i++)
-        if (!a->joined[i]) weft__forming_missing(ctx, a->world[i], text, sizeof text);
+        if (!a->joined[i]) weft__group_create_missing(ctx, a->world[i], text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, m->culprit, text);
 }
 
@@ -249,50 +249,50 @@ static void on_expired(weft_context *ctx, int peer, const form_message *m)
 
 static joining *joining_of(const weft_request *req)
 {
-    return WEFT__OWNER(req->u.forming, joining, forming);
+    return WEFT__OWNER(req->u.creation, joining, creation);
 }
 
 /* That waits for the word of this lead. */
-static weft_request *find_request(weft_context *ctx, int lead, const form_key *key)
+static weft_request *find_request(weft_context *ctx, int lead, const create_key *key)
 {
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
         if (req->op.kind == WEFT__OP_NEW_GROUP && same_key(&joining_of(req)->key, key) &&
-            req->u.forming->lead == lead)
+            req->u.creation->lead == lead)
             return req;
     }
     return NULL;
 }
 
-static void on_ready(weft_context *ctx, int peer, const form_message *m)
+static void on_ready(weft_context *ctx, int peer, const create_message *m)
 {
     weft_request *req = find_request(ctx, peer, &m->key);
-    if (req) weft__forming_ready(req, m->id, &m->table);
+    if (req) weft__group_create_ready(req, m->id, &m->table);
 }
 
-static void on_failed(weft_context *ctx, int peer, const form_message *m)
+static void on_failed(weft_context *ctx, int peer, const create_message *m)
 {
     weft_request *req = find_request(ctx, peer, &m->key);
-    if (req) weft__forming_fail(req, (weft_status)m->status, m->culprit, m->text);
+    if (req) weft__group_create_fail(req, (weft_status)m->status, m->culprit, m->text);
 }
 
-static weft_status check_members(const weft_context *ctx, int peer, const form_message *m, size_t entries)
+static weft_status check_members(const weft_context *ctx, int peer, const create_message *m, size_t entries)
 {
     if (m->key.size > entries)
         return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members names %zu", m->key.size, entries);
-    if (!weft__forming_sound(ctx, m->list, m->key.size, peer))
+    if (!weft__group_create_sound(ctx, m->list, m->key.size, peer))
         return weft__fail(WEFT_ERR_PEER, "the members of a group are no ranks, or some twice, or it is none");
     return WEFT_OK;
 }
 
-static weft_status check(const weft_context *ctx, int peer, int type, const form_message *m, size_t entries)
+static weft_status check(const weft_context *ctx, int peer, int type, const create_message *m, size_t entries)
 {
     if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size)
         return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members: expected 1 to %d", m->key.size,
                           ctx->world_size);
-    if (type == WEFT__MESSAGE_FORM_JOIN) return check_members(ctx, peer, m, entries);
-    if (type == WEFT__MESSAGE_FORM_READY) {
+    if (type == WEFT__MESSAGE_CREATE_JOIN) return check_members(ctx, peer, m, entries);
+    if (type == WEFT__MESSAGE_CREATE_READY) {
         if (weft__group_maker(m->id) == peer) return WEFT_OK;
         return weft__fail(WEFT_ERR_PEER, "a group of number %#" PRIx64 ", which is not one of its numbers",
                           m->id);
@@ -303,27 +303,27 @@ static weft_status check(const weft_context *ctx, int peer, int type, const form
     return WEFT_OK;
 }
 
-static void form_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void create_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     size_t entries, copy_bytes;
-    form_message *m;
+    create_message *m;
     if (length < sizeof *m) {
         weft__peer_refused(ctx, peer, "a message about a new group is too short");
         return;
     }
     entries = (length - sizeof *m) / sizeof m->list[0];
     /* Copied: what is sent in answer may come back through the same buffer. */
-    m = new_message(&((const form_message *)bytes)->key, entries, &copy_bytes);
+    m = new_message(&((const create_message *)bytes)->key, entries, &copy_bytes);
     if (!m) return;
     memcpy(m, bytes, copy_bytes);
     m->text[sizeof m->text - 1] = 0;
     if (check(ctx, peer, type, m, entries) != WEFT_OK)
         weft__peer_refused(ctx, peer, weft_last_error());
-    else if (type == WEFT__MESSAGE_FORM_JOIN)
+    else if (type == WEFT__MESSAGE_CREATE_JOIN)
         on_join(ctx, peer, m);
-    else if (type == WEFT__MESSAGE_FORM_READY)
+    else if (type == WEFT__MESSAGE_CREATE_READY)
         on_ready(ctx, peer, m);
-    else if (type == WEFT__MESSAGE_FORM_FAILED)
+    else if (type == WEFT__MESSAGE_CREATE_FAILED)
         on_failed(ctx, peer, m);
     else
         on_expired(ctx, peer, m);
@@ -335,59 +335,59 @@ static void send_join(weft_request *req)
     weft_context *ctx = req->ctx;
     joining *j = joining_of(req);
     size_t bytes;
-    form_message *m = new_message(&j->key, j->key.size, &bytes);
+    create_message *m = new_message(&j->key, j->key.size, &bytes);
     weft_status status = WEFT_ERR_MEMORY;
     if (m) {
         m->table = weft__own_table(ctx);
-        for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->forming.group->world[i];
-        status = weft__p2p_control(ctx->p2p, j->forming.lead, WEFT__MESSAGE_FORM_JOIN, m, bytes);
+        for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->creation.group->world[i];
+        status = weft__p2p_control(ctx->p2p, j->creation.lead, WEFT__MESSAGE_CREATE_JOIN, m, bytes);
     }
     weft__reserve_give(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)
-        weft__forming_fail(req, status, -1, weft_last_error());
+        weft__group_create_fail(req, status, -1, weft_last_error());
 }
 
 static void give_up(weft_request *req)
 {
     joining *j = joining_of(req);
-    send_small(req->ctx, j->forming.lead, WEFT__MESSAGE_FORM_EXPIRED, &j->key, j->forming.gave_up, -1,
-               j->forming.text);
+    send_small(req->ctx, j->creation.lead, WEFT__MESSAGE_CREATE_EXPIRED, &j->key, j->creation.gave_up, -1,
+               j->creation.text);
 }
 
-static form_key make_key(const weft_request *req, const weft_group *group)
+static create_key make_key(const weft_request *req, const weft_group *group)
 {
     uint64_t h[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
     for (int k = 0; k < 2; k++) {
         h[k] = hash(h[k], group->world, (size_t)group->size * sizeof *group->world);
         h[k] = hash(h[k], req->label, strlen(req->label));
     }
-    return (form_key){req->group->id, {h[0], h[1]}, next_occurrence(req->group, h), (uint32_t)group->size};
+    return (create_key){req->group->id, {h[0], h[1]}, next_occurrence(req->group, h), (uint32_t)group->size};
 }
 
 static void start(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     joining *j = joining_of(req);
-    weft_group *group = j->forming.group;
-    char text[WEFT__FORMING_TEXT];
+    weft_group *group = j->creation.group;
+    char text[WEFT__GROUP_CREATE_TEXT];
     req->algorithm = "lead";
     j->key = make_key(req, group);
     req->sequence = j->key.occurrence;
-    j->forming.lead = group->world[0];
+    j->creation.lead = group->world[0];
     for (int i = 0; i < group->size; i++)
-        if (group->world[i] < j->forming.lead) j->forming.lead = group->world[i];
+        if (group->world[i] < j->creation.lead) j->creation.lead = group->world[i];
     for (int i = 0; i < group->size; i++) {
         if (!atomic_load(&ctx->peers[group->world[i]].gone)) continue;
         weft__peer_fate(ctx, group->world[i], text, sizeof text);
         /* Not before the lead knows that this rank has come: its count is what late members are told by. */
-        if (group->world[i] == j->forming.lead || j->forming.lead == ctx->rank) {
-            weft__forming_fail(req, WEFT_ERR_PEER, group->world[i], text);
+        if (group->world[i] == j->creation.lead || j->creation.lead == ctx->rank) {
+            weft__group_create_fail(req, WEFT_ERR_PEER, group->world[i], text);
             return;
         }
     }
     if (group->size == 1) {
         weft__table table = weft__own_table(ctx);
-        weft__forming_ready(req, weft__group_ids(ctx, 1), &table);
+        weft__group_create_ready(req, weft__group_ids(ctx, 1), &table);
         return;
     }
     send_join(req);
@@ -398,7 +398,7 @@ static weft_request *waiting_for_lead(weft_context *ctx, int lead)
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind == WEFT__OP_NEW_GROUP && req->u.forming->lead == lead) return req;
+        if (req->op.kind == WEFT__OP_NEW_GROUP && req->u.creation->lead == lead) return req;
     }
     return NULL;
 }
@@ -415,18 +415,19 @@ static attempt *waiting_for_member(weft_context *ctx, int rank)
     return NULL;
 }
 
-static void form_peer_gone(weft_context *ctx, int rank, const char *why)
+static void create_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
     attempt *a;
     while ((a = waiting_for_member(ctx, rank)) != NULL) fail_attempt(ctx, a, WEFT_ERR_PEER, rank, why);
-    while ((req = waiting_for_lead(ctx, rank)) != NULL) weft__forming_fail(req, WEFT_ERR_PEER, rank, why);
+    while ((req = waiting_for_lead(ctx, rank)) != NULL)
+        weft__group_create_fail(req, WEFT_ERR_PEER, rank, why);
 }
 
 static weft_status open_attempts(weft_context *ctx)
 {
     weft__list *attempts = malloc(sizeof *attempts);
-    ctx->protocol_state[WEFT__PROTOCOL_FORM] = attempts;
+    ctx->protocol_state[WEFT__PROTOCOL_CREATE] = attempts;
     if (!attempts) return weft__fail_memory(sizeof *attempts, "a context");
     weft__list_init(attempts);
     return WEFT_OK;
@@ -440,14 +441,14 @@ static void close_attempts(weft_context *ctx)
     free(attempts);
 }
 
-const weft__protocol weft__form_protocol = {.name = "new_group",
-                                            .first = WEFT__MESSAGE_FORM_JOIN,
-                                            .last = WEFT__MESSAGE_FORM_EXPIRED,
-                                            .open = open_attempts,
-                                            .close = close_attempts,
-                                            .message = form_take_message,
-                                            .peer_gone = form_peer_gone,
-                                            .group_gone = form_group_gone};
+const weft__protocol weft__group_create_protocol = {.name = "new_group",
+                                                    .first = WEFT__MESSAGE_CREATE_JOIN,
+                                                    .last = WEFT__MESSAGE_CREATE_EXPIRED,
+                                                    .open = open_attempts,
+                                                    .close = close_attempts,
+                                                    .message = create_take_message,
+                                                    .peer_gone = create_peer_gone,
+                                                    .group_gone = create_group_gone};
 
 /* ---- public ---- */
 
@@ -504,7 +505,7 @@ weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const we
         weft__group_unref(made);
         return weft__fail_memory(sizeof *j, "a group's request");
     }
-    j->forming.start = start;
-    j->forming.give_up = give_up;
-    return weft__forming_submit(parent, WEFT__OP_NEW_GROUP, &j->forming, made, call, group, req);
+    j->creation.start = start;
+    j->creation.give_up = give_up;
+    return weft__group_create_submit(parent, WEFT__OP_NEW_GROUP, &j->creation, made, call, group, req);
 }
