@@ -63,7 +63,7 @@ typedef struct weft__executor weft__executor;
 
 /* What ranks tell each other (protocol.h). */
 typedef enum weft__protocol_kind {
-    WEFT__PROTOCOL_DEVICE_COMMS, /* communicators of a device: comm.c */
+    WEFT__PROTOCOL_DEVICE_COMMS, /* communicators of a device: device_comm.c */
     WEFT__PROTOCOL_ORDER,        /* the one order in which devices get work: order.c */
     WEFT__PROTOCOL_SLOTS,        /* where members' slots in shared memory are: slot_exchange.c */
     WEFT__PROTOCOL_SIGNATURES,   /* that all members mean the same collective: signatures.c */

@@ -117,9 +117,10 @@ struct weft_group {
     weft__tokens tokens;                  /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
     int plan_count;
-    struct weft__link *links[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (comm.c) */
-    struct weft__occurrence *occurrences;     /* engine: how often each new_group was asked for */
-    uint32_t shrinks;                         /* engine: how often this rank has shrunk it */
+    struct weft__device_comm
+        *device_comms[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (device_comm.c) */
+    struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
+    uint32_t shrinks;                     /* engine: how often this rank has shrunk it */
 };
 
 /* A collective is about to begin: asks for the lines that its first round will write and read, together and

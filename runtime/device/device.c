@@ -81,8 +81,8 @@ static void find_order(weft__device *first)
     weft_group *group = req->group;
     uint32_t n = 0;
     for (weft__device *d = first; d; d = d->next) n++;
-    first->link = weft__link_of_group(group, first->module);
-    if (first->link && first->link->state == WEFT__LINK_READY)
+    first->dev_comm = weft__device_comm_of_group(group, first->module);
+    if (first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY)
         for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
     weft__list_init(&first->ticket.link);
     first->ticket.key = (weft__ticket_key){.group = group->id,
@@ -93,8 +93,8 @@ static void find_order(weft__device *first)
     first->ticket.length = n;
     first->ticket.go = go;
     first->ticket.refuse = refuse;
-    if (first->link)
-        weft__link_await(first->link, &first->ticket);
+    if (first->dev_comm)
+        weft__device_comm_await(first->dev_comm, &first->ticket);
     else
         refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
 }
@@ -124,7 +124,7 @@ bool weft__device_done(weft_request *req)
 
 static void failed(weft_request *req, const char *why)
 {
-    if (req->device->part.link) weft__link_unmade(req->device->part.link, req->status, why);
+    if (req->device->part.dev_comm) weft__device_comm_unmade(req->device->part.dev_comm, req->status, why);
 }
 
 static void release(weft_request *req)
@@ -156,7 +156,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->req = req;
     d->sequel = (weft__sequel){gate_opened, failed, release};
     d->gate = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
-    d->link = NULL;
+    d->dev_comm = NULL;
     d->unit = d;
     d->last = d;
     d->next = NULL;
@@ -225,9 +225,9 @@ void weft__device_hand(weft__device *first)
         bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
         if (!pair) { /* device_pair.c has filled in the others */
             if (!d->part.splits) w->op = weft__module_operation(&req->op);
-            w->comm = first->link->comm;
-            w->rank = first->link->rank;
-            w->size = first->link->size;
+            w->comm = first->dev_comm->comm;
+            w->rank = first->dev_comm->rank;
+            w->size = first->dev_comm->size;
             w->peer = -1;
         }
         req->algorithm = module->backend->name;
@@ -286,8 +286,8 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
     text = text ? text : weft_status_text(status);
     if (pair && weft__device_pair_met(req))
         weft__device_pair_give_up(req, status, text);
-    else if (d->handed && d->unit->link)
-        weft__link_doom(d->unit->link, status, text);
+    else if (d->handed && d->unit->dev_comm)
+        weft__device_comm_doom(d->unit->dev_comm, status, text);
     weft__request_unref(req);
 }
 
@@ -299,7 +299,7 @@ static void lose_device(weft_context *ctx, weft__module *module, const char *why
     if (atomic_exchange(&module->lost, true)) return;
     snprintf(text, sizeof text, "%s is lost: %.700s", device_name(module, name, sizeof name), why);
     weft__log(WEFT__ERROR, "%s", text);
-    while ((group = weft__link_next_used(ctx, module)) != NULL)
+    while ((group = weft__device_comm_next_used(ctx, module)) != NULL)
         weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
     weft__progress_replace(ctx);
 }

@@ -3,7 +3,7 @@
  *
  *   gate      every member has submitted it and means the same: a barrier on the host plane, under the
  *             operation's own number and signature (messages: matched like any message, device_pair.c)
- *   link      its communicator is there (comm.c)
+ *   comm      its communicator is there (device_comm.c)
  *   order     all agree on its place (order.c)
  *   module    issues it, sees it done (modules.c)
  *
@@ -14,14 +14,14 @@
  * communicator is stopped first. */
 #ifndef WEFT_RUNTIME_DEVICE_H
 #define WEFT_RUNTIME_DEVICE_H
-#include "comm.h"
+#include "device_comm.h"
 #include "executor.h"
 #include "request.h"
 
 /* What a split of a communicator gives this rank. */
 typedef struct weft__part {
-    bool splits;      /* it is one */
-    weft__link *link; /* NULL: nothing */
+    bool splits;                 /* it is one */
+    weft__device_comm *dev_comm; /* NULL: nothing */
     int color, key;
 } weft__part;
 
@@ -52,7 +52,7 @@ typedef struct weft__device {
     uint64_t *lengths;             /* of blocks, to and from each rank: device_lengths.c; else NULL */
     weft__op gate;                 /* what the host plane does in place of the operation */
     const weft__executor *gate_by; /* carries that out, while it is shut */
-    weft__link *link;              /* once it is needed; NULL: a message to itself */
+    weft__device_comm *dev_comm;   /* once it is needed; NULL: a message to itself */
     weft__ticket ticket;           /* of the first in a unit */
     struct weft__device *unit;     /* the first of those issued together: a batch's collectives; or itself */
     struct weft__device *next;     /* in the unit */
@@ -95,7 +95,7 @@ bool weft__device_pair_met(const weft_request *req);
  * tells the other side, and the group breaks. */
 void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why);
 /* All that the module has not yet, of a communicator of two ranks that is doomed. */
-void weft__device_pairs_refuse(weft__link *link);
+void weft__device_pairs_refuse(weft__device_comm *dev_comm);
 
 extern const weft__executor weft__device_executor;
 #endif

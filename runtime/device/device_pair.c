@@ -62,7 +62,7 @@ static void go(weft__ticket *ticket)
 {
     weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
     take_from_p2p(d);
-    d->work.comm = d->link->comm;
+    d->work.comm = d->dev_comm->comm;
     weft__device_hand(d);
 }
 
@@ -139,7 +139,7 @@ static void launch(weft__device *d)
         return;
     }
     fill_work(d);
-    d->link = weft__link_of_pair(req->group, d->module, other);
+    d->dev_comm = weft__device_comm_of_pair(req->group, d->module, other);
     d->ticket.key = key_of(d, other);
     /* The receiver is first; of an exchange the lower. */
     d->match.world[0] = d->ticket.key.kind == WEFT__TICKET_MESSAGE ? d->ticket.key.high : d->ticket.key.low;
@@ -150,15 +150,16 @@ static void launch(weft__device *d)
     d->ticket.go = go;
     d->ticket.refuse = refuse;
     d->ticket.final = false;
-    if (!d->link) {
+    if (!d->dev_comm) {
         refuse(&d->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
         return;
     }
-    d->work.rank = d->link->rank;
+    d->work.rank = d->dev_comm->rank;
     d->work.size = 2;
-    d->work.peer = 1 - d->link->rank;
-    weft__device_reach(d, d->link->state == WEFT__LINK_READY ? WEFT__PHASE_ORDERING : WEFT__PHASE_CONNECTING);
-    weft__link_await(d->link, &d->ticket);
+    d->work.peer = 1 - d->dev_comm->rank;
+    weft__device_reach(d, d->dev_comm->state == WEFT__DEVICE_COMM_READY ? WEFT__PHASE_ORDERING
+                                                                        : WEFT__PHASE_CONNECTING);
+    weft__device_comm_await(d->dev_comm, &d->ticket);
 }
 
 /* ---- meeting ---- */
@@ -203,7 +204,7 @@ static bool in_unmatched(weft__match_hook *hook)
     weft__device *d = of_in(hook);
     char text[WEFT__SENTENCE_BYTES];
     half_to(&d->match.in, WEFT__HALF_OPEN);
-    d->link = NULL;
+    d->dev_comm = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
     weft__order_leave(d->req->ctx, &d->ticket);
     if (atomic_load(&d->req->group->state) != WEFT__BROKEN) return true;
@@ -317,25 +318,26 @@ void weft__device_pair_give_up(weft_request *req, weft_status status, const char
     int other = req->recv_result.peer >= 0 ? req->recv_result.peer : req->group->world[req->op.peer];
     if (other == req->ctx->rank) return; /* nobody waits for it */
     /* An exchange of which the other half has not met yet has none. */
-    if (!d->link) d->link = weft__link_of_pair(req->group, d->module, other);
-    if (d->link) weft__link_doom(d->link, status, why);
+    if (!d->dev_comm) d->dev_comm = weft__device_comm_of_pair(req->group, d->module, other);
+    if (d->dev_comm) weft__device_comm_doom(d->dev_comm, status, why);
     weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, why}, !req->ctx->aborting);
 }
 
-static weft_request *next_to_refuse(const weft__link *link)
+static weft_request *next_to_refuse(const weft__device_comm *dev_comm)
 {
-    WEFT__LIST_EACH(&link->ctx->pending, at)
+    WEFT__LIST_EACH(&dev_comm->ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->device && req->device->link == link && !req->device->handed) return req;
+        if (req->device && req->device->dev_comm == dev_comm && !req->device->handed) return req;
     }
     return NULL;
 }
 
-void weft__device_pairs_refuse(weft__link *link)
+void weft__device_pairs_refuse(weft__device_comm *dev_comm)
 {
     weft_request *req;
-    WEFT__ASSERT(link->is_pair && weft__holds_engine(link->ctx));
+    WEFT__ASSERT(dev_comm->is_pair && weft__holds_engine(dev_comm->ctx));
     /* Always the first again: ending one may end others. */
-    while ((req = next_to_refuse(link)) != NULL) refuse(&req->device->ticket, link->status, link->why);
+    while ((req = next_to_refuse(dev_comm)) != NULL)
+        refuse(&req->device->ticket, dev_comm->status, dev_comm->why);
 }

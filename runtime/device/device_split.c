@@ -15,7 +15,8 @@ uint32_t weft__device_split_can(weft_group *parent)
     if (!ctx->module_count) return 0;
     weft__engine_take(ctx);
     for (int i = 0; i < WEFT__MEMORIES; i++)
-        if (parent->links[i] && parent->links[i]->state == WEFT__LINK_READY && ctx->modules[i].backend->split)
+        if (parent->device_comms[i] && parent->device_comms[i]->state == WEFT__DEVICE_COMM_READY &&
+            ctx->modules[i].backend->split)
             can |= 1U << i;
     weft__engine_drop(ctx);
     return can;
@@ -40,7 +41,7 @@ void weft__device_split(weft_group *parent, weft_memory memory, uint64_t number,
         return;
     }
     req->device->part =
-        (weft__part){true, made ? weft__link_split_off(made, req->device->module) : NULL, color, key};
+        (weft__part){true, made ? weft__device_comm_split_off(made, req->device->module) : NULL, color, key};
     weft__submit_continued(req, WEFT__EXECUTOR_DEVICE, number);
     weft__device_enter(req);
 }

@@ -28,12 +28,12 @@
 static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
                     size_t bytes)
 {
-    const weft__link *link = req->device->unit->link;
+    const weft__device_comm *dev_comm = req->device->unit->dev_comm;
     char name[256], who[192];
     weft__request_name(req, name, sizeof name);
-    if (link && link->state == WEFT__LINK_DOOMED) {
-        *status = link->status;
-        snprintf(text, bytes, "%s: %.700s", name, link->why);
+    if (dev_comm && dev_comm->state == WEFT__DEVICE_COMM_DOOMED) {
+        *status = dev_comm->status;
+        snprintf(text, bytes, "%s: %.700s", name, dev_comm->why);
         return;
     }
     weft__peer_name(req->ctx, req->ctx->rank, who, sizeof who);
@@ -99,7 +99,7 @@ static int64_t module_now(void)
 }
 
 static const weft_backend_runtime table = {
-    WEFT_BACKEND_VERSION, finish,     issued,     weft__link_named, weft__link_joined,
+    WEFT_BACKEND_VERSION, finish,     issued,     weft__device_comm_named, weft__device_comm_joined,
     weft__module_fail,    module_log, module_now,
 };
 
@@ -314,7 +314,7 @@ static void split(weft__module *module, weft_backend_work *work)
 {
     const weft__device *d = work->owner;
     const weft__part *part = &d->part;
-    weft_backend_comm *made = part->link ? part->link->comm : NULL;
+    weft_backend_comm *made = part->dev_comm ? part->dev_comm->comm : NULL;
     module->backend->split(work->comm, made, made ? part->color : -1, part->key);
     finish(work, WEFT_OK, NULL);
 }

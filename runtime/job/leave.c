@@ -5,8 +5,8 @@
 #include "alarm.h"
 #include "batch.h"
 #include "breaks.h"
-#include "comm.h"
 #include "descriptor.h"
+#include "device_comm.h"
 #include "device_memory.h"
 #include "engine.h"
 #include "executor.h"
@@ -100,7 +100,7 @@ void weft__context_free(weft_context *ctx)
     fall_silent(ctx);
     weft__log_flush();   /* what is told of this context is told before it is gone */
     if (!let_go) return; /* a thread may come back to it */
-    weft__links_shut(ctx);
+    weft__device_comms_shut(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->meeting);

@@ -1,7 +1,7 @@
 /* protocols.c - every protocol, a row each. */
 #include "protocols.h"
 #include "breaks.h"
-#include "comm.h"
+#include "device_comm.h"
 #include "group_create_common.h"
 #include "job_store.h"
 #include "order.h"

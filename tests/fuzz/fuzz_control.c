@@ -5,7 +5,7 @@
  * on with zeros.  The rank is 3 of 5 and shares memory with 1.  Its threads do not run and its wires lead
  * nowhere, so the same input does the same thing every time.  After each step all requests and groups must be
  * in a state that the public header knows. */
-#include "comm.h"
+#include "device_comm.h"
 #include "engine.h"
 #include "executors.h"
 #include "fuzz.h"
@@ -160,7 +160,7 @@ static void open_rank(void)
 static void close_rank(void)
 {
     for (int i = 0; i < rank.request_count; i++) weft_release(rank.requests[i]);
-    weft__links_shut(rank.ctx);
+    weft__device_comms_shut(rank.ctx);
     rank.ctx->modules[WEFT_MEMORY_CUDA].backend = NULL;
     rank.ctx->module_count = 0;
     weft__list_remove(&rank.ticket.link);
@@ -354,9 +354,9 @@ static void step_link(input *in)
     if (weft_group_status(group) != WEFT_OK) return;
     weft__engine_take(rank.ctx);
     if (peer == 0)
-        weft__link_of_group(group, &rank.ctx->modules[WEFT_MEMORY_CUDA]);
+        weft__device_comm_of_group(group, &rank.ctx->modules[WEFT_MEMORY_CUDA]);
     else if (weft__group_member(group, peer) >= 0)
-        weft__link_of_pair(group, &rank.ctx->modules[WEFT_MEMORY_CUDA], peer);
+        weft__device_comm_of_pair(group, &rank.ctx->modules[WEFT_MEMORY_CUDA], peer);
     weft__engine_drop(rank.ctx);
 }
 

@@ -1,0 +1,58 @@
+/* device_comm.h - communicators of modules as the runtime keeps them: one for each group that has used a
+ * module, and one for each two of its ranks that have exchanged messages by it.  So what ends the messages of
+ * one group leaves other groups alone.
+ *
+ *   NAMING -> JOINING -> READY,  and DOOMED from each (link_follows in device_comm.c)
+ *
+ * The first rank names it, its id goes to the others over the host plane, and all join; what needs it waits
+ * in order.  Engine held throughout, except where a module answers. */
+#ifndef WEFT_RUNTIME_DEVICE_COMM_H
+#define WEFT_RUNTIME_DEVICE_COMM_H
+#include "order.h"
+#include "protocol.h"
+
+typedef enum weft__device_comm_state {
+    WEFT__DEVICE_COMM_NAMING,  /* its id is being made, here or by the first rank */
+    WEFT__DEVICE_COMM_JOINING, /* the module is at it */
+    WEFT__DEVICE_COMM_READY,
+    WEFT__DEVICE_COMM_DOOMED /* not to be used any more */
+} weft__device_comm_state;
+
+typedef struct weft__device_comm {
+    weft__list link; /* of all */
+    weft_context *ctx;
+    weft__module *module;
+    uint64_t id;       /* of the group */
+    bool is_pair;      /* of two ranks in it */
+    weft_group *group; /* NULL: it is gone */
+    const int *world;  /* its ranks */
+    int pair[2], rank, size;
+    weft__device_comm_state state;
+    weft_backend_comm *comm;
+    weft__list waiting; /* tickets */
+    weft_status status; /* DOOMED: why */
+    char *why;
+} weft__device_comm;
+
+/* The communicator of the group, or of this rank and another (in the world) in it; begun if there is none
+ * yet.  NULL: no memory. */
+weft__device_comm *weft__device_comm_of_group(weft_group *group, weft__module *module);
+weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *module, int peer);
+/* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
+weft__device_comm *weft__device_comm_split_off(weft_group *group, weft__module *module);
+/* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
+void weft__device_comm_await(weft__device_comm *dev_comm, weft__ticket *ticket);
+/* It will not be there: breaks its group, or dooms the pair's. */
+void weft__device_comm_unmade(weft__device_comm *dev_comm, weft_status status, const char *sentence);
+/* Stops what is under way on it; what waits for it is refused. */
+void weft__device_comm_doom(weft__device_comm *dev_comm, weft_status status, const char *why);
+void weft__device_comms_shut(
+    weft_context *ctx); /* the context ends: nothing a module answers counts any more */
+/* A group, not broken, that has one of that module; NULL: none. */
+weft_group *weft__device_comm_next_used(const weft_context *ctx, const weft__module *module);
+/* What a module calls. */
+void weft__device_comm_named(void *owner, const void *id);
+void weft__device_comm_joined(void *owner, weft_status status, const char *sentence);
+
+extern const weft__protocol weft__device_comms_protocol;
+#endif
