@@ -19,7 +19,7 @@
 #include <string.h>
 
 typedef struct allocation {
-    weft__sequel sequel;
+    weft__continuation continuation;
     _Atomic int refs; /* the caller's thread, the request */
     weft__memory_entry mine;
     weft__memory_entry all[];
@@ -42,7 +42,7 @@ static const char *kind_text(const weft__memory_entry *e)
 /* All ranks look at the same words, so all see the same failure. */
 static void finish(weft_request *req)
 {
-    const allocation *a = WEFT__OWNER(req->sequel, allocation, sequel);
+    const allocation *a = WEFT__OWNER(req->continuation, allocation, continuation);
     const weft_group *group = req->group;
     weft_status status = WEFT_OK;
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
@@ -76,7 +76,7 @@ static void fail(weft_request *req, const char *why)
 
 static void request_gone(weft_request *req)
 {
-    allocation_unref(WEFT__OWNER(req->sequel, allocation, sequel));
+    allocation_unref(WEFT__OWNER(req->continuation, allocation, continuation));
 }
 
 /* The collective: waits until every rank has told. */
@@ -91,9 +91,9 @@ static weft_status tell_all(weft_group *group, allocation *a)
                    .scale = 1};
     weft_request *req = weft__request_new(group->ctx, group, &op, NULL);
     if (!req) return WEFT_ERR_MEMORY;
-    a->sequel = (weft__sequel){finish, fail, request_gone};
+    a->continuation = (weft__continuation){finish, fail, request_gone};
     atomic_fetch_add(&a->refs, 1);
-    req->sequel = &a->sequel;
+    req->continuation = &a->continuation;
     return weft__submit(req, NULL, NULL);
 }
 

@@ -120,7 +120,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->recv_result.peer = -1;
     req->recv_result.tag = req->op.tag;
     req->recv_result.bytes = 0;
-    req->sequel = NULL;
+    req->continuation = NULL;
     weft__list_init(&req->pending);
 }
 
@@ -145,7 +145,7 @@ static bool has_parts(const weft_request *req)
 {
     uintptr_t parts = (uintptr_t)atomic_load_explicit(&req->told, memory_order_relaxed) |
                       (uintptr_t)atomic_load_explicit(&req->shown, memory_order_relaxed) |
-                      (uintptr_t)req->op.uneven | (uintptr_t)req->sequel;
+                      (uintptr_t)req->op.uneven | (uintptr_t)req->continuation;
     return parts || weft__kind_traits(req->op.kind) & (WEFT__BATCHES | WEFT__PROBES);
 }
 
@@ -154,7 +154,7 @@ static WEFT__NOINLINE void free_parts(weft_request *req)
     drop_text(&req->told);
     drop_text(&req->shown);
     free(req->op.uneven);
-    if (req->sequel) req->sequel->free(req);
+    if (req->continuation) req->continuation->free(req);
     if (weft__kind_traits(req->op.kind) & WEFT__BATCHES) weft__batch_free(req);
 }
 
@@ -273,7 +273,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
         ctx->record.failed = ctx->record.failed || status != WEFT_ERR_CANCELLED;
         if (text) weft__request_tell(req, text);
-        if (req->sequel) req->sequel->fail(req, text ? text : weft_status_text(status));
+        if (req->continuation) req->continuation->fail(req, text ? text : weft_status_text(status));
     }
     if (!req->done) {
         weft__request_publish(req);

@@ -25,7 +25,8 @@ typedef enum weft__state {
 } weft__state;
 
 /* What may follow on each state.  A short message that has passed in its call settles at once; what begins in
- * its call was never queued; on device memory a request can fail on the device while its gate is held. */
+ * its call was never queued; on device memory a request can fail on the device while its agreement is held.
+ * */
 static const uint8_t weft__request_follows[] = {
     [WEFT__NEW] =
         WEFT__MAY_BECOME(WEFT__QUEUED) | WEFT__MAY_BECOME(WEFT__RUNNING) | WEFT__MAY_BECOME(WEFT__SETTLED),
@@ -47,11 +48,11 @@ typedef enum weft__steps {
 
 /* What a collective leads to on each rank once its data is there: split_group, mesh_create.  The first member
  * of a struct of the file that makes it. */
-typedef struct weft__sequel {
+typedef struct weft__continuation {
     void (*finish)(weft_request *req); /* in place of settling it: does that too.  Engine held */
     void (*fail)(weft_request *req, const char *why); /* it settles with a failure.  Engine held */
     void (*free)(weft_request *req);                  /* with the request */
-} weft__sequel;
+} weft__continuation;
 
 /* What an operation that goes well touches comes first, in as few cache lines as it can. */
 struct weft_request {
@@ -76,10 +77,10 @@ struct weft_request {
     int64_t submitted_ns, started_ns, settled_ns;
     const char *algorithm;
     weft_done_fn *done;
-    struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
-    weft__sequel *sequel;        /* NULL: settles when its data is there */
-    _Atomic(char *) told;        /* the final sentence */
-    _Atomic(char *) shown;       /* what weft_request_message made of it */
+    struct weft__device *device;      /* of an operation on device memory: device.h; else NULL */
+    weft__continuation *continuation; /* NULL: settles when its data is there */
+    _Atomic(char *) told;             /* the final sentence */
+    _Atomic(char *) shown;            /* what weft_request_message made of it */
     int64_t deadline_ns, ask_ns, warn_ns;
     weft__recv_result recv_result;
     union {

@@ -1,7 +1,7 @@
 /* device.c - operations on device memory on their way to the module.
  *
- * The gate costs a barrier among the ranks' processors, and gives what a device cannot: who is late and who
- * means something else is known before anything runs there, so nothing has to be torn down for it; and no
+ * The agreement costs a barrier among the ranks' processors, and gives what a device cannot: who is late and
+ * who means something else is known before anything runs there, so nothing has to be torn down for it; and no
  * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
 #include "device.h"
 #include "alarm.h"
@@ -58,7 +58,7 @@ static const char *device_name(const weft__module *module, char *text, size_t by
     return text;
 }
 
-/* ---- the gate ---- */
+/* ---- the agreement ---- */
 
 static void go(weft__ticket *ticket)
 {
@@ -74,7 +74,7 @@ static void refuse(weft__ticket *ticket, weft_status status, const char *why)
     weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
-/* All gates of a unit are open. */
+/* All members of what is fused agree. */
 static void find_order(weft__device *first)
 {
     weft_request *req = first->req;
@@ -101,12 +101,12 @@ static void find_order(weft__device *first)
 
 void weft__device_enter(weft_request *req)
 {
-    weft__device *first = req->device->unit;
+    weft__device *first = req->device->fused;
     weft__device_reach(req->device, WEFT__PHASE_CONNECTING);
     if (--first->closed == 0) find_order(first);
 }
 
-static void gate_opened(weft_request *req)
+static void has_agreed(weft_request *req)
 {
     req->device->shut = false;
     if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
@@ -154,10 +154,10 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
     }
     d->req = req;
-    d->sequel = (weft__sequel){gate_opened, failed, release};
-    d->gate = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
+    d->continuation = (weft__continuation){has_agreed, failed, release};
+    d->agree = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
     d->dev_comm = NULL;
-    d->unit = d;
+    d->fused = d;
     d->last = d;
     d->next = NULL;
     atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
@@ -180,11 +180,11 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         return status;
     }
     req->device = d;
-    req->sequel = &d->sequel;
+    req->continuation = &d->continuation;
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         req->u.pair.copy = NULL;
     else
-        req->host_op = &d->gate;
+        req->host_op = &d->agree;
     return WEFT_OK;
 }
 
@@ -193,7 +193,7 @@ static void device_follow(weft_request *first, weft_request *req)
     weft__device *f = first->device;
     f->last->next = req->device;
     f->last = req->device;
-    req->device->unit = f;
+    req->device->fused = f;
     f->closed++;
 }
 
@@ -205,7 +205,7 @@ static void device_start(weft_request *req)
     }
     if (req->group->size > 1) {
         req->device->shut = true;
-        weft__host_collective_start(req, &req->device->gate_by);
+        weft__host_collective_start(req, &req->device->agree_by);
         if (!req->group->table.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
     }
     weft__device_enter(req);
@@ -256,7 +256,7 @@ static void take_back(weft_request *req)
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         weft__device_pair_stop(req);
     else
-        weft__order_leave(req->ctx, &req->device->unit->ticket);
+        weft__order_leave(req->ctx, &req->device->fused->ticket);
 }
 
 /* Settles when the module lets go, or after the grace. */
@@ -275,7 +275,7 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
-    if (d->shut) d->gate_by->stop(req);
+    if (d->shut) d->agree_by->stop(req);
     if (d->handed && !d->done) {
         drain(req, status, text);
     } else {
@@ -286,8 +286,8 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
     text = text ? text : weft_status_text(status);
     if (pair && weft__device_pair_met(req))
         weft__device_pair_give_up(req, status, text);
-    else if (d->handed && d->unit->dev_comm)
-        weft__device_comm_doom(d->unit->dev_comm, status, text);
+    else if (d->handed && d->fused->dev_comm)
+        weft__device_comm_doom(d->fused->dev_comm, status, text);
     weft__request_unref(req);
 }
 

@@ -1,14 +1,14 @@
 /* device.h - operations that a module carries out, from submission to the module and back: those on device
  * memory, on other memory, and of those in host memory what a module there takes.
  *
- *   gate      every member has submitted it and means the same: a barrier on the host plane, under the
+ *   agree     every member has submitted it and means the same: a barrier on the host plane, under the
  *             operation's own number and signature (messages: matched like any message, device_pair.c)
  *   comm      its communicator is there (device_comm.c)
  *   order     all agree on its place (order.c)
  *   module    issues it, sees it done (modules.c)
  *
- * A group whose members all have WEFT_DEVICE_ORDER=submission issues without waiting for the gate and without
- * agreeing on an order; there the gate only has to open before the operation settles.
+ * A group whose members all have WEFT_DEVICE_ORDER=submission issues without waiting for the agreement and
+ * without agreeing on an order; there the agreement only has to come before the operation settles.
  *
  * Until the module has it nothing touches its buffers, so a failure settles it at once; afterwards its
  * communicator is stopped first. */
@@ -48,20 +48,20 @@ typedef struct weft__match {
 typedef struct weft__device {
     weft__slab_item item;
     weft_request *req;
-    weft__sequel sequel;           /* of the gate */
-    uint64_t *lengths;             /* of blocks, to and from each rank: device_lengths.c; else NULL */
-    weft__op gate;                 /* what the host plane does in place of the operation */
-    const weft__executor *gate_by; /* carries that out, while it is shut */
-    weft__device_comm *dev_comm;   /* once it is needed; NULL: a message to itself */
-    weft__ticket ticket;           /* of the first in a unit */
-    struct weft__device *unit;     /* the first of those issued together: a batch's collectives; or itself */
-    struct weft__device *next;     /* in the unit */
-    struct weft__device *last;     /* first: the end of the unit */
-    uint32_t closed;               /* first: members of the unit whose gate has not opened */
-    _Atomic int watchers;          /* threads that sleep until it is issued */
-    bool shut;                     /* its gate is under way */
-    bool done;                     /* the device has done it before its gate opened */
-    bool handed;                   /* the module has it, or will be given it by the progress thread */
+    weft__continuation continuation; /* of the agreement */
+    uint64_t *lengths;               /* of blocks, to and from each rank: device_lengths.c; else NULL */
+    weft__op agree;                  /* what the host plane does in place of the operation */
+    const weft__executor *agree_by;  /* carries that out, while it is shut */
+    weft__device_comm *dev_comm;     /* once it is needed; NULL: a message to itself */
+    weft__ticket ticket;             /* of the first in one fused */
+    struct weft__device *fused; /* the first of those issued together: a batch's collectives; or itself */
+    struct weft__device *next;  /* in what is fused */
+    struct weft__device *last;  /* first: the end of what is fused */
+    uint32_t closed;            /* first: members of the fused one that is not agreed on */
+    _Atomic int watchers;       /* threads that sleep until it is issued */
+    bool shut;                  /* its agreement is under way */
+    bool done;                  /* the device has done it before its members agreed */
+    bool handed;                /* the module has it, or will be given it by the progress thread */
     weft__module *module;
     weft__match match;      /* messages */
     weft__part part;        /* device_split.c */
@@ -74,11 +74,11 @@ typedef struct weft__device {
 weft_status weft__device_prepare(weft_request *req, void *stream);
 
 /* All under the engine. */
-/* Past the gate, which a split has passed as a split of the group. */
+/* Past the agreement, which a split has passed as a split of the group. */
 void weft__device_enter(weft_request *req);
-/* The module is through with it, successfully.  False: it settles when its gate opens. */
+/* The module is through with it, successfully.  False: it settles when its members agree. */
 bool weft__device_done(weft_request *req);
-/* Its ticket's turn: the progress thread gives it, and all in its unit, to the module. */
+/* Its ticket's turn: the progress thread gives it, and all that is fused with it, to the module. */
 void weft__device_hand(weft__device *first);
 weft__phase weft__device_phase(const weft_request *req);
 void weft__device_reach(weft__device *d, weft__phase phase); /* on its way to the module */

@@ -34,11 +34,11 @@ weft_status weft__device_lengths_make(weft__device *d)
     d->lengths = malloc(2 * n * sizeof *d->lengths);
     if (!d->lengths) return weft__fail_memory(2 * n * sizeof *d->lengths, "the lengths of blocks");
     for (size_t i = 0; i < n; i++) d->lengths[i] = sent_to(op, (int)i);
-    d->gate.kind = WEFT__OP_ALL_TO_ALL;
-    d->gate.dtype = WEFT_UINT64;
-    d->gate.count = 1;
-    d->gate.in = d->lengths;
-    d->gate.out = d->lengths + n;
+    d->agree.kind = WEFT__OP_ALL_TO_ALL;
+    d->agree.dtype = WEFT_UINT64;
+    d->agree.count = 1;
+    d->agree.in = d->lengths;
+    d->agree.out = d->lengths + n;
     return WEFT_OK;
 }
 

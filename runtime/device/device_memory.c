@@ -1,5 +1,5 @@
 /* device_memory.c - see device_memory.h.  Registering it with the communicator is an operation like any
- * other: it passes the gate and takes its place in the order. */
+ * other: it passes the agreement and takes its place in the order. */
 #include "device_memory.h"
 #include "device.h"
 #include "engine.h"

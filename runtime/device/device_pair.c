@@ -102,7 +102,7 @@ static void launch_self(weft__device *d)
     send->work.peer = receive->work.peer = -1;
     if (send != receive) {
         send->next = receive;
-        receive->unit = send;
+        receive->fused = send;
     }
     weft__device_hand(send);
 }

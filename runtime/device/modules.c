@@ -28,7 +28,7 @@
 static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
                     size_t bytes)
 {
-    const weft__device_comm *dev_comm = req->device->unit->dev_comm;
+    const weft__device_comm *dev_comm = req->device->fused->dev_comm;
     char name[256], who[192];
     weft__request_name(req, name, sizeof name);
     if (dev_comm && dev_comm->state == WEFT__DEVICE_COMM_DOOMED) {

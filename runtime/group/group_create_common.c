@@ -49,11 +49,11 @@ weft_status weft__group_create_submit(weft_group *parent, weft__kind kind, weft_
         weft__group_unref(made);
         return WEFT_ERR_MEMORY;
     }
-    f->sequel = (weft__sequel){NULL, fail_group, free_creation};
+    f->continuation = (weft__continuation){NULL, fail_group, free_creation};
     f->group = made;
     weft__group_ref(made);
     r->u.creation = f;
-    r->sequel = &f->sequel;
+    r->continuation = &f->continuation;
     return weft__submit_making(r, call, made, group, req);
 }
 

@@ -14,7 +14,7 @@
 
 /* The first member of what a protocol keeps of its caller's request. */
 typedef struct weft__group_create {
-    weft__sequel sequel;
+    weft__continuation continuation;
     void (*start)(weft_request *req);
     void (*give_up)(weft_request *req); /* tell the lead: gave_up and text say why */
     weft_group *group;                  /* to be; a reference */

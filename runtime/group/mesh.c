@@ -31,7 +31,7 @@ struct weft_mesh {
     _Atomic uint32_t refs;
     _Atomic uint32_t state;         /* mesh_state; engine writes */
     char why[WEFT__SENTENCE_BYTES]; /* FAILED; written before state */
-    weft__sequel sequel;
+    weft__continuation continuation;
     weft__mesh_entry *all; /* by rank of the parent; READY: valid */
     weft__mesh_entry mine;
     _Atomic(weft_group *) groups[1u << WEFT__AXES_MAX]; /* by set of axes; engine writes */
@@ -94,7 +94,7 @@ void weft__meshes_close(weft_context *ctx)
 
 static weft_mesh *mesh_of(weft_request *req)
 {
-    return WEFT__OWNER(req->sequel, weft_mesh, sequel);
+    return WEFT__OWNER(req->continuation, weft_mesh, continuation);
 }
 
 static void fail(weft_request *req, const char *why)
@@ -164,9 +164,9 @@ weft_status weft_mesh_create(weft_group *parent, const char *axes, const weft_ca
         mesh_unref(made);
         return WEFT_ERR_MEMORY;
     }
-    made->sequel = (weft__sequel){finish, fail, request_gone};
+    made->continuation = (weft__continuation){finish, fail, request_gone};
     atomic_fetch_add(&made->refs, 1);
-    r->sequel = &made->sequel;
+    r->continuation = &made->continuation;
     r->op.in = &made->mine;
     r->op.out = made->all;
     before = *mesh;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct split {
-    weft__sequel sequel;
+    weft__continuation continuation;
     weft_group *group; /* NULL: this rank is in none */
     weft__split_entry mine;
     weft__split_entry all[];
@@ -57,7 +57,7 @@ static weft_status make(weft_request *req, split *s)
 
 static split *split_of(weft_request *req)
 {
-    return WEFT__OWNER(req->sequel, split, sequel);
+    return WEFT__OWNER(req->continuation, split, continuation);
 }
 
 static void split_on_device(const weft_request *req, const split *s)
@@ -148,8 +148,8 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
         weft__request_unref(r);
         return weft__fail_memory(bytes, "a split");
     }
-    s->sequel = (weft__sequel){finish, fail, split_free};
-    r->sequel = &s->sequel;
+    s->continuation = (weft__continuation){finish, fail, split_free};
+    r->continuation = &s->continuation;
     s->mine = (weft__split_entry){.color = color < 0 ? -1 : color,
                                   .key = key,
                                   .on_device = weft__device_split_can(parent),

@@ -115,8 +115,8 @@ static inline void weft__rounds_end(weft_request *req)
                          req->u.rounds.taken == req->u.rounds.published,
                      req->u.rounds.taken, req->u.rounds.published, req->u.rounds.plan.count);
     weft__list_remove(&req->u.rounds.shm_coll);
-    if (req->sequel)
-        req->sequel->finish(req);
+    if (req->continuation)
+        req->continuation->finish(req);
     else
         weft__request_settle(req, WEFT_OK, NULL);
 }

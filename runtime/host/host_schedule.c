@@ -144,7 +144,7 @@ static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__s
                              weft__schedule *s)
 {
     if (req->host_op->reduction == WEFT_PREMUL_SUM || req->host_op->uneven) return NULL;
-    if (req->sequel && req->op.memory == WEFT_MEMORY_HOST) return NULL; /* done once */
+    if (req->continuation && req->op.memory == WEFT_MEMORY_HOST) return NULL; /* done once */
     weft__plan *plan = place_for_plan(group);
     if (plan)
         *plan = (weft__plan){.signature = signature,
@@ -368,8 +368,8 @@ static void finish(weft__run *run)
     }
     give_run(run);
     req->u.run = NULL;
-    if (req->sequel)
-        req->sequel->finish(req);
+    if (req->continuation)
+        req->continuation->finish(req);
     else
         weft__request_settle(req, WEFT_OK, NULL);
 }

@@ -127,13 +127,13 @@ static void end_collective(void)
         unsigned char *all = req->op.out;
         size_t each;
         int member = (int)(take(1) % LONE_WORLD);
-        if (!req->sequel) continue;
+        if (!req->continuation) continue;
         req->executor->stop(req);
         each = tell_all(all, req->op.in);
         if (each != req->op.count) abort();
         if (member != LONE_ME) lay_over(all + each * (size_t)member, each);
         if (rank.what == MEMORY) memcpy(&rank.near, all + each * LONE_NEAR, sizeof rank.near);
-        req->sequel->finish(req);
+        req->continuation->finish(req);
         return;
     }
 }

@@ -52,7 +52,7 @@ static void end_collective(void)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
         int liar = lies->liar ? lies->liar : LIAR;
-        if (!req->sequel) continue;
+        if (!req->continuation) continue;
         req->executor->stop(req);
         for (int i = 0; i < LONE_WORLD; i++) {
             entry told;
@@ -61,7 +61,7 @@ static void end_collective(void)
             if (i == liar && lies->tell) lies->tell(&told);
             memcpy((char *)req->op.out + (size_t)i * req->op.count, &told, req->op.count);
         }
-        req->sequel->finish(req);
+        req->continuation->finish(req);
         return;
     }
 }
