@@ -6,7 +6,7 @@
 
 _Static_assert(WEFT__OP_KINDS <= 32, "weft__selection.by_messages has a bit for each kind");
 
-void weft__table_merge(weft__table *mine, const weft__table *other)
+void weft__group_params_merge(weft__group_params *mine, const weft__group_params *other)
 {
     if (other->rounds < mine->rounds) mine->rounds = other->rounds;
     if (other->slot_bytes < mine->slot_bytes) mine->slot_bytes = other->slot_bytes;
@@ -22,7 +22,7 @@ void weft__table_merge(weft__table *mine, const weft__table *other)
 /* ---- working it out ---- */
 
 /* The rule of a limit.  False: never. */
-static bool by_rule(weft__limit limit, const weft__table *table, int size, uint64_t *upto)
+static bool by_rule(weft__limit limit, const weft__group_params *params, int size, uint64_t *upto)
 {
     uint64_t n = (uint64_t)size;
     switch (limit.reach) {
@@ -33,7 +33,7 @@ static bool by_rule(weft__limit limit, const weft__table *table, int size, uint6
     case WEFT__REACH_UP_TO_OF_FOUR: *upto = limit.bytes; return size >= 4;
     case WEFT__REACH_UP_TO_SHARED:
         *upto = limit.bytes / n;
-        if (*upto > table->slot_bytes) *upto = table->slot_bytes;
+        if (*upto > params->slot_bytes) *upto = params->slot_bytes;
         break;
     default: *upto = WEFT__UPTO_ANY; break;
     }
@@ -41,17 +41,17 @@ static bool by_rule(weft__limit limit, const weft__table *table, int size, uint6
 }
 
 /* By rule or by what was measured; what is forced comes afterwards. */
-static void make_limits(weft__selection *s, const weft__table *table, int size, weft__medium medium)
+static void make_limits(weft__selection *s, const weft__group_params *params, int size, weft__medium medium)
 {
     int class = weft__size_class(size), tunable = 0;
     for (int i = 0; i < WEFT__CANDIDATES; i++) {
         const weft__candidate *c = &weft__candidates[i];
-        bool ordered = table->rank_order && weft__kind_traits(c->kind) & WEFT__REDUCES;
+        bool ordered = params->rank_order && weft__kind_traits(c->kind) & WEFT__REDUCES;
         /* What messages do in rank order are other algorithms, with limits that are not tuned. */
         bool measured = weft__is_tunable(c) && (!ordered || c->way == WEFT__ROUNDS);
-        s->serves[i] = by_rule(ordered ? c->ordered : c->limit, table, size, &s->upto[i]);
+        s->serves[i] = by_rule(ordered ? c->ordered : c->limit, params, size, &s->upto[i]);
         s->origin[i] = WEFT__BY_RULE;
-        if (measured && weft__choices_limit(&table->choices, medium, class, tunable, &s->upto[i])) {
+        if (measured && weft__choices_limit(&params->choices, medium, class, tunable, &s->upto[i])) {
             s->serves[i] = s->upto[i] != WEFT__UPTO_NEVER;
             s->origin[i] = WEFT__BY_FILE;
         }
@@ -61,10 +61,10 @@ static void make_limits(weft__selection *s, const weft__table *table, int size, 
 
 /* One that cannot add in rank order does not count where that is asked for.  One by messages takes the
  * operation out of shared memory; where there is none, one by rounds leaves the messages as they are. */
-static void force(weft__selection *s, const weft__table *table, weft__kind kind)
+static void force(weft__selection *s, const weft__group_params *params, weft__kind kind)
 {
-    const weft__candidate *c = weft__choices_forced(&table->choices, kind);
-    bool ordered = table->rank_order && weft__kind_traits(kind) & WEFT__REDUCES;
+    const weft__candidate *c = weft__choices_forced(&params->choices, kind);
+    bool ordered = params->rank_order && weft__kind_traits(kind) & WEFT__REDUCES;
     if (!c || (ordered && c->ordered.reach == WEFT__REACH_NEVER)) return;
     for (int i = 0; i < WEFT__CANDIDATES; i++) {
         if (weft__candidates[i].kind != kind || weft__candidates[i].way != c->way) continue;
@@ -84,13 +84,13 @@ static uint64_t all_read_bytes(const weft__selection *s)
     return 0;
 }
 
-void weft__selection_make(weft__selection *s, const weft__table *table, int size, bool shared)
+void weft__selection_make(weft__selection *s, const weft__group_params *params, int size, bool shared)
 {
     *s = (weft__selection){0};
     for (int kind = 0; kind < WEFT__OP_KINDS; kind++)
         if (weft__kind_traits((weft__kind)kind) & WEFT__UNEVEN) s->by_messages |= 1U << kind;
-    make_limits(s, table, size, shared ? WEFT__MEDIUM_MEMORY : WEFT__MEDIUM_MESSAGES);
-    for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++) force(s, table, (weft__kind)kind);
+    make_limits(s, params, size, shared ? WEFT__MEDIUM_MEMORY : WEFT__MEDIUM_MESSAGES);
+    for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++) force(s, params, (weft__kind)kind);
     s->all_read_bytes = all_read_bytes(s);
 }
 

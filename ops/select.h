@@ -6,7 +6,7 @@
 
 /* What members agree on: rank_order if any of them asks for it, the choices of the lowest, of the other
  * fields the least of all members' values.  Travels as it is. */
-typedef struct weft__table {
+typedef struct weft__group_params {
     uint32_t rounds;     /* 1: all members share memory and have slots for this group (rounds.h) */
     uint32_t slot_bytes; /* payload of one slot */
     uint32_t lowest;     /* world rank of the member that `choices` are of */
@@ -17,9 +17,9 @@ typedef struct weft__table {
     uint32_t unused;   /* 0 */
     uint64_t reserved; /* 0 */
     weft__choices choices;
-} weft__table;
+} weft__group_params;
 
-void weft__table_merge(weft__table *mine, const weft__table *other);
+void weft__group_params_merge(weft__group_params *mine, const weft__group_params *other);
 
 /* Where a limit comes from. */
 typedef enum weft__origin { WEFT__BY_RULE, WEFT__BY_FILE, WEFT__BY_VARIABLE } weft__origin;
@@ -34,7 +34,7 @@ typedef struct weft__selection {
 } weft__selection;
 
 /* shared: all members share memory, which is so for all of them alike. */
-void weft__selection_make(weft__selection *s, const weft__table *table, int size, bool shared);
+void weft__selection_make(weft__selection *s, const weft__group_params *params, int size, bool shared);
 
 /* By messages. */
 weft__algorithm weft__select(const weft__op *op, int size, const weft__selection *s);

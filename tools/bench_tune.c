@@ -204,7 +204,7 @@ static void run_pass(struct tune *t, int pass, const int *tried, const char *lis
 /* Where the rule of each rival ends among the sizes. */
 static void ends_by_rule(const struct tune *t, const int *rivals, int n, int ends[WEFT__CANDIDATES_MOST])
 {
-    const weft__table table = {.slot_bytes = UINT32_MAX};
+    const weft__group_params table = {.slot_bytes = UINT32_MAX};
     weft__selection rule;
     weft__selection_make(&rule, &table, t->found.ranks, t->found.medium == WEFT__MEDIUM_MEMORY);
     for (int i = 0; i < n; i++) {

@@ -56,7 +56,7 @@ static void print_unserved(const weft__selection *s, const weft__choices *choice
 bool info_algorithms(int ranks, weft__medium medium)
 {
     bool shared = medium == WEFT__MEDIUM_MEMORY, good = true;
-    weft__table table = {.slot_bytes = SLOT_BYTES};
+    weft__group_params table = {.slot_bytes = SLOT_BYTES};
     weft__selection selection;
     char path[WEFT__TUNING_PATH_BYTES];
     printf("algorithms of %d ranks over %s, by the bytes of the larger buffer (any other: weft-info "

@@ -152,14 +152,14 @@ void weft__groups_close(weft_context *ctx)
     WEFT__LIST_EACH(&ctx->groups, at) group_free(WEFT__LIST_ENTRY(at, weft_group, link));
 }
 
-weft__table weft__own_table(const weft_context *ctx)
+weft__group_params weft__own_params(const weft_context *ctx)
 {
-    weft__table table = {.lowest = (uint32_t)ctx->rank, .choices = ctx->choices};
-    table.slot_bytes = (uint32_t)ctx->slot_bytes;
-    table.plain = WEFT__PLAIN;
-    table.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
-    table.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
-    return table;
+    weft__group_params params = {.lowest = (uint32_t)ctx->rank, .choices = ctx->choices};
+    params.slot_bytes = (uint32_t)ctx->slot_bytes;
+    params.plain = WEFT__PLAIN;
+    params.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
+    params.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
+    return params;
 }
 
 void weft__group_ref(weft_group *group)
@@ -243,7 +243,7 @@ weft_group *weft__group_find(weft_context *ctx, uint64_t id)
 static void tell_of_choices(const weft_group *group)
 {
     weft_context *ctx = group->ctx;
-    const weft__choices *theirs = &group->table.choices;
+    const weft__choices *theirs = &group->params.choices;
     bool other_names = memcmp(ctx->choices.forced, theirs->forced, sizeof theirs->forced) != 0;
     bool other_limits = memcmp(ctx->choices.upto, theirs->upto, sizeof theirs->upto) != 0;
     if (other_names && !ctx->told_of_names) {
@@ -254,17 +254,17 @@ static void tell_of_choices(const weft_group *group)
         weft__log(WEFT__WARN,
                   "rank %d: WEFT_ALGORITHM is \"%s\" here, but group %s goes by that of its lowest rank %u, "
                   "\"%s\"",
-                  ctx->rank, here, group->label, group->table.lowest, there);
+                  ctx->rank, here, group->label, group->params.lowest, there);
     }
     if (other_limits && !ctx->told_of_limits) {
         ctx->told_of_limits = true;
         weft__log(WEFT__INFO,
                   "rank %d: group %s goes by the tuning file of its lowest rank %u, which is another",
-                  ctx->rank, group->label, group->table.lowest);
+                  ctx->rank, group->label, group->params.lowest);
     }
 }
 
-weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table)
+weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_params *params)
 {
     weft_context *ctx = group->ctx;
     bool shared = group->size > 1 && weft__on_one_segment(ctx, group->world, group->size);
@@ -272,13 +272,13 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table 
     weft__lock_take(&ctx->groups_lock);
     group->id = id;
     weft__lock_drop(&ctx->groups_lock);
-    if (shared && table->slot_bytes != ctx->slot_bytes)
+    if (shared && params->slot_bytes != ctx->slot_bytes)
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
-                          group->label, table->slot_bytes, ctx->slot_bytes);
-    group->table = *table;
-    group->table.rounds = shared;
+                          group->label, params->slot_bytes, ctx->slot_bytes);
+    group->params = *params;
+    group->params.rounds = shared;
     group->modules = weft__group_modules(group);
-    weft__selection_make(&group->selection, &group->table, group->size, shared);
+    weft__selection_make(&group->selection, &group->params, group->size, shared);
     tell_of_choices(group);
     weft__group_to(group, WEFT__READY);
     WEFT__EACH_PROTOCOL(ctx, p)

@@ -98,7 +98,7 @@ struct weft_group {
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */
-    weft__table table;
+    weft__group_params params;
     weft__selection selection; /* what follows from it */
 
     uint64_t next_number;                      /* engine: of collectives; the first is 1 */
@@ -138,8 +138,8 @@ static inline void weft__rounds_expect(const weft_group *group)
 /* FORMING, one reference (the handle's).  world: copied.  NULL: no memory, with a sentence. */
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms);
-/* Members agreed on id and table; whether they use rounds follows from who they are.  Engine held. */
-weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__table *table);
+/* Members agreed on id and parameters; whether they use rounds follows from who they are.  Engine held. */
+weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_params *params);
 void weft__group_fail(weft_group *group, weft_status status, const char *why);
 /* What is told of the state (why, cause) was stored before.  Engine held, once others know the group. */
 void weft__group_to(weft_group *group, weft__group_state to);
@@ -175,5 +175,5 @@ uint8_t weft__group_modules(const weft_group *group);
 /* Would all these ranks share this host's segment? */
 bool weft__on_one_segment(const weft_context *ctx, const int *world, int size);
 
-weft__table weft__own_table(const weft_context *ctx); /* what this rank brings to an agreement */
+weft__group_params weft__own_params(const weft_context *ctx); /* what this rank brings to an agreement */
 #endif

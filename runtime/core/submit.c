@@ -141,7 +141,7 @@ static void remember(weft_request *req, unsigned traits)
     if (req->sequence <= group->started) return; /* one that was held comes a second time */
     WEFT__ASSERT_HOT(req->sequence == group->started + 1, req->sequence, group->started);
     group->started = req->sequence;
-    req->op.repeats = traits & WEFT__REPEATS && !group->table.plain && begun_before(group, req->signature);
+    req->op.repeats = traits & WEFT__REPEATS && !group->params.plain && begun_before(group, req->signature);
 }
 
 /* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */

@@ -89,7 +89,7 @@ static void find_order(weft__device *first)
                                            .number = req->sequence,
                                            .memory = weft__module_memory(req->ctx, first->module)};
     first->ticket.world = group->world;
-    first->ticket.size = group->table.as_submitted ? 1 : group->size; /* the order of this rank alone */
+    first->ticket.size = group->params.as_submitted ? 1 : group->size; /* the order of this rank alone */
     first->ticket.length = n;
     first->ticket.go = go;
     first->ticket.refuse = refuse;
@@ -110,7 +110,7 @@ static void has_agreed(weft_request *req)
 {
     req->device->shut = false;
     if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
-    if (!req->group->table.as_submitted)
+    if (!req->group->params.as_submitted)
         weft__device_enter(req);
     else if (req->device->done)
         weft__request_settle(req, WEFT_OK, NULL);
@@ -206,7 +206,7 @@ static void device_start(weft_request *req)
     if (req->group->size > 1) {
         req->device->shut = true;
         weft__host_collective_start(req, &req->device->agree_by);
-        if (!req->group->table.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
+        if (!req->group->params.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
     }
     weft__device_enter(req);
 }

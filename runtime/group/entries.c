@@ -19,7 +19,7 @@ static bool refuse(weft_request *req, int member)
     return false;
 }
 
-static weft_status check_table(const weft__table *t, int rank)
+static weft_status check_table(const weft__group_params *t, int rank)
 {
     if (t->lowest != (uint32_t)rank)
         return weft__fail(WEFT_ERR_PEER, "choices of rank %u: expected its own, %d", t->lowest, rank);
@@ -47,7 +47,7 @@ static weft_status check_split(const weft__split_entry *e, int rank)
         return weft__fail(WEFT_ERR_PEER, "on_device %u: expected a bit for each kind of memory, %u at most",
                           e->on_device, (1U << WEFT__MEMORIES) - 1);
     if (e->color >= 0 && (status = check_numbers(e->id, 1, rank)) != WEFT_OK) return status;
-    return check_table(&e->table, rank);
+    return check_table(&e->params, rank);
 }
 
 bool weft__split_entry_holds(weft_request *req, int member, const weft__split_entry *told)
@@ -59,7 +59,7 @@ bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entr
 {
     int rank = req->group->world[member];
     return (check_numbers(told->first_group, groups, rank) == WEFT_OK &&
-            check_table(&told->table, rank) == WEFT_OK) ||
+            check_table(&told->params, rank) == WEFT_OK) ||
            refuse(req, member);
 }
 

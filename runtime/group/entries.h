@@ -14,13 +14,13 @@ typedef struct weft__split_entry {
     int32_t color, key; /* color -1: in no group */
     uint32_t on_device; /* a bit for each kind of memory: the parent has a communicator that can be split */
     uint64_t id;        /* a fresh number, in case this rank is the lowest of its group; 0: in none */
-    weft__table table;
+    weft__group_params params;
 } weft__split_entry;
 
 typedef struct weft__mesh_entry {
     char grid[WEFT__GRID_TEXT];
     uint64_t first_group; /* of a range of numbers, one for each set of axes */
-    weft__table table;
+    weft__group_params params;
 } weft__mesh_entry;
 
 typedef struct weft__memory_entry {

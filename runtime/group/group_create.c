@@ -27,7 +27,7 @@ typedef struct create_message {
     create_key key;
     int32_t status, culprit; /* culprit: world rank that is gone, or -1 */
     uint64_t id;
-    weft__table table;
+    weft__group_params params;
     char text[WEFT__GROUP_CREATE_TEXT];
     int32_t list[]; /* JOIN: world ranks */
 } create_message;
@@ -38,7 +38,7 @@ typedef struct attempt { /* at the lead */
     int *world;
     bool *joined;
     int present, told;
-    weft__table table;
+    weft__group_params params;
     weft_status failed;
     int culprit;
     char text[WEFT__GROUP_CREATE_TEXT];
@@ -156,7 +156,7 @@ static attempt *new_attempt(weft_context *ctx, const create_message *m)
         return NULL;
     }
     for (size_t i = 0; i < n; i++) a->world[i] = m->list[i];
-    a->table = m->table;
+    a->params = m->params;
     weft__list_append(attempts_of(ctx), &a->link);
     return a;
 }
@@ -187,7 +187,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     }
     weft__list_remove(&a->link); /* telling a member may find it gone: that must not end this attempt again */
     m->id = weft__group_ids(ctx, 1);
-    m->table = a->table;
+    m->params = a->params;
     for (uint32_t i = 0; i < a->key.size; i++)
         weft__p2p_control(ctx->p2p, a->world[i], WEFT__MESSAGE_CREATE_READY, m, bytes);
     weft__reserve_give(m);
@@ -223,7 +223,7 @@ static void on_join(weft_context *ctx, int peer, const create_message *m)
         return;
     }
     a->present++;
-    weft__table_merge(&a->table, &m->table);
+    weft__group_params_merge(&a->params, &m->params);
     for (uint32_t i = 0; i < a->key.size; i++) {
         char text[WEFT__GROUP_CREATE_TEXT];
         if (a->joined[i] || !atomic_load(&ctx->peers[a->world[i]].gone)) continue;
@@ -268,7 +268,7 @@ static weft_request *find_request(weft_context *ctx, int lead, const create_key 
 static void on_ready(weft_context *ctx, int peer, const create_message *m)
 {
     weft_request *req = find_request(ctx, peer, &m->key);
-    if (req) weft__group_create_ready(req, m->id, &m->table);
+    if (req) weft__group_create_ready(req, m->id, &m->params);
 }
 
 static void on_failed(weft_context *ctx, int peer, const create_message *m)
@@ -338,7 +338,7 @@ static void send_join(weft_request *req)
     create_message *m = new_message(&j->key, j->key.size, &bytes);
     weft_status status = WEFT_ERR_MEMORY;
     if (m) {
-        m->table = weft__own_table(ctx);
+        m->params = weft__own_params(ctx);
         for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->creation.group->world[i];
         status = weft__p2p_control(ctx->p2p, j->creation.lead, WEFT__MESSAGE_CREATE_JOIN, m, bytes);
     }
@@ -386,8 +386,8 @@ static void start(weft_request *req)
         }
     }
     if (group->size == 1) {
-        weft__table table = weft__own_table(ctx);
-        weft__group_create_ready(req, weft__group_ids(ctx, 1), &table);
+        weft__group_params params = weft__own_params(ctx);
+        weft__group_create_ready(req, weft__group_ids(ctx, 1), &params);
         return;
     }
     send_join(req);

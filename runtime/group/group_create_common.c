@@ -65,9 +65,9 @@ void weft__group_create_members(weft_group *group, const int *world, int n)
     group->rank = weft__group_member(group, group->ctx->rank);
 }
 
-void weft__group_create_ready(weft_request *req, uint64_t id, const weft__table *table)
+void weft__group_create_ready(weft_request *req, uint64_t id, const weft__group_params *params)
 {
-    weft_status status = weft__group_ready(req->u.creation->group, id, table);
+    weft_status status = weft__group_ready(req->u.creation->group, id, params);
     weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
 }
 

@@ -34,7 +34,7 @@ weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_gro
                                 weft_request **req);
 /* The members are world[0] to world[n-1], fewer than there was room for.  Not ready yet. */
 void weft__group_create_members(weft_group *group, const int *world, int n);
-void weft__group_create_ready(weft_request *req, uint64_t id, const weft__table *table);
+void weft__group_create_ready(weft_request *req, uint64_t id, const weft__group_params *params);
 /* culprit: world rank that is gone, or -1.  text: behind the request's name. */
 void weft__group_create_fail(weft_request *req, weft_status status, int culprit, const char *text);
 void weft__group_create_give_up(weft_request *req, weft_status status, const char *why);

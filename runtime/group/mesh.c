@@ -58,7 +58,7 @@ static weft_mesh *mesh_new(weft_group *parent, const weft__grid *grid, const wef
     mesh->timeout_ms = call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms);
     atomic_store(&mesh->refs, 1);
     weft__grid_text(grid, mesh->mine.grid, sizeof mesh->mine.grid);
-    mesh->mine.table = weft__own_table(ctx);
+    mesh->mine.params = weft__own_params(ctx);
     mesh->mine.first_group = weft__group_ids(ctx, 1u << grid->axes);
     weft__lock_take(&ctx->groups_lock);
     weft__list_append(&ctx->meshes, &mesh->link);
@@ -215,15 +215,15 @@ static void label_of(const weft_mesh *mesh, unsigned mask, char label[WEFT__LABE
 static weft_status group_ready(weft_mesh *mesh, unsigned mask, weft_group *group, const int *ranks)
 {
     const weft__mesh_entry *low = &mesh->mine;
-    weft__table table = mesh->mine.table;
+    weft__group_params params = mesh->mine.params;
     for (int i = 0, lowest = mesh->ctx->rank; i < group->size; i++) {
         const weft__mesh_entry *e = &mesh->all[ranks[i]];
-        weft__table_merge(&table, &e->table);
+        weft__group_params_merge(&params, &e->params);
         if (group->world[i] >= lowest) continue;
         lowest = group->world[i];
         low = e;
     }
-    return weft__group_ready(group, low->first_group + mask, &table);
+    return weft__group_ready(group, low->first_group + mask, &params);
 }
 
 static weft_group *make_group(weft_mesh *mesh, unsigned mask)

@@ -29,7 +29,7 @@ typedef struct shrink_message {
     uint64_t group, id; /* READY: number of the new group */
     uint32_t occurrence, size, survivors, left;
     int32_t status;
-    weft__table table;
+    weft__group_params params;
     char text[WEFT__GROUP_CREATE_TEXT];
     int32_t list[]; /* world ranks: `size` members of the group; READY: `survivors` of the new one, then
                        those that `left`; the others are dead */
@@ -42,7 +42,7 @@ typedef struct attempt {
     uint32_t occurrence;
     int size, *world;
     bool *joined; /* have told this rank, as the lead */
-    weft__table *tables;
+    weft__group_params *tables;
     shrink_message *verdict;
     int verdict_type; /* READY or FAILED; 0: none yet */
     size_t verdict_bytes;
@@ -148,7 +148,7 @@ static void send_small(weft_context *ctx, const attempt *a, int to, int type, we
     size_t bytes;
     shrink_message *m = new_message(a, 0, &bytes);
     if (!m) return;
-    m->table = weft__own_table(ctx);
+    m->params = weft__own_params(ctx);
     m->status = status;
     snprintf(m->text, sizeof m->text, "%s", text);
     weft__p2p_control(ctx->p2p, to, type, m, bytes);
@@ -187,7 +187,7 @@ static void obey(weft_context *ctx, attempt *a)
     }
     weft__group_create_members(req->u.creation->group, m->list + m->size, (int)m->survivors);
     if (req->u.creation->group->rank >= 0)
-        weft__group_create_ready(req, m->id, &m->table);
+        weft__group_create_ready(req, m->id, &m->params);
     else
         weft__group_create_fail(req, WEFT_ERR_PEER, -1, "the others took this rank for dead");
 }
@@ -252,13 +252,13 @@ static void look(weft_context *ctx, attempt *a)
         return;
     }
     m->id = weft__group_ids(ctx, 1);
-    m->table = weft__own_table(ctx);
+    m->params = weft__own_params(ctx);
     next = m->list + m->size;
     for (int i = 0; i < a->size; i++) {
         if (!lives(ctx, a, i)) continue;
         *next++ = a->world[i];
         m->survivors++;
-        weft__table_merge(&m->table, &a->tables[i]);
+        weft__group_params_merge(&m->params, &a->tables[i]);
     }
     for (int i = 0; i < a->size; i++) {
         if (lives(ctx, a, i) || !ctx->peers[a->world[i]].left) continue;
@@ -273,7 +273,7 @@ static void look(weft_context *ctx, attempt *a)
 static void on_join(weft_context *ctx, attempt *a, int member, const shrink_message *m)
 {
     a->joined[member] = true;
-    a->tables[member] = m->table;
+    a->tables[member] = m->params;
     if (a->verdict)
         send_verdict(ctx, a, a->world[member]);
     else

@@ -34,7 +34,7 @@ static weft_status make(weft_request *req, split *s)
 {
     weft_group *parent = req->group, *group = s->group;
     const weft__split_entry *low = &s->mine;
-    weft__table table = s->mine.table;
+    weft__group_params params = s->mine.params;
     place *places = weft__reserve_get((size_t)parent->size * sizeof *places);
     int n = 0;
     if (!places) return weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
@@ -44,7 +44,7 @@ static weft_status make(weft_request *req, split *s)
     for (int i = 0, lowest = req->ctx->rank; i < n; i++) {
         const weft__split_entry *e = &s->all[places[i].rank];
         group->world[i] = parent->world[places[i].rank];
-        weft__table_merge(&table, &e->table);
+        weft__group_params_merge(&params, &e->params);
         if (group->world[i] >= lowest) continue;
         lowest = group->world[i];
         low = e;
@@ -52,7 +52,7 @@ static weft_status make(weft_request *req, split *s)
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
     weft__reserve_give(places);
-    return weft__group_ready(group, low->id, &table);
+    return weft__group_ready(group, low->id, &params);
 }
 
 static split *split_of(weft_request *req)
@@ -153,7 +153,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     s->mine = (weft__split_entry){.color = color < 0 ? -1 : color,
                                   .key = key,
                                   .on_device = weft__device_split_can(parent),
-                                  .table = weft__own_table(ctx)};
+                                  .params = weft__own_params(ctx)};
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {

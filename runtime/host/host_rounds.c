@@ -255,7 +255,7 @@ static void plan_rounds(weft_request *req)
     if (!alike) {
         group->shm_coll.last.apart = apart;
         group->shm_coll.last.signature = op == &req->op ? req->signature : weft__op_sign(op);
-        weft__rounds_plan(&group->shm_coll.last.plan, op, group->rank, group->size, group->table.slot_bytes,
+        weft__rounds_plan(&group->shm_coll.last.plan, op, group->rank, group->size, group->params.slot_bytes,
                           group->selection.all_read_bytes);
         weft__rounds_at(&group->shm_coll.last.plan, op, 0, &group->shm_coll.last.first);
     }

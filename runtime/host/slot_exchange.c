@@ -96,10 +96,10 @@ static weft_status open_slots(weft_group *group, const uint64_t *slots)
 
 weft_status weft__slots_told(weft_group *group, const uint64_t *slots)
 {
-    if (!group->table.rounds) return WEFT_OK;
+    if (!group->params.rounds) return WEFT_OK;
     for (int i = 0; i < group->size; i++) {
         if (slots[i]) continue;
-        group->table.rounds = 0;
+        group->params.rounds = 0;
         coll_to(&group->shm_coll, WEFT__SHM_COLL_NONE);
         return WEFT_OK;
     }
@@ -149,7 +149,7 @@ static void look_whether_all_told(weft_group *group)
         if (coll->own_slots) weft__segment_give(group->ctx->segment, coll->own_slots);
         coll->own_slots = 0;
         coll_to(coll, WEFT__SHM_COLL_NONE);
-        group->table.rounds = 0;
+        group->params.rounds = 0;
     } else if ((status = open_slots(group, slots)) != WEFT_OK) {
         coll_to(coll, WEFT__SHM_COLL_NONE);
         break_here(group, status);
@@ -281,7 +281,7 @@ static void exchange_peer_gone(weft_context *ctx, int rank, const char *why)
 /* The groups of joining have their slots told while they are made, and are open before they are used. */
 static void exchange_group_ready(weft_group *group)
 {
-    if (group->table.rounds) coll_to(&group->shm_coll, WEFT__SHM_COLL_UNMET);
+    if (group->params.rounds) coll_to(&group->shm_coll, WEFT__SHM_COLL_UNMET);
 }
 
 /* Past everything: no member need wait for this one any more. */

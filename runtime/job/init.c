@@ -245,14 +245,14 @@ static weft_status open_routes(joining *j)
 /* What each rank brings to them. */
 typedef struct brought {
     uint64_t rows[2]; /* for the world, for the host group; 0: none */
-    weft__table table;
+    weft__group_params params;
 } brought;
 
 /* all: of every rank of the world; which: of the two groups. */
 static weft_status make_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id,
                               const brought *all, int which)
 {
-    weft__table table = weft__own_table(ctx);
+    weft__group_params params = weft__own_params(ctx);
     weft_group *group = weft__group_new(ctx, world, size, label, ctx->timeout_ms);
     uint64_t *rows = group ? malloc((size_t)size * sizeof *rows) : NULL;
     weft_status status;
@@ -260,10 +260,10 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     *(which ? &ctx->host_group : &ctx->world) = group;
     group->owner = WEFT__OF_CONTEXT;
     if (!rows) return weft__fail_memory((size_t)size * sizeof *rows, "the first groups");
-    for (int i = 0; i < size; i++) weft__table_merge(&table, &all[world[i]].table);
+    for (int i = 0; i < size; i++) weft__group_params_merge(&params, &all[world[i]].params);
     for (int i = 0; i < size; i++) rows[i] = all[world[i]].rows[which];
     weft__engine_take(ctx);
-    status = weft__group_ready(group, id, &table);
+    status = weft__group_ready(group, id, &params);
     if (status == WEFT_OK) status = weft__slots_told(group, rows);
     weft__engine_drop(ctx);
     free(rows);
@@ -286,7 +286,7 @@ static weft_status make_groups(joining *j)
 {
     weft_context *ctx = j->ctx;
     int n = ctx->world_size;
-    brought mine = {.table = weft__own_table(ctx)}, *all = malloc((size_t)n * sizeof *all);
+    brought mine = {.params = weft__own_params(ctx)}, *all = malloc((size_t)n * sizeof *all);
     int *world = malloc((size_t)n * sizeof *world);
     weft_status status = WEFT_ERR_MEMORY;
     if (!all || !world) {

@@ -437,7 +437,7 @@ static void check_group(int i)
         int world = weft_group_to_world(group, r);
         if (world < 0 || world >= WORLD || weft_group_from_world(group, world) != r) abort();
     }
-    if (group->shm_coll.slots && group->table.slot_bytes != rank.ctx->slot_bytes) abort();
+    if (group->shm_coll.slots && group->params.slot_bytes != rank.ctx->slot_bytes) abort();
     if (atomic_load(&group->state) == WEFT__BROKEN) check_failure(group->cause);
     if (status == WEFT_OK || status == WEFT_PENDING) return;
     check_failure(status);

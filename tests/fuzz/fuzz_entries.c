@@ -66,11 +66,11 @@ static uint64_t number_of(int member)
     return (uint64_t)(member + 1) << 40 | 64;
 }
 
-static weft__table table_of(int member)
+static weft__group_params table_of(int member)
 {
-    weft__table table = weft__own_table(rank.ctx);
-    table.lowest = (uint32_t)member;
-    return table;
+    weft__group_params params = weft__own_params(rank.ctx);
+    params.lowest = (uint32_t)member;
+    return params;
 }
 
 static void tell_split(weft__split_entry *all, const weft__split_entry *own)
@@ -83,7 +83,7 @@ static void tell_split(weft__split_entry *all, const weft__split_entry *own)
             all[i] = (weft__split_entry){.color = color,
                                          .key = (int32_t)take(1),
                                          .id = color < 0 ? 0 : number_of(i),
-                                         .table = table_of(i)};
+                                         .params = table_of(i)};
     }
 }
 
@@ -93,7 +93,7 @@ static void tell_mesh(weft__mesh_entry *all, const weft__mesh_entry *own)
         all[i] = *own;
         if (i == LONE_ME) continue;
         all[i].first_group = number_of(i);
-        all[i].table = table_of(i);
+        all[i].params = table_of(i);
     }
 }
 
@@ -159,7 +159,7 @@ static void check_group(const weft_group *group)
         if (world < 0 || world >= LONE_WORLD || weft_group_from_world(group, world) != r) abort();
     }
     if (weft_group_to_world(group, weft_group_rank(group)) != LONE_ME) abort();
-    if (weft__group_member(group, maker) < 0 || weft__group_member(group, (int)group->table.lowest) < 0)
+    if (weft__group_member(group, maker) < 0 || weft__group_member(group, (int)group->params.lowest) < 0)
         abort();
 }
 

@@ -185,10 +185,10 @@ weft_group *world_group(int rank, uint64_t id, const int *members, int size)
 {
     weft_context *ctx = ranks[rank].ctx;
     weft_group *group = weft__group_new(ctx, members, size, "world", WEFT_FOREVER);
-    weft__table table = weft__own_table(ctx);
+    weft__group_params params = weft__own_params(ctx);
     if (!group) abort();
     weft__engine_take(ctx);
-    if (weft__group_ready(group, id, &table) != WEFT_OK) abort();
+    if (weft__group_ready(group, id, &params) != WEFT_OK) abort();
     weft__engine_drop(ctx);
     return group;
 }

@@ -29,9 +29,9 @@ static const weft__kind collectives[] = {
 /* What is for small sizes ends at SMALL_BYTES, and what is for 1 MiB at MIDDLE_BYTES. */
 static weft__selection small_selection(int size, bool rank_order)
 {
-    const weft__table table = {.rank_order = rank_order};
+    const weft__group_params params = {.rank_order = rank_order};
     weft__selection s;
-    weft__selection_make(&s, &table, size, false);
+    weft__selection_make(&s, &params, size, false);
     for (int i = 0; i < WEFT__CANDIDATES; i++)
         if (s.serves[i] && weft__candidates[i].limit.reach != WEFT__REACH_UP_TO_EACH &&
             s.upto[i] > SMALL_BYTES && s.upto[i] != WEFT__UPTO_ANY)
@@ -64,13 +64,13 @@ static void run_forced(sim_case c)
 {
     for (int i = 0; i < WEFT__CANDIDATES; i++) {
         const weft__candidate *candidate = &weft__candidates[i];
-        weft__table table = {.rounds = 0};
+        weft__group_params params = {.rounds = 0};
         weft__selection s;
         char list[128];
         if (candidate->kind != c.kind || candidate->way != WEFT__MESSAGES) continue;
         snprintf(list, sizeof list, "%s:%s", weft__kind_name(c.kind), candidate->name);
-        assert_int_equal(weft__choices_force(&table.choices, "WEFT_ALGORITHM", list), WEFT_OK);
-        weft__selection_make(&s, &table, c.size, false);
+        assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", list), WEFT_OK);
+        weft__selection_make(&s, &params, c.size, false);
         run_with(c, &s);
     }
 }
@@ -305,14 +305,14 @@ static void test_mixed_rounds(void **state)
 
 static double time_with(sim_case c, sim_clock clock)
 {
-    static const weft__table table = {.rounds = 0};
+    static const weft__group_params params = {.rounds = 0};
     weft__selection selection;
     sim_group *g;
     double time;
     c.dtype = WEFT_FLOAT32;
     c.seed = 1;
     g = sim_group_make(c);
-    weft__selection_make(&selection, &table, c.size, false);
+    weft__selection_make(&selection, &params, c.size, false);
     time = sim_run(g, &selection, &clock);
     sim_group_check(g);
     sim_group_free(g);

@@ -134,11 +134,11 @@ weft__segment *lone_rank_near(void)
 weft_group *lone_rank_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id)
 {
     weft_group *group = weft__group_new(ctx, world, size, label, WEFT_FOREVER);
-    weft__table table = weft__own_table(ctx);
+    weft__group_params params = weft__own_params(ctx);
     if (!group) abort();
     group->owner = WEFT__OF_CONTEXT;
     weft__engine_take(ctx);
-    if (weft__group_ready(group, id, &table) != WEFT_OK) abort();
+    if (weft__group_ready(group, id, &params) != WEFT_OK) abort();
     weft__engine_drop(ctx);
     return group;
 }

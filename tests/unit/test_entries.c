@@ -36,10 +36,10 @@ static void correct(entry *told, weft__kind kind, int rank)
     uint64_t number = (uint64_t)(rank + 1) << 40 | 64;
     if (kind == WEFT__OP_SPLIT_GROUP) {
         told->split.id = number;
-        told->split.table.lowest = (uint32_t)rank;
+        told->split.params.lowest = (uint32_t)rank;
     } else if (kind == WEFT__OP_MESH_CREATE) {
         told->mesh.first_group = number;
-        told->mesh.table.lowest = (uint32_t)rank;
+        told->mesh.params.lowest = (uint32_t)rank;
     } else {
         told->memory.region.offset = 0;
     }
@@ -101,15 +101,15 @@ static void id_of_another(entry *e)
 }
 static void split_lowest(entry *e)
 {
-    e->split.table.lowest = 1;
+    e->split.params.lowest = 1;
 }
 static void rounds(entry *e)
 {
-    e->split.table.rounds = 1;
+    e->split.params.rounds = 1;
 }
 static void rank_order(entry *e)
 {
-    e->split.table.rank_order = 2;
+    e->split.params.rank_order = 2;
 }
 
 static void test_split(void **state)
@@ -148,7 +148,7 @@ static void first_of_another(entry *e)
 }
 static void mesh_lowest(entry *e)
 {
-    e->mesh.table.lowest = UINT32_MAX;
+    e->mesh.params.lowest = UINT32_MAX;
 }
 
 static void test_mesh(void **state)

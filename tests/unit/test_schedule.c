@@ -16,10 +16,10 @@ static float buffer[64];
 /* What is chosen where nobody has asked for anything, or for these algorithms. */
 static weft__schedule *make(const weft__op *op, int rank, int size, const char *algorithms)
 {
-    weft__table table = {.rounds = 0};
+    weft__group_params params = {.rounds = 0};
     weft__selection selection;
-    assert_int_equal(weft__choices_force(&table.choices, "WEFT_ALGORITHM", algorithms), WEFT_OK);
-    weft__selection_make(&selection, &table, size, false);
+    assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", algorithms), WEFT_OK);
+    weft__selection_make(&selection, &params, size, false);
     return weft__schedule_make(op, rank, size, weft__select(op, size, &selection));
 }
 

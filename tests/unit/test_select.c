@@ -23,11 +23,11 @@ static weft__op op_of(weft__kind kind, size_t count)
                       .scale = 1};
 }
 
-static weft__selection selection_of(weft__table table, const char *algorithms, int size, bool shared)
+static weft__selection selection_of(weft__group_params params, const char *algorithms, int size, bool shared)
 {
     weft__selection s;
-    assert_int_equal(weft__choices_force(&table.choices, "WEFT_ALGORITHM", algorithms), WEFT_OK);
-    weft__selection_make(&s, &table, size, shared);
+    assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", algorithms), WEFT_OK);
+    weft__selection_make(&s, &params, size, shared);
     return s;
 }
 
@@ -59,7 +59,7 @@ static void test_table(void **state)
             for (int size = 2; size < 40; size++)
                 for (int shared = 0; shared < 2; shared++) {
                     weft__selection s =
-                        selection_of((weft__table){.rank_order = (uint32_t)ordered}, "", size, shared);
+                        selection_of((weft__group_params){.rank_order = (uint32_t)ordered}, "", size, shared);
                     weft__range ranges[WEFT__CANDIDATES_MOST];
                     int n = weft__selection_ranges(&s, (weft__kind)kind, shared, ranges);
                     assert_in_range(n, 1, WEFT__CANDIDATES_MOST);
@@ -101,7 +101,7 @@ static void test_rules(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        weft__selection s = selection_of((weft__table){.rounds = 0}, "", rows[i].size, false);
+        weft__selection s = selection_of((weft__group_params){.rounds = 0}, "", rows[i].size, false);
         assert_string_equal(name_of(rows[i].kind, rows[i].count, rows[i].size, &s), rows[i].name);
     }
 }
@@ -109,7 +109,7 @@ static void test_rules(void **state)
 /* The reach of all_read: a slot, and a cache that all operands share. */
 static void test_rounds(void **state)
 {
-    const weft__table wide = {.slot_bytes = 65536}, narrow = {.slot_bytes = 1024};
+    const weft__group_params wide = {.slot_bytes = 65536}, narrow = {.slot_bytes = 1024};
     (void)state;
     assert_int_equal(selection_of(wide, "", 2, true).all_read_bytes, 16384);
     assert_int_equal(selection_of(wide, "", 3, true).all_read_bytes, 10922);
@@ -121,7 +121,7 @@ static void test_rounds(void **state)
 
 static void test_rank_order(void **state)
 {
-    const weft__table ordered = {.rank_order = 1};
+    const weft__group_params ordered = {.rank_order = 1};
     weft__selection s = selection_of(ordered, "all_reduce:ring,reduce:shares_gather", 4, false);
     (void)state;
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 4, &s), "direct"); /* a ring cannot do that */
@@ -135,7 +135,7 @@ static void test_rank_order(void **state)
  */
 static void test_forced(void **state)
 {
-    weft__selection s = selection_of((weft__table){.slot_bytes = 65536},
+    weft__selection s = selection_of((weft__group_params){.slot_bytes = 65536},
                                      "all_reduce:ring,reduce:all_read,broadcast:chain", 2, true);
     (void)state;
     assert_true(s.by_messages >> WEFT__OP_ALL_REDUCE & 1);
@@ -159,15 +159,15 @@ static void measured(weft__choices *c, weft__medium medium, int size, const char
 
 static void test_measured(void **state)
 {
-    weft__table table = {.slot_bytes = 65536};
+    weft__group_params params = {.slot_bytes = 65536};
     weft__selection s;
     weft__range ranges[WEFT__CANDIDATES_MOST];
     (void)state;
-    measured(&table.choices, WEFT__MEDIUM_MESSAGES, 4, "all_reduce", "recursive_doubling", 1024);
-    measured(&table.choices, WEFT__MEDIUM_MESSAGES, 4, "all_reduce", "recursive_halving", WEFT__UPTO_NEVER);
-    measured(&table.choices, WEFT__MEDIUM_MESSAGES, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
-    measured(&table.choices, WEFT__MEDIUM_MEMORY, 4, "all_reduce", "all_read", 131072);
-    s = selection_of(table, "", 3, false);
+    measured(&params.choices, WEFT__MEDIUM_MESSAGES, 4, "all_reduce", "recursive_doubling", 1024);
+    measured(&params.choices, WEFT__MEDIUM_MESSAGES, 4, "all_reduce", "recursive_halving", WEFT__UPTO_NEVER);
+    measured(&params.choices, WEFT__MEDIUM_MESSAGES, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
+    measured(&params.choices, WEFT__MEDIUM_MEMORY, 4, "all_reduce", "all_read", 131072);
+    s = selection_of(params, "", 3, false);
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 256, 3, &s), "recursive_doubling");
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 3, &s), "ring");
     assert_string_equal(name_of(WEFT__OP_BROADCAST, 32769, 3, &s), "chain");
@@ -177,15 +177,15 @@ static void test_measured(void **state)
     assert_int_equal(ranges[0].origin, WEFT__BY_FILE);
     assert_string_equal(ranges[1].algorithm, "ring");
     assert_int_equal(ranges[1].origin, WEFT__BY_RULE);
-    assert_int_equal(selection_of(table, "", 4, true).all_read_bytes, 131072);
-    assert_int_equal(selection_of(table, "", 5, true).all_read_bytes, 32768 / 5); /* another class */
-    s = selection_of(table, "", 5, false);
+    assert_int_equal(selection_of(params, "", 4, true).all_read_bytes, 131072);
+    assert_int_equal(selection_of(params, "", 5, true).all_read_bytes, 32768 / 5); /* another class */
+    s = selection_of(params, "", 5, false);
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 5, &s), "recursive_doubling");
-    table.rank_order = 1; /* which has other algorithms */
-    s = selection_of(table, "", 4, false);
+    params.rank_order = 1; /* which has other algorithms */
+    s = selection_of(params, "", 4, false);
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 4, &s), "direct");
-    table.rank_order = 0;
-    s = selection_of(table, "all_reduce:ring", 4, false);
+    params.rank_order = 0;
+    s = selection_of(params, "all_reduce:ring", 4, false);
     assert_int_equal(weft__selection_ranges(&s, WEFT__OP_ALL_REDUCE, false, ranges), 1);
     assert_string_equal(ranges[0].algorithm, "ring");
     assert_int_equal(ranges[0].origin, WEFT__BY_VARIABLE);
@@ -194,15 +194,15 @@ static void test_measured(void **state)
 /* However the members' tables are merged, all of it comes out the same. */
 static void test_merge(void **state)
 {
-    weft__table low = {.rounds = 1, .slot_bytes = 4096, .lowest = 3, .as_submitted = 1};
-    weft__table high = {.slot_bytes = 8192, .lowest = 7, .rank_order = 1, .plain = 1}, one, other;
+    weft__group_params low = {.rounds = 1, .slot_bytes = 4096, .lowest = 3, .as_submitted = 1};
+    weft__group_params high = {.slot_bytes = 8192, .lowest = 7, .rank_order = 1, .plain = 1}, one, other;
     (void)state;
     assert_int_equal(weft__choices_force(&low.choices, "X", "all_reduce:ring"), WEFT_OK);
     measured(&high.choices, WEFT__MEDIUM_MESSAGES, 4, "broadcast", "scatter_ring", WEFT__UPTO_NEVER);
     one = low;
-    weft__table_merge(&one, &high);
+    weft__group_params_merge(&one, &high);
     other = high;
-    weft__table_merge(&other, &low);
+    weft__group_params_merge(&other, &low);
     assert_int_equal(one.rounds, 0);
     assert_int_equal(one.slot_bytes, 4096);
     assert_int_equal(one.lowest, 3);
