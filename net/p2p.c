@@ -498,8 +498,8 @@ void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why)
                              .tag = (int32_t)status,
                              .length = (uint32_t)strlen(why)};
         /* Whoever shares the segment watches this process, and would take its end for a death. */
-        bool watched = box->route && box->route->traits & WEFT__TRANSPORT_LOCAL;
-        if (!box->route || box->gone || (!watched && !box->touched)) continue;
+        bool polled = box->route && box->route->traits & WEFT__TRANSPORT_LOCAL;
+        if (!box->route || box->gone || (!polled && !box->touched)) continue;
         /* Where nothing ever went, nobody can be waiting for something to be taken. */
         box->bye_awaited = box->touched;
         if (!send_part(p2p, peer, &frame, why, false)) box->bye_awaited = false;

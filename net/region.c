@@ -5,7 +5,7 @@
  * Fails: claim, when all entries are taken; open, when the pages cannot be had, which is asked for before the
  * kernel would have to kill somebody for them. */
 #include "region.h"
-#include "spare.h"
+#include "mem_available.h"
 #include "status.h"
 
 #include <errno.h>
@@ -129,7 +129,7 @@ weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__reg
 
 static weft_status look_for_room(uint64_t bytes)
 {
-    uint64_t spare = weft__spare_bytes();
+    uint64_t spare = weft__mem_available();
     if (spare >= KEEP_BYTES && bytes <= spare - KEEP_BYTES) return WEFT_OK;
     return weft__fail(WEFT_ERR_MEMORY, "no memory: %llu bytes are needed, %llu can be had",
                       (unsigned long long)bytes, (unsigned long long)spare);

@@ -10,7 +10,7 @@
 #ifndef WEFT_NET_RING_H
 #define WEFT_NET_RING_H
 #include "check.h"
-#include "crossing.h"
+#include "nt_copy.h"
 #include "prefetch.h"
 
 #include <stdatomic.h>
@@ -28,7 +28,7 @@ typedef struct weft__ring {
     _Atomic uint64_t *taken; /* shared; the reader's word */
     uint64_t position;       /* of the next record */
     uint64_t known;          /* *taken, as the writer last saw or the reader last stored it */
-    weft__crossing crossing; /* writer: of payloads */
+    weft__nt_copy nt_copy;   /* writer: of payloads */
 } weft__ring;
 
 static inline void weft__ring_init(weft__ring *ring, char *base, size_t bytes, _Atomic uint64_t *taken)

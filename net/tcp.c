@@ -162,8 +162,8 @@ static void tcp_forget(weft__transport *t, int rank, void *where)
  * read at each look and the set is asked now and then. */
 static void read_directly(weft__tcp *tcp)
 {
-    tcp->watch->spared = tcp->watch->sparing && tcp->links > 0 && tcp->links <= DIRECT_LINKS;
-    for (int r = 0, left = tcp->watch->spared ? tcp->links : 0; left > 0 && r < tcp->world; r++) {
+    tcp->poller->spared = tcp->poller->sparing && tcp->links > 0 && tcp->links <= DIRECT_LINKS;
+    for (int r = 0, left = tcp->poller->spared ? tcp->links : 0; left > 0 && r < tcp->world; r++) {
         if (!tcp->peer[r].link) continue;
         left--;
         weft__tcp_link_read(tcp->peer[r].link);
@@ -242,10 +242,10 @@ static void tcp_drop(weft__transport *t, int rank)
     give_back(peer, WEFT_ERR_PEER);
 }
 
-static void close_watched(weft__tcp *tcp, weft__watched *w)
+static void close_polled(weft__tcp *tcp, weft__polled *w)
 {
     if (w->fd < 0) return;
-    weft__watch_remove(tcp->watch, w);
+    weft__poller_remove(tcp->poller, w);
     close(w->fd);
     w->fd = -1;
 }
@@ -253,8 +253,8 @@ static void close_watched(weft__tcp *tcp, weft__watched *w)
 static void tcp_close(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
-    close_watched(tcp, &tcp->listener);
-    close_watched(tcp, &tcp->alarm);
+    close_polled(tcp, &tcp->listener);
+    close_polled(tcp, &tcp->alarm);
     while (!weft__list_empty(&tcp->guests))
         weft__tcp_guest_end(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link));
     /* All are closed before the first `sent`, which may try to send again. */
@@ -275,7 +275,7 @@ void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns)
     timerfd_settime(tcp->alarm.fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-static void alarm_rang(weft__watched *w, uint32_t events)
+static void alarm_rang(weft__polled *w, uint32_t events)
 {
     weft__tcp *tcp = WEFT__OWNER(w, weft__tcp, alarm);
     uint64_t times;
@@ -410,7 +410,7 @@ weft_status weft__tcp_listen(const char *address, int *fd, weft__tcp_address *wh
 
 /* ---- opening ---- */
 
-static void listener_ready(weft__watched *w, uint32_t events)
+static void listener_ready(weft__polled *w, uint32_t events)
 {
     (void)events;
     weft__tcp_accept_all(WEFT__OWNER(w, weft__tcp, listener));
@@ -439,7 +439,7 @@ static void init(weft__tcp *tcp, const weft__tcp_address *peers)
 }
 
 weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, int listen_fd,
-                           const weft__keys *keys, weft__watch *watch, weft__sink *sink,
+                           const weft__keys *keys, weft__poller *poller, weft__sink *sink,
                            weft__transport **transport)
 {
     static const weft__transport slots = {.eager_bytes = EAGER_BYTES,
@@ -466,26 +466,26 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
     tcp->me = me;
     tcp->world = world;
     tcp->keys = keys;
-    tcp->watch = watch;
+    tcp->poller = poller;
     tcp->accept_at_ns = tcp->alarm_at_ns = WEFT__NEVER;
-    tcp->listener = (weft__watched){.fd = listen_fd, .ready = listener_ready};
+    tcp->listener = (weft__polled){.fd = listen_fd, .ready = listener_ready};
     init(tcp, peers);
 
-    tcp->alarm = (weft__watched){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
-                                 .ready = alarm_rang};
+    tcp->alarm = (weft__polled){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+                                .ready = alarm_rang};
     if (tcp->alarm.fd < 0) {
         status = weft__fail_errno("no timer for the TCP transport");
         goto free_tcp;
     }
-    status = weft__watch_add(watch, &tcp->alarm, EPOLLIN);
+    status = weft__poller_add(poller, &tcp->alarm, EPOLLIN);
     if (status) goto close_alarm;
-    status = listen_fd < 0 ? WEFT_OK : weft__watch_add(watch, &tcp->listener, EPOLLIN);
+    status = listen_fd < 0 ? WEFT_OK : weft__poller_add(poller, &tcp->listener, EPOLLIN);
     if (status) goto unwatch_alarm;
     *transport = &tcp->transport;
     return WEFT_OK;
 
 unwatch_alarm:
-    weft__watch_remove(watch, &tcp->alarm);
+    weft__poller_remove(poller, &tcp->alarm);
 close_alarm:
     close(tcp->alarm.fd);
 free_tcp:

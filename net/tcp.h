@@ -6,8 +6,8 @@
 #ifndef WEFT_NET_TCP_H
 #define WEFT_NET_TCP_H
 #include "auth.h"
+#include "poller.h"
 #include "transport.h"
-#include "watch.h"
 
 #include <sys/socket.h>
 
@@ -26,6 +26,6 @@ weft_status weft__tcp_listen(const char *address, int *fd, weft__tcp_address *wh
  * dials.  Does not connect to anybody yet.  A peer that ends is told by sink->lost first, then its frames get
  * sent(ERR_PEER). */
 weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, int listen_fd,
-                           const weft__keys *keys, weft__watch *watch, weft__sink *sink,
+                           const weft__keys *keys, weft__poller *poller, weft__sink *sink,
                            weft__transport **transport);
 #endif

@@ -40,7 +40,7 @@ static void guest_to(weft__tcp_guest *guest, weft__tcp_guest_step to)
 static void free_place(weft__tcp_guest *guest)
 {
     guest_to(guest, WEFT__GUEST_FREE);
-    guest->watched.fd = -1;
+    guest->polled.fd = -1;
     WEFT__ASSERT_HOT(weft__list_has(&guest->tcp->guests, &guest->link));
     weft__list_remove(&guest->link);
     weft__list_append(&guest->tcp->free_guests, &guest->link);
@@ -48,9 +48,9 @@ static void free_place(weft__tcp_guest *guest)
 
 void weft__tcp_guest_end(weft__tcp_guest *guest)
 {
-    if (guest->watched.fd < 0) return;
-    weft__watch_remove(guest->tcp->watch, &guest->watched);
-    close(guest->watched.fd);
+    if (guest->polled.fd < 0) return;
+    weft__poller_remove(guest->tcp->poller, &guest->polled);
+    close(guest->polled.fd);
     free_place(guest);
 }
 
@@ -84,7 +84,7 @@ static void receive_member(weft__tcp_guest *guest)
     weft__tcp_link *link = verdict == WEFT__TCP_TAKEN ? weft__tcp_link_new(peer) : NULL;
     const uint8_t byte = (uint8_t)verdict;
     size_t done = 0;
-    int fd = guest->watched.fd;
+    int fd = guest->polled.fd;
     if (verdict == WEFT__TCP_TAKEN && !link) {
         turn_away(guest, "no memory for it"); /* the member tries again */
         return;
@@ -94,14 +94,14 @@ static void receive_member(weft__tcp_guest *guest)
         weft__tcp_guest_end(guest);
         return;
     }
-    weft__watch_remove(guest->tcp->watch, &guest->watched);
+    weft__poller_remove(guest->tcp->poller, &guest->polled);
     free_place(guest);
     weft__tcp_link_start(link, fd);
 }
 
 static weft__tcp_step advance(weft__tcp_guest *guest)
 {
-    const int fd = guest->watched.fd;
+    const int fd = guest->polled.fd;
     switch (guest->step) {
     case WEFT__GUEST_HELLO: return weft__tcp_step_read(fd, &guest->hello, sizeof guest->hello, &guest->done);
     case WEFT__GUEST_ANSWER:
@@ -134,9 +134,9 @@ static bool next_step(weft__tcp_guest *guest)
     return true;
 }
 
-static void guest_ready(weft__watched *w, uint32_t events)
+static void guest_ready(weft__polled *w, uint32_t events)
 {
-    weft__tcp_guest *guest = WEFT__OWNER(w, weft__tcp_guest, watched);
+    weft__tcp_guest *guest = WEFT__OWNER(w, weft__tcp_guest, polled);
     weft__tcp_step step;
     (void)events;
     guest->looks.made++;
@@ -154,12 +154,12 @@ void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *addr
     if (weft__list_empty(&tcp->free_guests))
         turn_away(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link), "too many are waiting");
     guest = WEFT__LIST_ENTRY(tcp->free_guests.next, weft__tcp_guest, link);
-    guest->watched = (weft__watched){.fd = fd, .ready = guest_ready};
+    guest->polled = (weft__polled){.fd = fd, .ready = guest_ready};
     guest->address = *address;
     guest->looks.made++; /* it is another one */
-    if (weft__watch_add(tcp->watch, &guest->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+    if (weft__poller_add(tcp->poller, &guest->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__log(WEFT__WARN, "tcp: a connection is closed: %s", weft_last_error());
-        guest->watched.fd = -1;
+        guest->polled.fd = -1;
         close(fd);
         return;
     }
@@ -179,7 +179,7 @@ void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns)
             weft__tcp_wake_at(tcp, guest->deadline_ns);
             return;
         }
-        guest_ready(&guest->watched, 0);
+        guest_ready(&guest->polled, 0);
         if (tcp->guests.next == &guest->link) turn_away(guest, "it took too long to prove itself");
     }
 }
@@ -231,7 +231,7 @@ void weft__tcp_accept_all(weft__tcp *tcp)
 
 static uint32_t guest_events(const weft__tcp_guest *guest)
 {
-    return weft__tcp_ready(guest->watched.fd, guest->step == WEFT__GUEST_ANSWER ? POLLOUT : POLLIN);
+    return weft__tcp_ready(guest->polled.fd, guest->step == WEFT__GUEST_ANSWER ? POLLOUT : POLLIN);
 }
 
 /* A connection that must wait for a descriptor, or for the next poll, needs no edge. */
@@ -260,6 +260,6 @@ void weft__tcp_accept_recheck(weft__tcp *tcp)
         weft__tcp_address_text(&guest->address, text);
         weft__log(WEFT__WARN, "tcp: the handshake of %s could go on, and nothing told of that: it does now",
                   text);
-        guest_ready(&guest->watched, 0);
+        guest_ready(&guest->polled, 0);
     }
 }

@@ -46,8 +46,8 @@ static const uint8_t dial_follows[] = {[PAUSED] = WEFT__MAY_BECOME(PAUSED) | WEF
                                        [AWAITING] = WEFT__MAY_BECOME(GREETING) | WEFT__MAY_BECOME(PAUSED)};
 
 struct weft__tcp_dial {
-    weft__watched watched; /* fd -1 while PAUSED or AWAITING */
-    weft__list link;       /* in tcp->dials */
+    weft__polled polled; /* fd -1 while PAUSED or AWAITING */
+    weft__list link;     /* in tcp->dials */
     weft__tcp_peer *peer;
     dial_step step;
     int attempts;
@@ -82,10 +82,10 @@ static void limit(weft__tcp_dial *dial, int64_t deadline_ns)
 
 static void close_attempt(weft__tcp_dial *dial)
 {
-    if (dial->watched.fd < 0) return;
-    weft__watch_remove(dial->peer->tcp->watch, &dial->watched);
-    close(dial->watched.fd);
-    dial->watched.fd = -1;
+    if (dial->polled.fd < 0) return;
+    weft__poller_remove(dial->peer->tcp->poller, &dial->polled);
+    close(dial->polled.fd);
+    dial->polled.fd = -1;
 }
 
 void weft__tcp_dial_end(weft__tcp_peer *peer)
@@ -126,15 +126,15 @@ static void judged(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
     weft__tcp_link *link;
-    int fd = dial->watched.fd;
+    int fd = dial->polled.fd;
     if (dial->verdict == WEFT__TCP_TAKEN) {
         link = weft__tcp_link_new(peer);
         if (!link) {
             lose(peer, "cannot be connected to", ENOMEM);
             return;
         }
-        weft__watch_remove(peer->tcp->watch, &dial->watched);
-        dial->watched.fd = -1;
+        weft__poller_remove(peer->tcp->poller, &dial->polled);
+        dial->polled.fd = -1;
         weft__tcp_link_start(link, fd);
     } else if (dial->verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
@@ -150,7 +150,7 @@ static void judged(weft__tcp_dial *dial)
 
 static weft__tcp_step advance(weft__tcp_dial *dial)
 {
-    const int fd = dial->watched.fd;
+    const int fd = dial->polled.fd;
     switch (dial->step) {
     case GREETING: return weft__tcp_step_write(fd, &dial->hello, sizeof dial->hello, &dial->done);
     case ANSWER: return weft__tcp_step_read(fd, &dial->answer, sizeof dial->answer, &dial->done);
@@ -182,9 +182,9 @@ static bool next_step(weft__tcp_dial *dial)
     return true;
 }
 
-static void dial_ready(weft__watched *w, uint32_t events)
+static void dial_ready(weft__polled *w, uint32_t events)
 {
-    weft__tcp_dial *dial = WEFT__OWNER(w, weft__tcp_dial, watched);
+    weft__tcp_dial *dial = WEFT__OWNER(w, weft__tcp_dial, polled);
     weft__tcp_step step;
     int error = 0;
     socklen_t length = sizeof error;
@@ -242,10 +242,10 @@ static void attempt(weft__tcp_dial *dial)
             lose(peer, "cannot be connected to", error);
         return;
     }
-    dial->watched.fd = fd;
-    if (weft__watch_add(peer->tcp->watch, &dial->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+    dial->polled.fd = fd;
+    if (weft__poller_add(peer->tcp->poller, &dial->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         close(fd);
-        dial->watched.fd = -1;
+        dial->polled.fd = -1;
         lose(peer, weft_last_error(), 0);
         return;
     }
@@ -268,7 +268,7 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer)
         lose(peer, "cannot be connected to", ENOMEM);
         return;
     }
-    dial->watched = (weft__watched){.fd = -1, .ready = dial_ready};
+    dial->polled = (weft__polled){.fd = -1, .ready = dial_ready};
     dial->peer = peer;
     peer->dial = dial;
     weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
@@ -310,7 +310,7 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
 static uint32_t dial_events(const weft__tcp_dial *dial)
 {
     bool writes = dial->step == GREETING || dial->step == PROVING;
-    return dial->watched.fd < 0 ? 0 : weft__tcp_ready(dial->watched.fd, writes ? POLLOUT : POLLIN);
+    return dial->polled.fd < 0 ? 0 : weft__tcp_ready(dial->polled.fd, writes ? POLLOUT : POLLIN);
 }
 
 void weft__tcp_dial_note(weft__tcp_peer *peer)
@@ -321,9 +321,9 @@ void weft__tcp_dial_note(weft__tcp_peer *peer)
 void weft__tcp_dial_recheck(weft__tcp_peer *peer)
 {
     weft__tcp_dial *dial = peer->dial;
-    if (!dial || dial->watched.fd < 0 || !weft__tcp_looks_missed(&dial->looks)) return;
+    if (!dial || dial->polled.fd < 0 || !weft__tcp_looks_missed(&dial->looks)) return;
     weft__log(WEFT__WARN,
               "tcp: the handshake with rank %d could go on, and nothing told of that: it does now",
               peer->rank);
-    dial_ready(&dial->watched, dial_events(dial));
+    dial_ready(&dial->polled, dial_events(dial));
 }

@@ -5,7 +5,7 @@
  * gathers headers and payloads of several frames.  Both stop after a turn's worth of bytes and go on in the
  * next poll.
  *
- * Why no edge is lost, though a link is read and written only when the set tells (watch.c), in a poll that
+ * Why no edge is lost, though a link is read and written only when the set tells (poller.c), in a poll that
  * goes on (resume), or when somebody sends:
  *
  * - Reading ends with EAGAIN, with fewer bytes than there was room for, or with the turn.  After a turn the
@@ -50,7 +50,7 @@
 
 static bool is_open(const weft__tcp_link *link)
 {
-    return link->watched.fd >= 0;
+    return link->polled.fd >= 0;
 }
 
 static const uint8_t ending_follows[] = {[WEFT__TCP_OPEN] = WEFT__MAY_BECOME(WEFT__TCP_DRAINING) |
@@ -184,7 +184,7 @@ static void give_up_writing(weft__tcp_link *link, int error)
     end_as(link, WEFT__TCP_DRAINING);
     link->error = error;
     link->hung_up = true;
-    shutdown(link->watched.fd, SHUT_RDWR);
+    shutdown(link->polled.fd, SHUT_RDWR);
     resume(link);
 }
 
@@ -210,7 +210,7 @@ void weft__tcp_link_write(weft__tcp_link *link)
         }
         message.msg_iovlen = b.parts;
         link->writes++;
-        n = sendmsg(link->watched.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = sendmsg(link->polled.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             allowance -= (size_t)n < allowance ? (size_t)n : allowance;
             account(link, &b, (size_t)n);
@@ -321,7 +321,7 @@ static ssize_t receive(weft__tcp_link *link, size_t *room)
     part[parts++].iov_len = behind;
     *room = direct + behind;
     link->reads++;
-    n = readv(link->watched.fd, part, parts);
+    n = readv(link->polled.fd, part, parts);
     if (n > 0) {
         const size_t mine = (size_t)n < direct ? (size_t)n : direct;
         link->got += mine;
@@ -355,7 +355,7 @@ static void set_wake(weft__tcp_link *link)
     int wanted = left < WAKE_WORTH ? 1 : left < WAKE_BYTES ? (int)left : WAKE_BYTES;
     if (link->wake_bytes == wanted) return;
     link->wake_bytes = wanted;
-    setsockopt(link->watched.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+    setsockopt(link->polled.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
 }
 
 /* False: nothing more to be read now. */
@@ -402,7 +402,7 @@ void weft__tcp_link_drop(weft__tcp_link *link)
 {
     int waiting = 0;
     if (!is_open(link)) return;
-    if (ioctl(link->watched.fd, FIONREAD, &waiting) || waiting < 0) waiting = 0;
+    if (ioctl(link->polled.fd, FIONREAD, &waiting) || waiting < 0) waiting = 0;
     end_as(link, WEFT__TCP_DROPPED);
     link->allowance = (size_t)waiting;
     if (!link->reading) read_turn(link);
@@ -410,9 +410,9 @@ void weft__tcp_link_drop(weft__tcp_link *link)
 
 /* ---- life ---- */
 
-static void link_ready(weft__watched *w, uint32_t events)
+static void link_ready(weft__polled *w, uint32_t events)
 {
-    weft__tcp_link *link = WEFT__OWNER(w, weft__tcp_link, watched);
+    weft__tcp_link *link = WEFT__OWNER(w, weft__tcp_link, polled);
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) link->hung_up = true;
     if (events & EPOLLOUT && link->blocked) {
         link->blocked = false;
@@ -426,7 +426,7 @@ weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
     weft__tcp_link *link = weft__reserve_get(sizeof *link); /* without, a living peer would be lost */
     if (!link) return NULL;
     memset(link, 0, offsetof(weft__tcp_link, buffer));
-    link->watched = (weft__watched){.fd = -1, .ready = link_ready};
+    link->polled = (weft__polled){.fd = -1, .ready = link_ready};
     link->peer = peer;
     weft__list_init(&link->turn);
     return link;
@@ -437,11 +437,11 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd)
     weft__tcp_peer *peer = link->peer;
     WEFT__ASSERT(fd >= 0 && !peer->link, peer->rank, fd);
     weft__tcp_dial_end(peer);
-    link->watched.fd = fd;
+    link->polled.fd = fd;
     peer->link = link;
     peer->tcp->links++;
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
-    if (weft__watch_add(peer->tcp->watch, &link->watched, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+    if (weft__poller_add(peer->tcp->poller, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
         return;
     }
@@ -451,9 +451,9 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd)
 void weft__tcp_link_end(weft__tcp_link *link)
 {
     if (!is_open(link)) return;
-    weft__watch_remove(link->peer->tcp->watch, &link->watched);
-    close(link->watched.fd);
-    link->watched.fd = -1;
+    weft__poller_remove(link->peer->tcp->poller, &link->polled);
+    close(link->polled.fd);
+    link->polled.fd = -1;
     WEFT__ASSERT(link->peer->link == link && link->peer->tcp->links > 0, link->peer->rank);
     link->peer->link = NULL;
     link->peer->tcp->links--;

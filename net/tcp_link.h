@@ -79,7 +79,7 @@ typedef struct weft__tcp_looks {
 } weft__tcp_looks;
 
 struct weft__tcp_link {
-    weft__watched watched; /* fd -1: closed, waits to be freed */
+    weft__polled polled; /* fd -1: closed, waits to be freed */
     weft__tcp_peer *peer;
     weft__list turn; /* in tcp->resume: goes on in the next poll; in tcp->closed: to be freed */
     weft__tcp_ending ending;
@@ -113,7 +113,7 @@ typedef enum weft__tcp_guest_step {
 } weft__tcp_guest_step;
 
 typedef struct weft__tcp_guest {
-    weft__watched watched;
+    weft__polled polled;
     weft__tcp *tcp;
     weft__list link; /* in tcp->guests, oldest first, or tcp->free_guests */
     int64_t deadline_ns;
@@ -133,13 +133,13 @@ struct weft__tcp {
     int lazy;       /* frames that are, of all peers */
     int lazy_polls; /* until they go, if there are any */
     const weft__keys *keys;
-    weft__watch *watch;
-    weft__watched listener;
+    weft__poller *poller;
+    weft__polled listener;
     weft__tcp_looks accepts;
     bool accept_again; /* connections may wait that no edge will tell of */
     bool stranger_told;
     int64_t accept_at_ns; /* no descriptors were left: when to try again */
-    weft__watched alarm;  /* timerfd: nobody else would wake us for a time limit */
+    weft__polled alarm;   /* timerfd: nobody else would wake us for a time limit */
     int64_t alarm_at_ns;
     int64_t recheck_at_ns;     /* not before */
     weft__list resume, closed; /* of weft__tcp_link */

@@ -1,6 +1,6 @@
 /* tcp_recheck.c - the links looked at without being told of, and what may become one.
  *
- * Nothing else reads a link without an edge of the set (watch.h), and why none is lost is written in
+ * Nothing else reads a link without an edge of the set (poller.h), and why none is lost is written in
  * tcp_link.c.  If one were all the same, by the kernel or by us, the rank would stand for good, though all it
  * waits for lies in its sockets.  So whoever looks after deadlines has every link read and written as well,
  * every handshake taken a step further, and connections accepted; and the log tells when that was needed.
@@ -40,8 +40,8 @@ static void note(weft__tcp_link *link)
     int bytes = 0;
     link->noted = (weft__tcp_noted){.reads = link->reads, .writes = link->writes};
     if (!weft__list_empty(&link->turn)) return;
-    if (!ioctl(link->watched.fd, FIONREAD, &bytes) && bytes >= link->wake_bytes) link->noted.bytes = bytes;
-    link->noted.room = link->blocked && weft__tcp_ready(link->watched.fd, POLLOUT) & POLLOUT;
+    if (!ioctl(link->polled.fd, FIONREAD, &bytes) && bytes >= link->wake_bytes) link->noted.bytes = bytes;
+    link->noted.room = link->blocked && weft__tcp_ready(link->polled.fd, POLLOUT) & POLLOUT;
 }
 
 static void tell(const weft__tcp_link *link)
@@ -60,7 +60,7 @@ static void tell(const weft__tcp_link *link)
 static void attend(weft__tcp *tcp)
 {
     int most = (2 * tcp->world + WEFT__TCP_GUESTS) / POLL_EVENTS + 2;
-    while (most-- > 0 && weft__watch_poll(tcp->watch) > 0) continue;
+    while (most-- > 0 && weft__poller_poll(tcp->poller) > 0) continue;
 }
 
 /* A peer's link comes once and goes for good, at any call that reads or writes. */

@@ -67,7 +67,7 @@ static weft_status tcp_open(const weft__transport_site *site, const weft__transp
     if (!peers) return weft__fail_memory(n * sizeof *peers, "routes");
     for (size_t i = 0; i < n; i++) peers[i] = tcp_address(&addresses[i]);
     status =
-        weft__tcp_open(site->me, site->world, peers, l->fd, site->keys, site->watch, site->sink, transport);
+        weft__tcp_open(site->me, site->world, peers, l->fd, site->keys, site->poller, site->sink, transport);
     free(peers);
     if (status == WEFT_OK) free(l);
     return status;

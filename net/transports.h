@@ -15,9 +15,9 @@
 #define WEFT_NET_TRANSPORTS_H
 #include "keys.h"
 #include "p2p.h"
+#include "poller.h"
 #include "shm_segment.h"
 #include "transport.h"
-#include "watch.h"
 
 /* In order of preference; each has a row weft__transport_NAME, in a file of that transport. */
 #define WEFT__TRANSPORTS(X) \
@@ -55,7 +55,7 @@ typedef struct weft__transport_site {
     weft__segment *segment; /* NULL: they share no memory */
     const int *local_of;    /* of each rank of the world: its local rank if it shares the segment, else -1 */
     bool crowded;           /* more ranks on this host than processors */
-    weft__watch *watch;     /* for the descriptors of transports that wake by one */
+    weft__poller *poller;   /* for the descriptors of transports that wake by one */
     weft__sink *sink;       /* where arriving frames go */
 } weft__transport_site;
 

@@ -41,7 +41,7 @@ static void fill(weft_context *ctx, const weft_config *config)
     ctx->pid = getpid();
     ctx->device = -1;
     ctx->progress_ns = -1;
-    ctx->bell_fd = ctx->watch.epoll_fd = -1;
+    ctx->bell_fd = ctx->poller.epoll_fd = -1;
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     weft__completion_fd_init(&ctx->completion_fd);
     weft__pacing_open(&ctx->pacing, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);

@@ -8,13 +8,14 @@
 #include "choices.h"
 #include "clock.h"
 #include "completion_fd.h"
-#include "crossing.h"
 #include "early.h"
 #include "list.h"
 #include "lock.h"
 #include "mpsc.h"
+#include "nt_copy.h"
 #include "p2p.h"
 #include "pacing.h"
+#include "poller.h"
 #include "record.h"
 #include "rendezvous.h"
 #include "seam.h"
@@ -22,7 +23,6 @@
 #include "slab.h"
 #include "ticker.h"
 #include "transports.h"
-#include "watch.h"
 #include "watchdog_wire.h"
 
 #include <pthread.h>
@@ -43,7 +43,7 @@ typedef struct weft__peer {
     int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
     char suspicion[192];
     _Atomic bool refused; /* the log has it that it told what cannot be */
-    weft__watched death;  /* its pidfd */
+    weft__polled death;   /* its pidfd */
     weft_context *ctx;
     int rank;
 } weft__peer;
@@ -117,7 +117,7 @@ struct weft_context {
     weft__segment *segment;        /* NULL: no shared memory with anybody */
     size_t slot_bytes;             /* of a slot on the segment (host/slots.h); 0: no segment */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
-    weft__watch watch;             /* engine */
+    weft__poller poller;           /* engine */
     unsigned sockets_in;           /* engine: until sockets are looked at again */
     int64_t
         progress_ns; /* engine: the time of this call of progress, once somebody has asked; 0: not yet; -1: outside of one */
@@ -127,7 +127,7 @@ struct weft_context {
     weft__list pending;         /* engine: requests that run */
     weft__early_messages early; /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
-    weft__crossing crossing;                  /* engine: into this rank's slots */
+    weft__nt_copy nt_copy;                    /* engine: into this rank's slots */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */
     bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
     weft__list groups;    /* under groups_lock; the newest first */

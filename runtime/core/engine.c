@@ -150,12 +150,12 @@ void weft__engine_empty_queue(weft_context *ctx)
 /* And how many calls of progress go by until the next time. */
 static int look_at_sockets(weft_context *ctx)
 {
-    ctx->sockets_in = (ctx->watch.spared       ? SOCKETS_EVERY_SPARED
+    ctx->sockets_in = (ctx->poller.spared      ? SOCKETS_EVERY_SPARED
                        : !ctx->segment         ? 1
                        : ctx->descriptors_wake ? SOCKETS_EVERY_MIXED
                                                : SOCKETS_EVERY_SHARED) -
                       1;
-    return weft__watch_poll(&ctx->watch);
+    return weft__poller_poll(&ctx->poller);
 }
 
 int weft__engine_progress(weft_context *ctx)

@@ -173,7 +173,7 @@ void weft__peer_deaths_recheck(weft_context *ctx)
     for (int i = 0; i < ctx->world_size; i++) {
         weft__peer *m = &ctx->peers[i];
         if (!is_watched(m) || !has_ended(m)) continue;
-        for (int most = ctx->world_size; most > 0 && weft__watch_poll(&ctx->watch) > 0; most--) continue;
+        for (int most = ctx->world_size; most > 0 && weft__poller_poll(&ctx->poller) > 0; most--) continue;
         if (!is_watched(m)) continue;
         weft__peer_name(ctx, i, name, sizeof name);
         weft__log(WEFT__WARN, "%s had ended, and nothing told of that: it counts as gone now", name);

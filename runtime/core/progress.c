@@ -261,7 +261,7 @@ static weft_status make_base(sleeper *s)
     }
     if (!s->base) return weft__fail(WEFT_ERR_SYSTEM, "libevent makes no event base");
     s->bell = event_new(s->base, s->ctx->bell_fd, EV_READ | EV_PERSIST, on_bell, s);
-    s->sockets = event_new(s->base, s->ctx->watch.epoll_fd, EV_READ | EV_PERSIST, on_reason, s);
+    s->sockets = event_new(s->base, s->ctx->poller.epoll_fd, EV_READ | EV_PERSIST, on_reason, s);
     s->timer = event_new(s->base, s->timer_fd, EV_READ | EV_PERSIST, on_reason, s);
     if (!s->bell || !s->sockets || !s->timer || event_add(s->bell, NULL) || event_add(s->timer, NULL))
         return weft__fail(WEFT_ERR_SYSTEM, "libevent makes no event");

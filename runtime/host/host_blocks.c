@@ -26,16 +26,16 @@ static size_t least(size_t a, size_t b)
 
 /* Copies one part to its place in the slot, `at` bytes from its start, but for what of it only this rank
  * reads.  Returns how many bytes it copied. */
-static size_t stage_part(weft__crossing *crossing, unsigned char *to, const char *part, const weft__round *r,
+static size_t stage_part(weft__nt_copy *nt_copy, unsigned char *to, const char *part, const weft__round *r,
                          size_t at)
 {
     size_t own = r->slot_offset, own_end = own + r->take_bytes;
     size_t before = own > at ? least(own - at, r->part_bytes) : 0;
     size_t behind = own_end > at ? least(own_end - at, r->part_bytes) : 0;
     if (!r->own_at_source) before = behind = r->part_bytes;
-    weft__cross(crossing, to, part, before);
+    weft__nt_copy_bytes(nt_copy, to, part, before);
     if (behind == r->part_bytes) return before;
-    weft__cross(crossing, to + behind, part + behind, r->part_bytes - behind);
+    weft__nt_copy_bytes(nt_copy, to + behind, part + behind, r->part_bytes - behind);
     return before + r->part_bytes - behind;
 }
 
@@ -49,7 +49,7 @@ size_t weft__stage(weft_request *req, const weft__round *r, unsigned char *to)
         if (r->scaled)
             weft__scale(to + at, part, r->part_bytes / weft__op_element(req->host_op), req->host_op->dtype,
                         req->host_op->scale);
-        staged += r->scaled ? r->part_bytes : stage_part(&req->ctx->crossing, to + at, part, r, at);
+        staged += r->scaled ? r->part_bytes : stage_part(&req->ctx->nt_copy, to + at, part, r, at);
     }
     return staged;
 }

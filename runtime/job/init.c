@@ -196,7 +196,7 @@ static weft_status open_transports(joining *j, const int *local_of, const weft__
                                  .segment = ctx->segment,
                                  .local_of = local_of,
                                  .crowded = weft__pacing_is_crowded(&ctx->pacing),
-                                 .watch = &ctx->watch,
+                                 .poller = &ctx->poller,
                                  .sink = weft__p2p_sink(ctx->p2p)};
     int unreached;
     weft_status status =
@@ -225,7 +225,7 @@ static weft_status open_routes(joining *j)
         weft__p2p_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
                        &ctx->p2p_events, &ctx->p2p);
     if (status != WEFT_OK) return status;
-    ctx->watch.sparing =
+    ctx->poller.sparing =
         !ctx->segment; /* shared memory is looked at more often than sockets are to be read */
     local_of = malloc(n * sizeof *local_of);
     cards = malloc(n * sizeof *cards);
@@ -311,13 +311,13 @@ out:
 
 /* ---- the context ---- */
 
-static void on_death(weft__watched *w, uint32_t events)
+static void on_death(weft__polled *w, uint32_t events)
 {
     weft__peer *m = WEFT__OWNER(w, weft__peer, death);
     char why[160];
     (void)events;
     weft__peer_death_text(w->fd, why, sizeof why);
-    weft__watch_remove(&m->ctx->watch, w);
+    weft__poller_remove(&m->ctx->poller, w);
     weft__peer_gone(m->ctx, m->rank, WEFT__DIED, why);
 }
 
@@ -330,7 +330,7 @@ static weft_status watch_deaths(joining *j)
         if (i == j->local_rank || ctx->segment->peers[i].pid_fd < 0) continue;
         m->death.fd = ctx->segment->peers[i].pid_fd;
         m->death.ready = on_death;
-        status = weft__watch_add(&ctx->watch, &m->death, EPOLLIN);
+        status = weft__poller_add(&ctx->poller, &m->death, EPOLLIN);
         if (status != WEFT_OK) return status;
     }
     return WEFT_OK;
@@ -338,7 +338,7 @@ static weft_status watch_deaths(joining *j)
 
 static weft_status open_descriptors(weft_context *ctx)
 {
-    weft_status status = weft__watch_open(&ctx->watch);
+    weft_status status = weft__poller_open(&ctx->poller);
     if (status != WEFT_OK) return status;
     if (ctx->segment) {
         ctx->bell_fd = ctx->segment->peers[ctx->segment->rank].bell_fd;

@@ -107,7 +107,7 @@ void weft__context_free(weft_context *ctx)
     if (ctx->peers)
         for (int i = 0; i < ctx->world_size; i++)
             if (ctx->peers[i].death.fd >= 0 && !atomic_load(&ctx->peers[i].gone))
-                weft__watch_remove(&ctx->watch, &ctx->peers[i].death);
+                weft__poller_remove(&ctx->poller, &ctx->peers[i].death);
     weft__batches_close(ctx);
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
@@ -116,7 +116,7 @@ void weft__context_free(weft_context *ctx)
     weft__modules_close(ctx);           /* after all that has something of it */
     weft__context_close_protocols(ctx); /* after the threads of modules that answer to them */
     if (ctx->p2p) weft__p2p_close(ctx->p2p);
-    if (ctx->watch.epoll_fd >= 0) weft__watch_close(&ctx->watch);
+    if (ctx->poller.epoll_fd >= 0) weft__poller_close(&ctx->poller);
     weft__regions_free(ctx->regions);
     if (ctx->segment)
         weft__segment_free(ctx->segment); /* its bell with it */

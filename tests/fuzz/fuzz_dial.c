@@ -25,7 +25,7 @@ enum answers { KNOWS, SPOILT, CUT, GUESSES };
 
 typedef struct dialler {
     weft__sink sink;
-    weft__watch watch;
+    weft__poller poller;
     weft__transport *t;
     weft__tcp_peer *peer;
     int it; /* the rank that it dials */
@@ -88,7 +88,7 @@ static size_t read_plainly(const uint8_t *stream, size_t bytes)
 
 static void turn(dialler *d)
 {
-    weft__watch_poll(&d->watch);
+    weft__poller_poll(&d->poller);
     do d->t->poll(d->t, 16);
     while (d->t->busy(d->t));
 }
@@ -185,8 +185,8 @@ static void open_dialler(dialler *d, int me, const uint8_t *data, size_t bytes)
     d->stream = data;
     d->bytes = bytes;
     addresses[d->it] = listens;
-    if (weft__watch_open(&d->watch) ||
-        weft__tcp_open(me, 2, addresses, -1, &keys, &d->watch, &d->sink, &d->t))
+    if (weft__poller_open(&d->poller) ||
+        weft__tcp_open(me, 2, addresses, -1, &keys, &d->poller, &d->sink, &d->t))
         abort();
     d->peer = &WEFT__OWNER(d->t, weft__tcp, transport)->peer[d->it];
 }
@@ -224,7 +224,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     close(fd);
     d.t->close(d.t);
     if (sent_times != 1) abort();
-    weft__watch_close(&d.watch);
+    weft__poller_close(&d.poller);
     free(d.where);
     return 0;
 }

@@ -56,9 +56,9 @@ static void on_lost(weft__sink *sink, int peer, const char *why)
     if (peer != 1 || r->lost++ || !*why) abort();
 }
 
-static void turn(weft__watch *watch, weft__transport *t)
+static void turn(weft__poller *poller, weft__transport *t)
 {
-    weft__watch_poll(watch);
+    weft__poller_poll(poller);
     do t->poll(t, 16);
     while (t->busy(t));
 }
@@ -76,13 +76,13 @@ static size_t read_plainly(const uint8_t *stream, size_t bytes)
     return at;
 }
 
-static void feed(weft__watch *watch, weft__transport *t, int fd, const uint8_t *stream, size_t bytes,
+static void feed(weft__poller *poller, weft__transport *t, int fd, const uint8_t *stream, size_t bytes,
                  size_t piece)
 {
     while (bytes) {
         const size_t part = piece < bytes ? piece : bytes;
         const ssize_t n = send(fd, stream, part, MSG_DONTWAIT | MSG_NOSIGNAL);
-        turn(watch, t);
+        turn(poller, t);
         if (n < 0) return; /* the transport has closed: it reads at least as fast as this is written */
         stream += n;
         bytes -= (size_t)n;
@@ -114,7 +114,7 @@ static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
     if (spoil < sizeof hello) ((uint8_t *)&hello)[spoil] ^= by;
     good = weft__hello_check(tcp->keys, WEFT__PURPOSE_DATA, tcp->me, tcp->world, &hello) == WEFT_OK;
     put(fd, &hello, sizeof hello);
-    turn(tcp->watch, &tcp->transport);
+    turn(tcp->poller, &tcp->transport);
     if (get(fd, &answer, sizeof answer) != good) abort();
     if (!good) return false;
     if (!weft__answer_check(tcp->keys, &hello, &answer)) abort();
@@ -122,7 +122,7 @@ static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
     if (spoil >= sizeof hello) ((uint8_t *)&proof)[(spoil - sizeof hello) % sizeof proof] ^= by;
     good = weft__proof_check(tcp->keys, &hello, &answer, &proof);
     put(fd, &proof, sizeof proof);
-    turn(tcp->watch, &tcp->transport);
+    turn(tcp->poller, &tcp->transport);
     if (get(fd, &verdict, 1) != good || (good && verdict != WEFT__TCP_TAKEN)) abort();
     return good;
 }
@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static weft__keys keys;
     static bool ready;
     weft__tcp_address addresses[2] = {{0}};
-    weft__watch watch;
+    weft__poller poller;
     weft__transport *t;
     weft__tcp *tcp;
     receiver r = {.sink = {.header = on_header, .arrived = on_arrived, .lost = on_lost}};
@@ -159,20 +159,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     r.stream = data + 3;
     r.bytes = bytes - 3;
 
-    if (weft__watch_open(&watch) || weft__tcp_open(0, 2, addresses, -1, &keys, &watch, &r.sink, &t)) abort();
+    if (weft__poller_open(&poller) || weft__tcp_open(0, 2, addresses, -1, &keys, &poller, &r.sink, &t))
+        abort();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) abort();
     tcp = WEFT__OWNER(t, weft__tcp, transport);
     peer = connect_as(sender, tcp, pair, data, &addresses[0]);
     if ((tcp->peer[1].state == WEFT__TCP_UP) != peer) abort();
     r.greeted = peer && sender != PEER;
-    feed(&watch, t, pair[1], r.stream, r.bytes, (size_t)data[1] * data[1] / 8 + 1);
+    feed(&poller, t, pair[1], r.stream, r.bytes, (size_t)data[1] * data[1] / 8 + 1);
     close(pair[1]);
-    turn(&watch, t);
+    turn(&poller, t);
 
     if (peer && (r.lost != 1 || r.at != read_plainly(r.stream, r.bytes))) abort();
     if (!peer && (r.lost || tcp->peer[1].state != WEFT__TCP_IDLE || !weft__list_empty(&tcp->guests))) abort();
     t->close(t);
-    weft__watch_close(&watch);
+    weft__poller_close(&poller);
     free(r.where);
     return 0;
 }

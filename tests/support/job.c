@@ -157,7 +157,7 @@ static void kill_all(children *c)
     }
 }
 
-static void watch(children *c)
+static void poller(children *c)
 {
     int limit_ms = c->plan->limit_ms ? c->plan->limit_ms : JOB_LIMIT_MS * (job_wait_ms() / JOB_WAIT_MS);
     int64_t end = job_now_ns() + limit_ms * INT64_C(1000000);
@@ -210,7 +210,7 @@ static void run(const job_plan *plan)
     fflush(stdout);
     fflush(stderr);
     for (int child = 0; child < c.n; child++) start_child(&c, child);
-    watch(&c);
+    poller(&c);
     end_orphans(&c);
     tell_failures(&c);
     for (int i = 0; i < JOB_PORTS; i++) port_give(c.shared->ports[i]);

@@ -119,7 +119,7 @@ weft_context *lone_rank_open(lone_wires wires)
     ctx->world_size = LONE_WORLD;
     ctx->segment = segments[1];
     ctx->slot_bytes = weft__slot_bytes(2);
-    if (weft__watch_open(&ctx->watch) ||
+    if (weft__poller_open(&ctx->poller) ||
         weft__p2p_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p))
         abort();
     set_peers(ctx);

@@ -27,7 +27,7 @@
 
 typedef struct rank {
     weft__sink sink;
-    weft__watch watch;
+    weft__poller poller;
     weft__transport *t;
     weft__tcp_address address;
     int me, lost_times[RANKS_MAX], arrived[RANKS_MAX];
@@ -101,8 +101,8 @@ static inline void open_rank(int me, int world, const weft__tcp_address *address
     r->address = addresses[me];
     r->me = me;
     r->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
-    assert_int_equal(weft__watch_open(&r->watch), WEFT_OK);
-    assert_int_equal(weft__tcp_open(me, world, addresses, fd, &keys, &r->watch, &r->sink, &r->t), WEFT_OK);
+    assert_int_equal(weft__poller_open(&r->poller), WEFT_OK);
+    assert_int_equal(weft__tcp_open(me, world, addresses, fd, &keys, &r->poller, &r->sink, &r->t), WEFT_OK);
 }
 
 static inline void open_world(int world)
@@ -121,7 +121,7 @@ static inline void close_rank(rank *r)
     if (!r->t) return;
     r->t->close(r->t);
     r->t = NULL;
-    weft__watch_close(&r->watch);
+    weft__poller_close(&r->poller);
     for (int i = 0; i < RANKS_MAX; i++) free(r->where[i]);
 }
 
@@ -134,7 +134,7 @@ static inline int turn(rank *r)
 {
     int moved = 0;
     if (!r->t) return 0;
-    moved += weft__watch_poll(&r->watch);
+    moved += weft__poller_poll(&r->poller);
     return moved + r->t->poll(r->t, 64);
 }
 

@@ -68,10 +68,10 @@ static void test_direct(void **state)
     (void)state;
     open_world(2);
     exchange(2, 5);
-    assert_false(ranks[1].watch.spared);
-    ranks[1].watch.sparing = true;
+    assert_false(ranks[1].poller.spared);
+    ranks[1].poller.sparing = true;
     ranks[1].t->poll(ranks[1].t, 64);
-    assert_true(ranks[1].watch.spared);
+    assert_true(ranks[1].poller.spared);
     l = send_packet(0, 1, 100, 70000, false);
     until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
     while (ranks[1].arrived[0] < 6) {

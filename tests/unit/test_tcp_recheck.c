@@ -52,7 +52,7 @@ static void recheck(rank *r)
 static int lose_edges(rank *r)
 {
     struct epoll_event events[EVENTS];
-    return epoll_wait(r->watch.epoll_fd, events, EVENTS, 0);
+    return epoll_wait(r->poller.epoll_fd, events, EVENTS, 0);
 }
 
 static void await_bytes(rank *r, int peer, int least)
@@ -60,7 +60,7 @@ static void await_bytes(rank *r, int peer, int least)
     int64_t until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
     int here = 0;
     while (here < least && weft__now_ns() < until)
-        assert_int_equal(ioctl(link_of(r, peer)->watched.fd, FIONREAD, &here), 0);
+        assert_int_equal(ioctl(link_of(r, peer)->polled.fd, FIONREAD, &here), 0);
     assert_true(here >= least);
 }
 
@@ -122,10 +122,10 @@ static int descriptor_told(rank *r)
     struct epoll_event event = {0};
     int64_t until = weft__now_ns() + JOB_WAIT_MS * WEFT__MS;
     int n = 0;
-    while (n == 0 && weft__now_ns() < until) n = epoll_wait(r->watch.epoll_fd, &event, 1, 0);
+    while (n == 0 && weft__now_ns() < until) n = epoll_wait(r->poller.epoll_fd, &event, 1, 0);
     assert_int_equal(n, 1);
     assert_non_null(event.data.ptr);
-    return ((weft__watched *)event.data.ptr)->fd;
+    return ((weft__polled *)event.data.ptr)->fd;
 }
 
 /* A connection, and each step of its handshake on both sides: of what each waits for it is not told. */
@@ -155,7 +155,7 @@ static void test_handshake_nobody_told_of(void **state)
     assert_non_null(strstr(told, "the handshake with rank 1 could go on, and nothing told of that"));
 
     told[0] = 0;
-    await_ready(WEFT__LIST_ENTRY(one->guests.next, weft__tcp_guest, link)->watched.fd, POLLIN);
+    await_ready(WEFT__LIST_ENTRY(one->guests.next, weft__tcp_guest, link)->polled.fd, POLLIN);
     assert_true(lose_edges(&ranks[1]) > 0);
     for (int i = 0; i < 10; i++) turn(&ranks[1]);
     recheck(&ranks[1]);

@@ -16,7 +16,7 @@
 #define WORLD 3
 
 static weft__keys *keys;
-static weft__watch watch;
+static weft__poller poller;
 static const int no_locals[WORLD] = {-1, -1, -1};
 
 static weft__transport_site site_of(int rank)
@@ -26,7 +26,7 @@ static weft__transport_site site_of(int rank)
                                   .listen_at = "127.0.0.1",
                                   .keys = keys,
                                   .local_of = no_locals,
-                                  .watch = &watch};
+                                  .poller = &poller};
 }
 
 static int row_with(unsigned traits)
@@ -156,13 +156,13 @@ static void test_reached(void **state)
 static int open_all(void **state)
 {
     (void)state;
-    return weft__keys_make("secret", 6, "transports", &keys) || weft__watch_open(&watch);
+    return weft__keys_make("secret", 6, "transports", &keys) || weft__poller_open(&poller);
 }
 
 static int close_all(void **state)
 {
     (void)state;
-    weft__watch_close(&watch);
+    weft__poller_close(&poller);
     weft__keys_drop(keys);
     return 0;
 }

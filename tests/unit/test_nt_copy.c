@@ -1,7 +1,7 @@
-/* test_crossing.c - copies to where another processor reads: every byte, and no other, before it is told of.
+/* test_nt_copy.c - copies to where another processor reads: every byte, and no other, before it is told of.
  * The litmus test ends by the clock: LITMUS_MS in litmus.h. */
-#include "crossing.h"
 #include "litmus.h"
+#include "nt_copy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROOM (4 * WEFT__CROSSING_BYTES)
+#define ROOM (4 * WEFT__NT_COPY_BYTES)
 
 static unsigned char from[ROOM], to[ROOM];
 static unsigned seed = 1;
@@ -44,16 +44,16 @@ static void test_stream_copy(void **state)
 }
 
 /* Whatever it holds the way for, and through the changes from one to the other. */
-static void test_cross(void **state)
+static void test_copies(void **state)
 {
-    weft__crossing near = {0}, far = {.far = true, .left = 3};
+    weft__nt_copy near = {0}, far = {.far = true, .left = 3};
     (void)state;
     for (int i = 0; i < 200; i++) {
-        weft__crossing *crossing = i % 2 ? &near : &far;
-        size_t bytes = WEFT__CROSSING_BYTES / 2 + (size_t)rand_r(&seed) % (2 * WEFT__CROSSING_BYTES);
+        weft__nt_copy *nt_copy = i % 2 ? &near : &far;
+        size_t bytes = WEFT__NT_COPY_BYTES / 2 + (size_t)rand_r(&seed) % (2 * WEFT__NT_COPY_BYTES);
         size_t start = (size_t)rand_r(&seed) % 100;
         memset(to, 0xa5, sizeof to);
-        weft__cross(crossing, to + start, from + 1, bytes);
+        weft__nt_copy_bytes(nt_copy, to + start, from + 1, bytes);
         only_these_written(start, bytes);
     }
 }
@@ -61,17 +61,17 @@ static void test_cross(void **state)
 /* A way that is held for far is tried again after a while, and short copies tell nothing. */
 static void test_tried_again(void **state)
 {
-    weft__crossing crossing = {.far = true, .left = 5};
+    weft__nt_copy nt_copy = {.far = true, .left = 5};
     (void)state;
-    weft__cross(&crossing, to, from, WEFT__CROSSING_BYTES - 1);
-    assert_int_equal(crossing.left, 5);
+    weft__nt_copy_bytes(&nt_copy, to, from, WEFT__NT_COPY_BYTES - 1);
+    assert_int_equal(nt_copy.left, 5);
     for (unsigned i = 5; i-- > 0;) {
-        weft__cross(&crossing, to, from, WEFT__CROSSING_BYTES);
-        assert_true(crossing.far);
-        assert_int_equal(crossing.left, i);
+        weft__nt_copy_bytes(&nt_copy, to, from, WEFT__NT_COPY_BYTES);
+        assert_true(nt_copy.far);
+        assert_int_equal(nt_copy.left, i);
     }
-    weft__cross(&crossing, to, from, WEFT__CROSSING_BYTES);
-    assert_true(crossing.left > 5);
+    weft__nt_copy_bytes(&nt_copy, to, from, WEFT__NT_COPY_BYTES);
+    assert_true(nt_copy.left > 5);
 }
 
 /* ---- what is told of is there: a litmus test, as litmus.h has them --------------------------------- */
@@ -127,7 +127,7 @@ static void test_told_of(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stream_copy), cmocka_unit_test(test_cross),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stream_copy), cmocka_unit_test(test_copies),
                                        cmocka_unit_test(test_tried_again), cmocka_unit_test(test_told_of)};
     alarm(600);
     return cmocka_run_group_tests_name("crossing", tests, setup, NULL);

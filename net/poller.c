@@ -1,5 +1,5 @@
-/* watch.c - the epoll set.  Opening and adding may fail (descriptors, memory); polling cannot: an interrupted
- * look is an empty one.
+/* poller.c - the epoll set.  Opening and adding may fail (descriptors, memory); polling cannot: an
+ * interrupted look is an empty one.
  *
  * No edge is lost between those that poll it.  There is one at a time, the holder of the engine, who calls
  * ready for all that it has fetched before it lets the engine go: an edge that was fetched is attended to
@@ -10,7 +10,7 @@
  * None is lost on the progress thread either, which sleeps on the set by poll(2): that fetches nothing, and
  * returns as long as anything can be fetched.  If somebody else has fetched it by then, that is the holder of
  * the engine, who attends to it. */
-#include "watch.h"
+#include "poller.h"
 #include "check.h"
 #include "descriptor.h"
 #include "status.h"
@@ -21,12 +21,12 @@
 
 #define BATCH_EVENTS 64 /* fetched by one poll; what is left stays ready in the set for the next */
 
-struct weft__watch_batch {
+struct weft__poller_batch {
     struct epoll_event events[BATCH_EVENTS];
     int n, at;
 };
 
-weft_status weft__watch_open(weft__watch *set)
+weft_status weft__poller_open(weft__poller *set)
 {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     if (fd < 0) return weft__fail_errno("epoll_create1");
@@ -37,14 +37,14 @@ weft_status weft__watch_open(weft__watch *set)
     return WEFT_OK;
 }
 
-void weft__watch_close(weft__watch *set)
+void weft__poller_close(weft__poller *set)
 {
     weft__descriptor_disown(set->epoll_fd);
     if (set->epoll_fd >= 0) close(set->epoll_fd);
     set->epoll_fd = -1;
 }
 
-weft_status weft__watch_add(weft__watch *set, weft__watched *w, uint32_t events)
+weft_status weft__poller_add(weft__poller *set, weft__polled *w, uint32_t events)
 {
     struct epoll_event event = {.events = events | EPOLLET, .data = {.ptr = w}};
     if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, w->fd, &event))
@@ -53,9 +53,9 @@ weft_status weft__watch_add(weft__watch *set, weft__watched *w, uint32_t events)
     return WEFT_OK;
 }
 
-void weft__watch_remove(weft__watch *set, weft__watched *w)
+void weft__poller_remove(weft__poller *set, weft__polled *w)
 {
-    struct weft__watch_batch *batch = set->batch;
+    struct weft__poller_batch *batch = set->batch;
 
     weft__descriptor_disown(w->fd);
     epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
@@ -63,9 +63,9 @@ void weft__watch_remove(weft__watch *set, weft__watched *w)
         if (batch->events[i].data.ptr == w) batch->events[i].data.ptr = NULL;
 }
 
-int weft__watch_poll(weft__watch *set)
+int weft__poller_poll(weft__poller *set)
 {
-    struct weft__watch_batch batch;
+    struct weft__poller_batch batch;
     int called = 0;
 
     WEFT__ASSERT(!set->batch);
@@ -73,7 +73,7 @@ int weft__watch_poll(weft__watch *set)
     if (batch.n <= 0) return 0;
     set->batch = &batch;
     for (batch.at = 0; batch.at < batch.n; batch.at++) {
-        weft__watched *w = batch.events[batch.at].data.ptr;
+        weft__polled *w = batch.events[batch.at].data.ptr;
         if (!w) continue;
         w->ready(w, batch.events[batch.at].events);
         called++;

@@ -1,7 +1,7 @@
-/* spare.c - asks /proc and the control group: the kernel hands out shared pages until it has to kill somebody
- * for them, so that whoever reserves many has to ask before.  A control group that cannot be read limits
- * nothing. */
-#include "spare.h"
+/* mem_available.c - asks /proc and the control group: the kernel hands out shared pages until it has to kill
+ * somebody for them, so that whoever reserves many has to ask before.  A control group that cannot be read
+ * limits nothing. */
+#include "mem_available.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static uint64_t left_in_group(void)
     return least;
 }
 
-uint64_t weft__spare_bytes(void)
+uint64_t weft__mem_available(void)
 {
     uint64_t machine = number_in("/proc/meminfo", "MemAvailable:", UINT64_MAX), group = left_in_group();
     if (machine != UINT64_MAX)

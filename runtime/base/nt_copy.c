@@ -1,9 +1,9 @@
-/* crossing.c - see crossing.h.
+/* nt_copy.c - see nt_copy.h.
  *
  * Measured on a virtual machine of two processors (AMD Zen 3), 64 KiB from one to the other and 1 MiB,
  * ordinary against past the caches: 4 and 7 us, 50 and 72 us while they share a cache; 20 and 8 us, 250 and
  * 72 us while they do not. */
-#include "crossing.h"
+#include "nt_copy.h"
 #include "clock.h"
 
 #include <stdint.h>
@@ -58,25 +58,25 @@ static bool is_slow(size_t bytes, int64_t ns)
 }
 
 /* An ordinary one, and what is learned from it. */
-static void try_near(weft__crossing *crossing, void *to, const void *from, size_t bytes)
+static void try_near(weft__nt_copy *nt_copy, void *to, const void *from, size_t bytes)
 {
     int64_t began = weft__now_ns();
     bool slow;
     memcpy(to, from, bytes);
     slow = is_slow(bytes, weft__now_ns() - began);
-    crossing->slow = slow ? crossing->slow + 1 : 0;
-    crossing->far = crossing->slow >= SLOW_IN_A_ROW;
-    crossing->left = FAR_COPIES;
+    nt_copy->slow = slow ? nt_copy->slow + 1 : 0;
+    nt_copy->far = nt_copy->slow >= SLOW_IN_A_ROW;
+    nt_copy->left = FAR_COPIES;
 }
 
-void weft__cross(weft__crossing *crossing, void *to, const void *from, size_t bytes)
+void weft__nt_copy_bytes(weft__nt_copy *nt_copy, void *to, const void *from, size_t bytes)
 {
-    if (bytes < WEFT__CROSSING_BYTES) {
+    if (bytes < WEFT__NT_COPY_BYTES) {
         memcpy(to, from, bytes);
-    } else if (crossing->far && crossing->left) {
-        crossing->left--;
+    } else if (nt_copy->far && nt_copy->left) {
+        nt_copy->left--;
         weft__stream_copy(to, from, bytes);
     } else {
-        try_near(crossing, to, from, bytes);
+        try_near(nt_copy, to, from, bytes);
     }
 }
