@@ -31,7 +31,7 @@ typedef struct weft__keys {
  * keys.h. */
 weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_name, weft__keys *keys);
 
-typedef enum weft__purpose { WEFT__PURPOSE_DATA = 1, WEFT__PURPOSE_HANDOVER } weft__purpose;
+typedef enum weft__purpose { WEFT__PURPOSE_DATA = 1, WEFT__PURPOSE_FD_EXCHANGE } weft__purpose;
 
 typedef struct weft__hello {
     uint8_t magic[4]; /* "WEFT" */

@@ -6,11 +6,11 @@
  * ask for, so nothing but the descriptor has to be agreed.
  *
  * Joining fails with a sentence: no memory for control blocks and rings (reserved at once, by the leader), a
- * rank that does not come (handover.c), a descriptor that is not the segment expected.  Later only
+ * rank that does not come (fd_exchange.c), a descriptor that is not the segment expected.  Later only
  * weft__segment_take can find no pages, and says so with 0. */
 #include "shm_segment.h"
 #include "descriptor.h"
-#include "handover.h"
+#include "fd_exchange.h"
 #include "reserve.h"
 #include "status.h"
 
@@ -317,7 +317,7 @@ weft_status weft__segment_join(const weft__segment_config *config, weft__segment
     lay_out(segment, config->arena);
     status = make_private(config, segment);
     if (!status && config->rank == 0) status = make_segment(segment);
-    if (!status) status = weft__handover(config, &segment->memfd, segment->peers);
+    if (!status) status = weft__fd_exchange(config, &segment->memfd, segment->peers);
     if (!status) status = map_segment(segment);
     if (status) {
         weft__segment_free(segment);

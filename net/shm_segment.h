@@ -1,12 +1,12 @@
 /* shm_segment.h - the memory that the ranks of one host share, and how they wake each other.
  *
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
- * (handover.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each rank's
- * doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings per rank
- * (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is not known
- * here; and, not mapped with these, a range of addresses in the segment per rank for memory that the program
- * asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here and not a
- * SIGBUS later.
+ * (fd_exchange.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each
+ * rank's doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings
+ * per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
+ * not known here; and, not mapped with these, a range of addresses in the segment per rank for memory that
+ * the program asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here
+ * and not a SIGBUS later.
  */
 #ifndef WEFT_NET_SHM_SEGMENT_H
 #define WEFT_NET_SHM_SEGMENT_H

@@ -138,7 +138,7 @@ static void test_hello_says_what_is_wrong(void **state)
     expect_refused(bad, "version 77");
     bad = hello, bad.job[0] ^= 1;
     expect_refused(bad, "another job");
-    bad = hello, bad.purpose = WEFT__PURPOSE_HANDOVER;
+    bad = hello, bad.purpose = WEFT__PURPOSE_FD_EXCHANGE;
     expect_refused(bad, "purpose 2");
     bad = hello, bad.to = 3;
     expect_refused(bad, "meant for rank 3");

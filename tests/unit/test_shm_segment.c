@@ -1,7 +1,7 @@
 /* test_shm_segment.c - joining by threads and by processes, with ranks that never come, strangers and wrong
  * secrets; rows and bells. */
 #include "clock.h"
-#include "handover_wire.h"
+#include "fd_exchange_wire.h"
 #include "job.h"
 #include "segment_ranks.h"
 
@@ -247,11 +247,11 @@ static void test_left_while_joining(void **state)
 {
     weft__segment_config config = segment_config(1, 3, JOB_WAIT_MS);
     struct sockaddr_un address;
-    socklen_t length = weft__handover_name(config.name, &address);
+    socklen_t length = weft__fd_exchange_name(config.name, &address);
     weft__hello hello;
     weft__answer answer;
-    weft__credentials shown = {.card = {.pid = 1}};
-    weft__parcel in = {.bytes = &answer, .length = sizeof answer};
+    weft__credentials shown = {.fd_hello = {.pid = 1}};
+    weft__fd_message in = {.bytes = &answer, .length = sizeof answer};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     pthread_t thread;
     attempt leader, member;
@@ -260,11 +260,12 @@ static void test_left_while_joining(void **state)
 
     start(&leader, 0, 3, JOB_WAIT_MS, NULL);
     while (connect(fd, (struct sockaddr *)&address, length)) usleep(1000);
-    weft__hello_make(config.keys, WEFT__PURPOSE_HANDOVER, BOARD_WORLD(1), BOARD_WORLD(0), &hello);
-    assert_int_equal(weft__parcel_send(fd, &hello, sizeof hello, NULL, 0, config.deadline_ns), WEFT_OK);
-    assert_int_equal(weft__parcel_receive(fd, &in, config.deadline_ns), WEFT_OK);
+    weft__hello_make(config.keys, WEFT__PURPOSE_FD_EXCHANGE, BOARD_WORLD(1), BOARD_WORLD(0), &hello);
+    assert_int_equal(weft__fd_message_send(fd, &hello, sizeof hello, NULL, 0, config.deadline_ns), WEFT_OK);
+    assert_int_equal(weft__fd_message_receive(fd, &in, config.deadline_ns), WEFT_OK);
     weft__proof_make(config.keys, &hello, &answer, &shown.proof);
-    assert_int_equal(weft__parcel_send(fd, &shown, sizeof shown, (int[]){2}, 1, config.deadline_ns), WEFT_OK);
+    assert_int_equal(weft__fd_message_send(fd, &shown, sizeof shown, (int[]){2}, 1, config.deadline_ns),
+                     WEFT_OK);
     assert_int_equal(pthread_create(&thread, NULL, cut_short, &fd), 0);
     pthread_join(leader.thread, NULL);
     pthread_join(thread, NULL);
@@ -283,7 +284,7 @@ static void test_strangers(void **state)
 {
     weft__segment_config config = segment_config(0, 3, 0);
     struct sockaddr_un address;
-    socklen_t length = weft__handover_name(config.name, &address);
+    socklen_t length = weft__fd_exchange_name(config.name, &address);
     int strangers[STRANGERS], n = 0;
     char garbage[4096];
     attempt a[3];

@@ -1,4 +1,4 @@
-/* handover.c - local rank 0 (the leader) binds an abstract Unix socket and the others connect to it.
+/* fd_exchange.c - local rank 0 (the leader) binds an abstract Unix socket and the others connect to it.
  *
  *   member -> leader   hello                         both sides have looked at the other's uid before
  *   leader -> member   answer
@@ -10,13 +10,13 @@
  *
  * Whoever connects and does not prove within WEFT_HANDSHAKE_MS that it knows the secret is turned away; until
  * then it holds up nobody, since the leader waits for all connections at once.
- * This file is the member's side and the entry; handover_lead.c is the leader's.
+ * This file is the member's side and the entry; fd_exchange_lead.c is the leader's.
  *
  * Fails: at the deadline, naming the ranks that are missing; when a rank that sat has gone; when the name is
  * held by somebody else.  The leader tells the members that sit why, so that all give the same reason. */
-#include "handover.h"
+#include "fd_exchange.h"
 #include "clock.h"
-#include "handover_wire.h"
+#include "fd_exchange_wire.h"
 #include "settings.h"
 #include "status.h"
 
@@ -73,17 +73,17 @@ static weft_status cookie_get(uint8_t out[WEFT__COOKIE_BYTES])
 
 /* One try.  WEFT_PENDING: nobody there yet, or it would not listen to the end: try again. */
 static weft_status knock(const weft__segment_config *config, int fd, const weft__segment_peer *own,
-                         const weft__card *own_card)
+                         const weft__fd_hello *own_fd_hello)
 {
     int64_t until = weft__soonest(config->deadline_ns,
                                   weft__deadline(weft__now_ns(), weft__setting_int(WEFT__SET_HANDSHAKE_MS)));
     int fds[2] = {own->bell_fd, own->pid_fd}, leader = config->world_ranks[0];
     struct sockaddr_un address;
-    socklen_t length = weft__handover_name(config->name, &address);
+    socklen_t length = weft__fd_exchange_name(config->name, &address);
     weft__hello hello;
     weft__answer answer;
-    weft__credentials shown = {.card = *own_card};
-    weft__parcel in = {.bytes = &answer, .length = sizeof answer};
+    weft__credentials shown = {.fd_hello = *own_fd_hello};
+    weft__fd_message in = {.bytes = &answer, .length = sizeof answer};
     unsigned uid;
 
     if (connect(fd, (struct sockaddr *)&address, length)) {
@@ -93,26 +93,28 @@ static weft_status knock(const weft__segment_config *config, int fd, const weft_
     if (!weft__same_user(fd, &uid))
         return weft__fail(WEFT_ERR_AUTH, "a process of user %u holds the Unix socket @%s", uid,
                           address.sun_path + 1);
-    weft__hello_make(config->keys, WEFT__PURPOSE_HANDOVER, config->world_ranks[config->rank], leader, &hello);
-    if (weft__parcel_send(fd, &hello, sizeof hello, NULL, 0, until) || weft__parcel_receive(fd, &in, until))
+    weft__hello_make(config->keys, WEFT__PURPOSE_FD_EXCHANGE, config->world_ranks[config->rank], leader,
+                     &hello);
+    if (weft__fd_message_send(fd, &hello, sizeof hello, NULL, 0, until) ||
+        weft__fd_message_receive(fd, &in, until))
         return WEFT_PENDING;
     if (!weft__answer_check(config->keys, &hello, &answer))
         return weft__fail(WEFT_ERR_AUTH,
                           "who holds the Unix socket of rank %d does not know the job's secret", leader);
     weft__proof_make(config->keys, &hello, &answer, &shown.proof);
-    if (weft__parcel_send(fd, &shown, sizeof shown, fds, own_card->has_pidfd ? 2 : 1, until))
+    if (weft__fd_message_send(fd, &shown, sizeof shown, fds, own_fd_hello->has_pidfd ? 2 : 1, until))
         return WEFT_PENDING;
     return WEFT_OK;
 }
 
 static weft_status find_leader(const weft__segment_config *config, const weft__segment_peer *own,
-                               const weft__card *own_card, int *fd)
+                               const weft__fd_hello *own_fd_hello, int *fd)
 {
     weft_status status;
     for (;;) {
         *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (*fd < 0) return weft__fail_errno("making a Unix socket");
-        status = knock(config, *fd, own, own_card);
+        status = knock(config, *fd, own, own_fd_hello);
         if (status != WEFT_PENDING) return status;
         close(*fd);
         *fd = -1;
@@ -133,21 +135,21 @@ static weft_status take_batch(const weft__segment_config *config, const weft__ba
 {
     int count = (int)message->head.count, first = (int)message->head.first;
 
-    int due = config->size - expected < WEFT__BATCH_CARDS ? config->size - expected : WEFT__BATCH_CARDS;
+    int due = config->size - expected < WEFT__BATCH_HELLOS ? config->size - expected : WEFT__BATCH_HELLOS;
 
-    if (message->head.kind != WEFT__HANDOVER_CARDS || first != expected || count != due)
+    if (message->head.kind != WEFT__FD_EXCHANGE_CARDS || first != expected || count != due)
         return weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     if (first == 0 && *n_fds) {
         *memfd = *(*fds)++;
         --*n_fds;
     }
     for (int i = first; i < first + count; i++) {
-        const weft__card *c = &message->body.cards[i - first];
+        const weft__fd_hello *c = &message->body.fd_hellos[i - first];
         weft__segment_peer got = {.bell_fd = -1, .pid_fd = -1};
         if (c->pid <= 0)
             return weft__fail(WEFT_ERR_PEER, "rank %d told of a process %d while joining",
                               config->world_ranks[0], (int)c->pid);
-        if (*memfd < 0 || !weft__card_take(c, fds, n_fds, &got))
+        if (*memfd < 0 || !weft__fd_hello_take(c, fds, n_fds, &got))
             return weft__fail(WEFT_ERR_SYSTEM,
                               "too few descriptors came from rank %d: is RLIMIT_NOFILE reached?",
                               config->world_ranks[0]);
@@ -163,18 +165,18 @@ static weft_status take_batch(const weft__segment_config *config, const weft__ba
     return WEFT_OK;
 }
 
-static weft_status receive_notice(const weft__segment_config *config, int fd, weft__parcel *in)
+static weft_status receive_notice(const weft__segment_config *config, int fd, weft__fd_message *in)
 {
     int64_t until = config->deadline_ns;
     weft__batch *message = in->bytes;
     weft_status status;
 
     if (until < WEFT__NEVER - GRACE_MS * WEFT__MS) until += GRACE_MS * WEFT__MS;
-    status = weft__parcel_receive(fd, in, until);
+    status = weft__fd_message_receive(fd, in, until);
     if (status)
         return weft__fail(status, "joining the segment of this host, which rank %d leads: %s",
                           config->world_ranks[0], weft_last_error());
-    if (message->head.kind != WEFT__HANDOVER_FAILED) return WEFT_OK;
+    if (message->head.kind != WEFT__FD_EXCHANGE_FAILED) return WEFT_OK;
     message->body.reason[WEFT__REASON_BYTES - 1] = 0;
     if (!weft__is_failure(message->head.status)) message->head.status = WEFT_ERR_PEER;
     if (!*message->body.reason)
@@ -184,8 +186,8 @@ static weft_status receive_notice(const weft__segment_config *config, int fd, we
     return weft__fail((weft_status)message->head.status, "%s", message->body.reason);
 }
 
-weft_status weft__handover_take(const weft__segment_config *config, int fd, int *memfd,
-                                weft__segment_peer *peers, const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+weft_status weft__fd_exchange_take(const weft__segment_config *config, int fd, int *memfd,
+                                   weft__segment_peer *peers, const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     weft__batch message;
     weft_status status = WEFT_OK;
@@ -193,21 +195,21 @@ weft_status weft__handover_take(const weft__segment_config *config, int fd, int 
 
     while (!status && expected < config->size) {
         int room[WEFT__BATCH_FDS], *fds = room;
-        weft__parcel in = {.bytes = &message,
-                           .length = sizeof message,
-                           .fds = room,
-                           .max_fds = WEFT__BATCH_FDS};
+        weft__fd_message in = {.bytes = &message,
+                               .length = sizeof message,
+                               .fds = room,
+                               .max_fds = WEFT__BATCH_FDS};
         status = receive_notice(config, fd, &in);
         if (!status)
             status = take_batch(config, &message, expected, &fds, &in.n_fds, memfd, peers, own_cookie);
         weft__close_fds(fds, in.n_fds);
-        expected += WEFT__BATCH_CARDS;
+        expected += WEFT__BATCH_HELLOS;
     }
     if (!status) {
-        weft__parcel in = {.bytes = &message, .length = sizeof message};
-        status = weft__parcel_send(fd, "", 1, NULL, 0, config->deadline_ns);
+        weft__fd_message in = {.bytes = &message, .length = sizeof message};
+        status = weft__fd_message_send(fd, "", 1, NULL, 0, config->deadline_ns);
         if (!status) status = receive_notice(config, fd, &in);
-        if (!status && message.head.kind != WEFT__HANDOVER_GO)
+        if (!status && message.head.kind != WEFT__FD_EXCHANGE_GO)
             status = weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     }
     return status;
@@ -216,18 +218,18 @@ weft_status weft__handover_take(const weft__segment_config *config, int fd, int 
 static weft_status follow(const weft__segment_config *config, int *memfd, weft__segment_peer *peers,
                           const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
-    weft__card own_card;
+    weft__fd_hello own_fd_hello;
     weft_status status;
     int fd;
 
-    weft__card_make(&peers[config->rank], own_cookie, &own_card);
-    status = find_leader(config, &peers[config->rank], &own_card, &fd);
-    if (!status) status = weft__handover_take(config, fd, memfd, peers, own_cookie);
+    weft__fd_hello_make(&peers[config->rank], own_cookie, &own_fd_hello);
+    status = find_leader(config, &peers[config->rank], &own_fd_hello, &fd);
+    if (!status) status = weft__fd_exchange_take(config, fd, memfd, peers, own_cookie);
     weft__close_fds(&fd, 1);
     return status;
 }
 
-weft_status weft__handover(const weft__segment_config *config, int *memfd, weft__segment_peer *peers)
+weft_status weft__fd_exchange(const weft__segment_config *config, int *memfd, weft__segment_peer *peers)
 {
     weft__segment_peer *own = &peers[config->rank];
     uint8_t own_cookie[WEFT__COOKIE_BYTES];
@@ -239,7 +241,7 @@ weft_status weft__handover(const weft__segment_config *config, int *memfd, weft_
     /* An old kernel has no pidfds: then peers learn of this process's death from the watchdog only. */
     own->pid_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (config->rank == 0)
-        status = weft__handover_lead(config, *memfd, peers, own_cookie);
+        status = weft__fd_exchange_lead(config, *memfd, peers, own_cookie);
     else
         status = follow(config, memfd, peers, own_cookie);
     weft__close_fds(&own->pid_fd, 1);

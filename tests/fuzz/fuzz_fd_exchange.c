@@ -1,8 +1,8 @@
 /* What the leader of a host's ranks hands out while they join: parcels with descriptors, cut anywhere.  Every
  * descriptor that came is the member's or closed, and all members have theirs if it goes well. */
 #include "clock.h"
+#include "fd_exchange_wire.h"
 #include "fuzz.h"
-#include "handover_wire.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void send_parcel(input *in, int to)
     int fds[FDS_MOST];
     message.head.kind = (uint32_t)(bits & 3);
     for (int i = 0; i < RANKS; i++)
-        message.body.cards[i] = (weft__card){.pid = i + 1, .has_pidfd = bits >> 2 & 1};
+        message.body.fd_hellos[i] = (weft__fd_hello){.pid = i + 1, .has_pidfd = bits >> 2 & 1};
     for (size_t n = bits >> 3 & 3; n; n--) {
         const size_t at = take(in, 2) % sizeof message, given = take(in, 1) % 17;
         for (size_t i = 0; i < given && at + i < sizeof message; i++)
@@ -51,7 +51,7 @@ static void send_parcel(input *in, int to)
     if (bits & 32) length = take(in, 2) % sizeof message;
     for (unsigned i = 0; i < n_fds; i++)
         if ((fds[i] = eventfd(0, EFD_CLOEXEC)) < 0) abort();
-    weft__parcel_send(to, &message, length, n_fds && length ? fds : NULL, length ? (int)n_fds : 0, 0);
+    weft__fd_message_send(to, &message, length, n_fds && length ? fds : NULL, length ? (int)n_fds : 0, 0);
     weft__close_fds(fds, (int)n_fds);
 }
 
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (int i = 0; in.left && i < PARCELS_MOST; i++) send_parcel(&in, ends[0]);
     shutdown(ends[0], SHUT_WR);
     config.deadline_ns = weft__now_ns() + 2000 * WEFT__MS;
-    status = weft__handover_take(&config, ends[1], &memfd, peers, cookie);
+    status = weft__fd_exchange_take(&config, ends[1], &memfd, peers, cookie);
     if (status > 0 || status < WEFT_ERR_STATE || (status && !*weft_last_error())) abort();
     check_peers(peers, memfd, status == WEFT_OK);
     fuzz_reached += status == WEFT_OK;

@@ -1,10 +1,11 @@
-/* handover_lead.c - the leader's side of handover.c: who sits, who is still a stranger, and handing out.
+/* fd_exchange_lead.c - the leader's side of fd_exchange.c: who sits, who is still a stranger, and handing
+ * out.
  *
  * Waits for all connections at once, so that one that says nothing holds up nobody; one that proves nothing
  * within WEFT_HANDSHAKE_MS is turned away, the last reason being told if the deadline passes with ranks
  * missing. */
 #include "clock.h"
-#include "handover_wire.h"
+#include "fd_exchange_wire.h"
 #include "reserve.h"
 #include "settings.h"
 #include "status.h"
@@ -31,14 +32,14 @@ typedef struct guest {
     weft__answer answer;
     weft__credentials shown;
     int fds[2];
-    weft__parcel in;
+    weft__fd_message in;
 } guest;
 
 typedef struct table {
     const weft__segment_config *config;
     weft__segment_peer *peers;
-    weft__card *cards; /* by local rank */
-    guest **seats;     /* by local rank; NULL: missing */
+    weft__fd_hello *fd_hellos; /* by local rank */
+    guest **seats;             /* by local rank; NULL: missing */
     int missing;
     int listen_fd;
     guest *guests; /* not seated; fd -1: free */
@@ -97,7 +98,7 @@ static void welcome(table *t)
         g = free_guest(t);
         *g = (guest){.fd = fd, .fds = {-1, -1}};
         g->deadline_ns = weft__deadline(weft__now_ns(), weft__setting_int(WEFT__SET_HANDSHAKE_MS));
-        g->in = (weft__parcel){.bytes = &g->hello, .length = sizeof g->hello};
+        g->in = (weft__fd_message){.bytes = &g->hello, .length = sizeof g->hello};
     }
 }
 
@@ -113,7 +114,8 @@ static void guest_hello(table *t, guest *g)
     const weft__segment_config *config = t->config;
     int world = config->world_ranks[config->size - 1] + 1;
 
-    if (weft__hello_check(config->keys, WEFT__PURPOSE_HANDOVER, config->world_ranks[0], world, &g->hello)) {
+    if (weft__hello_check(config->keys, WEFT__PURPOSE_FD_EXCHANGE, config->world_ranks[0], world,
+                          &g->hello)) {
         turn_away(t, g, weft_last_error());
         return;
     }
@@ -123,12 +125,12 @@ static void guest_hello(table *t, guest *g)
         return;
     }
     weft__answer_make(config->keys, &g->hello, &g->answer);
-    if (weft__parcel_send(g->fd, &g->answer, sizeof g->answer, NULL, 0, 0)) {
+    if (weft__fd_message_send(g->fd, &g->answer, sizeof g->answer, NULL, 0, 0)) {
         turn_away(t, g, weft_last_error());
         return;
     }
     guest_to(g, GUEST_PROOF);
-    g->in = (weft__parcel){.bytes = &g->shown, .length = sizeof g->shown, .fds = g->fds, .max_fds = 2};
+    g->in = (weft__fd_message){.bytes = &g->shown, .length = sizeof g->shown, .fds = g->fds, .max_fds = 2};
 }
 
 static weft_status guest_proof(table *t, guest *g)
@@ -140,14 +142,14 @@ static weft_status guest_proof(table *t, guest *g)
         turn_away(t, g, "a process that does not know the job's secret connected");
         return WEFT_OK;
     }
-    if (t->seats[g->local] || n_fds != (g->shown.card.has_pidfd ? 2 : 1) || g->shown.card.pid <= 0) {
+    if (t->seats[g->local] || n_fds != (g->shown.fd_hello.has_pidfd ? 2 : 1) || g->shown.fd_hello.pid <= 0) {
         turn_away(t, g, "a rank came twice, or without its descriptors or its process");
         return WEFT_OK;
     }
     seat = weft__reserve_get(sizeof *seat);
     if (!seat) return weft__fail_memory(sizeof *seat, "joining a segment");
-    weft__card_take(&g->shown.card, &fds, &n_fds, &t->peers[g->local]);
-    t->cards[g->local] = g->shown.card;
+    weft__fd_hello_take(&g->shown.fd_hello, &fds, &n_fds, &t->peers[g->local]);
+    t->fd_hellos[g->local] = g->shown.fd_hello;
     guest_to(g, GUEST_SEATED);
     *seat = *g;
     seat->fds[0] = seat->fds[1] = -1;
@@ -162,7 +164,7 @@ static weft_status guest_proof(table *t, guest *g)
 static weft_status guest_step(table *t, guest *g)
 {
     int state = 1;
-    while (g->fd >= 0 && g->phase != GUEST_SEATED && (state = weft__parcel_step(g->fd, &g->in)) > 0) {
+    while (g->fd >= 0 && g->phase != GUEST_SEATED && (state = weft__fd_message_step(g->fd, &g->in)) > 0) {
         if (g->phase == GUEST_HELLO) {
             guest_hello(t, g);
         } else {
@@ -232,57 +234,58 @@ static weft_status seat_all(table *t)
 static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
 {
     int count = t->config->size - first, n_fds = 0, fds[WEFT__BATCH_FDS];
-    weft__batch message = {.head = {.kind = WEFT__HANDOVER_CARDS, .first = (uint32_t)first}};
+    weft__batch message = {.head = {.kind = WEFT__FD_EXCHANGE_CARDS, .first = (uint32_t)first}};
 
-    if (count > WEFT__BATCH_CARDS) count = WEFT__BATCH_CARDS;
+    if (count > WEFT__BATCH_HELLOS) count = WEFT__BATCH_HELLOS;
     message.head.count = (uint32_t)count;
     if (first == 0) fds[n_fds++] = memfd;
     for (int i = 0; i < count; i++) {
-        message.body.cards[i] = t->cards[first + i];
+        message.body.fd_hellos[i] = t->fd_hellos[first + i];
         fds[n_fds++] = t->peers[first + i].bell_fd;
-        if (t->cards[first + i].has_pidfd) fds[n_fds++] = t->peers[first + i].pid_fd;
+        if (t->fd_hellos[first + i].has_pidfd) fds[n_fds++] = t->peers[first + i].pid_fd;
     }
-    return weft__parcel_send(fd, &message, sizeof message, fds, n_fds, t->config->deadline_ns);
+    return weft__fd_message_send(fd, &message, sizeof message, fds, n_fds, t->config->deadline_ns);
 }
 
 /* One member after the other: the descriptors under way at once are bounded by the user's limit. */
 static weft_status deliver(const table *t, int memfd)
 {
-    const weft__batch go = {.head = {.kind = WEFT__HANDOVER_GO}};
+    const weft__batch go = {.head = {.kind = WEFT__FD_EXCHANGE_GO}};
     const weft__segment_config *config = t->config;
     weft_status status = WEFT_OK;
 
     for (int i = 1; i < config->size && !status; i++) {
         char have_all;
-        weft__parcel in = {.bytes = &have_all, .length = 1};
-        for (int first = 0; first < config->size && !status; first += WEFT__BATCH_CARDS)
+        weft__fd_message in = {.bytes = &have_all, .length = 1};
+        for (int first = 0; first < config->size && !status; first += WEFT__BATCH_HELLOS)
             status = deliver_batch(t, t->seats[i]->fd, memfd, first);
-        if (!status) status = weft__parcel_receive(t->seats[i]->fd, &in, config->deadline_ns);
+        if (!status) status = weft__fd_message_receive(t->seats[i]->fd, &in, config->deadline_ns);
         if (status)
             return weft__fail(status, "handing the segment to rank %d: %s", config->world_ranks[i],
                               weft_last_error());
     }
     for (int i = 1; i < config->size && !status; i++)
-        status = weft__parcel_send(t->seats[i]->fd, &go, sizeof go, NULL, 0, config->deadline_ns);
+        status = weft__fd_message_send(t->seats[i]->fd, &go, sizeof go, NULL, 0, config->deadline_ns);
     return status;
 }
 
 static void tell_failure(const table *t, weft_status status)
 {
-    weft__batch message = {.head = {.kind = WEFT__HANDOVER_FAILED, .status = status}};
+    weft__batch message = {.head = {.kind = WEFT__FD_EXCHANGE_FAILED, .status = status}};
     char reason[WEFT__SENTENCE_BYTES];
 
     snprintf(reason, sizeof reason, "%s", weft_last_error());
     snprintf(message.body.reason, sizeof message.body.reason, "%.*s", WEFT__REASON_BYTES - 1, reason);
     for (int i = 1; i < t->config->size; i++)
-        if (t->seats && t->seats[i]) weft__parcel_send(t->seats[i]->fd, &message, sizeof message, NULL, 0, 0);
+        if (t->seats && t->seats[i])
+            weft__fd_message_send(t->seats[i]->fd, &message, sizeof message, NULL, 0, 0);
     weft__fail(status, "%s", reason); /* what sending said meanwhile is of no interest */
 }
 
 static weft_status listen_as_leader(const weft__segment_config *config, int *listen_fd)
 {
     struct sockaddr_un address;
-    socklen_t length = weft__handover_name(config->name, &address);
+    socklen_t length = weft__fd_exchange_name(config->name, &address);
 
     *listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*listen_fd < 0) return weft__fail_errno("making a Unix socket");
@@ -300,13 +303,13 @@ static weft_status listen_as_leader(const weft__segment_config *config, int *lis
 static weft_status table_allocate(table *t)
 {
     size_t n = (size_t)t->config->size;
-    t->cards = weft__reserve_zeroed(n * sizeof *t->cards);
+    t->fd_hellos = weft__reserve_zeroed(n * sizeof *t->fd_hellos);
     t->seats = weft__reserve_zeroed(n * sizeof *t->seats);
     t->places = t->config->size + STRANGERS_MAX;
     t->guests = weft__reserve_get((size_t)t->places * sizeof *t->guests);
     t->looks = weft__reserve_zeroed((n + (size_t)t->places) * sizeof *t->looks);
     for (int i = 0; t->guests && i < t->places; i++) t->guests[i].fd = -1;
-    if (t->cards && t->seats && t->guests && t->looks) return WEFT_OK;
+    if (t->fd_hellos && t->seats && t->guests && t->looks) return WEFT_OK;
     return weft__fail_memory((size_t)t->places * sizeof *t->guests, "joining a segment");
 }
 
@@ -320,28 +323,28 @@ static void table_clear(table *t)
             weft__reserve_give(t->seats[i]);
         }
     weft__close_fds(&t->listen_fd, 1);
-    weft__reserve_give(t->cards);
+    weft__reserve_give(t->fd_hellos);
     weft__reserve_give((void *)t->seats);
     weft__reserve_give(t->guests);
     weft__reserve_give(t->looks);
 }
 
-weft_status weft__handover_lead(const weft__segment_config *config, int memfd, weft__segment_peer *peers,
-                                const uint8_t own_cookie[WEFT__COOKIE_BYTES])
+weft_status weft__fd_exchange_lead(const weft__segment_config *config, int memfd, weft__segment_peer *peers,
+                                   const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     table t = {.config = config, .peers = peers, .missing = config->size - 1, .listen_fd = -1};
     weft_status status;
 
     status = table_allocate(&t);
     if (!status) {
-        weft__card_make(&peers[0], own_cookie, &t.cards[0]);
+        weft__fd_hello_make(&peers[0], own_cookie, &t.fd_hellos[0]);
         status = listen_as_leader(config, &t.listen_fd);
     }
     if (!status) status = seat_all(&t);
     if (!status) status = deliver(&t, memfd);
     if (status) tell_failure(&t, status);
     for (int i = 0; i < config->size && !status; i++)
-        weft__same_process(&peers[i], t.cards[i].cookie, &peers[0], own_cookie);
+        weft__same_process(&peers[i], t.fd_hellos[i].cookie, &peers[0], own_cookie);
     table_clear(&t);
     return status;
 }

@@ -1,6 +1,6 @@
-/* handover_wire.c - bytes and descriptors over a Unix socket.  Nothing here waits past the deadline it is
+/* fd_exchange_wire.c - bytes and descriptors over a Unix socket.  Nothing here waits past the deadline it is
  * given; descriptors that are not wanted are closed. */
-#include "handover_wire.h"
+#include "fd_exchange_wire.h"
 #include "clock.h"
 #include "status.h"
 
@@ -20,7 +20,7 @@ bool weft__same_user(int fd, unsigned *uid)
     return known && cred.uid == geteuid();
 }
 
-socklen_t weft__handover_name(const char *name, struct sockaddr_un *address)
+socklen_t weft__fd_exchange_name(const char *name, struct sockaddr_un *address)
 {
     uint64_t hash =
         UINT64_C(14695981039346656037); /* FNV-1a of the whole name: what is shown of it may be cut */
@@ -40,7 +40,7 @@ void weft__close_fds(const int *fds, int n)
         if (fds[i] >= 0) close(fds[i]);
 }
 
-int weft__parcel_step(int fd, weft__parcel *in)
+int weft__fd_message_step(int fd, weft__fd_message *in)
 {
     union {
         struct cmsghdr align;
@@ -75,10 +75,10 @@ int weft__parcel_step(int fd, weft__parcel *in)
     return 1;
 }
 
-weft_status weft__parcel_receive(int fd, weft__parcel *in, int64_t deadline_ns)
+weft_status weft__fd_message_receive(int fd, weft__fd_message *in, int64_t deadline_ns)
 {
     int state;
-    while ((state = weft__parcel_step(fd, in)) == 0) {
+    while ((state = weft__fd_message_step(fd, in)) == 0) {
         struct pollfd look = {.fd = fd, .events = POLLIN};
         if (weft__now_ns() >= deadline_ns) return weft__fail(WEFT_ERR_TIMEOUT, "the time ran out");
         poll(&look, 1, weft__poll_ms(deadline_ns));
@@ -86,8 +86,8 @@ weft_status weft__parcel_receive(int fd, weft__parcel *in, int64_t deadline_ns)
     return state < 0 ? weft__fail(WEFT_ERR_PEER, "the connection was closed") : WEFT_OK;
 }
 
-weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const int *fds, int n_fds,
-                              int64_t deadline_ns)
+weft_status weft__fd_message_send(int fd, const void *bytes, size_t length, const int *fds, int n_fds,
+                                  int64_t deadline_ns)
 {
     union {
         struct cmsghdr header;
@@ -122,14 +122,14 @@ weft_status weft__parcel_send(int fd, const void *bytes, size_t length, const in
     return WEFT_OK;
 }
 
-void weft__card_make(const weft__segment_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
-                     weft__card *out)
+void weft__fd_hello_make(const weft__segment_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
+                         weft__fd_hello *out)
 {
-    *out = (weft__card){.pid = peer->pid, .has_pidfd = peer->pid_fd >= 0};
+    *out = (weft__fd_hello){.pid = peer->pid, .has_pidfd = peer->pid_fd >= 0};
     memcpy(out->cookie, peer_cookie, WEFT__COOKIE_BYTES);
 }
 
-bool weft__card_take(const weft__card *from, int **fds, int *n_fds, weft__segment_peer *peer)
+bool weft__fd_hello_take(const weft__fd_hello *from, int **fds, int *n_fds, weft__segment_peer *peer)
 {
     int need = from->has_pidfd ? 2 : 1;
     if (*n_fds < need) return false;
