@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-/* The one list of operations: X(ID, name, in, out, in place, traits).  A row is all that the rest of the library
- * may ask about a kind (weft__kind_traits): nothing compares kinds, but for what makes groups, which looks for
- * its own requests.
+/* The one list of operations: X(ID, name, in, out, in place, traits).  A row is all that the rest of the
+ * library may ask about a kind (weft__kind_traits): nothing compares kinds, but for what makes groups, which
+ * looks for its own requests.
  *   in, out    how many elements a rank reads and writes (weft__shape)
  *   in place   where `in` and `out` of a rank may be the same memory (weft__in_place) */
 /* clang-format off */
@@ -55,11 +55,11 @@ enum weft__traits {
     WEFT__OUT_BLOCKS = 512, /* `out` has */
     WEFT__NO_DATA = 1024,   /* has no buffers, no type and no count */
     WEFT__ONE_BUFFER = 2048, /* the caller names one, which is `in` at the root and `out` elsewhere */
-    WEFT__REPEATS = 4096,    /* one that the group has begun before need not wait for all (tokens.h) */
-    WEFT__SLICES = 8192,     /* a long one by rounds: each rank reduces a slice of it, then all share these */
-    WEFT__GATHERED = 16384,  /* carried out as an all_gather of the bytes that ranks tell of themselves */
-    WEFT__FORMS = 32768,     /* makes a group between its members */
-    WEFT__BATCHES = 65536,   /* stands for the requests of a batch, which have executors of their own */
+    WEFT__REPEATS = 4096,   /* one that the group has begun before need not wait for all (deferred_agree.h) */
+    WEFT__SLICES = 8192,    /* a long one by rounds: each rank reduces a slice of it, then all share these */
+    WEFT__GATHERED = 16384, /* carried out as an all_gather of the bytes that ranks tell of themselves */
+    WEFT__FORMS = 32768,    /* makes a group between its members */
+    WEFT__BATCHES = 65536,  /* stands for the requests of a batch, which have executors of their own */
     WEFT__IN_SHAPE = 1 << 20,   /* the place of a weft__shape */
     WEFT__OUT_SHAPE = 1 << 23,  /* another */
     WEFT__PLACE_SHAPE = 1 << 26 /* of a weft__in_place */
@@ -97,8 +97,8 @@ typedef enum weft__kind {
 #define WEFT__PLAIN_COUNT ((size_t)1 << 32)
 #define WEFT__PLAIN_SIZE  (1 << 20)
 
-/* What an op in host memory has that a module carries out (runtime/core/seam.h).  It is part of the signature, so ranks
- * that see that differently find out.  Callers are told HOST. */
+/* What an op in host memory has that a module carries out (runtime/core/seam.h).  It is part of the
+ * signature, so ranks that see that differently find out.  Callers are told HOST. */
 #define WEFT__MEMORY_HOST_BY_MODULE ((weft_memory)(WEFT_MEMORY_OTHER + 1))
 
 typedef struct weft__op {

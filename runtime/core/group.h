@@ -4,11 +4,11 @@
  * and one per request.  Freed by the context at the latest. */
 #ifndef WEFT_RUNTIME_GROUP_H
 #define WEFT_RUNTIME_GROUP_H
+#include "deferred_agree.h"
 #include "prefetch.h"
 #include "request.h"
 #include "rounds.h"
 #include "select.h"
-#include "tokens.h"
 
 #define WEFT__RECENT        64 /* operations whose signature a group remembers, to judge late messages by */
 #define WEFT__PLANS         16 /* schedules a group keeps */
@@ -114,7 +114,7 @@ struct weft_group {
     uint32_t known[WEFT__KNOWN];          /* engine: hashes of broadcasts begun before, never 0 */
     weft__report *reports;                /* engine */
     int64_t quiet_until_ns;               /* engine: no warning about its collectives before (warn.c) */
-    weft__tokens tokens;                  /* engine: that may come after their operation */
+    weft__deferred_agree deferred;        /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
     int plan_count;
     struct weft__device_comm

@@ -1,11 +1,11 @@
 /* signatures.c - do all members mean the same collective?  What a message of a collective says of it is
  * compared with what was submitted here: as it comes, or once that is submitted. */
 #include "signatures.h"
+#include "deferred_agree.h"
 #include "group_break.h"
 #include "host.h"
 #include "peer.h"
 #include "protocol.h"
-#include "tokens.h"
 
 #include <stdio.h>
 
@@ -80,11 +80,11 @@ void weft__early_judge(weft_request *req)
 
 static void signatures_group_ready(weft_group *group)
 {
-    weft__tokens_init(&group->tokens);
+    weft__deferred_agree_init(&group->deferred);
 }
 
 const weft__protocol weft__signatures_protocol = {.name = "signatures",
                                                   .collective = signatures_judge,
                                                   .group_ready = signatures_group_ready,
-                                                  .group_broken = weft__tokens_drop,
+                                                  .group_broken = weft__deferred_agree_drop,
                                                   .group_gone = weft__plans_free};

@@ -1,19 +1,19 @@
-/* tokens.c - tokens that have yet to come: owed, or parked.  Engine held.
+/* deferred_agree.c - tokens that have yet to come: owed, or parked.  Engine held.
  *
  * Each rank hears from the one before it, of every operation that has them: so all members mean the same if
  * every one sees that it does.  Which operation and what it was here is kept until then, however many others
  * have begun meanwhile. */
-#include "tokens.h"
+#include "deferred_agree.h"
 #include "check.h"
 #include "group.h"
 #include "schedule.h"
 
-void weft__tokens_init(weft__tokens *tokens)
+void weft__deferred_agree_init(weft__deferred_agree *deferred)
 {
-    weft__list_init(&tokens->parked);
+    weft__list_init(&deferred->parked);
 }
 
-static weft__token *parked_at(const weft__tokens *t, uint64_t number)
+static weft__token *parked_at(const weft__deferred_agree *t, uint64_t number)
 {
     for (weft__list *at = t->parked.next; at != &t->parked; at = at->next)
         if (WEFT__LIST_ENTRY(at, weft__token, link)->number == number)
@@ -21,7 +21,7 @@ static weft__token *parked_at(const weft__tokens *t, uint64_t number)
     return NULL;
 }
 
-static int owed_at(const weft__tokens *t, uint64_t number)
+static int owed_at(const weft__deferred_agree *t, uint64_t number)
 {
     int i = 0;
     while (i < t->count && t->owed[i].number != number) i++;
@@ -30,8 +30,8 @@ static int owed_at(const weft__tokens *t, uint64_t number)
 
 static void owe(weft_group *group, const weft__token *token)
 {
-    weft__tokens *t = &group->tokens;
-    WEFT__ASSERT(t->count < WEFT__TOKENS_MOST && owed_at(t, token->number) == t->count, t->count,
+    weft__deferred_agree *t = &group->deferred;
+    WEFT__ASSERT(t->count < WEFT__DEFERRED_MOST && owed_at(t, token->number) == t->count, t->count,
                  token->number);
     if (!t->count) weft__group_ref(group);
     t->owed[t->count].number = token->number;
@@ -41,8 +41,8 @@ static void owe(weft_group *group, const weft__token *token)
 
 bool weft__token_owe(weft_group *group, weft__token *token)
 {
-    weft__tokens *t = &group->tokens;
-    if (t->count < WEFT__TOKENS_MOST) {
+    weft__deferred_agree *t = &group->deferred;
+    if (t->count < WEFT__DEFERRED_MOST) {
         owe(group, token);
         return true;
     }
@@ -52,7 +52,7 @@ bool weft__token_owe(weft_group *group, weft__token *token)
 
 const weft__signature *weft__token_awaited(const weft_group *group, int member, uint64_t number)
 {
-    const weft__tokens *t = &group->tokens;
+    const weft__deferred_agree *t = &group->deferred;
     const weft__token *parked;
     int i;
     if (!t->count || member != weft__modulo(group->rank - 1, group->size)) return NULL;
@@ -70,7 +70,7 @@ static void unpark(weft__token *token)
 
 void weft__token_came(weft_group *group, uint64_t number)
 {
-    weft__tokens *t = &group->tokens;
+    weft__deferred_agree *t = &group->deferred;
     int i = owed_at(t, number);
     WEFT__ASSERT(i < t->count || parked_at(t, number), number, t->count); /* it is awaited */
     if (i == t->count) {
@@ -86,8 +86,8 @@ void weft__token_came(weft_group *group, uint64_t number)
         weft__group_unref(group);
 }
 
-void weft__tokens_drop(weft_group *group)
+void weft__deferred_agree_drop(weft_group *group)
 {
-    if (group->tokens.count) weft__group_unref(group);
-    group->tokens.count = 0;
+    if (group->deferred.count) weft__group_unref(group);
+    group->deferred.count = 0;
 }
