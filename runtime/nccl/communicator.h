@@ -1,10 +1,10 @@
 /* communicator.h - a communicator: its life, and who may call NCCL on it.
  *
- *   OPEN      made; its id is perhaps being made                            (birth.c)
- *   JOINING   a thread is inside NCCL, joining the others                   (birth.c)
+ *   OPEN      made; its id is perhaps being made                            (comm_create.c)
+ *   JOINING   a thread is inside NCCL, joining the others                   (comm_create.c)
  *   READY     works are issued on it                                        (issue.c)
- *   DOOMED    not to be used any more; a thread waits for who is inside     (death.c)
- *   ABORTING  that thread is inside ncclCommAbort                           (death.c)
+ *   DOOMED    not to be used any more; a thread waits for who is inside     (comm_destroy.c)
+ *   ABORTING  that thread is inside ncclCommAbort                           (comm_destroy.c)
  *   ABORTED   NCCL has nothing of it any more; what it had launched ends
  *
  *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> ABORTED.
@@ -108,13 +108,13 @@ ncclResult_t weft__comm_look(weft__comm *comm);
 /* "ncclAllReduce: unhandled system error (...)", and the status it stands for. */
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes);
 
-/* birth.c: slots of the seam. */
+/* comm_create.c: slots of the seam. */
 weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int size, const char *label,
                             bool names);
 void weft__comm_join(weft__comm *comm, const void *id);
 void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key);
 
-/* death.c */
+/* comm_destroy.c */
 void weft__comm_stop(weft__comm *comm, weft_status status, const char *why); /* the first reason stays */
 void weft__comm_doom(weft__comm *comm, const char *why);                     /* slots of the seam */
 void weft__comm_drop(weft__comm *comm);

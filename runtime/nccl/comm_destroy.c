@@ -1,4 +1,5 @@
-/* death.c - how a communicator ends: stopped by an abort, or finalized and destroyed when nobody holds it.
+/* comm_destroy.c - how a communicator ends: stopped by an abort, or finalized and destroyed when nobody holds
+ * it.
  *
  * Happy path: drop, the last reference goes, bury finalizes, destroys and frees.  In trouble: stop marks it,
  * and a thread aborts it once nobody is inside, or after the grace.  Fails: an abort that hangs keeps its

@@ -1,4 +1,5 @@
-/* birth.c - how a communicator comes to be: named, and joined by all its ranks; or split off another one.
+/* comm_create.c - how a communicator comes to be: named, and joined by all its ranks; or split off another
+ * one.
  *
  * Happy path: each step on a thread of its own, which polls what NCCL does in the background; then its stream
  * and scratch are made, and table->joined says so.  Fails: table->joined tells what NCCL or CUDA said; or why
@@ -12,7 +13,7 @@
 
 #define EVENTS_SPARE 128 /* made ahead for each communicator */
 
-struct birth {
+struct creation {
     weft__comm *comm;   /* NULL: this rank only takes part in a split */
     weft__comm *parent; /* of a split */
     weft__turn turn;    /* on the parent */
@@ -136,9 +137,9 @@ static void publish(weft__comm *comm)
 
 /* ---- joining ---- */
 
-static weft_status init(struct birth *birth, char *text, size_t bytes)
+static weft_status init(struct creation *creation, char *text, size_t bytes)
 {
-    weft__comm *comm = birth->comm;
+    weft__comm *comm = creation->comm;
     ncclConfig_t config = configure(comm);
     ncclResult_t result;
     weft__turn turn;
@@ -146,7 +147,7 @@ static weft_status init(struct birth *birth, char *text, size_t bytes)
     weft__turn_ask(comm, &turn);
     if (!weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) return WEFT_OK; /* doomed: tell knows why */
     weft__comm_inside(comm, "ncclCommInitRankConfig");
-    result = ncclCommInitRankConfig(&comm->born, comm->size, birth->id, comm->rank, &config);
+    result = ncclCommInitRankConfig(&comm->born, comm->size, creation->id, comm->rank, &config);
     if (comm->born) publish(comm);
     if (result == ncclInProgress) result = weft__comm_await(comm, result);
     if (result != ncclSuccess && !weft__comm_doomed(comm))
@@ -165,25 +166,25 @@ static void unable(weft__comm *comm)
 
 static void join(void *arg)
 {
-    struct birth *birth = arg;
+    struct creation *creation = arg;
     char text[WEFT__NCCL_SENTENCE] = "";
-    weft_status status = init(birth, text, sizeof text);
-    tell(birth->comm, status, text);
-    weft__comm_unref(birth->comm);
-    free(birth);
+    weft_status status = init(creation, text, sizeof text);
+    tell(creation->comm, status, text);
+    weft__comm_unref(creation->comm);
+    free(creation);
 }
 
 void weft__comm_join(weft__comm *comm, const void *id)
 {
-    struct birth *birth = calloc(1, sizeof *birth);
+    struct creation *creation = calloc(1, sizeof *creation);
     weft__comm_ref(comm);
     begin(comm);
-    if (birth) {
-        birth->comm = comm;
-        memcpy(&birth->id, id, sizeof birth->id);
-        if (weft__thread_start(comm->nccl, join, birth)) return;
+    if (creation) {
+        creation->comm = comm;
+        memcpy(&creation->id, id, sizeof creation->id);
+        if (weft__thread_start(comm->nccl, join, creation)) return;
     }
-    free(birth);
+    free(creation);
     unable(comm);
     weft__comm_unref(comm);
 }
@@ -191,53 +192,54 @@ void weft__comm_join(weft__comm *comm, const void *id)
 /* ---- splitting ---- */
 
 /* With the turns of the parent and of what is split off it.  ncclInProgress: one of them was doomed. */
-static ncclResult_t divide(struct birth *birth)
+static ncclResult_t divide(struct creation *creation)
 {
-    weft__comm *parent = birth->parent, *comm = birth->comm;
+    weft__comm *parent = creation->parent, *comm = creation->comm;
     ncclConfig_t config = configure(comm ? comm : parent);
-    int color = comm ? birth->color : NCCL_SPLIT_NOCOLOR;
+    int color = comm ? creation->color : NCCL_SPLIT_NOCOLOR;
     ncclResult_t result;
     weft__comm_inside(parent, "ncclCommSplit");
     if (comm) weft__comm_inside(comm, "ncclCommSplit");
-    result = ncclCommSplit(parent->handle, color, birth->key, comm ? &comm->born : &birth->none, &config);
+    result =
+        ncclCommSplit(parent->handle, color, creation->key, comm ? &comm->born : &creation->none, &config);
     result = weft__comm_await(parent, result);
-    birth->written = result != ncclInProgress;
-    if (!birth->written || !comm) return result;
+    creation->written = result != ncclInProgress;
+    if (!creation->written || !comm) return result;
     if (comm->born) publish(comm);
     return result == ncclSuccess ? weft__comm_await(comm, ncclInProgress) : result;
 }
 
-static weft_status take_turns(struct birth *birth, char *text, size_t bytes)
+static weft_status take_turns(struct creation *creation, char *text, size_t bytes)
 {
-    weft__comm *parent = birth->parent, *comm = birth->comm;
+    weft__comm *parent = creation->parent, *comm = creation->comm;
     weft_status status = WEFT_OK; /* also of what is doomed: tell knows why */
     ncclResult_t result;
     weft__turn turn;
-    birth->written = true;
-    if (!weft__turn_take(parent, &birth->turn, WEFT__NCCL_NEVER)) return WEFT_OK;
+    creation->written = true;
+    if (!weft__turn_take(parent, &creation->turn, WEFT__NCCL_NEVER)) return WEFT_OK;
     if (comm) weft__turn_ask(comm, &turn);
     if (!comm || weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
-        result = divide(birth);
+        result = divide(creation);
         if (result != ncclSuccess && result != ncclInProgress)
             status = weft__comm_error("ncclCommSplit", result, text, bytes);
         else if (comm && !weft__comm_doomed(comm) && !weft__comm_doomed(parent))
             status = equip(comm, text, bytes);
         if (comm) weft__turn_give(comm, &turn);
     }
-    weft__turn_give(parent, &birth->turn);
+    weft__turn_give(parent, &creation->turn);
     return status;
 }
 
 /* NCCL writes the handle when it is done with the split, and that is not before the parent's abort. */
-static void await_writing(struct birth *birth)
+static void await_writing(struct creation *creation)
 {
-    weft__comm *parent = birth->parent;
-    if (birth->written) return;
+    weft__comm *parent = creation->parent;
+    if (creation->written) return;
     pthread_mutex_lock(&parent->lock);
     while (atomic_load(&parent->state) != WEFT__COMM_ABORTED)
         weft__nccl_cond_wait(&parent->changed, &parent->lock, WEFT__NCCL_NEVER);
     pthread_mutex_unlock(&parent->lock);
-    if (birth->comm && birth->comm->born) publish(birth->comm);
+    if (creation->comm && creation->comm->born) publish(creation->comm);
 }
 
 /* The split is over, for what became of it. */
@@ -249,19 +251,19 @@ static void forget_parent(weft__comm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
-static void end_split(struct birth *birth, weft_status status, const char *text)
+static void end_split(struct creation *creation, weft_status status, const char *text)
 {
-    weft__comm *parent = birth->parent, *comm = birth->comm;
+    weft__comm *parent = creation->parent, *comm = creation->comm;
     /* A split that one rank has not finished is unusable to all. */
     if (status != WEFT_OK) weft__comm_stop(comm ? comm : parent, status, text);
     if (comm && weft__comm_doomed(parent))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, "the communicator that it is split off was stopped");
     forget_parent(comm);
     if (comm) tell(comm, status, text);
-    await_writing(birth);
+    await_writing(creation);
     if (comm) weft__comm_unref(comm);
     weft__comm_unref(parent);
-    free(birth);
+    free(creation);
 }
 
 static void split(void *arg)
@@ -274,12 +276,12 @@ static void split(void *arg)
 void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key)
 {
     weft__nccl *nccl = parent->nccl;
-    struct birth *birth = calloc(1, sizeof *birth);
-    if (!birth) {
+    struct creation *creation = calloc(1, sizeof *creation);
+    if (!creation) {
         unable(comm ? comm : parent);
         return;
     }
-    *birth = (struct birth){.comm = comm, .parent = parent, .color = color, .key = key};
+    *creation = (struct creation){.comm = comm, .parent = parent, .color = color, .key = key};
     weft__comm_ref(parent);
     if (comm) {
         weft__comm_ref(comm);
@@ -291,12 +293,12 @@ void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key)
         if (nccl->share) comm->family = parent->family;
         pthread_mutex_unlock(&nccl->lock);
     }
-    weft__turn_ask(parent, &birth->turn);
-    if (weft__thread_start(nccl, split, birth)) return;
-    if (weft__turn_take(parent, &birth->turn, 0)) weft__turn_give(parent, &birth->turn);
+    weft__turn_ask(parent, &creation->turn);
+    if (weft__thread_start(nccl, split, creation)) return;
+    if (weft__turn_take(parent, &creation->turn, 0)) weft__turn_give(parent, &creation->turn);
     unable(comm ? comm : parent);
     forget_parent(comm);
     if (comm) weft__comm_unref(comm);
     weft__comm_unref(parent);
-    free(birth);
+    free(creation);
 }
