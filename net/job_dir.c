@@ -96,7 +96,7 @@ static bool in_use(int user_fd, const char *name)
     int fd = openat(user_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool used = fd < 0 || flock(fd, LOCK_EX | LOCK_NB);
     struct stat st;
-    if (!used && !fstat(fd, &st) && !unlinkat(fd, WEFT__JOB_DIR_MEETING, 0))
+    if (!used && !fstat(fd, &st) && !unlinkat(fd, WEFT__JOB_DIR_REGISTRY, 0))
         futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim}); /* that was no use of it */
     if (fd >= 0) close(fd);
     return used;

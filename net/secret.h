@@ -29,15 +29,16 @@ weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);
 const char *weft__secret_weakness(const weft__secret *secret);
 void weft__secret_wipe(weft__secret *secret);
 
-#define WEFT__JOB_DIR_MEETING "meeting" /* in it: where ranks of one launcher meet (meeting_file.h) */
+#define WEFT__JOB_DIR_REGISTRY "meeting" /* in it: where ranks of one launcher meet (server_registry.h) */
 
 /* Makes (if needed) and opens the directory of job `id` (letters, digits, -, _ and . ; others become _).
  * Holds a shared lock on it while fd is open, by which the clean-up of later starts sees that it is alive.
  * Removes directories of dead jobs of this user beyond the newest 16 or older than 24 hours, and of all dead
  * ones the meeting. */
 weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd);
-/* For what is stored to again and again, and would make its writers wait for a disk: that directory, if it is in
- * memory (fd: -1), else one of the same name below WEFT__JOB_DIR_MEMORY, likewise made, held and cleaned. */
+/* For what is stored to again and again, and would make its writers wait for a disk: that directory, if it is
+ * in memory (fd: -1), else one of the same name below WEFT__JOB_DIR_MEMORY, likewise made, held and cleaned.
+ * */
 #define WEFT__JOB_DIR_MEMORY "/dev/shm"
 weft_status weft__job_dir_in_memory(const char *job_dir, char *path, size_t bytes, int *fd);
 void weft__job_dir_leave(const char *path, int fd); /* closes it; without files and other users it goes */

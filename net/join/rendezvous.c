@@ -1,12 +1,12 @@
-/* rendezvous.c - see rendezvous.h: chooses the way to meet (meet.h), and finds what every way needs: secret,
+/* rendezvous.c - see rendezvous.h: chooses the way to meet (via.h), and finds what every way needs: secret,
  * keys, job directory, address.  Fails with the sentence of whoever found the fault. */
 #include "clock.h"
 #include "keys.h"
 #include "log.h"
-#include "meet.h"
 #include "quota.h"
 #include "settings.h"
 #include "status.h"
+#include "via.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -16,20 +16,20 @@
 
 /* ---- what several ways do ---- */
 
-weft_status weft__meet_address(weft__rendezvous *r, int family)
+weft_status weft__via_address(weft__rendezvous *r, int family)
 {
     const char *interface = weft__setting_text(WEFT__SET_SOCKET_IFNAME);
     return *interface ? weft__address_of_interface(interface, family, r->address) : WEFT_OK;
 }
 
-const char *weft__meet_secret_source(const weft__join *how)
+const char *weft__via_secret_source(const weft__join *how)
 {
     return how->secret && *how->secret ? how->secret : weft__setting_text(WEFT__SET_SECRET);
 }
 
-weft_status weft__meet_keys(weft__rendezvous *r, const weft__join *how, const char *id)
+weft_status weft__via_keys(weft__rendezvous *r, const weft__join *how, const char *id)
 {
-    const char *source = weft__meet_secret_source(how), *weak;
+    const char *source = weft__via_secret_source(how), *weak;
     weft__secret secret;
     weft_status status = weft__job_dir_open(id, r->job_dir, sizeof r->job_dir, &r->job_dir_fd);
     if (status) return status;
@@ -46,7 +46,7 @@ weft_status weft__meet_keys(weft__rendezvous *r, const weft__join *how, const ch
     return status;
 }
 
-void weft__meet_nonce(weft__rendezvous *r, const uint8_t nonce[WEFT__RUN_NONCE_BYTES])
+void weft__via_nonce(weft__rendezvous *r, const uint8_t nonce[WEFT__RUN_NONCE_BYTES])
 {
     sodium_bin2hex(r->nonce, sizeof r->nonce, nonce, WEFT__RUN_NONCE_BYTES);
 }
@@ -72,12 +72,12 @@ static void leave_nobody(void *state)
     (void)state;
 }
 
-weft_status weft__meet_nobody(weft__rendezvous *r)
+weft_status weft__via_nobody(weft__rendezvous *r)
 {
-    static const weft__meeting_way nobody = {gather_own, tell_nobody, NULL, leave_nobody};
+    static const weft__via nobody = {gather_own, tell_nobody, NULL, leave_nobody};
     uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     randombytes_buf(nonce, sizeof nonce);
-    weft__meet_nonce(r, nonce);
+    weft__via_nonce(r, nonce);
     if (!*r->address) memcpy(r->address, "127.0.0.1", sizeof "127.0.0.1");
     r->way = &nobody;
     r->state = NULL;
@@ -89,23 +89,23 @@ weft_status weft__meet_nobody(weft__rendezvous *r)
 static weft_status stay_alone(weft__rendezvous *r, const weft__join *how)
 {
     char id[128];
-    weft_status status = weft__meet_address(r, AF_INET);
+    weft_status status = weft__via_address(r, AF_INET);
     if (status) return status;
     snprintf(id, sizeof id, "%.100s-pid%d", how->job, (int)getpid());
-    status = weft__meet_keys(r, how, id);
-    return status ? status : weft__meet_nobody(r);
+    status = weft__via_keys(r, how, id);
+    return status ? status : weft__via_nobody(r);
 }
 
 /* Ranks that one launcher has started on one host: nobody else knows the name of that start. */
 static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, const char *launch)
 {
-    char id[128], path[sizeof r->job_dir + sizeof "/" WEFT__JOB_DIR_MEETING];
-    weft_status status = weft__meet_address(r, AF_INET);
+    char id[128], path[sizeof r->job_dir + sizeof "/" WEFT__JOB_DIR_REGISTRY];
+    weft_status status = weft__via_address(r, AF_INET);
     if (status) return status;
     snprintf(id, sizeof id, "%.40s-%s", how->job, launch);
-    if ((status = weft__meet_keys(r, how, id))) return status;
-    snprintf(path, sizeof path, "%s/" WEFT__JOB_DIR_MEETING, r->job_dir);
-    return weft__meet_at_file(r, path, how->job, WEFT__OF_ONE_START);
+    if ((status = weft__via_keys(r, how, id))) return status;
+    snprintf(path, sizeof path, "%s/" WEFT__JOB_DIR_REGISTRY, r->job_dir);
+    return weft__via_at_file(r, path, how->job, WEFT__OF_ONE_START);
 }
 
 /* ---- opening ---- */
@@ -124,8 +124,8 @@ static weft_status assume_host(weft__rendezvous *r, const weft__join *how, weft_
 {
     char own[WEFT__ADDRESS_BYTES];
     weft_status status;
-    if (!url->assumed || !*weft__meet_secret_source(how)) return WEFT_OK;
-    if ((status = weft__meet_address(r, AF_INET))) return status;
+    if (!url->assumed || !*weft__via_secret_source(how)) return WEFT_OK;
+    if ((status = weft__via_address(r, AF_INET))) return status;
     if (*r->address)
         memcpy(url->host, r->address, sizeof r->address);
     else if (!weft__address_outward(own))
@@ -139,8 +139,8 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     weft__address at;
     weft_status status;
     if ((status = check_descriptors(0))) return status;
-    if (how->bootstrap) return weft__meet_through(r, how, how->bootstrap, NULL);
-    if (how->store) return weft__meet_by_store(r, how);
+    if (how->bootstrap) return weft__via_through(r, how, how->bootstrap, NULL);
+    if (how->store) return weft__via_by_store(r, how);
     if ((status = weft__settings_check())) return status;
     status = weft__url_read(how->init_method, how->rank, how->world_size, &url);
     if (status) return status;
@@ -148,13 +148,13 @@ static weft_status meet(weft__rendezvous *r, const weft__join *how)
     r->world_size = url.world_size;
     if ((status = check_descriptors(r->world_size)))
         return status; /* all alike: each needs more once they have met */
-    if (*url.path) return weft__meet_at_user_file(r, how, url.path);
+    if (*url.path) return weft__via_at_user_file(r, how, url.path);
     if (*url.launch) return meet_in_job_dir(r, how, url.launch);
     if (!url.port) return stay_alone(r, how);
     if ((status = assume_host(r, how, &url))) return status;
     if ((status = weft__address_resolve(url.host, url.port, &at))) return status;
-    return weft__address_is_multicast(&at) ? weft__meet_at_multicast(r, how, &at)
-                                           : weft__meet_at_address(r, how, &url, &at);
+    return weft__address_is_multicast(&at) ? weft__via_at_multicast(r, how, &at)
+                                           : weft__via_at_address(r, how, &url, &at);
 }
 
 weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)

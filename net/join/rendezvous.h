@@ -1,10 +1,10 @@
 /* rendezvous.h - how the ranks of a job find each other: from an init method to "who am I, of how many,
  * and a blocking all_gather".  All of it happens inside weft_init, on its thread.  This is the front that the
- * context sees; the ways to meet stand behind meet.h.
+ * context sees; the ways to meet stand behind via.h.
  *
- * All init methods meet at a server (meeting.h) that one of the ranks runs; they differ in how its place is
- * found (place.h): env:// and tcp:// are told it, file:// and multicast find it.  Under its clients lies
- * CURVE with keys derived from the secret; who does not know it gets ERR_AUTH.
+ * All init methods meet at a server (rendezvous_wire.h) that one of the ranks runs; they differ in how its
+ * place is found (locate.h): env:// and tcp:// are told it, file:// and multicast find it.  Under its clients
+ * lies CURVE with keys derived from the secret; who does not know it gets ERR_AUTH.
  *
  * A caller's weft_bootstrap needs no server: all is gathered through its all_gather, which is called in the
  * same order on all ranks whatever fails on one of them.  A caller's weft_store becomes such a one. */

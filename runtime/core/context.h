@@ -82,7 +82,7 @@ typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 struct weft_context {
     int rank, world_size, device;
     weft__peer *peers;
-    weft__rendezvous *meeting;                           /* how its ranks met; its directory */
+    weft__rendezvous *rendezvous;                        /* how its ranks met; its directory */
     weft__transport *transports[WEFT__TRANSPORTS_COUNT]; /* by row; NULL: nobody is reached by it */
     bool said_bye;
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */

@@ -62,7 +62,7 @@ typedef struct card {
 
 typedef struct joining { /* what only joining needs */
     weft_context *ctx;
-    weft__rendezvous *meeting;
+    weft__rendezvous *rendezvous;
     card *cards;
     int *locals, *local_of; /* world ranks of this host; world rank -> local rank or -1 */
     int local_rank, local_size;
@@ -75,7 +75,7 @@ typedef struct joining { /* what only joining needs */
 static weft_status fill_card(joining *j, card *c)
 {
     weft_context *ctx = j->ctx;
-    const char *address = weft__rendezvous_address(j->meeting);
+    const char *address = weft__rendezvous_address(j->rendezvous);
     weft__transport_site site = {.me = ctx->rank,
                                  .world = ctx->world_size,
                                  .listen_at = address,
@@ -104,7 +104,7 @@ static weft_status exchange_cards(joining *j)
     endpoints = calloc(n, WEFT__ENDPOINT_BYTES);
     status = !j->cards || !ctx->peers || !endpoints
                  ? weft__fail_memory(n * sizeof *j->cards, "the ranks' cards")
-                 : weft__rendezvous_all_gather(j->meeting, &mine, j->cards, sizeof mine);
+                 : weft__rendezvous_all_gather(j->rendezvous, &mine, j->cards, sizeof mine);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__peer *m = &ctx->peers[i];
         j->cards[i].host_id[WEFT__HOST_ID_BYTES - 1] = j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
@@ -164,7 +164,7 @@ static weft_status share_memory(joining *j)
     bool want = j->local_size > 1;
     for (int i = 0; i < j->local_size; i++)
         want = want && weft__transports_offered(&j->cards[j->locals[i]].transports, WEFT__TRANSPORT_LOCAL);
-    snprintf(name, sizeof name, "weft-%s-%d", weft__rendezvous_nonce(j->meeting), j->locals[0]);
+    snprintf(name, sizeof name, "weft-%s-%d", weft__rendezvous_nonce(j->rendezvous), j->locals[0]);
     if (want) {
         mine = weft__segment_join(&config, &ctx->segment) == WEFT_OK;
         if (!mine)
@@ -172,7 +172,7 @@ static weft_status share_memory(joining *j)
     }
     all = malloc((size_t)ctx->world_size);
     if (!all) return weft__fail_memory((size_t)ctx->world_size, "joining");
-    status = weft__rendezvous_all_gather(j->meeting, &mine, all, 1);
+    status = weft__rendezvous_all_gather(j->rendezvous, &mine, all, 1);
     for (int i = 0; status == WEFT_OK && i < j->local_size; i++) mine = mine && all[j->locals[i]];
     free(all);
     if (status == WEFT_OK && ctx->segment && !mine) {
@@ -296,7 +296,7 @@ static weft_status make_groups(joining *j)
     weft__engine_take(ctx);
     for (int i = 0; i < 2; i++) mine.rows[i] = weft__slots_claim(ctx);
     weft__engine_drop(ctx);
-    status = weft__rendezvous_all_gather(j->meeting, &mine, all, sizeof mine);
+    status = weft__rendezvous_all_gather(j->rendezvous, &mine, all, sizeof mine);
     if (status != WEFT_OK) goto out;
     for (int i = 0; i < n; i++) world[i] = i;
     status = make_group(ctx, world, n, "world", 1, all, 0);
@@ -363,7 +363,7 @@ static weft_status exchange_modules(joining *j)
     weft_context *ctx = j->ctx;
     size_t bytes = (size_t)ctx->world_size * sizeof(weft__module_card);
     weft__module_card mine = weft__module_card_of(ctx), *all = malloc(bytes);
-    weft_status status = all ? weft__rendezvous_all_gather(j->meeting, &mine, all, sizeof mine)
+    weft_status status = all ? weft__rendezvous_all_gather(j->rendezvous, &mine, all, sizeof mine)
                              : weft__fail_memory(bytes, "joining");
     if (status == WEFT_OK) weft__modules_met(ctx, all);
     free(all);
@@ -393,7 +393,7 @@ static weft_status join(joining *j, const weft_config *config)
     weft__peer_watch_next(ctx);
     weft__engine_drop(ctx);
     if ((status = exchange_modules(j)) != WEFT_OK) return status;
-    weft__rendezvous_done(j->meeting);
+    weft__rendezvous_done(j->rendezvous);
     if (weft__pacing_has_home(&ctx->pacing, ctx->segment != NULL, ctx->descriptors_wake))
         ctx->pacing.home_cpu = weft__affinity_of(j->local_rank, j->local_size);
     weft__affinity_return(ctx->pacing.home_cpu);
@@ -480,19 +480,19 @@ static weft_status join_job(const weft_config *config, weft_context **out)
                       .rank = c->rank,
                       .world_size = c->world_size,
                       .deadline_ns = j.deadline_ns};
-    status = weft__rendezvous_open(&ask, &j.meeting);
+    status = weft__rendezvous_open(&ask, &j.rendezvous);
     if (status == WEFT_OK) {
-        j.ctx->meeting = j.meeting; /* before the watchdog knows of it */
+        j.ctx->rendezvous = j.rendezvous; /* before the watchdog knows of it */
         weft__job_store_joined_by(j.ctx, c->store);
-        j.ctx->rank = weft__rendezvous_rank(j.meeting);
-        j.ctx->world_size = weft__rendezvous_world(j.meeting);
-        j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.meeting));
+        j.ctx->rank = weft__rendezvous_rank(j.rendezvous);
+        j.ctx->world_size = weft__rendezvous_world(j.rendezvous);
+        j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.rendezvous));
         weft__recording_open(j.ctx, ask.job);
         status = join(&j, c);
         if (status == WEFT_OK)
             tell_overview(&j, &ask, c->secret != NULL);
         else
-            weft__rendezvous_fail(j.meeting, status, weft_last_error());
+            weft__rendezvous_fail(j.rendezvous, status, weft_last_error());
     }
     char why[WEFT__SENTENCE_BYTES];
     snprintf(why, sizeof why, "%s", weft_last_error());

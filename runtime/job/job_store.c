@@ -51,7 +51,7 @@ static weft_status make_keys(weft_context *ctx)
 
 static weft_status serve(weft_context *ctx, char endpoint[WEFT__ENDPOINT_BYTES])
 {
-    const char *address = weft__rendezvous_address(ctx->meeting);
+    const char *address = weft__rendezvous_address(ctx->rendezvous);
     job_store *job = store_of(ctx);
     weft_status status = WEFT_OK;
     weft__lock_take(&job->lock);

@@ -103,7 +103,7 @@ void weft__context_free(weft_context *ctx)
     weft__device_comms_shut(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
-    weft__rendezvous_close(ctx->meeting);
+    weft__rendezvous_close(ctx->rendezvous);
     if (ctx->peers)
         for (int i = 0; i < ctx->world_size; i++)
             if (ctx->peers[i].death.fd >= 0 && !atomic_load(&ctx->peers[i].gone))
@@ -321,8 +321,8 @@ static void leave_at_exit(weft_context *ctx, int code)
     fall_silent(ctx);
     weft__log_flush();
     weft__recording_leave(ctx);
-    weft__rendezvous_close(ctx->meeting);
-    ctx->meeting = NULL;
+    weft__rendezvous_close(ctx->rendezvous);
+    ctx->rendezvous = NULL;
 }
 
 static void at_exit(int code, void *arg)

@@ -51,7 +51,7 @@ static void append_ranks(list *l, const int *of, int n, int which)
 
 /* ---- the job ---- */
 
-static void tell_meeting(const weft_context *ctx, const weft__join *asked)
+static void tell_rendezvous(const weft_context *ctx, const weft__join *asked)
 {
     const char *launcher = weft__launcher_name(),
                *by = asked->init_method && *asked->init_method ? asked->init_method : "env://";
@@ -60,7 +60,7 @@ static void tell_meeting(const weft_context *ctx, const weft__join *asked)
     else if (asked->store)
         by = "a store";
     weft__log(WEFT__INFO, "joined by %s, job \"%s\", this rank at %s; %s%s", by, asked->job,
-              weft__rendezvous_address(ctx->meeting),
+              weft__rendezvous_address(ctx->rendezvous),
               launcher ? "started by " : "not started as a rank by any launcher", launcher ? launcher : "");
 }
 
@@ -179,7 +179,7 @@ void weft__overview_tell(const weft_context *ctx, const weft__overview *o)
         weft__log(WEFT__INFO, "Weft %d.%d.%d: a job of %d rank%s", weft_version() / 10000,
                   weft_version() / 100 % 100, weft_version() % 100, ctx->world_size,
                   ctx->world_size == 1 ? "" : "s");
-        tell_meeting(ctx, o->asked);
+        tell_rendezvous(ctx, o->asked);
         tell_secret(o);
         tell_hosts(ctx, o->first_of);
         tell_transports(ctx);

@@ -1,6 +1,7 @@
 /* recording.c - makes the record of a rank in its job's directory, and takes it away if all went well.
  *
- * It stays where a process ends otherwise: then nothing of this runs; and where something has failed or was given up. */
+ * It stays where a process ends otherwise: then nothing of this runs; and where something has failed or was
+ * given up. */
 #include "recording.h"
 #include "address.h"
 #include "log.h"
@@ -30,7 +31,7 @@ static size_t power_of_two(size_t least)
 
 static weft_status map(weft_context *ctx, weft__recording *rec, size_t bytes, void **memory)
 {
-    const char *run = weft__rendezvous_nonce(ctx->meeting);
+    const char *run = weft__rendezvous_nonce(ctx->rendezvous);
     int fd = rec->folder_fd;
     weft_status status;
     if (fd < 0) fd = open(rec->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -61,7 +62,7 @@ static void lay_out(weft_context *ctx, void *memory, size_t ops, const char *job
     snprintf(release, sizeof release, "%d.%d.%d", WEFT_VERSION / 10000, WEFT_VERSION / 100 % 100,
              WEFT_VERSION % 100);
     owner.texts[WEFT__RECORD_JOB] = job;
-    owner.texts[WEFT__RECORD_RUN] = weft__rendezvous_nonce(ctx->meeting);
+    owner.texts[WEFT__RECORD_RUN] = weft__rendezvous_nonce(ctx->rendezvous);
     owner.texts[WEFT__RECORD_HOST] = host;
     owner.texts[WEFT__RECORD_BOOT] = id;
     owner.texts[WEFT__RECORD_PROGRAM] = program_invocation_short_name;
@@ -77,7 +78,7 @@ void weft__recording_open(weft_context *ctx, const char *job)
     void *memory;
     if (!rec) return;
     rec->folder_fd = -1;
-    if (weft__job_dir_in_memory(weft__rendezvous_job_dir(ctx->meeting), rec->folder, sizeof rec->folder,
+    if (weft__job_dir_in_memory(weft__rendezvous_job_dir(ctx->rendezvous), rec->folder, sizeof rec->folder,
                                 &rec->folder_fd) == WEFT_OK &&
         map(ctx, rec, bytes, &memory) == WEFT_OK) {
         ctx->recording = rec;

@@ -129,7 +129,7 @@ static void named_threads(job_rank *me)
     await_thread("weft-zap");
     await_thread("ZMQbg/Reaper");
     await_thread("ZMQbg/IO/0");
-    if (me->rank == 0) await_thread("weft-meeting");
+    if (me->rank == 0) await_thread("weft-rendezvous");
     store = weft_context_store(me->ctx);
     CHECK(store);
     if (me->rank == 0) CHECK_OK(weft_store_set(store, "key", "1", 1));

@@ -8,8 +8,8 @@
 #include "clock.h"
 #include "fuzz.h"
 #include "kv.h"
-#include "meeting_answer.h"
 #include "rendezvous.h"
+#include "rendezvous_answer.h"
 #include "status.h"
 
 #include <stdio.h>
@@ -260,10 +260,10 @@ static void join(bool by_store)
 static void hear(void)
 {
     const unsigned bits = (unsigned)take(1);
-    weft__meeting_header h = {.magic = WEFT__MEETING_MAGIC, .version = WEFT__MEETING_VERSION};
+    weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC, .version = WEFT__RENDEZVOUS_VERSION};
     unsigned char frame[VALUE_MOST] = {0}, *exact;
     size_t length;
-    weft__meeting_answer answer;
+    weft__rendezvous_answer answer;
     h.kind = (uint16_t)take(1);
     h.rank = (int32_t)(bits & 1 ? take(4) : take(1));
     h.world = (int32_t)(bits & 1 ? take(4) : WORLD);
@@ -274,21 +274,21 @@ static void hear(void)
     exact = malloc(length ? length : 1);
     if (!exact) abort();
     memcpy(exact, frame, length);
-    if (weft__meeting_answer_read(exact, length, &answer)) {
-        const weft__meeting_header *said = &answer.header;
+    if (weft__rendezvous_answer_read(exact, length, &answer)) {
+        const weft__rendezvous_header *said = &answer.header;
         if (length != sizeof h + answer.bytes) abort();
-        if (said->kind == WEFT__MEETING_FAILED &&
-            (!weft__is_failure(weft__meeting_answer_failure(&answer)) || !*weft_last_error()))
+        if (said->kind == WEFT__RENDEZVOUS_FAILED &&
+            (!weft__is_failure(weft__rendezvous_answer_failure(&answer)) || !*weft_last_error()))
             abort();
-        if (said->kind == WEFT__MEETING_JOINED &&
-            weft__meeting_answer_welcome(&answer, told.rank, WORLD) == WEFT_OK) {
+        if (said->kind == WEFT__RENDEZVOUS_JOINED &&
+            weft__rendezvous_answer_welcome(&answer, told.rank, WORLD) == WEFT_OK) {
             if (said->world != WORLD || said->rank < 0 || said->rank >= WORLD) abort();
             if (told.rank >= 0 && said->rank != told.rank) abort();
             if (answer.bytes != WEFT__RUN_NONCE_BYTES) abort();
             fuzz_reached++;
         }
-        if (said->kind == WEFT__MEETING_GATHERED &&
-            weft__meeting_answer_blocks(&answer, WORLD * BLOCK) == WEFT_OK) {
+        if (said->kind == WEFT__RENDEZVOUS_GATHERED &&
+            weft__rendezvous_answer_blocks(&answer, WORLD * BLOCK) == WEFT_OK) {
             if (answer.bytes != (size_t)WORLD * BLOCK) abort();
             fuzz_reached++;
         }

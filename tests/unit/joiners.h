@@ -69,7 +69,7 @@ typedef struct part {
 } part;
 
 static part *parts;
-static int meeting_port; /* of the latest cast */
+static int rendezvous_port; /* of the latest cast */
 
 static inline int connect_to(int port)
 {
@@ -84,7 +84,7 @@ static inline int connect_to(int port)
 
 static inline bool server_is_up(void)
 {
-    int fd = connect_to(meeting_port);
+    int fd = connect_to(rendezvous_port);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
@@ -178,7 +178,7 @@ static inline int cast(int n)
     static int ports[4], casts; /* an earlier one's port may still be wanted */
     int port = port_take(), *oldest = &ports[casts++ % 4];
     port_give(*oldest);
-    *oldest = meeting_port = port;
+    *oldest = rendezvous_port = port;
     memset(parts, 0, RANKS_MAX * sizeof *parts);
     for (int i = 0; i < n; i++) {
         snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://127.0.0.1:%d", port);

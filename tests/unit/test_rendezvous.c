@@ -1,6 +1,6 @@
 /* Joining as the environment says: the variables of env://, of hosts and of interfaces. */
 #include "joiners.h"
-#include "meeting.h"
+#include "rendezvous_wire.h"
 #include "skip.h"
 #include "status.h"
 #include "zap.h"
@@ -12,11 +12,11 @@ static bool apart; /* in a network of its own */
 /* Asks the server once who is missing; "": it does not answer. */
 static void ask(void *context, const weft__keys *keys, char words[WEFT__SENTENCE_BYTES])
 {
-    const weft__meeting_header question = {.magic = WEFT__MEETING_MAGIC,
-                                           .version = WEFT__MEETING_VERSION,
-                                           .kind = WEFT__MEETING_ASK};
+    const weft__rendezvous_header question = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                                              .version = WEFT__RENDEZVOUS_VERSION,
+                                              .kind = WEFT__RENDEZVOUS_ASK};
     struct {
-        weft__meeting_header header;
+        weft__rendezvous_header header;
         char words[WEFT__SENTENCE_BYTES];
     } answer;
     char endpoint[64];
@@ -24,7 +24,7 @@ static void ask(void *context, const weft__keys *keys, char words[WEFT__SENTENCE
     void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, sizeof answer);
     assert_non_null(dealer);
     zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", meeting_port);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", rendezvous_port);
     assert_int_equal(zmq_connect(dealer, endpoint), 0);
     zmq_send(dealer, &question, sizeof question, 0);
     bytes = zmq_recv(dealer, &answer, sizeof answer, 0) - (int)sizeof answer.header;

@@ -1,4 +1,4 @@
-/* meet_bootstrap.c - meeting through a channel that the caller brings (weft_config.bootstrap), or that
+/* via_bootstrap.c - meeting through a channel that the caller brings (weft_config.bootstrap), or that
  * another way makes.
  *
  * A gather is two calls of the caller's all_gather: a head from each rank (how it fares, how many bytes it
@@ -11,9 +11,9 @@
  * A call that fails itself ends this rank at once, with the status that it returned; it is not made again,
  * for nobody knows what the others have seen of it. */
 #include "clock.h"
-#include "meet.h"
 #include "settings.h"
 #include "status.h"
+#include "via.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -178,7 +178,7 @@ static void leave(void *state)
     free(c);
 }
 
-static const weft__meeting_way through_bootstrap = {all_gather, tell_failure, NULL, leave};
+static const weft__via through_bootstrap = {all_gather, tell_failure, NULL, leave};
 
 /* ---- joining ---- */
 
@@ -206,11 +206,11 @@ static weft_status say_hello(channel *c, const weft__join *how)
 {
     hello mine = {.pid = (int32_t)getpid(), .uid = (uint32_t)geteuid()};
     weft_status status = weft__settings_check();
-    if (!status) status = weft__meet_address(c->r, AF_INET);
+    if (!status) status = weft__via_address(c->r, AF_INET);
     weft__host_id(mine.host_id);
     if (gethostname(mine.host, sizeof mine.host - 1)) memcpy(mine.host, "?", 2);
     snprintf(mine.job, sizeof mine.job, "%s", how->job);
-    mine.has_secret = *weft__meet_secret_source(how) != '\0';
+    mine.has_secret = *weft__via_secret_source(how) != '\0';
     randombytes_buf(mine.nonce, sizeof mine.nonce);
     status = gather(c, status, &mine, c->hellos, sizeof mine);
     for (int i = 0; i < c->own.world_size; i++) { /* as they came: each text must end somewhere */
@@ -260,13 +260,13 @@ static weft_status take_keys(channel *c, const weft__join *how, bool one_host)
     weft__rendezvous *r = c->r;
     char id[128];
     weft_status status;
-    weft__meet_nonce(r, c->hellos[0].nonce);
+    weft__via_nonce(r, c->hellos[0].nonce);
     if (!*r->address) {
         memcpy(r->address, "127.0.0.1", sizeof "127.0.0.1");
         if (!one_host && (status = weft__address_outward(r->address))) return status;
     }
     snprintf(id, sizeof id, "%.90s-%s", how->job, r->nonce);
-    return weft__meet_keys(r, how, id);
+    return weft__via_keys(r, how, id);
 }
 
 static weft_status compare_keys(channel *c, weft_status mine)
@@ -285,8 +285,8 @@ static weft_status compare_keys(channel *c, weft_status mine)
     return status;
 }
 
-weft_status weft__meet_through(weft__rendezvous *r, const weft__join *how, const weft_bootstrap *through,
-                               void (*own_close)(void *state))
+weft_status weft__via_through(weft__rendezvous *r, const weft__join *how, const weft_bootstrap *through,
+                              void (*own_close)(void *state))
 {
     size_t n = (size_t)through->world_size;
     weft_status status = own_close ? WEFT_OK : check_bootstrap(how, through);

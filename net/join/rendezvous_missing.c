@@ -1,7 +1,7 @@
-/* meeting_missing.c - who a server's members wait for, in the words of their timeouts. */
+/* rendezvous_missing.c - who a server's members wait for, in the words of their timeouts. */
 #include "clock.h"
-#include "meeting_server.h"
 #include "rank_list.h"
+#include "rendezvous_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 /* Whose time ran out in the second half of the asking member's wait is not to blame, unless nobody else is:
  * it was there.  Returns how many those are. */
-static int excuse(const weft__meeting_server *s, const weft__meeting_member *asks, bool *missing, int total)
+static int excuse(const weft__rendezvous_server *s, const weft__rendezvous_member *asks, bool *missing,
+                  int total)
 {
     int64_t now_ns = weft__now_ns(), since_ns = now_ns - MOMENT_MS * WEFT__MS;
     int excused = 0;
@@ -25,14 +26,14 @@ static int excuse(const weft__meeting_server *s, const weft__meeting_member *ask
 
 /* In a job that is complete: for somebody else's part of the gather under way.  Between two gathers, or where
  * only the asking member's own part is not here yet, nobody is to blame. */
-static bool some_wait_for_others(const weft__meeting_server *s, const weft__meeting_member *asks)
+static bool some_wait_for_others(const weft__rendezvous_server *s, const weft__rendezvous_member *asks)
 {
     int others = s->world - s->gathered - (asks && !asks->block);
     return s->gathered > 0 && others > 0;
 }
 
-void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_member *asks, char *words,
-                           size_t bytes)
+void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rendezvous_member *asks,
+                              char *words, size_t bytes)
 {
     char list[WEFT__RANK_LIST_BYTES];
     bool *missing;
@@ -65,7 +66,7 @@ void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_me
     free(missing);
 }
 
-void weft__meeting_note_quitter(weft__meeting_server *s, int rank)
+void weft__rendezvous_note_quitter(weft__rendezvous_server *s, int rank)
 {
     struct weft__quitter *more;
     int i = 0;

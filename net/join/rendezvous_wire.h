@@ -1,5 +1,5 @@
-/* meeting.h - the place where ranks meet: a ZeroMQ ROUTER at the serving rank with a thread of its own, and
- * the words its clients say to it.
+/* rendezvous_wire.h - the place where ranks meet: a ZeroMQ ROUTER at the serving rank with a thread of its
+ * own, and the words its clients say to it.
  *
  *   client -> server   JOIN     who am I, which rank and world size was I given
  *   server -> client   JOINED   all are there: your rank, the world's size, this run's nonce
@@ -13,65 +13,66 @@
  *
  * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection; its id tells
  * that it is the same.  The server's thread sleeps without a timer unless it is being stopped. */
-#ifndef WEFT_NET_JOIN_MEETING_H
-#define WEFT_NET_JOIN_MEETING_H
+#ifndef WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
+#define WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
 #include "address.h"
 #include "auth.h"
 
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__MEETING_BLOCK_MAX (1024 * 1024)      /* one rank's part of a gather */
-#define WEFT__MEETING_TOTAL_MAX (64 * 1024 * 1024) /* all parts together */
-#define WEFT__MEETING_ID_BYTES  16
-#define WEFT__MEETING_MAGIC     0x54534657u /* "WFST" in little-endian */
-#define WEFT__MEETING_VERSION   2
+#define WEFT__RENDEZVOUS_BLOCK_MAX (1024 * 1024)      /* one rank's part of a gather */
+#define WEFT__RENDEZVOUS_TOTAL_MAX (64 * 1024 * 1024) /* all parts together */
+#define WEFT__RENDEZVOUS_ID_BYTES  16
+#define WEFT__RENDEZVOUS_MAGIC     0x54534657u /* "WFST" in little-endian */
+#define WEFT__RENDEZVOUS_VERSION   2
 
-enum weft__meeting_kind {
-    WEFT__MEETING_JOIN = 1,
-    WEFT__MEETING_GATHER,
-    WEFT__MEETING_ASK,
-    WEFT__MEETING_FAIL,
-    WEFT__MEETING_DONE,
-    WEFT__MEETING_JOINED,
-    WEFT__MEETING_BUSY,
-    WEFT__MEETING_GATHERED,
-    WEFT__MEETING_MISSING,
-    WEFT__MEETING_FAILED,
-    WEFT__MEETING_ANOTHER,
-    WEFT__MEETING_STILL
+enum weft__rendezvous_kind {
+    WEFT__RENDEZVOUS_JOIN = 1,
+    WEFT__RENDEZVOUS_GATHER,
+    WEFT__RENDEZVOUS_ASK,
+    WEFT__RENDEZVOUS_FAIL,
+    WEFT__RENDEZVOUS_DONE,
+    WEFT__RENDEZVOUS_JOINED,
+    WEFT__REGISTRY_BUSY,
+    WEFT__RENDEZVOUS_GATHERED,
+    WEFT__RENDEZVOUS_MISSING,
+    WEFT__RENDEZVOUS_FAILED,
+    WEFT__RENDEZVOUS_ANOTHER,
+    WEFT__RENDEZVOUS_STILL
 };
 
-typedef struct weft__meeting_header {
+typedef struct weft__rendezvous_header {
     uint32_t magic;
     uint16_t version, kind;
-    uint8_t client[WEFT__MEETING_ID_BYTES];
+    uint8_t client[WEFT__RENDEZVOUS_ID_BYTES];
     int32_t rank, world; /* JOIN: -1 where not given */
     int32_t status;      /* FAIL, FAILED */
     uint32_t step;       /* GATHER, GATHERED: from 1; JOIN: which of the client's connections */
-} weft__meeting_header;
-_Static_assert(sizeof(weft__meeting_header) == 40, "fixed on the wire");
+} weft__rendezvous_header;
+_Static_assert(sizeof(weft__rendezvous_header) == 40, "fixed on the wire");
 
 /* Payload of JOIN. */
-typedef struct weft__meeting_who {
+typedef struct weft__rendezvous_who {
     int32_t pid;
     char host_id[WEFT__HOST_ID_BYTES];
     char host[64];                      /* its name, for messages */
     uint8_t run[WEFT__RUN_NONCE_BYTES]; /* that the client was told to find here; zeros: whichever it is */
-} weft__meeting_who;
+} weft__rendezvous_who;
 
-typedef struct weft__meeting_server weft__meeting_server;
+typedef struct weft__rendezvous_server weft__rendezvous_server;
 
 /* Binds and starts to serve; port 0 takes one that is free and writes it into the address.  WEFT_PENDING: the
  * address cannot be bound here (errno tells why): taken, or another host's.  own: the client id of the
  * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one. */
-weft_status weft__meeting_serve(void *context, weft__address *address, weft__keys *keys,
-                                const uint8_t own[WEFT__MEETING_ID_BYTES],
-                                const uint8_t nonce[WEFT__RUN_NONCE_BYTES], weft__meeting_server **server);
+weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
+                                   const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES],
+                                   weft__rendezvous_server **server);
 /* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined
  * already, and this server stays. */
-bool weft__meeting_resign(weft__meeting_server *server);
+bool weft__rendezvous_resign(weft__rendezvous_server *server);
 /* Ends when every client has said DONE - after a refusal also those that are still to come - or at the
  * deadline. */
-void weft__meeting_stop(weft__meeting_server *server, int64_t deadline_ns);
+void weft__rendezvous_stop(weft__rendezvous_server *server, int64_t deadline_ns);
 #endif

@@ -1,19 +1,20 @@
-#include "meeting_answer.h"
+#include "rendezvous_answer.h"
 #include "status.h"
 #include "url.h"
 
 #include <string.h>
 
-bool weft__meeting_answer_read(const void *frame, size_t bytes, weft__meeting_answer *answer)
+bool weft__rendezvous_answer_read(const void *frame, size_t bytes, weft__rendezvous_answer *answer)
 {
     if (bytes < sizeof answer->header) return false;
     memcpy(&answer->header, frame, sizeof answer->header);
     answer->payload = (const char *)frame + sizeof answer->header;
     answer->bytes = bytes - sizeof answer->header;
-    return answer->header.magic == WEFT__MEETING_MAGIC && answer->header.version == WEFT__MEETING_VERSION;
+    return answer->header.magic == WEFT__RENDEZVOUS_MAGIC &&
+           answer->header.version == WEFT__RENDEZVOUS_VERSION;
 }
 
-weft_status weft__meeting_answer_failure(const weft__meeting_answer *answer)
+weft_status weft__rendezvous_answer_failure(const weft__rendezvous_answer *answer)
 {
     int32_t told = answer->header.status;
     weft_status status = weft__is_failure(told) ? told : WEFT_ERR_SYSTEM;
@@ -24,9 +25,9 @@ weft_status weft__meeting_answer_failure(const weft__meeting_answer *answer)
     return weft__fail(status, "%.*s", (int)bytes, (const char *)answer->payload);
 }
 
-weft_status weft__meeting_answer_welcome(const weft__meeting_answer *answer, int rank, int world_size)
+weft_status weft__rendezvous_answer_welcome(const weft__rendezvous_answer *answer, int rank, int world_size)
 {
-    const weft__meeting_header *h = &answer->header;
+    const weft__rendezvous_header *h = &answer->header;
     if (h->world < 1 || h->world > WEFT__WORLD_MAX || h->rank < 0 || h->rank >= h->world)
         return weft__fail(WEFT_ERR_MISMATCH,
                           "the server's welcome gives rank %d in a world of %d: expected a world of 1 to %d, "
@@ -43,7 +44,7 @@ weft_status weft__meeting_answer_welcome(const weft__meeting_answer *answer, int
     return WEFT_OK;
 }
 
-weft_status weft__meeting_answer_blocks(const weft__meeting_answer *answer, size_t total)
+weft_status weft__rendezvous_answer_blocks(const weft__rendezvous_answer *answer, size_t total)
 {
     if (answer->bytes == total) return WEFT_OK;
     return weft__fail(WEFT_ERR_MISMATCH, "the server sent %zu bytes instead of %zu", answer->bytes, total);

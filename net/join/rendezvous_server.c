@@ -1,7 +1,7 @@
-/* meeting_server.c - see meeting.h.  A failure is final: it is told to all who are here and to all who come
- * later. Frames that are not ours are dropped.  A client that vanishes before all are there gives its place
- * back; later it is missed by the others' deadlines. */
-#include "meeting_server.h"
+/* rendezvous_server.c - see rendezvous_wire.h.  A failure is final: it is told to all who are here and to all
+ * who come later. Frames that are not ours are dropped.  A client that vanishes before all are there gives
+ * its place back; later it is missed by the others' deadlines. */
+#include "rendezvous_server.h"
 #include "clock.h"
 #include "keys.h"
 #include "log.h"
@@ -25,12 +25,12 @@
 /* ---- answers ---- */
 
 /* False: its connection is gone. */
-static bool send_to(weft__meeting_server *s, const weft__meeting_member *to, enum weft__meeting_kind kind,
-                    const void *payload, size_t bytes)
+static bool send_to(weft__rendezvous_server *s, const weft__rendezvous_member *to,
+                    enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
 {
-    weft__meeting_header header = {
-        WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, (uint16_t)kind, {0}, to->rank, s->world,
-        s->status,           (uint32_t)s->step};
+    weft__rendezvous_header header = {
+        WEFT__RENDEZVOUS_MAGIC, WEFT__RENDEZVOUS_VERSION, (uint16_t)kind, {0}, to->rank, s->world, s->status,
+        (uint32_t)s->step};
     zmq_msg_t msg;
     if (zmq_msg_init_size(&msg, sizeof header + bytes))
         return true; /* no memory: that client runs into its deadline */
@@ -43,7 +43,7 @@ static bool send_to(weft__meeting_server *s, const weft__meeting_member *to, enu
     return errno != EHOSTUNREACH;
 }
 
-static void send_to_all(weft__meeting_server *s, enum weft__meeting_kind kind, const void *payload,
+static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind kind, const void *payload,
                         size_t bytes)
 {
     for (int i = 0; i < s->count; i++)
@@ -58,14 +58,14 @@ static const uint8_t server_follows[] = {[WEFT__SERVER_JOINING] = WEFT__MAY_BECO
                                          [WEFT__SERVER_RESIGNED] = 0};
 
 /* The one place that stores the phase.  It is the server's thread's alone: no order of memory is needed. */
-static void server_to(weft__meeting_server *s, enum weft__server_phase to)
+static void server_to(weft__rendezvous_server *s, enum weft__server_phase to)
 {
     WEFT__ASSERT(WEFT__ALLOWS(server_follows, s->phase, to), s->phase, to);
     s->phase = to;
 }
 
-static void fail(weft__meeting_server *s, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
-static void fail(weft__meeting_server *s, weft_status status, const char *format, ...)
+static void fail(weft__rendezvous_server *s, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
+static void fail(weft__rendezvous_server *s, weft_status status, const char *format, ...)
 {
     va_list args;
     if (s->phase == WEFT__SERVER_FAILED) return; /* the first cause wins */
@@ -75,20 +75,20 @@ static void fail(weft__meeting_server *s, weft_status status, const char *format
     server_to(s, WEFT__SERVER_FAILED);
     s->status = status;
     if (s->expected < s->count) s->expected = s->count;
-    send_to_all(s, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
+    send_to_all(s, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
 }
 
 /* ---- joining ---- */
 
 static int by_host_and_arrival(const void *left, const void *right)
 {
-    const weft__meeting_member *a = left, *b = right;
+    const weft__rendezvous_member *a = left, *b = right;
     if (a->host != b->host) return a->host < b->host ? -1 : 1;
     return a->arrival < b->arrival ? -1 : a->arrival > b->arrival;
 }
 
 /* Given ranks are kept; the others get the free ones in the order of host and arrival, ascending. */
-static weft_status assign_ranks(weft__meeting_server *s)
+static weft_status assign_ranks(weft__rendezvous_server *s)
 {
     bool *taken = calloc((size_t)s->world, sizeof *taken);
     int next = 0;
@@ -97,7 +97,7 @@ static weft_status assign_ranks(weft__meeting_server *s)
         if (s->members[i].given_rank >= 0) taken[s->members[i].given_rank] = true;
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_host_and_arrival);
     for (int i = 0; i < s->count; i++) {
-        weft__meeting_member *m = &s->members[i];
+        weft__rendezvous_member *m = &s->members[i];
         m->rank = m->given_rank;
         if (m->rank >= 0) continue;
         while (taken[next]) next++;
@@ -109,11 +109,11 @@ static weft_status assign_ranks(weft__meeting_server *s)
 
 static int by_rank(const void *left, const void *right)
 {
-    const weft__meeting_member *a = left, *b = right;
+    const weft__rendezvous_member *a = left, *b = right;
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static void complete(weft__meeting_server *s)
+static void complete(weft__rendezvous_server *s)
 {
     if (assign_ranks(s)) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
@@ -123,28 +123,28 @@ static void complete(weft__meeting_server *s)
     WEFT__ASSERT(s->count == s->world, s->count, s->world);
     server_to(s, WEFT__SERVER_COMPLETE);
     s->step = 1;
-    send_to_all(s, WEFT__MEETING_JOINED, s->nonce, sizeof s->nonce);
+    send_to_all(s, WEFT__RENDEZVOUS_JOINED, s->nonce, sizeof s->nonce);
 }
 
-static bool some_have_gone(weft__meeting_server *s)
+static bool some_have_gone(weft__rendezvous_server *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (!send_to(s, &s->members[i], WEFT__MEETING_STILL, NULL, 0)) return true;
+        if (!send_to(s, &s->members[i], WEFT__RENDEZVOUS_STILL, NULL, 0)) return true;
     return false;
 }
 
 /* Before all are there, who has died or hung up gives its place back; who only lost its connection joins
  * again. */
-static void drop_the_gone(weft__meeting_server *s)
+static void drop_the_gone(weft__rendezvous_server *s)
 {
     for (int i = 0; i < s->count;)
-        if (send_to(s, &s->members[i], WEFT__MEETING_STILL, NULL, 0))
+        if (send_to(s, &s->members[i], WEFT__RENDEZVOUS_STILL, NULL, 0))
             i++;
         else
             s->members[i] = s->members[--s->count];
 }
 
-static bool is_taken(const weft__meeting_server *s, int rank)
+static bool is_taken(const weft__rendezvous_server *s, int rank)
 {
     for (int i = 0; i < s->count; i++)
         if (rank >= 0 && s->members[i].given_rank == rank) return true;
@@ -152,10 +152,10 @@ static bool is_taken(const weft__meeting_server *s, int rank)
 }
 
 /* Whether what the newcomer was given contradicts what others were given. */
-static void check_newcomer(weft__meeting_server *s, const weft__meeting_member *m)
+static void check_newcomer(weft__rendezvous_server *s, const weft__rendezvous_member *m)
 {
     for (int i = 0; i < s->count; i++) {
-        const weft__meeting_member *other = &s->members[i];
+        const weft__rendezvous_member *other = &s->members[i];
         if (other == m) continue;
         if (m->given_world > 0 && other->given_world > 0 && m->given_world != other->given_world) {
             s->expected = m->given_world > other->given_world ? m->given_world : other->given_world;
@@ -184,7 +184,7 @@ static void check_newcomer(weft__meeting_server *s, const weft__meeting_member *
         }
 }
 
-static int host_order(weft__meeting_server *s, const weft__meeting_who *who)
+static int host_order(weft__rendezvous_server *s, const weft__rendezvous_who *who)
 {
     int highest = 0;
     if (!strcmp(who->host_id, s->host_id)) return 0;
@@ -195,11 +195,11 @@ static int host_order(weft__meeting_server *s, const weft__meeting_who *who)
     return highest + 1;
 }
 
-static weft__meeting_member *add_member(weft__meeting_server *s)
+static weft__rendezvous_member *add_member(weft__rendezvous_server *s)
 {
     if (s->count == s->room) {
         int room = s->room ? 2 * s->room : 64;
-        weft__meeting_member *more =
+        weft__rendezvous_member *more =
             s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
         if (!more) return NULL;
         s->members = more;
@@ -208,18 +208,18 @@ static weft__meeting_member *add_member(weft__meeting_server *s)
     return memset(&s->members[s->count++], 0, sizeof *s->members);
 }
 
-static weft__meeting_member *find_member(weft__meeting_server *s, const uint8_t *id)
+static weft__rendezvous_member *find_member(weft__rendezvous_server *s, const uint8_t *id)
 {
     for (int i = 0; i < s->count; i++)
-        if (!memcmp(s->members[i].id, id, WEFT__MEETING_ID_BYTES)) return &s->members[i];
+        if (!memcmp(s->members[i].id, id, WEFT__RENDEZVOUS_ID_BYTES)) return &s->members[i];
     return NULL;
 }
 
-static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
-                      const weft__meeting_header *h, const void *payload, size_t bytes)
+static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member *from,
+                      const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
-    weft__meeting_who who;
-    weft__meeting_member *m;
+    weft__rendezvous_who who;
+    weft__rendezvous_member *m;
     int host;
     if (bytes != sizeof who || h->rank >= WEFT__WORLD_MAX || h->world > WEFT__WORLD_MAX) {
         weft__log(WEFT__INFO, "a rank that joins is dropped: it says rank %d of %d, in %zu bytes", h->rank,
@@ -228,11 +228,11 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
     }
     memcpy(&who, payload, sizeof who);
     if (!sodium_is_zero(who.run, sizeof who.run) && memcmp(who.run, s->nonce, sizeof who.run) != 0) {
-        send_to(s, from, WEFT__MEETING_ANOTHER, NULL, 0);
+        send_to(s, from, WEFT__RENDEZVOUS_ANOTHER, NULL, 0);
         return;
     }
     if (s->phase == WEFT__SERVER_COMPLETE) {
-        send_to(s, from, WEFT__MEETING_BUSY, NULL, 0);
+        send_to(s, from, WEFT__REGISTRY_BUSY, NULL, 0);
         return;
     }
     who.host[sizeof who.host - 1] = who.host_id[sizeof who.host_id - 1] = '\0';
@@ -244,7 +244,7 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
     m = add_member(s);
     if (!m) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
-        send_to(s, from, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
+        send_to(s, from, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
     *m = *from;
@@ -256,7 +256,7 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
     m->joined_ns = weft__now_ns();
     m->arrival = memcmp(m->id, s->own, sizeof m->id) == 0 ? -1 : s->arrivals++;
     if (s->phase == WEFT__SERVER_FAILED) {
-        send_to(s, m, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
+        send_to(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
     check_newcomer(s, m);
@@ -266,27 +266,27 @@ static void take_join(weft__meeting_server *s, const weft__meeting_member *from,
 /* ---- who is missing ---- */
 
 /* Answered when all that has arrived is read: who has left meanwhile may have said so. */
-static void take_ask(weft__meeting_server *s, const weft__meeting_member *from)
+static void take_ask(weft__rendezvous_server *s, const weft__rendezvous_member *from)
 {
-    weft__meeting_member *more = realloc(s->asks, (size_t)(s->ask_count + 1) * sizeof *more);
+    weft__rendezvous_member *more = realloc(s->asks, (size_t)(s->ask_count + 1) * sizeof *more);
     if (!more) return; /* it is told that nobody answers */
     s->asks = more;
     s->asks[s->ask_count++] = *from;
 }
 
-static void answer_asks(weft__meeting_server *s)
+static void answer_asks(weft__rendezvous_server *s)
 {
     char words[WEFT__SENTENCE_BYTES / 2] = "";
     for (int i = 0; i < s->ask_count; i++) {
-        weft__meeting_missing(s, find_member(s, s->asks[i].id), words, sizeof words);
-        send_to(s, &s->asks[i], WEFT__MEETING_MISSING, words, strlen(words));
+        weft__rendezvous_missing(s, find_member(s, s->asks[i].id), words, sizeof words);
+        send_to(s, &s->asks[i], WEFT__RENDEZVOUS_MISSING, words, strlen(words));
     }
     s->ask_count = 0;
 }
 
 /* ---- gathering ---- */
 
-static void finish_gather(weft__meeting_server *s)
+static void finish_gather(weft__rendezvous_server *s)
 {
     size_t bytes = s->block_bytes;
     char *all = malloc(bytes * (size_t)s->world + 1);
@@ -300,14 +300,14 @@ static void finish_gather(weft__meeting_server *s)
         free(s->members[r].block);
         s->members[r].block = NULL;
     }
-    send_to_all(s, WEFT__MEETING_GATHERED, all, bytes * (size_t)s->world);
+    send_to_all(s, WEFT__RENDEZVOUS_GATHERED, all, bytes * (size_t)s->world);
     free(all);
     s->gathered = 0;
     s->step++;
 }
 
-static void take_gather(weft__meeting_server *s, weft__meeting_member *m, const weft__meeting_header *h,
-                        const void *payload, size_t bytes)
+static void take_gather(weft__rendezvous_server *s, weft__rendezvous_member *m,
+                        const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
     if (s->phase != WEFT__SERVER_COMPLETE || m->block) return;
     if (h->step != (uint32_t)s->step || (s->gathered && bytes != s->block_bytes)) {
@@ -316,7 +316,7 @@ static void take_gather(weft__meeting_server *s, weft__meeting_member *m, const 
              h->step, s->block_bytes, s->step);
         return;
     }
-    m->block = bytes <= WEFT__MEETING_TOTAL_MAX / (size_t)s->world ? malloc(bytes + 1) : NULL;
+    m->block = bytes <= WEFT__RENDEZVOUS_TOTAL_MAX / (size_t)s->world ? malloc(bytes + 1) : NULL;
     if (!m->block) {
         fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for %zu bytes of rank %d", bytes,
              m->rank);
@@ -329,8 +329,8 @@ static void take_gather(weft__meeting_server *s, weft__meeting_member *m, const 
 
 /* ---- the thread ---- */
 
-static void take_fail(weft__meeting_server *s, const weft__meeting_member *m, const weft__meeting_header *h,
-                      const void *payload, size_t bytes)
+static void take_fail(weft__rendezvous_server *s, const weft__rendezvous_member *m,
+                      const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
     int length = bytes < WEFT__SENTENCE_BYTES ? (int)bytes : WEFT__SENTENCE_BYTES - 1;
     weft_status status = weft__is_failure(h->status) ? h->status : WEFT_ERR_SYSTEM;
@@ -342,58 +342,61 @@ static void take_fail(weft__meeting_server *s, const weft__meeting_member *m, co
              (const char *)payload);
 }
 
-static void take_done(weft__meeting_server *s, weft__meeting_member *m)
+static void take_done(weft__rendezvous_server *s, weft__rendezvous_member *m)
 {
     m->done = true;
     if (s->phase != WEFT__SERVER_JOINING) return;
-    weft__meeting_note_quitter(s, m->given_rank);
+    weft__rendezvous_note_quitter(s, m->given_rank);
     *m = s->members[--s->count]; /* gives up before all are there: its place is free again */
 }
 
-static void take_message(weft__meeting_server *s, const weft__meeting_member *from,
-                         const weft__meeting_header *h, const char *payload, size_t bytes)
+static void take_message(weft__rendezvous_server *s, const weft__rendezvous_member *from,
+                         const weft__rendezvous_header *h, const char *payload, size_t bytes)
 {
-    weft__meeting_member *m = find_member(s, h->client);
+    weft__rendezvous_member *m = find_member(s, h->client);
     if (s->phase == WEFT__SERVER_RESIGNED) return;
-    if (h->kind == WEFT__MEETING_ASK) {
+    if (h->kind == WEFT__RENDEZVOUS_ASK) {
         take_ask(s, from);
         return;
     }
     if (!m) {
-        if (h->kind == WEFT__MEETING_JOIN) take_join(s, from, h, payload, bytes);
+        if (h->kind == WEFT__RENDEZVOUS_JOIN) take_join(s, from, h, payload, bytes);
         return;
     }
-    if (h->kind == WEFT__MEETING_JOIN && h->step < m->attempt) return; /* overtaken by a newer connection's */
-    if (h->kind == WEFT__MEETING_JOIN) m->attempt = h->step;
+    if (h->kind == WEFT__RENDEZVOUS_JOIN && h->step < m->attempt)
+        return; /* overtaken by a newer connection's */
+    if (h->kind == WEFT__RENDEZVOUS_JOIN) m->attempt = h->step;
     if (m->route_bytes != from->route_bytes || memcmp(m->route, from->route, from->route_bytes) != 0) {
         memcpy(m->route, from->route, from->route_bytes); /* it has reconnected */
         m->route_bytes = from->route_bytes;
     }
     switch (h->kind) {
-    case WEFT__MEETING_JOIN:
+    case WEFT__RENDEZVOUS_JOIN:
         /* The answer to its first JOIN went to a connection that it had given up meanwhile. */
         if (s->phase == WEFT__SERVER_FAILED)
-            send_to(s, m, WEFT__MEETING_FAILED, s->sentence, strlen(s->sentence));
-        if (s->phase == WEFT__SERVER_COMPLETE) send_to(s, m, WEFT__MEETING_JOINED, s->nonce, sizeof s->nonce);
+            send_to(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
+        if (s->phase == WEFT__SERVER_COMPLETE)
+            send_to(s, m, WEFT__RENDEZVOUS_JOINED, s->nonce, sizeof s->nonce);
         break;
-    case WEFT__MEETING_GATHER: take_gather(s, m, h, payload, bytes); break;
-    case WEFT__MEETING_FAIL: take_fail(s, m, h, payload, bytes); break;
-    case WEFT__MEETING_DONE: take_done(s, m); break;
+    case WEFT__RENDEZVOUS_GATHER: take_gather(s, m, h, payload, bytes); break;
+    case WEFT__RENDEZVOUS_FAIL: take_fail(s, m, h, payload, bytes); break;
+    case WEFT__RENDEZVOUS_DONE: take_done(s, m); break;
     default: break;
     }
 }
 
-void weft__meeting_take(weft__meeting_server *s, weft__meeting_member *from, const void *frame, size_t bytes)
+void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *from, const void *frame,
+                           size_t bytes)
 {
-    weft__meeting_header header;
+    weft__rendezvous_header header;
     if (bytes < sizeof header) return;
     memcpy(&header, frame, sizeof header);
-    if (header.magic != WEFT__MEETING_MAGIC || header.version != WEFT__MEETING_VERSION) return;
+    if (header.magic != WEFT__RENDEZVOUS_MAGIC || header.version != WEFT__RENDEZVOUS_VERSION) return;
     memcpy(from->id, header.client, sizeof from->id);
     take_message(s, from, &header, (const char *)frame + sizeof header, bytes - sizeof header);
 }
 
-static bool receive_frame(weft__meeting_server *s, zmq_msg_t *msg)
+static bool receive_frame(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
     int rc;
     do {
@@ -403,24 +406,24 @@ static bool receive_frame(weft__meeting_server *s, zmq_msg_t *msg)
 }
 
 /* False: nothing is there. */
-static bool take_one(weft__meeting_server *s, zmq_msg_t *msg)
+static bool take_one(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
-    weft__meeting_member from = {.rank = -1};
+    weft__rendezvous_member from = {.rank = -1};
     int frames = 1;
     if (!receive_frame(s, msg)) return false;
-    if (zmq_msg_size(msg) > WEFT__MEETING_ROUTE_BYTES) return true;
+    if (zmq_msg_size(msg) > WEFT__RENDEZVOUS_ROUTE_BYTES) return true;
     from.route_bytes = zmq_msg_size(msg);
     memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
     while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
     if (frames != 2) return true;
     weft__strangers_spoke(&s->strangers, zmq_msg_get(msg, ZMQ_SRCFD));
-    weft__meeting_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
+    weft__rendezvous_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
     return true;
 }
 
 /* What a client said before it hung up is here once that shows: so after a look at who has, all is read
  * again, and only who has gone without a word is dropped unnoticed. */
-static void take_all(weft__meeting_server *s, zmq_msg_t *msg)
+static void take_all(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
     while (take_one(s, msg)) continue;
     if (!s->ask_count) return;
@@ -429,7 +432,7 @@ static void take_all(weft__meeting_server *s, zmq_msg_t *msg)
     answer_asks(s);
 }
 
-static bool all_done(const weft__meeting_server *s)
+static bool all_done(const weft__rendezvous_server *s)
 {
     if (s->phase == WEFT__SERVER_FAILED && s->count < s->expected) return false;
     for (int i = 0; i < s->count; i++)
@@ -438,7 +441,7 @@ static bool all_done(const weft__meeting_server *s)
 }
 
 /* The owner's word: stop by then, or RESIGN. */
-static void take_order(weft__meeting_server *s, int64_t *deadline_ns, bool *stopping)
+static void take_order(weft__rendezvous_server *s, int64_t *deadline_ns, bool *stopping)
 {
     int64_t order;
     if (zmq_recv(s->thread_end, &order, sizeof order, ZMQ_DONTWAIT) != sizeof order) return;
@@ -454,11 +457,11 @@ static void take_order(weft__meeting_server *s, int64_t *deadline_ns, bool *stop
 
 static void *serve(void *arg)
 {
-    weft__meeting_server *s = arg;
+    weft__rendezvous_server *s = arg;
     int64_t deadline_ns = WEFT__NEVER;
     bool stopping = false;
     zmq_msg_t msg;
-    pthread_setname_np(pthread_self(), "weft-meeting");
+    pthread_setname_np(pthread_self(), "weft-rendezvous");
     zmq_msg_init(&msg);
     for (;;) {
         zmq_pollitem_t items[3] = {{.socket = s->router, .events = ZMQ_POLLIN},
@@ -475,7 +478,7 @@ static void *serve(void *arg)
 }
 
 /* The port that ZeroMQ has bound: "tcp://127.0.0.1:4711". */
-static void learn_port(weft__meeting_server *s, weft__address *address)
+static void learn_port(weft__rendezvous_server *s, weft__address *address)
 {
     char endpoint[256];
     size_t bytes = sizeof endpoint;
@@ -483,12 +486,12 @@ static void learn_port(weft__meeting_server *s, weft__address *address)
         weft__address_set_port(address, atoi(strrchr(endpoint, ':') + 1));
 }
 
-static weft_status bind_router(weft__meeting_server *s, void *context, weft__address *address)
+static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address)
 {
     char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
     int reason, linger = LAST_WORDS_MS, mandatory = 1, port = weft__address_port(address);
     s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys,
-                                 WEFT__MEETING_BLOCK_MAX + 4096);
+                                 WEFT__RENDEZVOUS_BLOCK_MAX + 4096);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
@@ -510,13 +513,13 @@ static weft_status bind_router(weft__meeting_server *s, void *context, weft__add
     return weft__fail_errno("no descriptor is left to serve at %s", endpoint);
 }
 
-static weft_status start_thread(weft__meeting_server *s, void *context)
+static weft_status start_thread(weft__rendezvous_server *s, void *context)
 {
     static _Atomic unsigned made;
     char name[64];
     sigset_t all, old;
     int rc;
-    snprintf(name, sizeof name, "inproc://weft-meeting-%u", made++);
+    snprintf(name, sizeof name, "inproc://weft-rendezvous-%u", made++);
     s->owner_end = zmq_socket(context, ZMQ_PAIR);
     s->thread_end = zmq_socket(context, ZMQ_PAIR);
     if (!s->owner_end || !s->thread_end || zmq_bind(s->thread_end, name) || zmq_connect(s->owner_end, name)) {
@@ -537,11 +540,12 @@ close_ends:
     return WEFT_ERR_SYSTEM;
 }
 
-weft_status weft__meeting_serve(void *context, weft__address *address, weft__keys *keys,
-                                const uint8_t own[WEFT__MEETING_ID_BYTES],
-                                const uint8_t nonce[WEFT__RUN_NONCE_BYTES], weft__meeting_server **server)
+weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
+                                   const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES],
+                                   weft__rendezvous_server **server)
 {
-    weft__meeting_server *s = calloc(1, sizeof *s);
+    weft__rendezvous_server *s = calloc(1, sizeof *s);
     weft_status status;
     int reason;
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
@@ -572,7 +576,7 @@ free_server:
     return status;
 }
 
-bool weft__meeting_resign(weft__meeting_server *s)
+bool weft__rendezvous_resign(weft__rendezvous_server *s)
 {
     int64_t word = RESIGN;
     while (zmq_send(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
@@ -580,7 +584,7 @@ bool weft__meeting_resign(weft__meeting_server *s)
     return word == 1;
 }
 
-void weft__meeting_stop(weft__meeting_server *s, int64_t deadline_ns)
+void weft__rendezvous_stop(weft__rendezvous_server *s, int64_t deadline_ns)
 {
     if (!s) return;
     while (zmq_send(s->owner_end, &deadline_ns, sizeof deadline_ns, 0) < 0 && errno == EINTR) continue;

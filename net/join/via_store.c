@@ -1,6 +1,7 @@
-/* meet_store.c - meeting through a store that the caller brings (weft_config.store).
+/* via_store.c - meeting through a store that the caller brings (weft_config.store).
  *
- *   open         the name of the run that is gathering now; a new one takes its place when that is full or fails
+ *   open         the name of the run that is gathering now; a new one takes its place when that is full or
+ * fails
  *   RUN/arrived  counts tickets
  *   RUN/at/T     who has ticket T.  Ticket 1 leads:
  *   RUN/ranks    the ranks of all tickets, or why there are none
@@ -8,16 +9,16 @@
  *   RUN/S/all    all of them, put there by rank 0
  *
  * All stand in the library's own space of the store, under the job's name.  With that all_gather the rest is
- * meet_bootstrap.c's.
+ * via_bootstrap.c's.
  *
  * At the deadline whoever waits tells who is missing, and ends the run for all.  A run whose leader died on
  * this host is ended by the next to come; another's leader only by a deadline.  After a run its last gather's
  * "all" stays in the store, after a failed one also what its ranks had put there. */
 #include "clock.h"
 #include "kv.h"
-#include "meet.h"
 #include "rank_list.h"
 #include "status.h"
+#include "via.h"
 
 #include <fcntl.h>
 #include <sodium.h>
@@ -42,18 +43,18 @@ typedef struct verdict { /* the beginning of RUN/ranks; then a rank for each tic
     int32_t status, unused;
 } verdict;
 
-typedef struct meeting {
+typedef struct rendezvous {
     weft__rendezvous *r;
     weft__kv *kv;
     char job[2 * JOB_BYTES + 1], run[RUN_BYTES];
     int64_t ticket;
     arrival own;
     unsigned step;
-} meeting;
+} rendezvous;
 
 /* ---- calls ---- */
 
-static const char *key_of(const meeting *m, char key[KEY_BYTES], const char *part, int64_t number)
+static const char *key_of(const rendezvous *m, char key[KEY_BYTES], const char *part, int64_t number)
 {
     if (number >= 0)
         snprintf(key, KEY_BYTES, "%c%s/%s/%s/%lld", WEFT__KV_OWN_SPACE, m->job, m->run, part,
@@ -63,7 +64,7 @@ static const char *key_of(const meeting *m, char key[KEY_BYTES], const char *par
     return key;
 }
 
-static weft__kv_call call_of(const meeting *m, weft__kv_kind kind, const char *key)
+static weft__kv_call call_of(const rendezvous *m, weft__kv_kind kind, const char *key)
 {
     int64_t least = weft__deadline(weft__now_ns(), 1000); /* past the deadline too there are last words */
     return (weft__kv_call){.kind = kind,
@@ -73,7 +74,7 @@ static weft__kv_call call_of(const meeting *m, weft__kv_kind kind, const char *k
                            .deadline_ns = m->r->deadline_ns > least ? m->r->deadline_ns : least};
 }
 
-static weft_status set(const meeting *m, const char *key, const void *value, size_t bytes)
+static weft_status set(const rendezvous *m, const char *key, const void *value, size_t bytes)
 {
     weft__kv_call call = call_of(m, WEFT__KV_SET, key);
     weft__kv_result result;
@@ -83,7 +84,7 @@ static weft_status set(const meeting *m, const char *key, const void *value, siz
 }
 
 /* expected NULL: only if it is absent. */
-static weft_status swap(const meeting *m, const char *key, const char *expected, const void *value,
+static weft_status swap(const rendezvous *m, const char *key, const char *expected, const void *value,
                         size_t bytes)
 {
     weft__kv_call call = call_of(m, WEFT__KV_SWAP, key);
@@ -96,7 +97,7 @@ static weft_status swap(const meeting *m, const char *key, const char *expected,
 }
 
 /* PENDING: it is not there - by the deadline, if patient. */
-static weft_status get(const meeting *m, const char *key, bool patient, void *room, size_t room_bytes,
+static weft_status get(const rendezvous *m, const char *key, bool patient, void *room, size_t room_bytes,
                        size_t *bytes)
 {
     weft__kv_call call = call_of(m, WEFT__KV_GET, key);
@@ -114,14 +115,14 @@ static weft_status get(const meeting *m, const char *key, bool patient, void *ro
     return status;
 }
 
-static void forget(const meeting *m, const char *key)
+static void forget(const rendezvous *m, const char *key)
 {
     weft__kv_call call = call_of(m, WEFT__KV_DELETE, key);
     weft__kv_result result;
     m->kv->ops->perform(m->kv, &call, &result); /* if it fails, it stays: no harm */
 }
 
-static weft_status take_ticket(meeting *m)
+static weft_status take_ticket(rendezvous *m)
 {
     char key[KEY_BYTES];
     weft__kv_call call = call_of(m, WEFT__KV_ADD, key_of(m, key, "arrived", -1));
@@ -162,13 +163,13 @@ static uint64_t start_of(int32_t pid)
     return started;
 }
 
-static bool is_dead(const meeting *m, const arrival *a)
+static bool is_dead(const rendezvous *m, const arrival *a)
 {
     return a->started && a->pid_space && a->pid_space == m->own.pid_space &&
            !strncmp(a->host_id, m->own.host_id, sizeof a->host_id) && start_of(a->pid) != a->started;
 }
 
-static void describe_own(meeting *m)
+static void describe_own(rendezvous *m)
 {
     arrival *a = &m->own;
     *a = (arrival){.version = WEFT_VERSION,
@@ -181,7 +182,7 @@ static void describe_own(meeting *m)
     if (gethostname(a->host, sizeof a->host - 1)) memcpy(a->host, "?", 2);
 }
 
-static weft_status get_arrival(const meeting *m, int64_t ticket, bool patient, arrival *a)
+static weft_status get_arrival(const rendezvous *m, int64_t ticket, bool patient, arrival *a)
 {
     char key[KEY_BYTES];
     size_t bytes;
@@ -202,13 +203,13 @@ static weft_status get_arrival(const meeting *m, int64_t ticket, bool patient, a
 
 /* ---- the end of a run ---- */
 
-static double elapsed(const meeting *m)
+static double elapsed(const rendezvous *m)
 {
     return (double)(weft__now_ns() - m->r->started_ns) / 1e9;
 }
 
 /* The next who come begin another one. */
-static weft_status retire(const meeting *m)
+static weft_status retire(const rendezvous *m)
 {
     uint8_t nonce[WEFT__RUN_NONCE_BYTES];
     char key[KEY_BYTES], next[RUN_BYTES];
@@ -219,7 +220,7 @@ static weft_status retire(const meeting *m)
 }
 
 /* The last failure becomes that of all who wait for their ranks. */
-static weft_status fail_all(const meeting *m, weft_status status)
+static weft_status fail_all(const rendezvous *m, weft_status status)
 {
     char key[KEY_BYTES], why[WEFT__SENTENCE_BYTES], told[sizeof(verdict) + WEFT__SENTENCE_BYTES];
     verdict v = {status, 0};
@@ -232,7 +233,7 @@ static weft_status fail_all(const meeting *m, weft_status status)
 }
 
 /* others: so many more are here, without a rank yet. */
-static weft_status late(const meeting *m, const bool *missing, int others)
+static weft_status late(const rendezvous *m, const bool *missing, int others)
 {
     char list[WEFT__RANK_LIST_BYTES];
     int absent = weft__rank_list(missing, m->r->world_size, list) - others;
@@ -246,7 +247,7 @@ static weft_status late(const meeting *m, const bool *missing, int others)
 }
 
 /* Nobody has a rank yet: those given are known, the others are counted. */
-static weft_status late_to_arrive(const meeting *m)
+static weft_status late_to_arrive(const rendezvous *m)
 {
     bool *missing = malloc((size_t)m->r->world_size * sizeof *missing);
     int others = 0;
@@ -268,7 +269,7 @@ static weft_status late_to_arrive(const meeting *m)
 
 /* ---- ranks ---- */
 
-static weft_status check_arrival(const meeting *m, const arrival *all, int n)
+static weft_status check_arrival(const rendezvous *m, const arrival *all, int n)
 {
     const arrival *a = &all[n];
     if (is_dead(m, a))
@@ -308,7 +309,7 @@ static void assign(const arrival *all, int32_t *ranks, int32_t *first, bool *tak
 }
 
 /* Ticket 1: takes the others as they come, and tells all. */
-static weft_status lead(const meeting *m, int32_t *ranks)
+static weft_status lead(const rendezvous *m, int32_t *ranks)
 {
     size_t world = (size_t)m->r->world_size;
     arrival *all = calloc(world, sizeof *all);
@@ -329,7 +330,7 @@ static weft_status lead(const meeting *m, int32_t *ranks)
     return status;
 }
 
-static weft_status tell_ranks(const meeting *m, verdict *told, size_t bytes)
+static weft_status tell_ranks(const rendezvous *m, verdict *told, size_t bytes)
 {
     char key[KEY_BYTES];
     weft_status status = lead(m, (int32_t *)(told + 1));
@@ -339,7 +340,7 @@ static weft_status tell_ranks(const meeting *m, verdict *told, size_t bytes)
     return swap(m, key_of(m, key, "ranks", -1), NULL, told, bytes);
 }
 
-static weft_status take_verdict(const meeting *m, const verdict *told, size_t bytes, size_t expected)
+static weft_status take_verdict(const rendezvous *m, const verdict *told, size_t bytes, size_t expected)
 {
     const int given = m->r->rank, world = m->r->world_size;
     int32_t rank;
@@ -365,7 +366,7 @@ static weft_status take_verdict(const meeting *m, const verdict *told, size_t by
     return WEFT_OK;
 }
 
-static weft_status find_rank(const meeting *m)
+static weft_status find_rank(const rendezvous *m)
 {
     size_t expected = sizeof(verdict) + (size_t)m->r->world_size * sizeof(int32_t), bytes;
     size_t room = expected > 2 * WEFT__SENTENCE_BYTES ? expected : 2 * WEFT__SENTENCE_BYTES;
@@ -387,7 +388,7 @@ static weft_status find_rank(const meeting *m)
 }
 
 /* PENDING: that run is full, or its leader is dead; there is another one now. */
-static weft_status arrive(meeting *m)
+static weft_status arrive(rendezvous *m)
 {
     char key[KEY_BYTES];
     arrival leader;
@@ -416,7 +417,7 @@ static weft_status arrive(meeting *m)
 /* ---- gathering ---- */
 
 /* Where the blocks of one gather lie: "RUN/S/0", "RUN/S/1", ... one behind the other. */
-static char *block_keys(const meeting *m, size_t *bytes)
+static char *block_keys(const rendezvous *m, size_t *bytes)
 {
     char part[16], *keys = malloc((size_t)m->r->world_size * KEY_BYTES), *at = keys;
     snprintf(part, sizeof part, "%u", m->step);
@@ -428,7 +429,7 @@ static char *block_keys(const meeting *m, size_t *bytes)
     return keys;
 }
 
-static weft_status late_to_gather(const meeting *m)
+static weft_status late_to_gather(const rendezvous *m)
 {
     bool *missing = malloc((size_t)m->r->world_size * sizeof *missing);
     char part[16], key[KEY_BYTES], nothing;
@@ -446,7 +447,7 @@ static weft_status late_to_gather(const meeting *m)
 }
 
 /* Rank 0, when all blocks of this gather are there: all ranks have read the one before, so that can go. */
-static void forget_last(const meeting *m)
+static void forget_last(const rendezvous *m)
 {
     char part[24], key[KEY_BYTES];
     snprintf(part, sizeof part, "%u/all", m->step - 1);
@@ -457,7 +458,7 @@ static void forget_last(const meeting *m)
     forget(m, key_of(m, key, "ranks", -1));
 }
 
-static weft_status collect(const meeting *m, char *out, size_t bytes_each)
+static weft_status collect(const rendezvous *m, char *out, size_t bytes_each)
 {
     char part[24], key[KEY_BYTES], *keys;
     size_t key_bytes, bytes, world = (size_t)m->r->world_size;
@@ -483,7 +484,7 @@ static weft_status collect(const meeting *m, char *out, size_t bytes_each)
 /* weft_bootstrap.all_gather; its sentence is set when it fails. */
 static weft_status all_gather(void *state, const void *in, void *out, size_t bytes_each)
 {
-    meeting *m = state;
+    rendezvous *m = state;
     char part[24], key[KEY_BYTES];
     size_t total = bytes_each * (size_t)m->r->world_size, bytes;
     weft_status status;
@@ -520,12 +521,12 @@ static weft_status check(const weft__join *how)
     return WEFT_OK;
 }
 
-weft_status weft__meet_by_store(weft__rendezvous *r, const weft__join *how)
+weft_status weft__via_by_store(weft__rendezvous *r, const weft__join *how)
 {
     weft_bootstrap through = {.all_gather = all_gather};
     unsigned char job[JOB_BYTES];
     weft_status status = check(how);
-    meeting *m;
+    rendezvous *m;
     if (status != WEFT_OK) return status;
     m = calloc(1, sizeof *m);
     if (!m) return weft__fail_memory(sizeof *m, "joining");
@@ -550,5 +551,5 @@ weft_status weft__meet_by_store(weft__rendezvous *r, const weft__join *how)
     through.state = m;
     through.rank = r->rank;
     through.world_size = r->world_size;
-    return weft__meet_through(r, how, &through, free);
+    return weft__via_through(r, how, &through, free);
 }

@@ -1,4 +1,4 @@
-/* place_fixed.c - meeting at an address that every rank was told.
+/* locate_fixed.c - meeting at an address that every rank was told.
  *
  * Whoever can bind it serves; rank 0 gets some time to be first.  Others look who answers there.  A way to
  * the host that is missing may come: networks come up late.  Fails when something else answers, when the host
@@ -6,7 +6,7 @@
  * secret.
  */
 #include "clock.h"
-#include "place.h"
+#include "locate.h"
 #include "status.h"
 
 #include <errno.h>
@@ -21,14 +21,14 @@ typedef struct fixed {
     weft__finder finder;
     const weft__rendezvous *r;
     char host[WEFT__HOST_NAME_BYTES]; /* as it was given */
-    weft__meeting_place place;
+    weft__locator place;
     int silences;                 /* times that the place accepted a connection and did not greet */
     enum weft__probe_result seen; /* who answered there */
     int no_way;                   /* why the host could not be reached then */
     char why[128];                /* this host cannot serve it, or "" */
 } fixed;
 
-static weft_status look(weft__finder *finder, weft__meeting_place *place)
+static weft_status look(weft__finder *finder, weft__locator *place)
 {
     fixed *f = WEFT__OWNER(finder, fixed, finder);
     int64_t now_ns = weft__now_ns();
@@ -66,7 +66,7 @@ static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
     }
 }
 
-static weft_status in_vain(weft__finder *finder, const weft__meeting_place *place, enum weft__in_vain what,
+static weft_status in_vain(weft__finder *finder, const weft__locator *place, enum weft__in_vain what,
                            const weft__probe *probe)
 {
     fixed *f = WEFT__OWNER(finder, fixed, finder);
@@ -85,7 +85,7 @@ static weft_status do_nothing(weft__finder *finder)
     return WEFT_OK;
 }
 
-static weft_status serves(weft__finder *finder, weft__meeting_place *place)
+static weft_status serves(weft__finder *finder, weft__locator *place)
 {
     (void)place;
     return do_nothing(finder);
@@ -113,7 +113,7 @@ static void close_fixed(weft__finder *finder)
 static weft_status check_secret(const char *host, const weft__address *at, const weft__join *how)
 {
     char text[WEFT__ADDRESS_BYTES];
-    if (*weft__meet_secret_source(how) || weft__address_is_loopback(at)) return WEFT_OK;
+    if (*weft__via_secret_source(how) || weft__address_is_loopback(at)) return WEFT_OK;
     weft__address_text(at, text);
     return weft__fail(WEFT_ERR_ARGUMENT,
                       "%s (%s) can be reached from other hosts, and the job has no secret: set "
@@ -121,17 +121,17 @@ static weft_status check_secret(const char *host, const weft__address *at, const
                       host, text);
 }
 
-weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, const weft__url *url,
-                                  const weft__address *at)
+weft_status weft__via_at_address(weft__rendezvous *r, const weft__join *how, const weft__url *url,
+                                 const weft__address *at)
 {
     char id[128];
     fixed *f;
-    weft_status status = weft__meet_address(r, at->any.sa_family);
+    weft_status status = weft__via_address(r, at->any.sa_family);
     if (status) return status;
     if ((status = check_secret(url->host, at, how))) return status;
     snprintf(id, sizeof id, "%.100s-%d", how->job, url->port);
-    if ((status = weft__meet_keys(r, how, id))) return status;
-    if (r->world_size == 1) return weft__meet_nobody(r);
+    if ((status = weft__via_keys(r, how, id))) return status;
+    if (r->world_size == 1) return weft__via_nobody(r);
     f = calloc(1, sizeof *f);
     if (!f) return weft__fail_memory(sizeof *f, "joining");
     f->finder = (weft__finder){look, in_vain, serves, NULL, do_nothing, late, close_fixed, -1, WEFT__NEVER};
@@ -139,8 +139,8 @@ weft_status weft__meet_at_address(weft__rendezvous *r, const weft__join *how, co
     f->seen = WEFT__PROBE_NO_ANSWER;
     memcpy(f->host, url->host, sizeof f->host);
     f->place.at = *at;
-    weft__place_text(&f->place, "");
+    weft__locate_text(&f->place, "");
     if (weft__address_is_loopback(at))
         snprintf(f->place.note, sizeof f->place.note, "; %.60s is this host only", url->host);
-    return weft__meet_at_server(r, &f->finder);
+    return weft__via_at_server(r, &f->finder);
 }

@@ -1,29 +1,29 @@
-/* meeting_server.h - what the server of meeting.h knows: its members, and how far joining is.  Its thread's
- * alone. */
-#ifndef WEFT_NET_JOIN_MEETING_SERVER_H
-#define WEFT_NET_JOIN_MEETING_SERVER_H
-#include "meeting.h"
+/* rendezvous_server.h - what the server of rendezvous_wire.h knows: its members, and how far joining is.  Its
+ * thread's alone. */
+#ifndef WEFT_NET_JOIN_RENDEZVOUS_SERVER_H
+#define WEFT_NET_JOIN_RENDEZVOUS_SERVER_H
+#include "rendezvous_wire.h"
 #include "status.h"
 #include "strangers.h"
 
 #include <pthread.h>
 
-#define WEFT__MEETING_ROUTE_BYTES 16 /* of a peer's address inside the ROUTER; ZeroMQ takes 5 */
+#define WEFT__RENDEZVOUS_ROUTE_BYTES 16 /* of a peer's address inside the ROUTER; ZeroMQ takes 5 */
 
-typedef struct weft__meeting_member {
-    uint8_t id[WEFT__MEETING_ID_BYTES];
-    uint8_t route[WEFT__MEETING_ROUTE_BYTES];
+typedef struct weft__rendezvous_member {
+    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES];
+    uint8_t route[WEFT__RENDEZVOUS_ROUTE_BYTES];
     size_t route_bytes;
     int given_rank, given_world; /* -1: not given */
     int rank;                    /* once all are there */
     int host;                    /* order of its host's first arrival; the server's own is 0 */
     int arrival;
     int64_t joined_ns;
-    weft__meeting_who who;
+    weft__rendezvous_who who;
     bool done;
     void *block;      /* its part of the gather under way */
     uint32_t attempt; /* of its connections, the newest it has joined by */
-} weft__meeting_member;
+} weft__rendezvous_member;
 
 /* Whose time ran out before all were there. */
 struct weft__quitter {
@@ -38,21 +38,21 @@ enum weft__server_phase {
     WEFT__SERVER_RESIGNED
 };
 
-struct weft__meeting_server {
+struct weft__rendezvous_server {
     void *router;
     weft__strangers strangers;
     void *owner_end, *thread_end; /* inproc pair: the owner's word that it is time to stop */
     pthread_t thread;
     weft__keys *keys;
-    uint8_t own[WEFT__MEETING_ID_BYTES];
+    uint8_t own[WEFT__RENDEZVOUS_ID_BYTES];
     char host_id[WEFT__HOST_ID_BYTES];
 
     enum weft__server_phase phase;
-    weft__meeting_member *members;
+    weft__rendezvous_member *members;
     int count, room, arrivals;
     struct weft__quitter *quitters; /* each rank once */
     int quitter_count;
-    weft__meeting_member *asks; /* of these, who want to know who is missing: id and route */
+    weft__rendezvous_member *asks; /* of these, who want to know who is missing: id and route */
     int ask_count;
     uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of this run of the job */
     int world;                            /* -1 until somebody says it */
@@ -65,10 +65,11 @@ struct weft__meeting_server {
 };
 
 /* A frame from there (route); whatever it is.  from: its id is filled in. */
-void weft__meeting_take(weft__meeting_server *s, weft__meeting_member *from, const void *frame, size_t bytes);
-/* meeting_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
- * member that wants to know, or NULL. */
-void weft__meeting_missing(const weft__meeting_server *s, const weft__meeting_member *asks, char *words,
+void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *from, const void *frame,
                            size_t bytes);
-void weft__meeting_note_quitter(weft__meeting_server *s, int rank);
+/* rendezvous_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
+ * member that wants to know, or NULL. */
+void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rendezvous_member *asks,
+                              char *words, size_t bytes);
+void weft__rendezvous_note_quitter(weft__rendezvous_server *s, int rank);
 #endif

@@ -1,14 +1,14 @@
-/* meet_server.c - meeting at a server: find the place, serve it if nobody does, say who we are, gather.
+/* via_server.c - meeting at a server: find the place, serve it if nobody does, say who we are, gather.
  *
- *   1. ask the finder (place.h) where to try; bind that address and serve; or, if another rank is to,
+ *   1. ask the finder (locate.h) where to try; bind that address and serve; or, if another rank is to,
  *   2. connect plainly and look at the first bytes: a ZeroMQ greeting, or something else that holds the port;
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
  * and another one is to.  Every wait ends at the deadline; then the server is asked who is missing.  The
  * connection's own events tell a wrong secret and a server that has gone. */
 #include "clock.h"
-#include "meeting_answer.h"
-#include "place.h"
+#include "locate.h"
+#include "rendezvous_answer.h"
 #include "status.h"
 #include "zap.h"
 
@@ -35,14 +35,14 @@
 typedef struct client {
     weft__rendezvous *r;
     weft__finder *finder;
-    weft__meeting_place place;
+    weft__locator place;
     char address[WEFT__ADDRESS_BYTES]; /* our end of the connection to it */
 
-    uint8_t id[WEFT__MEETING_ID_BYTES];
+    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES];
     void *context;
     void *dealer, *monitor;
-    weft__meeting_server *server; /* on the serving rank */
-    bool known;                   /* to the server: it waits for our last word */
+    weft__rendezvous_server *server; /* on the serving rank */
+    bool known;                      /* to the server: it waits for our last word */
     bool joined;
     uint32_t attempts; /* connections made so far */
     bool busy;         /* the server's job is complete, without us */
@@ -65,13 +65,19 @@ static bool is_late(const client *c)
 
 /* ---- words to and from the server ---- */
 
-static void say(client *c, enum weft__meeting_kind kind, weft_status status, const void *payload,
+static void say(client *c, enum weft__rendezvous_kind kind, weft_status status, const void *payload,
                 size_t bytes)
 {
-    weft__meeting_header h = {WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, (uint16_t)kind, {0},
-                              c->r->rank,          c->r->world_size,      status,         c->step};
+    weft__rendezvous_header h = {WEFT__RENDEZVOUS_MAGIC,
+                                 WEFT__RENDEZVOUS_VERSION,
+                                 (uint16_t)kind,
+                                 {0},
+                                 c->r->rank,
+                                 c->r->world_size,
+                                 status,
+                                 c->step};
     zmq_msg_t msg;
-    if (kind == WEFT__MEETING_JOIN)
+    if (kind == WEFT__RENDEZVOUS_JOIN)
         h.step = c->attempts; /* one from a connection given up may arrive after this */
     memcpy(h.client, c->id, sizeof h.client);
     if (zmq_msg_init_size(&msg, sizeof h + bytes))
@@ -87,16 +93,16 @@ static void say(client *c, enum weft__meeting_kind kind, weft_status status, con
 
 static void say_join(client *c)
 {
-    weft__meeting_who who = {.pid = (int32_t)getpid()};
+    weft__rendezvous_who who = {.pid = (int32_t)getpid()};
     memcpy(who.run, c->place.nonce, sizeof who.run);
     weft__host_id(who.host_id);
     if (gethostname(who.host, sizeof who.host - 1)) memcpy(who.host, "?", 2);
-    say(c, WEFT__MEETING_JOIN, WEFT_OK, &who, sizeof who);
+    say(c, WEFT__RENDEZVOUS_JOIN, WEFT_OK, &who, sizeof who);
     c->known = true;
 }
 
 typedef struct answer {
-    weft__meeting_answer said; /* inside msg */
+    weft__rendezvous_answer said; /* inside msg */
     zmq_msg_t msg;
 } answer;
 
@@ -108,24 +114,24 @@ static weft_status in_vain(client *c, enum weft__in_vain what)
 }
 
 /* Takes one message.  OK: it is of that kind (and this step, for gathers); NONE: none such is here yet. */
-static weft_status take_answer(client *c, enum weft__meeting_kind wanted, answer *a)
+static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, answer *a)
 {
-    const weft__meeting_header *h = &a->said.header;
+    const weft__rendezvous_header *h = &a->said.header;
     while (zmq_msg_recv(&a->msg, c->dealer, ZMQ_DONTWAIT) >= 0) {
         if (zmq_msg_more(&a->msg) ||
-            !weft__meeting_answer_read(zmq_msg_data(&a->msg), zmq_msg_size(&a->msg), &a->said))
+            !weft__rendezvous_answer_read(zmq_msg_data(&a->msg), zmq_msg_size(&a->msg), &a->said))
             continue;
-        if (h->kind == WEFT__MEETING_FAILED) {
+        if (h->kind == WEFT__RENDEZVOUS_FAILED) {
             c->told = true;
-            return weft__meeting_answer_failure(&a->said);
+            return weft__rendezvous_answer_failure(&a->said);
         }
-        if (h->kind == WEFT__MEETING_ANOTHER) return in_vain(c, WEFT__ANOTHER);
-        if (h->kind == WEFT__MEETING_BUSY) {
+        if (h->kind == WEFT__RENDEZVOUS_ANOTHER) return in_vain(c, WEFT__ANOTHER);
+        if (h->kind == WEFT__REGISTRY_BUSY) {
             weft_status status = in_vain(c, WEFT__COMPLETE);
             if (status != NONE) return status;
             c->busy = true;
         }
-        if (h->kind == wanted && (wanted != WEFT__MEETING_GATHERED || h->step == c->step)) return WEFT_OK;
+        if (h->kind == wanted && (wanted != WEFT__RENDEZVOUS_GATHERED || h->step == c->step)) return WEFT_OK;
     }
     return NONE;
 }
@@ -232,15 +238,15 @@ static weft_status take_turn(client *c)
 {
     weft_status status = c->finder->turn(c->finder, &c->place);
     if (status == WEFT_PENDING)
-        return weft__meeting_resign(c->server) ? AGAIN : WEFT_OK; /* complete: too late to */
+        return weft__rendezvous_resign(c->server) ? AGAIN : WEFT_OK; /* complete: too late to */
     return status;
 }
 
 /* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller knows what it waited for.
  */
-static weft_status await(client *c, enum weft__meeting_kind wanted, int64_t deadline_ns, answer *a)
+static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t deadline_ns, answer *a)
 {
-    bool leads = c->server && c->finder->turn && wanted == WEFT__MEETING_JOINED;
+    bool leads = c->server && c->finder->turn && wanted == WEFT__RENDEZVOUS_JOINED;
     for (;;) {
         zmq_pollitem_t items[3] = {{.socket = c->dealer, .events = ZMQ_POLLIN},
                                    {.socket = c->monitor, .events = ZMQ_POLLIN},
@@ -268,8 +274,8 @@ static weft_status time_is_up(client *c)
         missing = "another run of it is complete there, and no rank is free";
         length = (int)strlen(missing);
     } else {
-        say(c, WEFT__MEETING_ASK, WEFT_OK, NULL, 0);
-        weft_status status = await(c, WEFT__MEETING_MISSING, weft__now_ns() + ANSWER_MS * WEFT__MS, &a);
+        say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
+        weft_status status = await(c, WEFT__RENDEZVOUS_MISSING, weft__now_ns() + ANSWER_MS * WEFT__MS, &a);
         if (c->told) {
             zmq_msg_close(&a.msg);
             return status;
@@ -282,7 +288,7 @@ static weft_status time_is_up(client *c)
     snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s%s", c->place.text, length, missing,
              elapsed(c), c->place.note);
     zmq_msg_close(&a.msg);
-    if (c->server || c->joined) say(c, WEFT__MEETING_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
+    if (c->server || c->joined) say(c, WEFT__RENDEZVOUS_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
     c->told = true;
     return weft__fail(WEFT_ERR_TIMEOUT, "%s", sentence);
 }
@@ -308,7 +314,7 @@ static weft_status connect_for_good(client *c)
     weft__address_text(&c->place.at, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
     c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
-                                 c->r->keys, WEFT__MEETING_TOTAL_MAX + 4096);
+                                 c->r->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
     if (!c->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
     c->monitor = zmq_socket(c->context, ZMQ_PAIR);
@@ -343,7 +349,7 @@ static weft_status look(client *c)
 static weft_status serve(client *c)
 {
     weft_status status =
-        weft__meeting_serve(c->context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
+        weft__rendezvous_serve(c->context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
     if (status == WEFT_PENDING) {
         status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
         return status ? status : NONE;
@@ -377,7 +383,7 @@ static weft_status find_place(client *c)
 static void leave_place(client *c)
 {
     disconnect(c);
-    weft__meeting_stop(c->server, weft__now_ns());
+    weft__rendezvous_stop(c->server, weft__now_ns());
     c->server = NULL;
 }
 
@@ -388,13 +394,13 @@ static weft_status join_once(client *c)
     if ((status = find_place(c))) return status;
     if ((status = connect_for_good(c))) return status;
     zmq_msg_init(&a.msg);
-    status = await(c, WEFT__MEETING_JOINED, c->r->deadline_ns, &a);
+    status = await(c, WEFT__RENDEZVOUS_JOINED, c->r->deadline_ns, &a);
     if (!status) {
         c->joined = true;
-        status = weft__meeting_answer_welcome(&a.said, c->r->rank, c->r->world_size);
+        status = weft__rendezvous_answer_welcome(&a.said, c->r->rank, c->r->world_size);
     }
     if (!status) {
-        weft__meet_nonce(c->r, a.said.payload);
+        weft__via_nonce(c->r, a.said.payload);
         c->r->rank = a.said.header.rank;
         c->r->world_size = a.said.header.world;
     }
@@ -423,14 +429,14 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     size_t total = bytes_each * (size_t)c->r->world_size;
     weft_status status;
     answer a;
-    if (bytes_each > WEFT__MEETING_BLOCK_MAX || total > WEFT__MEETING_TOTAL_MAX)
+    if (bytes_each > WEFT__RENDEZVOUS_BLOCK_MAX || total > WEFT__RENDEZVOUS_TOTAL_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%zu bytes from each of %d ranks are too many to gather while joining", bytes_each,
                           c->r->world_size);
-    say(c, WEFT__MEETING_GATHER, WEFT_OK, in, bytes_each);
+    say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, in, bytes_each);
     zmq_msg_init(&a.msg);
-    status = await(c, WEFT__MEETING_GATHERED, c->r->deadline_ns, &a);
-    if (!status) status = weft__meeting_answer_blocks(&a.said, total);
+    status = await(c, WEFT__RENDEZVOUS_GATHERED, c->r->deadline_ns, &a);
+    if (!status) status = weft__rendezvous_answer_blocks(&a.said, total);
     if (!status && total) memcpy(out, a.said.payload, total);
     zmq_msg_close(&a.msg);
     c->step++;
@@ -441,13 +447,13 @@ static void tell_failure(void *state, weft_status status, const char *why)
 {
     client *c = state;
     if (!c->dealer || c->told) return;
-    say(c, WEFT__MEETING_FAIL, status, why, strlen(why));
+    say(c, WEFT__RENDEZVOUS_FAIL, status, why, strlen(why));
     c->told = true;
 }
 
 static void say_goodbye(client *c)
 {
-    if (c->dealer && c->known) say(c, WEFT__MEETING_DONE, WEFT_OK, NULL, 0);
+    if (c->dealer && c->known) say(c, WEFT__RENDEZVOUS_DONE, WEFT_OK, NULL, 0);
     disconnect(c);
 }
 
@@ -468,15 +474,15 @@ static void leave(void *state)
     if (!c->has_all && end_ns < until_ns && weft__deadline(end_ns, FAILED_MS) < until_ns)
         until_ns = weft__deadline(end_ns, FAILED_MS);
     say_goodbye(c);
-    weft__meeting_stop(c->server, until_ns);
+    weft__rendezvous_stop(c->server, until_ns);
     if (c->context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */
     free(c);
 }
 
-static const weft__meeting_way at_server = {all_gather, tell_failure, be_done, leave};
+static const weft__via at_server = {all_gather, tell_failure, be_done, leave};
 
-weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder)
+weft_status weft__via_at_server(weft__rendezvous *r, weft__finder *finder)
 {
     client *c = calloc(1, sizeof *c);
     weft_status status;
@@ -494,7 +500,7 @@ weft_status weft__meet_at_server(weft__rendezvous *r, weft__finder *finder)
     return WEFT_OK;
 }
 
-void weft__place_text(weft__meeting_place *place, const char *at)
+void weft__locate_text(weft__locator *place, const char *at)
 {
     char address[WEFT__ADDRESS_BYTES];
     int port = weft__address_port(&place->at);

@@ -179,9 +179,9 @@ static void a_bad_file_is_refused(void **state)
     assert_string_equal(text, "dear diary");
     close(fd);
     unlink(path);
-    snprintf(parts[0].init_method, sizeof parts[0].init_method, "file:///proc/weft-meeting");
+    snprintf(parts[0].init_method, sizeof parts[0].init_method, "file:///proc/weft-rendezvous");
     play(&parts[0]);
-    told(0, WEFT_ERR_SYSTEM, "/proc/weft-meeting");
+    told(0, WEFT_ERR_SYSTEM, "/proc/weft-rendezvous");
 }
 
 /* ---- killed ---- */

@@ -1,7 +1,7 @@
 /* Ranks as threads and as processes meet at a server, get their ranks and gather; what keeps them from it is
  * told to all who can know it. */
 #include "joiners.h"
-#include "meeting.h"
+#include "rendezvous_wire.h"
 #include "secret.h"
 #include "zap.h"
 
@@ -329,10 +329,11 @@ static void who_refuses_once_may_be_closing(void **state)
 static void welcome_to(const char *source, int port, int rank, int world)
 {
     struct {
-        weft__meeting_header header;
+        weft__rendezvous_header header;
         uint8_t nonce[WEFT__RUN_NONCE_BYTES];
-    } joined = {{WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, WEFT__MEETING_JOINED, {0}, rank, world, 0, 1},
-                {1}};
+    } joined = {
+        {WEFT__RENDEZVOUS_MAGIC, WEFT__RENDEZVOUS_VERSION, WEFT__RENDEZVOUS_JOINED, {0}, rank, world, 0, 1},
+        {1}};
     uint8_t route[16], frame[512];
     char endpoint[64];
     weft__secret secret;
@@ -349,7 +350,7 @@ static void welcome_to(const char *source, int port, int rank, int world)
     for (;;) { /* until it is killed */
         n = zmq_recv(router, route, sizeof route, 0);
         if (zmq_recv(router, frame, sizeof frame, 0) < (int)sizeof joined.header || n < 0) continue;
-        if (((weft__meeting_header *)(void *)frame)->kind != WEFT__MEETING_JOIN) continue;
+        if (((weft__rendezvous_header *)(void *)frame)->kind != WEFT__RENDEZVOUS_JOIN) continue;
         zmq_send(router, route, (size_t)n, ZMQ_SNDMORE);
         zmq_send(router, &joined, sizeof joined, 0);
     }

@@ -4,7 +4,7 @@
  * An input is a list of frames, each of one of eight clients; an input that ends early goes on with zeros.
  * The server has no socket: what it answers goes nowhere. */
 #include "fuzz.h"
-#include "meeting_server.h"
+#include "rendezvous_server.h"
 #include "url.h"
 
 #include <stdlib.h>
@@ -43,12 +43,12 @@ static size_t take_over(input *in, void *to, size_t n)
 }
 
 /* Its length and first bytes are given; a JOIN has that of one where none is. */
-static void say(weft__meeting_server *s, input *in)
+static void say(weft__rendezvous_server *s, input *in)
 {
-    weft__meeting_member from = {.rank = -1, .route_bytes = 5};
+    weft__rendezvous_member from = {.rank = -1, .route_bytes = 5};
     unsigned char bytes[FRAME_MOST] = {0}, *frame;
     const unsigned bits = (unsigned)take(in, 1);
-    weft__meeting_header h = {.magic = WEFT__MEETING_MAGIC, .version = WEFT__MEETING_VERSION};
+    weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC, .version = WEFT__RENDEZVOUS_VERSION};
     size_t length = sizeof h;
     h.kind = (uint16_t)take(in, 1);
     h.client[0] = (uint8_t)(bits % CLIENTS);
@@ -57,18 +57,18 @@ static void say(weft__meeting_server *s, input *in)
     h.status = take_signed(in);
     h.step = (uint32_t)take(in, 1);
     memcpy(bytes, &h, sizeof h);
-    if (h.kind == WEFT__MEETING_JOIN) length += sizeof(weft__meeting_who);
+    if (h.kind == WEFT__RENDEZVOUS_JOIN) length += sizeof(weft__rendezvous_who);
     if (bits & 16) length = sizeof h + take(in, 2) % (FRAME_MOST - sizeof h);
     if (bits & 32) take_over(in, bytes + (bits & 64 ? 0 : sizeof h), take(in, 1));
     from.route[0] = (uint8_t)(bits & 128 ? take(in, 1) : h.client[0]);
     frame = malloc(length);
     if (!frame) abort();
     memcpy(frame, bytes, length);
-    weft__meeting_take(s, &from, frame, length);
+    weft__rendezvous_take(s, &from, frame, length);
     free(frame);
 }
 
-static void check(const weft__meeting_server *s)
+static void check(const weft__rendezvous_server *s)
 {
     char words[WORDS];
     int gathered = 0;
@@ -76,20 +76,20 @@ static void check(const weft__meeting_server *s)
         (s->phase == WEFT__SERVER_FAILED && !*s->sentence))
         abort();
     for (int i = 0; i < s->count; i++) {
-        const weft__meeting_member *m = &s->members[i];
+        const weft__rendezvous_member *m = &s->members[i];
         if (m->given_rank >= WEFT__WORLD_MAX || !memchr(m->who.host, 0, sizeof m->who.host)) abort();
         if (s->phase == WEFT__SERVER_COMPLETE && m->rank != i) abort();
         gathered += m->block != NULL;
     }
     if (s->phase == WEFT__SERVER_COMPLETE && (s->count != s->world || gathered != s->gathered)) abort();
     if (s->phase == WEFT__SERVER_FAILED && (s->status >= 0 || s->status < WEFT_ERR_STATE)) abort();
-    weft__meeting_missing(s, s->count ? &s->members[0] : NULL, words, sizeof words);
+    weft__rendezvous_missing(s, s->count ? &s->members[0] : NULL, words, sizeof words);
     if (!memchr(words, 0, sizeof words)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static weft__meeting_server s;
+    static weft__rendezvous_server s;
     input in = {data, bytes};
     memset(&s, 0, sizeof s);
     s.world = -1;

@@ -1,8 +1,8 @@
-/* meeting_file.c - see meeting_file.h.
+/* server_registry.c - see server_registry.h.
  *
  * A file without entries is removed by whoever empties it, under its lock; so who has waited for the lock
  * looks whether the path still leads to the file that it has locked, and opens it anew if not. */
-#include "meeting_file.h"
+#include "server_registry.h"
 #include "clock.h"
 #include "log.h"
 #include "status.h"
@@ -20,23 +20,23 @@
 #include <unistd.h>
 
 #define RECORD_BYTES    1024 /* text, blanks, a newline */
-#define FILE_BYTES      ((size_t)(WEFT__MEETING_JOBS_MAX + 1) * RECORD_BYTES)
-#define FORMAT          "weft-meeting 1"
-#define ESCAPED_BYTES   (3 * WEFT__MEETING_JOB_BYTES) /* every character as %XX; 480, as read_entry has it */
+#define FILE_BYTES      ((size_t)(WEFT__REGISTRY_JOBS_MAX + 1) * RECORD_BYTES)
+#define FORMAT          "weft-rendezvous 1"
+#define ESCAPED_BYTES   (3 * WEFT__REGISTRY_JOB_BYTES) /* every character as %XX; 480, as read_entry has it */
 #define LOCK_RETRY_MS   1
 #define GOODBYE_MS      1000 /* for the lock when the entry is to be removed */
 #define FILE_LOCK       0    /* bytes that are locked: of the first line, and two of each record */
 #define SERVER_LOCK(at) (RECORD_BYTES * ((at) + 1))
 #define MEMBER_LOCK(at) (SERVER_LOCK(at) + 1)
 
-struct weft__meeting_file {
+struct weft__registry {
     char path[PATH_MAX];
-    char job[WEFT__MEETING_JOB_BYTES];
+    char job[WEFT__REGISTRY_JOB_BYTES];
     int fd;      /* -1: not open */
     int at;      /* record that this rank holds; -1: none */
     bool serves; /* it is ours, and not only held */
     int found;   /* record of the entry found last; -1: none */
-    weft__meeting_entry own;
+    weft__registry_entry own;
 };
 
 /* The file's text while it is locked. */
@@ -89,7 +89,7 @@ static void fill_record(const char *text, char record[RECORD_BYTES])
     record[RECORD_BYTES - 1] = '\n';
 }
 
-static void write_entry(const weft__meeting_entry *e, char record[RECORD_BYTES])
+static void write_entry(const weft__registry_entry *e, char record[RECORD_BYTES])
 {
     char job[ESCAPED_BYTES], host[3 * WEFT__HOST_ID_BYTES], address[3 * WEFT__ADDRESS_BYTES];
     char nonce[2 * sizeof e->nonce + 1], text[2 * RECORD_BYTES];
@@ -103,7 +103,7 @@ static void write_entry(const weft__meeting_entry *e, char record[RECORD_BYTES])
 }
 
 /* False: it is not a record of ours. */
-static bool read_entry(const char *record, weft__meeting_entry *e)
+static bool read_entry(const char *record, weft__registry_entry *e)
 {
     char text[RECORD_BYTES + 1], job[ESCAPED_BYTES] = "", host[193], address[193], nonce[33];
     size_t length;
@@ -129,7 +129,7 @@ static bool is_blank(const page *p, int at)
     return at >= p->records || record_at(p, at)[0] == ' ';
 }
 
-static bool same_host(const weft__meeting_entry *e)
+static bool same_host(const weft__registry_entry *e)
 {
     char here[WEFT__HOST_ID_BYTES];
     weft__host_id(here);
@@ -155,19 +155,19 @@ static bool is_locked(int fd, off_t byte)
     return fcntl(fd, F_OFD_GETLK, &how) || how.l_type != F_UNLCK;
 }
 
-static bool is_held(const weft__meeting_file *f, int at)
+static bool is_held(const weft__registry *f, int at)
 {
     return is_locked(f->fd, SERVER_LOCK(at)) || is_locked(f->fd, MEMBER_LOCK(at));
 }
 
 /* ---- opening ---- */
 
-static weft_status unusable(const weft__meeting_file *f, const char *why)
+static weft_status unusable(const weft__registry *f, const char *why)
 {
     return weft__fail(WEFT_ERR_SYSTEM, "ranks cannot meet at the file %s: %s", f->path, why);
 }
 
-static weft_status check_file(const weft__meeting_file *f)
+static weft_status check_file(const weft__registry *f)
 {
     struct stat st;
     if (fstat(f->fd, &st)) return weft__fail_errno("cannot examine the file %s", f->path);
@@ -179,7 +179,7 @@ static weft_status check_file(const weft__meeting_file *f)
     return unusable(f, "others may read or write it; chmod 600 it");
 }
 
-static weft_status open_file(weft__meeting_file *f)
+static weft_status open_file(weft__registry *f)
 {
     weft_status status;
     /* Nonblocking: a FIFO in its place must not hold us before we have seen that it is one. */
@@ -194,14 +194,14 @@ static weft_status open_file(weft__meeting_file *f)
 }
 
 /* Whether the path still leads to the file that is open. */
-static bool is_current(const weft__meeting_file *f)
+static bool is_current(const weft__registry *f)
 {
     struct stat held, named;
     return fstat(f->fd, &held) == 0 && lstat(f->path, &named) == 0 && held.st_ino == named.st_ino &&
            held.st_dev == named.st_dev;
 }
 
-static weft_status wait_for_lock(const weft__meeting_file *f, int64_t deadline_ns)
+static weft_status wait_for_lock(const weft__registry *f, int64_t deadline_ns)
 {
     while (!set_lock(f->fd, F_WRLCK, FILE_LOCK)) {
         if (errno != EAGAIN && errno != EACCES) return weft__fail_errno("cannot lock the file %s", f->path);
@@ -213,12 +213,12 @@ static weft_status wait_for_lock(const weft__meeting_file *f, int64_t deadline_n
     return WEFT_OK;
 }
 
-static void unlock(const weft__meeting_file *f)
+static void unlock(const weft__registry *f)
 {
     if (f->fd >= 0) set_lock(f->fd, F_UNLCK, FILE_LOCK);
 }
 
-static weft_status write_at(const weft__meeting_file *f, const char record[RECORD_BYTES], off_t offset)
+static weft_status write_at(const weft__registry *f, const char record[RECORD_BYTES], off_t offset)
 {
     ssize_t n = pwrite(f->fd, record, RECORD_BYTES, offset);
     if (n == RECORD_BYTES) return WEFT_OK;
@@ -226,11 +226,11 @@ static weft_status write_at(const weft__meeting_file *f, const char record[RECOR
     return weft__fail_errno("cannot write the file %s", f->path);
 }
 
-static weft_status read_page(const weft__meeting_file *f, page *p)
+static weft_status read_page(const weft__registry *f, page *p)
 {
     char format[RECORD_BYTES];
     ssize_t n = pread(f->fd, p->text, sizeof p->text, 0);
-    weft__meeting_entry e;
+    weft__registry_entry e;
     p->records = 0;
     if (n < 0) return weft__fail_errno("cannot read the file %s", f->path);
     fill_record(FORMAT, format);
@@ -245,7 +245,7 @@ static weft_status read_page(const weft__meeting_file *f, page *p)
 }
 
 /* Opens the file if need be, locks it and reads it. */
-static weft_status lock(weft__meeting_file *f, int64_t deadline_ns, page *p)
+static weft_status lock(weft__registry *f, int64_t deadline_ns, page *p)
 {
     weft_status status;
     for (;;) {
@@ -262,7 +262,7 @@ static weft_status lock(weft__meeting_file *f, int64_t deadline_ns, page *p)
 
 /* ---- entries ---- */
 
-static int find_job(const page *p, const char *job, weft__meeting_entry *e)
+static int find_job(const page *p, const char *job, weft__registry_entry *e)
 {
     for (int at = 0; at < p->records; at++)
         if (!is_blank(p, at) && read_entry(record_at(p, at), e) && strcmp(e->job, job) == 0) return at;
@@ -270,21 +270,21 @@ static int find_job(const page *p, const char *job, weft__meeting_entry *e)
 }
 
 /* Is it the entry of a job of this host that nobody holds any more? */
-static bool is_dead(const weft__meeting_file *f, const page *p, int at)
+static bool is_dead(const weft__registry *f, const page *p, int at)
 {
-    weft__meeting_entry e;
+    weft__registry_entry e;
     return read_entry(record_at(p, at), &e) && same_host(&e) && !is_held(f, at);
 }
 
-static int free_record(const weft__meeting_file *f, const page *p)
+static int free_record(const weft__registry *f, const page *p)
 {
     int at = 0;
     while (at < p->records && !is_blank(p, at) && !is_dead(f, p, at)) at++;
-    return at < WEFT__MEETING_JOBS_MAX ? at : -1;
+    return at < WEFT__REGISTRY_JOBS_MAX ? at : -1;
 }
 
 /* Makes this rank the one that serves. */
-static weft_status claim(weft__meeting_file *f, const page *p, int at, weft__meeting_entry *e)
+static weft_status claim(weft__registry *f, const page *p, int at, weft__registry_entry *e)
 {
     char record[RECORD_BYTES];
     weft_status status;
@@ -308,39 +308,39 @@ static weft_status claim(weft__meeting_file *f, const page *p, int at, weft__mee
     return WEFT_OK;
 }
 
-static weft_status look(weft__meeting_file *f, const page *p, weft__meeting_entry *e,
-                        enum weft__meeting_state *state)
+static weft_status look(weft__registry *f, const page *p, weft__registry_entry *e,
+                        enum weft__registry_state *state)
 {
     int at = find_job(p, f->job, e);
     f->found = at;
     if (at >= 0 && is_locked(f->fd, SERVER_LOCK(at))) {
-        *state = e->port ? WEFT__MEETING_SERVED : WEFT__MEETING_STARTS;
+        *state = e->port ? WEFT__REGISTRY_SERVED : WEFT__REGISTRY_STARTS;
         return WEFT_OK;
     }
     if (at >= 0 && is_locked(f->fd, MEMBER_LOCK(at))) {
-        *state = WEFT__MEETING_RUNS;
+        *state = WEFT__REGISTRY_RUNS;
         return WEFT_OK;
     }
     if (at >= 0 && !same_host(e) && e->port) {
-        *state = WEFT__MEETING_DOUBTFUL;
+        *state = WEFT__REGISTRY_DOUBTFUL;
         return WEFT_OK;
     }
     if (at >= 0)
         weft__log(WEFT__INFO,
                   "%s: the entry of job %s is of a run that died (pid %d); this run takes its place", f->path,
                   f->job, e->pid);
-    *state = WEFT__MEETING_MINE;
+    *state = WEFT__REGISTRY_MINE;
     return claim(f, p, at, e);
 }
 
-weft_status weft__meeting_file_new(const char *path, const char *job, weft__meeting_file **file)
+weft_status weft__registry_new(const char *path, const char *job, weft__registry **file)
 {
-    weft__meeting_file *f;
+    weft__registry *f;
     if (strlen(path) >= sizeof f->path)
         return weft__fail(WEFT_ERR_ARGUMENT, "the file's path is too long: %s", path);
     if (strlen(job) >= sizeof f->job)
         return weft__fail(WEFT_ERR_ARGUMENT, "the job's name has %zu characters: at a file it may have %d",
-                          strlen(job), WEFT__MEETING_JOB_BYTES - 1);
+                          strlen(job), WEFT__REGISTRY_JOB_BYTES - 1);
     f = calloc(1, sizeof *f);
     if (!f) return weft__fail_memory(sizeof *f, "meeting at a file");
     memcpy(f->path, path, strlen(path) + 1);
@@ -350,8 +350,8 @@ weft_status weft__meeting_file_new(const char *path, const char *job, weft__meet
     return WEFT_OK;
 }
 
-weft_status weft__meeting_look(weft__meeting_file *f, int64_t deadline_ns, weft__meeting_entry *entry,
-                               enum weft__meeting_state *state)
+weft_status weft__registry_look(weft__registry *f, int64_t deadline_ns, weft__registry_entry *entry,
+                                enum weft__registry_state *state)
 {
     page *p = malloc(sizeof *p);
     weft_status status = p ? lock(f, deadline_ns, p) : weft__fail_memory(sizeof *p, "meeting at a file");
@@ -363,7 +363,7 @@ weft_status weft__meeting_look(weft__meeting_file *f, int64_t deadline_ns, weft_
     return status;
 }
 
-weft_status weft__meeting_announce(weft__meeting_file *f, int64_t deadline_ns, const char *address, int port)
+weft_status weft__registry_announce(weft__registry *f, int64_t deadline_ns, const char *address, int port)
 {
     char record[RECORD_BYTES];
     weft_status status = wait_for_lock(f, deadline_ns);
@@ -376,7 +376,7 @@ weft_status weft__meeting_announce(weft__meeting_file *f, int64_t deadline_ns, c
     return status;
 }
 
-weft_status weft__meeting_hold(weft__meeting_file *f)
+weft_status weft__registry_hold(weft__registry *f)
 {
     int at = f->serves ? f->at : f->found;
     if (!set_lock(f->fd, F_RDLCK, MEMBER_LOCK(at)))
@@ -387,18 +387,18 @@ weft_status weft__meeting_hold(weft__meeting_file *f)
 
 /* ---- removing ---- */
 
-static weft_status blank_out(const weft__meeting_file *f, int at)
+static weft_status blank_out(const weft__registry *f, int at)
 {
     char record[RECORD_BYTES];
     fill_record("", record);
     return write_at(f, record, SERVER_LOCK(at));
 }
 
-weft_status weft__meeting_forget(weft__meeting_file *f, int64_t deadline_ns,
-                                 const uint8_t nonce[WEFT__RUN_NONCE_BYTES])
+weft_status weft__registry_forget(weft__registry *f, int64_t deadline_ns,
+                                  const uint8_t nonce[WEFT__RUN_NONCE_BYTES])
 {
     page *p = malloc(sizeof *p);
-    weft__meeting_entry e;
+    weft__registry_entry e;
     weft_status status = p ? lock(f, deadline_ns, p) : weft__fail_memory(sizeof *p, "meeting at a file");
     if (!status) {
         int at = find_job(p, f->job, &e);
@@ -411,9 +411,9 @@ weft_status weft__meeting_forget(weft__meeting_file *f, int64_t deadline_ns,
 }
 
 /* With the file's lock, our own locks on the record gone. */
-static void remove_entry(weft__meeting_file *f, page *p)
+static void remove_entry(weft__registry *f, page *p)
 {
-    weft__meeting_entry e;
+    weft__registry_entry e;
     int at = find_job(p, f->job, &e);
     if (at != f->at || is_held(f, at) || blank_out(f, at)) return;
     memset(p->text + SERVER_LOCK(at), ' ', 1);
@@ -422,7 +422,7 @@ static void remove_entry(weft__meeting_file *f, page *p)
     if (is_current(f)) unlink(f->path);
 }
 
-void weft__meeting_file_free(weft__meeting_file *f)
+void weft__registry_free(weft__registry *f)
 {
     page *p;
     if (!f) return;

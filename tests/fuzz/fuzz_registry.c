@@ -3,7 +3,7 @@
 #include "clock.h"
 #include "fuzz.h"
 #include "fuzz_file.h"
-#include "meeting_file.h"
+#include "server_registry.h"
 
 #include <string.h>
 
@@ -19,24 +19,24 @@ static bool ends(const char *text, size_t room)
 /* As this rank finds and leaves it.  False: it is none. */
 static bool look(const char *job)
 {
-    weft__meeting_file *file;
-    weft__meeting_entry entry;
-    enum weft__meeting_state state;
+    weft__registry *file;
+    weft__registry_entry entry;
+    enum weft__registry_state state;
     weft_status status;
-    if (weft__meeting_file_new(fuzz_file_path, job, &file)) abort();
-    status = weft__meeting_look(file, weft__now_ns() + 1000 * WEFT__MS, &entry, &state);
+    if (weft__registry_new(fuzz_file_path, job, &file)) abort();
+    status = weft__registry_look(file, weft__now_ns() + 1000 * WEFT__MS, &entry, &state);
     if (status == WEFT_OK) {
         if (!ends(entry.job, sizeof entry.job) || !ends(entry.host_id, sizeof entry.host_id) ||
             !ends(entry.address, sizeof entry.address) || entry.port < 0 || entry.port > 65535)
             abort();
-        if (strcmp(entry.job, job) != 0 || (state == WEFT__MEETING_SERVED && !entry.port)) abort();
-        if (state == WEFT__MEETING_MINE &&
-            weft__meeting_announce(file, weft__now_ns() + 1000 * WEFT__MS, "127.0.0.1", 4711))
+        if (strcmp(entry.job, job) != 0 || (state == WEFT__REGISTRY_SERVED && !entry.port)) abort();
+        if (state == WEFT__REGISTRY_MINE &&
+            weft__registry_announce(file, weft__now_ns() + 1000 * WEFT__MS, "127.0.0.1", 4711))
             abort();
     } else if (!*weft_last_error()) {
         abort();
     }
-    weft__meeting_file_free(file);
+    weft__registry_free(file);
     return status == WEFT_OK;
 }
 
@@ -44,7 +44,7 @@ static bool look(const char *job)
  * each up to a newline. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static const char first[] = "weft-meeting 1";
+    static const char first[] = "weft-rendezvous 1";
     char text[FILE_MOST];
     size_t n = 0;
     if (!bytes) return 0;

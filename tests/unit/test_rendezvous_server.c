@@ -4,7 +4,7 @@
 #include "job.h"
 #include "keys.h"
 #include "log.h"
-#include "meeting.h"
+#include "rendezvous_wire.h"
 #include "zap.h"
 
 #include <arpa/inet.h>
@@ -15,13 +15,13 @@
 #include <unistd.h>
 #include <zmq.h>
 
-static const uint8_t own[WEFT__MEETING_ID_BYTES] = "the serving rank";
+static const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES] = "the serving rank";
 static const uint8_t run[WEFT__RUN_NONCE_BYTES] = "this run of job",
                      other_run[WEFT__RUN_NONCE_BYTES] = "an earlier one", any_run[WEFT__RUN_NONCE_BYTES];
 static weft__keys *keys;
 static void *context;
 static weft__address place;
-static weft__meeting_server *server;
+static weft__rendezvous_server *server;
 
 static int begin(void **state)
 {
@@ -30,13 +30,13 @@ static int begin(void **state)
     place.v4.sin_family = AF_INET;
     place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return weft__keys_make("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
-           weft__meeting_serve(context, &place, keys, own, run, &server);
+           weft__rendezvous_serve(context, &place, keys, own, run, &server);
 }
 
 static int end(void **state)
 {
     (void)state;
-    weft__meeting_stop(server, weft__now_ns());
+    weft__rendezvous_stop(server, weft__now_ns());
     weft__zmq_give();
     assert_int_equal(keys->users, 1);
     weft__keys_drop(keys);
@@ -62,9 +62,16 @@ static void *client(void)
 static void say_join_on(void *dealer, int name, const uint8_t *of_run, int rank, int world, uint32_t attempt)
 {
     struct {
-        weft__meeting_header header;
-        weft__meeting_who who;
-    } join = {{WEFT__MEETING_MAGIC, WEFT__MEETING_VERSION, WEFT__MEETING_JOIN, {0}, rank, world, 0, attempt},
+        weft__rendezvous_header header;
+        weft__rendezvous_who who;
+    } join = {{WEFT__RENDEZVOUS_MAGIC,
+               WEFT__RENDEZVOUS_VERSION,
+               WEFT__RENDEZVOUS_JOIN,
+               {0},
+               rank,
+               world,
+               0,
+               attempt},
               {.pid = 7, .host_id = "h", .host = "h"}};
     join.header.client[0] = (uint8_t)name;
     memcpy(join.who.run, of_run, sizeof join.who.run);
@@ -77,7 +84,7 @@ static void say_join(void *dealer, int name, const uint8_t *of_run, int rank, in
 }
 
 typedef struct words {
-    weft__meeting_header header;
+    weft__rendezvous_header header;
     uint8_t payload[512];
 } words;
 
@@ -88,7 +95,7 @@ static int take(void *dealer, int timeout_ms, words *got)
     zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
     do {
         if (zmq_recv(dealer, got, sizeof *got - 1, 0) < (int)sizeof got->header) return 0;
-    } while (got->header.kind == WEFT__MEETING_STILL);
+    } while (got->header.kind == WEFT__RENDEZVOUS_STILL);
     return got->header.kind;
 }
 
@@ -108,12 +115,12 @@ static int no_answer(void *dealer)
 static void await_missing(void *dealer, const char *missing)
 {
     words got = {.payload = ""};
-    weft__meeting_header ask = {.magic = WEFT__MEETING_MAGIC,
-                                .version = WEFT__MEETING_VERSION,
-                                .kind = WEFT__MEETING_ASK};
+    weft__rendezvous_header ask = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                                   .version = WEFT__RENDEZVOUS_VERSION,
+                                   .kind = WEFT__RENDEZVOUS_ASK};
     while (strcmp((char *)got.payload, missing) != 0) { /* ended by the alarm */
         assert_int_equal(zmq_send(dealer, &ask, sizeof ask, 0), sizeof ask);
-        assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__MEETING_MISSING);
+        assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_MISSING);
     }
 }
 
@@ -124,13 +131,13 @@ static void the_run_is_the_one_looked_for(void **state)
     (void)state;
     assert_int_not_equal(weft__address_port(&place), 0);
     say_join(a, 1, other_run, -1, 2);
-    assert_int_equal(answer(a), WEFT__MEETING_ANOTHER); /* and it does not count */
+    assert_int_equal(answer(a), WEFT__RENDEZVOUS_ANOTHER); /* and it does not count */
     say_join(a, 1, run, -1, 2);
     assert_int_equal(no_answer(a), 0);
     say_join(b, 2, any_run, -1, -1);
-    assert_int_equal(take(a, JOB_WAIT_MS, &joined), WEFT__MEETING_JOINED);
+    assert_int_equal(take(a, JOB_WAIT_MS, &joined), WEFT__RENDEZVOUS_JOINED);
     assert_memory_equal(joined.payload, run, sizeof run);
-    assert_int_equal(answer(b), WEFT__MEETING_JOINED);
+    assert_int_equal(answer(b), WEFT__RENDEZVOUS_JOINED);
     zmq_close(a);
     zmq_close(b);
 }
@@ -141,8 +148,8 @@ static void who_resigns_takes_nobody(void **state)
     (void)state;
     say_join(a, 1, run, -1, 2);
     assert_int_equal(no_answer(a), 0);
-    assert_true(weft__meeting_resign(server));
-    assert_true(weft__meeting_resign(server));
+    assert_true(weft__rendezvous_resign(server));
+    assert_true(weft__rendezvous_resign(server));
     say_join(b, 2, run, -1, 2);
     assert_int_equal(no_answer(b), 0);
     assert_int_equal(no_answer(a), 0);
@@ -155,10 +162,10 @@ static void a_complete_job_keeps_its_server(void **state)
     void *a = client(), *late = client();
     (void)state;
     say_join(a, 1, run, -1, 1);
-    assert_int_equal(answer(a), WEFT__MEETING_JOINED);
-    assert_false(weft__meeting_resign(server));
+    assert_int_equal(answer(a), WEFT__RENDEZVOUS_JOINED);
+    assert_false(weft__rendezvous_resign(server));
     say_join(late, 2, run, -1, 1);
-    assert_int_equal(answer(late), WEFT__MEETING_BUSY);
+    assert_int_equal(answer(late), WEFT__REGISTRY_BUSY);
     zmq_close(a);
     zmq_close(late);
 }
@@ -177,9 +184,9 @@ static void who_has_gone_gives_its_place_back(void **state)
     await_missing(a, "rank 2 is missing"); /* not: "rank 1 was given twice" */
     gone = client();
     say_join(gone, 4, run, 2, 3);
-    assert_int_equal(answer(a), WEFT__MEETING_JOINED);
-    assert_int_equal(answer(next), WEFT__MEETING_JOINED);
-    assert_int_equal(answer(gone), WEFT__MEETING_JOINED);
+    assert_int_equal(answer(a), WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(answer(next), WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(answer(gone), WEFT__RENDEZVOUS_JOINED);
     zmq_close(a);
     zmq_close(gone);
     zmq_close(next);
@@ -203,16 +210,16 @@ static void an_overtaken_word_leads_nobody_astray(void **state)
     zmq_close(first);
     zmq_close(second);
     zmq_close(other);
-    assert_int_equal(told[0], WEFT__MEETING_JOINED);
-    assert_int_equal(told[1], WEFT__MEETING_JOINED);
+    assert_int_equal(told[0], WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
     assert_int_equal(told[2], 0);
 }
 
 static void say(void *dealer, int name, uint16_t kind)
 {
-    weft__meeting_header header = {.magic = WEFT__MEETING_MAGIC,
-                                   .version = WEFT__MEETING_VERSION,
-                                   .kind = kind};
+    weft__rendezvous_header header = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                                      .version = WEFT__RENDEZVOUS_VERSION,
+                                      .kind = kind};
     header.client[0] = (uint8_t)name;
     assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
 }
@@ -229,11 +236,11 @@ static void who_says_that_its_time_is_up_is_not_missing(void **state)
         say_join(stays, 1, run, 1, 3);
         say_join(leaves, 2, run, 0, 3);
         await_missing(stays, "rank 2 is missing");
-        say(leaves, 2, WEFT__MEETING_DONE);
+        say(leaves, 2, WEFT__RENDEZVOUS_DONE);
         zmq_close(leaves);
         usleep(50 * (unsigned)(i % 10));
-        say(stays, 1, WEFT__MEETING_ASK);
-        assert_int_equal(take(stays, JOB_WAIT_MS, &got), WEFT__MEETING_MISSING);
+        say(stays, 1, WEFT__RENDEZVOUS_ASK);
+        assert_int_equal(take(stays, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_MISSING);
         assert_string_equal(got.payload, "rank 2 is missing");
         zmq_close(stays);
         end(state);
@@ -242,10 +249,10 @@ static void who_says_that_its_time_is_up_is_not_missing(void **state)
 
 static void say_gather(void *dealer, int name)
 {
-    weft__meeting_header header = {.magic = WEFT__MEETING_MAGIC,
-                                   .version = WEFT__MEETING_VERSION,
-                                   .kind = WEFT__MEETING_GATHER,
-                                   .step = 1};
+    weft__rendezvous_header header = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                                      .version = WEFT__RENDEZVOUS_VERSION,
+                                      .kind = WEFT__RENDEZVOUS_GATHER,
+                                      .step = 1};
     header.client[0] = (uint8_t)name;
     assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
 }
@@ -253,8 +260,8 @@ static void say_gather(void *dealer, int name)
 static void is_told(void *dealer, int name, const char *expected)
 {
     words got;
-    say(dealer, name, WEFT__MEETING_ASK);
-    assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__MEETING_MISSING);
+    say(dealer, name, WEFT__RENDEZVOUS_ASK);
+    assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_MISSING);
     assert_string_equal(got.payload, expected);
 }
 
@@ -268,7 +275,7 @@ static void all_came_but_too_late_to_connect(void **state)
         say_join(clients[i], i + 1, run, i, 3);
         if (i < 2) assert_int_equal(no_answer(clients[i]), 0); /* in this order */
     }
-    for (int i = 0; i < 3; i++) assert_int_equal(answer(clients[i]), WEFT__MEETING_JOINED);
+    for (int i = 0; i < 3; i++) assert_int_equal(answer(clients[i]), WEFT__RENDEZVOUS_JOINED);
     is_told(clients[1], 2, "all 3 ranks came, too late to connect them");
     say_gather(clients[0], 1);
     is_told(clients[0], 1, "rank 1 and rank 2 are missing");
@@ -321,7 +328,7 @@ static void who_has_another_secret_is_named_once(void **state)
     weft_set_log(note, NULL);
     for (int i = 0; i < 2; i++) be_turned_away(other, i ? "inproc://again" : "inproc://first");
     for (int i = 0; i < 2; i++)
-        weft__meeting_resign(server); /* it has taken all that came before the second */
+        weft__rendezvous_resign(server); /* it has taken all that came before the second */
     weft__log_flush();
     weft_set_log(NULL, NULL);
     assert_int_equal(named, 1);

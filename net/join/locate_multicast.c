@@ -1,4 +1,4 @@
-/* place_multicast.c - meeting at a multicast address.
+/* locate_multicast.c - meeting at a multicast address.
  *
  * A rank asks who serves, and listens for a moment, longer or shorter by chance.  If it hears nobody it
  * serves, on a free port, and says so: at once to who asks, and in growing periods.  Of two that serve the
@@ -10,8 +10,8 @@
  * host.  Fails where the multicast address cannot be joined or sent to. */
 #include "beacon.h"
 #include "clock.h"
+#include "locate.h"
 #include "multicast.h"
-#include "place.h"
 #include "status.h"
 
 #include <errno.h>
@@ -124,12 +124,12 @@ static weft_status say(by_multicast *f, enum weft__beacon_kind kind)
     return f->spoken ? WEFT_OK : status; /* a network that worked may work again */
 }
 
-static void write_place(const by_multicast *f, weft__meeting_place *place)
+static void write_place(const by_multicast *f, weft__locator *place)
 {
     char name[sizeof f->name + 96];
     snprintf(name, sizeof name, "%s%s", f->name,
              f->strangers ? ", where another job or one with another secret is heard too," : "");
-    weft__place_text(place, name);
+    weft__locate_text(place, name);
 }
 
 /* ---- the finder ---- */
@@ -151,7 +151,7 @@ static void begin_to_listen(by_multicast *f)
     f->ask_ns = now_ns;
 }
 
-static weft_status look(weft__finder *finder, weft__meeting_place *place)
+static weft_status look(weft__finder *finder, weft__locator *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     weft_status status = WEFT_OK;
@@ -173,7 +173,7 @@ static weft_status look(weft__finder *finder, weft__meeting_place *place)
     return status;
 }
 
-static weft_status in_vain(weft__finder *finder, const weft__meeting_place *place, enum weft__in_vain what,
+static weft_status in_vain(weft__finder *finder, const weft__locator *place, enum weft__in_vain what,
                            const weft__probe *probe)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
@@ -197,7 +197,7 @@ static weft_status announce(by_multicast *f)
     return say(f, WEFT__BEACON_HERE);
 }
 
-static weft_status serves(weft__finder *finder, weft__meeting_place *place)
+static weft_status serves(weft__finder *finder, weft__locator *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     part_to(f, SERVES);
@@ -216,7 +216,7 @@ static bool is_there(by_multicast *f)
     return probe.result == WEFT__PROBE_GREETED;
 }
 
-static weft_status turn(weft__finder *finder, weft__meeting_place *place)
+static weft_status turn(weft__finder *finder, weft__locator *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     if (f->part != SERVES) return WEFT_OK;
@@ -257,16 +257,16 @@ static void close_finder(weft__finder *finder)
     free(f);
 }
 
-weft_status weft__meet_at_multicast(weft__rendezvous *r, const weft__join *how, const weft__address *group)
+weft_status weft__via_at_multicast(weft__rendezvous *r, const weft__join *how, const weft__address *group)
 {
-    bool one_host = !*weft__meet_secret_source(how);
+    bool one_host = !*weft__via_secret_source(how);
     char text[WEFT__ADDRESS_BYTES], id[128];
     by_multicast *f;
-    weft_status status = weft__meet_address(r, group->any.sa_family);
+    weft_status status = weft__via_address(r, group->any.sa_family);
     if (status) return status;
     snprintf(id, sizeof id, "%.100s-%d", how->job, weft__address_port(group));
-    if ((status = weft__meet_keys(r, how, id))) return status;
-    if (r->world_size == 1) return weft__meet_nobody(r);
+    if ((status = weft__via_keys(r, how, id))) return status;
+    if (r->world_size == 1) return weft__via_nobody(r);
     f = calloc(1, sizeof *f);
     if (!f) return weft__fail_memory(sizeof *f, "joining");
     if ((status = weft__multicast_open(group, one_host, &f->net))) {
@@ -278,5 +278,5 @@ weft_status weft__meet_at_multicast(weft__rendezvous *r, const weft__join *how, 
     weft__address_text(group, text);
     snprintf(f->name, sizeof f->name, "%s port %d", text, weft__address_port(group));
     begin_to_listen(f);
-    return weft__meet_at_server(r, &f->finder);
+    return weft__via_at_server(r, &f->finder);
 }
