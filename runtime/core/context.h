@@ -109,8 +109,8 @@ struct weft_context {
     _Atomic uint32_t rest;                    /* weft__rest of the progress thread */
     _Atomic uint32_t active;             /* engine writes: calls of progress in which something happened */
     _Atomic uint32_t driven;             /* engine writes: of these, those of callers who wait */
-    _Atomic int64_t unsettled;           /* requests that were queued and have not settled */
-    _Atomic uint32_t begun;              /* engine writes: the others that have not */
+    _Atomic int64_t inflight_queued;     /* requests that were queued and have not settled */
+    _Atomic uint32_t inflight_inline;    /* engine writes: the others that have not */
     _Atomic bool closing;                /* no new work */
     _Alignas(WEFT__LINE) weft__p2p *p2p; /* engine */
     weft__p2p_events p2p_events;

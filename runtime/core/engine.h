@@ -35,10 +35,10 @@ static inline void weft__count(_Atomic uint32_t *word, int more)
 }
 /* Requests that have not settled; at rest only for the holder of the engine.  Not looked at before what the
  * thread has stored: whoever says that the context closes counts on it (submit.c has the other side). */
-static inline int64_t weft__unsettled(const weft_context *ctx)
+static inline int64_t weft__inflight(const weft_context *ctx)
 {
-    return atomic_load_explicit(&ctx->unsettled, memory_order_seq_cst) +
-           atomic_load_explicit(&ctx->begun, memory_order_relaxed);
+    return atomic_load_explicit(&ctx->inflight_queued, memory_order_seq_cst) +
+           atomic_load_explicit(&ctx->inflight_inline, memory_order_relaxed);
 }
 /* All that was submitted before has begun when it returns, unless this thread is inside a turn.  Waits for
  * the engine. */

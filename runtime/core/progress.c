@@ -192,7 +192,7 @@ static void sleeper_free(sleeper *s)
  * in vain, and a timer would only come too early or too late. */
 static bool sockets_will_wake(weft_context *ctx)
 {
-    return ctx->descriptors_wake && !ctx->segment && weft__unsettled(ctx) > 0 &&
+    return ctx->descriptors_wake && !ctx->segment && weft__inflight(ctx) > 0 &&
            atomic_load(&ctx->drivers) == 0;
 }
 

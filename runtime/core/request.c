@@ -218,7 +218,8 @@ void weft__request_publish(weft_request *req)
     }
     WEFT__ASSERT(steps == WEFT__ANYWHERE || weft__holds_engine(ctx));
     WEFT__ASSERT_HOT(req->status != WEFT_PENDING);
-    if (steps == WEFT__HERE) weft__count(&ctx->begun, -1); /* the engine is held until all here is done */
+    if (steps == WEFT__HERE)
+        weft__count(&ctx->inflight_inline, -1); /* the engine is held until all here is done */
     /* Before the state: once it is seen, the caller may finalize and free the context with everything in it,
      * but not while this request still counts. */
     if (weft__holds_engine(ctx))
@@ -229,7 +230,7 @@ void weft__request_publish(weft_request *req)
         wake_sleepers(req);
     weft__completion_fd_tell(&ctx->completion_fd);
     weft__request_unref(req);
-    if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->unsettled, 1, memory_order_release);
+    if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->inflight_queued, 1, memory_order_release);
 }
 
 void weft__request_settle_at_once(weft_request *req)

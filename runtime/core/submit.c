@@ -196,7 +196,7 @@ void weft__submit_continued(weft_request *req, weft__executor_kind executor, uin
     req->submitted_ns = req->started_ns = weft__now_ns();
     req->deadline_ns = weft__deadline(req->submitted_ns, atomic_load(&req->group->timeout_ms));
     req->ask_ns = req->warn_ns = req->deadline_ns; /* nobody called it, so nobody is asked or warned */
-    atomic_fetch_add(&ctx->unsettled, 1);
+    atomic_fetch_add(&ctx->inflight_queued, 1);
     req->executor = ctx->executors[executor];
     weft__recorded_start(req, weft__kind_traits(req->op.kind));
     weft__request_to(req, WEFT__RUNNING);
@@ -239,7 +239,7 @@ static int64_t stay(weft_request *req, int64_t timeout_ms)
     req->started_ns = req->submitted_ns;
     weft__recorded_times(req);
     req->steps = WEFT__HERE;
-    weft__count(&ctx->begun, 1);
+    weft__count(&ctx->inflight_inline, 1);
     if (req->timed) leave_work(ctx);
     return first_look(req);
 }
@@ -271,10 +271,10 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     weft_context *ctx = req->ctx;
     int64_t submitted_ns = req->submitted_ns, look_ns = first_look(req);
     weft_status status;
-    atomic_fetch_add_explicit(&ctx->unsettled, unsettled, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&ctx->inflight_queued, unsettled, memory_order_seq_cst);
     status = may_begin(req->group, traits);
     if (status != WEFT_OK) {
-        atomic_fetch_sub_explicit(&ctx->unsettled, unsettled, memory_order_release);
+        atomic_fetch_sub_explicit(&ctx->inflight_queued, unsettled, memory_order_release);
         return status;
     }
     req->steps = WEFT__ANYWHERE;

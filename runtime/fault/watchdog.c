@@ -95,7 +95,7 @@ static int64_t attend(weft_context *ctx)
     int64_t now = weft__now_ns(), next, again;
     weft__record_life(&ctx->record, WEFT__LIFE_TURNS, ++ctx->watched_turns);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
-    weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__unsettled(ctx));
+    weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__inflight(ctx));
     weft__alarm_send(ctx);
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);

@@ -191,7 +191,7 @@ static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
         bool done;
         int n = 0;
         weft__engine_take(ctx);
-        done = weft__unsettled(ctx) == 0;
+        done = weft__inflight(ctx) == 0;
         ctx->sockets_in = 0;
         n = weft__engine_progress(ctx);
         if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
@@ -231,7 +231,7 @@ static void ask_for_oldest(weft_context *ctx)
 static weft_status still_pending(weft_context *ctx)
 {
     char what[WEFT__SENTENCE_BYTES] = "", who[192];
-    long long unsettled = (long long)weft__unsettled(ctx);
+    long long unsettled = (long long)weft__inflight(ctx);
     weft_request *req;
     int peer;
     weft__engine_take(ctx);
@@ -297,7 +297,7 @@ static void give_up(weft_context *ctx, const char *why)
         weft__engine_progress(ctx);
         busy = weft__p2p_busy(ctx->p2p) || !weft__p2p_bye_taken(ctx->p2p);
         weft__engine_drop(ctx);
-        if (!busy && weft__unsettled(ctx) == 0) break;
+        if (!busy && weft__inflight(ctx) == 0) break;
         rest();
     }
 }

@@ -22,7 +22,7 @@ bool empty(weft__mpsc *q) { return weft__mpsc_empty(q); }
 void drop_of_lock(weft__lock *lock) { weft__lock_drop(lock); }
 void whole(void) { weft__fence(); }
 void light(const _Atomic uint32_t *kind) { weft__fence_light(kind); }
-int64_t unsettled(const weft_context *ctx) { return weft__unsettled(ctx); }
+int64_t inflight(const weft_context *ctx) { return weft__inflight(ctx); }
 END
 
 if command -v aarch64-linux-gnu-gcc >/dev/null; then
@@ -71,7 +71,7 @@ has empty ldar                      # not before the word that says so
 has drop_of_lock ldaxr stlxr
 has whole 'dmb[[:space:]]+ish'
 has light 'dmb[[:space:]]+ish'
-has unsettled ldar                  # not before the word that the context closes
+has inflight ldar                  # not before the word that the context closes
 shown
 
 # Functions of the runtime, each whole, with nothing of what it calls.
