@@ -125,7 +125,7 @@ static void starve(weft__p2p *p2p, int peer)
 
 /* An announced or whole message that nobody waits for yet.  Without memory for its payload its receive is
  * told of that: it is this rank's own want, and no fault of its peer.  NULL: not even for that. */
-static weft__unexpected *keep(weft__p2p *p2p, int peer, const weft__frame *frame)
+static weft__unexpected *p2p_arrive_keep(weft__p2p *p2p, int peer, const weft__frame *frame)
 {
     weft__unexpected *unexpected = malloc(sizeof *unexpected + frame->length);
     bool lost = !unexpected && frame->length;
@@ -151,7 +151,7 @@ static weft__unexpected *keep(weft__p2p *p2p, int peer, const weft__frame *frame
 /* One that meets no receive, and perhaps a probe (NULL: none).  Returns where its payload goes. */
 static void *keep_for(weft__p2p *p2p, int peer, const weft__frame *frame, weft__recv *probe)
 {
-    weft__unexpected *unexpected = p2p->peers[peer].unexpected = keep(p2p, peer, frame);
+    weft__unexpected *unexpected = p2p->peers[peer].unexpected = p2p_arrive_keep(p2p, peer, frame);
     if (!unexpected) return NULL;
     if (probe) {
         weft__list_remove(&probe->link);
@@ -253,7 +253,7 @@ void *weft__p2p_header(weft__sink *sink, int peer, const weft__frame *frame)
 }
 
 /* The whole message is there. */
-static void fill(weft__recv *recv, const weft__frame *frame, const void *payload)
+static void p2p_arrive_fill(weft__recv *recv, const weft__frame *frame, const void *payload)
 {
     if (frame->flags & WEFT__FRAME_SMALL)
         weft__copy_small(recv->buf, frame->small, frame->bytes);
@@ -287,7 +287,7 @@ static void receive_unexpected(weft__p2p *p2p, weft__recv *recv, weft__unexpecte
         return;
     }
     status = weft__p2p_judge(recv, unexpected->peer, frame);
-    if (status == WEFT_OK && !recv->abandoned) fill(recv, frame, unexpected->payload);
+    if (status == WEFT_OK && !recv->abandoned) p2p_arrive_fill(recv, frame, unexpected->payload);
     free_unexpected(p2p, unexpected);
     weft__p2p_finish_recv(p2p, recv, status);
 }
@@ -327,7 +327,7 @@ static bool small_meets(weft__p2p *p2p, int peer, const weft__frame *frame)
     if (!recv || recv->probes) return false;
     weft__p2p_owe(p2p, peer, weft__p2p_cost(frame));
     status = weft__p2p_judge(recv, peer, frame);
-    if (status == WEFT_OK) fill(recv, frame, NULL);
+    if (status == WEFT_OK) p2p_arrive_fill(recv, frame, NULL);
     weft__p2p_finish_recv(p2p, recv, status);
     return true;
 }
@@ -346,7 +346,7 @@ static void eager_arrived(weft__p2p *p2p, int peer, const weft__frame *frame)
     box->into = NULL;
     box->unexpected = NULL;
     if (recv) {
-        fill(recv, frame, NULL); /* but for a small one it lies where it should */
+        p2p_arrive_fill(recv, frame, NULL); /* but for a small one it lies where it should */
         weft__p2p_finish_recv(p2p, recv, WEFT_OK);
     } else if (unexpected) {
         unexpected_arrived(p2p, unexpected);

@@ -416,7 +416,7 @@ static void listener_ready(weft__polled *w, uint32_t events)
     weft__tcp_accept_all(WEFT__OWNER(w, weft__tcp, listener));
 }
 
-static void init(weft__tcp *tcp, const weft__tcp_address *peers)
+static void tcp_init(weft__tcp *tcp, const weft__tcp_address *peers)
 {
     weft__list_init(&tcp->resume);
     weft__list_init(&tcp->closed);
@@ -469,7 +469,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
     tcp->poller = poller;
     tcp->accept_at_ns = tcp->alarm_at_ns = WEFT__NEVER;
     tcp->listener = (weft__polled){.fd = listen_fd, .ready = listener_ready};
-    init(tcp, peers);
+    tcp_init(tcp, peers);
 
     tcp->alarm = (weft__polled){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
                                 .ready = alarm_rang};

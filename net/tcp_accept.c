@@ -99,7 +99,7 @@ static void receive_member(weft__tcp_guest *guest)
     weft__tcp_link_start(link, fd);
 }
 
-static weft__tcp_step advance(weft__tcp_guest *guest)
+static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)
 {
     const int fd = guest->polled.fd;
     switch (guest->step) {
@@ -140,7 +140,7 @@ static void guest_ready(weft__polled *w, uint32_t events)
     weft__tcp_step step;
     (void)events;
     guest->looks.made++;
-    do step = advance(guest);
+    do step = tcp_accept_advance(guest);
     while (step == WEFT__STEP_DONE && next_step(guest));
     if (step != WEFT__STEP_ENDED) return;
     /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only looked.

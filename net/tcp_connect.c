@@ -148,7 +148,7 @@ static void judged(weft__tcp_dial *dial)
     }
 }
 
-static weft__tcp_step advance(weft__tcp_dial *dial)
+static weft__tcp_step tcp_connect_advance(weft__tcp_dial *dial)
 {
     const int fd = dial->polled.fd;
     switch (dial->step) {
@@ -198,7 +198,7 @@ static void dial_ready(weft__polled *w, uint32_t events)
             lose(dial->peer, "cannot be connected to", error);
         return;
     }
-    do step = advance(dial);
+    do step = tcp_connect_advance(dial);
     while (step == WEFT__STEP_DONE && next_step(dial));
     if (step == WEFT__STEP_ENDED) pause_dial(dial, closes_early, errno);
 }

@@ -118,7 +118,7 @@ static weft__outgoing *add_queue(weft__tcp_link *link, batch *b, const weft__lis
 
 /* What is half written has to be finished; then urgent frames overtake bulk ones.  Returns one that cannot be
  * begun, where it ends; or NULL. */
-static weft__outgoing *gather(weft__tcp_link *link, batch *b)
+static weft__outgoing *tcp_link_gather(weft__tcp_link *link, batch *b)
 {
     weft__tcp_peer *peer = link->peer;
     weft__outgoing *stuck;
@@ -197,7 +197,7 @@ void weft__tcp_link_write(weft__tcp_link *link)
     weft__tcp_lazy_no_more(link->peer);
     while (is_open(link) && link->ending == WEFT__TCP_OPEN && !link->blocked) {
         struct msghdr message = {.msg_iov = b.part};
-        weft__outgoing *stuck = gather(link, &b);
+        weft__outgoing *stuck = tcp_link_gather(link, &b);
         ssize_t n;
         if (!b.parts && stuck) {
             fail_unbegun(stuck);
@@ -306,7 +306,7 @@ static size_t room_behind(const weft__tcp_link *link)
 
 /* One system call.  What of it belongs to the payload under way is accounted for, the rest lies in the
  * buffer. */
-static ssize_t receive(weft__tcp_link *link, size_t *room)
+static ssize_t tcp_link_receive(weft__tcp_link *link, size_t *room)
 {
     struct iovec part[2];
     size_t direct = 0, behind = room_behind(link);
@@ -367,7 +367,7 @@ static bool read_on(weft__tcp_link *link)
         if (link->ending != WEFT__TCP_DROPPED) resume(link);
         return false;
     }
-    n = receive(link, &room);
+    n = tcp_link_receive(link, &room);
     if (n > 0) {
         link->allowance -= (size_t)n < link->allowance ? (size_t)n : link->allowance;
         take_buffer(link);

@@ -44,7 +44,7 @@ static void note(weft__tcp_link *link)
     link->noted.room = link->blocked && weft__tcp_ready(link->polled.fd, POLLOUT) & POLLOUT;
 }
 
-static void tell(const weft__tcp_link *link)
+static void tcp_recheck_tell(const weft__tcp_link *link)
 {
     const weft__tcp_noted *noted = &link->noted;
     if (noted->bytes && link->reads == noted->reads)
@@ -57,7 +57,7 @@ static void tell(const weft__tcp_link *link)
 }
 
 /* All that it tells of now: links, connections being made, the processes of other ranks. */
-static void attend(weft__tcp *tcp)
+static void tcp_recheck_attend(weft__tcp *tcp)
 {
     int most = (2 * tcp->world + WEFT__TCP_GUESTS) / POLL_EVENTS + 2;
     while (most-- > 0 && weft__poller_poll(tcp->poller) > 0) continue;
@@ -74,13 +74,13 @@ void weft__tcp_recheck(weft__tcp *tcp)
         weft__tcp_dial_note(&tcp->peer[r]);
         if (tcp->peer[r].link) note(tcp->peer[r].link);
     }
-    attend(tcp);
+    tcp_recheck_attend(tcp);
     tcp->alarm.ready(&tcp->alarm, 0); /* has nothing to do, or what a lost edge has left */
     weft__tcp_accept_recheck(tcp);
     for (int r = 0; r < tcp->world; r++) {
         weft__tcp_dial_recheck(&tcp->peer[r]);
         if (!tcp->peer[r].link) continue;
-        tell(tcp->peer[r].link);
+        tcp_recheck_tell(tcp->peer[r].link);
         tcp->peer[r].link->blocked = false;
         weft__tcp_link_write(tcp->peer[r].link);
         if (tcp->peer[r].link) weft__tcp_link_read(tcp->peer[r].link);

@@ -115,7 +115,7 @@ typedef struct zap_request {
 } zap_request;
 
 /* False: the context ends.  Takes a whole request even when it is malformed. */
-static bool receive(void *socket, zap_request *request)
+static bool zap_receive(void *socket, zap_request *request)
 {
     int more = 1;
     size_t more_bytes = sizeof more;
@@ -139,7 +139,7 @@ static void *answer_requests(void *socket)
 {
     zap_request request;
     pthread_setname_np(pthread_self(), "weft-zap");
-    while (receive(socket, &request)) {
+    while (zap_receive(socket, &request)) {
         bool in = request.frames == ZAP_FRAMES && !strcmp(request.frame[0], "1.0") &&
                   request.bytes[1] < ZAP_FRAME_MAX && !strcmp(request.frame[5], "CURVE") &&
                   may_enter(request.frame[2], request.frame[6], request.bytes[6]);
@@ -170,7 +170,7 @@ static void register_fork_handler(void)
     pthread_atfork(NULL, NULL, forget_in_child);
 }
 
-static weft_status start(void)
+static weft_status zap_start(void)
 {
     sigset_t all, old;
     int rc;
@@ -205,7 +205,7 @@ weft_status weft__zmq_take(void **context)
     weft_status status = WEFT_OK;
     pthread_once(&once, register_fork_handler);
     weft__lock_take(&process.lock);
-    if (!process.context) status = start();
+    if (!process.context) status = zap_start();
     if (!status) {
         process.users++;
         *context = process.context;

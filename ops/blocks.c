@@ -199,7 +199,7 @@ static range range_of(const void *buffer, weft__span span, size_t element)
     return (range){(uintptr_t)buffer + span.start * element, span.length * element};
 }
 
-static bool meet(range a, range b)
+static bool blocks_meet(range a, range b)
 {
     if (!a.bytes || !b.bytes) return false;
     return a.start <= b.start ? b.start - a.start < a.bytes : a.start - b.start < b.bytes;
@@ -220,13 +220,13 @@ bool weft__uneven_overlap(const weft__op *op, int size)
 {
     const weft__uneven *u = op->uneven;
     size_t element = weft_dtype_size(op->dtype);
-    if (!meet(extent(op->in, &u->in, op->count, size, element),
-              extent(op->out, &u->out, op->count, size, element)))
+    if (!blocks_meet(extent(op->in, &u->in, op->count, size, element),
+                     extent(op->out, &u->out, op->count, size, element)))
         return false;
     for (int i = 0; i < (u->in.counts ? size : 1); i++)
         for (int o = 0; o < (u->out.counts ? size : 1); o++)
-            if (meet(range_of(op->in, weft__op_in_block(op, i), element),
-                     range_of(op->out, weft__op_out_block(op, o), element)))
+            if (blocks_meet(range_of(op->in, weft__op_in_block(op, i), element),
+                            range_of(op->out, weft__op_out_block(op, o), element)))
                 return true;
     return false;
 }

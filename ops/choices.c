@@ -71,7 +71,7 @@ static int find_place(weft__kind kind, const char *name)
     return 0;
 }
 
-static void append(char *list, size_t bytes, const char *word)
+static void choices_append(char *list, size_t bytes, const char *word)
 {
     size_t n = strlen(list);
     snprintf(list + n, bytes - n, "%s%s", n ? ", " : "", word);
@@ -81,7 +81,7 @@ static weft_status unknown_kind(const char *variable, const char *list, const ch
 {
     char names[LIST_BYTES] = "";
     for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++)
-        append(names, sizeof names, weft__kind_name((weft__kind)kind));
+        choices_append(names, sizeof names, weft__kind_name((weft__kind)kind));
     return weft__fail(WEFT_ERR_ARGUMENT, "%s is \"%.200s\": there is no operation \"%s\"; there are %s",
                       variable, list, name, names);
 }
@@ -92,7 +92,7 @@ static weft_status unknown_algorithm(const char *variable, const char *list, wef
     char names[LIST_BYTES] = "";
     const weft__candidate *c;
     for (int place = 1; (c = candidate_at(kind, place)) != NULL; place++)
-        append(names, sizeof names, c->name);
+        choices_append(names, sizeof names, c->name);
     return weft__fail(WEFT_ERR_ARGUMENT, "%s is \"%.200s\": %s has no algorithm \"%s\"; it has %s", variable,
                       list, weft__kind_name(kind), name, names);
 }

@@ -50,8 +50,8 @@ static void stand_aside(weft__schedule *s, weft__operand own, size_t in_count, s
 
 /* A partner's operand, of the elements that this rank goes on with, comes into TMP and is reduced to there,
  * or to another place. */
-static weft__operand meet(weft__schedule *s, weft__operand own, int peer, uint32_t tag, size_t count,
-                          double scale, const weft__place *to)
+static weft__operand doubling_meet(weft__schedule *s, weft__operand own, int peer, uint32_t tag, size_t count,
+                                   double scale, const weft__place *to)
 {
     weft__place other = weft__add_tmp(s, count), result = to ? *to : other;
     bool lower = peer < s->rank;
@@ -61,9 +61,9 @@ static weft__operand meet(weft__schedule *s, weft__operand own, int peer, uint32
     return (weft__operand){result, done};
 }
 
-static weft__operand begin(weft__schedule *s, const places *p, weft__operand own, size_t count)
+static weft__operand doubling_begin(weft__schedule *s, const places *p, weft__operand own, size_t count)
 {
-    return p->for_two ? meet(s, own, s->rank - 1, PAIR_TAG, count, 1, NULL) : own;
+    return p->for_two ? doubling_meet(s, own, s->rank - 1, PAIR_TAG, count, 1, NULL) : own;
 }
 
 void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
@@ -77,13 +77,14 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
         stand_aside(s, own, op->count, op->count);
         return;
     }
-    own = begin(s, &p, own, op->count);
+    own = doubling_begin(s, &p, own, op->count);
     for (int distance = 1; distance < p.power; distance *= 2, tag++) {
         int peer = rank_at(&p, p.own ^ distance);
         bool last = distance == p.power / 2;
         int sent = weft__add_send(s, peer, tag, own.place, op->count, own.ready, WEFT__NO_STEP);
         if (distance == 1) in_sent = sent;
-        own = meet(s, own, peer, tag, op->count, last ? weft__last_scale(s, op) : 1, last ? &out : NULL);
+        own = doubling_meet(s, own, peer, tag, op->count, last ? weft__last_scale(s, op) : 1,
+                            last ? &out : NULL);
         if (last) weft__add_order(s, in_sent, own.ready);
     }
     if (p.for_two) weft__add_send(s, s->rank - 1, PAIR_TAG, out, op->count, own.ready, WEFT__NO_STEP);
@@ -125,8 +126,8 @@ static halved halve(weft__schedule *s, const weft__op *op, const places *p, weft
         int sent = weft__add_send(s, peer, tag, weft__plus(s, h.own.place, give.start - start), give.length,
                                   h.own.ready, WEFT__NO_STEP);
         if (half == p->power / 2) h.in_sent = sent;
-        h.own = meet(s, rest, peer, tag, keep.length, half == 1 ? weft__last_scale(s, op) : 1,
-                     half == 1 ? to : NULL);
+        h.own = doubling_meet(s, rest, peer, tag, keep.length, half == 1 ? weft__last_scale(s, op) : 1,
+                              half == 1 ? to : NULL);
         start = keep.start;
     }
     return h;
@@ -144,7 +145,7 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
         stand_aside(s, own, all, op->count);
         return;
     }
-    h = halve(s, op, &p, begin(s, &p, own, all), p.for_two ? NULL : &out);
+    h = halve(s, op, &p, doubling_begin(s, &p, own, all), p.for_two ? NULL : &out);
     if (!p.for_two) return;
     weft__add_send(s, s->rank - 1, PAIR_TAG, h.own.place, op->count, h.own.ready, WEFT__NO_STEP);
     weft__add_copy(s, weft__plus(s, h.own.place, op->count), out, op->count, 1, h.own.ready, WEFT__NO_STEP);
@@ -152,7 +153,7 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
 
 /* Each has its part in OUT once both steps are done, and others may write the rest then: partners, the
  * nearest first, send each other all that they have. */
-static void gather(weft__schedule *s, const weft__op *op, const places *p, int step1, int step2)
+static void doubling_gather(weft__schedule *s, const weft__op *op, const places *p, int step1, int step2)
 {
     int got[WEFT__ROUNDS_MOST + 2] = {step1, step2}, n = 2;
     uint32_t tag = PAIR_TAG + 1 + WEFT__ROUNDS_MOST;
@@ -182,9 +183,9 @@ void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
         stand_aside(s, own, op->count, op->count);
         return;
     }
-    h = halve(s, op, &p, begin(s, &p, own, op->count), &share);
+    h = halve(s, op, &p, doubling_begin(s, &p, own, op->count), &share);
     /* In place OUT's other shares are operands until this one is reduced, and those given away are sent. */
-    gather(s, op, &p, h.own.ready, h.in_sent);
+    doubling_gather(s, op, &p, h.own.ready, h.in_sent);
 }
 
 void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
@@ -201,5 +202,5 @@ void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
         other = weft__add_recv(s, s->rank - 1, PAIR_TAG,
                                weft__at(s, WEFT__OUT, (size_t)(s->rank - 1) * op->count), op->count,
                                WEFT__NO_STEP, WEFT__NO_STEP);
-    gather(s, op, &p, own, other);
+    doubling_gather(s, op, &p, own, other);
 }

@@ -47,7 +47,8 @@ static span chunk_at(const weft__rounds *plan, const weft__op *op, uint64_t chun
     return s;
 }
 
-static void publish(weft__round *round, const weft__rounds *plan, const weft__op *op, span s, int parts)
+static void rounds_publish(weft__round *round, const weft__rounds *plan, const weft__op *op, span s,
+                           int parts)
 {
     round->publishes = true;
     round->parts = parts;
@@ -116,7 +117,7 @@ static span own_slice(const weft__rounds *plan, span s)
 static void reduce_slice(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
 {
     span own = own_slice(plan, s);
-    publish(round, plan, op, s, 1);
+    rounds_publish(round, plan, op, s, 1);
     if (plan->whole)
         reduce_all(round, plan, op, s, 0);
     else
@@ -130,7 +131,7 @@ static void share_slice(weft__round *round, const weft__rounds *plan, const weft
 {
     size_t slice = slice_length(plan, s) * plan->element;
     if (plan->whole) return;
-    publish(round, plan, op, own_slice(plan, s), 1);
+    rounds_publish(round, plan, op, own_slice(plan, s), 1);
     round->scaled = false;
     round->from_out = round->after_take = true;
     copy_from(round, plan, s, -1, 0);
@@ -153,7 +154,7 @@ static void from_root(weft__round *round, const weft__rounds *plan, const weft__
     unsigned traits = weft__kind_traits(op->kind);
     bool is_root = plan->rank == op->root;
     bool has = is_root && (traits & WEFT__ONE_BUFFER || weft__op_is_in_place(op, plan->rank));
-    if (is_root) publish(round, plan, op, s, parts_of(op, plan->size));
+    if (is_root) rounds_publish(round, plan, op, s, parts_of(op, plan->size));
     if (!has) copy_from(round, plan, s, op->root, part_at(plan, traits, s));
 }
 
@@ -161,7 +162,7 @@ static void from_root(weft__round *round, const weft__rounds *plan, const weft__
 static void from_all(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
 {
     unsigned traits = weft__kind_traits(op->kind);
-    publish(round, plan, op, s, parts_of(op, plan->size));
+    rounds_publish(round, plan, op, s, parts_of(op, plan->size));
     if (traits & WEFT__ROOTED && plan->rank != op->root) return;
     if (traits & WEFT__REDUCES)
         reduce_all(round, plan, op, s, part_at(plan, traits, s));
@@ -169,8 +170,8 @@ static void from_all(weft__round *round, const weft__rounds *plan, const weft__o
         copy_from_all(round, plan, op, s, part_at(plan, traits, s));
 }
 
-/* What only this rank takes of what it publishes stays where it is: a part of its own, or all that the root of
- * a rooted kind has. */
+/* What only this rank takes of what it publishes stays where it is: a part of its own, or all that the root
+ * of a rooted kind has. */
 static void move(weft__round *round, const weft__rounds *plan, const weft__op *op, span s)
 {
     unsigned traits = weft__kind_traits(op->kind);

@@ -45,7 +45,7 @@ void weft__add_orders(weft__schedule *s, const int *before, int n, int after)
     for (int i = 0; i < n; i++) weft__add_order(s, before[i], after);
 }
 
-static int add(weft__schedule *s, weft__step step, int before1, int before2)
+static int schedule_add(weft__schedule *s, weft__step step, int before1, int before2)
 {
     weft__step *steps = grown(s, s->steps, s->n, &s->room, sizeof *steps);
     if (!steps) return WEFT__NO_STEP;
@@ -61,7 +61,7 @@ int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, 
 {
     weft__step step = {
         .kind = WEFT__STEP_SEND, .peer = peer, .tag = tag, .a = from, .count = count, .scale = 1};
-    return add(s, step, before1, before2);
+    return schedule_add(s, step, before1, before2);
 }
 
 int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1,
@@ -69,7 +69,7 @@ int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, si
 {
     weft__step step = {
         .kind = WEFT__STEP_RECV, .peer = peer, .tag = tag, .out = to, .count = count, .scale = 1};
-    return add(s, step, before1, before2);
+    return schedule_add(s, step, before1, before2);
 }
 
 void weft__add_token(weft__schedule *s, int to, int from, uint32_t tag)
@@ -78,29 +78,29 @@ void weft__add_token(weft__schedule *s, int to, int from, uint32_t tag)
         .kind = WEFT__STEP_SEND, .peer = to, .tag = tag, .a = {WEFT__TMP, 0}, .scale = 1, .token = true};
     weft__step heard = {
         .kind = WEFT__STEP_RECV, .peer = from, .tag = tag, .out = {WEFT__TMP, 0}, .scale = 1, .token = true};
-    if (to >= 0) add(s, told, WEFT__NO_STEP, WEFT__NO_STEP);
-    if (from >= 0) add(s, heard, WEFT__NO_STEP, WEFT__NO_STEP);
+    if (to >= 0) schedule_add(s, told, WEFT__NO_STEP, WEFT__NO_STEP);
+    if (from >= 0) schedule_add(s, heard, WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
 int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale,
                    int before1, int before2)
 {
     weft__step step = {.kind = WEFT__STEP_COPY, .a = from, .out = to, .count = count, .scale = scale};
-    return add(s, step, before1, before2);
+    return schedule_add(s, step, before1, before2);
 }
 
 int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count,
                      double scale, int before1, int before2)
 {
     weft__step step = {.kind = WEFT__STEP_REDUCE, .a = a, .b = b, .out = to, .count = count, .scale = scale};
-    return add(s, step, before1, before2);
+    return schedule_add(s, step, before1, before2);
 }
 
 int weft__add_fold(weft__schedule *s, weft__place rows, int n, weft__place to, size_t count, double scale)
 {
     weft__step step = {
         .kind = WEFT__STEP_FOLD, .a = rows, .rows = n, .out = to, .count = count, .scale = scale};
-    return add(s, step, WEFT__NO_STEP, WEFT__NO_STEP);
+    return schedule_add(s, step, WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
 weft__place weft__add_tmp(weft__schedule *s, size_t count)

@@ -78,7 +78,7 @@ static weft_status go_there(by_file *f, weft__locator *place)
     return WEFT_OK;
 }
 
-static weft_status look(weft__finder *finder, weft__locator *place)
+static weft_status file_locator_look(weft__finder *finder, weft__locator *place)
 {
     by_file *f = WEFT__OWNER(finder, by_file, finder);
     weft__registry_entry before = f->entry;
@@ -121,7 +121,7 @@ static weft_status in_vain(weft__finder *finder, const weft__locator *place, enu
     }
 }
 
-static weft_status serves(weft__finder *finder, weft__locator *place)
+static weft_status file_locator_serves(weft__finder *finder, weft__locator *place)
 {
     by_file *f = WEFT__OWNER(finder, by_file, finder);
     char text[WEFT__ADDRESS_BYTES];
@@ -135,7 +135,7 @@ static weft_status met(weft__finder *finder)
     return weft__registry_hold(WEFT__OWNER(finder, by_file, finder)->file);
 }
 
-static weft_status late(weft__finder *finder, double seconds)
+static weft_status file_locator_late(weft__finder *finder, double seconds)
 {
     const by_file *f = WEFT__OWNER(finder, by_file, finder);
     if (f->complete || f->state == WEFT__REGISTRY_RUNS) return runs_already(f);
@@ -172,7 +172,8 @@ weft_status weft__via_at_file(weft__rendezvous *r, const char *path, const char 
     if (r->world_size == 1) return weft__via_nobody(r);
     f = calloc(1, sizeof *f);
     if (!f) return weft__fail_memory(sizeof *f, "joining");
-    f->finder = (weft__finder){look, in_vain, serves, NULL, met, late, close_finder, -1, WEFT__NEVER};
+    f->finder = (weft__finder){file_locator_look, in_vain, file_locator_serves, NULL, met, file_locator_late,
+                               close_finder,      -1,      WEFT__NEVER};
     f->r = r;
     f->comers = comers;
     f->refuse_ns = WEFT__NEVER;

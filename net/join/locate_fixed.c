@@ -28,7 +28,7 @@ typedef struct fixed {
     char why[128];                /* this host cannot serve it, or "" */
 } fixed;
 
-static weft_status look(weft__finder *finder, weft__locator *place)
+static weft_status fixed_locator_look(weft__finder *finder, weft__locator *place)
 {
     fixed *f = WEFT__OWNER(finder, fixed, finder);
     int64_t now_ns = weft__now_ns();
@@ -85,13 +85,13 @@ static weft_status do_nothing(weft__finder *finder)
     return WEFT_OK;
 }
 
-static weft_status serves(weft__finder *finder, weft__locator *place)
+static weft_status fixed_locator_serves(weft__finder *finder, weft__locator *place)
 {
     (void)place;
     return do_nothing(finder);
 }
 
-static weft_status late(weft__finder *finder, double seconds)
+static weft_status fixed_locator_late(weft__finder *finder, double seconds)
 {
     const fixed *f = WEFT__OWNER(finder, fixed, finder);
     bool no_way = f->seen == WEFT__PROBE_UNREACHABLE;
@@ -134,7 +134,11 @@ weft_status weft__via_at_address(weft__rendezvous *r, const weft__join *how, con
     if (r->world_size == 1) return weft__via_nobody(r);
     f = calloc(1, sizeof *f);
     if (!f) return weft__fail_memory(sizeof *f, "joining");
-    f->finder = (weft__finder){look, in_vain, serves, NULL, do_nothing, late, close_fixed, -1, WEFT__NEVER};
+    f->finder = (weft__finder){fixed_locator_look,   in_vain,
+                               fixed_locator_serves, NULL,
+                               do_nothing,           fixed_locator_late,
+                               close_fixed,          -1,
+                               WEFT__NEVER};
     f->r = r;
     f->seen = WEFT__PROBE_NO_ANSWER;
     memcpy(f->host, url->host, sizeof f->host);

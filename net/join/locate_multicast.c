@@ -151,7 +151,7 @@ static void begin_to_listen(by_multicast *f)
     f->ask_ns = now_ns;
 }
 
-static weft_status look(weft__finder *finder, weft__locator *place)
+static weft_status multicast_locator_look(weft__finder *finder, weft__locator *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     weft_status status = WEFT_OK;
@@ -197,7 +197,7 @@ static weft_status announce(by_multicast *f)
     return say(f, WEFT__BEACON_HERE);
 }
 
-static weft_status serves(weft__finder *finder, weft__locator *place)
+static weft_status multicast_locator_serves(weft__finder *finder, weft__locator *place)
 {
     by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     part_to(f, SERVES);
@@ -244,7 +244,7 @@ static weft_status met(weft__finder *finder)
     return WEFT_OK;
 }
 
-static weft_status late(weft__finder *finder, double seconds)
+static weft_status multicast_locator_late(weft__finder *finder, double seconds)
 {
     const by_multicast *f = WEFT__OWNER(finder, by_multicast, finder);
     return weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: no server was found after %.1f s", f->name, seconds);
@@ -273,7 +273,15 @@ weft_status weft__via_at_multicast(weft__rendezvous *r, const weft__join *how, c
         free(f);
         return status;
     }
-    f->finder = (weft__finder){look, in_vain, serves, turn, met, late, close_finder, f->net.fd, WEFT__NEVER};
+    f->finder = (weft__finder){multicast_locator_look,
+                               in_vain,
+                               multicast_locator_serves,
+                               turn,
+                               met,
+                               multicast_locator_late,
+                               close_finder,
+                               f->net.fd,
+                               WEFT__NEVER};
     f->r = r;
     weft__address_text(group, text);
     snprintf(f->name, sizeof f->name, "%s port %d", text, weft__address_port(group));

@@ -133,7 +133,7 @@ static weft_status assume_host(weft__rendezvous *r, const weft__join *how, weft_
     return WEFT_OK;
 }
 
-static weft_status meet(weft__rendezvous *r, const weft__join *how)
+static weft_status rendezvous_meet(weft__rendezvous *r, const weft__join *how)
 {
     weft__url url;
     weft__address at;
@@ -166,8 +166,8 @@ weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)
     r->job_dir_fd = -1;
     r->started_ns = weft__now_ns();
     r->deadline_ns = how->deadline_ns;
-    status =
-        sodium_init() < 0 ? weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised") : meet(r, how);
+    status = sodium_init() < 0 ? weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised")
+                               : rendezvous_meet(r, how);
     if (status)
         weft__rendezvous_close(r);
     else

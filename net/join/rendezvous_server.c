@@ -64,8 +64,9 @@ static void server_to(weft__rendezvous_server *s, enum weft__server_phase to)
     s->phase = to;
 }
 
-static void fail(weft__rendezvous_server *s, weft_status status, const char *format, ...) WEFT__PRINTF(3, 4);
-static void fail(weft__rendezvous_server *s, weft_status status, const char *format, ...)
+static void server_fail(weft__rendezvous_server *s, weft_status status, const char *format, ...)
+    WEFT__PRINTF(3, 4);
+static void server_fail(weft__rendezvous_server *s, weft_status status, const char *format, ...)
 {
     va_list args;
     if (s->phase == WEFT__SERVER_FAILED) return; /* the first cause wins */
@@ -116,7 +117,7 @@ static int by_rank(const void *left, const void *right)
 static void complete(weft__rendezvous_server *s)
 {
     if (assign_ranks(s)) {
-        fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
+        server_fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
         return;
     }
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_rank); /* from here on rank r is members[r] */
@@ -159,27 +160,28 @@ static void check_newcomer(weft__rendezvous_server *s, const weft__rendezvous_me
         if (other == m) continue;
         if (m->given_world > 0 && other->given_world > 0 && m->given_world != other->given_world) {
             s->expected = m->given_world > other->given_world ? m->given_world : other->given_world;
-            fail(s, WEFT_ERR_MISMATCH,
-                 "different world sizes: %d was given to a rank on host %s, pid %d, and %d to one on host "
-                 "%s, pid %d",
-                 other->given_world, other->who.host, other->who.pid, m->given_world, m->who.host,
-                 m->who.pid);
+            server_fail(
+                s, WEFT_ERR_MISMATCH,
+                "different world sizes: %d was given to a rank on host %s, pid %d, and %d to one on host "
+                "%s, pid %d",
+                other->given_world, other->who.host, other->who.pid, m->given_world, m->who.host, m->who.pid);
             return;
         }
         if (m->given_rank >= 0 && m->given_rank == other->given_rank) {
             s->expected = s->world;
-            fail(s, WEFT_ERR_ARGUMENT, "rank %d was given twice: on host %s, pid %d, and on host %s, pid %d",
-                 m->given_rank, other->who.host, other->who.pid, m->who.host, m->who.pid);
+            server_fail(s, WEFT_ERR_ARGUMENT,
+                        "rank %d was given twice: on host %s, pid %d, and on host %s, pid %d", m->given_rank,
+                        other->who.host, other->who.pid, m->who.host, m->who.pid);
             return;
         }
     }
     for (int i = 0; i < s->count && s->world > 0; i++) /* the world's size may have come after the rank */
         if (s->members[i].given_rank >= s->world) {
             s->expected = s->world;
-            fail(s, WEFT_ERR_ARGUMENT,
-                 "rank %d (host %s, pid %d) is out of range: the world has %d ranks, 0 to %d",
-                 s->members[i].given_rank, s->members[i].who.host, s->members[i].who.pid, s->world,
-                 s->world - 1);
+            server_fail(s, WEFT_ERR_ARGUMENT,
+                        "rank %d (host %s, pid %d) is out of range: the world has %d ranks, 0 to %d",
+                        s->members[i].given_rank, s->members[i].who.host, s->members[i].who.pid, s->world,
+                        s->world - 1);
             return;
         }
 }
@@ -243,7 +245,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
     }
     m = add_member(s);
     if (!m) {
-        fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
+        server_fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
         send_to(s, from, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
@@ -291,8 +293,8 @@ static void finish_gather(weft__rendezvous_server *s)
     size_t bytes = s->block_bytes;
     char *all = malloc(bytes * (size_t)s->world + 1);
     if (!all) {
-        fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to gather %zu bytes from each rank",
-             bytes);
+        server_fail(s, WEFT_ERR_MEMORY,
+                    "the serving rank has no memory left to gather %zu bytes from each rank", bytes);
         return;
     }
     for (int r = 0; r < s->world; r++) {
@@ -311,15 +313,15 @@ static void take_gather(weft__rendezvous_server *s, weft__rendezvous_member *m,
 {
     if (s->phase != WEFT__SERVER_COMPLETE || m->block) return;
     if (h->step != (uint32_t)s->step || (s->gathered && bytes != s->block_bytes)) {
-        fail(s, WEFT_ERR_MISMATCH,
-             "rank %d gathers %zu bytes in step %u of joining, others %zu bytes in step %d", m->rank, bytes,
-             h->step, s->block_bytes, s->step);
+        server_fail(s, WEFT_ERR_MISMATCH,
+                    "rank %d gathers %zu bytes in step %u of joining, others %zu bytes in step %d", m->rank,
+                    bytes, h->step, s->block_bytes, s->step);
         return;
     }
     m->block = bytes <= WEFT__RENDEZVOUS_TOTAL_MAX / (size_t)s->world ? malloc(bytes + 1) : NULL;
     if (!m->block) {
-        fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for %zu bytes of rank %d", bytes,
-             m->rank);
+        server_fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for %zu bytes of rank %d", bytes,
+                    m->rank);
         return;
     }
     if (bytes) memcpy(m->block, payload, bytes);
@@ -336,10 +338,10 @@ static void take_fail(weft__rendezvous_server *s, const weft__rendezvous_member 
     weft_status status = weft__is_failure(h->status) ? h->status : WEFT_ERR_SYSTEM;
     /* Whose time ran out does not matter: it tells who is missing. */
     if (status == WEFT_ERR_TIMEOUT && length)
-        fail(s, status, "%.*s", length, (const char *)payload);
+        server_fail(s, status, "%.*s", length, (const char *)payload);
     else
-        fail(s, status, "rank %d (host %s, pid %d): %.*s", m->rank, m->who.host, m->who.pid, length,
-             (const char *)payload);
+        server_fail(s, status, "rank %d (host %s, pid %d): %.*s", m->rank, m->who.host, m->who.pid, length,
+                    (const char *)payload);
 }
 
 static void take_done(weft__rendezvous_server *s, weft__rendezvous_member *m)
@@ -455,7 +457,7 @@ static void take_order(weft__rendezvous_server *s, int64_t *deadline_ns, bool *s
     zmq_send(s->thread_end, &order, sizeof order, 0);
 }
 
-static void *serve(void *arg)
+static void *server_serve(void *arg)
 {
     weft__rendezvous_server *s = arg;
     int64_t deadline_ns = WEFT__NEVER;
@@ -529,7 +531,7 @@ static weft_status start_thread(weft__rendezvous_server *s, void *context)
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&s->thread, NULL, serve, s);
+    rc = pthread_create(&s->thread, NULL, server_serve, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!rc) return WEFT_OK;
     weft__fail(WEFT_ERR_SYSTEM, "cannot start the thread of the server at which ranks meet: %s",

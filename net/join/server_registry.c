@@ -308,8 +308,8 @@ static weft_status claim(weft__registry *f, const page *p, int at, weft__registr
     return WEFT_OK;
 }
 
-static weft_status look(weft__registry *f, const page *p, weft__registry_entry *e,
-                        enum weft__registry_state *state)
+static weft_status registry_look(weft__registry *f, const page *p, weft__registry_entry *e,
+                                 enum weft__registry_state *state)
 {
     int at = find_job(p, f->job, e);
     f->found = at;
@@ -356,7 +356,7 @@ weft_status weft__registry_look(weft__registry *f, int64_t deadline_ns, weft__re
     page *p = malloc(sizeof *p);
     weft_status status = p ? lock(f, deadline_ns, p) : weft__fail_memory(sizeof *p, "meeting at a file");
     if (!status) {
-        status = look(f, p, entry, state);
+        status = registry_look(f, p, entry, state);
         unlock(f);
     }
     free(p);

@@ -53,7 +53,7 @@ typedef struct channel {
     hello *hellos; /* of all ranks */
 } channel;
 
-static double elapsed(const channel *c)
+static double via_bootstrap_elapsed(const channel *c)
 {
     return (double)(weft__now_ns() - c->r->started_ns) / 1e9;
 }
@@ -131,7 +131,7 @@ static weft_status share_sentences(channel *c, int failed, weft_status status, c
 }
 
 /* mine: how this rank fares; a failure, with its sentence as the last one, is told instead of the block. */
-static weft_status gather(channel *c, weft_status mine, const void *in, void *out, size_t bytes)
+static weft_status via_bootstrap_gather(channel *c, weft_status mine, const void *in, void *out, size_t bytes)
 {
     head h = {.version = WEFT_VERSION,
               .rank = c->own.rank,
@@ -159,17 +159,17 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     weft_status mine = WEFT_OK;
     if (c->over) return weft__fail(WEFT_ERR_STATE, "joining has failed already");
     if (weft__now_ns() >= c->r->deadline_ns)
-        mine = weft__fail(WEFT_ERR_TIMEOUT, "joining was not done after %.1f s", elapsed(c));
-    return gather(c, mine, in, out, bytes_each);
+        mine = weft__fail(WEFT_ERR_TIMEOUT, "joining was not done after %.1f s", via_bootstrap_elapsed(c));
+    return via_bootstrap_gather(c, mine, in, out, bytes_each);
 }
 
 static void tell_failure(void *state, weft_status status, const char *why)
 {
     channel *c = state;
-    if (!c->over) gather(c, weft__fail(status, "%s", why), NULL, NULL, 0);
+    if (!c->over) via_bootstrap_gather(c, weft__fail(status, "%s", why), NULL, NULL, 0);
 }
 
-static void leave(void *state)
+static void via_bootstrap_leave(void *state)
 {
     channel *c = state;
     if (c->own_close) c->own_close(c->own.state);
@@ -178,7 +178,7 @@ static void leave(void *state)
     free(c);
 }
 
-static const weft__via through_bootstrap = {all_gather, tell_failure, NULL, leave};
+static const weft__via through_bootstrap = {all_gather, tell_failure, NULL, via_bootstrap_leave};
 
 /* ---- joining ---- */
 
@@ -212,7 +212,7 @@ static weft_status say_hello(channel *c, const weft__join *how)
     snprintf(mine.job, sizeof mine.job, "%s", how->job);
     mine.has_secret = *weft__via_secret_source(how) != '\0';
     randombytes_buf(mine.nonce, sizeof mine.nonce);
-    status = gather(c, status, &mine, c->hellos, sizeof mine);
+    status = via_bootstrap_gather(c, status, &mine, c->hellos, sizeof mine);
     for (int i = 0; i < c->own.world_size; i++) { /* as they came: each text must end somewhere */
         hello *h = &c->hellos[i];
         h->host_id[sizeof h->host_id - 1] = h->host[sizeof h->host - 1] = h->job[sizeof h->job - 1] = '\0';
@@ -274,7 +274,7 @@ static weft_status compare_keys(channel *c, weft_status mine)
     static const uint8_t none[sizeof c->r->keys->job];
     const uint8_t *own = c->r->keys ? c->r->keys->job : none; /* a rank that has failed has no keys */
     uint8_t(*all)[sizeof none] = c->room; /* a gather needs it no more once the blocks come */
-    weft_status status = gather(c, mine, own, all, sizeof none);
+    weft_status status = via_bootstrap_gather(c, mine, own, all, sizeof none);
     for (int i = 1; !status && i < c->own.world_size; i++)
         if (memcmp(all[i], all[0], sizeof all[0]) != 0)
             status = weft__fail(WEFT_ERR_AUTH,

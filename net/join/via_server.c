@@ -53,7 +53,7 @@ typedef struct client {
     uint32_t step;
 } client;
 
-static double elapsed(const client *c)
+static double via_server_elapsed(const client *c)
 {
     return (double)(weft__now_ns() - c->r->started_ns) / 1e9;
 }
@@ -286,7 +286,7 @@ static weft_status time_is_up(client *c)
         }
     }
     snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s%s", c->place.text, length, missing,
-             elapsed(c), c->place.note);
+             via_server_elapsed(c), c->place.note);
     zmq_msg_close(&a.msg);
     if (c->server || c->joined) say(c, WEFT__RENDEZVOUS_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
     c->told = true;
@@ -331,7 +331,7 @@ static weft_status connect_for_good(client *c)
 }
 
 /* One look at the place.  OK: a server greets; NONE: not yet. */
-static weft_status look(client *c)
+static weft_status via_server_look(client *c)
 {
     weft__probe probe;
     weft_status status;
@@ -346,7 +346,7 @@ static weft_status look(client *c)
 }
 
 /* OK: we do; NONE: that address is not for us. */
-static weft_status serve(client *c)
+static weft_status via_server_serve(client *c)
 {
     weft_status status =
         weft__rendezvous_serve(c->context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
@@ -360,7 +360,7 @@ static weft_status serve(client *c)
 }
 
 /* A moment, or until the finder has heard something. */
-static void rest(const client *c)
+static void via_server_rest(const client *c)
 {
     struct pollfd item = {.fd = c->finder->fd, .events = POLLIN};
     poll(&item, 1, RETRY_MS);
@@ -372,10 +372,10 @@ static weft_status find_place(client *c)
     for (;;) {
         weft_status status = c->finder->look(c->finder, &c->place);
         if (status) return status;
-        if (c->place.serve && (status = serve(c)) != NONE) return status;
-        if (c->place.go && (status = look(c)) != NONE) return status;
-        if (is_late(c)) return c->finder->late(c->finder, elapsed(c));
-        rest(c);
+        if (c->place.serve && (status = via_server_serve(c)) != NONE) return status;
+        if (c->place.go && (status = via_server_look(c)) != NONE) return status;
+        if (is_late(c)) return c->finder->late(c->finder, via_server_elapsed(c));
+        via_server_rest(c);
     }
 }
 
@@ -409,14 +409,14 @@ static weft_status join_once(client *c)
     return status == WEFT_ERR_TIMEOUT && !c->told ? time_is_up(c) : status;
 }
 
-static weft_status join(client *c)
+static weft_status via_server_join(client *c)
 {
     weft_status status = weft__zmq_take(&c->context);
     if (status) return status;
-    while ((status = join_once(c)) == AGAIN && !is_late(c)) rest(c);
+    while ((status = join_once(c)) == AGAIN && !is_late(c)) via_server_rest(c);
     if (status == AGAIN)
         status = weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: the server there went away after %.1f s",
-                            c->place.text, elapsed(c));
+                            c->place.text, via_server_elapsed(c));
     c->step = 1;
     return status ? status : c->finder->met(c->finder);
 }
@@ -466,7 +466,7 @@ static void be_done(void *state)
 
 /* Gives the server back only when all others have got their last answer.  A failure does not keep weft_init
  * long past its deadline: who comes later finds nobody. */
-static void leave(void *state)
+static void via_server_leave(void *state)
 {
     client *c = state;
     int64_t now_ns = weft__now_ns(), until_ns = weft__deadline(now_ns, GOODBYE_MS);
@@ -480,7 +480,7 @@ static void leave(void *state)
     free(c);
 }
 
-static const weft__via at_server = {all_gather, tell_failure, be_done, leave};
+static const weft__via at_server = {all_gather, tell_failure, be_done, via_server_leave};
 
 weft_status weft__via_at_server(weft__rendezvous *r, weft__finder *finder)
 {
@@ -495,7 +495,7 @@ weft_status weft__via_at_server(weft__rendezvous *r, weft__finder *finder)
     r->way = &at_server;
     r->state = c;
     randombytes_buf(c->id, sizeof c->id);
-    if ((status = join(c))) return status;
+    if ((status = via_server_join(c))) return status;
     if (!*r->address) memcpy(r->address, c->address, sizeof r->address);
     return WEFT_OK;
 }

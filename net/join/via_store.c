@@ -203,7 +203,7 @@ static weft_status get_arrival(const rendezvous *m, int64_t ticket, bool patient
 
 /* ---- the end of a run ---- */
 
-static double elapsed(const rendezvous *m)
+static double via_store_elapsed(const rendezvous *m)
 {
     return (double)(weft__now_ns() - m->r->started_ns) / 1e9;
 }
@@ -233,17 +233,17 @@ static weft_status fail_all(const rendezvous *m, weft_status status)
 }
 
 /* others: so many more are here, without a rank yet. */
-static weft_status late(const rendezvous *m, const bool *missing, int others)
+static weft_status via_store_late(const rendezvous *m, const bool *missing, int others)
 {
     char list[WEFT__RANK_LIST_BYTES];
     int absent = weft__rank_list(missing, m->r->world_size, list) - others;
     if (absent <= 0)
         return weft__fail(WEFT_ERR_TIMEOUT,
                           "joining by store %s: all ranks were there, but not done after %.1f s", m->kv->name,
-                          elapsed(m));
+                          via_store_elapsed(m));
     if (others) snprintf(list, sizeof list, "%d of %d ranks", absent, m->r->world_size);
     return weft__fail(WEFT_ERR_TIMEOUT, "joining by store %s: %s %s missing after %.1f s", m->kv->name, list,
-                      absent == 1 ? "is" : "are", elapsed(m));
+                      absent == 1 ? "is" : "are", via_store_elapsed(m));
 }
 
 /* Nobody has a rank yet: those given are known, the others are counted. */
@@ -262,7 +262,7 @@ static weft_status late_to_arrive(const rendezvous *m)
         else
             others++;
     }
-    status = late(m, missing, others);
+    status = via_store_late(m, missing, others);
     free(missing);
     return fail_all(m, status);
 }
@@ -441,7 +441,7 @@ static weft_status late_to_gather(const rendezvous *m)
         status = get(m, key_of(m, key, part, i), false, &nothing, 0, &bytes);
         missing[i] = status != WEFT_OK && status != WEFT_ERR_TRUNCATED;
     }
-    status = late(m, missing, 0);
+    status = via_store_late(m, missing, 0);
     free(missing);
     return status;
 }
@@ -509,7 +509,7 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
 
 /* ---- meeting ---- */
 
-static weft_status check(const weft__join *how)
+static weft_status via_store_check(const weft__join *how)
 {
     if (how->world_size < 1 || how->world_size > WEFT__WORLD_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT,
@@ -525,7 +525,7 @@ weft_status weft__via_by_store(weft__rendezvous *r, const weft__join *how)
 {
     weft_bootstrap through = {.all_gather = all_gather};
     unsigned char job[JOB_BYTES];
-    weft_status status = check(how);
+    weft_status status = via_store_check(how);
     rendezvous *m;
     if (status != WEFT_OK) return status;
     m = calloc(1, sizeof *m);
@@ -540,7 +540,7 @@ weft_status weft__via_by_store(weft__rendezvous *r, const weft__join *how)
     while ((status = arrive(m)) == WEFT_PENDING)
         if (weft__now_ns() >= r->deadline_ns) {
             status = weft__fail(WEFT_ERR_TIMEOUT, "joining by store %s: every run was full after %.1f s",
-                                m->kv->name, elapsed(m));
+                                m->kv->name, via_store_elapsed(m));
             break;
         }
     if (status == WEFT_OK) status = find_rank(m);

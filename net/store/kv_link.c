@@ -183,7 +183,7 @@ static void give_up_all(weft__kv_link *link)
     weft__lock_drop(&link->lock);
 }
 
-static void *attend(void *arg)
+static void *kv_link_attend(void *arg)
 {
     weft__kv_link *link = arg;
     zmq_msg_t header, payload;
@@ -215,7 +215,7 @@ static void *attend(void *arg)
 
 /* ---- the process's connections ---- */
 
-static weft_status start(weft__kv_link *link)
+static weft_status kv_link_start(weft__kv_link *link)
 {
     sigset_t all, before;
     int error;
@@ -223,7 +223,7 @@ static weft_status start(weft__kv_link *link)
     if (link->bell_fd < 0) return weft__fail_errno("no descriptor for the store's connection");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&link->thread, NULL, attend, link);
+    error = pthread_create(&link->thread, NULL, kv_link_attend, link);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return WEFT_OK;
     close(link->bell_fd);
@@ -231,7 +231,7 @@ static weft_status start(weft__kv_link *link)
     return weft__fail_errno("the thread of the store's connection cannot be started");
 }
 
-static weft__kv_link *find(const char *endpoint, const weft__keys *keys)
+static weft__kv_link *kv_link_find(const char *endpoint, const weft__keys *keys)
 {
     for (weft__kv_link *at = process.links; at; at = at->next) {
         if (at->state != GONE && !strcmp(at->endpoint, endpoint) &&
@@ -265,7 +265,7 @@ static weft__kv_link *put_on(const char *endpoint, weft__keys *keys)
     return link;
 }
 
-static void prepare(void)
+static void kv_link_prepare(void)
 {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -288,9 +288,9 @@ weft_status weft__kv_link_take(const char *endpoint, weft__keys *keys, int64_t d
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     weft__kv_link *link;
     weft_status status;
-    pthread_once(&once, prepare);
+    pthread_once(&once, kv_link_prepare);
     pthread_mutex_lock(&process.lock);
-    while ((link = find(endpoint, keys)) && link->state == MAKING)
+    while ((link = kv_link_find(endpoint, keys)) && link->state == MAKING)
         if (!wait_for_change(deadline_ns)) break;
     if (link && link->state == OPEN) link->users++;
     if (link) {
@@ -308,7 +308,7 @@ weft_status weft__kv_link_take(const char *endpoint, weft__keys *keys, int64_t d
     pthread_mutex_unlock(&process.lock);
     if (!link) return weft__fail_memory(sizeof *link, "the store's connection");
     status = connect(arg, &link->socket);
-    if (status == WEFT_OK) status = start(link);
+    if (status == WEFT_OK) status = kv_link_start(link);
     pthread_mutex_lock(&process.lock);
     if (status == WEFT_OK) {
         weft__lock_take(&link->lock);

@@ -312,7 +312,7 @@ static bool take_one(weft__kv_server *s, zmq_msg_t *msg)
     return true;
 }
 
-static void *serve(void *arg)
+static void *kv_server_serve(void *arg)
 {
     weft__kv_server *s = arg;
     int64_t quiet_ns = WEFT__NEVER, stop_ns = WEFT__NEVER;
@@ -370,7 +370,7 @@ static weft_status start_thread(weft__kv_server *s)
     if (s->stop_fd < 0) return weft__fail_errno("no descriptor for the store's server");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&s->thread, NULL, serve, s);
+    error = pthread_create(&s->thread, NULL, kv_server_serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return error ? weft__fail_errno("the store's thread cannot be started") : WEFT_OK;

@@ -87,7 +87,7 @@ static weft__kv_value *value_of(const weft__kv_table *table, const char *key)
 }
 
 /* More room when there is memory for it; else the chains grow. */
-static void grow(weft__kv_table *table)
+static void kv_table_grow(weft__kv_table *table)
 {
     weft__kv_table wider = *table;
     wider.bucket_count = 2 * table->bucket_count;
@@ -116,7 +116,7 @@ static entry *find_or_make(weft__kv_table *table, const char *key)
     e->key_bytes = bytes;
     weft__list_init(&e->waiters);
     *at = e;
-    if (++table->count > table->bucket_count) grow(table);
+    if (++table->count > table->bucket_count) kv_table_grow(table);
     return e;
 }
 

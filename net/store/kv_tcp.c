@@ -161,7 +161,7 @@ static weft_status nobody(const tcp_store *s, enum weft__probe_result seen, cons
 }
 
 /* One look at who is there.  OK: a ZeroMQ greeting; PENDING: nobody yet. */
-static weft_status look(const tcp_store *s, weft__probe *probe)
+static weft_status kv_tcp_look(const tcp_store *s, weft__probe *probe)
 {
     int64_t look_ns = weft__deadline(weft__now_ns(), LOOK_MS);
     weft__probe_look(&s->place, s->deadline_ns > look_ns ? s->deadline_ns : look_ns, probe);
@@ -189,7 +189,7 @@ static weft_status find_place(void *arg, weft__kv_socket *socket)
             status = WEFT_OK;
         else if (s->may_serve && (status = weft__kv_serve(s->place_text, &port, s->keys, &s->server)))
             snprintf(why, sizeof why, ", and this host cannot: %s", zmq_strerror(errno));
-        if (status == WEFT_PENDING) status = look(s, &probe);
+        if (status == WEFT_PENDING) status = kv_tcp_look(s, &probe);
         if (status == WEFT_OK) status = connect_for_good(s, socket, &refusals);
         if (status != WEFT_PENDING) return status;
         if (weft__now_ns() >= s->deadline_ns) return nobody(s, probe.result, why);

@@ -8,7 +8,7 @@ size_t weft__kv_request_bytes(const weft__kv_call *call)
     return sizeof(weft__kv_request) + call->key_bytes + call->expected_bytes + call->value_bytes;
 }
 
-static char *append(char *at, const void *bytes, size_t length)
+static char *kv_wire_append(char *at, const void *bytes, size_t length)
 {
     if (bytes) memcpy(at, bytes, length);
     return at + length;
@@ -28,10 +28,10 @@ void weft__kv_request_write(const weft__kv_call *call, uint64_t id, void *out)
                                .key_bytes = (uint32_t)call->key_bytes,
                                .patient = call->patient,
                                .expects = call->expected != NULL};
-    char *at = append(out, &header, sizeof header);
-    at = append(at, call->keys, call->key_bytes);
-    at = append(at, call->expected, call->expected_bytes);
-    append(at, call->value, call->value_bytes);
+    char *at = kv_wire_append(out, &header, sizeof header);
+    at = kv_wire_append(at, call->keys, call->key_bytes);
+    at = kv_wire_append(at, call->expected, call->expected_bytes);
+    kv_wire_append(at, call->value, call->value_bytes);
 }
 
 /* n keys of a right length that fill their bytes exactly. */

@@ -40,7 +40,7 @@ static const char *kind_text(const weft__memory_entry *e)
 }
 
 /* All ranks look at the same words, so all see the same failure. */
-static void finish(weft_request *req)
+static void memory_finish(weft_request *req)
 {
     const allocation *a = WEFT__OWNER(req->continuation, allocation, continuation);
     const weft_group *group = req->group;
@@ -68,7 +68,7 @@ static void finish(weft_request *req)
         weft__request_settle(req, WEFT_OK, NULL);
 }
 
-static void fail(weft_request *req, const char *why)
+static void memory_fail(weft_request *req, const char *why)
 {
     (void)req; /* nothing to undo: the caller's thread has the region */
     (void)why;
@@ -91,7 +91,7 @@ static weft_status tell_all(weft_group *group, allocation *a)
                    .scale = 1};
     weft_request *req = weft__request_new(group->ctx, group, &op, NULL);
     if (!req) return WEFT_ERR_MEMORY;
-    a->continuation = (weft__continuation){finish, fail, request_gone};
+    a->continuation = (weft__continuation){memory_finish, memory_fail, request_gone};
     atomic_fetch_add(&a->refs, 1);
     req->continuation = &a->continuation;
     return weft__submit(req, NULL, NULL);
@@ -160,7 +160,7 @@ static weft_status may_wait(void)
     return weft__fail(WEFT_ERR_STATE, "mem_alloc waits: not in a callback");
 }
 
-static weft_status check(weft_group *group, size_t bytes, weft_memory kind, void *const *ptr)
+static weft_status memory_check(weft_group *group, size_t bytes, weft_memory kind, void *const *ptr)
 {
     const weft__op op = {
         .kind = WEFT__OP_MEM_ALLOC, .dtype = WEFT_UINT8, .memory = kind, .count = bytes, .scale = 1};
@@ -201,7 +201,7 @@ static weft_status on_device(weft_group *group, allocation *a, void **ptr)
 
 weft_status weft_mem_alloc(weft_group *group, size_t bytes, weft_memory kind, void **ptr)
 {
-    weft_status status = check(group, bytes, kind, ptr);
+    weft_status status = memory_check(group, bytes, kind, ptr);
     allocation *a;
     weft__region *region;
     size_t room;
@@ -273,8 +273,8 @@ static const weft_request *user_of(weft_context *ctx, range r)
 }
 
 /* One of the two, if no request uses it.  Engine held. */
-static weft_status find(weft_context *ctx, const void *ptr, weft__region **region,
-                        weft__device_memory **device)
+static weft_status memory_find(weft_context *ctx, const void *ptr, weft__region **region,
+                               weft__device_memory **device)
 {
     const weft_request *user;
     char name[256];
@@ -300,7 +300,7 @@ weft_status weft_mem_free(weft_group *group, void *ptr)
     ctx = group->ctx;
     if ((status = weft__usable(ctx)) != WEFT_OK) return status;
     weft__engine_take(ctx);
-    status = find(ctx, ptr, &region, &device);
+    status = memory_find(ctx, ptr, &region, &device);
     if (status == WEFT_OK && region) {
         base = region->base;
         region->base = NULL; /* nobody finds it any more */

@@ -80,8 +80,9 @@ static WEFT__MADE_FOR_EACH bool gives_way(const weft_context *ctx, const weft_gr
 
 /* One that does not pass begins while the engine is held.  Both get the operation in parts, so that those
  * that pass never have it in memory. */
-static WEFT__NOINLINE weft_status begin(weft_group *group, unsigned way, const void *buf, size_t count,
-                                        weft_dtype dtype, int peer, int tag, weft_request **out)
+static WEFT__NOINLINE weft_status messages_begin(weft_group *group, unsigned way, const void *buf,
+                                                 size_t count, weft_dtype dtype, int peer, int tag,
+                                                 weft_request **out)
 {
     weft__op op = op_of(way, buf, count, dtype, peer, tag);
     weft_request *req;
@@ -109,9 +110,9 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, unsigned way, 
         return operate(group, way, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
     yields = sends && !out && gives_way(ctx, group, peer);
-    if (!may_pass(ctx)) return begin(group, way, buf, count, dtype, peer, tag, out);
+    if (!may_pass(ctx)) return messages_begin(group, way, buf, count, dtype, peer, tag, out);
     if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {
-        if (sends || !out) return begin(group, way, buf, count, dtype, peer, tag, out);
+        if (sends || !out) return messages_begin(group, way, buf, count, dtype, peer, tag, out);
         *out = weft__submit_numbered(group, &op, WEFT__RECEIVES);
         look_ns = weft__submit_post(*out);
     }

@@ -16,7 +16,7 @@ static bool change(weft__biased *lock, uint32_t word, weft__biased_state to)
 
 /* Whoever asks has left something to be seen, and goes away if this finds a holder, who will look: so it must
  * not come before what was left is there.  A relaxed load might, on processors that let loads pass stores. */
-static uint32_t look(const weft__biased *lock)
+static uint32_t biased_look(const weft__biased *lock)
 {
     return atomic_load_explicit(&lock->word, memory_order_seq_cst);
 }
@@ -37,7 +37,7 @@ bool weft__biased_try_slow(weft__biased *lock)
 {
     uint32_t word;
     if (weft__biased_is_keeper(lock)) weft__biased_leave_slow(lock);
-    word = look(lock);
+    word = biased_look(lock);
     switch ((weft__biased_state)(word & WEFT__LOCK_STATE)) {
     case WEFT__LOCK_FREE: return change(lock, word, WEFT__LOCK_HELD);
     case WEFT__LOCK_KEPT: return revoke(lock, word);
@@ -51,7 +51,7 @@ bool weft__biased_try_slow(weft__biased *lock)
 /* Returns true with the lock, or false to look again. */
 static bool take_or_sleep(weft__biased *lock)
 {
-    uint32_t word = look(lock);
+    uint32_t word = biased_look(lock);
     switch ((weft__biased_state)(word & WEFT__LOCK_STATE)) {
     case WEFT__LOCK_FREE: return change(lock, word, WEFT__LOCK_HELD_WANTED); /* others may sleep */
     case WEFT__LOCK_HELD: change(lock, word, WEFT__LOCK_HELD_WANTED); return false;
@@ -77,7 +77,7 @@ void weft__biased_leave_slow(weft__biased *lock)
 {
     uint32_t word;
     atomic_store_explicit(&lock->inside, 0, memory_order_release);
-    word = look(lock);
+    word = biased_look(lock);
     if ((word & WEFT__LOCK_STATE) == WEFT__LOCK_REVOKED && change(lock, word, WEFT__LOCK_FREE))
         weft__wake_one(&lock->word);
 }
@@ -103,7 +103,7 @@ static bool earns(weft__biased *lock)
 void weft__biased_drop_slow(weft__biased *lock)
 {
     bool keeps = earns(lock);
-    uint32_t word = look(lock), version = word & ~WEFT__LOCK_STATE;
+    uint32_t word = biased_look(lock), version = word & ~WEFT__LOCK_STATE;
     if (keeps && word == (version | WEFT__LOCK_HELD)) {
         uint32_t kept = (version + WEFT__LOCK_STATE + 1) | WEFT__LOCK_KEPT;
         lock->streak = 0;

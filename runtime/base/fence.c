@@ -10,7 +10,7 @@
 
 #define TRIES 1000 /* as long as the kernel has no memory for it, which passes */
 
-static bool ask(int command)
+static bool fence_ask(int command)
 {
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
@@ -20,8 +20,8 @@ weft__fence_kind weft__fence_open(void)
     static _Atomic bool opened;
     bool done = atomic_load_explicit(&opened, memory_order_relaxed);
     if (!done) {
-        done =
-            ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+        done = fence_ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+               fence_ask(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
         atomic_store_explicit(&opened, done, memory_order_relaxed);
     }
     return done ? WEFT__FENCE_HEAVY : WEFT__FENCE_WHOLE;
@@ -30,7 +30,7 @@ weft__fence_kind weft__fence_open(void)
 static bool reach(int command)
 {
     for (int i = 0; i < TRIES; i++) {
-        if (ask(command)) return true;
+        if (fence_ask(command)) return true;
         if (errno != ENOMEM) break;
         sched_yield();
     }
@@ -38,7 +38,7 @@ static bool reach(int command)
 }
 
 /* By the clock, as a filter may refuse sleeping too. */
-static void settle(void)
+static void fence_settle(void)
 {
     int64_t until_ns = weft__now_ns() + WEFT__FENCE_SETTLE_MS * WEFT__MS;
     while (weft__now_ns() < until_ns) sched_yield();
@@ -48,7 +48,7 @@ static void settle(void)
 static void give_up(_Atomic uint32_t *kind)
 {
     atomic_store_explicit(kind, WEFT__FENCE_SETTLING, memory_order_seq_cst);
-    settle();
+    fence_settle();
     weft__fence();
     atomic_store_explicit(kind, WEFT__FENCE_WHOLE, memory_order_release);
 }

@@ -61,7 +61,7 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void prepare(void)
+static void log_prepare(void)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -130,7 +130,7 @@ static bool enqueue(int level, const char *text)
     size_t bytes = strlen(text) + 1;
     line *more;
     bool taken = false;
-    pthread_once(&prepared, prepare);
+    pthread_once(&prepared, log_prepare);
     pthread_mutex_lock(&lock);
     if (!sink) goto unlock;
     more = queued < LINES_MAX ? malloc(sizeof *more + bytes) : NULL;
@@ -156,7 +156,7 @@ void weft__log_flush(void)
     int64_t until = weft__now_ns() + FLUSH_NS;
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     if (inside) return;
-    pthread_once(&prepared, prepare);
+    pthread_once(&prepared, log_prepare);
     pthread_mutex_lock(&lock);
     while (handing_over && pthread_cond_timedwait(&quiet, &lock, &at) != ETIMEDOUT) {
     }

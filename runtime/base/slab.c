@@ -27,7 +27,7 @@ void *weft__slab_at(weft__slab *slab, uint32_t index)
     return block + index % WEFT__SLAB_BLOCK * slab->item_bytes;
 }
 
-static bool grow(weft__slab *slab)
+static bool slab_grow(weft__slab *slab)
 {
     uint32_t made = atomic_load_explicit(&slab->made, memory_order_relaxed);
     char *block;
@@ -50,7 +50,7 @@ void *weft__slab_get_slow(weft__slab *slab)
         bool more;
         weft__lock_take(&slab->growing);
         item = weft__slab_pop(slab); /* somebody may have grown it, or put one back */
-        more = item || grow(slab);
+        more = item || slab_grow(slab);
         weft__lock_drop(&slab->growing);
         if (!more) return NULL;
         if (!item) item = weft__slab_pop(slab);

@@ -194,7 +194,7 @@ void weft__batch_start(weft_request *whole, void (*start)(weft_context *ctx, wef
     }
 }
 
-static void settle(weft_request *whole)
+static void batch_settle(weft_request *whole)
 {
     weft_batch *batch = whole->u.batch;
     char name[256], text[WEFT__SENTENCE_BYTES];
@@ -223,7 +223,7 @@ void weft__batch_member(weft_request *member, weft_status status, void *whole)
     (void)status; /* settle() reads it */
     WEFT__ASSERT(weft__holds_engine(w->ctx) && w->u.batch->open > 0);
     weft__request_publish(member);
-    if (--w->u.batch->open == 0) settle(w);
+    if (--w->u.batch->open == 0) batch_settle(w);
 }
 
 void weft__batch_cancel(weft_request *whole, void (*cancel)(weft_request *member))

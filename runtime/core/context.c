@@ -36,7 +36,7 @@ void weft__fork_watch(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-static void fill(weft_context *ctx, const weft_config *config)
+static void context_fill(weft_context *ctx, const weft_config *config)
 {
     ctx->pid = getpid();
     ctx->device = -1;
@@ -79,7 +79,7 @@ weft_context *weft__context_new(const weft_config *config, const weft__executor 
     memset(ctx, 0, bytes);
     ctx->executors = executors;
     ctx->protocols = protocols;
-    fill(ctx, config);
+    context_fill(ctx, config);
     if (weft__slab_init(&ctx->requests, sizeof(weft_request),
                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX)) &&
         open_protocols(ctx) == WEFT_OK)

@@ -122,7 +122,7 @@ static inline int take_submitted(weft_context *ctx)
     return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? 0 : start_submitted(ctx);
 }
 
-static inline int advance(weft_context *ctx, weft__executor_kind which)
+static inline int engine_advance(weft_context *ctx, weft__executor_kind which)
 {
     return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->progress(ctx);
 }
@@ -134,7 +134,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     ctx->progress_ns = now_ns;
     n = take_submitted(ctx);
     if (last) weft__submit_begin(ctx, last);
-    if (n || last) advance(ctx, WEFT__EXECUTOR_ROUNDS);
+    if (n || last) engine_advance(ctx, WEFT__EXECUTOR_ROUNDS);
     ctx->progress_ns = -1;
     weft__count(&ctx->active, 1);
 }
@@ -164,9 +164,9 @@ int weft__engine_progress(weft_context *ctx)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->progress_ns = 0;
     n = take_submitted(ctx);
-    n += advance(ctx, WEFT__EXECUTOR_ROUNDS);
+    n += engine_advance(ctx, WEFT__EXECUTOR_ROUNDS);
     n += weft__p2p_poll(ctx->p2p);
-    n += advance(
+    n += engine_advance(
         ctx,
         WEFT__EXECUTOR_SCHEDULE); /* after the point-to-point layer: what has just come in may be what it waits for */
     if (ctx->sockets_in)

@@ -57,7 +57,7 @@ static weft_status check_store(int from, const weft__notice *n)
     return WEFT_OK;
 }
 
-static weft_status check(const weft_context *ctx, int from, const weft__notice *n)
+static weft_status notice_check(const weft_context *ctx, int from, const weft__notice *n)
 {
     switch (n->kind) {
     case WEFT__NOTICE_WHO:
@@ -79,7 +79,7 @@ bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t le
         memcpy(notice, bytes, sizeof *notice);
     if (status == WEFT_OK) {
         notice->text[sizeof notice->text - 1] = notice->fate[sizeof notice->fate - 1] = 0;
-        status = check(ctx, from, notice);
+        status = notice_check(ctx, from, notice);
     }
     if (status != WEFT_OK) weft__peer_refused(ctx, from, weft_last_error());
     return status == WEFT_OK;

@@ -36,7 +36,7 @@ static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
     return WEFT_OK;
 }
 
-static weft_status check(weft_group *group, weft__op *op, const weft_call *call)
+static weft_status operate_check(weft_group *group, weft__op *op, const weft_call *call)
 {
     weft_context *ctx;
     weft_status status;
@@ -56,7 +56,8 @@ static weft_status check(weft_group *group, weft__op *op, const weft_call *call)
 }
 
 /* Everything else that can fail, up to a request that only has to begin. */
-static weft_status prepare(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
+static weft_status operate_prepare(weft_group *group, weft__op *op, const weft_call *call,
+                                   weft_request **made)
 {
     const weft__executor *executor = weft__executor_of(group->ctx, op);
     weft_request *req = weft__request_new(group->ctx, group, op, call);
@@ -73,17 +74,17 @@ static weft_status prepare(weft_group *group, weft__op *op, const weft_call *cal
 
 weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_call *call, weft_request **made)
 {
-    weft_status status = check(group, op, call);
-    return status == WEFT_OK ? prepare(group, op, call, made) : status;
+    weft_status status = operate_check(group, op, call);
+    return status == WEFT_OK ? operate_prepare(group, op, call, made) : status;
 }
 
 weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
 {
     weft_request *req = NULL;
-    weft_status status = check(group, op, call);
+    weft_status status = operate_check(group, op, call);
     bool joins = call && call->batch;
     if (status == WEFT_OK && !joins && weft__submit_inline(group, op, call, out, &status)) return status;
-    if (status == WEFT_OK) status = prepare(group, op, call, &req);
+    if (status == WEFT_OK) status = operate_prepare(group, op, call, &req);
     if (WEFT__UNLIKELY(joins)) return weft__batch_join(call, req, status, out);
     return status == WEFT_OK ? weft__submit(req, call, out) : status;
 }

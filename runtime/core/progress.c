@@ -159,7 +159,7 @@ static bool retired(const sleeper *s)
 }
 
 /* One look at everything that is this thread's.  Returns how much was done. */
-static int look(sleeper *s)
+static int progress_look(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     int n = run_callbacks(s);
@@ -204,7 +204,7 @@ static bool take_change(uint32_t *seen, const _Atomic uint32_t *count)
 }
 
 /* A look has found nothing. */
-static void rest(sleeper *s, weft__resting *resting)
+static void progress_rest(sleeper *s, weft__resting *resting)
 {
     weft_context *ctx = s->ctx;
     weft__resting_sight sight = {.others_worked = take_change(&s->active, &ctx->active),
@@ -234,10 +234,10 @@ static void *progress_main(void *arg)
     s->driven = atomic_load(&ctx->driven);
 
     while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
-        if (look(s))
+        if (progress_look(s))
             weft__resting_found(&resting);
         else if (weft__resting_is_due(&resting, &ctx->pacing, sockets_will_wake(ctx)))
-            rest(s, &resting);
+            progress_rest(s, &resting);
     }
     if (!retired(s)) run_callbacks(s);
     weft__affinity_close(&s->affinity);

@@ -242,7 +242,7 @@ void weft__request_settle_at_once(weft_request *req)
 }
 
 /* Keeps the first text made for a place; texts live as long as the request. */
-static const char *keep(_Atomic(char *) *place, const char *text)
+static const char *request_keep(_Atomic(char *) *place, const char *text)
 {
     char *copy = strdup(text), *none = NULL;
     if (!copy) return "(no memory for this message)";
@@ -253,7 +253,7 @@ static const char *keep(_Atomic(char *) *place, const char *text)
 
 void weft__request_tell(weft_request *req, const char *text)
 {
-    keep(&req->told, text);
+    request_keep(&req->told, text);
 }
 
 void weft__request_settle(weft_request *req, weft_status status, const char *text)
@@ -325,7 +325,7 @@ const char *weft_request_message(weft_request *req)
     if (weft__request_state(req) == WEFT__QUEUED) weft__engine_empty_queue(req->ctx); /* it has no number */
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %s", name, settled ? weft_status_text(req->status) : "pending");
-    return keep(settled ? &req->told : &req->shown, text);
+    return request_keep(settled ? &req->told : &req->shown, text);
 }
 
 /* Where the message that a probe has found lies; the way is what its sender says. */

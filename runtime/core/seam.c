@@ -79,7 +79,7 @@ uint8_t weft__modules_alike(const weft_context *ctx, const weft__module_card *ca
 }
 
 /* Some member has another module there, or none. */
-static weft_status refuse(const weft_group *group, const weft__module *module, const weft__op *op)
+static weft_status seam_refuse(const weft_group *group, const weft__module *module, const weft__op *op)
 {
     weft_context *ctx = group->ctx;
     unsigned bit = 1U << weft__module_memory(ctx, module);
@@ -99,7 +99,8 @@ static weft_status refuse(const weft_group *group, const weft__module *module, c
 weft_status weft__module_check(weft_group *group, weft__module *module, const weft__op *op)
 {
     weft_backend_operation asked;
-    if (!(group->modules >> weft__module_memory(group->ctx, module) & 1)) return refuse(group, module, op);
+    if (!(group->modules >> weft__module_memory(group->ctx, module) & 1))
+        return seam_refuse(group, module, op);
     if (!kinds[op->kind].there) return WEFT_OK; /* a split: it moves no data */
     asked = weft__module_operation(op);
     return module->backend->check(module->backend, &asked);

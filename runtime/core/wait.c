@@ -78,7 +78,7 @@ static bool has_a_place(const weft_request *req)
 }
 
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
-static int look(weft_context *ctx, weft_request *placed, int looks)
+static int wait_look(weft_context *ctx, weft_request *placed, int looks)
 {
     return placed && weft__pacing_at_place(looks) ? weft__engine_poll_for(placed) : weft__engine_drive(ctx);
 }
@@ -89,7 +89,7 @@ static int look_on(weft_context *ctx, weft_request *req, int *looks)
 {
     weft_request *placed = req && has_a_place(req) ? req : NULL;
     for (;;) {
-        int n = look(ctx, placed, *looks);
+        int n = wait_look(ctx, placed, *looks);
         if (n || weft__pacing_clock_is_due(++*looks) || weft__biased_wanted(&ctx->engine)) return n;
         if (weft__pacing_is_crowded(&ctx->pacing) &&
             weft__pacing_turn_is_over(*looks, placed && is_message(placed)))
@@ -273,7 +273,7 @@ static weft_status may_wait(int64_t timeout_ms)
     return WEFT_OK;
 }
 
-static weft_status tell(weft_request *req, weft_status status)
+static weft_status wait_tell(weft_request *req, weft_status status)
 {
     if (status < 0) weft__fail(status, "%s", weft_request_message(req));
     return status;
@@ -285,12 +285,12 @@ weft_status weft_wait(weft_request *req, int64_t timeout_ms)
     int64_t now;
     if (!req) return WEFT_OK;
     if (!weft__forked()) weft__completion_fd_clear(&req->ctx->completion_fd);
-    if (weft__request_settled(req)) return tell(req, req->status);
+    if (weft__request_settled(req)) return wait_tell(req, req->status);
     if ((status = may_wait(timeout_ms)) != WEFT_OK) return status;
     if (timeout_ms == 0) return weft_test(req);
-    if (timeout_ms < 0) return tell(req, weft__wait_until(req, WEFT__NEVER));
+    if (timeout_ms < 0) return wait_tell(req, weft__wait_until(req, WEFT__NEVER));
     now = weft__now_ns();
-    return tell(req, wait_since(req, now, weft__deadline(now, timeout_ms)));
+    return wait_tell(req, wait_since(req, now, weft__deadline(now, timeout_ms)));
 }
 
 weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_ms)
@@ -308,7 +308,7 @@ weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_m
             return WEFT_PENDING;
     }
     for (size_t i = 0; i < n; i++)
-        if (reqs[i] && reqs[i]->status != WEFT_OK) return tell(reqs[i], reqs[i]->status);
+        if (reqs[i] && reqs[i]->status != WEFT_OK) return wait_tell(reqs[i], reqs[i]->status);
     return WEFT_OK;
 }
 
@@ -382,7 +382,7 @@ weft_status weft_wait_any(weft_request *const *reqs, size_t n, int64_t timeout_m
     status = wait_several(&s, timeout_ms);
     if (status != WEFT_OK) return status;
     *index = s.first;
-    return s.first < n ? tell(reqs[s.first], reqs[s.first]->status) : WEFT_OK;
+    return s.first < n ? wait_tell(reqs[s.first], reqs[s.first]->status) : WEFT_OK;
 }
 
 weft_status weft_wait_some(weft_request *const *reqs, size_t n, int64_t timeout_ms, size_t *indices,

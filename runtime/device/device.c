@@ -65,7 +65,7 @@ static void go(weft__ticket *ticket)
     weft__device_hand(device_of(ticket));
 }
 
-static void refuse(weft__ticket *ticket, weft_status status, const char *why)
+static void device_refuse(weft__ticket *ticket, weft_status status, const char *why)
 {
     weft_request *req = device_of(ticket)->req;
     char name[256], text[WEFT__SENTENCE_BYTES];
@@ -92,11 +92,11 @@ static void find_order(weft__device *first)
     first->ticket.size = group->params.as_submitted ? 1 : group->size; /* the order of this rank alone */
     first->ticket.length = n;
     first->ticket.go = go;
-    first->ticket.refuse = refuse;
+    first->ticket.refuse = device_refuse;
     if (first->dev_comm)
         weft__device_comm_await(first->dev_comm, &first->ticket);
     else
-        refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+        device_refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
 }
 
 void weft__device_enter(weft_request *req)

@@ -62,7 +62,8 @@ static bool is_that(const weft__device_comm *dev_comm, const weft__module *modul
     return other < 0 || dev_comm->pair[1 - dev_comm->rank] == other;
 }
 
-static weft__device_comm *find(weft_context *ctx, const weft__module *module, uint64_t id, int other)
+static weft__device_comm *device_comm_find(weft_context *ctx, const weft__module *module, uint64_t id,
+                                           int other)
 {
     WEFT__LIST_EACH(device_comms_of(ctx), at)
     {
@@ -73,7 +74,7 @@ static weft__device_comm *find(weft_context *ctx, const weft__module *module, ui
 }
 
 /* w: with its id behind it. */
-static void tell(const weft__device_comm *dev_comm, word *w)
+static void device_comm_tell(const weft__device_comm *dev_comm, word *w)
 {
     weft_context *ctx = dev_comm->ctx;
     w->id = dev_comm->id;
@@ -84,7 +85,7 @@ static void tell(const weft__device_comm *dev_comm, word *w)
             weft__p2p_control(ctx->p2p, dev_comm->world[i], WEFT__MESSAGE_COMM, w, sizeof *w + w->length);
 }
 
-static void join(weft__device_comm *dev_comm, const void *id)
+static void device_comm_join(weft__device_comm *dev_comm, const void *id)
 {
     device_comm_to(dev_comm, WEFT__DEVICE_COMM_JOINING);
     dev_comm->module->backend->join(dev_comm->comm, id);
@@ -102,12 +103,12 @@ static bool comms_take_early(void *arg, int peer, const void *bytes)
     if (w.doomed)
         weft__device_comm_doom(dev_comm, WEFT_ERR_BROKEN, "given up by the other rank");
     else if (peer == dev_comm->world[0] && dev_comm->state == WEFT__DEVICE_COMM_NAMING)
-        join(dev_comm, (const unsigned char *)bytes + sizeof w);
+        device_comm_join(dev_comm, (const unsigned char *)bytes + sizeof w);
     return true;
 }
 
 /* Its world, rank and size are set.  named: its members meet by an id. */
-static void begin(weft__device_comm *dev_comm, const char *label, bool named)
+static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bool named)
 {
     weft_context *ctx = dev_comm->ctx;
     weft_backend *backend = dev_comm->module->backend;
@@ -140,7 +141,7 @@ static weft__device_comm *make_for_group(weft_group *group, weft__module *module
     dev_comm->world = group->world;
     dev_comm->rank = group->rank;
     dev_comm->size = group->size;
-    begin(dev_comm, group->label, named);
+    device_comm_begin(dev_comm, group->label, named);
     return dev_comm;
 }
 
@@ -161,7 +162,7 @@ weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *mo
 {
     weft_context *ctx = group->ctx;
     int low = peer < ctx->rank ? peer : ctx->rank, high = peer < ctx->rank ? ctx->rank : peer;
-    weft__device_comm *dev_comm = find(ctx, module, group->id, peer);
+    weft__device_comm *dev_comm = device_comm_find(ctx, module, group->id, peer);
     char label[WEFT__LABEL_BYTES + 64];
     WEFT__ASSERT(weft__holds_engine(ctx) && peer != ctx->rank);
     if (dev_comm) return dev_comm;
@@ -178,7 +179,7 @@ weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *mo
     dev_comm->rank = ctx->rank == high;
     dev_comm->size = 2;
     snprintf(label, sizeof label, "%s, ranks %d and %d", group->label, low, high);
-    begin(dev_comm, label, true);
+    device_comm_begin(dev_comm, label, true);
     return dev_comm;
 }
 
@@ -203,8 +204,8 @@ void weft__device_comm_named(void *owner, const void *id)
     memcpy(told.id, id, told.w.length);
     weft__engine_take(dev_comm->ctx);
     if (dev_comm->state == WEFT__DEVICE_COMM_NAMING) {
-        tell(dev_comm, &told.w);
-        join(dev_comm, id);
+        device_comm_tell(dev_comm, &told.w);
+        device_comm_join(dev_comm, id);
     }
     weft__engine_drop(dev_comm->ctx);
 }
@@ -281,7 +282,7 @@ static void comms_message(weft_context *ctx, int peer, int type, const void *byt
         weft__peer_refused(ctx, peer, "a word about a communicator is not one of those that there are");
         return;
     }
-    dev_comm = find(ctx, weft__module_for(ctx, (weft_memory)w.memory), w.id, w.pair ? peer : -1);
+    dev_comm = device_comm_find(ctx, weft__module_for(ctx, (weft_memory)w.memory), w.id, w.pair ? peer : -1);
     if (!dev_comm) {
         weft__early_keep(ctx, w.id, WEFT__MESSAGE_COMM, peer, bytes, length);
     } else if (w.doomed) {
@@ -290,7 +291,7 @@ static void comms_message(weft_context *ctx, int peer, int type, const void *byt
         weft__device_comm_doom(dev_comm, WEFT_ERR_BROKEN, text);
     } else if (dev_comm->state == WEFT__DEVICE_COMM_NAMING && dev_comm->world[0] == peer &&
                dev_comm->rank != 0) {
-        join(dev_comm, (const unsigned char *)bytes + sizeof w);
+        device_comm_join(dev_comm, (const unsigned char *)bytes + sizeof w);
     }
 }
 
@@ -306,7 +307,7 @@ void weft__device_comm_doom(weft__device_comm *dev_comm, weft_status status, con
     dev_comm->why = strdup(why);
     if (dev_comm->comm) dev_comm->module->backend->doom(dev_comm->comm, why);
     if (dev_comm->is_pair && !dev_comm->ctx->aborting)
-        tell(dev_comm, &w); /* of a group's all are told that it is broken */
+        device_comm_tell(dev_comm, &w); /* of a group's all are told that it is broken */
     while (!weft__list_empty(&dev_comm->waiting)) {
         weft__ticket *ticket = WEFT__LIST_ENTRY(dev_comm->waiting.next, weft__ticket, link);
         weft__list_remove(&ticket->link);

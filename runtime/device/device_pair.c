@@ -66,7 +66,7 @@ static void go(weft__ticket *ticket)
     weft__device_hand(d);
 }
 
-static void refuse(weft__ticket *ticket, weft_status status, const char *why)
+static void device_pair_refuse(weft__ticket *ticket, weft_status status, const char *why)
 {
     weft_request *req = WEFT__OWNER(ticket, weft__device, ticket)->req;
     char name[256], text[WEFT__SENTENCE_BYTES];
@@ -148,10 +148,10 @@ static void launch(weft__device *d)
     d->ticket.size = 2;
     d->ticket.length = 1;
     d->ticket.go = go;
-    d->ticket.refuse = refuse;
+    d->ticket.refuse = device_pair_refuse;
     d->ticket.final = false;
     if (!d->dev_comm) {
-        refuse(&d->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+        device_pair_refuse(&d->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
         return;
     }
     d->work.rank = d->dev_comm->rank;
@@ -165,7 +165,7 @@ static void launch(weft__device *d)
 /* ---- meeting ---- */
 
 /* Without the module. */
-static void settle(weft_request *req, weft_status status)
+static void device_pair_settle(weft_request *req, weft_status status)
 {
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed);
     weft__pair_settle(req, status);
@@ -174,7 +174,7 @@ static void settle(weft_request *req, weft_status status)
 }
 
 /* Once nothing of it is open any more. */
-static void advance(weft__device *d)
+static void device_pair_advance(weft__device *d)
 {
     weft__match *m = &d->match;
     if (m->out.state == WEFT__HALF_OPEN || m->in.state == WEFT__HALF_OPEN) return;
@@ -183,19 +183,19 @@ static void advance(weft__device *d)
         return;
     }
     take_from_p2p(d);
-    settle(d->req, m->outcome);
+    device_pair_settle(d->req, m->outcome);
 }
 
 static void out_matched(weft__match_hook *hook)
 {
     half_to(&of_out(hook)->match.out, WEFT__HALF_MET);
-    advance(of_out(hook));
+    device_pair_advance(of_out(hook));
 }
 
 static void in_matched(weft__match_hook *hook)
 {
     half_to(&of_in(hook)->match.in, WEFT__HALF_MET);
-    advance(of_in(hook));
+    device_pair_advance(of_in(hook));
 }
 
 /* Its sender gave it up before it heard.  A group that broke meanwhile has spared what had met. */
@@ -237,7 +237,7 @@ static void end_half(weft__device *d, weft__half *half)
     }
     if (m->outcome == WEFT_OK) m->outcome = half->completion.status;
     half_to(half, WEFT__HALF_NONE);
-    advance(d);
+    device_pair_advance(d);
 }
 
 static void out_over(weft__completion *completion)
@@ -292,7 +292,7 @@ void weft__device_pair_start(weft_request *req)
         half_to(&m->in, WEFT__HALF_NONE);
         if (sends) half_to(&m->out, WEFT__HALF_NONE);
         sends = false;
-        settle(req, WEFT_ERR_MEMORY);
+        device_pair_settle(req, WEFT_ERR_MEMORY);
     }
     at.hook = &m->out.hook;
     if (sends && !weft__p2p_send(p2p, &at, NULL, bytes, &m->out.completion))
@@ -339,5 +339,5 @@ void weft__device_pairs_refuse(weft__device_comm *dev_comm)
     WEFT__ASSERT(dev_comm->is_pair && weft__holds_engine(dev_comm->ctx));
     /* Always the first again: ending one may end others. */
     while ((req = next_to_refuse(dev_comm)) != NULL)
-        refuse(&req->device->ticket, dev_comm->status, dev_comm->why);
+        device_pair_refuse(&req->device->ticket, dev_comm->status, dev_comm->why);
 }

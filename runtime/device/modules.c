@@ -64,7 +64,7 @@ static void end(weft_request *req, weft_status status, const char *sentence)
         weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
-static void finish(weft_backend_work *work, weft_status status, const char *sentence)
+static void modules_finish(weft_backend_work *work, weft_status status, const char *sentence)
 {
     weft__device *d = work->owner;
     weft__module *module = d->module;
@@ -99,8 +99,8 @@ static int64_t module_now(void)
 }
 
 static const weft_backend_runtime table = {
-    WEFT_BACKEND_VERSION, finish,     issued,     weft__device_comm_named, weft__device_comm_joined,
-    weft__module_fail,    module_log, module_now,
+    WEFT_BACKEND_VERSION,     modules_finish,    issued,     weft__device_comm_named,
+    weft__device_comm_joined, weft__module_fail, module_log, module_now,
 };
 
 /* What is being loaded, until it has its place. */
@@ -111,7 +111,7 @@ typedef struct loading {
 } loading;
 
 /* NULL and a sentence: there is none of that name. */
-static weft_backend_open_fn *find(loading *l)
+static weft_backend_open_fn *modules_find(loading *l)
 {
     char folder[WEFT__FOLDER_BYTES], path[WEFT__FOLDER_BYTES + 64];
     void *symbol;
@@ -163,7 +163,7 @@ static weft_status open_backend(weft_context *ctx, loading *l, int device)
                                       .rank = ctx->rank,
                                       .local_rank = ctx->host_group->rank,
                                       .grace_ns = ABORT_GRACE_NS};
-    weft_backend_open_fn *open = find(l);
+    weft_backend_open_fn *open = modules_find(l);
     weft_backend *backend = open ? open(&table, &place, &why) : NULL;
     weft_status status;
     if (!open) return WEFT_ERR_UNSUPPORTED;
@@ -310,20 +310,20 @@ void weft__module_abandon(weft_request *req)
     weft__request_settle(req, req->draining_status, NULL);
 }
 
-static void split(weft__module *module, weft_backend_work *work)
+static void modules_split(weft__module *module, weft_backend_work *work)
 {
     const weft__device *d = work->owner;
     const weft__part *part = &d->part;
     weft_backend_comm *made = part->dev_comm ? part->dev_comm->comm : NULL;
     module->backend->split(work->comm, made, made ? part->color : -1, part->key);
-    finish(work, WEFT_OK, NULL);
+    modules_finish(work, WEFT_OK, NULL);
 }
 
-static void start(weft__module *module, weft__device *first)
+static void modules_start(weft__module *module, weft__device *first)
 {
     if (weft__request_state(first->req) < WEFT__DRAINING) {
         if (first->part.splits)
-            split(module, &first->work);
+            modules_split(module, &first->work);
         else
             module->backend->start(module->backend, &first->work);
         return;
@@ -331,7 +331,7 @@ static void start(weft__module *module, weft__device *first)
     for (weft_backend_work *work = &first->work; work;) { /* ended before it began */
         weft_backend_work *next = work->next;
         void *marker = work->marker;
-        finish(work, WEFT_ERR_CANCELLED, NULL);
+        modules_finish(work, WEFT_ERR_CANCELLED, NULL);
         weft__module_unmark(module, marker);
         work = next;
     }
@@ -347,7 +347,7 @@ static int progress(weft_context *ctx, weft__module *module)
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
-        start(module, req->device);
+        modules_start(module, req->device);
         atomic_store(&ctx->blocked_since, weft__now_ns());
         n++;
     }

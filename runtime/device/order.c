@@ -50,7 +50,7 @@ static void insert(weft_context *ctx, weft__ticket *ticket)
     weft__list_append(at->next, &ticket->link);
 }
 
-static weft__ticket *find(weft_context *ctx, const weft__ticket_key *key)
+static weft__ticket *order_find(weft_context *ctx, const weft__ticket_key *key)
 {
     WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
     {
@@ -82,7 +82,7 @@ static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
     insert(ctx, ticket);
 }
 
-static void refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
+static void order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
 {
     char who[192], text[400];
     weft__peer_name(ctx, peer, who, sizeof who);
@@ -99,7 +99,7 @@ static bool count(weft_context *ctx, weft__ticket *ticket, int peer, const word 
 {
     word final = {.key = ticket->key, .length = ticket->length};
     if (w->length != ticket->length) {
-        refuse(ctx, ticket, peer, w->length);
+        order_refuse(ctx, ticket, peer, w->length);
         return false;
     }
     if (ticket->most < w->stamp) ticket->most = w->stamp;
@@ -174,7 +174,7 @@ static void order_message(weft_context *ctx, int peer, int type, const void *byt
         weft__peer_refused(ctx, peer, "a place in the order of operations is none that can be");
         return;
     }
-    ticket = find(ctx, &w.key);
+    ticket = order_find(ctx, &w.key);
     if (ticket && !takes_part(ticket, peer))
         weft__peer_refused(ctx, peer, "it takes no part in the operation whose place it tells");
     else if (ticket && type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && !ticket->final)

@@ -19,7 +19,7 @@
 
 /* number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what is pending too.
  */
-static void ask(weft_group *group, uint64_t number, bool messages)
+static void straggler_ask(weft_group *group, uint64_t number, bool messages)
 {
     weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
     int64_t now = weft__now_ns();
@@ -39,7 +39,7 @@ void weft__straggler_ask(weft_request *req)
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        ask(req->group, req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0, false);
+        straggler_ask(req->group, req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0, false);
 }
 
 static bool gone(const weft_group *group, int member)
@@ -85,7 +85,7 @@ bool weft__straggler_answered_again(const weft_request *req)
     return true;
 }
 
-static size_t add(char *text, size_t bytes, size_t at, const char *more)
+static size_t straggler_add(char *text, size_t bytes, size_t at, const char *more)
 {
     int n = at < bytes ? snprintf(text + at, bytes - at, "%s", more) : 0;
     return at + (size_t)(n > 0 ? n : 0);
@@ -134,7 +134,7 @@ static size_t phases_text(const weft_request *req, char *text, size_t bytes, siz
         if (phase_of(req, i) != least) continue;
         weft__peer_name(group->ctx, group->world[i], who, sizeof who);
         snprintf(line, sizeof line, "; %s %s", who, phase_text(least));
-        at = add(text, bytes, at, line);
+        at = straggler_add(text, bytes, at, line);
     }
     return at;
 }
@@ -152,13 +152,13 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
         last[0] = 0;
         if (known) last_text(r, last, sizeof last);
         snprintf(line, sizeof line, "; %s %s%s", who, known ? "has not joined" : "does not answer", last);
-        at = add(text, bytes, at, line);
+        at = straggler_add(text, bytes, at, line);
         missing++;
     }
     if (missing) return at;
     return req->executor->traits & WEFT__HAS_PHASES
                ? phases_text(req, text, bytes, at)
-               : add(text, bytes, at, "; all ranks have joined, it was under way");
+               : straggler_add(text, bytes, at, "; all ranks have joined, it was under way");
 }
 
 static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_t at)
@@ -169,15 +169,15 @@ static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_
         weft__peer_name(req->ctx, req->ctx->rank, who, sizeof who);
         snprintf(line, sizeof line, "; both sides are there; %s %s", who,
                  phase_text(req->executor->phase(req)));
-        return add(text, bytes, at, line);
+        return straggler_add(text, bytes, at, line);
     }
-    if (req->op.peer < 0) return add(text, bytes, at, "; no rank has sent a message that fits");
+    if (req->op.peer < 0) return straggler_add(text, bytes, at, "; no rank has sent a message that fits");
     weft__peer_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
     snprintf(line, sizeof line, "; %s has not %s", who,
              way == WEFT__SENDS       ? "received it"
              : way == WEFT__EXCHANGES ? "taken part"
                                       : "sent a message that fits");
-    return add(text, bytes, at, line);
+    return straggler_add(text, bytes, at, line);
 }
 
 void weft__straggler_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes)
@@ -245,7 +245,7 @@ static void ask_and_wait(weft_group *group)
     int64_t until = weft__now_ns() + REPORT_WAIT_NS;
     bool all = false;
     weft__engine_take(ctx);
-    ask(group, 0, true);
+    straggler_ask(group, 0, true);
     weft__engine_drop(ctx);
     while (!all && weft__now_ns() < until) {
         struct timespec ms = {0, 1000000};
@@ -275,7 +275,7 @@ weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
     for (int i = 0; i < group->size; i++) {
         char line[REPORT_LINE];
         report_line(group, i, line, sizeof line);
-        at = add(whole, room, at, line);
+        at = straggler_add(whole, room, at, line);
     }
     weft__engine_drop(group->ctx);
     if (at < bytes)

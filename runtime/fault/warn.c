@@ -45,7 +45,7 @@ static int count_others(const weft_request *req, int64_t now_ns)
     return n;
 }
 
-static void tell(weft_request *req, int64_t now_ns)
+static void warn_tell(weft_request *req, int64_t now_ns)
 {
     char text[WEFT__SENTENCE_BYTES];
     int others = count_others(req, now_ns);
@@ -69,7 +69,7 @@ int64_t weft__warn_look(weft_request *req, int64_t now_ns)
         *quiet = req->warn_by_ns = now_ns + ANSWER_NS; /* the others wait for what this one learns */
     }
     if (!weft__straggler_answered(req) && now_ns < req->warn_by_ns) return now_ns + RETRY_NS;
-    tell(req, now_ns);
+    warn_tell(req, now_ns);
     *quiet = now_ns + req->ctx->warn_after_ns;
     return WEFT__NEVER;
 }

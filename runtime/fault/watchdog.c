@@ -90,7 +90,7 @@ static bool stand_in(weft_context *ctx)
     return more;
 }
 
-static int64_t attend(weft_context *ctx)
+static int64_t watchdog_attend(weft_context *ctx)
 {
     int64_t now = weft__now_ns(), next, again;
     weft__record_life(&ctx->record, WEFT__LIFE_TURNS, ++ctx->watched_turns);
@@ -126,7 +126,7 @@ static void *watchdog_main(void *arg)
         pthread_mutex_unlock(&registry);
         if (n == 0) return NULL;
         for (int i = 0; i < n; i++) {
-            int64_t then = attend(mine[i]);
+            int64_t then = watchdog_attend(mine[i]);
             wires[i] = mine[i]->wire;
             if (then < next) next = then;
         }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* The sentence is this thread's last. */
-static bool refuse(weft_request *req, int member)
+static bool entries_refuse(weft_request *req, int member)
 {
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
     weft__request_name(req, name, sizeof name);
@@ -52,7 +52,7 @@ static weft_status check_split(const weft__split_entry *e, int rank)
 
 bool weft__split_entry_holds(weft_request *req, int member, const weft__split_entry *told)
 {
-    return check_split(told, req->group->world[member]) == WEFT_OK || refuse(req, member);
+    return check_split(told, req->group->world[member]) == WEFT_OK || entries_refuse(req, member);
 }
 
 bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entry *told, unsigned groups)
@@ -60,7 +60,7 @@ bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entr
     int rank = req->group->world[member];
     return (check_numbers(told->first_group, groups, rank) == WEFT_OK &&
             check_table(&told->params, rank) == WEFT_OK) ||
-           refuse(req, member);
+           entries_refuse(req, member);
 }
 
 static weft_status check_memory(const weft_context *ctx, const weft__memory_entry *e, int rank)
@@ -76,5 +76,5 @@ static weft_status check_memory(const weft_context *ctx, const weft__memory_entr
 
 bool weft__memory_entry_holds(weft_request *req, int member, const weft__memory_entry *told)
 {
-    return check_memory(req->ctx, told, req->group->world[member]) == WEFT_OK || refuse(req, member);
+    return check_memory(req->ctx, told, req->group->world[member]) == WEFT_OK || entries_refuse(req, member);
 }

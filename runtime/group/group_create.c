@@ -286,7 +286,8 @@ static weft_status check_members(const weft_context *ctx, int peer, const create
     return WEFT_OK;
 }
 
-static weft_status check(const weft_context *ctx, int peer, int type, const create_message *m, size_t entries)
+static weft_status create_check(const weft_context *ctx, int peer, int type, const create_message *m,
+                                size_t entries)
 {
     if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size)
         return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members: expected 1 to %d", m->key.size,
@@ -317,7 +318,7 @@ static void create_take_message(weft_context *ctx, int peer, int type, const voi
     if (!m) return;
     memcpy(m, bytes, copy_bytes);
     m->text[sizeof m->text - 1] = 0;
-    if (check(ctx, peer, type, m, entries) != WEFT_OK)
+    if (create_check(ctx, peer, type, m, entries) != WEFT_OK)
         weft__peer_refused(ctx, peer, weft_last_error());
     else if (type == WEFT__MESSAGE_CREATE_JOIN)
         on_join(ctx, peer, m);
@@ -364,7 +365,7 @@ static create_key make_key(const weft_request *req, const weft_group *group)
     return (create_key){req->group->id, {h[0], h[1]}, next_occurrence(req->group, h), (uint32_t)group->size};
 }
 
-static void start(weft_request *req)
+static void create_start(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     joining *j = joining_of(req);
@@ -505,7 +506,7 @@ weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const we
         weft__group_unref(made);
         return weft__fail_memory(sizeof *j, "a group's request");
     }
-    j->creation.start = start;
+    j->creation.start = create_start;
     j->creation.give_up = give_up;
     return weft__group_create_submit(parent, WEFT__OP_NEW_GROUP, &j->creation, made, call, group, req);
 }

@@ -97,7 +97,7 @@ static weft_mesh *mesh_of(weft_request *req)
     return WEFT__OWNER(req->continuation, weft_mesh, continuation);
 }
 
-static void fail(weft_request *req, const char *why)
+static void mesh_fail(weft_request *req, const char *why)
 {
     weft_mesh *mesh = mesh_of(req);
     snprintf(mesh->why, sizeof mesh->why, "%s", why);
@@ -121,7 +121,7 @@ static bool all_agree(weft_request *req, const weft_mesh *mesh)
     return true;
 }
 
-static void finish(weft_request *req)
+static void mesh_finish(weft_request *req)
 {
     weft_mesh *mesh = mesh_of(req);
     if (!all_agree(req, mesh)) return; /* breaking the group settled it */
@@ -164,7 +164,7 @@ weft_status weft_mesh_create(weft_group *parent, const char *axes, const weft_ca
         mesh_unref(made);
         return WEFT_ERR_MEMORY;
     }
-    made->continuation = (weft__continuation){finish, fail, request_gone};
+    made->continuation = (weft__continuation){mesh_finish, mesh_fail, request_gone};
     atomic_fetch_add(&made->refs, 1);
     r->continuation = &made->continuation;
     r->op.in = &made->mine;

@@ -237,7 +237,7 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, cons
 }
 
 /* Is this rank the lead, and has everybody come? */
-static void look(weft_context *ctx, attempt *a)
+static void shrink_look(weft_context *ctx, attempt *a)
 {
     size_t bytes;
     shrink_message *m;
@@ -277,7 +277,7 @@ static void on_join(weft_context *ctx, attempt *a, int member, const shrink_mess
     if (a->verdict)
         send_verdict(ctx, a, a->world[member]);
     else
-        look(ctx, a);
+        shrink_look(ctx, a);
 }
 
 static void on_expired(weft_context *ctx, attempt *a, const shrink_message *m)
@@ -310,7 +310,8 @@ static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
     return weft__group_create_sound(ctx, told, n, told[0]);
 }
 
-static weft_status check(const weft_context *ctx, int peer, int type, const shrink_message *m, size_t length)
+static weft_status shrink_check(const weft_context *ctx, int peer, int type, const shrink_message *m,
+                                size_t length)
 {
     size_t world = (size_t)ctx->world_size, entries = (length - sizeof *m) / sizeof m->list[0];
     size_t told = (size_t)m->size + m->survivors + m->left;
@@ -340,7 +341,7 @@ static void shrink_take_message(weft_context *ctx, int peer, int type, const voi
     if (!m) return;
     memcpy(m, bytes, length);
     m->text[sizeof m->text - 1] = 0;
-    if (check(ctx, peer, type, m, length) != WEFT_OK)
+    if (shrink_check(ctx, peer, type, m, length) != WEFT_OK)
         weft__peer_refused(ctx, peer, weft_last_error());
     else if (!(a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size)))
         weft__peer_refused(ctx, peer, "a group that shrinks has other members for others, or no memory here");
@@ -372,7 +373,7 @@ static void give_up(weft_request *req)
 }
 
 /* May end the request. */
-static void join(weft_request *req, attempt *a)
+static void shrink_join(weft_request *req, attempt *a)
 {
     weft_context *ctx = req->ctx;
     bool late = req->u.creation->gave_up != WEFT_OK;
@@ -381,7 +382,7 @@ static void join(weft_request *req, attempt *a)
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
-static void start(weft_request *req)
+static void shrink_start(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     weft_group *group = req->group;
@@ -399,7 +400,7 @@ static void start(weft_request *req)
     if (a->verdict)
         obey(ctx, a);
     else
-        join(req, a);
+        shrink_join(req, a);
 }
 
 /* ---- ranks that end ---- */
@@ -416,8 +417,8 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
         if (rank < lead && a->verdict && lead != ctx->rank)
             send_verdict(ctx, a, lead); /* that lead was the last one's; this one may not know */
         else if (rank < lead && req)
-            join(req, a);
-        look(ctx, a);
+            shrink_join(req, a);
+        shrink_look(ctx, a);
     }
 }
 
@@ -468,7 +469,7 @@ weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_gro
         weft__group_unref(made);
         return weft__fail_memory(sizeof *f, "a group's request");
     }
-    f->start = start;
+    f->start = shrink_start;
     f->give_up = give_up;
     return weft__group_create_submit(group, WEFT__OP_SHRINK_GROUP, f, made, call, survivors, req);
 }

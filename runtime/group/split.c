@@ -30,7 +30,7 @@ static int by_key(const void *a, const void *b)
     return x->rank - y->rank;
 }
 
-static weft_status make(weft_request *req, split *s)
+static weft_status split_make(weft_request *req, split *s)
 {
     weft_group *parent = req->group, *group = s->group;
     const weft__split_entry *low = &s->mine;
@@ -70,14 +70,14 @@ static void split_on_device(const weft_request *req, const split *s)
                                s->mine.key);
 }
 
-static void finish(weft_request *req)
+static void split_finish(weft_request *req)
 {
     split *s = split_of(req);
     weft_group *group = s->group;
     weft_status status;
     for (int i = 0; i < req->group->size; i++)
         if (!weft__split_entry_holds(req, i, &s->all[i])) return; /* breaking the parent settled it */
-    status = group ? make(req, s) : WEFT_OK;
+    status = group ? split_make(req, s) : WEFT_OK;
     if (status == WEFT_OK) split_on_device(req, s);
     if (group && status == WEFT_OK) {
         s->group = NULL;
@@ -86,7 +86,7 @@ static void finish(weft_request *req)
     weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
 }
 
-static void fail(weft_request *req, const char *why)
+static void split_fail(weft_request *req, const char *why)
 {
     split *s = split_of(req);
     if (s->group) weft__group_fail(s->group, req->status, why);
@@ -148,7 +148,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
         weft__request_unref(r);
         return weft__fail_memory(bytes, "a split");
     }
-    s->continuation = (weft__continuation){finish, fail, split_free};
+    s->continuation = (weft__continuation){split_finish, split_fail, split_free};
     r->continuation = &s->continuation;
     s->mine = (weft__split_entry){.color = color < 0 ? -1 : color,
                                   .key = key,

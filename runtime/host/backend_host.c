@@ -39,7 +39,7 @@ void weft__host_collective_start(weft_request *req, const weft__executor **by)
     }
 }
 
-static void start(weft_request *req)
+static void host_start(weft_request *req)
 {
     weft__host_collective_start(req, &req->executor);
 }
@@ -51,5 +51,5 @@ static void stop_held(weft_request *req)
 
 const weft__executor weft__collectives_executor = {.name = "collectives",
                                                    .traits = WEFT__BEGINS_IN_CALL,
-                                                   .start = start,
+                                                   .start = host_start,
                                                    .stop = stop_held};

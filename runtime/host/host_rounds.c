@@ -23,7 +23,7 @@
 #define TURN_BYTES       (256 * 1024) /* copied or reduced in one turn of a group's collectives, about */
 #define RING_FIRST_BYTES (8 * 1024)   /* so much published: sleepers are told before anything is taken */
 
-static size_t publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
+static size_t rounds_publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
 {
     weft_group *group = req->group;
     weft__member_slots *slots = group->shm_coll.slots[group->rank];
@@ -101,7 +101,7 @@ static size_t publish_ahead(weft_group *group)
             }
             r = round_at(req, req->u.rounds.published);
             if (r->after_take && req->u.rounds.taken < req->u.rounds.published) return moved;
-            if (r->publishes) moved += publish(req, r, round, req->u.rounds.published == 0);
+            if (r->publishes) moved += rounds_publish(req, r, round, req->u.rounds.published == 0);
             moved++;
             req->u.rounds.published++;
         }
@@ -128,7 +128,7 @@ static bool round_is_there(weft_request *req, const weft__round *r, uint64_t rou
 }
 
 /* All rounds are taken. */
-static void finish(weft_request *req)
+static void rounds_finish(weft_request *req)
 {
     if (weft__is_done_with(req)) {
         weft__rounds_end(req);
@@ -183,7 +183,7 @@ static size_t take_ready(weft_group *group, bool *broken)
         moved++;
         coll->taken = round;
         if (!req->u.rounds.ahead) weft__round_pass(group, round);
-        if (++req->u.rounds.taken == req->u.rounds.plan.count) finish(req);
+        if (++req->u.rounds.taken == req->u.rounds.plan.count) rounds_finish(req);
     }
     if (moved >= TURN_BYTES) group->ctx->cut_short = true; /* perhaps: the next turn knows */
     return moved;

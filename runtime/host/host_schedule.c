@@ -337,7 +337,7 @@ static bool work(weft__run *run, const weft__step *st)
 }
 
 /* Breaks the group, which stops this run too. */
-static void fail(weft__run *run)
+static void schedule_fail(weft__run *run)
 {
     weft_request *req = run->req;
     weft_group *group = req->group;
@@ -359,11 +359,11 @@ static void fail(weft__run *run)
     weft__group_break(group, &(weft__verdict){run->failed, req->sequence, gone ? peer : -1, text}, true);
 }
 
-static void finish(weft__run *run)
+static void schedule_finish(weft__run *run)
 {
     weft_request *req = run->req;
     if (run->failed != WEFT_OK) {
-        fail(run);
+        schedule_fail(run);
         return;
     }
     give_run(run);
@@ -398,7 +398,7 @@ static void pump(weft__run *run)
     if (run->stopped)
         give_run(run);
     else if (run->failed != WEFT_OK || run->remaining == 0)
-        finish(run);
+        schedule_finish(run);
     else if (run->head < run->tail)
         weft__list_append(&run->req->ctx->at_work[WEFT__EXECUTOR_SCHEDULE], &run->work);
 }

@@ -178,7 +178,7 @@ static bool exchange_take_early(void *group, int peer, const void *bytes)
 }
 
 /* This rank's first collective on the group: tells where its slots are. */
-static void meet(weft_group *group)
+static void exchange_meet(weft_group *group)
 {
     weft_context *ctx = group->ctx;
     weft__shm_coll *coll = &group->shm_coll;
@@ -220,7 +220,7 @@ void weft__slot_exchange_hold(weft_request *req)
     weft__submit_hold(req);
     if (coll->state != WEFT__SHM_COLL_UNMET) return;
     weft__group_ref(group); /* breaking it may settle its last request */
-    meet(group);
+    exchange_meet(group);
     if (coll->state == WEFT__SHM_COLL_MEETING) look_whether_all_told(group);
     weft__group_unref(group);
 }

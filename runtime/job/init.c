@@ -370,7 +370,7 @@ static weft_status exchange_modules(joining *j)
     return status;
 }
 
-static weft_status join(joining *j, const weft_config *config)
+static weft_status init_join(joining *j, const weft_config *config)
 {
     weft_context *ctx = j->ctx;
     weft_status status;
@@ -488,7 +488,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         j.ctx->world_size = weft__rendezvous_world(j.rendezvous);
         j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.rendezvous));
         weft__recording_open(j.ctx, ask.job);
-        status = join(&j, c);
+        status = init_join(&j, c);
         if (status == WEFT_OK)
             tell_overview(&j, &ask, c->secret != NULL);
         else

@@ -49,7 +49,7 @@ static weft_status make_keys(weft_context *ctx)
 
 /* ---- rank 0 ---- */
 
-static weft_status serve(weft_context *ctx, char endpoint[WEFT__ENDPOINT_BYTES])
+static weft_status job_store_serve(weft_context *ctx, char endpoint[WEFT__ENDPOINT_BYTES])
 {
     const char *address = weft__rendezvous_address(ctx->rendezvous);
     job_store *job = store_of(ctx);
@@ -69,7 +69,7 @@ static void asked(weft_context *ctx, int from)
 {
     weft__notice here = {.kind = WEFT__NOTICE_STORE_HERE};
     if (ctx->rank != 0) return;
-    here.subject = serve(ctx, here.fate);
+    here.subject = job_store_serve(ctx, here.fate);
     if (here.subject) snprintf(here.text, sizeof here.text, "%.500s", weft_last_error());
     weft__alarm_tell(ctx, from, &here);
 }
@@ -98,7 +98,7 @@ static void job_store_peer_gone(weft_context *ctx, int rank, const char *why)
 }
 
 /* One answer for one question: there is one who asks at a time. */
-static weft_status ask(weft_context *ctx, int64_t deadline_ns, char endpoint[WEFT__ENDPOINT_BYTES])
+static weft_status job_store_ask(weft_context *ctx, int64_t deadline_ns, char endpoint[WEFT__ENDPOINT_BYTES])
 {
     job_store *job = store_of(ctx);
     weft__notice where = {.kind = WEFT__NOTICE_STORE_WHERE};
@@ -130,7 +130,8 @@ static weft_status open_store(weft_context *ctx, weft_store **out)
     int64_t deadline_ns = weft__deadline(weft__now_ns(), ctx->timeout_ms);
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft_store *store;
-    weft_status status = ctx->rank == 0 ? serve(ctx, endpoint) : ask(ctx, deadline_ns, endpoint);
+    weft_status status =
+        ctx->rank == 0 ? job_store_serve(ctx, endpoint) : job_store_ask(ctx, deadline_ns, endpoint);
     if (status != WEFT_OK) return status;
     weft__lock_take(&store_of(ctx)->lock);
     status = make_keys(ctx);

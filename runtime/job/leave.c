@@ -79,7 +79,7 @@ static void fall_silent(weft_context *ctx)
     ctx->wire = NULL;
 }
 
-static void rest(void)
+static void leave_rest(void)
 {
     struct timespec t = {0, LOOK_NS};
     nanosleep(&t, NULL);
@@ -204,7 +204,7 @@ static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
             if (looks < 100)
                 sched_yield();
             else
-                rest();
+                leave_rest();
         }
     }
 }
@@ -298,7 +298,7 @@ static void give_up(weft_context *ctx, const char *why)
         busy = weft__p2p_busy(ctx->p2p) || !weft__p2p_bye_taken(ctx->p2p);
         weft__engine_drop(ctx);
         if (!busy && weft__inflight(ctx) == 0) break;
-        rest();
+        leave_rest();
     }
 }
 
@@ -340,7 +340,7 @@ static void stay_loaded(void)
         (void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static void begin(void)
+static void leave_begin(void)
 {
     weft__fork_watch();
     stay_loaded();
@@ -350,5 +350,5 @@ static void begin(void)
 void weft__lifetime_begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, begin);
+    pthread_once(&once, leave_begin);
 }

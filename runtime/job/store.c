@@ -54,8 +54,8 @@ static int64_t look_ms(const weft_store *store, int64_t timeout_ms)
 }
 
 /* A call with one key, which is written to text. */
-static weft_status begin(const weft_store *store, const char *what, weft__kv_kind kind, const char *key,
-                         int64_t timeout_ms, char text[WEFT__KV_KEY_MAX + 2], weft__kv_call *call)
+static weft_status store_begin(const weft_store *store, const char *what, weft__kv_kind kind, const char *key,
+                               int64_t timeout_ms, char text[WEFT__KV_KEY_MAX + 2], weft__kv_call *call)
 {
     weft_status status =
         store ? check_key(what, key) : weft__fail(WEFT_ERR_ARGUMENT, "%s: the store is NULL", what);
@@ -138,7 +138,7 @@ weft_status weft_store_set(weft_store *store, const char *key, const void *value
     weft__kv_call call;
     weft__kv_result result;
     weft_status status =
-        begin(store, "store_set", WEFT__KV_SET, key, store ? store->limit_ms : 0, text, &call);
+        store_begin(store, "store_set", WEFT__KV_SET, key, store ? store->limit_ms : 0, text, &call);
     if (status == WEFT_OK) status = check_value("store_set", value, bytes);
     if (status != WEFT_OK) return status;
     call.value = value;
@@ -152,7 +152,7 @@ weft_status weft_store_get(weft_store *store, const char *key, void *value, size
     weft__kv_call call;
     weft__kv_result result;
     weft_status status =
-        begin(store, "store_get", WEFT__KV_GET, key, look_ms(store, timeout_ms), text, &call);
+        store_begin(store, "store_get", WEFT__KV_GET, key, look_ms(store, timeout_ms), text, &call);
     if (status == WEFT_OK && !bytes) status = weft__fail(WEFT_ERR_ARGUMENT, "store_get: bytes is NULL");
     if (status == WEFT_OK && *bytes && !value)
         status = weft__fail(WEFT_ERR_ARGUMENT, "store_get: value is NULL, its room %zu bytes", *bytes);
@@ -175,7 +175,7 @@ weft_status weft_store_add(weft_store *store, const char *key, int64_t amount, i
     weft__kv_call call;
     weft__kv_result sum;
     weft_status status =
-        begin(store, "store_add", WEFT__KV_ADD, key, store ? store->limit_ms : 0, text, &call);
+        store_begin(store, "store_add", WEFT__KV_ADD, key, store ? store->limit_ms : 0, text, &call);
     if (status != WEFT_OK) return status;
     call.amount = amount;
     status = store->kv->ops->perform(store->kv, &call, &sum);
@@ -191,7 +191,7 @@ weft_status weft_store_compare_set(weft_store *store, const char *key, const voi
     weft__kv_call call;
     weft__kv_result result;
     weft_status status =
-        begin(store, "store_compare_set", WEFT__KV_SWAP, key, store ? store->limit_ms : 0, text, &call);
+        store_begin(store, "store_compare_set", WEFT__KV_SWAP, key, store ? store->limit_ms : 0, text, &call);
     if (status == WEFT_OK) status = check_value("store_compare_set", expected, expected_bytes);
     if (status == WEFT_OK) status = check_value("store_compare_set", desired, desired_bytes);
     if (status != WEFT_OK) return status;
@@ -210,7 +210,7 @@ weft_status weft_store_delete(weft_store *store, const char *key, bool *existed)
     weft__kv_call call;
     weft__kv_result result;
     weft_status status =
-        begin(store, "store_delete", WEFT__KV_DELETE, key, store ? store->limit_ms : 0, text, &call);
+        store_begin(store, "store_delete", WEFT__KV_DELETE, key, store ? store->limit_ms : 0, text, &call);
     if (status != WEFT_OK) return status;
     status = store->kv->ops->perform(store->kv, &call, &result);
     if (status == WEFT_OK && existed) *existed = result.flag;

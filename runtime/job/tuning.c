@@ -100,7 +100,7 @@ static const char *distrust(int fd)
 }
 
 /* FILE_MOST + 1 bytes of room.  NULL: it is there, as a string. */
-static const char *fill(int fd, char *text)
+static const char *tuning_fill(int fd, char *text)
 {
     ssize_t got = read(fd, text, FILE_MOST + 1);
     if (got < 0) return "it cannot be read";
@@ -119,7 +119,7 @@ static weft_status load(const char *path, char **text)
     if (fd < 0) return ignored(path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
     room = malloc(FILE_MOST + 1);
     why = room ? distrust(fd) : "there is no memory";
-    if (!why) why = fill(fd, room);
+    if (!why) why = tuning_fill(fd, room);
     close(fd);
     if (!why) {
         *text = room;
@@ -130,7 +130,7 @@ static weft_status load(const char *path, char **text)
 }
 
 /* Splits at single blanks.  False: not exactly n words. */
-static bool split(char *line, char **words, int n)
+static bool tuning_split(char *line, char **words, int n)
 {
     for (int i = 0; i < n; i++) {
         words[i] = line;
@@ -168,7 +168,7 @@ static const char *take_line(char *line, weft__choices *choices)
     uint64_t upto, before;
     weft__medium medium;
     int class, tunable;
-    if (!split(line, word, 5)) return "expected TRANSPORT RANKS OPERATION ALGORITHM BYTES";
+    if (!tuning_split(line, word, 5)) return "expected TRANSPORT RANKS OPERATION ALGORITHM BYTES";
     if (!weft__medium_find(word[0], &medium)) return "there is no such transport";
     if ((class = read_class(word[1])) < 0) return "expected 2, 4, 8, 16 or more as ranks";
     if ((tunable = weft__tunable_find(word[2], word[3])) < 0)

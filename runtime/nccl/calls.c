@@ -67,7 +67,7 @@ static ncclResult_t send(const struct operation *o, weft__span of, int peer)
     return ncclSend(at(o, o->op->in, of.start), parts(o, of.length), o->type.type, peer, o->comm, o->stream);
 }
 
-static ncclResult_t receive(const struct operation *o, weft__span to, int peer)
+static ncclResult_t calls_receive(const struct operation *o, weft__span to, int peer)
 {
     if (!to.length) return ncclSuccess;
     return ncclRecv(at(o, o->op->out, to.start), parts(o, to.length), o->type.type, peer, o->comm, o->stream);
@@ -80,7 +80,7 @@ static ncclResult_t isend(const struct operation *o)
 
 static ncclResult_t irecv(const struct operation *o)
 {
-    return receive(o, whole(o), o->peer);
+    return calls_receive(o, whole(o), o->peer);
 }
 
 static ncclResult_t send_recv(const struct operation *o)
@@ -158,15 +158,15 @@ static ncclResult_t all_gather_v(const struct operation *o)
 }
 
 /* This rank's block to itself, which in place is there already. */
-static ncclResult_t keep(const struct operation *o, weft__span of, weft__span to)
+static ncclResult_t calls_keep(const struct operation *o, weft__span of, weft__span to)
 {
     ncclResult_t result;
     if (!of.length || at(o, o->op->in, of.start) == at(o, o->op->out, to.start)) return ncclSuccess;
     result = send(o, of, o->rank);
-    return result == ncclSuccess ? receive(o, to, o->rank) : result;
+    return result == ncclSuccess ? calls_receive(o, to, o->rank) : result;
 }
 
-static ncclResult_t gather(const struct operation *o)
+static ncclResult_t calls_gather(const struct operation *o)
 {
     const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
@@ -175,8 +175,8 @@ static ncclResult_t gather(const struct operation *o)
                                 o->stream);
     if (o->rank != op->root) return send(o, whole(o), op->root);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++)
-        result =
-            rank == o->rank ? keep(o, whole(o), out_block(o, rank)) : receive(o, out_block(o, rank), rank);
+        result = rank == o->rank ? calls_keep(o, whole(o), out_block(o, rank))
+                                 : calls_receive(o, out_block(o, rank), rank);
     return result;
 }
 
@@ -187,9 +187,10 @@ static ncclResult_t scatter(const struct operation *o)
     if (o->newer->scatter && !op->uneven)
         return o->newer->scatter(op->in, op->out, parts(o, op->count), o->type.type, op->root, o->comm,
                                  o->stream);
-    if (o->rank != op->root) return receive(o, whole(o), op->root);
+    if (o->rank != op->root) return calls_receive(o, whole(o), op->root);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++)
-        result = rank == o->rank ? keep(o, in_block(o, rank), whole(o)) : send(o, in_block(o, rank), rank);
+        result =
+            rank == o->rank ? calls_keep(o, in_block(o, rank), whole(o)) : send(o, in_block(o, rank), rank);
     return result;
 }
 
@@ -201,7 +202,7 @@ static ncclResult_t all_to_all(const struct operation *o)
         return o->newer->all_to_all(op->in, op->out, parts(o, op->count), o->type.type, o->comm, o->stream);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++) {
         result = send(o, in_block(o, rank), rank);
-        if (result == ncclSuccess) result = receive(o, out_block(o, rank), rank);
+        if (result == ncclSuccess) result = calls_receive(o, out_block(o, rank), rank);
     }
     return result;
 }
@@ -218,8 +219,8 @@ static const struct {
     [WEFT_BACKEND_REDUCE_SCATTER_V] = {reduce, "ncclReduce"},
     [WEFT_BACKEND_ALL_GATHER] = {all_gather, "ncclAllGather"},
     [WEFT_BACKEND_ALL_GATHER_V] = {all_gather_v, "ncclBroadcast"},
-    [WEFT_BACKEND_GATHER] = {gather, "ncclGather"},
-    [WEFT_BACKEND_GATHER_V] = {gather, "ncclSend or ncclRecv"},
+    [WEFT_BACKEND_GATHER] = {calls_gather, "ncclGather"},
+    [WEFT_BACKEND_GATHER_V] = {calls_gather, "ncclSend or ncclRecv"},
     [WEFT_BACKEND_SCATTER] = {scatter, "ncclScatter"},
     [WEFT_BACKEND_SCATTER_V] = {scatter, "ncclSend or ncclRecv"},
     [WEFT_BACKEND_ALL_TO_ALL] = {all_to_all, "ncclAlltoAll"},

@@ -26,7 +26,7 @@ struct creation {
 /* ---- telling ---- */
 
 /* Ends the birth: READY, or doomed for that reason unless there is an earlier one. */
-static void tell(weft__comm *comm, weft_status status, const char *why)
+static void comm_create_tell(weft__comm *comm, weft_status status, const char *why)
 {
     weft__nccl *nccl = comm->nccl;
     char sentence[WEFT__NCCL_SENTENCE];
@@ -43,7 +43,7 @@ static void tell(weft__comm *comm, weft_status status, const char *why)
     if (!dropped) nccl->table->joined(comm->owner, status, status == WEFT_OK ? NULL : sentence);
 }
 
-static void begin(weft__comm *comm)
+static void comm_create_begin(weft__comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
     if (!weft__comm_doomed(comm)) atomic_store(&comm->state, WEFT__COMM_JOINING);
@@ -64,7 +64,7 @@ static void name(void *arg)
     pthread_mutex_unlock(&comm->lock);
     if (result != ncclSuccess) {
         weft_status status = weft__comm_error("ncclGetUniqueId", result, text, sizeof text);
-        tell(comm, status, text);
+        comm_create_tell(comm, status, text);
     } else if (!dropped) {
         comm->nccl->table->named(comm->owner, &id);
     }
@@ -123,7 +123,7 @@ static ncclConfig_t configure(weft__comm *comm)
 }
 
 /* The handle is known: from now on an abort can reach it. */
-static void publish(weft__comm *comm)
+static void comm_create_publish(weft__comm *comm)
 {
     ncclComm_t late = NULL;
     pthread_mutex_lock(&comm->lock);
@@ -137,7 +137,7 @@ static void publish(weft__comm *comm)
 
 /* ---- joining ---- */
 
-static weft_status init(struct creation *creation, char *text, size_t bytes)
+static weft_status comm_create_init(struct creation *creation, char *text, size_t bytes)
 {
     weft__comm *comm = creation->comm;
     ncclConfig_t config = configure(comm);
@@ -148,7 +148,7 @@ static weft_status init(struct creation *creation, char *text, size_t bytes)
     if (!weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) return WEFT_OK; /* doomed: tell knows why */
     weft__comm_inside(comm, "ncclCommInitRankConfig");
     result = ncclCommInitRankConfig(&comm->born, comm->size, creation->id, comm->rank, &config);
-    if (comm->born) publish(comm);
+    if (comm->born) comm_create_publish(comm);
     if (result == ncclInProgress) result = weft__comm_await(comm, result);
     if (result != ncclSuccess && !weft__comm_doomed(comm))
         status = weft__comm_error("ncclCommInitRankConfig", result, text, bytes);
@@ -164,12 +164,12 @@ static void unable(weft__comm *comm)
     weft__nccl_log(comm->nccl, 0, "no memory, or no thread, to make communicator %s", comm->label);
 }
 
-static void join(void *arg)
+static void comm_create_join(void *arg)
 {
     struct creation *creation = arg;
     char text[WEFT__NCCL_SENTENCE] = "";
-    weft_status status = init(creation, text, sizeof text);
-    tell(creation->comm, status, text);
+    weft_status status = comm_create_init(creation, text, sizeof text);
+    comm_create_tell(creation->comm, status, text);
     weft__comm_unref(creation->comm);
     free(creation);
 }
@@ -178,11 +178,11 @@ void weft__comm_join(weft__comm *comm, const void *id)
 {
     struct creation *creation = calloc(1, sizeof *creation);
     weft__comm_ref(comm);
-    begin(comm);
+    comm_create_begin(comm);
     if (creation) {
         creation->comm = comm;
         memcpy(&creation->id, id, sizeof creation->id);
-        if (weft__thread_start(comm->nccl, join, creation)) return;
+        if (weft__thread_start(comm->nccl, comm_create_join, creation)) return;
     }
     free(creation);
     unable(comm);
@@ -205,7 +205,7 @@ static ncclResult_t divide(struct creation *creation)
     result = weft__comm_await(parent, result);
     creation->written = result != ncclInProgress;
     if (!creation->written || !comm) return result;
-    if (comm->born) publish(comm);
+    if (comm->born) comm_create_publish(comm);
     return result == ncclSuccess ? weft__comm_await(comm, ncclInProgress) : result;
 }
 
@@ -239,7 +239,7 @@ static void await_writing(struct creation *creation)
     while (atomic_load(&parent->state) != WEFT__COMM_ABORTED)
         weft__nccl_cond_wait(&parent->changed, &parent->lock, WEFT__NCCL_NEVER);
     pthread_mutex_unlock(&parent->lock);
-    if (creation->comm && creation->comm->born) publish(creation->comm);
+    if (creation->comm && creation->comm->born) comm_create_publish(creation->comm);
 }
 
 /* The split is over, for what became of it. */
@@ -259,14 +259,14 @@ static void end_split(struct creation *creation, weft_status status, const char 
     if (comm && weft__comm_doomed(parent))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, "the communicator that it is split off was stopped");
     forget_parent(comm);
-    if (comm) tell(comm, status, text);
+    if (comm) comm_create_tell(comm, status, text);
     await_writing(creation);
     if (comm) weft__comm_unref(comm);
     weft__comm_unref(parent);
     free(creation);
 }
 
-static void split(void *arg)
+static void comm_create_split(void *arg)
 {
     char text[WEFT__NCCL_SENTENCE] = "";
     weft_status status = take_turns(arg, text, sizeof text);
@@ -285,7 +285,7 @@ void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key)
     weft__comm_ref(parent);
     if (comm) {
         weft__comm_ref(comm);
-        begin(comm);
+        comm_create_begin(comm);
         pthread_mutex_lock(&comm->lock);
         comm->parent = parent;
         pthread_mutex_unlock(&comm->lock);
@@ -294,7 +294,7 @@ void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key)
         pthread_mutex_unlock(&nccl->lock);
     }
     weft__turn_ask(parent, &creation->turn);
-    if (weft__thread_start(nccl, split, creation)) return;
+    if (weft__thread_start(nccl, comm_create_split, creation)) return;
     if (weft__turn_take(parent, &creation->turn, 0)) weft__turn_give(parent, &creation->turn);
     unable(comm ? comm : parent);
     forget_parent(comm);

@@ -73,7 +73,7 @@ void weft__turn_ask(weft__comm *comm, weft__turn *turn)
 }
 
 /* Lock held. */
-static void leave(weft__comm *comm, weft__turn *turn)
+static void communicator_leave(weft__comm *comm, weft__turn *turn)
 {
     weft__turn **at = &comm->turn, *before = NULL;
     while (*at != turn) {
@@ -95,7 +95,7 @@ bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
     if (taken)
         comm->entered = true;
     else
-        leave(comm, turn);
+        communicator_leave(comm, turn);
     pthread_mutex_unlock(&comm->lock);
     return taken;
 }
@@ -105,7 +105,7 @@ void weft__turn_give(weft__comm *comm, weft__turn *turn)
     weft__comm_inside(comm, NULL);
     pthread_mutex_lock(&comm->lock);
     comm->entered = false;
-    leave(comm, turn);
+    communicator_leave(comm, turn);
     pthread_mutex_unlock(&comm->lock);
 }
 

@@ -24,7 +24,7 @@ void weft__event_pool_init(weft__events *events)
     pthread_mutex_init(&events->lock, NULL);
 }
 
-static void make(void *arg)
+static void event_make(void *arg)
 {
     struct weft__event_chunk *chunk = arg;
     while (chunk->made < CHUNK && chunk->error == cudaSuccess) {
@@ -33,12 +33,12 @@ static void make(void *arg)
     }
 }
 
-static cudaError_t grow(weft__nccl *nccl)
+static cudaError_t event_grow(weft__nccl *nccl)
 {
     weft__events *events = &nccl->events;
     struct weft__event_chunk *chunk = calloc(1, sizeof *chunk);
     cudaError_t error = cudaErrorMemoryAllocation;
-    if (chunk && weft__thread_call(nccl, make, chunk)) error = chunk->error;
+    if (chunk && weft__thread_call(nccl, event_make, chunk)) error = chunk->error;
     if (!chunk || !chunk->made) {
         free(chunk);
         return error;
@@ -64,7 +64,7 @@ cudaError_t weft__event_pool_grow(weft__nccl *nccl, unsigned spares)
         pthread_mutex_lock(&nccl->events.lock);
         now = nccl->events.spares;
         pthread_mutex_unlock(&nccl->events.lock);
-    } while (now < spares && (error = grow(nccl)) == cudaSuccess);
+    } while (now < spares && (error = event_grow(nccl)) == cudaSuccess);
     return error;
 }
 
@@ -98,7 +98,7 @@ weft__event *weft__event_take(weft__nccl *nccl, cudaError_t *error)
         if (low) events->growing = true;
         pthread_mutex_unlock(&events->lock);
         if (event) break;
-        if ((*error = grow(nccl)) != cudaSuccess) return NULL;
+        if ((*error = event_grow(nccl)) != cudaSuccess) return NULL;
     }
     if (WEFT__UNLIKELY(low) && !weft__thread_start(nccl, grow_ahead, nccl)) {
         pthread_mutex_lock(&events->lock);

@@ -42,7 +42,7 @@ static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft_ba
 
 /* The event for the end, and the stream behind all marks.  NULL: the works are finished, with what CUDA said.
  */
-static weft__event *prepare(weft__nccl *nccl, cudaStream_t stream, weft_backend_work *first)
+static weft__event *issue_prepare(weft__nccl *nccl, cudaStream_t stream, weft_backend_work *first)
 {
     char text[WEFT__NCCL_SENTENCE];
     cudaError_t error = cudaSuccess;
@@ -116,7 +116,7 @@ static void started(weft__comm *comm, weft__event *end)
     for (weft_backend_work *work = end->works; work && recorded; work = work->next) table->issued(work);
 }
 
-static void refuse(weft__comm *comm, weft_backend_work *first)
+static void issue_refuse(weft__comm *comm, weft_backend_work *first)
 {
     char why[WEFT__NCCL_SENTENCE];
     weft_status status;
@@ -158,7 +158,7 @@ static void start_message(weft__nccl *nccl, weft_backend_work *first)
         finish_chain(nccl, first, WEFT_ERR_MEMORY, "no stream for a message to oneself");
         return;
     }
-    end = prepare(nccl, comm->stream, first);
+    end = issue_prepare(nccl, comm->stream, first);
     if (!end) return;
     if (bytes) error = cudaMemcpyAsync(to->out, from->in, bytes, cudaMemcpyDeviceToDevice, comm->stream);
     if (error == cudaSuccess) error = cudaEventRecord(end->cuda, comm->stream);
@@ -190,9 +190,9 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
     weft__comm_ref(comm);
     weft__turn_ask(comm, &turn);
     if (!weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
-        refuse(comm, first);
+        issue_refuse(comm, first);
     } else {
-        end = prepare(nccl, comm->stream, first);
+        end = issue_prepare(nccl, comm->stream, first);
         if (end) end->cut = !(end->recorded = issue(comm, end));
         weft__turn_give(comm, &turn);
         if (end) started(comm, end);

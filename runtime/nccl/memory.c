@@ -48,7 +48,7 @@ static void give_back(weft__memory *memory)
     if (error != cudaSuccess) cudaGetLastError();
 }
 
-static void make(void *arg)
+static void memory_make(void *arg)
 {
     weft__memory *memory = arg;
     cudaError_t error = cudaSuccess;
@@ -68,7 +68,7 @@ weft_status weft__memory_alloc(weft_backend *backend, size_t bytes, void **ptr)
     memory->nccl = nccl;
     memory->bytes = bytes ? bytes : 1;
     memory->error = cudaErrorMemoryAllocation;
-    if (!weft__thread_call(nccl, make, memory) || memory->error != cudaSuccess) {
+    if (!weft__thread_call(nccl, memory_make, memory) || memory->error != cudaSuccess) {
         error = memory->error;
         free(memory);
         return weft__nccl_fail(nccl, error == cudaErrorMemoryAllocation ? WEFT_ERR_MEMORY : WEFT_ERR_SYSTEM,
@@ -82,7 +82,7 @@ weft_status weft__memory_alloc(weft_backend *backend, size_t bytes, void **ptr)
     return WEFT_OK;
 }
 
-static weft__memory *find(weft__nccl *nccl, const void *at)
+static weft__memory *memory_find(weft__nccl *nccl, const void *at)
 {
     weft__memory *found = NULL;
     pthread_mutex_lock(&nccl->lock);
@@ -100,7 +100,7 @@ static weft__memory *find(weft__nccl *nccl, const void *at)
 ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation *op, const char **call)
 {
     weft__nccl *nccl = comm->nccl;
-    weft__memory *memory = find(nccl, op->out);
+    weft__memory *memory = memory_find(nccl, op->out);
     ncclResult_t result, state = ncclSuccess;
     *call = "ncclCommWindowRegister";
     if (!nccl->newer.window_register) return ncclSuccess;
@@ -225,7 +225,7 @@ weft_status weft__memory_free(weft_backend *backend, void *ptr)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     int64_t deadline_ns = weft__nccl_now(nccl) + FREE_WAIT_NS;
-    weft__memory *memory = find(nccl, ptr);
+    weft__memory *memory = memory_find(nccl, ptr);
     struct release *task = memory ? malloc(sizeof *task) : NULL;
     bool done, waits = true;
     if (!memory)
@@ -273,7 +273,7 @@ static weft__comm *next_comm(weft__nccl *nccl, weft__comm *after)
     return found;
 }
 
-static ncclResult_t ask(weft__comm *comm, uint64_t *bytes)
+static ncclResult_t memory_ask(weft__comm *comm, uint64_t *bytes)
 {
     weft__turn turn;
     ncclResult_t result = ncclSuccess;
@@ -300,7 +300,7 @@ weft_status weft__memory_held(weft_backend *backend, size_t *bytes)
             nccl->version / 10000, nccl->version / 100 % 100);
     for (weft__comm *comm = next_comm(nccl, NULL); comm; comm = next_comm(nccl, comm)) {
         if (result != ncclSuccess) continue;
-        result = ask(comm, &more);
+        result = memory_ask(comm, &more);
         total += more;
     }
     if (result != ncclSuccess)

@@ -116,8 +116,8 @@ static const weft_backend slots = {
     .close = close_backend,
 };
 
-static void init(weft__nccl *nccl, const weft_backend_runtime *table, const weft_backend_place *place,
-                 int device)
+static void module_init(weft__nccl *nccl, const weft_backend_runtime *table, const weft_backend_place *place,
+                        int device)
 {
     nccl->seam = slots;
     nccl->seam.device = device;
@@ -151,7 +151,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
         *why = "no memory";
         return NULL;
     }
-    init(nccl, table, place, device);
+    module_init(nccl, table, place, device);
     nccl->version = version;
     weft__device_describe(nccl);
     if (place) {

@@ -101,7 +101,7 @@ static bool end_first(weft__comm *comm)
 
 /* ---- asynchronous errors ---- */
 
-static void look(weft__comm *comm)
+static void running_look(weft__comm *comm)
 {
     int64_t now = weft__nccl_now(comm->nccl);
     char text[WEFT__NCCL_SENTENCE];
@@ -129,7 +129,7 @@ int weft__running_poll(weft_backend *backend)
         weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, listed);
         while (comm->first && end_first(comm)) ended++;
         if (comm->first) {
-            look(comm);
+            running_look(comm);
             continue;
         }
         weft__list_remove(&comm->listed);

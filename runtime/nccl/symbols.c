@@ -9,7 +9,7 @@
 
 /* In the scope in which this module's own references are resolved.  ISO C has no cast from an object to a
  * function. */
-static void find(const char *name, void *function)
+static void symbols_find(const char *name, void *function)
 {
     void *symbol = dlsym(RTLD_DEFAULT, name);
     memcpy(function, &symbol, sizeof symbol);
@@ -17,11 +17,11 @@ static void find(const char *name, void *function)
 
 void weft__symbols_find(weft__symbols *symbols)
 {
-    find("ncclCommWindowRegister", &symbols->window_register);
-    find("ncclCommWindowDeregister", &symbols->window_deregister);
+    symbols_find("ncclCommWindowRegister", &symbols->window_register);
+    symbols_find("ncclCommWindowDeregister", &symbols->window_deregister);
     if (!symbols->window_deregister) symbols->window_register = NULL;
-    find("ncclAlltoAll", &symbols->all_to_all);
-    find("ncclGather", &symbols->gather);
-    find("ncclScatter", &symbols->scatter);
-    find("ncclCommMemStats", &symbols->memory);
+    symbols_find("ncclAlltoAll", &symbols->all_to_all);
+    symbols_find("ncclGather", &symbols->gather);
+    symbols_find("ncclScatter", &symbols->scatter);
+    symbols_find("ncclCommMemStats", &symbols->memory);
 }

@@ -1,5 +1,5 @@
-/* blame.c - follows the waits of ranks: circles first, then from each rank that waits for nobody back to all that wait
- * for it.  Of several ends of one chain the worst counts: a dead rank before one that computes. */
+/* blame.c - follows the waits of ranks: circles first, then from each rank that waits for nobody back to all
+ * that wait for it.  Of several ends of one chain the worst counts: a dead rank before one that computes. */
 #include "blame.h"
 #include "status.h"
 #include "waits.h"
@@ -24,7 +24,7 @@ static bool is_frozen(const weft__blame *blame, size_t i)
            !(blame->endings[i].end == WEFT__END_DIED && blame->endings[i].at_ns < blame->now_ns);
 }
 
-static void fill(weft__blame *blame, const weft__witness *sorted)
+static void blame_fill(weft__blame *blame, const weft__witness *sorted)
 {
     for (size_t i = 0; i < blame->count; i++) {
         weft__node *node = &blame->nodes[i];
@@ -69,7 +69,7 @@ static bool make_nodes(const weft__witness *witnesses, size_t count, int64_t now
         if (blame->frozen) now_ns = INT64_MAX; /* its clock may have been another host's */
         weft__endings_of(sorted, count, now_ns, blame->endings);
         if (blame->frozen) blame->now_ns = weft__last_well(sorted, blame->endings, count, now_ns);
-        fill(blame, sorted);
+        blame_fill(blame, sorted);
     }
     free(sorted);
     return blame->nodes && blame->endings && blame->verdicts;

@@ -9,9 +9,9 @@
 
 enum { OP_BYTES = 160, RANKS_BYTES = 96, TIME_BYTES = 32 };
 
-static void append(char *text, size_t bytes, const char *format, ...) WEFT__PRINTF(3, 4);
+static void sentence_append(char *text, size_t bytes, const char *format, ...) WEFT__PRINTF(3, 4);
 
-static void append(char *text, size_t bytes, const char *format, ...)
+static void sentence_append(char *text, size_t bytes, const char *format, ...)
 {
     size_t length = strlen(text);
     va_list args;
@@ -50,10 +50,10 @@ void weft__ranks_text(const int *ranks, size_t count, char *text, size_t bytes)
         else
             snprintf(entry, sizeof entry, "%d", ranks[end = i, end++]);
         if (strlen(text) + (i ? 2 : 0) + strlen(entry) + sizeof ", ..." > bytes) {
-            append(text, bytes, i ? ", ..." : "...");
+            sentence_append(text, bytes, i ? ", ..." : "...");
             return;
         }
-        append(text, bytes, "%s%s", i ? ", " : "", entry);
+        sentence_append(text, bytes, "%s%s", i ? ", " : "", entry);
     }
 }
 
@@ -76,20 +76,20 @@ static void message_text(const weft__snapshot *shot, const weft__recorded_op *op
     const weft__group_record *group = weft__recorded_group_of(shot, op->group);
     weft__sort sort = weft__sort_of(shot, op);
     int rank = group && op->whom >= 0 ? weft__recorded_member(shot, group, op->whom) : -1;
-    append(text, bytes, "%s",
-           sort == WEFT__SORT_SEND      ? " to"
-           : sort == WEFT__SORT_RECEIVE ? " from"
-                                        : " with");
+    sentence_append(text, bytes, "%s",
+                    sort == WEFT__SORT_SEND      ? " to"
+                    : sort == WEFT__SORT_RECEIVE ? " from"
+                                                 : " with");
     if (op->whom < 0)
-        append(text, bytes, " any rank");
+        sentence_append(text, bytes, " any rank");
     else if (rank >= 0)
-        append(text, bytes, " rank %d", rank);
+        sentence_append(text, bytes, " rank %d", rank);
     else
-        append(text, bytes, " member %d", op->whom);
+        sentence_append(text, bytes, " member %d", op->whom);
     if (op->tag >= 0)
-        append(text, bytes, ", tag %d", op->tag);
+        sentence_append(text, bytes, ", tag %d", op->tag);
     else
-        append(text, bytes, ", any tag");
+        sentence_append(text, bytes, ", any tag");
 }
 
 void weft__recorded_op_text(const weft__snapshot *shot, const weft__recorded_op *op, char *text, size_t bytes)
@@ -97,12 +97,12 @@ void weft__recorded_op_text(const weft__snapshot *shot, const weft__recorded_op 
     weft__sort sort = weft__sort_of(shot, op);
     char group[65];
     snprintf(text, bytes, "%s", weft__recorded_kind(shot, op->kind));
-    if (sort == WEFT__SORT_COLLECTIVE) append(text, bytes, " %" PRIu64, op->number);
+    if (sort == WEFT__SORT_COLLECTIVE) sentence_append(text, bytes, " %" PRIu64, op->number);
     if (sort == WEFT__SORT_SEND || sort == WEFT__SORT_RECEIVE || sort == WEFT__SORT_EXCHANGE)
         message_text(shot, op, text, bytes);
-    if (*op->label) append(text, bytes, " \"%s\"", op->label);
+    if (*op->label) sentence_append(text, bytes, " \"%s\"", op->label);
     weft__recorded_group_text(shot, op->group, group, sizeof group);
-    append(text, bytes, " of %s", group);
+    sentence_append(text, bytes, " of %s", group);
 }
 
 /* ---- verdicts ---- */
@@ -110,7 +110,8 @@ void weft__recorded_op_text(const weft__snapshot *shot, const weft__recorded_op 
 static void name(const weft__blame *blame, int rank, char *text, size_t bytes)
 {
     const weft__node *node = weft__blame_node(blame, rank);
-    append(text, bytes, node ? "rank %d (pid %" PRId64 ")" : "rank %d", rank, node ? node->shot->pid : 0);
+    sentence_append(text, bytes, node ? "rank %d (pid %" PRId64 ")" : "rank %d", rank,
+                    node ? node->shot->pid : 0);
 }
 
 /* since_ns 0: how long is not known. */
@@ -134,10 +135,10 @@ static void conduct_text(const weft__blame *blame, const weft__finding *v, char 
         [WEFT__CONDUCT_WAITING] = {" waits", " waited", " for ", ""},
     };
     char time[TIME_BYTES];
-    append(text, bytes, "%s", blame->frozen ? words[v->conduct].then : words[v->conduct].what);
+    sentence_append(text, bytes, "%s", blame->frozen ? words[v->conduct].then : words[v->conduct].what);
     if (v->since_ns <= 0) return;
     weft__time_text(weft__recorded_ago(blame->now_ns, v->since_ns), time, sizeof time);
-    append(text, bytes, "%s%s%s", words[v->conduct].before, time, words[v->conduct].behind);
+    sentence_append(text, bytes, "%s%s%s", words[v->conduct].before, time, words[v->conduct].behind);
 }
 
 /* "ranks 0, 1": as they are told from there on. */
@@ -145,7 +146,7 @@ static void ranks(const weft__blame *blame, size_t first, size_t count, char *te
 {
     char list[RANKS_BYTES];
     weft__ranks_text(blame->told.ranks + first, count, list, sizeof list);
-    append(text, bytes, "rank%s %s", count > 1 ? "s" : "", list);
+    sentence_append(text, bytes, "rank%s %s", count > 1 ? "s" : "", list);
 }
 
 /* What the one is in that waits longest. */
@@ -156,7 +157,7 @@ static void waited_in(const weft__blame *blame, int rank, char *text, size_t byt
     if (!node || !node->is.op) return;
     weft__recorded_op_text(node->shot, node->is.op, op, sizeof op);
     weft__time_text(node->waited_ns, time, sizeof time);
-    append(text, bytes, " in %s, for %s", op, time);
+    sentence_append(text, bytes, " in %s, for %s", op, time);
 }
 
 static const char *wait(const weft__blame *blame, size_t count)
@@ -166,13 +167,13 @@ static const char *wait(const weft__blame *blame, size_t count)
 
 static void deadlock_text(const weft__blame *blame, const weft__finding *v, char *text, size_t bytes)
 {
-    append(text, bytes, "deadlock: ");
+    sentence_append(text, bytes, "deadlock: ");
     for (size_t i = 0; i < v->count; i++) {
         int next = i + 1 < v->count ? blame->told.ranks[v->first + i + 1] : v->rank;
-        append(text, bytes, "%s", i ? "; " : "");
+        sentence_append(text, bytes, "%s", i ? "; " : "");
         name(blame, blame->told.ranks[v->first + i], text, bytes);
-        append(text, bytes, " %s for ", wait(blame, 1));
-        append(text, bytes, v->count > 1 ? "rank %d" : "itself", next);
+        sentence_append(text, bytes, " %s for ", wait(blame, 1));
+        sentence_append(text, bytes, v->count > 1 ? "rank %d" : "itself", next);
         waited_in(blame, blame->told.ranks[v->first + i], text, bytes);
     }
 }
@@ -192,9 +193,10 @@ static void waiters_text(const weft__blame *blame, const weft__finding *v, char 
 {
     int who = speaker(blame, v);
     const weft__node *node = who < 0 ? NULL : weft__blame_node(blame, who);
-    append(text, bytes, "; ");
+    sentence_append(text, bytes, "; ");
     ranks(blame, v->first, v->count, text, bytes);
-    append(text, bytes, " %s for it%s", wait(blame, v->count), node && node->some ? ", among others," : "");
+    sentence_append(text, bytes, " %s for it%s", wait(blame, v->count),
+                    node && node->some ? ", among others," : "");
     waited_in(blame, who, text, bytes);
 }
 
@@ -206,12 +208,13 @@ static void detail(const weft__node *node, char *text, size_t bytes)
     if (in) {
         weft__recorded_op_text(node->shot, in, op, sizeof op);
         if (node->is.unsettled > 1)
-            append(text, bytes, ", with %zu operations under way, the oldest %s", node->is.unsettled, op);
+            sentence_append(text, bytes, ", with %zu operations under way, the oldest %s", node->is.unsettled,
+                            op);
         else
-            append(text, bytes, ", with %s under way", op);
+            sentence_append(text, bytes, ", with %s under way", op);
     } else if (was) {
         weft__recorded_op_text(node->shot, was, op, sizeof op);
-        append(text, bytes, ", after %s", op);
+        sentence_append(text, bytes, ", after %s", op);
     }
 }
 
@@ -223,9 +226,10 @@ void weft__finding_text(const weft__blame *blame, const weft__finding *v, char *
         deadlock_text(blame, v, text, bytes);
     } else if (v->conduct == WEFT__CONDUCT_WAITING) {
         ranks(blame, v->first, v->count, text, bytes);
-        append(text, bytes, " %s", wait(blame, v->count));
+        sentence_append(text, bytes, " %s", wait(blame, v->count));
         waited_in(blame, v->waiter, text, bytes);
-        append(text, bytes, blame->frozen ? ": all that it needs had come" : ": all that it needs have come");
+        sentence_append(text, bytes,
+                        blame->frozen ? ": all that it needs had come" : ": all that it needs have come");
     } else {
         name(blame, v->rank, text, bytes);
         conduct_text(blame, v, text, bytes);
@@ -233,9 +237,9 @@ void weft__finding_text(const weft__blame *blame, const weft__finding *v, char *
         if (v->count) waiters_text(blame, v, text, bytes);
     }
     if (!v->more) return;
-    append(text, bytes, "; for %s in turn ", v->deadlock ? "these" : "those");
+    sentence_append(text, bytes, "; for %s in turn ", v->deadlock ? "these" : "those");
     ranks(blame, v->first + v->count, v->more, text, bytes);
-    append(text, bytes, " %s", wait(blame, v->more));
+    sentence_append(text, bytes, " %s", wait(blame, v->more));
 }
 
 void weft__ending_text(const weft__blame *blame, const weft__node *node, char *text, size_t bytes)
@@ -245,13 +249,13 @@ void weft__ending_text(const weft__blame *blame, const weft__node *node, char *t
     if (e->end == WEFT__END_LIVES) return;
     name(blame, node->rank, text, bytes);
     switch (e->end) {
-    case WEFT__END_LEFT: append(text, bytes, " left in order"); break;
+    case WEFT__END_LEFT: sentence_append(text, bytes, " left in order"); break;
     case WEFT__END_FAILED:
-        append(text, bytes, " left with %s",
-               e->status == WEFT_OK ? "an operation given up" : weft_status_name(e->status));
+        sentence_append(text, bytes, " left with %s",
+                        e->status == WEFT_OK ? "an operation given up" : weft_status_name(e->status));
         break;
-    case WEFT__END_DIED: append(text, bytes, " died: rank %d saw it first", e->by); break;
-    default: append(text, bytes, " was gone, and no other rank has told of it"); break;
+    case WEFT__END_DIED: sentence_append(text, bytes, " died: rank %d saw it first", e->by); break;
+    default: sentence_append(text, bytes, " was gone, and no other rank has told of it"); break;
     }
-    if (*e->why) append(text, bytes, " (%s)", e->why);
+    if (*e->why) sentence_append(text, bytes, " (%s)", e->why);
 }

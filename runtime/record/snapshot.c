@@ -1,7 +1,8 @@
 /* snapshot.c - reads and checks the words of a record, from memory or from a file, and takes them apart.
  *
- * A file is read twice as a whole.  A record with the same even stamp and the same words in both is whole: between
- * the two looks at its stamp nobody has begun to write it.  What has changed in between is read again by itself. */
+ * A file is read twice as a whole.  A record with the same even stamp and the same words in both is whole:
+ * between the two looks at its stamp nobody has begun to write it.  What has changed in between is read again
+ * by itself. */
 #include "snapshot.h"
 #include "born.h"
 #include "check.h"
@@ -119,18 +120,18 @@ static int high(uint64_t w)
 
 /* ---- the header ---- */
 
-static weft_status refuse(const source *s, const char *why)
+static weft_status snapshot_refuse(const source *s, const char *why)
 {
     return weft__fail(WEFT_ERR_ARGUMENT, "%s is no record of a rank: %s", s->name, why);
 }
 
 static weft_status check_head(const source *s)
 {
-    if (s->words < WEFT__HEAD_WORDS) return refuse(s, "it is too short");
+    if (s->words < WEFT__HEAD_WORDS) return snapshot_refuse(s, "it is too short");
     if (word(s, WEFT__HEAD_MAGIC) != WEFT__RECORD_MAGIC)
-        return refuse(s, word(s, WEFT__HEAD_MAGIC) == __builtin_bswap64(WEFT__RECORD_MAGIC)
-                             ? "it was written by a machine of the other byte order"
-                             : "it does not begin like one, or its writer ended before it was made");
+        return snapshot_refuse(s, word(s, WEFT__HEAD_MAGIC) == __builtin_bswap64(WEFT__RECORD_MAGIC)
+                                      ? "it was written by a machine of the other byte order"
+                                      : "it does not begin like one, or its writer ended before it was made");
     if (word(s, WEFT__HEAD_VERSION) != WEFT__RECORD_VERSION)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s has layout %llu: expected %llu, which this release writes",
                           s->name, (unsigned long long)word(s, WEFT__HEAD_VERSION),
@@ -408,7 +409,7 @@ static weft_status take(source *s, weft__snapshot *shot)
 weft_status weft__snapshot_of_memory(const void *memory, size_t bytes, const char *name, weft__snapshot *shot)
 {
     source s = {.live = memory, .words = bytes / WORD, .name = name};
-    if (bytes % WORD) return refuse(&s, "it is no row of words");
+    if (bytes % WORD) return snapshot_refuse(&s, "it is no row of words");
     return take(&s, shot);
 }
 
@@ -431,12 +432,12 @@ weft_status weft__snapshot_of_file(int fd, const char *name, weft__snapshot *sho
     struct stat file;
     size_t bytes;
     if (fstat(fd, &file)) return weft__fail_errno("looking at %s", name);
-    if (!S_ISREG(file.st_mode)) return refuse(&s, "it is no plain file");
+    if (!S_ISREG(file.st_mode)) return snapshot_refuse(&s, "it is no plain file");
     if (file.st_size < 0 || (uint64_t)file.st_size > FILE_MOST || file.st_size % (off_t)WORD)
-        return refuse(&s, "its length is none that is written");
+        return snapshot_refuse(&s, "its length is none that is written");
     bytes = (size_t)file.st_size;
     s.words = bytes / WORD;
-    if (s.words < WEFT__HEAD_WORDS) return refuse(&s, "it is too short");
+    if (s.words < WEFT__HEAD_WORDS) return snapshot_refuse(&s, "it is too short");
     both = malloc(2 * bytes);
     if (!both) return weft__fail_memory(2 * bytes, "a record");
     s.first = both;

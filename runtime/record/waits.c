@@ -1,8 +1,9 @@
 /* waits.c - finds the ranks that have not done their part of an operation, from their own records.
  *
- * A collective: members whose records have none of its number or a later one in that group.  If all have come, then those
- * that have stopped, died or given up in the midst of it.  A message: the other end, unless that is at it as well.
- * Where the records of all that can be seen are in order, a rank that cannot be seen is named. */
+ * A collective: members whose records have none of its number or a later one in that group.  If all have
+ * come, then those that have stopped, died or given up in the midst of it.  A message: the other end, unless
+ * that is at it as well. Where the records of all that can be seen are in order, a rank that cannot be seen
+ * is named. */
 #include "waits.h"
 #include "check.h"
 
@@ -23,7 +24,7 @@ bool weft__rank_list_add(weft__rank_list *list, int rank)
     return true;
 }
 
-static bool add(weft__blame *blame, weft__node *node, int rank)
+static bool waits_add(weft__blame *blame, weft__node *node, int rank)
 {
     if (!weft__rank_list_add(&blame->waits, rank)) return false;
     node->count++;
@@ -81,7 +82,8 @@ static bool add_those(weft__blame *blame, weft__node *node, begun which, int *un
         int rank = member_of(node, m);
         const weft__node *other = rank < 0 ? NULL : weft__blame_node(blame, rank);
         if (rank >= 0 && !other && *unseen < 0) *unseen = rank;
-        if (other && begun_of(blame, other, node->is.op) == which && !add(blame, node, rank)) return false;
+        if (other && begun_of(blame, other, node->is.op) == which && !waits_add(blame, node, rank))
+            return false;
     }
     return true;
 }
@@ -121,10 +123,10 @@ static bool collective(weft__blame *blame, weft__node *node)
     }
     if (node->count) return true;
     last = node->is.op->last >= 0 ? member_of(node, node->is.op->last) : -1;
-    if (last >= 0 && !weft__blame_node(blame, last)) return add(blame, node, last);
+    if (last >= 0 && !weft__blame_node(blame, last)) return waits_add(blame, node, last);
     if (unseen >= 0) {
         node->some = true;
-        return add(blame, node, unseen);
+        return waits_add(blame, node, unseen);
     }
     node->arrived = true;
     return true;
@@ -166,7 +168,7 @@ static bool message(weft__blame *blame, weft__node *node)
     if (node->is.op->whom < 0) { /* from anybody */
         node->some = true;
         for (int m = 0; m < size; m++)
-            if ((rank = member_of(node, m)) >= 0 && !add(blame, node, rank)) return false;
+            if ((rank = member_of(node, m)) >= 0 && !waits_add(blame, node, rank)) return false;
         return true;
     }
     rank = weft__recorded_member(node->shot, node->group, node->is.op->whom);
@@ -174,7 +176,7 @@ static bool message(weft__blame *blame, weft__node *node)
     peer = weft__blame_node(blame, rank);
     node->arrived = peer && peer != node && !is_gone(peer) && peer->is.conduct != WEFT__CONDUCT_STOPPED &&
                     has_counterpart(blame, node, peer);
-    return node->arrived || add(blame, node, rank);
+    return node->arrived || waits_add(blame, node, rank);
 }
 
 /* ---- the making of a group ---- */
@@ -199,7 +201,7 @@ static bool forming(weft__blame *blame, weft__node *node)
         int rank = member_of(node, m);
         const weft__node *other = rank < 0 ? NULL : weft__blame_node(blame, rank);
         if (rank < 0 || (other && forms(blame, other, node->is.op))) continue;
-        if (!add(blame, node, rank)) return false;
+        if (!waits_add(blame, node, rank)) return false;
     }
     return true;
 }
