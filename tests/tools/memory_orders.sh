@@ -14,7 +14,7 @@ cat >"$dir/probe.c" <<'END'
 #include "engine.h"
 #include "lock.h"
 #include "mpsc.h"
-uint32_t look_of_who_asks(const weft__biased *lock) { return look(lock); }
+uint32_t look_of_who_asks(const weft__biased *lock) { return biased_look(lock); }
 bool change_of_who_asks(weft__biased *lock) { return change(lock, WEFT__LOCK_KEPT, WEFT__LOCK_REVOKED); }
 bool leave_of_keeper(weft__biased *lock) { return weft__biased_leave(lock); }
 void push(weft__mpsc *q, weft__mpsc_node *node) { weft__mpsc_push(q, node); }
