@@ -207,7 +207,7 @@ static void detail(const weft__node *node, char *text, size_t bytes)
     const weft__recorded_op *in = node->is.op, *was = node->is.was;
     if (node->is.called) {
         weft__recorded_op_text(node->shot, node->is.called, op, sizeof op);
-        append(text, bytes, ", of %s", op);
+        sentence_append(text, bytes, ", of %s", op);
     } else if (in) {
         weft__recorded_op_text(node->shot, in, op, sizeof op);
         if (node->is.unsettled > 1)
