@@ -82,7 +82,10 @@ static void fill_row(const struct inspect_job *job, const weft__node *node, char
     snprintf(row[STATE], sizeof *row, "%s", weft__conduct_name(node->is.conduct));
     if (node->is.since_ns > 0)
         weft__time_text(weft__recorded_ago(job->blame.now_ns, node->is.since_ns), row[FOR], sizeof *row);
-    if (node->is.op) {
+    if (node->is.called) {
+        weft__recorded_op_text(node->shot, node->is.called, op, sizeof op);
+        snprintf(row[OPERATION], sizeof *row, "that of %.100s", op);
+    } else if (node->is.op) {
         weft__recorded_op_text(node->shot, node->is.op, row[OPERATION], sizeof *row);
     } else if (node->is.was) {
         weft__recorded_op_text(node->shot, node->is.was, op, sizeof op);

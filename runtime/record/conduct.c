@@ -42,9 +42,9 @@ int64_t weft__recorded_ago(int64_t now_ns, int64_t then_ns)
     return then_ns <= 0 || then_ns > now_ns ? 0 : now_ns - then_ns;
 }
 
-static bool is_waited_for(const weft__recorded_op *op)
+static bool is_waited_for(const weft__recorded_op *op, int64_t now_ns)
 {
-    return op->flags & (WEFT__OP_BLOCKS | WEFT__OP_SLEPT);
+    return op->flags & WEFT__OP_BLOCKS || (op->waiting_ns && op->waiting_ns <= now_ns);
 }
 
 /* A batch is held up by its oldest operation that goes on. */
@@ -103,7 +103,7 @@ static void look_at_ops(const weft__snapshot *shot, int64_t now_ns, weft__doing 
         }
         is->unsettled++;
         if (!oldest) oldest = op;
-        if (!waited && is_waited_for(op)) waited = op;
+        if (!waited && is_waited_for(op, now_ns)) waited = op;
     }
     is->op = waited ? waited : oldest;
     is->one_of = !waited && is->unsettled > 1;
@@ -132,6 +132,8 @@ static void look_at_life(const weft__snapshot *shot, weft__doing *is)
     if (is->conduct == WEFT__CONDUCT_WAITING && is->op) return;
     if (life[WEFT__LIFE_CALLING]) {
         is->conduct = WEFT__CONDUCT_CALLBACK;
+        for (size_t i = 0; life[WEFT__LIFE_CALLED] && i < shot->op_count; i++)
+            if (shot->ops[i].record == life[WEFT__LIFE_CALLED]) is->called = &shot->ops[i];
         is->since_ns = (int64_t)life[WEFT__LIFE_CALLING];
     } else if (life[WEFT__LIFE_MODULE]) {
         is->conduct = WEFT__CONDUCT_MODULE;

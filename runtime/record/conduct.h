@@ -40,10 +40,11 @@ typedef struct weft__doing {
     int64_t since_ns;            /* 0: not known */
     const weft__recorded_op *op; /* what it waits for; else the oldest that goes on; NULL: none */
     const weft__recorded_op
-        *was;         /* of those that are over the one that was the last to begin; NULL: none is kept */
-    bool one_of;      /* it waits for one of several: op is the oldest of them */
-    size_t unsettled; /* operations that go on, as far as they are recorded */
-    int64_t sign_ns;  /* when it was last heard of */
+        *was; /* of those that are over the one that was the last to begin; NULL: none is kept */
+    const weft__recorded_op *called; /* CALLBACK: whose callback that is; NULL: not known */
+    bool one_of;                     /* it waits for one of several: op is the oldest of them */
+    size_t unsettled;                /* operations that go on, as far as they are recorded */
+    int64_t sign_ns;                 /* when it was last heard of */
 } weft__doing;
 
 /* What it is about.  frozen: its process is gone like all others, and what is asked is how it was at that moment: what

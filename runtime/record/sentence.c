@@ -203,7 +203,10 @@ static void detail(const weft__node *node, char *text, size_t bytes)
 {
     char op[OP_BYTES];
     const weft__recorded_op *in = node->is.op, *was = node->is.was;
-    if (in) {
+    if (node->is.called) {
+        weft__recorded_op_text(node->shot, node->is.called, op, sizeof op);
+        append(text, bytes, ", of %s", op);
+    } else if (in) {
         weft__recorded_op_text(node->shot, in, op, sizeof op);
         if (node->is.unsettled > 1)
             append(text, bytes, ", with %zu operations under way, the oldest %s", node->is.unsettled, op);

@@ -26,7 +26,8 @@ fail() {
 
 # Ranks are told by one of their processes, so that another test's job is not meant.
 start() { # N SCENE
-    "$run" -n "$1" "$program" "$2" >"$dir/out" 2>"$dir/err" &
+    : >"$dir/out" # what the job before has told may still be there when it is looked at first
+    "$run" -n "$1" "$program" "$2" >>"$dir/out" 2>"$dir/err" &
     job=$!
     for _ in $(seq 600); do
         [ "$(grep -c '^rank' "$dir/out")" != "$1" ] || break
@@ -87,7 +88,7 @@ scene() { # N SCENE
 }
 sought='deadlock: rank 0 \(pid [0-9]+\) waits for rank 1 in all_reduce 1 of first, for .*rank 1 \(pid [0-9]+\) waits for rank 0 in all_reduce 1 of second'
 scene 2 deadlock
-sought='rank 1 \(pid [0-9]+\) is in a callback, which has not returned for .*rank 0 waits for it in all_reduce 2 of world'
+sought='rank 1 \(pid [0-9]+\) is in a callback, which has not returned for .*, of all_reduce 1 of world; rank 0 waits for it in all_reduce 2 of world'
 scene 2 callback
 sought='rank 1 \(pid [0-9]+\) is in its own code for .*rank 0 waits for it in all_reduce 2 of world'
 scene 2 own
@@ -100,3 +101,4 @@ wait "$job" || :
 job=
 sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first'
 expect --post-mortem "$pid"
+name=$(sed -n 's/^job \([^,]*\),.*/\1/p' "$dir/text")

@@ -227,6 +227,12 @@ static void test_callback(void **state)
         0,
         "rank 3 (pid 1003) is in a callback, which has not returned for 50.0 s, after all_reduce 4 of world; "
         "ranks 0-2, 4-7 wait for it in all_reduce 5 of world, for 10.0 s");
+    weft__blame_free(&blame);
+    shots[3].life[WEFT__LIFE_CALLED] = 2;
+    judge();
+    says(0,
+         "rank 3 (pid 1003) is in a callback, which has not returned for 50.0 s, of all_reduce 2 of world; "
+         "ranks 0-2, 4-7 wait for it in all_reduce 5 of world, for 10.0 s");
 }
 
 static void test_dead(void **state)
