@@ -39,7 +39,7 @@ compile() {
     shift
     # shellcheck disable=SC2086 # the compiler may have an option
     $compiler -march=armv8-a -mno-outline-atomics -O2 -std=c11 -D_GNU_SOURCE '-D__regparm__(n)=__unused__' "$@" \
-        -I"$source/runtime/base" -I"$source/runtime/core" -I"$source/runtime/fault" -I"$source/runtime/host" \
+        -I"$source/runtime/base" -I"$source/runtime/record" -I"$source/runtime/core" -I"$source/runtime/fault" -I"$source/runtime/host" \
         -I"$source/runtime/device" -I"$source/runtime/group" -I"$source/runtime/api" -I"$source/runtime/job" \
         -I"$source/ops" -I"$source/net" -I"$source/net/store" \
         -I"$source/net/join" -I"$source/include" -I"$dir" -I/usr/include/x86_64-linux-gnu \
