@@ -93,12 +93,13 @@ runtime deep_sleep ldaxr stlxr -stxr ldarb -ldrb # that it sleeps, before its la
 runtime weft__engine_rouse ldar                  # does it sleep: not before the work
 runtime weft__engine_nudge ldar ldaxr stlxr -stxr
 # Who waits, and who settles: test_request.c is the litmus test of the first look.
-runtime sleep_for_one 2:ldaxr 2:stlxr ldar
+runtime sleep_for_one ldaxr stlxr ldar 'bl[[:space:]]+begin_sleep'
+has begin_sleep ldaxr stlxr
 runtime weft__request_publish ldar 'bl[[:space:]]+weft__request_to' 'bl[[:space:]]+weft__request_to_outside'
 has weft__request_to stlr                           # what it is settled with is there
 has weft__request_to_outside ldaxr stlxr            # settled, before the look at whether somebody sleeps
 runtime wake_sleepers ldar ldaxr stlxr -stxr        # a sleeper that has seen the count sees what it counts
-runtime sleep_for_any ldaxr stlxr ldar
+runtime sleep_for_any ldar 'bl[[:space:]]+begin_sleep'
 # Who leaves, and who begins something: counted, and then is it too late?  No more, and then is there any?
 runtime 'enqueue(weft_request' ldaxr stlxr
 runtime may_begin ldarb -ldrb
