@@ -184,7 +184,8 @@ static void verdict(FILE *to, const struct inspect_job *job, const weft__finding
     fputs("      {", to);
     text(to, "kind",
          v->deadlock                           ? "deadlock"
-         : v->conduct == WEFT__CONDUCT_WAITING ? "slow"
+         : v->together                         ? "slow"
+         : v->conduct == WEFT__CONDUCT_WAITING ? "held up"
                                                : weft__conduct_name(v->conduct));
     fprintf(to, "\"rank\": %d, ", v->rank);
     ranks(to, v->deadlock ? "circle" : "waiting", job->blame.told.ranks + v->first, v->count);

@@ -72,31 +72,68 @@ static void print_others(const struct inspect_job *job, weft__end end, const cha
     free(ranks);
 }
 
+/* The first group that broke then, as that rank tells; NULL: none has. */
+static const weft__group_record *first_break(const struct inspect_job *job, const weft__snapshot **teller)
+{
+    const weft__group_record *first = NULL;
+    for (size_t i = 0; i < job->blame.count; i++) {
+        const weft__snapshot *shot = job->blame.nodes[i].shot;
+        for (size_t g = 0; g < shot->group_count; g++) {
+            const weft__group_record *group = &shot->groups[g];
+            if (group->state != WEFT__GROUP_BROKEN || group->ended_ns <= job->blame.now_ns ||
+                (first && first->ended_ns <= group->ended_ns))
+                continue;
+            first = group;
+            *teller = shot;
+        }
+    }
+    return first;
+}
+
+static void print_break(const struct inspect_job *job, FILE *to, int width)
+{
+    const weft__snapshot *teller = NULL;
+    const weft__group_record *group = first_break(job, &teller);
+    const weft__node *culprit =
+        group && group->culprit >= 0 ? weft__blame_node(&job->blame, group->culprit) : NULL;
+    char text[WEFT__FINDING_BYTES], when[64], name[65];
+    if (!group || (culprit && job->blame.endings[culprit - job->blame.nodes].end == WEFT__END_DIED))
+        return; /* its end is told */
+    inspect_time_text(weft__recorded_realtime(teller, group->ended_ns), when, sizeof when);
+    weft__recorded_group_text(teller, group->id, name, sizeof name);
+    snprintf(text, sizeof text, "%s broke at %s, as rank %d tells: %s", name, when, teller->rank, group->why);
+    inspect_print_wrapped(to, text, width, 2);
+}
+
+/* The ends that others, or the ranks themselves, tell of; the first is the first to go. */
+static void print_told(const struct inspect_job *job, size_t first, FILE *to, int width)
+{
+    struct gone *order = in_order(job);
+    int64_t at_ns = job->blame.endings[first].at_ns;
+    char text[192], when[64];
+    size_t told = 0;
+    if (!order) return;
+    while (told < job->blame.count && !place_of(order[told].ending)) told++;
+    inspect_time_text(weft__recorded_realtime(job->blame.nodes[first].shot, at_ns), when, sizeof when);
+    if (told)
+        snprintf(text, sizeof text, "the first rank went at %s", when);
+    else
+        snprintf(text, sizeof text,
+                 "no rank has told of another's end; the last that is recorded is of about %s", when);
+    inspect_print_wrapped(to, text, width, 2);
+    for (size_t i = 0; i < told && i < ENDS; i++) print_end(job, &order[i], at_ns, to, width);
+    if (told > ENDS) fprintf(to, "  and %zu more\n", told - ENDS);
+    free(order);
+}
+
 static void print_ends(const struct inspect_job *job, FILE *to, int width)
 {
     int first = weft__first_to_go(job->blame.endings, job->blame.count);
-    struct gone *order = first < 0 ? NULL : in_order(job);
-    char text[WEFT__FINDING_BYTES], when[64];
-    size_t told = 0;
-    if (order) {
-        int64_t at_ns = job->blame.endings[first].at_ns;
-        while (told < job->blame.count && !place_of(order[told].ending)) told++;
-        inspect_time_text(weft__recorded_realtime(job->blame.nodes[first].shot, at_ns), when, sizeof when);
-        snprintf(text, sizeof text,
-                 told ? "the first rank went at %s"
-                      : "no rank has told of another's end: all went at once, after %s",
-                 when);
-        inspect_print_wrapped(to, text, width, 2);
-        for (size_t i = 0; i < told && i < ENDS; i++) print_end(job, &order[i], at_ns, to, width);
-        if (told > ENDS) fprintf(to, "  and %zu more\n", told - ENDS);
-    } else {
-        fputs("no rank has failed\n", to);
-    }
-    print_others(job, WEFT__END_VANISHED, told ? "went after that: nobody was left to tell of it" : "went",
-                 to, width);
-    print_others(job, WEFT__END_LEFT, "left in order", to, width);
+    print_break(job, to, width);
+    if (first >= 0) print_told(job, (size_t)first, to, width);
+    print_others(job, WEFT__END_VANISHED, "went without a word, and nobody was left to tell", to, width);
+    print_others(job, WEFT__END_LEFT, "left by themselves, after something had failed", to, width);
     print_others(job, WEFT__END_LIVES, "live", to, width);
-    free(order);
 }
 
 /* ---- side by side ---- */

@@ -256,30 +256,43 @@ static bool judge(weft__blame *blame, weft__conduct conduct, int rank, int64_t s
     return true;
 }
 
+static bool in_one(const weft__node *a, const weft__node *b)
+{
+    return a->is.op->group == b->is.op->group && a->is.op->number == b->is.op->number;
+}
+
 /* All have come to what that one is in, and yet it lasts. */
 static bool judge_arrived(weft__blame *blame, size_t first)
 {
     const weft__node *node = &blame->nodes[first];
     weft__finding *v = &blame->verdicts[blame->verdict_count];
     if (!node->arrived || node->waited_ns < LONG_NS) return true;
+    *v = (weft__finding){.together = true,
+                         .conduct = WEFT__CONDUCT_WAITING,
+                         .rank = node->rank,
+                         .first = blame->told.count,
+                         .since_ns = node->is.since_ns,
+                         .longest_ns = node->waited_ns,
+                         .waiter = node->rank};
     for (size_t i = 0; i < blame->count; i++) {
         const weft__node *other = &blame->nodes[i];
-        if (other->is.conduct != WEFT__CONDUCT_WAITING || !other->arrived ||
-            other->is.op->group != node->is.op->group || other->is.op->number != node->is.op->number)
-            continue;
+        if (other->is.conduct != WEFT__CONDUCT_WAITING || !other->arrived || !in_one(node, other)) continue;
         if (i < first) return true; /* told with that one */
-        if (i == first)
-            *v = (weft__finding){.conduct = WEFT__CONDUCT_WAITING,
-                                 .rank = node->rank,
-                                 .first = blame->told.count,
-                                 .since_ns = node->is.since_ns,
-                                 .longest_ns = node->waited_ns,
-                                 .waiter = node->rank};
         if (!weft__rank_list_add(&blame->told, other->rank)) return false;
         v->count++;
     }
     blame->verdict_count++;
     return true;
+}
+
+/* Others are further than that, and wait for one that is held up in it. */
+static bool judge_waiting(weft__blame *blame, size_t at, int64_t least_ns)
+{
+    const weft__node *node = &blame->nodes[at];
+    size_t before = blame->verdict_count;
+    if (node->arrived && !judge(blame, WEFT__CONDUCT_WAITING, node->rank, node->is.since_ns, least_ns))
+        return false;
+    return blame->verdict_count > before || judge_arrived(blame, at);
 }
 
 /* A rank that cannot be seen, for which somebody waits; each once. */
@@ -318,7 +331,7 @@ static bool judge_all(weft__blame *blame, int64_t least_ns)
         if (node->is.conduct != WEFT__CONDUCT_WAITING)
             done = judge(blame, node->is.conduct, node->rank, node->is.since_ns, least_ns);
         else
-            done = judge_arrived(blame, i) && judge_unseen(blame, i, least_ns);
+            done = judge_waiting(blame, i, least_ns) && judge_unseen(blame, i, least_ns);
     }
     if (blame->verdict_count)
         qsort(blame->verdicts, blame->verdict_count, sizeof *blame->verdicts, the_worse);

@@ -28,8 +28,10 @@ typedef struct weft__node {
 /* What stands still and where it comes from. */
 typedef struct weft__finding {
     bool deadlock;
-    weft__conduct conduct; /* of that rank; WAITING: all have come to what is waited for */
-    int rank;              /* where it comes from; of a deadlock one of its ranks */
+    bool together; /* all have come to an operation, which lasts: told are those that wait in it */
+    weft__conduct
+        conduct; /* else of that rank; WAITING: all have come to what it is in, and it is held up there */
+    int rank;    /* where it comes from; of a deadlock one of its ranks */
     size_t first,
         count;   /* in the blame's told: of a deadlock its ranks, each waits for the next and the last for the
                               first; else those who wait for the rank itself */

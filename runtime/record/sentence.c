@@ -132,7 +132,8 @@ static void conduct_text(const weft__blame *blame, const weft__finding *v, char 
         [WEFT__CONDUCT_RUNNING] = {" is in its own code", " was in its own code", " for ", ""},
         [WEFT__CONDUCT_UNSEEN] = {" has no record here: it runs on another host, or keeps none",
                                   " left no record here: it ran on another host, or kept none", "", ""},
-        [WEFT__CONDUCT_WAITING] = {" waits", " waited", " for ", ""},
+        [WEFT__CONDUCT_WAITING] = {" does not go on, though all have come to what it is in",
+                                   " did not go on, though all had come to what it was in", ", for ", ""},
     };
     char time[TIME_BYTES];
     sentence_append(text, bytes, "%s", blame->frozen ? words[v->conduct].then : words[v->conduct].what);
@@ -227,7 +228,7 @@ void weft__finding_text(const weft__blame *blame, const weft__finding *v, char *
     *text = 0;
     if (v->deadlock) {
         deadlock_text(blame, v, text, bytes);
-    } else if (v->conduct == WEFT__CONDUCT_WAITING) {
+    } else if (v->together) {
         ranks(blame, v->first, v->count, text, bytes);
         sentence_append(text, bytes, " %s", wait(blame, v->count));
         waited_in(blame, v->waiter, text, bytes);
@@ -260,5 +261,6 @@ void weft__ending_text(const weft__blame *blame, const weft__node *node, char *t
     case WEFT__END_DIED: sentence_append(text, bytes, " died: rank %d saw it first", e->by); break;
     default: sentence_append(text, bytes, " was gone, and no other rank has told of it"); break;
     }
-    if (*e->why) sentence_append(text, bytes, " (%s)", e->why);
+    if (*e->why && (strstr(e->why, "killed") || !strstr(e->why, "has died"))) /* more than that */
+        sentence_append(text, bytes, " (%s)", e->why);
 }

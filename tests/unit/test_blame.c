@@ -206,6 +206,23 @@ static void test_all_have_come(void **state)
     says(0, "ranks 0-7 wait in all_reduce 5 of world, for 10.0 s: all that it needs have come");
 }
 
+/* The others have it behind them, and are in the next. */
+static void test_held_up(void **state)
+{
+    (void)state;
+    four_all_reduces();
+    wait_in(3, WORLD, ALL_REDUCE, 5, 80);
+    for (int r = 0; r < RANKS; r++)
+        if (r != 3) settle(begin(r, WORLD, ALL_REDUCE, 5, 80), 80);
+    for (int r = 0; r < RANKS; r++)
+        if (r != 3) wait_in(r, WORLD, ALL_REDUCE, 6, 81);
+    judge();
+    assert_int_equal(blame.verdict_count, 1);
+    says(0, "rank 3 (pid 1003) does not go on, though all have come to what it is in, for 20.0 s, with "
+            "all_reduce 5 of "
+            "world under way; ranks 0-2, 4-7 wait for it in all_reduce 6 of world, for 19.0 s");
+}
+
 static void test_own_code(void **state)
 {
     (void)state;
@@ -459,11 +476,12 @@ static void test_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_all_is_well), TEST(test_stopped),      TEST(test_stopped_within), TEST(test_all_have_come),
-        TEST(test_own_code),    TEST(test_callback),     TEST(test_dead),           TEST(test_deadlock),
-        TEST(test_young),       TEST(test_nobody_sends), TEST(test_from_any),       TEST(test_chain),
-        TEST(test_unseen),      TEST(test_forming),      TEST(test_to_itself),      TEST(test_all_dead),
-        TEST(test_outlived),    TEST(test_left),         TEST(test_finalizing),     TEST(test_texts),
+        TEST(test_all_is_well), TEST(test_stopped),  TEST(test_stopped_within), TEST(test_all_have_come),
+        TEST(test_held_up),     TEST(test_own_code), TEST(test_callback),       TEST(test_dead),
+        TEST(test_deadlock),    TEST(test_young),    TEST(test_nobody_sends),   TEST(test_from_any),
+        TEST(test_chain),       TEST(test_unseen),   TEST(test_forming),        TEST(test_to_itself),
+        TEST(test_all_dead),    TEST(test_outlived), TEST(test_left),           TEST(test_finalizing),
+        TEST(test_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
