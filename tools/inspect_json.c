@@ -165,7 +165,7 @@ static void rank(FILE *to, const struct inspect_job *job, const weft__node *node
             node->circles ? "true" : "false");
     rank_or_null(to, "root", node->root);
     seconds(to, "waited_s", waits, node->waited_ns);
-    fprintf(to, "\"under_way\": %zu, ", node->is.unsettled);
+    fprintf(to, "\"in_flight\": %zu, ", node->is.inflight);
     links(to, node->shot);
     own_life(to, node->shot);
     ending(to, job, &job->blame.endings[node - job->blame.nodes]);

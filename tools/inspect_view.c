@@ -92,7 +92,7 @@ static void fill_row(const struct inspect_job *job, const weft__node *node, char
         snprintf(row[OPERATION], sizeof *row, "after %.100s", op);
     }
     waits_text(job, node, row[WAITS], sizeof *row);
-    snprintf(row[QUEUE], sizeof *row, "%zu", node->is.unsettled);
+    snprintf(row[QUEUE], sizeof *row, "%zu", node->is.inflight);
     links_text(node->shot, row[LINKS], sizeof *row);
 }
 

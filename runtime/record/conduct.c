@@ -101,12 +101,12 @@ static void look_at_ops(const weft__snapshot *shot, int64_t now_ns, weft__doing 
             is->was = op;
             continue;
         }
-        is->unsettled++;
+        is->inflight++;
         if (!oldest) oldest = op;
         if (!waited && is_waited_for(op, now_ns)) waited = op;
     }
     is->op = waited ? waited : oldest;
-    is->one_of = !waited && is->unsettled > 1;
+    is->one_of = !waited && is->inflight > 1;
     if (waited || shot->life[WEFT__LIFE_WAITERS] || (oldest && finalizes(shot, now_ns)))
         is->conduct = WEFT__CONDUCT_WAITING;
     if (is->op && weft__sort_of(shot, is->op) == WEFT__SORT_BATCH) is->op = inside(shot, is->op, now_ns);

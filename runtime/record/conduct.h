@@ -43,7 +43,7 @@ typedef struct weft__doing {
         *was; /* of those that are over the one that was the last to begin; NULL: none is kept */
     const weft__recorded_op *called; /* CALLBACK: whose callback that is; NULL: not known */
     bool one_of;                     /* it waits for one of several: op is the oldest of them */
-    size_t unsettled;                /* operations that go on, as far as they are recorded */
+    size_t inflight;                 /* operations that go on, as far as they are recorded */
     int64_t sign_ns;                 /* when it was last heard of */
 } weft__doing;
 

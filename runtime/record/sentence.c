@@ -211,11 +211,11 @@ static void detail(const weft__node *node, char *text, size_t bytes)
         sentence_append(text, bytes, ", of %s", op);
     } else if (in) {
         weft__recorded_op_text(node->shot, in, op, sizeof op);
-        if (node->is.unsettled > 1)
-            sentence_append(text, bytes, ", with %zu operations under way, the oldest %s", node->is.unsettled,
+        if (node->is.inflight > 1)
+            sentence_append(text, bytes, ", with %zu operations in flight, the oldest %s", node->is.inflight,
                             op);
         else
-            sentence_append(text, bytes, ", with %s under way", op);
+            sentence_append(text, bytes, ", with %s in flight", op);
     } else if (was) {
         weft__recorded_op_text(node->shot, was, op, sizeof op);
         sentence_append(text, bytes, ", after %s", op);

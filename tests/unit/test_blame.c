@@ -191,7 +191,7 @@ static void test_stopped_within(void **state)
     judge();
     assert_int_equal(blame.verdict_count, 1);
     says(0, "rank 3 (pid 1003) is stopped by a signal, last heard of 1.0 s ago, with all_reduce 5 of world "
-            "under way; "
+            "in flight; "
             "ranks 0-2, 4-7 wait for it in all_reduce 5 of world, for 10.0 s");
 }
 
@@ -220,7 +220,7 @@ static void test_held_up(void **state)
     assert_int_equal(blame.verdict_count, 1);
     says(0, "rank 3 (pid 1003) does not go on, though all have come to what it is in, for 20.0 s, with "
             "all_reduce 5 of "
-            "world under way; ranks 0-2, 4-7 wait for it in all_reduce 6 of world, for 19.0 s");
+            "world in flight; ranks 0-2, 4-7 wait for it in all_reduce 6 of world, for 19.0 s");
 }
 
 static void test_own_code(void **state)
@@ -301,7 +301,7 @@ static void test_nobody_sends(void **state)
     judge();
     assert_int_equal(blame.verdict_count, 1);
     says(0,
-         "rank 4 (pid 1004) is in its own code for 10.0 s, with isend to rank 0, tag 8 of evens under way; "
+         "rank 4 (pid 1004) is in its own code for 10.0 s, with isend to rank 0, tag 8 of evens in flight; "
          "rank 0 waits for it in irecv from rank 4, tag 9 of evens, for 10.0 s");
     weft__blame_free(&blame);
     message(begin(4, EVENS, ISEND, 2, 90), 0, 9);
