@@ -67,7 +67,7 @@ static begun begun_of(const weft__blame *blame, const weft__node *node, const we
     return is_gone(node) || node->is.conduct == WEFT__CONDUCT_STOPPED ? BEGUN_STUCK : BEGUN;
 }
 
-static int member_of(const weft__node *node, int at)
+static int other_member(const weft__node *node, int at)
 {
     int rank = weft__recorded_member(node->shot, node->group, at);
     return rank == node->rank ? -1 : rank;
@@ -79,7 +79,7 @@ static bool add_those(weft__blame *blame, weft__node *node, begun which, int *un
     int size = node->group->size < MEMBERS_MOST ? node->group->size : MEMBERS_MOST;
     *unseen = -1;
     for (int m = 0; m < size; m++) {
-        int rank = member_of(node, m);
+        int rank = other_member(node, m);
         const weft__node *other = rank < 0 ? NULL : weft__blame_node(blame, rank);
         if (rank >= 0 && !other && *unseen < 0) *unseen = rank;
         if (other && begun_of(blame, other, node->is.op) == which && !waits_add(blame, node, rank))
@@ -122,7 +122,7 @@ static bool collective(weft__blame *blame, weft__node *node)
         if (steps[i] == BEGUN_UNKNOWN) node->some = true;
     }
     if (node->count) return true;
-    last = node->is.op->last >= 0 ? member_of(node, node->is.op->last) : -1;
+    last = node->is.op->last >= 0 ? other_member(node, node->is.op->last) : -1;
     if (last >= 0 && !weft__blame_node(blame, last)) return waits_add(blame, node, last);
     if (unseen >= 0) {
         node->some = true;
@@ -140,7 +140,7 @@ static bool meets(weft__sort mine, weft__sort theirs)
     return mine != theirs;
 }
 
-static bool is_message(weft__sort sort)
+static bool is_p2p(weft__sort sort)
 {
     return sort == WEFT__SORT_SEND || sort == WEFT__SORT_RECEIVE || sort == WEFT__SORT_EXCHANGE;
 }
@@ -154,7 +154,7 @@ static bool has_counterpart(const weft__blame *blame, const weft__node *node, co
         const weft__recorded_op *op = &peer->shot->ops[i];
         weft__sort theirs = weft__sort_of(peer->shot, op);
         if (op->group != own->group || op->tag != own->tag || op->submitted_ns > until(blame) ||
-            weft__recorded_over(op, until(blame)) || !is_message(theirs) || !meets(sort, theirs))
+            weft__recorded_over(op, until(blame)) || !is_p2p(theirs) || !meets(sort, theirs))
             continue;
         if (op->whom == node->group->rank || op->whom < 0) return true;
     }
@@ -168,7 +168,7 @@ static bool message(weft__blame *blame, weft__node *node)
     if (node->is.op->whom < 0) { /* from anybody */
         node->some = true;
         for (int m = 0; m < size; m++)
-            if ((rank = member_of(node, m)) >= 0 && !waits_add(blame, node, rank)) return false;
+            if ((rank = other_member(node, m)) >= 0 && !waits_add(blame, node, rank)) return false;
         return true;
     }
     rank = weft__recorded_member(node->shot, node->group, node->is.op->whom);
@@ -198,7 +198,7 @@ static bool forming(weft__blame *blame, weft__node *node)
     int size = node->group->size < MEMBERS_MOST ? node->group->size : MEMBERS_MOST;
     node->some = true;
     for (int m = 0; m < size; m++) {
-        int rank = member_of(node, m);
+        int rank = other_member(node, m);
         const weft__node *other = rank < 0 ? NULL : weft__blame_node(blame, rank);
         if (rank < 0 || (other && forms(blame, other, node->is.op))) continue;
         if (!waits_add(blame, node, rank)) return false;
@@ -217,7 +217,7 @@ bool weft__waits_find(weft__blame *blame)
         node->some = node->is.one_of;
         sort = weft__sort_of(node->shot, node->is.op);
         if (sort == WEFT__SORT_COLLECTIVE) done = collective(blame, node);
-        if (is_message(sort)) done = message(blame, node);
+        if (is_p2p(sort)) done = message(blame, node);
         if (sort == WEFT__SORT_FORMING) done = forming(blame, node);
         if (!done) return false;
     }

@@ -9,6 +9,7 @@ mkdir "$dir/run"
 export WEFT_RUN_DIR="$dir/run" LC_ALL=C # records are the only ones there, but for those in memory
 
 end_job() {
+    # shellcheck disable=SC2046
     [ -z "$job" ] || { kill -9 $(ps -o pid= --ppid "$job") 2>/dev/null || :; wait "$job" 2>/dev/null || :; }
     job=
 }
@@ -63,6 +64,10 @@ grep -Eq '^ +3 +[0-9]+ stopped ' "$dir/text" || fail "no row of rank 3: $(cat "$
 "$inspect" --once --json "$name" >"$dir/json"
 "$inspect" --schema >"$dir/schema"
 grep -q '"kind": "stopped", "rank": 3' "$dir/json" || fail "JSON: $(cat "$dir/json")"
+
+echo '-- anew each second, until a signal'
+timeout -s INT --preserve-status 3.5 "$inspect" "$pid" >"$dir/live" </dev/null || fail "it ended with code $?"
+[ "$(grep -c "^job $name," "$dir/live")" -ge 2 ] || fail "shown once only: $(cat "$dir/live")"
 
 echo '-- and all of them killed'
 end_job
