@@ -98,7 +98,8 @@ void weft__context_free(weft_context *ctx)
     take_from_list(ctx);
     let_go = weft__modules_await(ctx, weft__now_ns() + MODULE_MS * WEFT__MS);
     fall_silent(ctx);
-    weft__log_flush();   /* what is told of this context is told before it is gone */
+    weft__log_flush(); /* what is told of this context is told before it is gone */
+    weft__recording_leave(ctx);
     if (!let_go) return; /* a thread may come back to it */
     weft__device_comms_shut(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
