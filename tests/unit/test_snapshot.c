@@ -239,6 +239,7 @@ static void test_file(void **state)
     assert_int_equal(shot.op_count, 2);
     assert_false(shot.ops[0].torn);
     assert_true(shot.ops[1].torn);
+    weft__snapshot_close(&shot);
     assert_false(ftruncate(fd, sizeof image - 8));
     assert_int_equal(weft__snapshot_of_file(fd, "it", &shot), WEFT_ERR_ARGUMENT);
     assert_false(ftruncate(fd, 0));
