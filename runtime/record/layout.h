@@ -91,11 +91,11 @@ enum {
     WEFT__OP_NUMBER, /* of the operation, in its group */
     WEFT__OP_WHAT,   /* bytes from the lowest: type, kind, state, status, way, memory, flags */
     WEFT__OP_BYTES,
-    WEFT__OP_WHOM,       /* peer or root, as a rank of the group, and tag << 32 */
-    WEFT__OP_SUBMITTED,  /* when */
-    WEFT__OP_OVER,       /* when it settled */
-    WEFT__OP_STARTED_AT, /* 0: as it was submitted */
-    WEFT__OP_WAITED,     /* since when a caller sleeps for it, or did until it settled */
+    WEFT__OP_WHOM,      /* peer or root, as a rank of the group, and tag << 32 */
+    WEFT__OP_SUBMITTED, /* when */
+    WEFT__OP_OVER,      /* when it settled */
+    WEFT__OP_STARTED_AT,
+    WEFT__OP_WAITED, /* since when a caller sleeps for it, or did until it settled */
     WEFT__OP_PHASE, /* of an operation on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
     WEFT__OP_PHASE_AT, /* since when */
     WEFT__OP_LABEL,    /* what there is of it in 32 bytes */

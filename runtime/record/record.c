@@ -188,6 +188,7 @@ static weft__word *more(weft__recorder *r, uint64_t record, unsigned flags)
     what = weft__got(&at[WEFT__OP_WHAT]);
     if (!(what >> 48 & WEFT__OP_HAS_MORE)) {
         for (int i = WEFT__OP_STARTED_AT; i < WEFT__OP_WORDS; i++) weft__put(&at[i], 0);
+        weft__put(&at[WEFT__OP_STARTED_AT], weft__got(&at[WEFT__OP_SUBMITTED]));
     }
     weft__put(&at[WEFT__OP_WHAT], what | (uint64_t)(flags | WEFT__OP_HAS_MORE) << 48);
     return at;

@@ -198,7 +198,7 @@ static void read_names(const source *s, const table *t, weft__snapshot *shot)
 static void take_more(const uint64_t *w, weft__recorded_op *op)
 {
     uint64_t phase = w[WEFT__OP_PHASE];
-    if (w[WEFT__OP_STARTED_AT]) op->started_ns = (int64_t)w[WEFT__OP_STARTED_AT];
+    op->started_ns = (int64_t)w[WEFT__OP_STARTED_AT];
     if (op->flags & WEFT__OP_SLEPT) op->waiting_ns = (int64_t)w[WEFT__OP_WAITED];
     op->phase = (int)byte_of(phase, 0);
     op->last = (int)(uint32_t)(phase >> 8) - 1;
