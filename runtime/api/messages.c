@@ -103,12 +103,14 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, unsigned way, 
                                                weft_request **out)
 {
     const weft__op op = op_of(way, buf, count, dtype, peer, tag);
-    bool sends = way == WEFT__SENDS, yields;
+    bool sends, yields;
     int64_t look_ns = WEFT__NEVER;
     weft_context *ctx;
-    if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op, sends)) || !weft__engine_try(group->ctx))
+    if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op, way == WEFT__SENDS)) ||
+        !weft__engine_try(group->ctx))
         return operate(group, way, buf, count, dtype, peer, tag, call, out);
     ctx = group->ctx;
+    sends = way == WEFT__SENDS;
     yields = sends && !out && gives_way(ctx, group, peer);
     if (!may_pass(ctx)) return messages_begin(group, way, buf, count, dtype, peer, tag, out);
     if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {

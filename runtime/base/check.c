@@ -22,7 +22,8 @@ _Noreturn void weft__assert_failed(const char *file, int line, const char *text,
     char said[1024];
     int first = length_of_first(text);
     int at = snprintf(said, sizeof said, "weft: %s:%d: broken rule: %.*s", file, line, first, text);
-    for (int i = 0; i < values && at < (int)sizeof said && text[first]; i++) {
+    for (size_t i = 0;
+         i < sizeof value / sizeof *value && (int)i < values && at < (int)sizeof said && text[first]; i++) {
         text += first + 1;
         text += *text == ' ';
         first = length_of_first(text);

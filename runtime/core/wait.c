@@ -198,7 +198,7 @@ static bool one_settled(void *arg)
 /* One more sleeps, or one fewer, than that many before. */
 static void record_sleepers(weft_context *ctx, int before, int more)
 {
-    weft__record_life(&ctx->record, WEFT__LIFE_WAITERS, (uint64_t)(before + more));
+    weft__record_life(&ctx->record, WEFT__LIFE_WAITERS, (uint64_t)((int64_t)before + more));
     if (more > 0) weft__record_life(&ctx->record, WEFT__LIFE_WAITING, (uint64_t)weft__now_ns());
 }
 

@@ -17,18 +17,23 @@ static const weft__region *shared_region(const weft_group *group, const void *fr
     return region;
 }
 
-void weft__look_for_regions(weft_request *req)
+static void look_for_regions(weft_request *req)
 {
     const weft_group *group = req->group;
     const weft__op *op = req->host_op;
     size_t element = weft__op_element(op);
     size_t least = weft__pacing_is_crowded(&req->ctx->pacing) ? IN_PLACE_BYTES_CROWDED : WEFT__IN_PLACE_BYTES;
-    if (WEFT__PLAIN || op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
+    if (op->count * element < least || !weft__rounds_in_place(&req->u.rounds.plan, op)) return;
     req->u.rounds.in =
         shared_region(group, op->in, weft__op_in_elements(op, group->rank, group->size) * element);
     if (req->u.rounds.plan.two_phase)
         req->u.rounds.out =
             shared_region(group, op->out, weft__op_out_elements(op, group->rank, group->size) * element);
+}
+
+void weft__look_for_regions(weft_request *req)
+{
+    if (!WEFT__PLAIN) look_for_regions(req);
 }
 
 void weft__publish_in_place(weft_request *req, const weft__round *r, uint64_t round,

@@ -88,9 +88,9 @@ static void put_head(weft__recorder *r, const weft__record_owner *owner)
     for (size_t i = 0; i < WEFT__RECORD_TEXTS; i++)
         put_text(&head[WEFT__HEAD_TEXTS + 8 * i], 8, owner->texts[i], true);
     for (int i = 0; i < owner->kind_count && i < WEFT__NAME_TYPES; i++)
-        put_name(r, (size_t)(WEFT__NAME_KINDS + i), owner->kinds[i]);
+        put_name(r, (size_t)WEFT__NAME_KINDS + (size_t)i, owner->kinds[i]);
     for (int i = 0; i < owner->type_count && i < WEFT__NAME_WAYS - WEFT__NAME_TYPES; i++)
-        put_name(r, (size_t)(WEFT__NAME_TYPES + i), owner->types[i]);
+        put_name(r, (size_t)WEFT__NAME_TYPES + (size_t)i, owner->types[i]);
 }
 
 void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__record_owner *owner)
@@ -341,7 +341,7 @@ void weft__record_group_is(weft__recorder *r, const weft__record_group *group, i
     }
     weft__put(&at[WEFT__GROUP_STATE], group->becomes | (uint64_t)(uint8_t)group->status << 8);
     weft__put(&at[WEFT__GROUP_ENDED], group->becomes == WEFT__GROUP_READY ? 0 : (uint64_t)now_ns);
-    weft__put(&at[WEFT__GROUP_CULPRIT], (uint64_t)(group->culprit + 1));
+    weft__put(&at[WEFT__GROUP_CULPRIT], (uint64_t)((int64_t)group->culprit + 1));
     weft__put(&at[WEFT__GROUP_AT], group->at);
     put_text(&at[WEFT__GROUP_WHY], WEFT__GROUP_WHY_WORDS, group->why, true);
     end_change(at);

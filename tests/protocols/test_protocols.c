@@ -1,8 +1,8 @@
 /* test_protocols.c - what ranks tell each other, played in one process on a clock of its own.
  *
- *   test_protocols                                 PROTOCOLS_COUNT (10000) seeds of each, from
- * PROTOCOLS_FIRST (1) on test_protocols PROTOCOL FIRST [COUNT]          of one PROTOCOLS_TRACE=1
- * test_protocols PROTOCOL SEED  with a line for everything that happens
+ *   test_protocols                          PROTOCOLS_COUNT (10000) seeds of each, from PROTOCOLS_FIRST (1) on
+ *   test_protocols PROTOCOL FIRST [COUNT]   of one
+ *   PROTOCOLS_TRACE=1 test_protocols PROTOCOL SEED   with a line for everything that happens
  *
  * Each seed is a job: how many ranks, who asks for what and when, in which order messages arrive, who dies
  * in the middle of what, whether deadlines pass meanwhile.  It does the same thing every time. */
@@ -52,7 +52,7 @@ static int protocol_of(const char *name)
 {
     for (int i = 0; i < PROTOCOLS; i++)
         if (!strcmp(name, protocols[i].name)) return i;
-    fprintf(stderr, "no protocol %s: expected form, shrink, rows, order or breaks\n", name);
+    fprintf(stderr, "no protocol %s: expected create, shrink, slots, order or breaks\n", name);
     exit(2);
 }
 
