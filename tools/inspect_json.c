@@ -46,10 +46,10 @@ static void ago(FILE *to, const char *name, const struct inspect_job *job, int64
     seconds(to, name, then_ns > 0 && then_ns < INT64_MAX, weft__recorded_ago(job->blame.now_ns, then_ns));
 }
 
-static void ranks(FILE *to, const char *name, const int *list, size_t count)
+static void ranks(FILE *to, const char *name, const weft__rank_list *list, size_t first, size_t count)
 {
     fprintf(to, "\"%s\": [", name);
-    for (size_t i = 0; i < count; i++) fprintf(to, "%s%d", i ? ", " : "", list[i]);
+    for (size_t i = 0; i < count; i++) fprintf(to, "%s%d", i ? ", " : "", list->ranks[first + i]);
     fputs("], ", to);
 }
 
@@ -159,7 +159,7 @@ static void rank(FILE *to, const struct inspect_job *job, const weft__node *node
     text(to, "process", processes[node->process]);
     ago(to, "since_s_ago", job, node->is.since_ns);
     ago(to, "heard_of_s_ago", job, node->is.sign_ns);
-    ranks(to, "waits_for", job->blame.waits.ranks + node->first, waits ? node->count : 0);
+    ranks(to, "waits_for", &job->blame.waits, node->first, waits ? node->count : 0);
     fprintf(to, "\"waits_for_some\": %s, \"all_have_come\": %s, \"deadlocked\": %s, ",
             waits && node->some ? "true" : "false", waits && node->arrived ? "true" : "false",
             node->circles ? "true" : "false");
@@ -188,8 +188,8 @@ static void verdict(FILE *to, const struct inspect_job *job, const weft__finding
          : v->conduct == WEFT__CONDUCT_WAITING ? "held up"
                                                : weft__conduct_name(v->conduct));
     fprintf(to, "\"rank\": %d, ", v->rank);
-    ranks(to, v->deadlock ? "circle" : "waiting", job->blame.told.ranks + v->first, v->count);
-    ranks(to, "behind", job->blame.told.ranks + v->first + v->count, v->more);
+    ranks(to, v->deadlock ? "circle" : "waiting", &job->blame.told, v->first, v->count);
+    ranks(to, "behind", &job->blame.told, v->first + v->count, v->more);
     seconds(to, "longest_s", v->waiter >= 0, v->longest_ns);
     fputs("\"text\": ", to);
     string(to, told);
