@@ -3,10 +3,12 @@
 # calls.  Arguments: weft-run, weft-inspect, stands_still.
 set -eu
 run=$1 inspect=$2 program=$3
-dir=$(mktemp -d)
+# In memory, so that records lie in the job's own directory: of what lies below /dev/shm/weft-UID starts of other jobs
+# keep the newest 16 that are dead, and another test may leave more.
+dir=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 job=
 mkdir "$dir/run"
-export WEFT_RUN_DIR="$dir/run" LC_ALL=C # records are the only ones there, but for those in memory
+export WEFT_RUN_DIR="$dir/run" LC_ALL=C
 
 end_job() {
     # shellcheck disable=SC2046
@@ -15,7 +17,6 @@ end_job() {
 }
 leave() {
     end_job
-    [ -z "${name:-}" ] || rm -rf "/dev/shm/weft-$(id -u)/$name"
     rm -rf "$dir"
 }
 trap leave EXIT
@@ -66,7 +67,7 @@ grep -Eq '^ +3 +[0-9]+ stopped ' "$dir/text" || fail "no row of rank 3: $(cat "$
 grep -q '"kind": "stopped", "rank": 3' "$dir/json" || fail "JSON: $(cat "$dir/json")"
 
 echo '-- anew each second, until a signal'
-timeout -s INT --preserve-status 3.5 "$inspect" "$pid" >"$dir/live" </dev/null || fail "it ended with code $?"
+timeout -s INT --preserve-status 5 "$inspect" "$pid" >"$dir/live" </dev/null || fail "it ended with code $?"
 [ "$(grep -c "^job $name," "$dir/live")" -ge 2 ] || fail "shown once only: $(cat "$dir/live")"
 
 echo '-- and all of them killed'
@@ -81,15 +82,12 @@ import json, jsonschema, sys
 jsonschema.validate(json.load(open(sys.argv[1])), json.load(open(sys.argv[2])))
 END
 done
-rm -rf "/dev/shm/weft-$(id -u)/$name"
 
 scene() { # N SCENE
     echo "-- $2"
     start "$1" "$2"
     expect --once "$pid"
-    name=$(sed -n 's/^job \([^,]*\),.*/\1/p' "$dir/text")
     end_job
-    rm -rf "/dev/shm/weft-$(id -u)/$name"
 }
 sought='deadlock: rank 0 \(pid [0-9]+\) waits for rank 1 in all_reduce 1 of first, for .*rank 1 \(pid [0-9]+\) waits for rank 0 in all_reduce 1 of second'
 scene 2 deadlock
@@ -106,4 +104,3 @@ wait "$job" || :
 job=
 sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first'
 expect --post-mortem "$pid"
-name=$(sed -n 's/^job \([^,]*\),.*/\1/p' "$dir/text")
