@@ -2,9 +2,9 @@
  *
  *   member -> leader   hello                         both sides have looked at the other's uid before
  *   leader -> member   answer
- *   member -> leader   proof, card + [bell, pidfd]   a card says who: pid and a cookie unique to the process
+ *   member -> leader   proof, fd_hello + [bell, pidfd]  says who: pid, a cookie unique to the process
  *   ...                                              when all members sit:
- *   leader -> member   notice, cards + [segment, bells, pidfds], in as many messages as the descriptors need
+ *   leader -> member   notice, fd_hellos + [segment, bells, pidfds], in as many messages as that needs
  *   member -> leader   one byte: I have everything
  *   leader -> member   notice: go                    when all have
  *
@@ -137,7 +137,7 @@ static weft_status take_batch(const weft__segment_config *config, const weft__ba
 
     int due = config->size - expected < WEFT__BATCH_HELLOS ? config->size - expected : WEFT__BATCH_HELLOS;
 
-    if (message->head.kind != WEFT__FD_EXCHANGE_CARDS || first != expected || count != due)
+    if (message->head.kind != WEFT__FD_EXCHANGE_HELLOS || first != expected || count != due)
         return weft__fail(WEFT_ERR_PEER, "rank %d sent nonsense while joining", config->world_ranks[0]);
     if (first == 0 && *n_fds) {
         *memfd = *(*fds)++;

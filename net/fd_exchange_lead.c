@@ -234,7 +234,7 @@ static weft_status seat_all(table *t)
 static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
 {
     int count = t->config->size - first, n_fds = 0, fds[WEFT__BATCH_FDS];
-    weft__batch message = {.head = {.kind = WEFT__FD_EXCHANGE_CARDS, .first = (uint32_t)first}};
+    weft__batch message = {.head = {.kind = WEFT__FD_EXCHANGE_HELLOS, .first = (uint32_t)first}};
 
     if (count > WEFT__BATCH_HELLOS) count = WEFT__BATCH_HELLOS;
     message.head.count = (uint32_t)count;

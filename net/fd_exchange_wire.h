@@ -23,14 +23,14 @@ typedef struct weft__fd_hello {
 } weft__fd_hello;
 
 typedef enum weft__fd_exchange_notice_kind {
-    WEFT__FD_EXCHANGE_CARDS = 1,
+    WEFT__FD_EXCHANGE_HELLOS = 1,
     WEFT__FD_EXCHANGE_GO,
     WEFT__FD_EXCHANGE_FAILED
 } weft__fd_exchange_notice_kind;
 typedef struct weft__fd_exchange_notice {
     uint32_t kind;
     int32_t status; /* of FAILED */
-    uint32_t count; /* of cards that follow */
+    uint32_t count; /* of hellos that follow */
     uint32_t first; /* local rank of the first of them */
 } weft__fd_exchange_notice;
 typedef struct weft__batch {

@@ -58,7 +58,7 @@ static void clear(weft__p2p *p2p, int peer, uint64_t send_id, uint64_t recv_id, 
         weft__p2p_note(p2p, peer, &frame, NULL, 0);
 }
 
-/* An announced message has met its receive.  head: its first bytes, if they have arrived elsewhere. */
+/* An announced message has met its receive.  prefix: its first bytes, if they have arrived elsewhere. */
 static void start_flow(weft__p2p *p2p, weft__recv *recv, int peer, const weft__frame *frame,
                        const void *prefix)
 {

@@ -129,10 +129,10 @@ weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__reg
 
 static weft_status look_for_room(uint64_t bytes)
 {
-    uint64_t spare = weft__mem_available();
-    if (spare >= KEEP_BYTES && bytes <= spare - KEEP_BYTES) return WEFT_OK;
+    uint64_t available = weft__mem_available();
+    if (available >= KEEP_BYTES && bytes <= available - KEEP_BYTES) return WEFT_OK;
     return weft__fail(WEFT_ERR_MEMORY, "no memory: %llu bytes are needed, %llu can be had",
-                      (unsigned long long)bytes, (unsigned long long)spare);
+                      (unsigned long long)bytes, (unsigned long long)available);
 }
 
 static weft_status reserve(const weft__regions *regions, const weft__region *region)

@@ -94,15 +94,15 @@ static weft__outgoing *head_of(const shm_peer *l)
     return NULL;
 }
 
-static const uint8_t lane_follows[] = {[PEER_OPEN] =
+static const uint8_t peer_follows[] = {[PEER_OPEN] =
                                            WEFT__MAY_BECOME(PEER_DRAINING) | WEFT__MAY_BECOME(PEER_GONE),
                                        [PEER_DRAINING] = WEFT__MAY_BECOME(PEER_GONE),
                                        [PEER_GONE] = 0};
 
 /* The one place that stores a peer's state.  The engine is held: no order of memory is needed. */
-static void lane_to(shm_peer *l, shm_peer_state to)
+static void peer_to(shm_peer *l, shm_peer_state to)
 {
-    WEFT__ASSERT(WEFT__ALLOWS(lane_follows, l->state, to), l->peer, l->state, to);
+    WEFT__ASSERT(WEFT__ALLOWS(peer_follows, l->state, to), l->peer, l->state, to);
     l->state = to;
 }
 
@@ -138,7 +138,7 @@ static void fail_queue(shm *s, shm_peer *l, weft_status status)
 static void end_peer(shm *s, shm_peer *l, const char *why)
 {
     bool tell = l->state == PEER_OPEN;
-    lane_to(l, PEER_GONE);
+    peer_to(l, PEER_GONE);
     if (tell) s->transport.sink->lost(s->transport.sink, l->peer, why);
     fail_queue(s, l, WEFT_ERR_PEER);
 }
@@ -482,11 +482,11 @@ static void shm_drop(weft__transport *t, int peer)
     if (l->state == PEER_OPEN && !l->reading) {
         size_t drained = 0, turn_bytes = 0;
         uint64_t from = l->in.position;
-        lane_to(l, PEER_DRAINING);
+        peer_to(l, PEER_DRAINING);
         while (drained < l->in.bytes && read_record(s, l, &turn_bytes))
             drained = (size_t)(l->in.position - from);
     }
-    if (l->state != PEER_GONE) lane_to(l, PEER_GONE);
+    if (l->state != PEER_GONE) peer_to(l, PEER_GONE);
     fail_queue(s, l, WEFT_ERR_PEER);
 }
 
@@ -498,7 +498,7 @@ static void shm_close(weft__transport *t)
         shm_peer *l = &s->peers[i];
         /* Or a peer whose last frame has just been read would wait for ever to see it flushed. */
         if (l->state == PEER_OPEN && weft__ring_untold(&l->in)) tell_taken(s, l);
-        if (l->state != PEER_GONE) lane_to(l, PEER_GONE);
+        if (l->state != PEER_GONE) peer_to(l, PEER_GONE);
         fail_queue(s, l, WEFT_ERR_CANCELLED);
     }
     weft__rests_close(&s->rests);

@@ -110,12 +110,12 @@ static weft_status meet_in_job_dir(weft__rendezvous *r, const weft__join *how, c
 
 /* ---- opening ---- */
 
-#define MEETING_DESCRIPTORS \
+#define RENDEZVOUS_DESCRIPTORS \
     30 /* of ZeroMQ, the server and the way to it; the server has one a rank besides */
 
 static weft_status check_descriptors(int world_size)
 {
-    return weft__quota_descriptors(MEETING_DESCRIPTORS + (world_size > 0 ? world_size : 0), "joining");
+    return weft__quota_descriptors(RENDEZVOUS_DESCRIPTORS + (world_size > 0 ? world_size : 0), "joining");
 }
 
 /* A rank that was told no host and has a secret takes its own: rank 0 serves where other hosts can come, and

@@ -9,7 +9,7 @@
  * and a rank whose progress thread may take only one of them stands meanwhile.
  *
  * Callers that have a processor of their own go there when they join and when they have slept.  When a thread
- * moves, and who has a home, pacing.h decides: here is what asks and tells the system. */
+ * moves, and who has one, pacing.h decides: here is what asks and tells the system. */
 #include "affinity.h"
 #include "clock.h"
 

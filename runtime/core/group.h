@@ -36,10 +36,10 @@ typedef struct weft__report {
 
 /* Whether a group has slots in shared memory. */
 typedef enum weft__shm_coll_state {
-    WEFT__SHM_COLL_NONE,    /* no: its members do not share memory, or have no slots left */
-    WEFT__SHM_COLL_UNMET,   /* when it is used: this rank has told nobody yet */
-    WEFT__SHM_COLL_MEETING, /* this rank has told; operations are held until all have (slot_exchange.c) */
-    WEFT__SHM_COLL_OPEN     /* all are known */
+    WEFT__SHM_COLL_NONE,       /* no: its members do not share memory, or have no slots left */
+    WEFT__SHM_COLL_UNMET,      /* when it is used: this rank has told nobody yet */
+    WEFT__SHM_COLL_EXCHANGING, /* this rank has told; operations are held until all have (slot_exchange.c) */
+    WEFT__SHM_COLL_OPEN        /* all are known */
 } weft__shm_coll_state;
 
 /* A member's part of that, which only the floor above looks into: host/slots.h. */
@@ -56,9 +56,9 @@ typedef struct weft__shm_coll {
     weft__list link;             /* ctx->shm_colls while there are ops */
     weft__list ops;              /* requests, in order */
     weft__list read;             /* those done but for others that still read their buffers, in order */
-    uint64_t *told;              /* MEETING: slots told so far */
-    bool *heard;                 /* MEETING: by whom */
-    int missing;                 /* MEETING: members that have not told */
+    uint64_t *told;              /* EXCHANGING: slots told so far */
+    bool *heard;                 /* EXCHANGING: by whom */
+    int missing;                 /* EXCHANGING: members that have not told */
     weft__member_slots **slots;  /* OPEN: of all members; else NULL */
     weft__shm_coll_lines *lines; /* OPEN, few members: for each slot; may be NULL even so */
     int *locals;                 /* their local ranks */

@@ -29,10 +29,10 @@ typedef struct slots_word {
 /* What may follow on each state. */
 static const uint8_t coll_follows[] = {[WEFT__SHM_COLL_NONE] = WEFT__MAY_BECOME(WEFT__SHM_COLL_UNMET),
                                        [WEFT__SHM_COLL_UNMET] = WEFT__MAY_BECOME(WEFT__SHM_COLL_NONE) |
-                                                                WEFT__MAY_BECOME(WEFT__SHM_COLL_MEETING) |
+                                                                WEFT__MAY_BECOME(WEFT__SHM_COLL_EXCHANGING) |
                                                                 WEFT__MAY_BECOME(WEFT__SHM_COLL_OPEN),
-                                       [WEFT__SHM_COLL_MEETING] = WEFT__MAY_BECOME(WEFT__SHM_COLL_NONE) |
-                                                                  WEFT__MAY_BECOME(WEFT__SHM_COLL_OPEN),
+                                       [WEFT__SHM_COLL_EXCHANGING] = WEFT__MAY_BECOME(WEFT__SHM_COLL_NONE) |
+                                                                     WEFT__MAY_BECOME(WEFT__SHM_COLL_OPEN),
                                        [WEFT__SHM_COLL_OPEN] = 0};
 
 static void coll_to(weft__shm_coll *coll, weft__shm_coll_state to)
@@ -163,7 +163,7 @@ static void note_slots(weft_group *group, int peer, uint64_t slots)
     weft__shm_coll *coll = &group->shm_coll;
     int member = weft__group_member(group, peer);
     if (member < 0 || coll->heard[member]) return;
-    WEFT__ASSERT(coll->missing > 0 && coll->state == WEFT__SHM_COLL_MEETING, coll->missing, coll->state);
+    WEFT__ASSERT(coll->missing > 0 && coll->state == WEFT__SHM_COLL_EXCHANGING, coll->missing, coll->state);
     coll->heard[member] = true;
     coll->told[member] = slots;
     coll->missing--;
@@ -190,7 +190,7 @@ static void exchange_meet(weft_group *group)
         return;
     }
     coll->heard = (bool *)(coll->told + group->size);
-    coll_to(coll, WEFT__SHM_COLL_MEETING);
+    coll_to(coll, WEFT__SHM_COLL_EXCHANGING);
     coll->missing = group->size;
     coll->own_slots = mine.slots = weft__slots_claim(ctx);
     note_slots(group, ctx->rank, mine.slots);
@@ -221,7 +221,7 @@ void weft__slot_exchange_hold(weft_request *req)
     if (coll->state != WEFT__SHM_COLL_UNMET) return;
     weft__group_ref(group); /* breaking it may settle its last request */
     exchange_meet(group);
-    if (coll->state == WEFT__SHM_COLL_MEETING) look_whether_all_told(group);
+    if (coll->state == WEFT__SHM_COLL_EXCHANGING) look_whether_all_told(group);
     weft__group_unref(group);
 }
 
@@ -236,7 +236,7 @@ static void exchange_message(weft_context *ctx, int peer, int type, const void *
     }
     memcpy(&told, bytes, sizeof told);
     group = weft__group_find(ctx, told.group);
-    if (group && group->shm_coll.state == WEFT__SHM_COLL_MEETING) {
+    if (group && group->shm_coll.state == WEFT__SHM_COLL_EXCHANGING) {
         note_slots(group, peer, told.slots);
         look_whether_all_told(group);
     }
@@ -256,8 +256,8 @@ static weft_group *next_without(weft_context *ctx, int rank)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
         int member = weft__group_member(group, rank);
-        if (member < 0 || group->shm_coll.state != WEFT__SHM_COLL_MEETING || group->shm_coll.heard[member] ||
-            atomic_load(&group->state) != WEFT__READY)
+        if (member < 0 || group->shm_coll.state != WEFT__SHM_COLL_EXCHANGING ||
+            group->shm_coll.heard[member] || atomic_load(&group->state) != WEFT__READY)
             continue;
         found = group;
         break;

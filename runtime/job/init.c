@@ -4,7 +4,7 @@
  *   card        each rank tells host, pid, address, endpoint, transports (one all_gather)
  *   segment       ranks of one host share memory, if all of them may
  *   routes      each rank by the first transport that reaches it; connections come later
- *   world       and host group, from rows told in a second all_gather
+ *   world       and host group, from slots told in a second all_gather
  *   threads     progress thread and watchdog; a last all_gather: nobody returns before all can
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
@@ -49,7 +49,7 @@
 #define OWN_DESCRIPTORS       22
 #define PEER_DESCRIPTORS      3
 #define PEER_DESCRIPTORS_MOST 6
-#define HANDOVER_NS           (30000 * WEFT__MS) /* most that ranks of one host wait for each other's descriptors */
+#define FD_EXCHANGE_NS        (30000 * WEFT__MS) /* most that ranks of one host wait for descriptors */
 
 typedef struct card {
     char host_id[WEFT__HOST_ID_BYTES]; /* ranks with the same one can reach each other's abstract sockets */
@@ -151,7 +151,7 @@ static weft_status share_memory(joining *j)
 {
     weft_context *ctx = j->ctx;
     char name[80];
-    int64_t until = weft__now_ns() + HANDOVER_NS;
+    int64_t until = weft__now_ns() + FD_EXCHANGE_NS;
     weft__segment_config config = {.rank = j->local_rank,
                                    .size = j->local_size,
                                    .world_ranks = j->locals,

@@ -372,11 +372,11 @@ static void step_slots(input *in)
 /* And publishes there what this rank has published in its row of that group, but for some bytes. */
 static void step_slot(input *in)
 {
-    const weft__shm_coll *lane = &pick_group(take(in, 1))->shm_coll;
+    const weft__shm_coll *coll = &pick_group(take(in, 1))->shm_coll;
     weft__member_slots *slots = rank.near_slots ? weft__slots_at(rank.near, rank.near_slots) : NULL;
     if (!slots) return;
-    if (lane->own_slots)
-        memcpy(slots->slot, weft__slots_at(rank.near, lane->own_slots)->slot, sizeof slots->slot);
+    if (coll->own_slots)
+        memcpy(slots->slot, weft__slots_at(rank.near, coll->own_slots)->slot, sizeof slots->slot);
     lay_over(in, (unsigned char *)slots, sizeof *slots);
 }
 

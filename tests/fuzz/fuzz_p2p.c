@@ -1,5 +1,5 @@
-/* Frames that arrive at a rank's mail from peers that say anything, whole or in halves, mixed with what the
- * rank itself sends, receives and cancels.
+/* Frames that arrive at a rank's point-to-point layer from peers that say anything, whole or in halves, mixed
+ * with what the rank itself sends, receives and cancels.
  *
  * An input is a list of steps; an input that ends early goes on with zeros.  Buffers are on the heap, of the
  * exact size, and are freed the moment that they are their owner's again: a sanitizer sees who still writes.

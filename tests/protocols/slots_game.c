@@ -25,8 +25,9 @@ typedef struct shared_group {
     bool had[WIRES_RANKS_MAX], let_go[WIRES_RANKS_MAX];
     weft_request *req[CALLS_MOST][WIRES_RANKS_MAX];
     int asked[WIRES_RANKS_MAX];
-    weft__shm_coll_state way[WIRES_RANKS_MAX]; /* that its collectives took; MEETING: none has got so far */
-    int absent;                                /* a member that never calls; -1: none */
+    weft__shm_coll_state
+        way[WIRES_RANKS_MAX]; /* that its collectives took; EXCHANGING: none has got so far */
+    int absent;               /* a member that never calls; -1: none */
 } shared_group;
 
 static shared_group groups[GROUPS_MOST];
@@ -56,13 +57,13 @@ static void go_either_way(weft_request *req)
     shared_group *g = group_of(group);
     int rank = group->ctx->rank;
     weft__shm_coll_state way = group->shm_coll.state;
-    if (way == WEFT__SHM_COLL_UNMET || way == WEFT__SHM_COLL_MEETING) {
+    if (way == WEFT__SHM_COLL_UNMET || way == WEFT__SHM_COLL_EXCHANGING) {
         weft__slot_exchange_hold(req);
         return;
     }
     TRACE("rank %d goes by %s in group %d", rank, way == WEFT__SHM_COLL_OPEN ? "rounds" : "messages",
           (int)(g - groups));
-    if (g->way[rank] != WEFT__SHM_COLL_MEETING && g->way[rank] != way)
+    if (g->way[rank] != WEFT__SHM_COLL_EXCHANGING && g->way[rank] != way)
         trace_blame("group %d: rank %d has changed its way", (int)(g - groups), rank);
     g->way[rank] = way;
     if (way == WEFT__SHM_COLL_OPEN) check_slots(group);
@@ -82,7 +83,7 @@ static void draw_group(shared_group *g)
     g->size = 2 + chance_below(world.ranks - 1);
     for (int i = 0; i < world.ranks; i++) g->ranks[i] = i;
     chance_shuffle(g->ranks, world.ranks);
-    for (int i = 0; i < world.ranks; i++) g->way[i] = WEFT__SHM_COLL_MEETING;
+    for (int i = 0; i < world.ranks; i++) g->way[i] = WEFT__SHM_COLL_EXCHANGING;
     if (!chance_one_in(12)) return;
     g->absent = g->ranks[chance_below(g->size)];
     some_are_absent = true;
@@ -168,11 +169,11 @@ static void check_end(shared_group *g, int rank, int n)
 
 static void check_ways(const shared_group *g)
 {
-    weft__shm_coll_state way = WEFT__SHM_COLL_MEETING;
+    weft__shm_coll_state way = WEFT__SHM_COLL_EXCHANGING;
     for (int i = 0; i < g->size; i++) {
         weft__shm_coll_state own = g->way[g->ranks[i]];
-        if (own == WEFT__SHM_COLL_MEETING) continue;
-        if (way != WEFT__SHM_COLL_MEETING && own != way)
+        if (own == WEFT__SHM_COLL_EXCHANGING) continue;
+        if (way != WEFT__SHM_COLL_EXCHANGING && own != way)
             trace_blame("group %d: rank %d goes another way than others", (int)(g - groups), g->ranks[i]);
         way = own;
     }

@@ -1,4 +1,5 @@
-/* p2p_ends.h - two ranks' mails over a wire that the test moves frame by frame, or half a frame. */
+/* p2p_ends.h - two ranks' point-to-point layers over a wire that the test moves frame by frame, or in
+ * halves. */
 #ifndef TESTS_UNIT_P2P_ENDS_H
 #define TESTS_UNIT_P2P_ENDS_H
 #include "list.h"

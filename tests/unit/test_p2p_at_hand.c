@@ -277,5 +277,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(comes_after_early_messages, set_up_hand, tear_down),
         cmocka_unit_test_setup_teardown(gives_credit_back, set_up_hand, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_at_hand_of_who_is_gone, set_up_hand, tear_down)};
-    return cmocka_run_group_tests_name("mail at hand", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("p2p at hand", tests, NULL, NULL);
 }
