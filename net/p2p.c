@@ -4,6 +4,7 @@
  * at most a frame under way at a time, so that several sends to one peer take turns.  The answer to an
  * announcement may come while its prefix is still going out.  A send to this rank itself goes the same way
  * with a copy in place of the wire.
+ *
  * Failing: a peer that is gone ends its sends and receives in ERR_PEER; no memory is told at the call. */
 #include "p2p_box.h"
 #include "reserve.h"

@@ -4,6 +4,7 @@
  *
  * A message that is held stays in its bucket, among those that wait for a receive, in the order of arrival;
  * it names what holds it, and a search passes it over.  So one that is let go is where it was.
+ *
  * Failing: the sender of one that was only announced may give it up, or end, meanwhile. The probe's owner has
  * been told of it; so it stays, and its receive ends in what became of it. */
 #include "p2p_box.h"

@@ -77,7 +77,9 @@ enum {
 #undef ROUNDS_ROW
 #undef MESSAGES_ROW
 };
-union weft__longest_kind { /* as long as the most that a kind has: what counts the rows of one */
+/* Its size is one more than the largest number of candidates that a kind has: the only way to have the compiler
+ * find a maximum over the rows of a table. */
+union weft__longest_kind {
 #define KIND_LENGTH(id, ...) char of_##id[WEFT__CANDIDATES_OF_##id + 1];
     WEFT__KINDS(KIND_LENGTH)
 #undef KIND_LENGTH

@@ -15,7 +15,7 @@ typedef struct weft__blocks {
     size_t total;         /* of the counts; SIZE_MAX: too many */
 } weft__blocks;
 
-/* Those of an operation's two buffers. */
+/* The blocks of an operation's two buffers. */
 typedef struct weft__uneven {
     weft__blocks in, out;
     uint64_t agreed; /* digest of the counts that all ranks must have alike; 0: there are none */

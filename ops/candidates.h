@@ -9,10 +9,10 @@
 
 /* clang-format off */
 /* X(ID, reach, bytes).  The limits are those measured where nobody has tuned: up to some 32 KiB the number of
- * messages one after another decides, above that the bytes that each rank sends.  First those that are no
- * number of bytes, and so cannot be tuned.
- *   FEW_STEPS    a ring that goes round once or twice, against log n steps: that is twice as far
- *   STEPS_OF_4   the same; two or three ranks send no fewer messages over distances
+ * messages one after another decides, above that the bytes that each rank sends.  NEVER and ANY, which are no
+ * number of bytes and so cannot be tuned, stand first.
+ *   FEW_STEPS    log n messages against a ring's n or 2n: so few are worth it for twice as many bytes
+ *   STEPS_OF_4   as FEW_STEPS, from four ranks on: two or three send as many messages either way
  *   TREE_OR_2    a broadcast's tree sends all bytes at each level, but few messages
  *   BEFORE_RING  halving and doubling send as much as a ring in fewer messages, but less of it at the same time
  *   BEFORE_LONG  a chain of n ranks is worth its length once it has this many bytes for each of them

@@ -14,7 +14,7 @@
 
 enum { NAME_BYTES = 64, LIST_BYTES = 512 };
 
-/* Short words of the commonest transport of each, from before there were others: tuning files are kept. */
+/* Named after the transport that is commonest for each.  Tuning files have these words, so they stay. */
 static const char *const medium_names[WEFT__MEDIA] = {
     [WEFT__MEDIUM_MEMORY] = "shm", [WEFT__MEDIUM_MESSAGES] = "tcp"};
 
@@ -97,7 +97,8 @@ static weft_status unknown_algorithm(const char *variable, const char *list, wef
                       list, weft__kind_name(kind), name, names);
 }
 
-/* Copies up to `end` or the end of the text; what is too long for a name ends as one that there is not. */
+/* Copies up to `end` or the end of the text.  What does not fit is cut, which leaves a name that no algorithm
+ * has. */
 static const char *word(const char *from, char end, char to[NAME_BYTES])
 {
     size_t n = 0;

@@ -1,6 +1,7 @@
 /* choices.h - what a rank wants of the choice among algorithms, beside the rules of candidates.h: algorithms
- * asked for by name (WEFT_ALGORITHM), and limits that were measured (a tuning file).  The lowest member's
- * count for a group, so they travel as they are; a value that means nothing here counts as none. */
+ * asked for by name (WEFT_ALGORITHM), and limits that were measured (a tuning file).  A group goes
+ * by those of its lowest member, so this struct is sent to the others as it is; a value in it that means
+ * nothing here counts as none. */
 #ifndef WEFT_OPS_CHOICES_H
 #define WEFT_OPS_CHOICES_H
 #include "algorithms.h"

@@ -12,7 +12,8 @@
  * MPICH" (2005). */
 #include "algorithms.h"
 
-/* Who exchanges: the odd ones of the first 2 * pairs ranks, and all behind those. */
+/* Which ranks exchange: of the first 2 * pairs ranks the odd ones, each for itself and the even one before it;
+ * and all ranks after those. */
 typedef struct places {
     int power; /* their number */
     int pairs;
@@ -92,7 +93,8 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
 
 /* ---- halving ---- */
 
-/* Where what the ranks get begins for whom a place stands: shares of the places, or blocks of ranks. */
+/* A place stands for one rank or for a pair.  Where in the buffer its ranks' part of the result begins: a share
+ * for each place, or a block for each rank. */
 static size_t start_of(const weft__op *op, const places *p, int place)
 {
     if (!(weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)))

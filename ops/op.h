@@ -1,4 +1,5 @@
-/* op.h - one operation as a value: what the caller asked for, checked, and how ranks compare notes on it. */
+/* op.h - one operation as a value: what the caller asked for, checked, and the signature by which ranks find
+ * out whether all asked for the same. */
 #ifndef WEFT_OPS_OP_H
 #define WEFT_OPS_OP_H
 #include "blocks.h"
@@ -8,8 +9,8 @@
 #include <weft/weft.h>
 
 /* The one list of operations: X(ID, name, in, out, in place, traits).  A row is all that the rest of the
- * library may ask about a kind (weft__kind_traits): nothing compares kinds, but for what makes groups, which
- * looks for its own requests.
+ * library may ask about a kind (weft__kind_traits): nothing compares kinds, except that the
+ * code which makes groups looks for its own requests.
  *   in, out    how many elements a rank reads and writes (weft__shape)
  *   in place   where `in` and `out` of a rank may be the same memory (weft__in_place) */
 /* clang-format off */
@@ -52,20 +53,20 @@ enum weft__traits {
     WEFT__REDUCES = 64,     /* has a reduction */
     WEFT__UNEVEN = 128,     /* its blocks may differ in length: op->uneven */
     WEFT__IN_BLOCKS = 256,  /* `in` has a block of each rank (rooted kinds: at the root); as its shape says */
-    WEFT__OUT_BLOCKS = 512, /* `out` has */
+    WEFT__OUT_BLOCKS = 512, /* likewise `out` */
     WEFT__NO_DATA = 1024,   /* has no buffers, no type and no count */
     WEFT__ONE_BUFFER = 2048, /* the caller names one, which is `in` at the root and `out` elsewhere */
-    WEFT__REPEATS = 4096,   /* one that the group has begun before need not wait for all (deferred_agree.h) */
-    WEFT__SLICES = 8192,    /* a long one by rounds: each rank reduces a slice of it, then all share these */
-    WEFT__GATHERED = 16384, /* carried out as an all_gather of the bytes that ranks tell of themselves */
-    WEFT__FORMS = 32768,    /* makes a group between its members */
-    WEFT__BATCHES = 65536,  /* stands for the requests of a batch, which have executors of their own */
-    WEFT__IN_SHAPE = 1 << 20,   /* the place of a weft__shape */
-    WEFT__OUT_SHAPE = 1 << 23,  /* another */
-    WEFT__PLACE_SHAPE = 1 << 26 /* of a weft__in_place */
+    WEFT__REPEATS = 4096, /* a second one with the same signature need not wait for all (deferred_agree.h) */
+    WEFT__SLICES = 8192,  /* a long one by rounds: each rank reduces a slice of it, then all share these */
+    WEFT__GATHERED = 16384,     /* carried out as an all_gather of the bytes that ranks tell of themselves */
+    WEFT__FORMS = 32768,        /* makes a group between its members */
+    WEFT__BATCHES = 65536,      /* stands for the requests of a batch, which have executors of their own */
+    WEFT__IN_SHAPE = 1 << 20,   /* from this bit on, three bits: the weft__shape of `in` */
+    WEFT__OUT_SHAPE = 1 << 23,  /* that of `out` */
+    WEFT__PLACE_SHAPE = 1 << 26 /* and a weft__in_place */
 };
 
-/* Elements of a buffer: by the count, or a block of each rank; on which ranks. */
+/* How many elements a buffer has (`count`, or so many for each rank), and which ranks use it. */
 typedef enum weft__shape {
     WEFT__NOTHING,
     WEFT__COUNT,
@@ -93,12 +94,14 @@ typedef enum weft__kind {
 } weft__kind;
 
 #define WEFT__TAG_MOST ((1 << 30) - 1)
-/* Above these an operation is looked at closely: below, no count of bytes overflows. */
+/* Up to these no number of bytes overflows.  An operation of more, or in a larger group, is not plainly right:
+ * weft__op_look_closely checks it. */
 #define WEFT__PLAIN_COUNT ((size_t)1 << 32)
 #define WEFT__PLAIN_SIZE  (1 << 20)
 
-/* What an op in host memory has that a module carries out (runtime/core/seam.h).  It is part of the
- * signature, so ranks that see that differently find out.  Callers are told HOST. */
+/* The memory of an op in host memory that a module carries out instead of the library (runtime/core/seam.h).
+ * It is part of the signature: if one rank's module takes an operation and another's does not, they find out.
+ * Callers are told HOST. */
 #define WEFT__MEMORY_HOST_BY_MODULE ((weft_memory)(WEFT_MEMORY_OTHER + 1))
 
 typedef struct weft__op {
@@ -124,7 +127,8 @@ static inline size_t weft__op_element(const weft__op *op) /* bytes of one; the o
 }
 
 const char *weft__kind_name(weft__kind kind);
-extern const uint32_t weft__traits_of[256]; /* of all that a byte from a peer may say: 0 of no kind */
+/* By kind.  It has room for any byte that a peer may send: one that is no kind has no traits. */
+extern const uint32_t weft__traits_of[256];
 static inline unsigned weft__kind_traits(weft__kind kind)
 {
     return weft__traits_of[(unsigned char)kind];
@@ -166,8 +170,9 @@ const char *weft__reduction_name(weft_op op);      /* "sum" */
  * column of weft.h's table), PREMUL_SUM's scale.  Canonical afterwards: fields that the kind does not
  * use are 0.  A broadcast has its buffer in both `in` and `out`. */
 weft_status weft__op_check(weft__op *op, int rank, int size);
-/* Its two halves: most operations are plainly right, which few compares tell; the others are looked at
- * closely, which would accept those too and leave them as they are. */
+/* weft__op_check in two halves.  A few compares tell of most operations that they are right and canonical as
+ * they stand: "plainly right".  The others are looked at closely.  Looking closely at one that is plainly right
+ * would accept it, unchanged. */
 bool weft__op_plainly_right(const weft__op *op, int size);
 static inline bool weft__message_plainly_right(const weft__op *op, int size, bool sends) /* or receives */
 {

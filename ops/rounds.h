@@ -14,13 +14,15 @@
 #define WEFT_OPS_ROUNDS_H
 #include "op.h"
 
-/* An operation whose larger buffer has so many bytes leaves its results past the caches: lines that are
- * written whole are then not read first.  Of less, who reads it next finds some of it there. */
+/* From so many bytes of the larger buffer on, results are written past the caches, which saves reading each
+ * line before it is overwritten.  A smaller result is still in the caches when the caller reads it, so it is
+ * written in the ordinary way. */
 #define WEFT__STREAM_BYTES ((size_t)16 * 1024 * 1024)
 
-/* Two ranks that can read each other's blocks where they lie both reduce all of an all_reduce of up to so
- * many bytes: as much passes between their caches as with a slice for each, but in one round, and nothing
- * where inputs stay as they were.  Of more, inputs and results of both do not fit in one's cache. */
+/* Up to so many bytes of an all_reduce, two ranks that can read each other's blocks where they lie each reduce
+ * all of it, instead of a slice each.  Either way the same number of bytes passes between their caches, but
+ * this takes one round instead of two, and inputs that are as they were the last time need not pass at all.
+ * Beyond that, the inputs and results of both no longer fit in one processor's cache. */
 #define WEFT__WHOLE_BYTES ((size_t)128 * 1024)
 
 /* Chunks that go together where all blocks of a large all_reduce are read where they lie: there the slots do
@@ -41,9 +43,9 @@ typedef struct weft__rounds {
     size_t chunk;    /* elements of each block (of count) handled in one chunk, the last may be shorter */
     uint64_t count;  /* rounds in all, at least 1 */
     bool two_phase;  /* reduce a slice, then share it: two rounds a chunk */
-    bool asks;       /* in the first round, whether the blocks of all ranks are open; and if so: */
-    bool whole;      /* every rank reduces all of it, and shares nothing; or */
-    uint32_t joined; /* so many chunks go together, in the rounds of the first of them; else 1 */
+    bool asks;       /* in the first round: are the blocks of all ranks open (weft__rounds_open)? */
+    bool whole;      /* they are: every rank reduces all of it, and shares nothing */
+    uint32_t joined; /* or, of a large one: so many chunks go together, in the rounds of the first; else 1 */
     bool streams;    /* more goes through this rank than caches hold: WEFT__STREAM_BYTES */
 } weft__rounds;
 
@@ -71,8 +73,8 @@ typedef struct weft__round {
     size_t total_bytes;                  /* 0: all pieces are take_bytes long; else rank r's is
                                             min(take_bytes, max(0, total_bytes - r * take_bytes)) */
     bool average;                        /* REDUCE: multiply by 1 / size */
-    bool streams;          /* the pieces go past the caches: nobody reads them in this operation */
-    bool streams_in_place; /* REDUCE: so does what is published next, if others read it where it lies */
+    bool streams;          /* what is taken is written past the caches: nobody reads it in this operation */
+    bool streams_in_place; /* REDUCE: likewise, but only if others then read the result where it lies */
     bool needs_all;        /* wait until every rank has published this round (first rounds; else only
                               those that are read) */
 } weft__round;

@@ -3,7 +3,9 @@
  * A probe is a request on the host plane, whatever memory its message is for: the point-to-point layer
  * matches all messages there, and holds the one it finds (net/p2p_held.c).  The settled request owns that
  * hold until one of these: a receive is submitted with it, which takes the hold over; it is cancelled; its
- * last reference goes. Fails: a receive that is refused leaves the message with its probe. */
+ * last reference goes.
+ *
+ * Fails: a receive that is refused leaves the message with its probe. */
 #include "batch.h"
 #include "engine.h"
 #include "group.h"

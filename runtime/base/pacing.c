@@ -2,7 +2,7 @@
  * */
 #include "pacing.h"
 
-/* In parts of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
+/* As multiples of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
  * virtual processor that has halted may take 2 ms to be back.  Where ranks share processors, less. */
 #define SLEEP_WORTH         20
 #define SPIN_MOST           32

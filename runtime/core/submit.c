@@ -64,8 +64,8 @@ static int64_t first_look(const weft_request *req)
     return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
 }
 
-/* Its first step is taken here and now, and nobody else knows it until then; the others need not wait for
- * this rank's clock. */
+/* Its first step is taken here and now, and nobody else knows it until then.  So it has no times yet: reading
+ * the clock first would only delay what the other ranks wait for. */
 static void set_first_step(weft_request *req)
 {
     req->steps = WEFT__FIRST_STEP;
@@ -73,7 +73,7 @@ static void set_first_step(weft_request *req)
     req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
 }
 
-/* Beside the traits of a request's kind: messages there end with their group. */
+/* Beside the traits of a request's kind: its executor ends messages when their group breaks. */
 #define ENDS_WITH_GROUP (1U << 31)
 
 static unsigned traits_of(const weft_request *req)
@@ -83,7 +83,7 @@ static unsigned traits_of(const weft_request *req)
            (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0U);
 }
 
-/* Messages outlive a broken group, in host memory. */
+/* A broken group takes no more collectives.  Messages in host memory go on: they concern only two ranks. */
 static weft_status may_begin(const weft_group *group, unsigned traits)
 {
     weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
@@ -118,8 +118,9 @@ static void number(weft_request *req, unsigned traits)
     }
 }
 
-/* Has the group begun such a one before?  All members get the same answer: it follows from what they began,
- * in order.  A first one whose hash is another's counts as well; who differs there hears of it later. */
+/* Has the group begun an operation with this signature before?  All members get the same answer, since it
+ * follows from what they began, in order.  A new one whose hash is that of an earlier one counts as a
+ * repetition; a rank that differs in it is then told later than it would have been. */
 static bool begun_before(weft_group *group, weft__signature s)
 {
     uint64_t hash = (s.word[0] ^ s.word[1] * UINT64_C(0xc2b2ae3d27d4eb4f)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -211,8 +212,8 @@ void weft__look_by(weft_context *ctx, int64_t look_ns)
     if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed)) weft__alarm_look(ctx, look_ns);
 }
 
-/* What begins by itself can take its first step in the call, unless somebody might use its times,
- * or it, before this thread does. */
+/* Whether its first step may be taken inside the call.  Not with a callback, which could run, and release the
+ * request, before this thread is done with it; and not inside one. */
 static bool begins_itself(const weft__op *op, bool has_callback)
 {
     return weft__kind_traits(op->kind) & (WEFT__COLLECTIVE | WEFT__PAIR) && !has_callback &&
@@ -226,8 +227,8 @@ static void leave_work(weft_context *ctx)
         weft__pacing_left_work(&ctx->pacing, sched_getcpu());
 }
 
-/* After its first step: it gets its times, if it is not over.  Returns when somebody has to look at it.
- * Engine held. */
+/* After its first step: it gets its times, if it is not over.  Returns the time at which somebody has to look
+ * at it.  Engine held. */
 static int64_t stay(weft_request *req, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
@@ -352,8 +353,8 @@ bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call,
                          weft_status *status)
 {
     weft_request *req;
-    bool copies =
-        weft__kind_way(op->kind) == WEFT__EXCHANGES && op->in == op->out; /* as long as that takes */
+    /* send_recv in place copies its input first, which is not done while holding the engine. */
+    bool copies = weft__kind_way(op->kind) == WEFT__EXCHANGES && op->in == op->out;
     if (op->memory != WEFT_MEMORY_HOST || copies || !begins_itself(op, call && call->done) ||
         !weft__engine_try(group->ctx))
         return false;

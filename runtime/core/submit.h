@@ -1,32 +1,38 @@
-/* submit.h - what is checked before a request is made, and the one place that makes it go.
+/* submit.h - what is checked before a request is made, and the one place that sets it going: nobody else makes
+ * a request RUNNING.
  *
- * An operation goes in one of seven forms.  The request of the first two is made by the caller that holds the
- * engine; where no handle is wanted the first has none.
+ * An operation goes in one of seven forms.  "The engine" is the lock under which a context's requests move.
  *
- *   form       who makes the request      has its number        engine             deadline
- *   passed     the caller, afterwards     once it has passed    the caller's       none: it is over
- *   posted     the caller                 before its first step the caller's       after its first step
- *   inline     the caller, under it       in its first step     the caller's       after its first step
- *   queued     the caller                 when it is taken      whoever has it     before it is queued
- *   joined     the caller, when it joins  with its batch        whoever has it     its batch's
- *   continued  a step of another          its parent's          the step's         its group's, from then on
- *   held       of inline and queued       as those              who hears the last as those
+ *   form       who makes the request      when it is numbered   who holds engine   when its deadline is set
+ *   passed     the caller, if wanted      once it has passed    the caller         never: it is over
+ *   posted     the caller                 before its first step the caller         after its first step
+ *   inline     the caller, holding it     in its first step     the caller         after its first step
+ *   queued     the caller                 when it is taken      whoever takes it   before it is queued
+ *   joined     the caller, when it joins  with its batch        whoever takes it   as its batch's
+ *   continued  a step of another          as its parent         who takes the step then, from its group's limit
+ *   held       as inline or queued        as inline or queued   who hears the last as inline or queued
  *
- * passed: a short message that needs nobody.  posted: a receive in host memory whose message is not there.
- * inline: in host memory, without a callback, while the engine is free; nobody else knows the request before
- * its first step is over, and others may be waiting for what that tells them, so its deadline is fixed
- * afterwards.  queued: all else, and what finds the engine taken.  joined: part of a batch, which is queued
- * as a whole.  continued: what follows from an operation on each rank, before that settles.  held: has its
- * number and begins once all members of its group have told where their slots are.  Nobody else makes a
- * request RUNNING. */
+ * passed:    a short message that is over at once: sent, since there is room for it on its way, or received,
+ *            since it has come before.  Where the caller wants no handle it has no request at all.
+ * posted:    a receive in host memory whose message is not there.
+ * inline:    in host memory, without a callback, while the engine is free.  Nobody else knows the request
+ *            before its first step is over.  Other ranks may be waiting for what that step tells them, so the
+ *            clock is read, and the deadline set, only afterwards.
+ * queued:    everything else, and what finds the engine taken.
+ * joined:    part of a batch, which is queued as a whole.
+ * continued: follows, on every rank, from an operation that has not settled yet.
+ * held:      has its number, and begins once all members of its group have told where their slots are. */
 #ifndef WEFT_RUNTIME_SUBMIT_H
 #define WEFT_RUNTIME_SUBMIT_H
 #include "group.h"
 #include "recorded.h"
 
-weft_status weft__call_check(const weft_call *call);         /* of what cannot join a batch */
-weft_status weft__joining_call_check(const weft_call *call); /* of what can */
-weft_status weft__may_wait_for_it(void); /* of a call that is given no place for its request */
+/* Whether what the caller passed as `call` makes sense: for an operation that cannot join a batch, and for one
+ * that can. */
+weft_status weft__call_check(const weft_call *call);
+weft_status weft__joining_call_check(const weft_call *call);
+/* For a call without a place for its request, which therefore waits: ERR_STATE in a callback. */
+weft_status weft__may_wait_for_it(void);
 
 /* inline or queued: begins or queues it under its deadline; waits for it if out is NULL.  Takes the request
  * over. */
@@ -35,9 +41,9 @@ weft_status weft__submit(weft_request *req, const weft_call *call, weft_request 
  * to be made and submitted. */
 bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
                          weft_status *status);
-/* inline, of an operation that is known to go so.  Engine held, and let go.  *made is NULL afterwards if that
- * was a blocking call (not timed) and went well: where it is over soon the caller does not leave in between.
- * */
+/* inline, of an operation that is known to go so.  The caller holds the engine, and does not afterwards.
+ * timed: the caller gets a handle.  Without one it may already have waited here, since what is over soon need
+ * not leave the engine in between: *made is NULL if that went well. */
 weft_status weft__submit_inside(weft_group *group, const weft__op *op, const weft_call *call, bool timed,
                                 weft_request **made);
 /* joined: all members of the batch or none. */
@@ -51,22 +57,22 @@ void weft__submit_held(weft_request *req);
  * held. */
 void weft__submit_begin(weft_context *ctx, weft_request *req);
 
-/* posted, of a request that has its number.  Returns when somebody has to look at it, which weft__look_by
- * sees to.  Engine held. */
+/* posted, of a request that has its number.  Returns the time at which somebody has to look at it, for
+ * weft__look_by.  Engine held. */
 int64_t weft__submit_post(weft_request *req);
 void weft__look_by(weft_context *ctx, int64_t look_ns); /* once the engine is let go */
-/* Gives the caller the handle, or waits for what was begun (if it is not over, NULL). */
+/* Gives the caller the handle; or, where it wants none, waits until the request is over.  NULL: it is. */
 weft_status weft__hand_out(weft_request *req, weft_request **out);
 
-/* The request of a message that passes or is posted: way, of its kind, is known where this stands.  Engine
- * held, and there is a record (weft__slab_has_locked). */
+/* The request of a message that passes or is posted.  way: the way of its kind, a constant where this is
+ * compiled in.  Engine held, and a free record is there (weft__slab_has_locked). */
 static WEFT__MADE_FOR_EACH weft_request *weft__submit_numbered(weft_group *group, const weft__op *op,
                                                                unsigned way)
 {
     weft_context *ctx = group->ctx;
     weft_request *req = weft__request_take_held(ctx, group);
-    /* Member by member: whole, it would be read from where its parts have just been written, and wait for
-     * them. */
+    /* Member by member: the caller has just written *op in narrow stores, and a wide load over them, as copying
+     * the struct would be, has to wait until all have reached the cache. */
     req->op = (weft__op){.kind = op->kind,
                          .dtype = op->dtype,
                          .memory = op->memory,

@@ -3,6 +3,7 @@
  * Every member tells the lowest one ("lead") that it joins; the lead, when it has heard of all, gives the
  * group its number and tells all.  Attempts pair by (parent, ranks, label) and by how often each member has
  * asked for those.  The lead's engine keeps count whether or not its own caller has come yet.
+ *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all that have joined and keeps
  * a tombstone, from which a late member learns of it at once. Only a lead that does not answer lets members
  * fail by themselves. */

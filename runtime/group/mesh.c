@@ -3,8 +3,9 @@
  * Each rank gives a range of group numbers, one for each set of axes, and what it brings to an agreement.  So
  * number and table of every group of the mesh are known to all its members, and weft_mesh_group makes the
  * record of one without a word to anybody; slots in shared memory are told when the group is used
- * (slot_exchange.c). Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which
- * shows both. */
+ * (slot_exchange.c).
+ *
+ * Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which shows both. */
 #include "mesh.h"
 #include "engine.h"
 #include "entries.h"

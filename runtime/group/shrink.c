@@ -9,6 +9,7 @@
  * of joining.  A later lead completes only with the word of all that live, so a verdict that any of them has
  * got reaches it first, and it hands that one on.  What a dead rank sent and nobody living took is gone: its
  * messages are dropped when it is.
+ *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all; that verdict is kept like
  * the other one, so a late caller learns of it at once. A rank that left counts as not living. */
 #include "engine.h"

@@ -3,6 +3,7 @@
  * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
  * reductions of more than a chunk are worked off chunk by chunk in later turns.  A group keeps the schedules
  * it has run, and their records, for the next operation of the same shape.
+ *
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing
  * touches a buffer. */
 #include "executor.h"

@@ -5,6 +5,7 @@
  * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
  * named as late by the usual way, and the group breaks as any other does. A member without slots left tells
  * 0, and all then use messages: every member sees every word, so all decide alike.
+ *
  * Failing: a member that is gone breaks the group; slots that were told are not used again before all members
  * are done with it or gone. */
 #include "slot_exchange.h"

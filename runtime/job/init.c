@@ -6,6 +6,7 @@
  *   routes      each rank by the first transport that reaches it; connections come later
  *   world       and host group, from rows told in a second all_gather
  *   threads     progress thread and watchdog; a last all_gather: nobody returns before all can
+ *
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
 #include "affinity.h"
