@@ -51,8 +51,8 @@
     X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                            \
       "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "  \
       "which must then be the same order on ranks that share groups.")                                    \
-    X(RECORD, "WEFT_RECORD", NUMBER, "4096", 0, 1048576,                                                  \
-      "Operations that a rank's record keeps for after its end, up to a power of two; 0: it keeps none.") \
+    X(RECORD, "WEFT_RECORD", NUMBER, "0", 0, 1048576,                                                     \
+      "Operations that a rank's record keeps for weft-inspect, up to a power of two; 0: it keeps none.")  \
     X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
       "Microseconds a wait looks by itself before it sleeps.")                                            \
     X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \
