@@ -17,6 +17,7 @@
 
 #define ANCESTORS_MAX 64           /* between a rank and its launcher */
 #define ENVIRON_MAX   (256 * 1024) /* of another process; the rest is not looked at */
+#define USUAL_PORT    13333        /* where no port is given; it is cupyx.distributed's too */
 
 typedef struct launcher {
     const char *key;        /* begins the name of the meeting place */
@@ -88,6 +89,17 @@ static const char *variable(const char *name)
 static const char *first_set(const char *const names[2])
 {
     return variable(names[0]) ? names[0] : variable(names[1]) ? names[1] : NULL;
+}
+
+/* Where the ranks meet: as torch.distributed names it, else as cupyx.distributed does. */
+static const char *const host_names[2] = {"MASTER_ADDR", "CUPYX_DISTRIBUTED_HOST"};
+
+/* The variable that has the port, or NULL. */
+static const char *port_name(const launcher *l)
+{
+    static const char *const names[2] = {"MASTER_PORT", "CUPYX_DISTRIBUTED_PORT"};
+    const char *own[2] = {l->port_taken ? NULL : names[0], names[1]};
+    return first_set(own);
 }
 
 static weft_status read_number(const char *name, const char *expected, int least, int most, int *out)
@@ -255,7 +267,8 @@ static bool first_of_list(const char *list, char *host, size_t bytes)
 
 static weft_status read_host(const launcher *l, bool here, weft__url *url)
 {
-    const char *host = variable("MASTER_ADDR"), *list = first_set(l->list), *hosts = variable(list);
+    const char *name = first_set(host_names), *host = variable(name);
+    const char *list = first_set(l->list), *hosts = variable(list);
     if (!host && hosts) {
         if (first_of_list(hosts, url->host, sizeof url->host)) return WEFT_OK;
         return weft__fail(WEFT_ERR_ARGUMENT,
@@ -265,7 +278,10 @@ static weft_status read_host(const launcher *l, bool here, weft__url *url)
     url->assumed = !host && !here;
     if (!host) host = "127.0.0.1";
     if (strlen(host) >= sizeof url->host)
-        return weft__fail(WEFT_ERR_ARGUMENT, "MASTER_ADDR is too long for a host name");
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "%s has %zu letters: expected a host's name or address, of %zu at "
+                          "most",
+                          name, strlen(host), sizeof url->host - 1);
     memcpy(url->host, host, strlen(host) + 1);
     return WEFT_OK;
 }
@@ -284,11 +300,15 @@ static weft_status no_place(const launcher *l)
                       l->name, l->list[0] ? " (the first host of the list, if it is not set)" : "");
 }
 
+/* Without a port the usual one does where it is safe: on loopback, and elsewhere with a secret.  Where the
+ * host can be reached by others and there is none, joining is refused (locate_fixed.c).  Beside a server of
+ * the launcher's own nothing is assumed: that it set a port says that several jobs may be here. */
 static weft_status read_place(const launcher *l, weft__url *url)
 {
     int own = (int)weft__setting_int(WEFT__SET_MASTER_PORT);
-    bool has_port = own || (variable("MASTER_PORT") && !l->port_taken);
-    bool has_host = variable("MASTER_ADDR") || first_set(l->list);
+    const char *port = port_name(l);
+    bool has_port = own || port;
+    bool has_host = first_set(host_names) || first_set(l->list);
     bool here;
     weft_status status;
     if (url->world_size == 1 && !has_port) return WEFT_OK;
@@ -297,9 +317,10 @@ static weft_status read_place(const launcher *l, weft__url *url)
         name_start(l, url->launch);
         return WEFT_OK;
     }
-    if (l != &launchers[BY_HAND] && !(has_port && (has_host || here))) return no_place(l);
-    url->port = own;
-    if (!own) status = read_number("MASTER_PORT", "a port from 1 to 65535", 1, 65535, &url->port);
+    if (l != &launchers[BY_HAND] && !(has_host || (here && has_port))) return no_place(l);
+    if (l->port_taken && !has_port) return no_place(l);
+    url->port = own ? own : USUAL_PORT;
+    if (!own && port) status = read_number(port, "a port from 1 to 65535", 1, 65535, &url->port);
     return status ? status : read_host(l, here, url);
 }
 

@@ -4,7 +4,7 @@
  *
  * Ranks that were all started on one host meet in the job directory, under a name that their launcher's
  * process and its job id make: two starts at once never meet.  Over several hosts, and for ranks set by hand,
- * MASTER_ADDR and MASTER_PORT tell the place.  Pure text, getenv and /proc. */
+ * MASTER_ADDR and MASTER_PORT tell the place, or CUPYX_DISTRIBUTED_HOST and _PORT.  Pure text, getenv and /proc. */
 #ifndef WEFT_NET_JOIN_LAUNCHER_H
 #define WEFT_NET_JOIN_LAUNCHER_H
 #include "url.h"

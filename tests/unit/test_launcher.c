@@ -84,6 +84,46 @@ static void a_place_given_counts(void **state)
     expect(SRUN "SLURM_STEP_NUM_NODES=2 MASTER_ADDR=a MASTER_PORT=5 SLURM_STEP_NODELIST=b", 1, 4, "a", 5);
 }
 
+static void cupyx_variables_stand_in(void **state)
+{
+    (void)state;
+    expect("RANK=1 WORLD_SIZE=4 CUPYX_DISTRIBUTED_HOST=c CUPYX_DISTRIBUTED_PORT=9", 1, 4, "c", 9);
+    expect(
+        "RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=5 CUPYX_DISTRIBUTED_HOST=c CUPYX_DISTRIBUTED_PORT=9",
+        1, 4, "a", 5);
+    expect("RANK=1 WORLD_SIZE=4 MASTER_ADDR=a CUPYX_DISTRIBUTED_HOST=c CUPYX_DISTRIBUTED_PORT=9", 1, 4, "a",
+           9);
+    expect("RANK=1 WORLD_SIZE=4 MASTER_PORT=5 CUPYX_DISTRIBUTED_HOST=c", 1, 4, "c", 5);
+    expect(OMPI "OMPI_COMM_WORLD_LOCAL_SIZE=2 CUPYX_DISTRIBUTED_HOST=c CUPYX_DISTRIBUTED_PORT=9", 2, 4, "c",
+           9);
+    expect(SRUN "SLURM_NNODES=2 SLURM_STEP_NODELIST=b CUPYX_DISTRIBUTED_HOST=c", 1, 4, "c", 13333);
+    expect(TORCH "LOCAL_WORLD_SIZE=2 CUPYX_DISTRIBUTED_PORT=9", 1, 4, "a",
+           9); /* its own server's is MASTER_PORT */
+    refuse("RANK=1 WORLD_SIZE=4 CUPYX_DISTRIBUTED_PORT=x",
+           "CUPYX_DISTRIBUTED_PORT is \"x\": expected a port from 1 to 65535");
+    refuse("RANK=1 WORLD_SIZE=4 CUPYX_DISTRIBUTED_PORT=70000", "CUPYX_DISTRIBUTED_PORT is \"70000\"");
+}
+
+static void a_host_that_is_too_long_is_named(void **state)
+{
+    char variables[1000], host[600];
+    (void)state;
+    memset(host, 'h', sizeof host - 1);
+    host[sizeof host - 1] = '\0';
+    snprintf(variables, sizeof variables, "RANK=0 WORLD_SIZE=2 CUPYX_DISTRIBUTED_HOST=%s", host);
+    refuse(variables, "CUPYX_DISTRIBUTED_HOST has 599 letters");
+}
+
+/* Whether that is safe at a host of this name shows when the name is resolved. */
+static void without_a_port_the_usual_one_does(void **state)
+{
+    (void)state;
+    expect("RANK=0 WORLD_SIZE=2", 0, 2, "127.0.0.1", 13333);
+    expect("RANK=0 WORLD_SIZE=2 MASTER_ADDR=a", 0, 2, "a", 13333);
+    expect(OMPI "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=a", 2, 4, "a", 13333);
+    expect(SRUN "SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=a", 1, 4, "a", 13333);
+}
+
 static void several_hosts_need_a_place(void **state)
 {
     (void)state;
@@ -91,10 +131,8 @@ static void several_hosts_need_a_place(void **state)
     refuse(OMPI "OMPI_COMM_WORLD_LOCAL_SIZE=2", "set MASTER_ADDR and MASTER_PORT");
     refuse(OMPI, "set MASTER_ADDR and MASTER_PORT");
     refuse(OMPI "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_PORT=5", "set MASTER_ADDR and MASTER_PORT");
-    refuse(OMPI "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=a", "set MASTER_ADDR and MASTER_PORT");
     refuse(HYDRA "MPI_LOCALNRANKS=1", "set MASTER_ADDR and MASTER_PORT");
     refuse(HYDRA, "set MASTER_ADDR and MASTER_PORT");
-    refuse(SRUN "SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=a", "and MASTER_PORT");
     refuse(SRUN, "and MASTER_PORT");
     refuse(TORCH "LOCAL_WORLD_SIZE=2", "set WEFT_MASTER_PORT");
     refuse(TORCH, "set WEFT_MASTER_PORT");
@@ -177,7 +215,6 @@ static void what_is_missing_or_wrong_is_named(void **state)
     refuse("WORLD_SIZE=2", "RANK, which is not set");
     refuse("RANK=", "RANK, which is not set");
     refuse("RANK=0", "WORLD_SIZE, which is not set");
-    refuse("RANK=0 WORLD_SIZE=2", "MASTER_PORT, which is not set");
     refuse("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE, which is not set");
     refuse("OMPI_COMM_WORLD_RANK=x OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK is \"x\"");
     refuse("OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=5",
@@ -279,6 +316,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_port_of_our_own), /* first: this process has not read its settings yet */
         cmocka_unit_test(on_one_host_they_meet_there),
         cmocka_unit_test(a_place_given_counts),
+        cmocka_unit_test(cupyx_variables_stand_in),
+        cmocka_unit_test(a_host_that_is_too_long_is_named),
+        cmocka_unit_test(without_a_port_the_usual_one_does),
         cmocka_unit_test(several_hosts_need_a_place),
         cmocka_unit_test(one_rank_needs_no_place),
         cmocka_unit_test(the_inner_one_counts),

@@ -121,8 +121,10 @@ static void environment_brings_together(void **state)
     play(&parts[0]);
     all_met(1); /* alone, without a port */
     setenv("WORLD_SIZE", "2", 1);
+    setenv("MASTER_ADDR", "192.0.2.7", 1);
     play(&parts[0]);
-    told(0, WEFT_ERR_ARGUMENT, "MASTER_PORT, which is not set");
+    told(0, WEFT_ERR_ARGUMENT, "192.0.2.7) can be reached from other hosts, and the job has no secret");
+    unsetenv("MASTER_ADDR");
     unsetenv("WORLD_SIZE");
     unsetenv("RANK");
 }
@@ -159,6 +161,31 @@ static void rank_0_serves_where_others_can_come(void **state)
     assert_string_equal(parts[0].address, "192.0.2.7");
     unsetenv("MASTER_PORT");
     unsetenv("WORLD_SIZE");
+    free(secret);
+}
+
+/* In a namespace of its own nobody else has that port. */
+static void with_a_secret_the_usual_port_does(void **state)
+{
+    char *secret = secret_file("usual", "a secret of some length");
+    (void)state;
+    if (!apart) {
+        free(secret);
+        SKIP("no network namespaces here");
+        return;
+    }
+    add_address("192.0.2.8");
+    cast(2);
+    setenv("CUPYX_DISTRIBUTED_HOST", "192.0.2.8", 1);
+    setenv("WEFT_SOCKET_IFNAME", "lo:1", 1);
+    for (int i = 0; i < 2; i++) {
+        memcpy(parts[i].init_method, "env://", 7);
+        parts[i].secret = secret;
+    }
+    play_as_processes(2);
+    all_met(2);
+    unsetenv("WEFT_SOCKET_IFNAME");
+    unsetenv("CUPYX_DISTRIBUTED_HOST");
     free(secret);
 }
 
@@ -219,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_poor_secret_is_warned_about),
         cmocka_unit_test(ranks_without_a_way_out_meet_on_loopback),
         cmocka_unit_test(rank_0_serves_where_others_can_come),
+        cmocka_unit_test(with_a_secret_the_usual_port_does),
         cmocka_unit_test(environment_brings_together), /* last: this process reads its settings there */
     };
     apart = be_apart();
