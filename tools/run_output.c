@@ -13,44 +13,6 @@
 
 #define RUN_NOBODY (-1)
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
-
-static size_t held(const struct run_buffer *b)
-{
-    return b->end - b->begin;
-}
-
-/* Room for `more` bytes behind the end; false: no memory. */
-static bool reserve(struct run_buffer *b, size_t more)
-{
-    size_t need = held(b) + more, room = b->room ? b->room : 4096;
-    char *grown;
-    if (b->begin) {
-        memmove(b->bytes, b->bytes + b->begin, held(b));
-        b->end -= b->begin;
-        b->begin = 0;
-    }
-    if (need <= b->room) return true;
-    while (room < need) room *= 2;
-    grown = realloc(b->bytes, room);
-    if (!grown) return false;
-    b->bytes = grown;
-    b->room = room;
-    return true;
-}
-
-static void append(struct run_buffer *b, const char *bytes, size_t n)
-{
-    memcpy(b->bytes + b->end, bytes, n);
-    b->end += n;
-}
-
-static void drop(struct run_buffer *b, size_t n)
-{
-    b->begin += n;
-    if (b->begin == b->end) b->begin = b->end = 0;
-}
-
 /* ---- set-up ----------------------------------------------------------------------------------- */
 
 static bool one_file(int a, int b)
@@ -115,11 +77,11 @@ static bool put(struct run_output *o, struct run_sink *sink, int rank, const cha
     bool ends = line[n - 1] == '\n', continues = sink->line_open && sink->last_rank == rank;
     int prefix_bytes =
         o->prefix && rank != RUN_NOBODY && !continues ? snprintf(prefix, sizeof(prefix), "[%d] ", rank) : 0;
-    if (!reserve(&sink->waiting, n + sizeof(prefix) + 2)) return false;
-    if (sink->line_open && !continues) append(&sink->waiting, "\n", 1);
-    append(&sink->waiting, prefix, (size_t)prefix_bytes);
-    append(&sink->waiting, line, n);
-    if (!ends && o->prefix) append(&sink->waiting, "\n", 1);
+    if (!run_buffer_reserve(&sink->waiting, n + sizeof(prefix) + 2)) return false;
+    if (sink->line_open && !continues) run_buffer_append(&sink->waiting, "\n", 1);
+    run_buffer_append(&sink->waiting, prefix, (size_t)prefix_bytes);
+    run_buffer_append(&sink->waiting, line, n);
+    if (!ends && o->prefix) run_buffer_append(&sink->waiting, "\n", 1);
     sink->line_open = !ends && !o->prefix;
     sink->last_rank = rank;
     return true;
@@ -128,7 +90,7 @@ static bool put(struct run_output *o, struct run_sink *sink, int rank, const cha
 /* How many bytes at the front of the stream may move on now: a line, or what will not become one. */
 static size_t ready_bytes(const struct run_output *o, struct run_stream *s)
 {
-    size_t n = held(&s->unsent);
+    size_t n = run_buffer_held(&s->unsent);
     const char *from = s->unsent.bytes + s->unsent.begin, *newline;
     if (!n) return 0;
     newline = memchr(from + s->scanned, '\n', n - s->scanned);
@@ -141,9 +103,10 @@ static size_t ready_bytes(const struct run_output *o, struct run_stream *s)
 static void forward(struct run_output *o, struct run_stream *s)
 {
     size_t n;
-    while ((s->sink->broken || held(&s->sink->waiting) < RUN_SINK_BYTES) && (n = ready_bytes(o, s)) > 0) {
+    while ((s->sink->broken || run_buffer_held(&s->sink->waiting) < RUN_SINK_BYTES) &&
+           (n = ready_bytes(o, s)) > 0) {
         if (!s->sink->broken && !put(o, s->sink, s->rank, s->unsent.bytes + s->unsent.begin, n)) return;
-        drop(&s->unsent, n);
+        run_buffer_drop(&s->unsent, n);
         s->scanned = 0;
     }
 }
@@ -157,10 +120,10 @@ static void forward_all(struct run_output *o)
 
 static void receive(struct run_stream *s)
 {
-    size_t want = RUN_LINE_BYTES - held(&s->unsent);
+    size_t want = RUN_LINE_BYTES - run_buffer_held(&s->unsent);
     ssize_t got;
     if (want > 65536) want = 65536;
-    if (!reserve(&s->unsent, want)) return;
+    if (!run_buffer_reserve(&s->unsent, want)) return;
     got = read(s->fd, s->unsent.bytes + s->unsent.end, want);
     if (got > 0)
         s->unsent.end += (size_t)got;
@@ -171,18 +134,18 @@ static void receive(struct run_stream *s)
 /* At most PIPE_BUF bytes: so much a pipe that is ready takes without blocking. */
 static void write_some(struct run_output *o, struct run_sink *sink)
 {
-    size_t n = held(&sink->waiting);
+    size_t n = run_buffer_held(&sink->waiting);
     ssize_t put_bytes =
         write(sink->fd, sink->waiting.bytes + sink->waiting.begin, n < PIPE_BUF ? n : PIPE_BUF);
     if (put_bytes >= 0) {
-        drop(&sink->waiting, (size_t)put_bytes);
+        run_buffer_drop(&sink->waiting, (size_t)put_bytes);
         return;
     }
     if (errno == EINTR || errno == EAGAIN) return;
     /* Closing their ends tells the ranks as their own stdout would have: with SIGPIPE, or EIO from a
      * terminal. */
     sink->broken = true;
-    drop(&sink->waiting, n);
+    run_buffer_drop(&sink->waiting, n);
     for (size_t i = 0; i < o->n; i++)
         if (o->streams[i].sink == sink) end_stream(&o->streams[i]);
 }
@@ -191,7 +154,8 @@ static void write_some(struct run_output *o, struct run_sink *sink)
 
 static bool takes_more(const struct run_stream *s)
 {
-    return s->fd >= 0 && held(&s->unsent) < RUN_LINE_BYTES && held(&s->sink->waiting) < RUN_SINK_BYTES;
+    return s->fd >= 0 && run_buffer_held(&s->unsent) < RUN_LINE_BYTES &&
+           run_buffer_held(&s->sink->waiting) < RUN_SINK_BYTES;
 }
 
 size_t run_output_fds(struct run_output *o, struct pollfd *fds)
@@ -199,7 +163,7 @@ size_t run_output_fds(struct run_output *o, struct pollfd *fds)
     forward_all(o);
     for (size_t i = 0; i < 2; i++) {
         struct run_sink *sink = &o->sinks[i];
-        fds[i] = (struct pollfd){.fd = held(&sink->waiting) ? sink->fd : -1, .events = POLLOUT};
+        fds[i] = (struct pollfd){.fd = run_buffer_held(&sink->waiting) ? sink->fd : -1, .events = POLLOUT};
     }
     for (size_t i = 0; i < o->n; i++)
         fds[2 + i] =
@@ -219,8 +183,8 @@ void run_output_step(struct run_output *o, const struct pollfd *fds, size_t n)
 bool run_output_ended(const struct run_output *o)
 {
     for (size_t i = 0; i < o->n; i++)
-        if (o->streams[i].fd >= 0 || held(&o->streams[i].unsent)) return false;
-    return !held(&o->sinks[0].waiting) && !held(&o->sinks[1].waiting);
+        if (o->streams[i].fd >= 0 || run_buffer_held(&o->streams[i].unsent)) return false;
+    return !run_buffer_held(&o->sinks[0].waiting) && !run_buffer_held(&o->sinks[1].waiting);
 }
 
 void run_output_cut(struct run_output *o)
@@ -236,7 +200,7 @@ void run_output_abandon(struct run_output *o)
     for (size_t i = 0; i < o->n; i++) end_stream(&o->streams[i]);
     for (size_t i = 0; i < 2; i++) {
         o->sinks[i].broken = true;
-        drop(&o->sinks[i].waiting, held(&o->sinks[i].waiting));
+        run_buffer_drop(&o->sinks[i].waiting, run_buffer_held(&o->sinks[i].waiting));
     }
     forward_all(o);
 }

@@ -5,17 +5,14 @@
  * never blocks on a slow reader.  While a sink is full nothing is read for it, so the ranks feel it. */
 #ifndef WEFT_RUN_OUTPUT_H
 #define WEFT_RUN_OUTPUT_H
+#include "run_buffer.h"
+
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #define RUN_LINE_BYTES ((size_t)1 << 20) /* a longer line is passed on in pieces of this size */
 #define RUN_SINK_BYTES ((size_t)1 << 16) /* a sink that holds more takes no further line */
-
-struct run_buffer {
-    char *bytes;
-    size_t begin, end, room;
-};
 
 struct run_sink {
     int fd;
