@@ -6,8 +6,11 @@
  *
  * The file is an array of 64-bit words in the byte order of its host.  Its writer stores each word whole, whoever
  * reads it reads each word whole, and nobody waits for anybody.  A record of several words has a stamp, which is
- * odd while the rest is being written (of a new record 1: its number comes last) and another one afterwards: who reads the same even stamp before and after
- * has the record as it was at one moment.  A new layout has a new number; nothing is read of one that is not known.
+ * odd while the rest is being written (of a new record 1: its number comes last): who reads the same words with
+ * the same even stamp twice has the record as it was at one moment.  What may change by itself is stored alone,
+ * and does not touch the stamp.  A new layout has a new number; nothing is read of one that is not known.
+ *
+ * Behind the tables lies what is the writer's own: a byte for each place of an operation, 1 while that has not settled.
  *
  * Times are CLOCK_MONOTONIC in nanoseconds; the header has one moment on that clock and on CLOCK_REALTIME, by
  * which those of several hosts are put side by side.  0: not known, or not yet. */
@@ -17,7 +20,7 @@
 #include <stdint.h>
 
 #define WEFT__RECORD_MAGIC   UINT64_C(0x64726f6365722d77) /* "w-record", stored last */
-#define WEFT__RECORD_VERSION UINT64_C(1)
+#define WEFT__RECORD_VERSION UINT64_C(2)
 #define WEFT__RECORD_NAME    "record." /* of the file, as it begins */
 
 typedef _Atomic uint64_t weft__word;
@@ -56,7 +59,8 @@ typedef enum weft__record_text {
 /* The tables, in order. */
 typedef enum weft__record_table {
     WEFT__TABLE_NAMES,   /* of kinds, types of elements and ways to carry out */
-    WEFT__TABLE_OPS,     /* a ring of operations */
+    WEFT__TABLE_OPS,     /* a ring of operations, a cache line each */
+    WEFT__TABLE_MORE,    /* what most of them have not, by the same places */
     WEFT__TABLE_EVENTS,  /* a ring of what happened to the engine */
     WEFT__TABLE_GROUPS,  /* those that there are, and as many of those that are over as there is room for */
     WEFT__TABLE_MEMBERS, /* world ranks of groups that are no arithmetic row, two in a word */
@@ -84,34 +88,38 @@ typedef enum weft__op_state {
     WEFT__OP_STATES
 } weft__op_state;
 
-/* An operation: two lines of eight words, of which the second counts only with WEFT__OP_HAS_MORE. */
+/* An operation: eight words, and as many in the table of more, which count only with WEFT__OP_HAS_MORE.  Where it
+ * settles, OVER and then WHAT are stored, each alone; when it has got its time, SUBMITTED. */
 enum {
-    WEFT__OP_STAMP, /* number of the record << 8, and how often it was written anew */
+    WEFT__OP_STAMP, /* number of the record << 8, and how often more of it was written; odd: it is being written */
     WEFT__OP_GROUP,
     WEFT__OP_NUMBER, /* of the operation, in its group */
     WEFT__OP_WHAT,   /* bytes from the lowest: type, kind, state, status, way, memory, flags */
     WEFT__OP_BYTES,
     WEFT__OP_WHOM,      /* peer or root, as a rank of the group, and tag << 32 */
-    WEFT__OP_SUBMITTED, /* when */
-    WEFT__OP_OVER,      /* when it settled */
-    WEFT__OP_STARTED_AT,
+    WEFT__OP_SUBMITTED, /* when; 0: its first step has not been over, and the clock was not read before */
+    WEFT__OP_OVER,      /* when it settled; counts only if it has */
+    WEFT__OP_LINE_WORDS,
+    WEFT__OP_STARTED_AT = WEFT__OP_LINE_WORDS, /* from here on more; 0: when it was submitted */
     WEFT__OP_WAITED, /* since when a caller sleeps for it, or did until it settled */
     WEFT__OP_PHASE, /* of an operation on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
     WEFT__OP_PHASE_AT, /* since when */
     WEFT__OP_LABEL,    /* what there is of it in 32 bytes */
     WEFT__OP_WORDS = 16,
+    WEFT__OP_MORE_WORDS = WEFT__OP_WORDS - WEFT__OP_LINE_WORDS,
     WEFT__OP_STAMP_BITS = 8,
-    WEFT__OP_BYTES_BITS = 7 /* 128 bytes a record */
+    WEFT__OP_LINE_BITS = 6 /* 64 bytes */
 };
 enum {
     WEFT__OP_HAS_MORE = 1,
-    WEFT__OP_BLOCKS = 2, /* called without a request: its caller waits for it */
+    WEFT__OP_BLOCKS = 2, /* called without a request: its caller waits for it, and looks at the clock seldom.
+                            Where that caller saw it end, the time of that is of its last look before */
     WEFT__OP_PASSED =
-        4, /* a message that was over in its call, whose one time is about that: it may be earlier, by 4 ms
-                             or, while the progress thread sleeps, by as long as its last 8 messages took */
-    WEFT__OP_ROOTED = 8,  /* the rank is a root */
-    WEFT__OP_PAIRED = 16, /* the rank is a peer */
-    WEFT__OP_SLEPT = 32   /* a caller sleeps for it */
+        4, /* a message that was over in its call, whose one time is about that: it may be earlier,
+                            by 4 ms or, while the progress thread sleeps, by as long as its last 8 messages took */
+    WEFT__OP_PAIRED = 8, /* the rank is a peer */
+    WEFT__OP_SLEPT = 16, /* a caller sleeps for it */
+    WEFT__OP_ROOTED = 32 /* the rank is a root */
 };
 
 /* What happens to the engine and around it.  Each has a rank (-1: none) and a number that says more. */

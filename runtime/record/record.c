@@ -11,7 +11,7 @@
 #define MEMBER_WORDS 2048 /* 4,096 members */
 #define PEERS_MOST   4096
 #define ASLEEP       8  /* messages that get the same time while the progress thread sleeps */
-#define STEP         64 /* records that are looked at at once for those that stand */
+#define STEP         64 /* records in a row that stand and are passed over */
 #define WORD         sizeof(uint64_t)
 
 static size_t peers_of(int world)
@@ -19,14 +19,15 @@ static size_t peers_of(int world)
     return world < PEERS_MOST ? (size_t)world : PEERS_MOST;
 }
 
-/* Where each table begins, in words, and after them the end. */
+/* Where each table begins, in words; returns where the last of them ends. */
 static size_t lay_out(size_t ops, int world, size_t at[WEFT__RECORD_TABLES],
                       size_t count[WEFT__RECORD_TABLES], size_t words[WEFT__RECORD_TABLES])
 {
-    const size_t counts[WEFT__RECORD_TABLES] = {WEFT__NAMES, ops,          EVENTS,
-                                                GROUPS,      MEMBER_WORDS, peers_of(world)};
-    const size_t each[WEFT__RECORD_TABLES] = {
-        WEFT__NAME_WORDS, WEFT__OP_WORDS, WEFT__EVENT_WORDS, WEFT__GROUP_WORDS, 1, WEFT__PEER_WORDS};
+    const size_t counts[WEFT__RECORD_TABLES] = {WEFT__NAMES,    ops, ops, EVENTS, GROUPS, MEMBER_WORDS,
+                                                peers_of(world)};
+    const size_t each[WEFT__RECORD_TABLES] = {WEFT__NAME_WORDS,  WEFT__OP_LINE_WORDS, WEFT__OP_MORE_WORDS,
+                                              WEFT__EVENT_WORDS, WEFT__GROUP_WORDS,   1,
+                                              WEFT__PEER_WORDS};
     const size_t line = WEFT__LINE / WORD;
     size_t end = WEFT__HEAD_WORDS;
     for (int i = 0; i < WEFT__RECORD_TABLES; i++) {
@@ -42,7 +43,7 @@ static size_t lay_out(size_t ops, int world, size_t at[WEFT__RECORD_TABLES],
 size_t weft__record_bytes(size_t ops, int world)
 {
     size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES];
-    return lay_out(ops, world, at, count, words) * WORD;
+    return lay_out(ops, world, at, count, words) * WORD + ops;
 }
 
 /* n words of text, the last byte 0 where cut says so. */
@@ -95,16 +96,17 @@ static void put_head(weft__recorder *r, const weft__record_owner *owner)
 
 void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__record_owner *owner)
 {
-    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES];
+    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES], end;
     memset(r, 0, sizeof *r);
     r->file = memory;
-    r->bytes = lay_out(ops, owner->world, at, count, words) * WORD;
+    end = lay_out(ops, owner->world, at, count, words);
+    r->bytes = end * WORD + ops;
+    r->stand = (unsigned char *)(r->file + end);
     for (size_t i = 0; i < WEFT__RECORD_TABLES; i++) {
         weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i], at[i] * WORD);
         weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i + 1], count[i] | (uint64_t)words[i] << 32);
     }
-    r->mask = (ops - 1) << WEFT__OP_BYTES_BITS;
-    r->next = r->clear = 1 << WEFT__OP_STAMP_BITS;
+    r->mask = (ops - 1) << WEFT__OP_LINE_BITS;
     r->way = r; /* none */
     r->life = r->file + WEFT__HEAD_LIFE;
     r->names = r->file + at[WEFT__TABLE_NAMES];
@@ -116,7 +118,11 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
     r->member_words = MEMBER_WORDS;
     r->peers = r->file + at[WEFT__TABLE_PEERS];
     r->peer_count = peers_of(owner->world);
+    r->more = r->file + at[WEFT__TABLE_MORE];
     r->ops = r->file + at[WEFT__TABLE_OPS];
+    r->next = r->clear =
+        r->ops + ops * WEFT__OP_LINE_WORDS; /* its end, so that the first numbers are above 0 */
+    r->stamps = 0 - weft__record_stamp(r, r->ops);
     put_head(r, owner);
     weft__put(&r->file[WEFT__HEAD_MAGIC], WEFT__RECORD_MAGIC);
 }
@@ -128,40 +134,51 @@ void weft__record_master(weft__recorder *r, int master)
 
 /* ---- operations ---- */
 
-/* Began, and has not settled. */
-static bool stands(const weft__recorder *r, uint64_t stamp)
+static weft__word *place_at(const weft__recorder *r, size_t place)
 {
-    const weft__word *at = weft__record_at(r, stamp);
-    uint64_t state = weft__got(&at[WEFT__OP_WHAT]) >> 16 & 0xff;
-    return weft__got(&at[WEFT__OP_STAMP]) && state != WEFT__OP_SETTLED;
+    return r->ops + place * WEFT__OP_LINE_WORDS;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* The records behind that are looked at now begin before these places are come to again. */
+/* The first from there on that may be taken; where many in a row stand, the one behind them goes. */
+static size_t free_place(weft__recorder *r, size_t at, size_t ops)
+{
+    const size_t most = least(ops, STEP);
+    for (size_t i = 0;; i++, at++) {
+        if (at == ops) { /* the next time round */
+            at = 0;
+            r->stamps += (uint64_t)ops << WEFT__OP_STAMP_BITS;
+        }
+        if (!r->stand[at]) return at;
+        if (i == most) break;
+    }
+    weft__record_life(r, WEFT__LIFE_LOST, weft__got(&r->life[WEFT__LIFE_LOST]) + 1);
+    r->stand[at] = 0;
+    return at;
+}
+
 void weft__record_clear(weft__recorder *r)
 {
-    const uint64_t one = 1 << WEFT__OP_STAMP_BITS, ops = (r->mask >> WEFT__OP_BYTES_BITS) + 1;
-    const uint64_t first = r->next, most = least(ops, STEP) * one;
+    const size_t ops = (r->mask >> WEFT__OP_LINE_BITS) + 1,
+                 at = free_place(r, weft__record_place(r, r->next), ops);
     const bool sleeps = atomic_load_explicit(&r->sleeps, memory_order_relaxed);
-    const uint64_t far = sleeps ? least(ops, ASLEEP) * one : most;
+    const size_t far = least(ops - at, sleeps ? ASLEEP : ops);
+    const unsigned char *stands = memchr(r->stand + at, 1, far);
     if (sleeps) atomic_store_explicit(&r->fresh, false, memory_order_relaxed);
-    while (r->next < first + most && stands(r, r->next)) r->next += one;
-    if (r->next == first + most) /* all of these stand: one has to go */
-        weft__record_life(r, WEFT__LIFE_LOST, weft__got(&r->life[WEFT__LIFE_LOST]) + 1);
-    r->clear = r->next + one;
-    while (r->clear < r->next + far && !stands(r, r->clear)) r->clear += one;
+    r->next = place_at(r, at);
+    r->clear = place_at(r, stands ? (size_t)(stands - r->stand) : at + far);
 }
 
 void weft__record_looked(weft__recorder *r, int64_t now_ns)
 {
-    const uint64_t far = r->next + (ASLEEP << WEFT__OP_STAMP_BITS);
+    weft__word *far = r->next + ASLEEP * WEFT__OP_LINE_WORDS;
     r->last_ns = now_ns;
     atomic_store_explicit(&r->fresh, true, memory_order_relaxed);
-    if (atomic_load_explicit(&r->sleeps, memory_order_relaxed)) r->clear = least(r->clear, far);
+    if (atomic_load_explicit(&r->sleeps, memory_order_relaxed) && far < r->clear) r->clear = far;
 }
 
 uint64_t weft__record_way_slow(weft__recorder *r, const char *way)
@@ -179,34 +196,35 @@ uint64_t weft__record_way_slow(weft__recorder *r, const char *way)
     return i;
 }
 
-/* The second line, to be changed; what it had was of the record before, unless it counts already. */
-static weft__word *more(weft__recorder *r, uint64_t record, unsigned flags)
+/* Begins a change of what most have not; returns its words, by their names.  What they had was of the record before,
+ * unless they count already.  NULL: the record is not there any more.  *at: the record. */
+static weft__word *more_of(weft__recorder *r, uint64_t record, unsigned flags, weft__word **at)
 {
-    weft__word *at = weft__record_change(r, record);
+    weft__word *more;
     uint64_t what;
-    if (!at) return NULL;
-    what = weft__got(&at[WEFT__OP_WHAT]);
-    if (!(what >> 48 & WEFT__OP_HAS_MORE)) {
-        for (int i = WEFT__OP_STARTED_AT; i < WEFT__OP_WORDS; i++) weft__put(&at[i], 0);
-        weft__put(&at[WEFT__OP_STARTED_AT], weft__got(&at[WEFT__OP_SUBMITTED]));
-    }
-    weft__put(&at[WEFT__OP_WHAT], what | (uint64_t)(flags | WEFT__OP_HAS_MORE) << 48);
-    return at;
+    *at = weft__record_change(r, record);
+    if (!*at) return NULL;
+    more = r->more + weft__record_place(r, *at) * WEFT__OP_MORE_WORDS - WEFT__OP_LINE_WORDS;
+    what = weft__got(&(*at)[WEFT__OP_WHAT]);
+    if (!(what >> 48 & WEFT__OP_HAS_MORE))
+        for (int i = WEFT__OP_LINE_WORDS; i < WEFT__OP_WORDS; i++) weft__put(&more[i], 0);
+    weft__put(&(*at)[WEFT__OP_WHAT], what | (uint64_t)(flags | WEFT__OP_HAS_MORE) << 48);
+    return more;
 }
 
 void weft__record_started_at(weft__recorder *r, uint64_t record, int64_t started_ns)
 {
-    weft__word *at = more(r, record, 0);
-    if (!at) return;
-    weft__put(&at[WEFT__OP_STARTED_AT], (uint64_t)started_ns);
+    weft__word *at, *more = more_of(r, record, 0, &at);
+    if (!more) return;
+    weft__put(&more[WEFT__OP_STARTED_AT], (uint64_t)started_ns);
     weft__record_changed(at);
 }
 
 void weft__record_label(weft__recorder *r, uint64_t record, const char *label)
 {
-    weft__word *at = more(r, record, 0);
-    if (!at) return;
-    put_text(&at[WEFT__OP_LABEL], WEFT__OP_WORDS - WEFT__OP_LABEL, label, false);
+    weft__word *at, *more = more_of(r, record, 0, &at);
+    if (!more) return;
+    put_text(&more[WEFT__OP_LABEL], WEFT__OP_WORDS - WEFT__OP_LABEL, label, false);
     weft__record_changed(at);
 }
 
@@ -222,27 +240,27 @@ void weft__record_state(weft__recorder *r, uint64_t record, weft__op_state state
 void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns)
 {
     const uint64_t slept = (uint64_t)WEFT__OP_SLEPT << 48;
-    weft__word *at = more(r, record, WEFT__OP_SLEPT);
-    if (!at) return;
+    weft__word *at, *more = more_of(r, record, WEFT__OP_SLEPT, &at);
+    if (!more) return;
     if (!since_ns) weft__put(&at[WEFT__OP_WHAT], weft__got(&at[WEFT__OP_WHAT]) & ~slept);
-    weft__put(&at[WEFT__OP_WAITED], (uint64_t)since_ns);
+    weft__put(&more[WEFT__OP_WAITED], (uint64_t)since_ns);
     weft__record_changed(at);
 }
 
 void weft__record_phase(weft__recorder *r, uint64_t record, int phase, int64_t now_ns)
 {
-    weft__word *at = more(r, record, 0);
-    if (!at) return;
-    weft__put(&at[WEFT__OP_PHASE], (weft__got(&at[WEFT__OP_PHASE]) & ~UINT64_C(0xff)) | (uint8_t)phase);
-    weft__put(&at[WEFT__OP_PHASE_AT], (uint64_t)now_ns);
+    weft__word *at, *more = more_of(r, record, 0, &at);
+    if (!more) return;
+    weft__put(&more[WEFT__OP_PHASE], (weft__got(&more[WEFT__OP_PHASE]) & ~UINT64_C(0xff)) | (uint8_t)phase);
+    weft__put(&more[WEFT__OP_PHASE_AT], (uint64_t)now_ns);
     weft__record_changed(at);
 }
 
 void weft__record_last(weft__recorder *r, uint64_t record, int member)
 {
-    weft__word *at = more(r, record, 0);
-    if (!at) return;
-    weft__put(&at[WEFT__OP_PHASE], (weft__got(&at[WEFT__OP_PHASE]) & 0xff) | (uint64_t)(member + 1) << 8);
+    weft__word *at, *more = more_of(r, record, 0, &at);
+    if (!more) return;
+    weft__put(&more[WEFT__OP_PHASE], (weft__got(&more[WEFT__OP_PHASE]) & 0xff) | (uint64_t)(member + 1) << 8);
     weft__record_changed(at);
 }
 

@@ -1,7 +1,8 @@
 /* record.h - writing what this rank does: the flight recorder's side of layout.h.
  *
- * Records of operations and groups are written by whoever holds the engine, so by one thread at a time; each costs a
- * dozen stores, and a message that passes in its call nine.  Events and the words of life may come from any thread.
+ * Records of operations and groups are written by whoever holds the engine, so by one thread at a time.  An operation
+ * is one line of the cache, of which all words are written as it begins and two as it settles; one that is over in its
+ * call is written once.  Events and the words of life may come from any thread.
  * Nothing here allocates, calls the kernel, fails or waits; without memory for it all of it does nothing. */
 #ifndef WEFT_RECORD_RECORD_H
 #define WEFT_RECORD_RECORD_H
@@ -14,17 +15,21 @@
 #include <stddef.h>
 
 typedef struct weft__recorder {
-    weft__word *ops; /* NULL: nothing is recorded */
-    uint64_t mask;   /* of the bytes of that table */
-    uint64_t next;   /* number of the next << STAMP_BITS; the first is 1 */
-    uint64_t clear;  /* that far nothing stands in its way */
-    int64_t last_ns; /* the latest time in a record */
+    weft__word *ops;   /* NULL: nothing is recorded */
+    weft__word *next;  /* the place of the next, */
+    weft__word *clear; /* and that far nothing stands in its way */
+    uint64_t stamps;   /* what is added to a place's address, shifted, for its stamp this time round */
+    uint64_t mask;     /* of the bytes of that table */
+    int64_t last_ns;   /* when the clock was looked at last, as far as the engine knows */
     /* Messages that pass in their call do not look at the clock: they get the last time that was looked at.  It is
      * looked at again once the progress thread has rested, which it does for 4 ms at most while anything moves; while
      * it sleeps, for each 8th of them. */
     _Atomic bool fresh, sleeps; /* progress thread too */
-    const void *way;            /* the one asked for last, */
-    uint64_t way_at;            /* and its number */
+    bool near;            /* engine: whoever holds it looks at the clock every few moments: last_ns will do */
+    const void *way;      /* the one asked for last, */
+    uint64_t way_at;      /* and its number */
+    weft__word *more;     /* of the operations */
+    unsigned char *stand; /* by place: 1 if what is there has not settled */
     weft__word *life, *events, *groups, *members, *peers, *names;
     size_t event_mask, group_count, member_words, peer_count;
     size_t members_used;                             /* in halves of words */
@@ -78,23 +83,31 @@ static inline void weft__record_rests(weft__recorder *r, bool sleeps)
 
 void weft__record_looked(weft__recorder *r, int64_t now_ns); /* that has been done */
 
-/* Finds room for the next records, and passes over those that stand. */
+/* Finds room for the next records, and passes over those that stand: next is a place that may be taken. */
 void weft__record_clear(weft__recorder *r);
 
 /* stamp: its number << STAMP_BITS, and anything below. */
 static inline weft__word *weft__record_at(const weft__recorder *r, uint64_t stamp)
 {
-    const int shift = WEFT__OP_STAMP_BITS - WEFT__OP_BYTES_BITS;
+    const int shift = WEFT__OP_STAMP_BITS - WEFT__OP_LINE_BITS;
     return (weft__word *)(void *)((char *)r->ops + (stamp >> shift & r->mask));
 }
 
-static inline uint64_t weft__record_take(weft__recorder *r)
+static inline size_t weft__record_place(const weft__recorder *r, const weft__word *at)
 {
-    uint64_t stamp;
+    return ((size_t)(uintptr_t)at - (size_t)(uintptr_t)r->ops) >> WEFT__OP_LINE_BITS;
+}
+
+static inline weft__word *weft__record_take(weft__recorder *r)
+{
     if (WEFT__UNLIKELY(r->next == r->clear)) weft__record_clear(r);
-    stamp = r->next;
-    r->next = stamp + (1 << WEFT__OP_STAMP_BITS);
-    return stamp;
+    return r->next;
+}
+
+/* Its number goes up by one from place to place, so the place tells it without a count being kept. */
+static inline uint64_t weft__record_stamp(const weft__recorder *r, const weft__word *at)
+{
+    return r->stamps + ((uint64_t)(uintptr_t)at << (WEFT__OP_STAMP_BITS - WEFT__OP_LINE_BITS));
 }
 
 static inline uint64_t weft__record_what(unsigned kind, unsigned type, weft__op_state state, unsigned memory,
@@ -110,11 +123,11 @@ static inline uint64_t weft__record_whom(int rank, int tag)
 }
 
 /* A new record, but for its stamp.  Each word is behind the one that says that it is not whole. */
-static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uint64_t stamp, uint64_t group,
-                                                          uint64_t number, uint64_t what, uint64_t bytes,
-                                                          uint64_t whom, int64_t submitted_ns)
+static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uint64_t group, uint64_t number,
+                                                          uint64_t what, uint64_t bytes, uint64_t whom,
+                                                          int64_t submitted_ns)
 {
-    weft__word *at = weft__record_at(r, stamp);
+    weft__word *at = weft__record_take(r);
     atomic_store_explicit(&at[WEFT__OP_STAMP], 1, memory_order_relaxed);
     weft__put(&at[WEFT__OP_GROUP], group);
     weft__put(&at[WEFT__OP_NUMBER], number);
@@ -122,6 +135,7 @@ static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uin
     weft__put(&at[WEFT__OP_BYTES], bytes);
     weft__put(&at[WEFT__OP_WHOM], whom);
     weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
+    r->next = at + WEFT__OP_LINE_WORDS;
     return at;
 }
 
@@ -130,33 +144,37 @@ static WEFT__MADE_FOR_EACH void weft__record_passed(weft__recorder *r, uint64_t 
                                                     uint64_t what, uint64_t bytes, uint64_t whom,
                                                     int64_t now_ns)
 {
-    uint64_t stamp = weft__record_take(r);
-    weft__word *at = weft__record_begin(r, stamp, group, number, what, bytes, whom, now_ns);
-    weft__put(&at[WEFT__OP_STAMP], stamp);
-    weft__prefetch_write(at + WEFT__OP_WORDS);
+    weft__word *at = weft__record_begin(r, group, number, what, bytes, whom, now_ns);
+    weft__put(&at[WEFT__OP_STAMP], weft__record_stamp(r, at));
+    weft__prefetch_write(at + WEFT__OP_LINE_WORDS);
 }
 
 /* What goes on.  Returns what its record is known by. */
 static inline uint64_t weft__record_start(weft__recorder *r, uint64_t group, uint64_t number, uint64_t what,
                                           uint64_t bytes, uint64_t whom, int64_t submitted_ns)
 {
-    uint64_t stamp = weft__record_take(r);
-    weft__word *at = weft__record_begin(r, stamp, group, number, what, bytes, whom, submitted_ns);
-    weft__put(&at[WEFT__OP_OVER], 0);
+    weft__word *at = weft__record_begin(r, group, number, what, bytes, whom, submitted_ns);
+    uint64_t stamp = weft__record_stamp(r, at);
     weft__put(&at[WEFT__OP_STAMP], stamp);
+    r->stand[weft__record_place(r, at)] = 1;
     return stamp;
 }
 
-/* That record, to be changed between these two; NULL: there is none (any more). */
-static inline weft__word *weft__record_change(const weft__recorder *r, uint64_t record)
+/* That record, of which one word may be stored; NULL: there is none (any more). */
+static inline weft__word *weft__record_known(const weft__recorder *r, uint64_t record)
 {
     weft__word *at;
-    uint64_t stamp;
-    if (!record || !r->ops) return NULL;
+    if (!record || WEFT__UNLIKELY(!r->ops)) return NULL;
     at = weft__record_at(r, record);
-    stamp = weft__got(&at[WEFT__OP_STAMP]);
-    if (WEFT__UNLIKELY((stamp ^ record) >> WEFT__OP_STAMP_BITS)) return NULL;
-    atomic_store_explicit(&at[WEFT__OP_STAMP], stamp + 1, memory_order_relaxed);
+    return WEFT__LIKELY(!((weft__got(&at[WEFT__OP_STAMP]) ^ record) >> WEFT__OP_STAMP_BITS)) ? at : NULL;
+}
+
+/* To be changed in several words, between these two. */
+static inline weft__word *weft__record_change(const weft__recorder *r, uint64_t record)
+{
+    weft__word *at = weft__record_known(r, record);
+    if (at)
+        atomic_store_explicit(&at[WEFT__OP_STAMP], weft__got(&at[WEFT__OP_STAMP]) + 1, memory_order_relaxed);
     return at;
 }
 
@@ -169,11 +187,8 @@ static inline void weft__record_changed(weft__word *at)
 /* It counts as begun then. */
 static inline void weft__record_times(weft__recorder *r, uint64_t record, int64_t submitted_ns)
 {
-    weft__word *at = weft__record_change(r, record);
-    if (!at) return;
-    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
-    weft__record_changed(at);
-    r->last_ns = submitted_ns;
+    weft__word *at = weft__record_known(r, record);
+    if (at) weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
 }
 
 uint64_t weft__record_way_slow(weft__recorder *r, const char *way);
@@ -187,15 +202,14 @@ static inline void weft__record_settled(weft__recorder *r, uint64_t record, int 
                                         int64_t submitted_ns, int64_t now_ns)
 {
     const uint64_t changes = UINT64_C(0xffffff) << 16; /* state, status, way */
-    weft__word *at = weft__record_change(r, record);
+    weft__word *at = weft__record_known(r, record);
     if (!at) return;
+    r->stand[weft__record_place(r, at)] = 0;
+    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
+    weft__put(&at[WEFT__OP_OVER], (uint64_t)now_ns);
     weft__put(&at[WEFT__OP_WHAT], (weft__got(&at[WEFT__OP_WHAT]) & ~changes) |
                                       (uint64_t)WEFT__OP_SETTLED << 16 | (uint64_t)(uint8_t)status << 24 |
                                       weft__record_way(r, way) << 32);
-    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
-    weft__put(&at[WEFT__OP_OVER], (uint64_t)now_ns);
-    weft__record_changed(at);
-    r->last_ns = now_ns;
 }
 
 /* What most have not, in the second line. */

@@ -40,7 +40,8 @@ static const struct shape {
     const char *name;
 } shapes[WEFT__RECORD_TABLES] = {
     [WEFT__TABLE_NAMES] = {WEFT__NAME_WORDS, WEFT__NAMES, false, "names"},
-    [WEFT__TABLE_OPS] = {WEFT__OP_WORDS, 1 << 20, true, "operations"},
+    [WEFT__TABLE_OPS] = {WEFT__OP_LINE_WORDS, 1 << 20, true, "operations"},
+    [WEFT__TABLE_MORE] = {WEFT__OP_MORE_WORDS, 1 << 20, true, "more of them"},
     [WEFT__TABLE_EVENTS] = {WEFT__EVENT_WORDS, 1 << 16, true, "events"},
     [WEFT__TABLE_GROUPS] = {WEFT__GROUP_WORDS, 1 << 12, false, "groups"},
     [WEFT__TABLE_MEMBERS] = {1, 1 << 20, false, "members"},
@@ -64,6 +65,11 @@ static void copy_live(const source *s, size_t at, size_t n, uint64_t *to)
     for (size_t i = 0; i < n; i++) to[i] = atomic_load_explicit(&s->live[at + i], memory_order_acquire);
 }
 
+/* Where a record's words are: in one piece, or in two of the same length. */
+typedef struct pieces {
+    size_t first, second, words; /* second: SIZE_MAX if there is none */
+} pieces;
+
 static bool read_words(const source *s, size_t at, size_t n, uint64_t *to)
 {
     if (!s->live) return pread(s->fd, to, n * WORD, (off_t)(at * WORD)) == (ssize_t)(n * WORD);
@@ -71,22 +77,41 @@ static bool read_words(const source *s, size_t at, size_t n, uint64_t *to)
     return true;
 }
 
-/* False: its writer is in the middle of it, or came in between each time. */
-static bool read_record(source *s, size_t at, size_t n, uint64_t odd, uint64_t *to)
+static bool read_pieces(const source *s, const pieces *at, uint64_t *to)
 {
+    return read_words(s, at->first, at->words, to) &&
+           (at->second == SIZE_MAX || read_words(s, at->second, at->words, to + at->words));
+}
+
+static void copy_pieces(const uint64_t *from, const pieces *at, uint64_t *to)
+{
+    memcpy(to, from + at->first, at->words * WORD);
+    if (at->second != SIZE_MAX) memcpy(to + at->words, from + at->second, at->words * WORD);
+}
+
+/* False: its writer is in the middle of it, or came in between each time. */
+static bool read_record_in(source *s, const pieces *at, uint64_t odd, uint64_t *to)
+{
+    const size_t bytes = (at->second == SIZE_MAX ? 1 : 2) * at->words * WORD;
     uint64_t before[WORDS_MOST];
-    WEFT__ASSERT(n <= WORDS_MOST);
-    memset(to, 0, n * WORD);
+    WEFT__ASSERT(bytes <= sizeof before);
+    memset(to, 0, bytes);
     if (!s->live) {
-        memcpy(before, s->first + at, n * WORD);
-        memcpy(to, s->second + at, n * WORD);
-        if (!(to[0] & odd) && !memcmp(before, to, n * WORD)) return true;
+        copy_pieces(s->first, at, before);
+        copy_pieces(s->second, at, to);
+        if (!(to[0] & odd) && !memcmp(before, to, bytes)) return true;
     }
     for (int i = 0; i < TRIES && s->tries; i++, s->tries--) {
-        if (!read_words(s, at, n, before) || !read_words(s, at, n, to)) return false;
-        if (!(to[0] & odd) && !memcmp(before, to, n * WORD)) return true;
+        if (!read_pieces(s, at, before) || !read_pieces(s, at, to)) return false;
+        if (!(to[0] & odd) && !memcmp(before, to, bytes)) return true;
     }
     return false;
+}
+
+static bool read_record(source *s, size_t at, size_t n, uint64_t odd, uint64_t *to)
+{
+    const pieces whole = {at, SIZE_MAX, n};
+    return read_record_in(s, &whole, odd, to);
 }
 
 /* Ends by a 0 at the latest behind them; a word may have changed since the one before it. */
@@ -198,7 +223,7 @@ static void read_names(const source *s, const table *t, weft__snapshot *shot)
 static void take_more(const uint64_t *w, weft__recorded_op *op)
 {
     uint64_t phase = w[WEFT__OP_PHASE];
-    op->started_ns = (int64_t)w[WEFT__OP_STARTED_AT];
+    if (w[WEFT__OP_STARTED_AT]) op->started_ns = (int64_t)w[WEFT__OP_STARTED_AT];
     if (op->flags & WEFT__OP_SLEPT) op->waiting_ns = (int64_t)w[WEFT__OP_WAITED];
     op->phase = (int)byte_of(phase, 0);
     op->last = (int)(uint32_t)(phase >> 8) - 1;
@@ -231,7 +256,7 @@ static bool take_op(const uint64_t *w, size_t slot, size_t count, weft__snapshot
     op->whom = low(w[WEFT__OP_WHOM]);
     op->tag = high(w[WEFT__OP_WHOM]);
     op->submitted_ns = op->started_ns = (int64_t)w[WEFT__OP_SUBMITTED];
-    op->over_ns = (int64_t)w[WEFT__OP_OVER];
+    op->over_ns = state == WEFT__OP_SETTLED ? (int64_t)w[WEFT__OP_OVER] : 0;
     op->last = -1;
     if (op->flags & WEFT__OP_PASSED) op->over_ns = op->submitted_ns;
     if (op->flags & WEFT__OP_HAS_MORE) take_more(w, op);
@@ -244,16 +269,21 @@ static int by_record(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static weft_status read_ops(source *s, const table *t, weft__snapshot *shot)
+static weft_status read_ops(source *s, const table *t, const table *more, weft__snapshot *shot)
 {
     uint64_t w[WEFT__OP_WORDS];
+    if (t->count != more->count)
+        return weft__fail(WEFT_ERR_ARGUMENT, "%s is damaged: it has %u operations, and more of %u", s->name,
+                          t->count, more->count);
     shot->op_room = t->count;
     shot->ops = room_for(t->count, sizeof *shot->ops);
     if (!shot->ops) return weft__fail_memory(t->count * sizeof *shot->ops, "the operations of a record");
     for (size_t i = 0; i < t->count; i++) {
         weft__recorded_op *op = &shot->ops[shot->op_count];
+        const pieces at = {t->at + i * WEFT__OP_LINE_WORDS, more->at + i * WEFT__OP_MORE_WORDS,
+                           WEFT__OP_LINE_WORDS};
         memset(op, 0, sizeof *op);
-        op->torn = !read_record(s, t->at + i * WEFT__OP_WORDS, WEFT__OP_WORDS, 1, w);
+        op->torn = !read_record_in(s, &at, 1, w);
         if (take_op(w, i, t->count, shot, op)) shot->op_count++;
     }
     qsort(shot->ops, shot->op_count, sizeof *shot->ops, by_record);
@@ -376,7 +406,7 @@ static weft_status read_all(source *s, weft__snapshot *shot)
     if (status == WEFT_OK) status = read_head(s, shot);
     if (status != WEFT_OK) return status;
     read_names(s, &tables[WEFT__TABLE_NAMES], shot);
-    status = read_ops(s, &tables[WEFT__TABLE_OPS], shot);
+    status = read_ops(s, &tables[WEFT__TABLE_OPS], &tables[WEFT__TABLE_MORE], shot);
     if (status == WEFT_OK) status = read_events(s, &tables[WEFT__TABLE_EVENTS], shot);
     if (status == WEFT_OK) status = read_groups(s, &tables[WEFT__TABLE_GROUPS], shot);
     if (status == WEFT_OK) status = read_pool(s, &tables[WEFT__TABLE_MEMBERS], shot);

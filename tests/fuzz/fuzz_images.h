@@ -13,7 +13,8 @@ enum { OPS = 16, EVENTS = 4, GROUPS = 4, MEMBERS = 4, PEERS = 4, RANKS = 3 };
 enum {
     NAMES_AT = WEFT__HEAD_WORDS,
     OPS_AT = NAMES_AT + WEFT__NAMES * WEFT__NAME_WORDS,
-    EVENTS_AT = OPS_AT + OPS * WEFT__OP_WORDS,
+    MORE_AT = OPS_AT + OPS * WEFT__OP_LINE_WORDS,
+    EVENTS_AT = MORE_AT + OPS * WEFT__OP_MORE_WORDS,
     GROUPS_AT = EVENTS_AT + EVENTS * WEFT__EVENT_WORDS,
     MEMBERS_AT = GROUPS_AT + GROUPS * WEFT__GROUP_WORDS,
     PEERS_AT = MEMBERS_AT + MEMBERS,
@@ -31,7 +32,7 @@ static inline void put_table(uint64_t *image, int which, uint64_t at, uint64_t c
 
 static inline void put_op(uint64_t *image, uint64_t record, uint64_t group, uint64_t kind, uint64_t state)
 {
-    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_WORDS];
+    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_LINE_WORDS];
     op[WEFT__OP_STAMP] = record << WEFT__OP_STAMP_BITS;
     op[WEFT__OP_GROUP] = group;
     op[WEFT__OP_NUMBER] = record;
@@ -64,7 +65,8 @@ static inline void make(uint64_t *image, uint64_t rank)
     image[WEFT__HEAD_WORLD] = RANKS;
     image[WEFT__HEAD_PID] = 1;
     put_table(image, WEFT__TABLE_NAMES, NAMES_AT, WEFT__NAMES, WEFT__NAME_WORDS);
-    put_table(image, WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_WORDS);
+    put_table(image, WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_LINE_WORDS);
+    put_table(image, WEFT__TABLE_MORE, MORE_AT, OPS, WEFT__OP_MORE_WORDS);
     put_table(image, WEFT__TABLE_EVENTS, EVENTS_AT, EVENTS, WEFT__EVENT_WORDS);
     put_table(image, WEFT__TABLE_GROUPS, GROUPS_AT, GROUPS, WEFT__GROUP_WORDS);
     put_table(image, WEFT__TABLE_MEMBERS, MEMBERS_AT, MEMBERS, 1);

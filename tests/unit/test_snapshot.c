@@ -18,7 +18,8 @@ enum { OPS = 8, EVENTS = 4, GROUPS = 2, MEMBERS = 4, PEERS = 4 };
 enum {
     NAMES_AT = WEFT__HEAD_WORDS,
     OPS_AT = NAMES_AT + WEFT__NAMES * WEFT__NAME_WORDS,
-    EVENTS_AT = OPS_AT + OPS * WEFT__OP_WORDS,
+    MORE_AT = OPS_AT + OPS * WEFT__OP_LINE_WORDS,
+    EVENTS_AT = MORE_AT + OPS * WEFT__OP_MORE_WORDS,
     GROUPS_AT = EVENTS_AT + EVENTS * WEFT__EVENT_WORDS,
     MEMBERS_AT = GROUPS_AT + GROUPS * WEFT__GROUP_WORDS,
     PEERS_AT = MEMBERS_AT + MEMBERS,
@@ -53,7 +54,8 @@ static int fresh(void **state)
     image[WEFT__HEAD_MONOTONIC] = 1000;
     image[WEFT__HEAD_REALTIME] = 5000;
     put_table(WEFT__TABLE_NAMES, NAMES_AT, WEFT__NAMES, WEFT__NAME_WORDS);
-    put_table(WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_WORDS);
+    put_table(WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_LINE_WORDS);
+    put_table(WEFT__TABLE_MORE, MORE_AT, OPS, WEFT__OP_MORE_WORDS);
     put_table(WEFT__TABLE_EVENTS, EVENTS_AT, EVENTS, WEFT__EVENT_WORDS);
     put_table(WEFT__TABLE_GROUPS, GROUPS_AT, GROUPS, WEFT__GROUP_WORDS);
     put_table(WEFT__TABLE_MEMBERS, MEMBERS_AT, MEMBERS, 1);
@@ -74,7 +76,7 @@ static int over(void **state)
 
 static uint64_t *put_op(uint64_t record, uint64_t state)
 {
-    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_WORDS];
+    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_LINE_WORDS];
     op[WEFT__OP_STAMP] = record << 8 | 4;
     op[WEFT__OP_GROUP] = 77;
     op[WEFT__OP_NUMBER] = record * 10;
@@ -84,6 +86,12 @@ static uint64_t *put_op(uint64_t record, uint64_t state)
     op[WEFT__OP_SUBMITTED] = 100 + record;
     op[WEFT__OP_OVER] = 200 + record;
     return op;
+}
+
+/* So that the words of more have the numbers that they have behind those of the line. */
+static uint64_t *more_of(uint64_t record)
+{
+    return &image[MORE_AT + record % OPS * WEFT__OP_MORE_WORDS] - WEFT__OP_LINE_WORDS;
 }
 
 static void read_it(void)
@@ -119,6 +127,7 @@ static void test_ops(void **state)
     op = put_op(9,
                 WEFT__OP_STARTED); /* still at work, its caller asleep, and the rank of number 3 not there */
     op[WEFT__OP_WHAT] |= (uint64_t)(WEFT__OP_HAS_MORE | WEFT__OP_SLEPT) << 48;
+    op = more_of(9);
     op[WEFT__OP_STARTED_AT] = 150;
     op[WEFT__OP_WAITED] = 160;
     op[WEFT__OP_PHASE] = 4ull << 8;
@@ -202,7 +211,7 @@ static void test_refused(void **state)
     refused("begin");
     fresh(state);
     image[WEFT__HEAD_VERSION]++;
-    refused("layout 2: expected 1");
+    refused("layout 3: expected 2");
     fresh(state);
     image[WEFT__HEAD_RANK] = 4;
     refused("rank 4 of 4");
