@@ -96,12 +96,20 @@ static weft_status seam_refuse(const weft_group *group, const weft__module *modu
 
 /* ---- slots ---- */
 
+/* What moves no data of the caller's (a split) needs no module for itself. */
+static weft_status has_no_row(const weft__op *op)
+{
+    if (weft__kind_traits(op->kind) & (WEFT__NO_DATA | WEFT__GATHERED)) return WEFT_OK;
+    return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: no backend can do this yet, expected buffers in host memory",
+                      weft__kind_name(op->kind));
+}
+
 weft_status weft__module_check(weft_group *group, weft__module *module, const weft__op *op)
 {
     weft_backend_operation asked;
     if (!(group->modules >> weft__module_memory(group->ctx, module) & 1))
         return seam_refuse(group, module, op);
-    if (!kinds[op->kind].there) return WEFT_OK; /* a split: it moves no data */
+    if (!kinds[op->kind].there) return has_no_row(op);
     asked = weft__module_operation(op);
     return module->backend->check(module->backend, &asked);
 }
@@ -111,8 +119,8 @@ bool weft__module_takes(weft_group *group, const weft__op *op)
     weft__module *module = weft__module_for(group->ctx, WEFT_MEMORY_HOST);
     weft_backend_operation asked;
     bool takes;
-    if (!module || !(group->modules >> WEFT_MEMORY_HOST & 1) || weft__kind_traits(op->kind) & WEFT__NO_DATA ||
-        !(weft__kind_traits(op->kind) & WEFT__COLLECTIVE))
+    if (!module || !kinds[op->kind].there || !(group->modules >> WEFT_MEMORY_HOST & 1) ||
+        weft__kind_traits(op->kind) & WEFT__NO_DATA || !(weft__kind_traits(op->kind) & WEFT__COLLECTIVE))
         return false;
     asked = weft__module_operation(op);
     only_asked = true;
