@@ -25,7 +25,7 @@ static int parts_of(const weft__op *op, int size)
 }
 
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
-                       uint64_t all_read_bytes)
+                       const weft__rounds_rule *rule)
 {
     size_t element = weft__op_element(op);
     size_t chunk = slot_bytes / element / (size_t)parts_of(op, size);
@@ -33,11 +33,13 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     *plan = (weft__rounds){
         .rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1, .joined = 1};
     if (op->count == 0) return;
-    plan->two_phase = weft__kind_traits(op->kind) & WEFT__SLICES && op->count * element > all_read_bytes;
+    plan->two_phase =
+        weft__kind_traits(op->kind) & WEFT__SLICES && op->count * element > rule->all_read_bytes;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
     plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
-    plan->asks = plan->two_phase &&
-                 (plan->streams || (size == 2 && all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES));
+    plan->asks =
+        plan->two_phase &&
+        (plan->streams || (size == 2 && rule->all_read_bytes && op->count * element <= WEFT__WHOLE_BYTES));
 }
 
 static span chunk_at(const weft__rounds *plan, const weft__op *op, uint64_t chunk)

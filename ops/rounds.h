@@ -30,6 +30,12 @@
  * while one rank's part of so many is reduced. */
 #define WEFT__JOINED_CHUNKS 4
 
+/* What a group's choice among algorithms says of its rounds; select.h works it out.  A further algorithm is a
+ * further field. */
+typedef struct weft__rounds_rule {
+    uint64_t all_read_bytes; /* an all_reduce of more has two phases */
+} weft__rounds_rule;
+
 /* How an operation is cut up.  Made once per operation. */
 typedef struct weft__rounds {
     int rank, size;
@@ -81,9 +87,15 @@ static inline size_t weft__round_own_offset(const weft__round *round)
 }
 
 /* slot_bytes: room for payload in one slot; at least 64 * size.  One that is not enough for one element
- * of each part is an assertion.  all_read_bytes: an all_reduce of more has two phases (select.h). */
+ * of each part is an assertion. */
 void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int size, size_t slot_bytes,
-                       uint64_t all_read_bytes);
+                       const weft__rounds_rule *rule);
+/* The name of what was planned, as its row of candidates.h has it.  Where every rank reduces all of it in the
+ * first of two phases, and so has nothing to share in the second, that is all_read after all. */
+static inline const char *weft__rounds_algorithm(const weft__rounds *plan)
+{
+    return plan->two_phase && !plan->whole ? "slice_owner" : "all_read";
+}
 void weft__rounds_at(const weft__rounds *plan, const weft__op *op, uint64_t index, weft__round *round);
 
 /* Whether others may read this rank's blocks where they lie, in op->in and op->out, instead of in the slot:

@@ -91,7 +91,7 @@ void weft__selection_make(weft__selection *s, const weft__group_params *params, 
         if (weft__kind_traits((weft__kind)kind) & WEFT__UNEVEN) s->by_messages |= 1U << kind;
     make_limits(s, params, size, shared ? WEFT__MEDIUM_MEMORY : WEFT__MEDIUM_MESSAGES);
     for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++) force(s, params, (weft__kind)kind);
-    s->all_read_bytes = all_read_bytes(s);
+    s->rounds.all_read_bytes = all_read_bytes(s);
 }
 
 /* ---- choosing ---- */

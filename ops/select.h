@@ -3,6 +3,7 @@
 #ifndef WEFT_OPS_SELECT_H
 #define WEFT_OPS_SELECT_H
 #include "choices.h"
+#include "rounds.h"
 
 /* What members agree on: rank_order if any of them asks for it, the choices of the lowest, of the other
  * fields the least of all members' values.  Travels as it is. */
@@ -27,7 +28,7 @@ typedef enum weft__origin { WEFT__BY_RULE, WEFT__BY_FILE, WEFT__BY_VARIABLE } we
 /* The table worked out for one group, so that choosing is a comparison. */
 typedef struct weft__selection {
     uint32_t by_messages;             /* bit k: kind k goes by messages, also where members share memory */
-    uint64_t all_read_bytes;          /* rounds: all_reduce of more goes by slice_owner */
+    weft__rounds_rule rounds;         /* in shared memory: which form of rounds */
     uint64_t upto[WEFT__CANDIDATES];  /* bytes for which a candidate is chosen if no earlier one is */
     bool serves[WEFT__CANDIDATES];    /* it may be chosen at all */
     uint8_t origin[WEFT__CANDIDATES]; /* weft__origin */

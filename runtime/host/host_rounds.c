@@ -67,7 +67,7 @@ static const weft__round *answer(weft_request *req, uint64_t round)
 {
     if (!weft__all_open(req->group, round)) return &req->u.rounds.round;
     weft__rounds_opened(&req->u.rounds.plan);
-    if (req->u.rounds.plan.whole) req->algorithm = "all_read";
+    req->algorithm = weft__rounds_algorithm(&req->u.rounds.plan);
     req->u.rounds.known = 0;
     return round_at(req, 0);
 }
@@ -256,7 +256,7 @@ static void plan_rounds(weft_request *req)
         group->shm_coll.last.apart = apart;
         group->shm_coll.last.signature = op == &req->op ? req->signature : weft__op_sign(op);
         weft__rounds_plan(&group->shm_coll.last.plan, op, group->rank, group->size, group->params.slot_bytes,
-                          group->selection.all_read_bytes);
+                          &group->selection.rounds);
         weft__rounds_at(&group->shm_coll.last.plan, op, 0, &group->shm_coll.last.first);
     }
     req->u.rounds.plan = group->shm_coll.last.plan;
@@ -269,7 +269,7 @@ void weft__rounds_start(weft_request *req)
     weft_group *group = req->group;
     weft__shm_coll *coll = &group->shm_coll;
     plan_rounds(req);
-    req->algorithm = req->u.rounds.plan.two_phase ? "slice_owner" : "all_read";
+    req->algorithm = weft__rounds_algorithm(&req->u.rounds.plan);
     WEFT__ASSERT_HOT(coll->state == WEFT__SHM_COLL_OPEN && coll->taken <= coll->assigned, coll->state,
                      coll->taken, coll->assigned);
     req->u.rounds.base = coll->assigned;

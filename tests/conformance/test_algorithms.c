@@ -75,7 +75,7 @@ static void run_kind(weft_group *group, collective_kind kind, const request *r, 
                                .op = WEFT_SUM,
                                .count = counts[i],
                                .root = (int)(*seed % (uint64_t)size),
-                               .in_place = in_place && kind != ALL_TO_ALL_V,
+                               .in_place = in_place,
                                .seed = ++*seed};
             if (kind == BARRIER && (i || in_place)) continue;
             if (counts[i] > 67 && (in_place || size > 3)) continue;

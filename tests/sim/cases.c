@@ -167,7 +167,7 @@ static void place_buffers(const sim_group *g, weft__op *op, int rank)
 {
     unsigned traits = weft__kind_traits(op->kind);
     bool many_in = traits & WEFT__IN_BLOCKS, many_out = traits & WEFT__OUT_BLOCKS;
-    bool in_place = g->c.in_place && op->kind != WEFT__OP_ALL_TO_ALL_V;
+    bool in_place = g->c.in_place && weft__place_shape(traits) != WEFT__APART;
     bool root = !(traits & WEFT__ROOTED) || rank == op->root; /* else one of the two is not used */
     unsigned char *first = g->memory[rank];
     size_t element = weft_dtype_size(op->dtype);

@@ -6,7 +6,6 @@
 #include "rounds_sim.h"
 
 #include "reduce.h"
-#include "rounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +33,7 @@ typedef struct world {
     sim_group *const *groups;
     int n, size;
     size_t slot_bytes;
-    uint64_t all_read_bytes;
+    weft__rounds_rule rule;
     uint64_t *first; /* round in which each operation begins; the last entry is the end */
     member *members;
 } world;
@@ -52,7 +51,7 @@ static where locate(const world *w, int rank, uint64_t k)
     int g = 0;
     while (w->first[g + 1] <= k) g++;
     at.op = &w->groups[g]->ops[rank];
-    weft__rounds_plan(&at.plan, at.op, rank, w->size, w->slot_bytes, w->all_read_bytes);
+    weft__rounds_plan(&at.plan, at.op, rank, w->size, w->slot_bytes, &w->rule);
     if (w->members[rank].opened == g + 1) weft__rounds_opened(&at.plan);
     weft__rounds_at(&at.plan, at.op, k - w->first[g], &at.round);
     at.in_place = weft__rounds_in_place(&at.plan, at.op) && !at.round.scaled;
@@ -205,14 +204,10 @@ static void run(const world *w, uint64_t seed)
     }
 }
 
-void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t all_read_bytes, uint64_t seed,
+void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, weft__rounds_rule rule, uint64_t seed,
                 uint64_t shares)
 {
-    world w = {.groups = groups,
-               .n = n,
-               .size = groups[0]->c.size,
-               .slot_bytes = slot_bytes,
-               .all_read_bytes = all_read_bytes};
+    world w = {.groups = groups, .n = n, .size = groups[0]->c.size, .slot_bytes = slot_bytes, .rule = rule};
     w.first = calloc((size_t)n + 1, sizeof *w.first);
     w.members = calloc((size_t)w.size, sizeof *w.members);
     assert_true(w.first && w.members);
@@ -220,7 +215,7 @@ void sim_rounds(sim_group *const *groups, int n, size_t slot_bytes, uint64_t all
         uint64_t rounds = 0;
         for (int r = 0; r < w.size; r++) {
             weft__rounds plan;
-            weft__rounds_plan(&plan, &groups[g]->ops[r], r, w.size, slot_bytes, all_read_bytes);
+            weft__rounds_plan(&plan, &groups[g]->ops[r], r, w.size, slot_bytes, &rule);
             if (r) assert_int_equal(plan.count, rounds);
             rounds = plan.count;
         }

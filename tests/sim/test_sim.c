@@ -1,7 +1,6 @@
 /* test_sim.c - all collectives, as schedules and as rounds, in simulated groups; their traces and times.
  *
  * WEFT_GOLDEN=write rewrites tests/sim/golden instead of comparing with it. */
-#include "rounds.h"
 #include "rounds_sim.h"
 #include "sim.h"
 
@@ -16,15 +15,21 @@
 #define SMALL_BYTES  256 /* so that all forms are seen with few elements */
 #define MIDDLE_BYTES 1024
 
-/* The collectives that also go by rounds come first. */
-static const weft__kind collectives[] = {
-    WEFT__OP_BARRIER,        WEFT__OP_BROADCAST,        WEFT__OP_REDUCE,       WEFT__OP_ALL_REDUCE,
-    WEFT__OP_REDUCE_SCATTER, WEFT__OP_ALL_GATHER,       WEFT__OP_GATHER,       WEFT__OP_SCATTER,
-    WEFT__OP_ALL_TO_ALL,     WEFT__OP_SPLIT_GROUP,      WEFT__OP_ALL_GATHER_V, WEFT__OP_GATHER_V,
-    WEFT__OP_SCATTER_V,      WEFT__OP_REDUCE_SCATTER_V, WEFT__OP_ALL_TO_ALL_V,
-};
-#define EVEN_COLLECTIVES 10
-#define COLLECTIVES      (sizeof collectives / sizeof collectives[0])
+/* Every collective of ops/op.h, those that also go by rounds first.  Of those that are an all_gather of what
+ * ranks tell of themselves split_group stands for all. */
+static weft__kind collectives[WEFT__OP_KINDS];
+static size_t collective_count, even_count;
+
+static void list_collectives(bool uneven)
+{
+    for (int k = 0; k < WEFT__OP_KINDS; k++) {
+        weft__kind kind = (weft__kind)k;
+        unsigned traits = weft__kind_traits(kind);
+        if (!(traits & WEFT__COLLECTIVE) || !(traits & WEFT__UNEVEN) == uneven) continue;
+        if (!(traits & WEFT__GATHERED) || kind == WEFT__OP_SPLIT_GROUP)
+            collectives[collective_count++] = kind;
+    }
+}
 
 /* What is for small sizes ends at SMALL_BYTES, and what is for 1 MiB at MIDDLE_BYTES. */
 static weft__selection small_selection(int size, bool rank_order)
@@ -59,18 +64,26 @@ static void run_ordered(sim_case c)
     run_with(c, &s);
 }
 
+/* As WEFT_ALGORITHM would have it. */
+static weft__selection forced_selection(weft__kind kind, const char *algorithm, int size)
+{
+    weft__group_params params = {.rounds = 0};
+    weft__selection s;
+    char list[128];
+    snprintf(list, sizeof list, "%s:%s", weft__kind_name(kind), algorithm);
+    assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", list), WEFT_OK);
+    weft__selection_make(&s, &params, size, false);
+    return s;
+}
+
 /* Every algorithm of that kind, in turn, whatever the size. */
 static void run_forced(sim_case c)
 {
     for (int i = 0; i < WEFT__CANDIDATES; i++) {
         const weft__candidate *candidate = &weft__candidates[i];
-        weft__group_params params = {.rounds = 0};
         weft__selection s;
-        char list[128];
         if (candidate->kind != c.kind || candidate->way != WEFT__MESSAGES) continue;
-        snprintf(list, sizeof list, "%s:%s", weft__kind_name(c.kind), candidate->name);
-        assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", list), WEFT_OK);
-        weft__selection_make(&s, &params, c.size, false);
+        s = forced_selection(c.kind, candidate->name, c.size);
         run_with(c, &s);
     }
 }
@@ -109,7 +122,7 @@ static void test_schedules(void **state)
 {
     static const size_t counts[] = {0, 1, 3, 65, 2, 7, 33, 61, 131, 1027};
     (void)state;
-    for (size_t k = 0; k < COLLECTIVES; k++)
+    for (size_t k = 0; k < collective_count; k++)
         for (int size = 1; size <= 17; size++)
             for (size_t i = 0; i < (size < 6 ? sizeof counts / sizeof counts[0] : 4); i++)
                 variants(collectives[k], size, counts[i], run_schedule);
@@ -120,7 +133,7 @@ static void test_rank_order(void **state)
 {
     static const size_t counts[] = {0, 1, 33, 131};
     (void)state;
-    for (size_t k = 0; k < COLLECTIVES; k++)
+    for (size_t k = 0; k < collective_count; k++)
         for (int size = 1; size <= 17 && weft__kind_traits(collectives[k]) & WEFT__REDUCES; size++)
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
                 if (size < 6 || counts[i] < 100) variants(collectives[k], size, counts[i], run_ordered);
@@ -130,7 +143,7 @@ static void test_forced(void **state)
 {
     static const size_t counts[] = {0, 1, 131};
     (void)state;
-    for (size_t k = 0; k < COLLECTIVES; k++)
+    for (size_t k = 0; k < collective_count; k++)
         for (int size = 1; size <= 7; size++)
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
                 variants(collectives[k], size, counts[i], run_forced);
@@ -140,7 +153,7 @@ static void test_orders(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++)
-        for (size_t k = 0; k < COLLECTIVES; k++)
+        for (size_t k = 0; k < collective_count; k++)
             for (int size = 2; size <= 7; size++) {
                 sim_case c = {.kind = collectives[k],
                               .dtype = WEFT_FLOAT32,
@@ -208,7 +221,7 @@ static void run_rounds(sim_case c)
             next.seed += (uint64_t)g;
             groups[g] = sim_group_make(next);
         }
-        sim_rounds(groups, 3, slots[i], all_read[i], c.seed, shares[i]);
+        sim_rounds(groups, 3, slots[i], (weft__rounds_rule){all_read[i]}, c.seed, shares[i]);
         for (int g = 0; g < 3; g++) {
             sim_group_check(groups[g]);
             sim_group_free(groups[g]);
@@ -220,7 +233,7 @@ static void test_rounds(void **state)
 {
     static const size_t counts[] = {0, 1, 2, 3, 7, 33, 131, 1027};
     (void)state;
-    for (size_t k = 0; k < EVEN_COLLECTIVES; k++)
+    for (size_t k = 0; k < even_count; k++)
         for (int size = 1; size <= 9; size++)
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
                 if (size < 5 || counts[i] < 100) variants(collectives[k], size, counts[i], run_rounds);
@@ -243,7 +256,7 @@ static void test_large_all_reduce(void **state)
                       .in_place = cases[i].in_place,
                       .seed = i};
         sim_group *group = sim_group_make(c);
-        sim_rounds(&group, 1, 256 * 1024, 65536, c.seed, cases[i].shares);
+        sim_rounds(&group, 1, 256 * 1024, (weft__rounds_rule){65536}, c.seed, cases[i].shares);
         sim_group_check(group);
         sim_group_free(group);
     }
@@ -253,7 +266,7 @@ static void test_large_all_reduce(void **state)
 static void test_streams(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < EVEN_COLLECTIVES; k++)
+    for (size_t k = 0; k < even_count; k++)
         for (int large = 0; large < 2; large++) {
             const bool blocks = weft__kind_traits(collectives[k]) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
             const size_t whole = WEFT__STREAM_BYTES / sizeof(float) / (blocks ? 2 : 1);
@@ -263,7 +276,7 @@ static void test_streams(void **state)
                            .scale = 1};
             weft__rounds plan;
             if (op.kind == WEFT__OP_BARRIER) continue;
-            weft__rounds_plan(&plan, &op, 0, 2, 65536, 65536);
+            weft__rounds_plan(&plan, &op, 0, 2, 65536, &(weft__rounds_rule){65536});
             for (uint64_t i = 0; i < plan.count; i++) {
                 weft__round r;
                 weft__rounds_at(&plan, &op, i, &r);
@@ -279,10 +292,10 @@ static void test_mixed_rounds(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        sim_group *groups[EVEN_COLLECTIVES];
+        sim_group *groups[WEFT__OP_KINDS];
         int size = 2 + (int)(seed % 6);
-        for (size_t k = 0; k < EVEN_COLLECTIVES; k++) {
-            sim_case c = {.kind = collectives[(k * 7 + seed) % EVEN_COLLECTIVES],
+        for (size_t k = 0; k < even_count; k++) {
+            sim_case c = {.kind = collectives[(k * 7 + seed) % even_count],
                           .dtype = WEFT_INT32,
                           .size = size,
                           .root = (int)(k % (size_t)size),
@@ -292,9 +305,9 @@ static void test_mixed_rounds(void **state)
             if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
             groups[k] = sim_group_make(c);
         }
-        sim_rounds(groups, (int)EVEN_COLLECTIVES, 64 * (size_t)size, 64 * (size_t)size, seed,
+        sim_rounds(groups, (int)even_count, 64 * (size_t)size, (weft__rounds_rule){64 * (size_t)size}, seed,
                    seed * 0x9e3779b97f4a7c15);
-        for (size_t k = 0; k < EVEN_COLLECTIVES; k++) {
+        for (size_t k = 0; k < even_count; k++) {
             sim_group_check(groups[k]);
             sim_group_free(groups[k]);
         }
@@ -362,9 +375,8 @@ static void test_time(void **state)
 
 /* ---- golden traces ---- */
 
-static void print_case(FILE *to, sim_case c, bool rank_order)
+static void print_case(FILE *to, sim_case c, const weft__selection *selection)
 {
-    weft__selection selection = small_selection(c.size, rank_order);
     sim_group *g;
     c.dtype = WEFT_FLOAT32;
     c.root = c.size / 2;
@@ -372,7 +384,7 @@ static void print_case(FILE *to, sim_case c, bool rank_order)
     g = sim_group_make(c);
     for (int r = 0; r < c.size; r++) {
         weft__schedule *s =
-            weft__schedule_make(&g->ops[r], r, c.size, weft__select(&g->ops[r], c.size, &selection));
+            weft__schedule_make(&g->ops[r], r, c.size, weft__select(&g->ops[r], c.size, selection));
         assert_non_null(s);
         weft__schedule_print(s, to);
         weft__schedule_free(s);
@@ -402,13 +414,13 @@ static void compare_golden(const char *name, const char *text, size_t bytes)
     free(stored);
 }
 
-static void golden_with(const char *name, sim_case c, bool rank_order)
+static void golden_with(const char *name, sim_case c, weft__selection selection)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     assert_non_null(memory);
-    print_case(memory, c, rank_order);
+    print_case(memory, c, &selection);
     fclose(memory);
     compare_golden(name, text, bytes);
     free(text);
@@ -416,12 +428,21 @@ static void golden_with(const char *name, sim_case c, bool rank_order)
 
 static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
 {
-    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction}, false);
+    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction},
+                small_selection(size, false));
 }
 
 static void golden_ordered(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
 {
-    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction}, true);
+    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction},
+                small_selection(size, true));
+}
+
+/* For those that are chosen for large sizes only, or by nothing but their name. */
+static void golden_by_name(const char *name, weft__kind kind, const char *algorithm, int size, size_t count)
+{
+    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count},
+                forced_selection(kind, algorithm, size));
 }
 
 static void test_golden(void **state)
@@ -450,7 +471,10 @@ static void test_golden(void **state)
     golden_ordered("all_reduce_ordered_large_4", WEFT__OP_ALL_REDUCE, 4, 101, WEFT_AVG);
     golden_ordered("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM);
     golden_with("broadcast_repeats_5",
-                (sim_case){.kind = WEFT__OP_BROADCAST, .size = 5, .count = 3, .repeats = true}, false);
+                (sim_case){.kind = WEFT__OP_BROADCAST, .size = 5, .count = 3, .repeats = true},
+                small_selection(5, false));
+    golden_by_name("broadcast_chain_4", WEFT__OP_BROADCAST, "chain", 4, 8);
+    golden_by_name("all_gather_pairwise_4", WEFT__OP_ALL_GATHER, "pairwise", 4, 3);
     golden("barrier_5", WEFT__OP_BARRIER, 5, 0, WEFT_SUM);
 }
 
@@ -464,5 +488,8 @@ int main(void)
         cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
         cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
     };
+    list_collectives(false);
+    even_count = collective_count;
+    list_collectives(true);
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }

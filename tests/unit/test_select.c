@@ -111,12 +111,33 @@ static void test_rounds(void **state)
 {
     const weft__group_params wide = {.slot_bytes = 65536}, narrow = {.slot_bytes = 1024};
     (void)state;
-    assert_int_equal(selection_of(wide, "", 2, true).all_read_bytes, 16384);
-    assert_int_equal(selection_of(wide, "", 3, true).all_read_bytes, 10922);
-    assert_int_equal(selection_of(narrow, "", 3, true).all_read_bytes, 1024);
-    assert_int_equal(selection_of(wide, "all_reduce:slice_owner", 2, true).all_read_bytes, 0);
-    assert_true(selection_of(wide, "all_reduce:all_read", 2, true).all_read_bytes == UINT64_MAX);
-    assert_int_equal(selection_of(wide, "all_reduce:ring", 2, true).all_read_bytes, 16384);
+    assert_int_equal(selection_of(wide, "", 2, true).rounds.all_read_bytes, 16384);
+    assert_int_equal(selection_of(wide, "", 3, true).rounds.all_read_bytes, 10922);
+    assert_int_equal(selection_of(narrow, "", 3, true).rounds.all_read_bytes, 1024);
+    assert_int_equal(selection_of(wide, "all_reduce:slice_owner", 2, true).rounds.all_read_bytes, 0);
+    assert_true(selection_of(wide, "all_reduce:all_read", 2, true).rounds.all_read_bytes == UINT64_MAX);
+    assert_int_equal(selection_of(wide, "all_reduce:ring", 2, true).rounds.all_read_bytes, 16384);
+}
+
+/* What a plan of rounds calls itself is the name of a row. */
+static void test_rounds_names(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++)
+        for (int all = 0; all < 2; all++) {
+            const weft__rounds_rule rule = {all ? UINT64_MAX : 0};
+            const weft__op op = op_of((weft__kind)kind, 16);
+            weft__rounds plan;
+            int rows = 0, found = 0;
+            weft__rounds_plan(&plan, &op, 0, 2, 4096, &rule);
+            for (int i = 0; i < WEFT__CANDIDATES; i++) {
+                const weft__candidate *c = &weft__candidates[i];
+                if ((int)c->kind != kind || c->way != WEFT__ROUNDS) continue;
+                rows++;
+                found += !strcmp(c->name, weft__rounds_algorithm(&plan));
+            }
+            assert_int_equal(found, rows > 0);
+        }
 }
 
 static void test_rank_order(void **state)
@@ -177,8 +198,8 @@ static void test_measured(void **state)
     assert_int_equal(ranges[0].origin, WEFT__BY_FILE);
     assert_string_equal(ranges[1].algorithm, "ring");
     assert_int_equal(ranges[1].origin, WEFT__BY_RULE);
-    assert_int_equal(selection_of(params, "", 4, true).all_read_bytes, 131072);
-    assert_int_equal(selection_of(params, "", 5, true).all_read_bytes, 32768 / 5); /* another class */
+    assert_int_equal(selection_of(params, "", 4, true).rounds.all_read_bytes, 131072);
+    assert_int_equal(selection_of(params, "", 5, true).rounds.all_read_bytes, 32768 / 5); /* another class */
     s = selection_of(params, "", 5, false);
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 257, 5, &s), "recursive_doubling");
     params.rank_order = 1; /* which has other algorithms */
@@ -216,9 +237,9 @@ static void test_merge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_rules),  cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced), cmocka_unit_test(test_measured),
-        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_rules),      cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_rounds_names), cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_measured),     cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests_name("select", tests, NULL, NULL);
 }
