@@ -67,6 +67,14 @@ struct weft__rendezvous_server {
 /* A frame from there (route); whatever it is.  from: its id is filled in. */
 void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *from, const void *frame,
                            size_t bytes);
+/* Whether somebody hung up before all were there: found by writing to each.  What it said last can be read then. */
+bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s);
+/* Tells whoever asked who is missing.  Before all are there, whoever has hung up is dropped first. */
+void weft__rendezvous_answer_asks(weft__rendezvous_server *s);
+/* Whether nobody waits for an answer any more. */
+bool weft__rendezvous_all_done(const weft__rendezvous_server *s);
+/* Nobody joins from now on.  False: all have joined already, or joining has failed. */
+bool weft__rendezvous_give_way(weft__rendezvous_server *s);
 /* rendezvous_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
  * member that wants to know, or NULL. */
 void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rendezvous_member *asks,

@@ -1,0 +1,216 @@
+/* rendezvous_thread.c - the thread that serves where ranks meet: its sockets, what it waits for, and its end.  What
+ * the server knows and answers is rendezvous_server.c's. */
+#include "clock.h"
+#include "keys.h"
+#include "rendezvous_server.h"
+#include "status.h"
+#include "zap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define RESIGN        INT64_C(-1) /* an order in place of a deadline */
+#define LAST_WORDS_MS 500         /* for answers still under way when the socket closes */
+
+static bool receive_frame(weft__rendezvous_server *s, zmq_msg_t *msg)
+{
+    int rc;
+    do {
+        rc = zmq_msg_recv(msg, s->router, ZMQ_DONTWAIT);
+    } while (rc < 0 && errno == EINTR);
+    return rc >= 0;
+}
+
+/* False: nothing is there. */
+static bool take_one(weft__rendezvous_server *s, zmq_msg_t *msg)
+{
+    weft__rendezvous_member from = {.rank = -1};
+    int frames = 1;
+    if (!receive_frame(s, msg)) return false;
+    if (zmq_msg_size(msg) > WEFT__RENDEZVOUS_ROUTE_BYTES) return true;
+    from.route_bytes = zmq_msg_size(msg);
+    memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
+    while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
+    if (frames != 2) return true;
+    weft__strangers_spoke(&s->strangers, zmq_msg_get(msg, ZMQ_SRCFD));
+    weft__rendezvous_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
+    return true;
+}
+
+/* What a client said before it hung up is here once that shows: so once it is known who has, all is read
+ * again, and only who has gone without a word is dropped unnoticed. */
+static void take_all(weft__rendezvous_server *s, zmq_msg_t *msg)
+{
+    while (take_one(s, msg)) continue;
+    if (!s->ask_count) return;
+    while (s->phase == WEFT__SERVER_JOINING && weft__rendezvous_some_have_gone(s) && take_one(s, msg))
+        continue;
+    weft__rendezvous_answer_asks(s);
+}
+
+/* The owner's word: stop by then, or RESIGN. */
+static void take_order(weft__rendezvous_server *s, int64_t *deadline_ns, bool *stopping)
+{
+    int64_t order;
+    if (zmq_recv(s->thread_end, &order, sizeof order, ZMQ_DONTWAIT) != sizeof order) return;
+    if (order != RESIGN) {
+        *deadline_ns = order;
+        *stopping = true;
+        return;
+    }
+    order = weft__rendezvous_give_way(s);
+    zmq_send(s->thread_end, &order, sizeof order, 0);
+}
+
+static void *server_serve(void *arg)
+{
+    weft__rendezvous_server *s = arg;
+    int64_t deadline_ns = WEFT__NEVER;
+    bool stopping = false;
+    zmq_msg_t msg;
+    pthread_setname_np(pthread_self(), "weft-rendezvous");
+    zmq_msg_init(&msg);
+    for (;;) {
+        zmq_pollitem_t items[3] = {{.socket = s->router, .events = ZMQ_POLLIN},
+                                   {.socket = s->thread_end, .events = ZMQ_POLLIN},
+                                   {.socket = s->strangers.monitor, .events = ZMQ_POLLIN}};
+        take_all(s, &msg);
+        weft__strangers_bound(&s->strangers);
+        if (stopping && (weft__rendezvous_all_done(s) || weft__now_ns() >= deadline_ns)) break;
+        zmq_poll(items, 3, weft__poll_ms(deadline_ns));
+        if (items[1].revents & ZMQ_POLLIN) take_order(s, &deadline_ns, &stopping);
+    }
+    zmq_msg_close(&msg);
+    return NULL;
+}
+
+/* The port that ZeroMQ has bound: "tcp://127.0.0.1:4711". */
+static void learn_port(weft__rendezvous_server *s, weft__address *address)
+{
+    char endpoint[256];
+    size_t bytes = sizeof endpoint;
+    if (zmq_getsockopt(s->router, ZMQ_LAST_ENDPOINT, endpoint, &bytes) == 0)
+        weft__address_set_port(address, atoi(strrchr(endpoint, ':') + 1));
+}
+
+static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address)
+{
+    char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
+    int reason, linger = LAST_WORDS_MS, mandatory = 1, port = weft__address_port(address);
+    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys,
+                                 WEFT__RENDEZVOUS_BLOCK_MAX + 4096);
+    if (!s->router) return WEFT_ERR_SYSTEM;
+    zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
+    if (weft__strangers_open(&s->strangers, context, s->router)) {
+        zmq_close(s->router);
+        return WEFT_ERR_SYSTEM;
+    }
+    weft__address_text(address, host);
+    weft__address_endpoint(host, port ? &port : NULL, endpoint, sizeof endpoint);
+    if (!weft__zmq_bind(s->router, endpoint)) {
+        learn_port(s, address);
+        return WEFT_OK;
+    }
+    reason = errno;
+    weft__strangers_close(&s->strangers);
+    zmq_close(s->router);
+    errno = reason;
+    if (reason != EMFILE && reason != ENFILE) return WEFT_PENDING;
+    return weft__fail_errno("no descriptor is left to serve at %s", endpoint);
+}
+
+static weft_status start_thread(weft__rendezvous_server *s, void *context)
+{
+    static _Atomic unsigned made;
+    char name[64];
+    sigset_t all, old;
+    int rc;
+    snprintf(name, sizeof name, "inproc://weft-rendezvous-%u", made++);
+    s->owner_end = zmq_socket(context, ZMQ_PAIR);
+    s->thread_end = zmq_socket(context, ZMQ_PAIR);
+    if (!s->owner_end || !s->thread_end || zmq_bind(s->thread_end, name) || zmq_connect(s->owner_end, name)) {
+        weft__fail(WEFT_ERR_SYSTEM, "cannot make the sockets of the server at which ranks meet: %s",
+                   zmq_strerror(errno));
+        goto close_ends;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&s->thread, NULL, server_serve, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!rc) return WEFT_OK;
+    weft__fail(WEFT_ERR_SYSTEM, "cannot start the thread of the server at which ranks meet: %s",
+               strerror(rc));
+close_ends:
+    if (s->owner_end) zmq_close(s->owner_end);
+    if (s->thread_end) zmq_close(s->thread_end);
+    return WEFT_ERR_SYSTEM;
+}
+
+weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
+                                   const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES],
+                                   weft__rendezvous_server **server)
+{
+    weft__rendezvous_server *s = calloc(1, sizeof *s);
+    weft_status status;
+    int reason;
+    if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
+    s->keys = weft__keys_take(keys);
+    s->world = -1; /* and its phase is JOINING */
+    memcpy(s->own, own, sizeof s->own);
+    memcpy(s->nonce, nonce, sizeof s->nonce);
+    if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);
+    weft__host_id(s->host_id);
+    if ((status = weft__zap_admit(keys))) goto free_server;
+    if ((status = bind_router(s, context, address))) goto dismiss;
+    if ((status = start_thread(s, context))) goto close_router;
+    *server = s;
+    return WEFT_OK;
+
+close_router:
+    weft__strangers_close(&s->strangers);
+    zmq_close(s->router);
+dismiss:
+    reason = errno;
+    weft__zap_dismiss(keys);
+    errno = reason;
+free_server:
+    reason = errno;
+    weft__keys_drop(keys);
+    free(s);
+    errno = reason;
+    return status;
+}
+
+bool weft__rendezvous_resign(weft__rendezvous_server *s)
+{
+    int64_t word = RESIGN;
+    while (zmq_send(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
+    while (zmq_recv(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
+    return word == 1;
+}
+
+void weft__rendezvous_stop(weft__rendezvous_server *s, int64_t deadline_ns)
+{
+    if (!s) return;
+    while (zmq_send(s->owner_end, &deadline_ns, sizeof deadline_ns, 0) < 0 && errno == EINTR) continue;
+    pthread_join(s->thread, NULL);
+    zmq_close(s->owner_end);
+    zmq_close(s->thread_end);
+    weft__strangers_close(&s->strangers);
+    zmq_close(s->router);
+    weft__zap_dismiss(s->keys);
+    weft__keys_drop(s->keys);
+    for (int i = 0; i < s->count; i++) free(s->members[i].block);
+    free(s->members);
+    free(s->quitters);
+    free(s->asks);
+    free(s);
+}
