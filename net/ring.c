@@ -37,8 +37,8 @@ void weft__ring_publish(weft__ring *ring, uint64_t first, size_t payload_bytes)
 {
     uint64_t next = ring->position + weft__ring_record_bytes(payload_bytes);
 
-    /* There is room for it and for the word behind it, and it does not begin with what means "nothing here".
-     * */
+    /* There is room for it and for the word behind it, and it does not begin with what means "nothing
+     * here". */
     WEFT__ASSERT_HOT(first && next + WEFT__RING_HEADER - ring->known <= ring->bytes, next, ring->known);
     weft__prefetch_write(ring->base + ((next + AHEAD_BYTES) & (ring->bytes - 1)));
     atomic_store_explicit(weft__ring_word(ring, next), 0, memory_order_relaxed);

@@ -1,5 +1,5 @@
-/* pacing.c - what a context learns from looking and sleeping, and when its progress thread rests and moves.
- * */
+/* pacing.c - what a context learns from looking and sleeping, and when its progress thread rests and
+ * moves. */
 #include "pacing.h"
 
 /* As multiples of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A

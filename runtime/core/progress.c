@@ -80,8 +80,8 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* The sockets or the timer are ready.  Only one to wake up: the next call of progress looks at what there is.
- * */
+/* The sockets or the timer are ready.  Only one to wake up: the next call of progress looks at what there
+ * is. */
 static void on_reason(evutil_socket_t fd, short what, void *arg)
 {
     sleeper *s = arg;

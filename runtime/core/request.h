@@ -25,8 +25,8 @@ typedef enum weft__state {
 } weft__state;
 
 /* What may follow on each state.  A short message that has passed in its call settles at once; what begins in
- * its call was never queued; on device memory a request can fail on the device while its agreement is held.
- * */
+ * its call was never queued; on device memory a request can fail on the device while its agreement is
+ * held. */
 static const uint8_t weft__request_follows[] = {
     [WEFT__NEW] =
         WEFT__MAY_BECOME(WEFT__QUEUED) | WEFT__MAY_BECOME(WEFT__RUNNING) | WEFT__MAY_BECOME(WEFT__SETTLED),

@@ -216,8 +216,8 @@ static bool driver_shows(void)
     return getenv("CUDA_EMULATION_DEVICES") != NULL; /* the emulation's, which has no driver */
 }
 
-/* Loaded where nobody has asked for any by name, and what shows that it is worth asking whether it can run.
- * */
+/* Loaded where nobody has asked for any by name, and what shows that it is worth asking whether it can
+ * run. */
 static const struct {
     const char *name;
     bool (*shows)(void);

@@ -4,8 +4,8 @@
  * broadcast that repeats leaves that for later: its root goes on when it has published, the others when they
  * have that.  What is left is made up for before the next operation that waits for all, and before this rank
  * tells that it is past that round: nobody gets further ahead than slots allow.  It needs no agreement beyond
- * `repeats`, which is the same on all members: one that waits for all where others do not only takes longer.
- * */
+ * `repeats`, which is the same on all members: one that waits for all where others do not only takes
+ * longer. */
 #ifndef WEFT_RUNTIME_HOST_AHEAD_H
 #define WEFT_RUNTIME_HOST_AHEAD_H
 #include "host_coll.h"

@@ -23,8 +23,8 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
 
 /* What this rank means by its collective of that number.  NULL: it has not begun here, or it is over: then
  * all members mean the same, or their tokens are awaited.  Those that began last are remembered; an older one
- * is looked for among all that run, which takes a while, and is seldom needed: most messages meet a receive.
- * */
+ * is looked for among all that run, which takes a while, and is seldom needed: most messages meet a
+ * receive. */
 static const weft__signature *meant(const weft_group *group, uint64_t number)
 {
     if (number > group->started) return NULL;

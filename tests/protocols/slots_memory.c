@@ -1,5 +1,5 @@
-/* slots_memory.c - see slots_memory.h.  The linker puts these functions in the place of net/shm_segment.c's.
- * */
+/* slots_memory.c - see slots_memory.h.  The linker puts these functions in the place of
+ * net/shm_segment.c's. */
 #include "slots_memory.h"
 #include "chance.h"
 #include "slots.h"
