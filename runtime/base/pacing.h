@@ -233,13 +233,7 @@ static inline bool weft__staying_looks(weft__staying *staying, int64_t now_ns)
 /* What it saw.  Returns the processor it goes to, for now: `caller`; or one of the two above. */
 int weft__staying_next(weft__staying *staying, weft__room room, int caller);
 
-/* Work is left to the progress thread: does it matter from which processor?  Only sockets wake that thread
- * somewhere else. */
-static inline bool weft__pacing_wants_caller(bool descriptors_wake)
-{
-    return descriptors_wake;
-}
-
+/* Work was left to the progress thread, from this processor. */
 static inline void weft__pacing_left_work(weft__pacing *pacing, int processor)
 {
     atomic_store_explicit(&pacing->caller, processor, memory_order_relaxed);

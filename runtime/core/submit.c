@@ -220,11 +220,11 @@ static bool begins_itself(const weft__op *op, bool has_callback)
            !weft__in_callback();
 }
 
-/* It goes on while the caller does something else. */
+/* It goes on while the caller does something else.  From which processor it was left matters only where sockets
+ * wake the progress thread: anywhere else it is where its callers are. */
 static void leave_work(weft_context *ctx)
 {
-    if (weft__pacing_wants_caller(ctx->descriptors_wake))
-        weft__pacing_left_work(&ctx->pacing, sched_getcpu());
+    if (ctx->descriptors_wake) weft__pacing_left_work(&ctx->pacing, sched_getcpu());
 }
 
 /* After its first step: it gets its times, if it is not over.  Returns the time at which somebody has to look

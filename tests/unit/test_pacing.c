@@ -420,12 +420,11 @@ static void callers_have_a_home_where_they_share_memory_and_processors(void **st
     assert_int_equal(weft__pacing_after_sleep(&alone, 1), -1);
 }
 
-static void callers_are_told_of_where_sockets_wake(void **state)
+static void tells_from_where_work_was_left(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
     (void)state;
-    assert_true(weft__pacing_wants_caller(true));
-    assert_false(weft__pacing_wants_caller(false));
+    assert_int_equal(atomic_load(&pacing.caller), -1);
     weft__pacing_left_work(&pacing, 1);
     assert_int_equal(atomic_load(&pacing.caller), 1);
 }
@@ -462,6 +461,6 @@ int main(void)
                                        cmocka_unit_test(looks_for_room_every_two_milliseconds),
                                        cmocka_unit_test(
                                            callers_have_a_home_where_they_share_memory_and_processors),
-                                       cmocka_unit_test(callers_are_told_of_where_sockets_wake)};
+                                       cmocka_unit_test(tells_from_where_work_was_left)};
     return cmocka_run_group_tests_name("pacing", tests, NULL, NULL);
 }
