@@ -63,7 +63,8 @@ static void lay_out(weft__segment *segment, weft__segment_arena arena)
     size_t n = (size_t)segment->size;
 
     segment->control_bytes = round_up(sizeof(weft__control_line) + n * sizeof(weft__taken_line) +
-                                          WEFT__REGIONS_MAX * weft__mark_words(segment) * sizeof(uint64_t),
+                                          WEFT__REGIONS_MAX * weft__mark_words(segment) * sizeof(uint64_t) +
+                                          WEFT__SEGMENT_BOARD_BYTES,
                                       PAGE);
     segment->ring_bytes = ring_bytes_for(n);
     segment->block_bytes = round_up(arena.block_bytes, PAGE);
@@ -101,6 +102,12 @@ _Atomic uint64_t *weft__segment_marks(const weft__segment *segment, int rank)
 {
     weft__taken_line *lines = (weft__taken_line *)(void *)(control_of(segment, rank) + 1);
     return (_Atomic uint64_t *)(void *)(lines + segment->size);
+}
+
+/* The last thing in a rank's control pages, so it begins where a line does. */
+void *weft__segment_board(const weft__segment *segment, int rank)
+{
+    return segment->base + ((size_t)rank + 1) * segment->control_bytes - WEFT__SEGMENT_BOARD_BYTES;
 }
 
 /* ---- one mapping per process -------------------------------------------------------------------- */

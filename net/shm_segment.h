@@ -2,8 +2,8 @@
  *
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
  * (fd_exchange.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each
- * rank's doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank; n inbound rings
- * per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
+ * rank's doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank, with a board on
+ * which it shows the others what it likes; n inbound rings per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
  * not known here; and, not mapped with these, a range of addresses in the segment per rank for memory that
  * the program asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here
  * and not a SIGBUS later.
@@ -19,8 +19,9 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__SEGMENT_RANKS_MAX 256 /* local ranks; a host with more does without a segment */
-#define WEFT__REGIONS_MAX       256 /* pieces of memory that a rank shares at once: region.h */
+#define WEFT__SEGMENT_RANKS_MAX   256  /* local ranks; a host with more does without a segment */
+#define WEFT__REGIONS_MAX         256  /* pieces of memory that a rank shares at once: region.h */
+#define WEFT__SEGMENT_BOARD_BYTES 4096 /* of a rank's board */
 
 /* What only its owner writes, except `armed`, which a ringer takes back. */
 typedef struct weft__control_line {
@@ -46,7 +47,7 @@ typedef struct weft__segment {
     int rank, size;            /* local */
     weft__segment_peer *peers; /* size of them */
     size_t ring_bytes;         /* of each inbound ring */
-    size_t control_bytes;      /* control line, taken lines and marks of one rank, whole pages */
+    size_t control_bytes;      /* control line, taken lines, marks and board of one rank, whole pages */
     size_t block_bytes;        /* of a block in an arena, whole pages */
     uint32_t blocks;           /* in each rank's arena */
     char *base;                /* one mapping for all ranks that are threads of this process */
@@ -90,6 +91,8 @@ char *weft__segment_map(const weft__segment *segment, uint64_t offset, size_t by
 void weft__segment_unmap(const char *base);
 /* Which local ranks have mapped a rank's regions: mark_words for each. */
 _Atomic uint64_t *weft__segment_marks(const weft__segment *segment, int rank);
+/* The board of a local rank: zero at first, written by that rank alone; what is on it is not known here. */
+void *weft__segment_board(const weft__segment *segment, int rank);
 static inline size_t weft__mark_words(const weft__segment *segment)
 {
     return ((size_t)segment->size + 31) / 32;

@@ -26,7 +26,29 @@ void weft__group_to(weft_group *group, weft__group_state to)
 {
     WEFT__ASSERT(WEFT__ALLOWS(group_follows, atomic_load(&group->state), to));
     atomic_store(&group->state, to);
+    if (to == WEFT__BROKEN) atomic_store(&group->row->broken, 1);
     weft__recorded_group(group);
+}
+
+/* Its row on the board, by which the others of this host see how far this rank is. */
+static void show(weft_group *group)
+{
+    weft__row *row = weft__board_take(group->ctx->segment, group->id, &group->own_row);
+    if (row) group->row = row;
+}
+
+static void show_no_more(weft_group *group)
+{
+    if (group->row == &group->own_row) return;
+    weft__board_give(group->ctx->segment, group->row);
+    group->row = &group->own_row;
+}
+
+bool weft__group_shown(const weft_group *group, int member, weft__row *row)
+{
+    weft_context *ctx = group->ctx;
+    int local = ctx->peers[group->world[member]].local;
+    return ctx->segment && local >= 0 && weft__board_read(ctx->segment, local, group->id, row);
 }
 
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
@@ -39,6 +61,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     group->reports = calloc((size_t)size, sizeof *group->reports);
     if (!group->world || !group->pair_numbers || !group->reports) goto no_memory;
     group->ctx = ctx;
+    group->row = &group->own_row;
     group->size = size;
     memcpy(group->world, world, (size_t)size * sizeof *world);
     group->rank = weft__group_member(group, ctx->rank);
@@ -132,6 +155,7 @@ void weft__groups_retire(weft_context *ctx)
         node = node->next;
         weft__p2p_forget_group(ctx->p2p, group->id);
         if (group->id) weft__early_forget(ctx, group->id); /* else it was never ready */
+        show_no_more(group);
         WEFT__EACH_PROTOCOL(ctx, p)
         {
             if (p->group_retired) p->group_retired(group);
@@ -280,6 +304,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     group->modules = weft__group_modules(group);
     weft__selection_make(&group->selection, &group->params, group->size, shared);
     tell_of_choices(group);
+    if (group->size > 1) show(group);
     weft__group_to(group, WEFT__READY);
     WEFT__EACH_PROTOCOL(ctx, p)
     {

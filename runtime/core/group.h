@@ -4,6 +4,7 @@
  * and one per request.  Freed by the context at the latest. */
 #ifndef WEFT_RUNTIME_GROUP_H
 #define WEFT_RUNTIME_GROUP_H
+#include "board.h"
 #include "deferred_agree.h"
 #include "prefetch.h"
 #include "request.h"
@@ -104,9 +105,8 @@ struct weft_group {
     uint64_t next_number;                      /* engine: of collectives; the first is 1 */
     uint64_t batches;                          /* engine: last number of a batch */
     uint64_t (*pair_numbers)[WEFT__PAIR_WAYS]; /* engine: per member, and of any rank */
-    _Atomic uint64_t submitted;                /* last number; for others to ask */
-    _Atomic uint32_t submitted_kind;
-    _Atomic int64_t submitted_at_ns;
+    weft__row *row;                            /* engine: how far this rank is, for others to see; */
+    weft__row own_row;                         /* this one where there is none on the board */
 
     weft__shm_coll shm_coll;              /* engine */
     weft__signature recent[WEFT__RECENT]; /* engine: by number; of operations started */
@@ -172,6 +172,8 @@ static inline int weft__group_maker(uint64_t id)
 }
 /* A bit for each kind of memory for which all members have the same module (seam.h). */
 uint8_t weft__group_modules(const weft_group *group);
+/* How far that member is, by what it shows on the board of this host.  False: that is not known here. */
+bool weft__group_shown(const weft_group *group, int member, weft__row *row);
 /* Would all these ranks share this host's segment? */
 bool weft__on_one_segment(const weft_context *ctx, const int *world, int size);
 

@@ -28,12 +28,25 @@ weft__notice weft__break_notice(const weft_group *group)
     return notice;
 }
 
+/* By what it shows on the board: it needs not be told. */
+static bool is_broken_at(const weft_group *group, int member)
+{
+    weft__row row;
+    return weft__group_shown(group, member, &row) && atomic_load(&row.broken);
+}
+
+/* On this host over the data plane, which needs no connection there and is driven whatever the other does. */
 static void tell_members(const weft_group *group)
 {
+    weft_context *ctx = group->ctx;
     weft__notice notice = weft__break_notice(group);
-    for (int i = 0; i < group->size; i++)
-        if (i != group->rank && !atomic_load(&group->ctx->peers[group->world[i]].gone))
-            weft__alarm_tell(group->ctx, group->world[i], &notice);
+    for (int i = 0; i < group->size; i++) {
+        int rank = group->world[i];
+        if (i == group->rank || atomic_load(&ctx->peers[rank].gone) || is_broken_at(group, i)) continue;
+        if (ctx->peers[rank].local < 0 ||
+            weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, &notice, sizeof notice) != WEFT_OK)
+            weft__alarm_tell(ctx, rank, &notice);
+    }
 }
 
 /* A message on device memory that has met nobody.  One that has goes on, on a communicator of its own. */

@@ -106,11 +106,11 @@ static void number(weft_request *req, unsigned traits)
     weft_group *group = req->group;
     if (traits & WEFT__COLLECTIVE) {
         req->sequence = ++group->next_number;
-        atomic_store_explicit(&group->submitted_kind, (uint32_t)req->op.kind, memory_order_relaxed);
-        atomic_store_explicit(&group->submitted_at_ns,
-                              req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
+        weft__row *row = group->row;
+        atomic_store_explicit(&row->kind, (uint16_t)req->op.kind, memory_order_relaxed);
+        atomic_store_explicit(&row->at_ns, req->submitted_ns ? req->submitted_ns : weft__about_now_ns(),
                               memory_order_relaxed);
-        atomic_store_explicit(&group->submitted, req->sequence, memory_order_release);
+        atomic_store_explicit(&row->submitted, req->sequence, memory_order_release);
     } else if (traits & WEFT__PAIR) {
         req->sequence = weft__pair_number(group, req->op.peer, traits & WEFT__EXCHANGES);
     } else if (traits & WEFT__BATCHES) {

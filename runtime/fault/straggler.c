@@ -1,6 +1,6 @@
-/* straggler.c - who is late: asks the other members of a group how far they have come, and makes of the
- * answers the sentence that a timeout tells.  Asked shortly before a deadline, so that the answer is there
- * when it is needed. */
+/* straggler.c - who is late: finds out how far the other members of a group have come, and makes of that the
+ * sentence that a timeout tells.  Those of this host are read from the board; the others are asked shortly
+ * before a deadline, so that the answer is there when it is needed. */
 #include "straggler.h"
 #include "alarm.h"
 #include "engine.h"
@@ -16,6 +16,43 @@
 
 #define REPORT_WAIT_NS (1000 * WEFT__MS)
 #define REPORT_LINE    800 /* bytes of one rank's line at most */
+#define MORE_BYTES     20  /* for "; and 1000000 more" */
+#define NAMED_MOST     16  /* late ranks in one sentence; of more their number is told */
+
+static bool gone(const weft_group *group, int member)
+{
+    return atomic_load(&group->ctx->peers[group->world[member]].gone);
+}
+
+/* What the board shows of that member is an answer of this moment.  False: it shows nothing.  number: phases
+ * are not on the board, so one that has come to that operation is asked for its own (0: none is wanted). */
+static bool read_board(weft_group *group, int member, uint64_t number)
+{
+    weft__report *r = &group->reports[member];
+    weft__row row;
+    int64_t now;
+    if (member == group->rank || !weft__group_shown(group, member, &row)) return false;
+    if (number && atomic_load(&row.submitted) >= number) return false;
+    now = weft__now_ns();
+    r->answered_ns = now;
+    r->submitted = atomic_load(&row.submitted);
+    r->kind = (uint8_t)atomic_load(&row.kind);
+    r->ago_ns = now > atomic_load(&row.at_ns) ? now - atomic_load(&row.at_ns) : 0;
+    r->phase_of = 0;
+    return true;
+}
+
+/* To a rank of this host over the data plane, which needs no connection there. */
+static void straggler_tell(weft_context *ctx, int rank, const weft__notice *notice)
+{
+    bool entered, local = ctx->peers[rank].local >= 0;
+    if (local) {
+        entered = weft__engine_enter(ctx);
+        local = weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_LATE, notice, sizeof *notice) == WEFT_OK;
+        weft__engine_leave(ctx, entered);
+    }
+    if (!local) weft__alarm_tell(ctx, rank, notice);
+}
 
 /* number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what is pending too.
  */
@@ -24,14 +61,21 @@ static void straggler_ask(weft_group *group, uint64_t number, bool messages)
     weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
     int64_t now = weft__now_ns();
     for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || atomic_load(&group->ctx->peers[group->world[i]].gone)) continue;
+        if (i == group->rank || gone(group, i)) continue;
         group->reports[i].asked_ns = now;
         if (messages) {
             free(group->reports[i].messages);
             group->reports[i].messages = NULL;
+        } else if (read_board(group, i, number)) {
+            continue;
         }
-        weft__alarm_tell(group->ctx, group->world[i], &who);
+        straggler_tell(group->ctx, group->world[i], &who);
     }
+}
+
+static uint64_t phases_wanted(const weft_request *req)
+{
+    return req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0;
 }
 
 void weft__straggler_ask(weft_request *req)
@@ -39,12 +83,7 @@ void weft__straggler_ask(weft_request *req)
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        straggler_ask(req->group, req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0, false);
-}
-
-static bool gone(const weft_group *group, int member)
-{
-    return atomic_load(&group->ctx->peers[group->world[member]].gone);
+        straggler_ask(req->group, phases_wanted(req), false);
 }
 
 /* Certain: what shared memory shows, or the member has said so. */
@@ -61,9 +100,17 @@ static bool has_answered(const weft_request *req, int member)
     return req->asked_ns && req->group->reports[member].answered_ns >= req->asked_ns;
 }
 
+/* Those of this host that seemed late when they were last looked at. */
+static void look_again(const weft_request *req)
+{
+    for (int i = 0; req->asked_ns && i < req->group->size; i++)
+        if (!has_joined(req, i)) (void)read_board(req->group, i, phases_wanted(req));
+}
+
 bool weft__straggler_answered(const weft_request *req)
 {
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
+    look_again(req);
     for (int i = 0; i < req->group->size; i++)
         if (!has_joined(req, i) && !has_answered(req, i) && !gone(req->group, i)) return false;
     return true;
@@ -139,21 +186,35 @@ static size_t phases_text(const weft_request *req, char *text, size_t bytes, siz
     return at;
 }
 
+/* One that has not joined, as far as this rank knows. */
+static void missing_text(const weft_request *req, int member, char *text, size_t bytes)
+{
+    const weft_group *group = req->group;
+    char who[192], last[128] = "";
+    bool known = has_answered(req, member);
+    weft__peer_name(group->ctx, group->world[member], who, sizeof who);
+    if (known) last_text(&group->reports[member], last, sizeof last);
+    snprintf(text, bytes, "; %s %s%s", who, known ? "has not joined" : "has not answered", last);
+}
+
 static size_t collective_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
     const weft_group *group = req->group;
-    char who[192], last[128], line[400];
-    int missing = 0;
+    char line[400];
+    int missing = 0, named = 0;
+    look_again(req);
     for (int i = 0; i < group->size; i++) {
-        const weft__report *r = &group->reports[i];
-        bool known = has_answered(req, i);
         if (has_joined(req, i)) continue;
-        weft__peer_name(group->ctx, group->world[i], who, sizeof who);
-        last[0] = 0;
-        if (known) last_text(r, last, sizeof last);
-        snprintf(line, sizeof line, "; %s %s%s", who, known ? "has not joined" : "does not answer", last);
-        at = straggler_add(text, bytes, at, line);
         missing++;
+        if (missing > named + 1) continue; /* there was no room for the one before */
+        missing_text(req, i, line, sizeof line);
+        if (named == NAMED_MOST || at + strlen(line) + MORE_BYTES > bytes) continue;
+        at = straggler_add(text, bytes, at, line);
+        named++;
+    }
+    if (missing > named) {
+        snprintf(line, sizeof line, "; and %d more", missing - named);
+        at = straggler_add(text, bytes, at, line);
     }
     if (missing) return at;
     return req->executor->traits & WEFT__HAS_PHASES
@@ -217,9 +278,9 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
     char who[192], last[128], own_messages[400] = "";
     const weft__report *r = &group->reports[i];
     const char *messages = r->messages ? r->messages : "";
-    weft__report own = {.submitted = atomic_load(&group->submitted),
-                        .kind = (uint8_t)atomic_load(&group->submitted_kind),
-                        .ago_ns = weft__now_ns() - atomic_load(&group->submitted_at_ns)};
+    weft__report own = {.submitted = atomic_load(&group->row->submitted),
+                        .kind = (uint8_t)atomic_load(&group->row->kind),
+                        .ago_ns = weft__now_ns() - atomic_load(&group->row->at_ns)};
     weft__peer_name(group->ctx, group->world[i], who, sizeof who);
     if (gone(group, i)) {
         weft__peer_fate(group->ctx, group->world[i], line, bytes - 1);
@@ -289,12 +350,11 @@ weft_status weft_group_report(weft_group *group, char *text, size_t bytes)
 
 /* ---- questions of other ranks, and their answers ---- */
 
-/* How far this rank has come with that operation on device memory. */
+/* How far this rank has come with that operation on device memory.  Engine held. */
 static weft__phase phase_here(weft_group *group, uint64_t number)
 {
     weft_context *ctx = group->ctx;
     weft__phase phase = WEFT__PHASE_OVER;
-    weft__engine_take(ctx);
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
@@ -302,30 +362,27 @@ static weft__phase phase_here(weft_group *group, uint64_t number)
             (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE))
             phase = req->executor->phase(req);
     }
-    weft__engine_drop(ctx);
     return phase;
 }
 
+/* Engine held. */
 static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
     weft__notice here = {.kind = WEFT__NOTICE_HERE, .group = notice->group};
     if (group) {
+        const weft__row *row = group->row;
         here.knows = 1;
         here.asked = notice->asked;
         if (notice->asked) here.phase = (uint32_t)phase_here(group, notice->asked);
-        here.number = atomic_load_explicit(&group->submitted, memory_order_acquire);
-        here.operation = atomic_load_explicit(&group->submitted_kind, memory_order_relaxed);
-        here.ago_ns = weft__now_ns() - atomic_load_explicit(&group->submitted_at_ns, memory_order_relaxed);
+        here.number = atomic_load_explicit(&row->submitted, memory_order_acquire);
+        here.operation = atomic_load_explicit(&row->kind, memory_order_relaxed);
+        here.ago_ns = weft__now_ns() - atomic_load_explicit(&row->at_ns, memory_order_relaxed);
         here.messages = notice->messages;
-        if (notice->messages) {
-            weft__engine_take(ctx);
-            weft__straggler_messages(group, weft__now_ns(), here.text, sizeof here.text);
-            weft__engine_drop(ctx);
-        }
+        if (notice->messages) weft__straggler_messages(group, weft__now_ns(), here.text, sizeof here.text);
         weft__group_unref(group);
     }
-    weft__alarm_tell(ctx, from, &here);
+    straggler_tell(ctx, from, &here);
 }
 
 static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
@@ -349,18 +406,36 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
     if (group) weft__group_unref(group);
 }
 
+static void take(weft_context *ctx, int from, const weft__notice *told)
+{
+    if (told->kind == WEFT__NOTICE_WHO)
+        answer_who(ctx, from, told);
+    else
+        take_answer(ctx, from, told);
+}
+
 static void straggler_notice(weft_context *ctx, int from, const weft__notice *told)
 {
-    if (told->kind == WEFT__NOTICE_WHO) {
-        answer_who(ctx, from, told);
-        return;
-    }
     weft__engine_take(ctx);
-    take_answer(ctx, from, told);
+    take(ctx, from, told);
     weft__engine_drop(ctx);
 }
 
+static void straggler_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    weft__notice told;
+    (void)type;
+    if (!weft__notice_read(ctx, peer, bytes, length, &told)) return;
+    if (told.kind == WEFT__NOTICE_WHO || told.kind == WEFT__NOTICE_HERE)
+        take(ctx, peer, &told);
+    else
+        weft__peer_refused(ctx, peer, "another notice in the place of who is late");
+}
+
 const weft__protocol weft__straggler_protocol = {.name = "who is late",
+                                                 .first = WEFT__MESSAGE_LATE,
+                                                 .last = WEFT__MESSAGE_LATE,
+                                                 .message = straggler_message,
                                                  .first_notice = WEFT__NOTICE_WHO,
                                                  .last_notice = WEFT__NOTICE_HERE,
                                                  .notice = straggler_notice};

@@ -2,6 +2,8 @@
  *
  * A program may have a million operations that wait for one rank.  So there is one line for a group's
  * collectives, and one for its messages with each peer: about the oldest, with the number of the others.
+ * A collective that hangs hangs at many ranks: the first of a host to tell is the only one that warns, the
+ * others' lines are information.
  * What comes to wait later is told of together, after WEFT_WARN_MS more. */
 #include "warn.h"
 #include "group.h"
@@ -45,17 +47,32 @@ static int count_others(const weft_request *req, int64_t now_ns)
     return n;
 }
 
+/* Another rank of this host has: a collective that hangs is one line of a host's, not one of each rank's. */
+static bool told_on_this_host(const weft_request *req)
+{
+    const weft_group *group = req->group;
+    weft__row row;
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return false;
+    for (int i = 0; i < group->size; i++)
+        if (i != group->rank && !atomic_load(&group->ctx->peers[group->world[i]].gone) &&
+            weft__group_shown(group, i, &row) && atomic_load(&row.warned) == (uint32_t)req->sequence)
+            return true;
+    return false;
+}
+
 static void warn_tell(weft_request *req, int64_t now_ns)
 {
     char text[WEFT__SENTENCE_BYTES];
-    int others = count_others(req, now_ns);
+    int others = count_others(req, now_ns), level = told_on_this_host(req) ? WEFT__INFO : WEFT__WARN;
     req->warned = true;
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
+        atomic_store(&req->group->row->warned, (uint32_t)req->sequence);
     weft__straggler_text(req, now_ns, text, sizeof text);
     if (others)
-        weft__log(WEFT__WARN, "%s; %d more operation%s wait%s like it", text, others, others > 1 ? "s" : "",
+        weft__log(level, "%s; %d more operation%s wait%s like it", text, others, others > 1 ? "s" : "",
                   others > 1 ? "" : "s");
     else
-        weft__log(WEFT__WARN, "%s", text);
+        weft__log(level, "%s", text);
 }
 
 int64_t weft__warn_look(weft_request *req, int64_t now_ns)

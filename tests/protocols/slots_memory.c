@@ -14,16 +14,19 @@ static weft__segment segments[WIRES_RANKS_MAX];
 static weft__member_slots slots[WIRES_RANKS_MAX][ROWS];
 static bool taken[WIRES_RANKS_MAX][ROWS];
 static int rows_of_each;
+static _Alignas(64) unsigned char boards[WIRES_RANKS_MAX][WEFT__SEGMENT_BOARD_BYTES];
 
 uint64_t __wrap_weft__segment_take(weft__segment *segment);
 void __wrap_weft__segment_give(weft__segment *segment, uint64_t offset);
 void *__wrap_weft__segment_block(const weft__segment *segment, uint64_t offset);
 bool __wrap_weft__segment_owns(const weft__segment *segment, int local, uint64_t offset);
+void *__wrap_weft__segment_board(const weft__segment *segment, int rank);
 
 void slots_memory_open(int ranks)
 {
     memset(slots, 0, (size_t)ranks * sizeof slots[0]);
     memset(taken, 0, sizeof taken);
+    memset(boards, 0, sizeof boards);
     rows_of_each = chance_one_in(4) ? 1 + chance_below(2) : ROWS;
 }
 
@@ -65,4 +68,10 @@ bool __wrap_weft__segment_owns(const weft__segment *segment, int local, uint64_t
 {
     (void)segment;
     return offset && (offset - 1) / ROWS == (uint64_t)local;
+}
+
+void *__wrap_weft__segment_board(const weft__segment *segment, int rank)
+{
+    (void)segment;
+    return boards[rank];
 }
