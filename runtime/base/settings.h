@@ -8,54 +8,58 @@
 #include <weft/weft.h>
 
 /* X(id, variable, type, default, least, most, sentence).  For texts least and most are unused. */
-#define WEFT__SETTINGS(X)                                                                                 \
-    X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0,                                              \
-      "How ranks find each other when the program does not say.")                                         \
-    X(MASTER_PORT, "WEFT_MASTER_PORT", NUMBER, "0", 0, 65535,                                             \
-      "Port where env:// meets in place of MASTER_PORT, which torchrun needs itself; 0: at MASTER_PORT.") \
-    X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0,                                                          \
-      "Backends to load, such as host,nccl; empty: all that can run here.")                               \
-    X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                              \
-      "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                  \
-    X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.") \
-    X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0,                                                \
-      "Network interface whose address this rank advertises, and on which it joins by multicast.")        \
-    X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0,                                                              \
-      "Overrides what tells hosts apart (boot id and network namespace).")                                \
-    X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0,                                                            \
-      "Where job directories are made; empty: XDG_RUNTIME_DIR if it is ours, else /tmp.")                 \
-    X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0,                                                      \
-      "Where backend modules are, an absolute path; empty: lib/weft beside the library.")                 \
-    X(RUN_TERMINAL, "WEFT_RUN_TERMINAL", NUMBER, "0", 0, 1,                                               \
-      "Set by weft-run: its stderr is a terminal, where a line may end in a carriage return.")            \
-    X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3,                                                                 \
-      "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")                                \
-    X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX,                                             \
-      "Milliseconds an operation waits for others before the log says for whom.")                         \
-    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "1000", 0, INT32_MAX,                                            \
-      "Milliseconds a failed operation may take to let go of its buffers.")                               \
-    X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                    \
-      "Milliseconds a new connection has to prove that it knows the secret.")                             \
-    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "-1", -1, 262144,                                          \
-      "Longest message sent before its receive is known; -1: as fits the way it goes.")                   \
-    X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                              \
-      "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "   \
-      "fastest.")                                                                                         \
-    X(ALGORITHM, "WEFT_ALGORITHM", TEXT, "", 0, 0,                                                        \
-      "Algorithms that operations on host memory go by, such as all_reduce:ring,broadcast:chain; empty: " \
-      "whichever is fastest for the size; of a group's ranks the lowest decides.")                        \
-    X(NCCL_BLOCKING, "WEFT_NCCL_BLOCKING", NUMBER, "0", 0, 1,                                             \
-      "1: NCCL's calls block, to tell faults of its nonblocking mode; what hangs is harder to stop.")     \
-    X(NCCL_SHARE, "WEFT_NCCL_SHARE", NUMBER, "0", 0, 1,                                                   \
-      "1: communicators split off another share its memory, and are stopped together with it.")           \
-    X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                            \
-      "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "  \
-      "which must then be the same order on ranks that share groups.")                                    \
-    X(RECORD, "WEFT_RECORD", NUMBER, "0", 0, 1048576,                                                     \
-      "Operations that a rank's record keeps for weft-inspect, up to a power of two; 0: it keeps none.")  \
-    X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                 \
-      "Microseconds a wait looks by itself before it sleeps.")                                            \
-    X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                 \
+#define WEFT__SETTINGS(X)                                                                                   \
+    X(INIT_METHOD, "WEFT_INIT_METHOD", TEXT, "env://", 0, 0,                                                \
+      "How ranks find each other when the program does not say.")                                           \
+    X(MASTER_PORT, "WEFT_MASTER_PORT", NUMBER, "0", 0, 65535,                                               \
+      "Port where env:// meets in place of MASTER_PORT, which torchrun needs itself; 0: at MASTER_PORT.")   \
+    X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0,                                                            \
+      "Backends to load, such as host,nccl; empty: all that can run here.")                                 \
+    X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                                \
+      "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                    \
+    X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.")   \
+    X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0,                                                  \
+      "Network interface whose address this rank advertises, and on which it joins by multicast.")          \
+    X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0,                                                                \
+      "Overrides what tells hosts apart (boot id and network namespace).")                                  \
+    X(RUN_DIR, "WEFT_RUN_DIR", TEXT, "", 0, 0,                                                              \
+      "Where job directories are made; empty: XDG_RUNTIME_DIR if it is ours, else /tmp.")                   \
+    X(MODULE_DIR, "WEFT_MODULE_DIR", TEXT, "", 0, 0,                                                        \
+      "Where backend modules are, an absolute path; empty: lib/weft beside the library.")                   \
+    X(RUN_TERMINAL, "WEFT_RUN_TERMINAL", NUMBER, "0", 0, 1,                                                 \
+      "Set by weft-run: its stderr is a terminal, where a line may end in a carriage return.")              \
+    X(LOG, "WEFT_LOG", NUMBER, "1", 0, 3,                                                                   \
+      "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")                                  \
+    X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX,                                               \
+      "Milliseconds an operation waits for others before the log says for whom.")                           \
+    X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "1000", 0, INT32_MAX,                                              \
+      "Milliseconds a failed operation may take to let go of its buffers.")                                 \
+    X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                      \
+      "Milliseconds a new connection has to prove that it knows the secret.")                               \
+    X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "-1", -1, 262144,                                            \
+      "Longest message sent before its receive is known; -1: as fits the way it goes.")                     \
+    X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                                \
+      "rank_order: reductions in host memory add from rank 0 to the last, on any layout; empty: as is "     \
+      "fastest.")                                                                                           \
+    X(ALGORITHM, "WEFT_ALGORITHM", TEXT, "", 0, 0,                                                          \
+      "Algorithms that operations on host memory go by, such as all_reduce:ring,broadcast:chain; empty: "   \
+      "whichever is fastest for the size; of a group's ranks the lowest decides.")                          \
+    X(NCCL_BLOCKING, "WEFT_NCCL_BLOCKING", NUMBER, "0", 0, 1,                                               \
+      "1: NCCL's calls block, to tell faults of its nonblocking mode; what hangs is harder to stop.")       \
+    X(NCCL_SHARE, "WEFT_NCCL_SHARE", NUMBER, "0", 0, 1,                                                     \
+      "1: communicators split off another share its memory, and are stopped together with it.")             \
+    X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                              \
+      "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "    \
+      "which must then be the same order on ranks that share groups.")                                      \
+    X(RECORD, "WEFT_RECORD", NUMBER, "0", 0, 1048576,                                                       \
+      "Operations that a rank's record keeps for weft-inspect, up to a power of two; 0: it keeps none.")    \
+    X(DUMP_DIR, "WEFT_DUMP_DIR", TEXT, "", 0, 0,                                                            \
+      "Where is written what all ranks did last, when something fails; empty: in the job's directory.")     \
+    X(DUMP_SIGNAL, "WEFT_DUMP_SIGNAL", NUMBER, "12", 0, 64,                                                 \
+      "Signal at which that is written too, unless the program handles it itself; 12 is SIGUSR2, 0: none.") \
+    X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                   \
+      "Microseconds a wait looks by itself before it sleeps.")                                              \
+    X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                   \
       "Requests that one context may hold at once.")
 
 typedef enum weft__setting {

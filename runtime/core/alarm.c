@@ -4,6 +4,7 @@
 #include "reserve.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -68,4 +69,14 @@ void weft__alarm_send(weft_context *ctx)
 void weft__alarm_tick(weft_context *ctx)
 {
     if (!atomic_load(&ctx->ticking)) weft__alarm_wake();
+}
+
+void weft__alarm_dump(weft_context *ctx, const char *why)
+{
+    int none = WEFT__DUMP_NONE;
+    if (!ctx->record.ops || !atomic_compare_exchange_strong(&ctx->dump_state, &none, WEFT__DUMP_ASKING))
+        return;
+    snprintf(ctx->dump_why, sizeof ctx->dump_why, "%.255s", why);
+    atomic_store(&ctx->dump_state, WEFT__DUMP_ASKED);
+    weft__alarm_wake();
 }

@@ -12,6 +12,8 @@ void weft__alarm_look(weft_context *ctx, int64_t when_ns);
  * to drive the host plane in its place.  Any thread; mostly two loads. */
 void weft__alarm_tick(weft_context *ctx);
 void weft__alarm_wake(void);
+/* Something has failed: what the ranks of this host did last is to be written down; the first one counts. */
+void weft__alarm_dump(weft_context *ctx, const char *why);
 /* The watchdog's side: the descriptor by which it is woken (-1: none can be made), and sending what has been
  * queued. */
 int weft__alarm_fd(void);

@@ -76,6 +76,14 @@ typedef enum weft__protocol_kind {
 } weft__protocol_kind;
 typedef struct weft__protocol weft__protocol;
 
+/* The dump that the first failure asks for (fault/dumping.h). */
+typedef enum weft__dump_state {
+    WEFT__DUMP_NONE,
+    WEFT__DUMP_ASKING,
+    WEFT__DUMP_ASKED,
+    WEFT__DUMP_DONE
+} weft__dump_state;
+
 /* How the progress thread rests. */
 typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 
@@ -162,6 +170,9 @@ struct weft_context {
     _Atomic int64_t look_ns;   /* when it must look at this context next */
     bool guarded;
     uint64_t watched_turns; /* watchdog thread: how often it has looked at this context */
+    _Atomic int dump_state; /* weft__dump_state */
+    char dump_why[256];     /* ASKED: of that */
+    uint32_t signals_seen;  /* watchdog thread: those that asked for a dump */
     _Atomic bool ticking;   /* it looks often, because a module has work, or had lately */
     int64_t tick_until_ns;  /* watchdog thread */
 

@@ -256,6 +256,13 @@ void weft__request_tell(weft_request *req, const char *text)
     request_keep(&req->told, text);
 }
 
+/* Between ranks, and not of the caller's own making. */
+static bool is_trouble(weft_status status)
+{
+    return status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN ||
+           status == WEFT_ERR_MISMATCH;
+}
+
 void weft__request_settle(weft_request *req, weft_status status, const char *text)
 {
     weft_context *ctx = req->ctx;
@@ -272,7 +279,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     if (req->record)
         weft__recorded_settle(req, status, req->timed ? req->settled_ns : weft__engine_now(ctx, 0));
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
-        ctx->record.failed = ctx->record.failed || status != WEFT_ERR_CANCELLED;
+        ctx->record.failed = ctx->record.failed || is_trouble(status);
         if (text) weft__request_tell(req, text);
         if (req->continuation) req->continuation->fail(req, text ? text : weft_status_text(status));
     }

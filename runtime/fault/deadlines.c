@@ -1,6 +1,7 @@
 /* deadlines.c - one look at the requests of a context: who is late is asked for before a deadline, and what
  * has passed its own ends. */
 #include "deadlines.h"
+#include "dumping.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -22,11 +23,13 @@ static int64_t expire(weft_request *req, int64_t now)
             ? !weft__straggler_answered_again(req) /* or one that has come since the first time is accused */
             : !weft__straggler_answered(req) && now < req->asked_ns + ANSWER_NS)
         return now + RETRY_NS;
+    weft__straggler_text(req, now, text, sizeof text);
+    if (!weft__dumping_first(req->ctx, text)) return now + RETRY_NS;
+    weft__dumping_where(req->ctx, text, sizeof text);
     if (req->executor->expire) {
         req->executor->expire(req, now);
         return WEFT__NEVER;
     }
-    weft__straggler_text(req, now, text, sizeof text);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         weft__group_break(req->group, &(weft__verdict){WEFT_ERR_TIMEOUT, req->sequence, -1, text}, true);
     else

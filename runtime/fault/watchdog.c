@@ -7,6 +7,7 @@
 #include "watchdog.h"
 #include "alarm.h"
 #include "deadlines.h"
+#include "dumping.h"
 #include "engine.h"
 #include "peer.h"
 #include "protocol.h"
@@ -100,6 +101,7 @@ static int64_t watchdog_attend(weft_context *ctx)
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
+    weft__dumping_attend(ctx);
     next = atomic_load(&ctx->look_ns);
     if (!ticks(ctx, now)) return next;
     again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);

@@ -11,6 +11,7 @@
 #include "address.h"
 #include "affinity.h"
 #include "descriptor.h"
+#include "dumping.h"
 #include "engine.h"
 #include "events.h"
 #include "executors.h"
@@ -489,6 +490,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         j.ctx->world_size = weft__rendezvous_world(j.rendezvous);
         j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.rendezvous));
         weft__recording_open(j.ctx, ask.job);
+        weft__dumping_open();
         status = init_join(&j, c);
         if (status == WEFT_OK)
             tell_overview(&j, &ask, c->secret != NULL);

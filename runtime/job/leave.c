@@ -8,6 +8,7 @@
 #include "descriptor.h"
 #include "device_comm.h"
 #include "device_memory.h"
+#include "dumping.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -99,6 +100,7 @@ void weft__context_free(weft_context *ctx)
     let_go = weft__modules_await(ctx, weft__now_ns() + MODULE_MS * WEFT__MS);
     fall_silent(ctx);
     weft__log_flush(); /* what is told of this context is told before it is gone */
+    if (ctx->rendezvous) weft__dumping_close();
     weft__recording_leave(ctx);
     if (!let_go) return; /* a thread may come back to it */
     weft__device_comms_shut(ctx);

@@ -63,6 +63,7 @@ static bool check_weft_init(const used *u)
 }
 REFUSED(weft_finalize, u->ctx, 0)
 RETURNS(weft_abort, (weft_abort(u->ctx, "nothing happens"), true))
+REFUSED(weft_dump, u->ctx, "never")
 RETURNS(weft_current, !weft_current())
 RETURNS(weft_world, !weft_world(u->ctx))
 RETURNS(weft_host_group, !weft_host_group(u->ctx))
@@ -220,6 +221,7 @@ static const public_call calls[] = {CALL(weft_version),
                                     CALL(weft_init),
                                     CALL(weft_finalize),
                                     CALL(weft_abort),
+                                    CALL(weft_dump),
                                     CALL(weft_current),
                                     CALL(weft_world),
                                     CALL(weft_host_group),

@@ -5,22 +5,15 @@
 #include "recording.h"
 #include "address.h"
 #include "log.h"
-#include "record_file.h"
 #include "settings.h"
 #include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-typedef struct weft__recording {
-    char folder[PATH_MAX], name[WEFT__RECORD_NAME_BYTES];
-    int folder_fd; /* -1: the job's directory, which others hold */
-} weft__recording;
 
 static size_t power_of_two(size_t least)
 {
@@ -78,6 +71,8 @@ void weft__recording_open(weft_context *ctx, const char *job)
     void *memory;
     if (!rec) return;
     rec->folder_fd = -1;
+    rec->job_dir = weft__rendezvous_job_dir(ctx->rendezvous);
+    rec->run = weft__rendezvous_nonce(ctx->rendezvous);
     if (weft__job_dir_in_memory(weft__rendezvous_job_dir(ctx->rendezvous), rec->folder, sizeof rec->folder,
                                 &rec->folder_fd) == WEFT_OK &&
         map(ctx, rec, bytes, &memory) == WEFT_OK) {

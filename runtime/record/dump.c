@@ -1,0 +1,365 @@
+/* dump.c - reads the records of a run, finds out who is waited for, and writes all of it down. */
+#include "dump.h"
+#include "blame.h"
+#include "clock.h"
+#include "json.h"
+#include "sentence.h"
+#include "status.h"
+#include "threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RANKS_MOST    128 /* whose records are read; of a larger host the first that are found */
+#define OPS_MOST      256 /* of a rank: the last, and before these what has not settled */
+#define LEAST_WAIT_NS (50 * WEFT__MS)
+#define NUMBERS_MOST  1000
+#define WAIT_MS       200
+#define RUN_CHARS     16
+
+typedef struct readings {
+    weft__snapshot shots[RANKS_MOST];
+    weft__witness witnesses[RANKS_MOST];
+    size_t count, left_out;
+    weft__blame blame;
+} readings;
+
+/* ---- reading ---- */
+
+static weft__process process_of(const weft__snapshot *shot)
+{
+    char path[64], text[512], *end;
+    ssize_t n;
+    int fd;
+    if (!weft__recorded_lives(shot)) return WEFT__PROCESS_GONE;
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)shot->pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = 0;
+    end = strrchr(text, ')');
+    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't') ? WEFT__PROCESS_STOPPED
+                                                                    : WEFT__PROCESS_LIVES;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    int left = ((const weft__snapshot *)a)->rank, right = ((const weft__snapshot *)b)->rank;
+    return left < right ? -1 : left > right;
+}
+
+static weft_status read_records(const weft__dump *dump, readings *job)
+{
+    char run[RUN_CHARS + 1];
+    int rank, fd = open(dump->records, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    int64_t now_ns = weft__now_ns();
+    if (!dir) {
+        weft_status status = weft__fail_errno("cannot read the directory %s", dump->records);
+        if (fd >= 0) close(fd);
+        return status;
+    }
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (!weft__record_name_read(entry->d_name, run, &rank) || strncmp(run, dump->run, RUN_CHARS) != 0)
+            continue;
+        if (job->count == RANKS_MOST ||
+            weft__snapshot_open(fd, entry->d_name, &job->shots[job->count]) != WEFT_OK)
+            job->left_out++;
+        else
+            job->count++;
+    }
+    closedir(dir);
+    qsort(job->shots, job->count, sizeof job->shots[0], by_rank);
+    for (size_t i = 0; i < job->count; i++)
+        job->witnesses[i] = (weft__witness){&job->shots[i], process_of(&job->shots[i])};
+    return weft__blame_make(job->witnesses, job->count, now_ns, LEAST_WAIT_NS, &job->blame);
+}
+
+static void job_free(readings *job)
+{
+    weft__blame_free(&job->blame);
+    for (size_t i = 0; i < job->count; i++) weft__snapshot_close(&job->shots[i]);
+    free(job);
+}
+
+/* ---- writing ---- */
+
+static void put_op(weft__json *json, const weft__snapshot *shot, const weft__recorded_op *op)
+{
+    static const char *const states[] = {"?", "started", "held", "draining", "settled"};
+    weft__json_open(json, NULL, '{');
+    weft__json_big(json, "group", op->group);
+    weft__json_big(json, "number", op->number);
+    weft__json_text(json, "operation", weft__recorded_kind(shot, op->kind));
+    weft__json_text(json, "type", weft__recorded_type(shot, op->type));
+    weft__json_big(json, "bytes", op->bytes);
+    weft__json_text(json, "state", states[op->state]);
+    if (op->state == WEFT__OP_SETTLED) weft__json_text(json, "status", weft_status_name(op->status));
+    if (op->torn) weft__json_bool(json, "torn", true);
+    if (op->flags & (WEFT__OP_ROOTED | WEFT__OP_PAIRED))
+        weft__json_number(json, op->flags & WEFT__OP_ROOTED ? "root" : "peer", op->whom);
+    if (op->flags & WEFT__OP_PAIRED) weft__json_number(json, "tag", op->tag);
+    if (*weft__recorded_way(shot, op->way))
+        weft__json_text(json, "algorithm", weft__recorded_way(shot, op->way));
+    if (*op->label) weft__json_text(json, "label", op->label);
+    weft__json_number(json, "submitted_ns", op->submitted_ns);
+    if (op->started_ns != op->submitted_ns) weft__json_number(json, "started_ns", op->started_ns);
+    if (op->over_ns) weft__json_number(json, "settled_ns", op->over_ns);
+    if (op->waiting_ns) weft__json_number(json, "waited_for_since_ns", op->waiting_ns);
+    if (op->last >= 0) weft__json_number(json, "awaited_rank", op->last);
+    if (op->phase_ns) weft__json_number(json, "phase", op->phase);
+    if (op->phase_ns) weft__json_number(json, "phase_since_ns", op->phase_ns);
+    weft__json_close(json, '}');
+}
+
+static void put_ops(weft__json *json, const weft__snapshot *shot)
+{
+    size_t first = shot->op_count > OPS_MOST ? shot->op_count - OPS_MOST : 0;
+    weft__json_open(json, "operations", '[');
+    for (size_t i = 0; i < shot->op_count; i++)
+        if (i >= first || shot->ops[i].state != WEFT__OP_SETTLED) put_op(json, shot, &shot->ops[i]);
+    weft__json_close(json, ']');
+}
+
+static void put_groups(weft__json *json, const weft__snapshot *shot)
+{
+    static const char *const states[] = {"?", "forming", "ready", "broken", "failed"};
+    weft__json_open(json, "groups", '[');
+    for (size_t i = 0; i < shot->group_count; i++) {
+        const weft__group_record *group = &shot->groups[i];
+        weft__json_open(json, NULL, '{');
+        weft__json_big(json, "group", group->id);
+        weft__json_text(json, "label", group->label);
+        weft__json_text(json, "state", states[group->state]);
+        weft__json_number(json, "rank", group->rank);
+        weft__json_open(json, "members", '[');
+        for (int m = 0; m < group->size && weft__recorded_member(shot, group, m) >= 0; m++)
+            weft__json_number(json, NULL, weft__recorded_member(shot, group, m));
+        weft__json_close(json, ']');
+        weft__json_number(json, "made_ns", group->made_ns);
+        if (group->let_go) weft__json_bool(json, "let_go", true);
+        if (group->state == WEFT__GROUP_BROKEN) {
+            weft__json_text(json, "status", weft_status_name(group->status));
+            weft__json_text(json, "why", group->why);
+            weft__json_number(json, "culprit", group->culprit);
+            weft__json_number(json, "broken_ns", group->ended_ns);
+        }
+        weft__json_close(json, '}');
+    }
+    weft__json_close(json, ']');
+}
+
+static void put_events(weft__json *json, const weft__snapshot *shot)
+{
+    weft__json_open(json, "events", '[');
+    for (size_t i = shot->event_count > OPS_MOST ? shot->event_count - OPS_MOST : 0; i < shot->event_count;
+         i++) {
+        const weft__recorded_event *event = &shot->events[i];
+        weft__json_open(json, NULL, '{');
+        weft__json_number(json, "at_ns", event->at_ns);
+        weft__json_text(json, "what", weft__recorded_event_name(event->what));
+        if (event->rank >= 0) weft__json_number(json, "rank", event->rank);
+        if (event->number) weft__json_big(json, "number", event->number);
+        weft__json_close(json, '}');
+    }
+    weft__json_close(json, ']');
+}
+
+static void put_peers(weft__json *json, const weft__snapshot *shot)
+{
+    static const char *const states[] = {"quiet", "up", "lost", "left", "dead"};
+    weft__json_open(json, "peers", '[');
+    for (size_t i = 0; i < shot->peer_count; i++) {
+        if (!shot->peers[i].state) continue;
+        weft__json_open(json, NULL, '{');
+        weft__json_number(json, "rank", (int64_t)i);
+        weft__json_text(json, "state", states[shot->peers[i].state]);
+        weft__json_number(json, "since_ns", shot->peers[i].since_ns);
+        weft__json_close(json, '}');
+    }
+    weft__json_close(json, ']');
+}
+
+static void put_life(weft__json *json, const weft__snapshot *shot)
+{
+    static const struct {
+        weft__life word;
+        const char *name;
+    } words[] = {{WEFT__LIFE_STAGE, "stage"},
+                 {WEFT__LIFE_CALLING, "in_callbacks_since_ns"},
+                 {WEFT__LIFE_MODULE, "in_module_since_ns"},
+                 {WEFT__LIFE_WAITERS, "threads_asleep"},
+                 {WEFT__LIFE_WAITING, "last_asleep_ns"},
+                 {WEFT__LIFE_TURNS, "watchdog_turns"},
+                 {WEFT__LIFE_WATCHED, "watchdog_ns"},
+                 {WEFT__LIFE_UNSETTLED, "unsettled"},
+                 {WEFT__LIFE_LOST, "lost"}};
+    weft__json_open(json, "life", '{');
+    for (size_t i = 0; i < WEFT__LENGTH(words); i++)
+        weft__json_number(json, words[i].name, (int64_t)shot->life[words[i].word]);
+    weft__json_close(json, '}');
+}
+
+static void put_rank(weft__json *json, const readings *job, size_t i)
+{
+    const weft__snapshot *shot = &job->shots[i];
+    const weft__node *node = weft__blame_node(&job->blame, shot->rank);
+    char text[WEFT__FINDING_BYTES] = "";
+    weft__json_open(json, NULL, '{');
+    weft__json_number(json, "rank", shot->rank);
+    weft__json_number(json, "pid", shot->pid);
+    weft__json_bool(json, "lives", job->witnesses[i].process != WEFT__PROCESS_GONE);
+    if (node) {
+        weft__json_text(json, "is", weft__conduct_name(node->is.conduct));
+        weft__json_number(json, "since_ns", node->is.since_ns);
+        if (node->is.op) weft__recorded_op_text(shot, node->is.op, text, sizeof text);
+        weft__json_text(json, "in", text);
+        weft__ending_text(&job->blame, node, text, sizeof text);
+        if (*text) weft__json_text(json, "ended", text);
+    }
+    put_life(json, shot);
+    put_groups(json, shot);
+    put_peers(json, shot);
+    put_ops(json, shot);
+    put_events(json, shot);
+    if (job->witnesses[i].process != WEFT__PROCESS_GONE) weft__threads_json(json, "threads", shot->pid);
+    weft__json_close(json, '}');
+}
+
+static void put_time(weft__json *json, const weft__snapshot *shot, int64_t now_ns)
+{
+    time_t seconds = (time_t)(weft__recorded_realtime(shot, now_ns) / 1000000000);
+    char text[32] = "";
+    struct tm parts;
+    if (gmtime_r(&seconds, &parts)) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    weft__json_text(json, "at", text);
+    weft__json_number(json, "at_ns", now_ns);
+    weft__json_number(json, "realtime_minus_ns", weft__recorded_realtime(shot, 0));
+}
+
+static void put_all(FILE *to, const weft__dump *dump, const readings *job)
+{
+    weft__json json = {.to = to};
+    const weft__snapshot *any = &job->shots[0];
+    char text[WEFT__FINDING_BYTES];
+    weft__json_open(&json, NULL, '{');
+    weft__json_number(&json, "weft_dump", 1);
+    weft__json_text(&json, "job", any->texts[WEFT__RECORD_JOB]);
+    weft__json_text(&json, "run", any->texts[WEFT__RECORD_RUN]);
+    weft__json_text(&json, "host", any->texts[WEFT__RECORD_HOST]);
+    weft__json_text(&json, "program", any->texts[WEFT__RECORD_PROGRAM]);
+    weft__json_text(&json, "release", any->texts[WEFT__RECORD_RELEASE]);
+    weft__json_number(&json, "world", any->world);
+    put_time(&json, any, job->blame.now_ns);
+    weft__json_number(&json, "by", dump->by);
+    weft__json_text(&json, "why", dump->why);
+    weft__json_open(&json, "found", '[');
+    for (size_t i = 0; i < job->blame.verdict_count; i++) {
+        weft__finding_text(&job->blame, &job->blame.verdicts[i], text, sizeof text);
+        weft__json_text(&json, NULL, text);
+    }
+    weft__json_close(&json, ']');
+    weft__json_big(&json, "left_out", job->left_out);
+    weft__json_open(&json, "ranks", '[');
+    for (size_t i = 0; i < job->count; i++) put_rank(&json, job, i);
+    weft__json_close(&json, ']');
+    weft__json_close(&json, '}');
+    putc('\n', to);
+}
+
+/* ---- the file ---- */
+
+/* False: there is one already, under that name, and no other is wanted. */
+static bool name_file(const weft__dump *dump, int folder, char name[64])
+{
+    snprintf(name, 64, "dump.%.16s.json", dump->run);
+    for (int n = 2; !faccessat(folder, name, F_OK, 0) && n < NUMBERS_MOST; n++) {
+        if (!dump->again) return false;
+        snprintf(name, 64, "dump.%.16s.%d.json", dump->run, n);
+    }
+    return true;
+}
+
+/* Who had the lock before has given the file its other name meanwhile. */
+static bool is_named(int folder, const char *name, int fd)
+{
+    struct stat held, named;
+    return !fstat(fd, &held) && !fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) &&
+           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+/* Another rank that is at it is given time: what this one does next is better done when it has been seen. */
+static bool is_free(int fd)
+{
+    struct timespec moment = {.tv_nsec = WEFT__MS};
+    bool locked = !flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; !locked && i < WAIT_MS; i++) {
+        nanosleep(&moment, NULL);
+        locked = !flock(fd, LOCK_EX | LOCK_NB);
+    }
+    return locked;
+}
+
+static weft_status write_file(const weft__dump *dump, int folder, int fd, const char *part, const char *name)
+{
+    readings *job = calloc(1, sizeof *job);
+    weft_status status = job ? read_records(dump, job) : weft__fail_memory(sizeof *job, "a dump");
+    FILE *to = status == WEFT_OK ? fdopen(fd, "w") : NULL;
+    if (status == WEFT_OK && !job->count)
+        status = weft__fail(WEFT_ERR_STATE, "no rank of this run has a record in %s", dump->records);
+    else if (status == WEFT_OK && !to)
+        status = weft__fail_errno("cannot write %s", part);
+    if (status == WEFT_OK) {
+        put_all(to, dump, job);
+        if (fflush(to) || ferror(to) || renameat(folder, part, folder, name))
+            status = weft__fail_errno("cannot write %s/%s", dump->folder, name);
+    }
+    if (status != WEFT_OK) unlinkat(folder, part, 0);
+    if (to)
+        fclose(to); /* and with it the lock */
+    else
+        close(fd);
+    if (job) job_free(job);
+    return status;
+}
+
+/* part: locked, and named so.  Closes it. */
+static weft_status write_locked(const weft__dump *dump, int folder, int fd, const char *part, char name[64])
+{
+    weft_status status;
+    if (!ftruncate(fd, 0) && name_file(dump, folder, name)) return write_file(dump, folder, fd, part, name);
+    status = ftruncate(fd, 0) ? weft__fail_errno("cannot write %s/%s", dump->folder, part) : WEFT_OK;
+    unlinkat(folder, part, 0); /* another has just been */
+    close(fd);
+    return status;
+}
+
+weft_status weft__dump_write(const weft__dump *dump, char *path, size_t bytes)
+{
+    char name[64], part[64];
+    weft_status status = WEFT_OK;
+    int fd = -1, folder = open(dump->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *path = 0;
+    if (folder < 0) return weft__fail_errno("cannot open the directory %s", dump->folder);
+    snprintf(part, sizeof part, "dump.%.16s.part", dump->run);
+    if (name_file(dump, folder, name)) {
+        fd = openat(folder, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            status = weft__fail_errno("cannot make %s/%s", dump->folder, part);
+        else if (!is_free(fd) || !is_named(folder, part, fd))
+            close(fd); /* another rank is at it, or has just been */
+        else
+            status = write_locked(dump, folder, fd, part, name);
+    }
+    close(folder);
+    if (status == WEFT_OK) snprintf(path, bytes, "%s/%s", dump->folder, name);
+    return status;
+}

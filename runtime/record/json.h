@@ -1,0 +1,21 @@
+/* json.h - values of a JSON text, written one behind the other: commas are its own business. */
+#ifndef WEFT_RECORD_JSON_H
+#define WEFT_RECORD_JSON_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct weft__json {
+    FILE *to;
+    bool follows; /* something stands before the next value, in its object or array */
+} weft__json;
+
+/* name: of a member of an object; NULL: in an array, or the whole. */
+void weft__json_open(weft__json *json, const char *name, char bracket); /* '{' or '[' */
+void weft__json_close(weft__json *json, char bracket);                  /* '}' or ']' */
+void weft__json_number(weft__json *json, const char *name, int64_t value);
+void weft__json_big(weft__json *json, const char *name, uint64_t value);
+void weft__json_bool(weft__json *json, const char *name, bool value);
+/* What is no UTF-8 becomes U+FFFD. */
+void weft__json_text(weft__json *json, const char *name, const char *text);
+#endif
