@@ -1,0 +1,139 @@
+/* A dump is JSON whatever records hold, is written once unless it is asked for again, and names who is waited for. */
+#include "dump.h"
+#include "json.h"
+#include "record.h"
+#include "record_file.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RUN "0123456789abcdef"
+
+enum { WORLD = 3, OPS = 64, GROUP = 1 };
+
+static char folder[64];
+static weft__recorder ranks[WORLD];
+
+static void test_json(void **state)
+{
+    char *text = NULL;
+    size_t length;
+    weft__json json = {.to = open_memstream(&text, &length)};
+    (void)state;
+    weft__json_open(&json, NULL, '{');
+    weft__json_number(&json, "a", -5);
+    weft__json_open(&json, "b", '[');
+    weft__json_text(&json, NULL, "quote\" back\\ line\n");
+    weft__json_text(&json, NULL, "\xc3\xa4 \xff \xc3 \xed\xa0\x80");
+    weft__json_bool(&json, NULL, true);
+    weft__json_close(&json, ']');
+    weft__json_big(&json, "c", UINT64_MAX);
+    weft__json_close(&json, '}');
+    fclose(json.to);
+    assert_string_equal(text,
+                        "{\"a\":-5,\"b\":[\"quote\\\" back\\\\ line\\u000a\",\"\xc3\xa4 \\ufffd \\ufffd "
+                        "\\ufffd\\ufffd\\ufffd\",true],\"c\":18446744073709551615}");
+    free(text);
+}
+
+/* All but the last have begun the second collective, and wait in it. */
+static int open_ranks(void **state)
+{
+    static const char *const kinds[] = {"all_reduce"}, *const types[] = {"int8"};
+    const int world[] = {0, 1, 2};
+    int dir;
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/weft-test-dump-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    dir = open(folder, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < WORLD; i++) {
+        weft__record_owner owner = {.rank = i,
+                                    .world = WORLD,
+                                    .texts = {"job", RUN RUN, "host"},
+                                    .kinds = kinds,
+                                    .types = types,
+                                    .kind_count = 1,
+                                    .type_count = 1};
+        weft__record_group group = {.id = GROUP,
+                                    .size = WORLD,
+                                    .rank = i,
+                                    .world = world,
+                                    .becomes = WEFT__GROUP_READY,
+                                    .culprit = -1,
+                                    .label = "wor\"ld",
+                                    .why = ""};
+        char name[WEFT__RECORD_NAME_BYTES];
+        int64_t then = weft__now_ns() - 1000 * WEFT__MS;
+        void *memory;
+        weft__record_name_make(RUN, i, name);
+        assert_int_equal(weft__record_file_make(dir, name, weft__record_bytes(OPS, WORLD), &memory), WEFT_OK);
+        weft__record_open(&ranks[i], memory, OPS, &owner);
+        weft__record_group_is(&ranks[i], &group, then);
+        weft__record_life(&ranks[i], WEFT__LIFE_STAGE, WEFT__STAGE_IN);
+        for (uint64_t n = 1; n <= (i < WORLD - 1 ? 2 : 1); n++) {
+            uint64_t record =
+                weft__record_start(&ranks[i], GROUP, n,
+                                   weft__record_what(0, 0, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS), 1,
+                                   weft__record_whom(-1, 0), then + (int64_t)n);
+            if (n == 1) weft__record_settled(&ranks[i], record, WEFT_OK, "ring", then + 1, then + 2);
+        }
+    }
+    close(dir);
+    return 0;
+}
+
+static int close_ranks(void **state)
+{
+    char command[128];
+    (void)state;
+    for (int i = 0; i < WORLD; i++) munmap((void *)ranks[i].file, ranks[i].bytes);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static void test_written(void **state)
+{
+    weft__dump dump = {.records = folder, .run = RUN, .folder = folder, .why = "a \"test\"", .by = 1};
+    char path[256], first[256], *text;
+    struct stat file;
+    int fd;
+    (void)state;
+    assert_int_equal(weft__dump_write(&dump, first, sizeof first), WEFT_OK);
+    assert_non_null(strstr(first, "/dump." RUN ".json"));
+    fd = open(first, O_RDONLY);
+    assert_false(fstat(fd, &file));
+    assert_int_equal(file.st_mode & 0777, 0600);
+    text = calloc(1, (size_t)file.st_size + 1);
+    assert_int_equal(read(fd, text, (size_t)file.st_size), file.st_size);
+    close(fd);
+    assert_non_null(strstr(text, "\"why\":\"a \\\"test\\\"\""));
+    assert_non_null(strstr(text, "\"found\":[\"rank 2 (pid ")); /* and nobody else */
+    assert_non_null(strstr(text, "\"name\":\"test_dump\""));
+    free(text);
+    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_OK); /* there is one */
+    assert_string_equal(path, first);
+    dump.again = true;
+    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_OK);
+    assert_non_null(strstr(path, "/dump." RUN ".2.json"));
+    dump.run = "ffffffffffffffff";
+    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_ERR_STATE);
+    dump.folder = "/nowhere";
+    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_ERR_SYSTEM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json),
+        cmocka_unit_test_setup_teardown(test_written, open_ranks, close_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
