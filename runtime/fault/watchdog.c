@@ -195,4 +195,5 @@ void weft__watchdog_leave(weft_context *ctx)
     pthread_mutex_unlock(&registry);
     ctx->guarded = false;
     weft__alarm_send(ctx); /* the sockets are this thread's now */
+    weft__dumping_attend(ctx);
 }

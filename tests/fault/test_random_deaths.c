@@ -256,11 +256,45 @@ static void set(scene *s, uint64_t seed)
     s->plan = (job_plan){.ranks = s->ranks, .body = live, .arg = s, .bare = true, .killed = s->victims};
 }
 
-/* What a job leaves in files is its folder, and in that nothing but the secret that its next run may use. */
+static const scene *judged; /* whose files remove_left looks at */
+static int dumps;
+
+static bool tells(const char *text, const char *format, int rank)
+{
+    char what[64];
+    snprintf(what, sizeof what, format, rank);
+    return strstr(text, what);
+}
+
+/* Tells of the end of a victim, and of nobody else's. */
+static void judge_dump(const char *path)
+{
+    static char text[8 << 20];
+    FILE *file = fopen(path, "re");
+    int named = 0;
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    for (int rank = 0; rank < judged->ranks; rank++) {
+        const bool dead = judged->victims >> rank & 1U;
+        const bool told =
+            tells(text, "\"ended\":\"rank %d (pid", rank) || tells(text, "\"found\":[\"rank %d (pid", rank);
+        if (dead && told) named++;
+        if (!dead && tells(text, "\"ended\":\"rank %d (pid", rank))
+            fail_msg("%s tells of rank %d, which lives on", path, rank);
+    }
+    if (!named) fail_msg("%s names none of the victims: %.600s", path, text);
+    dumps++;
+}
+
+/* What a job leaves in files is its folder, and in that the secret that its next run may use and a dump that tells who
+ * has died. */
 static int remove_left(const char *path, const struct stat *what, int kind, struct FTW *where)
 {
     const char *name = path + where->base;
-    bool expected = kind == FTW_DP || (S_ISREG(what->st_mode) && !strcmp(name, "secret"));
+    bool is_dump = S_ISREG(what->st_mode) && !strncmp(name, "dump.", 5) && strstr(name, ".json");
+    bool expected = kind == FTW_DP || is_dump || (S_ISREG(what->st_mode) && !strcmp(name, "secret"));
+    if (is_dump) judge_dump(path);
     if (remove(path) || !expected) fail_msg("%s is left", path);
     return 0;
 }
@@ -272,7 +306,10 @@ static void play(void **state)
     assert_non_null(mkdtemp(s->run_dir));
     setenv("WEFT_RUN_DIR", s->run_dir, 1);
     job_run(&s->plan);
+    judged = s;
+    dumps = 0;
     nftw(s->run_dir, remove_left, 8, FTW_DEPTH | FTW_PHYS);
+    if (!dumps) fail_msg("nobody has written down what all did last");
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -291,6 +328,7 @@ int main(int argc, char **argv)
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     int failed;
     unsetenv("WEFT_TRANSPORT"); /* the seed says */
+    setenv("WEFT_RECORD", "4096", 1); /* what a dump is made of */
     for (uint64_t i = 0; i < count; i++) {
         set(&scenes[i], first + i);
         tests[i] = (struct CMUnitTest){scenes[i].name, play, NULL, NULL, &scenes[i]};
