@@ -8,6 +8,7 @@
 #include "executor.h"
 #include "group.h"
 #include "peer.h"
+#include "rest.h"
 #include "submit.h"
 
 #include <errno.h>
@@ -243,8 +244,5 @@ void weft__engine_rouse(weft_context *ctx)
 
 void weft__engine_nudge(weft_context *ctx)
 {
-    uint32_t sleeping = WEFT__SLEEP;
-    if (atomic_load_explicit(&ctx->rest, memory_order_seq_cst) == WEFT__SLEEP &&
-        atomic_compare_exchange_strong(&ctx->rest, &sleeping, WEFT__AWAKE))
-        weft__engine_ring(ctx);
+    if (weft__rest_wake(ctx)) weft__engine_ring(ctx);
 }

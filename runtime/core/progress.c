@@ -19,6 +19,7 @@
 #include "log.h"
 #include "quota.h"
 #include "request.h"
+#include "rest.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -115,12 +116,12 @@ static void nap(sleeper *s, int64_t us)
 {
     WEFT__ASSERT(!weft__holds_any_engine() && us > 0, us);
     watch_sockets(s, false);
-    atomic_store_explicit(&s->ctx->rest, WEFT__NAP, memory_order_relaxed);
+    weft__rest_to(s->ctx, WEFT__NAP);
     record_rest(s->ctx, WEFT__NAP);
     set_timer(s, us);
     event_base_loop(s->base, EVLOOP_ONCE);
     set_timer(s, 0); /* nor will it wake a sleep, if it has rung */
-    atomic_store_explicit(&s->ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+    weft__rest_to(s->ctx, WEFT__AWAKE);
     record_rest(s->ctx, WEFT__AWAKE);
 }
 
@@ -129,11 +130,11 @@ static void deep_sleep(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     bool idle;
-    atomic_exchange_explicit(&ctx->rest, WEFT__SLEEP, memory_order_seq_cst);
+    weft__rest_to(ctx, WEFT__SLEEP);
     weft__engine_take(ctx);
     weft__engine_arm(ctx);
     idle = weft__engine_progress(ctx) == 0 && !weft__engine_busy(ctx);
-    if (!idle) atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+    if (!idle) weft__rest_to(ctx, WEFT__AWAKE);
     weft__engine_drop(ctx);
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
         !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop)) {
@@ -145,7 +146,7 @@ static void deep_sleep(sleeper *s)
         weft__record_happened(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken);
     }
     weft__engine_disarm(ctx);
-    atomic_store_explicit(&ctx->rest, WEFT__AWAKE, memory_order_relaxed);
+    weft__rest_to(ctx, WEFT__AWAKE);
     record_rest(ctx, WEFT__AWAKE);
     weft__engine_take(ctx);
     ctx->sockets_in = 0;

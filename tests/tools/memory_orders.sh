@@ -89,9 +89,11 @@ runtime() { # FUNCTION INSTRUCTION..., or FUNCTION(TYPE where several files have
     [ $before = 0 ] || bad=1
 }
 # Who goes to sleep, and who gives it work.
-runtime deep_sleep ldaxr stlxr -stxr ldarb -ldrb # that it sleeps, before its last look; that at whether it is to stop
+runtime deep_sleep 'bl[[:space:]]+weft__rest_to' ldarb -ldrb # that it sleeps, before its last look; that at whether it is to stop
+has weft__rest_to ldaxr stlxr -stxr
 runtime weft__engine_rouse ldar                  # does it sleep: not before the work
-runtime weft__engine_nudge ldar ldaxr stlxr -stxr
+runtime weft__engine_nudge 'bl[[:space:]]+weft__rest_wake'
+has weft__rest_wake ldar ldaxr stlxr -stxr
 # Who waits, and who settles: test_request.c is the litmus test of the first look.
 runtime sleep_for_one ldaxr stlxr ldar 'bl[[:space:]]+begin_sleep'
 has begin_sleep ldaxr stlxr
