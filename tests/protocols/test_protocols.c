@@ -1,8 +1,8 @@
 /* test_protocols.c - what ranks tell each other, played in one process on a clock of its own.
  *
- *   test_protocols                          PROTOCOLS_COUNT (10000) seeds of each, from PROTOCOLS_FIRST (1) on
- *   test_protocols PROTOCOL FIRST [COUNT]   of one
- *   PROTOCOLS_TRACE=1 test_protocols PROTOCOL SEED   with a line for everything that happens
+ *   test_protocols [PROTOCOL]               PROTOCOLS_COUNT (10000) seeds of each, from PROTOCOLS_FIRST (1) on
+ *   test_protocols PROTOCOL FIRST [COUNT]   of one; COUNT is 1 where it is not said
+ *   PROTOCOLS_TRACE=1 test_protocols ...    with a line for everything that happens
  *
  * Each seed is a job: how many ranks, who asks for what and when, in which order messages arrive, who dies
  * in the middle of what, whether deadlines pass meanwhile.  It does the same thing every time. */
@@ -42,18 +42,35 @@ static int play(int which, uint64_t first, uint64_t count)
     return failed;
 }
 
+static _Noreturn void refuse(const char *what, const char *text)
+{
+    fprintf(stderr,
+            "%s is \"%s\"; expected: test_protocols [PROTOCOL [FIRST [COUNT]]], where PROTOCOL is one of",
+            what, text);
+    for (int i = 0; i < PROTOCOLS; i++) fprintf(stderr, " %s", protocols[i].name);
+    fprintf(stderr, ", and FIRST and COUNT are numbers\n");
+    exit(2);
+}
+
+static uint64_t number_in(const char *what, const char *text)
+{
+    char *end;
+    uint64_t number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end) refuse(what, text);
+    return number;
+}
+
 static uint64_t number_of(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
+    return text ? number_in(name, text) : otherwise;
 }
 
 static int protocol_of(const char *name)
 {
     for (int i = 0; i < PROTOCOLS; i++)
         if (!strcmp(name, protocols[i].name)) return i;
-    fprintf(stderr, "no protocol %s: expected create, shrink, slots, order or breaks\n", name);
-    exit(2);
+    refuse("the protocol", name);
 }
 
 int main(int argc, char **argv)
@@ -63,9 +80,10 @@ int main(int argc, char **argv)
     trace_on = getenv("PROTOCOLS_TRACE") != NULL;
     setenv("WEFT_LOG", "0", 1);
     setenv("WEFT_REQUESTS_MAX", "64", 1); /* what a context begins with */
+    if (argc > 4) refuse("the fourth argument", argv[4]);
     if (argc > 2)
-        return play(protocol_of(argv[1]), strtoull(argv[2], NULL, 10),
-                    argc > 3 ? strtoull(argv[3], NULL, 10) : 1) != 0;
+        return play(protocol_of(argv[1]), number_in("FIRST", argv[2]),
+                    argc > 3 ? number_in("COUNT", argv[3]) : 1) != 0;
     for (int i = 0; i < PROTOCOLS; i++)
         if (argc < 2 || protocol_of(argv[1]) == i) failed += play(i, first, count);
     return failed != 0;
