@@ -41,11 +41,13 @@ struct weft__sink {
 
 /* What holds of a transport.  Whoever has to know asks for one of these, and never which transport it is.
  *
- *   LOCAL    it goes through the memory that the ranks of a host share (shm_segment.h).  They share it if
- * each of them offers such a transport; then each watches the processes of the others WAKES    what arrives
- * shows at a descriptor in the poller, on which a thread can sleep; without this the sender rings the
- * receiver's bell (weft__bell_ring) ORDERED  frames of one urgency between two ranks stay in order; the
- * point-to-point layer takes no other transport as yet EXPOSES  it has expose and fetch */
+ *   LOCAL    it goes through the memory that the ranks of a host share (shm_segment.h).  They share it if each of
+ *            them offers such a transport; then each watches the processes of the others
+ *   WAKES    what arrives shows at a descriptor in the poller, on which a thread can sleep; without this the
+ *            sender rings the receiver's bell (weft__bell_ring)
+ *   ORDERED  frames of one urgency between two ranks stay in order; the point-to-point layer takes no other
+ *            transport as yet
+ *   EXPOSES  it has expose and fetch */
 typedef enum weft__transport_trait {
     WEFT__TRANSPORT_LOCAL = 1U << 0,
     WEFT__TRANSPORT_WAKES = 1U << 1,
