@@ -36,6 +36,7 @@ static WEFT__MADE_FOR_EACH bool may_pass(weft_context *ctx)
 static WEFT__MADE_FOR_EACH bool send_now(weft_group *group, const weft__op *op, weft_request **out)
 {
     weft__envelope to = weft__pair_envelope(group, op, WEFT__SENDS);
+    WEFT__ASSERT_HOT(weft__holds_engine(group->ctx) && op->peer >= 0, op->peer);
     if (!weft__p2p_send_now(group->ctx->p2p, &to, op->in, op->count * weft__op_element(op))) return false;
     weft__submit_passed(group, op, WEFT__SENDS, out);
     return true;
@@ -46,7 +47,9 @@ static WEFT__MADE_FOR_EACH bool receive_now(weft_group *group, const weft__op *o
     weft__p2p *p2p = group->ctx->p2p;
     weft__envelope from = weft__pair_envelope(group, op, WEFT__RECEIVES);
     const weft__frame *frame = weft__p2p_at_hand(p2p, &from, op->count * weft__op_element(op));
+    WEFT__ASSERT_HOT(weft__holds_engine(group->ctx));
     if (!frame) return false;
+    WEFT__ASSERT_HOT(frame->bytes <= op->count * weft__op_element(op), frame->bytes, op->count);
     weft__submit_passed(group, op, WEFT__RECEIVES, out);
     if (out) {
         (*out)->recv_result.peer = from.peer;

@@ -11,6 +11,7 @@
  * Callers that have a processor of their own go there when they join and when they have slept.  When a thread
  * moves, and who has one, pacing.h decides: here is what asks and tells the system. */
 #include "affinity.h"
+#include "check.h"
 #include "clock.h"
 
 #include <fcntl.h>
@@ -80,6 +81,7 @@ int weft__affinity_of(int number, int count)
 {
     cpu_set_t all;
     int n, at = 0;
+    WEFT__ASSERT(number >= 0 && number < count, number, count);
     if (sched_getaffinity(0, sizeof all, &all) || (n = CPU_COUNT(&all)) < 2) return -1;
     for (int before = weft__pacing_home_cpu(number, count, n); before || !CPU_ISSET((size_t)at, &all); at++)
         if (CPU_ISSET((size_t)at, &all)) before--;
@@ -89,6 +91,7 @@ int weft__affinity_of(int number, int count)
 void weft__affinity_return(int processor)
 {
     cpu_set_t all, one;
+    WEFT__ASSERT(processor < CPU_SETSIZE, processor);
     if (processor < 0 || sched_getcpu() == processor || sched_getaffinity(0, sizeof all, &all)) return;
     if (!CPU_ISSET((size_t)processor, &all)) return;
     CPU_ZERO(&one);

@@ -1,5 +1,6 @@
 /* alarm.c - see alarm.h.  There is one watchdog in a process, so one descriptor wakes it for all contexts. */
 #include "alarm.h"
+#include "holder.h"
 #include "log.h"
 #include "reserve.h"
 
@@ -43,7 +44,9 @@ void weft__alarm_look(weft_context *ctx, int64_t when_ns)
 
 void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice)
 {
-    queued *q = weft__reserve_get(sizeof *q);
+    queued *q;
+    WEFT__ASSERT(rank >= 0 && rank < ctx->world_size, rank, ctx->world_size);
+    q = weft__reserve_get(sizeof *q);
     if (!q) return; /* the other's own deadline has to do */
     q->rank = rank;
     q->forget = !notice;
@@ -54,7 +57,9 @@ void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice)
 
 void weft__alarm_send(weft_context *ctx)
 {
-    weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices);
+    weft__mpsc_node *node;
+    WEFT__ASSERT(!weft__holds_any_engine()); /* it may take a while */
+    node = weft__mpsc_take_all(&ctx->notices);
     while (node) {
         queued *q = WEFT__OWNER(node, queued, node);
         node = node->next;

@@ -73,6 +73,7 @@ static weft_status notice_check(const weft_context *ctx, int from, const weft__n
 bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t length, weft__notice *notice)
 {
     weft_status status = WEFT_OK;
+    WEFT__ASSERT(is_rank(ctx, from), from, ctx->world_size);
     if (length != sizeof *notice)
         status = weft__fail(WEFT_ERR_PEER, "a notice of %zu bytes, expected %zu", length, sizeof *notice);
     else

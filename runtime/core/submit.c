@@ -162,6 +162,7 @@ static bool joins(weft_request *req, unsigned traits)
 void weft__submit_begin(weft_context *ctx, weft_request *req)
 {
     unsigned traits = weft__kind_traits(req->op.kind);
+    WEFT__ASSERT_HOT(weft__holds_engine(ctx));
     WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
     number(req, traits);
     weft__recorded_start(req, traits);
@@ -179,11 +180,13 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
 
 void weft__submit_hold(weft_request *req)
 {
+    WEFT__ASSERT(weft__holds_engine(req->ctx) && req->sequence > 0, req->sequence); /* held in order */
     weft__request_to(req, WEFT__HELD);
 }
 
 void weft__submit_held(weft_request *req)
 {
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
     weft__request_to(req, WEFT__RUNNING);
     req->executor->start(req);
 }
@@ -232,6 +235,7 @@ static void leave_work(weft_context *ctx)
 static int64_t stay(weft_request *req, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
+    WEFT__ASSERT_HOT(weft__holds_engine(ctx) && req->steps == WEFT__FIRST_STEP, req->steps);
     if (weft__request_settled(req)) {
         atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
         return WEFT__NEVER;
@@ -254,6 +258,7 @@ static int64_t begin_here(weft_request *req, int64_t timeout_ms)
 
 int64_t weft__submit_post(weft_request *req)
 {
+    WEFT__ASSERT_HOT(weft__holds_engine(req->ctx) && req->sequence > 0, req->sequence);
     set_first_step(req);
     req->u.pair.copy = NULL;
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
@@ -294,7 +299,9 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
 
 static weft_status wait_for_it(weft_request *req)
 {
-    weft_status status = weft__wait_until(req, WEFT__NEVER);
+    weft_status status;
+    WEFT__ASSERT_HOT(!weft__holds_any_engine()); /* what it waits for needs it */
+    status = weft__wait_until(req, WEFT__NEVER);
     if (status != WEFT_OK) weft__fail(status, "%s", weft_request_message(req));
     weft__request_unref(req);
     return status;
@@ -321,6 +328,7 @@ weft_status weft__submit_inside(weft_group *group, const weft__op *op, const wef
     unsigned traits = weft__kind_traits(op->kind);
     weft_status status = may_begin(group, traits);
     weft_request *req;
+    WEFT__ASSERT_HOT(weft__holds_engine(ctx));
     if (traits & WEFT__COLLECTIVE) weft__rounds_expect(group);
     req = status == WEFT_OK ? weft__request_take(ctx, group) : NULL;
     if (req) {

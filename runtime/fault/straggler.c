@@ -60,6 +60,7 @@ static void straggler_ask(weft_group *group, uint64_t number, bool messages)
 {
     weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
     int64_t now = weft__now_ns();
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
     for (int i = 0; i < group->size; i++) {
         if (i == group->rank || gone(group, i)) continue;
         group->reports[i].asked_ns = now;
@@ -245,6 +246,7 @@ void weft__straggler_text(const weft_request *req, int64_t now_ns, char *text, s
 {
     char name[256];
     size_t at;
+    WEFT__ASSERT(weft__holds_engine(req->ctx));
     weft__request_name(req, name, sizeof name);
     snprintf(text, bytes, "%s: %.1f s passed", name, (double)(now_ns - req->submitted_ns) / 1e9);
     at = strlen(text);
@@ -259,6 +261,7 @@ void weft__straggler_messages(const weft_group *group, int64_t now_ns, char *tex
     const weft_request *oldest = NULL;
     char name[256];
     int n = 0;
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
     WEFT__LIST_EACH(&group->ctx->pending, at)
     {
         const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
@@ -305,6 +308,7 @@ static void ask_and_wait(weft_group *group)
     weft_context *ctx = group->ctx;
     int64_t until = weft__now_ns() + REPORT_WAIT_NS;
     bool all = false;
+    WEFT__ASSERT(!weft__holds_any_engine());
     weft__engine_take(ctx);
     straggler_ask(group, 0, true);
     weft__engine_drop(ctx);
@@ -389,6 +393,7 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
     int member = group ? weft__group_member(group, from) : -1;
+    WEFT__ASSERT(weft__holds_engine(ctx));
     if (member >= 0) {
         weft__report *r = &group->reports[member];
         r->answered_ns = weft__now_ns();

@@ -7,6 +7,7 @@
  * What comes to wait later is told of together, after WEFT_WARN_MS more. */
 #include "warn.h"
 #include "group.h"
+#include "holder.h"
 #include "log.h"
 #include "straggler.h"
 
@@ -79,6 +80,8 @@ int64_t weft__warn_look(weft_request *req, int64_t now_ns)
 {
     int64_t *quiet = quiet_until(req);
     int64_t first = req->warn_ns > *quiet ? req->warn_ns : *quiet;
+    WEFT__ASSERT(weft__holds_engine(req->ctx) && weft__request_state(req) < WEFT__CALLING,
+                 weft__request_state(req));
     if (is_told_of(req)) return WEFT__NEVER;
     if (!req->warn_by_ns) {
         if (now_ns < first) return first;

@@ -1,5 +1,6 @@
-/* test_request.c - a request that settles while somebody goes to sleep on it: that one sees it settled, or is
- * woken.  A litmus test: litmus.h tells how long it runs. */
+/* test_request.c - a request that settles: the first outcome is what it keeps; and who goes to sleep on it meanwhile
+ * sees it settled, or is woken.  The second is a litmus test: litmus.h tells how long it runs. */
+#include "holder.h"
 #include "litmus.h"
 #include "request.h"
 
@@ -65,9 +66,27 @@ static void test_settled_or_woken(void **state)
     assert_true(litmus_run("settling", LITMUS_THREADS, NULL, publish, go_to_sleep) == 0);
 }
 
+/* What fails in two ways at once, as a message of which each way does, settles with the first. */
+static void test_first_outcome_counts(void **state)
+{
+    (void)state;
+    weft__completion_fd_init(&ctx.completion_fd);
+    begin();
+    weft__engine_held = &ctx;
+    weft__list_init(&req.pending);
+    weft__request_settle(&req, WEFT_ERR_PEER, NULL);
+    assert_int_equal(weft__request_state(&req), WEFT__SETTLED);
+    assert_int_equal(atomic_load(&req.refs), 1);
+    weft__request_settle(&req, WEFT_OK, NULL);
+    weft__engine_held = NULL;
+    assert_int_equal(req.status, WEFT_ERR_PEER);
+    assert_int_equal(atomic_load(&req.refs), 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_settled_or_woken)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_outcome_counts),
+                                       cmocka_unit_test(test_settled_or_woken)};
     alarm(ALARM_S);
     return cmocka_run_group_tests_name("request", tests, NULL, NULL);
 }
