@@ -26,8 +26,12 @@ static weft_status read_all(int fd, const char *source, weft__secret *secret)
     unsigned char bytes[WEFT__SECRET_MAX + 2]; /* room for a newline and for the byte too many */
     size_t length = 0;
     weft_status status = WEFT_OK;
+    /* A file is left where it stands: several ranks may share it, and one may join again. */
+    const off_t from = lseek(fd, 0, SEEK_CUR);
     while (length < sizeof bytes) {
-        ssize_t n = read(fd, bytes + length, sizeof bytes - length);
+        const size_t room = sizeof bytes - length;
+        ssize_t n =
+            from < 0 ? read(fd, bytes + length, room) : pread(fd, bytes + length, room, from + (off_t)length);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             status = weft__fail_errno("cannot read the job's secret from %s", source);

@@ -15,7 +15,7 @@ static inline size_t run_buffer_held(const struct run_buffer *b)
 }
 /* Room for `more` bytes behind the end; what is held may move.  False: no memory. */
 bool run_buffer_reserve(struct run_buffer *b, size_t more);
-/* Of bytes for which there is room. */
+/* There must be room for them. */
 void run_buffer_append(struct run_buffer *b, const void *bytes, size_t n);
 void run_buffer_drop(struct run_buffer *b, size_t n);
 void run_buffer_free(struct run_buffer *b);

@@ -11,6 +11,7 @@
  * Ranks stay zombies until CLEARING: so their numbers, and those of their groups, cannot mean somebody else.
  */
 #include "run_job.h"
+#include "run_agent.h"
 #include "run_input.h"
 #include "run_output.h"
 #include "run_rank.h"
@@ -23,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -106,16 +106,18 @@ static void kill_all(struct job *job)
     enter(job, KILLING, -1);
 }
 
+/* An agent leaves the words to whoever hears of all hosts. */
 static void blame(struct job *job)
 {
     const struct run_rank *rank = &job->ranks[job->culprit];
+    job->exit_code = rank->signal ? 128 + rank->signal : rank->code;
+    if (job->options->agent) return;
     if (rank->signal)
         run_say(&job->output, "rank %d (pid %d) was killed by %s", job->culprit, (int)rank->pid,
                 run_signal_name(rank->signal));
     else
         run_say(&job->output, "rank %d (pid %d) exited with code %d", job->culprit, (int)rank->pid,
                 rank->code);
-    job->exit_code = rank->signal ? 128 + rank->signal : rank->code;
 }
 
 /* Groups that still have members after their ranks have been reaped are asked to end. */
@@ -146,6 +148,13 @@ static bool all_gone(struct job *job)
     return gone;
 }
 
+static void tell_end(struct job *job, const struct run_rank *rank, int r)
+{
+    const uint32_t words[] = {(uint32_t)(job->options->first + r), (uint32_t)rank->pid, (uint32_t)rank->code,
+                              (uint32_t)rank->signal};
+    run_output_frame(&job->output, RUN_EXIT, words, sizeof(words) / sizeof(words[0]));
+}
+
 static void look_at_ranks(struct job *job)
 {
     bool alive = false;
@@ -154,6 +163,7 @@ static void look_at_ranks(struct job *job)
         struct run_rank *rank = &job->ranks[r];
         bool news = run_rank_look(rank);
         alive = alive || (rank->pid && !rank->ended);
+        if (news && job->phase <= NOTICED) tell_end(job, rank, r); /* later ones were asked to end */
         if (!news || !run_rank_failed(rank) || job->phase > NOTICED) continue;
         if (job->phase == RUNNING) enter(job, NOTICED, NOTICE_MS);
         if (job->culprit < 0 || (rank->signal && !job->ranks[job->culprit].signal)) job->culprit = r;
@@ -218,6 +228,8 @@ static void look_at_signals(struct job *job)
             look_at_ranks(job);
         } else if (signal == SIGTSTP) {
             suspend(job);
+        } else if (signal == SIGUSR1 || signal == SIGUSR2) {
+            signal_all(job, signal);
         } else if (job->phase <= NOTICED) {
             run_say(&job->output, "got %s; ending the job", run_signal_name(signal));
             job->exit_code = 128 + signal;
@@ -231,20 +243,53 @@ static void look_at_signals(struct job *job)
     }
 }
 
-/* What weft-run was told to ignore (nohup, a background job of a script) stays ignored. */
-static bool open_signals(struct job *job)
+/* ---- words of the weft-run that has sent for this one ------------------------------------------------- */
+
+static void obey(struct job *job, int signal)
 {
-    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD};
-    struct sigaction now, ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
-    sigset_t set;
-    sigemptyset(&set);
-    sigaction(SIGCHLD, &standard, NULL); /* ignored, it would make ranks vanish unseen */
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-        if (!sigaction(wanted[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&set, wanted[i]);
-    sigprocmask(SIG_SETMASK, &set, NULL);
-    sigaction(SIGPIPE, &ignore, &job->signals.pipe);
-    job->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return job->signal_fd >= 0;
+    job->options->agent->quiet = signal == SIGTSTP;
+    if (signal == SIGKILL) {
+        if (job->phase < CLEARING) kill_all(job);
+    } else if (signal == SIGTSTP || signal == SIGCONT || signal == SIGUSR1 || signal == SIGUSR2) {
+        signal_all(job, signal);
+    } else if (job->phase <= NOTICED) {
+        job->exit_code = 128 + signal;
+        stop_all(job, signal);
+    }
+}
+
+static void take_word(struct job *job, struct run_frame *f)
+{
+    struct run_agent *agent = job->options->agent;
+    switch (f->kind) {
+    case RUN_INPUT:
+        if (!run_input_feed(&job->input, f->at, f->left)) agent->lost = true;
+        break;
+    case RUN_INPUT_END: run_input_end(&job->input); break;
+    case RUN_SIGNAL: obey(job, run_frame_read_count(f, NSIG - 1)); break;
+    case RUN_CUT: run_output_close(&job->output, run_frame_read_count(f, 1)); break;
+    case RUN_PING: run_output_frame(&job->output, RUN_PONG, NULL, 0); break;
+    default: agent->lost = true;
+    }
+}
+
+/* Without it there is nobody to run the job for. */
+static void look_at_head(struct job *job, const struct pollfd *fd)
+{
+    struct run_agent *agent = job->options->agent;
+    struct run_frame f;
+    uint32_t taken;
+    if (!agent || agent->lost) return;
+    if (fd->revents) run_agent_receive(agent, now_ms());
+    while (run_agent_next(agent, &f)) take_word(job, &f);
+    if (now_ms() >= run_agent_deadline(agent)) agent->lost = true;
+    taken = (uint32_t)job->input.taken;
+    job->input.taken = 0;
+    if (taken) run_output_frame(&job->output, RUN_TAKEN, &taken, 1);
+    if (!agent->lost) return;
+    run_output_abandon(&job->output);
+    job->exit_code = RUN_EXIT_CANNOT;
+    if (job->phase < CLEARING) kill_all(job);
 }
 
 /* ---- starting
@@ -260,9 +305,10 @@ static bool open_stdout(const struct job *job, int ends[2])
 static int start_rank(struct job *job, int r)
 {
     int out[2], err[2], fds[3], error;
-    int null = r ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
-    if (r && null < 0) return errno;
-    fds[0] = r ? null : job->input.give;
+    bool reads = r == 0 && job->input.give >= 0;
+    int null = reads ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (!reads && null < 0) return errno;
+    fds[0] = reads ? job->input.give : null;
     if (!open_stdout(job, out)) {
         error = errno;
         goto close_null;
@@ -297,52 +343,60 @@ static void start_all(struct job *job)
     if (r == 1)
         run_say(&job->output, "cannot run %s: %s", program, strerror(error));
     else
-        run_say(&job->output, "cannot start rank %d of %s: %s", r - 1, program, strerror(error));
+        run_say(&job->output, "cannot start rank %d of %s: %s", job->options->first + r - 1, program,
+                strerror(error));
     job->exit_code = error == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_CANNOT;
     kill_all(job);
     look_at_ranks(job);
 }
 
-static void turn(struct job *job)
+/* Until when poll may sleep. */
+static int64_t next_look(const struct job *job)
 {
-    struct pollfd *signals = job->fds, *input = job->fds + 1, *output = job->fds + 3;
     int64_t until =
         job->phase <= NOTICED && job->time_up_ms < job->phase_ends_ms ? job->time_up_ms : job->phase_ends_ms;
-    int64_t left = until == NEVER ? -1 : until - now_ms();
+    const struct run_agent *agent = job->options->agent;
+    if (agent && !agent->lost && run_agent_deadline(agent) < until) until = run_agent_deadline(agent);
+    return until;
+}
+
+static void turn(struct job *job)
+{
+    struct pollfd *signals = job->fds, *head = job->fds + 1, *input = job->fds + 2, *output = job->fds + 4;
+    const struct run_agent *agent = job->options->agent;
+    int64_t until = next_look(job), left = until == NEVER ? -1 : until - now_ms();
     int most = run_input_fds(&job->input, input);
     size_t n = run_output_fds(&job->output, output);
     *signals = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+    *head = (struct pollfd){.fd = agent && !agent->lost ? STDIN_FILENO : -1, .events = POLLIN};
     if (until != NEVER && left < 0) left = 0;
     if (left > INT32_MAX) left = INT32_MAX;
     if (job->phase >= CLEARING && !all_gone(job)) most = CLEAR_MS;
     if (most >= 0 && (left < 0 || left > most)) left = most;
-    poll(job->fds, n + 3, (int)left);
+    poll(job->fds, n + 4, (int)left);
     run_input_step(&job->input, input);
     run_output_step(&job->output, output, n);
+    look_at_head(job, head);
     look_at_signals(job);
     look_at_clock(job);
 }
 
-/* Two pipes a rank, or a pipe and a pseudo-terminal, stay open here.  The limit is put back in the ranks by
- * nobody: only the soft one is raised, and no further than the job needs. */
-static void raise_descriptor_limit(int ranks)
+static bool open_job(struct job *job, const struct run_style *style, char *failed, size_t bytes)
 {
-    struct rlimit limit;
-    rlim_t need = 2 * (rlim_t)ranks + 64;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need) return;
-    limit.rlim_cur = need < limit.rlim_max ? need : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-static bool open_job(struct job *job)
-{
-    size_t ranks = (size_t)job->options->ranks;
-    raise_descriptor_limit(job->options->ranks);
+    const struct run_options *options = job->options;
+    size_t ranks = (size_t)options->ranks;
+    /* Two pipes a rank, or a pipe and a pseudo-terminal, and two files. */
+    run_signals_descriptors((options->output_dir ? 4 : 2) * ranks + 64);
     job->ranks = calloc(ranks, sizeof(*job->ranks));
-    job->fds = calloc(2 * ranks + 5, sizeof(*job->fds));
-    return job->ranks && job->fds &&
-           run_output_init(&job->output, job->options->ranks, job->options->prefix) && open_signals(job) &&
-           run_input_open(&job->input) && run_watchdog_start(&job->watchdog, job->options->ranks);
+    job->fds = calloc(4 * ranks + 6, sizeof(*job->fds));
+    *failed = '\0';
+    return job->ranks && job->fds && run_output_init(&job->output, options->ranks, style, failed, bytes) &&
+           (job->signal_fd = run_signals_open(&job->signals)) >= 0 &&
+           /* The watchdog first: it must not hold the end of a pipe that rank 0 reads. */
+           run_watchdog_start(&job->watchdog, options->ranks) &&
+           run_input_open(&job->input, !options->agent  ? RUN_INPUT_OWN
+                                       : options->first ? RUN_INPUT_NONE
+                                                        : RUN_INPUT_FED);
 }
 
 static void live(struct job *job)
@@ -355,14 +409,15 @@ static void live(struct job *job)
     run_watchdog_stop(&job->watchdog);
 }
 
-int run_job(const struct run_options *options)
+int run_job(const struct run_options *options, const struct run_style *style)
 {
     struct job job = {.options = options, .culprit = -1, .phase_ends_ms = NEVER, .time_up_ms = NEVER};
+    char failed[512];
     job.input.give = job.input.pipe = -1;
-    if (open_job(&job)) {
+    if (open_job(&job, style, failed, sizeof(failed))) {
         live(&job);
     } else {
-        fprintf(stderr, "weft-run: cannot start: %s\n", strerror(errno));
+        fprintf(stderr, "weft-run: cannot start: %s%s%s\n", failed, *failed ? ": " : "", strerror(errno));
         job.exit_code = RUN_EXIT_CANNOT;
     }
     run_input_given(&job.input);

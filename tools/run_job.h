@@ -10,16 +10,24 @@
 
 enum run_exit { RUN_EXIT_USAGE = 2, RUN_EXIT_TIMEOUT = 124, RUN_EXIT_CANNOT = 126, RUN_EXIT_NOT_FOUND = 127 };
 
+struct run_agent;
+struct run_style;
+
 struct run_options {
-    int ranks;
-    bool bind, prefix;
-    int64_t timeout_ms; /* 0: none */
-    int devices;        /* emulated; 0: none, the ranks see what is here */
+    int ranks;        /* on this host */
+    int first, world; /* the first of them, and how many there are on all hosts */
+    bool bind, prefix, timestamps;
+    const char *output_dir; /* NULL: to stdout and stderr */
+    int64_t timeout_ms;     /* 0: none */
+    int devices;            /* emulated; 0: none, the ranks see what is here */
     char *const *program;
+    const char *address; /* where the ranks meet */
     int port;
+    int secret; /* a descriptor that ranks get, to read the job's secret from; -1: none */
     const struct run_cores *cores;
+    struct run_agent *agent; /* what another weft-run says to this one; NULL: nobody has sent for it */
 };
 
 /* Runs the job to its end.  Returns weft-run's exit code; nothing of the job is left running. */
-int run_job(const struct run_options *options);
+int run_job(const struct run_options *options, const struct run_style *style);
 #endif

@@ -3,12 +3,14 @@
 #include "run_output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RUN_NOBODY (-1)
@@ -21,29 +23,57 @@ static bool one_file(int a, int b)
     return !fstat(a, &sa) && !fstat(b, &sb) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
-bool run_output_init(struct run_output *o, int ranks, bool prefix)
+/* An agent's sink takes frames for a reader that may have a terminal. */
+static void open_standard_sinks(struct run_output *o)
 {
-    size_t n = 2 * (size_t)ranks;
-    memset(o, 0, sizeof(*o));
-    o->streams = calloc(n, sizeof(*o->streams));
-    if (!o->streams) return false;
-    o->n = n;
-    o->prefix = prefix;
-    o->whole_lines = prefix || ranks > 1;
+    const struct run_style *style = &o->style;
+    bool plain = !style->prefix && !style->timestamps;
     o->sinks[0] = (struct run_sink){.fd = STDOUT_FILENO, .last_rank = RUN_NOBODY};
     o->sinks[1] = (struct run_sink){.fd = STDERR_FILENO, .last_rank = RUN_NOBODY};
     for (int i = 0; i < 2; i++) {
-        o->sinks[i].is_terminal = isatty(o->sinks[i].fd);
-        o->sinks[i].rewrites = !prefix && o->sinks[i].is_terminal;
+        o->sinks[i].is_terminal = style->framed ? style->terminal : isatty(o->sinks[i].fd);
+        o->sinks[i].rewrites = style->framed ? style->rewrites : plain && o->sinks[i].is_terminal;
     }
     o->out = &o->sinks[0];
-    o->err = one_file(STDOUT_FILENO, STDERR_FILENO) ? o->out : &o->sinks[1];
-    for (size_t i = 0; i < o->n; i++) {
-        o->streams[i].fd = -1;
-        o->streams[i].rank = (int)(i / 2);
-        o->streams[i].sink = i % 2 ? o->err : o->out;
+    o->err = style->framed || one_file(STDOUT_FILENO, STDERR_FILENO) ? o->out : &o->sinks[1];
+}
+
+static bool open_files(struct run_output *o, char *failed, size_t bytes)
+{
+    if (mkdir(o->style.dir, 0777) && errno != EEXIST) {
+        snprintf(failed, bytes, "%s", o->style.dir);
+        return false;
+    }
+    for (size_t i = 2; i < o->sinks_n; i++) {
+        snprintf(failed, bytes, "%s/rank.%d.%s", o->style.dir, o->style.first + (int)(i - 2) / 2,
+                 i % 2 ? "err" : "out");
+        o->sinks[i] = (struct run_sink){.fd = open(failed, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
+                                        .last_rank = RUN_NOBODY};
+        if (o->sinks[i].fd < 0) return false;
     }
     return true;
+}
+
+bool run_output_init(struct run_output *o, int ranks, const struct run_style *style, char *failed,
+                     size_t bytes)
+{
+    size_t n = 2 * (size_t)ranks;
+    *o = (struct run_output){.style = *style, .sinks_n = style->dir ? n + 2 : 2};
+    *failed = '\0';
+    o->streams = calloc(n, sizeof(*o->streams));
+    o->sinks = calloc(o->sinks_n, sizeof(*o->sinks));
+    if (!o->streams || !o->sinks) return false;
+    open_standard_sinks(o);
+    for (size_t i = 2; i < o->sinks_n; i++) o->sinks[i].fd = -1;
+    for (size_t i = 0; i < n; i++)
+        o->streams[i] = (struct run_stream){.fd = -1,
+                                            .rank = style->first + (int)(i / 2),
+                                            .which = (int)(i % 2),
+                                            .sink = style->dir ? &o->sinks[2 + i]
+                                                    : i % 2    ? o->err
+                                                               : o->out};
+    o->n = n;
+    return !style->dir || open_files(o, failed, bytes);
 }
 
 static void end_stream(struct run_stream *s)
@@ -56,11 +86,14 @@ void run_output_free(struct run_output *o)
 {
     for (size_t i = 0; i < o->n; i++) {
         end_stream(&o->streams[i]);
-        free(o->streams[i].unsent.bytes);
+        run_buffer_free(&o->streams[i].unsent);
+    }
+    for (size_t i = 0; o->sinks && i < o->sinks_n; i++) {
+        run_buffer_free(&o->sinks[i].waiting);
+        if (i >= 2 && o->sinks[i].fd >= 0) close(o->sinks[i].fd);
     }
     free(o->streams);
-    free(o->sinks[0].waiting.bytes);
-    free(o->sinks[1].waiting.bytes);
+    free(o->sinks);
 }
 
 void run_output_add(struct run_output *o, int rank, int which, int fd)
@@ -70,21 +103,51 @@ void run_output_add(struct run_output *o, int rank, int which, int fd)
 
 /* ---- from streams to sinks --------------------------------------------------------------------- */
 
-/* A line of another writer never continues an open one, and a prefixed line is always ended. */
+static bool put_frame(struct run_output *o, int rank, int which, const char *line, size_t n)
+{
+    struct run_frame_out f = run_frame_begin(&o->out->waiting, RUN_OUTPUT);
+    run_frame_number(&f, (uint32_t)rank);
+    run_frame_number(&f, (uint32_t)which);
+    run_frame_raw(&f, line, n);
+    return run_frame_end(&f);
+}
+
+/* "2026-11-25 01:40:37.123 [2] " */
+static size_t write_prefix(const struct run_style *style, int rank, char *prefix, size_t bytes)
+{
+    struct timespec t;
+    struct tm when;
+    size_t used = 0;
+    *prefix = '\0';
+    if (style->timestamps && !clock_gettime(CLOCK_REALTIME, &t) && localtime_r(&t.tv_sec, &when)) {
+        used = strftime(prefix, bytes, "%F %T", &when);
+        used += (size_t)snprintf(prefix + used, bytes - used, ".%03d ", (int)(t.tv_nsec / 1000000));
+    }
+    if (style->prefix) used += (size_t)snprintf(prefix + used, bytes - used, "[%d] ", rank);
+    return used;
+}
+
+/* A line of another writer never continues an open one, and a line that was begun by us is always ended. */
 static bool put(struct run_output *o, struct run_sink *sink, int rank, const char *line, size_t n)
 {
-    char prefix[32];
+    char prefix[64];
     bool ends = line[n - 1] == '\n', continues = sink->line_open && sink->last_rank == rank;
-    int prefix_bytes =
-        o->prefix && rank != RUN_NOBODY && !continues ? snprintf(prefix, sizeof(prefix), "[%d] ", rank) : 0;
+    size_t prefix_bytes = 0;
+    if (rank != RUN_NOBODY && !continues)
+        prefix_bytes = write_prefix(&o->style, rank, prefix, sizeof(prefix));
     if (!run_buffer_reserve(&sink->waiting, n + sizeof(prefix) + 2)) return false;
     if (sink->line_open && !continues) run_buffer_append(&sink->waiting, "\n", 1);
-    run_buffer_append(&sink->waiting, prefix, (size_t)prefix_bytes);
+    run_buffer_append(&sink->waiting, prefix, prefix_bytes);
     run_buffer_append(&sink->waiting, line, n);
-    if (!ends && o->prefix) run_buffer_append(&sink->waiting, "\n", 1);
-    sink->line_open = !ends && !o->prefix;
+    sink->line_open = !ends && !prefix_bytes;
+    if (!ends && prefix_bytes) run_buffer_append(&sink->waiting, "\n", 1);
     sink->last_rank = rank;
     return true;
+}
+
+static bool put_line(struct run_output *o, const struct run_stream *s, const char *line, size_t n)
+{
+    return o->style.framed ? put_frame(o, s->rank, s->which, line, n) : put(o, s->sink, s->rank, line, n);
 }
 
 /* How many bytes at the front of the stream may move on now: a line, or what will not become one. */
@@ -97,7 +160,7 @@ static size_t ready_bytes(const struct run_output *o, struct run_stream *s)
     if (newline) return (size_t)(newline - from) + 1;
     s->scanned = n;
     if (s->sink->rewrites && from[n - 1] == '\r') return n;
-    return s->fd < 0 || n >= RUN_LINE_BYTES || !o->whole_lines ? n : 0;
+    return s->fd < 0 || n >= RUN_LINE_BYTES || !o->style.whole_lines ? n : 0;
 }
 
 static void forward(struct run_output *o, struct run_stream *s)
@@ -105,7 +168,7 @@ static void forward(struct run_output *o, struct run_stream *s)
     size_t n;
     while ((s->sink->broken || run_buffer_held(&s->sink->waiting) < RUN_SINK_BYTES) &&
            (n = ready_bytes(o, s)) > 0) {
-        if (!s->sink->broken && !put(o, s->sink, s->rank, s->unsent.bytes + s->unsent.begin, n)) return;
+        if (!s->sink->broken && !put_line(o, s, s->unsent.bytes + s->unsent.begin, n)) return;
         run_buffer_drop(&s->unsent, n);
         s->scanned = 0;
     }
@@ -161,21 +224,21 @@ static bool takes_more(const struct run_stream *s)
 size_t run_output_fds(struct run_output *o, struct pollfd *fds)
 {
     forward_all(o);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < o->sinks_n; i++) {
         struct run_sink *sink = &o->sinks[i];
         fds[i] = (struct pollfd){.fd = run_buffer_held(&sink->waiting) ? sink->fd : -1, .events = POLLOUT};
     }
     for (size_t i = 0; i < o->n; i++)
-        fds[2 + i] =
+        fds[o->sinks_n + i] =
             (struct pollfd){.fd = takes_more(&o->streams[i]) ? o->streams[i].fd : -1, .events = POLLIN};
-    return 2 + o->n;
+    return o->sinks_n + o->n;
 }
 
 void run_output_step(struct run_output *o, const struct pollfd *fds, size_t n)
 {
-    for (size_t i = 2; i < n; i++)
-        if (fds[i].fd >= 0 && fds[i].revents) receive(&o->streams[i - 2]);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = o->sinks_n; i < n; i++)
+        if (fds[i].fd >= 0 && fds[i].revents) receive(&o->streams[i - o->sinks_n]);
+    for (size_t i = 0; i < o->sinks_n; i++)
         if (fds[i].fd >= 0 && fds[i].revents) write_some(o, &o->sinks[i]);
     forward_all(o);
 }
@@ -184,7 +247,9 @@ bool run_output_ended(const struct run_output *o)
 {
     for (size_t i = 0; i < o->n; i++)
         if (o->streams[i].fd >= 0 || run_buffer_held(&o->streams[i].unsent)) return false;
-    return !run_buffer_held(&o->sinks[0].waiting) && !run_buffer_held(&o->sinks[1].waiting);
+    for (size_t i = 0; i < o->sinks_n; i++)
+        if (run_buffer_held(&o->sinks[i].waiting)) return false;
+    return true;
 }
 
 void run_output_cut(struct run_output *o)
@@ -198,24 +263,59 @@ void run_output_cut(struct run_output *o)
 void run_output_abandon(struct run_output *o)
 {
     for (size_t i = 0; i < o->n; i++) end_stream(&o->streams[i]);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < o->sinks_n; i++) {
         o->sinks[i].broken = true;
         run_buffer_drop(&o->sinks[i].waiting, run_buffer_held(&o->sinks[i].waiting));
     }
     forward_all(o);
 }
 
+void run_output_pass(struct run_output *o, int rank, int which, const char *line, size_t n)
+{
+    struct run_stream *s = &o->streams[2 * (rank - o->style.first) + which];
+    if (n && !s->sink->broken) put(o, s->sink, rank, line, n);
+}
+
+bool run_output_broken(const struct run_output *o, int which)
+{
+    return !o->style.dir && (which ? o->err : o->out)->broken;
+}
+
+bool run_output_full(const struct run_output *o)
+{
+    for (size_t i = 0; i < o->sinks_n; i++)
+        if (run_buffer_held(&o->sinks[i].waiting) >= RUN_SINK_BYTES) return true;
+    return false;
+}
+
+void run_output_close(struct run_output *o, int which)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (o->streams[i].which == which) end_stream(&o->streams[i]);
+}
+
+void run_output_frame(struct run_output *o, enum run_kind kind, const uint32_t *numbers, size_t n)
+{
+    if (o->style.framed && !o->out->broken) run_frame_put(&o->out->waiting, kind, numbers, n);
+}
+
 void run_say(struct run_output *o, const char *format, ...)
 {
     char line[1024] = "weft-run: ";
-    size_t used = strlen(line);
+    size_t begins = o->style.framed ? 0 : strlen(line), used;
     va_list args;
     int n;
     va_start(args, format);
-    n = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+    n = vsnprintf(line + begins, sizeof(line) - begins - 1, format, args);
     va_end(args);
-    if (n < 0) return;
+    if (n < 0 || o->err->broken) return;
     used = strlen(line);
+    if (o->style.framed) {
+        struct run_frame_out f = run_frame_begin(&o->out->waiting, RUN_SAY);
+        run_frame_text(&f, line);
+        run_frame_end(&f);
+        return;
+    }
     line[used++] = '\n';
-    if (!o->err->broken) put(o, o->err, RUN_NOBODY, line, used);
+    put(o, o->err, RUN_NOBODY, line, used);
 }

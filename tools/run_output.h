@@ -5,7 +5,7 @@
  * never blocks on a slow reader.  While a sink is full nothing is read for it, so the ranks feel it. */
 #ifndef WEFT_RUN_OUTPUT_H
 #define WEFT_RUN_OUTPUT_H
-#include "run_buffer.h"
+#include "run_wire.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -25,28 +25,49 @@ struct run_sink {
 };
 
 struct run_stream {
-    int fd; /* -1: has ended */
-    int rank;
+    int fd;          /* -1: has ended */
+    int rank, which; /* 0: stdout, 1: stderr */
     struct run_sink *sink;
     struct run_buffer unsent;
     size_t scanned; /* bytes of unsent known to hold no newline */
 };
 
-struct run_output {
-    bool prefix;
+struct run_style {
+    int first;               /* the rank that the first two streams are of */
+    bool prefix, timestamps; /* how each line begins */
     bool
         whole_lines; /* false for one rank alone: nothing can mix, so nothing needs to wait for its newline */
-    struct run_sink sinks[2], *out, *err; /* both are one sink if stdout and stderr are one file */
-    struct run_stream *streams;           /* two a rank: stdout, stderr */
-    size_t n, first;                      /* first: whose turn it is */
+    bool framed;     /* an agent's: lines go as frames to stdout, and so do weft-run's own words */
+    bool terminal, rewrites; /* of who reads the frames: as struct run_sink has them */
+    const char *dir;         /* not NULL: ranks' lines go to DIR/rank.N.out and .err */
 };
 
-bool run_output_init(struct run_output *o, int ranks, bool prefix);
+struct run_output {
+    struct run_style style;             /* as it was asked for */
+    struct run_sink *sinks, *out, *err; /* out and err are one if stdout and stderr are one file */
+    size_t sinks_n;
+    struct run_stream *streams; /* two a rank: stdout, stderr */
+    size_t n, first;            /* first: whose turn it is */
+};
+
+/* False, with errno: no memory, or a file cannot be made, whose name `sentence` has then. */
+bool run_output_init(struct run_output *o, int ranks, const struct run_style *style, char *failed,
+                     size_t bytes);
 void run_output_free(struct run_output *o);
 /* Takes over a rank's pipe; which: 0 stdout, 1 stderr. */
 void run_output_add(struct run_output *o, int rank, int which, int fd);
 
-/* Room for run_output_fds entries is 2 * ranks + 2; returns how many were filled. */
+/* A line of a rank on another host, or a piece of one that is too long. */
+void run_output_pass(struct run_output *o, int rank, int which, const char *line, size_t n);
+/* Whether lines of that kind have nobody left to read them; whether others should wait until some are written. */
+bool run_output_broken(const struct run_output *o, int which);
+bool run_output_full(const struct run_output *o);
+/* No more is read from the ranks' stdout (0) or stderr (1). */
+void run_output_close(struct run_output *o, int which);
+/* Where the output is framed: a frame of numbers. */
+void run_output_frame(struct run_output *o, enum run_kind kind, const uint32_t *numbers, size_t n);
+
+/* Room for run_output_fds entries is 4 * ranks + 2; returns how many were filled. */
 size_t run_output_fds(struct run_output *o, struct pollfd *fds);
 /* Takes the entries that it filled in, after poll. */
 void run_output_step(struct run_output *o, const struct pollfd *fds, size_t n);

@@ -77,13 +77,13 @@ static int lock_port(int port)
     return fd;
 }
 
-/* Binds a port of the loopback address to see whether it is free, 0 asks for any; 0: it is not. */
-static int try_port(int port)
+/* Binds a port of the loopback address, or of all, to see whether it is free, 0 asks for any; 0: it is not. */
+static int try_port(int port, bool loopback)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     socklen_t bytes = sizeof(at);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), found = 0;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY);
     if (fd < 0) return 0;
     if (!bind(fd, (struct sockaddr *)&at, bytes) && !getsockname(fd, (struct sockaddr *)&at, &bytes))
         found = ntohs(at.sin_port);
@@ -106,11 +106,11 @@ static int candidate(void)
     return LOWEST + (int)(dice % (unsigned)(least - LOWEST));
 }
 
-int run_port_choose(int *lock)
+int run_port_choose(int *lock, bool loopback)
 {
     enum { ATTEMPTS = 200 };
     for (int i = 0; i < ATTEMPTS; i++) {
-        int port = try_port(i < ATTEMPTS / 2 ? candidate() : 0);
+        int port = try_port(i < ATTEMPTS / 2 ? candidate() : 0, loopback);
         if (port && (*lock = lock_port(port)) >= 0) return port;
     }
     errno = EADDRINUSE;

@@ -17,9 +17,9 @@ int run_cores_count(const struct run_cores *cores);
 /* For the calling process. */
 bool run_cores_bind(int core);
 
-/* A free TCP port on the loopback address; *lock keeps other weft-runs from choosing it while it is open.
+/* A free TCP port on the loopback address, or on all addresses; *lock keeps other weft-runs from choosing it while it is open.
  * 0 and errno: there is none. */
-int run_port_choose(int *lock);
+int run_port_choose(int *lock, bool loopback);
 
 /* Removes the job directories of that port if no living process holds them. */
 void run_job_dir_remove(int port);

@@ -19,12 +19,17 @@ static void set_number(const char *name, int value)
 
 static void set_environment(const struct run_options *options, int r)
 {
-    set_number("RANK", r);
-    set_number("WORLD_SIZE", options->ranks);
+    set_number("RANK", options->first + r);
+    set_number("WORLD_SIZE", options->world);
     set_number("LOCAL_RANK", r);
     set_number("LOCAL_WORLD_SIZE", options->ranks);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_ADDR", options->address, 1);
     set_number("MASTER_PORT", options->port);
+    if (options->secret >= 0) {
+        char source[32];
+        snprintf(source, sizeof(source), "fd:%d", options->secret);
+        setenv("WEFT_SECRET", source, 1);
+    }
     unsetenv("TORCHELASTIC_RUN_ID"); /* these ranks are not torchrun's, even where we are one */
 }
 
@@ -32,7 +37,6 @@ static void set_environment(const struct run_options *options, int r)
 static _Noreturn void become(const struct run_options *options, int r, const int fds[3], pid_t parent,
                              int report, const struct run_signals *signals)
 {
-    sigset_t none;
     int error = 0;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -41,11 +45,10 @@ static _Noreturn void become(const struct run_options *options, int r, const int
         if (fds[fd] != fd && dup2(fds[fd], fd) < 0) error = errno;
     if (!error && options->bind && !run_cores_bind(options->cores->core[r % options->cores->n]))
         error = errno;
+    if (!error && options->secret >= 0 && fcntl(options->secret, F_SETFD, 0)) error = errno;
     if (!error) {
         set_environment(options, r);
-        sigaction(SIGPIPE, &signals->pipe, NULL);
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
+        run_signals_restore(signals);
         execvp(options->program[0], options->program);
         error = errno;
     }
@@ -91,21 +94,4 @@ bool run_rank_look(struct run_rank *rank)
 void run_rank_signal(const struct run_rank *rank, int signal)
 {
     if (rank->pid && !rank->gone) kill(-rank->pid, signal);
-}
-
-const char *run_signal_name(int signal)
-{
-    static const char *const names[] = {
-        [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT",     [SIGILL] = "SIGILL",
-        [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",       [SIGFPE] = "SIGFPE",
-        [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV",     [SIGUSR2] = "SIGUSR2",
-        [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM",     [SIGXCPU] = "SIGXCPU",
-        [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS",   [SIGVTALRM] = "SIGVTALRM", [SIGPROF] = "SIGPROF",
-        [SIGIO] = "SIGIO",     [SIGPWR] = "SIGPWR",
-    };
-    static char other[32];
-    if (signal > 0 && (size_t)signal < sizeof(names) / sizeof(names[0]) && names[signal])
-        return names[signal];
-    snprintf(other, sizeof(other), "signal %d", signal);
-    return other;
 }

@@ -2,8 +2,9 @@
 #ifndef WEFT_RUN_RANK_H
 #define WEFT_RUN_RANK_H
 #include "run_job.h"
+#include "run_signals.h"
 
-#include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct run_rank {
@@ -13,12 +14,7 @@ struct run_rank {
     int code, signal;
 };
 
-/* The signal state that weft-run was started with. */
-struct run_signals {
-    struct sigaction pipe;
-};
-
-/* Starts rank r with these three descriptors.  0, or errno of what failed, fork to exec. */
+/* Starts the r-th rank of this host with these three descriptors.  0, or errno of what failed, fork to exec. */
 int run_rank_start(struct run_rank *rank, const struct run_options *options, int r, const int fds[3],
                    const struct run_signals *signals);
 /* Has it ended by now?  Fills in how. */
@@ -29,6 +25,4 @@ static inline bool run_rank_failed(const struct run_rank *rank)
 }
 /* To all of its group. */
 void run_rank_signal(const struct run_rank *rank, int signal);
-/* "SIGSEGV"; for one without a name "signal 40". */
-const char *run_signal_name(int signal);
 #endif
