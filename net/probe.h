@@ -9,7 +9,7 @@
 enum weft__probe_result {
     WEFT__PROBE_GREETED,     /* the first bytes are ZeroMQ's */
     WEFT__PROBE_STRANGE,     /* they are not */
-    WEFT__PROBE_SILENT,      /* connected, and nothing came for 2 s */
+    WEFT__PROBE_SILENT,      /* connected, and nothing came for SILENCE_MS of probe.c */
     WEFT__PROBE_CLOSED,      /* connected, and hung up before a byte: perhaps a server that starts or stops */
     WEFT__PROBE_REFUSED,     /* nobody listens */
     WEFT__PROBE_NO_ANSWER,   /* the deadline came first */

@@ -22,7 +22,6 @@ typedef struct fixed {
     const weft__rendezvous *r;
     char host[WEFT__HOST_NAME_BYTES]; /* as it was given */
     weft__locator place;
-    int silences;                 /* times that the place accepted a connection and did not greet */
     enum weft__probe_result seen; /* who answered there */
     int no_way;                   /* why the host could not be reached then */
     char why[128];                /* this host cannot serve it, or "" */
@@ -39,11 +38,6 @@ static weft_status fixed_locator_look(weft__finder *finder, weft__locator *place
     return WEFT_OK;
 }
 
-static weft_status taken_by_other(const fixed *f, const char *how)
-{
-    return weft__fail(WEFT_ERR_PEER, "%s is in use by something else: %s", f->place.text, how);
-}
-
 static bool is_no_way(int error)
 {
     return error == ENETUNREACH || error == EHOSTUNREACH || error == ENETDOWN || error == EHOSTDOWN;
@@ -54,15 +48,16 @@ static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
     /* The last look may have been cut short by the deadline: an earlier one knows better. */
     if (probe->result != WEFT__PROBE_NO_ANSWER) f->seen = probe->result;
     switch (probe->result) {
-    case WEFT__PROBE_SILENT: /* one that is just ending may leave a connection unanswered */
-        return f->silences++ == 0 ? WEFT_OK : taken_by_other(f, "it accepts connections but does not greet");
-    case WEFT__PROBE_STRANGE: return taken_by_other(f, "its first bytes are not a ZeroMQ greeting");
+    case WEFT__PROBE_STRANGE:
+        return weft__fail(WEFT_ERR_PEER,
+                          "%s is in use by something else: its first bytes are not a ZeroMQ greeting",
+                          f->place.text);
     case WEFT__PROBE_UNREACHABLE:
         f->no_way = probe->error;
         if (is_no_way(probe->error)) return WEFT_OK;
         return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", f->host, f->place.text,
                           strerror(probe->error));
-    default: return WEFT_OK;
+    default: return WEFT_OK; /* a silent one, too, may be a server that thousands of ranks keep busy */
     }
 }
 
@@ -95,10 +90,14 @@ static weft_status fixed_locator_late(weft__finder *finder, double seconds)
 {
     const fixed *f = WEFT__OWNER(finder, fixed, finder);
     bool no_way = f->seen == WEFT__PROBE_UNREACHABLE;
-    const char *how = no_way                             ? "the host cannot be reached: "
-                      : f->seen == WEFT__PROBE_CLOSED    ? "every connection is closed before a greeting"
-                      : f->seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
-                                                         : "nobody listens there";
+    const char *how = "nobody listens there";
+    if (no_way) how = "the host cannot be reached: ";
+    if (f->seen == WEFT__PROBE_CLOSED) how = "every connection is closed before a greeting";
+    if (f->seen == WEFT__PROBE_NO_ANSWER) how = "the host does not answer";
+    if (f->seen == WEFT__PROBE_SILENT)
+        how =
+            "it accepts connections but does not greet: something else is there, or rank 0 gets no processor;"
+            " given up";
     return weft__fail(WEFT_ERR_TIMEOUT, "joining at %s: %s%s after %.1f s%s%s%s", f->place.text, how,
                       no_way ? strerror(f->no_way) : "", seconds,
                       *f->why ? ", and this host cannot serve it: " : "", f->why, f->place.note);

@@ -21,23 +21,35 @@
 
 /* ---- answers ---- */
 
+static weft__rendezvous_header header_for(const weft__rendezvous_server *s, enum weft__rendezvous_kind kind,
+                                          int rank)
+{
+    return (weft__rendezvous_header){
+        WEFT__RENDEZVOUS_MAGIC, WEFT__RENDEZVOUS_VERSION, (uint16_t)kind, {0}, rank, s->world, s->status,
+        (uint32_t)s->step};
+}
+
+/* False: its connection is gone.  The message is used up. */
+static bool send_message(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg)
+{
+    if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
+        zmq_msg_send(msg, s->router, ZMQ_DONTWAIT) >= 0)
+        return true;
+    zmq_msg_close(msg);
+    return errno != EHOSTUNREACH;
+}
+
 /* False: its connection is gone. */
 static bool send_to(weft__rendezvous_server *s, const weft__rendezvous_member *to,
                     enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
 {
-    weft__rendezvous_header header = {
-        WEFT__RENDEZVOUS_MAGIC, WEFT__RENDEZVOUS_VERSION, (uint16_t)kind, {0}, to->rank, s->world, s->status,
-        (uint32_t)s->step};
+    const weft__rendezvous_header header = header_for(s, kind, to->rank);
     zmq_msg_t msg;
     if (zmq_msg_init_size(&msg, sizeof header + bytes))
         return true; /* no memory: that client runs into its deadline */
     memcpy(zmq_msg_data(&msg), &header, sizeof header);
     if (bytes) memcpy((char *)zmq_msg_data(&msg) + sizeof header, payload, bytes);
-    if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
-        zmq_msg_send(&msg, s->router, ZMQ_DONTWAIT) >= 0)
-        return true;
-    zmq_msg_close(&msg);
-    return errno != EHOSTUNREACH;
+    return send_message(s, to, &msg);
 }
 
 static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind kind, const void *payload,
@@ -286,22 +298,32 @@ void weft__rendezvous_answer_asks(weft__rendezvous_server *s)
 
 /* ---- gathering ---- */
 
+/* All get one message, of which ZeroMQ counts the users: rank 0 would not hold a copy for each of thousands. */
 static void finish_gather(weft__rendezvous_server *s)
 {
+    const weft__rendezvous_header header = header_for(s, WEFT__RENDEZVOUS_GATHERED, -1);
     size_t bytes = s->block_bytes;
-    char *all = malloc(bytes * (size_t)s->world + 1);
-    if (!all) {
+    zmq_msg_t all, one;
+    char *at;
+    if (zmq_msg_init_size(&all, sizeof header + bytes * (size_t)s->world)) {
         server_fail(s, WEFT_ERR_MEMORY,
                     "the serving rank has no memory left to gather %zu bytes from each rank", bytes);
         return;
     }
+    at = zmq_msg_data(&all);
+    memcpy(at, &header, sizeof header);
+    at += sizeof header;
     for (int r = 0; r < s->world; r++) {
-        if (bytes) memcpy(all + (size_t)r * bytes, s->members[r].block, bytes);
+        if (bytes) memcpy(at + (size_t)r * bytes, s->members[r].block, bytes);
         free(s->members[r].block);
         s->members[r].block = NULL;
     }
-    send_to_all(s, WEFT__RENDEZVOUS_GATHERED, all, bytes * (size_t)s->world);
-    free(all);
+    for (int i = 0; i < s->count; i++) {
+        if (s->members[i].done) continue;
+        zmq_msg_init(&one);
+        if (zmq_msg_copy(&one, &all) == 0) send_message(s, &s->members[i], &one);
+    }
+    zmq_msg_close(&all);
     s->gathered = 0;
     s->step++;
 }
