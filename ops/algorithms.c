@@ -6,9 +6,9 @@
         (weft__reach) WEFT__REACH_OF_##id, WEFT__BYTES_OF_##id \
     }
 #define ROUNDS(arg, kind, name, limit, ordered) \
-    {WEFT__OP_##kind, WEFT__ROUNDS, name, NULL, LIMIT(limit), LIMIT(ordered)},
-#define MESSAGES(arg, kind, name, build, limit, ordered) \
-    {WEFT__OP_##kind, WEFT__MESSAGES, name, weft__build_##build, LIMIT(limit), LIMIT(ordered)},
+    {WEFT__OP_##kind, WEFT__ROUNDS, name, NULL, LIMIT(limit), LIMIT(limit), LIMIT(ordered)},
+#define MESSAGES(arg, kind, name, build, limit, across, ordered) \
+    {WEFT__OP_##kind, WEFT__MESSAGES, name, weft__build_##build, LIMIT(limit), LIMIT(across), LIMIT(ordered)},
 
 const weft__candidate weft__candidates[WEFT__CANDIDATES] = {WEFT__CANDIDATE_LIST(ROUNDS, MESSAGES, )};
 

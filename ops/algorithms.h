@@ -21,8 +21,16 @@ typedef enum weft__reach {
     WEFT__REACH_UP_TO_EACH,    /* fewer than that for each rank */
     WEFT__REACH_UP_TO_SHARED,  /* bytes by the number of ranks, and no more than a slot holds */
     WEFT__REACH_UP_TO_OR_PAIR, /* bytes, and any number between two ranks */
-    WEFT__REACH_UP_TO_OF_FOUR  /* bytes, among four ranks and more */
+    WEFT__REACH_UP_TO_OF_FOUR, /* bytes, among four ranks and more */
+    WEFT__REACH_UP_TO_OR_EACH, /* bytes for each rank, or WEFT__OR_EACH_LEAST */
+    WEFT__REACH_FEW_HOSTS,     /* bytes, or any number where it says 0, among few hosts */
+    WEFT__REACH_MANY_EACH,     /* fewer than that for each rank, among many hosts */
+    WEFT__REACH_FEW_OR_EACH /* WEFT__FEW_OR_EACH_LEAST among few hosts, among many fewer than bytes for each */
 } weft__reach;
+
+#define WEFT__FEW_HOSTS         16
+#define WEFT__OR_EACH_LEAST     65536
+#define WEFT__FEW_OR_EACH_LEAST 4096
 
 typedef struct weft__limit {
     weft__reach reach;
@@ -35,6 +43,7 @@ typedef struct weft__candidate {
     const char *name;      /* as weft_request_info.algorithm tells it */
     weft__build_fn *build; /* MESSAGES */
     weft__limit limit;     /* as a rule */
+    weft__limit across;    /* where members are on several hosts: MESSAGES */
     weft__limit ordered;   /* with WEFT_REDUCE=rank_order, of kinds that reduce; NEVER: it cannot do that */
 } weft__candidate;
 
@@ -52,14 +61,14 @@ enum {
 };
 
 enum {
-#define ROUNDS_ROW(arg, kind, name, limit, ordered)          +1
-#define MESSAGES_ROW(arg, kind, name, build, limit, ordered) +1
+#define ROUNDS_ROW(arg, kind, name, limit, ordered)                  +1
+#define MESSAGES_ROW(arg, kind, name, build, limit, across, ordered) +1
     WEFT__CANDIDATES = 0 WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, ),
 #undef ROUNDS_ROW
 #undef MESSAGES_ROW
 /* Candidates whose limit is a number of bytes: those can be tuned. */
-#define ROUNDS_ROW(arg, kind, name, limit, ordered)          +(WEFT__LIMIT_##limit > WEFT__LIMIT_ANY)
-#define MESSAGES_ROW(arg, kind, name, build, limit, ordered) +(WEFT__LIMIT_##limit > WEFT__LIMIT_ANY)
+#define ROUNDS_ROW(arg, kind, name, limit, ordered)                  +(WEFT__LIMIT_##limit > WEFT__LIMIT_ANY)
+#define MESSAGES_ROW(arg, kind, name, build, limit, across, ordered) +(WEFT__LIMIT_##limit > WEFT__LIMIT_ANY)
     WEFT__TUNABLES = 0 WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, )
 #undef ROUNDS_ROW
 #undef MESSAGES_ROW
@@ -67,10 +76,10 @@ enum {
 
 /* Candidates of each kind. */
 enum {
-#define ROUNDS_ROW(of, kind, name, limit, ordered)          +(WEFT__OP_##kind == WEFT__OP_##of)
-#define MESSAGES_ROW(of, kind, name, build, limit, ordered) +(WEFT__OP_##kind == WEFT__OP_##of)
-#define ROWS_OF(id)                                         WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, id)
-#define KIND_COUNT(id, ...)                                 WEFT__CANDIDATES_OF_##id = 0 ROWS_OF(id),
+#define ROUNDS_ROW(of, kind, name, limit, ordered)                  +(WEFT__OP_##kind == WEFT__OP_##of)
+#define MESSAGES_ROW(of, kind, name, build, limit, across, ordered) +(WEFT__OP_##kind == WEFT__OP_##of)
+#define ROWS_OF(id)                                                 WEFT__CANDIDATE_LIST(ROUNDS_ROW, MESSAGES_ROW, id)
+#define KIND_COUNT(id, ...)                                         WEFT__CANDIDATES_OF_##id = 0 ROWS_OF(id),
     WEFT__KINDS(KIND_COUNT)
 #undef KIND_COUNT
 #undef ROWS_OF
@@ -101,10 +110,10 @@ static inline bool weft__is_tunable(const weft__candidate *c)
 /* The kind whose candidates do this one: groups and memory are made by an all_gather. */
 weft__kind weft__family(weft__kind kind);
 
-/* The builders that the table names: file by file, in ring.c, doubling.c, tree.c, bruck.c, chain.c, pairwise.c,
- * ordered.c and dissemination.c. */
+/* The builders that the table names: file by file, in ring.c, doubling.c, lanes.c, tree.c, bruck.c, chain.c,
+ * pairwise.c, ordered.c and dissemination.c. */
 #define ROUNDS_BUILDER(arg, kind, name, limit, ordered)
-#define MESSAGES_BUILDER(arg, kind, name, build, limit, ordered) weft__build_fn weft__build_##build;
+#define MESSAGES_BUILDER(arg, kind, name, build, limit, across, ordered) weft__build_fn weft__build_##build;
 WEFT__CANDIDATE_LIST(ROUNDS_BUILDER, MESSAGES_BUILDER, )
 #undef ROUNDS_BUILDER
 #undef MESSAGES_BUILDER

@@ -11,6 +11,7 @@
 
 void weft__build_bruck_all_gather(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     size_t count = op->count, tail = (size_t)(s->size - s->rank) * count;
     weft__place all = weft__add_tmp(s, count * (size_t)s->size);
     int filled = weft__add_copy(s, weft__at(s, WEFT__IN, 0), all, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
@@ -77,6 +78,7 @@ static void travel_on(weft__schedule *s, travel *t, int round, size_t count)
 
 void weft__build_bruck_all_to_all(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     travel t = {.start = weft__at(s, WEFT__IN, 0), .ready = WEFT__NO_STEP};
     int round = 0;
     if (op->in == op->out) {

@@ -1,4 +1,4 @@
-/* chain.c - broadcast of many bytes: segments go from the root along the ranks, each rank passing on one
+/* chain.c - broadcast of many bytes: segments go from the root along the seats, each rank passing on one
  * segment while the next comes in.  Every rank sends and receives each byte at most once.
  *
  * Source: the "pipeline" of J. Pjesivac-Grbovic et al., "Performance Analysis of MPI Collective Operations"
@@ -19,8 +19,8 @@ static int segments_of(size_t bytes, int size)
 
 void weft__build_chain_broadcast(weft__schedule *s, const weft__op *op)
 {
-    int number = weft__modulo(s->rank - op->root, s->size);
-    int next = weft__modulo(s->rank + 1, s->size), before = weft__modulo(s->rank - 1, s->size);
+    int number = weft__modulo(s->seat - s->root, s->size);
+    int next = weft__modulo(s->seat + 1, s->size), before = weft__modulo(s->seat - 1, s->size);
     int segments = segments_of(op->count * s->element, s->size);
     for (int i = 0; i < segments; i++) {
         weft__span segment = weft__share(op->count, segments, i);

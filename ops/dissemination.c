@@ -13,8 +13,8 @@ static void disseminate(weft__schedule *s, uint32_t tag, int number, weft__place
 {
     int heard[WEFT__ROUNDS_MOST], n = 0;
     for (int64_t distance = 1; distance < s->size; distance *= 2, n++) {
-        int to = weft__modulo(s->rank + (int)distance, s->size),
-            from = weft__modulo(s->rank - (int)distance, s->size);
+        int to = weft__modulo(s->seat + (int)distance, s->size),
+            from = weft__modulo(s->seat - (int)distance, s->size);
         bool passes = number < distance && number + distance < s->size;
         bool gets = number >= distance && number < 2 * distance;
         int told =
@@ -38,9 +38,9 @@ static void agree_of_two(weft__schedule *s)
     bool sends = has_step(s, WEFT__STEP_SEND), receives = has_step(s, WEFT__STEP_RECV);
     weft__place nothing = weft__at(s, WEFT__TMP, 0);
     if (!sends)
-        weft__add_send(s, 1 - s->rank, WEFT__AGREEMENT_TAGS, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_send(s, 1 - s->seat, WEFT__AGREEMENT_TAGS, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
     if (!receives)
-        weft__add_recv(s, 1 - s->rank, WEFT__AGREEMENT_TAGS, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
+        weft__add_recv(s, 1 - s->seat, WEFT__AGREEMENT_TAGS, nothing, 0, WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
 void weft__add_agreement(weft__schedule *s)
@@ -59,6 +59,6 @@ void weft__build_dissemination_barrier(weft__schedule *s, const weft__op *op)
 
 void weft__build_first_broadcast(weft__schedule *s, const weft__op *op)
 {
-    int number = weft__modulo(s->rank - op->root, s->size);
+    int number = weft__modulo(s->seat - s->root, s->size);
     disseminate(s, 0, number, weft__at(s, number ? WEFT__OUT : WEFT__IN, 0), op->count);
 }

@@ -76,23 +76,27 @@ static void after_sends(weft__schedule *s, exchange x, int step)
 
 void weft__build_ordered_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     reduce_parts(s, op, block_of, weft__at(s, WEFT__OUT, 0));
 }
 
 void weft__build_ordered_all_reduce(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     exchange x = reduce_parts(s, op, whole, weft__at(s, WEFT__OUT, 0));
     after_sends(s, x, x.reduced);
 }
 
 void weft__build_ordered_reduce(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     reduce_parts(s, op, whole_at_root, weft__at(s, WEFT__OUT, 0));
 }
 
 /* Long operands: each rank reduces a share, and tells it to all, or to the root. */
 void weft__build_ordered_shares(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     bool rooted = weft__kind_traits(op->kind) & WEFT__ROOTED, writes = !rooted || s->rank == op->root;
     weft__span mine = share_of(s, op, s->rank);
     weft__place to = writes ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);

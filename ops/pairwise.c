@@ -23,6 +23,7 @@ static window open_window(void)
 /* all_to_all and all_gather, even or uneven: of an input that is one block everybody gets all. */
 void weft__build_pairwise(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     weft__place from = weft__at(s, WEFT__IN, 0);
     weft__span own_in = weft__op_in_block(op, s->rank), own_out = weft__op_out_block(op, s->rank);
     int saved = WEFT__NO_STEP;
@@ -51,6 +52,7 @@ void weft__build_pairwise(weft__schedule *s, const weft__op *op)
 
 void weft__build_direct_gather(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     window w = open_window();
     if (s->rank != op->root)
         weft__add_send(s, op->root, 0, weft__at(s, WEFT__IN, 0), op->count, WEFT__NO_STEP, WEFT__NO_STEP);
@@ -69,6 +71,7 @@ void weft__build_direct_gather(weft__schedule *s, const weft__op *op)
 
 void weft__build_direct_scatter(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     window w = open_window();
     if (s->rank != op->root)
         weft__add_recv(s, op->root, 0, weft__at(s, WEFT__OUT, 0), op->count, WEFT__NO_STEP, WEFT__NO_STEP);

@@ -1,6 +1,7 @@
 /* ring.c - each rank sends to the next and hears from the one before: least bytes per rank, for large sizes.
  *
- * A buffer is cut into one block per rank.  reduce_scatter: block b starts at rank b + 1 and collects on its
+ * Ranks stand in the order of their seats, so the ring enters each host once.  A buffer is cut into one block
+ * per rank.  reduce_scatter: block b starts at rank b + 1 and collects on its
  * way round, so that b itself adds last; every element is computed by one rank only.  all_gather: each block
  * goes round from its owner.  all_reduce is the two in turn, reduce is the first and a gather, broadcast is
  * a scatter and the second.  Blocks of many bytes are cut again, into stripes that go round independently:
@@ -15,7 +16,11 @@
 #define STRIPE_BYTES 262144 /* shorter stripes would cost more in messages than they overlap */
 #define SLOTS        3      /* partial results in TMP at once: received, reduced, being sent */
 
-enum ring_cut { SHARES, IN_BLOCKS, OUT_BLOCKS }; /* shares of count, or the blocks of a buffer */
+enum ring_cut {
+    SHARES,
+    IN_BLOCKS,
+    OUT_BLOCKS
+}; /* shares of count, or the blocks of a buffer: one of each seat */
 
 typedef struct ring {
     weft__schedule *s;
@@ -23,15 +28,15 @@ typedef struct ring {
     enum ring_cut cut;
     size_t longest; /* piece of any block */
     int stripe, stripes;
-    int next, before; /* ranks */
+    int next, before; /* seats */
 } ring;
 
 static weft__span block_at(const ring *g, int block)
 {
-    block = weft__modulo(block, g->s->size);
-    if (g->cut == IN_BLOCKS) return weft__op_in_block(g->op, block);
-    if (g->cut == OUT_BLOCKS) return weft__op_out_block(g->op, block);
-    return weft__share(g->op->count, g->s->size, block);
+    int seat = weft__modulo(block, g->s->size);
+    if (g->cut == IN_BLOCKS) return weft__op_in_block(g->op, weft__rank_at(g->s, seat));
+    if (g->cut == OUT_BLOCKS) return weft__op_out_block(g->op, weft__rank_at(g->s, seat));
+    return weft__share(g->op->count, g->s->size, seat);
 }
 
 /* This stripe's part of a block. */
@@ -45,7 +50,7 @@ static weft__span piece_at(const ring *g, int block)
 /* Where this stripe's part of this rank's block begins, counted from the block. */
 static size_t own_skip(const ring *g)
 {
-    return piece_at(g, g->s->rank).start - block_at(g, g->s->rank).start;
+    return piece_at(g, g->s->seat).start - block_at(g, g->s->seat).start;
 }
 
 static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
@@ -58,8 +63,8 @@ static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
     stripes = g.longest * s->element / STRIPE_BYTES;
     if (stripes > 1) g.stripes = stripes > STRIPES_MOST ? STRIPES_MOST : (int)stripes;
     g.longest = weft__share(g.longest, g.stripes, 0).length;
-    g.next = weft__modulo(s->rank + 1, s->size);
-    g.before = weft__modulo(s->rank - 1, s->size);
+    g.next = weft__modulo(s->seat + 1, s->size);
+    g.before = weft__modulo(s->seat - 1, s->size);
     return g;
 }
 
@@ -79,14 +84,14 @@ typedef struct reduced {
 static reduced reduce_pieces(const ring *g, weft__operand own, weft__place to, double scale)
 {
     weft__schedule *s = g->s;
-    weft__place slots[SLOTS], partial = weft__plus(s, own.place, piece_at(g, s->rank - 1).start);
+    weft__place slots[SLOTS], partial = weft__plus(s, own.place, piece_at(g, s->seat - 1).start);
     int sent[SLOTS], first_sent = WEFT__NO_STEP, ready = own.ready;
     for (int i = 0; i < SLOTS; i++) {
         slots[i] = i < s->size - 1 ? weft__add_tmp(s, g->longest) : weft__at(s, WEFT__TMP, 0);
         sent[i] = WEFT__NO_STEP;
     }
     for (int t = 0; t < s->size - 1; t++) {
-        weft__span leaving = piece_at(g, s->rank - 1 - t), coming = piece_at(g, s->rank - 2 - t);
+        weft__span leaving = piece_at(g, s->seat - 1 - t), coming = piece_at(g, s->seat - 2 - t);
         bool last = t == s->size - 2;
         weft__place slot = slots[t % SLOTS];
         int got;
@@ -111,7 +116,7 @@ static void share_pieces(const ring *g, weft__place own, int ready, int before1,
     weft__schedule *s = g->s;
     weft__place leaving_from = own;
     for (int t = 0; t < s->size - 1; t++) {
-        weft__span leaving = piece_at(g, s->rank - t), coming = piece_at(g, s->rank - 1 - t);
+        weft__span leaving = piece_at(g, s->seat - t), coming = piece_at(g, s->seat - 1 - t);
         weft__place to = weft__at(s, WEFT__OUT, coming.start);
         weft__add_send(s, g->next, tag_of(g, 1, t), leaving_from, leaving.length, ready, WEFT__NO_STEP);
         ready = weft__add_recv(s, g->before, tag_of(g, 1, t), to, coming.length, before1, before2);
@@ -124,7 +129,7 @@ void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
     ring g = make_ring(s, op, SHARES);
     weft__operand own = weft__own_operand(s, op, op->count);
     for (; g.stripe < g.stripes; g.stripe++) {
-        weft__place mine = weft__at(s, WEFT__OUT, piece_at(&g, s->rank).start);
+        weft__place mine = weft__at(s, WEFT__OUT, piece_at(&g, s->seat).start);
         reduced r = reduce_pieces(&g, own, mine, weft__last_scale(s, op));
         /* In place OUT's blocks are operands until all is reduced, and one is sent as it is. */
         share_pieces(&g, mine, r.done, r.done, r.first_sent);
@@ -142,7 +147,7 @@ void weft__build_ring_reduce_scatter(weft__schedule *s, const weft__op *op)
 void weft__build_ring_all_gather(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, OUT_BLOCKS);
-    weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, block_at(&g, s->rank).start),
+    weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, block_at(&g, s->seat).start),
                    op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
     for (; g.stripe < g.stripes; g.stripe++)
         share_pieces(&g, weft__at(s, WEFT__IN, own_skip(&g)), WEFT__NO_STEP, WEFT__NO_STEP, WEFT__NO_STEP);
@@ -153,14 +158,14 @@ void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
     ring g = make_ring(s, op, SHARES);
     weft__operand own = weft__own_operand(s, op, op->count);
     for (; g.stripe < g.stripes; g.stripe++) {
-        weft__span mine = piece_at(&g, s->rank);
-        bool is_root = s->rank == op->root;
+        weft__span mine = piece_at(&g, s->seat);
+        bool is_root = s->seat == s->root;
         weft__place to = is_root ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);
         reduced r = reduce_pieces(&g, own, to, weft__last_scale(s, op));
-        if (!is_root) weft__add_send(s, op->root, tag_of(&g, 2, 0), to, mine.length, r.done, WEFT__NO_STEP);
+        if (!is_root) weft__add_send(s, s->root, tag_of(&g, 2, 0), to, mine.length, r.done, WEFT__NO_STEP);
         for (int other = 0; is_root && other < s->size; other++) {
             weft__span theirs = piece_at(&g, other);
-            if (other != s->rank)
+            if (other != s->seat)
                 weft__add_recv(s, other, tag_of(&g, 2, 0), weft__at(s, WEFT__OUT, theirs.start),
                                theirs.length, r.done, r.first_sent);
         }
@@ -173,17 +178,17 @@ void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
 void weft__build_ring_broadcast(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, SHARES);
-    int number = weft__modulo(s->rank - op->root, s->size), ready = WEFT__NO_STEP;
+    int number = weft__modulo(s->seat - s->root, s->size), ready = WEFT__NO_STEP;
     weft__area buffer = number ? WEFT__OUT : WEFT__IN;
     g.stripes = 1;
     for (int other = 1; number == 0 && other < s->size; other++) {
         weft__span theirs = piece_at(&g, other);
-        weft__add_send(s, weft__modulo(s->rank + other, s->size), 0, weft__at(s, buffer, theirs.start),
+        weft__add_send(s, weft__modulo(s->seat + other, s->size), 0, weft__at(s, buffer, theirs.start),
                        theirs.length, WEFT__NO_STEP, WEFT__NO_STEP);
     }
     if (number) {
         weft__span mine = piece_at(&g, number);
-        ready = weft__add_recv(s, op->root, 0, weft__at(s, buffer, mine.start), mine.length, WEFT__NO_STEP,
+        ready = weft__add_recv(s, s->root, 0, weft__at(s, buffer, mine.start), mine.length, WEFT__NO_STEP,
                                WEFT__NO_STEP);
     }
     for (int t = 0; t < s->size - 1; t++) {

@@ -59,27 +59,40 @@ static int schedule_add(weft__schedule *s, weft__step step, int before1, int bef
 int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1,
                    int before2)
 {
-    weft__step step = {
-        .kind = WEFT__STEP_SEND, .peer = peer, .tag = tag, .a = from, .count = count, .scale = 1};
+    weft__step step = {.kind = WEFT__STEP_SEND,
+                       .peer = weft__rank_at(s, peer),
+                       .tag = tag,
+                       .a = from,
+                       .count = count,
+                       .scale = 1};
     return schedule_add(s, step, before1, before2);
 }
 
 int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1,
                    int before2)
 {
-    weft__step step = {
-        .kind = WEFT__STEP_RECV, .peer = peer, .tag = tag, .out = to, .count = count, .scale = 1};
+    weft__step step = {.kind = WEFT__STEP_RECV,
+                       .peer = weft__rank_at(s, peer),
+                       .tag = tag,
+                       .out = to,
+                       .count = count,
+                       .scale = 1};
     return schedule_add(s, step, before1, before2);
 }
 
 void weft__add_token(weft__schedule *s, int to, int from, uint32_t tag)
 {
-    weft__step told = {
-        .kind = WEFT__STEP_SEND, .peer = to, .tag = tag, .a = {WEFT__TMP, 0}, .scale = 1, .token = true};
+    weft__step told = {.kind = WEFT__STEP_SEND, .tag = tag, .a = {WEFT__TMP, 0}, .scale = 1, .token = true};
     weft__step heard = {
-        .kind = WEFT__STEP_RECV, .peer = from, .tag = tag, .out = {WEFT__TMP, 0}, .scale = 1, .token = true};
-    if (to >= 0) schedule_add(s, told, WEFT__NO_STEP, WEFT__NO_STEP);
-    if (from >= 0) schedule_add(s, heard, WEFT__NO_STEP, WEFT__NO_STEP);
+        .kind = WEFT__STEP_RECV, .tag = tag, .out = {WEFT__TMP, 0}, .scale = 1, .token = true};
+    if (to >= 0) {
+        told.peer = weft__rank_at(s, to);
+        schedule_add(s, told, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
+    if (from >= 0) {
+        heard.peer = weft__rank_at(s, from);
+        schedule_add(s, heard, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
 }
 
 int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale,
@@ -156,7 +169,15 @@ static void seal(weft__schedule *s)
     s->edge_room = 0;
 }
 
-weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, weft__algorithm algorithm)
+void weft__count_in_ranks(weft__schedule *s, const weft__op *op)
+{
+    s->seats = NULL;
+    s->seat = s->rank;
+    s->root = op->root;
+}
+
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__seats *seats,
+                                    weft__algorithm algorithm)
 {
     weft__schedule *s = calloc(1, sizeof *s);
     if (!s) {
@@ -165,9 +186,16 @@ weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, weft
     }
     s->rank = rank;
     s->size = size;
+    weft__count_in_ranks(s, op);
+    if (seats) {
+        s->seats = seats;
+        s->seat = seats->seat_of[rank];
+        s->root = seats->seat_of[op->root];
+    }
     s->algorithm = algorithm.name;
     s->element = weft_dtype_size(op->dtype);
     algorithm.build(s, op);
+    s->seats = NULL;
     if (!s->failed) seal(s);
     if (s->failed) {
         weft__fail_memory((size_t)s->n * sizeof *s->steps, "the steps of a schedule");

@@ -12,6 +12,7 @@
 #ifndef WEFT_OPS_SCHEDULE_H
 #define WEFT_OPS_SCHEDULE_H
 #include "op.h"
+#include "seats.h"
 
 #include <stdio.h>
 
@@ -32,7 +33,7 @@ typedef struct weft__place {
 #define WEFT__NO_STEP (-1)
 
 /* Every step moves `count` elements of the operation's type.
- * SEND from `a` to peer; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
+ * SEND from `a` to peer, which is a rank; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
  * receive from a at b with that tag (the builders here use a tag once for each pair and direction).
  * COPY: out = a, which may be the same place.  REDUCE: out = a op b, with a left of b; out may be a or b.
  * FOLD: out = row op row op ... from left to right, of `rows` rows of count elements that lie one behind the
@@ -54,9 +55,11 @@ typedef struct weft__step {
 
 typedef struct weft__schedule {
     int rank, size;
-    const char *algorithm; /* "ring", "recursive_doubling", ...: static */
-    size_t element;        /* bytes */
-    size_t tmp_bytes;      /* of the area TMP that an executor provides, 64-byte aligned */
+    const weft__seats *seats; /* while building, where members are on several hosts; else NULL */
+    int seat, root;           /* this rank's; the root's */
+    const char *algorithm;    /* "ring", "recursive_doubling", ...: static */
+    size_t element;           /* bytes */
+    size_t tmp_bytes;         /* of the area TMP that an executor provides, 64-byte aligned */
     weft__step *steps;
     int n, room;
     int (*edges)[2]; /* (before, after) pairs while building */
@@ -65,7 +68,33 @@ typedef struct weft__schedule {
     bool failed; /* memory ran out while building */
 } weft__schedule;
 
-/* Builders append with these; before1, before2 are step ids or WEFT__NO_STEP. They return the new id. */
+/* Builders count in seats (seats.h): this rank is at s->seat, and peers are named by theirs.  Blocks of buffers
+ * are those of ranks.  One that needs both to be the same begins with this: its seats are ranks. */
+void weft__count_in_ranks(weft__schedule *s, const weft__op *op);
+static inline int weft__rank_at(const weft__schedule *s, int seat)
+{
+    return s->seats ? s->seats->rank_at[seat] : seat;
+}
+/* The seats of a host are a run; where there are no seats there is one host. */
+static inline int weft__hosts(const weft__schedule *s)
+{
+    return s->seats ? s->seats->hosts : 1;
+}
+static inline int weft__host_at(const weft__schedule *s, int seat)
+{
+    return s->seats ? s->seats->host_at[seat] : 0;
+}
+static inline int weft__first_of_host(const weft__schedule *s, int host)
+{
+    return s->seats ? s->seats->first[host] : host ? s->size : 0;
+}
+static inline int weft__members_of_host(const weft__schedule *s, int host)
+{
+    return weft__first_of_host(s, host + 1) - weft__first_of_host(s, host);
+}
+
+/* Builders append with these; peer is a seat; before1, before2 are step ids or WEFT__NO_STEP. They return the
+ * new id. */
 int weft__add_send(weft__schedule *s, int peer, uint32_t tag, weft__place from, size_t count, int before1,
                    int before2);
 int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, size_t count, int before1,
@@ -123,11 +152,13 @@ typedef struct weft__algorithm {
     weft__build_fn *build;
 } weft__algorithm;
 
-/* Builds and seals the schedule of op for this rank by that algorithm (ops/select.h chooses one).  Rooted
+/* Builds and seals the schedule of op for this rank by that algorithm (ops/select.h chooses one).  seats: of the
+ * group, and the same on all members; NULL where all are on one host.  Rooted
  * kinds also carry a dissemination, mostly of empty messages, so that no rank finishes before it knows,
  * directly or through others, that all agree on the operation; a small broadcast that repeats has tokens
  * instead.  NULL: no memory (weft_last_error is set). */
-weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, weft__algorithm algorithm);
+weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__seats *seats,
+                                    weft__algorithm algorithm);
 void weft__schedule_free(weft__schedule *s);
 /* One step a line, for golden traces: "3: recv 128 from 2 tag 1 -> tmp+0 (after 1)". */
 void weft__schedule_print(const weft__schedule *s, FILE *to);

@@ -25,12 +25,19 @@ void weft__group_params_merge(weft__group_params *mine, const weft__group_params
 static bool by_rule(weft__limit limit, const weft__group_params *params, int size, uint64_t *upto)
 {
     uint64_t n = (uint64_t)size;
+    bool many = params->hosts > WEFT__FEW_HOSTS;
     switch (limit.reach) {
     case WEFT__REACH_NEVER: return false;
     case WEFT__REACH_UP_TO: *upto = limit.bytes; break;
     case WEFT__REACH_UP_TO_EACH: *upto = limit.bytes * n - 1; break;
     case WEFT__REACH_UP_TO_OR_PAIR: *upto = size == 2 ? WEFT__UPTO_ANY : limit.bytes; break;
     case WEFT__REACH_UP_TO_OF_FOUR: *upto = limit.bytes; return size >= 4;
+    case WEFT__REACH_UP_TO_OR_EACH:
+        *upto = limit.bytes * n < WEFT__OR_EACH_LEAST ? WEFT__OR_EACH_LEAST : limit.bytes * n;
+        break;
+    case WEFT__REACH_FEW_HOSTS: *upto = limit.bytes ? limit.bytes : WEFT__UPTO_ANY; return !many;
+    case WEFT__REACH_MANY_EACH: *upto = limit.bytes * n - 1; return many;
+    case WEFT__REACH_FEW_OR_EACH: *upto = many ? limit.bytes * n - 1 : WEFT__FEW_OR_EACH_LEAST; break;
     case WEFT__REACH_UP_TO_SHARED:
         *upto = limit.bytes / n;
         if (*upto > params->slot_bytes) *upto = params->slot_bytes;
@@ -47,9 +54,11 @@ static void make_limits(weft__selection *s, const weft__group_params *params, in
     for (int i = 0; i < WEFT__CANDIDATES; i++) {
         const weft__candidate *c = &weft__candidates[i];
         bool ordered = params->rank_order && weft__kind_traits(c->kind) & WEFT__REDUCES;
-        /* What messages do in rank order are other algorithms, with limits that are not tuned. */
-        bool measured = weft__is_tunable(c) && (!ordered || c->way == WEFT__ROUNDS);
-        s->serves[i] = by_rule(ordered ? c->ordered : c->limit, params, size, &s->upto[i]);
+        /* What messages do in rank order, and over several hosts, are other algorithms, with limits that are not
+         * tuned. */
+        bool measured = weft__is_tunable(c) && ((!ordered && params->hosts <= 1) || c->way == WEFT__ROUNDS);
+        weft__limit limit = ordered ? c->ordered : params->hosts > 1 ? c->across : c->limit;
+        s->serves[i] = by_rule(limit, params, size, &s->upto[i]);
         s->origin[i] = WEFT__BY_RULE;
         if (measured && weft__choices_limit(&params->choices, medium, class, tunable, &s->upto[i])) {
             s->serves[i] = s->upto[i] != WEFT__UPTO_NEVER;

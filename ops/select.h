@@ -15,7 +15,7 @@ typedef struct weft__group_params {
     uint64_t
         as_submitted;  /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=submission) */
     uint32_t plain;    /* 1: no member goes on before all have come (plain.h) */
-    uint32_t unused;   /* 0 */
+    uint32_t hosts;    /* that members are on; 0 while it travels: each finds it out.  0 and 1: one */
     uint64_t reserved; /* 0 */
     weft__choices choices;
 } weft__group_params;

@@ -4,6 +4,9 @@
  * The subtree of node v is the run of nodes from v on that is as long as v's lowest bit; its children stand
  * at distances 1, 2, 4, ... below that.  A reduction has the lower run, counted from the root, at the left.
  *
+ * Where members are on several hosts, broadcast and reduce have a tree of hosts, between one member of each, and
+ * a tree within each host, so that data come to a host once.
+ *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
  * MPICH" (2005). */
 #include "algorithms.h"
@@ -14,12 +17,17 @@ typedef struct node {
     int run;    /* nodes in its subtree */
 } node;
 
+/* Nodes in the subtree of node v of so many. */
+static int run_of(int v, int size)
+{
+    int lowest = v & -v, rest = size - v;
+    return v > 0 && lowest < rest ? lowest : rest;
+}
+
 static node node_of(const weft__schedule *s, int root)
 {
-    int v = weft__modulo(s->rank - root, s->size), lowest = v & -v;
-    node n = {v, weft__modulo(v - lowest + root, s->size), s->size - v};
-    if (v > 0 && lowest < n.run) n.run = lowest;
-    return n;
+    int v = weft__modulo(s->rank - root, s->size);
+    return (node){v, weft__modulo(v - (v & -v) + root, s->size), run_of(v, s->size)};
 }
 
 static int child_rank(const weft__schedule *s, int distance)
@@ -42,42 +50,109 @@ static int farthest(node n)
     return distance;
 }
 
-/* One that repeats: every rank hears from the one before it, data or a token, what that one has begun.  Then
+/* ---- the same data for all, or of all: a tree of hosts, and one in each ---- */
+
+/* The member of a host that is in the tree of hosts. */
+static int head_of(const weft__schedule *s, int host)
+{
+    return host == weft__host_at(s, s->root) ? s->root : weft__first_of_host(s, host);
+}
+
+/* The seat that many behind the head of a host, and round to it. */
+static int seat_behind(const weft__schedule *s, int host, int distance)
+{
+    int first = weft__first_of_host(s, host), n = weft__members_of_host(s, host);
+    return first + weft__modulo(head_of(s, host) - first + distance, n);
+}
+
+static int number_in_host(const weft__schedule *s, int seat)
+{
+    int host = weft__host_at(s, seat);
+    return weft__modulo(seat - head_of(s, host), weft__members_of_host(s, host));
+}
+
+static int number_of_host(const weft__schedule *s, int host)
+{
+    return weft__modulo(host - weft__host_at(s, s->root), weft__hosts(s));
+}
+
+static int head_of_number(const weft__schedule *s, int number)
+{
+    return head_of(s, weft__modulo(number + weft__host_at(s, s->root), weft__hosts(s)));
+}
+
+/* A seat; the root has none: -1. */
+static int parent_of(const weft__schedule *s, int seat)
+{
+    int host = weft__host_at(s, seat), v = number_in_host(s, seat), h = number_of_host(s, host);
+    if (v) return seat_behind(s, host, v - (v & -v));
+    return h ? head_of_number(s, h - (h & -h)) : -1;
+}
+
+typedef struct children {
+    int seats[2 *
+              (WEFT__ROUNDS_MOST + 1)]; /* the nearest first, and those on other hosts behind the others */
+    int n;
+} children;
+
+static children children_of(const weft__schedule *s)
+{
+    int host = weft__host_at(s, s->seat), v = number_in_host(s, s->seat), h = number_of_host(s, host);
+    int run = run_of(v, weft__members_of_host(s, host)), hosts = v ? 0 : run_of(h, weft__hosts(s));
+    children c = {.n = 0};
+    for (int64_t distance = 1; distance < run; distance *= 2)
+        c.seats[c.n++] = seat_behind(s, host, v + (int)distance);
+    for (int64_t distance = 1; distance < hosts; distance *= 2)
+        c.seats[c.n++] = head_of_number(s, h + (int)distance);
+    return c;
+}
+
+static void hand_down(weft__schedule *s, size_t count)
+{
+    int parent = parent_of(s, s->seat), got = WEFT__NO_STEP;
+    children c = children_of(s);
+    weft__place data = weft__at(s, parent < 0 ? WEFT__IN : WEFT__OUT, 0);
+    if (parent >= 0) got = weft__add_recv(s, parent, 0, data, count, WEFT__NO_STEP, WEFT__NO_STEP);
+    while (c.n > 0) weft__add_send(s, c.seats[--c.n], 0, data, count, got, WEFT__NO_STEP);
+}
+
+/* In a broadcast that repeats every rank hears from the one before it, data or a token, what that one has begun.  Then
  * some two neighbours differ if not all are alike, and one of them sees it, though perhaps when others are
  * done. */
-static void hand_down(weft__schedule *s, node n, size_t count)
+static void tell_next(weft__schedule *s)
 {
-    weft__place data = weft__at(s, n.number ? WEFT__OUT : WEFT__IN, 0);
-    int got =
-        n.number ? weft__add_recv(s, n.parent, 0, data, count, WEFT__NO_STEP, WEFT__NO_STEP) : WEFT__NO_STEP;
-    bool to_next = n.run > 1, from_last = n.number % 2;
-    for (int distance = farthest(n); distance > 0; distance /= 2)
-        weft__add_send(s, child_rank(s, distance), 0, data, count, got, WEFT__NO_STEP);
-    weft__add_token(s, to_next ? -1 : child_rank(s, 1), from_last ? -1 : child_rank(s, -1), 0);
+    int next = weft__modulo(s->seat + 1, s->size), before = weft__modulo(s->seat - 1, s->size);
+    bool to_next = parent_of(s, next) == s->seat, from_last = parent_of(s, s->seat) == before;
+    weft__add_token(s, to_next ? -1 : next, from_last ? -1 : before, 0);
 }
 
 void weft__build_tree_broadcast(weft__schedule *s, const weft__op *op)
 {
-    if (op->repeats)
-        hand_down(s, node_of(s, op->root), op->count);
-    else
+    if (op->repeats) {
+        hand_down(s, op->count);
+        tell_next(s);
+    } else if (weft__hosts(s) > 1) {
+        hand_down(s, op->count);
+        weft__add_agreement(s);
+    } else {
         weft__build_first_broadcast(s, op);
+    }
 }
 
 void weft__build_tree_reduce(weft__schedule *s, const weft__op *op)
 {
-    node n = node_of(s, op->root);
+    int parent = parent_of(s, s->seat);
+    children c = children_of(s);
     weft__operand own = weft__own_operand(s, op, op->count);
-    for (int distance = 1; distance < n.run; distance *= 2) {
-        weft__place other = weft__add_tmp(s, op->count), to = n.number ? other : weft__at(s, WEFT__OUT, 0);
-        bool last = n.number == 0 && distance >= n.run - distance;
-        int got =
-            weft__add_recv(s, child_rank(s, distance), 0, other, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
+    for (int i = 0; i < c.n; i++) {
+        weft__place other = weft__add_tmp(s, op->count), to = parent < 0 ? weft__at(s, WEFT__OUT, 0) : other;
+        bool last = parent < 0 && i == c.n - 1;
+        int got = weft__add_recv(s, c.seats[i], 0, other, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
         own.ready = weft__add_reduce(s, own.place, other, to, op->count, last ? weft__last_scale(s, op) : 1,
                                      got, own.ready);
         own.place = to;
     }
-    if (n.number) weft__add_send(s, n.parent, 0, own.place, op->count, own.ready, WEFT__NO_STEP);
+    if (parent >= 0) weft__add_send(s, parent, 0, own.place, op->count, own.ready, WEFT__NO_STEP);
     weft__add_agreement(s);
 }
 
@@ -126,6 +201,7 @@ static void gather_below(weft__schedule *s, const weft__op *op, node n)
 
 void weft__build_tree_gather(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     node n = node_of(s, op->root);
     if (n.number)
         gather_below(s, op, n);
@@ -167,6 +243,7 @@ static void scatter_below(weft__schedule *s, const weft__op *op, node n)
 
 void weft__build_tree_scatter(weft__schedule *s, const weft__op *op)
 {
+    weft__count_in_ranks(s, op);
     node n = node_of(s, op->root);
     if (n.number)
         scatter_below(s, op, n);

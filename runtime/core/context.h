@@ -35,6 +35,7 @@
 typedef struct weft__peer {
     char host[WEFT__HOST_BYTES]; /* its name, for messages */
     int32_t pid;
+    int first_on_host;  /* the lowest rank on its host, by which hosts are told apart */
     int local;          /* local rank if it is on this host (shares the segment), else -1 */
     _Atomic bool gone;  /* died or left: engine writes */
     bool left;          /* it said goodbye */

@@ -126,6 +126,7 @@ static void group_free(weft_group *group)
     free(group->pair_numbers);
     for (int i = 0; i < group->size; i++) free(group->reports[i].messages);
     free(group->reports);
+    weft__seats_free(group->seats);
     free(group);
 }
 
@@ -288,9 +289,23 @@ static void tell_of_choices(const weft_group *group)
     }
 }
 
+/* Who sits where, which all members find alike: it follows from where they are. */
+static weft_status take_seats(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    int *host = malloc((size_t)group->size * sizeof *host);
+    weft_status status;
+    if (!host) return weft__fail_memory((size_t)group->size * sizeof *host, "the hosts of a group");
+    for (int i = 0; i < group->size; i++) host[i] = ctx->peers[group->world[i]].first_on_host;
+    status = weft__seats_make(&group->seats, host, ctx->world_size, group->size);
+    free(host);
+    return status;
+}
+
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_params *params)
 {
     weft_context *ctx = group->ctx;
+    weft_status status;
     bool shared = group->size > 1 && weft__on_one_segment(ctx, group->world, group->size);
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
@@ -299,8 +314,10 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     if (shared && params->slot_bytes != ctx->slot_bytes)
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
                           group->label, params->slot_bytes, ctx->slot_bytes);
+    if (!shared && group->size > 1 && (status = take_seats(group)) != WEFT_OK) return status;
     group->params = *params;
     group->params.rounds = shared;
+    group->params.hosts = group->seats ? (uint32_t)group->seats->hosts : 1;
     group->modules = weft__group_modules(group);
     weft__selection_make(&group->selection, &group->params, group->size, shared);
     tell_of_choices(group);

@@ -101,6 +101,7 @@ struct weft_group {
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */
     weft__group_params params;
     weft__selection selection; /* what follows from it */
+    weft__seats *seats;        /* in the order of hosts; NULL: members are on one host */
 
     uint64_t next_number;                      /* engine: of collectives; the first is 1 */
     uint64_t batches;                          /* engine: last number of a batch */

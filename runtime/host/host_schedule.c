@@ -170,7 +170,7 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
     weft__run *run;
     if (!plan) {
         weft__schedule *schedule =
-            weft__schedule_make(req->host_op, group->rank, group->size,
+            weft__schedule_make(req->host_op, group->rank, group->size, group->seats,
                                 weft__select(req->host_op, group->size, &group->selection));
         if (!schedule) return NULL;
         plan = keep_plan(group, req, signature, schedule);

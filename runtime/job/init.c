@@ -93,6 +93,30 @@ static weft_status fill_card(joining *j, card *c)
     return weft__watchdog_wire_open(address, ctx->keys, ctx->rank, &ctx->wire, c->endpoint);
 }
 
+static int by_host(const void *a, const void *b)
+{
+    const card *one = *(const card *const *)a, *other = *(const card *const *)b;
+    int order = strcmp(one->host_id, other->host_id);
+    return order ? order : one < other ? -1 : one > other;
+}
+
+/* Cards lie by rank, so of those with one host the first is that of its lowest rank. */
+static weft_status tell_hosts_apart(joining *j)
+{
+    weft_context *ctx = j->ctx;
+    size_t n = (size_t)ctx->world_size;
+    const card **sorted = malloc(n * sizeof *sorted), *first = j->cards;
+    if (!sorted) return weft__fail_memory(n * sizeof *sorted, "the hosts of the job");
+    for (size_t i = 0; i < n; i++) sorted[i] = &j->cards[i];
+    qsort(sorted, n, sizeof *sorted, by_host);
+    for (size_t i = 0; i < n; i++) {
+        if (!i || strcmp(sorted[i]->host_id, first->host_id) != 0) first = sorted[i];
+        ctx->peers[sorted[i] - j->cards].first_on_host = (int)(first - j->cards);
+    }
+    free(sorted);
+    return WEFT_OK;
+}
+
 static weft_status exchange_cards(joining *j)
 {
     weft_context *ctx = j->ctx;
@@ -118,6 +142,7 @@ static weft_status exchange_cards(joining *j)
         m->death.fd = -1;
         memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
     }
+    if (status == WEFT_OK) status = tell_hosts_apart(j);
     if (status == WEFT_OK) status = weft__watchdog_wire_peers(ctx->wire, ctx->world_size, endpoints);
     free(endpoints);
     return status;
@@ -413,11 +438,7 @@ static void tell_overview(const joining *j, const weft__join *asked, bool secret
                                .first_of = first_of,
                                .local_ranks = j->local_size};
     if (!first_of) return;
-    for (int i = 0; i < n; i++) {
-        int k = 0;
-        while (k < i && (first_of[k] != k || strcmp(j->cards[k].host_id, j->cards[i].host_id) != 0)) k++;
-        first_of[i] = k;
-    }
+    for (int i = 0; i < n; i++) first_of[i] = j->ctx->peers[i].first_on_host;
     weft__overview_tell(j->ctx, &overview);
     free(first_of);
 }

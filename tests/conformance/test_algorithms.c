@@ -15,16 +15,17 @@ static const struct algorithms {
 } algorithms[COLLECTIVE_KINDS] = {
     [BROADCAST] = {"all_read", {"binomial_tree", "scatter_ring", "chain"}},
     [REDUCE] = {"all_read", {"binomial_tree", "ring_gather", "direct", "shares_gather"}},
-    [ALL_REDUCE] = {"all_read", {"recursive_doubling", "recursive_halving", "ring", "direct", "shares"}},
-    [REDUCE_SCATTER] = {"all_read", {"recursive_halving", "direct", "ring"}},
-    [ALL_GATHER] = {"all_read", {"bruck", "recursive_doubling", "ring", "pairwise"}},
+    [ALL_REDUCE] = {"all_read",
+                    {"recursive_doubling", "recursive_halving", "lanes", "ring", "direct", "shares"}},
+    [REDUCE_SCATTER] = {"all_read", {"recursive_halving", "direct", "lanes", "ring"}},
+    [ALL_GATHER] = {"all_read", {"bruck", "recursive_doubling", "lanes", "ring", "pairwise"}},
     [GATHER] = {"all_read", {"binomial_tree", "direct"}},
     [SCATTER] = {"all_read", {"binomial_tree", "direct"}},
     [ALL_TO_ALL] = {"all_read", {"bruck", "pairwise"}},
-    [ALL_GATHER_V] = {NULL, {"pairwise", "ring"}},
+    [ALL_GATHER_V] = {NULL, {"pairwise", "lanes", "ring"}},
     [GATHER_V] = {NULL, {"direct"}},
     [SCATTER_V] = {NULL, {"direct"}},
-    [REDUCE_SCATTER_V] = {NULL, {"direct", "ring"}},
+    [REDUCE_SCATTER_V] = {NULL, {"direct", "lanes", "ring"}},
     [ALL_TO_ALL_V] = {NULL, {"pairwise"}},
     [BARRIER] = {"all_read", {"dissemination"}},
 };
@@ -221,7 +222,7 @@ static void refused(job_rank *me)
     CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_init(&config, &ctx));
     CHECK_TEXT(weft_last_error(), "WEFT_ALGORITHM is \"broadcast:chain,all_reduce:rings\"");
     CHECK_TEXT(weft_last_error(),
-               "it has all_read, slice_owner, recursive_doubling, recursive_halving, ring");
+               "it has all_read, slice_owner, recursive_doubling, recursive_halving, lanes, ring");
 }
 
 int main(int argc, char **argv)

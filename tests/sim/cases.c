@@ -31,10 +31,10 @@ int sim_below(sim_random *r, int limit)
 const char *sim_case_text(sim_case c)
 {
     static char text[256];
-    snprintf(text, sizeof text, "%s of %zu %s (%s) on %d ranks, root %d%s%s, seed %llu",
+    snprintf(text, sizeof text, "%s of %zu %s (%s) on %d ranks, root %d%s%s, layout %d, seed %llu",
              weft__kind_name(c.kind), c.count, weft__dtype_name(c.dtype), weft__reduction_name(c.reduction),
              c.size, c.root, c.in_place ? ", in place" : "", c.repeats ? ", like one before" : "",
-             (unsigned long long)c.seed);
+             (int)c.layout, (unsigned long long)c.seed);
     return text;
 }
 
@@ -224,12 +224,46 @@ static void make_op(sim_group *g, int rank)
     each_element(g, rank, false, set_input);
 }
 
+/* ---- hosts ---- */
+
+static int host_of(sim_case c, int rank)
+{
+    int host = 0, mixed = rank * 5 % c.size; /* of sizes that 5 divides, not so mixed */
+    switch (c.layout) {
+    case SIM_BLOCKS: return rank >= (c.size + 1) / 2;
+    case SIM_ROUND_ROBIN: return rank % 3;
+    case SIM_ALONE: return rank;
+    case SIM_UNEVEN:
+        if (c.size % 5 == 0) mixed = rank;
+        while (mixed > host) mixed -= ++host;
+        return host;
+    default: return 0;
+    }
+}
+
+static weft__seats *seats_of(sim_case c)
+{
+    int *host = calloc((size_t)c.size, sizeof *host);
+    weft__seats *seats;
+    assert_non_null(host);
+    for (int r = 0; r < c.size; r++) host[r] = host_of(c, r);
+    assert_int_equal(weft__seats_make(&seats, host, c.size + 3, c.size), WEFT_OK);
+    free(host);
+    return seats;
+}
+
+int sim_hosts(const sim_group *g)
+{
+    return g->seats ? g->seats->hosts : 1;
+}
+
 sim_group *sim_group_make(sim_case c)
 {
     sim_group *g = calloc(1, sizeof *g);
     size_t each = is_uneven(c) ? 2 * c.count + 2 : c.count;
     assert_non_null(g);
     g->c = c;
+    g->seats = seats_of(c);
     g->area_bytes = (each * (size_t)c.size * weft_dtype_size(c.dtype) + GUARD_BYTES + 63) / 64 * 64;
     g->ops = calloc((size_t)c.size, sizeof *g->ops);
     g->memory = calloc((size_t)c.size, sizeof *g->memory);
@@ -309,6 +343,7 @@ void sim_group_free(sim_group *g)
         free(g->ops[r].uneven);
         free(g->memory[r]);
     }
+    weft__seats_free(g->seats);
     free(g->memory);
     free(g->ops);
     free(g);

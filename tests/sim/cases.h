@@ -7,6 +7,17 @@
 #ifndef WEFT_TESTS_SIM_CASES_H
 #define WEFT_TESTS_SIM_CASES_H
 #include "op.h"
+#include "seats.h"
+
+/* How ranks are dealt to hosts. */
+typedef enum sim_layout {
+    SIM_ONE_HOST,
+    SIM_BLOCKS,      /* the first half on one host, the others on another */
+    SIM_ROUND_ROBIN, /* in turn to three */
+    SIM_ALONE,       /* each on a host of its own */
+    SIM_UNEVEN,      /* hosts of one, two, three, ... ranks, which lie apart */
+    SIM_LAYOUTS
+} sim_layout;
 
 typedef struct sim_case {
     weft__kind kind;
@@ -15,6 +26,7 @@ typedef struct sim_case {
     int size, root;
     size_t count;
     bool in_place, repeats;
+    sim_layout layout;
     uint64_t seed;
 } sim_case;
 
@@ -23,7 +35,10 @@ typedef struct sim_group {
     weft__op *ops;          /* by rank; checked by weft__op_check */
     unsigned char **memory; /* by rank: two areas with a guard behind each */
     size_t area_bytes;
+    weft__seats *seats; /* NULL: one host */
 } sim_group;
+
+int sim_hosts(const sim_group *g);
 
 sim_group *sim_group_make(sim_case c);
 void sim_group_check(const sim_group *g); /* once: it uses the memory up */

@@ -202,7 +202,7 @@ static void set_up(sim *m, const sim_group *g, const weft__selection *selection)
     for (int i = 0; i < m->size; i++) {
         at_rank *r = &m->ranks[i];
         r->op = &g->ops[i];
-        r->s = weft__schedule_make(r->op, i, m->size, weft__select(r->op, m->size, selection));
+        r->s = weft__schedule_make(r->op, i, m->size, g->seats, weft__select(r->op, m->size, selection));
         assert_non_null(r->s);
         r->tmp = malloc(r->s->tmp_bytes + 1);
         r->waits = calloc((size_t)r->s->n + 1, sizeof *r->waits);

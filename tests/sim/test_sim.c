@@ -32,9 +32,9 @@ static void list_collectives(bool uneven)
 }
 
 /* What is for small sizes ends at SMALL_BYTES, and what is for 1 MiB at MIDDLE_BYTES. */
-static weft__selection small_selection(int size, bool rank_order)
+static weft__selection small_selection(int size, int hosts, bool rank_order)
 {
-    const weft__group_params params = {.rank_order = rank_order};
+    const weft__group_params params = {.rank_order = rank_order, .hosts = (uint32_t)hosts};
     weft__selection s;
     weft__selection_make(&s, &params, size, false);
     for (int i = 0; i < WEFT__CANDIDATES; i++)
@@ -52,16 +52,23 @@ static void run_with(sim_case c, const weft__selection *selection)
     sim_group_free(g);
 }
 
+static void run_small(sim_case c, bool rank_order)
+{
+    sim_group *g = sim_group_make(c);
+    weft__selection s = small_selection(c.size, sim_hosts(g), rank_order);
+    sim_run(g, &s, NULL);
+    sim_group_check(g);
+    sim_group_free(g);
+}
+
 static void run_schedule(sim_case c)
 {
-    weft__selection s = small_selection(c.size, false);
-    run_with(c, &s);
+    run_small(c, false);
 }
 
 static void run_ordered(sim_case c)
 {
-    weft__selection s = small_selection(c.size, true);
-    run_with(c, &s);
+    run_small(c, true);
 }
 
 /* As WEFT_ALGORITHM would have it. */
@@ -147,6 +154,54 @@ static void test_forced(void **state)
         for (int size = 1; size <= 7; size++)
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
                 variants(collectives[k], size, counts[i], run_forced);
+}
+
+/* ---- several hosts ---- */
+
+/* What is chosen there, and every algorithm by name. */
+static void run_over_hosts(sim_case c)
+{
+    for (int layout = SIM_ONE_HOST + 1; layout < SIM_LAYOUTS; layout++) {
+        c.layout = (sim_layout)layout;
+        run_schedule(c);
+        if (c.size <= 5) run_forced(c);
+        if (weft__kind_traits(c.kind) & WEFT__REDUCES && c.size <= 6) run_ordered(c);
+    }
+}
+
+static void test_hosts(void **state)
+{
+    static const size_t counts[] = {1, 131, 0, 7, 65};
+    (void)state;
+    for (size_t k = 0; k < collective_count; k++)
+        for (int size = 2; size <= 9; size++)
+            for (size_t i = 0; i < (size < 5 ? sizeof counts / sizeof counts[0] : 2); i++)
+                variants(collectives[k], size, counts[i], run_over_hosts);
+}
+
+/* Pieces and stripes, and more of them than there is room for at once, need real lengths. */
+static void test_large_over_hosts(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        size_t count;
+    } rows[] = {{WEFT__OP_ALL_REDUCE, 2200001},   {WEFT__OP_REDUCE_SCATTER, 90001},
+                {WEFT__OP_ALL_GATHER, 150001},    {WEFT__OP_ALL_GATHER_V, 150001},
+                {WEFT__OP_REDUCE_SCATTER_V, 901}, {WEFT__OP_BROADCAST, 600001}};
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+        for (int layout = SIM_BLOCKS; layout < SIM_LAYOUTS; layout++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                sim_case c = {.kind = rows[k].kind,
+                              .dtype = WEFT_FLOAT32,
+                              .size = layout == SIM_ALONE ? 3 : 5,
+                              .root = 1,
+                              .count = rows[k].count,
+                              .in_place = in_place,
+                              .layout = (sim_layout)layout,
+                              .seed = 5};
+                run_schedule(c);
+            }
 }
 
 static void test_orders(void **state)
@@ -384,7 +439,7 @@ static void print_case(FILE *to, sim_case c, const weft__selection *selection)
     g = sim_group_make(c);
     for (int r = 0; r < c.size; r++) {
         weft__schedule *s =
-            weft__schedule_make(&g->ops[r], r, c.size, weft__select(&g->ops[r], c.size, selection));
+            weft__schedule_make(&g->ops[r], r, c.size, g->seats, weft__select(&g->ops[r], c.size, selection));
         assert_non_null(s);
         weft__schedule_print(s, to);
         weft__schedule_free(s);
@@ -429,19 +484,27 @@ static void golden_with(const char *name, sim_case c, weft__selection selection)
 static void golden(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
 {
     golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction},
-                small_selection(size, false));
+                small_selection(size, 1, false));
 }
 
 static void golden_ordered(const char *name, weft__kind kind, int size, size_t count, weft_op reduction)
 {
     golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .reduction = reduction},
-                small_selection(size, true));
+                small_selection(size, 1, true));
 }
 
 /* For those that are chosen for large sizes only, or by nothing but their name. */
 static void golden_by_name(const char *name, weft__kind kind, const char *algorithm, int size, size_t count)
 {
     golden_with(name, (sim_case){.kind = kind, .size = size, .count = count},
+                forced_selection(kind, algorithm, size));
+}
+
+/* Ranks dealt in turn to three hosts. */
+static void golden_over_hosts(const char *name, weft__kind kind, const char *algorithm, int size,
+                              size_t count)
+{
+    golden_with(name, (sim_case){.kind = kind, .size = size, .count = count, .layout = SIM_ROUND_ROBIN},
                 forced_selection(kind, algorithm, size));
 }
 
@@ -472,9 +535,14 @@ static void test_golden(void **state)
     golden_ordered("reduce_ordered_large_4", WEFT__OP_REDUCE, 4, 101, WEFT_SUM);
     golden_with("broadcast_repeats_5",
                 (sim_case){.kind = WEFT__OP_BROADCAST, .size = 5, .count = 3, .repeats = true},
-                small_selection(5, false));
+                small_selection(5, 1, false));
     golden_by_name("broadcast_chain_4", WEFT__OP_BROADCAST, "chain", 4, 8);
     golden_by_name("all_gather_pairwise_4", WEFT__OP_ALL_GATHER, "pairwise", 4, 3);
+    golden_over_hosts("all_reduce_lanes_5", WEFT__OP_ALL_REDUCE, "lanes", 5, 13);
+    golden_over_hosts("all_reduce_nearest_5", WEFT__OP_ALL_REDUCE, "recursive_halving", 5, 13);
+    golden_over_hosts("all_gather_lanes_5", WEFT__OP_ALL_GATHER, "lanes", 5, 3);
+    golden_over_hosts("reduce_scatter_lanes_5", WEFT__OP_REDUCE_SCATTER, "lanes", 5, 3);
+    golden_over_hosts("reduce_tree_hosts_5", WEFT__OP_REDUCE, "binomial_tree", 5, 3);
     golden("barrier_5", WEFT__OP_BARRIER, 5, 0, WEFT_SUM);
 }
 
@@ -487,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_streams),    cmocka_unit_test(test_large_all_reduce),
         cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
         cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_hosts),      cmocka_unit_test(test_large_over_hosts),
     };
     list_collectives(false);
     even_count = collective_count;

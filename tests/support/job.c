@@ -45,9 +45,23 @@ static bool wants_hostids(void)
     return wanted && strcmp(wanted, "1") == 0;
 }
 
+/* JOB_HOSTS=2: ranks go in turn to two hosts, as the library tells them apart; JOB_HOSTS=2:blocks: one half to
+ * each. */
+static void set_host(const children *c, int rank)
+{
+    const char *hosts = getenv("JOB_HOSTS");
+    char *rest, text[32];
+    long n = hosts ? strtol(hosts, &rest, 10) : 0;
+    if (n < 1) return;
+    snprintf(text, sizeof text, "host%ld",
+             strcmp(rest, ":blocks") == 0 ? rank * n / c->plan->ranks : rank % n);
+    setenv("WEFT_HOSTID", text, 1);
+}
+
 static void set_environment(const children *c, int rank)
 {
     char text[32];
+    set_host(c, rank);
     snprintf(text, sizeof text, "%d", rank);
     setenv("RANK", text, 1);
     snprintf(text, sizeof text, "%d", c->plan->ranks);

@@ -20,7 +20,7 @@ static weft__schedule *make(const weft__op *op, int rank, int size, const char *
     weft__selection selection;
     assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", algorithms), WEFT_OK);
     weft__selection_make(&selection, &params, size, false);
-    return weft__schedule_make(op, rank, size, weft__select(op, size, &selection));
+    return weft__schedule_make(op, rank, size, NULL, weft__select(op, size, &selection));
 }
 
 static weft__op op_of(weft__kind kind, size_t count)

@@ -106,6 +106,61 @@ static void test_rules(void **state)
     }
 }
 
+static void measured(weft__choices *c, weft__medium medium, int size, const char *operation,
+                     const char *algorithm, uint64_t upto)
+{
+    int tunable = weft__tunable_find(operation, algorithm);
+    assert_in_range(tunable, 0, WEFT__TUNABLES - 1);
+    assert_true(weft__choices_set_limit(c, medium, weft__size_class(size), tunable, upto));
+}
+
+/* Over several hosts: few of them, and more than lanes are for; which of the limits count there. */
+static void test_rules_over_hosts(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        size_t count;
+        int size;
+        uint32_t hosts;
+        const char *name;
+    } rows[] = {
+        {WEFT__OP_ALL_REDUCE, 1024, 8, 2, "recursive_doubling"},
+        {WEFT__OP_ALL_REDUCE, 1025, 8, 2, "lanes"},
+        {WEFT__OP_ALL_REDUCE, 1 << 28, 128, 16, "lanes"},
+        {WEFT__OP_ALL_REDUCE, 1 << 20, 1024, 128, "recursive_halving"},
+        {WEFT__OP_ALL_REDUCE, 1 << 22, 1024, 128, "ring"},
+        {WEFT__OP_BROADCAST, 16384, 8, 2, "binomial_tree"},
+        {WEFT__OP_BROADCAST, 16385, 8, 2, "chain"},
+        {WEFT__OP_BROADCAST, 1 << 20, 1024, 128, "binomial_tree"},
+        {WEFT__OP_REDUCE, 16385, 8, 2, "ring_gather"},
+        {WEFT__OP_ALL_GATHER, 128, 8, 2, "bruck"},
+        {WEFT__OP_ALL_GATHER, 129, 8, 2, "lanes"},
+        {WEFT__OP_ALL_GATHER, 1024, 1024, 128, "recursive_doubling"},
+        {WEFT__OP_ALL_GATHER, 4096, 1024, 128, "ring"},
+        {WEFT__OP_REDUCE_SCATTER, 128, 8, 2, "recursive_halving"},
+        {WEFT__OP_REDUCE_SCATTER, 129, 8, 2, "lanes"},
+        {WEFT__OP_REDUCE_SCATTER, 65537, 8, 2, "ring"},
+        {WEFT__OP_REDUCE_SCATTER, 1024, 1024, 128, "recursive_halving"},
+        {WEFT__OP_ALL_TO_ALL, 127, 8, 2, "bruck"},
+        {WEFT__OP_ALL_TO_ALL, 128, 8, 2, "pairwise"},
+    };
+    weft__group_params params = {.hosts = 2};
+    weft__selection s;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        s = selection_of((weft__group_params){.hosts = rows[i].hosts}, "", rows[i].size, false);
+        assert_string_equal(name_of(rows[i].kind, rows[i].count, rows[i].size, &s), rows[i].name);
+    }
+    measured(&params.choices, WEFT__MEDIUM_MESSAGES, 8, "all_reduce", "recursive_halving", WEFT__UPTO_ANY);
+    s = selection_of(params, "", 8, false); /* measured on one host */
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1025, 8, &s), "lanes");
+    s = selection_of(params, "all_reduce:ring", 8, false);
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 8, &s), "ring");
+    params.rank_order = 1;
+    s = selection_of(params, "", 8, false);
+    assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 8, &s), "direct");
+}
+
 /* The reach of all_read: a slot, and a cache that all operands share. */
 static void test_rounds(void **state)
 {
@@ -170,14 +225,6 @@ static void test_forced(void **state)
     assert_string_equal(name_of(WEFT__OP_ALL_REDUCE, 1, 1, &s), "local");
 }
 
-static void measured(weft__choices *c, weft__medium medium, int size, const char *operation,
-                     const char *algorithm, uint64_t upto)
-{
-    int tunable = weft__tunable_find(operation, algorithm);
-    assert_in_range(tunable, 0, WEFT__TUNABLES - 1);
-    assert_true(weft__choices_set_limit(c, medium, weft__size_class(size), tunable, upto));
-}
-
 static void test_measured(void **state)
 {
     weft__group_params params = {.slot_bytes = 65536};
@@ -237,9 +284,15 @@ static void test_merge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_rules),      cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_rounds_names), cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_measured),     cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_over_hosts),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_rounds_names),
+        cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_measured),
+        cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests_name("select", tests, NULL, NULL);
 }
