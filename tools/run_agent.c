@@ -66,7 +66,7 @@ static bool address_text(const struct sockaddr *address, char text[NI_MAXHOST])
 /* By which of its addresses this host would speak to the world: of a socket that sends nothing. */
 static void find_outward(char text[NI_MAXHOST])
 {
-    struct sockaddr_in far = {.sin_family = AF_INET, .sin_port = htons(9)}, own;
+    struct sockaddr_in far = {.sin_family = AF_INET, .sin_port = htons(9)}, own = {0};
     socklen_t n = sizeof(own);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     far.sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1, which is nobody's */
@@ -188,6 +188,7 @@ static int keep_secret(const char *secret)
 static int obey_orders(struct run_agent *agent, const struct run_orders *orders)
 {
     static struct run_cores cores;
+    static struct run_spots spots;
     char why[RUN_SENTENCE_BYTES];
     const struct run_style style = {.first = orders->first,
                                     .whole_lines = orders->whole_lines,
@@ -197,12 +198,11 @@ static int obey_orders(struct run_agent *agent, const struct run_orders *orders)
     struct run_options options = {.ranks = orders->ranks,
                                   .first = orders->first,
                                   .world = orders->world,
-                                  .bind = orders->bind != RUN_BIND_NONE,
+                                  .verbose = orders->verbose,
                                   .devices = orders->devices,
                                   .program = orders->program,
                                   .address = orders->address,
                                   .port = orders->port,
-                                  .cores = &cores,
                                   .agent = agent};
     int code;
     unsetenv("WEFT_RUN_TERMINAL");
@@ -220,7 +220,10 @@ static int obey_orders(struct run_agent *agent, const struct run_orders *orders)
         return refuse(RUN_EXIT_CANNOT, why);
     }
     run_cores_allowed(&cores);
+    if (!run_spots_find(&spots, orders->bind, &cores, why, sizeof(why))) return refuse(RUN_EXIT_CANNOT, why);
+    options.spots = &spots;
     code = run_job(&options, &style);
+    run_spots_free(&spots);
     if (code == 0) run_job_dir_remove(options.port);
     return end(code);
 }

@@ -332,6 +332,14 @@ close_null:
     return error;
 }
 
+static void say_spot(struct job *job, int r)
+{
+    const struct run_options *options = job->options;
+    const struct run_spot *spot = options->spots ? run_spots_of(options->spots, r, options->ranks) : NULL;
+    if (options->verbose && spot)
+        run_say(&job->output, "rank %d is bound to %s", options->first + r, spot->text);
+}
+
 /* A rank that cannot be started ends the job. */
 static void start_all(struct job *job)
 {
@@ -339,6 +347,7 @@ static void start_all(struct job *job)
     int error = 0, r;
     for (r = 0; r < job->options->ranks && !error; r++) error = start_rank(job, r);
     run_input_given(&job->input);
+    for (int i = 0; i < job->options->ranks && !error; i++) say_spot(job, i);
     if (!error) return;
     if (r == 1)
         run_say(&job->output, "cannot run %s: %s", program, strerror(error));

@@ -2,11 +2,10 @@
  * and how a rank has ended. */
 #ifndef WEFT_RUN_ORDERS_H
 #define WEFT_RUN_ORDERS_H
+#include "run_bind.h"
 #include "run_wire.h"
 
 enum { RUN_WORDS_MOST = 65536, RUN_ADDRESSES_MAX = 64, RUN_SECRET_MOST = 1024 };
-
-enum run_bind { RUN_BIND_NONE, RUN_BIND_CORE, RUN_BIND_NUMA };
 
 struct run_orders {
     int world, first, ranks; /* of all hosts; the first of this one, and how many */

@@ -48,19 +48,6 @@ int run_cores_count(const struct run_cores *cores)
     return quota < cores->n ? quota : cores->n;
 }
 
-bool run_cores_bind(int core)
-{
-    size_t bytes = CPU_ALLOC_SIZE(RUN_CORES_MAX);
-    cpu_set_t *set = CPU_ALLOC(RUN_CORES_MAX);
-    bool done;
-    if (!set) return false;
-    CPU_ZERO_S(bytes, set);
-    CPU_SET_S((size_t)core, bytes, set);
-    done = !sched_setaffinity(0, bytes, set);
-    CPU_FREE(set);
-    return done;
-}
-
 /* ---- a port --------------------------------------------------------------------------------------- */
 
 /* The name lives in the network namespace, like the port, and ends with this process. */

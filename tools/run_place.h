@@ -14,8 +14,6 @@ struct run_cores {
 void run_cores_allowed(struct run_cores *cores); /* by affinity; at least one entry */
 /* Cores' worth of time that affinity and the cgroup's quota allow: at least 1. */
 int run_cores_count(const struct run_cores *cores);
-/* For the calling process. */
-bool run_cores_bind(int core);
 
 /* A free TCP port on the loopback address, or on all addresses; *lock keeps other weft-runs from choosing it while it is open.
  * 0 and errno: there is none. */

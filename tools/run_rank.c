@@ -37,14 +37,14 @@ static void set_environment(const struct run_options *options, int r)
 static _Noreturn void become(const struct run_options *options, int r, const int fds[3], pid_t parent,
                              int report, const struct run_signals *signals)
 {
+    const struct run_spot *spot = options->spots ? run_spots_of(options->spots, r, options->ranks) : NULL;
     int error = 0;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(RUN_EXIT_CANNOT); /* it died before the line above */
     for (int fd = 0; fd <= 2 && !error; fd++)
         if (fds[fd] != fd && dup2(fds[fd], fd) < 0) error = errno;
-    if (!error && options->bind && !run_cores_bind(options->cores->core[r % options->cores->n]))
-        error = errno;
+    if (!error && spot && !run_spot_bind(spot)) error = errno;
     if (!error && options->secret >= 0 && fcntl(options->secret, F_SETFD, 0)) error = errno;
     if (!error) {
         set_environment(options, r);

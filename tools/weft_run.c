@@ -223,12 +223,13 @@ static int run_over_hosts(struct words *said)
 static int run_here(struct words *said)
 {
     static struct run_cores cores;
+    static struct run_spots spots;
     struct run_options *options = &said->job;
     char why[RUN_SENTENCE_BYTES];
     struct run_style style;
     int lock = -1, code;
-    for (int i = 0; i < said->exports_n; i++)
-        if (strchr(said->exports[i], '=')) putenv((char *)(uintptr_t)said->exports[i]);
+    for (const char **x = said->exports; *x; x++)
+        if (strchr(*x, '=')) putenv((char *)(uintptr_t)*x);
     if (said->remote.dir && chdir(said->remote.dir)) {
         fprintf(stderr, "weft-run: cannot work in %s: %s\n", said->remote.dir, strerror(errno));
         return RUN_EXIT_CANNOT;
@@ -238,8 +239,12 @@ static int run_here(struct words *said)
         return RUN_EXIT_CANNOT;
     }
     run_cores_allowed(&cores);
-    options->cores = &cores;
-    options->bind = said->remote.bind != RUN_BIND_NONE;
+    if (!run_spots_find(&spots, said->remote.bind, &cores, why, sizeof(why))) {
+        fprintf(stderr, "weft-run: %s\n", why);
+        return RUN_EXIT_CANNOT;
+    }
+    options->spots = &spots;
+    options->verbose = said->remote.verbose;
     if (!options->ranks) options->ranks = run_cores_count(&cores);
     if (options->ranks > RUN_RANKS_MAX) options->ranks = RUN_RANKS_MAX;
     options->world = options->ranks;
@@ -252,6 +257,7 @@ static int run_here(struct words *said)
     }
     style = style_of(options);
     code = run_job(options, &style);
+    run_spots_free(&spots);
     if (code == 0) run_job_dir_remove(options->port);
     close(lock);
     return code;
@@ -262,6 +268,7 @@ int main(int argc, char **argv)
     static struct words said;
     int code;
     fill_standard_descriptors();
+    /* For porters: what a launcher starts on a host (run_agent.h). */
     if (argc == 2 && !strcmp(argv[1], "--agent")) return run_agent_main();
     said.exports = calloc((size_t)argc + 1, sizeof(*said.exports));
     if (!said.exports) return RUN_EXIT_CANNOT;

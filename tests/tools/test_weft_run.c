@@ -73,8 +73,7 @@ static bool has(const char *text, const char *part)
     return strstr(text, part) != NULL;
 }
 
-/* ---- environment and arguments
- * ------------------------------------------------------------------------------ */
+/* ---- environment and arguments ---- */
 
 static void environment(void **state)
 {
@@ -377,6 +376,69 @@ static void bind_pins_ranks_to_cores(void **state)
     }
 }
 
+static void bind_takes_a_word_or_none(void **state)
+{
+    const struct result *r = run("-n 2 --bind core --verbose true");
+    (void)state;
+    assert_int_equal(r->code, 0);
+    assert_true(has(r->err, "weft-run: rank 1 is bound to "));
+    assert_string_equal(run("-n 1 --bind=none --verbose echo core")->out, "core\n");
+    r = run("-n 1 --bind=socket true");
+    assert_int_equal(r->code, 2);
+    assert_true(has(r->err, "--bind takes core, numa or none, not \"socket\""));
+}
+
+static void output_in_files(void **state)
+{
+    const struct result *r =
+        run("-n 2 --output files --prefix sh -c 'echo o$RANK; printf e$RANK >&2' && cat files/rank.0.out "
+            "files/rank.1.out files/rank.0.err files/rank.1.err");
+    (void)state;
+    assert_int_equal(r->code, 0);
+    assert_string_equal(r->out, "[0] o0\n[1] o1\n[0] e0\n[1] e1\n");
+    assert_string_equal(r->err, "");
+    r = run("-n 1 --output /nowhere/files true");
+    assert_int_equal(r->code, 126);
+    assert_true(has(r->err, "weft-run: cannot start: /nowhere/files: No such file"));
+}
+
+static void timestamps_begin_each_line(void **state)
+{
+    const struct result *r = run("-n 1 --timestamps --prefix printf 'a\\n\\nb'");
+    char text[TEXT_BYTES], *rest = NULL;
+    int lines = 0;
+    (void)state;
+    snprintf(text, sizeof(text), "%s", r->out);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), lines++) {
+        int date[3], time[4], used = 0;
+        assert_int_equal(sscanf(line, "%4d-%2d-%2d %2d:%2d:%2d.%3d [0] %n", &date[0], &date[1], &date[2],
+                                &time[0], &time[1], &time[2], &time[3], &used),
+                         7);
+        assert_string_equal(line + used, lines == 0 ? "a" : lines == 1 ? "" : "b");
+    }
+    assert_int_equal(lines, 3);
+}
+
+static void variables_and_directory(void **state)
+{
+    const struct result *r = run("-n 1 -x GIVEN=there -x KEPT --wdir / sh -c 'echo $GIVEN $KEPT $PWD'");
+    (void)state;
+    assert_string_equal(r->out, "there kept /\n");
+    assert_true(has(run("-n 1 -x NOT_THERE true")->err, "-x NOT_THERE: that variable is not set"));
+    assert_true(has(run("-n 1 -x WEFT_SECRET=env:A true")->err, "goes to all hosts by itself"));
+    assert_int_equal(run("-n 1 --wdir /nowhere true")->code, 126);
+    assert_true(has(run("-n 1 --launch ssh true")->err, "--launch is for jobs over hosts"));
+}
+
+static void signals_for_the_ranks(void **state)
+{
+    const struct result *r =
+        run("-n 2 sh -c 'trap \"exit 0\" USR1; touch usr$RANK; while :; do sleep 0.1; done' & "
+            "until [ -e usr0 ] && [ -e usr1 ]; do sleep 0.1; done; sleep 0.2; kill -USR1 $!; wait $!");
+    (void)state;
+    assert_int_equal(r->code, 0);
+}
+
 static void job_directories_go_after_success(void **state)
 {
     static const char ranks[] =
@@ -523,6 +585,11 @@ int main(void)
         cmocka_unit_test(time_limit),
         cmocka_unit_test(programs_that_cannot_run),
         cmocka_unit_test(bind_pins_ranks_to_cores),
+        cmocka_unit_test(bind_takes_a_word_or_none),
+        cmocka_unit_test(output_in_files),
+        cmocka_unit_test(timestamps_begin_each_line),
+        cmocka_unit_test(variables_and_directory),
+        cmocka_unit_test(signals_for_the_ranks),
         cmocka_unit_test(job_directories_go_after_success),
         cmocka_unit_test(killed_itself),
         cmocka_unit_test(told_to_end),
