@@ -92,8 +92,11 @@ void weft__engine_drop(weft_context *ctx)
 
 int64_t weft__engine_clock(weft_context *ctx)
 {
+    int64_t now;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    return weft__ticker_now(&ctx->ticker);
+    now = weft__ticker_now(&ctx->ticker);
+    weft__record_last_ns_is(&ctx->record, now);
+    return now;
 }
 
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)

@@ -91,6 +91,7 @@ struct weft_group {
     _Atomic uint32_t refs;
     uint32_t spare_refs;    /* engine: of these, those that it has and nobody uses */
     bool let_go;            /* engine: its handle is gone */
+    unsigned record;        /* engine: its place in the flight recorder; 0: none */
     _Atomic uint32_t state; /* weft__group_state; engine writes after READY */
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */

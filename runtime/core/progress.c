@@ -92,8 +92,9 @@ static void on_reason(evutil_socket_t fd, short what, void *arg)
 
 static void record_rest(weft_context *ctx, weft__rest rest)
 {
-    weft__record_life(&ctx->record, WEFT__LIFE_REST, rest | (uint64_t)weft__now_ns() << 8);
-    weft__record_rests(&ctx->record, rest == WEFT__SLEEP);
+    int64_t now = weft__now_ns();
+    weft__record_life(&ctx->record, WEFT__LIFE_REST, rest | (uint64_t)now << 8);
+    weft__record_rests(&ctx->record, rest == WEFT__SLEEP, now);
 }
 
 static void set_timer(const sleeper *s, int64_t us)
@@ -135,6 +136,7 @@ static void deep_sleep(sleeper *s)
     weft__engine_arm(ctx);
     idle = weft__engine_progress(ctx) == 0 && !weft__engine_busy(ctx);
     if (!idle) weft__rest_to(ctx, WEFT__AWAKE);
+    weft__record_sleeps(&ctx->record);
     weft__engine_drop(ctx);
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
         !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop)) {

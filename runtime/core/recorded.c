@@ -9,13 +9,6 @@ void weft__recorded_more(weft_request *req)
     if (req->label[0]) weft__record_label(r, req->record, req->label);
 }
 
-bool weft__recorded_look(weft_context *ctx)
-{
-    if (!ctx->record.ops) return false;
-    weft__record_looked(&ctx->record, weft__ticker_now(&ctx->ticker));
-    return true;
-}
-
 /* A member that is not known to have begun it; -1: all have, or it cannot be told. */
 static int awaited(const weft_request *req)
 {
@@ -37,7 +30,7 @@ void weft__recorded_wait(weft_request *req)
     if (member >= 0) weft__record_last(r, req->record, member);
 }
 
-void weft__recorded_group(const weft_group *group)
+void weft__recorded_group(weft_group *group)
 {
     static const weft__recorded_group_state states[] = {[WEFT__FORMING] = WEFT__GROUP_FORMING,
                                                         [WEFT__READY] = WEFT__GROUP_READY,
@@ -47,6 +40,7 @@ void weft__recorded_group(const weft_group *group)
     weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_relaxed);
     weft__recorded_group_state now = states[state];
     weft__record_group what = {.id = group->id,
+                               .place = group->record,
                                .size = group->size,
                                .rank = group->rank,
                                .world = group->world,
@@ -56,5 +50,5 @@ void weft__recorded_group(const weft_group *group)
                                .at = state == WEFT__BROKEN ? group->broken_number : 0,
                                .label = group->label,
                                .why = state == WEFT__READY ? "" : group->why};
-    if (r->ops) weft__record_group_is(r, &what, weft__now_ns());
+    if (r->ops) group->record = weft__record_group_is(r, &what, weft__now_ns());
 }

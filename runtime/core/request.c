@@ -263,6 +263,18 @@ static bool is_trouble(weft_status status)
            status == WEFT_ERR_MISMATCH;
 }
 
+/* Only where its caller sees it end, in its first step or in a wait that looks at the clock every few moments, is the
+ * last look good enough for one that nobody asks for its times: else that may be long ago. */
+static inline void record_end(weft_request *req, weft_status status)
+{
+    weft_context *ctx = req->ctx;
+    int64_t now = req->timed                                           ? req->settled_ns
+                  : req->steps == WEFT__FIRST_STEP || ctx->record.near ? weft__record_last_ns(&ctx->record)
+                                                                       : weft__engine_now(ctx, 0);
+    weft__record_settled(&ctx->record, req->record, status, req->algorithm,
+                         req->submitted_ns ? req->submitted_ns : now, now);
+}
+
 void weft__request_settle(weft_request *req, weft_status status, const char *text)
 {
     weft_context *ctx = req->ctx;
@@ -276,8 +288,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
             weft__engine_now(ctx, req->started_ns > req->submitted_ns ? req->started_ns : req->submitted_ns);
         if (!req->submitted_ns) req->submitted_ns = req->started_ns = req->settled_ns; /* all in one step */
     }
-    if (req->record)
-        weft__recorded_settle(req, status, req->timed ? req->settled_ns : weft__engine_now(ctx, 0));
+    if (req->record) record_end(req, status);
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
         ctx->record.failed = ctx->record.failed || is_trouble(status);
         if (text) weft__request_tell(req, text);

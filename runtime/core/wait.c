@@ -100,10 +100,12 @@ static int look_on(weft_context *ctx, weft_request *req, int *looks)
 
 bool weft__wait_inside(weft_request *req)
 {
-    int looks = 1; /* those at its place come first */
+    int looks = 1;                /* those at its place come first */
+    req->ctx->record.near = true; /* its first step is just over */
     while (!weft__request_settled(req) && !weft__pacing_clock_is_due(looks) &&
            look_on(req->ctx, req, &looks) > 0) {
     }
+    req->ctx->record.near = false;
     return weft__request_settled(req);
 }
 
@@ -125,6 +127,18 @@ static bool goes_on(weft_context *ctx, weft__looking *looking, bool moved, bool 
     return weft__pacing_after_clock(&ctx->pacing, looking, weft__now_ns(), deadline_ns) != WEFT__PACE_SLEEP;
 }
 
+/* That, and the record may take the time from the last look at the clock, unless the processor was given away since. */
+static int look_near(weft_context *ctx, weft_request *req, weft__looking *looking)
+{
+    weft__recorder *r = &ctx->record;
+    int n;
+    if (looking->now_ns > weft__record_last_ns(r)) weft__record_last_ns_is(r, looking->now_ns);
+    r->near = looking->now_ns && !weft__pacing_is_crowded(&ctx->pacing);
+    n = look_on(ctx, req, &looking->looks);
+    r->near = false;
+    return n;
+}
+
 /* Drives the engine until done(arg), the deadline, or the time for looking is over (pacing.h).  What is over
  * within its first stay there counts nobody as a driver. */
 static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
@@ -134,7 +148,7 @@ static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg),
     bool counted = false;
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
-        int n = holds ? look_on(ctx, req, &looking.looks) : 0;
+        int n = holds ? look_near(ctx, req, &looking) : 0;
         bool over = n && done(arg);
         if (over && counted) {
             counted = false;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #define EVENTS       1024
-#define GROUPS       128
 #define MEMBER_WORDS 2048 /* 4,096 members */
 #define PEERS_MOST   4096
 #define ASLEEP       8  /* messages that get the same time while the progress thread sleeps */
@@ -23,8 +22,8 @@ static size_t peers_of(int world)
 static size_t lay_out(size_t ops, int world, size_t at[WEFT__RECORD_TABLES],
                       size_t count[WEFT__RECORD_TABLES], size_t words[WEFT__RECORD_TABLES])
 {
-    const size_t counts[WEFT__RECORD_TABLES] = {WEFT__NAMES,    ops, ops, EVENTS, GROUPS, MEMBER_WORDS,
-                                                peers_of(world)};
+    const size_t counts[WEFT__RECORD_TABLES] = {
+        WEFT__NAMES, ops, ops, EVENTS, WEFT__RECORD_GROUPS, MEMBER_WORDS, peers_of(world)};
     const size_t each[WEFT__RECORD_TABLES] = {WEFT__NAME_WORDS,  WEFT__OP_LINE_WORDS, WEFT__OP_MORE_WORDS,
                                               WEFT__EVENT_WORDS, WEFT__GROUP_WORDS,   1,
                                               WEFT__PEER_WORDS};
@@ -46,16 +45,16 @@ size_t weft__record_bytes(size_t ops, int world)
     return lay_out(ops, world, at, count, words) * WORD + ops;
 }
 
-/* n words of text, the last byte 0 where cut says so. */
+/* n words of text, the last byte 0 where cut says so; what is behind its end may stay. */
 static void put_text(weft__word *at, size_t n, const char *text, bool cut)
 {
     size_t length = text ? strlen(text) : 0, most = n * WORD - cut;
     if (length > most) length = most;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && i * WORD <= length; i++) {
         char bytes[WORD] = {0};
         uint64_t word;
-        size_t from = i * WORD;
-        if (from < length) memcpy(bytes, text + from, length - from < WORD ? length - from : WORD);
+        size_t left = length - i * WORD;
+        memcpy(bytes, text ? text + i * WORD : "", left < WORD ? left : WORD);
         memcpy(&word, bytes, WORD);
         weft__put(&at[i], word);
     }
@@ -113,7 +112,6 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
     r->events = r->file + at[WEFT__TABLE_EVENTS];
     r->event_mask = EVENTS - 1;
     r->groups = r->file + at[WEFT__TABLE_GROUPS];
-    r->group_count = GROUPS;
     r->members = r->file + at[WEFT__TABLE_MEMBERS];
     r->member_words = MEMBER_WORDS;
     r->peers = r->file + at[WEFT__TABLE_PEERS];
@@ -168,17 +166,9 @@ void weft__record_clear(weft__recorder *r)
     const bool sleeps = atomic_load_explicit(&r->sleeps, memory_order_relaxed);
     const size_t far = least(ops - at, sleeps ? ASLEEP : ops);
     const unsigned char *stands = memchr(r->stand + at, 1, far);
-    if (sleeps) atomic_store_explicit(&r->fresh, false, memory_order_relaxed);
+    if (sleeps) weft__record_last_ns_is(r, weft__now_ns());
     r->next = place_at(r, at);
     r->clear = place_at(r, stands ? (size_t)(stands - r->stand) : at + far);
-}
-
-void weft__record_looked(weft__recorder *r, int64_t now_ns)
-{
-    weft__word *far = r->next + ASLEEP * WEFT__OP_LINE_WORDS;
-    r->last_ns = now_ns;
-    atomic_store_explicit(&r->fresh, true, memory_order_relaxed);
-    if (atomic_load_explicit(&r->sleeps, memory_order_relaxed) && far < r->clear) r->clear = far;
 }
 
 uint64_t weft__record_way_slow(weft__recorder *r, const char *way)
@@ -282,32 +272,30 @@ static weft__word *group_at(const weft__recorder *r, size_t i)
     return r->groups + i * WEFT__GROUP_WORDS;
 }
 
-static weft__word *find_group(const weft__recorder *r, uint64_t id)
+/* NULL: another group has its place by now, or it never had one. */
+static weft__word *known_group(const weft__recorder *r, unsigned place, uint64_t id)
 {
-    for (size_t i = 0; i < r->group_count; i++)
-        if (weft__got(&group_at(r, i)[WEFT__GROUP_STAMP]) && weft__got(&group_at(r, i)[WEFT__GROUP_ID]) == id)
-            return group_at(r, i);
-    return NULL;
+    weft__word *at = place ? group_at(r, place - 1) : NULL;
+    return at && weft__got(&at[WEFT__GROUP_ID]) == id ? at : NULL;
+}
+
+static unsigned oldest_group(const weft__recorder *r)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < WEFT__RECORD_GROUPS; i++)
+        if (weft__got(&group_at(r, i)[WEFT__GROUP_MADE]) < weft__got(&group_at(r, best)[WEFT__GROUP_MADE]))
+            best = i;
+    return best + 1;
 }
 
 /* An empty place; else that of the group that its caller let go first; else of the oldest. */
-static weft__word *place_of_group(weft__recorder *r)
+static unsigned place_of_group(weft__recorder *r)
 {
-    weft__word *best = NULL;
-    bool best_over = false;
-    for (size_t i = 0; i < r->group_count; i++) {
-        weft__word *at = group_at(r, i);
-        bool over = weft__got(&at[WEFT__GROUP_STATE]) >> 16 & 0xff, older;
-        if (!weft__got(&at[WEFT__GROUP_STAMP])) return at;
-        older = best && (over ? weft__got(&at[WEFT__GROUP_ENDED]) < weft__got(&best[WEFT__GROUP_ENDED])
-                              : weft__got(&at[WEFT__GROUP_MADE]) < weft__got(&best[WEFT__GROUP_MADE]));
-        if (!best || over > best_over || (over == best_over && older)) {
-            best = at;
-            best_over = over;
-        }
-    }
+    if (r->groups_used < WEFT__RECORD_GROUPS) return ++r->groups_used;
     weft__record_life(r, WEFT__LIFE_GROUPS_LOST, weft__got(&r->life[WEFT__LIFE_GROUPS_LOST]) + 1);
-    return best;
+    if (!r->groups_over) return oldest_group(r);
+    r->groups_over--;
+    return r->over[r->over_first++ % WEFT__RECORD_GROUPS];
 }
 
 static void put_member(weft__recorder *r, size_t at, int rank)
@@ -339,16 +327,16 @@ static weft__record_event event_of(weft__recorded_group_state state)
                                          : WEFT__HAPPENED_GROUP_FAILED;
 }
 
-void weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns)
+unsigned weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns)
 {
+    unsigned place = group->place;
     weft__word *at;
     bool found;
-    if (!r->groups) return;
+    if (!r->groups) return 0;
     weft__record_event_now(r, event_of(group->becomes), group->culprit, group->id, now_ns);
-    at = group->id ? find_group(r, group->id) : NULL;
-    found = at;
-    if (!found && !group->id) return; /* it was never made: the event, and its request, tell of it */
-    if (!found) at = place_of_group(r);
+    if (!group->id) return 0; /* it was never made: the event, and its request, tell of it */
+    found = (at = known_group(r, place, group->id)) != NULL;
+    if (!found) at = group_at(r, (place = place_of_group(r)) - 1);
     begin_change(at);
     if (!found) {
         weft__put(&at[WEFT__GROUP_ID], group->id);
@@ -363,17 +351,19 @@ void weft__record_group_is(weft__recorder *r, const weft__record_group *group, i
     weft__put(&at[WEFT__GROUP_AT], group->at);
     put_text(&at[WEFT__GROUP_WHY], WEFT__GROUP_WHY_WORDS, group->why, true);
     end_change(at);
+    return place;
 }
 
-void weft__record_group_let_go(weft__recorder *r, uint64_t id, int64_t now_ns)
+void weft__record_group_let_go(weft__recorder *r, unsigned place, uint64_t id, int64_t now_ns)
 {
-    weft__word *at = r->groups ? find_group(r, id) : NULL;
+    weft__word *at = r->groups ? known_group(r, place, id) : NULL;
     if (!at) return;
     weft__record_event_now(r, WEFT__HAPPENED_GROUP_LET_GO, -1, id, now_ns);
     begin_change(at);
     weft__put(&at[WEFT__GROUP_STATE], weft__got(&at[WEFT__GROUP_STATE]) | UINT64_C(1) << 16);
     if (!weft__got(&at[WEFT__GROUP_ENDED])) weft__put(&at[WEFT__GROUP_ENDED], (uint64_t)now_ns);
     end_change(at);
+    r->over[(r->over_first + r->groups_over++) % WEFT__RECORD_GROUPS] = (unsigned char)place;
 }
 
 /* ---- events and peers ---- */

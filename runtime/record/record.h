@@ -14,25 +14,29 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define WEFT__RECORD_GROUPS 128u
+
 typedef struct weft__recorder {
-    weft__word *ops;   /* NULL: nothing is recorded */
-    weft__word *next;  /* the place of the next, */
-    weft__word *clear; /* and that far nothing stands in its way */
-    uint64_t stamps;   /* what is added to a place's address, shifted, for its stamp this time round */
-    uint64_t mask;     /* of the bytes of that table */
-    int64_t last_ns;   /* when the clock was looked at last, as far as the engine knows */
-    /* Messages that pass in their call do not look at the clock: they get the last time that was looked at.  It is
-     * looked at again once the progress thread has rested, which it does for 4 ms at most while anything moves; while
-     * it sleeps, for each 8th of them. */
-    _Atomic bool fresh, sleeps; /* progress thread too */
+    weft__word *ops;         /* NULL: nothing is recorded */
+    weft__word *next;        /* the place of the next, */
+    weft__word *clear;       /* and that far nothing stands in its way */
+    uint64_t stamps;         /* what is added to a place's address, shifted, for its stamp this time round */
+    uint64_t mask;           /* of the bytes of that table */
+    _Atomic int64_t last_ns; /* when the clock was looked at last: progress thread too */
+    /* What is over in its call does not look at the clock: it gets the last time that was looked at.  The progress
+     * thread does so whenever it rests or is back, which is every 4 ms while anything moves; while it sleeps, each
+     * 8th operation does, as it looks for room for those behind it. */
+    _Atomic bool sleeps;  /* progress thread too */
     bool near;            /* engine: whoever holds it looks at the clock every few moments: last_ns will do */
     const void *way;      /* the one asked for last, */
     uint64_t way_at;      /* and its number */
     weft__word *more;     /* of the operations */
     unsigned char *stand; /* by place: 1 if what is there has not settled */
     weft__word *life, *events, *groups, *members, *peers, *names;
-    size_t event_mask, group_count, member_words, peer_count;
-    size_t members_used;                             /* in halves of words */
+    size_t event_mask, member_words, peer_count;
+    size_t members_used;                           /* in halves of words */
+    unsigned groups_used, groups_over, over_first; /* places; those let go, in order, and the first of them */
+    unsigned char over[WEFT__RECORD_GROUPS];
     const void *ways[WEFT__NAMES - WEFT__NAME_WAYS]; /* whose names stand there */
     size_t way_count;
     bool failed;      /* something has: engine */
@@ -74,14 +78,29 @@ static inline uint64_t weft__got(const weft__word *at)
     return atomic_load_explicit(at, memory_order_relaxed);
 }
 
-/* The time is looked at again before the next message gets one.  Any thread. */
-static inline void weft__record_rests(weft__recorder *r, bool sleeps)
+/* The progress thread goes to sleep, and no operation is to have the time of before.  Engine held. */
+static inline void weft__record_sleeps(weft__recorder *r)
 {
-    atomic_store_explicit(&r->sleeps, sleeps, memory_order_relaxed);
-    atomic_store_explicit(&r->fresh, false, memory_order_relaxed);
+    atomic_store_explicit(&r->sleeps, true, memory_order_relaxed);
+    r->clear = r->next;
 }
 
-void weft__record_looked(weft__recorder *r, int64_t now_ns); /* that has been done */
+/* The progress thread has looked at the clock. */
+static inline void weft__record_rests(weft__recorder *r, bool sleeps, int64_t now_ns)
+{
+    atomic_store_explicit(&r->last_ns, now_ns, memory_order_relaxed);
+    if (!sleeps) atomic_store_explicit(&r->sleeps, false, memory_order_relaxed);
+}
+
+static inline int64_t weft__record_last_ns(const weft__recorder *r)
+{
+    return atomic_load_explicit(&r->last_ns, memory_order_relaxed);
+}
+
+static inline void weft__record_last_ns_is(weft__recorder *r, int64_t now_ns)
+{
+    atomic_store_explicit(&r->last_ns, now_ns, memory_order_relaxed);
+}
 
 /* Finds room for the next records, and passes over those that stand: next is a place that may be taken. */
 void weft__record_clear(weft__recorder *r);
@@ -98,10 +117,13 @@ static inline size_t weft__record_place(const weft__recorder *r, const weft__wor
     return ((size_t)(uintptr_t)at - (size_t)(uintptr_t)r->ops) >> WEFT__OP_LINE_BITS;
 }
 
-static inline weft__word *weft__record_take(weft__recorder *r)
+/* Before each new record.  False: nothing is recorded. */
+static inline bool weft__record_has_room(weft__recorder *r)
 {
-    if (WEFT__UNLIKELY(r->next == r->clear)) weft__record_clear(r);
-    return r->next;
+    if (WEFT__LIKELY(r->next != r->clear)) return true;
+    if (!r->ops) return false;
+    weft__record_clear(r);
+    return true;
 }
 
 /* Its number goes up by one from place to place, so the place tells it without a count being kept. */
@@ -113,8 +135,9 @@ static inline uint64_t weft__record_stamp(const weft__recorder *r, const weft__w
 static inline uint64_t weft__record_what(unsigned kind, unsigned type, weft__op_state state, unsigned memory,
                                          unsigned flags)
 {
-    return type | (uint64_t)kind << 8 | (uint64_t)state << 16 | (uint64_t)WEFT__NO_WAY << 32 |
-           (uint64_t)memory << 40 | (uint64_t)flags << 48;
+    return ((uint64_t)kind << 8 | (uint64_t)state << 16 | (uint64_t)WEFT__NO_WAY << 32 |
+            (uint64_t)memory << 40 | (uint64_t)flags << 48) |
+           type;
 }
 
 static inline uint64_t weft__record_whom(int rank, int tag)
@@ -127,7 +150,7 @@ static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uin
                                                           uint64_t what, uint64_t bytes, uint64_t whom,
                                                           int64_t submitted_ns)
 {
-    weft__word *at = weft__record_take(r);
+    weft__word *at = r->next;
     atomic_store_explicit(&at[WEFT__OP_STAMP], 1, memory_order_relaxed);
     weft__put(&at[WEFT__OP_GROUP], group);
     weft__put(&at[WEFT__OP_NUMBER], number);
@@ -139,7 +162,7 @@ static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uin
     return at;
 }
 
-/* One that is over in its call. */
+/* One that is over in its call.  Both: there is room. */
 static WEFT__MADE_FOR_EACH void weft__record_passed(weft__recorder *r, uint64_t group, uint64_t number,
                                                     uint64_t what, uint64_t bytes, uint64_t whom,
                                                     int64_t now_ns)
@@ -224,6 +247,7 @@ void weft__record_last(weft__recorder *r, uint64_t record, int member); /* who h
 
 typedef struct weft__record_group {
     uint64_t id;
+    unsigned place; /* where it is recorded; 0: nowhere */
     int size, rank;
     const int *world;
     weft__recorded_group_state becomes;
@@ -232,9 +256,9 @@ typedef struct weft__record_group {
     const char *label, *why;
 } weft__record_group;
 
-/* The group as it is from now on. */
-void weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns);
-void weft__record_group_let_go(weft__recorder *r, uint64_t id, int64_t now_ns);
+/* The group as it is from now on; returns its place. */
+unsigned weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns);
+void weft__record_group_let_go(weft__recorder *r, unsigned place, uint64_t id, int64_t now_ns);
 
 /* ---- events and peers ---- */
 

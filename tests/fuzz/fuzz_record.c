@@ -39,9 +39,10 @@ static void make(void)
         weft__record_group_is(&r, &group, 5);
     }
     for (uint64_t i = 1; i <= OPS + 3; i++) {
-        uint64_t record =
-            weft__record_start(&r, 7, i, weft__record_what(0, 1, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS), 4,
-                               weft__record_whom(-1, 0), (int64_t)i);
+        uint64_t record;
+        if (!weft__record_has_room(&r)) abort();
+        record = weft__record_start(&r, 7, i, weft__record_what(0, 1, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS),
+                                    4, weft__record_whom(-1, 0), (int64_t)i);
         if (i % 5 == 0) weft__record_label(&r, record, "label");
         if (i % 7) weft__record_settled(&r, record, WEFT_OK, kinds[0], (int64_t)i, (int64_t)i + 1);
     }

@@ -79,10 +79,11 @@ static int open_ranks(void **state)
         weft__record_group_is(&ranks[i], &group, then);
         weft__record_life(&ranks[i], WEFT__LIFE_STAGE, WEFT__STAGE_IN);
         for (uint64_t n = 1; n <= (i < WORLD - 1 ? 2 : 1); n++) {
-            uint64_t record =
-                weft__record_start(&ranks[i], GROUP, n,
-                                   weft__record_what(0, 0, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS), 1,
-                                   weft__record_whom(-1, 0), then + (int64_t)n);
+            uint64_t record;
+            assert_true(weft__record_has_room(&ranks[i]));
+            record = weft__record_start(&ranks[i], GROUP, n,
+                                        weft__record_what(0, 0, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS), 1,
+                                        weft__record_whom(-1, 0), then + (int64_t)n);
             if (n == 1) weft__record_settled(&ranks[i], record, WEFT_OK, "ring", then + 1, then + 2);
         }
     }

@@ -59,6 +59,7 @@ static void read_it(void)
 
 static uint64_t start(uint64_t number)
 {
+    assert_true(weft__record_has_room(&r));
     return weft__record_start(&r, GROUP, number,
                               weft__record_what(1, 1, WEFT__OP_STARTED, 0, WEFT__OP_ROOTED), number * 4,
                               weft__record_whom(2, 0), (int64_t)number);
@@ -66,6 +67,7 @@ static uint64_t start(uint64_t number)
 
 static void pass(uint64_t number)
 {
+    assert_true(weft__record_has_room(&r));
     weft__record_passed(&r, GROUP, number, weft__record_what(0, 0, WEFT__OP_SETTLED, 0, WEFT__OP_PASSED),
                         number, weft__record_whom(3, 9), (int64_t)number);
 }
@@ -195,8 +197,8 @@ static void test_groups(void **state)
     const weft__group_record *group;
     weft__record_group is = group_of(8, 3, odd), other = group_of(9, 3, even);
     (void)state;
-    weft__record_group_is(&r, &is, 100);
-    weft__record_group_is(&r, &other, 101);
+    is.place = weft__record_group_is(&r, &is, 100);
+    other.place = weft__record_group_is(&r, &other, 101);
     is.becomes = WEFT__GROUP_BROKEN;
     is.status = WEFT_ERR_PEER;
     is.culprit = 1;
@@ -214,7 +216,7 @@ static void test_groups(void **state)
     group = weft__recorded_group_of(&shot, 9);
     for (int i = 0; i < 3; i++) assert_int_equal(weft__recorded_member(&shot, group, i), even[i]);
     /* Those let go make room. */
-    weft__record_group_let_go(&r, 9, 103);
+    weft__record_group_let_go(&r, other.place, 9, 103);
     for (uint64_t id = 20; id < 20 + 127; id++) {
         weft__record_group more = group_of(id, 3, even);
         weft__record_group_is(&r, &more, (int64_t)id);
@@ -247,11 +249,12 @@ static void test_off(void **state)
     const int world[] = {0};
     weft__record_group is = group_of(8, 1, world);
     (void)state;
+    assert_false(weft__record_has_room(&off));
     weft__record_life(&off, WEFT__LIFE_STAGE, 1);
     weft__record_happened(&off, WEFT__HAPPENED_JOINED, -1, 0);
     weft__record_peer(&off, 0, WEFT__PEER_UP, false, 0);
     weft__record_group_is(&off, &is, 1);
-    weft__record_group_let_go(&off, 8, 1);
+    weft__record_group_let_go(&off, 0, 8, 1);
     weft__record_settled(&off, 0, WEFT_OK, "", 0, 0);
     weft__record_times(&off, 0, 0);
     weft__record_master(&off, 0);
