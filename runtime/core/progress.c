@@ -18,6 +18,7 @@
 #include "executor.h"
 #include "log.h"
 #include "quota.h"
+#include "record_file.h"
 #include "request.h"
 #include "rest.h"
 
@@ -38,6 +39,7 @@ typedef struct weft__sleeper {
     int timer_fd; /* of naps, which are shorter than poll's millisecond */
     weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
+    bool touched;            /* the record's pages are there */
     unsigned woken;          /* weft__woken_by: by what since it was last looked at */
     uint32_t active, driven; /* the context's, when last looked at; of its own calls it keeps count */
 } sleeper;
@@ -216,6 +218,8 @@ static void progress_rest(sleeper *s, weft__resting *resting)
                                  .callers_sleep = atomic_load(&ctx->settling_sleepers) != 0,
                                  .sockets_wake = sockets_will_wake(ctx)};
     weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, weft__now_ns());
+    if (!s->touched) weft__record_file_touch(&ctx->record);
+    s->touched = true;
     if (next.pace == WEFT__PACE_NAP)
         nap(s, next.nap_us);
     else if (next.pace == WEFT__PACE_SLEEP)

@@ -2,7 +2,6 @@
  * system is an error here, and not a signal later on. */
 #include "record_file.h"
 #include "born.h"
-#include "layout.h"
 #include "snapshot.h"
 #include "status.h"
 
@@ -54,14 +53,23 @@ weft_status weft__record_file_make(int folder, const char *name, size_t bytes, v
     fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return weft__fail_errno("cannot make %s", name);
     errno = reserve(fd, bytes);
-    *memory =
-        errno ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    *memory = errno ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (*memory == MAP_FAILED) {
         status = weft__fail_errno("no memory for %s, which has %zu bytes", name, bytes);
         unlinkat(folder, name, 0);
     }
     close(fd);
     return status;
+}
+
+void weft__record_file_touch(const weft__recorder *r)
+{
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)r->ops & ~(page - 1);
+    if (r->ops) madvise((void *)from, (uintptr_t)r->more - from, MADV_POPULATE_WRITE);
+#else
+    (void)r;
+#endif
 }
 
 /* Its writer has ended, or never came far; what cannot be read stays. */
@@ -130,7 +138,7 @@ void weft__record_files_clean(int folder, const char *run)
     newest kept = {.run = ""};
     if (dir) {
         each_dead(dir, run, find_newest, &kept);
-        each_dead(dir, run, remove_older, &kept);
+        if (*kept.run) each_dead(dir, run, remove_older, &kept);
         closedir(dir);
     } else if (fd >= 0) {
         close(fd);
