@@ -60,6 +60,14 @@ weft_get_wheels() {
     export VIRTUAL_ENV="$PWD/build/wheels"
 }
 
+# weft_python_venv FOLDER: an environment in which Python extensions can be built, kept from call to call.
+weft_python_venv() {
+    [ -x "$1/bin/pip" ] && return 0
+    python3 -c 'import ensurepip, os, sysconfig; os.stat(sysconfig.get_paths()["include"] + "/Python.h")' 2>/dev/null ||
+        weft_packages 'python3-venv python3-dev' || return 1
+    python3 -m venv "$1"
+}
+
 weft_build_needs="gcc:gcc ld:binutils /usr/include/stdio.h:libc6-dev pkg-config:pkg-config cmake:cmake ninja:ninja-build libevent_pthreads.pc:libevent-dev
                   libzmq.pc:libzmq3-dev libsodium.pc:libsodium-dev hwloc.pc:libhwloc-dev"
 weft_check_needs="$weft_build_needs g++:g++ clang:clang clang-format:clang-format clang-tidy:clang-tidy

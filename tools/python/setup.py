@@ -1,0 +1,68 @@
+"""Builds the wheel: libweft.so and the tools by CMake, then weft._weft, which is linked with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+
+here = Path(__file__).resolve().parent
+sys.path.insert(0, str(here))  # a build of its own environment does not look here
+
+import _native_build  # noqa: E402
+
+# What a source distribution has of the checkout: all that CMake reads without tests.
+_SOURCES = ("CMakeLists.txt", "CMakePresets.json", "include", "net", "ops", "runtime", "tools", "tests/emulation")
+
+
+class BuildNative(build_ext):
+    """weft._weft and, beside it, the folder native with the library and the tools."""
+
+    def run(self) -> None:
+        _native_build.require_packages()
+        import _ffi_build
+
+        temporary = Path(self.build_temp).resolve()
+        package = (here if self.inplace else Path(self.build_lib).resolve()) / "weft"
+        staging = temporary / "staging"
+        built = _native_build.build(temporary / "cmake")
+        _native_build.install(built, staging, package / "native")
+        library = next(staging.glob("lib*/libweft.so")).parent
+        ffi = _ffi_build.builder(str(staging / "include"), str(library))
+        source = temporary / "_weft.c"
+        ffi.emit_c_code(str(source))
+        name, _, _, options = ffi._assigned_source
+        extension = self.extensions[0]
+        assert extension.name == name
+        extension.sources = [os.path.relpath(source)]
+        for option, value in options.items():
+            setattr(extension, option, value)
+        super().run()
+
+
+class SourceDistribution(sdist):
+    """With the C source in it, since a wheel is built of that."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        root = _native_build.source_folder()
+        for name in _SOURCES:
+            target = Path(base_dir) / "source" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if (root / name).is_dir():
+                shutil.copytree(root / name, target, ignore=shutil.ignore_patterns("python", "__pycache__"))
+            else:
+                shutil.copy2(root / name, target)
+
+
+setup(
+    ext_modules=[Extension("weft._weft", sources=[], py_limited_api=True, define_macros=[("Py_LIMITED_API", "0x03090000")])],
+    cmdclass={"build_ext": BuildNative, "sdist": SourceDistribution},
+    options={"bdist_wheel": {"py_limited_api": "cp39"}},
+)

@@ -1,0 +1,99 @@
+"""Tests whose body runs on each rank of a job.
+
+    class Requests(unittest.TestCase):
+        @ranks(2)
+        def test_it(job):
+            ...
+
+The test starts the ranks, as processes under weft-run, and fails with what they printed if one of them has failed.
+With killed=True they are started one by one instead: weft-run would end the others with the one that was killed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import unittest
+from typing import Callable
+
+import weft
+from weft.tool import NATIVE
+
+LIMIT_S = 60
+
+
+def _command(body: Callable[[weft.Context], object]) -> list[str]:
+    return [sys.executable, "-X", "faulthandler", __file__, body.__code__.co_filename, body.__qualname__]
+
+
+def ranks(n: int, *, killed: bool = False) -> Callable[[Callable[[weft.Context], object]], object]:
+    """Runs the decorated function, which takes the Context, on n ranks."""
+
+    def decorate(body: Callable[[weft.Context], object]) -> object:
+        def test(case: unittest.TestCase) -> None:
+            (_run_killed if killed else _run)(case, n, body)
+
+        test.body = body  # type: ignore[attr-defined]
+        test.__doc__ = body.__doc__
+        return test
+
+    return decorate
+
+
+def run(case: unittest.TestCase, n: int, command: list[str]) -> str:
+    """Runs a command as n ranks and gives what they printed."""
+    launch = [str(NATIVE / "bin" / "weft-run"), "-n", str(n), "--timeout", str(LIMIT_S), *command]
+    done = subprocess.run(launch, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    case.assertEqual(done.returncode, 0, f"\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _run(case: unittest.TestCase, n: int, body: Callable[[weft.Context], object]) -> None:
+    run(case, n, _command(body))
+
+
+# A rank that was killed is expected; every other one must end well.
+def _run_killed(case: unittest.TestCase, n: int, body: Callable[[weft.Context], object]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    place = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    processes = [
+        subprocess.Popen(
+            _command(body),
+            env={**os.environ, **place, "RANK": str(rank)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(n)
+    ]
+    try:
+        said = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for rank, process in enumerate(processes):
+        case.assertIn(process.returncode, (0, -9), f"\nrank {rank}: {said[rank]}")
+    case.assertIn(0, [process.returncode for process in processes])
+
+
+def _main(path: str, qualname: str) -> None:
+    spec = importlib.util.spec_from_file_location("of_rank", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: object = module
+    for name in qualname.split("."):
+        found = getattr(found, name)
+    with weft.init(timeout=LIMIT_S) as job:
+        found.body(job)  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,141 @@
+"""What is taken for an array, and the sentence for each that is not."""
+
+import ctypes
+import pathlib
+import tempfile
+import unittest
+
+import ml_dtypes
+import numpy as np
+from job import ranks
+
+import weft
+from weft import arrays, dtypes
+
+
+class OnDevice:
+    """What cupy and others show of an array on a device."""
+
+    def __init__(self, **told):
+        self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (4096, False), "version": 3, **told}
+
+
+class OverDlpack:
+    """An array that shows itself by DLPack alone, as torch's do."""
+
+    def __init__(self, array, device=(1, 0)):
+        self._array = array
+        self._device = device
+
+    def __dlpack_device__(self):
+        return self._device
+
+    def __dlpack__(self, **_):
+        return self._array.__dlpack__()
+
+
+def frozen():
+    found = np.zeros(4)
+    found.flags.writeable = False
+    return found
+
+
+class Arrays(unittest.TestCase):
+    def test_taken(self):
+        """Address, size, type and kind of memory of every kind of array."""
+        numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for name, array in {
+            "numpy": numbers,
+            "memoryview": memoryview(numbers),
+            "DLPack": OverDlpack(numbers),
+        }.items():
+            with self.subTest(name):
+                found = arrays.view(array, "array")
+                self.assertEqual(found.address, numbers.ctypes.data)
+                self.assertEqual((found.size, dtypes.NAMES[found.dtype], found.memory), (6, "float32", arrays.HOST))
+                self.assertTrue(found.writable)
+        for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+            array = np.zeros(3, kind)
+            found = arrays.view(array, "array")
+            self.assertEqual((found.address, found.nbytes), (array.ctypes.data, array.nbytes))
+        found = arrays.view(OnDevice(stream=7), "array")
+        self.assertEqual((found.address, found.size, found.memory, found.stream), (4096, 4, arrays.CUDA, 7))
+        self.assertFalse(arrays.view(OnDevice(data=(4096, True)), "array").writable)
+        self.assertFalse(arrays.view(b"bytes", "array").writable)
+        self.assertEqual(arrays.view(np.zeros((0, 3)), "array").size, 0)
+        self.assertEqual(arrays.view(numbers[:1], "array").size, 3)
+        self.assertEqual(arrays.view((ctypes.c_int32 * 3)(), "array").size, 3)
+
+    def test_refused(self):
+        """A sentence for each that cannot be given to the library as it is."""
+        x = np.zeros((4, 4))
+        for array, error, sentence in (
+            (x[:, 1], ValueError, "array of shape (4,) has strides (32,), expected C-contiguous elements"),
+            (x.T[:2], ValueError, "has strides"),
+            (memoryview(bytes(8))[::2], ValueError, "has strides"),
+            (OnDevice(strides=(8,)), ValueError, "has strides"),
+            (OverDlpack(x[:, 1]), ValueError, "has strides"),
+            (np.zeros(2, "datetime64[s]"), TypeError, "array is datetime64[s], expected one of: int8"),
+            (np.zeros(2, object), TypeError, "array is object"),
+            (np.zeros(2, ml_dtypes.float8_e4m3), TypeError, "array is float8_e4m3"),
+            (np.zeros(2, ">f4"), TypeError, "array has its bytes in the other order (>f4)"),
+            (np.zeros(2, np.longdouble), TypeError, "array is "),
+            (OnDevice(typestr="|V3"), TypeError, "array is |V3"),
+            (OverDlpack(np.zeros(2), (4, 0)), ValueError, "DLPack's kind 4, expected the host or CUDA"),
+            ([1.0, 2.0], TypeError, "array is a list, expected an array"),
+            (None, TypeError, "array is a NoneType"),
+        ):
+            with self.subTest(sentence), self.assertRaises(error) as told:
+                arrays.view(array, "array")
+            self.assertIn(sentence, str(told.exception))
+
+    def test_operations_refuse(self):
+        """Arrays that do not fit an operation are refused before anything is sent; then the group still works."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder, "place").as_uri()
+            with weft.init(place, rank=0, world_size=1) as job:
+                g, x = job.world, np.zeros(4)
+                for call, error, sentence in (
+                    (lambda: g.all_reduce(frozen()), ValueError, "array is read-only"),
+                    (lambda: g.all_reduce(x, frozen()), ValueError, "out is read-only"),
+                    (lambda: g.all_reduce(x, np.zeros(3)), ValueError, "out has 3 elements, expected 4"),
+                    (lambda: g.all_reduce(x, np.zeros(4, int)), TypeError, "array is float64 and out is int64"),
+                    (lambda: g.all_reduce(x, x[:2]), ValueError, "out has 2 elements, expected 4"),
+                    (lambda: g.all_reduce(np.zeros(8)[:4], OnDevice(typestr="<f8")), ValueError, "kinds of memory"),
+                    (lambda: g.all_reduce(x, op="mean"), ValueError, "'mean' is no reduction; there are: sum, prod"),
+                    (lambda: g.all_reduce(x, timeout=0), ValueError, "timeout is 0 s, expected more than 0"),
+                    (lambda: g.all_reduce(x, stream=3), ValueError, "stream is given for arrays of the host"),
+                    (lambda: g.all_reduce(np.zeros(2, complex), op="max"), weft.UnsupportedError, "complex128"),
+                    (lambda: g.all_gather(x, np.zeros(5)), ValueError, "out has 5 elements, expected 4: 1 ranks"),
+                    (lambda: g.all_gather_v(x, x, [4, 4]), ValueError, "counts has 2 numbers, expected one for each"),
+                    (lambda: g.all_gather_v(x, np.zeros(5), [4], [2]), ValueError, "out has 5 elements, expected 6"),
+                    (lambda: g.broadcast(x, 3), weft.ArgumentError, "3"),
+                    (lambda: g.isend(x, 1), weft.ArgumentError, "1"),
+                    (lambda: g.mesh("dp=3"), weft.ArgumentError, "3"),
+                    (lambda: g.new_group([4]), weft.ArgumentError, "4"),
+                    (lambda: job.store().wait("key"), TypeError, "keys is the text 'key'"),
+                ):
+                    with self.subTest(sentence), self.assertRaises(error) as told:
+                        call()
+                    self.assertIn(sentence, str(told.exception))
+                y = np.zeros(8)
+                for call in (
+                    lambda: g.all_reduce(y[:6], y[2:]),
+                    lambda: g.send_recv(y[:4], y[2:6], 0),
+                    lambda: g.all_to_all_v(x, [4], x, [4]),
+                ):
+                    with self.assertRaises(ValueError) as told:
+                        call()
+                    self.assertIn("overlap: out begins at byte", str(told.exception))
+                self.assertTrue(g.all_reduce(x, x).wait())
+
+    @ranks(2)
+    def test_dlpack(job):
+        """Arrays that are seen by DLPack are written where they lie."""
+        x = np.full(3, job.rank + 1.0, np.float32)
+        job.world.all_reduce(OverDlpack(x)).wait()
+        assert list(x) == [3, 3, 3], x
+
+
+if __name__ == "__main__":
+    unittest.main()

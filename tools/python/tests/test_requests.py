@@ -1,0 +1,240 @@
+"""Requests: waiting, awaiting, callbacks, Ctrl-C, garbage collection, deaths."""
+
+import asyncio
+import concurrent.futures
+import gc
+import os
+import random
+import signal
+import threading
+import time
+import unittest
+import weakref
+
+import numpy as np
+from job import ranks
+
+import weft
+
+
+class Requests(unittest.TestCase):
+    @ranks(2)
+    def test_waiting(job):
+        """done, wait and result before and after a peer comes; a deadline of the operation's own."""
+        g = job.world
+        if g.rank == 0:
+            x = np.zeros(1)
+            late = g.irecv(x, 1, 1)
+            assert not late.done() and late.wait(0.01) is False
+            try:
+                late.result(0)
+                raise AssertionError("nothing has come")
+            except weft.PendingError as error:
+                assert isinstance(error, TimeoutError) and "irecv" in str(error), error
+            g.isend(x, 1, 2).wait()
+            assert late.result()[0] == 5 and late.done() and late.exception() is None
+            assert late.info.peer == 1 and late.info.tag == 1 and late.info.received_bytes == 8, late.info
+            began = time.monotonic()
+            try:
+                g.irecv(x, 1, 9, timeout=0.2).wait()
+                raise AssertionError("nobody sends")
+            except weft.TimeoutError as error:
+                assert error.operation == "irecv" and error.name == "WEFT_ERR_TIMEOUT", error
+            assert 0.19 < time.monotonic() - began < 5
+            cancelled = g.irecv(x, 1, 9)
+            cancelled.cancel()
+            assert isinstance(cancelled.exception(), weft.CancelledError)
+        else:
+            g.irecv(np.zeros(1), 0, 2).wait()
+            g.isend(np.array([5.0]), 0, 1).wait()
+        assert weft.wait_all([g.all_reduce(np.ones(2)) for _ in range(10)])
+        job.store().set(f"rank {g.rank}", "there")
+        job.store().wait(["rank 0", "rank 1"])
+        assert job.store().get("rank 1") == b"there"
+        assert job.store().add("n", 2) in (2, 4) and job.store().compare_set("c", None, "x") in (True, False)
+
+    @ranks(3)
+    def test_late_rank(job):
+        """Who is late is told."""
+        g = job.world
+        if g.rank == 2:
+            time.sleep(1)
+            return
+        try:
+            g.all_reduce(np.ones(1), timeout=0.3).wait()
+            raise AssertionError("rank 2 has not come")
+        except weft.TimeoutError as error:
+            assert (error.rank, error.operation, error.group) == (2, "all_reduce", "world"), vars(error)
+        try:
+            g.all_reduce(np.ones(1))
+            raise AssertionError("the group is broken")
+        except weft.BrokenError as error:
+            assert "all_reduce" in str(error), error
+
+    @ranks(2)
+    def test_awaiting(job):
+        """A thousand requests at once in asyncio, each awaited by a task of its own; another thread waits meanwhile."""
+        g = job.world
+        other = g.new_group([0, 1], label="other")
+
+        async def one(i):
+            x = np.array([i], np.int64)
+            found = await g.all_reduce(x)
+            assert found[0] == 2 * i, (found, i)
+
+        async def all_of_them():
+            await asyncio.gather(*(one(i) for i in range(1000)))
+            assert (await other.all_reduce(np.ones(1)))[0] == 2
+
+        def beside():
+            for _ in range(300):
+                other.all_reduce(np.ones(1)).wait()
+
+        thread = threading.Thread(target=beside)
+        thread.start()
+        asyncio.run(asyncio.wait_for(all_of_them_after(thread, all_of_them), 40))
+        asyncio.run(one(7))
+
+    @ranks(2)
+    def test_callbacks(job):
+        """Callbacks run on a thread, in time, also where another thread's waits look first; futures too."""
+        g = job.world
+        other = g.new_group([0, 1], label="other")
+        told = []
+        requests = [g.all_reduce(np.array([i])) for i in range(50)]
+        for request in requests:
+            request.add_done_callback(lambda done: told.append((done.result()[0], threading.current_thread().name)))
+        for _ in range(100):
+            other.barrier().wait()
+        until = time.monotonic() + 10
+        while len(told) < 50 and time.monotonic() < until:
+            time.sleep(0.001)
+        assert sorted(number for number, _ in told) == [2 * i for i in range(50)], told
+        futures = [g.all_reduce(np.array([1.0])).future() for _ in range(10)]
+        done, _ = concurrent.futures.wait(futures, timeout=10)
+        assert len(done) == 10 and all(future.result()[0] == 2 for future in done)
+
+    @ranks(2)
+    def test_ctrl_c(job):
+        """KeyboardInterrupt ends a wait on the main thread within 100 ms, and the operation goes on."""
+        g = job.world
+        x = np.zeros(1)
+        if g.rank == 1:
+            g.barrier().wait()
+            g.isend(np.ones(1), 0, 1).wait()
+            return
+        request = g.irecv(x, 1, 1)
+        waits = {"wait": request.wait, "store": lambda: job.store().get("never")}
+        job.store()
+        for name, wait in waits.items():
+            sent = []
+            timer = threading.Timer(0.2, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT)))
+            timer.start()
+            try:
+                wait()
+                raise AssertionError("nothing has come")
+            except KeyboardInterrupt:
+                passed = time.monotonic() - sent[0]
+                assert passed < 0.1 + LOADED_S, f"{name}: {passed} s after Ctrl-C"
+            timer.join()
+        g.barrier().wait()
+        assert request.result()[0] == 1
+        job.store().set("never", "now")
+
+    @ranks(2)
+    def test_arrays_are_kept(job):
+        """A request holds its arrays until it has settled, and no longer; one that is thrown away leaves them whole."""
+        g = job.world
+
+        class Array(np.ndarray):
+            pass
+
+        kept = np.zeros(4).view(Array)
+        gone = weakref.ref(kept)
+        request = g.irecv(kept, 1 - g.rank, 1)
+        request._result = None
+        del kept
+        gc.collect()
+        assert gone() is not None
+        g.barrier().wait()
+        g.isend(np.ones(4), 1 - g.rank, 1).wait()
+        assert gone()[0] in (0, 1)
+        request.wait()
+        gc.collect()
+        assert gone() is None, "the array of a request that has settled is held"
+        number = random.Random(1)
+        for i in range(2000):
+            request = g.all_reduce(np.full(number.choice((1, 100, 10000)), 1.0))
+            if number.random() < 0.3:
+                assert request.result()[0] == 2
+            if number.random() < 0.01:
+                gc.collect()
+        del request
+        g.barrier().wait()
+        g.barrier().wait()
+        job._bury()
+        assert not job._forsaken, len(job._forsaken)
+
+    @ranks(2)
+    def test_fork_and_close(job):
+        """A child of fork is told so; after close everything says so."""
+        g = job.world
+        x = np.ones(1)
+        request = g.irecv(x, 1 - g.rank, 1)
+        child = os.fork()
+        if child == 0:
+            try:
+                for call in (lambda: g.all_reduce(x), request.wait):
+                    try:
+                        call()
+                        os._exit(3)
+                    except weft.StateError as error:
+                        if "fork" not in str(error):
+                            os._exit(4)
+                os._exit(0)
+            finally:
+                os._exit(5)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        g.isend(np.ones(1), 1 - g.rank, 1)
+        request.wait()
+        unread = g.barrier()
+        job.close()
+        job.close()
+        for call in (lambda: g.all_reduce(x), lambda: job.local_rank, unread.done, lambda: job.store()):
+            try:
+                call()
+                raise AssertionError("a closed context")
+            except weft.StateError as error:
+                assert "closed" in str(error), error
+
+    @ranks(3, killed=True)
+    def test_killed(job):
+        """kill -9 of one rank: an exception that names it; the living go on in a group of their own."""
+        g = job.world
+        x = np.ones(4)
+        g.all_reduce(x).wait()
+        if g.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            for _ in range(100000):
+                g.all_reduce(np.ones(4)).wait()
+            raise AssertionError("rank 1 has died")
+        except weft.PeerError as error:
+            assert (error.rank, error.group) == (1, "world"), (str(error), vars(error))
+            assert isinstance(error, ConnectionError) and "has died" in str(error), error
+        assert g.dead() == [1], g.dead()
+        living = g.shrink()
+        assert living.size == 2 and living.all_reduce(np.ones(1)).result()[0] == 2
+
+
+LOADED_S = 0.4  # a machine that does something else too
+
+
+async def all_of_them_after(thread, function):
+    await function()
+    while thread.is_alive():
+        await asyncio.sleep(0.001)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,194 @@
+"""Where an array's elements lie: by the buffer protocol, __cuda_array_interface__ or DLPack, never by a copy.
+
+None of the packages that make arrays is imported here.  What cannot be given to the library as it is raises TypeError
+or ValueError with a sentence that names the value and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Optional, Sequence
+
+from weft import dtypes
+from weft._weft import ffi, lib
+
+HOST = lib.WEFT_MEMORY_HOST
+CUDA = lib.WEFT_MEMORY_CUDA
+
+# DLPack's kinds of devices: memory of the host (also pinned), of CUDA, and managed.
+_DL_HOST, _DL_CUDA = (1, 3), (2, 13)
+
+
+class View(NamedTuple):
+    """An array as the library sees it."""
+
+    pointer: Any  # what cffi takes for a void *
+    size: int
+    dtype: int
+    memory: int
+    writable: bool
+    stream: Optional[int]  # the stream whose work makes the elements, where the array tells one
+    keep: object  # holds the elements
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * dtypes.SIZES[self.dtype]
+
+    @property
+    def address(self) -> int:
+        return int(ffi.cast("uintptr_t", self.pointer))
+
+
+def view(array: object, role: str) -> View:
+    """The elements of an array; `role` is what an error calls it: "out"."""
+    dtype = getattr(array, "dtype", None)
+    if dtype is not None and hasattr(array, "__array_interface__"):
+        return _of_numpy(array, dtype, role)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _of_cuda(array, role)
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(array, role)
+    return _of_buffer(array, role)
+
+
+def writable(array: object, role: str) -> View:
+    """As view(), of an array that is written."""
+    found = view(array, role)
+    if not found.writable:
+        raise ValueError(f"{role} is read-only, and the result is to be written there")
+    return found
+
+
+def expect_count(found: View, count: int, role: str, why: str) -> None:
+    """Refuses an array that has not `count` elements, which `why` explains."""
+    if found.size != count:
+        raise ValueError(f"{role} has {found.size} elements, expected {count}: {why}")
+
+
+def expect_alike(source: View, target: View) -> None:
+    """Refuses two arrays of one operation whose types or kinds of memory differ."""
+    if source.dtype != target.dtype:
+        names = dtypes.NAMES
+        raise TypeError(f"array is {names[source.dtype]} and out is {names[target.dtype]}, expected one type")
+    if source.memory != target.memory:
+        raise ValueError("array and out lie in different kinds of memory, expected both on the host or on the device")
+
+
+def expect_apart(
+    first: View, second: View, in_place: Optional[int], names: tuple[str, str] = ("array", "out")
+) -> None:
+    """Refuses two arrays that overlap, other than in place.
+
+    in_place: how many bytes `second` lies behind `first` when it is in place; None where nothing may overlap.
+    """
+    begin, other = first.address, second.address
+    if begin + first.nbytes <= other or other + second.nbytes <= begin or other - begin == in_place:
+        return
+    where = "" if in_place is None else f", or {names[1]} at byte {in_place} of {names[0]}"
+    raise ValueError(
+        f"{names[0]} and {names[1]} overlap: {names[1]} begins at byte {other - begin} of {names[0]}; "
+        f"expected them apart{where}"
+    )
+
+
+def _of_numpy(array: Any, dtype: Any, role: str) -> View:
+    code = _numpy_codes.get(dtype)
+    if code is None:
+        code = _numpy_code(dtype, role)
+    flags = array.flags
+    if not flags.c_contiguous:
+        raise ValueError(_strided(role, array.shape, array.strides))
+    try:
+        pointer = ffi.from_buffer(array) if array.size else ffi.NULL
+    except (BufferError, ValueError, TypeError):  # types of other packages, such as ml_dtypes', are no buffers
+        pointer = ffi.cast("char *", array.__array_interface__["data"][0])
+    return View(pointer, array.size, code, HOST, flags.writeable, None, (array, pointer))
+
+
+_numpy_codes: dict[object, int] = {}
+
+
+def _numpy_code(dtype: Any, role: str) -> int:
+    name = getattr(dtype, "name", str(dtype))
+    code = dtypes.from_name(name)
+    if code is None:
+        raise TypeError(_untyped(role, name))
+    if not dtype.isnative:
+        raise TypeError(f"{role} has its bytes in the other order ({dtype.str}), expected this machine's")
+    _numpy_codes[dtype] = code
+    return code
+
+
+def _of_buffer(array: object, role: str) -> View:
+    try:
+        seen = memoryview(array)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"{role} is a {type(array).__name__}, expected an array: a buffer, DLPack or __cuda_array_interface__"
+        ) from None
+    if not seen.c_contiguous:
+        raise ValueError(_strided(role, seen.shape, seen.strides))
+    code = dtypes.from_format(seen.format, seen.itemsize)
+    if code is None:
+        raise TypeError(_untyped(role, f"of format {seen.format!r}"))
+    pointer = ffi.from_buffer(seen) if seen.nbytes else ffi.NULL
+    return View(pointer, seen.nbytes // seen.itemsize, code, HOST, not seen.readonly, None, (array, pointer))
+
+
+def _of_cuda(array: Any, role: str) -> View:
+    told = array.__cuda_array_interface__
+    shape, typestr = tuple(told["shape"]), told["typestr"]
+    code = dtypes.from_typestr(typestr)
+    if code is None:
+        code = dtypes.from_name(str(getattr(array, "dtype", typestr)))
+    if code is None:
+        raise TypeError(_untyped(role, typestr))
+    if not _packed(shape, told.get("strides"), dtypes.SIZES[code]):
+        raise ValueError(_strided(role, shape, told["strides"]))
+    if told.get("mask") is not None:
+        raise ValueError(f"{role} has a mask, expected plain elements")
+    address, readonly = told["data"]
+    return View(ffi.cast("char *", address), math.prod(shape), code, CUDA, not readonly, told.get("stream"), array)
+
+
+def _of_dlpack(array: Any, role: str) -> View:
+    import ctypes
+
+    kind, _ = array.__dlpack_device__()
+    if int(kind) not in _DL_HOST + _DL_CUDA:
+        raise ValueError(f"{role} lies on a device of DLPack's kind {int(kind)}, expected the host or CUDA")
+    on_device = int(kind) in _DL_CUDA
+    # On a device no synchronisation is asked of the producer (-1): the operation itself is ordered after a stream.
+    capsule = array.__dlpack__(stream=-1) if on_device else array.__dlpack__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = ffi.cast("weft_py_dl_tensor *", get_pointer(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    code = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
+    if code is None:
+        raise TypeError(_untyped(role, str(getattr(array, "dtype", f"of DLPack's code {tensor.dtype.code}"))))
+    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides != ffi.NULL else None
+    if not _packed(shape, strides, 1):
+        raise ValueError(_strided(role, shape, strides))
+    pointer = ffi.cast("char *", tensor.data) + tensor.byte_offset if tensor.data != ffi.NULL else ffi.NULL
+    return View(pointer, math.prod(shape), code, CUDA if on_device else HOST, True, None, (array, capsule))
+
+
+def _packed(shape: Sequence[int], strides: Optional[Sequence[int]], unit: int) -> bool:
+    """Whether elements lie one after the other, the last axis fastest; strides count what `unit` of an element is."""
+    if strides is None or 0 in shape:
+        return True
+    expected = unit
+    for length, stride in zip(reversed(shape), reversed(strides)):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def _strided(role: str, shape: object, strides: object) -> str:
+    return f"{role} of shape {shape} has strides {strides}, expected C-contiguous elements; no copy is made for you"
+
+
+def _untyped(role: str, name: str) -> str:
+    return f"{role} is {name}, expected one of: {', '.join(dtypes.CODES)}"
