@@ -31,6 +31,9 @@ typedef struct {
 } weft_py_dl_tensor;
 """
 
+# What a bootstrap in Python is called by; weft/bootstrap.py has its body.
+_CALLBACKS = 'extern "Python" weft_status weft_py_all_gather(void *, const void *, void *, size_t);'
+
 # C has defaults for a weft_config that only its own initializer knows.
 _HELPERS = "void weft_py_config_init(weft_config *config);"
 _HELPERS_SOURCE = """
@@ -60,7 +63,7 @@ def builder(include: str, library: str) -> cffi.FFI:
     """The module weft._weft, to be linked with the libweft.so in the folder `library`, which lies in weft/native/lib."""
     ffi = cffi.FFI()
     ffi.cdef(declarations(include))
-    ffi.cdef(_DLPACK + _HELPERS)
+    ffi.cdef(_DLPACK + _HELPERS + _CALLBACKS)
     ffi.set_source(
         "weft._weft",
         "#include <weft/cuda.h>\n#include <weft/weft.h>\n" + _DLPACK + _HELPERS_SOURCE,

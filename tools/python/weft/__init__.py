@@ -10,6 +10,7 @@
 """
 
 from weft.batch import Batch
+from weft.bootstrap import Bootstrap
 from weft.context import Context, init
 from weft.errors import (
     ArgumentError,
@@ -40,6 +41,7 @@ __all__ = [
     "ArgumentError",
     "AuthError",
     "Batch",
+    "Bootstrap",
     "BrokenError",
     "CancelledError",
     "Context",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Type
 
 from weft import interruptible
 from weft._weft import ffi, lib
+from weft.bootstrap import Bootstrap, Bridge
 from weft.errors import PendingError, StateError, check, text
 from weft.watcher import Watcher
 
@@ -223,6 +224,7 @@ def init(
     rank: int = -1,
     world_size: int = -1,
     store: Optional[Store] = None,
+    bootstrap: Optional[Bootstrap] = None,
     job: Optional[str] = None,
     secret: Optional[str] = None,
     backends: Optional[str] = None,
@@ -233,6 +235,7 @@ def init(
 
     init_method  "env://", "tcp://HOST:PORT", "tcp://[MULTICAST]:PORT" or "file:///PATH"; $WEFT_INIT_METHOD, else "env://"
     store        to meet through a store instead, with world_size
+    bootstrap    to meet by something of the caller's own instead, such as weft.mpi.bootstrap()
     job          a name that keeps jobs on one address apart
     secret       "file:PATH", "fd:N" or "env:NAME"; $WEFT_SECRET in the same form
     backends     "host" or "host,nccl"; all that can run here
@@ -249,12 +252,20 @@ def init(
     if store is not None:
         config.store = store._open_handle()
     config.rank, config.world_size, config.device = rank, world_size, device
+    used = Bridge(bootstrap) if bootstrap is not None else None
+    if used is not None:
+        config.bootstrap = used.structure
     config.timeout_ms = milliseconds(timeout, 0)
 
     def join() -> Any:
         made = ffi.new("weft_context **")
-        check(lib.weft_init(config, made))
+        status = lib.weft_init(config, made)
+        if used is not None and used.error is not None:
+            raise used.error
+        check(status)
         return made[0], kept
 
+    if used is not None:  # what it brings may insist on the thread that it was made on
+        return Context(join()[0])
     handle, _ = interruptible.call(join, lambda made: lib.weft_abort(made[0], b"interrupted while it joined"))
     return Context(handle)

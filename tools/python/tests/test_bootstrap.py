@@ -1,0 +1,67 @@
+"""Meeting by what the caller brings."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+from job import ranks
+
+import weft
+
+
+class OverStore:
+    """A bootstrap over a store of another job."""
+
+    def __init__(self, job):
+        self.rank, self.size = job.rank, job.size
+        self._store, self._calls = job.store(), 0
+
+    def all_gather(self, own):
+        self._calls += 1
+        self._store.set(f"{self._calls} {self.rank}", own)
+        return [self._store.get(f"{self._calls} {rank}") for rank in range(self.size)]
+
+
+class Broken(OverStore):
+    def all_gather(self, own):
+        raise LookupError("nobody is there")
+
+
+MPIRUN = shutil.which("mpirun.openmpi")
+OVER_MPI = """
+import numpy, weft, weft.mpi
+from mpi4py import MPI
+half = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)
+with weft.init(bootstrap=weft.mpi.bootstrap(half)) as job:
+    assert (job.rank, job.size) == (half.rank, 2)
+    assert job.world.all_reduce(numpy.ones(1)).result() == 2
+"""
+
+
+class Meeting(unittest.TestCase):
+    @ranks(2)
+    def test_own(job):
+        with weft.init(bootstrap=OverStore(job)) as other:
+            assert (other.rank, other.size) == (job.rank, 2)
+            assert other.world.all_reduce(np.ones(1)).result() == 2
+        try:
+            weft.init(bootstrap=Broken(job))
+            raise AssertionError("nobody is there")
+        except LookupError:
+            pass
+
+    @unittest.skipUnless(importlib.util.find_spec("mpi4py") and MPIRUN, "no mpi4py or no Open MPI here")
+    def test_mpi(self):
+        """A part of COMM_WORLD."""
+        command = [MPIRUN, "--oversubscribe", "--allow-run-as-root", "-n", "4", sys.executable, "-c", OVER_MPI]
+        environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,31 @@
+"""Meeting over MPI: the ranks of a communicator of mpi4py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.bootstrap import Bootstrap
+
+
+class _Communicator:
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        self.rank = int(comm.Get_rank())
+        self.size = int(comm.Get_size())
+
+    def all_gather(self, own: bytes) -> list[bytes]:
+        everybody = bytearray(len(own) * self.size)
+        self._comm.Allgather(bytearray(own), everybody)
+        return [bytes(everybody)]
+
+
+def bootstrap(comm: Any = None) -> Bootstrap:
+    """For init(bootstrap=...): the ranks of any communicator of mpi4py, without one of COMM_WORLD."""
+    if comm is None:
+        try:
+            from mpi4py import MPI  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        except ImportError as error:
+            raise RuntimeError("meeting over MPI needs the package mpi4py, which is not installed") from error
+        comm = MPI.COMM_WORLD
+    return _Communicator(comm)
