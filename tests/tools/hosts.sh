@@ -168,6 +168,14 @@ ends_with 0 exports
 says out "$dir|good morning, $first|$HOME"
 echo "exports: right"
 
+over 1 --verbose -x WEFT_SOCKET_IFNAME=lo sh -c 'echo $MASTER_ADDR' </dev/null
+ends_with 0 "the place"
+says err "weft-run: rank 0 is on host $first ("
+says err "the ranks meet at 127.0.0.1 port "
+says err "that of WEFT_SOCKET_IFNAME=lo"
+says out 127.0.0.1
+echo "the place: right"
+
 (umask 077 && echo "the long secret of this job" >"$dir/secret")
 for source in '' "file:$dir/secret"; do
     export WEFT_SECRET="$source"
@@ -254,6 +262,20 @@ grep -q "^weft-run: host .*finds weft-run neither at /nowhere/weft-run nor in th
 PATH="$(dirname "$weft_run"):$PATH" over 1 --weft-run /nowhere/weft-run true </dev/null
 [ $kind = sshd ] || ends_with 0 "weft-run from the PATH"
 [ $(wc -l <"$dir/err") -le 1 ] || wrong "more than one line"
+[ $kind != namespaces ] || {
+    hosts="$hosts nowhere-$$"
+    over 1 true </dev/null
+    [ $code != 0 ] || wrong "no such host: exit code 0"
+    says err "weft-run: host nowhere-$$: its launcher, \"ip netns exec nowhere-$$\", ended with code "
+    hosts=${namespaces# }
+}
+[ $kind != local ] || { # a launcher that wants what only a person can give
+    launch="sh -c 'echo \"Permission denied (publickey,password).\" >&2; exit 255' sh"
+    over 1 true </dev/null
+    ends_with 255 "a launcher that asks"
+    says err "Permission denied (publickey,password).; weft-run answers no questions: let it in without a password"
+    launch="sh -c 'exec \"\$@\"' sh"
+}
 echo "what is missing: named"
 
 # ---- the start of many ----
