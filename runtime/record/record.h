@@ -179,6 +179,7 @@ static inline uint64_t weft__record_start(weft__recorder *r, uint64_t group, uin
     weft__word *at = weft__record_begin(r, group, number, what, bytes, whom, submitted_ns);
     uint64_t stamp = weft__record_stamp(r, at);
     weft__put(&at[WEFT__OP_STAMP], stamp);
+    weft__prefetch_write(at + WEFT__OP_LINE_WORDS);
     r->stand[weft__record_place(r, at)] = 1;
     return stamp;
 }
