@@ -96,6 +96,35 @@ class Requests(unittest.TestCase):
         asyncio.run(one(7))
 
     @ranks(2)
+    def test_awaited_when_left(job):
+        """Who awaits what will not come is told when the job is left, and the loop goes on."""
+
+        async def main():
+            waiting = asyncio.ensure_future(take())
+            await asyncio.sleep(0.05)
+            try:
+                job.close(0.2)
+                raise AssertionError("an irecv is pending")
+            except weft.PendingError:
+                pass
+            job.abort("done")
+            try:
+                await asyncio.wait_for(waiting, 5)
+                raise AssertionError("nobody sent")
+            except (weft.StateError, weft.WeftError) as error:
+                assert not isinstance(error, weft.PendingError), error
+            await asyncio.sleep(0.01)
+
+        async def take():
+            return await job.world.irecv(np.zeros(1), 1, 1)
+
+        job.world.barrier().wait()
+        if job.rank == 0:
+            asyncio.run(main())
+        else:
+            assert isinstance(job.world.irecv(np.zeros(1), 0, 2).exception(), weft.PeerError)
+
+    @ranks(2)
     def test_callbacks(job):
         """Callbacks run on a thread, in time, also where another thread's waits look first; futures too."""
         g = job.world

@@ -54,7 +54,7 @@ class Context:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        if error is None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
             self.close()
         else:
             self.abort(f"{type(error).__name__}: {error}")
@@ -135,7 +135,8 @@ class Context:
             return
         deadline = time.monotonic() + timeout
         for request in self._watcher.unsettled():
-            request._wait(max(0.0, deadline - time.monotonic()))
+            if not request._settled and not request._wait(max(0.0, deadline - time.monotonic())):
+                raise PendingError(f"{timeout} s have passed, and somebody awaits this: {request.message}")
         self._closing = True
         try:
             while self._waiting and time.monotonic() < deadline:

@@ -34,6 +34,7 @@ class Watcher:
         self._watched: dict[Request[Any], list[_Listener]] = {}
         self._loops: dict[_Loop, int] = {}  # how many listeners each has
         self._ready: list[Callable[[], object]] = []  # for the thread to call, which ends when nothing is left
+        self._descriptor = -1  # once it was asked for
         self._thread: Optional[threading.Thread] = None
         self._pipe: Optional[tuple[int, int]] = None  # wakes it
 
@@ -44,7 +45,7 @@ class Watcher:
 
     def watch(self, request: Request[Any], tell: Callable[[], object], loop: Optional[_Loop]) -> None:
         """Call tell() once the request has settled: on `loop`, whose thread this is, or on a thread made for it."""
-        descriptor = self._context._descriptor()
+        descriptor = self._descriptor = self._context._descriptor()
         with self._lock:
             self._watched.setdefault(request, []).append((tell, loop))
             if loop is not None:
@@ -86,6 +87,11 @@ class Watcher:
         if thread is not None and thread is not threading.current_thread():
             self._wake()
             thread.join()
+        for loop in list(self._loops):  # whose readers would look at a descriptor that is closed
+            try:
+                loop.call_soon_threadsafe(loop.remove_reader, self._descriptor)
+            except RuntimeError:
+                pass
         if pipe is not None and thread is not threading.current_thread():
             self._pipe = None
             os.close(pipe[0])
@@ -109,7 +115,7 @@ class Watcher:
             self._loops[loop] = count = self._loops.get(loop, 1) - 1
             if count == 0:
                 del self._loops[loop]
-                loop.remove_reader(self._context._descriptor())
+                loop.remove_reader(self._descriptor)
         tell()
 
     def _wake(self) -> None:
