@@ -30,8 +30,8 @@ typedef struct weft__outgoing {
 /* Where arriving frames go; one for all transports of a context.  Called from inside poll and send. */
 typedef struct weft__sink weft__sink;
 struct weft__sink {
-    /* A header has arrived and passed weft__frame_check.  Returns where its payload goes (frame->length
-     * bytes, not called on if length is 0), or NULL: the payload is thrown away.  Must not fail. */
+    /* A header has arrived and passed weft__frame_check.  Not called where frame->length is 0.  Returns where
+     * its payload goes, so many bytes, or NULL: the payload is thrown away.  Must not fail. */
     void *(*header)(weft__sink *sink, int peer, const weft__frame *frame);
     /* The payload is there (also for length 0 and for thrown away ones; then `where` is NULL). */
     void (*arrived)(weft__sink *sink, int peer, const weft__frame *frame, void *where);

@@ -276,7 +276,8 @@ static void run_rounds(sim_case c)
             next.seed += (uint64_t)g;
             groups[g] = sim_group_make(next);
         }
-        sim_rounds(groups, 3, slots[i], (weft__rounds_rule){all_read[i]}, c.seed, shares[i]);
+        sim_rounds(groups, 3, slots[i], (weft__rounds_rule){.all_read_bytes = all_read[i]}, c.seed,
+                   shares[i]);
         for (int g = 0; g < 3; g++) {
             sim_group_check(groups[g]);
             sim_group_free(groups[g]);
@@ -311,7 +312,8 @@ static void test_large_all_reduce(void **state)
                       .in_place = cases[i].in_place,
                       .seed = i};
         sim_group *group = sim_group_make(c);
-        sim_rounds(&group, 1, 256 * 1024, (weft__rounds_rule){65536}, c.seed, cases[i].shares);
+        sim_rounds(&group, 1, 256 * 1024, (weft__rounds_rule){.all_read_bytes = 65536}, c.seed,
+                   cases[i].shares);
         sim_group_check(group);
         sim_group_free(group);
     }
@@ -331,7 +333,7 @@ static void test_streams(void **state)
                            .scale = 1};
             weft__rounds plan;
             if (op.kind == WEFT__OP_BARRIER) continue;
-            weft__rounds_plan(&plan, &op, 0, 2, 65536, &(weft__rounds_rule){65536});
+            weft__rounds_plan(&plan, &op, 0, 2, 65536, &(weft__rounds_rule){.all_read_bytes = 65536});
             for (uint64_t i = 0; i < plan.count; i++) {
                 weft__round r;
                 weft__rounds_at(&plan, &op, i, &r);
@@ -360,8 +362,8 @@ static void test_mixed_rounds(void **state)
             if (c.kind == WEFT__OP_SPLIT_GROUP) c.dtype = WEFT_UINT8;
             groups[k] = sim_group_make(c);
         }
-        sim_rounds(groups, (int)even_count, 64 * (size_t)size, (weft__rounds_rule){64 * (size_t)size}, seed,
-                   seed * 0x9e3779b97f4a7c15);
+        sim_rounds(groups, (int)even_count, 64 * (size_t)size,
+                   (weft__rounds_rule){.all_read_bytes = 64 * (size_t)size}, seed, seed * 0x9e3779b97f4a7c15);
         for (size_t k = 0; k < even_count; k++) {
             sim_group_check(groups[k]);
             sim_group_free(groups[k]);

@@ -180,7 +180,7 @@ static void test_rounds_names(void **state)
     (void)state;
     for (int kind = 0; kind < WEFT__KINDS_CHOSEN; kind++)
         for (int all = 0; all < 2; all++) {
-            const weft__rounds_rule rule = {all ? UINT64_MAX : 0};
+            const weft__rounds_rule rule = {.all_read_bytes = all ? UINT64_MAX : 0};
             const weft__op op = op_of((weft__kind)kind, 16);
             weft__rounds plan;
             int rows = 0, found = 0;

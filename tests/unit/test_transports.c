@@ -37,6 +37,15 @@ static int row_with(unsigned traits)
     return -1;
 }
 
+/* Of those that these tests offer, the one that reaches whoever shares no memory. */
+static int row_named(const char *name)
+{
+    for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
+        if (!strcmp(weft__transports[i]->name, name)) return i;
+    fail_msg("no transport is named %s", name);
+    return -1;
+}
+
 static void test_rows(void **state)
 {
     (void)state;
@@ -89,7 +98,7 @@ static void test_listed(void **state)
 /* An interface that is not there ends joining, unless the transport may be done without. */
 static void test_cannot(void **state)
 {
-    int wakes = row_with(WEFT__TRANSPORT_WAKES);
+    int wakes = row_named("tcp");
     weft__transport_site site = site_of(0);
     weft__transport_offers offers = {.held = {NULL}};
     (void)state;
@@ -128,7 +137,7 @@ static int unreached_of(const weft__transport_card *told, weft__p2p *p2p, weft__
 static void test_reached(void **state)
 {
     weft__p2p_events events = {.collective = no_events};
-    int wakes = row_with(WEFT__TRANSPORT_WAKES), local = row_with(WEFT__TRANSPORT_LOCAL);
+    int wakes = row_named("tcp"), local = row_with(WEFT__TRANSPORT_LOCAL);
     weft__transport_offers theirs = {.held = {NULL}};
     weft__transport_site site = site_of(1);
     (void)state;
