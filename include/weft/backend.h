@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 4
+#define WEFT_BACKEND_VERSION 5
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -92,6 +92,7 @@ typedef struct weft_backend_runtime {
 typedef struct weft_backend_place {
     int device;           /* weft_config.device; -1: for the module to choose, as by local_rank */
     int rank, local_rank; /* in the world; among those of this host */
+    int world_size;
     int64_t grace_ns;     /* what is cancelled and inside a call is given this long before it is aborted */
 } weft_backend_place;
 
@@ -103,6 +104,7 @@ struct weft_backend {
     weft_memory memory; /* the kind of memory it moves: CUDA, OTHER; or HOST: collectives there, see `check` */
     int device;         /* in use; what weft_device tells, of one for CUDA.  -1: that means nothing here */
     size_t id_bytes;    /* of an id, 1 to WEFT_BACKEND_ID_MOST, on every rank the same */
+    uint64_t address;   /* what this rank is where the module moves data, for `members` on the others */
 
     /* ---- the caller's threads; none of these blocks ---- */
 
@@ -127,6 +129,9 @@ struct weft_backend {
     /* One to be, of rank among size.  names: make its id, and tell that by runtime->named.  label is for people, and
      * the caller's.  Gives the communicator to the runtime, until drop.  NULL, with a sentence: no memory. */
     weft_backend_comm *(*open)(weft_backend *backend, void *owner, int rank, int size, const char *label, bool names);
+    /* The address of each of its ranks, in their order, which the ranks have told each other when they joined the job.
+     * After open, before join, from its thread; the array is gone afterwards.  NULL: the module has no use for it. */
+    void (*members)(weft_backend_comm *comm, const uint64_t *addresses);
     /* Join the others, which do so with the same id; runtime->joined follows. */
     void (*join)(weft_backend_comm *comm, const void *id);
     /* Make comm, which is open, of those ranks of parent that pass the same color, in the order of key.  parent has

@@ -63,9 +63,12 @@ static uint32_t digest(const weft_backend *backend)
 
 weft__module_card weft__module_card_of(const weft_context *ctx)
 {
-    weft__module_card card = {{0}};
+    weft__module_card card = {{0}, {0}};
     for (int i = 0; i < WEFT__MEMORIES; i++)
-        if (ctx->modules[i].backend) card.of[i] = digest(ctx->modules[i].backend);
+        if (ctx->modules[i].backend) {
+            card.of[i] = digest(ctx->modules[i].backend);
+            card.address[i] = ctx->modules[i].backend->address;
+        }
     return card;
 }
 

@@ -29,6 +29,7 @@ typedef struct weft__module {
     weft__mpsc work;       /* requests for it, which only the progress thread takes */
     _Atomic int pending;   /* works that it has and has not finished */
     _Atomic bool lost;     /* a thread has not come back out of it */
+    uint64_t *addresses;   /* by rank of the world, where the backend wants to know them; else NULL */
 } weft__module;
 
 /* The module that moves such memory; NULL: none. */
@@ -41,6 +42,7 @@ weft_memory weft__memory_at(weft_context *ctx, const void *pointer); /* never AU
 /* What a rank has for each kind of memory, as it tells the others; 0: nothing. */
 typedef struct weft__module_card {
     uint32_t of[WEFT__MEMORIES];
+    uint64_t address[WEFT__MEMORIES];
 } weft__module_card;
 weft__module_card weft__module_card_of(const weft_context *ctx);
 /* A bit for each kind of memory for which this rank has the same as that card. */

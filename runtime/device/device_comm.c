@@ -107,6 +107,20 @@ static bool comms_take_early(void *arg, int peer, const void *bytes)
     return true;
 }
 
+/* False: no memory. */
+static bool tell_members(const weft__device_comm *dev_comm)
+{
+    const weft__module *module = dev_comm->module;
+    uint64_t *addresses;
+    if (!module->backend->members) return true;
+    addresses = malloc((size_t)dev_comm->size * sizeof *addresses);
+    if (!addresses) return false;
+    for (int i = 0; i < dev_comm->size; i++) addresses[i] = module->addresses[dev_comm->world[i]];
+    module->backend->members(dev_comm->comm, addresses);
+    free(addresses);
+    return true;
+}
+
 /* Its world, rank and size are set.  named: its members meet by an id. */
 static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bool named)
 {
@@ -119,6 +133,8 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
         backend->open(backend, dev_comm, dev_comm->rank, dev_comm->size, label, named && dev_comm->rank == 0);
     if (!dev_comm->comm)
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, weft_last_error());
+    else if (!tell_members(dev_comm))
+        weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, "no memory for the addresses of its ranks");
     else if (named)
         weft__early_offer(ctx, dev_comm->id, WEFT__MESSAGE_COMM, comms_take_early, dev_comm);
 }

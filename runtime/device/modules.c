@@ -162,6 +162,7 @@ static weft_status open_backend(weft_context *ctx, loading *l, int device)
     const weft_backend_place place = {.device = device,
                                       .rank = ctx->rank,
                                       .local_rank = ctx->host_group->rank,
+                                      .world_size = ctx->world_size,
                                       .grace_ns = ABORT_GRACE_NS};
     weft_backend_open_fn *open = modules_find(l);
     weft_backend *backend = open ? open(&table, &place, &why) : NULL;
@@ -179,27 +180,43 @@ static weft_status open_backend(weft_context *ctx, loading *l, int device)
     return status;
 }
 
+static weft_status make_shared(weft_context *ctx)
+{
+    if (ctx->module_count || weft__slab_init(&ctx->devices, sizeof(weft__device),
+                                             (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX)))
+        return WEFT_OK;
+    return weft__fail_memory(sizeof(weft__device), "operations on device memory");
+}
+
+static weft_status make_addresses(const weft_context *ctx, const weft_backend *backend, uint64_t **addresses)
+{
+    size_t n = (size_t)ctx->world_size;
+    *addresses = backend->members ? calloc(n, sizeof **addresses) : NULL;
+    return *addresses || !backend->members ? WEFT_OK
+                                           : weft__fail_memory(n * sizeof **addresses, "addresses of ranks");
+}
+
 /* asked: was there a module that could be asked? */
 static weft_status load(weft_context *ctx, const char *name, int device, bool *asked)
 {
     loading l = {.name = name};
     weft_status status = open_backend(ctx, &l, device);
     size_t n = strlen(ctx->backend_names);
+    uint64_t *addresses = NULL;
     weft__module *module;
     *asked = l.handle != NULL;
-    if (status == WEFT_OK && !ctx->module_count &&
-        !weft__slab_init(&ctx->devices, sizeof(weft__device),
-                         (size_t)weft__setting_int(WEFT__SET_REQUESTS_MAX))) {
-        l.backend->close(l.backend);
-        status = weft__fail_memory(sizeof(weft__device), "operations on device memory");
-    }
+    if (status == WEFT_OK) status = make_addresses(ctx, l.backend, &addresses);
+    if (status == WEFT_OK) status = make_shared(ctx);
     if (status != WEFT_OK) {
+        free(addresses);
+        if (l.backend) l.backend->close(l.backend);
         if (l.handle) dlclose(l.handle);
         return status;
     }
     module = &ctx->modules[l.backend->memory];
     module->backend = l.backend;
     module->handle = l.handle;
+    module->addresses = addresses;
     ctx->module_count++;
     if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
     snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
@@ -275,6 +292,9 @@ weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device
 void weft__modules_met(weft_context *ctx, const weft__module_card *cards)
 {
     for (int i = 0; i < ctx->world_size; i++) ctx->peers[i].modules = weft__modules_alike(ctx, &cards[i]);
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m))
+        for (int i = 0; i < ctx->world_size && m->addresses; i++)
+            m->addresses[i] = cards[i].address[weft__module_memory(ctx, m)];
     ctx->world->modules = weft__group_modules(ctx->world);
     ctx->host_group->modules = weft__group_modules(ctx->host_group);
 }
@@ -299,6 +319,8 @@ void weft__modules_close(weft_context *ctx)
         m->backend = NULL;
         dlclose(m->handle);
         m->handle = NULL;
+        free(m->addresses);
+        m->addresses = NULL;
     }
     if (ctx->module_count) weft__slab_destroy(&ctx->devices);
     ctx->module_count = 0;
