@@ -84,6 +84,7 @@ static _Noreturn void run_child(children *c, int child)
         exit(job__run_threads(c->plan, c->shared));
     }
     set_environment(c, child);
+    if (job__by_mpirun()) job__become_mpirun(c->plan->ranks, c->shared_fd);
     if (job__runs_other(child)) job__become_other(child, c->shared_fd);
     job__run_process(c->plan, c->shared, child);
     exit(0);
@@ -107,7 +108,7 @@ static void start_child(children *c, int child)
     c->pid[child] = pid;
     if (c->plan->threads) {
         for (int rank = 0; rank < c->plan->ranks; rank++) atomic_store(&c->shared->rank[rank].pid, (int)pid);
-    } else {
+    } else if (!job__by_mpirun()) { /* whose ranks say so themselves */
         atomic_store(&c->shared->rank[child].pid, (int)pid);
     }
 }
@@ -152,7 +153,8 @@ static void tell_running(children *c)
 {
     for (int rank = 0; rank < c->plan->ranks; rank++) {
         job_rank_shared *r = &c->shared->rank[rank];
-        const char *file = job__runs_other(rank) ? NULL : atomic_load(&r->file); /* it was not forked */
+        const char *file =
+            job__runs_other(rank) || job__by_mpirun() ? NULL : atomic_load(&r->file); /* it was not forked */
         if (!atomic_load(&r->finished) && !c->ended[c->plan->threads ? 0 : rank]) {
             tell(c, "rank %d (pid %d) still ran, last check %s:%d\n", rank, atomic_load(&r->pid),
                  file ? file : "none", atomic_load(&r->line));
@@ -216,7 +218,7 @@ static void tell_failures(children *c)
 
 static void run(const job_plan *plan)
 {
-    children c = {.plan = plan, .n = plan->threads ? 1 : plan->ranks};
+    children c = {.plan = plan, .n = plan->threads || job__by_mpirun() ? 1 : plan->ranks};
     assert_in_range(plan->ranks, 1, JOB_RANKS_MAX);
     c.shared = job__shared_new(&c.shared_fd);
     assert_non_null(c.shared);
@@ -273,6 +275,7 @@ void job_run(const job_plan *given)
     plan.threads = as_threads(given);
     if (plan.ahead && !job_all_fast()) SKIP("no rank runs ahead in the plain build");
     if (plan.threads && job__other_library()) SKIP("ranks of one process have one library");
+    if (plan.killed && job__by_mpirun()) SKIP("mpirun ends all ranks when one is killed");
     if (too_many(&plan)) SKIP("%d ranks, and JOB_RANKS_MOST is %s", plan.ranks, getenv("JOB_RANKS_MOST"));
     if (plan.threads && plan.ranks > 1 && wants_hostids())
         SKIP("ranks that are threads of one process cannot have hosts of their own (JOB_HOSTIDS)");

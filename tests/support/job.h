@@ -6,7 +6,7 @@
  * leaves its body and aborts its context.  The rest gets a few seconds, then is killed; the cmocka test
  * fails with what was told first.  A job that outlives its limit is killed and what still ran is listed.
  * JOB_LATE=250 in the environment finds tests that fail when a rank is late; with JOB_OTHER_LIBRARY every
- * second rank runs another build of the library (other_library.c). */
+ * second rank runs another build of the library, with JOB_MPIRUN all are started by mpirun (other_library.c). */
 #ifndef TESTS_SUPPORT_JOB_H
 #define TESTS_SUPPORT_JOB_H
 

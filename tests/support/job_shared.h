@@ -30,6 +30,8 @@ void job__other_begin(char **argv);   /* the program's arguments */
 job_shared *job__shared_new(int *fd); /* zeroed; NULL: no memory.  fd: -1, or what a rank gets that does */
 bool job__other_job(const job_plan *plan); /* one more job.  True: this process is a rank of another one */
 _Noreturn void job__become_other(int rank, int fd);
+bool job__by_mpirun(void); /* all ranks of a job that are processes, by JOB_MPIRUN */
+_Noreturn void job__become_mpirun(int ranks, int fd);
 
 int job__run_threads(const job_plan *plan, job_shared *shared); /* exit code */
 

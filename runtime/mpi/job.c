@@ -1,0 +1,204 @@
+/* job.c - MPI in this process: whose it is, begun where nobody has, ended at exit then.
+ *
+ * Fails: weft__mpi_enter, before anything of MPI is begun where that can be seen beforehand: MPI ends a program whose
+ * MPI_Init goes wrong. */
+#include "mpi_module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef OPEN_MPI
+#define BUILT_FOR "Open MPI"
+#else
+#define BUILT_FOR "MPICH"
+#endif
+
+enum { NAME_MOST = 8192 }; /* MPI_MAX_LIBRARY_VERSION_STRING of whichever MPI is loaded */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int contexts;   /* lock: open ones; those left behind count for ever */
+static bool ours;      /* lock: begun here, so ended here */
+static bool exits;     /* lock: the program does; contexts that are still open are closed after this */
+static bool left;      /* lock: something of MPI is left over */
+static int rank, size; /* in MPI_COMM_WORLD */
+static uint64_t tags;  /* that there are */
+static _Atomic uint64_t named;
+static char sentence[WEFT__MPI_SENTENCE]; /* lock */
+
+const char *weft__mpi_name(void)
+{
+    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    static char name[128];
+    char text[NAME_MOST + 1] = "";
+    int length = 0;
+    pthread_mutex_lock(&own);
+    if (!*name) {
+        MPI_Get_library_version(text, &length);
+        for (char *c = text; *c; c++)
+            if (*c == '\t') *c = ' ';
+        text[strcspn(text, ",\n")] = '\0';
+        snprintf(name, sizeof name, "%.127s", text);
+    }
+    pthread_mutex_unlock(&own);
+    return name;
+}
+
+/* What a launcher of that MPI leaves in the environment. */
+static bool was_launched(void)
+{
+    static const char *const said[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_FD"};
+#ifdef OPEN_MPI
+    size_t n = 2;
+#else
+    size_t n = sizeof said / sizeof *said;
+#endif
+    for (size_t i = 0; i < n; i++)
+        if (getenv(said[i])) return true;
+    return false;
+}
+
+/* At exit.  With something left over MPI_Finalize would wait for what never comes. */
+static void finalize(void)
+{
+    bool ends;
+    pthread_mutex_lock(&lock);
+    exits = true;
+    ends = ours && !contexts && !left;
+    pthread_mutex_unlock(&lock);
+    if (!ends || weft__mpi_over()) return;
+    weft__mpi_types_free();
+    MPI_Finalize();
+}
+
+/* Open MPI loads parts of itself that look for its symbols. */
+static void show_symbols(void)
+{
+    Dl_info info;
+    void *symbol;
+    int (*function)(int *) = MPI_Initialized;
+    memcpy(&symbol, &function, sizeof symbol); /* ISO C has no cast from a function to an object */
+    if (dladdr(symbol, &info) && info.dli_fname)
+        (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
+static const char *begin(const weft_backend_place *place)
+{
+    int level = MPI_THREAD_SINGLE;
+    if (place->world_size > 1 && !was_launched()) {
+        snprintf(sentence, sizeof sentence,
+                 "this process was not started by an mpirun of %s, and nobody has called MPI_Init in it",
+                 weft__mpi_name());
+        return sentence;
+    }
+    show_symbols();
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
+        return "MPI_Init_thread failed";
+    ours = true;
+    atexit(finalize);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* nobody else has a say */
+    return NULL;
+}
+
+static const char *find_place(const weft_backend_place *place)
+{
+    static const char *const levels[] = {"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED"};
+    int level = MPI_THREAD_SINGLE, there = 0, *most = NULL;
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_MULTIPLE) {
+        snprintf(
+            sentence, sizeof sentence,
+            "MPI has %s here, and Weft calls it from threads of its own: expected MPI_THREAD_MULTIPLE, asked "
+            "for by MPI_Init_thread",
+            level == MPI_THREAD_SERIALIZED ? levels[2] : levels[level == MPI_THREAD_FUNNELED]);
+        return sentence;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size < place->world_size) {
+        snprintf(
+            sentence, sizeof sentence,
+            "MPI_COMM_WORLD has %d of the %d ranks: expected all of them to be started by one mpirun of %s",
+            size, place->world_size, weft__mpi_name());
+        return sentence;
+    }
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &there);
+    tags = there && *most < INT_MAX ? (uint64_t)*most + 1 : there ? INT_MAX : 32768;
+    return NULL;
+}
+
+static const char *enter(const weft_backend_place *place)
+{
+    int begun = 0, over = 0;
+    const char *why;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&over);
+    if (over) return "MPI has been finalized in this process, and cannot be begun again";
+    why = begun ? NULL : begin(place);
+    if (!why) why = find_place(place);
+    if (!why) contexts++;
+    return why;
+}
+
+const char *weft__mpi_enter(const weft_backend_place *place, uint64_t *address)
+{
+    const char *why;
+    pthread_mutex_lock(&lock);
+    if (!strstr(weft__mpi_name(), BUILT_FOR)) {
+        snprintf(sentence, sizeof sentence, "this process has %s loaded: expected " BUILT_FOR,
+                 weft__mpi_name());
+        why = sentence;
+    } else {
+        why = place ? enter(place) : NULL;
+    }
+    if (!why) *address = (uint64_t)size << 32 | (unsigned)rank;
+    pthread_mutex_unlock(&lock);
+    return why;
+}
+
+void weft__mpi_leave(bool clean)
+{
+    bool last;
+    pthread_mutex_lock(&lock);
+    contexts--;
+    left = left || !clean;
+    last = exits && !contexts;
+    pthread_mutex_unlock(&lock);
+    if (last) finalize();
+}
+
+bool weft__mpi_over(void)
+{
+    int over = 0;
+    MPI_Finalized(&over);
+    return over;
+}
+
+/* Calls that make communicators at a time are told apart by it: by who names, and by his how manieth it is. */
+uint64_t weft__mpi_new_tag(void)
+{
+    return (atomic_fetch_add(&named, 1) * (uint64_t)size + (uint64_t)rank) % (tags / 4);
+}
+
+int weft__mpi_tag_most(void)
+{
+    return (int)tags - 1;
+}
+
+int weft__mpi_rank_at(uint64_t address)
+{
+    return (int)(address & UINT32_MAX);
+}
+
+void weft__mpi_error_text(int error, const char *call, char text[WEFT__MPI_SENTENCE])
+{
+    char said[MPI_MAX_ERROR_STRING + 1] = "";
+    int length = 0;
+    if (MPI_Error_string(error, said, &length) != MPI_SUCCESS || !*said)
+        snprintf(said, sizeof said, "error %d", error);
+    for (char *c = said; *c; c++)
+        if (*c == '\n') *c = ' ';
+    snprintf(text, WEFT__MPI_SENTENCE, "%s: %.400s", call, said);
+}

@@ -1,0 +1,121 @@
+/* running.c - what is under way: begun in the order of the works, looked after by MPI_Test, finished once.
+ *
+ * All of it is the progress thread's.  A work whose ranks never come stays here: the runtime settles its request by
+ * the deadline, and keeps the buffers. */
+#include "mpi_module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void release(weft__mpi_running *running)
+{
+    free(running->input);
+    free(running->output);
+    free(running);
+}
+
+static void complete(const weft__mpi_running *running)
+{
+    const weft_backend_work *work = running->work;
+    const weft_backend_operation *op = &work->op;
+    bool has_result = op->kind != WEFT_BACKEND_REDUCE || work->rank == op->root;
+    if (running->output) memcpy(op->out, running->output, running->out_bytes);
+    if (weft__mpi_is_reduction(op->kind) && op->reduction == WEFT_AVG && has_result)
+        weft__mpi_divide(op->dtype, op->out, op->count, work->size);
+}
+
+/* A rank alone needs no MPI (and MPICH 4.0 forgets displacements then). */
+static void copy_own(const weft_backend_operation *op)
+{
+    const size_t *counts = op->in_counts ? op->in_counts : op->out_counts;
+    size_t element = weft__mpi_element(op->dtype), n = op->uneven ? counts[0] : op->count;
+    const char *in = op->in;
+    char *out = op->out;
+    if (!n || op->kind == WEFT_BACKEND_BROADCAST) return;
+    if (op->in_displs) in += op->in_displs[0] * element;
+    if (op->out_displs) out += op->out_displs[0] * element;
+    if (in != out) memcpy(out, in, n * element);
+}
+
+static weft_status begin(weft__mpi *mpi, weft_backend_work *work, char sentence[WEFT__MPI_SENTENCE])
+{
+    size_t numbers = work->op.uneven ? 4 * (size_t)work->size : 0;
+    weft__mpi_running *running = calloc(1, sizeof *running + numbers * sizeof running->numbers[0]);
+    weft_status status;
+    snprintf(sentence, WEFT__MPI_SENTENCE, "no memory");
+    if (!running) return WEFT_ERR_MEMORY;
+    running->work = work;
+    running->request = MPI_REQUEST_NULL;
+    status = weft__mpi_issue(running, sentence);
+    if (status != WEFT_OK) {
+        release(running);
+        return status;
+    }
+    *mpi->end = running;
+    mpi->end = &running->next;
+    mpi->runtime->issued(work);
+    return WEFT_OK;
+}
+
+void weft__mpi_start(weft_backend *backend, weft_backend_work *first)
+{
+    weft__mpi *mpi = weft__mpi_of(backend);
+    bool over = weft__mpi_over();
+    for (weft_backend_work *work = first, *next; work; work = next) {
+        char sentence[WEFT__MPI_SENTENCE] = "MPI has been finalized";
+        weft_status status = WEFT_ERR_STATE;
+        next = work->next;
+        if (work->size == 1) {
+            copy_own(&work->op);
+            mpi->runtime->finish(work, WEFT_OK, NULL);
+            continue;
+        }
+        if (over)
+            ;
+        else if (atomic_load(&work->comm->doomed))
+            status = WEFT_ERR_BROKEN;
+        else
+            status = begin(mpi, work, sentence);
+        if (status != WEFT_OK)
+            mpi->runtime->finish(work, status, status == WEFT_ERR_BROKEN ? NULL : sentence);
+    }
+}
+
+/* True: it is over. */
+static bool look(const weft__mpi *mpi, weft__mpi_running *running, bool over)
+{
+    char sentence[WEFT__MPI_SENTENCE] = "MPI has been finalized";
+    weft_status status = WEFT_ERR_STATE;
+    if (!over) {
+        int done = 0, error = MPI_Test(&running->request, &done, MPI_STATUS_IGNORE);
+        if (error == MPI_SUCCESS && !done) return false;
+        status = error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_SYSTEM;
+        if (status == WEFT_OK)
+            complete(running);
+        else
+            weft__mpi_error_text(error, "MPI_Test", sentence);
+    }
+    mpi->runtime->finish(running->work, status, status == WEFT_OK ? NULL : sentence);
+    return true;
+}
+
+int weft__mpi_poll(weft_backend *backend)
+{
+    weft__mpi *mpi = weft__mpi_of(backend);
+    bool over = weft__mpi_over();
+    int n = 0;
+    for (weft__mpi_running **at = &mpi->first; *at;) {
+        weft__mpi_running *running = *at;
+        if (!look(mpi, running, over)) {
+            at = &running->next;
+            continue;
+        }
+        *at = running->next;
+        if (!*at) mpi->end = at;
+        release(running);
+        n++;
+    }
+    if (n) weft__mpi_comms_tidy(mpi);
+    return n;
+}
