@@ -37,6 +37,7 @@ typedef struct weft__peer {
     int32_t pid;
     int first_on_host;  /* the lowest rank on its host, by which hosts are told apart */
     int local;          /* local rank if it is on this host (shares the segment), else -1 */
+    int host_lead;      /* lowest rank that shares a segment with it; itself where it shares none */
     _Atomic bool gone;  /* died or left: engine writes */
     bool left;          /* it said goodbye */
     uint8_t modules;    /* a bit for each kind of memory for which it has the module that this rank has */
@@ -168,6 +169,7 @@ struct weft_context {
     /* the watchdog */
     weft__watchdog_wire *wire; /* watchdog thread */
     weft__mpsc notices;        /* to be sent by it */
+    weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
     _Atomic int64_t look_ns;   /* when it must look at this context next */
     bool guarded;
     uint64_t watched_turns; /* watchdog thread: how often it has looked at this context */

@@ -32,8 +32,23 @@ typedef struct weft__report {
     uint64_t phase_of;             /* operation on device memory it was asked for; 0: none */
     uint8_t phase;                 /* weft__phase of that */
     int64_t quiet_until_ns;        /* no warning about messages with it before (warn.c) */
+    int64_t awaited_ns;            /* late.c: its answer is, since then; 0: it is not */
+    int64_t passed_until_ns;       /* late.c: it was silent, and others are asked in its place until then */
+    uint32_t more;                 /* late.c: late members that it told of without naming them */
+    uint8_t asked;  /* late.c: how many of its host have been asked in this round, it included */
+    bool wants;     /* late.c: it has asked, and is to be answered */
+    bool unnamed;   /* late.c: it may be one of those that were not named */
     char *messages; /* what it said of its pending messages when that was asked; NULL: of none */
 } weft__report;
+
+/* Finding out who is late (fault/late.h). */
+typedef enum weft__late_state { WEFT__LATE_CLOSED, WEFT__LATE_ASKED, WEFT__LATE_COLLECTING } weft__late_state;
+typedef struct weft__late {
+    weft__late_state state;
+    weft__list link; /* ctx->late_rounds, unless CLOSED */
+    uint64_t number; /* that they should have come to */
+    int64_t began_ns, closed_ns;
+} weft__late;
 
 /* Whether a group has slots in shared memory. */
 typedef enum weft__shm_coll_state {
@@ -115,6 +130,7 @@ struct weft_group {
     uint64_t started;                     /* engine: highest number started */
     uint32_t known[WEFT__KNOWN];          /* engine: hashes of broadcasts begun before, never 0 */
     weft__report *reports;                /* engine */
+    weft__late late;                      /* engine */
     int64_t quiet_until_ns;               /* engine: no warning about its collectives before (warn.c) */
     weft__deferred_agree deferred;        /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */

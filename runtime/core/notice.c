@@ -12,8 +12,16 @@ static bool is_rank(const weft_context *ctx, int32_t rank)
     return rank >= 0 && rank < ctx->world_size;
 }
 
+static weft_status check_scope(const weft__notice *n)
+{
+    if (n->subject >= WEFT__LATE_MEMBER && n->subject <= WEFT__LATE_WHOLE) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER, "who is late of scope %" PRId32 ": expected %d to %d", n->subject,
+                      WEFT__LATE_MEMBER, WEFT__LATE_WHOLE);
+}
+
 static weft_status check_here(const weft__notice *n)
 {
+    if (check_scope(n) != WEFT_OK) return WEFT_ERR_PEER;
     if (n->operation >= WEFT__OP_KINDS || n->phase > WEFT__PHASE_OVER || n->knows > 1)
         return weft__fail(WEFT_ERR_PEER,
                           "how far it is: operation %" PRIu32 " in phase %" PRIu32
@@ -60,8 +68,8 @@ static weft_status check_store(int from, const weft__notice *n)
 static weft_status notice_check(const weft_context *ctx, int from, const weft__notice *n)
 {
     switch (n->kind) {
-    case WEFT__NOTICE_WHO:
     case WEFT__NOTICE_STORE_WHERE: return WEFT_OK;
+    case WEFT__NOTICE_WHO: return check_scope(n);
     case WEFT__NOTICE_HERE: return check_here(n);
     case WEFT__NOTICE_BROKEN: return check_broken(ctx, n);
     case WEFT__NOTICE_GONE: return check_gone(ctx, from, n);

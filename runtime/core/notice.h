@@ -13,11 +13,20 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_STORE_HERE   /* the answer */
 } weft__notice_kind;
 
+/* Whom WHO asks about, and HERE tells about (fault/late.h). */
+typedef enum weft__late_scope {
+    WEFT__LATE_MEMBER, /* of the rank itself */
+    WEFT__LATE_HOST,   /* of the members of its host */
+    WEFT__LATE_WHOLE   /* of the whole group */
+} weft__late_scope;
+
 typedef struct weft__notice {
     uint32_t kind;
-    int32_t subject; /* GONE: the rank; BROKEN, STORE_HERE: status */
+    int32_t subject; /* GONE: the rank; BROKEN, STORE_HERE: status; WHO, HERE: weft__late_scope */
     uint64_t group;
-    uint64_t number;    /* BROKEN: of the collective; HERE: last submitted */
+    uint64_t
+        number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
+                           have come to */
     int64_t ago_ns;     /* HERE */
     uint32_t operation; /* HERE: its kind */
     uint32_t knows;     /* HERE: the group exists here */
@@ -26,7 +35,7 @@ typedef struct weft__notice {
     uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;     /* HERE: weft__phase of it */
     uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */
-    char text[512];     /* BROKEN, GONE, STORE_HERE, HERE */
+    char text[512];     /* BROKEN, GONE, STORE_HERE, HERE; with a scope: rows of late.c */
     char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 

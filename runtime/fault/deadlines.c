@@ -6,6 +6,7 @@
 #include "executor.h"
 #include "group.h"
 #include "group_break.h"
+#include "late.h"
 #include "peer.h"
 #include "straggler.h"
 #include "warn.h"
@@ -78,6 +79,8 @@ void weft__deadlines_look(weft_context *ctx)
     weft__engine_recheck(ctx);
     now = weft__now_ns();
     next = weft__peer_suspects_check(ctx, now);
+    int64_t asked = weft__late_look(ctx, now);
+    if (asked < next) next = asked;
     bool again = true;
     while (again) { /* ending one may end others: from the start again */
         again = false;

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
+#include "late.h"
 #include "peer.h"
 #include "protocol.h"
 #include "submit.h"
@@ -24,39 +25,9 @@ static bool gone(const weft_group *group, int member)
     return atomic_load(&group->ctx->peers[group->world[member]].gone);
 }
 
-/* What the board shows of that member is an answer of this moment.  False: it shows nothing.  number: phases
- * are not on the board, so one that has come to that operation is asked for its own (0: none is wanted). */
-static bool read_board(weft_group *group, int member, uint64_t number)
-{
-    weft__report *r = &group->reports[member];
-    weft__row row;
-    int64_t now;
-    if (member == group->rank || !weft__group_shown(group, member, &row)) return false;
-    if (number && atomic_load(&row.submitted) >= number) return false;
-    now = weft__now_ns();
-    r->answered_ns = now;
-    r->submitted = atomic_load(&row.submitted);
-    r->kind = (uint8_t)atomic_load(&row.kind);
-    r->ago_ns = now > atomic_load(&row.at_ns) ? now - atomic_load(&row.at_ns) : 0;
-    r->phase_of = 0;
-    return true;
-}
-
-/* To a rank of this host over the data plane, which needs no connection there. */
-static void straggler_tell(weft_context *ctx, int rank, const weft__notice *notice)
-{
-    bool entered, local = ctx->peers[rank].local >= 0;
-    if (local) {
-        entered = weft__engine_enter(ctx);
-        local = weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_LATE, notice, sizeof *notice) == WEFT_OK;
-        weft__engine_leave(ctx, entered);
-    }
-    if (!local) weft__alarm_tell(ctx, rank, notice);
-}
-
-/* number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what is pending too.
- */
-static void straggler_ask(weft_group *group, uint64_t number, bool messages)
+/* Each for itself.  number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what
+ * is pending too. */
+static void ask_each(weft_group *group, uint64_t number, bool messages)
 {
     weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id, .asked = number, .messages = messages};
     int64_t now = weft__now_ns();
@@ -67,10 +38,10 @@ static void straggler_ask(weft_group *group, uint64_t number, bool messages)
         if (messages) {
             free(group->reports[i].messages);
             group->reports[i].messages = NULL;
-        } else if (read_board(group, i, number)) {
+        } else if (weft__late_read_board(group, i, number)) {
             continue;
         }
-        straggler_tell(group->ctx, group->world[i], &who);
+        weft__late_tell(group->ctx, group->world[i], &who);
     }
 }
 
@@ -79,12 +50,33 @@ static uint64_t phases_wanted(const weft_request *req)
     return req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0;
 }
 
+/* Members of this host are read, those of others are asked by the way of late.h. */
+static void ask_of(const weft_request *req)
+{
+    weft_group *group = req->group;
+    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id};
+    bool elsewhere = false;
+    int64_t now = weft__now_ns();
+    if (phases_wanted(req)) {
+        ask_each(group, req->sequence, false);
+        return;
+    }
+    for (int i = 0; i < group->size; i++) {
+        if (i == group->rank || gone(group, i)) continue;
+        group->reports[i].asked_ns = now;
+        if (group->ctx->peers[group->world[i]].local < 0)
+            elsewhere = true;
+        else if (!weft__late_read_board(group, i, 0))
+            weft__late_tell(group->ctx, group->world[i], &who);
+    }
+    if (elsewhere) weft__late_ask(group, req->sequence);
+}
+
 void weft__straggler_ask(weft_request *req)
 {
     if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
-    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        straggler_ask(req->group, phases_wanted(req), false);
+    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask_of(req);
 }
 
 /* Certain: what shared memory shows, or the member has said so. */
@@ -105,7 +97,7 @@ static bool has_answered(const weft_request *req, int member)
 static void look_again(const weft_request *req)
 {
     for (int i = 0; req->asked_ns && i < req->group->size; i++)
-        if (!has_joined(req, i)) (void)read_board(req->group, i, phases_wanted(req));
+        if (!has_joined(req, i)) (void)weft__late_read_board(req->group, i, phases_wanted(req));
 }
 
 bool weft__straggler_answered(const weft_request *req)
@@ -202,12 +194,12 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
 {
     const weft_group *group = req->group;
     char line[400];
-    int missing = 0, named = 0;
+    int missing = (int)weft__late_more(group), named = 0, unnamed = missing;
     look_again(req);
     for (int i = 0; i < group->size; i++) {
-        if (has_joined(req, i)) continue;
+        if (has_joined(req, i) || group->reports[i].unnamed) continue;
         missing++;
-        if (missing > named + 1) continue; /* there was no room for the one before */
+        if (missing - unnamed > named + 1) continue; /* there was no room for the one before */
         missing_text(req, i, line, sizeof line);
         if (named == NAMED_MOST || at + strlen(line) + MORE_BYTES > bytes) continue;
         at = straggler_add(text, bytes, at, line);
@@ -310,7 +302,7 @@ static void ask_and_wait(weft_group *group)
     bool all = false;
     WEFT__ASSERT(!weft__holds_any_engine());
     weft__engine_take(ctx);
-    straggler_ask(group, 0, true);
+    ask_each(group, 0, true);
     weft__engine_drop(ctx);
     while (!all && weft__now_ns() < until) {
         struct timespec ms = {0, 1000000};
@@ -386,7 +378,7 @@ static void answer_who(weft_context *ctx, int from, const weft__notice *notice)
         if (notice->messages) weft__straggler_messages(group, weft__now_ns(), here.text, sizeof here.text);
         weft__group_unref(group);
     }
-    straggler_tell(ctx, from, &here);
+    weft__late_tell(ctx, from, &here);
 }
 
 static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
@@ -413,7 +405,11 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
 
 static void take(weft_context *ctx, int from, const weft__notice *told)
 {
-    if (told->kind == WEFT__NOTICE_WHO)
+    if (told->subject != WEFT__LATE_MEMBER) {
+        weft_group *group = weft__group_find(ctx, told->group);
+        weft__late_take(ctx, group, from, told);
+        if (group) weft__group_unref(group);
+    } else if (told->kind == WEFT__NOTICE_WHO)
         answer_who(ctx, from, told);
     else
         take_answer(ctx, from, told);
@@ -443,4 +439,5 @@ const weft__protocol weft__straggler_protocol = {.name = "who is late",
                                                  .message = straggler_message,
                                                  .first_notice = WEFT__NOTICE_WHO,
                                                  .last_notice = WEFT__NOTICE_HERE,
-                                                 .notice = straggler_notice};
+                                                 .notice = straggler_notice,
+                                                 .group_retired = weft__late_forget};

@@ -173,6 +173,29 @@ static weft_status find_locals(joining *j)
     return WEFT_OK;
 }
 
+static bool same_host(const joining *j, int a, int b)
+{
+    return !strcmp(j->cards[a].host_id, j->cards[b].host_id);
+}
+
+/* Which ranks of other hosts share memory with each other.  shares: what each rank has told of its own; one that
+ * has none spoils its host's for all.  Ranks mostly stand by host, so the one before is looked at first. */
+static void find_leads(const joining *j, const uint8_t *shares)
+{
+    weft__peer *peers = j->ctx->peers;
+    int n = j->ctx->world_size;
+    for (int i = 0; i < n; i++) {
+        int lead = i ? peers[i - 1].host_lead : 0;
+        if (!same_host(j, lead, i)) lead = 0;
+        while (lead < i && !(peers[lead].host_lead == lead && same_host(j, lead, i))) lead++;
+        peers[i].host_lead = lead;
+    }
+    for (int i = 0; i < n; i++)
+        if (!shares[i]) peers[peers[i].host_lead].host_lead = -1;
+    for (int i = n - 1; i >= 0; i--) /* a lead after those that it leads */
+        if (peers[i].host_lead < 0 || peers[peers[i].host_lead].host_lead < 0) peers[i].host_lead = i;
+}
+
 /* Every rank of this host, or none: a segment that some have is of no use. */
 static weft_status share_memory(joining *j)
 {
@@ -201,6 +224,7 @@ static weft_status share_memory(joining *j)
     if (!all) return weft__fail_memory((size_t)ctx->world_size, "joining");
     status = weft__rendezvous_all_gather(j->rendezvous, &mine, all, 1);
     for (int i = 0; status == WEFT_OK && i < j->local_size; i++) mine = mine && all[j->locals[i]];
+    if (status == WEFT_OK) find_leads(j, all);
     free(all);
     if (status == WEFT_OK && ctx->segment && !mine) {
         weft__segment_free(ctx->segment);

@@ -59,8 +59,12 @@ static void set_peers(weft_context *ctx)
     ctx->peers = calloc((size_t)world.ranks, sizeof *ctx->peers);
     if (!ctx->peers) abort();
     for (int i = 0; i < world.ranks; i++) {
-        ctx->peers[i] =
-            (weft__peer){.host = "host", .pid = i, .local = world.one_host ? i : -1, .ctx = ctx, .rank = i};
+        ctx->peers[i] = (weft__peer){.host = "host",
+                                     .pid = i,
+                                     .local = world.one_host ? i : -1,
+                                     .host_lead = world.one_host ? 0 : i,
+                                     .ctx = ctx,
+                                     .rank = i};
         ctx->peers[i].death.fd = -1;
         if (i != ctx->rank) weft__p2p_route(ctx->p2p, i, t);
     }
