@@ -52,6 +52,7 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
     weft__list_init(&ctx->late_rounds);
+    weft__list_init(&ctx->to_tell);
     for (int i = 0; i < WEFT__EXECUTOR_KINDS; i++) weft__list_init(&ctx->at_work[i]);
     weft__list_init(&ctx->meshes);
     weft__list_init(&ctx->batches);

@@ -169,6 +169,7 @@ struct weft_context {
     /* the watchdog */
     weft__watchdog_wire *wire; /* watchdog thread */
     weft__mpsc notices;        /* to be sent by it */
+    weft__list to_tell;        /* engine: broken groups of which other hosts are told later */
     weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
     _Atomic int64_t look_ns;   /* when it must look at this context next */
     bool guarded;

@@ -112,6 +112,8 @@ struct weft_group {
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
     bool repeated;          /* BROKEN: told once more before the goodbye; engine */
+    int64_t tell_ns; /* BROKEN: other hosts are told then, unless one of them is heard first; 0: no; engine */
+    weft__list to_tell; /* ctx->to_tell while tell_ns is set; engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TELL_PERIOD_NS (150 * WEFT__MS)
+
 weft__notice weft__break_notice(const weft_group *group)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
@@ -36,17 +38,69 @@ static bool is_broken_at(const weft_group *group, int member)
 }
 
 /* On this host over the data plane, which needs no connection there and is driven whatever the other does. */
-static void tell_members(const weft_group *group)
+static void tell_members(const weft_group *group, bool elsewhere)
 {
     weft_context *ctx = group->ctx;
     weft__notice notice = weft__break_notice(group);
     for (int i = 0; i < group->size; i++) {
         int rank = group->world[i];
         if (i == group->rank || atomic_load(&ctx->peers[rank].gone) || is_broken_at(group, i)) continue;
+        if (elsewhere != (ctx->peers[rank].local < 0)) continue;
         if (ctx->peers[rank].local < 0 ||
             weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, &notice, sizeof notice) != WEFT_OK)
             weft__alarm_tell(ctx, rank, &notice);
     }
+}
+
+/* A time that is up is up for all who wait, at once: each of them telling every other host would be as many
+ * words as there are pairs.  So the lowest of them tells at once; the others, one more class of as many as
+ * tell before it in each period, only if nothing has been heard by then.  That one may be stopped; if it has
+ * died in the middle, that breaks the group everywhere. */
+static int64_t tells_after_ns(const weft_group *group, const weft__verdict *v)
+{
+    int before = 0, periods = 0;
+    if (v->cause != WEFT_ERR_TIMEOUT || v->number == 0 || v->number == WEFT__AFTER_ALL) return 0;
+    for (int i = 0; i < group->rank; i++)
+        before += group->reports[i].submitted >= v->number &&
+                  !atomic_load(&group->ctx->peers[group->world[i]].gone);
+    for (; before; before /= 2) periods++;
+    return periods * TELL_PERIOD_NS;
+}
+
+static void tell_later(weft_group *group, int64_t after_ns)
+{
+    weft_context *ctx = group->ctx;
+    weft__group_ref(group);
+    group->tell_ns = weft__now_ns() + after_ns;
+    weft__list_init(&group->to_tell);
+    weft__list_append(&ctx->to_tell, &group->to_tell);
+    weft__alarm_look(ctx, group->tell_ns);
+}
+
+void weft__group_heard(weft_group *group)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (!group->tell_ns) return;
+    group->tell_ns = 0;
+    weft__list_remove(&group->to_tell);
+    weft__group_unref(group);
+}
+
+void weft__group_tell(weft_group *group)
+{
+    if (!group->tell_ns) return;
+    tell_members(group, true);
+    weft__group_heard(group);
+}
+
+static void tell_all(weft_group *group, const weft__verdict *v)
+{
+    int64_t after_ns = tells_after_ns(group, v);
+    tell_members(group, false);
+    if (after_ns)
+        tell_later(group, after_ns);
+    else
+        tell_members(group, true);
 }
 
 /* A message on device memory that has met nobody.  One that has goes on, on a communicator of its own. */
@@ -144,7 +198,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     snprintf(group->why, sizeof group->why, "%s", v->why);
     weft__group_to(group, WEFT__BROKEN);
     if (v->cause != WEFT_ERR_CANCELLED) weft__alarm_dump(group->ctx, v->why);
-    if (tell && group->size > 1) tell_members(group);
+    if (tell && group->size > 1) tell_all(group, v);
     WEFT__EACH_PROTOCOL(group->ctx, p)
     {
         if (p->group_broken) p->group_broken(group);

@@ -96,6 +96,7 @@ void weft__breaks_repeat(weft_context *ctx)
 {
     weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
+    (void)weft__breaks_look(ctx, WEFT__NEVER); /* what was put off is told now */
     while (past_of(ctx)->newest) repeat_past(ctx, &past_of(ctx)->newest);
     while ((group = next_to_repeat(ctx)) != NULL) {
         repeat_group(group);
@@ -104,6 +105,21 @@ void weft__breaks_repeat(weft_context *ctx)
 }
 
 /* ---- what is told ---- */
+
+int64_t weft__breaks_look(weft_context *ctx, int64_t now_ns)
+{
+    int64_t next = WEFT__NEVER;
+    WEFT__LIST_EACH(&ctx->to_tell, at)
+    {
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, to_tell);
+        if (now_ns < group->tell_ns) {
+            if (group->tell_ns < next) next = group->tell_ns;
+            continue;
+        }
+        weft__group_tell(group);
+    }
+    return next;
+}
 
 static void break_as_told(weft_group *group, const weft__notice *notice)
 {
@@ -127,6 +143,7 @@ static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
         weft__peer_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
     if (group) {
         break_as_told(group, notice);
+        if (ctx->peers[peer].local < 0) weft__group_heard(group);
         weft__group_unref(group);
     } else {
         weft__early_keep(ctx, notice->group, WEFT__MESSAGE_BROKEN, peer, notice, sizeof *notice);

@@ -1,6 +1,7 @@
 /* deadlines.c - one look at the requests of a context: who is late is asked for before a deadline, and what
  * has passed its own ends. */
 #include "deadlines.h"
+#include "breaks.h"
 #include "dumping.h"
 #include "engine.h"
 #include "executor.h"
@@ -81,6 +82,8 @@ void weft__deadlines_look(weft_context *ctx)
     next = weft__peer_suspects_check(ctx, now);
     int64_t asked = weft__late_look(ctx, now);
     if (asked < next) next = asked;
+    int64_t told = weft__breaks_look(ctx, now);
+    if (told < next) next = told;
     bool again = true;
     while (again) { /* ending one may end others: from the start again */
         again = false;

@@ -34,7 +34,7 @@
 #endif
 
 enum {
-    JOB_RANKS_MAX = 16,
+    JOB_RANKS_MAX = 64,
     JOB_MARKS = 16,
     JOB_RESULTS = 32,
     JOB_PORTS = 3,                             /* the first is MASTER_PORT, the rest are for the body */

@@ -1,0 +1,133 @@
+/* test_growth.c - words and connections of the watchdogs, as ranks become more.
+ *
+ * They are counted where they leave a rank: the linker puts functions of this file around the two that send and
+ * connect.  Nothing here looks at a clock but the deadlines that are asked for. */
+#include "job.h"
+#include "watchdog_wire.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { CONNECTED, SENT, TIME_MS = 4000 * JOB_SLOWER, WARN_MS = 1000 };
+
+typedef struct growth {
+    int hosts; /* 0: one, whose ranks share memory */
+} growth;
+
+static _Atomic int connected, sent;
+
+int __real_zmq_connect(void *socket, const char *endpoint);
+int __wrap_zmq_connect(void *socket, const char *endpoint);
+weft_status __real_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length);
+weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length);
+
+int __wrap_zmq_connect(void *socket, const char *endpoint)
+{
+    atomic_fetch_add(&connected, 1);
+    return __real_zmq_connect(socket, endpoint);
+}
+
+weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length)
+{
+    atomic_fetch_add(&sent, 1);
+    return __real_weft__watchdog_wire_send(wire, peer, bytes, length);
+}
+
+static void join_on_hosts(job_rank *me, int hosts)
+{
+    char host[32];
+    snprintf(host, sizeof host, "host%d", hosts ? me->rank * hosts / me->size : 0);
+    job_setenv(me, "WEFT_HOSTID", host);
+    job_setenv(me, "WEFT_WARN_MS", "1000");
+    job_join(me);
+    atomic_store(&connected, 0);
+    atomic_store(&sent, 0);
+}
+
+static void tell_counts(job_rank *me)
+{
+    job_results(me, me->rank)[CONNECTED] = atomic_load(&connected);
+    job_results(me, me->rank)[SENT] = atomic_load(&sent);
+    job_meet(me);
+}
+
+static int64_t sum_of(job_rank *me, int result)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < me->size; i++) sum += job_results(me, i)[result];
+    return sum;
+}
+
+/* One rank is late, and a warning is due at all the others. */
+static void warned(job_rank *me)
+{
+    const growth *g = me->arg;
+    int hosts = g->hosts, late = me->size / 2;
+    join_on_hosts(me, hosts);
+    if (me->rank == late) job_sleep_ms(WARN_MS * 3);
+    CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    tell_counts(me);
+    /* Each host's speaker asks the clerk and is answered, the clerk asks it and is answered: and once more where one
+     * was so slow that another was asked. */
+    CHECK(sum_of(me, SENT) <= (hosts ? 12 * hosts : 0));
+    CHECK(sum_of(me, CONNECTED) <= (hosts ? 5 * hosts : 0));
+    job_leave(me);
+}
+
+/* One rank is stopped, and time is up for all the others: it is named, and nobody else. */
+static void named(job_rank *me)
+{
+    const growth *g = me->arg;
+    int stopped = me->size / 2;
+    join_on_hosts(me, g->hosts);
+    weft_group *group = job_group(me, me->size, "timed", TIME_MS);
+    CHECK_OK(weft_barrier(group, NULL, NULL));
+    job_meet(me);
+    if (me->rank == 0) job_stop(me, stopped);
+    if (me->rank != stopped) {
+        job_mark(me, 0);
+        job_await(me, 0, me->size - 1);
+        int64_t from = job_now_ns();
+        CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_barrier(group, NULL, NULL));
+        CHECK_PERIOD(from, job_now_ns(), 0, TIME_MS + JOB_LATE_MS);
+        for (int i = 0; i < me->size; i++) CHECK_INT(job_names(weft_last_error(), i), i == stopped);
+        job_mark(me, 1);
+        job_await(me, 1, me->size - 1);
+    }
+    if (me->rank == 0) CHECK_INT(kill(job_pid(me, stopped), SIGCONT), 0);
+    tell_counts(me);
+    CHECK(sum_of(me, SENT) <= (g->hosts ? 40 * me->size : 0));
+    CHECK(sum_of(me, CONNECTED) <= (g->hosts ? 10 * me->size : 0));
+    job_leave(me);
+}
+
+#define ON_HOSTS(n) (&(growth){n})
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("8 ranks of one host are warned about without a word", .ranks = 8, .body = warned,
+                 .arg = ON_HOSTS(0), .bare = true, .processes = true),
+        JOB_TEST("32 ranks of one host", .ranks = 32, .body = warned, .arg = ON_HOSTS(0), .bare = true,
+                 .processes = true),
+        JOB_TEST("8 ranks on 8 hosts: words for each host", .ranks = 8, .body = warned, .arg = ON_HOSTS(8),
+                 .bare = true, .processes = true),
+        JOB_TEST("16 ranks on 16 hosts", .ranks = 16, .body = warned, .arg = ON_HOSTS(16), .bare = true,
+                 .processes = true),
+        JOB_TEST("32 ranks on 32 hosts", .ranks = 32, .body = warned, .arg = ON_HOSTS(32), .bare = true,
+                 .processes = true),
+        JOB_TEST("32 ranks on 4 hosts", .ranks = 32, .body = warned, .arg = ON_HOSTS(4), .bare = true,
+                 .processes = true),
+        JOB_TEST("one of 64 on one host is stopped, and named alone", .ranks = 64, .body = named,
+                 .arg = ON_HOSTS(0), .bare = true, .processes = true),
+        JOB_TEST("one of 16 on 4 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(4), .bare = true,
+                 .processes = true),
+        JOB_TEST("one of 16 on 16 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(16), .bare = true,
+                 .processes = true),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
