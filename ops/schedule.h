@@ -75,6 +75,10 @@ static inline int weft__rank_at(const weft__schedule *s, int seat)
 {
     return s->seats ? s->seats->rank_at[seat] : seat;
 }
+static inline int weft__seat_of(const weft__schedule *s, int rank)
+{
+    return s->seats ? s->seats->seat_of[rank] : rank;
+}
 /* The seats of a host are a run; where there are no seats there is one host. */
 static inline int weft__hosts(const weft__schedule *s)
 {

@@ -118,10 +118,11 @@ static void hand_down(weft__schedule *s, size_t count)
 
 /* In a broadcast that repeats every rank hears from the one before it, data or a token, what that one has begun.  Then
  * some two neighbours differ if not all are alike, and one of them sees it, though perhaps when others are
- * done. */
+ * done.  Neighbours are those by rank, from whom a group awaits its tokens (runtime/core/deferred_agree.h). */
 static void tell_next(weft__schedule *s)
 {
-    int next = weft__modulo(s->seat + 1, s->size), before = weft__modulo(s->seat - 1, s->size);
+    int next = weft__seat_of(s, weft__modulo(s->rank + 1, s->size));
+    int before = weft__seat_of(s, weft__modulo(s->rank - 1, s->size));
     bool to_next = parent_of(s, next) == s->seat, from_last = parent_of(s, s->seat) == before;
     weft__add_token(s, to_next ? -1 : next, from_last ? -1 : before, 0);
 }
