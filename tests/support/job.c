@@ -275,6 +275,7 @@ void job_run(const job_plan *given)
     plan.threads = as_threads(given);
     if (plan.ahead && !job_all_fast()) SKIP("no rank runs ahead in the plain build");
     if (plan.threads && job__other_library()) SKIP("ranks of one process have one library");
+    if (plan.threads && job__by_mpirun()) SKIP("ranks of one process are one rank of MPI");
     if (plan.killed && job__by_mpirun()) SKIP("mpirun ends all ranks when one is killed");
     if (too_many(&plan)) SKIP("%d ranks, and JOB_RANKS_MOST is %s", plan.ranks, getenv("JOB_RANKS_MOST"));
     if (plan.threads && plan.ranks > 1 && wants_hostids())
