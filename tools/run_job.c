@@ -34,6 +34,8 @@
 #define CLEAR_MS  20   /* between looks at groups whose last members are nobody's children here */
 #define NEVER     INT64_MAX
 
+#define RECORDED_BYTES 192
+
 enum phase { RUNNING, NOTICED, STOPPING, KILLING, CLEARING, EMPTYING };
 
 struct job {
@@ -44,6 +46,7 @@ struct job {
     struct run_watchdog watchdog;
     struct run_signals signals;
     int signal_fd;
+    time_t begun;
     enum phase phase;
     int64_t phase_ends_ms, time_up_ms;
     int culprit; /* the rank that is to blame so far, or -1 */
@@ -106,18 +109,29 @@ static void kill_all(struct job *job)
     enter(job, KILLING, -1);
 }
 
+/* "; weft-inspect --post-mortem default-29500 tells what all did last", where they have recorded it. */
+static const char *recorded(const struct job *job, char text[RECORDED_BYTES])
+{
+    char name[128];
+    *text = '\0';
+    if (run_job_recorded(job->options->port, job->begun, name, sizeof(name)))
+        snprintf(text, RECORDED_BYTES, "; weft-inspect --post-mortem %s tells what all did last", name);
+    return text;
+}
+
 /* An agent leaves the words to whoever hears of all hosts. */
 static void blame(struct job *job)
 {
     const struct run_rank *rank = &job->ranks[job->culprit];
+    char where[RECORDED_BYTES];
     job->exit_code = rank->signal ? 128 + rank->signal : rank->code;
     if (job->options->agent) return;
     if (rank->signal)
-        run_say(&job->output, "rank %d (pid %d) was killed by %s", job->culprit, (int)rank->pid,
-                run_signal_name(rank->signal));
+        run_say(&job->output, "rank %d (pid %d) was killed by %s%s", job->culprit, (int)rank->pid,
+                run_signal_name(rank->signal), recorded(job, where));
     else
-        run_say(&job->output, "rank %d (pid %d) exited with code %d", job->culprit, (int)rank->pid,
-                rank->code);
+        run_say(&job->output, "rank %d (pid %d) exited with code %d%s", job->culprit, (int)rank->pid,
+                rank->code, recorded(job, where));
 }
 
 /* Groups that still have members after their ranks have been reaped are asked to end. */
@@ -173,13 +187,14 @@ static void look_at_ranks(struct job *job)
 
 static void time_is_up(struct job *job)
 {
-    char who[256] = "";
+    char who[256] = "", where[RECORDED_BYTES];
     size_t used = 0;
     for (int r = 0; r < job->options->ranks && used < sizeof(who) - 32; r++)
         if (!job->ranks[r].ended)
             used += (size_t)snprintf(who + used, sizeof(who) - used, "%s%d", used ? ", " : "", r);
-    run_say(&job->output, "the job's %g s are over; still running: rank %s%s",
-            (double)job->options->timeout_ms / 1000, who, used >= sizeof(who) - 32 ? ", ..." : "");
+    run_say(&job->output, "the job's %g s are over; still running: rank %s%s%s",
+            (double)job->options->timeout_ms / 1000, who, used >= sizeof(who) - 32 ? ", ..." : "",
+            recorded(job, where));
     job->exit_code = RUN_EXIT_TIMEOUT;
     job->time_up_ms = NEVER;
     stop_all(job, SIGTERM);
@@ -411,6 +426,7 @@ static bool open_job(struct job *job, const struct run_style *style, char *faile
 static void live(struct job *job)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    job->begun = time(NULL);
     if (job->options->timeout_ms) job->time_up_ms = now_ms() + job->options->timeout_ms;
     start_all(job);
     while (job->phase < CLEARING || !all_gone(job) || !run_output_ended(&job->output)) turn(job);

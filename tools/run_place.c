@@ -107,12 +107,13 @@ int run_port_choose(int *lock, bool loopback)
 /* ---- the job directory -------------------------------------------------------------------------------- */
 
 /* A directory that a living process of the job still holds is locked (shared) and stays. */
-static void remove_dir(int parent, const char *name)
+static void remove_dir(int parent, const char *name, void *arg)
 {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir;
     struct dirent *entry;
     struct stat about;
+    (void)arg;
     if (fd < 0) return;
     if (fstat(fd, &about) || about.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) ||
         !(dir = fdopendir(fd))) {
@@ -131,8 +132,10 @@ static const char *given(const char *variable)
     return value && *value ? value : NULL;
 }
 
-/* In every directory of this user's jobs under `top`: there are several where others have taken names. */
-static void remove_under(const char *top, const char *suffix)
+/* Calls for every directory of this user's jobs under `top` that ends so: there are several where others have taken
+ * names. */
+static void each_under(const char *top, const char *suffix, void (*then)(int, const char *, void *),
+                       void *arg)
 {
     char pattern[32];
     size_t begins = (size_t)snprintf(pattern, sizeof(pattern), "weft-%u", (unsigned)geteuid());
@@ -146,7 +149,7 @@ static void remove_under(const char *top, const char *suffix)
         dir = fd >= 0 ? fdopendir(fd) : NULL;
         while (dir && (entry = readdir(dir))) {
             size_t n = strlen(entry->d_name), tail = strlen(suffix);
-            if (n > tail && !strcmp(entry->d_name + n - tail, suffix)) remove_dir(fd, entry->d_name);
+            if (n > tail && !strcmp(entry->d_name + n - tail, suffix)) then(fd, entry->d_name, arg);
         }
         if (dir)
             closedir(dir);
@@ -156,11 +159,54 @@ static void remove_under(const char *top, const char *suffix)
     if (tops) closedir(tops);
 }
 
-void run_job_dir_remove(int port)
+static void each_of_port(int port, void (*then)(int, const char *, void *), void *arg)
 {
     const char *top = given("WEFT_RUN_DIR"), *runtime = given("XDG_RUNTIME_DIR");
     char suffix[16];
     snprintf(suffix, sizeof(suffix), "-%d", port);
-    if (!top && runtime) remove_under(runtime, suffix);
-    remove_under(top ? top : "/tmp", suffix);
+    if (!top && runtime) each_under(runtime, suffix, then, arg);
+    each_under(top ? top : "/tmp", suffix, then, arg);
+}
+
+void run_job_dir_remove(int port)
+{
+    each_of_port(port, remove_dir, NULL);
+}
+
+/* ---- what it has recorded ------------------------------------------------------------------------------ */
+
+struct recorded {
+    time_t since;
+    char *name;
+    size_t bytes;
+};
+
+static void find_record(int parent, const char *name, void *arg)
+{
+    const struct recorded *found = arg;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    struct stat about;
+    while (dir && (entry = readdir(dir)))
+        if (!strncmp(entry->d_name, "record.", 7) &&
+            !fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) && about.st_uid == geteuid() &&
+            about.st_ctime >= found->since)
+            snprintf(found->name, found->bytes, "%s", name);
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
+bool run_job_recorded(int port, time_t since, char *name, size_t bytes)
+{
+    struct recorded found = {since, name, bytes};
+    char suffix[16];
+    *name = '\0';
+    each_of_port(port, find_record, &found);
+    snprintf(suffix, sizeof(suffix), "-%d", port);
+    if (!*name)
+        each_under("/dev/shm", suffix, find_record, &found); /* where its own directory is not in memory */
+    return *name;
 }

@@ -3,6 +3,7 @@
 #define WEFT_RUN_PLACE_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 #define RUN_CORES_MAX 8192
 
@@ -21,4 +22,6 @@ int run_port_choose(int *lock, bool loopback);
 
 /* Removes the job directories of that port if no living process holds them. */
 void run_job_dir_remove(int port);
+/* The name of the job of that port if a rank of it has kept a record (WEFT_RECORD) since then. */
+bool run_job_recorded(int port, time_t since, char *name, size_t bytes);
 #endif

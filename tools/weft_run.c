@@ -2,6 +2,7 @@
  * help/weft-run.txt describes its options and exit codes. */
 #include "help.h"
 #include "run_agent.h"
+#include "run_dumps.h"
 #include "run_emulate.h"
 #include "run_output.h"
 #include "run_remote.h"
@@ -256,9 +257,11 @@ static int run_here(struct words *said)
         return RUN_EXIT_CANNOT;
     }
     style = style_of(options);
+    run_dumps_choose();
     code = run_job(options, &style);
     run_spots_free(&spots);
     if (code == 0) run_job_dir_remove(options->port);
+    run_dumps_tidy();
     close(lock);
     return code;
 }

@@ -1,0 +1,10 @@
+/* run_dumps.h - where the ranks write down what all did last when something fails: a folder that outlives the job. */
+#ifndef WEFT_RUN_DUMPS_H
+#define WEFT_RUN_DUMPS_H
+
+/* Gives the ranks WEFT_DUMP_DIR, unless the user has: weft-dumps-UID below WEFT_RUN_DIR, else below /tmp.  Where that
+ * name is another user's they have none, and write into the job's directory. */
+void run_dumps_choose(void);
+/* All but the 16 newest go, and the folder if it is empty; nothing in a folder that the user has named. */
+void run_dumps_tidy(void);
+#endif
