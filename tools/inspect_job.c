@@ -11,31 +11,6 @@
 
 #define RANKS_MOST 65536
 
-/* The state of a process in /proc, behind its name, which may hold anything. */
-static char state_of(int64_t pid)
-{
-    char path[64], text[512];
-    const char *end;
-    ssize_t n;
-    int fd;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = 0;
-    end = strrchr(text, ')');
-    return end && end[1] == ' ' ? end[2] : 0;
-}
-
-static weft__process process_of(const weft__snapshot *shot)
-{
-    char state;
-    if (!weft__recorded_lives(shot)) return WEFT__PROCESS_GONE;
-    state = state_of(shot->pid);
-    return state == 'T' || state == 't' ? WEFT__PROCESS_STOPPED : WEFT__PROCESS_LIVES;
-}
-
 static void refuse(struct inspect_job *job)
 {
     if (!job->refused++) snprintf(job->why, sizeof job->why, "%s", weft_last_error());
@@ -87,7 +62,7 @@ bool inspect_job_read(const struct inspect_run *run, int64_t least_ns, struct in
         return false;
     }
     for (size_t i = 0; i < job->count; i++)
-        job->witnesses[i] = (weft__witness){&job->shots[i], process_of(&job->shots[i])};
+        job->witnesses[i] = (weft__witness){&job->shots[i], weft__process_of(&job->shots[i])};
     if (weft__blame_make(job->witnesses, job->count, now_ns, least_ns, &job->blame) == WEFT_OK) return true;
     snprintf(job->why, sizeof job->why, "%s", weft_last_error());
     return false;

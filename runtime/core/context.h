@@ -83,7 +83,8 @@ typedef enum weft__dump_state {
     WEFT__DUMP_NONE,
     WEFT__DUMP_ASKING,
     WEFT__DUMP_ASKED,
-    WEFT__DUMP_DONE
+    WEFT__DUMP_DONE,  /* its file is there */
+    WEFT__DUMP_FAILED /* there is none */
 } weft__dump_state;
 
 /* How the progress thread rests. */

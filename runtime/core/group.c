@@ -6,6 +6,7 @@
 #include "plain.h"
 #include "protocol.h"
 #include "recorded.h"
+#include "recording.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -351,6 +352,14 @@ weft_status weft__group_usable(const weft_group *group)
     return WEFT_OK;
 }
 
+weft_status weft__group_refuse(const weft_group *group)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    snprintf(text, sizeof text, "group %s is broken: %.*s", group->label, 900, group->why);
+    if (group->cause != WEFT_ERR_CANCELLED) weft__recording_where(group->ctx, text, sizeof text);
+    return weft__fail(WEFT_ERR_BROKEN, "%s", text);
+}
+
 /* ---- public ---- */
 
 int weft_group_rank(const weft_group *group)
@@ -380,6 +389,7 @@ const char *weft_group_label(const weft_group *group)
 
 weft_status weft_group_status(const weft_group *group)
 {
+    char text[WEFT__SENTENCE_BYTES];
     weft_status status;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "group is NULL");
     if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
@@ -389,7 +399,9 @@ weft_status weft_group_status(const weft_group *group)
     case WEFT__BROKEN:
     case WEFT__FAILED: break;
     }
-    return weft__fail(group->cause, "%s", group->why);
+    snprintf(text, sizeof text, "%s", group->why);
+    if (group->cause != WEFT_ERR_CANCELLED) weft__recording_where(group->ctx, text, sizeof text);
+    return weft__fail(group->cause, "%s", text);
 }
 
 int weft_group_dead(const weft_group *group, int *ranks, int room)

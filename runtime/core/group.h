@@ -164,6 +164,7 @@ void weft__group_fail(weft_group *group, weft_status status, const char *why);
 /* What is told of the state (why, cause) was stored before.  Engine held, once others know the group. */
 void weft__group_to(weft_group *group, weft__group_state to);
 weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
+weft_status weft__group_refuse(const weft_group *group); /* BROKEN, and why */
 void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */
 bool weft__group_hold(weft_group *group);

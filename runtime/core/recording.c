@@ -4,6 +4,7 @@
  * given up. */
 #include "recording.h"
 #include "address.h"
+#include "dump.h"
 #include "log.h"
 #include "settings.h"
 #include "status.h"
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -71,7 +73,8 @@ void weft__recording_open(weft_context *ctx, const char *job)
     void *memory;
     if (!rec) return;
     rec->folder_fd = -1;
-    rec->job_dir = weft__rendezvous_job_dir(ctx->rendezvous);
+    rec->dump_dir = weft__setting_text(WEFT__SET_DUMP_DIR);
+    if (!*rec->dump_dir) rec->dump_dir = weft__rendezvous_job_dir(ctx->rendezvous);
     rec->run = weft__rendezvous_nonce(ctx->rendezvous);
     if (weft__job_dir_in_memory(weft__rendezvous_job_dir(ctx->rendezvous), rec->folder, sizeof rec->folder,
                                 &rec->folder_fd) == WEFT_OK &&
@@ -105,4 +108,15 @@ void weft__recording_close(weft_context *ctx)
     if (rec->folder_fd >= 0) weft__job_dir_leave(rec->folder, rec->folder_fd);
     free(rec);
     ctx->recording = NULL;
+}
+
+void weft__recording_where(const weft_context *ctx, char *text, size_t bytes)
+{
+    char name[WEFT__DUMP_NAME_BYTES];
+    size_t length = strlen(text);
+    int state = atomic_load(&ctx->dump_state);
+    if (!ctx->recording || (state != WEFT__DUMP_ASKED && state != WEFT__DUMP_DONE)) return;
+    weft__dump_name(ctx->recording->run, 1, name);
+    if (length + strlen(ctx->recording->dump_dir) + strlen(name) + sizeof "; recorded in /" <= bytes)
+        snprintf(text + length, bytes - length, "; recorded in %s/%s", ctx->recording->dump_dir, name);
 }

@@ -10,9 +10,9 @@
 
 typedef struct weft__recording {
     char folder[PATH_MAX], name[WEFT__RECORD_NAME_BYTES];
-    int folder_fd;                    /* -1: the job's directory, which others hold */
-    const char *job_dir, *run;        /* the rendezvous's */
-    char dump[WEFT__DUMP_PATH_BYTES]; /* watchdog thread: where the first failure is told of; "": nowhere */
+    int folder_fd;        /* -1: the job's directory, which others hold */
+    const char *run;      /* the rendezvous's */
+    const char *dump_dir; /* where dumps go */
 } weft__recording;
 
 /* Once rank, world and directory are known.  Where there can be none the context goes without, and the log says why. */
@@ -20,4 +20,7 @@ void weft__recording_open(weft_context *ctx, const char *job);
 /* The rank has left the job: its file stays if something has failed, else it goes; its memory stays. */
 void weft__recording_leave(weft_context *ctx);
 void weft__recording_close(weft_context *ctx); /* nobody writes any more */
+/* Puts "; recorded in FILE" behind a sentence about a failure, if there is room, and if its dump has been asked for and
+ * not failed: the file may be a moment late.  Any thread. */
+void weft__recording_where(const weft_context *ctx, char *text, size_t bytes);
 #endif

@@ -6,6 +6,7 @@
 #include "group.h"
 #include "log.h"
 #include "recorded.h"
+#include "recording.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -251,16 +252,19 @@ static const char *request_keep(_Atomic(char *) *place, const char *text)
     return none;
 }
 
-void weft__request_tell(weft_request *req, const char *text)
-{
-    request_keep(&req->told, text);
-}
-
 /* Between ranks, and not of the caller's own making. */
 static bool is_trouble(weft_status status)
 {
     return status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN ||
            status == WEFT_ERR_MISMATCH;
+}
+
+void weft__request_tell(weft_request *req, weft_status status, const char *text)
+{
+    char whole[WEFT__SENTENCE_BYTES];
+    snprintf(whole, sizeof whole, "%s", text);
+    if (is_trouble(status)) weft__recording_where(req->ctx, whole, sizeof whole);
+    request_keep(&req->told, whole);
 }
 
 /* Only where its caller sees it end, in its first step or in a wait that looks at the clock every few moments, is the
@@ -291,7 +295,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     if (req->record) record_end(req, status);
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
         ctx->record.failed = ctx->record.failed || is_trouble(status);
-        if (text) weft__request_tell(req, text);
+        if (text) weft__request_tell(req, status, text);
         if (req->continuation) req->continuation->fail(req, text ? text : weft_status_text(status));
     }
     if (!req->done) {

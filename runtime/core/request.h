@@ -180,8 +180,8 @@ bool weft__request_settled(const weft_request *req);
 void weft__request_settle(weft_request *req, weft_status status, const char *text);
 void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...) WEFT__COLD
     WEFT__PRINTF(3, 4);
-/* The final sentence, before its time.  The first counts. */
-void weft__request_tell(weft_request *req, const char *text);
+/* The final sentence, before its time, and with what status; it names the dump.  The first counts. */
+void weft__request_tell(weft_request *req, weft_status status, const char *text);
 /* After CALLING: the callback has returned. */
 void weft__request_publish(weft_request *req);
 void weft__request_call_back(weft_request *req); /* runs its callback, and publishes it */

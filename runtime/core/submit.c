@@ -91,7 +91,7 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
     if (state != WEFT__READY && traits & (WEFT__COLLECTIVE | WEFT__PAIR)) {
         if ((status = weft__group_usable(group)) != WEFT_OK) return status;
         if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ENDS_WITH_GROUP))
-            return weft__fail(WEFT_ERR_BROKEN, "group %s is broken: %.*s", group->label, 900, group->why);
+            return weft__group_refuse(group);
     }
     if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");

@@ -264,7 +264,7 @@ static void drain(weft_request *req, weft_status status, const char *text)
 {
     req->draining_status = status;
     req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
-    weft__request_tell(req, text);
+    weft__request_tell(req, status, text);
     weft__request_to(req, WEFT__DRAINING);
     weft__alarm_look(req->ctx, req->drained_by_ns);
 }

@@ -27,7 +27,6 @@ static int64_t expire(weft_request *req, int64_t now)
         return now + RETRY_NS;
     weft__straggler_text(req, now, text, sizeof text);
     if (!weft__dumping_first(req->ctx, text)) return now + RETRY_NS;
-    weft__dumping_where(req->ctx, text, sizeof text);
     if (req->executor->expire) {
         req->executor->expire(req, now);
         return WEFT__NEVER;

@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts; /* open ones; under lock */
@@ -26,7 +25,6 @@ static _Atomic uint32_t signals;
 
 static weft_status write_now(weft_context *ctx, const char *why, bool again, char *path, size_t bytes)
 {
-    const char *given = weft__setting_text(WEFT__SET_DUMP_DIR);
     weft__dump dump = {.why = why, .by = ctx->rank, .again = again};
     *path = 0;
     if (!ctx->recording)
@@ -34,28 +32,30 @@ static weft_status write_now(weft_context *ctx, const char *why, bool again, cha
                           ctx->rank);
     dump.records = ctx->recording->folder;
     dump.run = ctx->recording->run;
-    dump.folder = *given ? given : ctx->recording->job_dir;
+    dump.folder = ctx->recording->dump_dir;
     return weft__dump_write(&dump, path, bytes);
 }
 
-static void write_and_tell(weft_context *ctx, const char *why, bool asked)
+/* Is the dump there? */
+static bool write_and_tell(weft_context *ctx, const char *why, bool asked)
 {
     char path[WEFT__DUMP_PATH_BYTES];
     enum weft__log_level level = asked ? WEFT__WARN : WEFT__INFO;
-    if (write_now(ctx, why, asked, path, sizeof path) != WEFT_OK)
+    bool written = write_now(ctx, why, asked, path, sizeof path) == WEFT_OK;
+    if (!written)
         weft__log(level, "rank %d: nothing is dumped: %s", ctx->rank, weft_last_error());
     else
         weft__log(level, "rank %d: %s: what the ranks of this host did last is in %s", ctx->rank, why, path);
     weft__record_happened(&ctx->record, WEFT__HAPPENED_DUMPED, -1, 0);
-    if (!asked && ctx->recording) memcpy(ctx->recording->dump, path, sizeof path);
+    return written;
 }
 
 void weft__dumping_attend(weft_context *ctx)
 {
     uint32_t seen = atomic_load(&signals);
     if (atomic_load(&ctx->dump_state) == WEFT__DUMP_ASKED) {
-        write_and_tell(ctx, ctx->dump_why, false);
-        atomic_store(&ctx->dump_state, WEFT__DUMP_DONE);
+        bool written = write_and_tell(ctx, ctx->dump_why, false);
+        atomic_store(&ctx->dump_state, written ? WEFT__DUMP_DONE : WEFT__DUMP_FAILED);
     }
     if (seen == ctx->signals_seen) return;
     ctx->signals_seen = seen;
@@ -66,15 +66,7 @@ bool weft__dumping_first(weft_context *ctx, const char *why)
 {
     if (!ctx->record.ops) return true;
     weft__alarm_dump(ctx, why);
-    return atomic_load(&ctx->dump_state) == WEFT__DUMP_DONE;
-}
-
-void weft__dumping_where(const weft_context *ctx, char *text, size_t bytes)
-{
-    size_t length = strlen(text);
-    if (!ctx->recording || !*ctx->recording->dump || atomic_load(&ctx->dump_state) != WEFT__DUMP_DONE) return;
-    if (length + strlen(ctx->recording->dump) + sizeof "; recorded in " <= bytes)
-        snprintf(text + length, bytes - length, "; recorded in %s", ctx->recording->dump);
+    return atomic_load(&ctx->dump_state) >= WEFT__DUMP_DONE;
 }
 
 /* ---- the signal ---- */

@@ -3,9 +3,13 @@
  * A caller that waits shows by the operation that it sleeps for, or by the count of those that sleep.  While it does,
  * it or the watchdog drives what goes on, so that it is "waiting" whatever its progress thread is about. */
 #include "conduct.h"
+#include "born.h"
 #include "check.h"
+#include "clock.h"
 
 #include <string.h>
+
+#define SILENT_NS (20 * WEFT__MS)
 
 const char *weft__conduct_name(weft__conduct conduct)
 {
@@ -15,6 +19,12 @@ const char *weft__conduct_name(weft__conduct conduct)
 #undef CONDUCT_NAME
     };
     return (unsigned)conduct < WEFT__CONDUCT_KINDS ? names[conduct] : "?";
+}
+
+weft__process weft__process_of(const weft__snapshot *shot)
+{
+    if (!weft__recorded_lives(shot)) return WEFT__PROCESS_GONE;
+    return weft__is_stopped(shot->pid) ? WEFT__PROCESS_STOPPED : WEFT__PROCESS_LIVES;
 }
 
 weft__sort weft__sort_of(const weft__snapshot *shot, const weft__recorded_op *op)
@@ -145,6 +155,16 @@ static void look_at_life(const weft__snapshot *shot, weft__doing *is)
     }
 }
 
+/* Had that process, which has gone, been stopped before?  The progress thread of one that runs says within milliseconds
+ * that it has gone to sleep, and if it naps, each time; here it was still about, and then nothing was heard for long. */
+static bool had_been_stopped(const weft__snapshot *shot, const weft__doing *is, int64_t now_ns)
+{
+    uint64_t rest = shot->life[WEFT__LIFE_REST];
+    int64_t since_ns = (int64_t)(rest >> 8);
+    return is->conduct == WEFT__CONDUCT_OWN && since_ns > 0 && since_ns <= now_ns &&
+           (rest & 0xff) < WEFT__RESTS_ASLEEP && now_ns - is->sign_ns > SILENT_NS;
+}
+
 weft__doing weft__doing_of(const weft__witness *witness, bool frozen, int64_t now_ns)
 {
     const weft__snapshot *shot = witness->shot;
@@ -162,7 +182,7 @@ weft__doing weft__doing_of(const weft__witness *witness, bool frozen, int64_t no
     } else if (witness->process == WEFT__PROCESS_GONE && !frozen) {
         is.conduct = WEFT__CONDUCT_DEAD;
         is.since_ns = is.sign_ns;
-    } else if (witness->process == WEFT__PROCESS_STOPPED) {
+    } else if (witness->process == WEFT__PROCESS_STOPPED || (frozen && had_been_stopped(shot, &is, now_ns))) {
         is.conduct = WEFT__CONDUCT_STOPPED;
         is.since_ns = is.sign_ns;
     }

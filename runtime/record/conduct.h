@@ -29,6 +29,8 @@ typedef enum weft__conduct {
 
 const char *weft__conduct_name(weft__conduct conduct);
 
+weft__process weft__process_of(const weft__snapshot *shot); /* as it is now */
+
 /* A rank whose record has been read. */
 typedef struct weft__witness {
     const weft__snapshot *shot;

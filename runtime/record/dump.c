@@ -23,6 +23,7 @@
 #define LEAST_WAIT_NS (50 * WEFT__MS)
 #define NUMBERS_MOST  1000
 #define WAIT_MS       200
+#define ENDING_MS     100
 #define RUN_CHARS     16
 
 typedef struct readings {
@@ -34,26 +35,32 @@ typedef struct readings {
 
 /* ---- reading ---- */
 
-static weft__process process_of(const weft__snapshot *shot)
-{
-    char path[64], text[512], *end;
-    ssize_t n;
-    int fd;
-    if (!weft__recorded_lives(shot)) return WEFT__PROCESS_GONE;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)shot->pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-    if (fd >= 0) close(fd);
-    text[n > 0 ? n : 0] = 0;
-    end = strrchr(text, ')');
-    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't') ? WEFT__PROCESS_STOPPED
-                                                                    : WEFT__PROCESS_LIVES;
-}
-
 static int by_rank(const void *a, const void *b)
 {
     int left = ((const weft__snapshot *)a)->rank, right = ((const weft__snapshot *)b)->rank;
     return left < right ? -1 : left > right;
+}
+
+static bool is_told_dead(const readings *job, int rank)
+{
+    for (size_t i = 0; i < job->count; i++)
+        for (size_t e = 0; e < job->shots[i].event_count; e++)
+            if (job->shots[i].events[e].rank == rank &&
+                job->shots[i].events[e].what == WEFT__HAPPENED_RANK_DIED)
+                return true;
+    return false;
+}
+
+/* A rank's connections end before its process does: where others have seen that, its end is given a moment. */
+static weft__process process_of(const readings *job, const weft__snapshot *shot)
+{
+    struct timespec moment = {.tv_nsec = WEFT__MS};
+    weft__process process = weft__process_of(shot);
+    for (int i = 0; i < ENDING_MS && process != WEFT__PROCESS_GONE && is_told_dead(job, shot->rank); i++) {
+        nanosleep(&moment, NULL);
+        process = weft__process_of(shot);
+    }
+    return process;
 }
 
 static weft_status read_records(const weft__dump *dump, readings *job)
@@ -79,7 +86,7 @@ static weft_status read_records(const weft__dump *dump, readings *job)
     closedir(dir);
     qsort(job->shots, job->count, sizeof job->shots[0], by_rank);
     for (size_t i = 0; i < job->count; i++)
-        job->witnesses[i] = (weft__witness){&job->shots[i], process_of(&job->shots[i])};
+        job->witnesses[i] = (weft__witness){&job->shots[i], process_of(job, &job->shots[i])};
     return weft__blame_make(job->witnesses, job->count, now_ns, LEAST_WAIT_NS, &job->blame);
 }
 
@@ -277,15 +284,30 @@ static void put_all(FILE *to, const weft__dump *dump, const readings *job)
 
 /* ---- the file ---- */
 
-/* False: there is one already, under that name, and no other is wanted. */
-static bool name_file(const weft__dump *dump, int folder, char name[64])
+void weft__dump_name(const char *run, int number, char name[WEFT__DUMP_NAME_BYTES])
 {
-    snprintf(name, 64, "dump.%.16s.json", dump->run);
+    if (number > 1)
+        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.%d.json", run, number);
+    else
+        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.json", run);
+}
+
+/* False: there is one already, under that name, and no other is wanted. */
+static bool name_file(const weft__dump *dump, int folder, char name[WEFT__DUMP_NAME_BYTES])
+{
+    weft__dump_name(dump->run, 1, name);
     for (int n = 2; !faccessat(folder, name, F_OK, 0) && n < NUMBERS_MOST; n++) {
         if (!dump->again) return false;
-        snprintf(name, 64, "dump.%.16s.%d.json", dump->run, n);
+        weft__dump_name(dump->run, n, name);
     }
     return true;
+}
+
+static int open_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT || (mkdir(path, 0700) && errno != EEXIST)) return fd;
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* Who had the lock before has given the file its other name meanwhile. */
@@ -332,7 +354,8 @@ static weft_status write_file(const weft__dump *dump, int folder, int fd, const 
 }
 
 /* part: locked, and named so.  Closes it. */
-static weft_status write_locked(const weft__dump *dump, int folder, int fd, const char *part, char name[64])
+static weft_status write_locked(const weft__dump *dump, int folder, int fd, const char *part,
+                                char name[WEFT__DUMP_NAME_BYTES])
 {
     weft_status status;
     if (!ftruncate(fd, 0) && name_file(dump, folder, name)) return write_file(dump, folder, fd, part, name);
@@ -344,9 +367,9 @@ static weft_status write_locked(const weft__dump *dump, int folder, int fd, cons
 
 weft_status weft__dump_write(const weft__dump *dump, char *path, size_t bytes)
 {
-    char name[64], part[64];
+    char name[WEFT__DUMP_NAME_BYTES], part[64];
     weft_status status = WEFT_OK;
-    int fd = -1, folder = open(dump->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = -1, folder = open_folder(dump->folder);
     *path = 0;
     if (folder < 0) return weft__fail_errno("cannot open the directory %s", dump->folder);
     snprintf(part, sizeof part, "dump.%.16s.part", dump->run);

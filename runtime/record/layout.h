@@ -142,7 +142,8 @@ enum {
     X(GROUP_BROKEN, "group broken")   /* number: its id; rank: whose end it was */     \
     X(GROUP_FAILED, "group not made") /* number: its id */                             \
     X(GROUP_LET_GO, "group let go")   /* number: its id */                             \
-    X(DUMPED, "dumped")
+    X(DUMPED, "dumped")                                                                \
+    X(RANK_STOPPED, "rank stopped") /* by a signal, and late */
 
 typedef enum weft__record_event {
     WEFT__HAPPENED_NOTHING,
@@ -211,7 +212,7 @@ typedef enum weft__life {
     WEFT__LIFE_STAGE,     /* weft__life_stage */
     WEFT__LIFE_STATUS,    /* with which it leaves */
     WEFT__LIFE_LEAVING,   /* since when */
-    WEFT__LIFE_REST,      /* of the progress thread: 0 awake, 1 napping, 2 asleep; and << 8 since when */
+    WEFT__LIFE_REST,      /* of the progress thread: WEFT__RESTS_AWAKE, ...; and << 8 since when */
     WEFT__LIFE_CALLING,   /* since when its progress thread runs callbacks; 0: it does not */
     WEFT__LIFE_CALLED,    /* number of the record whose callback that is; 0: not known */
     WEFT__LIFE_MODULE,    /* since when its progress thread is inside a module's call; 0: it is not */
@@ -226,6 +227,9 @@ typedef enum weft__life {
     WEFT__LIFE_EVENTS = 32, /* number of the next event */
     WEFT__LIFE_WORDS = 64
 } weft__life;
+
+/* The lowest byte of LIFE_REST. */
+enum { WEFT__RESTS_AWAKE, WEFT__RESTS_NAPPING, WEFT__RESTS_ASLEEP };
 
 typedef enum weft__life_stage {
     WEFT__STAGE_JOINING,

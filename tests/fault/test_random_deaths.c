@@ -327,7 +327,7 @@ int main(int argc, char **argv)
     scene *scenes = calloc(count, sizeof *scenes);
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     int failed;
-    unsetenv("WEFT_TRANSPORT"); /* the seed says */
+    unsetenv("WEFT_TRANSPORT");       /* the seed says */
     setenv("WEFT_RECORD", "4096", 1); /* what a dump is made of */
     for (uint64_t i = 0; i < count; i++) {
         set(&scenes[i], first + i);

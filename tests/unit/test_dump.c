@@ -126,7 +126,7 @@ static void test_written(void **state)
     assert_non_null(strstr(path, "/dump." RUN ".2.json"));
     dump.run = "ffffffffffffffff";
     assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_ERR_STATE);
-    dump.folder = "/nowhere";
+    dump.folder = "/nowhere/at/all";
     assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_ERR_SYSTEM);
 }
 
