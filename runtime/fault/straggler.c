@@ -3,6 +3,7 @@
  * before a deadline, so that the answer is there when it is needed. */
 #include "straggler.h"
 #include "alarm.h"
+#include "born.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -72,19 +73,34 @@ static void ask_of(const weft_request *req)
     if (elsewhere) weft__late_ask(group, req->sequence);
 }
 
-void weft__straggler_ask(weft_request *req)
-{
-    if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
-    weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
-    if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE) ask_of(req);
-}
-
 /* Certain: what shared memory shows, or the member has said so. */
 static bool has_joined(const weft_request *req, int member)
 {
     const weft_group *group = req->group;
     if (member == group->rank || group->reports[member].submitted >= req->sequence) return true;
     return req->executor->has_joined && req->executor->has_joined(req, member);
+}
+
+/* Those of this host that are late and cannot answer: after the end of all, nothing else shows it. */
+static void record_stopped(const weft_request *req)
+{
+    const weft_group *group = req->group;
+    weft_context *ctx = group->ctx;
+    if (!ctx->record.ops) return;
+    for (int i = 0; i < group->size; i++) {
+        const weft__peer *m = &ctx->peers[group->world[i]];
+        if (m->death.fd >= 0 && !gone(group, i) && !has_joined(req, i) && weft__is_stopped(m->pid))
+            weft__record_happened(&ctx->record, WEFT__HAPPENED_RANK_STOPPED, group->world[i], 0);
+    }
+}
+
+void weft__straggler_ask(weft_request *req)
+{
+    if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
+    weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
+    if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return;
+    ask_of(req);
+    record_stopped(req);
 }
 
 /* Has said something since it was first asked on behalf of this request. */

@@ -24,6 +24,19 @@ static bool is_frozen(const weft__blame *blame, size_t i)
            !(blame->endings[i].end == WEFT__END_DIED && blame->endings[i].at_ns < blame->now_ns);
 }
 
+/* Had others seen that this rank, which is gone like all, was stopped after it was last heard of? */
+static bool was_seen_stopped(const weft__blame *blame, const weft__witness *sorted, const weft__node *node)
+{
+    for (size_t i = 0; i < blame->count; i++)
+        for (size_t e = 0; e < sorted[i].shot->event_count; e++) {
+            const weft__recorded_event *event = &sorted[i].shot->events[e];
+            if (event->what == WEFT__HAPPENED_RANK_STOPPED && event->rank == node->rank &&
+                event->at_ns > node->is.sign_ns && event->at_ns <= blame->now_ns)
+                return true;
+        }
+    return false;
+}
+
 static void blame_fill(weft__blame *blame, const weft__witness *sorted)
 {
     for (size_t i = 0; i < blame->count; i++) {
@@ -33,6 +46,10 @@ static void blame_fill(weft__blame *blame, const weft__witness *sorted)
         node->process = sorted[i].process;
         node->root = -1;
         node->is = weft__doing_of(&sorted[i], is_frozen(blame, i), blame->now_ns);
+        if (is_frozen(blame, i) && was_seen_stopped(blame, sorted, node)) {
+            node->is.conduct = WEFT__CONDUCT_STOPPED;
+            node->is.since_ns = node->is.sign_ns;
+        }
         if (node->is.op) node->group = weft__recorded_group_of(node->shot, node->is.op->group);
         if (node->is.conduct == WEFT__CONDUCT_WAITING)
             node->waited_ns = weft__recorded_ago(blame->now_ns, node->is.since_ns);

@@ -8,7 +8,7 @@ run=$1 inspect=$2 program=$3
 dir=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 job=
 mkdir "$dir/run"
-export WEFT_RUN_DIR="$dir/run" LC_ALL=C WEFT_RECORD=4096
+export WEFT_RUN_DIR="$dir/run" LC_ALL=C WEFT_RECORD=4096 WEFT_WARN_MS=1000 # by when others look whether it is stopped
 
 end_job() {
     # shellcheck disable=SC2046
@@ -72,7 +72,7 @@ timeout -s INT --preserve-status 5 "$inspect" "$pid" >"$dir/live" </dev/null || 
 
 echo '-- and all of them killed'
 end_job
-sought='rank 3 \(pid [0-9]+\) was in its own code .*ranks 0-2, 4-7 waited for it in all_reduce 5 of world'
+sought='rank 3 \(pid [0-9]+\) was stopped, .*ranks 0-2, 4-7 waited for it in all_reduce 5 of world'
 expect --post-mortem "$name"
 grep -Eq '^\* all_reduce 5, 8 B float32 +([a-z]+ +){3}- +' "$dir/text" || fail "not side by side: $(cat "$dir/text")"
 "$inspect" --post-mortem --json "$name" >"$dir/past"
