@@ -37,7 +37,7 @@ static int row_with(unsigned traits)
     return -1;
 }
 
-/* Of those that these tests offer, the one that reaches whoever shares no memory. */
+/* The one of all that these tests offer which reaches whoever shares no memory. */
 static int row_named(const char *name)
 {
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
