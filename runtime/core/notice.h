@@ -2,6 +2,7 @@
 #ifndef WEFT_RUNTIME_NOTICE_H
 #define WEFT_RUNTIME_NOTICE_H
 #include "context.h"
+#include "status.h"
 
 /* What watchdogs tell each other. */
 typedef enum weft__notice_kind {
@@ -35,8 +36,8 @@ typedef struct weft__notice {
     uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;     /* HERE: weft__phase of it */
     uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */
-    char text[512];     /* BROKEN, GONE, STORE_HERE, HERE; with a scope: rows of late.c */
-    char fate[160];     /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
+    char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE; with a scope: rows of late.c */
+    char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
 /* A notice from that rank's bytes, all of whose fields can be used (notice.c); false: they are none, and the

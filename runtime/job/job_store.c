@@ -83,7 +83,7 @@ static void told(weft_context *ctx, int from, const weft__notice *notice)
     weft__lock_take(&job->lock);
     job->status = notice->subject;
     snprintf(job->endpoint, sizeof job->endpoint, "%.*s", (int)sizeof job->endpoint - 1, notice->fate);
-    snprintf(job->why, sizeof job->why, "%s", notice->text);
+    snprintf(job->why, sizeof job->why, "%.500s", notice->text);
     weft__lock_drop(&job->lock);
     atomic_fetch_add(&job->answers, 1);
     weft__wake_all(&job->answers);
