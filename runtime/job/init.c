@@ -100,35 +100,35 @@ static int by_host(const void *a, const void *b)
     return order ? order : one < other ? -1 : one > other;
 }
 
-/* Cards lie by rank, so of those with one host the first is that of its lowest rank. */
-static weft_status tell_hosts_apart(joining *j)
+/* Cards lie by rank, so of those with one host the first is that of its lowest rank.  sorted: room for all. */
+static void tell_hosts_apart(joining *j, const card **sorted)
 {
-    weft_context *ctx = j->ctx;
-    size_t n = (size_t)ctx->world_size;
-    const card **sorted = malloc(n * sizeof *sorted), *first = j->cards;
-    if (!sorted) return weft__fail_memory(n * sizeof *sorted, "the hosts of the job");
+    weft__peer *peers = j->ctx->peers;
+    size_t n = (size_t)j->ctx->world_size;
+    const card *first = j->cards;
     for (size_t i = 0; i < n; i++) sorted[i] = &j->cards[i];
     qsort(sorted, n, sizeof *sorted, by_host);
     for (size_t i = 0; i < n; i++) {
         if (!i || strcmp(sorted[i]->host_id, first->host_id) != 0) first = sorted[i];
-        ctx->peers[sorted[i] - j->cards].first_on_host = (int)(first - j->cards);
+        peers[sorted[i] - j->cards].first_on_host = (int)(first - j->cards);
     }
-    free(sorted);
-    return WEFT_OK;
 }
 
+/* Memory is had before the cards are: who fails later keeps the ranks of its host waiting for its segment. */
 static weft_status exchange_cards(joining *j)
 {
     weft_context *ctx = j->ctx;
     size_t n = (size_t)ctx->world_size;
     card mine = {.pid = 0};
+    const card **sorted;
     char *endpoints;
     weft_status status = fill_card(j, &mine);
     if (status != WEFT_OK) return status;
     j->cards = calloc(n, sizeof *j->cards);
     ctx->peers = calloc(n, sizeof *ctx->peers);
     endpoints = calloc(n, WEFT__ENDPOINT_BYTES);
-    status = !j->cards || !ctx->peers || !endpoints
+    sorted = malloc(n * sizeof *sorted);
+    status = !j->cards || !ctx->peers || !endpoints || !sorted
                  ? weft__fail_memory(n * sizeof *j->cards, "the ranks' cards")
                  : weft__rendezvous_all_gather(j->rendezvous, &mine, j->cards, sizeof mine);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
@@ -142,9 +142,10 @@ static weft_status exchange_cards(joining *j)
         m->death.fd = -1;
         memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
     }
-    if (status == WEFT_OK) status = tell_hosts_apart(j);
+    if (status == WEFT_OK) tell_hosts_apart(j, sorted);
     if (status == WEFT_OK) status = weft__watchdog_wire_peers(ctx->wire, ctx->world_size, endpoints);
     free(endpoints);
+    free((void *)sorted);
     return status;
 }
 
@@ -173,27 +174,17 @@ static weft_status find_locals(joining *j)
     return WEFT_OK;
 }
 
-static bool same_host(const joining *j, int a, int b)
-{
-    return !strcmp(j->cards[a].host_id, j->cards[b].host_id);
-}
-
 /* Which ranks of other hosts share memory with each other.  shares: what each rank has told of its own; one that
- * has none spoils its host's for all.  Ranks mostly stand by host, so the one before is looked at first. */
+ * has none spoils its host's for all. */
 static void find_leads(const joining *j, const uint8_t *shares)
 {
     weft__peer *peers = j->ctx->peers;
     int n = j->ctx->world_size;
-    for (int i = 0; i < n; i++) {
-        int lead = i ? peers[i - 1].host_lead : 0;
-        if (!same_host(j, lead, i)) lead = 0;
-        while (lead < i && !(peers[lead].host_lead == lead && same_host(j, lead, i))) lead++;
-        peers[i].host_lead = lead;
-    }
+    for (int i = 0; i < n; i++) peers[i].host_lead = peers[i].first_on_host;
     for (int i = 0; i < n; i++)
-        if (!shares[i]) peers[peers[i].host_lead].host_lead = -1;
-    for (int i = n - 1; i >= 0; i--) /* a lead after those that it leads */
-        if (peers[i].host_lead < 0 || peers[peers[i].host_lead].host_lead < 0) peers[i].host_lead = i;
+        if (!shares[i]) peers[peers[i].first_on_host].host_lead = -1;
+    for (int i = n - 1; i >= 0; i--) /* the first of a host after the others */
+        if (peers[peers[i].first_on_host].host_lead < 0) peers[i].host_lead = i;
 }
 
 /* Every rank of this host, or none: a segment that some have is of no use. */
