@@ -52,6 +52,22 @@ bool weft__group_shown(const weft_group *group, int member, weft__row *row)
     return ctx->segment && local >= 0 && weft__board_read(ctx->segment, local, group->id, row);
 }
 
+/* Who sits where, which all members find alike: it follows from where they are.  Found before anybody hears of
+ * the group: one who has no memory for it once others have theirs would leave them alone there. */
+static weft_status take_seats(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    int *host;
+    weft_status status;
+    if (group->size == 1 || weft__on_one_segment(ctx, group->world, group->size)) return WEFT_OK;
+    host = malloc((size_t)group->size * sizeof *host);
+    if (!host) return weft__fail_memory((size_t)group->size * sizeof *host, "the hosts of a group");
+    for (int i = 0; i < group->size; i++) host[i] = ctx->peers[group->world[i]].first_on_host;
+    status = weft__seats_make(&group->seats, host, ctx->world_size, group->size);
+    free(host);
+    return status;
+}
+
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
                             int64_t timeout_ms)
 {
@@ -65,6 +81,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     group->row = &group->own_row;
     group->size = size;
     memcpy(group->world, world, (size_t)size * sizeof *world);
+    if (take_seats(group) != WEFT_OK) goto no_memory;
     group->rank = weft__group_member(group, ctx->rank);
     snprintf(group->label, sizeof group->label, "%s", label && *label ? label : "(unnamed)");
     atomic_store(&group->timeout_ms, timeout_ms);
@@ -290,23 +307,9 @@ static void tell_of_choices(const weft_group *group)
     }
 }
 
-/* Who sits where, which all members find alike: it follows from where they are. */
-static weft_status take_seats(weft_group *group)
-{
-    weft_context *ctx = group->ctx;
-    int *host = malloc((size_t)group->size * sizeof *host);
-    weft_status status;
-    if (!host) return weft__fail_memory((size_t)group->size * sizeof *host, "the hosts of a group");
-    for (int i = 0; i < group->size; i++) host[i] = ctx->peers[group->world[i]].first_on_host;
-    status = weft__seats_make(&group->seats, host, ctx->world_size, group->size);
-    free(host);
-    return status;
-}
-
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_params *params)
 {
     weft_context *ctx = group->ctx;
-    weft_status status;
     bool shared = group->size > 1 && weft__on_one_segment(ctx, group->world, group->size);
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
@@ -315,7 +318,6 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     if (shared && params->slot_bytes != ctx->slot_bytes)
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
                           group->label, params->slot_bytes, ctx->slot_bytes);
-    if (!shared && group->size > 1 && (status = take_seats(group)) != WEFT_OK) return status;
     group->params = *params;
     group->params.rounds = shared;
     group->params.hosts = group->seats ? (uint32_t)group->seats->hosts : 1;
