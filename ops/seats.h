@@ -16,10 +16,17 @@ typedef struct weft__seats {
     int *seat_of; /* by rank */
     int *host_at; /* by seat: number of its host, counted in the order of seats */
     int *first;   /* by host: its first seat; behind the last host: size */
+    int *
+        host; /* by rank, until they are dealt out: any numbers below hosts_most that differ where hosts do */
+    int hosts_most;
 } weft__seats;
 
-/* host: by rank, any numbers from 0 to hosts_most - 1 that differ where hosts do.  *seats is NULL where all are
- * on one host.  Fails when memory runs out. */
+/* Room for the seats of at most size_most members, not dealt out yet; NULL: no memory. */
+weft__seats *weft__seats_new(int size_most, int hosts_most);
+/* Deals them out to `size` members, whose hosts the caller has filled in.  Returns them, or NULL, and they are
+ * freed, where all are on one host.  Cannot fail. */
+weft__seats *weft__seats_deal(weft__seats *seats, int size);
+/* Both, of hosts that are known.  Fails when memory runs out. */
 weft_status weft__seats_make(weft__seats **seats, const int *host, int hosts_most, int size);
 void weft__seats_free(weft__seats *seats);
 #endif

@@ -49,11 +49,12 @@ static void tidy(int fd, DIR *dir)
     struct stat about;
     int n = 0;
     while ((entry = readdir(dir))) {
-        if (strncmp(entry->d_name, "dump.", 5) != 0 || strlen(entry->d_name) >= sizeof(dumps[n].name) ||
+        size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, "dump.", 5) != 0 || length >= sizeof(dumps[n].name) ||
             fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) || !S_ISREG(about.st_mode))
             continue;
         dumps[n].at = about.st_mtim;
-        snprintf(dumps[n++].name, sizeof(dumps[0].name), "%s", entry->d_name);
+        memcpy(dumps[n++].name, entry->d_name, length + 1);
         if (n <= KEPT) continue;
         qsort(dumps, (size_t)n, sizeof(dumps[0]), newest_first);
         unlinkat(fd, dumps[--n].name, 0);

@@ -52,20 +52,22 @@ bool weft__group_shown(const weft_group *group, int member, weft__row *row)
     return ctx->segment && local >= 0 && weft__board_read(ctx->segment, local, group->id, row);
 }
 
-/* Who sits where, which all members find alike: it follows from where they are.  Found before anybody hears of
- * the group: one who has no memory for it once others have theirs would leave them alone there. */
-static weft_status take_seats(weft_group *group)
+/* Room for its seats, had before anybody hears of the group: one who had no memory once others have theirs would
+ * leave them alone there.  Its members may become fewer.  False: no memory. */
+static bool reserve_seats(weft_group *group)
 {
-    weft_context *ctx = group->ctx;
-    int *host;
-    weft_status status;
-    if (group->size == 1 || weft__on_one_segment(ctx, group->world, group->size)) return WEFT_OK;
-    host = malloc((size_t)group->size * sizeof *host);
-    if (!host) return weft__fail_memory((size_t)group->size * sizeof *host, "the hosts of a group");
-    for (int i = 0; i < group->size; i++) host[i] = ctx->peers[group->world[i]].first_on_host;
-    status = weft__seats_make(&group->seats, host, ctx->world_size, group->size);
-    free(host);
-    return status;
+    if (group->size == 1 || weft__on_one_segment(group->ctx, group->world, group->size)) return true;
+    group->seats = weft__seats_new(group->size, group->ctx->world_size);
+    return group->seats != NULL;
+}
+
+/* Who sits where, which all members find alike: it follows from where they are. */
+static void take_seats(weft_group *group)
+{
+    weft__seats *seats = group->seats;
+    if (!seats) return;
+    for (int i = 0; i < group->size; i++) seats->host[i] = group->ctx->peers[group->world[i]].first_on_host;
+    group->seats = weft__seats_deal(seats, group->size);
 }
 
 weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const char *label,
@@ -81,7 +83,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     group->row = &group->own_row;
     group->size = size;
     memcpy(group->world, world, (size_t)size * sizeof *world);
-    if (take_seats(group) != WEFT_OK) goto no_memory;
+    if (!reserve_seats(group)) goto no_memory;
     group->rank = weft__group_member(group, ctx->rank);
     snprintf(group->label, sizeof group->label, "%s", label && *label ? label : "(unnamed)");
     atomic_store(&group->timeout_ms, timeout_ms);
@@ -318,6 +320,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     if (shared && params->slot_bytes != ctx->slot_bytes)
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
                           group->label, params->slot_bytes, ctx->slot_bytes);
+    take_seats(group);
     group->params = *params;
     group->params.rounds = shared;
     group->params.hosts = group->seats ? (uint32_t)group->seats->hosts : 1;
