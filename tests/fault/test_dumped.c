@@ -120,10 +120,10 @@ static void nothing_recorded(job_rank *me)
 
 static int make_folder(void **state)
 {
+    char outer[] = "/tmp/weft-test-dumped-XXXXXX";
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/weft-test-dumped-XXXXXX");
-    if (!mkdtemp(folder)) return 1;
-    strcat(folder, "/in"); /* the first that writes makes it */
+    if (!mkdtemp(outer)) return 1;
+    snprintf(folder, sizeof folder, "%s/in", outer); /* the first that writes makes it */
     return 0;
 }
 
