@@ -165,6 +165,7 @@ static bool wait_for_orders(struct run_agent *agent, struct run_orders *orders)
             if (f.kind != RUN_ORDERS || !(kept = malloc(f.left + 1))) return false;
             memcpy(kept, f.at, f.left);
             f.at = kept;
+            run_buffer_free(&pong);
             return run_orders_read(&f, orders);
         }
         if (agent->lost || left <= 0) return false;
@@ -241,10 +242,13 @@ int run_agent_main(void)
     }
     if (run_buffer_reserve(&out, sizeof(greeting) - 1)) {
         run_buffer_append(&out, greeting, sizeof(greeting) - 1);
-        if (put_hello(&out, port) && write_all(&out) && wait_for_orders(&agent, &orders))
+        if (put_hello(&out, port) && write_all(&out) && wait_for_orders(&agent, &orders)) {
             code = obey_orders(&agent, &orders);
+            run_orders_free(&orders); /* its texts stay: they are the environment now */
+        }
     }
     run_buffer_free(&out);
+    run_buffer_free(&agent.from);
     close(lock);
     return code;
 }

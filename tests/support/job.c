@@ -116,7 +116,7 @@ static void start_child(children *c, int child)
 static void judge_end(children *c, int child, int status)
 {
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    bool to_be_killed = !c->plan->threads && (c->plan->killed >> child & 1U);
+    bool to_be_killed = !c->plan->threads && (c->plan->killed >> child & 1);
     const char *who = c->plan->threads ? "the process of all ranks, first" : "rank";
     if (to_be_killed && killed) {
         return;

@@ -70,7 +70,7 @@ typedef struct job_plan {
     bool processes;     /* never as threads, whatever JOB_RANKS says */
     bool bare;          /* the body joins and leaves by itself */
     bool ahead;         /* one rank goes on before the others have come, which none does in the plain build */
-    unsigned killed;    /* bit r: rank r must end by SIGKILL (processes only) */
+    uint64_t killed;    /* bit r: rank r must end by SIGKILL (processes only) */
     int limit_ms;       /* [JOB_LIMIT_MS] */
     int64_t timeout_ms; /* weft_config.timeout_ms [1.5 waits: a hang is told by Weft, not by the limit] */
 } job_plan;
@@ -162,7 +162,7 @@ void job_check_status(const char *file, int line, const char *what, weft_status 
 void job_check_text(const char *file, int line, const char *what, const char *text, const char *part);
 void job_check_period(const char *file, int line, int64_t from_ns, int64_t to_ns, int64_t low_ms,
                       int64_t high_ms);
-void job_check_names(const char *file, int line, const char *text, unsigned mask, int size);
+void job_check_names(const char *file, int line, const char *text, uint64_t mask, int size);
 void job_wait(const char *file, int line, const char *what, weft_status expected, weft_request *req);
 
 /* ---- what many tests do with a group ------------------------------------------------------------------ */

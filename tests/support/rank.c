@@ -425,7 +425,7 @@ bool job_names(const char *text, int rank)
     return false;
 }
 
-void job_check_names(const char *file, int line, const char *text, unsigned mask, int size)
+void job_check_names(const char *file, int line, const char *text, uint64_t mask, int size)
 {
     for (int rank = 0; rank < size; rank++) {
         bool expected = mask >> rank & 1U;
