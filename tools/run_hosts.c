@@ -18,16 +18,16 @@ struct place {
 
 static bool __attribute__((format(printf, 2, 3))) wrong(const struct place *at, const char *format, ...)
 {
-    size_t used;
+    char words[512];
     va_list args;
-    if (at->path)
-        snprintf(at->sentence, at->bytes, "%s:%d: ", at->path, at->line);
-    else
-        snprintf(at->sentence, at->bytes, "--host: ");
-    used = strlen(at->sentence);
     va_start(args, format);
-    vsnprintf(at->sentence + used, at->bytes - used, format, args);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the line above begins it
+    vsnprintf(words, sizeof(words), format, args);
     va_end(args);
+    if (at->path)
+        snprintf(at->sentence, at->bytes, "%s:%d: %s", at->path, at->line, words);
+    else
+        snprintf(at->sentence, at->bytes, "--host: %s", words);
     return false;
 }
 

@@ -64,7 +64,8 @@ static bool told_on_this_host(const weft_request *req)
 static void warn_tell(weft_request *req, int64_t now_ns)
 {
     char text[WEFT__SENTENCE_BYTES];
-    int others = count_others(req, now_ns), level = told_on_this_host(req) ? WEFT__INFO : WEFT__WARN;
+    int others = count_others(req, now_ns);
+    enum weft__log_level level = told_on_this_host(req) ? WEFT__INFO : WEFT__WARN;
     req->warned = true;
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
         atomic_store(&req->group->row->warned, (uint32_t)req->sequence);

@@ -130,9 +130,11 @@ static void leave_word(int rank, int fd)
 _Noreturn void job__become_mpirun(int ranks, int fd)
 {
     char *words[64], number[16], self[4096];
-    char *command = strdup(getenv("JOB_MPIRUN"));
+    const char *mpirun = getenv("JOB_MPIRUN");
+    char *command = mpirun ? strdup(mpirun) : NULL;
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     size_t n = 0;
+    if (!command) _exit(1);
     self[length < 0 ? 0 : length] = '\0';
     snprintf(number, sizeof number, "%d", ranks);
     for (char *word = strtok(command, " "); word && n < 32; word = strtok(NULL, " ")) words[n++] = word;
