@@ -122,6 +122,8 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
         r->ops + ops * WEFT__OP_LINE_WORDS; /* its end, so that the first numbers are above 0 */
     r->stamps = 0 - weft__record_stamp(r, r->ops);
     put_head(r, owner);
+    weft__record_last_ns_is(
+        r, weft__now_ns()); /* an operation may come before anybody looks at the clock again */
     weft__put(&r->file[WEFT__HEAD_MAGIC], WEFT__RECORD_MAGIC);
 }
 

@@ -11,7 +11,7 @@ enum { OPS = 16, WORLD = 5, PATCH = 10, PATCHES_FAR = 3 };
 size_t fuzz_reached; /* records that were read */
 
 static uint64_t *image;
-static size_t bytes;
+static size_t image_bytes;
 
 /* One that a writer has left. */
 static void make(void)
@@ -26,7 +26,7 @@ static void make(void)
                                 .kind_count = 2,
                                 .type_count = 2};
     weft__recorder r;
-    memset(image, 0, bytes);
+    memset(image, 0, image_bytes);
     weft__record_open(&r, image, OPS, &owner);
     for (int i = 0; i < 2; i++) {
         weft__record_group group = {.id = 7 + (uint64_t)i,
@@ -108,26 +108,26 @@ static void read_both_ways(const void *memory, size_t length)
 
 /* The first byte: 0, the rest is a whole file; else patches of a sound one, each the place of a word and what it is.  Odd:
  * places are those of the header and the tables' beginnings only, where most is decided. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    if (!bytes) {
-        bytes = weft__record_bytes(OPS, WORLD);
-        image = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!image_bytes) {
+        image_bytes = weft__record_bytes(OPS, WORLD);
+        image = aligned_alloc(64, (image_bytes + 63) / 64 * 64);
         if (!image) abort();
     }
-    if (!length) return 0;
+    if (!bytes) return 0;
     if (!data[0]) {
-        memset(image, 0, bytes);
-        memcpy(image, data + 1, length - 1 < bytes ? length - 1 : bytes);
-        read_both_ways(image, (length - 1 < bytes ? length - 1 : bytes) / 8 * 8);
+        memset(image, 0, image_bytes);
+        memcpy(image, data + 1, bytes - 1 < image_bytes ? bytes - 1 : image_bytes);
+        read_both_ways(image, (bytes - 1 < image_bytes ? bytes - 1 : image_bytes) / 8 * 8);
         return 0;
     }
     make();
-    for (size_t at = 1; at + PATCH <= length && at < 64 * PATCH; at += PATCH) {
-        size_t words = data[0] & 1 ? WEFT__HEAD_WORDS : bytes / 8;
+    for (size_t at = 1; at + PATCH <= bytes && at < 64 * PATCH; at += PATCH) {
+        size_t words = data[0] & 1 ? WEFT__HEAD_WORDS : image_bytes / 8;
         size_t where = (data[at] | (size_t)data[at + 1] << 8) * (data[0] & 1 ? 1 : PATCHES_FAR) % words;
         memcpy(&image[where], data + at + 2, 8);
     }
-    read_both_ways(image, bytes);
+    read_both_ways(image, image_bytes);
     return 0;
 }
