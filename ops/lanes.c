@@ -11,6 +11,7 @@
  * Source: J. L. Traeff, S. Hunold, "Decomposing MPI Collectives for Exploiting Multi-lane Communication" (2020);
  * what goes between hosts, and within one, is the exchange of pairwise.c. */
 #include "algorithms.h"
+#include "check.h"
 
 #include <stdlib.h>
 
@@ -73,7 +74,11 @@ static weft__place out_at(const piece *p, size_t element)
 /* Which member of a host of so many has that element in its part. */
 static int member_with(size_t count, int members, size_t element)
 {
-    size_t each = count / (size_t)members, more = count % (size_t)members, longer = more * (each + 1);
+    size_t each, more, longer;
+    WEFT__ASSERT(members > 0, members);
+    each = count / (size_t)members;
+    more = count % (size_t)members;
+    longer = more * (each + 1);
     return (int)(element < longer ? element / (each + 1) : more + (element - longer) / each);
 }
 
@@ -253,7 +258,9 @@ void weft__build_lanes_all_reduce(weft__schedule *s, const weft__op *op)
 /* The member of a host through whom a block of another host's rank goes, given that rank's number on its own. */
 static int carrier_on(const weft__schedule *s, int host, int number)
 {
-    return weft__first_of_host(s, host) + number % weft__members_of_host(s, host);
+    int members = weft__members_of_host(s, host);
+    WEFT__ASSERT(members > 0, members);
+    return weft__first_of_host(s, host) + number % members;
 }
 
 static int number_at(const weft__schedule *s, int seat)
