@@ -495,6 +495,8 @@ bool weft__p2p_drop_token(weft__p2p *p2p, const weft__envelope *from)
 void weft__p2p_forget_group(weft__p2p *p2p, uint64_t group)
 {
     weft__list ended;
+    if (p2p->unexpected_count == 0)
+        return; /* nearly always: a walk over the buckets costs as much as the group */
     weft__list_init(&ended);
     for (int i = 0; i < WEFT__P2P_BUCKETS; i++) WEFT__LIST_EACH(&p2p->unexpected[i], at)
         {

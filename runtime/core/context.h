@@ -19,6 +19,7 @@
 #include "record.h"
 #include "rendezvous.h"
 #include "seam.h"
+#include "select.h"
 #include "shm_segment.h"
 #include "slab.h"
 #include "ticker.h"
@@ -90,6 +91,14 @@ typedef enum weft__dump_state {
 /* How the progress thread rests. */
 typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
 
+/* A selection, and all that it follows from; size 0: none yet. */
+typedef struct weft__selected {
+    int size;
+    bool shared;
+    weft__group_params params;
+    weft__selection selection;
+} weft__selected;
+
 struct weft_context {
     int rank, world_size, device;
     weft__peer *peers;
@@ -147,6 +156,7 @@ struct weft_context {
     weft__lock groups_lock;
     weft__mpsc retired;           /* groups without references */
     weft__list retiring;          /* engine: of these, those whose slots somebody may still read */
+    weft__selected selected;      /* engine: for the group made last */
     _Atomic uint64_t groups_made; /* for ids */
     int processors;               /* this process may use */
     weft__pacing pacing;

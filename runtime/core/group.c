@@ -309,6 +309,20 @@ static void tell_of_choices(const weft_group *group)
     }
 }
 
+/* Groups made one after the other mostly agree in all that their selection follows from. */
+static void select_algorithms(weft_group *group, bool shared)
+{
+    weft__selected *last = &group->ctx->selected;
+    if (last->size != group->size || last->shared != shared ||
+        memcmp(&last->params, &group->params, sizeof last->params) != 0) {
+        weft__selection_make(&last->selection, &group->params, group->size, shared);
+        last->params = group->params;
+        last->size = group->size;
+        last->shared = shared;
+    }
+    group->selection = last->selection;
+}
+
 weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_params *params)
 {
     weft_context *ctx = group->ctx;
@@ -325,7 +339,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     group->params.rounds = shared;
     group->params.hosts = group->seats ? (uint32_t)group->seats->hosts : 1;
     group->modules = weft__group_modules(group);
-    weft__selection_make(&group->selection, &group->params, group->size, shared);
+    select_algorithms(group, shared);
     tell_of_choices(group);
     if (group->size > 1) show(group);
     weft__group_to(group, WEFT__READY);
