@@ -164,14 +164,13 @@ struct weft_context {
     /* the progress thread */
     pthread_t thread;
     bool thread_runs;
-    _Atomic(struct weft__sleeper *) sleeper; /* that thread's; one that finds another here is retired */
     _Atomic bool thread_stop;
     int bell_fd;                          /* eventfd: wakes it */
     weft__mpsc callbacks;                 /* settled requests whose function has to run */
     weft__module modules[WEFT__MEMORIES]; /* by kind of memory */
     int module_count;                     /* of these, those that are loaded */
     weft__slab devices;                   /* of requests that modules carry out: device.h */
-    _Atomic int64_t blocked_since;        /* the thread is inside a module's call since */
+    _Atomic int64_t blocked_since;        /* the thread is inside a call of a module since, or 0 */
     _Atomic int blocked_in;               /* that module's kind of memory */
     _Atomic int64_t calling_since;        /* it runs callbacks since; 0: it does not */
     _Atomic int device_pending;           /* works given to all modules */

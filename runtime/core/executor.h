@@ -41,7 +41,8 @@ struct weft__executor {
 
     /* One step of all that is on ctx->at_work of this executor; returns how much was done. */
     int (*progress)(weft_context *ctx);
-    /* The progress thread's own share, engine not held; NULL: none. */
+    /* The progress thread's own share, engine not held; -1: the thread was given up meanwhile, and has to end.
+     * NULL: none. */
     int (*progress_on_thread)(weft_context *ctx);
     /* Will this request's end show at one place that can be looked at alone?  NULL: no. */
     bool (*can_poll)(const weft_request *req);

@@ -157,20 +157,16 @@ static void deep_sleep(sleeper *s)
     weft__engine_drop(ctx);
 }
 
-/* It was stuck in a module when another thread took its place; nothing of the context is its own any more. */
-static bool retired(const sleeper *s)
-{
-    return atomic_load_explicit(&s->ctx->sleeper, memory_order_relaxed) != s;
-}
-
-/* One look at everything that is this thread's.  Returns how much was done. */
+/* One look at everything that is this thread's.  Returns how much was done; -1: it was stuck in a module when
+ * another thread took its place, and nothing of the context is its own any more. */
 static int progress_look(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     int n = run_callbacks(s);
     if (ctx->module_count) {
-        n += ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_on_thread(ctx);
-        if (retired(s)) return 0;
+        int moved = ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_on_thread(ctx);
+        if (moved < 0) return -1;
+        n += moved;
     }
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
@@ -233,6 +229,7 @@ static void *progress_main(void *arg)
     sleeper *s = arg;
     weft_context *ctx = s->ctx;
     weft__resting resting;
+    int n = 0;
     weft__thread_number = WEFT__KEEPS_NOTHING; /* the engine is for those who call */
     pthread_setname_np(pthread_self(), "weft-progress");
     weft__affinity_open(&s->affinity, WEFT__AFFINITY_LOAD);
@@ -240,13 +237,14 @@ static void *progress_main(void *arg)
     s->active = atomic_load(&ctx->active);
     s->driven = atomic_load(&ctx->driven);
 
-    while (!atomic_load_explicit(&ctx->thread_stop, memory_order_acquire) && !retired(s)) {
-        if (progress_look(s))
+    while (n >= 0 && !atomic_load_explicit(&ctx->thread_stop, memory_order_acquire)) {
+        n = progress_look(s);
+        if (n > 0)
             weft__resting_found(&resting);
-        else if (weft__resting_is_due(&resting, &ctx->pacing, sockets_will_wake(ctx)))
+        else if (n == 0 && weft__resting_is_due(&resting, &ctx->pacing, sockets_will_wake(ctx)))
             progress_rest(s, &resting);
     }
-    if (!retired(s)) run_callbacks(s);
+    if (n >= 0) run_callbacks(s);
     weft__affinity_close(&s->affinity);
     sleeper_free(s);
     return NULL;
@@ -280,7 +278,6 @@ static weft_status start_thread(sleeper *s)
     weft_context *ctx = s->ctx;
     sigset_t all, before;
     int error;
-    atomic_store(&ctx->sleeper, s);
     sigfillset(&all); /* signals are the program's business */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&ctx->thread, NULL, progress_main, s);

@@ -301,18 +301,19 @@ static void lose_device(weft_context *ctx, weft__module *module, const char *why
     weft__log(WEFT__ERROR, "%s", text);
     while ((group = weft__device_comm_next_used(ctx, module)) != NULL)
         weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
-    weft__progress_replace(ctx);
 }
 
 /* A request is given up: is it because the progress thread does not come back?  That may be in another module
- * than the request's. */
+ * than the request's.  Either it has come back or it is given up, never both. */
 static void look_after_thread(weft_context *ctx)
 {
     int64_t since = atomic_load(&ctx->blocked_since), now = weft__now_ns();
     char text[128];
     if (!since || now - since < STUCK_NS) return;
+    if (!atomic_compare_exchange_strong(&ctx->blocked_since, &since, 0)) return;
     snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
     lose_device(ctx, &ctx->modules[atomic_load(&ctx->blocked_in)], text);
+    weft__progress_replace(ctx);
 }
 
 static void device_abandon(weft_request *req)

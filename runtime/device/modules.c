@@ -359,23 +359,33 @@ static void modules_start(weft__module *module, weft__device *first)
     }
 }
 
+/* From one call of a module to the next, `to` 0: to none.  False: while it was inside, this thread was given up
+ * (device.c), and nothing of the context is its own any more. */
+static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
+{
+    bool back = atomic_compare_exchange_strong(&ctx->blocked_since, since, to);
+    *since = to;
+    return back;
+}
+
+/* -1: this thread was given up.  What it had not begun yet ends with the module. */
 static int progress(weft_context *ctx, weft__module *module)
 {
     weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
+    int64_t since = weft__now_ns();
     int n = 0;
     if (!node && atomic_load(&module->pending) == 0) return 0;
     atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
-    atomic_store(&ctx->blocked_since, weft__now_ns());
+    atomic_store(&ctx->blocked_since, since);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
         modules_start(module, req->device);
-        atomic_store(&ctx->blocked_since, weft__now_ns());
+        if (!is_back(ctx, &since, weft__now_ns())) return -1;
         n++;
     }
     n += module->backend->poll(module->backend);
-    atomic_store(&ctx->blocked_since, 0);
-    return n;
+    return is_back(ctx, &since, 0) ? n : -1;
 }
 
 int weft__module_progress(weft_context *ctx)
@@ -384,9 +394,11 @@ int weft__module_progress(weft_context *ctx)
     if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0) return 0;
     WEFT__ASSERT(!weft__holds_engine(ctx));
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
+        int moved;
         if (atomic_load_explicit(&m->lost, memory_order_relaxed)) continue;
-        n += progress(ctx, m);
-        if (atomic_load_explicit(&m->lost, memory_order_relaxed)) break; /* another thread goes on */
+        moved = progress(ctx, m);
+        if (moved < 0) return -1;
+        n += moved;
     }
     return n;
 }

@@ -123,6 +123,38 @@ static void hangs(job_rank *me)
     job_meet(me);
 }
 
+enum {
+    RETURNS_MS = 7000, /* after the deadline and the grace, by when its thread has been given up */
+    RESTS_MS = 300     /* for a progress thread to go to rest, where two would get in each other's way */
+};
+
+/* The device is lost, and with it the thread; what another has taken over must not notice that it returns. */
+static void returns_late(job_rank *me)
+{
+    if (!device_is_emulated()) {
+        return;
+    }
+    weft_group *group = job_group(me, RANKS, "doomed", 0), *host = job_group(me, RANKS, "host", 0);
+    operands o = take_operands(me);
+    device_sum_works(me, group);
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+    set_script(me, "dev1:ncclGroupEnd@1=delay:7000");
+    int64_t began = job_now_ns();
+    weft_request *req = begin_sum(group, o, NULL);
+    CHECK(weft_wait(req, job_wait_ms()) != WEFT_OK);
+    weft_release(req);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    host_works(host);
+    job_sleep_ms(RETURNS_MS + RESTS_MS - (job_now_ns() - began) / 1000000);
+    host_works(host);
+    if (me->rank == ODD) {
+        CHECK_STATUS(WEFT_ERR_SYSTEM,
+                     weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+        CHECK_TEXT(weft_last_error(), "is lost");
+    }
+    job_meet(me);
+}
+
 /* ---- what NCCL finds later
  * --------------------------------------------------------------------------------- */
 
@@ -279,6 +311,8 @@ int main(int argc, char **argv)
              1U << ODD, false),
         HANG("a hang in init", "dev1:ncclCommInitRankConfig@1=hang", "has not made its communicator",
              (1U << RANKS) - 1, true),
+        JOB_TEST("a call that returns when its thread has been given up", .ranks = RANKS,
+                 .body = returns_late),
         JOB_TEST("an asynchronous error", .ranks = RANKS, .body = asynchronous),
         JOB_TEST("a rank that is late", .ranks = RANKS, .body = late),
         JOB_TEST("killed amid operations", .ranks = RANKS, .body = killed, .killed = 1U << 2),
