@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import threading
 import time
 import weakref
 from types import TracebackType
@@ -13,6 +14,8 @@ from weft import interruptible
 from weft._weft import ffi, lib
 from weft.bootstrap import Bootstrap, Bridge
 from weft.errors import PendingError, StateError, check, text
+from weft.interruptible import Wanted
+from weft.times import milliseconds
 from weft.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -20,17 +23,8 @@ if TYPE_CHECKING:
     from weft.store import Store
 
 _AT_EXIT_MS = 2000
-
-
-def milliseconds(seconds: Optional[float], default: int) -> int:
-    """A time for the library: seconds, `default` for None, forever for infinity; never 0, which would be a default."""
-    if seconds is None:
-        return default
-    if seconds == float("inf"):
-        return int(lib.WEFT_FOREVER)
-    if not seconds > 0:
-        raise ValueError(f"timeout is {seconds} s, expected more than 0")
-    return max(1, round(seconds * 1000))
+_OTHERS_S = 1.0  # what abort gives the calls of other threads to end
+_LEAVE_SLICE_MS = 50
 
 
 class Context:
@@ -40,7 +34,7 @@ class Context:
         self._handle = handle
         self._closed = False
         self._closing = False
-        self._waiting: dict[object, None] = {}  # a token for each thread that waits on a request
+        self._waiting: dict[int, None] = {}  # the threads that wait inside the library
         self._forsaken: list[tuple[Any, object]] = []  # requests nobody has any more, with what they need
         self._held: list[object] = []  # arrays that must stay until the context is closed
         self._watcher = Watcher(self)
@@ -118,13 +112,13 @@ class Context:
 
         handle = self._open_handle()
 
-        def open_store() -> Any:
+        def open_store(_: Wanted) -> Any:
             found = lib.weft_context_store(handle)
             if found == ffi.NULL:
                 raise StateError(text(lib.weft_last_error()))
             return found
 
-        return Store(interruptible.call(open_store), self)
+        return Store(interruptible.call(open_store, self._waiting), self)
 
     def close(self, timeout: float = 30.0) -> None:
         """Leave the job: wait until this rank's requests have settled and its messages have been taken, and free all.
@@ -139,33 +133,22 @@ class Context:
                 raise PendingError(f"{timeout} s have passed, and somebody awaits this: {request.message}")
         self._closing = True
         try:
-            while self._waiting and time.monotonic() < deadline:
-                time.sleep(0.001)
-            handle, limit = self._handle, max(1, int((deadline - time.monotonic()) * 1000))
-
-            def leave() -> None:
-                status = lib.weft_finalize(handle, limit)
-                if status == lib.WEFT_PENDING:
-                    raise PendingError(text(lib.weft_last_error()))
-                check(status)
-
-            self._watcher.stop()
-            interruptible.call(leave)
+            if not self._await_others(deadline):
+                raise PendingError(f"{timeout} s have passed, and another thread is inside a call of this context")
+            interruptible.call(lambda wanted: self._leave(wanted, deadline), self._waiting)
         finally:
             self._closing = False
-        self._forget()
 
     def abort(self, why: str = "") -> None:
         """Cancel everything, leave and free all, now; the other ranks are told why."""
         if self._closed:
             return
         self._closing = True
-        until = time.monotonic() + 1.0
-        while self._waiting and time.monotonic() < until:
-            time.sleep(0.001)
-        self._watcher.stop()
-        lib.weft_abort(self._handle, why.encode())
-        self._forget()
+        alone = self._await_others(time.monotonic() + _OTHERS_S)
+        if not alone:  # what waits for other ranks ends by this
+            lib.weft_group_abort(lib.weft_world(self._open_handle()), why.encode())
+            alone = self._await_others(time.monotonic() + _OTHERS_S)
+        interruptible.call(lambda _: self._drop(why, alone), self._waiting)
 
     def __repr__(self) -> str:
         if self._closed:
@@ -191,6 +174,38 @@ class Context:
                 lib.weft_release(handle)
             else:
                 self._forsaken.append((handle, keep))
+
+    # Whether no other thread waits inside the library any more, or by `deadline`.  A wait of this thread that is
+    # still counted was interrupted before it could say that it is over.
+    def _await_others(self, deadline: float) -> bool:
+        own = threading.get_ident()
+        while any(thread != own for thread in list(self._waiting)):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.001)
+        return True
+
+    # On one thread from the call that frees everything to the note that it has.
+    def _leave(self, wanted: Wanted, deadline: float) -> None:
+        self._watcher.stop()
+        while not self._closed and wanted():
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            status = lib.weft_finalize(self._handle, max(1, min(left_ms, _LEAVE_SLICE_MS)))
+            if status == lib.WEFT_OK:
+                self._forget()
+            elif status != lib.WEFT_PENDING:
+                check(status)
+            elif left_ms <= _LEAVE_SLICE_MS:
+                raise PendingError(text(lib.weft_last_error()))
+
+    # Memory that another thread is about to look at cannot be freed; it lasts as long as the process then.
+    def _drop(self, why: str, alone: bool) -> None:
+        if self._closed:
+            return
+        self._watcher.stop()
+        if alone:
+            lib.weft_abort(self._handle, why.encode())
+        self._forget()
 
     def _forget(self) -> None:
         self._closed = True
@@ -247,9 +262,6 @@ def init(
     config = ffi.new("weft_config *")
     lib.weft_py_config_init(config)
     texts = {"init_method": init_method, "job": job, "secret": secret, "backends": backends}
-    kept = {name: ffi.new("char[]", value.encode()) for name, value in texts.items() if value is not None}
-    for name, value in kept.items():
-        setattr(config, name, value)
     if store is not None:
         config.store = store._open_handle()
     config.rank, config.world_size, config.device = rank, world_size, device
@@ -258,15 +270,17 @@ def init(
         config.bootstrap = used.structure
     config.timeout_ms = milliseconds(timeout, 0)
 
-    def join() -> Any:
+    def join(_: Wanted) -> Context:
+        kept = {name: ffi.new("char[]", value.encode()) for name, value in texts.items() if value is not None}
+        for name, value in kept.items():
+            setattr(config, name, value)
         made = ffi.new("weft_context **")
         status = lib.weft_init(config, made)
         if used is not None and used.error is not None:
             raise used.error
         check(status)
-        return made[0], kept
+        return Context(made[0])
 
     if used is not None:  # what it brings may insist on the thread that it was made on
-        return Context(join()[0])
-    handle, _ = interruptible.call(join, lambda made: lib.weft_abort(made[0], b"interrupted while it joined"))
-    return Context(handle)
+        return join(lambda: True)
+    return interruptible.call(join, undo=lambda made: made.abort("interrupted while it joined"))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, TypeVar
 
-from weft import arrays, dtypes, interruptible
+from weft import arrays, interruptible
 from weft._weft import ffi, lib
-from weft.arrays import View
-from weft.context import milliseconds
-from weft.errors import StateError, check, text
+from weft.collectives import Collectives
+from weft.errors import check, text
 from weft.request import Request
-from weft.streams import handle_of
+from weft.times import milliseconds
 
 if TYPE_CHECKING:
     import numpy
@@ -26,11 +24,9 @@ ANY_RANK = int(lib.WEFT_ANY_RANK)
 ANY_TAG = int(lib.WEFT_ANY_TAG)
 
 _REPORT_ROOM = 65536
-_kept: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()  # what a structure of C points to
-_NOTHING = View(ffi.NULL, 0, 0, lib.WEFT_MEMORY_AUTO, True, None, None)
 
 
-class Group:
+class Group(Collectives):
     """An ordered set of ranks; Context.world is that of all.
 
     Every operation returns a Request at once.  Arrays are numpy's, or whatever has the buffer protocol, DLPack or
@@ -46,11 +42,8 @@ class Group:
     """
 
     def __init__(self, context: Context, handle: Any, keep: object) -> None:
-        self._context = context
-        self._handle = handle
+        super().__init__(context, handle)
         self._keep = keep
-        self.rank: int = lib.weft_group_rank(handle)
-        self.size: int = lib.weft_group_size(handle)
 
     # ---- what it is ----------------------------------------------------------------------------------------------
 
@@ -93,7 +86,7 @@ class Group:
     def report(self) -> str:
         """Who has submitted what, a line per rank.  Waits up to 1 s."""
         room, handle = ffi.new("char[]", _REPORT_ROOM), self._open_handle()
-        check(lib.weft_group_report(handle, room, _REPORT_ROOM))
+        self._interruptible(lambda: lib.weft_group_report(handle, room, _REPORT_ROOM))
         return text(room)
 
     def free(self) -> None:
@@ -166,7 +159,7 @@ class Group:
         They end with mem_free or with the context; nothing may look at them afterwards.
         """
         handle, made = self._open_handle(), ffi.new("void **")
-        interruptible.call(lambda: check(lib.weft_mem_alloc(handle, nbytes, lib.WEFT_MEMORY_HOST, made)))
+        self._interruptible(lambda: lib.weft_mem_alloc(handle, nbytes, lib.WEFT_MEMORY_HOST, made))
         return memoryview(ffi.buffer(made[0], nbytes)).cast("B")
 
     def mem_alloc(self, shape: int | tuple[int, ...], dtype: str = "float64") -> numpy.ndarray[Any, Any]:
@@ -257,370 +250,10 @@ class Group:
         args = (a.pointer, o.pointer, a.size, a.dtype, peer)
         return self._submit(lib.weft_send_recv, args, out, (a, o), timeout, stream, label, batch)
 
-    # ---- collectives ---------------------------------------------------------------------------------------------
-
-    def broadcast(
-        self,
-        array: T,
-        root: int = 0,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Copy the root's array to every rank's."""
-        a = arrays.view(array, "array") if self.rank == root else arrays.writable(array, "array")
-        return self._submit(
-            lib.weft_broadcast, (a.pointer, a.size, a.dtype, root), array, (a,), timeout, stream, label, batch
-        )
-
-    def all_reduce(
-        self,
-        array: T,
-        out: Optional[T] = None,
-        op: str = "sum",
-        *,
-        scale: float = 0.0,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Reduce the arrays of all ranks, element by element, into out of every rank; without out in place.
-
-        op: "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", or "premul_sum", which takes scale.
-        """
-        a, o, result = self._in_and_out(array, out)
-        args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op))
-        return self._submit(lib.weft_all_reduce, args, result, (a, o), timeout, stream, label, batch, scale)
-
-    def reduce(
-        self,
-        array: T,
-        out: Optional[T] = None,
-        op: str = "sum",
-        root: int = 0,
-        *,
-        scale: float = 0.0,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """As all_reduce, on root alone; elsewhere out is not looked at."""
-        if self.rank == root:
-            a, o, result = self._in_and_out(array, out)
-        else:
-            a, o, result = arrays.view(array, "array"), _NOTHING, array
-        args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op), root)
-        return self._submit(lib.weft_reduce, args, result, (a, o), timeout, stream, label, batch, scale)
-
-    def reduce_scatter(
-        self,
-        array: object,
-        out: T,
-        op: str = "sum",
-        *,
-        scale: float = 0.0,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Reduce arrays of size * n elements, of which this rank's block of n comes into out."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        arrays.expect_count(a, o.size * self.size, "array", f"{self.size} ranks times the {o.size} of out")
-        arrays.expect_apart(a, o, self.rank * o.nbytes)
-        args = (a.pointer, o.pointer, o.size, a.dtype, dtypes.reduction(op))
-        return self._submit(lib.weft_reduce_scatter, args, out, (a, o), timeout, stream, label, batch, scale)
-
-    def all_gather(
-        self,
-        array: object,
-        out: T,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """The arrays of all ranks, of n elements each, one after the other into out, of size * n."""
-        a, o = self._into_blocks(array, out)
-        args = (a.pointer, o.pointer, a.size, a.dtype)
-        return self._submit(lib.weft_all_gather, args, out, (a, o), timeout, stream, label, batch)
-
-    def gather(
-        self,
-        array: object,
-        out: T,
-        root: int = 0,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """As all_gather, into out on root alone; elsewhere out may be None."""
-        if self.rank == root:
-            a, o = self._into_blocks(array, out)
-        else:
-            a, o = arrays.view(array, "array"), _NOTHING
-        args = (a.pointer, o.pointer, a.size, a.dtype, root)
-        return self._submit(lib.weft_gather, args, out, (a, o), timeout, stream, label, batch)
-
-    def scatter(
-        self,
-        array: object,
-        out: T,
-        root: int = 0,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Each rank gets its block of n elements of the root's array of size * n; elsewhere array may be None."""
-        o = arrays.writable(out, "out")
-        a = _NOTHING
-        if self.rank == root:
-            a = arrays.view(array, "array")
-            arrays.expect_alike(a, o)
-            arrays.expect_count(a, o.size * self.size, "array", f"{self.size} ranks times the {o.size} of out")
-            arrays.expect_apart(a, o, root * o.nbytes)
-        args = (a.pointer, o.pointer, o.size, o.dtype, root)
-        return self._submit(lib.weft_scatter, args, out, (a, o), timeout, stream, label, batch)
-
-    def all_to_all(
-        self,
-        array: object,
-        out: T,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """A block from each rank to each: both of size * n elements, block r goes to and comes from rank r."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        arrays.expect_count(o, a.size, "out", "as many as array has")
-        arrays.expect_apart(a, o, 0)
-        if a.size % self.size:
-            raise ValueError(f"array has {a.size} elements, expected a multiple of the {self.size} ranks")
-        args = (a.pointer, o.pointer, a.size // self.size, a.dtype)
-        return self._submit(lib.weft_all_to_all, args, out, (a, o), timeout, stream, label, batch)
-
-    def barrier(
-        self, *, timeout: Optional[float] = None, label: Optional[str] = None, batch: Optional[Batch] = None
-    ) -> Request[None]:
-        """No rank's barrier settles before all ranks have submitted it."""
-        return self._submit(lib.weft_barrier, (), None, (), timeout, None, label, batch)
-
-    # ---- collectives of uneven blocks: counts[r] elements at displs[r], packed without displs ----------------------
-
-    def all_gather_v(
-        self,
-        array: object,
-        out: T,
-        counts: Sequence[int],
-        displs: Optional[Sequence[int]] = None,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """As all_gather of counts[r] elements of rank r; counts and displs are equal on all ranks."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        self._expect_blocks(o, "out", counts, displs)
-        arrays.expect_count(a, counts[self.rank], "array", f"counts[{self.rank}]")
-        args = (a.pointer, a.size, o.pointer, counts, _or_null(displs), a.dtype)
-        return self._submit(lib.weft_all_gather_v, args, out, (a, o), timeout, stream, label, batch)
-
-    def gather_v(
-        self,
-        array: object,
-        out: T,
-        counts: Optional[Sequence[int]] = None,
-        displs: Optional[Sequence[int]] = None,
-        root: int = 0,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """As all_gather_v, on root alone; elsewhere out, counts and displs may be None."""
-        a, o = arrays.view(array, "array"), _NOTHING
-        if self.rank == root:
-            o = arrays.writable(out, "out")
-            arrays.expect_alike(a, o)
-            self._expect_blocks(o, "out", counts, displs)
-        args = (a.pointer, a.size, o.pointer, _or_null(counts), _or_null(displs), a.dtype, root)
-        return self._submit(lib.weft_gather_v, args, out, (a, o), timeout, stream, label, batch)
-
-    def scatter_v(
-        self,
-        array: object,
-        out: T,
-        counts: Optional[Sequence[int]] = None,
-        displs: Optional[Sequence[int]] = None,
-        root: int = 0,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """As scatter of counts[r] elements to rank r; elsewhere than on root array, counts and displs may be None."""
-        a, o = _NOTHING, arrays.writable(out, "out")
-        if self.rank == root:
-            a = arrays.view(array, "array")
-            arrays.expect_alike(a, o)
-            self._expect_blocks(a, "array", counts, displs)
-        args = (a.pointer, _or_null(counts), _or_null(displs), o.pointer, o.size, o.dtype, root)
-        return self._submit(lib.weft_scatter_v, args, out, (a, o), timeout, stream, label, batch)
-
-    def reduce_scatter_v(
-        self,
-        array: object,
-        out: T,
-        counts: Sequence[int],
-        op: str = "sum",
-        *,
-        scale: float = 0.0,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """As reduce_scatter of counts[r] elements for rank r; counts are equal on all ranks."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        self._expect_blocks(a, "array", counts, None)
-        arrays.expect_count(o, counts[self.rank], "out", f"counts[{self.rank}]")
-        args = (a.pointer, o.pointer, counts, a.dtype, dtypes.reduction(op))
-        return self._submit(lib.weft_reduce_scatter_v, args, out, (a, o), timeout, stream, label, batch, scale)
-
-    def all_to_all_v(
-        self,
-        array: object,
-        in_counts: Sequence[int],
-        out: T,
-        out_counts: Sequence[int],
-        in_displs: Optional[Sequence[int]] = None,
-        out_displs: Optional[Sequence[int]] = None,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """A block from each rank to each: in_counts[r] is what rank r has as out_counts of this rank."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        self._expect_blocks(a, "array", in_counts, in_displs)
-        self._expect_blocks(o, "out", out_counts, out_displs)
-        arrays.expect_apart(a, o, None)
-        args = (a.pointer, in_counts, _or_null(in_displs), o.pointer, out_counts, _or_null(out_displs), a.dtype)
-        return self._submit(lib.weft_all_to_all_v, args, out, (a, o), timeout, stream, label, batch)
-
     # ---- how all of this is done -----------------------------------------------------------------------------------
 
-    def _open_handle(self) -> Any:
-        if self._handle == ffi.NULL:
-            raise StateError("this group is freed")
-        if self._context._closed:
-            raise StateError("the context of this group is closed")
-        return self._handle
-
-    def _submit(
-        self,
-        function: Any,
-        args: tuple[Any, ...],
-        result: T,
-        views: tuple[View, ...],
-        timeout: Optional[float],
-        stream: object,
-        label: Optional[str],
-        batch: Optional[Batch],
-        scale: float = 0.0,
-    ) -> Request[T]:
-        context = self._context
-        if context._forsaken:
-            context._bury()
-        if batch is not None:
-            call = self._call(timeout, stream, label, batch, views, scale)
-            check(function(self._open_handle(), *args, call, ffi.NULL))
-            return batch._join(result, views)
-        call = ffi.NULL
-        if timeout is not None or stream is not None or label is not None or scale or _on_device(views):
-            call = self._call(timeout, stream, label, None, views, scale)
-        slot = ffi.new("weft_request **")
-        status = function(self._open_handle(), *args, call, slot)
-        if status:
-            check(status)
-        return Request(context, slot[0], result, (views, self))
-
-    def _call(
-        self,
-        timeout: Optional[float],
-        stream: object,
-        label: Optional[str],
-        batch: Optional[Batch],
-        views: tuple[View, ...],
-        scale: float = 0.0,
-    ) -> Any:
-        call = ffi.new("weft_call *")
-        call.timeout_ms = milliseconds(timeout, 0)
-        call.scale = scale
-        if batch is not None:
-            call.batch = batch._open_handle()
-        if _on_device(views):
-            call.memory = arrays.CUDA
-            told = next((view.stream for view in views if view.stream is not None), None)
-            call.stream = handle_of(told if stream is None else stream)
-        elif stream is not None:
-            raise ValueError("stream is given for arrays of the host, which no stream has work on")
-        if label is not None:
-            kept = ffi.new("char[]", label.encode())
-            call.label = kept
-            _kept[call] = kept
-        return call
-
-    def _in_and_out(self, array: T, out: Optional[T]) -> tuple[View, View, T]:
-        if out is None:
-            a = arrays.writable(array, "array")
-            return a, a, array
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        arrays.expect_count(o, a.size, "out", "as many as array has")
-        arrays.expect_apart(a, o, 0)
-        return a, o, out
-
-    def _into_blocks(self, array: object, out: object) -> tuple[View, View]:
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        arrays.expect_count(o, a.size * self.size, "out", f"{self.size} ranks times the {a.size} of array")
-        arrays.expect_apart(o, a, self.rank * a.nbytes, ("out", "array"))
-        return a, o
-
-    def _expect_blocks(
-        self, view: View, role: str, counts: Optional[Sequence[int]], displs: Optional[Sequence[int]]
-    ) -> None:
-        if counts is None or len(counts) != self.size:
-            given = "None" if counts is None else f"{len(counts)} numbers"
-            raise ValueError(f"counts has {given}, expected one for each of {self.size} ranks")
-        if displs is not None and len(displs) != self.size:
-            raise ValueError(f"displs has {len(displs)} numbers, expected one for each of {self.size} ranks")
-        if any(count < 0 for count in counts) or any(place < 0 for place in displs or ()):
-            raise ValueError("counts and displs have a number below 0")
-        end = sum(counts) if displs is None else max(place + count for place, count in zip(displs, counts))
-        if end > view.size:
-            raise ValueError(f"{role} has {view.size} elements, expected {end} by counts and displs")
+    def _interruptible(self, function: Callable[[], int]) -> None:
+        interruptible.call(lambda _: check(function()), self._context._waiting)
 
     def _await_group(self, handle: Any, slot: Any) -> Group:
         try:
@@ -629,11 +262,3 @@ class Group:
             lib.weft_group_free(handle)
             raise
         return Group(self._context, handle, None)
-
-
-def _on_device(views: tuple[View, ...]) -> bool:
-    return any(view.memory == arrays.CUDA for view in views)
-
-
-def _or_null(numbers: Optional[Sequence[int]]) -> Any:
-    return ffi.NULL if numbers is None else numbers

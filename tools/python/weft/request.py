@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Generator, Generic, NamedTuple, Optional, TypeVar
 
@@ -21,7 +22,7 @@ _REFUSED = (lib.WEFT_ERR_ARGUMENT, lib.WEFT_ERR_STATE)  # from a wait: what the 
 
 # A wait goes back to Python so often that Ctrl-C and close() are seen; and more often where its own look at the
 # completion descriptor may have hidden something from those who wait there.
-_SLICE_MS, _WATCHED_SLICE_MS = 50, 10
+_SLICE_MS, _WATCHED_SLICE_MS = 20, 10
 
 
 class RequestInfo(NamedTuple):
@@ -208,8 +209,8 @@ class Request(Generic[T]):
         context = self._context
         watcher = context._watcher
         deadline = None if timeout is None else time.monotonic() + timeout
-        token = object()
-        context._waiting[token] = None
+        thread = threading.get_ident()
+        context._waiting[thread] = None
         try:
             while True:
                 slice_ms = _WATCHED_SLICE_MS if watcher.busy else _SLICE_MS
@@ -217,7 +218,7 @@ class Request(Generic[T]):
                     slice_ms = max(0, min(slice_ms, int((deadline - time.monotonic()) * 1000) + 1))
                 status = lib.weft_wait(self._handle, slice_ms)
                 if watcher.busy:
-                    watcher.sweep()
+                    watcher.look()
                 if status in _REFUSED:
                     check(status)
                 if status != _PENDING:
@@ -228,7 +229,7 @@ class Request(Generic[T]):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
         finally:
-            del context._waiting[token]
+            context._waiting.pop(thread, None)
 
     def _get_info(self) -> Any:
         info = ffi.new("weft_request_info *")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Type, Union
 
 from weft import interruptible
 from weft._weft import ffi, lib
-from weft.context import milliseconds
-from weft.errors import StateError, check
+from weft.errors import StateError, check, from_sentence, text
+from weft.interruptible import Wanted
+from weft.times import milliseconds
 
 if TYPE_CHECKING:
     from weft.context import Context
@@ -16,10 +18,16 @@ if TYPE_CHECKING:
 Value = Union[bytes, bytearray, memoryview, str]
 
 _FIRST_ROOM = 4096
+_SLICE_MS = 250
 
 
 def _bytes(value: Value) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
+
+
+# The sentence of the last look, with the time of all of them.
+def _of_all(sentence: str, slice_ms: int, limit_ms: int) -> str:
+    return sentence.replace(f"{slice_ms / 1e3:.3g} s passed", f"{limit_ms / 1e3:.3g} s passed", 1)
 
 
 def _wait_ms(timeout: Optional[float]) -> int:
@@ -40,13 +48,13 @@ class Store:
         timeout: seconds of opening, and of each call without a time of its own; 30.
         """
 
-        def make() -> Any:
+        def make(_: Wanted) -> Any:
             made = ffi.new("weft_store **")
             encoded = ffi.NULL if secret is None else secret.encode()
             check(lib.weft_store_open(url.encode(), encoded, milliseconds(timeout, 0), made))
             return made[0]
 
-        return cls(interruptible.call(make, lib.weft_store_close))
+        return cls(interruptible.call(make, undo=lib.weft_store_close))
 
     def __enter__(self) -> Store:
         return self
@@ -65,28 +73,27 @@ class Store:
     def set(self, key: str, value: Value) -> None:
         """The key has this value from now on; text is stored as UTF-8."""
         data = _bytes(value)
-        check(lib.weft_store_set(self._open_handle(), key.encode(), data, len(data)))
+        self._call(lambda store: lib.weft_store_set(store, key.encode(), data, len(data)))
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """The value of a key; waits for it.  TimeoutError when it has not come in `timeout` seconds; 0: look once."""
-        handle, limit = self._open_handle(), _wait_ms(timeout)
+        size = ffi.new("size_t *", _FIRST_ROOM)
+        values: list[Any] = []
 
-        def read() -> bytes:
-            room = _FIRST_ROOM
-            while True:
-                value, size = ffi.new("char[]", room), ffi.new("size_t *", room)
-                status = lib.weft_store_get(handle, key.encode(), value, size, limit)
-                if status != lib.WEFT_ERR_TRUNCATED:
-                    check(status)
-                    return bytes(ffi.buffer(value, size[0]))
-                room = size[0]
+        def read(store: Any, limit_ms: int) -> int:
+            status = lib.WEFT_ERR_TRUNCATED
+            while status == lib.WEFT_ERR_TRUNCATED:
+                values[:] = [ffi.new("char[]", size[0])]
+                status = lib.weft_store_get(store, key.encode(), values[0], size, limit_ms)
+            return int(status)
 
-        return interruptible.call(read)
+        self._look(read, timeout)
+        return bytes(ffi.buffer(values[0], size[0]))
 
     def add(self, key: str, amount: int = 1) -> int:
         """Add to a number, which an absent key has as 0, and give the sum."""
         result = ffi.new("int64_t *")
-        check(lib.weft_store_add(self._open_handle(), key.encode(), amount, result))
+        self._call(lambda store: lib.weft_store_add(store, key.encode(), amount, result))
         return int(result[0])
 
     def compare_set(self, key: str, expected: Optional[Value], desired: Value) -> bool:
@@ -94,28 +101,57 @@ class Store:
         old = None if expected is None else _bytes(expected)
         new, swapped = _bytes(desired), ffi.new("bool *")
         before, length = (ffi.NULL, 0) if old is None else (old, len(old))
-        check(lib.weft_store_compare_set(self._open_handle(), key.encode(), before, length, new, len(new), swapped))
+        self._call(
+            lambda store: lib.weft_store_compare_set(store, key.encode(), before, length, new, len(new), swapped)
+        )
         return bool(swapped[0])
 
     def wait(self, keys: Sequence[str], timeout: Optional[float] = None) -> None:
         """Wait until all keys are there; TimeoutError names those that are not."""
         if isinstance(keys, str):
             raise TypeError(f"keys is the text {keys!r}, expected a list of keys")
-        handle, limit = self._open_handle(), _wait_ms(timeout)
         texts = [ffi.new("char[]", key.encode()) for key in keys]
         array = ffi.new("char *[]", texts)
 
-        def wait() -> object:
-            check(lib.weft_store_wait(handle, ffi.cast("const char *const *", array), len(texts), limit))
-            return texts
+        def wait(store: Any, limit_ms: int) -> int:
+            return int(lib.weft_store_wait(store, ffi.cast("const char *const *", array), len(texts), limit_ms))
 
-        interruptible.call(wait)
+        self._look(wait, timeout)
 
     def delete(self, key: str) -> bool:
         """The key is absent from now on; whether it was there."""
         existed = ffi.new("bool *")
-        check(lib.weft_store_delete(self._open_handle(), key.encode(), existed))
+        self._call(lambda store: lib.weft_store_delete(store, key.encode(), existed))
         return bool(existed[0])
+
+    def _call(self, function: Callable[[Any], int]) -> None:
+        store = self._open_handle()
+        interruptible.call(lambda _: check(function(store)), self._waiting)
+
+    # One call of the library after the other, so that a look that nobody waits for any more ends soon: the store
+    # cannot be closed under it.
+    def _look(self, function: Callable[[Any, int], int], timeout: Optional[float]) -> None:
+        store, limit_ms = self._open_handle(), _wait_ms(timeout)
+        context = self._context
+
+        def look(wanted: Wanted) -> None:
+            began = time.monotonic()
+            while True:
+                left_ms = _SLICE_MS if limit_ms < 0 else limit_ms - int((time.monotonic() - began) * 1000)
+                slice_ms = max(0, min(left_ms, _SLICE_MS))
+                status = function(store, slice_ms)
+                if status != lib.WEFT_ERR_TIMEOUT or not wanted():
+                    return check(status)
+                if limit_ms >= 0 and left_ms <= _SLICE_MS:
+                    raise from_sentence(status, _of_all(text(lib.weft_last_error()), slice_ms, limit_ms))
+                if context is not None and context._closing:
+                    raise StateError("the context of this store is being closed")
+
+        interruptible.call(look, self._waiting)
+
+    @property
+    def _waiting(self) -> Optional[dict[int, None]]:
+        return None if self._context is None else self._context._waiting
 
     def _open_handle(self) -> Any:
         if self._handle == ffi.NULL or (self._context is not None and self._context.closed):

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from weft.request import Request
 
 _Loop = asyncio.AbstractEventLoop
-_Listener = Tuple[Callable[[], object], Optional[_Loop]]
+_Tell = Callable[[], object]
+_Listener = Tuple[_Tell, Optional[_Loop]]
 
 
 class Watcher:
@@ -33,7 +34,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._watched: dict[Request[Any], list[_Listener]] = {}
         self._loops: dict[_Loop, int] = {}  # how many listeners each has
-        self._ready: list[Callable[[], object]] = []  # for the thread to call, which ends when nothing is left
+        self._ready: list[_Tell] = []  # for the thread to call, which ends when nothing is left
         self._descriptor = -1  # once it was asked for
         self._thread: Optional[threading.Thread] = None
         self._pipe: Optional[tuple[int, int]] = None  # wakes it
@@ -43,7 +44,7 @@ class Watcher:
         """Whether anything is watched."""
         return bool(self._watched)
 
-    def watch(self, request: Request[Any], tell: Callable[[], object], loop: Optional[_Loop]) -> None:
+    def watch(self, request: Request[Any], tell: _Tell, loop: Optional[_Loop]) -> None:
         """Call tell() once the request has settled: on `loop`, whose thread this is, or on a thread made for it."""
         descriptor = self._descriptor = self._context._descriptor()
         with self._lock:
@@ -56,7 +57,7 @@ class Watcher:
             elif self._thread is None:
                 self._start_thread(descriptor)
         if lib.weft_is_completed(request._handle):  # before the descriptor was looked at
-            self.sweep()
+            self.look()
 
     def sweep(self) -> None:
         """Tell of everything that has settled."""
@@ -66,10 +67,25 @@ class Watcher:
             lib.weft_test(next(iter(self._watched))._handle)  # clears the descriptor, and only then it is looked
             completed = lib.weft_is_completed
             settled = [request for request in self._watched if completed(request._handle)]
-            listeners = [listener for request in settled for listener in self._watched.pop(request)]
-        for request in settled:
-            request.done()
-        self._tell(listeners)
+            for request in settled:
+                request.done()
+            on_loops = self._take_off(settled)
+        self._tell(on_loops)
+
+    def look(self) -> None:
+        """Have somebody sweep, after a call that may have hidden something from the descriptor.
+
+        Not the main thread: KeyboardInterrupt could be raised between what is taken off here and its telling.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            self.sweep()
+            return
+        self._wake()
+        for loop in list(self._loops):
+            try:
+                loop.call_soon_threadsafe(self.sweep)
+            except RuntimeError:  # it is closed
+                pass
 
     def unsettled(self) -> list[Request[Any]]:
         """What is watched and has not been told of yet."""
@@ -80,10 +96,9 @@ class Watcher:
         """Tell everybody who still waits, settled or not, and end the thread: the context is about to close."""
         self.sweep()
         with self._lock:
-            listeners = [listener for each in self._watched.values() for listener in each]
-            self._watched = {}
+            on_loops = self._take_off(list(self._watched))
             thread, pipe = self._thread, self._pipe
-        self._tell(listeners)
+        self._tell(on_loops)
         if thread is not None and thread is not threading.current_thread():
             self._wake()
             thread.join()
@@ -97,11 +112,15 @@ class Watcher:
             os.close(pipe[0])
             os.close(pipe[1])
 
-    def _tell(self, listeners: list[_Listener]) -> None:
-        for tell, loop in listeners:
-            if loop is None:
-                self._ready.append(tell)
-                continue
+    # Lock held.  What is for the thread is handed to it in the same step, or it could end in between; what is for
+    # loops is given back.
+    def _take_off(self, requests: list[Request[Any]]) -> list[tuple[_Tell, _Loop]]:
+        listeners = [listener for request in requests for listener in self._watched.pop(request)]
+        self._ready += [tell for tell, loop in listeners if loop is None]
+        return [(tell, loop) for tell, loop in listeners if loop is not None]
+
+    def _tell(self, on_loops: list[tuple[_Tell, _Loop]]) -> None:
+        for tell, loop in on_loops:
             try:
                 loop.call_soon_threadsafe(self._tell_on_loop, tell, loop)
             except RuntimeError:  # the loop is closed: nobody waits there any more
@@ -110,7 +129,7 @@ class Watcher:
         if self._ready and threading.current_thread() is not self._thread:
             self._wake()
 
-    def _tell_on_loop(self, tell: Callable[[], object], loop: _Loop) -> None:
+    def _tell_on_loop(self, tell: _Tell, loop: _Loop) -> None:
         with self._lock:
             self._loops[loop] = count = self._loops.get(loop, 1) - 1
             if count == 0:
@@ -120,11 +139,15 @@ class Watcher:
 
     def _wake(self) -> None:
         if self._pipe is not None:
-            os.write(self._pipe[1], b"x")
+            try:
+                os.write(self._pipe[1], b"x")
+            except BlockingIOError:  # it is full: whoever reads there wakes up anyhow
+                pass
 
     def _start_thread(self, descriptor: int) -> None:
         if self._pipe is None:
             self._pipe = os.pipe()
+            os.set_blocking(self._pipe[1], False)
         self._thread = threading.Thread(
             target=self._call_back, args=(descriptor, self._pipe[0]), name="weft-callbacks", daemon=True
         )
@@ -147,7 +170,7 @@ class Watcher:
                     return
 
 
-def _call(tell: Callable[[], object]) -> None:
+def _call(tell: _Tell) -> None:
     try:
         tell()
     except Exception:
