@@ -241,8 +241,8 @@ static int open_user(int root_fd, const char *root, char path[USER_PATH_BYTES])
 }
 
 /* name: clean.  Closes root_fd. */
-static weft_status open_below(int root_fd, const char *root, const char *name, char *path, size_t bytes,
-                              int *fd)
+static weft_status open_below(int root_fd, const char *root, const char *name, bool cleans, char *path,
+                              size_t bytes, int *fd)
 {
     char user[USER_PATH_BYTES];
     weft_status status = WEFT_OK;
@@ -254,7 +254,7 @@ static weft_status open_below(int root_fd, const char *root, const char *name, c
         status = weft__fail(WEFT_ERR_ARGUMENT, "the path of the job directory under %s is too long", root);
     else if ((*fd = open_job(user_fd, name, path)) < 0)
         status = WEFT_ERR_SYSTEM;
-    else
+    else if (cleans)
         clean(user_fd, name);
     close(user_fd);
     return status;
@@ -268,7 +268,7 @@ weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd
     weft_status status = clean_id(id, name);
     if (status) return status;
     if ((status = open_root(&root, &root_fd))) return status;
-    return open_below(root_fd, root, name, path, bytes, fd);
+    return open_below(root_fd, root, name, true, path, bytes, fd);
 }
 
 weft_status weft__job_dir_in_memory(const char *job_dir, char *path, size_t bytes, int *fd)
@@ -284,7 +284,19 @@ weft_status weft__job_dir_in_memory(const char *job_dir, char *path, size_t byte
     }
     root_fd = open(WEFT__JOB_DIR_MEMORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0) return weft__fail_errno("cannot open " WEFT__JOB_DIR_MEMORY);
-    return open_below(root_fd, WEFT__JOB_DIR_MEMORY, name ? name + 1 : job_dir, path, bytes, fd);
+    return open_below(root_fd, WEFT__JOB_DIR_MEMORY, name ? name + 1 : job_dir, false, path, bytes, fd);
+}
+
+void weft__job_dir_clean_beside(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    char user[USER_PATH_BYTES];
+    int user_fd;
+    if (!name || snprintf(user, sizeof user, "%.*s", (int)(name - path), path) >= (int)sizeof user) return;
+    user_fd = open(user, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (user_fd < 0) return;
+    clean(user_fd, name + 1);
+    close(user_fd);
 }
 
 void weft__job_dir_leave(const char *path, int fd)

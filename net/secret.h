@@ -37,9 +37,10 @@ void weft__secret_wipe(weft__secret *secret);
  * ones the meeting. */
 weft_status weft__job_dir_open(const char *id, char *path, size_t bytes, int *fd);
 /* For what is stored to again and again, and would make its writers wait for a disk: that directory, if it is
- * in memory (fd: -1), else one of the same name below WEFT__JOB_DIR_MEMORY, likewise made, held and
- * cleaned. */
+ * in memory (fd: -1), else one of the same name below WEFT__JOB_DIR_MEMORY, likewise made and held.  What dead
+ * jobs have left beside it somebody cleans away who has time. */
 #define WEFT__JOB_DIR_MEMORY "/dev/shm"
 weft_status weft__job_dir_in_memory(const char *job_dir, char *path, size_t bytes, int *fd);
+void weft__job_dir_clean_beside(const char *path);
 void weft__job_dir_leave(const char *path, int fd); /* closes it; without files and other users it goes */
 #endif

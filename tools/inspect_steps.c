@@ -71,10 +71,9 @@ static void fill_column(struct inspect_steps *steps, size_t column, const weft__
 {
     for (size_t row = 0; row < steps->rows; row++) {
         struct inspect_step *step = &steps->steps[row * steps->columns + column];
-        bool full = node->shot->op_count == node->shot->op_room;
         step->node = node;
-        step->kind =
-            steps->first + row < e.least || (!e.most && full) ? INSPECT_WRITTEN_OVER : INSPECT_NOT_BEGUN;
+        step->kind = steps->first + row < e.least || (!e.most && node->shot->lapped) ? INSPECT_WRITTEN_OVER
+                                                                                     : INSPECT_NOT_BEGUN;
     }
     for (size_t i = 0; i < node->shot->op_count; i++) {
         const weft__recorded_op *op = &node->shot->ops[i];

@@ -263,7 +263,8 @@ void weft__group_let_go(weft_group *group)
     weft_context *ctx = group->ctx;
     bool entered = weft__engine_enter(ctx);
     group->let_go = true;
-    if (group->record) weft__record_group_let_go(&ctx->record, group->record, group->id, weft__now_ns());
+    if (group->record)
+        weft__record_group_let_go(&ctx->record, group->record, group->id, weft__engine_clock(ctx));
     give_refs(group, 1 + group->spare_refs);
     if (entered) weft__groups_retire(ctx); /* else this is inside progress, which sees to it at its end */
     weft__engine_leave(ctx, entered);

@@ -18,7 +18,7 @@
 #include "executor.h"
 #include "log.h"
 #include "quota.h"
-#include "record_file.h"
+#include "recording.h"
 #include "request.h"
 #include "rest.h"
 
@@ -39,7 +39,6 @@ typedef struct weft__sleeper {
     int timer_fd; /* of naps, which are shorter than poll's millisecond */
     weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
-    bool touched;            /* the record's pages are there */
     unsigned woken;          /* weft__woken_by: by what since it was last looked at */
     uint32_t active, driven; /* the context's, when last looked at; of its own calls it keeps count */
 } sleeper;
@@ -92,11 +91,18 @@ static void on_reason(evutil_socket_t fd, short what, void *arg)
     s->woken |= fd == s->timer_fd ? WEFT__BY_CLOCK : WEFT__BY_SOCKETS;
 }
 
-static void record_rest(weft_context *ctx, weft__rest rest)
+static void record_rest(weft_context *ctx, weft__rest rest, int64_t now_ns)
 {
-    int64_t now = weft__now_ns();
-    weft__record_life(&ctx->record, WEFT__LIFE_REST, rest | (uint64_t)now << 8);
-    weft__record_rests(&ctx->record, rest == WEFT__SLEEP, now);
+    weft__record_life(&ctx->record, WEFT__LIFE_REST, rest | (uint64_t)now_ns << 8);
+    weft__record_rests(&ctx->record, rest == WEFT__SLEEP, now_ns);
+}
+
+/* Back from where it rested.  Returns when. */
+static int64_t record_awake(weft_context *ctx)
+{
+    int64_t now = ctx->recording ? weft__now_ns() : 0;
+    record_rest(ctx, WEFT__AWAKE, now);
+    return now;
 }
 
 static void set_timer(const sleeper *s, int64_t us)
@@ -115,21 +121,32 @@ static void watch_sockets(sleeper *s, bool on)
     s->watching = on;
 }
 
-static void nap(sleeper *s, int64_t us)
+static void nap(sleeper *s, int64_t us, int64_t now_ns)
 {
     WEFT__ASSERT(!weft__holds_any_engine() && us > 0, us);
     watch_sockets(s, false);
     weft__rest_to(s->ctx, WEFT__NAP);
-    record_rest(s->ctx, WEFT__NAP);
+    record_rest(s->ctx, WEFT__NAP, now_ns);
     set_timer(s, us);
     event_base_loop(s->base, EVLOOP_ONCE);
     set_timer(s, 0); /* nor will it wake a sleep, if it has rung */
     weft__rest_to(s->ctx, WEFT__AWAKE);
-    record_rest(s->ctx, WEFT__AWAKE);
+    record_awake(s->ctx);
+}
+
+static void wait_for_events(sleeper *s, int64_t now_ns)
+{
+    weft_context *ctx = s->ctx;
+    watch_sockets(s, true);
+    s->woken = 0;
+    record_rest(ctx, WEFT__SLEEP, now_ns);
+    weft__record_event_now(&ctx->record, WEFT__HAPPENED_SLEEPS, -1, 0, now_ns);
+    event_base_loop(s->base, EVLOOP_ONCE);
+    weft__record_event_now(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken, record_awake(ctx));
 }
 
 /* Blocks unless there turns out to be something to do. */
-static void deep_sleep(sleeper *s)
+static void deep_sleep(sleeper *s, int64_t now_ns)
 {
     weft_context *ctx = s->ctx;
     bool idle;
@@ -141,17 +158,10 @@ static void deep_sleep(sleeper *s)
     weft__record_sleeps(&ctx->record);
     weft__engine_drop(ctx);
     if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
-        !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop)) {
-        watch_sockets(s, true);
-        s->woken = 0;
-        record_rest(ctx, WEFT__SLEEP);
-        weft__record_happened(&ctx->record, WEFT__HAPPENED_SLEEPS, -1, 0);
-        event_base_loop(s->base, EVLOOP_ONCE);
-        weft__record_happened(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken);
-    }
+        !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop))
+        wait_for_events(s, now_ns);
     weft__engine_disarm(ctx);
     weft__rest_to(ctx, WEFT__AWAKE);
-    record_rest(ctx, WEFT__AWAKE);
     weft__engine_take(ctx);
     ctx->sockets_in = 0;
     weft__engine_drop(ctx);
@@ -213,13 +223,13 @@ static void progress_rest(sleeper *s, weft__resting *resting)
                                  .device_pending = atomic_load(&ctx->device_pending) != 0,
                                  .callers_sleep = atomic_load(&ctx->settling_sleepers) != 0,
                                  .sockets_wake = sockets_will_wake(ctx)};
-    weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, weft__now_ns());
-    if (!s->touched) weft__record_file_touch(&ctx->record);
-    s->touched = true;
+    int64_t now = weft__now_ns();
+    weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, now);
+    weft__recording_tend(ctx);
     if (next.pace == WEFT__PACE_NAP)
-        nap(s, next.nap_us);
+        nap(s, next.nap_us, now);
     else if (next.pace == WEFT__PACE_SLEEP)
-        deep_sleep(s);
+        deep_sleep(s, now);
     if (!ctx->module_count) /* which may start threads of its own */
         weft__affinity_go(&s->affinity, atomic_load_explicit(&ctx->pacing.caller, memory_order_relaxed));
 }

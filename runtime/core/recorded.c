@@ -30,6 +30,12 @@ void weft__recorded_wait(weft_request *req)
     if (member >= 0) weft__record_last(r, req->record, member);
 }
 
+/* That of the call of progress, if somebody has asked for it.  Engine held. */
+static int64_t engine_time(weft_context *ctx)
+{
+    return ctx->progress_ns > 0 ? ctx->progress_ns : weft__ticker_now(&ctx->ticker);
+}
+
 void weft__recorded_group(weft_group *group)
 {
     static const weft__recorded_group_state states[] = {[WEFT__FORMING] = WEFT__GROUP_FORMING,
@@ -50,5 +56,5 @@ void weft__recorded_group(weft_group *group)
                                .at = state == WEFT__BROKEN ? group->broken_number : 0,
                                .label = group->label,
                                .why = state == WEFT__READY ? "" : group->why};
-    if (r->ops) group->record = weft__record_group_is(r, &what, weft__now_ns());
+    if (r->ops) group->record = weft__record_group_is(r, &what, engine_time(group->ctx));
 }

@@ -24,16 +24,19 @@ static size_t power_of_two(size_t least)
     return n;
 }
 
-static weft_status map(weft_context *ctx, weft__recording *rec, size_t bytes, void **memory)
+static int open_folder(const weft__recording *rec)
 {
-    const char *run = weft__rendezvous_nonce(ctx->rendezvous);
-    int fd = rec->folder_fd;
+    return rec->folder_fd >= 0 ? rec->folder_fd
+                               : open(rec->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static weft_status map(weft_context *ctx, weft__recording *rec, size_t ops, void **memory, size_t *room)
+{
+    int fd = open_folder(rec);
     weft_status status;
-    if (fd < 0) fd = open(rec->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return weft__fail_errno("cannot open the directory %s", rec->folder);
-    weft__record_name_make(run, ctx->rank, rec->name);
-    weft__record_files_clean(fd, run);
-    status = weft__record_file_make(fd, rec->name, bytes, memory);
+    weft__record_name_make(rec->run, ctx->rank, rec->name);
+    status = weft__record_file_make(fd, rec->name, ops, ctx->world_size, memory, room);
     if (fd != rec->folder_fd) close(fd);
     return status;
 }
@@ -68,9 +71,9 @@ static void lay_out(weft_context *ctx, void *memory, size_t ops, const char *job
 void weft__recording_open(weft_context *ctx, const char *job)
 {
     size_t wanted = (size_t)weft__setting_int(WEFT__SET_RECORD), ops = power_of_two(wanted);
-    size_t bytes = weft__record_bytes(ops, ctx->world_size);
     weft__recording *rec = wanted ? calloc(1, sizeof *rec) : NULL;
     void *memory;
+    size_t room;
     if (!rec) return;
     rec->folder_fd = -1;
     rec->dump_dir = weft__setting_text(WEFT__SET_DUMP_DIR);
@@ -78,14 +81,40 @@ void weft__recording_open(weft_context *ctx, const char *job)
     rec->run = weft__rendezvous_nonce(ctx->rendezvous);
     if (weft__job_dir_in_memory(weft__rendezvous_job_dir(ctx->rendezvous), rec->folder, sizeof rec->folder,
                                 &rec->folder_fd) == WEFT_OK &&
-        map(ctx, rec, bytes, &memory) == WEFT_OK) {
+        map(ctx, rec, ops, &memory, &room) == WEFT_OK) {
         ctx->recording = rec;
         lay_out(ctx, memory, ops, job);
+        weft__record_room_is(&ctx->record, room);
         return;
     }
     weft__log(WEFT__INFO, "rank %d keeps no record: %s", ctx->rank, weft_last_error());
     if (rec->folder_fd >= 0) weft__job_dir_leave(rec->folder, rec->folder_fd);
     free(rec);
+}
+
+/* Once, and not before all are there: until then every moment counts. */
+static void clean_up(weft_context *ctx)
+{
+    weft__recording *rec = ctx->recording;
+    int fd;
+    if (weft__got(&ctx->record.file[WEFT__HEAD_MASTER]) != (uint64_t)ctx->rank ||
+        weft__got(&ctx->record.life[WEFT__LIFE_STAGE]) == WEFT__STAGE_JOINING ||
+        atomic_exchange(&rec->cleaned, true))
+        return;
+    fd = open_folder(rec);
+    if (fd < 0) return;
+    weft__record_files_clean(fd, rec->run);
+    if (fd != rec->folder_fd) close(fd);
+    if (rec->folder_fd >= 0)
+        weft__job_dir_clean_beside(rec->folder); /* else it has been, as the job's was opened */
+}
+
+void weft__recording_tend(weft_context *ctx)
+{
+    if (!ctx->recording) return;
+    if (atomic_load_explicit(&ctx->record.crowded, memory_order_relaxed))
+        weft__record_file_grow(&ctx->record);
+    if (!atomic_load_explicit(&ctx->recording->cleaned, memory_order_relaxed)) clean_up(ctx);
 }
 
 void weft__recording_leave(weft_context *ctx)
@@ -94,6 +123,7 @@ void weft__recording_leave(weft_context *ctx)
     char path[PATH_MAX + WEFT__RECORD_NAME_BYTES];
     if (!rec) return;
     weft__record_life(&ctx->record, WEFT__LIFE_STAGE, WEFT__STAGE_LEFT);
+    clean_up(ctx);
     if (ctx->record.failed) return;
     snprintf(path, sizeof path, "%s/%s", rec->folder, rec->name);
     unlink(path);

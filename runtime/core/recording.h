@@ -11,6 +11,7 @@
 typedef struct weft__recording {
     char folder[PATH_MAX], name[WEFT__RECORD_NAME_BYTES];
     int folder_fd;        /* -1: the job's directory, which others hold */
+    _Atomic bool cleaned; /* what others have left: the lowest rank of each host sees to it */
     const char *run;      /* the rendezvous's */
     const char *dump_dir; /* where dumps go */
 } weft__recording;
@@ -20,6 +21,8 @@ void weft__recording_open(weft_context *ctx, const char *job);
 /* The rank has left the job: its file stays if something has failed, else it goes; its memory stays. */
 void weft__recording_leave(weft_context *ctx);
 void weft__recording_close(weft_context *ctx); /* nobody writes any more */
+/* What a record needs now and then, and what dead runs and jobs have left: progress thread, when it rests. */
+void weft__recording_tend(weft_context *ctx);
 /* Puts "; recorded in FILE" behind a sentence about a failure, if there is room, and if its dump has been asked for and
  * not failed: the file may be a moment late.  Any thread. */
 void weft__recording_where(const weft_context *ctx, char *text, size_t bytes);

@@ -213,12 +213,12 @@ static bool one_settled(void *arg)
 static void record_sleepers(weft_context *ctx, int before, int more)
 {
     weft__record_life(&ctx->record, WEFT__LIFE_WAITERS, (uint64_t)((int64_t)before + more));
-    if (more > 0) weft__record_life(&ctx->record, WEFT__LIFE_WAITING, (uint64_t)weft__now_ns());
 }
 
-static void begin_sleep(weft_context *ctx)
+static void begin_sleep(weft_context *ctx, int64_t now_ns)
 {
     record_sleepers(ctx, atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst), 1);
+    weft__record_life(&ctx->record, WEFT__LIFE_WAITING, (uint64_t)now_ns);
 }
 
 static void end_sleep(weft_context *ctx)
@@ -239,7 +239,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     weft_context *ctx = req->ctx;
     int64_t began = weft__now_ns();
     WEFT__ASSERT(!weft__holds_any_engine());
-    begin_sleep(ctx);
+    begin_sleep(ctx, began);
     atomic_fetch_add_explicit(&req->sleepers, 1, memory_order_seq_cst);
     hand_back(ctx, req);
     for (;;) {
@@ -348,7 +348,7 @@ static void sleep_for_any(several *s, weft_context *ctx, int64_t deadline_ns)
     bool mixed = false;
     uint32_t seen;
     for (size_t i = 0; i < s->n; i++) mixed = mixed || (s->reqs[i] && s->reqs[i]->ctx != ctx);
-    begin_sleep(ctx);
+    begin_sleep(ctx, began);
     hand_back(ctx, NULL);
     for (;;) {
         seen = atomic_load_explicit(&ctx->settlings, memory_order_seq_cst);

@@ -10,7 +10,9 @@
  * the same even stamp twice has the record as it was at one moment.  What may change by itself is stored alone,
  * and does not touch the stamp.  A new layout has a new number; nothing is read of one that is not known.
  *
- * Behind the tables lies what is the writer's own: a byte for each place of an operation, 1 while that has not settled.
+ * The table of operations begins small and grows while there are more of them (WEFT__LIFE_ROOM): what is behind that
+ * has no memory yet, and reads as zeros.  Between the tables lies what is the writer's own: a byte for each place of an
+ * operation, 1 while that has not settled.
  *
  * Times are CLOCK_MONOTONIC in nanoseconds; the header has one moment on that clock and on CLOCK_REALTIME, by
  * which those of several hosts are put side by side.  0: not known, or not yet. */
@@ -20,7 +22,7 @@
 #include <stdint.h>
 
 #define WEFT__RECORD_MAGIC   UINT64_C(0x64726f6365722d77) /* "w-record", stored last */
-#define WEFT__RECORD_VERSION UINT64_C(2)
+#define WEFT__RECORD_VERSION UINT64_C(3)
 #define WEFT__RECORD_NAME    "record." /* of the file, as it begins */
 
 typedef _Atomic uint64_t weft__word;
@@ -91,7 +93,9 @@ typedef enum weft__op_state {
 /* An operation: eight words, and as many in the table of more, which count only with WEFT__OP_HAS_MORE.  Where it
  * settles, OVER and then WHAT are stored, each alone; when it has got its time, SUBMITTED. */
 enum {
-    WEFT__OP_STAMP, /* number of the record << 8, and how often more of it was written; odd: it is being written */
+    WEFT__OP_STAMP, /* number of the record << 8, and how often more of it was written; odd: it is being written.
+                       Numbers grow, and the lowest bits are the place; the first time round is that of number
+                       places, ..., 2 * places - 1, and a round may end early */
     WEFT__OP_GROUP,
     WEFT__OP_NUMBER, /* of the operation, in its group */
     WEFT__OP_WHAT,   /* bytes from the lowest: type, kind, state, status, way, memory, flags */
@@ -138,10 +142,8 @@ enum {
     X(RANK_LEFT, "rank left")                                                          \
     X(CALLBACK, "callback took long") /* number: nanoseconds */                        \
     X(ASKED, "asked who is late")     /* number: of the operation */                   \
-    X(GROUP_MADE, "group made")       /* number: its id */                             \
     X(GROUP_BROKEN, "group broken")   /* number: its id; rank: whose end it was */     \
     X(GROUP_FAILED, "group not made") /* number: its id */                             \
-    X(GROUP_LET_GO, "group let go")   /* number: its id */                             \
     X(DUMPED, "dumped")                                                                \
     X(RANK_STOPPED, "rank stopped") /* by a signal, and late */
 
@@ -222,6 +224,7 @@ typedef enum weft__life {
     WEFT__LIFE_WATCHED,   /* when it last turned */
     WEFT__LIFE_LOST = 16, /* operations that had not settled, and were written over */
     WEFT__LIFE_GROUPS_LOST,
+    WEFT__LIFE_ROOM,        /* places of operations that are in use so far */
     WEFT__LIFE_UNSETTLED,   /* requests that have not settled, when last counted */
     WEFT__LIFE_DEVICE,      /* of these, those that a module has */
     WEFT__LIFE_EVENTS = 32, /* number of the next event */

@@ -18,31 +18,53 @@ static size_t peers_of(int world)
     return world < PEERS_MOST ? (size_t)world : PEERS_MOST;
 }
 
-/* Where each table begins, in words; returns where the last of them ends. */
-static size_t lay_out(size_t ops, int world, size_t at[WEFT__RECORD_TABLES],
-                      size_t count[WEFT__RECORD_TABLES], size_t words[WEFT__RECORD_TABLES])
+/* Where everything lies, in words. */
+typedef struct plan {
+    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES];
+    size_t stand, end;
+} plan;
+
+static size_t line_from(size_t word)
 {
-    const size_t counts[WEFT__RECORD_TABLES] = {
-        WEFT__NAMES, ops, ops, EVENTS, WEFT__RECORD_GROUPS, MEMBER_WORDS, peers_of(world)};
-    const size_t each[WEFT__RECORD_TABLES] = {WEFT__NAME_WORDS,  WEFT__OP_LINE_WORDS, WEFT__OP_MORE_WORDS,
-                                              WEFT__EVENT_WORDS, WEFT__GROUP_WORDS,   1,
-                                              WEFT__PEER_WORDS};
     const size_t line = WEFT__LINE / WORD;
-    size_t end = WEFT__HEAD_WORDS;
+    return (word + line - 1) / line * line;
+}
+
+/* What grows lies last. */
+static plan lay_out(size_t ops, int world)
+{
+    static const weft__record_table order[WEFT__RECORD_TABLES] = {WEFT__TABLE_NAMES,   WEFT__TABLE_PEERS,
+                                                                  WEFT__TABLE_EVENTS,  WEFT__TABLE_GROUPS,
+                                                                  WEFT__TABLE_MEMBERS, WEFT__TABLE_OPS,
+                                                                  WEFT__TABLE_MORE};
+    plan p = {.count = {WEFT__NAMES, ops, ops, EVENTS, WEFT__RECORD_GROUPS, MEMBER_WORDS, peers_of(world)},
+              .words = {WEFT__NAME_WORDS, WEFT__OP_LINE_WORDS, WEFT__OP_MORE_WORDS, WEFT__EVENT_WORDS,
+                        WEFT__GROUP_WORDS, 1, WEFT__PEER_WORDS},
+              .end = WEFT__HEAD_WORDS};
     for (int i = 0; i < WEFT__RECORD_TABLES; i++) {
-        end = (end + line - 1) / line * line;
-        at[i] = end;
-        count[i] = counts[i];
-        words[i] = each[i];
-        end += counts[i] * each[i];
+        weft__record_table t = order[i];
+        if (t == WEFT__TABLE_OPS) {
+            p.stand = p.end;
+            p.end += (ops + WORD - 1) / WORD;
+        }
+        p.at[t] = line_from(p.end);
+        p.end = p.at[t] + p.count[t] * p.words[t];
     }
-    return end;
+    return p;
 }
 
 size_t weft__record_bytes(size_t ops, int world)
 {
-    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES];
-    return lay_out(ops, world, at, count, words) * WORD + ops;
+    return lay_out(ops, world).end * WORD;
+}
+
+void weft__record_parts(size_t ops, int world, size_t room, weft__record_part *lines, weft__record_part *more)
+{
+    plan p = lay_out(ops, world);
+    *lines = (weft__record_part){p.at[WEFT__TABLE_OPS] * WORD, 0};
+    *more = (weft__record_part){p.at[WEFT__TABLE_MORE] * WORD, 0};
+    lines->to = lines->from + room * WEFT__OP_LINE_WORDS * WORD;
+    more->to = more->from + room * WEFT__OP_MORE_WORDS * WORD;
 }
 
 /* n words of text, the last byte 0 where cut says so; what is behind its end may stay. */
@@ -95,32 +117,32 @@ static void put_head(weft__recorder *r, const weft__record_owner *owner)
 
 void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__record_owner *owner)
 {
-    size_t at[WEFT__RECORD_TABLES], count[WEFT__RECORD_TABLES], words[WEFT__RECORD_TABLES], end;
+    const plan p = lay_out(ops, owner->world);
     memset(r, 0, sizeof *r);
     r->file = memory;
-    end = lay_out(ops, owner->world, at, count, words);
-    r->bytes = end * WORD + ops;
-    r->stand = (unsigned char *)(r->file + end);
+    r->bytes = p.end * WORD;
+    r->stand = (unsigned char *)(r->file + p.stand);
     for (size_t i = 0; i < WEFT__RECORD_TABLES; i++) {
-        weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i], at[i] * WORD);
-        weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i + 1], count[i] | (uint64_t)words[i] << 32);
+        weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i], p.at[i] * WORD);
+        weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i + 1], p.count[i] | (uint64_t)p.words[i] << 32);
     }
     r->mask = (ops - 1) << WEFT__OP_LINE_BITS;
     r->way = r; /* none */
     r->life = r->file + WEFT__HEAD_LIFE;
-    r->names = r->file + at[WEFT__TABLE_NAMES];
-    r->events = r->file + at[WEFT__TABLE_EVENTS];
+    r->names = r->file + p.at[WEFT__TABLE_NAMES];
+    r->events = r->file + p.at[WEFT__TABLE_EVENTS];
     r->event_mask = EVENTS - 1;
-    r->groups = r->file + at[WEFT__TABLE_GROUPS];
-    r->members = r->file + at[WEFT__TABLE_MEMBERS];
+    r->groups = r->file + p.at[WEFT__TABLE_GROUPS];
+    r->members = r->file + p.at[WEFT__TABLE_MEMBERS];
     r->member_words = MEMBER_WORDS;
-    r->peers = r->file + at[WEFT__TABLE_PEERS];
+    r->peers = r->file + p.at[WEFT__TABLE_PEERS];
     r->peer_count = peers_of(owner->world);
-    r->more = r->file + at[WEFT__TABLE_MORE];
-    r->ops = r->file + at[WEFT__TABLE_OPS];
+    r->more = r->file + p.at[WEFT__TABLE_MORE];
+    r->ops = r->file + p.at[WEFT__TABLE_OPS];
     r->next = r->clear =
         r->ops + ops * WEFT__OP_LINE_WORDS; /* its end, so that the first numbers are above 0 */
     r->stamps = 0 - weft__record_stamp(r, r->ops);
+    weft__record_room_is(r, ops);
     put_head(r, owner);
     weft__record_last_ns_is(
         r, weft__now_ns()); /* an operation may come before anybody looks at the clock again */
@@ -130,6 +152,13 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
 void weft__record_master(weft__recorder *r, int master)
 {
     if (r->file) weft__put(&r->file[WEFT__HEAD_MASTER], (uint64_t)master);
+}
+
+void weft__record_room_is(weft__recorder *r, size_t room)
+{
+    atomic_store_explicit(&r->crowded, false, memory_order_relaxed);
+    atomic_store_explicit(&r->room, room, memory_order_release);
+    weft__record_life(r, WEFT__LIFE_ROOM, room);
 }
 
 /* ---- operations ---- */
@@ -145,11 +174,11 @@ static size_t least(size_t a, size_t b)
 }
 
 /* The first from there on that may be taken; where many in a row stand, the one behind them goes. */
-static size_t free_place(weft__recorder *r, size_t at, size_t ops)
+static size_t free_place(weft__recorder *r, size_t at, size_t ops, size_t room)
 {
-    const size_t most = least(ops, STEP);
+    const size_t most = least(room, STEP);
     for (size_t i = 0;; i++, at++) {
-        if (at == ops) { /* the next time round */
+        if (at >= room) { /* the next time round */
             at = 0;
             r->stamps += (uint64_t)ops << WEFT__OP_STAMP_BITS;
         }
@@ -164,10 +193,12 @@ static size_t free_place(weft__recorder *r, size_t at, size_t ops)
 void weft__record_clear(weft__recorder *r)
 {
     const size_t ops = (r->mask >> WEFT__OP_LINE_BITS) + 1,
-                 at = free_place(r, weft__record_place(r, r->next), ops);
-    const bool sleeps = atomic_load_explicit(&r->sleeps, memory_order_relaxed);
-    const size_t far = least(ops - at, sleeps ? ASLEEP : ops);
+                 room = atomic_load_explicit(&r->room, memory_order_acquire),
+                 at = free_place(r, weft__record_place(r, r->next), ops, room);
+    const bool sleeps = atomic_load_explicit(&r->sleeps, memory_order_relaxed), half = at >= room / 2;
+    const size_t far = least((half ? room : room / 2) - at, sleeps ? ASLEEP : room);
     const unsigned char *stands = memchr(r->stand + at, 1, far);
+    if (half && room < ops) atomic_store_explicit(&r->crowded, true, memory_order_relaxed);
     if (sleeps) weft__record_last_ns_is(r, weft__now_ns());
     r->next = place_at(r, at);
     r->clear = place_at(r, stands ? (size_t)(stands - r->stand) : at + far);
@@ -322,11 +353,14 @@ static void put_members(weft__recorder *r, weft__word *at, const weft__record_gr
     r->members_used += n;
 }
 
-static weft__record_event event_of(weft__recorded_group_state state)
+/* That one is made, or let go, its record tells, and the request that made it. */
+static void group_event(weft__recorder *r, const weft__record_group *group, int64_t now_ns)
 {
-    return state == WEFT__GROUP_READY    ? WEFT__HAPPENED_GROUP_MADE
-           : state == WEFT__GROUP_BROKEN ? WEFT__HAPPENED_GROUP_BROKEN
-                                         : WEFT__HAPPENED_GROUP_FAILED;
+    if (group->becomes == WEFT__GROUP_READY) return;
+    weft__record_event_now(r,
+                           group->becomes == WEFT__GROUP_BROKEN ? WEFT__HAPPENED_GROUP_BROKEN
+                                                                : WEFT__HAPPENED_GROUP_FAILED,
+                           group->culprit, group->id, now_ns);
 }
 
 unsigned weft__record_group_is(weft__recorder *r, const weft__record_group *group, int64_t now_ns)
@@ -335,7 +369,7 @@ unsigned weft__record_group_is(weft__recorder *r, const weft__record_group *grou
     weft__word *at;
     bool found;
     if (!r->groups) return 0;
-    weft__record_event_now(r, event_of(group->becomes), group->culprit, group->id, now_ns);
+    group_event(r, group, now_ns);
     if (!group->id) return 0; /* it was never made: the event, and its request, tell of it */
     found = (at = known_group(r, place, group->id)) != NULL;
     if (!found) at = group_at(r, (place = place_of_group(r)) - 1);
@@ -360,7 +394,6 @@ void weft__record_group_let_go(weft__recorder *r, unsigned place, uint64_t id, i
 {
     weft__word *at = r->groups ? known_group(r, place, id) : NULL;
     if (!at) return;
-    weft__record_event_now(r, WEFT__HAPPENED_GROUP_LET_GO, -1, id, now_ns);
     begin_change(at);
     weft__put(&at[WEFT__GROUP_STATE], weft__got(&at[WEFT__GROUP_STATE]) | UINT64_C(1) << 16);
     if (!weft__got(&at[WEFT__GROUP_ENDED])) weft__put(&at[WEFT__GROUP_ENDED], (uint64_t)now_ns);

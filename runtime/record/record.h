@@ -22,6 +22,8 @@ typedef struct weft__recorder {
     weft__word *clear;       /* and that far nothing stands in its way */
     uint64_t stamps;         /* what is added to a place's address, shifted, for its stamp this time round */
     uint64_t mask;           /* of the bytes of that table */
+    _Atomic size_t room;     /* of its places, those that have memory: progress thread */
+    _Atomic bool crowded;    /* half of these are taken: engine */
     _Atomic int64_t last_ns; /* when the clock was looked at last: progress thread too */
     /* What is over in its call does not look at the clock: it gets the last time that was looked at.  The progress
      * thread does so whenever it rests or is back, which is every 4 ms while anything moves; while it sleeps, each
@@ -55,9 +57,18 @@ typedef struct weft__record_owner {
 
 /* Bytes of a file with room for that many operations (a power of two) in a world of so many. */
 size_t weft__record_bytes(size_t ops, int world);
+/* Where the first `room` of its operations lie in it, and what most of them have not.  All that is not an operation lies
+ * before them. */
+typedef struct weft__record_part {
+    size_t from, to;
+} weft__record_part;
+void weft__record_parts(size_t ops, int world, size_t room, weft__record_part *lines,
+                        weft__record_part *more);
 /* Lays the file out in that memory, which is zero and stays until the recorder is closed. */
 void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__record_owner *owner);
 void weft__record_master(weft__recorder *r, int master);
+/* So many places of operations have memory: all, unless that is said. */
+void weft__record_room_is(weft__recorder *r, size_t room);
 
 /* ---- the words of life ---- */
 

@@ -1,5 +1,8 @@
 /* record_file.c - making a record's file, and removing old ones.  A limit on the length of files or a full file
- * system is an error here, and not a signal later on. */
+ * system is an error here, and not a signal later on.
+ *
+ * Pages cost more than anything that is written to them, and who maps or populates many holds up the other threads of
+ * its process.  So a record begins with the few that every rank needs, and grows by a factor where it is used. */
 #include "record_file.h"
 #include "born.h"
 #include "snapshot.h"
@@ -16,6 +19,8 @@
 #include <unistd.h>
 
 #define RUN_BYTES 17
+#define FIRST_OPS 128 /* operations that a record begins with */
+#define GROWTH    4
 
 void weft__record_name_make(const char *run, int rank, char name[WEFT__RECORD_NAME_BYTES])
 {
@@ -43,33 +48,79 @@ static int reserve(int fd, size_t bytes)
     return cause;
 }
 
-weft_status weft__record_file_make(int folder, const char *name, size_t bytes, void **memory)
-{
-    weft_status status = check_limit(bytes);
-    int fd;
-    if (status != WEFT_OK) return status;
-    if (unlinkat(folder, name, 0) && errno != ENOENT)
-        return weft__fail_errno("cannot remove an old %s", name);
-    fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return weft__fail_errno("cannot make %s", name);
-    errno = reserve(fd, bytes);
-    *memory = errno ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (*memory == MAP_FAILED) {
-        status = weft__fail_errno("no memory for %s, which has %zu bytes", name, bytes);
-        unlinkat(folder, name, 0);
-    }
-    close(fd);
-    return status;
-}
-
-void weft__record_file_touch(const weft__recorder *r)
+/* 0, or what stands in the way; EINVAL: the kernel cannot be asked. */
+static int populate(const void *memory, weft__record_part part)
 {
 #ifdef MADV_POPULATE_WRITE
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)r->ops & ~(page - 1);
-    if (r->ops) madvise((void *)from, (uintptr_t)r->more - from, MADV_POPULATE_WRITE);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)memory + part.from) & ~(page - 1);
+    return madvise((void *)from, (uintptr_t)memory + part.to - from, MADV_POPULATE_WRITE) ? errno : 0;
 #else
-    (void)r;
+    (void)memory;
+    (void)part;
+    return EINVAL;
 #endif
+}
+
+static int make_room(int fd, void *memory, size_t ops, int world, size_t *room)
+{
+    weft__record_part lines, more;
+    int cause;
+    *room = ops < FIRST_OPS ? ops : FIRST_OPS;
+    weft__record_parts(ops, world, *room, &lines, &more);
+    cause = populate(memory, (weft__record_part){0, lines.to});
+    if (!cause) cause = populate(memory, more);
+    if (cause != EINVAL) return cause;
+    *room = ops;
+    return reserve(fd, weft__record_bytes(ops, world));
+}
+
+static int open_new(int folder, const char *name)
+{
+    const int how = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(folder, name, how, 0600);
+    if (fd >= 0 || errno != EEXIST || unlinkat(folder, name, 0)) return fd;
+    return openat(folder, name, how, 0600);
+}
+
+weft_status weft__record_file_make(int folder, const char *name, size_t ops, int world, void **memory,
+                                   size_t *room)
+{
+    const size_t bytes = weft__record_bytes(ops, world);
+    weft_status status = check_limit(bytes);
+    void *map = MAP_FAILED;
+    int fd, cause = 0;
+    if (status != WEFT_OK) return status;
+    fd = open_new(folder, name);
+    if (fd < 0) return weft__fail_errno("cannot make %s", name);
+    if (ftruncate(fd, (off_t)bytes) ||
+        (map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
+        cause = errno;
+    else
+        cause = make_room(fd, map, ops, world, room);
+    close(fd);
+    if (!cause) {
+        *memory = map;
+        return WEFT_OK;
+    }
+    if (map != MAP_FAILED) munmap(map, bytes);
+    unlinkat(folder, name, 0);
+    errno = cause == EFAULT ? ENOSPC : cause; /* as a write there would be told */
+    return weft__fail_errno("no memory for %s, which has %zu bytes", name, bytes);
+}
+
+void weft__record_file_grow(weft__recorder *r)
+{
+    const size_t ops = (r->mask >> WEFT__OP_LINE_BITS) + 1,
+                 room = atomic_load_explicit(&r->room, memory_order_relaxed),
+                 wanted = room * GROWTH < ops ? room * GROWTH : ops;
+    weft__record_part lines, more;
+    const int world = (int)weft__got(&r->file[WEFT__HEAD_WORLD]);
+    weft__record_parts(ops, world, wanted, &lines, &more);
+    lines.from += room * WEFT__OP_LINE_WORDS * sizeof(weft__word);
+    more.from += room * WEFT__OP_MORE_WORDS * sizeof(weft__word);
+    weft__record_room_is(r, populate((const void *)r->file, lines) || populate((const void *)r->file, more)
+                                ? room
+                                : wanted);
 }
 
 /* Its writer has ended, or never came far; what cannot be read stays. */

@@ -284,7 +284,9 @@ static weft_status read_ops(source *s, const table *t, const table *more, weft__
                            WEFT__OP_LINE_WORDS};
         memset(op, 0, sizeof *op);
         op->torn = !read_record_in(s, &at, 1, w);
-        if (take_op(w, i, t->count, shot, op)) shot->op_count++;
+        if (!take_op(w, i, t->count, shot, op)) continue;
+        if (op->record >= 2 * (uint64_t)t->count) shot->lapped = true;
+        shot->op_count++;
     }
     qsort(shot->ops, shot->op_count, sizeof *shot->ops, by_record);
     return WEFT_OK;

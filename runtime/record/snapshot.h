@@ -67,6 +67,7 @@ typedef struct weft__snapshot {
 
     weft__recorded_op *ops; /* the oldest first */
     size_t op_count, op_room;
+    bool lapped;                  /* older ones have been written over */
     weft__recorded_event *events; /* the oldest first */
     size_t event_count;
     weft__group_record *groups;

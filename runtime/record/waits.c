@@ -61,7 +61,7 @@ static begun begun_of(const weft__blame *blame, const weft__node *node, const we
         if (op->number >= sought->number) answer = BEGUN;
         if (op->number == sought->number) same = op;
     }
-    if (!group_seen && shot->op_count == shot->op_room && shot->op_count) return BEGUN_UNKNOWN;
+    if (!group_seen && shot->lapped) return BEGUN_UNKNOWN;
     if (!same) return answer;
     if (weft__recorded_over(same, until(blame))) return same->status == WEFT_OK ? BEGUN : BEGUN_STUCK;
     return is_gone(node) || node->is.conduct == WEFT__CONDUCT_STOPPED ? BEGUN_STUCK : BEGUN;

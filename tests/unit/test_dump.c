@@ -73,8 +73,9 @@ static int open_ranks(void **state)
         char name[WEFT__RECORD_NAME_BYTES];
         int64_t then = weft__now_ns() - 1000 * WEFT__MS;
         void *memory;
+        size_t room;
         weft__record_name_make(RUN, i, name);
-        assert_int_equal(weft__record_file_make(dir, name, weft__record_bytes(OPS, WORLD), &memory), WEFT_OK);
+        assert_int_equal(weft__record_file_make(dir, name, OPS, WORLD, &memory, &room), WEFT_OK);
         weft__record_open(&ranks[i], memory, OPS, &owner);
         weft__record_group_is(&ranks[i], &group, then);
         weft__record_life(&ranks[i], WEFT__LIFE_STAGE, WEFT__STAGE_IN);

@@ -307,19 +307,100 @@ static void test_beside(void **state)
 
 /* ---- its file ---- */
 
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static char folder[] = "/tmp/weft-test-record-XXXXXX";
 
-static weft__snapshot *make(int dir, const char *run, int rank, weft__recorder *to)
+static weft__snapshot *make(int dir, const char *run, int rank, size_t ops, weft__recorder *to)
 {
     static weft__snapshot found;
     char name[WEFT__RECORD_NAME_BYTES];
     weft__record_owner owner = {.rank = rank, .world = 2};
     void *memory;
+    size_t room;
     weft__record_name_make(run, rank, name);
-    assert_int_equal(weft__record_file_make(dir, name, weft__record_bytes(OPS, 2), &memory), WEFT_OK);
-    weft__record_open(to, memory, OPS, &owner);
+    assert_int_equal(weft__record_file_make(dir, name, ops, 2, &memory, &room), WEFT_OK);
+    assert_true(room <= ops && room >= least_of(ops, 128));
+    weft__record_open(to, memory, ops, &owner);
+    weft__record_room_is(to, room);
     assert_int_equal(weft__snapshot_open(dir, name, &found), WEFT_OK);
     return &found;
+}
+
+/* KiB of memory that the file has. */
+static long kept(int dir, const char *name)
+{
+    struct stat file;
+    assert_false(fstatat(dir, name, &file, 0));
+    return (long)file.st_blocks / 2;
+}
+
+/* It begins small; half full it grows, and says so, until all is there.  What was written stays. */
+static void test_growth(void **state)
+{
+    enum { MANY = 4096 };
+    static char memory[] = "/dev/shm/weft-test-record-XXXXXX";
+    char name[WEFT__RECORD_NAME_BYTES];
+    weft__recorder to;
+    size_t room;
+    long least;
+    int dir;
+    (void)state;
+    assert_non_null(mkdtemp(memory));
+    dir = open(memory, O_RDONLY | O_DIRECTORY);
+    make(dir, "eeeeeeeeeeeeeeee", 0, MANY, &to);
+    weft__record_name_make("eeeeeeeeeeeeeeee", 0, name);
+    room = atomic_load(&to.room);
+    least = kept(dir, name);
+    assert_true(room == MANY || least < 200);
+    r = to;
+    for (uint64_t i = 1; i <= MANY; i++) {
+        pass(i);
+        if (room < MANY && i == room / 2) assert_false(atomic_load(&r.crowded));
+        if (atomic_load(&r.crowded)) {
+            weft__record_file_grow(&r);
+            assert_true(atomic_load(&r.room) > room);
+            room = atomic_load(&r.room);
+        }
+    }
+    assert_int_equal(atomic_load(&r.room), MANY);
+    assert_true(kept(dir, name) > 512);
+    assert_int_equal(weft__snapshot_open(dir, name, &shot), WEFT_OK);
+    assert_int_equal(shot.op_count, MANY);
+    assert_int_equal(shot.ops[0].number, 1);
+    assert_int_equal(shot.life[WEFT__LIFE_ROOM], MANY);
+    assert_false(shot.lapped);
+    pass(MANY + 1);
+    weft__snapshot_close(&shot);
+    assert_int_equal(weft__snapshot_open(dir, name, &shot), WEFT_OK);
+    assert_true(shot.lapped);
+    weft__snapshot_close(&shot);
+    unlinkat(dir, name, 0);
+    munmap((void *)r.file, r.bytes);
+    assert_false(rmdir(memory));
+    close(dir);
+}
+
+/* Where nobody has time to let it grow, it goes round in what it has. */
+static void test_small(void **state)
+{
+    (void)state;
+    weft__record_room_is(&r, OPS / 4);
+    for (uint64_t i = 1; i <= 3 * OPS + 5; i++) pass(i);
+    assert_true(atomic_load(&r.crowded));
+    read_it();
+    assert_int_equal(shot.op_count, OPS / 4);
+    assert_true(shot.lapped);
+    for (size_t i = 0; i < shot.op_count; i++)
+        assert_int_equal(shot.ops[i].number, 3 * OPS + 5 - OPS / 4 + 1 + i);
+    weft__record_room_is(&r, OPS);
+    for (uint64_t i = 1; i <= OPS; i++) pass(3 * OPS + 5 + i);
+    read_it();
+    assert_int_equal(shot.ops[shot.op_count - 1].number, 4 * OPS + 5);
+    assert_true(shot.op_count > OPS / 4);
 }
 
 static bool there(int dir, const char *run, int rank)
@@ -336,12 +417,13 @@ static void test_file(void **state)
     weft__recorder made[3];
     weft__snapshot *found;
     void *memory;
+    size_t room;
     int dir;
     (void)state;
     assert_non_null(mkdtemp(folder));
     dir = open(folder, O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < 3; i++) {
-        found = make(dir, runs[i], i % 2, &made[i]);
+        found = make(dir, runs[i], i % 2, OPS, &made[i]);
         assert_int_equal(found->rank, i % 2);
         assert_true(weft__recorded_lives(found));
         weft__snapshot_close(found);
@@ -358,7 +440,7 @@ static void test_file(void **state)
     assert_false(getrlimit(RLIMIT_FSIZE, &before));
     small.rlim_max = before.rlim_max;
     assert_false(setrlimit(RLIMIT_FSIZE, &small));
-    assert_int_equal(weft__record_file_make(dir, "record.dddddddddddddddd.0", 8192, &memory),
+    assert_int_equal(weft__record_file_make(dir, "record.dddddddddddddddd.0", OPS, 2, &memory, &room),
                      WEFT_ERR_SYSTEM);
     assert_false(setrlimit(RLIMIT_FSIZE, &before));
     for (int i = 0; i < 3; i++) {
@@ -382,7 +464,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_events, fresh, over),
         cmocka_unit_test_setup_teardown(test_off, fresh, over),
         cmocka_unit_test_setup_teardown(test_beside, fresh, over),
+        cmocka_unit_test_setup_teardown(test_small, fresh, over),
         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,7 +211,7 @@ static void test_refused(void **state)
     refused("begin");
     fresh(state);
     image[WEFT__HEAD_VERSION]++;
-    refused("layout 3: expected 2");
+    refused("layout 4: expected 3");
     fresh(state);
     image[WEFT__HEAD_RANK] = 4;
     refused("rank 4 of 4");
