@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* AHEAD: no transport lets a root further ahead of who has not come. */
-enum { MANY = 150, AHEAD = 20, WORDS = 250, HAS_GONE_ON = 1, GROUPS = 40 };
+enum { MANY = 150, AHEAD = 20, WORDS = 250, HAS_GONE_ON = 1, GROUPS = 40, LENGTHS = 8 };
 
 static int32_t word(int round, int at)
 {
@@ -222,22 +222,32 @@ static void told_among_many(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* What was settled too early to hear of it is told by what comes after. */
-static void told_later(job_rank *me)
+/* Each passes its own on, then all wait for each other. */
+static void divide(job_rank *me, int count)
 {
     weft_group *group = job_group(me, me->size, "divided", 0);
     weft_status status = WEFT_OK;
     int32_t data[WORDS] = {0};
-    for (int root = 0; root < me->size; root++) pass(group, root, root, WORDS);
+    char text[64];
+    for (int root = 0; root < me->size; root++) pass(group, root, root, count);
     job_meet(me);
-    for (int i = 0; i < AHEAD && status == WEFT_OK; i++) /* each its own */
-        status = weft_broadcast(group, data, WORDS, WEFT_INT32, me->rank, NULL, NULL);
+    for (int i = 0; i < AHEAD && status == WEFT_OK; i++)
+        status = weft_broadcast(group, data, (size_t)count, WEFT_INT32, me->rank, NULL, NULL);
     if (status == WEFT_OK) status = weft_barrier(group, NULL, NULL);
     CHECK(status == WEFT_ERR_MISMATCH || status == WEFT_ERR_BROKEN);
-    CHECK_TEXT(weft_last_error(), "broadcast of 250 int32 from root");
+    snprintf(text, sizeof text, "broadcast of %d int32 from root", count);
+    CHECK_TEXT(weft_last_error(), text);
     CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, JOB_LATE_MS));
     CHECK_OK(weft_group_free(group));
     job_meet(me);
+}
+
+/* What was settled too early to hear of it is told by what comes after.  A group remembers few of the broadcasts that
+ * it has begun, by hashes: whose was pushed out waits for all and hears of it at once.  Of several lengths some are
+ * remembered by all ranks. */
+static void told_later(job_rank *me)
+{
+    for (int count = WORDS; count > WORDS - LENGTHS; count--) divide(me, count);
     job_sum_works(me->world);
 }
 
