@@ -223,4 +223,16 @@ static inline void weft__copy_small(void *to, const void *from, size_t bytes)
 void *weft__p2p_header(weft__sink *sink, int peer, const weft__frame *frame);
 void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where);
 void weft__p2p_lost(weft__sink *sink, int peer, const char *why);
+/* What a receive or a probe is told of its message, before its bytes are there. */
+static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *frame)
+{
+    bool apart = frame->flags & WEFT__FRAME_APART;
+    return (weft__recv_result){.peer = peer,
+                               .tag = frame->tag,
+                               .offered = frame->bytes,
+                               .dtype = frame->dtype,
+                               .apart = apart,
+                               .way = apart ? (uint8_t)frame->signature[1] : 0,
+                               .number = apart ? frame->signature[0] : 0};
+}
 #endif

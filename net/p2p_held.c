@@ -13,18 +13,11 @@ void weft__p2p_hold(weft__p2p *p2p, weft__recv *probe, weft__unexpected *unexpec
 {
     weft__completion *completion = probe->completion;
     const weft__frame *frame = &unexpected->frame;
-    bool apart = frame->flags & WEFT__FRAME_APART;
     WEFT__ASSERT(p2p->unexpected_count && unexpected->whole && frame->channel != WEFT__CHANNEL_COLLECTIVE);
     unexpected->recv = probe;
     probe->held = unexpected;
     weft__recv_to(probe, WEFT__RECV_HOLDING);
-    *probe->got = (weft__recv_result){.peer = unexpected->peer,
-                                      .tag = frame->tag,
-                                      .offered = frame->bytes,
-                                      .dtype = frame->dtype,
-                                      .apart = apart,
-                                      .way = apart ? (uint8_t)frame->signature[1] : 0,
-                                      .number = apart ? frame->signature[0] : 0};
+    *probe->got = weft__p2p_result(unexpected->peer, frame);
     weft__complete(completion, WEFT_OK);
 }
 

@@ -54,13 +54,7 @@ weft__unexpected *weft__p2p_find_unexpected(weft__p2p *p2p, const weft__envelope
 weft_status weft__p2p_judge(weft__recv *recv, int peer, const weft__frame *frame)
 {
     bool apart = frame->flags & WEFT__FRAME_APART;
-    *recv->got = (weft__recv_result){.peer = peer,
-                                     .tag = frame->tag,
-                                     .offered = frame->bytes,
-                                     .dtype = frame->dtype,
-                                     .apart = apart,
-                                     .way = apart ? (uint8_t)frame->signature[1] : 0,
-                                     .number = apart ? frame->signature[0] : 0};
+    *recv->got = weft__p2p_result(peer, frame);
     if (frame->dtype != recv->from.dtype || apart != (recv->from.hook != NULL)) return WEFT_ERR_MISMATCH;
     if (apart && frame->signature[1] != recv->from.hook->way) return WEFT_ERR_MISMATCH;
     /* In a collective both sides know what the other should do. */

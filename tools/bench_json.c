@@ -1,30 +1,16 @@
 /* bench_json.c - the figures as JSON, with the machine and the settings they come from. */
 #include "bench_report.h"
+#include "json.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static void string(FILE *to, const char *text, size_t n)
-{
-    fputc('"', to);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", c);
-        else if (c < ' ' || c == 0x7f)
-            fprintf(to, "\\u%04x", c);
-        else
-            fputc(c, to);
-    }
-    fputc('"', to);
-}
-
 static void member(FILE *to, const char *name, const char *text)
 {
     fprintf(to, "  \"%s\": ", name);
-    string(to, text, strlen(text));
+    weft__json_quote(to, text, strlen(text));
     fputs(",\n", to);
 }
 
@@ -37,9 +23,9 @@ static void settings(FILE *to)
         const char *equals = strchr(*entry, '=');
         if (strncmp(*entry, "WEFT_", 5) != 0 || !equals) continue;
         fprintf(to, "%s\n    ", between);
-        string(to, *entry, (size_t)(equals - *entry));
+        weft__json_quote(to, *entry, (size_t)(equals - *entry));
         fputs(": ", to);
-        string(to, equals + 1, strlen(equals + 1));
+        weft__json_quote(to, equals + 1, strlen(equals + 1));
         between = ",";
     }
     fputs(*between ? "\n  },\n" : "},\n", to);
@@ -78,7 +64,7 @@ static void value(FILE *to, const struct bench_column *column, const struct benc
     bool is_text = column->kind == BENCH_NAME || column->kind == BENCH_LETTERS;
     bench_column_text(column, result, text);
     if (is_text)
-        string(to, text, strlen(text));
+        weft__json_quote(to, text, strlen(text));
     else
         fputs(isfinite(bench_column_number(column, result)) ? text : "null", to);
 }

@@ -2,6 +2,7 @@
  * for so many ("_s"); what is not known is null. */
 #include "inspect_json.h"
 #include "inspect_view.h"
+#include "json.h"
 #include "sentence.h"
 
 #include <inttypes.h>
@@ -10,20 +11,9 @@
 
 enum { LAST_OPS = 32 };
 
-/* Any bytes: what is no UTF-8 becomes what stands for it in Latin-1. */
 static void string(FILE *to, const char *text)
 {
-    fputc('"', to);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", c);
-        else if (c < ' ' || c >= 0x7f)
-            fprintf(to, "\\u%04x", c);
-        else
-            fputc(c, to);
-    }
-    fputc('"', to);
+    weft__json_quote(to, text, strlen(text));
 }
 
 static void text(FILE *to, const char *name, const char *value)

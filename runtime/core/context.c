@@ -36,6 +36,15 @@ void weft__fork_watch(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
+weft_status weft__protocol_open_list(weft_context *ctx, weft__protocol_kind kind)
+{
+    weft__list *list = malloc(sizeof *list);
+    ctx->protocol_state[kind] = list;
+    if (!list) return weft__fail_memory(sizeof *list, "a context");
+    weft__list_init(list);
+    return WEFT_OK;
+}
+
 static void context_fill(weft_context *ctx, const weft_config *config)
 {
     ctx->pid = getpid();

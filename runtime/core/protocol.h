@@ -58,6 +58,9 @@ struct weft__protocol {
     void (*group_gone)(weft_group *group);
 };
 
+/* An `open` of a protocol whose state is a list, empty at first and freed by `close`. */
+weft_status weft__protocol_open_list(weft_context *ctx, weft__protocol_kind kind);
+
 #define WEFT__EACH_PROTOCOL(ctx, p) \
     for (const weft__protocol *const *at_##p = (ctx)->protocols, *p; (p = *at_##p) != NULL; at_##p++)
 #endif

@@ -397,11 +397,7 @@ static void comms_group_broken(weft_group *group)
 
 static weft_status open_device_comms(weft_context *ctx)
 {
-    weft__list *comms = malloc(sizeof *comms);
-    ctx->protocol_state[WEFT__PROTOCOL_DEVICE_COMMS] = comms;
-    if (!comms) return weft__fail_memory(sizeof *comms, "a context");
-    weft__list_init(comms);
-    return WEFT_OK;
+    return weft__protocol_open_list(ctx, WEFT__PROTOCOL_DEVICE_COMMS);
 }
 
 static void close_device_comms(weft_context *ctx)

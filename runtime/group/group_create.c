@@ -428,11 +428,7 @@ static void create_peer_gone(weft_context *ctx, int rank, const char *why)
 
 static weft_status open_attempts(weft_context *ctx)
 {
-    weft__list *attempts = malloc(sizeof *attempts);
-    ctx->protocol_state[WEFT__PROTOCOL_CREATE] = attempts;
-    if (!attempts) return weft__fail_memory(sizeof *attempts, "a context");
-    weft__list_init(attempts);
-    return WEFT_OK;
+    return weft__protocol_open_list(ctx, WEFT__PROTOCOL_CREATE);
 }
 
 static void close_attempts(weft_context *ctx)

@@ -425,11 +425,7 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
 
 static weft_status open_attempts(weft_context *ctx)
 {
-    weft__list *attempts = malloc(sizeof *attempts);
-    ctx->protocol_state[WEFT__PROTOCOL_SHRINK] = attempts;
-    if (!attempts) return weft__fail_memory(sizeof *attempts, "a context");
-    weft__list_init(attempts);
-    return WEFT_OK;
+    return weft__protocol_open_list(ctx, WEFT__PROTOCOL_SHRINK);
 }
 
 static void close_attempts(weft_context *ctx)

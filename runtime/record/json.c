@@ -2,6 +2,7 @@
 #include "json.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Bytes of the sequence that is right there; 0: none is. */
 static int sequence(const unsigned char *at)
@@ -15,10 +16,10 @@ static int sequence(const unsigned char *at)
     return n;
 }
 
-static void quoted(FILE *to, const char *text)
+void weft__json_quote(FILE *to, const char *text, size_t most)
 {
     putc('"', to);
-    for (const unsigned char *at = (const unsigned char *)text; *at;) {
+    for (const unsigned char *at = (const unsigned char *)text, *end = at + most; at < end && *at;) {
         int n = sequence(at);
         if (!n)
             fputs("\\ufffd", to);
@@ -38,7 +39,7 @@ static void begin(weft__json *json, const char *name)
     if (json->follows) putc(',', json->to);
     json->follows = true;
     if (!name) return;
-    quoted(json->to, name);
+    weft__json_quote(json->to, name, strlen(name));
     putc(':', json->to);
 }
 
@@ -76,5 +77,5 @@ void weft__json_bool(weft__json *json, const char *name, bool value)
 void weft__json_text(weft__json *json, const char *name, const char *text)
 {
     begin(json, name);
-    quoted(json->to, text);
+    weft__json_quote(json->to, text, strlen(text));
 }

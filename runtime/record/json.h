@@ -2,6 +2,7 @@
 #ifndef WEFT_RECORD_JSON_H
 #define WEFT_RECORD_JSON_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -18,4 +19,6 @@ void weft__json_big(weft__json *json, const char *name, uint64_t value);
 void weft__json_bool(weft__json *json, const char *name, bool value);
 /* What is no UTF-8 becomes U+FFFD. */
 void weft__json_text(weft__json *json, const char *name, const char *text);
+/* A string alone, between its quotes: at most so many bytes of the text. */
+void weft__json_quote(FILE *to, const char *text, size_t most);
 #endif
