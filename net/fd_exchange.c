@@ -1,6 +1,6 @@
 /* fd_exchange.c - local rank 0 (the leader) binds an abstract Unix socket and the others connect to it.
  *
- *   member -> leader   hello                         both sides have looked at the other's uid before
+ *   member -> leader   hello                         both sides have checked the other's uid before
  *   leader -> member   answer
  *   member -> leader   proof, fd_hello + [bell, pidfd]  says who: pid, a cookie unique to the process
  *   ...                                              when all members sit:

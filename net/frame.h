@@ -62,7 +62,7 @@ static inline uint64_t weft__frame_first(weft__frame_kind kind, weft__channel ch
            (uint64_t)length << 32;
 }
 
-/* Longest payload of one frame: one engine turn.  Over loopback one of half that costs a MiB 15 % more, and
+/* Longest payload of one frame: one progress pass.  Over loopback one of half that costs a MiB 15 % more, and
  * of twice that a long message does. */
 #define WEFT__FRAME_PAYLOAD_MAX (512u * 1024)
 

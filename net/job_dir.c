@@ -152,7 +152,7 @@ static bool lock_shared(int user_fd, const char *name, int fd)
 {
     struct stat held, named;
     if (flock(fd, LOCK_SH | LOCK_NB)) {
-        usleep(1000); /* a cleaner looks at it just now */
+        usleep(1000); /* a cleaner examines it just now */
         return false;
     }
     if (fstat(fd, &held) || fstatat(user_fd, name, &named, AT_SYMLINK_NOFOLLOW)) return false;
@@ -182,7 +182,7 @@ static weft_status clean_id(const char *id, char name[ID_BYTES])
         return weft__fail(WEFT_ERR_ARGUMENT, "a job's name must have 1 to %d characters", ID_BYTES - 17);
     for (size_t i = 0; i <= n; i++)
         name[i] = isalnum((unsigned char)id[i]) || strchr("-_.", id[i]) ? id[i] : '_';
-    if (name[0] == '.') name[0] = '_'; /* "..", and what a cleaner would not look at */
+    if (name[0] == '.') name[0] = '_'; /* "..", and what a cleaner would pass over */
     return WEFT_OK;
 }
 

@@ -1,5 +1,5 @@
 /* poller.c - the epoll set.  Opening and adding may fail (descriptors, memory); polling cannot: an
- * interrupted look is an empty one.
+ * interrupted poll is an empty one.
  *
  * No edge is lost between those that poll it.  There is one at a time, the holder of the engine, who calls
  * ready for all that it has fetched before it lets the engine go: an edge that was fetched is attended to

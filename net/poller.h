@@ -19,8 +19,8 @@ struct weft__poller_batch;
 typedef struct weft__poller {
     int epoll_fd;
     struct weft__poller_batch *batch; /* events fetched by the poll that is running; NULL outside of one */
-    bool sparing;                     /* its owner has nothing else to look at in between */
-    bool spared; /* whoever has descriptors in it looks at them without it: now and then is enough */
+    bool sparing;                     /* its owner has nothing else to poll in between */
+    bool spared; /* whoever has descriptors in it polls them without it: now and then is enough */
 } weft__poller;
 
 weft_status weft__poller_open(weft__poller *set);

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #define PAGE       4096u
-#define STEP_BYTES ((uint64_t)64 << 20) /* reserved between looks at what is left */
+#define STEP_BYTES ((uint64_t)64 << 20) /* reserved between checks of what is left */
 #define KEEP_BYTES ((uint64_t)32 << 20) /* left to the rest of the machine */
 #define MARK_RANKS 32                   /* in one word, below the generation */
 

@@ -52,7 +52,7 @@ static inline _Atomic uint64_t *weft__ring_word(const weft__ring *ring, uint64_t
     return (_Atomic uint64_t *)(void *)(ring->base + (position & (ring->bytes - 1)));
 }
 
-/* Writer: is there room for a record with this payload?  Its look at `taken` is sequentially consistent. */
+/* Writer: is there room for a record with this payload?  Its load of `taken` is sequentially consistent. */
 weft__ring_state weft__ring_room_slow(weft__ring *ring, uint64_t end);
 static inline weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_bytes)
 {
@@ -62,7 +62,7 @@ static inline weft__ring_state weft__ring_room(weft__ring *ring, size_t payload_
                                                           : weft__ring_room_slow(ring, end);
 }
 /* Writer, after READY, in this order: the payload, if there is one, the header but for its first 8 bytes, in
- * its place, and these, which publish it and must not all be 0.  Whether the reader sleeps is to be looked at
+ * its place, and these, which publish it and must not all be 0.  Whether the reader sleeps is to be checked
  * behind a fence of the caller's (weft__bell_ring). */
 void weft__ring_put_payload(weft__ring *ring, const void *payload, size_t payload_bytes);
 static inline void *weft__ring_place(const weft__ring *ring)

@@ -21,9 +21,9 @@
 /* Above, a second copy costs more than asking; where ranks share processors to ask is to change threads
  * twice, and what fits one record goes at once. */
 #define EAGER_BYTES    (8u * 1024)
-#define TURN_BYTES     (128u * 1024) /* payload copied per poll, in each direction: an engine turn is short */
+#define POLL_BYTES     (128u * 1024) /* payload copied per poll, in each direction: a progress pass is short */
 #define SHORT_BYTES    4096          /* of a frame whose end is soon there */
-#define PEER_RECORDS   32            /* read from one peer before the next one's turn */
+#define PEER_RECORDS   32            /* read from one peer before the next one */
 #define KIND_CONTINUED 255           /* first byte of a record that goes on with the frame begun before it */
 _Static_assert(KIND_CONTINUED > WEFT__FRAME_KINDS, "the mark is no kind of frame");
 _Static_assert(sizeof(weft__frame) == WEFT__RING_HEADER, "a record begins with the frame's header");
@@ -43,7 +43,7 @@ typedef struct shm_peer {
     bool writing;      /* inside write_queue */
     bool seen;         /* `frame` has been read, and nothing else of its record */
     bool begun;        /* `frame` is the sink's, its payload has not been read to the end */
-    bool awaited;      /* the last look found nothing */
+    bool awaited;      /* the last poll found nothing */
     size_t read_bytes; /* of its payload */
     char *where;       /* where its payload goes, or NULL */
     weft__frame frame;
@@ -58,7 +58,7 @@ typedef struct shm {
     weft__transport transport;
     weft__segment *segment;
     int *local_of;
-    int world, turn; /* turn: the peer that the next poll looks at first */
+    int world, turn; /* turn: the peer that the next poll reads first */
     size_t waiting;  /* frames in queues or half written, all peers */
     weft__rests rests;
     bool polling;
@@ -153,14 +153,14 @@ static size_t piece_of(const shm_peer *l, const weft__outgoing *out, size_t *off
     return rest < most ? rest : most;
 }
 
-/* Writes records of one frame while there is room and the turn lasts.  READY: the frame is written. */
+/* Writes records of one frame while there is room and this poll's bytes last.  READY: the frame is written. */
 static weft__ring_state write_frame(shm *s, shm_peer *l, weft__outgoing *out, size_t *turn_bytes)
 {
     static const weft__frame continued = {.kind = KIND_CONTINUED};
 
     while (out->done < sizeof out->frame + out->frame.length) {
         size_t offset, piece = piece_of(l, out, &offset);
-        weft__ring_state room = *turn_bytes < TURN_BYTES ? weft__ring_room(&l->out, piece) : WEFT__RING_WAIT;
+        weft__ring_state room = *turn_bytes < POLL_BYTES ? weft__ring_room(&l->out, piece) : WEFT__RING_WAIT;
         if (room != WEFT__RING_READY) return room;
         weft__ring_put(&l->out, out->done ? &continued : &out->frame, (const char *)out->payload + offset,
                        piece);
@@ -398,11 +398,11 @@ static int read_peers(shm *s, int budget)
     size_t turn_bytes = 0;
     bool alone;
 
-    for (int i = 0; i < size && moved < budget && turn_bytes < TURN_BYTES; i++) {
+    for (int i = 0; i < size && moved < budget && turn_bytes < POLL_BYTES; i++) {
         shm_peer *l = &s->peers[at];
         if (++at == size) at = 0;
         if (WEFT__LIKELY(!weft__ring_ready(&l->in))) {
-            /* Told only when a look finds nothing more: by then the answer to the last frame is on its way.
+            /* Told only when a poll finds nothing more: by then the answer to the last frame is on its way.
              */
             if (weft__ring_untold(&l->in) && l->state == PEER_OPEN) tell_taken(s, l);
             l->awaited = true;
@@ -412,7 +412,7 @@ static int read_peers(shm *s, int budget)
          * line of the writer's: before the caller hears of this one. */
         alone = l->awaited;
         l->awaited = false;
-        for (int n = 0; n < PEER_RECORDS && moved < budget && turn_bytes < TURN_BYTES; n++) {
+        for (int n = 0; n < PEER_RECORDS && moved < budget && turn_bytes < POLL_BYTES; n++) {
             if (!read_record(s, l, &turn_bytes)) break;
             moved++;
             if (alone && l->frame.length <= SHORT_BYTES) break;
@@ -427,7 +427,7 @@ static int write_peers(shm *s)
     size_t turn_bytes = 0;
     int moved = 0;
 
-    for (int i = 0; i < s->segment->size && turn_bytes < TURN_BYTES; i++) {
+    for (int i = 0; i < s->segment->size && turn_bytes < POLL_BYTES; i++) {
         int at = (s->turn + i) % s->segment->size;
         if (head_of(&s->peers[at])) moved += write_queue(s, &s->peers[at], &turn_bytes);
     }

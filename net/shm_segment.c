@@ -239,7 +239,7 @@ static weft_status make_segment(weft__segment *segment)
     return WEFT_OK;
 }
 
-/* What came over the socket is looked at before it is touched. */
+/* What came over the socket is checked before it is touched. */
 static weft_status map_segment(weft__segment *segment)
 {
     struct stat file;

@@ -23,7 +23,7 @@
 #define MOST_LEAST 16
 #define MOST_MOST  1024
 #define ATTEMPTS   3   /* of a rank whose secret is another, before it gives up */
-#define LOOK_MS    100 /* least time between two looks at where those that have gone came from, */
+#define LOOK_MS    100 /* least time between two checks of where those that have gone came from, */
 #define LOOK_SHARE 20  /* and so many times what the last one took: who comes often makes nobody slow */
 #define EVENTS     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 

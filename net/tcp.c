@@ -159,7 +159,7 @@ static void tcp_forget(weft__transport *t, int rank, void *where)
 }
 
 /* Asking the set costs as much as reading, so while links are few, and nothing else is waited for, they are
- * read at each look and the set is asked now and then. */
+ * read at each poll and the set is asked now and then. */
 static void read_directly(weft__tcp *tcp)
 {
     tcp->poller->spared = tcp->poller->sparing && tcp->links > 0 && tcp->links <= DIRECT_LINKS;

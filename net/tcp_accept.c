@@ -143,7 +143,7 @@ static void guest_ready(weft__polled *w, uint32_t events)
     do step = tcp_accept_advance(guest);
     while (step == WEFT__STEP_DONE && next_step(guest));
     if (step != WEFT__STEP_ENDED) return;
-    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only looked.
+    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only probed.
      */
     weft__tcp_guest_end(guest);
 }
@@ -170,7 +170,7 @@ void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *addr
     weft__tcp_wake_at(tcp, guest->deadline_ns);
 }
 
-/* The oldest first.  One more look before it is sent away: it may be us who were late. */
+/* The oldest first.  One more check before it is sent away: it may be us who were late. */
 void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns)
 {
     while (!weft__list_empty(&tcp->guests)) {

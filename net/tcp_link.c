@@ -2,25 +2,25 @@
  *
  * Reading goes through a small buffer, so that many small frames cost one system call; what is missing of a
  * long payload is read straight to where it belongs, with the buffer behind it for the next header.  Writing
- * gathers headers and payloads of several frames.  Both stop after a turn's worth of bytes and go on in the
+ * gathers headers and payloads of several frames.  Both stop after a poll's worth of bytes and go on in the
  * next poll.
  *
  * Why no edge is lost, though a link is read and written only when the set tells (poller.c), in a poll that
  * goes on (resume), or when somebody sends:
  *
- * - Reading ends with EAGAIN, with fewer bytes than there was room for, or with the turn.  After a turn the
+ * - Reading ends with EAGAIN, with fewer bytes than there was room for, or with the poll's bytes.  After those the
  * link is in `resume`, which counts as busy: whoever lets the engine go then has the progress thread woken. A
  *   short read says, of a TCP socket that does not block, that its queue was empty when the kernel held its
  *   lock; each byte that is queued later makes an edge, also one that comes before the read has returned.  An
  * end of the connection makes one of its own, and is read on to if it had been announced before (hung_up).
  * - SO_RCVLOWAT holds edges back: while fewer bytes lie there than are wanted.  It is set after reading, to
  * no more than is missing of the frame, and to 1 between frames: the bytes wanted are on their way or with
- * the sender, who is not waiting for us.  The kernel looks whether enough are there when it is set, so that
+ * the sender, who is not waiting for us.  The kernel checks whether enough are there when it is set, so that
  * those which came between reading and setting count.  If they never can lie there, because the receive
  * buffer is full or its window too small for the next segment, the kernel tells with fewer
  * (tcp_epollin_ready); it caps what is wanted at half the buffer.  Measured with buffers of 4 KiB to 32 MiB,
  * packets of 576 B to 64 KiB: nothing stood.
- * - Writing ends with an empty queue, with the turn (resume again), or with EAGAIN, after which the kernel
+ * - Writing ends with an empty queue, with the poll's bytes (resume again), or with EAGAIN, after which the kernel
  * owes an edge once there is room: it notes under the socket's lock that somebody wants room, so
  * acknowledgements that come before sendmsg has returned count.  An edge that was fetched before that is for
  * a link that was not `blocked`, and is passed over; the one that is owed is another.

@@ -4,7 +4,7 @@
  *   tcp_connect.c  a connection this rank makes: dial, greet, prove, wait for the verdict
  *   tcp_accept.c   a connection somebody made to us: a stranger until its proof is there
  *   tcp_link.c     an established connection: reading and writing frames
- *   tcp_recheck.c  the links looked at without being told of
+ *   tcp_recheck.c  the links checked without being told of
  *
  * All of it runs in the thread that holds the engine.  Any callback (sink, sent) may call the transport
  * again, so after one a link is only good for asking whether its descriptor is still open: closed links are
@@ -17,15 +17,14 @@
 
 #include <stdbool.h>
 
-#define WEFT__TCP_BUFFER (16u * 1024) /* received ahead per link, so that small frames cost one read */
-#define WEFT__TCP_POLL_BYTES \
-    (512u * 1024)              /* bytes one link may read, and write, before others have their turn */
-#define WEFT__TCP_GUESTS   128 /* strangers at one time; the oldest makes room */
-#define WEFT__TCP_ACCEPTS  64  /* connections accepted in one turn */
-#define WEFT__TCP_DIALS    10  /* attempts at one peer that closes before its verdict */
-#define WEFT__TCP_PATIENCE 12  /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
-#define WEFT__TCP_LAZY     8   /* frames for one peer that go together rather than at once */
-#define WEFT__TCP_TEXT     80  /* an address as text */
+#define WEFT__TCP_BUFFER     (16u * 1024)  /* received ahead per link, so that small frames cost one read */
+#define WEFT__TCP_POLL_BYTES (512u * 1024) /* bytes one link may read, and write, in one poll */
+#define WEFT__TCP_GUESTS     128           /* strangers at one time; the oldest makes room */
+#define WEFT__TCP_ACCEPTS    64            /* connections accepted in one poll */
+#define WEFT__TCP_DIALS      10            /* attempts at one peer that closes before its verdict */
+#define WEFT__TCP_PATIENCE   12 /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
+#define WEFT__TCP_LAZY       8  /* frames for one peer that go together rather than at once */
+#define WEFT__TCP_TEXT       80 /* an address as text */
 
 /* The acceptor's verdict, one byte. */
 typedef enum weft__tcp_verdict {
@@ -97,9 +96,9 @@ struct weft__tcp_link {
     bool in_frame;
     unsigned char *where;   /* NULL: thrown away */
     size_t got;             /* of the payload */
-    size_t allowance;       /* bytes this turn may still read */
+    size_t allowance;       /* bytes this poll may still read */
     int wake_bytes;         /* SO_RCVLOWAT; 0: never set */
-    uint32_t reads, writes; /* tried: whoever looks twice sees whether it was between */
+    uint32_t reads, writes; /* tried: whoever reads it twice sees whether it was between */
     weft__tcp_noted noted;
     size_t start, end; /* of what lies in buffer */
     unsigned char buffer[WEFT__TCP_BUFFER];

@@ -1,8 +1,8 @@
-/* tcp_recheck.c - the links looked at without being told of, and what may become one.
+/* tcp_recheck.c - the links checked without being told of, and what may become one.
  *
  * Nothing else reads a link without an edge of the set (poller.h), and why none is lost is written in
  * tcp_link.c.  If one were all the same, by the kernel or by us, the rank would stand for good, though all it
- * waits for lies in its sockets.  So whoever looks after deadlines has every link read and written as well,
+ * waits for lies in its sockets.  So whoever watches deadlines has every link read and written as well,
  * every handshake taken a step further, and connections accepted; and the log tells when that was needed.
  *
  * Whether it was is known for certain: what lies in a socket before the set is asked, and has not been tried

@@ -96,7 +96,7 @@ struct weft__transport {
     /* Frames that wait or are half written, lazy ones among them: is there something to do that nobody will
      * ring for? */
     bool (*busy)(const weft__transport *t);
-    /* Now and then, by who looks after deadlines: reads and writes wherever it can, whatever the kernel has
+    /* Now and then, by who watches deadlines: reads and writes wherever it can, whatever the kernel has
      * told, and logs what it should have told and has not.  NULL: poll always does. */
     void (*recheck)(weft__transport *t);
     /* True once everything given to send for this peer has left this process's memory (shm: has been

@@ -219,7 +219,7 @@ void weft__watchdog_wire_close(weft__watchdog_wire *wire)
     free(wire);
 }
 
-/* Also makes ZeroMQ look at its mailbox: only after that may its descriptor be trusted to become readable. */
+/* Also makes ZeroMQ read its mailbox: only after that may its descriptor be trusted to become readable. */
 static bool has_message(const weft__watchdog_wire *wire)
 {
     int events = 0;

@@ -17,11 +17,11 @@
 #include <zmq.h>
 
 #define ZAP_FRAMES    7   /* version, request id, domain, address, identity, mechanism, credentials */
-#define ZAP_FRAME_MAX 256 /* longest frame that is looked at */
+#define ZAP_FRAME_MAX 256 /* longest frame that is read */
 #define KEY_BYTES     32
 #define DOMAIN_BYTES  40 /* "weft-" and the job's public id in hex */
 #define CURVE_BYTES   64 /* and more: what encryption adds to a message before its length is judged */
-/* What the first socket takes at once, and a bind for its look at the network interfaces: where libzmq gets
+/* What the first socket takes at once, and a bind to list the network interfaces: where libzmq gets
  * none of them it aborts. */
 #define START_DESCRIPTORS 8
 #define BIND_DESCRIPTORS  4

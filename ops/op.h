@@ -171,7 +171,7 @@ const char *weft__reduction_name(weft_op op);      /* "sum" */
  * use are 0.  A broadcast has its buffer in both `in` and `out`. */
 weft_status weft__op_check(weft__op *op, int rank, int size);
 /* weft__op_check in two halves.  A few compares tell of most operations that they are right and canonical as
- * they stand: "plainly right".  The others are looked at closely.  Looking closely at one that is plainly right
+ * they stand: "plainly right".  The others are checked closely.  Checking closely one that is plainly right
  * would accept it, unchanged. */
 bool weft__op_plainly_right(const weft__op *op, int size);
 static inline bool weft__message_plainly_right(const weft__op *op, int size, bool sends) /* or receives */

@@ -5,7 +5,7 @@
  * collective is a fixed number of rounds that follows from the operation alone, so ranks never talk about
  * it.  Pure: given the index of a round this tells what to do in it; runtime/ does it, tests/sim checks it.
  *
- * In the first round of an operation every rank publishes (perhaps nothing but its signature) and looks
+ * In the first round of an operation every rank publishes (perhaps nothing but its signature) and checks
  * at every other rank's signature: no rank finishes before it has seen that all agree.
  *
  * Large reductions: the owner of a slice reduces all members' operands in one pass.  Small ones: every rank

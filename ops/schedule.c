@@ -2,7 +2,7 @@
  *
  * Happy path: weft__schedule_make selects an algorithm, lets it append, and seals: each step then knows how
  *             many it waits for and which wait for it.
- * Fails:      when memory runs out, which is remembered and told once, at the end: builders do not look. */
+ * Fails:      when memory runs out, which is remembered and told once, at the end: builders do not check. */
 #include "schedule.h"
 
 #include "check.h"

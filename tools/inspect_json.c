@@ -51,13 +51,13 @@ static void rank_or_null(FILE *to, const char *name, int rank)
         fprintf(to, "\"%s\": null, ", name);
 }
 
-static const char *op_state_name(weft__op_state state)
+static const char *op_state_name(weft__recorded_op_state state)
 {
-    return state > WEFT__OP_DRAINING    ? "settled"
-           : state == WEFT__OP_DRAINING ? "draining"
-           : state == WEFT__OP_HELD     ? "held"
-           : state == WEFT__OP_STARTED  ? "started"
-                                        : "unknown";
+    return state > WEFT__RECORDED_OP_DRAINING    ? "settled"
+           : state == WEFT__RECORDED_OP_DRAINING ? "draining"
+           : state == WEFT__RECORDED_OP_HELD     ? "held"
+           : state == WEFT__RECORDED_OP_STARTED  ? "started"
+                                                 : "unknown";
 }
 
 static void operation(FILE *to, const struct inspect_job *job, const weft__snapshot *shot,
@@ -99,8 +99,8 @@ static void links(FILE *to, const weft__snapshot *shot)
     fprintf(to,
             "\"links\": {\"shared_memory\": %d, \"quiet\": %d, \"up\": %d, \"lost\": %d, \"left\": %d, "
             "\"dead\": %d}, ",
-            l.local, l.in[WEFT__PEER_QUIET], l.in[WEFT__PEER_UP], l.in[WEFT__PEER_LOST],
-            l.in[WEFT__PEER_LEFT], l.in[WEFT__PEER_DEAD]);
+            l.local, l.in[WEFT__RECORDED_PEER_QUIET], l.in[WEFT__RECORDED_PEER_UP],
+            l.in[WEFT__RECORDED_PEER_LOST], l.in[WEFT__RECORDED_PEER_LEFT], l.in[WEFT__RECORDED_PEER_DEAD]);
 }
 
 static void ending(FILE *to, const struct inspect_job *job, const weft__rank_ending *e)
@@ -126,7 +126,7 @@ static void own_life(FILE *to, const weft__snapshot *shot)
     text(to, "stage", stage < WEFT__STAGES ? stages[stage] : "unknown");
     text(to, "progress_thread", rest < 3 ? rests[rest] : "unknown");
     fprintf(to, "\"sleepers\": %" PRIu64 ", \"watchdog_turns\": %" PRIu64 ", \"damaged\": %zu, ",
-            shot->life[WEFT__LIFE_WAITERS], shot->life[WEFT__LIFE_TURNS], shot->damaged);
+            shot->life[WEFT__LIFE_WAITERS], shot->life[WEFT__LIFE_PASSES], shot->damaged);
 }
 
 static void last_operations(FILE *to, const struct inspect_job *job, const weft__snapshot *shot)

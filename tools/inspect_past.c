@@ -80,7 +80,7 @@ static const weft__group_record *first_break(const struct inspect_job *job, cons
         const weft__snapshot *shot = job->blame.nodes[i].shot;
         for (size_t g = 0; g < shot->group_count; g++) {
             const weft__group_record *group = &shot->groups[g];
-            if (group->state != WEFT__GROUP_BROKEN || group->ended_ns <= job->blame.now_ns ||
+            if (group->state != WEFT__RECORDED_GROUP_BROKEN || group->ended_ns <= job->blame.now_ns ||
                 (first && first->ended_ns <= group->ended_ns))
                 continue;
             first = group;

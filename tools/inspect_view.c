@@ -38,12 +38,12 @@ struct inspect_links inspect_links_of(const weft__snapshot *shot)
 static void links_text(const weft__snapshot *shot, char *text, size_t bytes)
 {
     static const struct {
-        weft__peer_state state;
+        weft__recorded_peer_state state;
         const char *name;
-    } told[] = {{WEFT__PEER_UP, "up"},
-                {WEFT__PEER_LOST, "lost"},
-                {WEFT__PEER_DEAD, "dead"},
-                {WEFT__PEER_LEFT, "left"}};
+    } told[] = {{WEFT__RECORDED_PEER_UP, "up"},
+                {WEFT__RECORDED_PEER_LOST, "lost"},
+                {WEFT__RECORDED_PEER_DEAD, "dead"},
+                {WEFT__RECORDED_PEER_LEFT, "left"}};
     struct inspect_links links = inspect_links_of(shot);
     size_t length = 0;
     *text = 0;

@@ -15,7 +15,7 @@ void inspect_view_ranks(const struct inspect_job *job, FILE *to, int width, int 
 void inspect_time_text(int64_t realtime_ns, char *text, size_t bytes);
 /* How many peers are in each state; and of those, how many are reached over shared memory. */
 struct inspect_links {
-    int in[WEFT__PEER_STATES], local;
+    int in[WEFT__RECORDED_PEER_STATES], local;
 };
 struct inspect_links inspect_links_of(const weft__snapshot *shot);
 #endif

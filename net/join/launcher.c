@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define ANCESTORS_MAX 64           /* between a rank and its launcher */
-#define ENVIRON_MAX   (256 * 1024) /* of another process; the rest is not looked at */
+#define ENVIRON_MAX   (256 * 1024) /* of another process; the rest is not read */
 #define USUAL_PORT    13333        /* where no port is given; it is cupyx.distributed's too */
 
 typedef struct launcher {

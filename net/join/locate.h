@@ -35,9 +35,9 @@ enum weft__in_vain {
 typedef struct weft__finder weft__finder;
 /* All slots run on the thread of weft_init.  What fails has written its sentence. */
 struct weft__finder {
-    /* One look; waits at most for a lock, until the job's deadline. */
+    /* One try; waits at most for a lock, until the job's deadline. */
     weft_status (*look)(weft__finder *finder, weft__locator *place);
-    /* OK: look again; PENDING: after COMPLETE stay there, it may end, and after REFUSED give up if that goes
+    /* OK: try again; PENDING: after COMPLETE stay there, it may end, and after REFUSED give up if that goes
      * on; else give up with the finder's sentence. */
     weft_status (*in_vain)(weft__finder *finder, const weft__locator *place, enum weft__in_vain what,
                            const weft__probe *probe);

@@ -1,6 +1,6 @@
 /* locate_fixed.c - meeting at an address that every rank was told.
  *
- * Whoever can bind it serves; rank 0 gets some time to be first.  Others look who answers there.  A way to
+ * Whoever can bind it serves; rank 0 gets some time to be first.  Others ask who answers there.  A way to
  * the host that is missing may come: networks come up late.  Fails when something else answers, when the host
  * cannot be reached for another reason, and when the address is open to other hosts and the job has no
  * secret.
@@ -45,7 +45,7 @@ static bool is_no_way(int error)
 
 static weft_status nobody_greeted(fixed *f, const weft__probe *probe)
 {
-    /* The last look may have been cut short by the deadline: an earlier one knows better. */
+    /* The last try may have been cut short by the deadline: an earlier one knows better. */
     if (probe->result != WEFT__PROBE_NO_ANSWER) f->seen = probe->result;
     switch (probe->result) {
     case WEFT__PROBE_STRANGE:

@@ -2,7 +2,7 @@
  *
  * A rank asks who serves, and listens for a moment, longer or shorter by chance.  If it hears nobody it
  * serves, on a free port, and says so: at once to who asks, and in growing periods.  Of two that serve the
- * one with the lower nonce stays; the other resigns, and its clients look again.  When all are there it falls
+ * one with the lower nonce stays; the other resigns, and its clients search again.  When all are there it falls
  * silent, so the next run of the same name finds an empty field.
  *
  * A beacon that leads to nothing - the server has gone, is complete, is another one - is not followed again

@@ -1,7 +1,7 @@
 /* server_registry.c - see server_registry.h.
  *
  * A file without entries is removed by whoever empties it, under its lock; so who has waited for the lock
- * looks whether the path still leads to the file that it has locked, and opens it anew if not. */
+ * checks whether the path still leads to the file that it has locked, and opens it anew if not. */
 #include "server_registry.h"
 #include "clock.h"
 #include "log.h"

@@ -1,7 +1,7 @@
 /* via_server.c - meeting at a server: find the place, serve it if nobody does, say who we are, gather.
  *
  *   1. ask the finder (locate.h) where to try; bind that address and serve; or, if another rank is to,
- *   2. connect plainly and look at the first bytes: a ZeroMQ greeting, or something else that holds the port;
+ *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port;
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
  * and another one is to.  Every wait ends at the deadline; then the server is asked who is missing.  The
@@ -30,7 +30,7 @@
 #define REFUSALS   3                /* failed handshakes in a row that mean a wrong secret */
 #define REFUSED_MS 500              /* who refuses for so long means it: a server that is closing does too */
 #define NONE       WEFT_PENDING     /* nothing is here yet */
-#define AGAIN      ((weft_status)2) /* this is not the place: look again */
+#define AGAIN      ((weft_status)2) /* this is not the place: search again */
 
 typedef struct client {
     weft__rendezvous *r;
@@ -232,7 +232,7 @@ static weft_status end_of_connection(client *c, enum ending ending)
     }
 }
 
-/* What a serving rank does for those who are still looking.  AGAIN: it has given up serving, for another one.
+/* What a serving rank does for those who are still searching.  AGAIN: it has given up serving, for another one.
  */
 static weft_status take_turn(client *c)
 {
@@ -330,7 +330,7 @@ static weft_status connect_for_good(client *c)
     return WEFT_OK;
 }
 
-/* One look at the place.  OK: a server greets; NONE: not yet. */
+/* One try of the place.  OK: a server greets; NONE: not yet. */
 static weft_status via_server_look(client *c)
 {
     weft__probe probe;

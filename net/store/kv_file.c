@@ -1,7 +1,7 @@
 /* kv_file.c - a store in a file that processes share, also on several hosts: file:///PATH.
  *
  * Every process keeps the values in memory too and reads what others have appended (kv_log.h).  Who waits for
- * a key sleeps in inotify, and looks by itself now and then, since inotify tells nothing of other hosts.  Of
+ * a key sleeps in inotify, and checks by itself now and then, since inotify tells nothing of other hosts.  Of
  * the threads that wait, one watches the file and wakes the others. */
 #include "clock.h"
 #include "kv_log.h"
@@ -17,7 +17,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define LOOK_LEAST_MS 5 /* between looks of one that waits, doubling */
+#define LOOK_LEAST_MS 5 /* between checks of one that waits, doubling */
 #define LOOK_MOST_MS  500
 #define BLIND_MOST_MS 50 /* the same where there is no inotify */
 

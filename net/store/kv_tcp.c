@@ -1,7 +1,7 @@
 /* kv_tcp.c - a store at tcp://HOST:PORT: serve it if the address is ours and free, else connect.
  *
  *   1. bind and serve; or, if it is taken or not ours,
- *   2. connect plainly and look at the first bytes: a ZeroMQ greeting, or something else that holds the port;
+ *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port;
  *   3. connect for good and prove the secret (CURVE).
  * Back to 1 when nobody is there, until the deadline.  A process that is connected to the place already
  * shares that connection. */
@@ -25,8 +25,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define RETRY_MS 20          /* between two looks at an address where nobody listens */
-#define LOOK_MS  1000        /* what one look may take, whatever the deadline */
+#define RETRY_MS 20          /* between two tries of an address where nobody listens */
+#define LOOK_MS  1000        /* what one try may take, whatever the deadline */
 #define REFUSALS 3           /* failed handshakes in a row that mean a wrong secret */
 #define PURPOSE  "\x01store" /* in the place of a job's name: no job shares its keys with a store */
 
@@ -160,7 +160,7 @@ static weft_status nobody(const tcp_store *s, enum weft__probe_result seen, cons
                       (double)(weft__now_ns() - s->began_ns) / 1e9, why);
 }
 
-/* One look at who is there.  OK: a ZeroMQ greeting; PENDING: nobody yet. */
+/* One try: who is there?  OK: a ZeroMQ greeting; PENDING: nobody yet. */
 static weft_status kv_tcp_look(const tcp_store *s, weft__probe *probe)
 {
     int64_t look_ns = weft__deadline(weft__now_ns(), LOOK_MS);

@@ -39,7 +39,7 @@ static const char *kind_text(const weft__memory_entry *e)
                                           : "";
 }
 
-/* All ranks look at the same words, so all see the same failure. */
+/* All ranks compare the same words, so all see the same failure. */
 static void memory_finish(weft_request *req)
 {
     const allocation *a = WEFT__OWNER(req->continuation, allocation, continuation);

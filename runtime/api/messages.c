@@ -1,7 +1,7 @@
 /* messages.c - isend and irecv.
  *
  * A short message passes in the call that asks for it, before anything else is made of it: a send whose way
- * is free is written to where its receiver looks, and a receive whose message is there takes it.  Its
+ * is free is written to where its receiver polls, and a receive whose message is there takes it.  Its
  * request, if one is wanted, is made afterwards, and settled then.  A receive whose message is not there is
  * posted as shortly.  What else does not pass begins like any other operation; and what is not plainly right
  * goes the long way (submit.h), which has the words for it. */

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* A copy of what the caller passed; of a rooted kind it is looked at on the root only. */
+/* A copy of what the caller passed; of a rooted kind it is read on the root only. */
 static weft_status copy(const weft_group *group, weft__op *op, const weft__uneven *given)
 {
     static const weft__uneven nothing;

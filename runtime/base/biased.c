@@ -2,8 +2,8 @@
 #include "clock.h"
 #include "lock.h"
 
-#define SPINS      100 /* tries before sleeping: about the length of one engine turn on small messages */
-#define KEEP_AFTER 128 /* turns in a row: what taking it back costs is saved in as many */
+#define SPINS      100 /* tries before sleeping: about the length of one progress pass on small messages */
+#define KEEP_AFTER 128 /* times in a row: what taking it back costs is saved in as many */
 
 WEFT__THREAD_WORD uint32_t weft__thread_number;
 
@@ -14,7 +14,7 @@ static bool change(weft__biased *lock, uint32_t word, weft__biased_state to)
                                                    memory_order_seq_cst, memory_order_seq_cst);
 }
 
-/* Whoever asks has left something to be seen, and goes away if this finds a holder, who will look: so it must
+/* Whoever asks has left something to be seen, and goes away if this finds a holder, who will check: so it must
  * not come before what was left is there.  A relaxed load might, on processors that let loads pass stores. */
 static uint32_t biased_look(const weft__biased *lock)
 {
@@ -48,7 +48,7 @@ bool weft__biased_try_slow(weft__biased *lock)
     return false;
 }
 
-/* Returns true with the lock, or false to look again. */
+/* Returns true with the lock, or false to try again. */
 static bool take_or_sleep(weft__biased *lock)
 {
     uint32_t word = biased_look(lock);
@@ -82,7 +82,7 @@ void weft__biased_leave_slow(weft__biased *lock)
         weft__wake_one(&lock->word);
 }
 
-/* Counts this turn; true: the thread may keep the lock.  Held. */
+/* Counts this time; true: the thread may keep the lock.  Held. */
 static bool earns(weft__biased *lock)
 {
     static _Atomic uint32_t numbers;

@@ -1,4 +1,4 @@
-/* biased.h - a lock that one thread keeps between its turns, so that taking it costs that thread no locked
+/* biased.h - a lock that one thread keeps between its uses, so that taking it costs that thread no locked
  * instruction; another thread that wants it takes it back with a heavy fence (fence.h) and uses it like any
  * lock.
  *

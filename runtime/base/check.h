@@ -5,7 +5,7 @@
  * three values that help to see why may stand behind the rule: WEFT__ASSERT(taken <= count, taken, count).
  *
  *   WEFT__ASSERT      in every build: where a few instructions cannot be measured
- *   WEFT__ASSERT_HOT  for what each operation passes, and for rules that cost a walk to look at: only in
+ *   WEFT__ASSERT_HOT  for what each operation passes, and for rules that cost a walk to check: only in
  *                     builds without NDEBUG, as those for debugging, for sanitizers and for tests/mutations */
 #ifndef WEFT_BASE_CHECK_H
 #define WEFT_BASE_CHECK_H

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOCK_SPINS 100 /* tries before sleeping: about the length of one engine turn on small messages */
+#define LOCK_SPINS 100 /* tries before sleeping: about the length of one progress pass on small messages */
 
 void weft__lock_slow(weft__lock *lock)
 {

@@ -31,7 +31,7 @@ static inline void weft__lock_drop(weft__lock *lock)
     if (atomic_exchange_explicit(&lock->word, 0, memory_order_seq_cst) == 2) weft__wake_one(&lock->word);
 }
 
-/* Sleep while *word == value, at most until the deadline.  Returns on any wake-up: look again. */
+/* Sleep while *word == value, at most until the deadline.  Returns on any wake-up: check again. */
 void weft__sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t deadline_ns);
 
 static inline void weft__pause(void)

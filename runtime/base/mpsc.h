@@ -15,7 +15,7 @@ typedef struct weft__mpsc {
     _Alignas(WEFT__LINE) _Atomic(weft__mpsc_node *) head; /* the newest; each points to the one before it */
 } weft__mpsc;
 
-/* Sequentially consistent, so that a look at "does the consumer sleep?" may follow it. */
+/* Sequentially consistent, so that a check of "does the consumer sleep?" may follow it. */
 static inline void weft__mpsc_push(weft__mpsc *q, weft__mpsc_node *node)
 {
     weft__mpsc_node *old = atomic_load_explicit(&q->head, memory_order_relaxed);

@@ -1,14 +1,14 @@
-/* pacing.c - what a context learns from looking and sleeping, and when its progress thread rests and
+/* pacing.c - what a context learns from polling and sleeping, and when its progress thread rests and
  * moves. */
 #include "pacing.h"
 
-/* As multiples of WEFT_SPIN_US: sleeps shorter than this were not worth it, and looking grows to at most that.  A
+/* As multiples of WEFT_SPIN_US: sleeps shorter than this were not worth it, and polling grows to at most that.  A
  * virtual processor that has halted may take 2 ms to be back.  Where ranks share processors, less. */
 #define SLEEP_WORTH         20
 #define SPIN_MOST           32
 #define SLEEP_WORTH_CROWDED 4
 #define SPIN_MOST_CROWDED   8
-#define IN_VAIN_MOST        4 /* times the longest: looks that found nothing, in one wait */
+#define IN_VAIN_MOST        4 /* times the longest: polls that found nothing, in one wait */
 
 void weft__pacing_open(weft__pacing *pacing, int64_t spin_ns)
 {
@@ -36,8 +36,8 @@ static int64_t sleep_worth(const weft__pacing *pacing)
     return pacing->spin_least_ns * (pacing->crowded ? SLEEP_WORTH_CROWDED : SLEEP_WORTH);
 }
 
-/* The one place where looking grows and shrinks.  Two ranks that wait for each other, and each sleep until
- * the other's bell, may each time be woken too late for the other to be still looking, and so never come out
+/* The one place where polling grows and shrinks.  Two ranks that wait for each other, and each sleep until
+ * the other's bell, may each time be woken too late for the other to be still polling, and so never come out
  * of it: hence it grows after short sleeps. */
 static void learn(weft__pacing *pacing, bool sleep_was_worth_it)
 {
@@ -48,32 +48,32 @@ static void learn(weft__pacing *pacing, bool sleep_was_worth_it)
     atomic_store_explicit(&pacing->spin_ns, twice, memory_order_relaxed);
 }
 
-/* What comes in slowly would keep it looking to the end, where looking has grown beyond its pace: hence the
+/* What comes in slowly would keep it polling to the end, where polling has grown beyond its pace: hence the
  * limit in all. */
-weft__pace weft__pacing_after_clock(const weft__pacing *pacing, weft__looking *looking, int64_t now_ns,
+weft__pace weft__pacing_after_clock(const weft__pacing *pacing, weft__polling *polling, int64_t now_ns,
                                     int64_t deadline_ns)
 {
-    looking->looks = 0;
-    looking->now_ns = now_ns;
-    if (looking->began_ns == 0) looking->began_ns = now_ns;
-    if (looking->stop_ns == 0)
-        looking->stop_ns = now_ns + atomic_load_explicit(&pacing->spin_ns, memory_order_relaxed);
-    if (looking->last_ns) looking->in_vain_ns += now_ns - looking->last_ns;
-    looking->last_ns = now_ns;
-    return now_ns >= looking->stop_ns || now_ns >= deadline_ns ||
-                   looking->in_vain_ns >= IN_VAIN_MOST * spin_most(pacing)
+    polling->polls = 0;
+    polling->now_ns = now_ns;
+    if (polling->began_ns == 0) polling->began_ns = now_ns;
+    if (polling->stop_ns == 0)
+        polling->stop_ns = now_ns + atomic_load_explicit(&pacing->spin_ns, memory_order_relaxed);
+    if (polling->last_ns) polling->in_vain_ns += now_ns - polling->last_ns;
+    polling->last_ns = now_ns;
+    return now_ns >= polling->stop_ns || now_ns >= deadline_ns ||
+                   polling->in_vain_ns >= IN_VAIN_MOST * spin_most(pacing)
                ? WEFT__PACE_SLEEP
-               : WEFT__PACE_LOOK;
+               : WEFT__PACE_POLL;
 }
 
 /* A wait that found something now and then, as from a network, but mostly nothing, and for so long that
  * sleeping would have been worth it.  No sleep will teach that to those that come like it.  Where ranks share
  * processors, what others do with this one meanwhile is not in vain. */
-void weft__pacing_after_looking(weft__pacing *pacing, const weft__looking *looking)
+void weft__pacing_after_polling(weft__pacing *pacing, const weft__polling *polling)
 {
-    int64_t lasted = looking->now_ns - looking->began_ns;
-    if (!looking->in_vain_ns || pacing->crowded) return;
-    if (looking->in_vain_ns >= sleep_worth(pacing) && 2 * looking->in_vain_ns >= lasted) learn(pacing, true);
+    int64_t lasted = polling->now_ns - polling->began_ns;
+    if (!polling->in_vain_ns || pacing->crowded) return;
+    if (polling->in_vain_ns >= sleep_worth(pacing) && 2 * polling->in_vain_ns >= lasted) learn(pacing, true);
 }
 
 int weft__pacing_after_sleep(weft__pacing *pacing, int64_t slept_ns)
@@ -92,19 +92,19 @@ void weft__resting_open(weft__resting *resting, bool has_module, int64_t now_ns)
     resting->nap_us = resting->least_us;
 }
 
-/* Between two looks at what runs on the device: the longer it runs, the longer, and always a small part of
+/* Between two polls of what runs on the device: the longer it runs, the longer, and always a small part of
  * it. */
 static weft__rest_next watch_device(const weft__pacing *pacing, int64_t since_ns)
 {
     int64_t us = since_ns / 1000 / WEFT__DEVICE_NAP_PART;
-    if (since_ns < WEFT__DEVICE_SPIN_NS && !pacing->crowded) return (weft__rest_next){WEFT__PACE_LOOK, 0};
+    if (since_ns < WEFT__DEVICE_SPIN_NS && !pacing->crowded) return (weft__rest_next){WEFT__PACE_POLL, 0};
     if (us < WEFT__DEVICE_NAP_LEAST_US) us = WEFT__DEVICE_NAP_LEAST_US;
     if (us > WEFT__DEVICE_NAP_MOST_US) us = WEFT__DEVICE_NAP_MOST_US;
     return (weft__rest_next){WEFT__PACE_NAP, us};
 }
 
 /* Naps grow while callers who wait drive the engine, since a timer on their processor costs them more than a
- * look, and are short again once work is left to this thread. */
+ * poll, and are short again once work is left to this thread. */
 static void learn_from_work(weft__resting *resting, bool callers_drive)
 {
     int64_t half = resting->nap_us / 2;
@@ -149,7 +149,7 @@ int weft__staying_next(weft__staying *staying, weft__room room, int caller)
     case WEFT__ROOM_TAKEN: staying->taken += staying->taken < WEFT__ROOM_SURE; break;
     case WEFT__ROOM_CROWDED:
         staying->taken = 0;
-        break; /* one look is enough: it may have waited long for it */
+        break; /* one pass is enough: it may have waited long for it */
     }
     if (staying->taken <= WEFT__ROOM_LEAVE) return WEFT__ANY_PROCESSOR;
     return staying->taken >= WEFT__ROOM_GO ? caller : WEFT__STAY;

@@ -58,7 +58,7 @@
     X(DUMP_SIGNAL, "WEFT_DUMP_SIGNAL", NUMBER, "12", 0, 64,                                                 \
       "Signal at which that is written too, unless the program handles it itself; 12 is SIGUSR2, 0: none.") \
     X(SPIN_US, "WEFT_SPIN_US", NUMBER, "200", 0, 1000000,                                                   \
-      "Microseconds a wait looks by itself before it sleeps.")                                              \
+      "Microseconds a wait polls by itself before it sleeps.")                                              \
     X(REQUESTS_MAX, "WEFT_REQUESTS_MAX", NUMBER, "1048576", 16, 16777216,                                   \
       "Requests that one context may hold at once.")
 

@@ -64,7 +64,7 @@ static inline void *weft__slab_get(weft__slab *slab)
     return WEFT__LIKELY(item) ? item : weft__slab_get_slow(slab);
 }
 
-/* Get and put under the user's lock, which has free ones of its own: no turn at a shared word.  When the
+/* Get and put under the user's lock, which has free ones of its own: no access to a shared word.  When the
  * limit is reached those are not found without it. */
 static inline void *weft__slab_get_locked(weft__slab *slab)
 {

@@ -10,7 +10,7 @@
 #define BASE_LEAST  (10 * WEFT__MS)   /* a rate measured over less is not exact enough */
 #define BASE_MOST   (2000 * WEFT__MS) /* over more is of no use: paces change, and numbers have an end */
 #define BASE_NS     (1000 * WEFT__MS)
-#define NEAR_TICKS  256 /* between the looks at the counter before and after the clock's, undisturbed */
+#define NEAR_TICKS  256 /* between the readings of the counter before and after the clock's, undisturbed */
 #define TRIES       3
 #define JUMP_PART   1000 /* a rate that differs by such a part of the last is no change of pace */
 

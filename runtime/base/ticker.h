@@ -3,7 +3,7 @@
  * Every 100 us both are read together, and in between the ticks since then are added at the rate of the last
  * second.  So it follows the clock, whatever is done to its pace, and is some ten nanoseconds off: less than
  * a call takes, so that who reads the clock before and after one finds its times in between. Where the kernel
- * does not keep its own time by that counter, each look asks the clock. */
+ * does not keep its own time by that counter, each reading asks the clock. */
 #ifndef WEFT_BASE_TICKER_H
 #define WEFT_BASE_TICKER_H
 #include "check.h"

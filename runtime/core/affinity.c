@@ -5,7 +5,7 @@
  * interrupts, and one rank pays for all: of two that compute while 16 MiB go each way, one lost 27 ms of 140
  * and the other 3.  So then the thread runs where its own callers do, and each rank pays for what it sends
  * and receives.  When a processor is free again the kernel chooses as before.  So it does where each thread
- * waits for many others: of two processors with a hundred threads each it is the next that has a turn for it,
+ * waits for many others: of two processors with a hundred threads each it is the next that has time for it,
  * and a rank whose progress thread may take only one of them stands meanwhile.
  *
  * Callers that have a processor of their own go there when they join and when they have slept.  When a thread
@@ -67,7 +67,7 @@ void weft__affinity_leave(weft__affinity *affinity)
 void weft__affinity_go(weft__affinity *affinity, int caller)
 {
     int next;
-    if (affinity->processors < 1 || caller < 0 || !weft__staying_looks(&affinity->staying, weft__now_ns()))
+    if (affinity->processors < 1 || caller < 0 || !weft__staying_checks(&affinity->staying, weft__now_ns()))
         return;
     next = weft__staying_next(&affinity->staying, room_now(affinity), caller);
     if (next == WEFT__ANY_PROCESSOR)

@@ -23,7 +23,7 @@ typedef struct weft__affinity {
  * processors cannot be found out, or it was given only one, everything stays as it is; it tells nobody. */
 void weft__affinity_open(weft__affinity *affinity, const char *load);
 void weft__affinity_close(weft__affinity *affinity);
-/* By the same, now and then: it looks every few milliseconds.  caller: the processor of its last caller; -1:
+/* By the same, now and then: it checks every few milliseconds.  caller: the processor of its last caller; -1:
  * there was none. */
 void weft__affinity_go(weft__affinity *affinity, int caller);
 /* Before it runs what is not this library's: threads that are started there would be given its one processor.

@@ -1,4 +1,4 @@
-/* alarm.h - asking the watchdog: when it must look, and what it shall tell other ranks.  Any thread; never
+/* alarm.h - asking the watchdog: when it must check, and what it shall tell other ranks.  Any thread; never
  * blocks. */
 #ifndef WEFT_RUNTIME_ALARM_H
 #define WEFT_RUNTIME_ALARM_H
@@ -6,9 +6,9 @@
 
 /* Queue a notice for one rank; NULL: it is gone, and its connection goes too */
 void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice);
-/* Look at this context at that time at the latest. */
+/* Check this context at that time at the latest. */
 void weft__alarm_look(weft_context *ctx, int64_t when_ns);
-/* The progress thread begins what it may not come back from soon, a module's call or a callback: look often,
+/* The progress thread begins what it may not come back from soon, a module's call or a callback: check often,
  * to drive the host plane in its place.  Any thread; mostly two loads. */
 void weft__alarm_tick(weft_context *ctx);
 void weft__alarm_wake(void);

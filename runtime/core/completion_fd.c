@@ -1,14 +1,14 @@
 /* completion_fd.c - an eventfd, and one word that says what it should be and what it is, so that most
- * settlings and most looks make no system call.
+ * settlings and most checks make no system call.
  *
- * A settling wants it readable, a look wants it quiet, and the last of them counts.  Whoever changes what is
- * wanted does the system call for it, a write or a read.  A look must not wait for a write that is under way
+ * A settling wants it readable, a check wants it quiet, and the last of them counts.  Whoever changes what is
+ * wanted does the system call for it, a write or a read.  A check must not wait for a write that is under way
  * - the poll that it follows may have been woken by that very write - so one thread may read while another
  * one writes.  Then a read that finds nothing came before the write, which is taken back when it is done; and
  * a read that finds something tells the writer that nothing is left of it.  At most one thread writes at a
  * time, and at most one reads; each, when it is done, sees whether more is wanted of it.
  *
- * A settling publishes its request and then reads the word; a look changes the word and then reads requests.
+ * A settling publishes its request and then reads the word; a check changes the word and then reads requests.
  * The fences on both sides see to it that one of the two sees the other. */
 #include "completion_fd.h"
 #include "status.h"

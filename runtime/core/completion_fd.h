@@ -24,7 +24,7 @@ static inline void weft__completion_fd_tell(weft__completion_fd *c)
     if (WEFT__UNLIKELY(atomic_load_explicit(&c->fd, memory_order_acquire) >= 0)) weft__completion_fd_write(c);
 }
 
-/* Before a look at requests: what settles after this call is told again.  Any thread. */
+/* Before a check of requests: what settles after this call is told again.  Any thread. */
 static inline void weft__completion_fd_clear(weft__completion_fd *c)
 {
     if (WEFT__UNLIKELY(atomic_load_explicit(&c->fd, memory_order_acquire) >= 0)) weft__completion_fd_read(c);

@@ -138,7 +138,7 @@ struct weft_context {
     size_t slot_bytes;             /* of a slot on the segment (host/slots.h); 0: no segment */
     struct weft__regions *regions; /* engine: mem_alloc's memory; NULL: there has been none */
     weft__poller poller;           /* engine */
-    unsigned sockets_in;           /* engine: until sockets are looked at again */
+    unsigned sockets_in;           /* engine: until sockets are polled again */
     int64_t
         progress_ns; /* engine: the time of this call of progress, once somebody has asked; 0: not yet; -1: outside of one */
     weft__ticker ticker;        /* engine */
@@ -148,7 +148,7 @@ struct weft_context {
     weft__early_messages early; /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__nt_copy nt_copy;                    /* engine: into this rank's slots */
-    int64_t deaths_at_ns; /* engine: the local ranks' processes are looked at again, not before */
+    int64_t deaths_at_ns; /* engine: the local ranks' processes are checked again, not before */
     bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
     weft__list groups;    /* under groups_lock; the newest first */
     weft__list batches;   /* under groups_lock: begun, not ended */
@@ -181,14 +181,14 @@ struct weft_context {
     weft__mpsc notices;        /* to be sent by it */
     weft__list to_tell;        /* engine: broken groups of which other hosts are told later */
     weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
-    _Atomic int64_t look_ns;   /* when it must look at this context next */
+    _Atomic int64_t look_ns;   /* when it must check this context next */
     bool guarded;
-    uint64_t watched_turns; /* watchdog thread: how often it has looked at this context */
-    _Atomic int dump_state; /* weft__dump_state */
-    char dump_why[256];     /* ASKED: of that */
-    uint32_t signals_seen;  /* watchdog thread: those that asked for a dump */
-    _Atomic bool ticking;   /* it looks often, because a module has work, or had lately */
-    int64_t tick_until_ns;  /* watchdog thread */
+    uint64_t watched_passes; /* watchdog thread: how often it has checked this context */
+    _Atomic int dump_state;  /* weft__dump_state */
+    char dump_why[256];      /* ASKED: of that */
+    uint32_t signals_seen;   /* watchdog thread: those that asked for a dump */
+    _Atomic bool ticking;    /* it checks often, because a module has work, or had lately */
+    int64_t tick_until_ns;   /* watchdog thread */
 
     /* completion descriptor and waiting for several */
     weft__completion_fd completion_fd;

@@ -1,8 +1,8 @@
-/* engine.c - the host data plane's one lock, and one look at everything under it.
+/* engine.c - the host data plane's one lock, and one progress pass over everything under it.
  *
  * Whoever holds the engine - the progress thread, a caller that waits, the watchdog in the thread's place -
  * takes the submitted requests and moves along all that runs.  Nothing here blocks.  A submission that finds
- * the engine held is picked up by its holder, who looks at the queue once more after letting go.  A thread
+ * the engine held is picked up by its holder, who checks the queue once more after letting go.  A thread
  * that calls all by itself keeps the engine between its calls (biased.h). */
 #include "engine.h"
 #include "executor.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define SOCKETS_EVERY_SHARED \
-    4096 /* calls of progress between looks at sockets when only deaths can show there */
+    4096 /* calls of progress between polls of sockets when only deaths can show there */
 #define SOCKETS_EVERY_MIXED  8  /* when some peers are reached by TCP and others by shared memory */
 #define SOCKETS_EVERY_SPARED 16 /* when their owner reads them without asking */
 
@@ -195,7 +195,7 @@ int weft__engine_poll_for(weft_request *req)
     weft_context *ctx = req->ctx;
     int n;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    /* Before the look: then what is found need not wait for the clock. */
+    /* Before the pass: then what is found need not wait for the clock. */
     ctx->progress_ns = req->timed ? weft__engine_clock(ctx) : 0;
     n = req->executor->poll(req);
     ctx->progress_ns = -1;
@@ -225,7 +225,7 @@ void weft__engine_arm(weft_context *ctx)
 {
     if (ctx->segment) weft__bell_arm(ctx->segment);
     weft__p2p_hurry(ctx->p2p);
-    ctx->sockets_in = 0; /* the look that follows must include the sockets */
+    ctx->sockets_in = 0; /* the pass that follows must include the sockets */
 }
 
 void weft__engine_disarm(weft_context *ctx)

@@ -23,8 +23,8 @@ static inline void weft__engine_leave(weft_context *ctx, bool entered)
 {
     if (entered) weft__engine_drop(ctx);
 }
-/* What was submitted begins, and what can be done for it at once is done; nothing else is looked at.
- * last: begins after what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has looked at
+/* What was submitted begins, and what can be done for it at once is done; nothing else is polled.
+ * last: begins after what is queued, and was not queued itself; or NULL.  now_ns 0: nobody has read
  * the clock yet.  Engine held. */
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns);
 /* A word that only the holder of the engine writes. */
@@ -33,30 +33,30 @@ static inline void weft__count(_Atomic uint32_t *word, int more)
     uint32_t so_far = atomic_load_explicit(word, memory_order_relaxed);
     atomic_store_explicit(word, so_far + (uint32_t)more, memory_order_relaxed);
 }
-/* Requests that have not settled; at rest only for the holder of the engine.  Not looked at before what the
+/* Requests that have not settled; at rest only for the holder of the engine.  Not counted before what the
  * thread has stored: whoever says that the context closes counts on it (submit.c has the other side). */
 static inline int64_t weft__inflight(const weft_context *ctx)
 {
     return atomic_load_explicit(&ctx->inflight_queued, memory_order_seq_cst) +
            atomic_load_explicit(&ctx->inflight_inline, memory_order_relaxed);
 }
-/* All that was submitted before has begun when it returns, unless this thread is inside a turn.  Waits for
+/* All that was submitted before has begun when it returns, unless this thread is inside a pass.  Waits for
  * the engine. */
 void weft__engine_empty_queue(weft_context *ctx);
 /* Now, cheaply: for the times of requests.  Engine held. */
 int64_t weft__engine_clock(weft_context *ctx);
 /* About now, and not before least_ns: in one call of progress the clock is read once.  Engine held. */
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
-/* One look at everything; at most about one chunk of copying.  Returns how much was done. */
+/* One progress pass over everything; at most about one chunk of copying.  Returns how much was done. */
 int weft__engine_progress(weft_context *ctx);
 int weft__engine_drive(weft_context *ctx); /* the same by a caller who waits */
-/* By a caller who waits for a message, or a collective by rounds, in host memory: a look at just that. */
+/* By a caller who waits for a message, or a collective by rounds, in host memory: a poll of just that. */
 int weft__engine_poll_for(weft_request *req);
-/* Reads and writes everything, whatever the kernel has told: for who looks after deadlines. */
+/* Reads and writes everything, whatever the kernel has told: for who watches deadlines. */
 void weft__engine_recheck(weft_context *ctx);
 /* Work that will not announce itself by a bell? */
 bool weft__engine_busy(const weft_context *ctx);
-/* Ask peers to ring from now on; look once more after it. */
+/* Ask peers to ring from now on; poll once more after it. */
 void weft__engine_arm(weft_context *ctx);
 void weft__engine_disarm(weft_context *ctx);
 /* Ring the progress thread. */

@@ -44,9 +44,9 @@ struct weft__executor {
     /* The progress thread's own share, engine not held; -1: the thread was given up meanwhile, and has to end.
      * NULL: none. */
     int (*progress_on_thread)(weft_context *ctx);
-    /* Will this request's end show at one place that can be looked at alone?  NULL: no. */
+    /* Will this request's end show at one place that can be polled alone?  NULL: no. */
     bool (*can_poll)(const weft_request *req);
-    /* Looks there; returns how much was done. */
+    /* Polls there; returns how much was done. */
     int (*poll)(weft_request *req);
 
     /* Is it certain that this member has begun it too?  NULL: it cannot be told. */

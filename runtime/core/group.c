@@ -22,7 +22,7 @@ static const uint8_t group_follows[] = {[WEFT__FORMING] =
                                         [WEFT__BROKEN] = 0,
                                         [WEFT__FAILED] = 0};
 
-/* In one order with all else that is looked at without the engine; a group changes seldom. */
+/* In one order with all else that is read without the engine; a group changes seldom. */
 void weft__group_to(weft_group *group, weft__group_state to)
 {
     WEFT__ASSERT(WEFT__ALLOWS(group_follows, atomic_load(&group->state), to));

@@ -58,7 +58,7 @@ typedef enum weft__shm_coll_state {
     WEFT__SHM_COLL_OPEN        /* all are known */
 } weft__shm_coll_state;
 
-/* A member's part of that, which only the floor above looks into: host/slots.h. */
+/* A member's part of that, which only the floor above reads: host/slots.h. */
 typedef struct weft__member_slots weft__member_slots;
 
 /* Where each member publishes, by its number in the group. */
@@ -81,7 +81,7 @@ typedef struct weft__shm_coll {
     uint64_t *uses;              /* of their slots, when they were told */
     uint64_t own_slots;          /* offset, to be given back */
     uint64_t assigned;           /* rounds of all ops so far */
-    uint64_t consumed;           /* every member has read all rounds up to here, when last looked */
+    uint64_t consumed;           /* every member has read all rounds up to here, when last checked */
     uint64_t taken;              /* this rank has, up to here, */
     uint64_t agreed; /* and of those up to here has seen that all members mean the same, and told so */
     struct {         /* the operation before: the next is often like it, and then cut alike */

@@ -1,4 +1,4 @@
-/* notice.c - what one rank's watchdog tells another's, taken from bytes: every field is looked at before
+/* notice.c - what one rank's watchdog tells another's, taken from bytes: every field is checked before
  * anything uses it.  Pure but for the log. */
 #include "notice.h"
 #include "peer.h"

@@ -114,7 +114,7 @@ bool weft__peer_reached(const weft_context *ctx, int rank)
     return ctx->peers[rank].local >= 0 || weft__p2p_touched(ctx->p2p, rank);
 }
 
-static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__peer_state state)
+static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__recorded_peer_state state)
 {
     weft__record_peer(&ctx->record, rank, state, ctx->peers[rank].local >= 0, weft__now_ns());
     weft__record_happened(&ctx->record, what, rank, 0);
@@ -133,7 +133,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *
     weft__peer_fate(ctx, rank, text, sizeof text);
     atomic_store(&m->gone, true);
     record_peer(ctx, rank, m->left ? WEFT__HAPPENED_RANK_LEFT : WEFT__HAPPENED_RANK_DIED,
-                m->left ? WEFT__PEER_LEFT : WEFT__PEER_DEAD);
+                m->left ? WEFT__RECORDED_PEER_LEFT : WEFT__RECORDED_PEER_DEAD);
     weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
     if (!m->left) {
         weft__log(WEFT__INFO, "%s", text);
@@ -186,7 +186,7 @@ void weft__peer_suspect(weft_context *ctx, int rank, const char *why)
     weft__peer *m = &ctx->peers[rank];
     if (m->suspect_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
-    record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__PEER_LOST);
+    record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__RECORDED_PEER_LOST);
     m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
     weft__alarm_look(ctx, m->suspect_ns);
 }

@@ -10,7 +10,7 @@ typedef enum weft__ending {
 } weft__ending;
 /* A rank is gone. */
 void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
-/* Looks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
+/* Checks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
  * second. */
 void weft__peer_deaths_recheck(weft_context *ctx);
 /* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */

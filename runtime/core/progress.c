@@ -2,10 +2,10 @@
  * modules.
  *
  * It rests in two depths; pacing.h says when, and how long it naps.  Nap: for some milliseconds after the
- * last activity it sleeps by a timer and looks by itself; nobody has to ring it.  Sleep: it arms the
- * doorbell, looks once more, and blocks in libevent on the doorbell and the data plane's descriptors.  No
- * wake-up is lost: it publishes that it sleeps before the last look, and whoever gives it work publishes that
- * before looking whether it sleeps.
+ * last activity it sleeps by a timer and polls by itself; nobody has to ring it.  Sleep: it arms the
+ * doorbell, polls once more, and blocks in libevent on the doorbell and the data plane's descriptors.  No
+ * wake-up is lost: it publishes that it sleeps before the last poll, and whoever gives it work publishes that
+ * before checking whether it sleeps.
  *
  * It blocks by poll(2), also inside libevent.  The data plane's descriptors are an epoll set already, and to
  * put an epoll set into another, as libevent would by itself, the kernel takes one lock for the whole
@@ -39,8 +39,8 @@ typedef struct weft__sleeper {
     int timer_fd; /* of naps, which are shorter than poll's millisecond */
     weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
-    unsigned woken;          /* weft__woken_by: by what since it was last looked at */
-    uint32_t active, driven; /* the context's, when last looked at; of its own calls it keeps count */
+    unsigned woken;          /* weft__woken_by: by what since it was last read */
+    uint32_t active, driven; /* the context's, when last read; of its own calls it keeps count */
 } sleeper;
 
 /* A callback may take its time, and even wait for what other threads do with this context.  Until it has
@@ -61,7 +61,7 @@ static int run_callbacks(sleeper *s)
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next; /* before the callback: the record may be gone after publishing */
-        weft__record_life(&ctx->record, WEFT__LIFE_CALLED, req->record >> WEFT__OP_STAMP_BITS);
+        weft__record_life(&ctx->record, WEFT__LIFE_CALLED, req->record >> WEFT__OPERATION_STAMP_BITS);
         weft__request_call_back(req);
         n++;
     }
@@ -82,7 +82,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* The sockets or the timer are ready.  Only one to wake up: the next call of progress looks at what there
+/* The sockets or the timer are ready.  Only one to wake up: the next call of progress polls what there
  * is. */
 static void on_reason(evutil_socket_t fd, short what, void *arg)
 {
@@ -167,7 +167,7 @@ static void deep_sleep(sleeper *s, int64_t now_ns)
     weft__engine_drop(ctx);
 }
 
-/* One look at everything that is this thread's.  Returns how much was done; -1: it was stuck in a module when
+/* One pass over everything that is this thread's.  Returns how much was done; -1: it was stuck in a module when
  * another thread took its place, and nothing of the context is its own any more. */
 static int progress_look(sleeper *s)
 {
@@ -181,7 +181,7 @@ static int progress_look(sleeper *s)
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
         int moved = weft__engine_progress(ctx);
-        weft__p2p_hurry(ctx->p2p); /* nobody may look again for a while */
+        weft__p2p_hurry(ctx->p2p); /* nobody may poll again for a while */
         if (moved) s->active++;
         if (moved || weft__engine_busy(ctx)) n++;
         weft__engine_drop(ctx);
@@ -199,7 +199,7 @@ static void sleeper_free(sleeper *s)
     free(s);
 }
 
-/* What is under way goes on when a peer's bytes come, and nobody else waits for them: then looking again is
+/* What is under way goes on when a peer's bytes come, and nobody else waits for them: then polling again is
  * in vain, and a timer would only come too early or too late. */
 static bool sockets_will_wake(weft_context *ctx)
 {
@@ -214,7 +214,7 @@ static bool take_change(uint32_t *seen, const _Atomic uint32_t *count)
     return *seen != before;
 }
 
-/* A look has found nothing. */
+/* A pass has found nothing. */
 static void progress_rest(sleeper *s, weft__resting *resting)
 {
     weft_context *ctx = s->ctx;

@@ -38,10 +38,10 @@ static int64_t engine_time(weft_context *ctx)
 
 void weft__recorded_group(weft_group *group)
 {
-    static const weft__recorded_group_state states[] = {[WEFT__FORMING] = WEFT__GROUP_FORMING,
-                                                        [WEFT__READY] = WEFT__GROUP_READY,
-                                                        [WEFT__BROKEN] = WEFT__GROUP_BROKEN,
-                                                        [WEFT__FAILED] = WEFT__GROUP_FAILED};
+    static const weft__recorded_group_state states[] = {[WEFT__FORMING] = WEFT__RECORDED_GROUP_FORMING,
+                                                        [WEFT__READY] = WEFT__RECORDED_GROUP_READY,
+                                                        [WEFT__BROKEN] = WEFT__RECORDED_GROUP_BROKEN,
+                                                        [WEFT__FAILED] = WEFT__RECORDED_GROUP_FAILED};
     weft__recorder *r = &group->ctx->record;
     weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_relaxed);
     weft__recorded_group_state now = states[state];

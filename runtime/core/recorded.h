@@ -4,7 +4,7 @@
 #include "group.h"
 #include "request.h"
 
-_Static_assert((int)WEFT__OP_ROOTED == (int)WEFT__ROOTED && (int)WEFT__OP_PAIRED == (int)WEFT__PAIR,
+_Static_assert((int)WEFT__FLAG_ROOTED == (int)WEFT__ROOTED && (int)WEFT__FLAG_PAIRED == (int)WEFT__PAIR,
                "a record has these traits as its flags");
 
 /* What there is to say beside the first line of a record: a label, and a start that came after the submission. */
@@ -24,14 +24,15 @@ static inline void weft__recorded_start(weft_request *req, unsigned traits)
 {
     weft__recorder *r = &req->ctx->record;
     const weft__op *op = &req->op;
-    unsigned flags = (traits & (WEFT__ROOTED | WEFT__PAIR)) | (req->timed ? 0u : WEFT__OP_BLOCKS);
+    unsigned flags = (traits & (WEFT__ROOTED | WEFT__PAIR)) | (req->timed ? 0u : WEFT__FLAG_BLOCKS);
     int whom = traits & WEFT__PAIR ? op->peer : traits & WEFT__ROOTED ? op->root : -1;
     if (!weft__record_has_room(r)) return;
-    req->record = weft__record_start(r, req->group->id, req->sequence,
-                                     weft__record_what((unsigned)op->kind, (unsigned)op->dtype,
-                                                       WEFT__OP_STARTED, (unsigned)op->memory, flags),
-                                     weft__recorded_bytes(req, traits), weft__record_whom(whom, op->tag),
-                                     req->submitted_ns);
+    req->record =
+        weft__record_start(r, req->group->id, req->sequence,
+                           weft__record_what((unsigned)op->kind, (unsigned)op->dtype,
+                                             WEFT__RECORDED_OP_STARTED, (unsigned)op->memory, flags),
+                           weft__recorded_bytes(req, traits), weft__record_whom(whom, op->tag),
+                           req->submitted_ns);
     if (WEFT__UNLIKELY(req->label[0] || req->started_ns > req->submitted_ns)) weft__recorded_more(req);
 }
 
@@ -41,17 +42,17 @@ static inline void weft__recorded_times(weft_request *req)
     weft__record_times(&req->ctx->record, req->record, req->submitted_ns);
 }
 
-/* A message that was over in its call; ns: when; 0: when the clock was looked at last. */
+/* A message that was over in its call; ns: when; 0: when the clock was read last. */
 static WEFT__MADE_FOR_EACH void weft__recorded_passed(weft_group *group, const weft__op *op, uint64_t number,
                                                       size_t bytes, bool blocks, int64_t ns)
 {
     weft__recorder *r = &group->ctx->record;
     if (!weft__record_has_room(r)) return;
     weft__record_passed(r, group->id, number,
-                        weft__record_what((unsigned)op->kind, (unsigned)op->dtype, WEFT__OP_SETTLED,
+                        weft__record_what((unsigned)op->kind, (unsigned)op->dtype, WEFT__RECORDED_OP_SETTLED,
                                           WEFT_MEMORY_HOST,
-                                          WEFT__OP_PASSED | WEFT__OP_PAIRED |
-                                              (blocks ? WEFT__OP_BLOCKS : 0u)),
+                                          WEFT__FLAG_PASSED | WEFT__FLAG_PAIRED |
+                                              (blocks ? WEFT__FLAG_BLOCKS : 0u)),
                         bytes, weft__record_whom(op->peer, op->tag), ns ? ns : weft__record_last_ns(r));
 }
 

@@ -141,7 +141,7 @@ static void drop_text(_Atomic(char *) *text)
     atomic_store_explicit(text, NULL, memory_order_relaxed);
 }
 
-/* Most have none, which one look at all pointers tells. */
+/* Most have none, which all pointers taken together tell. */
 static bool has_parts(const weft_request *req)
 {
     uintptr_t parts = (uintptr_t)atomic_load_explicit(&req->told, memory_order_relaxed) |
@@ -267,8 +267,8 @@ void weft__request_tell(weft_request *req, weft_status status, const char *text)
     request_keep(&req->told, whole);
 }
 
-/* Only where its caller sees it end, in its first step or in a wait that looks at the clock every few moments, is the
- * last look good enough for one that nobody asks for its times: else that may be long ago. */
+/* Only where its caller sees it end, in its first step or in a wait that reads the clock every few moments, is the
+ * last reading good enough for one that nobody asks for its times: else that may be long ago. */
 static inline void record_end(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;

@@ -156,7 +156,7 @@ static inline void weft__request_to_alone(weft_request *req, weft__state to)
         WEFT__ALLOWS(weft__request_follows, atomic_load_explicit(&req->state, memory_order_relaxed), to));
     atomic_store_explicit(&req->state, to, memory_order_relaxed);
 }
-/* Engine held: whoever goes to sleep on the request takes the engine between saying so and its last look.
+/* Engine held: whoever goes to sleep on the request takes the engine between saying so and its last check.
  * What was stored before is there for those who see the state. */
 static inline void weft__request_to(weft_request *req, weft__state to)
 {
@@ -164,7 +164,7 @@ static inline void weft__request_to(weft_request *req, weft__state to)
         WEFT__ALLOWS(weft__request_follows, atomic_load_explicit(&req->state, memory_order_relaxed), to));
     atomic_store_explicit(&req->state, to, memory_order_release);
 }
-/* Without the engine: before this thread's look at whether somebody sleeps. */
+/* Without the engine: before this thread checks whether somebody sleeps. */
 static inline void weft__request_to_outside(weft_request *req, weft__state to)
 {
     weft__state from = (weft__state)atomic_exchange_explicit(&req->state, to, memory_order_seq_cst);

@@ -230,7 +230,7 @@ static void leave_work(weft_context *ctx)
     if (ctx->descriptors_wake) weft__pacing_left_work(&ctx->pacing, sched_getcpu());
 }
 
-/* After its first step: it gets its times, if it is not over.  Returns the time at which somebody has to look
+/* After its first step: it gets its times, if it is not over.  Returns the time at which somebody has to check
  * at it.  Engine held. */
 static int64_t stay(weft_request *req, int64_t timeout_ms)
 {

@@ -57,7 +57,7 @@ void weft__submit_held(weft_request *req);
  * held. */
 void weft__submit_begin(weft_context *ctx, weft_request *req);
 
-/* posted, of a request that has its number.  Returns the time at which somebody has to look at it, for
+/* posted, of a request that has its number.  Returns the time at which somebody has to check it, for
  * weft__look_by.  Engine held. */
 int64_t weft__submit_post(weft_request *req);
 void weft__look_by(weft_context *ctx, int64_t look_ns); /* once the engine is let go */

@@ -1,4 +1,4 @@
-/* wait.c - looking at requests and waiting for them.
+/* wait.c - polling requests and waiting for them.
  *
  * A caller that waits drives the engine itself, so its operation costs no hand-off between
  * threads; mostly just that part where its own end will show.  Where that has been for long enough, which
@@ -20,7 +20,7 @@ static bool is_probe(const weft_request *req)
     return weft__kind_traits(req->op.kind) & WEFT__PROBES;
 }
 
-/* One look at everything, if nobody else is at it. */
+/* One pass over everything, if nobody else is at it. */
 static bool settles_on_progress(weft_request *req)
 {
     if (weft__engine_try(req->ctx)) {
@@ -35,8 +35,8 @@ bool weft_is_completed(weft_request *req)
 {
     if (!req || weft__request_settled(req)) return true;
     if (weft__forked()) return false;
-    if (weft__pacing_only_looks(atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed),
-                                is_probe(req)))
+    if (weft__pacing_only_checks(atomic_fetch_add_explicit(&req->polls, 1, memory_order_relaxed),
+                                 is_probe(req)))
         return false;
     return settles_on_progress(req);
 }
@@ -53,7 +53,7 @@ weft_status weft_test(weft_request *req)
     return req->status;
 }
 
-/* The last one to leave looks for work that it leaves behind, which weft__engine_drop does. */
+/* The last one to leave searches for work that it leaves behind, which weft__engine_drop does. */
 static void stop_driving(weft_context *ctx, bool holds_engine)
 {
     int before = (int)atomic_fetch_sub_explicit(&ctx->drivers, 1, memory_order_relaxed);
@@ -69,7 +69,7 @@ static bool is_message(const weft_request *req)
     return weft__kind_traits(req->op.kind) & WEFT__PAIR;
 }
 
-/* Will its end show at one place that can be looked at alone?  Of a message or rounds, in host memory.
+/* Will its end show at one place that can be polled alone?  Of a message or rounds, in host memory.
  * Engine held. */
 static bool has_a_place(const weft_request *req)
 {
@@ -78,32 +78,32 @@ static bool has_a_place(const weft_request *req)
 }
 
 /* At everything, or mostly just at that place: which is soon done.  Engine held. */
-static int wait_look(weft_context *ctx, weft_request *placed, int looks)
+static int poll_once(weft_context *ctx, weft_request *placed, int polls)
 {
-    return placed && weft__pacing_at_place(looks) ? weft__engine_poll_for(placed) : weft__engine_drive(ctx);
+    return placed && weft__pacing_at_place(polls) ? weft__engine_poll_for(placed) : weft__engine_drive(ctx);
 }
 
-/* Looks until something moves, but not past the next look at the clock, nor long where others need the
+/* Polls until something moves, but not past the next reading of the clock, nor long where others need the
  * processor.  req: what is waited for, if just that; or NULL.  Engine held. */
-static int look_on(weft_context *ctx, weft_request *req, int *looks)
+static int poll_on(weft_context *ctx, weft_request *req, int *polls)
 {
     weft_request *placed = req && has_a_place(req) ? req : NULL;
     for (;;) {
-        int n = wait_look(ctx, placed, *looks);
-        if (n || weft__pacing_clock_is_due(++*looks) || weft__biased_wanted(&ctx->engine)) return n;
+        int n = poll_once(ctx, placed, *polls);
+        if (n || weft__pacing_clock_is_due(++*polls) || weft__biased_wanted(&ctx->engine)) return n;
         if (weft__pacing_is_crowded(&ctx->pacing) &&
-            weft__pacing_turn_is_over(*looks, placed && is_message(placed)))
+            weft__pacing_gives_way(*polls, placed && is_message(placed)))
             return n;
-        if (!placed) weft__pause(); /* those at one place are short, and mostly look at the clock */
+        if (!placed) weft__pause(); /* those at one place are short, and mostly read the clock */
     }
 }
 
 bool weft__wait_inside(weft_request *req)
 {
-    int looks = 1;                /* those at its place come first */
+    int polls = 1;                /* those at its place come first */
     req->ctx->record.near = true; /* its first step is just over */
-    while (!weft__request_settled(req) && !weft__pacing_clock_is_due(looks) &&
-           look_on(req->ctx, req, &looks) > 0) {
+    while (!weft__request_settled(req) && !weft__pacing_clock_is_due(polls) &&
+           poll_on(req->ctx, req, &polls) > 0) {
     }
     req->ctx->record.near = false;
     return weft__request_settled(req);
@@ -118,37 +118,37 @@ static weft__pace yield(void)
 }
 
 /* What pacing.h says after a stay in the engine.  False: to sleep. */
-static bool goes_on(weft_context *ctx, weft__looking *looking, bool moved, bool counted, int64_t deadline_ns)
+static bool goes_on(weft_context *ctx, weft__polling *polling, bool moved, bool counted, int64_t deadline_ns)
 {
-    weft__pace pace = weft__pacing_after_looks(&ctx->pacing, looking, moved, counted);
+    weft__pace pace = weft__pacing_after_polls(&ctx->pacing, polling, moved, counted);
     if (pace == WEFT__PACE_YIELD && yield() == WEFT__PACE_SLEEP) return false;
     if (pace == WEFT__PACE_PAUSE) weft__pause();
-    if (!weft__pacing_clock_is_due(looking->looks)) return true;
-    return weft__pacing_after_clock(&ctx->pacing, looking, weft__now_ns(), deadline_ns) != WEFT__PACE_SLEEP;
+    if (!weft__pacing_clock_is_due(polling->polls)) return true;
+    return weft__pacing_after_clock(&ctx->pacing, polling, weft__now_ns(), deadline_ns) != WEFT__PACE_SLEEP;
 }
 
-/* That, and the record may take the time from the last look at the clock, unless the processor was given away since. */
-static int look_near(weft_context *ctx, weft_request *req, weft__looking *looking)
+/* That, and the record may take the time of the last reading, unless the processor was given away since. */
+static int poll_near(weft_context *ctx, weft_request *req, weft__polling *polling)
 {
     weft__recorder *r = &ctx->record;
     int n;
-    if (looking->now_ns > weft__record_last_ns(r)) weft__record_last_ns_is(r, looking->now_ns);
-    r->near = looking->now_ns && !weft__pacing_is_crowded(&ctx->pacing);
-    n = look_on(ctx, req, &looking->looks);
+    if (polling->now_ns > weft__record_last_ns(r)) weft__record_last_ns_is(r, polling->now_ns);
+    r->near = polling->now_ns && !weft__pacing_is_crowded(&ctx->pacing);
+    n = poll_on(ctx, req, &polling->polls);
     r->near = false;
     return n;
 }
 
-/* Drives the engine until done(arg), the deadline, or the time for looking is over (pacing.h).  What is over
+/* Drives the engine until done(arg), the deadline, or the time for polling is over (pacing.h).  What is over
  * within its first stay there counts nobody as a driver. */
 static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
                   int64_t deadline_ns)
 {
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     bool counted = false;
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
-        int n = holds ? look_near(ctx, req, &looking) : 0;
+        int n = holds ? poll_near(ctx, req, &polling) : 0;
         bool over = n && done(arg);
         if (over && counted) {
             counted = false;
@@ -159,10 +159,10 @@ static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg),
             atomic_fetch_add_explicit(&ctx->drivers, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
-        if (over || !goes_on(ctx, &looking, n > 0, holds, deadline_ns)) break;
+        if (over || !goes_on(ctx, &polling, n > 0, holds, deadline_ns)) break;
     }
     if (counted) stop_driving(ctx, false);
-    weft__pacing_after_looking(&ctx->pacing, &looking);
+    weft__pacing_after_polling(&ctx->pacing, &polling);
 }
 
 /* Before sleeping, for that request or for several (NULL): peers are to ring, and work that nobody would ring
@@ -176,7 +176,7 @@ static void hand_back(weft_context *ctx, weft_request *req)
     busy = weft__engine_progress(ctx) > 0;
     busy = weft__engine_busy(ctx) || busy;
     weft__engine_drop(ctx);
-    /* In its nap the thread does not look at sockets; somebody now depends on them. */
+    /* In its nap the thread does not poll sockets; somebody now depends on them. */
     if (busy || (ctx->descriptors_wake && atomic_load(&ctx->rest) != WEFT__SLEEP)) weft__engine_ring(ctx);
 }
 
@@ -254,7 +254,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     wake_up(ctx, began);
 }
 
-/* began_ns: when the caller did; 0: it has not looked at the clock, which a wait that is over soon need not.
+/* began_ns: when the caller did; 0: it has not read the clock, which a wait that is over soon need not.
  */
 static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadline_ns)
 {
@@ -278,7 +278,7 @@ weft_status weft__wait_until(weft_request *req, int64_t deadline_ns)
     return wait_since(req, 0, deadline_ns);
 }
 
-/* Looking once is no waiting. */
+/* Polling once is no waiting. */
 static weft_status may_wait(int64_t timeout_ms)
 {
     if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork has no context");

@@ -5,6 +5,6 @@
 
 /* The final status, or WEFT_PENDING when the deadline has passed. */
 weft_status weft__wait_until(weft_request *req, int64_t deadline_ns);
-/* Some looks at everything, for one request, by the holder of the engine: has it settled? */
+/* Some passes over everything, for one request, by the holder of the engine: has it settled? */
 bool weft__wait_inside(weft_request *req);
 #endif

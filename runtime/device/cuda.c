@@ -10,7 +10,7 @@
 
 #include <weft/cuda.h>
 
-#define SLEEP_NS (50 * WEFT__MS) /* before it looks again whether the request has failed */
+#define SLEEP_NS (50 * WEFT__MS) /* before it checks again whether the request has failed */
 
 static bool is_issued(const weft_request *req)
 {

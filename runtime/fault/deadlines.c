@@ -1,4 +1,4 @@
-/* deadlines.c - one look at the requests of a context: who is late is asked for before a deadline, and what
+/* deadlines.c - one check of the requests of a context: who is late is asked for before a deadline, and what
  * has passed its own ends. */
 #include "deadlines.h"
 #include "breaks.h"
@@ -17,7 +17,7 @@
 #define ASK_AGAIN_NS    (30 * WEFT__MS) /* before a deadline: the first time made the connections */
 #define RETRY_NS        (2 * WEFT__MS)
 
-/* Returns when to look at this request again; engine held. */
+/* Returns when to check this request again; engine held. */
 static int64_t expire(weft_request *req, int64_t now)
 {
     char text[WEFT__SENTENCE_BYTES];
@@ -48,7 +48,7 @@ static int64_t look_at(weft_request *req, int64_t now)
         req->executor->abandon(req);
         return WEFT__NEVER;
     }
-    /* Before the deadline is looked at: this thread may be so late itself. */
+    /* Before the deadline is checked: this thread may be so late itself. */
     if (req->asks < 2 && now >= req->ask_ns) {
         weft__straggler_ask(req);
         /* The second time, if there is room for one, gives the latest word. */

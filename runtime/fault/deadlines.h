@@ -3,8 +3,8 @@
 #define WEFT_RUNTIME_DEADLINES_H
 #include "context.h"
 
-/* Looks at every request that runs, and at ranks that are suspected of having died; moves the engine along
- * first.  Afterwards ctx->look_ns tells when the next look is due.  The watchdog's thread, engine not held.
+/* Checks every request that runs, and the ranks that are suspected of having died; moves the engine along
+ * first.  Afterwards ctx->look_ns tells when the next check is due.  The watchdog's thread, engine not held.
  */
 void weft__deadlines_look(weft_context *ctx);
 #endif

@@ -109,7 +109,7 @@ static bool has_answered(const weft_request *req, int member)
     return req->asked_ns && req->group->reports[member].answered_ns >= req->asked_ns;
 }
 
-/* Those of this host that seemed late when they were last looked at. */
+/* Those of this host that seemed late when they were last checked. */
 static void look_again(const weft_request *req)
 {
     for (int i = 0; req->asked_ns && i < req->group->size; i++)

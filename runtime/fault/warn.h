@@ -3,6 +3,6 @@
 #define WEFT_RUNTIME_WARN_H
 #include "request.h"
 
-/* Tells of this request if it is time to.  Returns when to look at it again; WEFT__NEVER: it is told of. */
+/* Tells of this request if it is time to.  Returns when to check it again; WEFT__NEVER: it is told of. */
 int64_t weft__warn_look(weft_request *req, int64_t now_ns);
 #endif

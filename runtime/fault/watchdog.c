@@ -1,6 +1,6 @@
 /* watchdog.c - the watchdog thread: one per process, for all its contexts.
  *
- * It takes the engine only to look after deadlines and notices, and in place of a progress thread that is
+ * It takes the engine only to watch deadlines and notices, and in place of a progress thread that is
  * inside a module's call or a callback.  A context leaves by asking; the watchdog answers at the top of its
  * loop, after which it touches nothing of that context any more.  Whether it ends is its own decision there,
  * with the registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
@@ -20,11 +20,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICKING_NS   (50 * WEFT__MS) /* it looks often for so long after a module had work */
+#define TICKING_NS   (50 * WEFT__MS) /* it checks often for so long after a module had work */
 #define CALLED_NS    (5 * WEFT__MS)  /* and after a callback */
 #define BLOCKED_NS   (1 * WEFT__MS)  /* in a module's call for so long: the watchdog drives the host plane */
 #define CALLING_NS   (2 * WEFT__MS)  /* in a callback for so long: likewise.  Most are shorter */
-#define STAND_IN_NS  (WEFT__MS / 4)  /* between its turns then */
+#define STAND_IN_NS  (WEFT__MS / 4)  /* between its passes then */
 #define CONTEXTS_MAX 1024            /* in one process */
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
@@ -94,7 +94,7 @@ static bool stand_in(weft_context *ctx)
 static int64_t watchdog_attend(weft_context *ctx)
 {
     int64_t now = weft__now_ns(), next, again;
-    weft__record_life(&ctx->record, WEFT__LIFE_TURNS, ++ctx->watched_turns);
+    weft__record_life(&ctx->record, WEFT__LIFE_PASSES, ++ctx->watched_passes);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
     weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__inflight(ctx));
     weft__alarm_send(ctx);

@@ -105,7 +105,7 @@ static void mesh_fail(weft_request *req, const char *why)
     atomic_store_explicit(&mesh->state, MESH_FAILED, memory_order_release);
 }
 
-/* All ranks look at the same words, so all see the same two that differ. */
+/* All ranks compare the same words, so all see the same two that differ. */
 static bool all_agree(weft_request *req, const weft_mesh *mesh)
 {
     const weft_group *parent = req->group;

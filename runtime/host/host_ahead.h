@@ -1,6 +1,6 @@
 /* host_ahead.h - broadcasts like one before (`repeats`), which go on without all members.
  *
- * In its first round an operation looks whether all members mean the same, and so waits for all.  A small
+ * In its first round an operation checks whether all members mean the same, and so waits for all.  A small
  * broadcast that repeats leaves that for later: its root goes on when it has published, the others when they
  * have that.  What is left is made up for before the next operation that waits for all, and before this rank
  * tells that it is past that round: nobody gets further ahead than slots allow.  It needs no agreement beyond

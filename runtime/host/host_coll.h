@@ -1,7 +1,7 @@
 /* host_coll.h - what the members of a group have published and read of its rounds, as their slots tell it.
  *
  * Round k uses slot k % WEFT__SLOTS of each member's slots.  Whatever a member says it says in its own slots,
- * so looking here costs no message; all of this is for the holder of the engine. */
+ * so reading here costs no message; all of this is for the holder of the engine. */
 #ifndef WEFT_RUNTIME_HOST_COLL_H
 #define WEFT_RUNTIME_HOST_COLL_H
 #include "executor.h"
@@ -42,7 +42,7 @@ static inline bool weft__has_published(const weft_group *group, int member, uint
 }
 
 /* All members' blocks of a round are there: how far they had read by then is in the same lines.  So members
- * who wait for each other need not look at `consumed` too. */
+ * who wait for each other need not read `consumed` too. */
 static inline void weft__learn_consumed(weft_group *group, uint64_t round)
 {
     uint64_t least = UINT64_MAX;

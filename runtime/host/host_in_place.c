@@ -56,7 +56,7 @@ bool weft__all_open(const weft_group *group, uint64_t round)
     return true;
 }
 
-/* The fence: all that was taken was read before this looks, also where loads may pass each other. */
+/* The fence: all that was taken was read before this check, also where loads may pass each other. */
 bool weft__some_withdrawn(const weft_group *group)
 {
     weft__fence_loads();

@@ -184,7 +184,7 @@ static bool pair_can_look(const weft_request *req)
 
 static int pair_look(weft_request *req)
 {
-    /* A look at everything may have ended it. */
+    /* A progress pass may have ended it. */
     return pair_can_look(req) && weft__p2p_poll_for(req->ctx->p2p, req->u.pair.recv);
 }
 

@@ -5,7 +5,7 @@
  * (`consumed`) that they are past its last use: by acknowledgement, not by parity, since an operation may be
  * posted before the one before it is finished.  Publishing runs ahead of taking as far as slots allow.
  *
- * In its first round an operation looks whether all members mean the same, and so waits for all.  What goes
+ * In its first round an operation checks whether all members mean the same, and so waits for all.  What goes
  * on without that is in host_ahead.h, what is read where it lies and not copied in host_in_place.h, looking
  * at the members' slots in host_coll.h, and moving the data in host_blocks.h.
  *
@@ -20,7 +20,7 @@
 #include "host_in_place.h"
 #include "host_piece.h"
 
-#define TURN_BYTES       (256 * 1024) /* copied or reduced in one turn of a group's collectives, about */
+#define PASS_BYTES       (256 * 1024) /* copied or reduced in one pass over a group's collectives, about */
 #define RING_FIRST_BYTES (8 * 1024)   /* so much published: sleepers are told before anything is taken */
 
 static size_t rounds_publish(weft_request *req, const weft__round *r, uint64_t round, bool first)
@@ -52,7 +52,7 @@ static size_t rounds_publish(weft_request *req, const weft__round *r, uint64_t r
     return staged;
 }
 
-/* One that waits for others is looked at many times: it is worked out once. */
+/* One that waits for others is polled many times: it is worked out once. */
 static const weft__round *round_at(weft_request *req, uint64_t index)
 {
     if (req->u.rounds.known != index + 1) {
@@ -95,7 +95,7 @@ static size_t publish_ahead(weft_group *group)
                     weft__look_for_gone(group, req->sequence, round);
                 return moved;
             }
-            if (moved >= TURN_BYTES) {
+            if (moved >= PASS_BYTES) {
                 group->ctx->cut_short = true;
                 return moved;
             }
@@ -155,7 +155,7 @@ static size_t take_ready(weft_group *group, bool *broken)
 {
     weft__shm_coll *coll = &group->shm_coll;
     size_t moved = 0;
-    while (!weft__list_empty(&coll->ops) && moved < TURN_BYTES) {
+    while (!weft__list_empty(&coll->ops) && moved < PASS_BYTES) {
         weft_request *req = WEFT__LIST_ENTRY(coll->ops.next, weft_request, u.rounds.shm_coll);
         uint64_t round = req->u.rounds.base + req->u.rounds.taken + 1;
         const weft__round *r;
@@ -185,7 +185,7 @@ static size_t take_ready(weft_group *group, bool *broken)
         if (!req->u.rounds.ahead) weft__round_pass(group, round);
         if (++req->u.rounds.taken == req->u.rounds.plan.count) rounds_finish(req);
     }
-    if (moved >= TURN_BYTES) group->ctx->cut_short = true; /* perhaps: the next turn knows */
+    if (moved >= PASS_BYTES) group->ctx->cut_short = true; /* perhaps: the next pass knows */
     return moved;
 }
 
@@ -215,7 +215,7 @@ static int coll_progress(weft_group *group)
     moved += taken;
     if (!weft__list_empty(&group->shm_coll.read)) moved += weft__end_read(group);
     leave_if_idle(
-        &group->shm_coll); /* its last request may have settled: groups retire at the end of a turn */
+        &group->shm_coll); /* its last request may have settled: groups retire at the end of a pass */
     return moved > 0;
 }
 
@@ -227,7 +227,7 @@ static int rounds_advance(weft_context *ctx)
     ctx->cut_short = false;
     if (WEFT__LIKELY(only == ctx->at_work[WEFT__EXECUTOR_ROUNDS].prev))
         return coll_progress(WEFT__OWNER(only, weft_group, shm_coll.link));
-    /* A turn may settle requests, and so end collectives in shared memory and start others: it goes over a
+    /* A pass may settle requests, and so end collectives in shared memory and start others: it goes over a
      * list of its own. */
     weft__list_init(&todo);
     while (!weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS])) {

@@ -1,7 +1,7 @@
 /* host_schedule.c - runs a schedule (ops/schedule.h) of one collective over the point-to-point layer.
  *
  * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
- * reductions of more than a chunk are worked off chunk by chunk in later turns.  A group keeps the schedules
+ * reductions of more than a chunk are worked off chunk by chunk in later passes.  A group keeps the schedules
  * it has run, and their records, for the next operation of the same shape.
  *
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing

@@ -267,8 +267,7 @@ static weft_status open_routes(joining *j)
         weft__p2p_open(ctx->rank, ctx->world_size, (size_t)weft__setting_int(WEFT__SET_EAGER_BYTES),
                        &ctx->p2p_events, &ctx->p2p);
     if (status != WEFT_OK) return status;
-    ctx->poller.sparing =
-        !ctx->segment; /* shared memory is looked at more often than sockets are to be read */
+    ctx->poller.sparing = !ctx->segment; /* shared memory is polled more often than sockets are to be read */
     local_of = malloc(n * sizeof *local_of);
     cards = malloc(n * sizeof *cards);
     for (size_t i = 0; local_of && cards && i < n; i++) {

@@ -183,7 +183,7 @@ static void end_unsendable(weft_context *ctx)
         snprintf(text, sizeof text, "%s: rank %d is leaving, and nobody else is there who could send it",
                  name, ctx->rank);
         weft__request_fail(req, WEFT_ERR_PEER, text);
-        return; /* ending one may end others: the next look finds the next */
+        return; /* ending one may end others: the next pass finds the next */
     }
 }
 

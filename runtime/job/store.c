@@ -47,7 +47,7 @@ static weft_status check_value(const char *what, const void *value, size_t bytes
     return WEFT_OK;
 }
 
-/* A look (timeout 0) does not wait for keys, but for the store itself as long as a set does. */
+/* A probe (timeout 0) does not wait for keys, but for the store itself as long as a set does. */
 static int64_t look_ms(const weft_store *store, int64_t timeout_ms)
 {
     return timeout_ms || !store ? timeout_ms : store->limit_ms;

@@ -1,4 +1,4 @@
-/* tuning.c - see tuning.h.  Reading trusts nothing: owner, mode, length and every word are looked at before
+/* tuning.c - see tuning.h.  Reading trusts nothing: owner, mode, length and every word are checked before
  * the first limit counts. */
 #include "tuning.h"
 #include "number.h"
@@ -92,7 +92,7 @@ static weft_status ignored(const char *path, const char *why)
 static const char *distrust(int fd)
 {
     struct stat about;
-    if (fstat(fd, &about) != 0) return "it cannot be looked at";
+    if (fstat(fd, &about) != 0) return "it cannot be examined";
     if (!S_ISREG(about.st_mode)) return "it is no regular file";
     if (about.st_uid != geteuid()) return "it belongs to another user";
     if (about.st_mode & (S_IWGRP | S_IWOTH)) return "others may write it";

@@ -6,7 +6,7 @@
  *   meeting.c       before that: its members are all there
  *   types.c         what MPI reduces as the library does
  *   calls.c         an operation as a call of MPI
- *   running.c       what is under way, looked after by MPI_Test
+ *   running.c       what is under way, polled by MPI_Test
  *
  * It knows mpi.h and weft/backend.h alone, so any mpicc builds it, outside of the tree as well. */
 #ifndef WEFT_MPI_MODULE_H
@@ -26,7 +26,7 @@ typedef struct weft__mpi {
     bool asked;      /* only whether it can run: MPI has not been entered */
     bool rank_order; /* floats are to be added from left to right, which MPI does not promise */
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* lock: a thread has ended, or has something to look at */
+    pthread_cond_t changed;     /* lock: a thread has ended, or has something to check */
     int threads;                /* lock */
     weft_backend_comm *dropped; /* lock: to be freed where MPI may be called */
     weft__mpi_running *first;   /* the progress thread's: begun, in that order */

@@ -1,4 +1,4 @@
-/* running.c - what is under way: begun in the order of the works, looked after by MPI_Test, finished once.
+/* running.c - what is under way: begun in the order of the works, polled by MPI_Test, finished once.
  *
  * All of it is the progress thread's.  A work whose ranks never come stays here: the runtime settles its request by
  * the deadline, and keeps the buffers. */

@@ -1,6 +1,6 @@
 # Finds the CUDA runtime and NCCL: headers and shared libraries, in a toolkit or in the wheels of Python.
 #
-#   looked through, first to last      for CUDA                               for NCCL
+#   searched, first to last            for CUDA                               for NCCL
 #   given (then nothing else)          CUDAToolkit_ROOT                       NCCL_HOME
 #   usual places                       CUDA_HOME, CUDA_PATH, /usr/local/cuda  where CUDA was found, /usr/local
 #   wheels in site-packages            nvidia/cu13, nvidia/cuda_runtime       nvidia/nccl

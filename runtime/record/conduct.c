@@ -39,12 +39,12 @@ weft__sort weft__sort_of(const weft__snapshot *shot, const weft__recorded_op *op
     const char *name = weft__recorded_kind(shot, op->kind);
     for (size_t i = 0; i < WEFT__LENGTH(others); i++)
         if (!strcmp(name, others[i].name)) return others[i].sort;
-    return op->flags & WEFT__OP_PAIRED ? WEFT__SORT_EXCHANGE : WEFT__SORT_COLLECTIVE;
+    return op->flags & WEFT__FLAG_PAIRED ? WEFT__SORT_EXCHANGE : WEFT__SORT_COLLECTIVE;
 }
 
 bool weft__recorded_over(const weft__recorded_op *op, int64_t now_ns)
 {
-    return op->state > WEFT__OP_DRAINING && op->over_ns <= now_ns;
+    return op->state > WEFT__RECORDED_OP_DRAINING && op->over_ns <= now_ns;
 }
 
 int64_t weft__recorded_ago(int64_t now_ns, int64_t then_ns)
@@ -54,7 +54,7 @@ int64_t weft__recorded_ago(int64_t now_ns, int64_t then_ns)
 
 static bool is_waited_for(const weft__recorded_op *op, int64_t now_ns)
 {
-    return op->flags & WEFT__OP_BLOCKS || (op->waiting_ns && op->waiting_ns <= now_ns);
+    return op->flags & WEFT__FLAG_BLOCKS || (op->waiting_ns && op->waiting_ns <= now_ns);
 }
 
 /* A batch is held up by its oldest operation that goes on. */

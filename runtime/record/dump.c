@@ -109,11 +109,11 @@ static void put_op(weft__json *json, const weft__snapshot *shot, const weft__rec
     weft__json_text(json, "type", weft__recorded_type(shot, op->type));
     weft__json_big(json, "bytes", op->bytes);
     weft__json_text(json, "state", states[op->state]);
-    if (op->state == WEFT__OP_SETTLED) weft__json_text(json, "status", weft_status_name(op->status));
+    if (op->state == WEFT__RECORDED_OP_SETTLED) weft__json_text(json, "status", weft_status_name(op->status));
     if (op->torn) weft__json_bool(json, "torn", true);
-    if (op->flags & (WEFT__OP_ROOTED | WEFT__OP_PAIRED))
-        weft__json_number(json, op->flags & WEFT__OP_ROOTED ? "root" : "peer", op->whom);
-    if (op->flags & WEFT__OP_PAIRED) weft__json_number(json, "tag", op->tag);
+    if (op->flags & (WEFT__FLAG_ROOTED | WEFT__FLAG_PAIRED))
+        weft__json_number(json, op->flags & WEFT__FLAG_ROOTED ? "root" : "peer", op->whom);
+    if (op->flags & WEFT__FLAG_PAIRED) weft__json_number(json, "tag", op->tag);
     if (*weft__recorded_way(shot, op->way))
         weft__json_text(json, "algorithm", weft__recorded_way(shot, op->way));
     if (*op->label) weft__json_text(json, "label", op->label);
@@ -132,7 +132,7 @@ static void put_ops(weft__json *json, const weft__snapshot *shot)
     size_t first = shot->op_count > OPS_MOST ? shot->op_count - OPS_MOST : 0;
     weft__json_open(json, "operations", '[');
     for (size_t i = 0; i < shot->op_count; i++)
-        if (i >= first || shot->ops[i].state != WEFT__OP_SETTLED) put_op(json, shot, &shot->ops[i]);
+        if (i >= first || shot->ops[i].state != WEFT__RECORDED_OP_SETTLED) put_op(json, shot, &shot->ops[i]);
     weft__json_close(json, ']');
 }
 
@@ -153,7 +153,7 @@ static void put_groups(weft__json *json, const weft__snapshot *shot)
         weft__json_close(json, ']');
         weft__json_number(json, "made_ns", group->made_ns);
         if (group->let_go) weft__json_bool(json, "let_go", true);
-        if (group->state == WEFT__GROUP_BROKEN) {
+        if (group->state == WEFT__RECORDED_GROUP_BROKEN) {
             weft__json_text(json, "status", weft_status_name(group->status));
             weft__json_text(json, "why", group->why);
             weft__json_number(json, "culprit", group->culprit);
@@ -205,7 +205,7 @@ static void put_life(weft__json *json, const weft__snapshot *shot)
                  {WEFT__LIFE_MODULE, "in_module_since_ns"},
                  {WEFT__LIFE_WAITERS, "threads_asleep"},
                  {WEFT__LIFE_WAITING, "last_asleep_ns"},
-                 {WEFT__LIFE_TURNS, "watchdog_turns"},
+                 {WEFT__LIFE_PASSES, "watchdog_turns"},
                  {WEFT__LIFE_WATCHED, "watchdog_ns"},
                  {WEFT__LIFE_UNSETTLED, "unsettled"},
                  {WEFT__LIFE_LOST, "lost"}};

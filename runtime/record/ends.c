@@ -83,7 +83,7 @@ static void each_trouble(const weft__witness *witnesses, const weft__rank_ending
         if (endings[i].end == WEFT__END_DIED || endings[i].end == WEFT__END_FAILED)
             at(endings[i].at_ns, bound);
         for (size_t g = 0; g < shot->group_count; g++)
-            if (shot->groups[g].state == WEFT__GROUP_BROKEN) at(shot->groups[g].ended_ns, bound);
+            if (shot->groups[g].state == WEFT__RECORDED_GROUP_BROKEN) at(shot->groups[g].ended_ns, bound);
     }
 }
 

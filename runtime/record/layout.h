@@ -81,49 +81,49 @@ enum {
 };
 
 /* What became of an operation so far. */
-typedef enum weft__op_state {
-    WEFT__OP_UNKNOWN, /* nothing was written here */
-    WEFT__OP_STARTED,
-    WEFT__OP_HELD,     /* until all members have told where their memory is */
-    WEFT__OP_DRAINING, /* has failed; something may still touch its buffers */
-    WEFT__OP_SETTLED,  /* its outcome is fixed; a callback may still run: WEFT__LIFE_CALLED */
-    WEFT__OP_STATES
-} weft__op_state;
+typedef enum weft__recorded_op_state {
+    WEFT__RECORDED_OP_UNKNOWN, /* nothing was written here */
+    WEFT__RECORDED_OP_STARTED,
+    WEFT__RECORDED_OP_HELD,     /* until all members have told where their memory is */
+    WEFT__RECORDED_OP_DRAINING, /* has failed; something may still touch its buffers */
+    WEFT__RECORDED_OP_SETTLED,  /* its outcome is fixed; a callback may still run: WEFT__LIFE_CALLED */
+    WEFT__RECORDED_OP_STATES
+} weft__recorded_op_state;
 
-/* An operation: eight words, and as many in the table of more, which count only with WEFT__OP_HAS_MORE.  Where it
+/* An operation: eight words, and as many in the table of more, which count only with WEFT__FLAG_HAS_MORE.  Where it
  * settles, OVER and then WHAT are stored, each alone; when it has got its time, SUBMITTED. */
 enum {
-    WEFT__OP_STAMP, /* number of the record << 8, and how often more of it was written; odd: it is being written.
+    WEFT__OPERATION_STAMP, /* number of the record << 8, and how often more of it was written; odd: it is being written.
                        Numbers grow, and the lowest bits are the place; the first time round is that of number
                        places, ..., 2 * places - 1, and a round may end early */
-    WEFT__OP_GROUP,
-    WEFT__OP_NUMBER, /* of the operation, in its group */
-    WEFT__OP_WHAT,   /* bytes from the lowest: type, kind, state, status, way, memory, flags */
-    WEFT__OP_BYTES,
-    WEFT__OP_WHOM,      /* peer or root, as a rank of the group, and tag << 32 */
-    WEFT__OP_SUBMITTED, /* when; 0: its first step has not been over, and the clock was not read before */
-    WEFT__OP_OVER,      /* when it settled; counts only if it has */
-    WEFT__OP_LINE_WORDS,
-    WEFT__OP_STARTED_AT = WEFT__OP_LINE_WORDS, /* from here on more; 0: when it was submitted */
-    WEFT__OP_WAITED, /* since when a caller sleeps for it, or did until it settled */
-    WEFT__OP_PHASE, /* of an operation on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
-    WEFT__OP_PHASE_AT, /* since when */
-    WEFT__OP_LABEL,    /* what there is of it in 32 bytes */
-    WEFT__OP_WORDS = 16,
-    WEFT__OP_MORE_WORDS = WEFT__OP_WORDS - WEFT__OP_LINE_WORDS,
-    WEFT__OP_STAMP_BITS = 8,
-    WEFT__OP_LINE_BITS = 6 /* 64 bytes */
+    WEFT__OPERATION_GROUP,
+    WEFT__OPERATION_NUMBER, /* of the operation, in its group */
+    WEFT__OPERATION_WHAT,   /* bytes from the lowest: type, kind, state, status, way, memory, flags */
+    WEFT__OPERATION_BYTES,
+    WEFT__OPERATION_WHOM,      /* peer or root, as a rank of the group, and tag << 32 */
+    WEFT__OPERATION_SUBMITTED, /* when; 0: its first step has not been over, and the clock was not read before */
+    WEFT__OPERATION_OVER,      /* when it settled; counts only if it has */
+    WEFT__OPERATION_LINE_WORDS,
+    WEFT__OPERATION_STARTED_AT = WEFT__OPERATION_LINE_WORDS, /* from here on more; 0: when it was submitted */
+    WEFT__OPERATION_WAITED, /* since when a caller sleeps for it, or did until it settled */
+    WEFT__OPERATION_PHASE, /* of one on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
+    WEFT__OPERATION_PHASE_AT, /* since when */
+    WEFT__OPERATION_LABEL,    /* what there is of it in 32 bytes */
+    WEFT__OPERATION_WORDS = 16,
+    WEFT__OPERATION_MORE_WORDS = WEFT__OPERATION_WORDS - WEFT__OPERATION_LINE_WORDS,
+    WEFT__OPERATION_STAMP_BITS = 8,
+    WEFT__OPERATION_LINE_BITS = 6 /* 64 bytes */
 };
 enum {
-    WEFT__OP_HAS_MORE = 1,
-    WEFT__OP_BLOCKS = 2, /* called without a request: its caller waits for it, and looks at the clock seldom.
-                            Where that caller saw it end, the time of that is of its last look before */
-    WEFT__OP_PASSED =
+    WEFT__FLAG_HAS_MORE = 1,
+    WEFT__FLAG_BLOCKS = 2, /* called without a request: its caller waits for it, and reads the clock seldom.
+                            Where that caller saw it end, the time of that is of its last poll before */
+    WEFT__FLAG_PASSED =
         4, /* a message that was over in its call, whose one time is about that: it may be earlier,
                             by 4 ms or, while the progress thread sleeps, by as long as its last 8 messages took */
-    WEFT__OP_PAIRED = 8, /* the rank is a peer */
-    WEFT__OP_SLEPT = 16, /* a caller sleeps for it */
-    WEFT__OP_ROOTED = 32 /* the rank is a root */
+    WEFT__FLAG_PAIRED = 8, /* the rank is a peer */
+    WEFT__FLAG_SLEPT = 16, /* a caller sleeps for it */
+    WEFT__FLAG_ROOTED = 32 /* the rank is a root */
 };
 
 /* What happens to the engine and around it.  Each has a rank (-1: none) and a number that says more. */
@@ -133,7 +133,7 @@ enum {
     X(LEFT, "left")             /* what there was to say has been said */              \
     X(SLEEPS, "sleeps")         /* the progress thread */                              \
     X(WAKES, "wakes")           /* number: bits of weft__woken_by */                   \
-    X(WATCH, "watchdog turn")   /* number: of contexts looked at */                    \
+    X(WATCH, "watchdog pass")   /* number: of contexts checked */                      \
     X(LINK_OPEN, "link opened") /* to that rank */                                     \
     X(LINK_LOST, "link lost")                                                          \
     X(LINK_MENDED, "link mended")                                                      \
@@ -167,12 +167,12 @@ enum {
 };
 
 typedef enum weft__recorded_group_state {
-    WEFT__GROUP_UNKNOWN,
-    WEFT__GROUP_FORMING,
-    WEFT__GROUP_READY,
-    WEFT__GROUP_BROKEN,
-    WEFT__GROUP_FAILED,
-    WEFT__GROUP_STATES
+    WEFT__RECORDED_GROUP_UNKNOWN,
+    WEFT__RECORDED_GROUP_FORMING,
+    WEFT__RECORDED_GROUP_READY,
+    WEFT__RECORDED_GROUP_BROKEN,
+    WEFT__RECORDED_GROUP_FAILED,
+    WEFT__RECORDED_GROUP_STATES
 } weft__recorded_group_state;
 
 /* A group: 32 words. */
@@ -195,14 +195,14 @@ enum {
 };
 
 /* A rank as this one sees it: one word, so that it needs no stamp; and since when. */
-typedef enum weft__peer_state {
-    WEFT__PEER_QUIET, /* nothing has been said over a connection; shared memory needs none */
-    WEFT__PEER_UP,
-    WEFT__PEER_LOST,
-    WEFT__PEER_LEFT,
-    WEFT__PEER_DEAD,
-    WEFT__PEER_STATES
-} weft__peer_state;
+typedef enum weft__recorded_peer_state {
+    WEFT__RECORDED_PEER_QUIET, /* nothing has been said over a connection; shared memory needs none */
+    WEFT__RECORDED_PEER_UP,
+    WEFT__RECORDED_PEER_LOST,
+    WEFT__RECORDED_PEER_LEFT,
+    WEFT__RECORDED_PEER_DEAD,
+    WEFT__RECORDED_PEER_STATES
+} weft__recorded_peer_state;
 enum {
     WEFT__PEER_STATE, /* bytes from the lowest: state; 1: over shared memory */
     WEFT__PEER_SINCE,
@@ -220,8 +220,8 @@ typedef enum weft__life {
     WEFT__LIFE_MODULE,    /* since when its progress thread is inside a module's call; 0: it is not */
     WEFT__LIFE_WAITERS,   /* threads that sleep in a wait */
     WEFT__LIFE_WAITING,   /* since when the last of them does */
-    WEFT__LIFE_TURNS,     /* of the watchdog */
-    WEFT__LIFE_WATCHED,   /* when it last turned */
+    WEFT__LIFE_PASSES,    /* of the watchdog */
+    WEFT__LIFE_WATCHED,   /* when its last pass was */
     WEFT__LIFE_LOST = 16, /* operations that had not settled, and were written over */
     WEFT__LIFE_GROUPS_LOST,
     WEFT__LIFE_ROOM,        /* places of operations that are in use so far */

@@ -38,8 +38,8 @@ static plan lay_out(size_t ops, int world)
                                                                   WEFT__TABLE_MEMBERS, WEFT__TABLE_OPS,
                                                                   WEFT__TABLE_MORE};
     plan p = {.count = {WEFT__NAMES, ops, ops, EVENTS, WEFT__RECORD_GROUPS, MEMBER_WORDS, peers_of(world)},
-              .words = {WEFT__NAME_WORDS, WEFT__OP_LINE_WORDS, WEFT__OP_MORE_WORDS, WEFT__EVENT_WORDS,
-                        WEFT__GROUP_WORDS, 1, WEFT__PEER_WORDS},
+              .words = {WEFT__NAME_WORDS, WEFT__OPERATION_LINE_WORDS, WEFT__OPERATION_MORE_WORDS,
+                        WEFT__EVENT_WORDS, WEFT__GROUP_WORDS, 1, WEFT__PEER_WORDS},
               .end = WEFT__HEAD_WORDS};
     for (int i = 0; i < WEFT__RECORD_TABLES; i++) {
         weft__record_table t = order[i];
@@ -63,8 +63,8 @@ void weft__record_parts(size_t ops, int world, size_t room, weft__record_part *l
     plan p = lay_out(ops, world);
     *lines = (weft__record_part){p.at[WEFT__TABLE_OPS] * WORD, 0};
     *more = (weft__record_part){p.at[WEFT__TABLE_MORE] * WORD, 0};
-    lines->to = lines->from + room * WEFT__OP_LINE_WORDS * WORD;
-    more->to = more->from + room * WEFT__OP_MORE_WORDS * WORD;
+    lines->to = lines->from + room * WEFT__OPERATION_LINE_WORDS * WORD;
+    more->to = more->from + room * WEFT__OPERATION_MORE_WORDS * WORD;
 }
 
 /* n words of text, the last byte 0 where cut says so; what is behind its end may stay. */
@@ -126,7 +126,7 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
         weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i], p.at[i] * WORD);
         weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i + 1], p.count[i] | (uint64_t)p.words[i] << 32);
     }
-    r->mask = (ops - 1) << WEFT__OP_LINE_BITS;
+    r->mask = (ops - 1) << WEFT__OPERATION_LINE_BITS;
     r->way = r; /* none */
     r->life = r->file + WEFT__HEAD_LIFE;
     r->names = r->file + p.at[WEFT__TABLE_NAMES];
@@ -140,12 +140,12 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
     r->more = r->file + p.at[WEFT__TABLE_MORE];
     r->ops = r->file + p.at[WEFT__TABLE_OPS];
     r->next = r->clear =
-        r->ops + ops * WEFT__OP_LINE_WORDS; /* its end, so that the first numbers are above 0 */
+        r->ops + ops * WEFT__OPERATION_LINE_WORDS; /* its end, so that the first numbers are above 0 */
     r->stamps = 0 - weft__record_stamp(r, r->ops);
     weft__record_room_is(r, ops);
     put_head(r, owner);
-    weft__record_last_ns_is(
-        r, weft__now_ns()); /* an operation may come before anybody looks at the clock again */
+    weft__record_last_ns_is(r,
+                            weft__now_ns()); /* an operation may come before anybody reads the clock again */
     weft__put(&r->file[WEFT__HEAD_MAGIC], WEFT__RECORD_MAGIC);
 }
 
@@ -165,7 +165,7 @@ void weft__record_room_is(weft__recorder *r, size_t room)
 
 static weft__word *place_at(const weft__recorder *r, size_t place)
 {
-    return r->ops + place * WEFT__OP_LINE_WORDS;
+    return r->ops + place * WEFT__OPERATION_LINE_WORDS;
 }
 
 static size_t least(size_t a, size_t b)
@@ -180,7 +180,7 @@ static size_t free_place(weft__recorder *r, size_t at, size_t ops, size_t room)
     for (size_t i = 0;; i++, at++) {
         if (at >= room) { /* the next time round */
             at = 0;
-            r->stamps += (uint64_t)ops << WEFT__OP_STAMP_BITS;
+            r->stamps += (uint64_t)ops << WEFT__OPERATION_STAMP_BITS;
         }
         if (!r->stand[at]) return at;
         if (i == most) break;
@@ -192,7 +192,7 @@ static size_t free_place(weft__recorder *r, size_t at, size_t ops, size_t room)
 
 void weft__record_clear(weft__recorder *r)
 {
-    const size_t ops = (r->mask >> WEFT__OP_LINE_BITS) + 1,
+    const size_t ops = (r->mask >> WEFT__OPERATION_LINE_BITS) + 1,
                  room = atomic_load_explicit(&r->room, memory_order_acquire),
                  at = free_place(r, weft__record_place(r, r->next), ops, room);
     const bool sleeps = atomic_load_explicit(&r->sleeps, memory_order_relaxed), half = at >= room / 2;
@@ -227,11 +227,11 @@ static weft__word *more_of(weft__recorder *r, uint64_t record, unsigned flags, w
     uint64_t what;
     *at = weft__record_change(r, record);
     if (!*at) return NULL;
-    more = r->more + weft__record_place(r, *at) * WEFT__OP_MORE_WORDS - WEFT__OP_LINE_WORDS;
-    what = weft__got(&(*at)[WEFT__OP_WHAT]);
-    if (!(what >> 48 & WEFT__OP_HAS_MORE))
-        for (int i = WEFT__OP_LINE_WORDS; i < WEFT__OP_WORDS; i++) weft__put(&more[i], 0);
-    weft__put(&(*at)[WEFT__OP_WHAT], what | (uint64_t)(flags | WEFT__OP_HAS_MORE) << 48);
+    more = r->more + weft__record_place(r, *at) * WEFT__OPERATION_MORE_WORDS - WEFT__OPERATION_LINE_WORDS;
+    what = weft__got(&(*at)[WEFT__OPERATION_WHAT]);
+    if (!(what >> 48 & WEFT__FLAG_HAS_MORE))
+        for (int i = WEFT__OPERATION_LINE_WORDS; i < WEFT__OPERATION_WORDS; i++) weft__put(&more[i], 0);
+    weft__put(&(*at)[WEFT__OPERATION_WHAT], what | (uint64_t)(flags | WEFT__FLAG_HAS_MORE) << 48);
     return more;
 }
 
@@ -239,7 +239,7 @@ void weft__record_started_at(weft__recorder *r, uint64_t record, int64_t started
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    weft__put(&more[WEFT__OP_STARTED_AT], (uint64_t)started_ns);
+    weft__put(&more[WEFT__OPERATION_STARTED_AT], (uint64_t)started_ns);
     weft__record_changed(at);
 }
 
@@ -247,26 +247,26 @@ void weft__record_label(weft__recorder *r, uint64_t record, const char *label)
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    put_text(&more[WEFT__OP_LABEL], WEFT__OP_WORDS - WEFT__OP_LABEL, label, false);
+    put_text(&more[WEFT__OPERATION_LABEL], WEFT__OPERATION_WORDS - WEFT__OPERATION_LABEL, label, false);
     weft__record_changed(at);
 }
 
-void weft__record_state(weft__recorder *r, uint64_t record, weft__op_state state)
+void weft__record_state(weft__recorder *r, uint64_t record, weft__recorded_op_state state)
 {
     weft__word *at = weft__record_change(r, record);
     if (!at) return;
-    weft__put(&at[WEFT__OP_WHAT],
-              (weft__got(&at[WEFT__OP_WHAT]) & ~(UINT64_C(0xff) << 16)) | (uint64_t)state << 16);
+    weft__put(&at[WEFT__OPERATION_WHAT],
+              (weft__got(&at[WEFT__OPERATION_WHAT]) & ~(UINT64_C(0xff) << 16)) | (uint64_t)state << 16);
     weft__record_changed(at);
 }
 
 void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns)
 {
-    const uint64_t slept = (uint64_t)WEFT__OP_SLEPT << 48;
-    weft__word *at, *more = more_of(r, record, WEFT__OP_SLEPT, &at);
+    const uint64_t slept = (uint64_t)WEFT__FLAG_SLEPT << 48;
+    weft__word *at, *more = more_of(r, record, WEFT__FLAG_SLEPT, &at);
     if (!more) return;
-    if (!since_ns) weft__put(&at[WEFT__OP_WHAT], weft__got(&at[WEFT__OP_WHAT]) & ~slept);
-    weft__put(&more[WEFT__OP_WAITED], (uint64_t)since_ns);
+    if (!since_ns) weft__put(&at[WEFT__OPERATION_WHAT], weft__got(&at[WEFT__OPERATION_WHAT]) & ~slept);
+    weft__put(&more[WEFT__OPERATION_WAITED], (uint64_t)since_ns);
     weft__record_changed(at);
 }
 
@@ -274,8 +274,9 @@ void weft__record_phase(weft__recorder *r, uint64_t record, int phase, int64_t n
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    weft__put(&more[WEFT__OP_PHASE], (weft__got(&more[WEFT__OP_PHASE]) & ~UINT64_C(0xff)) | (uint8_t)phase);
-    weft__put(&more[WEFT__OP_PHASE_AT], (uint64_t)now_ns);
+    weft__put(&more[WEFT__OPERATION_PHASE],
+              (weft__got(&more[WEFT__OPERATION_PHASE]) & ~UINT64_C(0xff)) | (uint8_t)phase);
+    weft__put(&more[WEFT__OPERATION_PHASE_AT], (uint64_t)now_ns);
     weft__record_changed(at);
 }
 
@@ -283,7 +284,8 @@ void weft__record_last(weft__recorder *r, uint64_t record, int member)
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    weft__put(&more[WEFT__OP_PHASE], (weft__got(&more[WEFT__OP_PHASE]) & 0xff) | (uint64_t)(member + 1) << 8);
+    weft__put(&more[WEFT__OPERATION_PHASE],
+              (weft__got(&more[WEFT__OPERATION_PHASE]) & 0xff) | (uint64_t)(member + 1) << 8);
     weft__record_changed(at);
 }
 
@@ -356,10 +358,10 @@ static void put_members(weft__recorder *r, weft__word *at, const weft__record_gr
 /* That one is made, or let go, its record tells, and the request that made it. */
 static void group_event(weft__recorder *r, const weft__record_group *group, int64_t now_ns)
 {
-    if (group->becomes == WEFT__GROUP_READY) return;
+    if (group->becomes == WEFT__RECORDED_GROUP_READY) return;
     weft__record_event_now(r,
-                           group->becomes == WEFT__GROUP_BROKEN ? WEFT__HAPPENED_GROUP_BROKEN
-                                                                : WEFT__HAPPENED_GROUP_FAILED,
+                           group->becomes == WEFT__RECORDED_GROUP_BROKEN ? WEFT__HAPPENED_GROUP_BROKEN
+                                                                         : WEFT__HAPPENED_GROUP_FAILED,
                            group->culprit, group->id, now_ns);
 }
 
@@ -382,7 +384,7 @@ unsigned weft__record_group_is(weft__recorder *r, const weft__record_group *grou
         put_text(&at[WEFT__GROUP_LABEL], WEFT__GROUP_LABEL_WORDS, group->label, true);
     }
     weft__put(&at[WEFT__GROUP_STATE], group->becomes | (uint64_t)(uint8_t)group->status << 8);
-    weft__put(&at[WEFT__GROUP_ENDED], group->becomes == WEFT__GROUP_READY ? 0 : (uint64_t)now_ns);
+    weft__put(&at[WEFT__GROUP_ENDED], group->becomes == WEFT__RECORDED_GROUP_READY ? 0 : (uint64_t)now_ns);
     weft__put(&at[WEFT__GROUP_CULPRIT], (uint64_t)((int64_t)group->culprit + 1));
     weft__put(&at[WEFT__GROUP_AT], group->at);
     put_text(&at[WEFT__GROUP_WHY], WEFT__GROUP_WHY_WORDS, group->why, true);
@@ -420,7 +422,8 @@ void weft__record_event_now(weft__recorder *r, weft__record_event what, int rank
     weft__put(&at[WEFT__EVENT_STAMP], record);
 }
 
-void weft__record_peer(weft__recorder *r, int rank, weft__peer_state state, bool local, int64_t now_ns)
+void weft__record_peer(weft__recorder *r, int rank, weft__recorded_peer_state state, bool local,
+                       int64_t now_ns)
 {
     weft__word *at;
     if (!r->peers || rank < 0 || (size_t)rank >= r->peer_count) return;

@@ -24,12 +24,12 @@ typedef struct weft__recorder {
     uint64_t mask;           /* of the bytes of that table */
     _Atomic size_t room;     /* of its places, those that have memory: progress thread */
     _Atomic bool crowded;    /* half of these are taken: engine */
-    _Atomic int64_t last_ns; /* when the clock was looked at last: progress thread too */
-    /* What is over in its call does not look at the clock: it gets the last time that was looked at.  The progress
+    _Atomic int64_t last_ns; /* when the clock was read last: progress thread too */
+    /* What is over in its call does not read the clock: it gets the last time that was read.  The progress
      * thread does so whenever it rests or is back, which is every 4 ms while anything moves; while it sleeps, each
-     * 8th operation does, as it looks for room for those behind it. */
+     * 8th operation does, as it searches for room for those behind it. */
     _Atomic bool sleeps;  /* progress thread too */
-    bool near;            /* engine: whoever holds it looks at the clock every few moments: last_ns will do */
+    bool near;            /* engine: whoever holds it reads the clock every few moments: last_ns will do */
     const void *way;      /* the one asked for last, */
     uint64_t way_at;      /* and its number */
     weft__word *more;     /* of the operations */
@@ -96,7 +96,7 @@ static inline void weft__record_sleeps(weft__recorder *r)
     r->clear = r->next;
 }
 
-/* The progress thread has looked at the clock. */
+/* The progress thread has read the clock. */
 static inline void weft__record_rests(weft__recorder *r, bool sleeps, int64_t now_ns)
 {
     atomic_store_explicit(&r->last_ns, now_ns, memory_order_relaxed);
@@ -119,13 +119,13 @@ void weft__record_clear(weft__recorder *r);
 /* stamp: its number << STAMP_BITS, and anything below. */
 static inline weft__word *weft__record_at(const weft__recorder *r, uint64_t stamp)
 {
-    const int shift = WEFT__OP_STAMP_BITS - WEFT__OP_LINE_BITS;
+    const int shift = WEFT__OPERATION_STAMP_BITS - WEFT__OPERATION_LINE_BITS;
     return (weft__word *)(void *)((char *)r->ops + (stamp >> shift & r->mask));
 }
 
 static inline size_t weft__record_place(const weft__recorder *r, const weft__word *at)
 {
-    return ((size_t)(uintptr_t)at - (size_t)(uintptr_t)r->ops) >> WEFT__OP_LINE_BITS;
+    return ((size_t)(uintptr_t)at - (size_t)(uintptr_t)r->ops) >> WEFT__OPERATION_LINE_BITS;
 }
 
 /* Before each new record.  False: nothing is recorded. */
@@ -140,11 +140,11 @@ static inline bool weft__record_has_room(weft__recorder *r)
 /* Its number goes up by one from place to place, so the place tells it without a count being kept. */
 static inline uint64_t weft__record_stamp(const weft__recorder *r, const weft__word *at)
 {
-    return r->stamps + ((uint64_t)(uintptr_t)at << (WEFT__OP_STAMP_BITS - WEFT__OP_LINE_BITS));
+    return r->stamps + ((uint64_t)(uintptr_t)at << (WEFT__OPERATION_STAMP_BITS - WEFT__OPERATION_LINE_BITS));
 }
 
-static inline uint64_t weft__record_what(unsigned kind, unsigned type, weft__op_state state, unsigned memory,
-                                         unsigned flags)
+static inline uint64_t weft__record_what(unsigned kind, unsigned type, weft__recorded_op_state state,
+                                         unsigned memory, unsigned flags)
 {
     return ((uint64_t)kind << 8 | (uint64_t)state << 16 | (uint64_t)WEFT__NO_WAY << 32 |
             (uint64_t)memory << 40 | (uint64_t)flags << 48) |
@@ -162,14 +162,14 @@ static WEFT__MADE_FOR_EACH weft__word *weft__record_begin(weft__recorder *r, uin
                                                           int64_t submitted_ns)
 {
     weft__word *at = r->next;
-    atomic_store_explicit(&at[WEFT__OP_STAMP], 1, memory_order_relaxed);
-    weft__put(&at[WEFT__OP_GROUP], group);
-    weft__put(&at[WEFT__OP_NUMBER], number);
-    weft__put(&at[WEFT__OP_WHAT], what);
-    weft__put(&at[WEFT__OP_BYTES], bytes);
-    weft__put(&at[WEFT__OP_WHOM], whom);
-    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
-    r->next = at + WEFT__OP_LINE_WORDS;
+    atomic_store_explicit(&at[WEFT__OPERATION_STAMP], 1, memory_order_relaxed);
+    weft__put(&at[WEFT__OPERATION_GROUP], group);
+    weft__put(&at[WEFT__OPERATION_NUMBER], number);
+    weft__put(&at[WEFT__OPERATION_WHAT], what);
+    weft__put(&at[WEFT__OPERATION_BYTES], bytes);
+    weft__put(&at[WEFT__OPERATION_WHOM], whom);
+    weft__put(&at[WEFT__OPERATION_SUBMITTED], (uint64_t)submitted_ns);
+    r->next = at + WEFT__OPERATION_LINE_WORDS;
     return at;
 }
 
@@ -179,8 +179,8 @@ static WEFT__MADE_FOR_EACH void weft__record_passed(weft__recorder *r, uint64_t 
                                                     int64_t now_ns)
 {
     weft__word *at = weft__record_begin(r, group, number, what, bytes, whom, now_ns);
-    weft__put(&at[WEFT__OP_STAMP], weft__record_stamp(r, at));
-    weft__prefetch_write(at + WEFT__OP_LINE_WORDS);
+    weft__put(&at[WEFT__OPERATION_STAMP], weft__record_stamp(r, at));
+    weft__prefetch_write(at + WEFT__OPERATION_LINE_WORDS);
 }
 
 /* What goes on.  Returns what its record is known by. */
@@ -189,8 +189,8 @@ static inline uint64_t weft__record_start(weft__recorder *r, uint64_t group, uin
 {
     weft__word *at = weft__record_begin(r, group, number, what, bytes, whom, submitted_ns);
     uint64_t stamp = weft__record_stamp(r, at);
-    weft__put(&at[WEFT__OP_STAMP], stamp);
-    weft__prefetch_write(at + WEFT__OP_LINE_WORDS);
+    weft__put(&at[WEFT__OPERATION_STAMP], stamp);
+    weft__prefetch_write(at + WEFT__OPERATION_LINE_WORDS);
     r->stand[weft__record_place(r, at)] = 1;
     return stamp;
 }
@@ -201,7 +201,9 @@ static inline weft__word *weft__record_known(const weft__recorder *r, uint64_t r
     weft__word *at;
     if (!record || WEFT__UNLIKELY(!r->ops)) return NULL;
     at = weft__record_at(r, record);
-    return WEFT__LIKELY(!((weft__got(&at[WEFT__OP_STAMP]) ^ record) >> WEFT__OP_STAMP_BITS)) ? at : NULL;
+    return WEFT__LIKELY(!((weft__got(&at[WEFT__OPERATION_STAMP]) ^ record) >> WEFT__OPERATION_STAMP_BITS))
+               ? at
+               : NULL;
 }
 
 /* To be changed in several words, between these two. */
@@ -209,21 +211,23 @@ static inline weft__word *weft__record_change(const weft__recorder *r, uint64_t 
 {
     weft__word *at = weft__record_known(r, record);
     if (at)
-        atomic_store_explicit(&at[WEFT__OP_STAMP], weft__got(&at[WEFT__OP_STAMP]) + 1, memory_order_relaxed);
+        atomic_store_explicit(&at[WEFT__OPERATION_STAMP], weft__got(&at[WEFT__OPERATION_STAMP]) + 1,
+                              memory_order_relaxed);
     return at;
 }
 
 static inline void weft__record_changed(weft__word *at)
 {
-    uint64_t stamp = weft__got(&at[WEFT__OP_STAMP]), low = (UINT64_C(1) << WEFT__OP_STAMP_BITS) - 1;
-    weft__put(&at[WEFT__OP_STAMP], (stamp & ~low) | ((stamp + 1) & low));
+    uint64_t stamp = weft__got(&at[WEFT__OPERATION_STAMP]),
+             low = (UINT64_C(1) << WEFT__OPERATION_STAMP_BITS) - 1;
+    weft__put(&at[WEFT__OPERATION_STAMP], (stamp & ~low) | ((stamp + 1) & low));
 }
 
 /* It counts as begun then. */
 static inline void weft__record_times(weft__recorder *r, uint64_t record, int64_t submitted_ns)
 {
     weft__word *at = weft__record_known(r, record);
-    if (at) weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
+    if (at) weft__put(&at[WEFT__OPERATION_SUBMITTED], (uint64_t)submitted_ns);
 }
 
 uint64_t weft__record_way_slow(weft__recorder *r, const char *way);
@@ -240,17 +244,17 @@ static inline void weft__record_settled(weft__recorder *r, uint64_t record, int 
     weft__word *at = weft__record_known(r, record);
     if (!at) return;
     r->stand[weft__record_place(r, at)] = 0;
-    weft__put(&at[WEFT__OP_SUBMITTED], (uint64_t)submitted_ns);
-    weft__put(&at[WEFT__OP_OVER], (uint64_t)now_ns);
-    weft__put(&at[WEFT__OP_WHAT], (weft__got(&at[WEFT__OP_WHAT]) & ~changes) |
-                                      (uint64_t)WEFT__OP_SETTLED << 16 | (uint64_t)(uint8_t)status << 24 |
-                                      weft__record_way(r, way) << 32);
+    weft__put(&at[WEFT__OPERATION_SUBMITTED], (uint64_t)submitted_ns);
+    weft__put(&at[WEFT__OPERATION_OVER], (uint64_t)now_ns);
+    weft__put(&at[WEFT__OPERATION_WHAT],
+              (weft__got(&at[WEFT__OPERATION_WHAT]) & ~changes) | (uint64_t)WEFT__RECORDED_OP_SETTLED << 16 |
+                  (uint64_t)(uint8_t)status << 24 | weft__record_way(r, way) << 32);
 }
 
 /* What most have not, in the second line. */
 void weft__record_started_at(weft__recorder *r, uint64_t record, int64_t started_ns);
 void weft__record_label(weft__recorder *r, uint64_t record, const char *label);
-void weft__record_state(weft__recorder *r, uint64_t record, weft__op_state state);
+void weft__record_state(weft__recorder *r, uint64_t record, weft__recorded_op_state state);
 void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns); /* 0: no more */
 void weft__record_phase(weft__recorder *r, uint64_t record, int phase, int64_t now_ns);
 void weft__record_last(weft__recorder *r, uint64_t record, int member); /* who has not come yet */
@@ -281,5 +285,6 @@ static inline void weft__record_happened(weft__recorder *r, weft__record_event w
 {
     if (r->events) weft__record_event_now(r, what, rank, number, weft__now_ns());
 }
-void weft__record_peer(weft__recorder *r, int rank, weft__peer_state state, bool local, int64_t now_ns);
+void weft__record_peer(weft__recorder *r, int rank, weft__recorded_peer_state state, bool local,
+                       int64_t now_ns);
 #endif

@@ -110,14 +110,14 @@ weft_status weft__record_file_make(int folder, const char *name, size_t ops, int
 
 void weft__record_file_grow(weft__recorder *r)
 {
-    const size_t ops = (r->mask >> WEFT__OP_LINE_BITS) + 1,
+    const size_t ops = (r->mask >> WEFT__OPERATION_LINE_BITS) + 1,
                  room = atomic_load_explicit(&r->room, memory_order_relaxed),
                  wanted = room * GROWTH < ops ? room * GROWTH : ops;
     weft__record_part lines, more;
     const int world = (int)weft__got(&r->file[WEFT__HEAD_WORLD]);
     weft__record_parts(ops, world, wanted, &lines, &more);
-    lines.from += room * WEFT__OP_LINE_WORDS * sizeof(weft__word);
-    more.from += room * WEFT__OP_MORE_WORDS * sizeof(weft__word);
+    lines.from += room * WEFT__OPERATION_LINE_WORDS * sizeof(weft__word);
+    more.from += room * WEFT__OPERATION_MORE_WORDS * sizeof(weft__word);
     weft__record_room_is(r, populate((const void *)r->file, lines) || populate((const void *)r->file, more)
                                 ? room
                                 : wanted);

@@ -1,7 +1,7 @@
 /* snapshot.c - reads and checks the words of a record, from memory or from a file, and takes them apart.
  *
  * A file is read twice as a whole.  A record with the same even stamp and the same words in both is whole:
- * between the two looks at its stamp nobody has begun to write it.  What has changed in between is read again
+ * between the two readings of its stamp nobody has begun to write it.  What has changed in between is read again
  * by itself. */
 #include "snapshot.h"
 #include "born.h"
@@ -40,8 +40,8 @@ static const struct shape {
     const char *name;
 } shapes[WEFT__RECORD_TABLES] = {
     [WEFT__TABLE_NAMES] = {WEFT__NAME_WORDS, WEFT__NAMES, false, "names"},
-    [WEFT__TABLE_OPS] = {WEFT__OP_LINE_WORDS, 1 << 20, true, "operations"},
-    [WEFT__TABLE_MORE] = {WEFT__OP_MORE_WORDS, 1 << 20, true, "more of them"},
+    [WEFT__TABLE_OPS] = {WEFT__OPERATION_LINE_WORDS, 1 << 20, true, "operations"},
+    [WEFT__TABLE_MORE] = {WEFT__OPERATION_MORE_WORDS, 1 << 20, true, "more of them"},
     [WEFT__TABLE_EVENTS] = {WEFT__EVENT_WORDS, 1 << 16, true, "events"},
     [WEFT__TABLE_GROUPS] = {WEFT__GROUP_WORDS, 1 << 12, false, "groups"},
     [WEFT__TABLE_MEMBERS] = {1, 1 << 20, false, "members"},
@@ -222,44 +222,44 @@ static void read_names(const source *s, const table *t, weft__snapshot *shot)
 /* What only counts with HAS_MORE. */
 static void take_more(const uint64_t *w, weft__recorded_op *op)
 {
-    uint64_t phase = w[WEFT__OP_PHASE];
-    if (w[WEFT__OP_STARTED_AT]) op->started_ns = (int64_t)w[WEFT__OP_STARTED_AT];
-    if (op->flags & WEFT__OP_SLEPT) op->waiting_ns = (int64_t)w[WEFT__OP_WAITED];
+    uint64_t phase = w[WEFT__OPERATION_PHASE];
+    if (w[WEFT__OPERATION_STARTED_AT]) op->started_ns = (int64_t)w[WEFT__OPERATION_STARTED_AT];
+    if (op->flags & WEFT__FLAG_SLEPT) op->waiting_ns = (int64_t)w[WEFT__OPERATION_WAITED];
     op->phase = (int)byte_of(phase, 0);
     op->last = (int)(uint32_t)(phase >> 8) - 1;
-    op->phase_ns = (int64_t)w[WEFT__OP_PHASE_AT];
-    text_of(w + WEFT__OP_LABEL, WEFT__OP_WORDS - WEFT__OP_LABEL, op->label);
+    op->phase_ns = (int64_t)w[WEFT__OPERATION_PHASE_AT];
+    text_of(w + WEFT__OPERATION_LABEL, WEFT__OPERATION_WORDS - WEFT__OPERATION_LABEL, op->label);
 }
 
 /* False: there is none, or no writer writes that; then it is counted. */
 static bool take_op(const uint64_t *w, size_t slot, size_t count, weft__snapshot *shot, weft__recorded_op *op)
 {
-    uint64_t what = w[WEFT__OP_WHAT], number = w[WEFT__OP_STAMP] >> WEFT__OP_STAMP_BITS;
+    uint64_t what = w[WEFT__OPERATION_WHAT], number = w[WEFT__OPERATION_STAMP] >> WEFT__OPERATION_STAMP_BITS;
     unsigned state = byte_of(what, 2);
-    if (!w[WEFT__OP_STAMP]) return false;
-    if ((number && (number & (count - 1)) != slot) || (!number && !op->torn) || state >= WEFT__OP_STATES ||
-        (!state && !op->torn)) {
+    if (!w[WEFT__OPERATION_STAMP]) return false;
+    if ((number && (number & (count - 1)) != slot) || (!number && !op->torn) ||
+        state >= WEFT__RECORDED_OP_STATES || (!state && !op->torn)) {
         shot->damaged++;
         return false;
     }
     op->record = number;
-    op->group = w[WEFT__OP_GROUP];
-    op->number = w[WEFT__OP_NUMBER];
-    op->bytes = w[WEFT__OP_BYTES];
+    op->group = w[WEFT__OPERATION_GROUP];
+    op->number = w[WEFT__OPERATION_NUMBER];
+    op->bytes = w[WEFT__OPERATION_BYTES];
     op->kind = (int)byte_of(what, 1);
     op->type = (int)byte_of(what, 0);
-    op->state = (weft__op_state)state;
+    op->state = (weft__recorded_op_state)state;
     op->status = (weft_status)(int8_t)byte_of(what, 3);
     op->way = (int)byte_of(what, 4);
     op->memory = (int)byte_of(what, 5);
     op->flags = byte_of(what, 6);
-    op->whom = low(w[WEFT__OP_WHOM]);
-    op->tag = high(w[WEFT__OP_WHOM]);
-    op->submitted_ns = op->started_ns = (int64_t)w[WEFT__OP_SUBMITTED];
-    op->over_ns = state == WEFT__OP_SETTLED ? (int64_t)w[WEFT__OP_OVER] : 0;
+    op->whom = low(w[WEFT__OPERATION_WHOM]);
+    op->tag = high(w[WEFT__OPERATION_WHOM]);
+    op->submitted_ns = op->started_ns = (int64_t)w[WEFT__OPERATION_SUBMITTED];
+    op->over_ns = state == WEFT__RECORDED_OP_SETTLED ? (int64_t)w[WEFT__OPERATION_OVER] : 0;
     op->last = -1;
-    if (op->flags & WEFT__OP_PASSED) op->over_ns = op->submitted_ns;
-    if (op->flags & WEFT__OP_HAS_MORE) take_more(w, op);
+    if (op->flags & WEFT__FLAG_PASSED) op->over_ns = op->submitted_ns;
+    if (op->flags & WEFT__FLAG_HAS_MORE) take_more(w, op);
     return true;
 }
 
@@ -271,7 +271,7 @@ static int by_record(const void *a, const void *b)
 
 static weft_status read_ops(source *s, const table *t, const table *more, weft__snapshot *shot)
 {
-    uint64_t w[WEFT__OP_WORDS];
+    uint64_t w[WEFT__OPERATION_WORDS];
     if (t->count != more->count)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s is damaged: it has %u operations, and more of %u", s->name,
                           t->count, more->count);
@@ -280,8 +280,8 @@ static weft_status read_ops(source *s, const table *t, const table *more, weft__
     if (!shot->ops) return weft__fail_memory(t->count * sizeof *shot->ops, "the operations of a record");
     for (size_t i = 0; i < t->count; i++) {
         weft__recorded_op *op = &shot->ops[shot->op_count];
-        const pieces at = {t->at + i * WEFT__OP_LINE_WORDS, more->at + i * WEFT__OP_MORE_WORDS,
-                           WEFT__OP_LINE_WORDS};
+        const pieces at = {t->at + i * WEFT__OPERATION_LINE_WORDS, more->at + i * WEFT__OPERATION_MORE_WORDS,
+                           WEFT__OPERATION_LINE_WORDS};
         memset(op, 0, sizeof *op);
         op->torn = !read_record_in(s, &at, 1, w);
         if (!take_op(w, i, t->count, shot, op)) continue;
@@ -331,9 +331,9 @@ static bool take_group(const uint64_t *w, weft__snapshot *shot, weft__group_reco
     group->size = low(w[WEFT__GROUP_SIZE]);
     group->rank = high(w[WEFT__GROUP_SIZE]);
     group->state = (weft__recorded_group_state)byte_of(state, 0);
-    if (!w[WEFT__GROUP_STAMP] || (group->torn && group->state == WEFT__GROUP_UNKNOWN)) return false;
+    if (!w[WEFT__GROUP_STAMP] || (group->torn && group->state == WEFT__RECORDED_GROUP_UNKNOWN)) return false;
     if (group->size < 1 || group->size > shot->world || group->rank < -1 || group->rank >= group->size ||
-        group->state == WEFT__GROUP_UNKNOWN || group->state >= WEFT__GROUP_STATES) {
+        group->state == WEFT__RECORDED_GROUP_UNKNOWN || group->state >= WEFT__RECORDED_GROUP_STATES) {
         shot->damaged++;
         return false;
     }
@@ -388,11 +388,11 @@ static weft_status read_peers(const source *s, const table *t, weft__snapshot *s
     for (size_t i = 0; i < count; i++) {
         uint64_t state = word(s, t->at + i * WEFT__PEER_WORDS);
         unsigned which = byte_of(state, 0);
-        if (which >= WEFT__PEER_STATES) {
+        if (which >= WEFT__RECORDED_PEER_STATES) {
             shot->damaged++;
             continue;
         }
-        shot->peers[i].state = (weft__peer_state)which;
+        shot->peers[i].state = (weft__recorded_peer_state)which;
         shot->peers[i].local = byte_of(state, 1);
         shot->peers[i].since_ns = (int64_t)word(s, t->at + i * WEFT__PEER_WORDS + WEFT__PEER_SINCE);
     }

@@ -1,6 +1,6 @@
 /* snapshot.h - what a flight recorder's file said at one moment, read beside its writer or after its end.
  *
- * The writer may be dead in the middle of a record, or hostile: nothing of the file is used before it was looked at,
+ * The writer may be dead in the middle of a record, or hostile: nothing of the file is used before it was checked,
  * and what cannot be is refused with one sentence, or left out and counted.  The writer is never stopped, nor does it
  * know of readers. */
 #ifndef WEFT_RECORD_SNAPSHOT_H
@@ -16,9 +16,9 @@ typedef struct weft__recorded_op {
     bool torn;       /* its writer was in the middle of it, and what follows may not fit together */
     uint64_t group, number, bytes;
     int kind, type, way, memory; /* names: weft__recorded_name */
-    weft__op_state state;
+    weft__recorded_op_state state;
     weft_status status; /* once its outcome is fixed */
-    unsigned flags;     /* WEFT__OP_BLOCKS and those behind it */
+    unsigned flags;     /* WEFT__FLAG_BLOCKS and those behind it */
     int whom, tag;      /* peer or root: rank of the group; -1: any, or none */
     int64_t submitted_ns, started_ns, over_ns;
     int64_t waiting_ns; /* since when a caller sleeps for it, or did until it settled; 0: none did */
@@ -51,7 +51,7 @@ typedef struct weft__group_record {
 } weft__group_record;
 
 typedef struct weft__peer_record {
-    weft__peer_state state;
+    weft__recorded_peer_state state;
     bool local; /* over shared memory */
     int64_t since_ns;
 } weft__peer_record;

@@ -1,4 +1,4 @@
-/* threads.c - reads /proc/PID/task.  Where the kernel does not let us look something is left out. */
+/* threads.c - reads /proc/PID/task.  Where the kernel does not let us read something is left out. */
 #include "threads.h"
 
 #include <dirent.h>

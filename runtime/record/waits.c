@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#define MEMBERS_MOST 65536 /* that are looked at, whatever a record says that there are */
+#define MEMBERS_MOST 65536 /* that are read, whatever a record says that there are */
 
 bool weft__rank_list_add(weft__rank_list *list, int rank)
 {

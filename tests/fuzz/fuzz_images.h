@@ -13,8 +13,8 @@ enum { OPS = 16, EVENTS = 4, GROUPS = 4, MEMBERS = 4, PEERS = 4, RANKS = 3 };
 enum {
     NAMES_AT = WEFT__HEAD_WORDS,
     OPS_AT = NAMES_AT + WEFT__NAMES * WEFT__NAME_WORDS,
-    MORE_AT = OPS_AT + OPS * WEFT__OP_LINE_WORDS,
-    EVENTS_AT = MORE_AT + OPS * WEFT__OP_MORE_WORDS,
+    MORE_AT = OPS_AT + OPS * WEFT__OPERATION_LINE_WORDS,
+    EVENTS_AT = MORE_AT + OPS * WEFT__OPERATION_MORE_WORDS,
     GROUPS_AT = EVENTS_AT + EVENTS * WEFT__EVENT_WORDS,
     MEMBERS_AT = GROUPS_AT + GROUPS * WEFT__GROUP_WORDS,
     PEERS_AT = MEMBERS_AT + MEMBERS,
@@ -32,15 +32,15 @@ static inline void put_table(uint64_t *image, int which, uint64_t at, uint64_t c
 
 static inline void put_op(uint64_t *image, uint64_t record, uint64_t group, uint64_t kind, uint64_t state)
 {
-    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_LINE_WORDS];
-    op[WEFT__OP_STAMP] = record << WEFT__OP_STAMP_BITS;
-    op[WEFT__OP_GROUP] = group;
-    op[WEFT__OP_NUMBER] = record;
-    op[WEFT__OP_WHAT] =
-        kind << 8 | state << 16 | (uint64_t)(state < WEFT__OP_SETTLED ? WEFT__OP_BLOCKS : 0) << 48;
-    op[WEFT__OP_WHOM] = (record + 1) % RANKS;
-    op[WEFT__OP_SUBMITTED] = record * 1000;
-    op[WEFT__OP_OVER] = state == WEFT__OP_SETTLED ? record * 1000 + 500 : 0;
+    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OPERATION_LINE_WORDS];
+    op[WEFT__OPERATION_STAMP] = record << WEFT__OPERATION_STAMP_BITS;
+    op[WEFT__OPERATION_GROUP] = group;
+    op[WEFT__OPERATION_NUMBER] = record;
+    op[WEFT__OPERATION_WHAT] =
+        kind << 8 | state << 16 | (uint64_t)(state < WEFT__RECORDED_OP_SETTLED ? WEFT__FLAG_BLOCKS : 0) << 48;
+    op[WEFT__OPERATION_WHOM] = (record + 1) % RANKS;
+    op[WEFT__OPERATION_SUBMITTED] = record * 1000;
+    op[WEFT__OPERATION_OVER] = state == WEFT__RECORDED_OP_SETTLED ? record * 1000 + 500 : 0;
 }
 
 static inline void put_group(uint64_t *image, int at, uint64_t id, uint64_t rank, uint64_t stride)
@@ -49,7 +49,7 @@ static inline void put_group(uint64_t *image, int at, uint64_t id, uint64_t rank
     g[WEFT__GROUP_STAMP] = 2;
     g[WEFT__GROUP_ID] = id;
     g[WEFT__GROUP_SIZE] = RANKS | rank << 32;
-    g[WEFT__GROUP_STATE] = WEFT__GROUP_READY;
+    g[WEFT__GROUP_STATE] = WEFT__RECORDED_GROUP_READY;
     g[WEFT__GROUP_MEMBERS] = stride << 32;
 }
 
@@ -65,8 +65,8 @@ static inline void make(uint64_t *image, uint64_t rank)
     image[WEFT__HEAD_WORLD] = RANKS;
     image[WEFT__HEAD_PID] = 1;
     put_table(image, WEFT__TABLE_NAMES, NAMES_AT, WEFT__NAMES, WEFT__NAME_WORDS);
-    put_table(image, WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_LINE_WORDS);
-    put_table(image, WEFT__TABLE_MORE, MORE_AT, OPS, WEFT__OP_MORE_WORDS);
+    put_table(image, WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OPERATION_LINE_WORDS);
+    put_table(image, WEFT__TABLE_MORE, MORE_AT, OPS, WEFT__OPERATION_MORE_WORDS);
     put_table(image, WEFT__TABLE_EVENTS, EVENTS_AT, EVENTS, WEFT__EVENT_WORDS);
     put_table(image, WEFT__TABLE_GROUPS, GROUPS_AT, GROUPS, WEFT__GROUP_WORDS);
     put_table(image, WEFT__TABLE_MEMBERS, MEMBERS_AT, MEMBERS, 1);
@@ -77,16 +77,16 @@ static inline void make(uint64_t *image, uint64_t rank)
     put_group(image, 1, 8, rank, 0);
     image[MEMBERS_AT] = 1ull << 32;
     image[MEMBERS_AT + 1] = 2;
-    put_op(image, 1, 7, 2, WEFT__OP_SETTLED);
-    put_op(image, 2, 8, 2, WEFT__OP_SETTLED);
-    put_op(image, 3, 7, 1, WEFT__OP_STARTED);
+    put_op(image, 1, 7, 2, WEFT__RECORDED_OP_SETTLED);
+    put_op(image, 2, 8, 2, WEFT__RECORDED_OP_SETTLED);
+    put_op(image, 3, 7, 1, WEFT__RECORDED_OP_STARTED);
 }
 
 /* Which record, which of the places that matter more, and a word that is small or large. */
 static inline void change(const uint8_t *bytes)
 {
     static const size_t parts[][2] = {{WEFT__HEAD_LIFE, WEFT__LIFE_WORDS},
-                                      {OPS_AT, OPS * WEFT__OP_WORDS},
+                                      {OPS_AT, OPS * WEFT__OPERATION_WORDS},
                                       {EVENTS_AT, EVENTS * WEFT__EVENT_WORDS},
                                       {GROUPS_AT, GROUPS * WEFT__GROUP_WORDS},
                                       {MEMBERS_AT, MEMBERS},

@@ -32,7 +32,7 @@ static void make(void)
         weft__record_group group = {.id = 7 + (uint64_t)i,
                                     .size = i ? WORLD : 3,
                                     .world = i ? row : world,
-                                    .becomes = i ? WEFT__GROUP_READY : WEFT__GROUP_BROKEN,
+                                    .becomes = i ? WEFT__RECORDED_GROUP_READY : WEFT__RECORDED_GROUP_BROKEN,
                                     .culprit = -1,
                                     .label = "group",
                                     .why = ""};
@@ -41,13 +41,14 @@ static void make(void)
     for (uint64_t i = 1; i <= OPS + 3; i++) {
         uint64_t record;
         if (!weft__record_has_room(&r)) abort();
-        record = weft__record_start(&r, 7, i, weft__record_what(0, 1, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS),
+        record = weft__record_start(&r, 7, i,
+                                    weft__record_what(0, 1, WEFT__RECORDED_OP_STARTED, 1, WEFT__FLAG_BLOCKS),
                                     4, weft__record_whom(-1, 0), (int64_t)i);
         if (i % 5 == 0) weft__record_label(&r, record, "label");
         if (i % 7) weft__record_settled(&r, record, WEFT_OK, kinds[0], (int64_t)i, (int64_t)i + 1);
     }
     weft__record_event_now(&r, WEFT__HAPPENED_RANK_DIED, 2, 0, 9);
-    weft__record_peer(&r, 2, WEFT__PEER_DEAD, true, 9);
+    weft__record_peer(&r, 2, WEFT__RECORDED_PEER_DEAD, true, 9);
 }
 
 static void check(bool rule)
@@ -63,7 +64,7 @@ static void use(weft__snapshot *shot)
     for (size_t i = 0; i < WEFT__RECORD_TEXTS; i++) check(strlen(shot->texts[i]) <= 64);
     for (size_t i = 0; i < shot->op_count; i++) {
         const weft__recorded_op *op = &shot->ops[i];
-        check(op->state < WEFT__OP_STATES && strlen(op->label) <= 32);
+        check(op->state < WEFT__RECORDED_OP_STATES && strlen(op->label) <= 32);
         check(!i || op->record > op[-1].record || (op->torn && op[-1].record == op->record));
         check(strlen(weft__recorded_kind(shot, op->kind)) <= 24 &&
               strlen(weft__recorded_type(shot, op->type)) <= 24 &&
@@ -81,7 +82,7 @@ static void use(weft__snapshot *shot)
             check(member >= -1 && member < shot->world);
         }
     }
-    for (size_t i = 0; i < shot->peer_count; i++) check(shot->peers[i].state < WEFT__PEER_STATES);
+    for (size_t i = 0; i < shot->peer_count; i++) check(shot->peers[i].state < WEFT__RECORDED_PEER_STATES);
     (void)weft__recorded_lives(shot);
     (void)weft__record_name_read(shot->texts[0], run, &rank);
 }

@@ -51,7 +51,7 @@ static weft__recorded_op *put(int rank, uint64_t group, int kind, uint64_t numbe
                               .number = number,
                               .kind = kind,
                               .bytes = 8,
-                              .state = WEFT__OP_SETTLED,
+                              .state = WEFT__RECORDED_OP_SETTLED,
                               .whom = -1,
                               .submitted_ns = (int64_t)(100 * group + number),
                               .over_ns = (int64_t)(100 * group + number)};
@@ -83,7 +83,7 @@ static void test_not_begun(void **state)
     (void)state;
     for (int r = 0; r < RANKS; r++) {
         put(r, WORLD, ALL_REDUCE, 4);
-        if (r != 2) put(r, WORLD, ALL_REDUCE, 5)->state = WEFT__OP_STARTED;
+        if (r != 2) put(r, WORLD, ALL_REDUCE, 5)->state = WEFT__RECORDED_OP_STARTED;
     }
     make(8);
     assert_int_equal(steps.rows, 2);

@@ -33,7 +33,7 @@ static weft__group_record *group(weft__snapshot *shot, uint64_t id, int size, in
     g->rank = rank;
     g->first = first;
     g->stride = stride;
-    g->state = WEFT__GROUP_READY;
+    g->state = WEFT__RECORDED_GROUP_READY;
     g->culprit = -1;
     return g;
 }
@@ -101,7 +101,7 @@ static weft__recorded_op *begin(int rank, uint64_t group_id, int kind, uint64_t 
     op->group = group_id;
     op->number = number;
     op->kind = kind;
-    op->state = WEFT__OP_STARTED;
+    op->state = WEFT__RECORDED_OP_STARTED;
     op->whom = op->last = -1;
     op->submitted_ns = op->started_ns = at_s * S;
     return op;
@@ -110,14 +110,14 @@ static weft__recorded_op *begin(int rank, uint64_t group_id, int kind, uint64_t 
 static weft__recorded_op *wait_in(int rank, uint64_t group_id, int kind, uint64_t number, int64_t at_s)
 {
     weft__recorded_op *op = begin(rank, group_id, kind, number, at_s);
-    op->flags |= WEFT__OP_BLOCKS;
+    op->flags |= WEFT__FLAG_BLOCKS;
     shots[rank].life[WEFT__LIFE_WAITERS] = 1;
     return op;
 }
 
 static void settle(weft__recorded_op *op, int64_t at_s)
 {
-    op->state = WEFT__OP_SETTLED;
+    op->state = WEFT__RECORDED_OP_SETTLED;
     op->over_ns = at_s * S;
 }
 
@@ -125,7 +125,7 @@ static void message(weft__recorded_op *op, int whom, int tag)
 {
     op->whom = whom;
     op->tag = tag;
-    op->flags |= WEFT__OP_PAIRED;
+    op->flags |= WEFT__FLAG_PAIRED;
 }
 
 static void four_all_reduces(void)
@@ -389,7 +389,7 @@ static void test_all_dead(void **state)
         settle(&shots[r].ops[4], 99);
         shots[r].ops[4].status = WEFT_ERR_PEER;
         event(r, WEFT__HAPPENED_RANK_DIED, 0, 99 + (r > 1));
-        shots[r].groups[0].state = WEFT__GROUP_BROKEN;
+        shots[r].groups[0].state = WEFT__RECORDED_GROUP_BROKEN;
         shots[r].groups[0].ended_ns = 99 * S;
         shots[r].groups[0].culprit = 0;
         put(shots[r].groups[0].why, sizeof shots[r].groups[0].why, "killed by SIGKILL");

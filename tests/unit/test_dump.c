@@ -66,7 +66,7 @@ static int open_ranks(void **state)
                                     .size = WORLD,
                                     .rank = i,
                                     .world = world,
-                                    .becomes = WEFT__GROUP_READY,
+                                    .becomes = WEFT__RECORDED_GROUP_READY,
                                     .culprit = -1,
                                     .label = "wor\"ld",
                                     .why = ""};
@@ -82,9 +82,10 @@ static int open_ranks(void **state)
         for (uint64_t n = 1; n <= (i < WORLD - 1 ? 2 : 1); n++) {
             uint64_t record;
             assert_true(weft__record_has_room(&ranks[i]));
-            record = weft__record_start(&ranks[i], GROUP, n,
-                                        weft__record_what(0, 0, WEFT__OP_STARTED, 1, WEFT__OP_BLOCKS), 1,
-                                        weft__record_whom(-1, 0), then + (int64_t)n);
+            record =
+                weft__record_start(&ranks[i], GROUP, n,
+                                   weft__record_what(0, 0, WEFT__RECORDED_OP_STARTED, 1, WEFT__FLAG_BLOCKS),
+                                   1, weft__record_whom(-1, 0), then + (int64_t)n);
             if (n == 1) weft__record_settled(&ranks[i], record, WEFT_OK, "ring", then + 1, then + 2);
         }
     }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #define SPIN_NS (200 * WEFT__US) /* WEFT_SPIN_US as it is set where nobody sets it */
-#define STEP_NS (10 * WEFT__US)  /* between looks at the clock */
+#define STEP_NS (10 * WEFT__US)  /* between polls at the clock */
 
 static weft__pacing pacing_of(int ranks, int processors)
 {
@@ -26,13 +26,13 @@ static int64_t spin_of(const weft__pacing *pacing)
     return atomic_load(&pacing->spin_ns);
 }
 
-/* Looks in vain, at the clock every `step`, until it is told to sleep; returns how long that was from its
- * first look at the clock on. */
-static int64_t looks_in_vain(const weft__pacing *pacing, weft__looking *looking, int64_t *now, int64_t step,
+/* Polls in vain, reading the clock every `step`, until it is told to sleep; returns how long that was from its
+ * first reading of the clock on. */
+static int64_t polls_in_vain(const weft__pacing *pacing, weft__polling *polling, int64_t *now, int64_t step,
                              int64_t deadline)
 {
     int64_t began = *now;
-    while (weft__pacing_after_clock(pacing, looking, *now, deadline) != WEFT__PACE_SLEEP) {
+    while (weft__pacing_after_clock(pacing, polling, *now, deadline) != WEFT__PACE_SLEEP) {
         *now += step;
         assert_true(*now - began < 1000000 * WEFT__MS);
     }
@@ -64,14 +64,14 @@ static void numbers_are_those_measured(void **state)
 {
     (void)state;
     assert_int_equal(WEFT__CLOCK_EVERY, 64);
-    assert_int_equal(WEFT__PLACE_LOOKS, 8);
-    assert_int_equal(WEFT__CROWDED_LOOKS_MESSAGE, 16);
-    assert_int_equal(WEFT__CROWDED_LOOKS, 4);
+    assert_int_equal(WEFT__PLACE_POLLS, 8);
+    assert_int_equal(WEFT__CROWDED_POLLS_MESSAGE, 16);
+    assert_int_equal(WEFT__CROWDED_POLLS, 4);
     assert_int_equal(WEFT__YIELD_LONG_NS, 10000000);
-    assert_int_equal(WEFT__POLLS_FREE, 16);
+    assert_int_equal(WEFT__CHECKS_FREE, 16);
     assert_int_equal(WEFT__ANSWERS_MANY, 16);
     assert_int_equal(WEFT__SLEEP_SHORT_NS, 1000000);
-    assert_int_equal(WEFT__IDLE_LOOKS, 16);
+    assert_int_equal(WEFT__IDLE_PASSES, 16);
     assert_int_equal(WEFT__NAP_SPAN_NS, 8000000);
     assert_int_equal(WEFT__DEVICE_SPIN_NS, 50000);
     assert_int_equal(WEFT__ROOM_EVERY_NS, 2000000);
@@ -79,16 +79,16 @@ static void numbers_are_those_measured(void **state)
 
 /* ---- a caller who waits ---- */
 
-static void one_look_in_eight_is_at_everything(void **state)
+static void one_poll_in_eight_is_at_everything(void **state)
 {
     int everything = 0;
     (void)state;
-    for (int looks = 1; looks <= WEFT__CLOCK_EVERY; looks++) everything += !weft__pacing_at_place(looks);
+    for (int polls = 1; polls <= WEFT__CLOCK_EVERY; polls++) everything += !weft__pacing_at_place(polls);
     assert_int_equal(everything, 8);
     assert_true(weft__pacing_at_place(1)); /* the first is at its place */
 }
 
-static void the_clock_is_due_after_64_looks(void **state)
+static void the_clock_is_due_after_64_polls(void **state)
 {
     (void)state;
     assert_false(weft__pacing_clock_is_due(63));
@@ -98,89 +98,89 @@ static void the_clock_is_due_after_64_looks(void **state)
 static void turns_are_longer_for_messages(void **state)
 {
     (void)state;
-    for (int looks = 1; looks <= WEFT__CLOCK_EVERY; looks++) {
-        assert_int_equal(weft__pacing_turn_is_over(looks, false), looks % 4 == 0);
-        assert_int_equal(weft__pacing_turn_is_over(looks, true), looks % 16 == 0);
+    for (int polls = 1; polls <= WEFT__CLOCK_EVERY; polls++) {
+        assert_int_equal(weft__pacing_gives_way(polls, false), polls % 4 == 0);
+        assert_int_equal(weft__pacing_gives_way(polls, true), polls % 16 == 0);
     }
 }
 
 static void pauses_where_it_has_a_processor(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     (void)state;
-    assert_int_equal(weft__pacing_after_looks(&pacing, &looking, false, true), WEFT__PACE_PAUSE);
-    assert_int_equal(looking.looks, 1); /* counted before */
-    assert_int_equal(weft__pacing_after_looks(&pacing, &looking, false, false), WEFT__PACE_PAUSE);
-    assert_int_equal(looking.looks, 2); /* another had the engine */
-    assert_int_equal(weft__pacing_after_looks(&pacing, &looking, true, true), WEFT__PACE_LOOK);
-    assert_int_equal(looking.looks, 3);
+    assert_int_equal(weft__pacing_after_polls(&pacing, &polling, false, true), WEFT__PACE_PAUSE);
+    assert_int_equal(polling.polls, 1); /* counted before */
+    assert_int_equal(weft__pacing_after_polls(&pacing, &polling, false, false), WEFT__PACE_PAUSE);
+    assert_int_equal(polling.polls, 2); /* another had the engine */
+    assert_int_equal(weft__pacing_after_polls(&pacing, &polling, true, true), WEFT__PACE_POLL);
+    assert_int_equal(polling.polls, 3);
 }
 
 static void yields_where_it_shares_one(void **state)
 {
     weft__pacing pacing = pacing_of(3, 2);
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     (void)state;
-    assert_int_equal(weft__pacing_after_looks(&pacing, &looking, false, true), WEFT__PACE_YIELD);
-    assert_int_equal(weft__pacing_after_looks(&pacing, &looking, true, true), WEFT__PACE_LOOK);
-    assert_int_equal(weft__pacing_after_yield(0), WEFT__PACE_LOOK);
-    assert_int_equal(weft__pacing_after_yield(WEFT__YIELD_LONG_NS - 1), WEFT__PACE_LOOK);
+    assert_int_equal(weft__pacing_after_polls(&pacing, &polling, false, true), WEFT__PACE_YIELD);
+    assert_int_equal(weft__pacing_after_polls(&pacing, &polling, true, true), WEFT__PACE_POLL);
+    assert_int_equal(weft__pacing_after_yield(0), WEFT__PACE_POLL);
+    assert_int_equal(weft__pacing_after_yield(WEFT__YIELD_LONG_NS - 1), WEFT__PACE_POLL);
     assert_int_equal(weft__pacing_after_yield(WEFT__YIELD_LONG_NS), WEFT__PACE_SLEEP);
 }
 
 static void sleeps_after_its_time_in_vain(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     int64_t now = 7 * WEFT__MS;
     (void)state;
-    assert_int_equal(looks_in_vain(&pacing, &looking, &now, STEP_NS, WEFT__NEVER), SPIN_NS);
-    assert_int_equal(looking.looks, 0);
-    weft__pacing_after_looking(&pacing, &looking);
+    assert_int_equal(polls_in_vain(&pacing, &polling, &now, STEP_NS, WEFT__NEVER), SPIN_NS);
+    assert_int_equal(polling.polls, 0);
+    weft__pacing_after_polling(&pacing, &polling);
     assert_int_equal(spin_of(&pacing), SPIN_NS);
 }
 
 static void stays_while_something_moves(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     int64_t now = WEFT__MS;
     (void)state;
     for (int i = 0; i < 10000; i++) { /* 100 ms, and nothing of it in vain */
-        assert_int_equal(weft__pacing_after_clock(&pacing, &looking, now, WEFT__NEVER), WEFT__PACE_LOOK);
-        weft__pacing_after_looks(&pacing, &looking, true, true);
+        assert_int_equal(weft__pacing_after_clock(&pacing, &polling, now, WEFT__NEVER), WEFT__PACE_POLL);
+        weft__pacing_after_polls(&pacing, &polling, true, true);
         now += STEP_NS;
     }
-    assert_int_equal(looking.in_vain_ns, 0);
-    assert_int_equal(looks_in_vain(&pacing, &looking, &now, STEP_NS, WEFT__NEVER), SPIN_NS); /* anew */
+    assert_int_equal(polling.in_vain_ns, 0);
+    assert_int_equal(polls_in_vain(&pacing, &polling, &now, STEP_NS, WEFT__NEVER), SPIN_NS); /* anew */
 }
 
 static void stops_at_its_deadline(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     int64_t now = WEFT__MS;
     (void)state;
-    assert_int_equal(looks_in_vain(&pacing, &looking, &now, STEP_NS, now + 5 * STEP_NS), 5 * STEP_NS);
+    assert_int_equal(polls_in_vain(&pacing, &polling, &now, STEP_NS, now + 5 * STEP_NS), 5 * STEP_NS);
 }
 
-/* Something moves just before each end, as from a network: it is not kept looking for ever. */
+/* Something moves just before each end, as from a network: it is not kept polling for ever. */
 static void gives_up_what_comes_too_slowly(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     int64_t now = WEFT__MS, began = now, limit = 4 * 32 * SPIN_NS;
     (void)state;
-    while (weft__pacing_after_clock(&pacing, &looking, now, WEFT__NEVER) != WEFT__PACE_SLEEP) {
-        if (now - looking.stop_ns > -2 * STEP_NS) weft__pacing_after_looks(&pacing, &looking, true, true);
+    while (weft__pacing_after_clock(&pacing, &polling, now, WEFT__NEVER) != WEFT__PACE_SLEEP) {
+        if (now - polling.stop_ns > -2 * STEP_NS) weft__pacing_after_polls(&pacing, &polling, true, true);
         now += STEP_NS;
         assert_true(now - began < 2 * limit);
     }
-    assert_true(looking.in_vain_ns >= limit && looking.in_vain_ns < limit + STEP_NS);
+    assert_true(polling.in_vain_ns >= limit && polling.in_vain_ns < limit + STEP_NS);
 }
 
-static void looking_grows_after_short_sleeps(void **state)
+static void polling_grows_after_short_sleeps(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
     (void)state;
@@ -194,7 +194,7 @@ static void looking_grows_after_short_sleeps(void **state)
     assert_int_equal(spin_of(&pacing), SPIN_NS); /* one that was worth it */
 }
 
-static void looking_grows_less_where_processors_are_shared(void **state)
+static void polling_grows_less_where_processors_are_shared(void **state)
 {
     weft__pacing pacing = pacing_of(3, 2);
     (void)state;
@@ -204,21 +204,21 @@ static void looking_grows_less_where_processors_are_shared(void **state)
     assert_int_equal(spin_of(&pacing), SPIN_NS);
 }
 
-static void looking_shrinks_after_long_ones_in_vain(void **state)
+static void polling_shrinks_after_long_ones_in_vain(void **state)
 {
     weft__pacing pacing = pacing_of(2, 2);
-    weft__looking looking = {.looks = 1, .began_ns = WEFT__MS, .in_vain_ns = 20 * SPIN_NS};
+    weft__polling polling = {.polls = 1, .began_ns = WEFT__MS, .in_vain_ns = 20 * SPIN_NS};
     (void)state;
     for (int i = 0; i < 9; i++) weft__pacing_after_sleep(&pacing, 1);
-    looking.now_ns = looking.began_ns + 2 * looking.in_vain_ns + 1;
-    weft__pacing_after_looking(&pacing, &looking); /* more than half of it was not in vain */
+    polling.now_ns = polling.began_ns + 2 * polling.in_vain_ns + 1;
+    weft__pacing_after_polling(&pacing, &polling); /* more than half of it was not in vain */
     assert_int_equal(spin_of(&pacing), 32 * SPIN_NS);
-    looking.now_ns--;
-    looking.in_vain_ns--;
-    weft__pacing_after_looking(&pacing, &looking); /* a sleep so long would not have been worth it */
+    polling.now_ns--;
+    polling.in_vain_ns--;
+    weft__pacing_after_polling(&pacing, &polling); /* a sleep so long would not have been worth it */
     assert_int_equal(spin_of(&pacing), 32 * SPIN_NS);
-    looking.in_vain_ns++;
-    weft__pacing_after_looking(&pacing, &looking);
+    polling.in_vain_ns++;
+    weft__pacing_after_polling(&pacing, &polling);
     assert_int_equal(spin_of(&pacing), SPIN_NS);
 }
 
@@ -226,20 +226,20 @@ static void looking_shrinks_after_long_ones_in_vain(void **state)
 static void nothing_is_in_vain_where_processors_are_shared(void **state)
 {
     weft__pacing pacing = pacing_of(3, 2);
-    weft__looking looking = {1, WEFT__MS, 2 * WEFT__MS, 2 * WEFT__MS, 0, WEFT__MS};
+    weft__polling polling = {1, WEFT__MS, 2 * WEFT__MS, 2 * WEFT__MS, 0, WEFT__MS};
     (void)state;
     weft__pacing_after_sleep(&pacing, 1);
-    weft__pacing_after_looking(&pacing, &looking);
+    weft__pacing_after_polling(&pacing, &polling);
     assert_int_equal(spin_of(&pacing), 2 * SPIN_NS);
 }
 
-static void without_looking_it_sleeps_at_once(void **state)
+static void without_polling_it_sleeps_at_once(void **state)
 {
     weft__pacing pacing;
-    weft__looking looking = WEFT__LOOKING_BEGINS;
+    weft__polling polling = WEFT__POLLING_BEGINS;
     (void)state;
     weft__pacing_open(&pacing, 0);
-    assert_int_equal(weft__pacing_after_clock(&pacing, &looking, WEFT__MS, WEFT__NEVER), WEFT__PACE_SLEEP);
+    assert_int_equal(weft__pacing_after_clock(&pacing, &polling, WEFT__MS, WEFT__NEVER), WEFT__PACE_SLEEP);
     weft__pacing_after_sleep(&pacing, 1);
     assert_int_equal(spin_of(&pacing), 0);
 }
@@ -257,9 +257,9 @@ static void sleeps_shortly_where_nobody_may_wake_it(void **state)
 static void asking_helps_from_the_17th_time_on(void **state)
 {
     (void)state;
-    assert_true(weft__pacing_only_looks(15, false));
-    assert_false(weft__pacing_only_looks(16, false));
-    assert_false(weft__pacing_only_looks(0, true)); /* a probe: it may be asked just once */
+    assert_true(weft__pacing_only_checks(15, false));
+    assert_false(weft__pacing_only_checks(16, false));
+    assert_false(weft__pacing_only_checks(0, true)); /* a probe: it may be asked just once */
 }
 
 static void a_send_that_answers_many_yields(void **state)
@@ -271,7 +271,7 @@ static void a_send_that_answers_many_yields(void **state)
 
 /* ---- the progress thread ---- */
 
-static void rests_after_16_looks_in_vain(void **state)
+static void rests_after_16_polls_in_vain(void **state)
 {
     weft__pacing alone = pacing_of(1, 2), crowded = pacing_of(3, 2);
     weft__resting resting;
@@ -346,14 +346,14 @@ static void sleeps_where_somebody_sleeps_or_sockets_wake(void **state)
     expect_next(&resting, &pacing, sight, 0, WEFT__PACE_NAP, 250);
 }
 
-static void looks_at_a_device_the_less_the_longer_it_runs(void **state)
+static void polls_at_a_device_the_less_the_longer_it_runs(void **state)
 {
     weft__pacing alone = pacing_of(1, 2), crowded = pacing_of(3, 2);
     weft__resting resting;
     weft__resting_sight sight = {.device_pending = true};
     (void)state;
     weft__resting_open(&resting, true, 0);
-    expect_next(&resting, &alone, sight, 49999, WEFT__PACE_LOOK, 0);
+    expect_next(&resting, &alone, sight, 49999, WEFT__PACE_POLL, 0);
     expect_next(&resting, &crowded, sight, 49999, WEFT__PACE_NAP, 20);
     expect_next(&resting, &alone, sight, 50000, WEFT__PACE_NAP, 20);
     expect_next(&resting, &alone, sight, 1600 * WEFT__US, WEFT__PACE_NAP, 100);
@@ -397,13 +397,13 @@ static void moves_when_it_is_sure(void **state)
         assert_int_equal(weft__staying_next(&staying, seen[i].room, 5), seen[i].next);
 }
 
-static void looks_for_room_every_two_milliseconds(void **state)
+static void polls_for_room_every_two_milliseconds(void **state)
 {
     weft__staying staying = {0};
     (void)state;
-    assert_true(weft__staying_looks(&staying, 10 * WEFT__MS));
-    assert_false(weft__staying_looks(&staying, 12 * WEFT__MS - 1));
-    assert_true(weft__staying_looks(&staying, 12 * WEFT__MS));
+    assert_true(weft__staying_checks(&staying, 10 * WEFT__MS));
+    assert_false(weft__staying_checks(&staying, 12 * WEFT__MS - 1));
+    assert_true(weft__staying_checks(&staying, 12 * WEFT__MS));
 }
 
 static void callers_have_a_home_where_they_share_memory_and_processors(void **state)
@@ -434,8 +434,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(is_crowded_where_ranks_outnumber_processors),
                                        cmocka_unit_test(begins_with_nothing_learned),
                                        cmocka_unit_test(numbers_are_those_measured),
-                                       cmocka_unit_test(one_look_in_eight_is_at_everything),
-                                       cmocka_unit_test(the_clock_is_due_after_64_looks),
+                                       cmocka_unit_test(one_poll_in_eight_is_at_everything),
+                                       cmocka_unit_test(the_clock_is_due_after_64_polls),
                                        cmocka_unit_test(turns_are_longer_for_messages),
                                        cmocka_unit_test(pauses_where_it_has_a_processor),
                                        cmocka_unit_test(yields_where_it_shares_one),
@@ -443,22 +443,22 @@ int main(void)
                                        cmocka_unit_test(stays_while_something_moves),
                                        cmocka_unit_test(stops_at_its_deadline),
                                        cmocka_unit_test(gives_up_what_comes_too_slowly),
-                                       cmocka_unit_test(looking_grows_after_short_sleeps),
-                                       cmocka_unit_test(looking_grows_less_where_processors_are_shared),
-                                       cmocka_unit_test(looking_shrinks_after_long_ones_in_vain),
+                                       cmocka_unit_test(polling_grows_after_short_sleeps),
+                                       cmocka_unit_test(polling_grows_less_where_processors_are_shared),
+                                       cmocka_unit_test(polling_shrinks_after_long_ones_in_vain),
                                        cmocka_unit_test(nothing_is_in_vain_where_processors_are_shared),
-                                       cmocka_unit_test(without_looking_it_sleeps_at_once),
+                                       cmocka_unit_test(without_polling_it_sleeps_at_once),
                                        cmocka_unit_test(sleeps_shortly_where_nobody_may_wake_it),
                                        cmocka_unit_test(asking_helps_from_the_17th_time_on),
                                        cmocka_unit_test(a_send_that_answers_many_yields),
-                                       cmocka_unit_test(rests_after_16_looks_in_vain),
+                                       cmocka_unit_test(rests_after_16_polls_in_vain),
                                        cmocka_unit_test(naps_grow_and_then_it_sleeps),
                                        cmocka_unit_test(naps_are_short_again_after_work_of_its_own),
                                        cmocka_unit_test(sleeps_where_somebody_sleeps_or_sockets_wake),
-                                       cmocka_unit_test(looks_at_a_device_the_less_the_longer_it_runs),
+                                       cmocka_unit_test(polls_at_a_device_the_less_the_longer_it_runs),
                                        cmocka_unit_test(room_is_counted_by_threads),
                                        cmocka_unit_test(moves_when_it_is_sure),
-                                       cmocka_unit_test(looks_for_room_every_two_milliseconds),
+                                       cmocka_unit_test(polls_for_room_every_two_milliseconds),
                                        cmocka_unit_test(
                                            callers_have_a_home_where_they_share_memory_and_processors),
                                        cmocka_unit_test(tells_from_where_work_was_left)};

@@ -61,15 +61,16 @@ static uint64_t start(uint64_t number)
 {
     assert_true(weft__record_has_room(&r));
     return weft__record_start(&r, GROUP, number,
-                              weft__record_what(1, 1, WEFT__OP_STARTED, 0, WEFT__OP_ROOTED), number * 4,
-                              weft__record_whom(2, 0), (int64_t)number);
+                              weft__record_what(1, 1, WEFT__RECORDED_OP_STARTED, 0, WEFT__FLAG_ROOTED),
+                              number * 4, weft__record_whom(2, 0), (int64_t)number);
 }
 
 static void pass(uint64_t number)
 {
     assert_true(weft__record_has_room(&r));
-    weft__record_passed(&r, GROUP, number, weft__record_what(0, 0, WEFT__OP_SETTLED, 0, WEFT__OP_PASSED),
-                        number, weft__record_whom(3, 9), (int64_t)number);
+    weft__record_passed(&r, GROUP, number,
+                        weft__record_what(0, 0, WEFT__RECORDED_OP_SETTLED, 0, WEFT__FLAG_PASSED), number,
+                        weft__record_whom(3, 9), (int64_t)number);
 }
 
 static const weft__recorded_op *find(uint64_t number)
@@ -88,7 +89,7 @@ static void test_life(void **state)
     read_it();
     op = find(5);
     assert_non_null(op);
-    assert_int_equal(op->state, WEFT__OP_STARTED);
+    assert_int_equal(op->state, WEFT__RECORDED_OP_STARTED);
     assert_int_equal(op->submitted_ns, 5);
     assert_int_equal(op->over_ns, 0);
     assert_int_equal(op->whom, 2);
@@ -98,13 +99,13 @@ static void test_life(void **state)
     assert_string_equal(weft__recorded_way(&shot, op->way), "");
     weft__record_times(&r, record, 6);
     weft__record_label(&r, record, "step 12");
-    weft__record_state(&r, record, WEFT__OP_HELD);
+    weft__record_state(&r, record, WEFT__RECORDED_OP_HELD);
     weft__record_waiting(&r, record, 8);
     weft__record_last(&r, record, 3);
     weft__record_phase(&r, record, 2, 9);
     read_it();
     op = find(5);
-    assert_int_equal(op->state, WEFT__OP_HELD);
+    assert_int_equal(op->state, WEFT__RECORDED_OP_HELD);
     assert_int_equal(op->submitted_ns, 6);
     assert_int_equal(op->waiting_ns, 8);
     assert_int_equal(op->last, 3);
@@ -115,13 +116,13 @@ static void test_life(void **state)
     read_it();
     op = find(5);
     assert_int_equal(op->waiting_ns, 0);
-    assert_int_equal(op->flags, WEFT__OP_ROOTED | WEFT__OP_HAS_MORE);
+    assert_int_equal(op->flags, WEFT__FLAG_ROOTED | WEFT__FLAG_HAS_MORE);
     weft__record_settled(&r, record, WEFT_ERR_TIMEOUT, ring, 6, 10);
     weft__record_settled(&r, start(6), WEFT_OK, "rounds", 6, 10);
     weft__record_settled(&r, start(7), WEFT_OK, ring, 6, 10);
     read_it();
     op = find(5);
-    assert_int_equal(op->state, WEFT__OP_SETTLED);
+    assert_int_equal(op->state, WEFT__RECORDED_OP_SETTLED);
     assert_int_equal(op->status, WEFT_ERR_TIMEOUT);
     assert_int_equal(op->over_ns, 10);
     assert_string_equal(weft__recorded_way(&shot, op->way), "ring");
@@ -156,7 +157,7 @@ static void test_standing(void **state)
     for (uint64_t i = 1; i <= 10 * OPS; i++) pass(i);
     read_it();
     assert_int_equal(shot.op_count, OPS);
-    for (uint64_t i = 0; i < 5; i++) assert_int_equal(find(1000 + i)->state, WEFT__OP_STARTED);
+    for (uint64_t i = 0; i < 5; i++) assert_int_equal(find(1000 + i)->state, WEFT__RECORDED_OP_STARTED);
     assert_int_equal(shot.life[WEFT__LIFE_LOST], 0);
     for (uint64_t i = 0; i < 5; i++) weft__record_settled(&r, record[i], WEFT_OK, "", 1, 2);
     for (uint64_t i = 1; i <= 2 * OPS; i++) pass(i);
@@ -176,7 +177,7 @@ static void test_all_stand(void **state)
     assert_int_equal(shot.op_count, OPS);
     for (uint64_t i = 0; i < 2 * OPS; i++) weft__record_settled(&r, record[i], WEFT_OK, "", 1, 2);
     read_it();
-    for (size_t i = 0; i < shot.op_count; i++) assert_int_equal(shot.ops[i].state, WEFT__OP_SETTLED);
+    for (size_t i = 0; i < shot.op_count; i++) assert_int_equal(shot.ops[i].state, WEFT__RECORDED_OP_SETTLED);
 }
 
 static weft__record_group group_of(uint64_t id, int size, const int *world)
@@ -185,7 +186,7 @@ static weft__record_group group_of(uint64_t id, int size, const int *world)
                                 .size = size,
                                 .rank = 0,
                                 .world = world,
-                                .becomes = WEFT__GROUP_READY,
+                                .becomes = WEFT__RECORDED_GROUP_READY,
                                 .culprit = -1,
                                 .label = "tp",
                                 .why = ""};
@@ -199,7 +200,7 @@ static void test_groups(void **state)
     (void)state;
     is.place = weft__record_group_is(&r, &is, 100);
     other.place = weft__record_group_is(&r, &other, 101);
-    is.becomes = WEFT__GROUP_BROKEN;
+    is.becomes = WEFT__RECORDED_GROUP_BROKEN;
     is.status = WEFT_ERR_PEER;
     is.culprit = 1;
     is.why = "rank 1 has died";
@@ -207,7 +208,7 @@ static void test_groups(void **state)
     read_it();
     group = weft__recorded_group_of(&shot, 8);
     for (int i = 0; i < 3; i++) assert_int_equal(weft__recorded_member(&shot, group, i), odd[i]);
-    assert_int_equal(group->state, WEFT__GROUP_BROKEN);
+    assert_int_equal(group->state, WEFT__RECORDED_GROUP_BROKEN);
     assert_int_equal(group->status, WEFT_ERR_PEER);
     assert_int_equal(group->culprit, 1);
     assert_int_equal(group->made_ns, 100);
@@ -232,14 +233,14 @@ static void test_events(void **state)
 {
     (void)state;
     for (uint64_t i = 1; i <= 3000; i++) weft__record_event_now(&r, WEFT__HAPPENED_SLEEPS, -1, i, (int64_t)i);
-    weft__record_peer(&r, 4, WEFT__PEER_DEAD, true, 77);
-    weft__record_peer(&r, WORLD, WEFT__PEER_DEAD, true, 77); /* there is none */
+    weft__record_peer(&r, 4, WEFT__RECORDED_PEER_DEAD, true, 77);
+    weft__record_peer(&r, WORLD, WEFT__RECORDED_PEER_DEAD, true, 77); /* there is none */
     read_it();
     assert_int_equal(shot.event_count, 1024);
     assert_int_equal(shot.events[0].number, 3000 - 1023);
     assert_int_equal(shot.events[1023].number, 3000);
     assert_int_equal(shot.peer_count, WORLD);
-    assert_int_equal(shot.peers[4].state, WEFT__PEER_DEAD);
+    assert_int_equal(shot.peers[4].state, WEFT__RECORDED_PEER_DEAD);
     assert_true(shot.peers[4].local);
 }
 
@@ -252,7 +253,7 @@ static void test_off(void **state)
     assert_false(weft__record_has_room(&off));
     weft__record_life(&off, WEFT__LIFE_STAGE, 1);
     weft__record_happened(&off, WEFT__HAPPENED_JOINED, -1, 0);
-    weft__record_peer(&off, 0, WEFT__PEER_UP, false, 0);
+    weft__record_peer(&off, 0, WEFT__RECORDED_PEER_UP, false, 0);
     weft__record_group_is(&off, &is, 1);
     weft__record_group_let_go(&off, 0, 8, 1);
     weft__record_settled(&off, 0, WEFT_OK, "", 0, 0);
@@ -295,7 +296,7 @@ static void test_beside(void **state)
             whole++;
             assert_int_equal(op->submitted_ns, op->number);
             assert_int_equal(op->bytes, op->number % 2 ? op->number * 4 : op->number);
-            if (op->state == WEFT__OP_SETTLED) assert_int_equal(op->over_ns, op->number);
+            if (op->state == WEFT__RECORDED_OP_SETTLED) assert_int_equal(op->over_ns, op->number);
         }
         for (size_t i = 0; i < shot.event_count; i++)
             assert_int_equal(shot.events[i].at_ns, shot.events[i].number);

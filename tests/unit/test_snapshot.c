@@ -18,8 +18,8 @@ enum { OPS = 8, EVENTS = 4, GROUPS = 2, MEMBERS = 4, PEERS = 4 };
 enum {
     NAMES_AT = WEFT__HEAD_WORDS,
     OPS_AT = NAMES_AT + WEFT__NAMES * WEFT__NAME_WORDS,
-    MORE_AT = OPS_AT + OPS * WEFT__OP_LINE_WORDS,
-    EVENTS_AT = MORE_AT + OPS * WEFT__OP_MORE_WORDS,
+    MORE_AT = OPS_AT + OPS * WEFT__OPERATION_LINE_WORDS,
+    EVENTS_AT = MORE_AT + OPS * WEFT__OPERATION_MORE_WORDS,
     GROUPS_AT = EVENTS_AT + EVENTS * WEFT__EVENT_WORDS,
     MEMBERS_AT = GROUPS_AT + GROUPS * WEFT__GROUP_WORDS,
     PEERS_AT = MEMBERS_AT + MEMBERS,
@@ -54,8 +54,8 @@ static int fresh(void **state)
     image[WEFT__HEAD_MONOTONIC] = 1000;
     image[WEFT__HEAD_REALTIME] = 5000;
     put_table(WEFT__TABLE_NAMES, NAMES_AT, WEFT__NAMES, WEFT__NAME_WORDS);
-    put_table(WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OP_LINE_WORDS);
-    put_table(WEFT__TABLE_MORE, MORE_AT, OPS, WEFT__OP_MORE_WORDS);
+    put_table(WEFT__TABLE_OPS, OPS_AT, OPS, WEFT__OPERATION_LINE_WORDS);
+    put_table(WEFT__TABLE_MORE, MORE_AT, OPS, WEFT__OPERATION_MORE_WORDS);
     put_table(WEFT__TABLE_EVENTS, EVENTS_AT, EVENTS, WEFT__EVENT_WORDS);
     put_table(WEFT__TABLE_GROUPS, GROUPS_AT, GROUPS, WEFT__GROUP_WORDS);
     put_table(WEFT__TABLE_MEMBERS, MEMBERS_AT, MEMBERS, 1);
@@ -76,22 +76,22 @@ static int over(void **state)
 
 static uint64_t *put_op(uint64_t record, uint64_t state)
 {
-    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OP_LINE_WORDS];
-    op[WEFT__OP_STAMP] = record << 8 | 4;
-    op[WEFT__OP_GROUP] = 77;
-    op[WEFT__OP_NUMBER] = record * 10;
-    op[WEFT__OP_WHAT] = 5 | 3 << 8 | state << 16 | 1ull << 32;
-    op[WEFT__OP_BYTES] = 4096;
-    op[WEFT__OP_WHOM] = UINT32_MAX | 9ull << 32;
-    op[WEFT__OP_SUBMITTED] = 100 + record;
-    op[WEFT__OP_OVER] = 200 + record;
+    uint64_t *op = &image[OPS_AT + record % OPS * WEFT__OPERATION_LINE_WORDS];
+    op[WEFT__OPERATION_STAMP] = record << 8 | 4;
+    op[WEFT__OPERATION_GROUP] = 77;
+    op[WEFT__OPERATION_NUMBER] = record * 10;
+    op[WEFT__OPERATION_WHAT] = 5 | 3 << 8 | state << 16 | 1ull << 32;
+    op[WEFT__OPERATION_BYTES] = 4096;
+    op[WEFT__OPERATION_WHOM] = UINT32_MAX | 9ull << 32;
+    op[WEFT__OPERATION_SUBMITTED] = 100 + record;
+    op[WEFT__OPERATION_OVER] = 200 + record;
     return op;
 }
 
 /* So that the words of more have the numbers that they have behind those of the line. */
 static uint64_t *more_of(uint64_t record)
 {
-    return &image[MORE_AT + record % OPS * WEFT__OP_MORE_WORDS] - WEFT__OP_LINE_WORDS;
+    return &image[MORE_AT + record % OPS * WEFT__OPERATION_MORE_WORDS] - WEFT__OPERATION_LINE_WORDS;
 }
 
 static void read_it(void)
@@ -123,18 +123,19 @@ static void test_ops(void **state)
 {
     uint64_t *op;
     (void)state;
-    for (uint64_t r = 5; r < 5 + OPS; r++) put_op(r, WEFT__OP_SETTLED);
-    op = put_op(9,
-                WEFT__OP_STARTED); /* still at work, its caller asleep, and the rank of number 3 not there */
-    op[WEFT__OP_WHAT] |= (uint64_t)(WEFT__OP_HAS_MORE | WEFT__OP_SLEPT) << 48;
+    for (uint64_t r = 5; r < 5 + OPS; r++) put_op(r, WEFT__RECORDED_OP_SETTLED);
+    op = put_op(
+        9,
+        WEFT__RECORDED_OP_STARTED); /* still at work, its caller asleep, and the rank of number 3 not there */
+    op[WEFT__OPERATION_WHAT] |= (uint64_t)(WEFT__FLAG_HAS_MORE | WEFT__FLAG_SLEPT) << 48;
     op = more_of(9);
-    op[WEFT__OP_STARTED_AT] = 150;
-    op[WEFT__OP_WAITED] = 160;
-    op[WEFT__OP_PHASE] = 4ull << 8;
-    memset(&op[WEFT__OP_LABEL], 'x', 32);          /* without an end */
-    put_op(7, WEFT__OP_SETTLED)[WEFT__OP_STAMP]++; /* its writer died there */
-    put_op(10, 200);                               /* nobody writes that state, */
-    put_op(11, 1)[WEFT__OP_STAMP] = 12 << 8 | 2;   /* nor that number there */
+    op[WEFT__OPERATION_STARTED_AT] = 150;
+    op[WEFT__OPERATION_WAITED] = 160;
+    op[WEFT__OPERATION_PHASE] = 4ull << 8;
+    memset(&op[WEFT__OPERATION_LABEL], 'x', 32);                   /* without an end */
+    put_op(7, WEFT__RECORDED_OP_SETTLED)[WEFT__OPERATION_STAMP]++; /* its writer died there */
+    put_op(10, 200);                                               /* nobody writes that state, */
+    put_op(11, 1)[WEFT__OPERATION_STAMP] = 12 << 8 | 2;            /* nor that number there */
     read_it();
     assert_int_equal(shot.op_count, OPS - 2);
     assert_int_equal(shot.damaged, 2);
@@ -165,7 +166,7 @@ static void test_groups(void **state)
         g[WEFT__GROUP_STAMP] = 2;
         g[WEFT__GROUP_ID] = 77 + (uint64_t)i;
         g[WEFT__GROUP_SIZE] = 2 | 1ull << 32;
-        g[WEFT__GROUP_STATE] = WEFT__GROUP_READY;
+        g[WEFT__GROUP_STATE] = WEFT__RECORDED_GROUP_READY;
         g[WEFT__GROUP_MEMBERS] = 1 | (i ? 0 : 2ull << 32);
         g[WEFT__GROUP_POOL] = MEMBERS * 2 - 1; /* the second of its members would be behind it */
     }
@@ -241,8 +242,8 @@ static void test_file(void **state)
 {
     int fd = file_of(image, sizeof image);
     (void)state;
-    put_op(1, WEFT__OP_SETTLED);
-    put_op(2, WEFT__OP_SETTLED)[WEFT__OP_STAMP]++;
+    put_op(1, WEFT__RECORDED_OP_SETTLED);
+    put_op(2, WEFT__RECORDED_OP_SETTLED)[WEFT__OPERATION_STAMP]++;
     assert_int_equal(pwrite(fd, image, sizeof image, 0), sizeof image);
     assert_int_equal(weft__snapshot_of_file(fd, "it", &shot), WEFT_OK);
     assert_int_equal(shot.op_count, 2);
