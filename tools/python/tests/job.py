@@ -22,7 +22,7 @@ from typing import Callable
 import weft
 from weft.tool import NATIVE
 
-LIMIT_S = 60
+LIMIT_S = int(os.environ.get("JOB_LIMIT_S", "60"))
 
 
 def _command(body: Callable[[weft.Context], object]) -> list[str]:

@@ -40,7 +40,9 @@ class View(NamedTuple):
 
 
 def view(array: object, role: str) -> View:
-    """The elements of an array; `role` is what an error calls it: "out"."""
+    """The elements of an array; `role` is what an error calls it: "out".  What is a view already is given back."""
+    if isinstance(array, View):
+        return array
     dtype = getattr(array, "dtype", None)
     if dtype is not None and hasattr(array, "__array_interface__"):
         return _of_numpy(array, dtype, role)

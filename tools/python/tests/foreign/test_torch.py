@@ -1,0 +1,174 @@
+"""weft.torch: every operation of a process group, refusals, failures, and what torch builds on them."""
+
+import datetime
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import torch
+import torch.distributed as dist
+from job import ranks, run
+
+import weft
+import weft.torch
+
+README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+
+
+def joined(job, timeout=40):
+    """torch's default group, over a file that all ranks of the job know."""
+    if job.rank == 0:
+        job.store().set("file", tempfile.mktemp())
+    store = dist.FileStore(job.store().get("file").decode(), job.size)
+    dist.init_process_group(
+        "weft", store=store, rank=job.rank, world_size=job.size, timeout=datetime.timedelta(seconds=timeout)
+    )
+    return dist.group.WORLD
+
+
+def refused(error, sentence, call):
+    try:
+        call()
+    except error as told:
+        assert sentence in str(told), told
+    else:
+        raise AssertionError(f"not refused: {sentence}")
+
+
+def step(model, inputs):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for data in inputs:
+        optimizer.zero_grad()
+        model(data).square().mean().backward()
+        optimizer.step()
+
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+
+
+class Torch(unittest.TestCase):
+    @ranks(3)
+    def test_operations(job):
+        """Each operation gives what torch says of it, also with tensors that are not packed."""
+        group = joined(job)
+        n, r = job.size, job.rank
+        x = torch.full((4, 3), r + 1.0).t()  # strided
+        dist.all_reduce(x)
+        assert (x == 6).all(), x
+        parts = [torch.zeros(r_ + 1) for r_ in range(n)]
+        dist.all_gather(parts, torch.full((r + 1,), float(r)))
+        assert [part.tolist() for part in parts] == [[0.0], [1.0, 1.0], [2.0, 2.0, 2.0]], parts
+        out = torch.zeros(2)
+        dist.reduce_scatter(out, [torch.full((2,), float(to)) for to in range(n)])
+        assert (out == n * r).all(), out
+        got = [torch.zeros(2) for _ in range(n)] if r == 1 else None
+        dist.gather(torch.full((2,), float(r)), got, dst=1)
+        assert r != 1 or [part[0].item() for part in got] == [0, 1, 2]
+        dist.scatter(out, [torch.full((2,), 10.0 + to) for to in range(n)] if r == 2 else None, src=2)
+        assert (out == 10 + r).all(), out
+        into = torch.zeros(r * n)
+        dist.all_to_all_single(into, torch.arange(3.0), [r] * n if r else [0] * n, [0, 1, 2])
+        assert into.tolist() == ([0.0] * 3 if r == 1 else [1.0, 2.0] * 3 if r == 2 else []), into
+        if r == 0:
+            any_of = [dist.recv(torch.zeros(1), None), dist.recv(torch.zeros(1), None)]
+            assert sorted(any_of) == [1, 2], any_of
+        else:
+            dist.send(torch.ones(1), 0)
+        work = dist.all_reduce(torch.ones(2), async_op=True)
+        assert work.get_future().wait()[0].tolist() == [3, 3]
+        assert work.is_completed() and work.exception() is None and work.wait()
+        pair = dist.new_group([0, 2], use_local_synchronization=True) if r != 1 else None
+        if pair is not None:
+            dist.all_reduce(out.fill_(1), group=pair)
+            assert (out == 2).all()
+        with dist._coalescing_manager(group, async_ops=True) as several:
+            dist.all_reduce(one := torch.ones(1))
+            dist.all_reduce(two := torch.full((1,), 2.0))
+        several.wait()
+        assert (one.item(), two.item()) == (3, 6)
+        dist.barrier()
+        group.monitored_barrier()
+        dist.destroy_process_group()
+
+    @ranks(2)
+    def test_refused(job):
+        """What Weft does not have is refused by a sentence, before anything is sent."""
+        joined(job)
+        sparse = torch.eye(2).to_sparse()
+        refused(weft.UnsupportedError, "torch.sparse_coo, expected torch.strided", lambda: dist.all_reduce(sparse))
+        other = torch.zeros(2).to(torch.float8_e4m3fnuz)
+        refused(weft.UnsupportedError, "torch.float8_e4m3fnuz, expected one of: int8", lambda: dist.broadcast(other, 0))
+        quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+        refused(weft.UnsupportedError, "is quantized (torch.quint8)", lambda: dist.all_reduce(quantized))
+        refused(weft.UnsupportedError, "avg", lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), dist.ReduceOp.AVG))
+        odd = torch.zeros(3)
+        refused(ValueError, "3 rows cannot be split evenly", lambda: dist.all_to_all_single(odd, odd.clone()))
+        dist.destroy_process_group()
+
+    @ranks(2)
+    def test_late(job):
+        """A rank that does not come is named."""
+        joined(job)
+        if job.rank == 0:
+            work = dist.all_reduce(torch.ones(1), async_op=True)
+            refused(weft.PendingError, "0.1 s have passed", lambda: work.wait(datetime.timedelta(seconds=0.1)))
+            refused(weft.TimeoutError, "rank 1", lambda: dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=0.2)))
+        else:
+            time.sleep(1)
+        job.world.barrier().wait()
+        dist.destroy_process_group()
+
+    @ranks(2)
+    def test_training(job):
+        """DistributedDataParallel and FSDP2 train as one process does with all the data, and so does a tensor's mesh."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+        from torch.nn.parallel import DistributedDataParallel
+
+        joined(job)
+        torch.manual_seed(2)
+        batches = [torch.randn(8, 8) for _ in range(4)]
+        own = [batch[4 * job.rank : 4 * job.rank + 4] for batch in batches]
+        alone = model()
+        step(alone, batches)
+        expected = [p.detach() for p in alone.parameters()]
+        parallel = DistributedDataParallel(model())
+        step(parallel, own)
+        for found, value in zip(parallel.parameters(), expected):
+            torch.testing.assert_close(found.detach(), value)
+        mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+        sharded = model()
+        for layer in sharded:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(sharded, mesh=mesh)
+        step(sharded, own)
+        for found, value in zip(sharded.parameters(), expected):
+            torch.testing.assert_close(found.full_tensor().detach(), value)
+        whole = torch.arange(8.0)
+        spread = distribute_tensor(whole, mesh, [Shard(0)])
+        assert torch.equal(spread.redistribute(mesh, [Replicate()]).to_local(), whole)
+        dist.destroy_process_group()
+
+
+class Readme(unittest.TestCase):
+    def test_programs(self):
+        """The programs of README.md that need torch run as they stand there."""
+        programs = re.findall(r"```python\n(# torch, (\d+) ranks.*?)```", README.read_text(), re.DOTALL)
+        self.assertTrue(programs)
+        with tempfile.TemporaryDirectory() as folder:
+            for text, size in programs:
+                path = pathlib.Path(folder, "program.py")
+                path.write_text(text)
+                run(self, int(size), [sys.executable, str(path)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+"""How torch makes a process group of the backend "weft"."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+import torch.distributed as dist
+
+from weft.context import Context, init
+from weft.torch.process_group import ProcessGroup
+
+NAME = "weft"
+
+_LABEL_CHARS = 31
+
+_joined: list[Context] = []  # the context of torch's default group, while there is one
+
+
+class _OverStore:
+    """The ranks of a group tell each other by torch's store what they need to meet."""
+
+    _worlds = 0  # how many this process has begun: what an earlier one left in the store is not taken for this one's
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
+        _OverStore._worlds += 1
+        self.rank, self.size = rank, size
+        self._store, self._timeout = store, timeout
+        self._prefix, self._turn = f"weft/{_OverStore._worlds}", 0
+
+    def all_gather(self, own: bytes) -> list[bytes]:
+        self._turn += 1
+        keys = [f"{self._prefix}/{self._turn}/{rank}" for rank in range(self.size)]
+        self._store.set(keys[self.rank], own)
+        self._store.wait(keys, self._timeout)
+        return [bytes(self._store.get(key)) for key in keys]
+
+
+def register() -> None:
+    """Makes "weft" known to torch.distributed; a second call does nothing."""
+    if not hasattr(dist.Backend, NAME.upper()):
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
+
+
+def _create(options: Any, _: Any) -> Any:
+    ranks, timeout = list(options.global_ranks_in_group), options.timeout
+    world = _joined[0] if _joined and not _joined[0].closed else None
+    if ranks and world is not None:
+        group = world.world.new_group(ranks, label=_label(options.group_id), timeout=timeout.total_seconds())
+        return ProcessGroup(group, None, options.store, timeout)
+    bootstrap = _OverStore(options.store, options.group_rank, options.group_size, timeout)
+    context = init(bootstrap=bootstrap, device=_device(), timeout=timeout.total_seconds())
+    if not ranks:
+        _joined[:] = [context]
+    return ProcessGroup(context.world, context, options.store, timeout)
+
+
+def _device() -> int:
+    return int(torch.cuda.current_device()) if torch.cuda.is_available() else -1
+
+
+# A label has no blanks, as the messages that it stands in are read by words.
+def _label(group_name: Optional[str]) -> Optional[str]:
+    return "_".join(group_name.split())[:_LABEL_CHARS] if group_name else None
+
