@@ -30,7 +30,7 @@ void weft__recorded_wait(weft_request *req)
     if (member >= 0) weft__record_last(r, req->record, member);
 }
 
-/* That of the call of progress, if somebody has asked for it.  Engine held. */
+/* When this call of progress began, if somebody has asked for that; else about now.  Engine held. */
 static int64_t engine_time(weft_context *ctx)
 {
     return ctx->progress_ns > 0 ? ctx->progress_ns : weft__ticker_now(&ctx->ticker);
