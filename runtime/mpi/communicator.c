@@ -38,6 +38,7 @@ static void let_go(weft_backend_comm *comm)
 void weft__mpi_comms_tidy(weft__mpi *mpi)
 {
     weft_backend_comm *comm, *next;
+    if (!weft__mpi_calls_try()) return; /* whoever comes next does it */
     pthread_mutex_lock(&mpi->lock);
     comm = mpi->dropped;
     mpi->dropped = NULL;
@@ -47,6 +48,7 @@ void weft__mpi_comms_tidy(weft__mpi *mpi)
         if (comm->comm != MPI_COMM_NULL && !weft__mpi_over()) MPI_Comm_free(&comm->comm);
         free(comm);
     }
+    weft__mpi_calls_give();
 }
 
 /* ---- the thread ---- */
@@ -113,6 +115,17 @@ static void tell_joined(weft_backend_comm *comm, const char *why)
     if (!dropped) mpi->runtime->joined(comm->owner, why ? WEFT_ERR_SYSTEM : WEFT_OK, why);
 }
 
+static const char *meet_and_create(weft_backend_comm *comm, char text[WEFT__MPI_SENTENCE])
+{
+    const char *why;
+    if (!weft__mpi_meet(comm)) return "a member has given it up";
+    weft__mpi_calls_take();
+    why = create(comm, text);
+    weft__mpi_calls_give();
+    weft__mpi_part();
+    return why;
+}
+
 static void make(weft_backend_comm *comm)
 {
     weft__mpi *mpi = comm->backend;
@@ -132,7 +145,7 @@ static void make(weft_backend_comm *comm)
     if (!joins) return;
     weft__mpi_comms_tidy(mpi);
     why = weft__mpi_over() ? "MPI has been finalized" : members_fit(comm, text);
-    if (!why && comm->size > 1) why = weft__mpi_meet(comm) ? create(comm, text) : "a member has given it up";
+    if (!why && comm->size > 1) why = meet_and_create(comm, text);
     tell_joined(comm, why);
 }
 

@@ -1,9 +1,9 @@
 /* mpi_module.h - collectives in host memory by an MPI: what the files of the module share.
  *
  *   module.c        the seam: what the runtime calls, one after the other
- *   job.c           MPI itself: which one it is, begun and ended
+ *   job.c           MPI itself: which one it is, begun and ended; whose turn it is to call it
  *   communicator.c  a communicator of MPI for each group, made by a short thread of its own
- *   meeting.c       before that: its members are all there
+ *   meeting.c       before that: its members are all there, and make no other one
  *   types.c         what MPI reduces as the library does
  *   calls.c         an operation as a call of MPI
  *   running.c       what is under way, polled by MPI_Test
@@ -29,7 +29,7 @@ typedef struct weft__mpi {
     pthread_cond_t changed;     /* lock: a thread has ended, or has something to check */
     int threads;                /* lock */
     weft_backend_comm *dropped; /* lock: to be freed where MPI may be called */
-    weft__mpi_running *first;   /* the progress thread's: begun, in that order */
+    weft__mpi_running *first;   /* the progress thread's: in the order in which they are begun */
     weft__mpi_running **end;
 } weft__mpi;
 
@@ -74,6 +74,11 @@ int weft__mpi_tag_most(void);
 int weft__mpi_rank_at(uint64_t address); /* in MPI_COMM_WORLD */
 void weft__mpi_error_text(int error, const char *call, char text[WEFT__MPI_SENTENCE]);
 
+/* One thread of the module at a time is inside MPI. */
+void weft__mpi_calls_take(void);
+bool weft__mpi_calls_try(void); /* false: another one is, perhaps in a call that blocks */
+void weft__mpi_calls_give(void);
+
 /* communicator.c */
 weft_backend_comm *weft__mpi_comm_open(weft_backend *backend, void *owner, int rank, int size,
                                        const char *label, bool names);
@@ -81,11 +86,13 @@ void weft__mpi_comm_members(weft_backend_comm *comm, const uint64_t *addresses);
 void weft__mpi_comm_join(weft_backend_comm *comm, const void *id);
 void weft__mpi_comm_doom(weft_backend_comm *comm, const char *why);
 void weft__mpi_comm_drop(weft_backend_comm *comm);
-void weft__mpi_comms_tidy(weft__mpi *mpi);    /* frees what is dropped */
+void weft__mpi_comms_tidy(weft__mpi *mpi);    /* frees what is dropped, unless another thread is inside MPI */
 bool weft__mpi_comms_outwait(weft__mpi *mpi); /* false: a thread does not come back out of MPI */
 
 /* meeting.c */
-bool weft__mpi_meet(const weft_backend_comm *comm); /* its thread; true on all members, or on none */
+/* Its thread.  True, on all members or on none: this process makes no other communicator until weft__mpi_part. */
+bool weft__mpi_meet(const weft_backend_comm *comm);
+void weft__mpi_part(void);
 
 /* types.c */
 /* NULL: MPI reduces that as the library does.  Else why not. */
@@ -105,6 +112,7 @@ weft_status weft__mpi_issue(weft__mpi_running *running, char sentence[WEFT__MPI_
 struct weft__mpi_running {
     weft__mpi_running *next;
     weft_backend_work *work;
+    bool begun; /* MPI has it */
     MPI_Request request;
     void *input;      /* MPI's copy of the input, where that has gaps or overlaps the output; else NULL */
     void *output;     /* where MPI writes instead of op.out, or NULL */

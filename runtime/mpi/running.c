@@ -38,57 +38,89 @@ static void copy_own(const weft_backend_operation *op)
     if (in != out) memcpy(out, in, n * element);
 }
 
-static weft_status begin(weft__mpi *mpi, weft_backend_work *work, char sentence[WEFT__MPI_SENTENCE])
+static bool enqueue(weft__mpi *mpi, weft_backend_work *work)
 {
     size_t numbers = work->op.uneven ? 4 * (size_t)work->size : 0;
     weft__mpi_running *running = calloc(1, sizeof *running + numbers * sizeof running->numbers[0]);
-    weft_status status;
-    snprintf(sentence, WEFT__MPI_SENTENCE, "no memory");
-    if (!running) return WEFT_ERR_MEMORY;
+    if (!running) return false;
     running->work = work;
     running->request = MPI_REQUEST_NULL;
-    status = weft__mpi_issue(running, sentence);
-    if (status != WEFT_OK) {
-        release(running);
-        return status;
-    }
     *mpi->end = running;
     mpi->end = &running->next;
-    mpi->runtime->issued(work);
-    return WEFT_OK;
+    return true;
+}
+
+/* PENDING: another thread is inside MPI. */
+static weft_status begin(weft__mpi_running *running, char sentence[WEFT__MPI_SENTENCE])
+{
+    weft_status status;
+    snprintf(sentence, WEFT__MPI_SENTENCE, "MPI has been finalized");
+    if (weft__mpi_over()) return WEFT_ERR_STATE;
+    if (!weft__mpi_calls_try()) return WEFT_PENDING;
+    status = weft__mpi_issue(running, sentence);
+    weft__mpi_calls_give();
+    return status;
+}
+
+static void remove_at(weft__mpi *mpi, weft__mpi_running **at)
+{
+    weft__mpi_running *running = *at;
+    *at = running->next;
+    if (!*at) mpi->end = at;
+    release(running);
+}
+
+/* Gives MPI what it has not got yet, in that order; what is left waits for another thread's call to come back. */
+static void begin_all(weft__mpi *mpi)
+{
+    bool busy = false;
+    for (weft__mpi_running **at = &mpi->first; *at;) {
+        weft__mpi_running *running = *at;
+        char sentence[WEFT__MPI_SENTENCE];
+        weft_status status = busy ? WEFT_PENDING : WEFT_OK;
+        if (!running->begun && atomic_load(&running->work->comm->doomed))
+            status = WEFT_ERR_BROKEN;
+        else if (!running->begun && !busy)
+            status = begin(running, sentence);
+        if (running->begun || status == WEFT_PENDING) {
+            busy = busy || status == WEFT_PENDING;
+            at = &running->next;
+        } else if (status == WEFT_OK) {
+            running->begun = true;
+            mpi->runtime->issued(running->work);
+            at = &running->next;
+        } else {
+            mpi->runtime->finish(running->work, status, status == WEFT_ERR_BROKEN ? NULL : sentence);
+            remove_at(mpi, at);
+        }
+    }
 }
 
 void weft__mpi_start(weft_backend *backend, weft_backend_work *first)
 {
     weft__mpi *mpi = weft__mpi_of(backend);
-    bool over = weft__mpi_over();
     for (weft_backend_work *work = first, *next; work; work = next) {
-        char sentence[WEFT__MPI_SENTENCE] = "MPI has been finalized";
-        weft_status status = WEFT_ERR_STATE;
         next = work->next;
         if (work->size == 1) {
             copy_own(&work->op);
             mpi->runtime->finish(work, WEFT_OK, NULL);
-            continue;
+        } else if (!enqueue(mpi, work)) {
+            mpi->runtime->finish(work, WEFT_ERR_MEMORY, "no memory");
         }
-        if (over)
-            ;
-        else if (atomic_load(&work->comm->doomed))
-            status = WEFT_ERR_BROKEN;
-        else
-            status = begin(mpi, work, sentence);
-        if (status != WEFT_OK)
-            mpi->runtime->finish(work, status, status == WEFT_ERR_BROKEN ? NULL : sentence);
     }
+    begin_all(mpi);
 }
 
 /* True: it is over. */
-static bool look(const weft__mpi *mpi, weft__mpi_running *running, bool over)
+static bool look(const weft__mpi *mpi, weft__mpi_running *running)
 {
     char sentence[WEFT__MPI_SENTENCE] = "MPI has been finalized";
     weft_status status = WEFT_ERR_STATE;
-    if (!over) {
-        int done = 0, error = MPI_Test(&running->request, &done, MPI_STATUS_IGNORE);
+    if (!weft__mpi_over()) {
+        int done = 0, error;
+        if (!weft__mpi_calls_try()) return false;
+        error = MPI_Test(&running->request, &done, MPI_STATUS_IGNORE);
+        weft__mpi_calls_give();
         if (error == MPI_SUCCESS && !done) return false;
         status = error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_SYSTEM;
         if (status == WEFT_OK)
@@ -103,17 +135,14 @@ static bool look(const weft__mpi *mpi, weft__mpi_running *running, bool over)
 int weft__mpi_poll(weft_backend *backend)
 {
     weft__mpi *mpi = weft__mpi_of(backend);
-    bool over = weft__mpi_over();
     int n = 0;
-    for (weft__mpi_running **at = &mpi->first; *at;) {
-        weft__mpi_running *running = *at;
-        if (!look(mpi, running, over)) {
-            at = &running->next;
+    begin_all(mpi);
+    for (weft__mpi_running **at = &mpi->first; *at && (*at)->begun;) {
+        if (!look(mpi, *at)) {
+            at = &(*at)->next;
             continue;
         }
-        *at = running->next;
-        if (!*at) mpi->end = at;
-        release(running);
+        remove_at(mpi, at);
         n++;
     }
     if (n) weft__mpi_comms_tidy(mpi);
