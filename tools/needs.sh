@@ -71,5 +71,5 @@ weft_python_venv() {
 weft_build_needs="gcc:gcc ld:binutils /usr/include/stdio.h:libc6-dev pkg-config:pkg-config cmake:cmake ninja:ninja-build libevent_pthreads.pc:libevent-dev
                   libzmq.pc:libzmq3-dev libsodium.pc:libsodium-dev hwloc.pc:libhwloc-dev"
 weft_check_needs="$weft_build_needs g++:g++ clang:clang clang-format:clang-format clang-tidy:clang-tidy
-                  run-clang-tidy:clang-tidy cmocka.pc:libcmocka-dev ip:iproute2 git:git mandoc:mandoc man:man-db
+                  run-clang-tidy:clang-tidy cmocka.pc:libcmocka-dev ip:iproute2 git:git mandoc:mandoc man:man-db spin:spin
                   mpirun.openmpi:openmpi-bin ompi-c.pc:libopenmpi-dev mpirun.mpich:mpich mpich.pc:libmpich-dev"

@@ -1,0 +1,241 @@
+/* views.pml - how the living agree on the next view of a job: a model for spin.  The page is runtime/fault/views.md.
+ *
+ * One instance of Paxos decides each view; its acceptors are the members of the view before.  Whatever was sent stays
+ * readable for ever: a rank reads a message at any time, as often as it likes, or never.  So messages overtake each
+ * other, are lost and come twice, and a partition is what its other side never reads.  A rank that acts no more has
+ * crashed or is cut off, which nobody can tell apart; `dead` are those whose crash is certain, and whoever could use that
+ * may know it or not.  Who presumes whom dead is no input: a rank begins a ballot whenever it likes, and the next view is
+ * whoever answered it.
+ *
+ *   -DRANKS=3 -DBALLOTS=3 -DVIEWS=2   so many ranks, ballots in each instance (by rank in turn), views in all
+ *   -DPROVEN                          all members that are not certainly dead may decide too, however few
+ *   -DWITNESS                         with a voter that is no rank, for when exactly half of a view has come
+ * Rules that are wrong, each of which has to break an assertion:
+ *   -DANY        no quorum (WEFT_QUORUM=any, which takes that risk)
+ *   -DMINORITY   half of a view is enough, whichever half
+ *   -DLEAVES     who is certainly dead counts no more, without a view that says so
+ *   -DFORGETS    an answer does not tell of the vote before
+ *   -DEARLIER    a vote is cast for a ballot older than one that was answered */
+#ifndef RANKS
+#define RANKS 3
+#endif
+#ifndef BALLOTS
+#define BALLOTS RANKS
+#endif
+#ifndef VIEWS
+#define VIEWS 2
+#endif
+#define INSTANCES   (VIEWS - 1)
+#define ALL         ((1 << RANKS) - 1)
+#define BIT(i)      (1 << (i))
+#define HAS(set, i) (((set) >> (i)) & 1)
+#define OWNER(b)    ((b) % RANKS)
+#define AT(v, b)    (((v) - 1) * BALLOTS + (b))
+#define HERE        AT(view[i], b)
+#define COUNT(s)    (HAS(s, 0) + HAS(s, 1) + HAS(s, 2) + HAS(s, 3) + HAS(s, 4))
+#define FIRST(s)    ((s) & -(s))
+#ifdef WITNESS
+#define VOTERS (RANKS + 1)
+#else
+#define VOTERS RANKS
+#endif
+#define FROM(at, x) ((at) * VOTERS + (x))
+
+/* May `s` of the members `m` decide?  Two sets that may have a voter in common. */
+#define MOST(s, m)   (2 * COUNT((s) & (m)) > COUNT(m))
+#define HALF(s, m)   (2 * COUNT((s) & (m)) == COUNT(m))
+#define HALVES(s, m) (MOST(s, m) || (HALF(s, m) && ((s) & FIRST(m))))
+#if defined(ANY)
+#define BY_COUNT(s, m) ((s) & (m))
+#elif defined(MINORITY)
+#define BY_COUNT(s, m) (2 * COUNT((s) & (m)) + 1 >= COUNT(m))
+#elif defined(LEAVES)
+#define BY_COUNT(s, m) (HALVES(s, m) || HALVES(s, (m) & ~dead))
+#elif defined(WITNESS)
+#define BY_COUNT(s, m) (MOST(s, m) || (HALF(s, m) && HAS(s, RANKS)))
+#else
+#define BY_COUNT(s, m) HALVES(s, m)
+#endif
+#ifdef PROVEN
+#define QUORUM(s, m) (BY_COUNT(s, m) || ((m) & ~((s) | dead)) == 0)
+#else
+#define QUORUM(s, m) BY_COUNT(s, m)
+#endif
+
+/* What there is of each rank, and of the witness for each instance: a set of ranks is a byte; a ballot counts from 1, and
+ * 0 is none. */
+byte dead;
+byte view[RANKS];     /* number of its view; the first is 1 */
+byte members[RANKS];  /* of that view */
+byte promised[RANKS]; /* the ballot that it has answered last in its view's instance */
+byte vote_at[RANKS];  /* the ballot of its vote */
+byte vote[RANKS];     /* whom it has voted for */
+#ifdef WITNESS
+byte witness_promised[INSTANCES], witness_vote_at[INSTANCES], witness_vote[INSTANCES];
+#endif
+
+/* What has been sent, by instance and ballot. */
+byte answers[INSTANCES * BALLOTS];            /* promise: from whom; its owner's own tells that it has begun, */
+byte answer_at[INSTANCES * BALLOTS * VOTERS]; /* with which vote of before */
+byte answer[INSTANCES * BALLOTS * VOTERS];
+byte proposed[INSTANCES * BALLOTS];           /* accept: the view; 0: none */
+byte votes[INSTANCES * BALLOTS];              /* accepted: from whom */
+int decided[INSTANCES];                       /* a bit for each view that was told to follow */
+
+hidden byte i, j, b, s, best, value; /* of one step */
+
+inline pick(x, most)
+{
+    x = 0;
+    do
+    :: x < most -> x = x + 1
+    :: break
+    od
+}
+
+/* The newest of the votes that were told with the answers of `s` decides. */
+inline newest(at)
+{
+    best = 0;
+    value = 0;
+    j = 0;
+    do
+    :: j < VOTERS ->
+        if
+        :: HAS(s, j) && answer_at[FROM(at, j)] > best ->
+            best = answer_at[FROM(at, j)];
+            value = answer[FROM(at, j)]
+        :: else
+        fi;
+        j = j + 1
+    :: else -> break
+    od
+}
+
+inline promise(at, x, its_promise, its_vote_at, its_vote)
+{
+    its_promise = b + 1;
+    answers[at] = answers[at] | BIT(x);
+#ifndef FORGETS
+    answer_at[FROM(at, x)] = its_vote_at;
+    answer[FROM(at, x)] = its_vote
+#endif
+}
+
+inline accept(at, x, its_promise, its_vote_at, its_vote)
+{
+    its_promise = b + 1;
+    its_vote_at = b + 1;
+    its_vote = proposed[at];
+    votes[at] = votes[at] | BIT(x)
+}
+
+#ifdef EARLIER
+#define MAY_VOTE(its_promise, its_vote_at) ((its_vote_at) < b + 1)
+#else
+#define MAY_VOTE(its_promise, its_vote_at) ((its_promise) <= b + 1 && (its_vote_at) < b + 1)
+#endif
+
+/* Rank i has learned that the ranks of `s` are the next view; where it is none of them it is told so, and is out. */
+inline install()
+{
+    assert(s && (s & ~members[i]) == 0);
+    decided[view[i] - 1] = decided[view[i] - 1] | BIT(s);
+    if
+    :: HAS(s, i) ->
+        view[i] = view[i] + 1;
+        members[i] = s;
+        promised[i] = 0;
+        vote_at[i] = 0;
+        vote[i] = 0;
+        j = 0;
+        do
+        :: j < RANKS ->
+#ifdef PROVEN
+            /* Agreement of those that live: ranks that are all dead may have decided otherwise. */
+            assert(view[j] != view[i] || members[j] == s || HAS(dead, j));
+#else
+            /* Agreement, with what the dead had too. */
+            assert(view[j] != view[i] || members[j] == s);
+#endif
+            j = j + 1
+        :: else -> break
+        od
+    :: else
+    fi
+}
+
+active proctype job()
+{
+    d_step {
+        i = 0;
+        do
+        :: i < RANKS ->
+            view[i] = 1;
+            members[i] = ALL;
+            i = i + 1
+        :: else -> break
+        od
+    }
+    do
+    :: atomic {
+        pick(i, RANKS - 1);
+        if
+        :: HAS(dead, i) || view[i] == VIEWS
+        :: else ->
+            if
+            :: dead = dead | BIT(i)
+            :: pick(b, BALLOTS - 1);
+                if
+                /* Prepare, and answer that oneself. */
+                :: OWNER(b) == i && promised[i] < b + 1 -> promise(HERE, i, promised[i], vote_at[i], vote[i])
+                /* Promise: no ballot before this one gets its vote from now on. */
+                :: HAS(answers[HERE], OWNER(b)) && HAS(members[i], OWNER(b)) && promised[i] < b + 1 ->
+                    promise(HERE, i, promised[i], vote_at[i], vote[i])
+                /* Propose, and vote for that oneself: those who answered are the view, unless one of them has voted. */
+                :: OWNER(b) == i && HAS(answers[HERE], i) && !proposed[HERE] && promised[i] == b + 1 ->
+                    pick(s, (1 << VOTERS) - 1);
+                    if
+                    :: (s & ~answers[HERE]) == 0 && HAS(s, i) && QUORUM(s, members[i]) ->
+                        newest(HERE);
+                        if
+                        :: best
+                        :: !best -> value = s & members[i]
+                        :: !best && (s & dead) -> value = s & members[i] & ~dead
+                        fi;
+                        proposed[HERE] = value;
+                        accept(HERE, i, promised[i], vote_at[i], vote[i])
+                    :: else
+                    fi
+                /* Accept. */
+                :: proposed[HERE] && HAS(members[i], OWNER(b)) && MAY_VOTE(promised[i], vote_at[i]) ->
+                    accept(HERE, i, promised[i], vote_at[i], vote[i])
+                /* Decide: who began the ballot counts votes. */
+                :: OWNER(b) == i && HAS(votes[HERE], i) && QUORUM(votes[HERE], members[i]) ->
+                    s = proposed[HERE];
+                    install()
+                :: else
+                fi
+            :: pick(s, ALL); /* It is told what was decided. */
+                if
+                :: HAS(decided[view[i] - 1], s) && (s & ~members[i]) == 0 -> install()
+                :: else
+                fi
+            fi
+        fi
+    }
+#ifdef WITNESS
+    :: atomic {
+        pick(i, INSTANCES - 1);
+        pick(b, BALLOTS - 1);
+        if
+        :: HAS(answers[AT(i + 1, b)], OWNER(b)) && witness_promised[i] < b + 1 ->
+            promise(AT(i + 1, b), RANKS, witness_promised[i], witness_vote_at[i], witness_vote[i])
+        :: proposed[AT(i + 1, b)] && MAY_VOTE(witness_promised[i], witness_vote_at[i]) ->
+            accept(AT(i + 1, b), RANKS, witness_promised[i], witness_vote_at[i], witness_vote[i])
+        :: else
+        fi
+    }
+#endif
+    od
+}
