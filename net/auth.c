@@ -15,7 +15,7 @@
 #include <string.h>
 #include <zmq.h>
 
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define LABEL_BYTES  16
 
 _Static_assert(crypto_auth_KEYBYTES == WEFT__KEY_BYTES, "the data key keys the MAC");
@@ -65,6 +65,7 @@ weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_
     crypto_generichash(master, sizeof master, secret, bytes, NULL, 0);
     memset(&made, 0, sizeof made);
     derive(master, "data", job_name, made.data, sizeof made.data);
+    derive(master, "wire", job_name, made.wire, sizeof made.wire);
     derive(master, "beacon", job_name, made.beacon, sizeof made.beacon);
     derive(master, "job", job_name, made.job, sizeof made.job);
     curves =
@@ -81,7 +82,7 @@ void weft__hello_make(const weft__keys *keys, weft__purpose purpose, int from, i
     memset(hello, 0, sizeof *hello);
     memcpy(hello->magic, magic, sizeof magic);
     hello->version = WIRE_VERSION;
-    hello->purpose = (uint16_t)purpose;
+    hello->purpose = (uint8_t)purpose;
     hello->from = from;
     hello->to = to;
     memcpy(hello->job, keys->job, sizeof hello->job);

@@ -4,8 +4,9 @@
  *   acceptor  -> connector  answer  (a nonce, a MAC over hello and answer)
  *   connector -> acceptor   proof   (a MAC over hello and answer, keyed apart)
  *
- * Pure: bytes in, bytes out; sockets are the caller's.  Same on TCP and on the Unix sockets over which
- * descriptors are handed.  MACs: libsodium's crypto_auth (HMAC-SHA512-256), compared in constant time. */
+ * Pure: bytes in, bytes out; sockets are the caller's.  For the Unix sockets over which descriptors are
+ * handed; over TCP a hello opens what tcp_handshake.h has.  MACs: libsodium's crypto_auth (HMAC-SHA512-256),
+ * compared in constant time. */
 #ifndef WEFT_NET_AUTH_H
 #define WEFT_NET_AUTH_H
 #include "check.h"
@@ -21,6 +22,7 @@
 /* Everything derived from the secret, once (crypto_generichash keyed with a purpose). */
 typedef struct weft__keys {
     uint8_t data[WEFT__KEY_BYTES];                         /* hello/answer/proof */
+    uint8_t wire[WEFT__KEY_BYTES];                         /* the handshake over TCP */
     uint8_t beacon[WEFT__KEY_BYTES];                       /* joining by multicast */
     uint8_t job[16];                                       /* public: tells jobs apart on one port */
     char curve_server_public[41], curve_server_secret[41]; /* Z85, for ZeroMQ CURVE */
@@ -36,7 +38,8 @@ typedef enum weft__purpose { WEFT__PURPOSE_DATA = 1, WEFT__PURPOSE_FD_EXCHANGE }
 typedef struct weft__hello {
     uint8_t magic[4]; /* "WEFT" */
     uint16_t version; /* of the wire; also tells byte order */
-    uint16_t purpose;
+    uint8_t purpose;
+    uint8_t wire;     /* over TCP: of weft__tcp_wire; else 0 */
     int32_t from, to; /* world ranks */
     uint8_t job[16];
     uint8_t nonce[WEFT__NONCE_BYTES];

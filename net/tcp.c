@@ -228,7 +228,7 @@ static bool tcp_flushed(const weft__transport *t, int rank)
 {
     const weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
     return weft__list_empty(&peer->urgent) && weft__list_empty(&peer->bulk) && !peer->current &&
-           !(peer->link && peer->link->rest);
+           !(peer->link && (peer->link->rest || weft__tcp_sealed_waits(peer->link->sealed)));
 }
 
 static void tcp_drop(weft__transport *t, int rank)
@@ -392,6 +392,7 @@ weft_status weft__tcp_listen(const char *address, int *fd, weft__tcp_address *wh
     weft__tcp_address parsed;
     weft_status status = parse(address, &parsed, &name, &length);
     int made;
+    if (status == WEFT_OK) status = weft__tcp_wire_own(&parsed.wire);
     if (status) return status;
     made = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made < 0) return weft__fail_errno("no TCP socket for %s", address);
@@ -431,6 +432,7 @@ static void tcp_init(weft__tcp *tcp, const weft__tcp_address *peers)
         tcp->peer[r].tcp = tcp;
         tcp->peer[r].rank = r;
         tcp->peer[r].address = peers[r];
+        tcp->peer[r].wire = weft__tcp_wire_between(&peers[tcp->me], &peers[r]);
         weft__list_init(&tcp->peer[r].urgent);
         weft__list_init(&tcp->peer[r].bulk);
     }
@@ -455,8 +457,10 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .drop = tcp_drop,
                                           .close = tcp_close};
     size_t bytes = sizeof(weft__tcp) + (size_t)world * sizeof(weft__tcp_peer);
-    weft__tcp *tcp = calloc(1, bytes);
-    weft_status status;
+    weft__tcp *tcp;
+    weft_status status = weft__tcp_wires_agree(me, world, peers);
+    if (status) return status;
+    tcp = calloc(1, bytes);
     if (!tcp || !weft__rests_open(&tcp->rests)) {
         free(tcp);
         return weft__fail_memory(bytes + WEFT__REST_BYTES, "the TCP transport");

@@ -41,6 +41,7 @@ static void free_place(weft__tcp_guest *guest)
 {
     guest_to(guest, WEFT__GUEST_FREE);
     guest->polled.fd = -1;
+    sodium_memzero(&guest->handshake, sizeof guest->handshake);
     WEFT__ASSERT_HOT(weft__list_has(&guest->tcp->guests, &guest->link));
     weft__list_remove(&guest->link);
     weft__list_append(&guest->tcp->free_guests, &guest->link);
@@ -79,17 +80,20 @@ static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer)
 /* A member: its proof fits. */
 static void receive_member(weft__tcp_guest *guest)
 {
-    weft__tcp_peer *peer = &guest->tcp->peer[guest->hello.from];
+    weft__tcp_peer *peer = &guest->tcp->peer[guest->hello.hello.from];
     const weft__tcp_verdict verdict = judge(guest->tcp, peer);
-    weft__tcp_link *link = verdict == WEFT__TCP_TAKEN ? weft__tcp_link_new(peer) : NULL;
-    const uint8_t byte = (uint8_t)verdict;
+    weft__tcp_link *link;
+    weft__tcp_judgement told;
     size_t done = 0;
     int fd = guest->polled.fd;
+    weft__tcp_verdict_make(&guest->handshake, (uint8_t)verdict, &told);
+    link =
+        verdict == WEFT__TCP_TAKEN ? weft__tcp_link_new(peer, &guest->handshake) : NULL; /* takes the keys */
     if (verdict == WEFT__TCP_TAKEN && !link) {
         turn_away(guest, "no memory for it"); /* the member tries again */
         return;
     }
-    if (weft__tcp_step_write(fd, &byte, 1, &done) != WEFT__STEP_DONE || !link) {
+    if (weft__tcp_step_write(fd, &told, sizeof told, &done) != WEFT__STEP_DONE || !link) {
         if (link) weft__list_append(&guest->tcp->closed, &link->turn);
         weft__tcp_guest_end(guest);
         return;
@@ -112,23 +116,47 @@ static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)
     return weft__tcp_step_read(fd, &guest->proof, sizeof guest->proof, &guest->done);
 }
 
+static const char knows_not[] = "it does not know the job's secret, or what it said was changed on its way";
+
+/* The hello is here: NULL, and the answer is made; or what speaks against it. */
+static const char *why_not(weft__tcp_guest *guest)
+{
+    const weft__tcp *tcp = guest->tcp;
+    const weft__hello *hello = &guest->hello.hello;
+    weft__tcp_wire wire;
+    if (weft__hello_check(tcp->keys, WEFT__PURPOSE_DATA, tcp->me, tcp->world, hello))
+        return weft_last_error();
+    wire = tcp->peer[hello->from].wire;
+    if (hello->wire != wire) {
+        weft__fail(
+            WEFT_ERR_AUTH,
+            "it says that it is rank %d and wants a connection that is %s, and one that is %s was agreed on: "
+            "it is not, or what it said was changed on its way",
+            (int)hello->from, weft__tcp_wire_name(hello->wire), weft__tcp_wire_name(wire));
+        return weft_last_error();
+    }
+    if (!weft__tcp_hello_take(&guest->handshake, tcp->keys, &guest->hello) ||
+        !weft__tcp_answer_make(&guest->handshake, &guest->answer))
+        return knows_not;
+    return NULL;
+}
+
 /* False: this is no guest any more. */
 static bool next_step(weft__tcp_guest *guest)
 {
-    weft__tcp *tcp = guest->tcp;
     if (guest->step == WEFT__GUEST_PROOF) {
-        if (weft__proof_check(tcp->keys, &guest->hello, &guest->answer, &guest->proof))
+        if (weft__tcp_proof_take(&guest->handshake, &guest->proof))
             receive_member(guest);
         else
-            turn_away(guest, "it does not know the job's secret");
+            turn_away(guest, knows_not);
         return false;
     }
     if (guest->step == WEFT__GUEST_HELLO) {
-        if (weft__hello_check(tcp->keys, WEFT__PURPOSE_DATA, tcp->me, tcp->world, &guest->hello)) {
-            turn_away(guest, weft_last_error());
+        const char *why = why_not(guest);
+        if (why) {
+            turn_away(guest, why);
             return false;
         }
-        weft__answer_make(tcp->keys, &guest->hello, &guest->answer);
     }
     guest_to(guest, guest->step == WEFT__GUEST_HELLO ? WEFT__GUEST_ANSWER : WEFT__GUEST_PROOF);
     return true;

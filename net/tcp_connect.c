@@ -33,6 +33,8 @@
 #define PAUSE_MAX_MS 1000
 #define AWAIT_MS     200 /* for the other's connection, before it is dialled again */
 
+static const char proves_not[] =
+    "does not prove that it knows the job's secret, or what it said was changed on its way";
 static const char closes_early[] = "closes every connection before the handshake is done";
 
 typedef enum dial_step { PAUSED, GREETING, ANSWER, PROVING, VERDICT, AWAITING } dial_step;
@@ -55,10 +57,11 @@ struct weft__tcp_dial {
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     size_t done;              /* bytes of this step */
     weft__tcp_looks looks;
-    weft__hello hello;
-    weft__answer answer;
-    weft__proof proof;
-    uint8_t verdict;
+    weft__tcp_hello hello;
+    weft__tcp_answer answer;
+    weft__tcp_proof proof;
+    weft__tcp_judgement judgement;
+    weft__tcp_handshake handshake; /* wiped with each attempt */
 };
 
 /* The one place that stores a dial's step; each begins with its first byte. */
@@ -82,6 +85,7 @@ static void limit(weft__tcp_dial *dial, int64_t deadline_ns)
 
 static void close_attempt(weft__tcp_dial *dial)
 {
+    sodium_memzero(&dial->handshake, sizeof dial->handshake);
     if (dial->polled.fd < 0) return;
     weft__poller_remove(dial->peer->tcp->poller, &dial->polled);
     close(dial->polled.fd);
@@ -127,8 +131,11 @@ static void judged(weft__tcp_dial *dial)
     weft__tcp_peer *peer = dial->peer;
     weft__tcp_link *link;
     int fd = dial->polled.fd;
-    if (dial->verdict == WEFT__TCP_TAKEN) {
-        link = weft__tcp_link_new(peer);
+    uint8_t verdict;
+    if (!weft__tcp_verdict_take(&dial->handshake, &dial->judgement, &verdict)) {
+        lose(peer, proves_not, 0);
+    } else if (verdict == WEFT__TCP_TAKEN) {
+        link = weft__tcp_link_new(peer, &dial->handshake);
         if (!link) {
             lose(peer, "cannot be connected to", ENOMEM);
             return;
@@ -136,12 +143,12 @@ static void judged(weft__tcp_dial *dial)
         weft__poller_remove(peer->tcp->poller, &dial->polled);
         dial->polled.fd = -1;
         weft__tcp_link_start(link, fd);
-    } else if (dial->verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
+    } else if (verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
         dial_to(dial, AWAITING);
         if (!dial->crossed_until_ns) dial->crossed_until_ns = patience_ns();
         limit(dial, weft__now_ns() + AWAIT_MS * WEFT__MS);
-    } else if (dial->verdict == WEFT__TCP_UNWANTED) {
+    } else if (verdict == WEFT__TCP_UNWANTED) {
         lose(peer, "refuses the connection: it counts this rank as gone", 0);
     } else {
         lose(peer, "broke the rules of the handshake", 0);
@@ -155,7 +162,7 @@ static weft__tcp_step tcp_connect_advance(weft__tcp_dial *dial)
     case GREETING: return weft__tcp_step_write(fd, &dial->hello, sizeof dial->hello, &dial->done);
     case ANSWER: return weft__tcp_step_read(fd, &dial->answer, sizeof dial->answer, &dial->done);
     case PROVING: return weft__tcp_step_write(fd, &dial->proof, sizeof dial->proof, &dial->done);
-    case VERDICT: return weft__tcp_step_read(fd, &dial->verdict, sizeof dial->verdict, &dial->done);
+    case VERDICT: return weft__tcp_step_read(fd, &dial->judgement, sizeof dial->judgement, &dial->done);
     case PAUSED:
     case AWAITING: break;
     }
@@ -166,17 +173,16 @@ static weft__tcp_step tcp_connect_advance(weft__tcp_dial *dial)
 static bool next_step(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
-    const weft__keys *keys = peer->tcp->keys;
     if (dial->step == VERDICT) {
         judged(dial);
         return false;
     }
     if (dial->step == ANSWER) {
-        if (!weft__answer_check(keys, &dial->hello, &dial->answer)) {
-            lose(peer, "does not prove that it knows the job's secret", 0);
+        if (!weft__tcp_answer_take(&dial->handshake, &dial->answer)) {
+            lose(peer, proves_not, 0);
             return false;
         }
-        weft__proof_make(keys, &dial->hello, &dial->answer, &dial->proof);
+        weft__tcp_proof_make(&dial->handshake, &dial->proof);
     }
     dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
     return true;
@@ -251,8 +257,9 @@ static void attempt(weft__tcp_dial *dial)
     }
     dial_to(dial, GREETING);
     dial->looks.made++; /* it is another one */
-    /* Fresh for every attempt: a nonce is used once. */
-    weft__hello_make(peer->tcp->keys, WEFT__PURPOSE_DATA, peer->tcp->me, peer->rank, &dial->hello);
+    /* Fresh for every attempt: a key is used once. */
+    weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,
+                         &dial->hello);
     limit(dial, dial->crossed_until_ns ? dial->crossed_until_ns : patience_ns());
 }
 

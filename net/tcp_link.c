@@ -65,8 +65,7 @@ static void end_as(weft__tcp_link *link, weft__tcp_ending to)
     link->ending = to;
 }
 
-/* Goes on in the next poll, though no edge will come. */
-static void resume(weft__tcp_link *link)
+void weft__tcp_link_resume(weft__tcp_link *link)
 {
     weft__list_remove(&link->turn);
     weft__list_append(&link->peer->tcp->resume, &link->turn);
@@ -98,7 +97,7 @@ static void add_frame(batch *b, weft__outgoing *out)
 }
 
 /* Only one of a batch can end half written: one promise does for all. */
-static bool may_begin(weft__tcp_link *link, const weft__outgoing *out)
+bool weft__tcp_link_may_begin(weft__tcp_link *link, const weft__outgoing *out)
 {
     if (!out->stays && !link->promised) link->promised = weft__rests_promise(&link->peer->tcp->rests);
     return out->stays || link->promised;
@@ -110,7 +109,7 @@ static weft__outgoing *add_queue(weft__tcp_link *link, batch *b, const weft__lis
     for (weft__list *at = queue->next; at != queue; at = at->next) {
         weft__outgoing *out = WEFT__LIST_ENTRY(at, weft__outgoing, link);
         if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_POLL_BYTES) break;
-        if (!may_begin(link, out)) return out;
+        if (!weft__tcp_link_may_begin(link, out)) return out;
         add_frame(b, out);
     }
     return NULL;
@@ -129,6 +128,22 @@ static weft__outgoing *tcp_link_gather(weft__tcp_link *link, batch *b)
     return stuck ? stuck : add_queue(link, b, &peer->bulk);
 }
 
+void weft__tcp_link_rest_gone(weft__tcp_link *link)
+{
+    weft__rests_give(&link->peer->tcp->rests, link->rest);
+    link->rest = NULL;
+}
+
+void weft__tcp_link_settle(weft__tcp *tcp, weft__list *finished)
+{
+    while (!weft__list_empty(finished)) {
+        weft__outgoing *out = WEFT__LIST_ENTRY(finished->next, weft__outgoing, link);
+        weft__list_remove(&out->link);
+        tcp->moved++;
+        out->sent(out, WEFT_OK);
+    }
+}
+
 /* Accounts for n written bytes completely before the first `sent`, which may change every queue. */
 static void account(weft__tcp_link *link, const batch *b, size_t n)
 {
@@ -140,10 +155,7 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
         if (part > n) part = n;
         link->rest_done += part;
         n -= part;
-        if (link->rest_done == link->rest_length) {
-            weft__rests_give(&peer->tcp->rests, link->rest);
-            link->rest = NULL;
-        }
+        if (link->rest_done == link->rest_length) weft__tcp_link_rest_gone(link);
     }
     for (size_t i = 0; i < b->frames && n > 0; i++) {
         weft__outgoing *out = b->frame[i];
@@ -157,15 +169,10 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
         peer->current = part < left ? out : NULL;
         if (part == left) weft__list_append(&finished, &out->link);
     }
-    while (!weft__list_empty(&finished)) {
-        weft__outgoing *out = WEFT__LIST_ENTRY(finished.next, weft__outgoing, link);
-        weft__list_remove(&out->link);
-        peer->tcp->moved++;
-        out->sent(out, WEFT_OK);
-    }
+    weft__tcp_link_settle(peer->tcp, &finished);
 }
 
-static void fail_unbegun(weft__outgoing *out)
+void weft__tcp_link_fail_unbegun(weft__outgoing *out)
 {
     weft__list_remove(&out->link);
     out->sent(out, WEFT_ERR_MEMORY);
@@ -178,34 +185,31 @@ static void withdraw_promise(weft__tcp_link *link)
 }
 
 /* The reader finds the end behind whatever has still arrived, and reports it. */
-static void give_up_writing(weft__tcp_link *link, int error)
+void weft__tcp_link_broken(weft__tcp_link *link, int error)
 {
     if (link->ending != WEFT__TCP_OPEN) return;
     end_as(link, WEFT__TCP_DRAINING);
     link->error = error;
     link->hung_up = true;
     shutdown(link->polled.fd, SHUT_RDWR);
-    resume(link);
+    weft__tcp_link_resume(link);
 }
 
-void weft__tcp_link_write(weft__tcp_link *link)
+static void write_plain(weft__tcp_link *link)
 {
     size_t allowance = WEFT__TCP_POLL_BYTES;
     batch b;
-    if (link->writing) return;
-    link->writing = true;
-    weft__tcp_lazy_no_more(link->peer);
     while (is_open(link) && link->ending == WEFT__TCP_OPEN && !link->blocked) {
         struct msghdr message = {.msg_iov = b.part};
         weft__outgoing *stuck = tcp_link_gather(link, &b);
         ssize_t n;
         if (!b.parts && stuck) {
-            fail_unbegun(stuck);
+            weft__tcp_link_fail_unbegun(stuck);
             continue;
         }
         if (!b.parts) break;
         if (!allowance) {
-            resume(link);
+            weft__tcp_link_resume(link);
             break;
         }
         message.msg_iovlen = b.parts;
@@ -217,9 +221,20 @@ void weft__tcp_link_write(weft__tcp_link *link)
         } else if (errno == EAGAIN) {
             link->blocked = true;
         } else if (errno != EINTR) {
-            give_up_writing(link, errno);
+            weft__tcp_link_broken(link, errno);
         }
     }
+}
+
+void weft__tcp_link_write(weft__tcp_link *link)
+{
+    if (link->writing) return;
+    link->writing = true;
+    weft__tcp_lazy_no_more(link->peer);
+    if (WEFT__UNLIKELY(link->sealed))
+        weft__tcp_sealed_write(link);
+    else
+        write_plain(link);
     link->writing = false;
     if (!link->peer->current || !is_open(link)) withdraw_promise(link);
 }
@@ -244,7 +259,7 @@ void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out)
 
 /* ---- reading ---- */
 
-static void deliver(weft__tcp_link *link)
+void weft__tcp_link_deliver(weft__tcp_link *link)
 {
     weft__sink *sink = link->peer->tcp->transport.sink;
     const weft__frame frame = link->frame;
@@ -253,12 +268,10 @@ static void deliver(weft__tcp_link *link)
     sink->arrived(sink, link->peer->rank, &frame, link->where);
 }
 
-/* A header lies in the buffer.  False: the peer was lost over it. */
-static bool begin_frame(weft__tcp_link *link)
+bool weft__tcp_link_begin_frame(weft__tcp_link *link, const void *header)
 {
     weft__sink *sink = link->peer->tcp->transport.sink;
-    memcpy(&link->frame, link->buffer + link->start, sizeof link->frame);
-    link->start += sizeof link->frame;
+    memcpy(&link->frame, header, sizeof link->frame);
     if (weft__frame_check(&link->frame)) {
         if (link->ending == WEFT__TCP_DROPPED)
             weft__tcp_link_end(link);
@@ -279,8 +292,10 @@ static void take_buffer(weft__tcp_link *link)
     while (is_open(link)) {
         const size_t here = link->end - link->start;
         if (!link->in_frame) {
+            const unsigned char *header = link->buffer + link->start;
             if (here < sizeof link->frame) break;
-            if (!begin_frame(link)) return;
+            link->start += sizeof link->frame;
+            if (!weft__tcp_link_begin_frame(link, header)) return;
         } else {
             const size_t left = link->frame.length - link->got;
             const size_t part = left < here ? left : here;
@@ -288,7 +303,7 @@ static void take_buffer(weft__tcp_link *link)
             link->got += part;
             link->start += part;
             if (part < left) break;
-            deliver(link);
+            weft__tcp_link_deliver(link);
         }
     }
     memmove(link->buffer, link->buffer + link->start, link->end - link->start);
@@ -333,7 +348,8 @@ static ssize_t tcp_link_receive(weft__tcp_link *link, size_t *room)
 static void ended(weft__tcp_link *link, int error)
 {
     weft__tcp_peer *peer = link->peer;
-    const char *cut = link->in_frame || link->end ? " in the middle of a frame" : "";
+    const bool begun = link->in_frame || link->end || (link->sealed && weft__tcp_sealed_here(link->sealed));
+    const char *cut = begun ? " in the middle of a frame" : "";
     char why[128];
     if (link->ending == WEFT__TCP_DROPPED) {
         weft__tcp_link_end(link);
@@ -352,6 +368,10 @@ static void ended(weft__tcp_link *link, int error)
 static void set_wake(weft__tcp_link *link)
 {
     size_t left = link->in_frame ? link->frame.length - link->got : 0;
+    if (WEFT__UNLIKELY(link->sealed)) { /* some of it may lie there to be opened */
+        const size_t here = weft__tcp_sealed_here(link->sealed);
+        left -= here < left ? here : left;
+    }
     int wanted = left < WAKE_WORTH ? 1 : left < WAKE_BYTES ? (int)left : WAKE_BYTES;
     if (link->wake_bytes == wanted) return;
     link->wake_bytes = wanted;
@@ -364,13 +384,16 @@ static bool read_on(weft__tcp_link *link)
     size_t room;
     ssize_t n;
     if (!link->allowance) {
-        if (link->ending != WEFT__TCP_DROPPED) resume(link);
+        if (link->ending != WEFT__TCP_DROPPED) weft__tcp_link_resume(link);
         return false;
     }
-    n = tcp_link_receive(link, &room);
+    n = WEFT__UNLIKELY(link->sealed) ? weft__tcp_sealed_receive(link, &room) : tcp_link_receive(link, &room);
     if (n > 0) {
         link->allowance -= (size_t)n < link->allowance ? (size_t)n : link->allowance;
-        take_buffer(link);
+        if (WEFT__UNLIKELY(link->sealed))
+            weft__tcp_sealed_take(link);
+        else
+            take_buffer(link);
         /* A short read has emptied the socket: the next byte makes an edge.  An end that was already
          * announced would not. */
         return is_open(link) && ((size_t)n == room || link->hung_up || link->ending == WEFT__TCP_DROPPED);
@@ -421,7 +444,7 @@ static void link_ready(weft__polled *w, uint32_t events)
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) weft__tcp_link_read(link);
 }
 
-weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
+weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer, const weft__tcp_handshake *handshake)
 {
     weft__tcp_link *link = weft__reserve_get(sizeof *link); /* without, a living peer would be lost */
     if (!link) return NULL;
@@ -429,7 +452,11 @@ weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
     link->polled = (weft__polled){.fd = -1, .ready = link_ready};
     link->peer = peer;
     weft__list_init(&link->turn);
-    return link;
+    if (peer->wire == WEFT__TCP_WIRE_PLAIN) return link;
+    link->sealed = weft__tcp_sealed_new(handshake);
+    if (link->sealed) return link;
+    weft__reserve_give(link);
+    return NULL;
 }
 
 void weft__tcp_link_start(weft__tcp_link *link, int fd)
@@ -471,6 +498,7 @@ void weft__tcp_links_sweep(weft__tcp *tcp)
         weft__tcp_link *link = WEFT__LIST_ENTRY(at, weft__tcp_link, turn);
         if (link->reading || link->writing) continue;
         weft__list_remove(at);
+        weft__tcp_sealed_free(link->sealed);
         weft__reserve_give(link);
     }
 }

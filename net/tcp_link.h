@@ -4,6 +4,7 @@
  *   tcp_connect.c  a connection this rank makes: dial, greet, prove, wait for the verdict
  *   tcp_accept.c   a connection somebody made to us: a stranger until its proof is there
  *   tcp_link.c     an established connection: reading and writing frames
+ *   tcp_sealed.c   one that is encrypted: what stands between the socket and the frames
  *   tcp_recheck.c  the links checked without being told of
  *
  * All of it runs in the thread that holds the engine.  Any callback (sink, sent) may call the transport
@@ -13,7 +14,7 @@
 #define WEFT_NET_TCP_LINK_H
 #include "list.h"
 #include "rests.h"
-#include "tcp.h"
+#include "tcp_handshake.h"
 
 #include <stdbool.h>
 
@@ -44,12 +45,14 @@ typedef enum weft__tcp_state {
 typedef struct weft__tcp weft__tcp;
 typedef struct weft__tcp_link weft__tcp_link;
 typedef struct weft__tcp_dial weft__tcp_dial;
+typedef struct weft__tcp_sealed weft__tcp_sealed; /* tcp_sealed.c */
 
 typedef struct weft__tcp_peer {
     weft__tcp *tcp;
     int rank;
     weft__tcp_state state;
     weft__tcp_address address;
+    weft__tcp_wire wire;     /* of the connection with it */
     weft__list urgent, bulk; /* of weft__outgoing, untouched ones */
     weft__outgoing *current; /* half written; in no list */
     int lazy;                /* in `urgent`, behind the last write */
@@ -82,10 +85,11 @@ struct weft__tcp_link {
     weft__tcp_peer *peer;
     weft__list turn; /* in tcp->resume: goes on in the next poll; in tcp->closed: to be freed */
     weft__tcp_ending ending;
-    int error;             /* errno of the write that failed */
-    bool reading, writing; /* on the stack right now */
-    bool blocked;          /* the socket is full; its edge will tell */
-    bool hung_up;          /* the end has been announced: read on until it comes */
+    weft__tcp_sealed *sealed; /* NULL: frames go plain */
+    int error;                /* errno of the write that failed */
+    bool reading, writing;    /* on the stack right now */
+    bool blocked;             /* the socket is full; its edge will tell */
+    bool hung_up;             /* the end has been announced: read on until it comes */
 
     unsigned char
         *rest; /* what a retracted, half written frame still owes the stream: a piece of tcp->rests */
@@ -120,9 +124,10 @@ typedef struct weft__tcp_guest {
     weft__tcp_guest_step step; /* moved by guest_to in tcp_accept.c */
     size_t done;               /* bytes of this step */
     weft__tcp_looks looks;
-    weft__hello hello;
-    weft__answer answer;
-    weft__proof proof;
+    weft__tcp_hello hello;
+    weft__tcp_answer answer;
+    weft__tcp_proof proof;
+    weft__tcp_handshake handshake; /* wiped with its place */
 } weft__tcp_guest;
 
 struct weft__tcp {
@@ -181,7 +186,8 @@ void weft__tcp_accept_note(weft__tcp *tcp); /* the listener and the guests, at t
 void weft__tcp_accept_recheck(weft__tcp *tcp); /* and at its end */
 
 /* tcp_link.c */
-weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer); /* NULL: no memory */
+/* NULL: no memory.  handshake: whose keys it takes; not looked at where the peer's wire is plain. */
+weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer, const weft__tcp_handshake *handshake);
 /* The peer is up on fd from now on; what is queued begins to flow. */
 void weft__tcp_link_start(weft__tcp_link *link, int fd);
 void weft__tcp_link_write(weft__tcp_link *link);
@@ -191,6 +197,27 @@ void weft__tcp_link_end(weft__tcp_link *link);  /* closes; freed by sweep */
 /* Takes the half written frame's rest into own memory, which was promised. */
 void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out);
 void weft__tcp_links_sweep(weft__tcp *tcp);
+/* For tcp_sealed.c, of a link whose writing or reading it is in. */
+void weft__tcp_link_resume(weft__tcp_link *link); /* goes on in the next poll, though no edge will come */
+/* Before the first byte of a frame: is there memory for its rest, should it be taken back half written? */
+bool weft__tcp_link_may_begin(weft__tcp_link *link, const weft__outgoing *out);
+void weft__tcp_link_rest_gone(weft__tcp_link *link); /* all of link->rest is written */
+void weft__tcp_link_fail_unbegun(weft__outgoing *out);
+void weft__tcp_link_settle(weft__tcp *tcp, weft__list *finished); /* of weft__outgoing: `sent`, one by one */
+void weft__tcp_link_broken(weft__tcp_link *link, int error);      /* by writing */
+/* A header has come.  False: the peer was lost over it. */
+bool weft__tcp_link_begin_frame(weft__tcp_link *link, const void *header);
+void weft__tcp_link_deliver(weft__tcp_link *link); /* all of its payload has */
+
+/* tcp_sealed.c */
+weft__tcp_sealed *weft__tcp_sealed_new(const weft__tcp_handshake *handshake); /* NULL: no memory */
+void weft__tcp_sealed_free(weft__tcp_sealed *sealed);                         /* NULL: nothing */
+bool weft__tcp_sealed_waits(
+    const weft__tcp_sealed *sealed); /* sealed, and not written yet; NULL: nothing does */
+size_t weft__tcp_sealed_here(const weft__tcp_sealed *sealed);         /* bytes read, and not opened yet */
+void weft__tcp_sealed_write(weft__tcp_link *link);                    /* a turn of it */
+ssize_t weft__tcp_sealed_receive(weft__tcp_link *link, size_t *room); /* one system call */
+void weft__tcp_sealed_take(weft__tcp_link *link);                     /* opens what is whole of that */
 
 /* tcp_recheck.c */
 void weft__tcp_recheck(weft__tcp *tcp);

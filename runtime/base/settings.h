@@ -18,6 +18,8 @@
     X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                                \
       "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                    \
     X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.")   \
+    X(WIRE, "WEFT_WIRE", TEXT, "auto", 0, 0,                                                                \
+      "auto: TCP is encrypted between hosts, plain on one; plain, encrypted: everywhere; all ranks alike.") \
     X(SOCKET_IFNAME, "WEFT_SOCKET_IFNAME", TEXT, "", 0, 0,                                                  \
       "Network interface whose address this rank advertises, and on which it joins by multicast.")          \
     X(HOSTID, "WEFT_HOSTID", TEXT, "", 0, 0,                                                                \

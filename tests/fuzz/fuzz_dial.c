@@ -145,10 +145,12 @@ static int take_dial(dialler *d)
 }
 
 /* The answer, by its kind.  True: it proves that we know the secret. */
-static bool answer(dialler *d, int fd, const weft__hello *hello, const uint8_t *data, size_t piece)
+static bool answer(dialler *d, int fd, const weft__tcp_hello *hello, const uint8_t *data, size_t piece,
+                   weft__tcp_handshake *h)
 {
-    weft__answer told;
-    weft__answer_make(&keys, hello, &told);
+    weft__tcp_answer told, good;
+    if (!weft__tcp_hello_take(h, &keys, hello) || !weft__tcp_answer_make(h, &told)) abort();
+    good = told;
     switch ((enum answers)(data[0] >> 1 & 3)) {
     case KNOWS: break;
     case SPOILT: ((uint8_t *)&told)[data[1] % sizeof told] ^= data[2]; break;
@@ -156,24 +158,27 @@ static bool answer(dialler *d, int fd, const weft__hello *hello, const uint8_t *
     case GUESSES: memset(&told, data[2], sizeof told); break;
     }
     put(d, fd, &told, sizeof told, piece);
-    return weft__answer_check(&keys, hello, &told);
+    return !memcmp(&told, &good, sizeof told);
 }
 
 /* True: the connection stands. */
 static bool greet(dialler *d, int fd, const uint8_t *data, size_t piece)
 {
     const bool cut = (data[0] >> 1 & 3) == CUT;
-    weft__hello hello;
-    weft__proof proof;
+    weft__tcp_handshake h;
+    weft__tcp_hello hello;
+    weft__tcp_proof proof;
+    weft__tcp_judgement judgement;
     if (take(d, fd, &hello, sizeof hello) != sizeof hello) abort();
-    if (!answer(d, fd, &hello, data, piece)) {
+    if (!answer(d, fd, &hello, data, piece, &h)) {
         uint8_t nothing;
         if (!cut && take(d, fd, &nothing, 1) > 0) abort();
         if (!cut && d->lost != 1) abort();
         return false;
     }
-    if (take(d, fd, &proof, sizeof proof) != sizeof proof) abort();
-    put(d, fd, &data[3], 1, piece);
+    if (take(d, fd, &proof, sizeof proof) != sizeof proof || !weft__tcp_proof_take(&h, &proof)) abort();
+    weft__tcp_verdict_make(&h, data[3], &judgement);
+    put(d, fd, &judgement, sizeof judgement, piece);
     return data[3] == WEFT__TCP_TAKEN;
 }
 
@@ -185,6 +190,7 @@ static void open_dialler(dialler *d, int me, const uint8_t *data, size_t bytes)
     d->stream = data;
     d->bytes = bytes;
     addresses[d->it] = listens;
+    addresses[0].wire = addresses[1].wire = WEFT__WIRE_AS_PLAIN;
     if (weft__poller_open(&d->poller) ||
         weft__tcp_open(me, 2, addresses, -1, &keys, &d->poller, &d->sink, &d->t))
         abort();

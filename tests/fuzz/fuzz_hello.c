@@ -25,9 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         bytes -= part;
     }
     /* The public part may be right, so that what lies behind it is reached too. */
-    if (hello.purpose & 0x8000u) {
+    if (hello.purpose & 0x80u) {
         weft__hello own;
-        const int from = hello.purpose & 0x4000u ? hello.from : hello.purpose & 3;
+        const int from = hello.purpose & 0x40u ? hello.from : hello.purpose & 3;
         weft__hello_make(&keys, WEFT__PURPOSE_DATA, from, 0, &own);
         memcpy(own.nonce, hello.nonce, sizeof own.nonce);
         hello = own;

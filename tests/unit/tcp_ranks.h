@@ -4,7 +4,7 @@
 #define WEFT_TEST_TCP_RANKS_H
 #include "clock.h"
 #include "job.h"
-#include "tcp.h"
+#include "tcp_handshake.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -105,7 +105,8 @@ static inline void open_rank(int me, int world, const weft__tcp_address *address
     assert_int_equal(weft__tcp_open(me, world, addresses, fd, &keys, &r->poller, &r->sink, &r->t), WEFT_OK);
 }
 
-static inline void open_world(int world)
+/* wire: as WEFT_WIRE would say it on all of them, with or without AES; -1: as it does. */
+static inline void open_world_as(int world, int wire)
 {
     weft__tcp_address addresses[RANKS_MAX];
     int fd[RANKS_MAX];
@@ -113,7 +114,13 @@ static inline void open_world(int world)
     assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
     for (int i = 0; i < world; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
+    for (int i = 0; i < world && wire >= 0; i++) addresses[i].wire = (uint8_t)wire;
     for (int i = 0; i < world; i++) open_rank(i, world, addresses, fd[i]);
+}
+
+static inline void open_world(int world)
+{
+    open_world_as(world, -1);
 }
 
 static inline void close_rank(rank *r)
@@ -240,17 +247,43 @@ static inline bool raw_closed(int fd)
 /* Connects to rank `to` as rank `from`; returns the verdict, 0 if there was none. */
 static inline int raw_join(int fd, int from, int to, const weft__keys *with)
 {
-    weft__hello hello;
-    weft__answer answer;
-    weft__proof proof;
+    weft__tcp_handshake h;
+    weft__tcp_hello hello;
+    weft__tcp_answer answer;
+    weft__tcp_proof proof;
+    weft__tcp_judgement judgement;
+    weft__keys as = *with;
     uint8_t verdict;
-    weft__hello_make(with, WEFT__PURPOSE_DATA, from, to, &hello);
-    memcpy(hello.job, keys.job, sizeof hello.job);
+    memcpy(as.job, keys.job, sizeof as.job); /* that is public */
+    weft__tcp_hello_make(&h, &as, from, to, WEFT__TCP_WIRE_PLAIN, &hello);
     raw_send(fd, &hello, sizeof hello);
-    if (!raw_receive(fd, &answer, sizeof answer)) return 0;
-    weft__proof_make(with, &hello, &answer, &proof);
+    if (!raw_receive(fd, &answer, sizeof answer) || !weft__tcp_answer_take(&h, &answer)) return 0;
+    weft__tcp_proof_make(&h, &proof);
     raw_send(fd, &proof, sizeof proof);
-    return raw_receive(fd, &verdict, 1) ? verdict : 0;
+    if (!raw_receive(fd, &judgement, sizeof judgement)) return 0;
+    return weft__tcp_verdict_take(&h, &judgement, &verdict) ? verdict : 0;
+}
+
+/* A rank has dialled: its hello is answered; with other keys than the job's, as well as that goes.  True: its
+ * proof is good. */
+static inline bool raw_answer(int fd, const weft__keys *with, weft__tcp_handshake *h)
+{
+    weft__tcp_hello hello;
+    weft__tcp_answer answer;
+    weft__tcp_proof proof;
+    bool knows;
+    assert_true(raw_receive(fd, &hello, sizeof hello));
+    knows = weft__tcp_hello_take(h, with, &hello);
+    assert_true(weft__tcp_answer_make(h, &answer));
+    raw_send(fd, &answer, sizeof answer);
+    return raw_receive(fd, &proof, sizeof proof) && knows && weft__tcp_proof_take(h, &proof);
+}
+
+static inline void raw_judge(int fd, weft__tcp_handshake *h, int verdict)
+{
+    weft__tcp_judgement judgement;
+    weft__tcp_verdict_make(h, (uint8_t)verdict, &judgement);
+    raw_send(fd, &judgement, sizeof judgement);
 }
 
 static inline int finish(void **state)

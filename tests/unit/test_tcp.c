@@ -265,7 +265,7 @@ static void test_forget(void **state)
     size_t half = BIG / 2;
     int fd;
     (void)state;
-    open_world(2);
+    open_world_as(2, WEFT__WIRE_AS_PLAIN);
     fd = raw_connect(&ranks[0].address);
     assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
     raw_send(fd, &l->out.frame, sizeof l->out.frame);
@@ -293,7 +293,7 @@ static void test_closed_in_frame(void **state)
     packet *l[2] = {packet_new(1, 30000, false), packet_new(2, BIG, false)}, *back;
     int fd;
     (void)state;
-    open_world(2);
+    open_world_as(2, WEFT__WIRE_AS_PLAIN);
     fd = raw_connect(&ranks[0].address);
     assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
     raw_send(fd, &l[0]->out.frame, sizeof(weft__frame));

@@ -39,7 +39,7 @@ static void test_garbage(void **state)
     for (int i = 0; i < 50; i++) {
         int fd = raw_connect(&ranks[0].address);
         for (size_t b = 0; b < sizeof bytes; b++) bytes[b] = (unsigned char)random32();
-        send(fd, bytes, 64 + random32() % 3000, MSG_NOSIGNAL | MSG_DONTWAIT);
+        send(fd, bytes, sizeof(weft__tcp_hello) + random32() % 3000, MSG_NOSIGNAL | MSG_DONTWAIT);
         assert_true(raw_closed(fd));
         close(fd);
     }
@@ -50,10 +50,11 @@ static void test_half_handshakes(void **state)
 {
     (void)state;
     open_world(2);
-    for (size_t length = 1; length < 64; length += 21) {
-        weft__hello hello;
+    for (size_t length = 1; length < sizeof(weft__tcp_hello); length += 26) {
+        weft__tcp_handshake h;
+        weft__tcp_hello hello;
         int fd = raw_connect(&ranks[0].address), gone = raw_connect(&ranks[0].address);
-        weft__hello_make(&keys, WEFT__PURPOSE_DATA, 1, 0, &hello);
+        weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
         raw_send(fd, &hello, length);
         raw_send(gone, &hello, length);
         turns(2);
@@ -61,16 +62,17 @@ static void test_half_handshakes(void **state)
         assert_true(raw_closed(fd));
         close(fd);
     }
-    for (size_t length = 0; length < 32; length += 31) {
-        weft__hello hello;
-        weft__answer answer;
-        weft__proof proof;
+    for (size_t length = 0; length < sizeof(weft__tcp_proof); length += 15) {
+        weft__tcp_handshake h;
+        weft__tcp_hello hello;
+        weft__tcp_answer answer;
+        weft__tcp_proof proof;
         int fd = raw_connect(&ranks[0].address);
-        weft__hello_make(&keys, WEFT__PURPOSE_DATA, 1, 0, &hello);
+        weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
         raw_send(fd, &hello, sizeof hello);
         assert_true(raw_receive(fd, &answer, sizeof answer));
-        assert_true(weft__answer_check(&keys, &hello, &answer));
-        weft__proof_make(&keys, &hello, &answer, &proof);
+        assert_true(weft__tcp_answer_take(&h, &answer));
+        weft__tcp_proof_make(&h, &proof);
         raw_send(fd, &proof, length);
         assert_true(raw_closed(fd));
         close(fd);

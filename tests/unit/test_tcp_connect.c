@@ -1,4 +1,5 @@
 /* Dialling a rank that is not there, does not answer, or is not who it should be: one sentence, once. */
+#include "tcp_link.h"
 #include "tcp_ranks.h"
 
 /* The other of two ranks is played by hand behind a listening socket. */
@@ -91,11 +92,9 @@ static void test_tried_again(void **state)
 {
     int listener = open_against();
     packet *l = send_packet(0, 1, 1, 10, false);
-    weft__hello hello;
-    weft__answer answer;
-    weft__proof proof;
+    weft__tcp_handshake h;
+    weft__tcp_hello hello;
     weft__frame frame;
-    uint8_t verdict = 1;
     int fd;
     (void)state;
     close(take(listener));
@@ -103,14 +102,10 @@ static void test_tried_again(void **state)
     assert_true(raw_receive(fd, &hello, sizeof hello));
     close(fd);
     fd = take(listener);
-    assert_true(raw_receive(fd, &hello, sizeof hello));
-    weft__answer_make(&keys, &hello, &answer);
-    raw_send(fd, &answer, sizeof answer);
-    assert_true(raw_receive(fd, &proof, sizeof proof));
-    assert_true(weft__proof_check(&keys, &hello, &answer, &proof));
+    assert_true(raw_answer(fd, &keys, &h));
     turns(5);
     assert_int_equal(l->sent_times, 0); /* nothing flows before the verdict */
-    raw_send(fd, &verdict, 1);
+    raw_judge(fd, &h, WEFT__TCP_TAKEN);
     assert_true(raw_receive(fd, &frame, sizeof frame));
     assert_int_equal(frame.id, 1);
     assert_int_equal(l->sent_times, 1);
@@ -121,18 +116,10 @@ static void test_tried_again(void **state)
 
 static void answer_with(int listener, const weft__keys *with, int verdict, packet *l, const char *word)
 {
-    weft__hello hello;
-    weft__answer answer;
-    weft__proof proof;
-    uint8_t byte = (uint8_t)verdict;
+    weft__tcp_handshake h;
     int fd = take(listener);
-    assert_true(raw_receive(fd, &hello, sizeof hello));
-    weft__answer_make(with, &hello, &answer);
-    raw_send(fd, &answer, sizeof answer);
-    if (verdict) {
-        assert_true(raw_receive(fd, &proof, sizeof proof));
-        raw_send(fd, &byte, 1);
-    }
+    assert_int_equal(raw_answer(fd, with, &h), verdict != 0);
+    if (verdict) raw_judge(fd, &h, verdict);
     check_lost(l, word);
     close(fd);
     close(listener);
@@ -165,16 +152,10 @@ static void test_verdicts(void **state)
 static packet *be_crossed(int listener)
 {
     packet *l = send_packet(1, 0, 1, 10, false);
-    weft__hello hello;
-    weft__answer answer;
-    weft__proof proof;
-    uint8_t crossed = 2;
+    weft__tcp_handshake h;
     int fd = take(listener);
-    assert_true(raw_receive(fd, &hello, sizeof hello));
-    weft__answer_make(&keys, &hello, &answer);
-    raw_send(fd, &answer, sizeof answer);
-    assert_true(raw_receive(fd, &proof, sizeof proof));
-    raw_send(fd, &crossed, 1);
+    assert_true(raw_answer(fd, &keys, &h));
+    raw_judge(fd, &h, WEFT__TCP_CROSSED);
     assert_true(raw_closed(fd));
     close(fd);
     return l;
