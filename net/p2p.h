@@ -73,6 +73,8 @@ struct weft__p2p_events {
     void (*control)(weft__p2p_events *events, int peer, int type, const void *bytes, size_t length);
     void (*left)(weft__p2p_events *events, int peer, weft_status status, const char *why); /* said goodbye */
     void (*lost)(weft__p2p_events *events, int peer, const char *why);                     /* vanished */
+    void (*connected)(weft__p2p_events *events,
+                      int peer); /* a connection to it is there; NULL: nobody asks */
 };
 
 /* eager_bytes: the longest message that goes unasked. */

@@ -469,6 +469,12 @@ void weft__p2p_lost(weft__sink *sink, int peer, const char *why)
         p2p->events->lost(p2p->events, peer, why);
 }
 
+void weft__p2p_connected(weft__sink *sink, int peer)
+{
+    weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
+    if (p2p->events->connected) p2p->events->connected(p2p->events, peer);
+}
+
 void weft__p2p_peek(weft__p2p *p2p, uint64_t group, uint64_t sequence,
                     void (*fn)(void *arg, int peer, const weft__frame *frame), void *arg)
 {

@@ -462,12 +462,14 @@ weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer, const weft__tcp_handsha
 void weft__tcp_link_start(weft__tcp_link *link, int fd)
 {
     weft__tcp_peer *peer = link->peer;
+    weft__sink *sink = peer->tcp->transport.sink;
     WEFT__ASSERT(fd >= 0 && !peer->link, peer->rank, fd);
     weft__tcp_dial_end(peer);
     link->polled.fd = fd;
     peer->link = link;
     peer->tcp->links++;
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
+    if (sink->connected) sink->connected(sink, peer->rank);
     if (weft__poller_add(peer->tcp->poller, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
         return;

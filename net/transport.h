@@ -37,6 +37,8 @@ struct weft__sink {
     void (*arrived)(weft__sink *sink, int peer, const weft__frame *frame, void *where);
     /* Nothing will come from peer any more and nothing can be sent to it.  Once per peer. */
     void (*lost)(weft__sink *sink, int peer, const char *why);
+    /* Its connection is there; of a transport that makes one.  Once per peer.  NULL: nobody asks. */
+    void (*connected)(weft__sink *sink, int peer);
 };
 
 /* What holds of a transport.  Whoever has to know asks for one of these, and never which transport it is.

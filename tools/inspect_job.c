@@ -4,9 +4,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define RANKS_MOST 65536
@@ -52,6 +54,34 @@ static bool read_all(struct inspect_job *job)
     return job->count;
 }
 
+/* Lines that are none are left out, and so are those behind the last that there is room for. */
+static void read_exits(struct inspect_job *job)
+{
+    char name[64], line[128];
+    int folder = open(job->run->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+    struct stat about;
+    FILE *from;
+    if (folder < 0) return;
+    snprintf(name, sizeof name, WEFT__RECORD_NAME "%s" WEFT__RECORD_EXITS, job->run->run);
+    fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    close(folder);
+    from = fd >= 0 && !fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_uid == geteuid()
+               ? fdopen(fd, "r")
+               : NULL;
+    job->exits = from ? calloc(RANKS_MOST, sizeof *job->exits) : NULL;
+    while (job->exits && job->exit_count < RANKS_MOST && fgets(line, sizeof line, from)) {
+        struct inspect_exit *e = &job->exits[job->exit_count];
+        int asked;
+        if (sscanf(line, "%" SCNd64 " %d %d %d", &e->pid, &e->code, &e->signal, &asked) != 4) continue;
+        e->asked = asked;
+        job->exit_count++;
+    }
+    if (from)
+        fclose(from);
+    else if (fd >= 0)
+        close(fd);
+}
+
 bool inspect_job_read(const struct inspect_run *run, int64_t least_ns, struct inspect_job *job)
 {
     int64_t now_ns = weft__now_ns();
@@ -61,6 +91,7 @@ bool inspect_job_read(const struct inspect_run *run, int64_t least_ns, struct in
         if (!*job->why) snprintf(job->why, sizeof job->why, "the records of job %s are gone", run->job);
         return false;
     }
+    read_exits(job);
     for (size_t i = 0; i < job->count; i++)
         job->witnesses[i] = (weft__witness){&job->shots[i], weft__process_of(&job->shots[i])};
     if (weft__blame_make(job->witnesses, job->count, now_ns, least_ns, &job->blame) == WEFT_OK) return true;
@@ -73,6 +104,7 @@ void inspect_job_free(struct inspect_job *job)
     for (size_t i = 0; i < job->count; i++) weft__snapshot_close(&job->shots[i]);
     free(job->shots);
     free(job->witnesses);
+    free(job->exits);
     weft__blame_free(&job->blame);
     memset(job, 0, sizeof *job);
 }

@@ -2,13 +2,12 @@
 #ifndef WEFT_INSPECT_JSON_H
 #define WEFT_INSPECT_JSON_H
 #include "inspect_job.h"
+#include "json.h"
 
-#include <stdio.h>
-
-void inspect_json_begin(FILE *to);
-/* past: with the last operations of each rank. */
-void inspect_json_job(FILE *to, const struct inspect_job *job, bool first, bool past);
-void inspect_json_end(FILE *to);
+void inspect_json_begin(weft__json *json, FILE *to);
+/* past: with the last operations and events of each rank. */
+void inspect_json_job(weft__json *json, const struct inspect_job *job, bool past);
+void inspect_json_end(weft__json *json);
 
 /* The schema, to stdout.  Generated. */
 void schema_print(void);

@@ -47,6 +47,43 @@ static struct gone *in_order(const struct inspect_job *job)
     return order;
 }
 
+/* As weft-run has seen it; "": it has not, or there is nothing to it. */
+static void exit_text(const struct inspect_exit *e, char *text, size_t bytes)
+{
+    *text = 0;
+    if (!e) return;
+    if (e->signal)
+        snprintf(text, bytes, "ended by SIG%s%s",
+                 sigabbrev_np(e->signal) ? sigabbrev_np(e->signal) : "? (unknown)",
+                 e->asked ? ", when weft-run ended the job" : "");
+    else
+        snprintf(text, bytes, "exited with code %d%s", e->code,
+                 e->asked ? ", when weft-run ended the job" : "");
+}
+
+/* Ranks that have ended alike in one line. */
+static void print_exits(const struct inspect_job *job, FILE *to, int width)
+{
+    int *ranks = calloc(job->blame.count + 1, sizeof *ranks);
+    for (size_t i = 0; ranks && i < job->blame.count; i++) {
+        char how[96], other[96], list[160], line[384];
+        size_t n = 0;
+        bool told = false;
+        exit_text(inspect_job_exit(job, job->blame.nodes[i].shot->pid), how, sizeof how);
+        for (size_t k = 0; *how && k < job->blame.count; k++) {
+            exit_text(inspect_job_exit(job, job->blame.nodes[k].shot->pid), other, sizeof other);
+            if (strcmp(how, other) != 0) continue;
+            told = told || k < i;
+            ranks[n++] = job->blame.nodes[k].rank;
+        }
+        if (!n || told) continue;
+        weft__ranks_text(ranks, n, list, sizeof list);
+        snprintf(line, sizeof line, "  weft-run: rank%s %s %s", n > 1 ? "s" : "", list, how);
+        inspect_print_wrapped(to, line, width, 4);
+    }
+    free(ranks);
+}
+
 static void print_end(const struct inspect_job *job, const struct gone *gone, int64_t first_ns, FILE *to,
                       int width)
 {
@@ -134,6 +171,7 @@ static void print_ends(const struct inspect_job *job, FILE *to, int width)
     print_others(job, WEFT__END_VANISHED, "went without a word, and nobody was left to tell", to, width);
     print_others(job, WEFT__END_LEFT, "left by themselves, after something had failed", to, width);
     print_others(job, WEFT__END_LIVES, "live", to, width);
+    print_exits(job, to, width);
 }
 
 /* ---- side by side ---- */

@@ -177,6 +177,7 @@ static void look_at_ranks(struct job *job)
         struct run_rank *rank = &job->ranks[r];
         bool news = run_rank_look(rank);
         alive = alive || (rank->pid && !rank->ended);
+        if (news) rank->asked = job->phase > NOTICED;
         if (news && job->phase <= NOTICED) tell_end(job, rank, r); /* later ones were asked to end */
         if (!news || !run_rank_failed(rank) || job->phase > NOTICED) continue;
         if (job->phase == RUNNING) enter(job, NOTICED, NOTICE_MS);
@@ -434,6 +435,24 @@ static void live(struct job *job)
     run_watchdog_stop(&job->watchdog);
 }
 
+/* For weft-inspect --post-mortem, beside what the ranks have recorded. */
+static void record_exits(const struct job *job)
+{
+    const size_t line = 64, ranks = (size_t)job->options->ranks;
+    char *text = malloc(ranks * line + 1);
+    size_t used = 0;
+    if (!text) return;
+    *text = '\0';
+    for (size_t r = 0; r < ranks; r++) {
+        const struct run_rank *rank = &job->ranks[r];
+        if (rank->ended)
+            used += (size_t)snprintf(text + used, line, "%d %d %d %d\n", (int)rank->pid, rank->code,
+                                     rank->signal, rank->asked);
+    }
+    run_job_record_exits(job->options->port, job->begun, text);
+    free(text);
+}
+
 int run_job(const struct run_options *options, const struct run_style *style)
 {
     struct job job = {.options = options, .culprit = -1, .phase_ends_ms = NEVER, .time_up_ms = NEVER};
@@ -441,6 +460,7 @@ int run_job(const struct run_options *options, const struct run_style *style)
     job.input.give = job.input.pipe = -1;
     if (open_job(&job, style, failed, sizeof(failed))) {
         live(&job);
+        if (job.exit_code) record_exits(&job);
     } else {
         fprintf(stderr, "weft-run: cannot start: %s%s%s\n", failed, *failed ? ": " : "", strerror(errno));
         job.exit_code = RUN_EXIT_CANNOT;

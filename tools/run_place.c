@@ -175,11 +175,38 @@ void run_job_dir_remove(int port)
 
 /* ---- what it has recorded ------------------------------------------------------------------------------ */
 
+/* As the library names them (runtime/record/layout.h). */
+#define RECORD    "record."
+#define EXITS     ".exits"
+#define RUN_CHARS 16 /* behind RECORD */
+
 struct recorded {
     time_t since;
     char *name;
     size_t bytes;
+    const char *exits; /* NULL: the name is asked for */
 };
+
+/* One file a run, whole from the beginning. */
+static void lay_exits(int dir, const char *record, const char *text)
+{
+    char name[64], part[80];
+    size_t length = strlen(text);
+    int fd;
+    snprintf(name, sizeof(name), "%.*s" EXITS, 7 + RUN_CHARS, record);
+    snprintf(part, sizeof(part), "%s.part", name);
+    if (!faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW)) return;
+    fd = openat(dir, part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    if (write(fd, text, length) != (ssize_t)length || renameat(dir, part, dir, name)) unlinkat(dir, part, 0);
+    close(fd);
+}
+
+static bool is_record(const char *name)
+{
+    return !strncmp(name, RECORD, 7) && strspn(name + 7, "0123456789abcdef") == RUN_CHARS &&
+           name[7 + RUN_CHARS] == '.' && name[8 + RUN_CHARS] >= '0' && name[8 + RUN_CHARS] <= '9';
+}
 
 static void find_record(int parent, const char *name, void *arg)
 {
@@ -188,25 +215,39 @@ static void find_record(int parent, const char *name, void *arg)
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
     struct stat about;
-    while (dir && (entry = readdir(dir)))
-        if (!strncmp(entry->d_name, "record.", 7) &&
-            !fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) && about.st_uid == geteuid() &&
-            about.st_ctime >= found->since)
+    while (dir && (entry = readdir(dir))) {
+        if (!is_record(entry->d_name) || fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) ||
+            about.st_uid != geteuid() || about.st_ctime < found->since)
+            continue;
+        if (found->exits)
+            lay_exits(fd, entry->d_name, found->exits);
+        else
             snprintf(found->name, found->bytes, "%s", name);
+    }
     if (dir)
         closedir(dir);
     else if (fd >= 0)
         close(fd);
 }
 
+/* In its directory, or where that is not in memory in one of that name which is. */
+static void each_record(int port, struct recorded *found)
+{
+    char suffix[16];
+    each_of_port(port, find_record, found);
+    snprintf(suffix, sizeof(suffix), "-%d", port);
+    if (found->exits || !*found->name) each_under("/dev/shm", suffix, find_record, found);
+}
+
 bool run_job_recorded(int port, time_t since, char *name, size_t bytes)
 {
-    struct recorded found = {since, name, bytes};
-    char suffix[16];
+    struct recorded found = {since, name, bytes, NULL};
     *name = '\0';
-    each_of_port(port, find_record, &found);
-    snprintf(suffix, sizeof(suffix), "-%d", port);
-    if (!*name)
-        each_under("/dev/shm", suffix, find_record, &found); /* where its own directory is not in memory */
+    each_record(port, &found);
     return *name;
+}
+
+void run_job_record_exits(int port, time_t since, const char *text)
+{
+    each_record(port, &(struct recorded){.since = since, .exits = text});
 }

@@ -12,6 +12,7 @@ struct run_rank {
     bool ended; /* and still a zombie, so that the number stays taken */
     bool gone;  /* the whole group is */
     int code, signal;
+    bool asked; /* it had been asked to end */
 };
 
 /* Starts the r-th rank of this host with these three descriptors.  0, or errno of what failed, fork to exec. */

@@ -54,15 +54,16 @@ static int nothing(const struct options *o, const struct inspect_runs *found, FI
     return 1;
 }
 
-static bool show_run(const struct options *o, const struct inspect_run *run, bool first, FILE *to, int width,
-                     int lines)
+/* json: where --json has begun one. */
+static bool show_run(const struct options *o, const struct inspect_run *run, weft__json *json, FILE *to,
+                     int width, int lines)
 {
     struct inspect_job job;
     bool good = inspect_job_read(run, run->lives ? LEAST_NS : 0, &job);
     if (!good)
         fprintf(o->json ? stderr : to, "weft-inspect: %s\n", job.why);
     else if (o->json)
-        inspect_json_job(to, &job, first, o->mode == PAST);
+        inspect_json_job(json, &job, o->mode == PAST);
     else if (o->mode == PAST || !run->lives)
         inspect_past_print(&job, to, width);
     else
@@ -78,6 +79,7 @@ static int show(FILE *to, int width, int lines, void *arg)
     struct inspect_runs found;
     char why[INSPECT_WHY_BYTES];
     size_t count, shown = 0;
+    weft__json json;
     int code = 0;
     if (!inspect_jobs_find(o->job, &found, why)) {
         fprintf(stderr, "weft-inspect: %s\n", why);
@@ -85,12 +87,12 @@ static int show(FILE *to, int width, int lines, void *arg)
     }
     count = chosen(o, &found, &first);
     if (!count) code = nothing(o, &found, stderr);
-    if (o->json && count) inspect_json_begin(to);
+    if (o->json && count) inspect_json_begin(&json, to);
     for (size_t i = 0; i < count; i++) {
         if (i && !o->json) fputc('\n', to);
-        shown += show_run(o, &first[i], !shown, to, width, lines);
+        shown += show_run(o, &first[i], &json, to, width, lines);
     }
-    if (o->json && count) inspect_json_end(to);
+    if (o->json && count) inspect_json_end(&json);
     if (count && shown < count) code = 1;
     inspect_jobs_free(&found);
     return code;

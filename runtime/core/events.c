@@ -56,7 +56,12 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
         weft__peer_suspect(ctx, peer, text);
 }
 
+static void on_connected(weft__p2p_events *events, int peer)
+{
+    weft__peer_connected(context_of(events), peer);
+}
+
 void weft__events_init(weft_context *ctx)
 {
-    ctx->p2p_events = (weft__p2p_events){on_collective, on_control, on_left, on_lost};
+    ctx->p2p_events = (weft__p2p_events){on_collective, on_control, on_left, on_lost, on_connected};
 }

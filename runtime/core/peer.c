@@ -116,8 +116,17 @@ bool weft__peer_reached(const weft_context *ctx, int rank)
 
 static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__recorded_peer_state state)
 {
-    weft__record_peer(&ctx->record, rank, state, ctx->peers[rank].local >= 0, weft__now_ns());
-    weft__record_happened(&ctx->record, what, rank, 0);
+    int64_t now;
+    if (!ctx->recording) return;
+    now = weft__now_ns();
+    weft__record_peer(&ctx->record, rank, state, ctx->peers[rank].local >= 0, now);
+    weft__record_event_now(&ctx->record, what, rank, 0, now);
+}
+
+void weft__peer_connected(weft_context *ctx, int rank)
+{
+    if (!atomic_load(&ctx->peers[rank].gone))
+        record_peer(ctx, rank, WEFT__HAPPENED_LINK_OPEN, WEFT__RECORDED_PEER_UP);
 }
 
 void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *why)

@@ -21,6 +21,7 @@ bool weft__peer_reached(const weft_context *ctx, int rank);
 void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* Its name with what became of it: "rank 3 has left (host b, pid 77)" */
 void weft__peer_fate(const weft_context *ctx, int rank, char *text, size_t bytes);
+void weft__peer_connected(weft_context *ctx, int rank); /* a connection to it is there */
 /* A connection to it ended before anything had come over it: it may have left, its word is on the way. */
 void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
 /* Suspects whose time is up; returns when the next one's is. */

@@ -27,13 +27,27 @@ void weft__recorded_wait(weft_request *req)
     if (!r->ops || !req->record || weft__request_state(req) == WEFT__SETTLED) return;
     member = awaited(req);
     weft__record_waiting(r, req->record, weft__now_ns());
-    if (member >= 0) weft__record_last(r, req->record, member);
+    if (member >= 0) weft__record_awaited(r, req->record, member);
 }
 
 /* When this call of progress began, if somebody has asked for that; else about now.  Engine held. */
 static int64_t engine_time(weft_context *ctx)
 {
     return ctx->progress_ns > 0 ? ctx->progress_ns : weft__ticker_now(&ctx->ticker);
+}
+
+void weft__recorded_reached(weft_request *req, weft__phase phase)
+{
+    if (req->record)
+        weft__record_phase(&req->ctx->record, req->record, (weft__recorded_phase)(phase + 1),
+                           engine_time(req->ctx));
+}
+
+void weft__recorded_reached_outside(const weft_request *req, weft__phase phase)
+{
+    if (req->record)
+        weft__record_phase_outside(&req->ctx->record, req->record, (weft__recorded_phase)(phase + 1),
+                                   weft__now_ns());
 }
 
 void weft__recorded_group(weft_group *group)

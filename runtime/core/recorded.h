@@ -59,4 +59,10 @@ static WEFT__MADE_FOR_EACH void weft__recorded_passed(weft_group *group, const w
 /* A caller goes to sleep for it: since when, and a member that has not come yet, if one is known. */
 void weft__recorded_wait(weft_request *req);
 void weft__recorded_group(weft_group *group); /* as it is now */
+_Static_assert((int)WEFT__RECORDED_AGREEING == (int)WEFT__PHASE_AGREEING + 1 &&
+                   (int)WEFT__RECORDED_OVER == (int)WEFT__PHASE_OVER + 1,
+               "a record has the phases of the seam, and none before them");
+void weft__recorded_reached(weft_request *req, weft__phase phase);
+void weft__recorded_reached_outside(const weft_request *req,
+                                    weft__phase phase); /* any thread; not the first */
 #endif

@@ -123,6 +123,7 @@ void weft__recording_leave(weft_context *ctx)
     char path[PATH_MAX + WEFT__RECORD_NAME_BYTES];
     if (!rec) return;
     weft__record_life(&ctx->record, WEFT__LIFE_STAGE, WEFT__STAGE_LEFT);
+    weft__record_happened(&ctx->record, WEFT__HAPPENED_LEFT, -1, 0);
     clean_up(ctx);
     if (ctx->record.failed) return;
     snprintf(path, sizeof path, "%s/%s", rec->folder, rec->name);

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "modules.h"
 #include "progress.h"
+#include "recorded.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -34,6 +35,7 @@ void weft__device_reach(weft__device *d, weft__phase phase)
     /* It only grows, but in a record that is used again, and where a message's other side gave it up. */
     WEFT__ASSERT((uint32_t)phase >= before || anew, phase, before);
     atomic_store_explicit(&d->phase, (uint32_t)phase, memory_order_release);
+    weft__recorded_reached(d->req, phase);
 }
 
 weft__phase weft__device_phase(const weft_request *req)
@@ -45,6 +47,7 @@ void weft__device_told(weft__device *d, weft__phase phase)
 {
     WEFT__ASSERT_HOT((uint32_t)phase >= atomic_load(&d->phase), phase, atomic_load(&d->phase));
     atomic_store(&d->phase, (uint32_t)phase);
+    weft__recorded_reached_outside(d->req, phase);
     if (atomic_load(&d->watchers)) weft__wake_all(&d->phase);
 }
 
@@ -199,6 +202,7 @@ static void device_follow(weft_request *first, weft_request *req)
 
 static void device_start(weft_request *req)
 {
+    weft__recorded_reached(req, weft__device_phase(req)); /* as it was prepared it had no record */
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         weft__device_pair_start(req);
         return;
@@ -299,6 +303,7 @@ static void lose_device(weft_context *ctx, weft__module *module, const char *why
     if (atomic_exchange(&module->lost, true)) return;
     snprintf(text, sizeof text, "%s is lost: %.700s", device_name(module, name, sizeof name), why);
     weft__log(WEFT__ERROR, "%s", text);
+    weft__module_recorded(ctx, module, WEFT__HAPPENED_MODULE_LOST);
     while ((group = weft__device_comm_next_used(ctx, module)) != NULL)
         weft__group_break(group, &(weft__verdict){WEFT_ERR_SYSTEM, 0, -1, text}, true);
 }

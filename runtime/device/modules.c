@@ -180,6 +180,12 @@ static weft_status open_backend(weft_context *ctx, loading *l, int device)
     return status;
 }
 
+void weft__module_recorded(weft_context *ctx, const weft__module *module, weft__record_event what)
+{
+    if (ctx->recording)
+        weft__record_happened(&ctx->record, what, -1, weft__record_way(&ctx->record, module->backend->name));
+}
+
 static weft_status make_shared(weft_context *ctx)
 {
     if (ctx->module_count || weft__slab_init(&ctx->devices, sizeof(weft__device),
@@ -220,6 +226,9 @@ static weft_status load(weft_context *ctx, const char *name, int device, bool *a
     ctx->module_count++;
     if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
     snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
+    weft__engine_take(ctx);
+    weft__module_recorded(ctx, module, WEFT__HAPPENED_MODULE_LOADED);
+    weft__engine_drop(ctx);
     return WEFT_OK;
 }
 
@@ -315,6 +324,7 @@ bool weft__modules_await(weft_context *ctx, int64_t until_ns)
 void weft__modules_close(weft_context *ctx)
 {
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
+        weft__module_recorded(ctx, m, WEFT__HAPPENED_MODULE_UNLOADED);
         m->backend->close(m->backend);
         m->backend = NULL;
         dlclose(m->handle);
@@ -365,6 +375,7 @@ static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
 {
     bool back = atomic_compare_exchange_strong(&ctx->blocked_since, since, to);
     *since = to;
+    if (back) weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)to);
     return back;
 }
 
@@ -377,6 +388,7 @@ static int progress(weft_context *ctx, weft__module *module)
     if (!node && atomic_load(&module->pending) == 0) return 0;
     atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
     atomic_store(&ctx->blocked_since, since);
+    weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;

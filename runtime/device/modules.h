@@ -11,6 +11,8 @@ void weft__modules_met(weft_context *ctx, const weft__module_card *cards);
  * back to the context. */
 bool weft__modules_await(weft_context *ctx, int64_t until_ns);
 void weft__modules_close(weft_context *ctx);
+void weft__module_recorded(weft_context *ctx, const weft__module *module,
+                           weft__record_event what); /* engine */
 void weft__module_abandon(weft_request *req); /* engine: its grace is over, settle though the module has it */
 /* Progress thread, engine not held.  -1: the thread was given up meanwhile, and another has its place. */
 int weft__module_progress(weft_context *ctx);

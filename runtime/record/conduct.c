@@ -136,7 +136,13 @@ static int64_t since_ops(const weft__snapshot *shot, const weft__doing *is, int6
     return since;
 }
 
-static void look_at_life(const weft__snapshot *shot, weft__doing *is)
+/* A module is looked at again and again; only what lasts holds anything up. */
+static bool is_inside(const weft__snapshot *shot, int64_t now_ns)
+{
+    return weft__recorded_ago(now_ns, (int64_t)shot->life[WEFT__LIFE_MODULE]) > SILENT_NS;
+}
+
+static void look_at_life(const weft__snapshot *shot, int64_t now_ns, weft__doing *is)
 {
     const uint64_t *life = shot->life;
     if (is->conduct == WEFT__CONDUCT_WAITING && is->op) return;
@@ -145,7 +151,7 @@ static void look_at_life(const weft__snapshot *shot, weft__doing *is)
         for (size_t i = 0; life[WEFT__LIFE_CALLED] && i < shot->op_count; i++)
             if (shot->ops[i].record == life[WEFT__LIFE_CALLED]) is->called = &shot->ops[i];
         is->since_ns = (int64_t)life[WEFT__LIFE_CALLING];
-    } else if (life[WEFT__LIFE_MODULE]) {
+    } else if (is_inside(shot, now_ns)) {
         is->conduct = WEFT__CONDUCT_MODULE;
         is->since_ns = (int64_t)life[WEFT__LIFE_MODULE];
     } else if (life[WEFT__LIFE_STAGE] == WEFT__STAGE_LEAVING ||
@@ -175,7 +181,7 @@ weft__doing weft__doing_of(const weft__witness *witness, bool frozen, int64_t no
     look_at_ops(shot, until_ns, &is);
     if (is.conduct == WEFT__CONDUCT_OWN && is.op) is.conduct = WEFT__CONDUCT_RUNNING;
     is.since_ns = since_ops(shot, &is, until_ns);
-    if (!frozen || left_ns <= now_ns) look_at_life(shot, &is);
+    if (!frozen || left_ns <= now_ns) look_at_life(shot, now_ns, &is);
     if (shot->life[WEFT__LIFE_STAGE] == WEFT__STAGE_LEFT && left_ns <= until_ns) {
         is.conduct = WEFT__CONDUCT_LEFT;
         is.since_ns = left_ns;

@@ -1,6 +1,6 @@
 /* dump.c - reads the records of a run, finds out who is waited for, and writes all of it down. */
 #include "dump.h"
-#include "blame.h"
+#include "arrival.h"
 #include "clock.h"
 #include "json.h"
 #include "sentence.h"
@@ -20,6 +20,7 @@
 
 #define RANKS_MOST    128 /* whose records are read; of a larger host the first that are found */
 #define OPS_MOST      256 /* of a rank: the last, and before these what has not settled */
+#define COMPARED_MOST 32  /* of these, those of which it is told who came last */
 #define LEAST_WAIT_NS (50 * WEFT__MS)
 #define NUMBERS_MOST  1000
 #define WAIT_MS       200
@@ -99,7 +100,7 @@ static void job_free(readings *job)
 
 /* ---- writing ---- */
 
-static void put_op(weft__json *json, const weft__snapshot *shot, const weft__recorded_op *op)
+static void put_op(weft__json *json, const weft__snapshot *shot, const weft__recorded_op *op, int came_last)
 {
     static const char *const states[] = {"?", "started", "held", "draining", "settled"};
     weft__json_open(json, NULL, '{');
@@ -121,18 +122,26 @@ static void put_op(weft__json *json, const weft__snapshot *shot, const weft__rec
     if (op->started_ns != op->submitted_ns) weft__json_number(json, "started_ns", op->started_ns);
     if (op->over_ns) weft__json_number(json, "settled_ns", op->over_ns);
     if (op->waiting_ns) weft__json_number(json, "waited_for_since_ns", op->waiting_ns);
-    if (op->last >= 0) weft__json_number(json, "awaited_rank", op->last);
-    if (op->phase_ns) weft__json_number(json, "phase", op->phase);
-    if (op->phase_ns) weft__json_number(json, "phase_since_ns", op->phase_ns);
+    if (op->awaited >= 0) weft__json_number(json, "awaited_rank", op->awaited);
+    if (op->phase) weft__json_text(json, "phase", weft__recorded_phase_name(op->phase));
+    if (op->phase) weft__json_number(json, "phase_since_ns", op->phase_ns);
+    if (came_last >= 0) weft__json_number(json, "came_last", came_last);
     weft__json_close(json, '}');
 }
 
-static void put_ops(weft__json *json, const weft__snapshot *shot)
+/* node: NULL, nothing is known of others. */
+static void put_ops(weft__json *json, const weft__snapshot *shot, const weft__blame *blame,
+                    const weft__node *node)
 {
-    size_t first = shot->op_count > OPS_MOST ? shot->op_count - OPS_MOST : 0;
+    size_t first = shot->op_count > OPS_MOST ? shot->op_count - OPS_MOST : 0,
+           compared = shot->op_count > COMPARED_MOST ? shot->op_count - COMPARED_MOST : 0;
     weft__json_open(json, "operations", '[');
-    for (size_t i = 0; i < shot->op_count; i++)
-        if (i >= first || shot->ops[i].state != WEFT__RECORDED_OP_SETTLED) put_op(json, shot, &shot->ops[i]);
+    for (size_t i = 0; i < shot->op_count; i++) {
+        int64_t after_ns;
+        if (i < first && shot->ops[i].state == WEFT__RECORDED_OP_SETTLED) continue;
+        put_op(json, shot, &shot->ops[i],
+               node && i >= compared ? weft__came_last(blame, node, &shot->ops[i], &after_ns) : -1);
+    }
     weft__json_close(json, ']');
 }
 
@@ -235,7 +244,7 @@ static void put_rank(weft__json *json, const readings *job, size_t i)
     put_life(json, shot);
     put_groups(json, shot);
     put_peers(json, shot);
-    put_ops(json, shot);
+    put_ops(json, shot, &job->blame, node);
     put_events(json, shot);
     if (job->witnesses[i].process != WEFT__PROCESS_GONE) weft__threads_json(json, "threads", shot->pid);
     weft__json_close(json, '}');

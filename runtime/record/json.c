@@ -37,7 +37,9 @@ void weft__json_quote(FILE *to, const char *text, size_t most)
 static void begin(weft__json *json, const char *name)
 {
     if (json->follows) putc(',', json->to);
+    if (json->breaks) putc('\n', json->to);
     json->follows = true;
+    json->breaks = false;
     if (!name) return;
     weft__json_quote(json->to, name, strlen(name));
     putc(':', json->to);
@@ -72,6 +74,25 @@ void weft__json_bool(weft__json *json, const char *name, bool value)
 {
     begin(json, name);
     fputs(value ? "true" : "false", json->to);
+}
+
+void weft__json_null(weft__json *json, const char *name)
+{
+    begin(json, name);
+    fputs("null", json->to);
+}
+
+/* Digits of its own: a program may have a locale with another point. */
+void weft__json_seconds(weft__json *json, const char *name, int64_t ns)
+{
+    const uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    begin(json, name);
+    fprintf(json->to, "%s%" PRIu64 ".%09" PRIu64, ns < 0 ? "-" : "", size / 1000000000, size % 1000000000);
+}
+
+void weft__json_line(weft__json *json)
+{
+    json->breaks = true;
 }
 
 void weft__json_text(weft__json *json, const char *name, const char *text)

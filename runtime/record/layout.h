@@ -24,6 +24,9 @@
 #define WEFT__RECORD_MAGIC   UINT64_C(0x64726f6365722d77) /* "w-record", stored last */
 #define WEFT__RECORD_VERSION UINT64_C(3)
 #define WEFT__RECORD_NAME    "record." /* of the file, as it begins */
+/* Beside them lies `record.RUN.exits` where weft-run has seen how the processes of a failed job ended: a line for each of
+ * this host, PID CODE SIGNAL ASKED, where ASKED is 1 if weft-run had asked it to end. */
+#define WEFT__RECORD_EXITS ".exits"
 
 typedef _Atomic uint64_t weft__word;
 
@@ -106,9 +109,10 @@ enum {
     WEFT__OPERATION_LINE_WORDS,
     WEFT__OPERATION_STARTED_AT = WEFT__OPERATION_LINE_WORDS, /* from here on more; 0: when it was submitted */
     WEFT__OPERATION_WAITED, /* since when a caller sleeps for it, or did until it settled */
-    WEFT__OPERATION_PHASE, /* of one on a device, and << 8 the rank of the group that came last, + 1; 0: unknown */
-    WEFT__OPERATION_PHASE_AT, /* since when */
-    WEFT__OPERATION_LABEL,    /* what there is of it in 32 bytes */
+    WEFT__OPERATION_PHASE, /* of an operation that a module carries out: weft__recorded_phase, and << 8 since when; any thread
+                       may store it, once the record has more */
+    WEFT__OPERATION_AWAITED, /* rank of the group that had not come when a caller went to sleep, + 1; 0: unknown */
+    WEFT__OPERATION_LABEL, /* what there is of it in 32 bytes */
     WEFT__OPERATION_WORDS = 16,
     WEFT__OPERATION_MORE_WORDS = WEFT__OPERATION_WORDS - WEFT__OPERATION_LINE_WORDS,
     WEFT__OPERATION_STAMP_BITS = 8,
@@ -126,26 +130,43 @@ enum {
     WEFT__FLAG_ROOTED = 32 /* the rank is a root */
 };
 
+/* How far an operation is that a module carries out; 0: no module does. */
+#define WEFT__RECORD_PHASES(X)                                                                     \
+    X(AGREEING, "agreeing")     /* some rank has not submitted it, or this one has not heard so */ \
+    X(CONNECTING, "connecting") /* its communicator is being made */                               \
+    X(ORDERING, "ordering")     /* its place among the others is being agreed */                   \
+    X(ISSUING, "issuing")       /* handed to the module, which is perhaps inside a call */         \
+    X(RUNNING, "on the device") /* issued */                                                       \
+    X(OVER, "done there")
+
+typedef enum weft__recorded_phase {
+    WEFT__RECORDED_NO_PHASE,
+#define WEFT__RECORDED_PHASE(id, name) WEFT__RECORDED_##id,
+    WEFT__RECORD_PHASES(WEFT__RECORDED_PHASE)
+#undef WEFT__RECORDED_PHASE
+        WEFT__RECORDED_PHASES
+} weft__recorded_phase;
+
 /* What happens to the engine and around it.  Each has a rank (-1: none) and a number that says more. */
-#define WEFT__RECORD_EVENTS(X)                                                         \
-    X(JOINED, "joined")         /* the job; number: of ranks */                        \
-    X(LEAVING, "leaving")       /* number: the status that the others are told */      \
-    X(LEFT, "left")             /* what there was to say has been said */              \
-    X(SLEEPS, "sleeps")         /* the progress thread */                              \
-    X(WAKES, "wakes")           /* number: bits of weft__woken_by */                   \
-    X(WATCH, "watchdog pass")   /* number: of contexts checked */                      \
-    X(LINK_OPEN, "link opened") /* to that rank */                                     \
-    X(LINK_LOST, "link lost")                                                          \
-    X(LINK_MENDED, "link mended")                                                      \
-    X(RANK_SUSPECT, "rank suspected") /* its link is lost: dead, unless it has left */ \
-    X(RANK_DIED, "rank died")                                                          \
-    X(RANK_LEFT, "rank left")                                                          \
-    X(CALLBACK, "callback took long") /* number: nanoseconds */                        \
-    X(ASKED, "asked who is late")     /* number: of the operation */                   \
-    X(GROUP_BROKEN, "group broken")   /* number: its id; rank: whose end it was */     \
-    X(GROUP_FAILED, "group not made") /* number: its id */                             \
-    X(DUMPED, "dumped")                                                                \
-    X(RANK_STOPPED, "rank stopped") /* by a signal, and late */
+#define WEFT__RECORD_EVENTS(X)                                                     \
+    X(JOINED, "joined")         /* the job; number: of ranks */                    \
+    X(LEAVING, "leaving")       /* number: the status that the others are told */  \
+    X(LEFT, "left")             /* what there was to say has been said */          \
+    X(SLEEPS, "sleeps")         /* the progress thread */                          \
+    X(WAKES, "wakes")           /* number: bits of weft__woken_by */               \
+    X(LINK_OPEN, "link opened") /* to that rank */                                 \
+    X(LINK_LOST, "link lost")   /* it is dead, unless it has left */               \
+    X(RANK_DIED, "rank died")                                                      \
+    X(RANK_LEFT, "rank left")                                                      \
+    X(CALLBACK, "callback took long") /* number: nanoseconds */                    \
+    X(ASKED, "asked who is late")     /* number: of the operation */               \
+    X(GROUP_BROKEN, "group broken")   /* number: its id; rank: whose end it was */ \
+    X(GROUP_FAILED, "group not made") /* number: its id */                         \
+    X(DUMPED, "dumped")                                                            \
+    X(RANK_STOPPED, "rank stopped")   /* by a signal, and late */                  \
+    X(MODULE_LOADED, "module loaded") /* number: of its name, a way */             \
+    X(MODULE_UNLOADED, "module unloaded")                                          \
+    X(MODULE_LOST, "module lost") /* a call of it does not return */
 
 typedef enum weft__record_event {
     WEFT__HAPPENED_NOTHING,

@@ -270,22 +270,33 @@ void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns)
     weft__record_changed(at);
 }
 
-void weft__record_phase(weft__recorder *r, uint64_t record, int phase, int64_t now_ns)
+static uint64_t phase_word(weft__recorded_phase phase, int64_t now_ns)
+{
+    return phase | (uint64_t)now_ns << 8;
+}
+
+void weft__record_phase(weft__recorder *r, uint64_t record, weft__recorded_phase phase, int64_t now_ns)
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    weft__put(&more[WEFT__OPERATION_PHASE],
-              (weft__got(&more[WEFT__OPERATION_PHASE]) & ~UINT64_C(0xff)) | (uint8_t)phase);
-    weft__put(&more[WEFT__OPERATION_PHASE_AT], (uint64_t)now_ns);
+    weft__put(&more[WEFT__OPERATION_PHASE], phase_word(phase, now_ns));
     weft__record_changed(at);
 }
 
-void weft__record_last(weft__recorder *r, uint64_t record, int member)
+void weft__record_phase_outside(const weft__recorder *r, uint64_t record, weft__recorded_phase phase,
+                                int64_t now_ns)
+{
+    weft__word *at = weft__record_known(r, record), *more;
+    if (!at || !(weft__got(&at[WEFT__OPERATION_WHAT]) >> 48 & WEFT__FLAG_HAS_MORE)) return;
+    more = r->more + weft__record_place(r, at) * WEFT__OPERATION_MORE_WORDS - WEFT__OPERATION_LINE_WORDS;
+    weft__put(&more[WEFT__OPERATION_PHASE], phase_word(phase, now_ns));
+}
+
+void weft__record_awaited(weft__recorder *r, uint64_t record, int member)
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    weft__put(&more[WEFT__OPERATION_PHASE],
-              (weft__got(&more[WEFT__OPERATION_PHASE]) & 0xff) | (uint64_t)(member + 1) << 8);
+    weft__put(&more[WEFT__OPERATION_AWAITED], (uint64_t)(member + 1));
     weft__record_changed(at);
 }
 

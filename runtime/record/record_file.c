@@ -178,8 +178,12 @@ static void find_newest(DIR *dir, const char *name, const char *run, struct time
 static void remove_older(DIR *dir, const char *name, const char *run, struct timespec last, void *arg)
 {
     const newest *n = arg;
+    char exits[WEFT__RECORD_NAME_BYTES];
     (void)last;
-    if (strcmp(n->run, run) != 0) unlinkat(dirfd(dir), name, 0);
+    if (strcmp(n->run, run) == 0) return;
+    unlinkat(dirfd(dir), name, 0);
+    snprintf(exits, sizeof exits, WEFT__RECORD_NAME "%s" WEFT__RECORD_EXITS, run);
+    unlinkat(dirfd(dir), exits, 0);
 }
 
 void weft__record_files_clean(int folder, const char *run)

@@ -103,6 +103,8 @@ void weft__recorded_op_text(const weft__snapshot *shot, const weft__recorded_op 
     if (*op->label) sentence_append(text, bytes, " \"%s\"", op->label);
     weft__recorded_group_text(shot, op->group, group, sizeof group);
     sentence_append(text, bytes, " of %s", group);
+    if (op->phase && op->state < WEFT__RECORDED_OP_SETTLED)
+        sentence_append(text, bytes, " (%s)", weft__recorded_phase_name(op->phase));
 }
 
 /* ---- verdicts ---- */

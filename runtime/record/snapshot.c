@@ -222,12 +222,12 @@ static void read_names(const source *s, const table *t, weft__snapshot *shot)
 /* What only counts with HAS_MORE. */
 static void take_more(const uint64_t *w, weft__recorded_op *op)
 {
-    uint64_t phase = w[WEFT__OPERATION_PHASE];
+    uint64_t phase = w[WEFT__OPERATION_PHASE] & 0xff;
     if (w[WEFT__OPERATION_STARTED_AT]) op->started_ns = (int64_t)w[WEFT__OPERATION_STARTED_AT];
     if (op->flags & WEFT__FLAG_SLEPT) op->waiting_ns = (int64_t)w[WEFT__OPERATION_WAITED];
-    op->phase = (int)byte_of(phase, 0);
-    op->last = (int)(uint32_t)(phase >> 8) - 1;
-    op->phase_ns = (int64_t)w[WEFT__OPERATION_PHASE_AT];
+    op->phase = phase < WEFT__RECORDED_PHASES ? (weft__recorded_phase)phase : WEFT__RECORDED_NO_PHASE;
+    op->phase_ns = op->phase ? (int64_t)(w[WEFT__OPERATION_PHASE] >> 8) : 0;
+    op->awaited = (int)(uint32_t)w[WEFT__OPERATION_AWAITED] - 1;
     text_of(w + WEFT__OPERATION_LABEL, WEFT__OPERATION_WORDS - WEFT__OPERATION_LABEL, op->label);
 }
 
@@ -257,7 +257,7 @@ static bool take_op(const uint64_t *w, size_t slot, size_t count, weft__snapshot
     op->tag = high(w[WEFT__OPERATION_WHOM]);
     op->submitted_ns = op->started_ns = (int64_t)w[WEFT__OPERATION_SUBMITTED];
     op->over_ns = state == WEFT__RECORDED_OP_SETTLED ? (int64_t)w[WEFT__OPERATION_OVER] : 0;
-    op->last = -1;
+    op->awaited = -1;
     if (op->flags & WEFT__FLAG_PASSED) op->over_ns = op->submitted_ns;
     if (op->flags & WEFT__FLAG_HAS_MORE) take_more(w, op);
     return true;
@@ -545,6 +545,16 @@ const char *weft__recorded_event_name(weft__record_event what)
 #undef EVENT_NAME
     };
     return (unsigned)what < WEFT__RECORD_EVENT_KINDS ? names[what] : "?";
+}
+
+const char *weft__recorded_phase_name(weft__recorded_phase phase)
+{
+    static const char *const names[] = {[WEFT__RECORDED_NO_PHASE] = "",
+#define PHASE_NAME(id, name) [WEFT__RECORDED_##id] = name,
+                                        WEFT__RECORD_PHASES(PHASE_NAME)
+#undef PHASE_NAME
+    };
+    return (unsigned)phase < WEFT__RECORDED_PHASES ? names[phase] : "";
 }
 
 const weft__group_record *weft__recorded_group_of(const weft__snapshot *shot, uint64_t id)

@@ -22,8 +22,9 @@ typedef struct weft__recorded_op {
     int whom, tag;      /* peer or root: rank of the group; -1: any, or none */
     int64_t submitted_ns, started_ns, over_ns;
     int64_t waiting_ns; /* since when a caller sleeps for it, or did until it settled; 0: none did */
-    int phase, last;    /* 0: none; rank of the group that came last, -1: not known */
-    int64_t phase_ns;
+    weft__recorded_phase phase;
+    int64_t phase_ns; /* since when */
+    int awaited; /* rank of the group that had not come when a caller went to sleep for it; -1: not known */
     char label[33];
 } weft__recorded_op;
 
@@ -97,6 +98,7 @@ const char *weft__recorded_kind(const weft__snapshot *snapshot, int kind);
 const char *weft__recorded_type(const weft__snapshot *snapshot, int type);
 const char *weft__recorded_way(const weft__snapshot *snapshot, int way); /* "": not known yet */
 const char *weft__recorded_event_name(weft__record_event what);
+const char *weft__recorded_phase_name(weft__recorded_phase phase); /* "": none */
 /* NULL: it is in none that is known. */
 const weft__group_record *weft__recorded_group_of(const weft__snapshot *snapshot, uint64_t id);
 /* World rank of a member; -1: not kept, or out of range. */

@@ -122,7 +122,7 @@ static bool collective(weft__blame *blame, weft__node *node)
         if (steps[i] == BEGUN_UNKNOWN) node->some = true;
     }
     if (node->count) return true;
-    last = node->is.op->last >= 0 ? other_member(node, node->is.op->last) : -1;
+    last = node->is.op->awaited >= 0 ? other_member(node, node->is.op->awaited) : -1;
     if (last >= 0 && !weft__blame_node(blame, last)) return waits_add(blame, node, last);
     if (unseen >= 0) {
         node->some = true;

@@ -30,14 +30,15 @@ static void check(const char *text, size_t bytes, bool json)
 
 static void show(const struct inspect_job *job, int which)
 {
+    weft__json json;
     size_t bytes;
     char *text;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) abort();
     if (which < 2) {
-        inspect_json_begin(to);
-        inspect_json_job(to, job, true, which);
-        inspect_json_end(to);
+        inspect_json_begin(&json, to);
+        inspect_json_job(&json, job, which);
+        inspect_json_end(&json);
     } else if (which == 2) {
         inspect_view_print(job, to, 80, 2);
     } else {

@@ -64,7 +64,7 @@ name=$(sed -n 's/^job \([^,]*\),.*/\1/p' "$dir/text")
 grep -Eq '^ +3 +[0-9]+ stopped ' "$dir/text" || fail "no row of rank 3: $(cat "$dir/text")"
 "$inspect" --once --json "$name" >"$dir/json"
 "$inspect" --schema >"$dir/schema"
-grep -q '"kind": "stopped", "rank": 3' "$dir/json" || fail "JSON: $(cat "$dir/json")"
+grep -q '"kind":"stopped","rank":3' "$dir/json" || fail "JSON: $(cat "$dir/json")"
 
 echo '-- anew each second, until a signal'
 timeout -s INT --preserve-status 5 "$inspect" "$pid" >"$dir/live" </dev/null || fail "it ended with code $?"
@@ -99,8 +99,13 @@ sought='rank 1 \(pid [0-9]+\) is in its own code for .*rank 0 waits for it in ir
 scene 2 receive
 
 echo '-- dead'
+export WEFT_TRANSPORT=tcp # which makes connections
 start 4 dead
 wait "$job" || :
 job=
-sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first'
+sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first.*weft-run: rank 1 ended by SIGKILL'
 expect --post-mortem "$pid"
+"$inspect" --post-mortem --json "$pid" >"$dir/past"
+grep -q '"exit":{"code":0,"signal":9,"asked_to_end":false}' "$dir/past" || fail "no exit: $(cat "$dir/past")"
+grep -q '"what":"link opened"' "$dir/past" || fail "no link: $(cat "$dir/past")"
+grep -q '"came_last":[0-3]' "$dir/past" || fail "nobody came last: $(cat "$dir/past")"

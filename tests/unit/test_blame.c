@@ -102,7 +102,7 @@ static weft__recorded_op *begin(int rank, uint64_t group_id, int kind, uint64_t 
     op->number = number;
     op->kind = kind;
     op->state = WEFT__RECORDED_OP_STARTED;
-    op->whom = op->last = -1;
+    op->whom = op->awaited = -1;
     op->submitted_ns = op->started_ns = at_s * S;
     return op;
 }

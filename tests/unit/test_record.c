@@ -101,15 +101,15 @@ static void test_life(void **state)
     weft__record_label(&r, record, "step 12");
     weft__record_state(&r, record, WEFT__RECORDED_OP_HELD);
     weft__record_waiting(&r, record, 8);
-    weft__record_last(&r, record, 3);
-    weft__record_phase(&r, record, 2, 9);
+    weft__record_awaited(&r, record, 3);
+    weft__record_phase(&r, record, WEFT__RECORDED_ORDERING, 9);
     read_it();
     op = find(5);
     assert_int_equal(op->state, WEFT__RECORDED_OP_HELD);
     assert_int_equal(op->submitted_ns, 6);
     assert_int_equal(op->waiting_ns, 8);
-    assert_int_equal(op->last, 3);
-    assert_int_equal(op->phase, 2);
+    assert_int_equal(op->awaited, 3);
+    assert_int_equal(op->phase, WEFT__RECORDED_ORDERING);
     assert_int_equal(op->phase_ns, 9);
     assert_string_equal(op->label, "step 12");
     weft__record_waiting(&r, record, 0); /* nobody waits any more */
@@ -128,7 +128,16 @@ static void test_life(void **state)
     assert_string_equal(weft__recorded_way(&shot, op->way), "ring");
     assert_string_equal(weft__recorded_way(&shot, find(6)->way), "rounds");
     assert_string_equal(weft__recorded_way(&shot, find(7)->way), "ring");
-    assert_int_equal(find(7)->last, -1);
+    assert_int_equal(find(7)->awaited, -1);
+    assert_int_equal(find(7)->phase, WEFT__RECORDED_NO_PHASE);
+    weft__record_phase_outside(&r, record, WEFT__RECORDED_OVER,
+                               12); /* the device is through after it has failed */
+    weft__record_phase_outside(&r, start(8), WEFT__RECORDED_OVER, 12); /* it has no words for that */
+    read_it();
+    assert_int_equal(find(5)->phase, WEFT__RECORDED_OVER);
+    assert_int_equal(find(5)->phase_ns, 12);
+    assert_int_equal(find(5)->awaited, 3);
+    assert_int_equal(find(8)->phase, WEFT__RECORDED_NO_PHASE);
 }
 
 static void test_ring(void **state)

@@ -131,7 +131,8 @@ static void test_ops(void **state)
     op = more_of(9);
     op[WEFT__OPERATION_STARTED_AT] = 150;
     op[WEFT__OPERATION_WAITED] = 160;
-    op[WEFT__OPERATION_PHASE] = 4ull << 8;
+    op[WEFT__OPERATION_PHASE] = 170ull << 8 | WEFT__RECORDED_RUNNING;
+    op[WEFT__OPERATION_AWAITED] = 4;
     memset(&op[WEFT__OPERATION_LABEL], 'x', 32);                   /* without an end */
     put_op(7, WEFT__RECORDED_OP_SETTLED)[WEFT__OPERATION_STAMP]++; /* its writer died there */
     put_op(10, 200);                                               /* nobody writes that state, */
@@ -145,7 +146,7 @@ static void test_ops(void **state)
     assert_true(shot.ops[2].torn);
     assert_int_equal(shot.ops[0].whom, -1);
     assert_int_equal(shot.ops[0].tag, 9);
-    assert_int_equal(shot.ops[0].last, -1);
+    assert_int_equal(shot.ops[0].awaited, -1);
     assert_int_equal(shot.ops[0].over_ns, 205);
     assert_string_equal(weft__recorded_kind(&shot, shot.ops[0].kind), "all_reduce");
     assert_string_equal(weft__recorded_type(&shot, shot.ops[0].type), "float32");
@@ -153,7 +154,9 @@ static void test_ops(void **state)
     assert_string_equal(weft__recorded_kind(&shot, 4), "?");
     assert_string_equal(weft__recorded_kind(&shot, 64), "?");
     assert_int_equal(shot.ops[4].waiting_ns, 160);
-    assert_int_equal(shot.ops[4].last, 3);
+    assert_int_equal(shot.ops[4].awaited, 3);
+    assert_int_equal(shot.ops[4].phase_ns, 170);
+    assert_string_equal(weft__recorded_phase_name(shot.ops[4].phase), "on the device");
     assert_int_equal(strlen(shot.ops[4].label), 32);
 }
 
