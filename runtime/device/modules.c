@@ -369,6 +369,20 @@ static void modules_start(weft__module *module, weft__device *first)
     }
 }
 
+/* A lost module begins nothing more. */
+static void modules_refuse(weft__mpsc_node *node)
+{
+    while (node) {
+        weft_backend_work *work = &WEFT__OWNER(node, weft_request, node)->device->work;
+        node = node->next;
+        while (work) {
+            weft_backend_work *next = work->next;
+            modules_finish(work, WEFT_ERR_SYSTEM, "its device is lost: a call on it has not returned");
+            work = next;
+        }
+    }
+}
+
 /* From one call of a module to the next, `to` 0: to none.  False: while it was inside, this thread was given up
  * (device.c), and nothing of the context is its own any more. */
 static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
@@ -379,7 +393,7 @@ static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
     return back;
 }
 
-/* -1: this thread was given up.  What it had not begun yet ends with the module. */
+/* -1: this thread was given up. */
 static int progress(weft_context *ctx, weft__module *module)
 {
     weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
@@ -393,7 +407,10 @@ static int progress(weft_context *ctx, weft__module *module)
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
         modules_start(module, req->device);
-        if (!is_back(ctx, &since, weft__now_ns())) return -1;
+        if (!is_back(ctx, &since, weft__now_ns())) {
+            modules_refuse(node);
+            return -1;
+        }
         n++;
     }
     n += module->backend->poll(module->backend);
@@ -407,7 +424,10 @@ int weft__module_progress(weft_context *ctx)
     WEFT__ASSERT(!weft__holds_engine(ctx));
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         int moved;
-        if (atomic_load_explicit(&m->lost, memory_order_relaxed)) continue;
+        if (atomic_load_explicit(&m->lost, memory_order_relaxed)) {
+            modules_refuse(weft__mpsc_take_all(&m->work));
+            continue;
+        }
         moved = progress(ctx, m);
         if (moved < 0) return -1;
         n += moved;
