@@ -314,7 +314,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     input in = {data, bytes};
     memset(&rank, 0, sizeof rank);
     weft__list_init(&rank.out);
-    rank.events = (weft__p2p_events){on_collective, on_control, on_left, on_lost};
+    rank.events = (weft__p2p_events){.collective = on_collective,
+                                     .control = on_control,
+                                     .left = on_left,
+                                     .lost = on_lost};
     rank.transport = (weft__transport){.name = "fuzz",
                                        .eager_bytes = 256,
                                        .prefix_bytes = 64,
