@@ -257,7 +257,7 @@ void weft__record_label(weft__recorder *r, uint64_t record, const char *label);
 void weft__record_state(weft__recorder *r, uint64_t record, weft__recorded_op_state state);
 void weft__record_waiting(weft__recorder *r, uint64_t record, int64_t since_ns); /* 0: no more */
 void weft__record_phase(weft__recorder *r, uint64_t record, weft__recorded_phase phase, int64_t now_ns);
-/* Of one that has a phase already; any thread. */
+/* The record has a phase already; any thread. */
 void weft__record_phase_outside(const weft__recorder *r, uint64_t record, weft__recorded_phase phase,
                                 int64_t now_ns);
 void weft__record_awaited(weft__recorder *r, uint64_t record, int member); /* who has not come yet */
