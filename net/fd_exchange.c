@@ -21,14 +21,15 @@
 #include "status.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#define GRACE_MS 300 /* a member waits this much longer for the leader to say who is missing */
+#define RETRY_FIRST_NS 100000 /* a leader is as a rule there at once */
+#define GRACE_MS       300    /* a member waits this much longer for the leader to say who is missing */
 
 /* Tells processes apart where pids cannot: across pid namespaces.  A forked child is another process. */
 static pthread_mutex_t cookie_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -110,6 +111,7 @@ static weft_status knock(const weft__segment_config *config, int fd, const weft_
 static weft_status find_leader(const weft__segment_config *config, const weft__segment_peer *own,
                                const weft__fd_hello *own_fd_hello, int *fd)
 {
+    struct timespec pause = {.tv_nsec = RETRY_FIRST_NS};
     weft_status status;
     for (;;) {
         *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -124,7 +126,8 @@ static weft_status find_leader(const weft__segment_config *config, const weft__s
                 "joining the segment of this host: the time ran out; rank %d, which leads it, is missing or "
                 "refuses this rank (%d)",
                 config->world_ranks[0], config->world_ranks[config->rank]);
-        poll(NULL, 0, WEFT__RETRY_MS);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < WEFT__RETRY_MS * WEFT__MS) pause.tv_nsec *= 2;
     }
 }
 

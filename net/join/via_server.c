@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define RETRY_MS   20               /* between two looks for a place */
+#define RETRY_MS   20               /* between two looks for a place, once the first ones have been in vain */
 #define ANSWER_MS  500              /* for "who is missing?", past the deadline */
 #define LINGER_MS  250              /* for our last word */
 #define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
@@ -50,6 +50,7 @@ typedef struct client {
     bool has_all;      /* this rank has its last answer: joining went well */
     int refusals;
     int64_t refused_ns; /* since when whoever answers refuses; 0: nobody does */
+    int rest_ms;        /* the last rest between two looks; 0: there was none */
     uint32_t step;
 } client;
 
@@ -360,10 +361,11 @@ static weft_status via_server_serve(client *c)
 }
 
 /* A moment, or until the finder has heard something. */
-static void via_server_rest(const client *c)
+static void via_server_rest(client *c)
 {
     struct pollfd item = {.fd = c->finder->fd, .events = POLLIN};
-    poll(&item, 1, RETRY_MS);
+    c->rest_ms = !c->rest_ms ? 1 : c->rest_ms < RETRY_MS / 2 ? 2 * c->rest_ms : RETRY_MS;
+    poll(&item, 1, c->rest_ms);
 }
 
 /* Until we serve or a server greets us. */
