@@ -264,7 +264,7 @@ bool inspect_jobs_find(const char *what, struct inspect_runs *found, char why[IN
     snprintf(why, INSPECT_WHY_BYTES,
              "there is no record of %s: no job of this user on this host has that name, number or process, "
              "or it was "
-             "not started with WEFT_RECORD=4096 or so",
+             "started with WEFT_RECORD=0",
              what);
     return false;
 }

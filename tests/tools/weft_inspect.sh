@@ -8,7 +8,7 @@ run=$1 inspect=$2 program=$3
 dir=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 job=
 mkdir "$dir/run"
-export WEFT_RUN_DIR="$dir/run" LC_ALL=C WEFT_RECORD=4096 WEFT_WARN_MS=1000 # by when others look whether it is stopped
+export WEFT_RUN_DIR="$dir/run" LC_ALL=C WEFT_WARN_MS=1000 # by when others look whether it is stopped
 
 end_job() {
     # shellcheck disable=SC2046
