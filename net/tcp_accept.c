@@ -132,7 +132,7 @@ static const char *why_not(weft__tcp_guest *guest)
             WEFT_ERR_AUTH,
             "it says that it is rank %d and wants a connection that is %s, and one that is %s was agreed on: "
             "it is not, or what it said was changed on its way",
-            (int)hello->from, weft__tcp_wire_name(hello->wire), weft__tcp_wire_name(wire));
+            (int)hello->from, weft__tcp_wire_name(hello->wire), weft__tcp_wire_name((int)wire));
         return weft_last_error();
     }
     if (!weft__tcp_hello_take(&guest->handshake, tcp->keys, &guest->hello) ||
