@@ -158,9 +158,6 @@ weft_status weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *by
 
 /* Goodbye to every peer that may hold something of ours. */
 void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why);
-/* After that: to one who has not had it, though neither may have talked to the other before. */
-void weft__p2p_bye_to(weft__p2p *p2p, int peer);
-bool weft__p2p_gone(const weft__p2p *p2p, int peer);    /* whether it died, left, or refused a goodbye */
 bool weft__p2p_touched(const weft__p2p *p2p, int peer); /* did anything ever go there or come from there? */
 bool weft__p2p_heard(const weft__p2p *p2p, int peer);   /* has anything come from there? */
 bool weft__p2p_bye_taken(const weft__p2p *p2p);         /* by all that are still there */

@@ -426,8 +426,6 @@ static void bye_arrived(weft__p2p *p2p, int peer, const weft__frame *frame, cons
     weft__peer_box *box = &p2p->peers[peer];
     weft__frame taken = {.kind = WEFT__FRAME_BYE_TAKEN};
     box->said_bye = true;
-    /* First, so that whoever leaves too does not take this rank for one that will tell others of it. */
-    if (p2p->leaving_all) weft__p2p_bye_to(p2p, peer);
     weft__p2p_note(p2p, peer, &taken, NULL, 0);
     if (!box->leaving) p2p->leaving++;
     box->leaving = true;

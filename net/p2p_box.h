@@ -3,7 +3,6 @@
 #define WEFT_NET_P2P_BOX_H
 #include "p2p.h"
 #include "slab.h"
-#include "status.h"
 #include "transports.h"
 
 #include <string.h>
@@ -86,7 +85,6 @@ typedef struct weft__peer_box {
     bool gone;              /* died or left: nothing more will come or go */
     bool dropping;          /* being made so: its transport may still hand over what had arrived */
     bool said_bye, bye_awaited, bye_taken;
-    bool bye_told;       /* ours has gone there */
     bool heard;          /* something came from it: then it knows of us, and would say goodbye */
     bool touched;        /* something went to it or came from it */
     bool starved;        /* a message from it was lost, and with it all note of it, for want of memory */
@@ -117,11 +115,9 @@ struct weft__p2p {
     weft__list ready;                                /* sends with a piece to send or copy */
     weft__transport *routes[WEFT__TRANSPORTS_COUNT]; /* by which some peer is reached */
     int route_count;
-    bool starved;           /* one of the peers is */
-    bool leaving_all;       /* our goodbyes are out: that peers close their ends is no death any more */
-    int leaving;            /* peers whose route is to be dropped once flushed */
-    weft_status bye_status; /* leaving_all: what our goodbyes say */
-    char bye_why[WEFT__SENTENCE_BYTES];
+    bool starved;     /* one of the peers is */
+    bool leaving_all; /* our goodbyes are out: that peers close their ends is no death any more */
+    int leaving;      /* peers whose route is to be dropped once flushed */
 };
 
 /* What may follow on each state of a receive.  It waits again if its sender takes back what was announced;

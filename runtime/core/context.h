@@ -71,7 +71,6 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_SLOTS,        /* where members' slots in shared memory are: slot_exchange.c */
     WEFT__PROTOCOL_SIGNATURES,   /* that all members mean the same collective: signatures.c */
     WEFT__PROTOCOL_BREAKS,       /* that a group is broken: breaks.c */
-    WEFT__PROTOCOL_HANDOVER,     /* who has left, told to whoever watches: handover.c */
     WEFT__PROTOCOL_CREATE,       /* new_group: group_create.c */
     WEFT__PROTOCOL_SHRINK,       /* shrink_group: shrink.c */
     WEFT__PROTOCOL_STRAGGLER,    /* who is late: straggler.c */
@@ -106,8 +105,6 @@ struct weft_context {
     weft__rendezvous *rendezvous;                        /* how its ranks met; its directory */
     weft__transport *transports[WEFT__TRANSPORTS_COUNT]; /* by row; NULL: nobody is reached by it */
     bool said_bye;
-    bool told_rest;
-    int handed_to; /* engine, once said_bye: who watches over this rank and has been told of those behind it */
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
     weft__keys *keys;
     int64_t timeout_ms;                     /* default of every group */

@@ -104,18 +104,9 @@ static void tell_of_watched(weft_context *ctx, int rank, bool told)
 void weft__peer_watch_next(weft_context *ctx)
 {
     int next = after(ctx, ctx->rank);
-    if (ctx->said_bye) return; /* the end of a connection that no goodbye has gone over would be a death */
     while (next != ctx->rank && atomic_load(&ctx->peers[next].gone)) next = after(ctx, next);
     /* A message that says nothing makes the connection whose end will be seen. */
     if (next != ctx->rank && ctx->peers[next].local < 0) weft__p2p_control(ctx->p2p, next, 0, NULL, 0);
-}
-
-int weft__peer_watcher(const weft_context *ctx)
-{
-    int n = ctx->world_size, before = (ctx->rank + n - 1) % n;
-    while (before != ctx->rank && (atomic_load(&ctx->peers[before].gone) || weft__p2p_gone(ctx->p2p, before)))
-        before = (before + n - 1) % n;
-    return before == ctx->rank ? -1 : before;
 }
 
 bool weft__peer_reached(const weft_context *ctx, int rank)

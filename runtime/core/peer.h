@@ -15,8 +15,6 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *
 void weft__peer_deaths_recheck(weft_context *ctx);
 /* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
 void weft__peer_watch_next(weft_context *ctx);
-/* Who keeps an eye on this rank: the nearest one before it that is still there; -1: nobody is. */
-int weft__peer_watcher(const weft_context *ctx);
 /* Over the data plane, without a new connection?  Else words go by the watchdog. */
 bool weft__peer_reached(const weft_context *ctx, int rank);
 /* "rank 3 (host b, pid 77)" */

@@ -12,7 +12,6 @@
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
-#include "handover.h"
 #include "host.h"
 #include "keys.h"
 #include "log.h"
@@ -134,13 +133,12 @@ void weft__context_free(weft_context *ctx)
     free(ctx);
 }
 
-/* By the watchdog, to ranks that it was never connected to.  Of one that leaves in order they hear once its watcher
- * has taken the goodbye: whoever knows of it already takes no other word from it. */
-static void tell_rest(weft_context *ctx, weft_status status, const char *why)
+/* Goodbye over the data plane; ranks that were never connected to hear it from the watchdog.  why: with
+ * WEFT_OK too, where it is more than that this rank has left. */
+static void say_bye(weft_context *ctx, weft_status status, const char *why)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = ctx->rank, .number = status == WEFT_OK};
-    if (ctx->told_rest) return;
-    ctx->told_rest = true;
+    WEFT__ASSERT(!ctx->said_bye && atomic_load(&ctx->closing) && weft__holds_engine(ctx));
     if (status == WEFT_OK)
         snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");
     else
@@ -148,13 +146,6 @@ static void tell_rest(weft_context *ctx, weft_status status, const char *why)
     for (int i = 0; i < ctx->world_size; i++)
         if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !weft__peer_reached(ctx, i))
             weft__alarm_tell(ctx, i, &notice);
-}
-
-/* Goodbye over the data plane.  why: with WEFT_OK too, where it is more than that this rank has left. */
-static void say_bye(weft_context *ctx, weft_status status, const char *why)
-{
-    WEFT__ASSERT(!ctx->said_bye && atomic_load(&ctx->closing) && weft__holds_engine(ctx));
-    if (status != WEFT_OK) tell_rest(ctx, status, why);
     weft__record_life(&ctx->record, WEFT__LIFE_STAGE,
                       status == WEFT_OK ? WEFT__STAGE_LEAVING : WEFT__STAGE_ABORTING);
     weft__record_life(&ctx->record, WEFT__LIFE_STATUS, (uint64_t)(int64_t)status);
@@ -162,7 +153,6 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     weft__record_happened(&ctx->record, WEFT__HAPPENED_LEAVING, -1, (uint64_t)(int64_t)status);
     ctx->record.failed = ctx->record.failed || status != WEFT_OK || *why;
     weft__breaks_repeat(ctx);
-    weft__handover_begin(ctx);
     weft__p2p_bye(ctx->p2p, status, why);
     ctx->said_bye = true;
 }
@@ -197,28 +187,21 @@ static void end_unsendable(weft_context *ctx)
     }
 }
 
-bool weft__leave_look(weft_context *ctx, const char *why, int *moved)
-{
-    bool done;
-    weft__engine_take(ctx);
-    done = weft__inflight(ctx) == 0;
-    ctx->sockets_in = 0;
-    *moved = weft__engine_progress(ctx);
-    if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
-    if (!done) end_unsendable(ctx);
-    if (done) weft__handover_go_on(ctx);
-    done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
-    if (done) tell_rest(ctx, WEFT_OK, why);
-    weft__engine_drop(ctx);
-    return done;
-}
-
 /* True when all has settled and all goodbyes (with that word) are taken; drives the engine meanwhile. */
 static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
 {
     for (int looks = 0;; looks++) {
-        int n;
-        if (weft__leave_look(ctx, why, &n)) return true;
+        bool done;
+        int n = 0;
+        weft__engine_take(ctx);
+        done = weft__inflight(ctx) == 0;
+        ctx->sockets_in = 0;
+        n = weft__engine_progress(ctx);
+        if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
+        if (!done) end_unsendable(ctx);
+        done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
+        weft__engine_drop(ctx);
+        if (done) return true;
         if (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns) return false;
         if (n == 0) {
             if (looks < 100)
@@ -309,7 +292,6 @@ static void give_up(weft_context *ctx, const char *why)
     ctx->aborting = true;
     cancel_all(ctx, text);
     if (!ctx->said_bye) say_bye(ctx, WEFT_ERR_CANCELLED, why ? why : "");
-    tell_rest(ctx, WEFT_OK, ""); /* of a goodbye that nobody has taken in time */
     weft__engine_drop(ctx);
     until = weft__now_ns() + ABORT_FLUSH_NS;
     while (weft__now_ns() < until) {

@@ -3,7 +3,6 @@
 #include "breaks.h"
 #include "device_comm.h"
 #include "group_create_common.h"
-#include "handover.h"
 #include "job_store.h"
 #include "order.h"
 #include "signatures.h"
@@ -16,7 +15,6 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_SLOTS] = &weft__slot_exchange_protocol,
     [WEFT__PROTOCOL_SIGNATURES] = &weft__signatures_protocol,
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,
-    [WEFT__PROTOCOL_HANDOVER] = &weft__handover_protocol,
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,

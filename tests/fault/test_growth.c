@@ -3,7 +3,6 @@
  * They are counted where they leave a rank: the linker puts functions of this file around the two that send and
  * connect.  Nothing here looks at a clock but the deadlines that are asked for. */
 #include "job.h"
-#include "notice.h"
 #include "watchdog_wire.h"
 
 #include <signal.h>
@@ -17,7 +16,6 @@ typedef struct growth {
 } growth;
 
 static _Atomic int connected, sent;
-static _Atomic bool goodbyes_lost; /* those that go by the watchdogs */
 
 int __real_zmq_connect(void *socket, const char *endpoint);
 int __wrap_zmq_connect(void *socket, const char *endpoint);
@@ -35,10 +33,7 @@ int __wrap_zmq_connect(void *socket, const char *endpoint)
 weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
                                             size_t length)
 {
-    const weft__notice *notice = bytes;
     atomic_fetch_add(&sent, 1);
-    if (atomic_load(&goodbyes_lost) && length == sizeof *notice && notice->kind == WEFT__NOTICE_GONE)
-        return WEFT_OK;
     return __real_weft__watchdog_wire_send(wire, peer, bytes, length);
 }
 
@@ -110,33 +105,6 @@ static void named(job_rank *me)
     job_leave(me);
 }
 
-/* Rank 2 and rank 0 have never talked to each other when rank 0 leaves; and when rank 3 has left too, rank 2 is to
- * watch over rank 0, which nobody listens for any more. */
-static void left_before(job_rank *me)
-{
-    enum { FIRST_LEFT, BOTH_LEFT, SEEN };
-    int32_t value = 0;
-    join_on_hosts(me, me->size);
-    atomic_store(&goodbyes_lost, true);
-    job_meet(me);
-    if (me->rank == 3) job_await(me, FIRST_LEFT, 1);
-    if (me->rank == 0 || me->rank == 3) {
-        job_leave(me);
-        if (me->rank == 0) job_mark(me, FIRST_LEFT);
-        job_mark(me, BOTH_LEFT);
-        return;
-    }
-    job_await(me, BOTH_LEFT, 2);
-    if (me->rank == 2) {
-        job_sleep_ms(500);
-        CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 0, NULL, NULL));
-        CHECK_TEXT(weft_last_error(), "rank 0 has left");
-        job_mark(me, SEEN);
-    }
-    job_await(me, SEEN, 1);
-    job_leave(me);
-}
-
 #define ON_HOSTS(n) (&(growth){n})
 
 int main(int argc, char **argv)
@@ -160,8 +128,6 @@ int main(int argc, char **argv)
                  .processes = true),
         JOB_TEST("one of 16 on 16 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(16), .bare = true,
                  .processes = true),
-        JOB_TEST("one that left is not dead to whoever is to watch over it", .ranks = 4, .body = left_before,
-                 .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }

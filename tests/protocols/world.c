@@ -277,7 +277,8 @@ bool world_step(void)
     return true;
 }
 
-bool world_pass_time(void)
+/* On to the next look that a living rank has asked for; false: none has. */
+static bool pass_time(void)
 {
     int64_t next = WEFT__NEVER;
     for (int i = 0; i < world.ranks; i++) {
@@ -298,7 +299,7 @@ void world_settle(void)
     do {
         while (world_step()) {
         }
-    } while (steps <= STEPS_MOST && world_pass_time());
+    } while (steps <= STEPS_MOST && pass_time());
     world_progress_all();
 }
 
