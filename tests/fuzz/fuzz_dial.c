@@ -197,6 +197,16 @@ static void open_dialler(dialler *d, int me, const uint8_t *data, size_t bytes)
     d->peer = &WEFT__OWNER(d->t, weft__tcp, transport)->peer[d->it];
 }
 
+/* The last byte may come to be read a turn after it was written. */
+static void wait_until_up(dialler *d)
+{
+    const int64_t until_ns = weft__now_ns() + WAIT_MS * WEFT__MS;
+    while (d->peer->state != WEFT__TCP_UP && !d->lost) {
+        turn(d);
+        if (weft__now_ns() > until_ns) abort();
+    }
+}
+
 static void wait_for_end(dialler *d)
 {
     const int64_t until_ns = weft__now_ns() + WAIT_MS * WEFT__MS;
@@ -221,6 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     d.t->send(d.t, d.it, &out);
     fd = take_dial(&d);
     up = greet(&d, fd, data, piece);
+    if (up) wait_until_up(&d);
     if ((d.peer->state == WEFT__TCP_UP) != up && !d.lost) abort();
     put(&d, fd, d.stream, d.bytes, piece);
     shutdown(fd, SHUT_WR);
