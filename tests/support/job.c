@@ -121,6 +121,9 @@ static void judge_end(children *c, int child, int status)
     if (to_be_killed && killed) {
         return;
     }
+    if (job__by_mpirun() && job__all_finished(c->shared, c->plan->ranks)) {
+        return; /* what mpirun says then is about a process that left without MPI_Finalize */
+    }
     if (WIFSIGNALED(status)) {
         tell(c, "%s %d (pid %d) ended by signal %d (%s)\n", who, child, (int)c->pid[child], WTERMSIG(status),
              strsignal(WTERMSIG(status)));

@@ -85,10 +85,26 @@ static job_rank make_rank(const job_plan *plan, job_shared *shared, int rank)
     return (job_rank){.rank = rank, .size = plan->ranks, .arg = plan->arg, .plan = plan, .shared = shared};
 }
 
+bool job__all_finished(job_shared *shared, int ranks)
+{
+    for (int rank = 0; rank < ranks; rank++)
+        if (!atomic_load(&shared->rank[rank].finished)) return false;
+    return true;
+}
+
+/* A process that leaves without MPI_Finalize, as one does whose collective MPI could not take back, has the others
+ * ended by mpirun: they go together. */
+static void wait_for_all(const job_plan *plan, job_shared *shared)
+{
+    int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    while (!job__all_finished(shared, plan->ranks) && !atomic_load(&shared->failed) && job_now_ns() < until)
+        job_sleep_ms(1);
+}
+
 void job__run_process(const job_plan *plan, job_shared *shared, int rank)
 {
     job_rank me = make_rank(plan, shared, rank);
-    run_rank(&me);
+    if (run_rank(&me) && job__by_mpirun()) wait_for_all(plan, shared);
     current = NULL;
 }
 
