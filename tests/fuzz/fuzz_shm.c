@@ -178,7 +178,7 @@ static void open_rank(void)
     if (!rank.segments[0]) segment_join_all(2, rank.segments);
     for (int i = 0; i < WORLD; i++) local_of[i] = -1;
     for (int i = 0; i < 2; i++) local_of[BOARD_WORLD(i)] = i;
-    rank.sink = (weft__sink){on_header, on_arrived, on_lost};
+    rank.sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
     rank.ring = weft__segment_ring(rank.segments[0], 0, 1);
     memset(rank.ring, 0, rank.segments[0]->ring_bytes);
     memset(weft__segment_ring(rank.segments[0], 1, 0), 0, rank.segments[0]->ring_bytes);

@@ -80,7 +80,7 @@ static inline void open_transport(rank *me, weft__segment *segment)
     memset(me, 0, sizeof *me);
     for (int i = 0; i < WORLD; i++) local_of[i] = -1;
     for (int i = 0; i < segment->size; i++) local_of[BOARD_WORLD(i)] = i;
-    me->sink = (weft__sink){on_header, on_arrived, on_lost};
+    me->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
     me->segment = segment;
     assert_int_equal(weft__shm_open(segment, local_of, WORLD, false, &me->sink, &me->transport), WEFT_OK);
 }
