@@ -53,7 +53,7 @@
     X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                              \
       "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "    \
       "which must then be the same order on ranks that share groups.")                                      \
-    X(RECORD, "WEFT_RECORD", NUMBER, "4096", 0, 1048576,                                                       \
+    X(RECORD, "WEFT_RECORD", NUMBER, "4096", 0, 1048576,                                                    \
       "Operations that a rank's record keeps for weft-inspect, up to a power of two; 0: it keeps none.")    \
     X(DUMP_DIR, "WEFT_DUMP_DIR", TEXT, "", 0, 0,                                                            \
       "Where is written what all ranks did last, when something fails; empty: in the job's directory.")     \
