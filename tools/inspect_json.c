@@ -19,6 +19,12 @@ static void seconds(weft__json *json, const char *name, bool known, int64_t ns)
         weft__json_null(json, name);
 }
 
+/* What a record holds may be anything: as two's complement wraps. */
+static void after_now(weft__json *json, const struct inspect_job *job, int64_t at_ns)
+{
+    seconds(json, "at_s_after", at_ns > 0, (int64_t)((uint64_t)at_ns - (uint64_t)job->blame.now_ns));
+}
+
 static void ago(weft__json *json, const char *name, const struct inspect_job *job, int64_t then_ns)
 {
     seconds(json, name, then_ns > 0 && then_ns < INT64_MAX, weft__recorded_ago(job->blame.now_ns, then_ns));
@@ -120,7 +126,7 @@ static void ending(weft__json *json, const struct inspect_job *job, const weft__
     weft__json_open(json, "ending", '{');
     weft__json_text(json, "how", weft__end_name(e->end));
     weft__json_text(json, "why", e->why);
-    seconds(json, "at_s_after", e->at_ns > 0, e->at_ns - job->blame.now_ns);
+    after_now(json, job, e->at_ns);
     rank_or_null(json, "seen_by", e->by);
     weft__json_text(json, "status", weft_status_name(e->status));
     weft__json_close(json, '}');
@@ -171,7 +177,7 @@ static void last_events(weft__json *json, const struct inspect_job *job, const w
         weft__json_line(json);
         weft__json_open(json, NULL, '{');
         weft__json_text(json, "what", weft__recorded_event_name(event->what));
-        seconds(json, "at_s_after", event->at_ns > 0, event->at_ns - job->blame.now_ns);
+        after_now(json, job, event->at_ns);
         rank_or_null(json, "rank", event->rank);
         weft__json_big(json, "number", event->number);
         weft__json_close(json, '}');

@@ -89,7 +89,8 @@ static void print_end(const struct inspect_job *job, const struct gone *gone, in
 {
     char text[WEFT__FINDING_BYTES], line[WEFT__FINDING_BYTES + 64];
     weft__ending_text(&job->blame, gone->node, text, sizeof text);
-    snprintf(line, sizeof line, "  %+.3f s  %s", (double)(gone->ending->at_ns - first_ns) / 1e9, text);
+    snprintf(line, sizeof line, "  %+.3f s  %s", ((double)gone->ending->at_ns - (double)first_ns) / 1e9,
+             text);
     inspect_print_wrapped(to, line, width, 13);
 }
 

@@ -296,7 +296,7 @@ void weft__record_awaited(weft__recorder *r, uint64_t record, int member)
 {
     weft__word *at, *more = more_of(r, record, 0, &at);
     if (!more) return;
-    weft__put(&more[WEFT__OPERATION_AWAITED], (uint64_t)(member + 1));
+    weft__put(&more[WEFT__OPERATION_AWAITED], (uint64_t)member + 1);
     weft__record_changed(at);
 }
 

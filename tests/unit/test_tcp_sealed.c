@@ -115,7 +115,7 @@ static void plan_attack(attack a)
     path.connections = 0;
     path.text = -1;
     if (a == DOWNGRADE || a == HANDSHAKE) {
-        w = &path.ways[path.which = a == HANDSHAKE ? path.which : 0];
+        if (a == DOWNGRADE) path.which = 0;
         path.begin = 0;
         path.end = sizeof(weft__tcp_hello);
         if (path.which) path.end = sizeof(weft__tcp_answer) + sizeof(weft__tcp_judgement);
