@@ -236,7 +236,7 @@ static void each_record(int port, struct recorded *found)
     char suffix[16];
     each_of_port(port, find_record, found);
     snprintf(suffix, sizeof(suffix), "-%d", port);
-    if (found->exits || !*found->name) each_under("/dev/shm", suffix, find_record, found);
+    if (!found->name || !*found->name) each_under("/dev/shm", suffix, find_record, found);
 }
 
 bool run_job_recorded(int port, time_t since, char *name, size_t bytes)
