@@ -171,8 +171,9 @@ void weft__mpi_leave(bool clean)
 
 /* MPI_THREAD_MULTIPLE is for the program's own calls; the module's exclude each other.  MPICH 4.0 looks for messages
  * without pause in a call that blocks, and takes its one lock again as soon as it has left it: MPI_Iallreduce was seen
- * to wait 3.8 s for another thread's MPI_Comm_create_group.  In Open MPI 4.1, in 2 of 290 jobs that made groups from
- * four threads, a process' collectives did not end, though they were tested on and on. */
+ * to wait 3.8 s for another thread's MPI_Comm_create_group.  In Open MPI 4.1, in 2 of 290 jobs
+ * that made groups from four threads while this lock was not there yet, a process' collectives did not end, though they
+ * were tested on and on. */
 static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
 
 void weft__mpi_calls_take(void)
