@@ -1,8 +1,12 @@
 /* test_breaks.c - what another rank tells of a broken group says what became of its culprit too: a death is
- * believed at once, and a leaving unless who has left will say so itself. */
+ * believed at once, and a leaving unless who has left will say so itself.  A death breaks the newest group first;
+ * messages go on in a broken group. */
+#include "engine.h"
+#include "group_break.h"
 #include "lone_rank.h"
 #include "notice.h"
 #include "peer.h"
+#include "protocols.h"
 #include "watchdog.h"
 
 #include <setjmp.h>
@@ -73,12 +77,103 @@ static void test_a_leaving_that_will_not(void **state)
     lone_rank_close(ctx);
 }
 
+enum { PROTOCOLS = 32, GROUPS = 4 };
+
+static const weft_group *broken[GROUPS];
+static int broken_count;
+
+static void note_broken(weft_group *group)
+{
+    assert_in_range(broken_count, 0, GROUPS - 1);
+    broken[broken_count++] = group;
+}
+
+/* One more protocol, which hears of broken groups before all others. */
+static void listen_for_breaks(void)
+{
+    static const weft__protocol listener = {.name = "listener", .group_broken = note_broken};
+    static const weft__protocol *all[PROTOCOLS] = {&listener};
+    for (int i = 0;; i++) {
+        assert_in_range(i, 0, PROTOCOLS - 2);
+        if (!(all[i + 1] = weft__protocols[i])) break;
+    }
+    ctx->protocols = all;
+    broken_count = 0;
+}
+
+/* Its end is heard of. */
+static void by_the_end_of_a_rank(void)
+{
+    weft__peer_gone(ctx, FAR, WEFT__REPORTED, "has died (killed by SIGKILL)");
+}
+
+/* An operation of the oldest group meets the dead first, while the rest of that end is still to be done. */
+static void by_an_operation(void)
+{
+    atomic_store(&ctx->peers[FAR].gone, true);
+    weft__group_break(world, &(weft__verdict){WEFT_ERR_PEER, 7, FAR, "barrier #7: rank 0 has died"}, true);
+}
+
+/* So whoever sees the world broken by a death finds no other group with the dead in it whole. */
+static void test_a_death_breaks_the_newest_first(void **state)
+{
+    static const int all[] = {0, 1, 2, 3, 4}, with_dead[] = {FAR, LONE_ME}, without[] = {LONE_ME, TELLER};
+    static void (*const ways[])(void) = {by_the_end_of_a_rank, by_an_operation};
+    (void)state;
+    for (size_t i = 0; i < WEFT__LENGTH(ways); i++) {
+        const weft_group *newer[3];
+        ctx = lone_rank_open((lone_wires){NULL, NULL});
+        world = ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
+        newer[0] = lone_rank_group(ctx, with_dead, 2, "second", 2);
+        newer[1] = lone_rank_group(ctx, without, 2, "third", 3);
+        newer[2] = lone_rank_group(ctx, with_dead, 2, "fourth", 4);
+        listen_for_breaks();
+        weft__engine_take(ctx);
+        ways[i]();
+        weft__engine_drop(ctx);
+        assert_int_equal(broken_count, 3);
+        assert_ptr_equal(broken[0], newer[2]);
+        assert_ptr_equal(broken[1], newer[0]);
+        assert_ptr_equal(broken[2], world);
+        assert_int_equal(weft_group_status(newer[1]), WEFT_OK);
+        lone_rank_close(ctx);
+    }
+}
+
+/* A collective that has begun ends with its group, a message only if the group is aborted. */
+static void test_messages_outlive_a_break(void **state)
+{
+    static const int all[] = {0, 1, 2, 3, 4};
+    static const weft_status causes[] = {WEFT_ERR_TIMEOUT, WEFT_ERR_MISMATCH, WEFT_ERR_CANCELLED};
+    (void)state;
+    for (size_t i = 0; i < WEFT__LENGTH(causes); i++) {
+        bool aborted = causes[i] == WEFT_ERR_CANCELLED;
+        int32_t in, mine = 1, sum;
+        weft_request *receive, *collective;
+        ctx = lone_rank_open((lone_wires){NULL, NULL});
+        world = ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
+        assert_int_equal(weft_irecv(world, &in, 1, WEFT_INT32, TELLER, 0, NULL, &receive), WEFT_OK);
+        assert_int_equal(weft_all_reduce(world, &mine, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &collective),
+                         WEFT_OK);
+        weft__engine_take(ctx);
+        weft__group_break(world, &(weft__verdict){causes[i], aborted ? 0 : 1, -1, "it is over"}, false);
+        weft__engine_drop(ctx);
+        assert_int_equal(weft_test(collective), causes[i]);
+        assert_int_equal(weft_test(receive), aborted ? WEFT_ERR_CANCELLED : WEFT_PENDING);
+        weft_release(collective);
+        weft_release(receive);
+        lone_rank_close(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_death_is_believed),
         cmocka_unit_test(test_a_leaving_that_will_be_told),
         cmocka_unit_test(test_a_leaving_that_will_not),
+        cmocka_unit_test(test_a_death_breaks_the_newest_first),
+        cmocka_unit_test(test_messages_outlive_a_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
