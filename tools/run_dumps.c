@@ -1,5 +1,6 @@
 /* run_dumps.c - see run_dumps.h.  The folder is made by the first rank that writes to it (runtime/record/dump.c). */
 #include "run_dumps.h"
+#include "run_place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEPT 16
+/* As the library names them (runtime/record/dump.h): dump.RUN.json, and after that dump.RUN.NUMBER.json. */
+#define DUMP      "dump."
+#define RUN_CHARS 16
+#define KEPT      16
 
 static char folder[PATH_MAX]; /* "": the user has named one, or there is none */
 
@@ -41,34 +45,69 @@ static int newest_first(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* Keeps the newest in order of age, so that as many are sorted at once as there is room for. */
-static void tidy(int fd, DIR *dir)
+static bool next_dump(int fd, DIR *dir, struct dump *dump)
 {
-    struct dump dumps[KEPT + 1];
     struct dirent *entry;
     struct stat about;
-    int n = 0;
     while ((entry = readdir(dir))) {
         size_t length = strlen(entry->d_name);
-        if (strncmp(entry->d_name, "dump.", 5) != 0 || length >= sizeof(dumps[n].name) ||
+        if (strncmp(entry->d_name, DUMP, strlen(DUMP)) != 0 || length >= sizeof(dump->name) ||
             fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) || !S_ISREG(about.st_mode))
             continue;
-        dumps[n].at = about.st_mtim;
-        memcpy(dumps[n++].name, entry->d_name, length + 1);
-        if (n <= KEPT) continue;
+        dump->at = about.st_mtim;
+        memcpy(dump->name, entry->d_name, length + 1);
+        return true;
+    }
+    return false;
+}
+
+static DIR *open_dumps(const char *path)
+{
+    int fd = *path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir && fd >= 0) close(fd);
+    return dir;
+}
+
+/* Whole, and written by that job: the ranks of others may write to the same folder. */
+static bool is_of(const struct dump *dump, int port, time_t since)
+{
+    char run[RUN_CHARS + 1], job[128];
+    size_t length = strlen(dump->name);
+    if (dump->at.tv_sec < since || length < strlen(DUMP) + RUN_CHARS + strlen(".json") ||
+        strcmp(dump->name + length - strlen(".json"), ".json") != 0)
+        return false;
+    snprintf(run, sizeof(run), "%s", dump->name + strlen(DUMP));
+    return run_job_recorded(port, since, run, job, sizeof(job));
+}
+
+void run_dumps_tell(int port, time_t since)
+{
+    const char *path = *folder ? folder : getenv("WEFT_DUMP_DIR");
+    DIR *dir = path ? open_dumps(path) : NULL;
+    struct dump dump, newest = {.name = ""};
+    while (dir && next_dump(dirfd(dir), dir, &dump))
+        if ((!*newest.name || newest_first(&dump, &newest) < 0) && is_of(&dump, port, since)) newest = dump;
+    if (dir) closedir(dir);
+    if (*newest.name) fprintf(stderr, "weft-run: what its ranks did last is in %s/%s\n", path, newest.name);
+}
+
+/* Keeps the newest in order of age, so that as many are sorted at once as there is room for. */
+static void tidy(DIR *dir)
+{
+    struct dump dumps[KEPT + 1];
+    int n = 0;
+    while (next_dump(dirfd(dir), dir, &dumps[n])) {
+        if (++n <= KEPT) continue;
         qsort(dumps, (size_t)n, sizeof(dumps[0]), newest_first);
-        unlinkat(fd, dumps[--n].name, 0);
+        unlinkat(dirfd(dir), dumps[--n].name, 0);
     }
 }
 
 void run_dumps_tidy(void)
 {
-    int fd = *folder ? open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (dir) tidy(fd, dir);
-    if (dir)
-        closedir(dir);
-    else if (fd >= 0)
-        close(fd);
+    DIR *dir = open_dumps(folder);
+    if (dir) tidy(dir);
+    if (dir) closedir(dir);
     if (*folder) rmdir(folder);
 }

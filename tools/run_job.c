@@ -114,7 +114,7 @@ static const char *recorded(const struct job *job, char text[RECORDED_BYTES])
 {
     char name[128];
     *text = '\0';
-    if (run_job_recorded(job->options->port, job->begun, name, sizeof(name)))
+    if (run_job_recorded(job->options->port, job->begun, NULL, name, sizeof(name)))
         snprintf(text, RECORDED_BYTES, "; weft-inspect --post-mortem %s tells what all did last", name);
     return text;
 }

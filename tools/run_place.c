@@ -182,6 +182,7 @@ void run_job_dir_remove(int port)
 
 struct recorded {
     time_t since;
+    const char *run; /* NULL: any */
     char *name;
     size_t bytes;
     const char *exits; /* NULL: the name is asked for */
@@ -202,10 +203,11 @@ static void lay_exits(int dir, const char *record, const char *text)
     close(fd);
 }
 
-static bool is_record(const char *name)
+static bool is_record(const char *name, const char *run)
 {
-    return !strncmp(name, RECORD, 7) && strspn(name + 7, "0123456789abcdef") == RUN_CHARS &&
-           name[7 + RUN_CHARS] == '.' && name[8 + RUN_CHARS] >= '0' && name[8 + RUN_CHARS] <= '9';
+    return !strncmp(name, RECORD, 7) && (!run || !strncmp(name + 7, run, RUN_CHARS)) &&
+           strspn(name + 7, "0123456789abcdef") == RUN_CHARS && name[7 + RUN_CHARS] == '.' &&
+           name[8 + RUN_CHARS] >= '0' && name[8 + RUN_CHARS] <= '9';
 }
 
 static void find_record(int parent, const char *name, void *arg)
@@ -216,8 +218,9 @@ static void find_record(int parent, const char *name, void *arg)
     struct dirent *entry;
     struct stat about;
     while (dir && (entry = readdir(dir))) {
-        if (!is_record(entry->d_name) || fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) ||
-            about.st_uid != geteuid() || about.st_ctime < found->since)
+        if (!is_record(entry->d_name, found->run) ||
+            fstatat(fd, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) || about.st_uid != geteuid() ||
+            about.st_ctime < found->since)
             continue;
         if (found->exits)
             lay_exits(fd, entry->d_name, found->exits);
@@ -239,9 +242,9 @@ static void each_record(int port, struct recorded *found)
     if (!found->name || !*found->name) each_under("/dev/shm", suffix, find_record, found);
 }
 
-bool run_job_recorded(int port, time_t since, char *name, size_t bytes)
+bool run_job_recorded(int port, time_t since, const char *run, char *name, size_t bytes)
 {
-    struct recorded found = {since, name, bytes, NULL};
+    struct recorded found = {.since = since, .run = run, .name = name, .bytes = bytes};
     *name = '\0';
     each_record(port, &found);
     return *name;

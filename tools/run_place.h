@@ -22,8 +22,9 @@ int run_port_choose(int *lock, bool loopback);
 
 /* Removes the job directories of that port if no living process holds them. */
 void run_job_dir_remove(int port);
-/* The name of the job of that port if a rank of it has kept a record (WEFT_RECORD) since then. */
-bool run_job_recorded(int port, time_t since, char *name, size_t bytes);
+/* The name of the job of that port if a rank of it has kept a record (WEFT_RECORD) since then; run: of that run, as its
+ * file names it; NULL: any. */
+bool run_job_recorded(int port, time_t since, const char *run, char *name, size_t bytes);
 /* Lays that text beside each record of that port's job, of runs since then: how its ranks ended (layout.h). */
 void run_job_record_exits(int port, time_t since, const char *text);
 #endif

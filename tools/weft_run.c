@@ -229,6 +229,7 @@ static int run_here(struct words *said)
     char why[RUN_SENTENCE_BYTES];
     struct run_style style;
     int lock = -1, code;
+    time_t begun;
     for (const char **x = said->exports; *x; x++)
         if (strchr(*x, '=')) putenv((char *)(uintptr_t)*x);
     if (said->remote.dir && chdir(said->remote.dir)) {
@@ -258,9 +259,13 @@ static int run_here(struct words *said)
     }
     style = style_of(options);
     run_dumps_choose();
+    begun = time(NULL);
     code = run_job(options, &style);
     run_spots_free(&spots);
-    if (code == 0) run_job_dir_remove(options->port);
+    if (code == 0)
+        run_job_dir_remove(options->port);
+    else
+        run_dumps_tell(options->port, begun);
     run_dumps_tidy();
     close(lock);
     return code;

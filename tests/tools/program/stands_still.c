@@ -6,8 +6,9 @@
  *     own        rank 1 is in its own code
  *     receive    rank 0 receives what rank 1 does not send
  *     dead       rank 1 kills itself; the others go on without
+ *     late       rank 1 is in its own code until the others' time is over, which then exit with 1
  *
- * Nothing in it has a deadline: who has started it ends it. */
+ * Nothing else in it has a deadline: who has started it ends it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,13 +92,22 @@ static void dead(weft_group *world)
     for (;;) pause();
 }
 
+static void late(weft_group *world)
+{
+    const weft_call soon = {.timeout_ms = 100};
+    float x = 1;
+    sum(world);
+    while (weft_group_rank(world) == 1) pause();
+    check(weft_all_reduce(world, &x, &x, 1, WEFT_FLOAT32, WEFT_SUM, &soon, NULL));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(weft_group *world);
-    } scenes[] = {{"stopped", stopped}, {"deadlock", deadlock}, {"callback", callback},
-                  {"own", own},         {"receive", receive},   {"dead", dead}};
+    } scenes[] = {{"stopped", stopped}, {"deadlock", deadlock}, {"callback", callback}, {"own", own},
+                  {"receive", receive}, {"dead", dead},         {"late", late}};
     weft_context *job;
     for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++) {
         if (strcmp(argv[1], scenes[i].name) != 0) continue;
@@ -107,6 +117,6 @@ int main(int argc, char **argv)
         scenes[i].run(weft_world(job));
         return 1; /* it should not have got so far */
     }
-    fprintf(stderr, "usage: stands_still stopped|deadlock|callback|own|receive|dead\n");
+    fprintf(stderr, "usage: stands_still stopped|deadlock|callback|own|receive|dead|late\n");
     return 2;
 }
