@@ -1,5 +1,7 @@
 /* inspect_past.c - see inspect_past.h. */
 #include "inspect_past.h"
+#include "arrival.h"
+#include "inspect_events.h"
 #include "inspect_steps.h"
 #include "inspect_table.h"
 #include "inspect_view.h"
@@ -11,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 8, ENDS = 12, LAST = 3, RANKS_MOST = 16, LABEL_BYTES = 160, STEP_BYTES = 32 };
+enum { STEPS = 8, ENDS = 12, LAST = 3, RANKS_MOST = 16, LABEL_BYTES = 160, STEP_BYTES = 48 };
+
+#define LAST_TITLE "came last"
 
 /* ---- who went first ---- */
 
@@ -230,6 +234,32 @@ static int column_width(const struct inspect_steps *steps, size_t column)
     return width + 1;
 }
 
+/* "3, 12 ms": who began it last, and how long after the first; "": not all are known to have begun it. */
+static void came_last_text(const weft__blame *blame, const struct inspect_steps *steps, size_t row,
+                           char text[STEP_BYTES])
+{
+    const struct inspect_step *usual = inspect_steps_usual(steps, row);
+    int64_t after_ns;
+    int last = usual ? weft__came_last(blame, usual->node, usual->op, &after_ns) : -1;
+    char time[24];
+    *text = 0;
+    if (last < 0) return;
+    weft__time_text(after_ns, time, sizeof time);
+    snprintf(text, STEP_BYTES, "%d, %s", last, time);
+}
+
+static int came_last_width(const weft__blame *blame, const struct inspect_steps *steps)
+{
+    char text[STEP_BYTES];
+    int width = 0;
+    for (size_t row = 0; row < steps->rows; row++) {
+        came_last_text(blame, steps, row, text);
+        if (*text && width < (int)sizeof LAST_TITLE + 1) width = (int)sizeof LAST_TITLE + 1;
+        if ((int)strlen(text) + 2 > width) width = (int)strlen(text) + 2;
+    }
+    return width;
+}
+
 static void print_row(const struct inspect_steps *steps, size_t row, size_t from, size_t to_column, FILE *to)
 {
     const struct inspect_step *usual = inspect_steps_usual(steps, row);
@@ -241,18 +271,33 @@ static void print_row(const struct inspect_steps *steps, size_t row, size_t from
     }
 }
 
+static void print_rows(const weft__blame *blame, const struct inspect_steps *steps, int labels, size_t from,
+                       size_t end, FILE *to)
+{
+    char label[LABEL_BYTES], last[STEP_BYTES];
+    for (size_t row = 0; row < steps->rows; row++) {
+        label_of(steps, row, label);
+        label[labels] = 0;
+        inspect_print(to, label);
+        fprintf(to, "%*s", labels - (int)strlen(label), "");
+        print_row(steps, row, from, end, to);
+        came_last_text(blame, steps, row, last);
+        fprintf(to, "%s%s\n", *last ? "  " : "", last);
+    }
+}
+
 /* Columns as many as fit, and again for the others. */
-static void print_steps(const struct inspect_steps *steps, FILE *to, int width)
+static void print_steps(const weft__blame *blame, const struct inspect_steps *steps, FILE *to, int width)
 {
     char label[LABEL_BYTES];
-    int labels = 0;
+    int labels = 0, last = came_last_width(blame, steps);
     for (size_t row = 0; row < steps->rows; row++) {
         label_of(steps, row, label);
         if ((int)strlen(label) > labels) labels = (int)strlen(label);
     }
     if (labels > width / 2) labels = width / 2;
     for (size_t from = 0, end; from < steps->columns; from = end) {
-        int used = labels;
+        int used = labels + last;
         for (end = from; end < steps->columns; end++) {
             int more = column_width(steps, end);
             if (end > from && used + more > width) break;
@@ -261,15 +306,8 @@ static void print_steps(const struct inspect_steps *steps, FILE *to, int width)
         fprintf(to, "%*s", labels, "  rank");
         for (size_t c = from; c < end; c++)
             fprintf(to, "%*d", column_width(steps, c), inspect_steps_at(steps, 0, c)->node->rank);
-        fputc('\n', to);
-        for (size_t row = 0; row < steps->rows; row++) {
-            label_of(steps, row, label);
-            label[labels] = 0;
-            inspect_print(to, label);
-            fprintf(to, "%*s", labels - (int)strlen(label), "");
-            print_row(steps, row, from, end, to);
-            fputc('\n', to);
-        }
+        fprintf(to, "%s\n", last ? "  " LAST_TITLE : "");
+        print_rows(blame, steps, labels, from, end, to);
     }
 }
 
@@ -288,16 +326,18 @@ static void print_name(const struct inspect_steps *steps, FILE *to, int width)
 
 static void print_groups(const struct inspect_job *job, FILE *to, int width)
 {
-    static const char legend[] = "in: had begun, and was not over; -: had not begun; ?: written over";
+    static const char legend[] =
+        "in: had begun, and was not over; -: had not begun; ?: written over; " LAST_TITLE
+        ": which rank began it last, and how long after the first";
     uint64_t groups[INSPECT_GROUPS];
     size_t count = inspect_steps_groups(&job->blame, groups);
     bool differs = false;
-    char line[128];
+    char line[192];
     for (size_t i = 0; i < count; i++) {
         struct inspect_steps steps;
         if (!inspect_steps_make(&job->blame, groups[i], STEPS, &steps)) return;
         if (steps.rows) print_name(&steps, to, width);
-        if (steps.rows) print_steps(&steps, to, width);
+        if (steps.rows) print_steps(&job->blame, &steps, to, width);
         for (size_t row = 0; row < steps.rows; row++) differs |= steps.differs[row];
         inspect_steps_free(&steps);
     }
@@ -370,4 +410,5 @@ void inspect_past_print(const struct inspect_job *job, FILE *to, int width)
     fputc('\n', to);
     print_groups(job, to, width);
     print_last_of_all(job, to, width);
+    inspect_events_print(&job->blame, to, width);
 }

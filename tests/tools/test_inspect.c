@@ -1,4 +1,5 @@
 /* What weft-inspect makes of records: collectives side by side, and columns that fit. */
+#include "inspect_events.h"
 #include "inspect_steps.h"
 #include "inspect_table.h"
 
@@ -177,6 +178,40 @@ static void test_wrapped(void **state)
     assert_string_equal(printed, "one two\n  three\n  four?ten\nonewordtha\ntislong\n");
 }
 
+/* Sleeps and wakes in a row are one line. */
+static void test_events(void **state)
+{
+    weft__recorded_event none[] = {
+        {.what = WEFT__HAPPENED_LINK_OPEN, .at_ns = 1000, .rank = 2},
+        {.what = WEFT__HAPPENED_GROUP_BROKEN, .at_ns = 2000, .rank = 2, .number = 7}};
+    weft__recorded_event many[19];
+    FILE *to = fmemopen(printed, sizeof printed, "w");
+    (void)state;
+    for (size_t i = 0; i < 19; i++)
+        many[i] = (weft__recorded_event){.what = i == 5  ? WEFT__HAPPENED_ASKED
+                                                 : i % 2 ? WEFT__HAPPENED_SLEEPS
+                                                         : WEFT__HAPPENED_WAKES,
+                                         .at_ns = 1000 + (int64_t)i * 1000000,
+                                         .rank = -1,
+                                         .number = i == 5 ? 9 : WEFT__BY_SOCKETS};
+    many[2] = (weft__recorded_event){.what = WEFT__HAPPENED_LINK_LOST, .at_ns = 2001000, .rank = 3};
+    shots[0].events = none;
+    shots[0].event_count = 2;
+    shots[1].events = many;
+    shots[1].event_count = 19;
+    inspect_events_print(&blame, to, 100);
+    fclose(to);
+    assert_string_equal(printed,
+                        "\nwhat happened last to each rank's engine\n"
+                        "  rank 0    +0.000 s  link opened to rank 2\n"
+                        "            +0.000 s  group broken: a group that is not kept, by the end of rank 2\n"
+                        "  rank 1    +0.001 s  sleeps\n"
+                        "            +0.002 s  link lost to rank 3\n"
+                        "            +0.004 s  wakes, by its sockets\n"
+                        "            +0.005 s  asked who is late: operation 9\n"
+                        "            +0.018 s  wakes, by its sockets; 6 sleeps since +0.006 s\n");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, over)
 
 int main(void)
@@ -186,6 +221,7 @@ int main(void)
                                        TEST(test_other_kind),
                                        TEST(test_written_over),
                                        TEST(test_groups),
+                                       TEST(test_events),
                                        cmocka_unit_test(test_table),
                                        cmocka_unit_test(test_wrapped)};
     return cmocka_run_group_tests(tests, NULL, NULL);

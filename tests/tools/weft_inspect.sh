@@ -105,6 +105,9 @@ wait "$job" || :
 job=
 sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first.*weft-run: rank 1 ended by SIGKILL'
 expect --post-mortem "$pid"
+grep -Eq '^[* ] all_reduce 1, 8 B float32 +([a-z]+ +){4}[0-3], [0-9.]+ [mun]?s$' "$dir/text" || fail "nobody came last: $(cat "$dir/text")"
+text | grep -Eq "what happened last to each rank's engine rank 0 [-+][0-9.]+ s .* rank 3 " || fail "no events: $(cat "$dir/text")"
+grep -Eq '^  (rank 1|      ) +[-+][0-9.]+ s  joined a job of 4 ranks$' "$dir/text" || fail "rank 1 has not joined: $(cat "$dir/text")"
 "$inspect" --post-mortem --json "$pid" >"$dir/past"
 grep -q '"exit":{"code":0,"signal":9,"asked_to_end":false}' "$dir/past" || fail "no exit: $(cat "$dir/past")"
 grep -q '"what":"link opened"' "$dir/past" || fail "no link: $(cat "$dir/past")"
