@@ -103,6 +103,35 @@ static void test_wrong_secret(void **state)
     check_job_goes_on(1);
 }
 
+/* Whoever has recorded a member's hello and proof can send both again, and proves nothing: the answer is another one
+ * each time. */
+static void test_replayed(void **state)
+{
+    weft__tcp_handshake h;
+    weft__tcp_hello hello;
+    weft__tcp_answer answer;
+    weft__tcp_proof proof;
+    weft__tcp_judgement told;
+    (void)state;
+    open_world(2);
+    weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
+    for (int time = 0; time < 3; time++) {
+        int fd = raw_connect(&ranks[0].address);
+        raw_send(fd, &hello, sizeof hello);
+        assert_true(raw_receive(fd, &answer, sizeof answer));
+        if (time == 0) {
+            assert_true(weft__tcp_answer_take(&h, &answer));
+            weft__tcp_proof_make(&h, &proof); /* recorded before it arrives */
+        } else {
+            raw_send(fd, &proof, sizeof proof);
+            assert_false(raw_receive(fd, &told, sizeof told));
+            assert_true(raw_closed(fd));
+        }
+        close(fd);
+    }
+    check_job_goes_on(1);
+}
+
 /* The oldest strangers make room, and members still come in. */
 static void test_crowd(void **state)
 {
@@ -204,6 +233,7 @@ int main(void)
         cmocka_unit_test_teardown(test_garbage, finish),
         cmocka_unit_test_teardown(test_half_handshakes, finish),
         cmocka_unit_test_teardown(test_wrong_secret, finish),
+        cmocka_unit_test_teardown(test_replayed, finish),
         cmocka_unit_test_teardown(test_crowd, finish),
         cmocka_unit_test_teardown(test_bad_frames, finish),
         cmocka_unit_test_teardown(test_unwanted, finish),
