@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 5
+#define WEFT_BACKEND_VERSION 6
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -108,8 +108,9 @@ struct weft_backend {
 
     /* ---- the caller's threads; none of these blocks ---- */
 
-    /* Does that pointer point to memory of its kind?  Not called, and may be NULL, for HOST. */
-    bool (*owns)(weft_backend *backend, const void *pointer);
+    /* *owned: does that pointer point to memory of its kind?  A failure, with a sentence (runtime->fail): it cannot be
+     * told, and the host cannot read there.  Not called, and may be NULL, for HOST. */
+    weft_status (*owns)(weft_backend *backend, const void *pointer, bool *owned);
     /* Can it carry out that operation?  ERR_UNSUPPORTED and a sentence (runtime->fail): no.
      * HOST: takes an operation by OK; what it does not take the library does itself.  It is asked for collectives
      * that move data, and all ranks must answer alike: from kind, dtype, reduction, root and, but for uneven kinds,

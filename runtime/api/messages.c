@@ -17,12 +17,14 @@
 /* Is it a message of a group that works, in this process, from a thread that may wait? */
 static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op *op, bool sends)
 {
+    weft_memory memory;
     if (WEFT__UNLIKELY(!group || weft__forked() || weft__in_callback() ||
                        atomic_load_explicit(&group->state, memory_order_acquire) != WEFT__READY ||
                        !weft__message_plainly_right(op, group->size, sends)))
         return false;
-    return WEFT__LIKELY(!group->ctx->module_count) ||
-           weft__memory_at(group->ctx, sends ? op->in : op->out) == WEFT_MEMORY_HOST;
+    if (WEFT__LIKELY(!group->ctx->module_count)) return true;
+    return weft__memory_at(group->ctx, sends ? op->in : op->out, &memory) == WEFT_OK &&
+           memory == WEFT_MEMORY_HOST;
 }
 
 /* Nothing waits before it, and its request could be made.  Engine held. */

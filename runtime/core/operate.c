@@ -7,8 +7,11 @@
 /* Where the buffers live, found from the pointers. */
 static weft_status find_memory(weft_context *ctx, weft__op *op)
 {
-    weft_memory in = op->in ? weft__memory_at(ctx, op->in) : WEFT_MEMORY_HOST;
-    weft_memory out = op->in == op->out ? in : op->out ? weft__memory_at(ctx, op->out) : WEFT_MEMORY_HOST;
+    weft_memory in, out;
+    weft_status status = weft__memory_at(ctx, op->in, &in);
+    out = in;
+    if (status == WEFT_OK && op->in != op->out) status = weft__memory_at(ctx, op->out, &out);
+    if (status != WEFT_OK) return status;
     if (op->in && op->out && in != out)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: in is %s memory, out %s memory: expected both of one kind",
                           weft__kind_name(op->kind), weft__memory_name(in), weft__memory_name(out));

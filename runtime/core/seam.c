@@ -41,12 +41,19 @@ weft_memory weft__module_memory(const weft_context *ctx, const weft__module *mod
     return (weft_memory)(module - ctx->modules);
 }
 
-weft_memory weft__memory_at(weft_context *ctx, const void *pointer)
+weft_status weft__memory_at(weft_context *ctx, const void *pointer, weft_memory *memory)
 {
-    for (weft__module *m = weft__module_next(ctx, NULL); m && pointer; m = weft__module_next(ctx, m))
-        if (m->backend->memory != WEFT_MEMORY_HOST && m->backend->owns(m->backend, pointer))
-            return m->backend->memory;
-    return WEFT_MEMORY_HOST;
+    *memory = WEFT_MEMORY_HOST;
+    for (weft__module *m = weft__module_next(ctx, NULL); m && pointer; m = weft__module_next(ctx, m)) {
+        weft_status status;
+        bool owned = false;
+        if (m->backend->memory == WEFT_MEMORY_HOST) continue;
+        if ((status = m->backend->owns(m->backend, pointer, &owned)) != WEFT_OK) return status;
+        if (!owned) continue;
+        *memory = m->backend->memory;
+        return WEFT_OK;
+    }
+    return WEFT_OK;
 }
 
 /* ---- what all have ---- */

@@ -37,7 +37,8 @@ weft__module *weft__module_for(weft_context *ctx, weft_memory memory);
 /* The next that is loaded, in the order of kinds; after NULL the first.  NULL: there is none any more. */
 weft__module *weft__module_next(weft_context *ctx, const weft__module *after);
 weft_memory weft__module_memory(const weft_context *ctx, const weft__module *module); /* its kind */
-weft_memory weft__memory_at(weft_context *ctx, const void *pointer); /* never AUTO; NULL: the host's */
+/* Never AUTO; of NULL the host's.  Fails: a module cannot tell. */
+weft_status weft__memory_at(weft_context *ctx, const void *pointer, weft_memory *memory);
 
 /* What a rank has for each kind of memory, as it tells the others; 0: nothing. */
 typedef struct weft__module_card {

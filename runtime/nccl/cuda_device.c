@@ -6,7 +6,10 @@
  * stream. */
 #include "cuda_device.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define CUDA_LEAST 12000
 
@@ -72,22 +75,50 @@ void weft__device_describe(weft__nccl *nccl)
              nccl->version % 100, device, name);
 }
 
-bool weft__device_owns(weft_backend *backend, const void *pointer)
+/* Can the host read there?  The system call looks at the signals first and finds then that it does not know
+ * what to do with them. */
+static bool host_reads(const void *pointer)
 {
+    enum { NO_SUCH_THING = -1, SIGNALS_BYTES = 8 };
+    const void *word = (const void *)((uintptr_t)pointer & ~(uintptr_t)(SIGNALS_BYTES - 1));
+    return syscall(SYS_rt_sigprocmask, NO_SUCH_THING, word, NULL, SIGNALS_BYTES) == 0 || errno != EFAULT;
+}
+
+/* A device that an error has destroyed answers every question with that error; but what the host can read is
+ * no memory of the device alone. */
+weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *owned)
+{
+    const weft__nccl *nccl = weft__nccl_of(backend);
     struct cudaPointerAttributes attributes;
-    (void)backend;
-    if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    *owned = false;
+    if (WEFT__LIKELY(error == cudaSuccess)) {
+        *owned = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+        return WEFT_OK;
     }
-    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+    cudaGetLastError();
+    if (error == cudaErrorInvalidValue || host_reads(pointer)) return WEFT_OK;
+    return weft__nccl_fail(
+        nccl, WEFT_ERR_SYSTEM,
+        "cudaPointerGetAttributes cannot tell what %p points to: CUDA says \"%s\" of device %d", pointer,
+        cudaGetErrorString(error), backend->device);
 }
 
 /* ---- streams ---- */
 
+/* Does CUDA speak of the handle, or of the context that it belongs to? */
+static bool is_about_handle(cudaError_t error)
+{
+    return error == cudaErrorInvalidValue || error == cudaErrorInvalidResourceHandle ||
+           error == cudaErrorDeviceUninitialized || error == cudaErrorIncompatibleDriverContext;
+}
+
 static weft_status not_this_stream(const weft__nccl *nccl, void *stream, const char *call, cudaError_t error)
 {
     cudaGetLastError();
+    if (!is_about_handle(error))
+        return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s on stream %p of device %d: CUDA says \"%s\"", call,
+                               stream, nccl->seam.device, cudaGetErrorString(error));
     return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
                            "stream is %p, expected one of device %d, NULL while that device is current, or "
                            "WEFT_NO_STREAM: %s says \"%s\"",

@@ -10,7 +10,7 @@ int weft__device_choose(const weft_backend_place *place, const char **why);
 void weft__device_describe(weft__nccl *nccl);
 
 /* Slots of the seam. */
-bool weft__device_owns(weft_backend *backend, const void *pointer);
+weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *owned);
 weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker);
 void weft__device_unmark(weft_backend *backend, void *marker);
 

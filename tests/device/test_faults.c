@@ -262,6 +262,42 @@ static void killed_in_a_call(job_rank *me)
     device_sum_works(me, pair);
 }
 
+/* ---- a device that has died
+ * --------------------------------------------------------------------------------- */
+
+/* As after an illegal address in a kernel of the program's own: every call of CUDA says so from then on, also
+ * the question where a buffer lies. */
+static void dies(job_rank *me)
+{
+    if (!device_is_emulated()) {
+        return;
+    }
+    weft_group *group = job_group(me, RANKS, "doomed", 0), *host = job_group(me, RANKS, "host", 0);
+    const weft_call told = {.memory = WEFT_MEMORY_CUDA};
+    operands o = take_operands(me);
+    device_sum_works(me, group);
+    set_script(me, "dev1:cudaPointerGetAttributes@1=error:700!");
+    for (int i = 0; me->rank == ODD && i < 4; i++) {
+        weft_status status = i == 3 ? weft_isend(group, o.in, COUNT, WEFT_INT32, 0, 5, NULL, NULL)
+                                    : weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM,
+                                                      i == 2 ? &told : NULL, NULL);
+        CHECK_STATUS(WEFT_ERR_SYSTEM, status);
+        CHECK_TEXT(weft_last_error(), "an illegal memory access was encountered");
+    }
+    host_works(host);
+    job_message_works(host, 0, ODD, 3);
+    if (me->rank != ODD) {
+        CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+        weft_request *req = begin_sum(group, o, NULL);
+        note_beginning(me, req);
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+        CHECK_NAMES(weft_request_message(req), 1U << ODD, RANKS);
+        weft_release(req);
+    }
+    job_meet(me);
+    host_works(me->world);
+}
+
 /* ---- other ends
  * --------------------------------------------------------------------------------------------- */
 
@@ -317,6 +353,7 @@ int main(int argc, char **argv)
         JOB_TEST("a rank that is late", .ranks = RANKS, .body = late),
         JOB_TEST("killed amid operations", .ranks = RANKS, .body = killed, .killed = 1U << 2),
         JOB_TEST("killed inside a call", .ranks = RANKS, .body = killed_in_a_call, .killed = 1U << 2),
+        JOB_TEST("a device that has died", .ranks = RANKS, .processes = true, .body = dies),
         JOB_TEST("poll only", .ranks = RANKS, .body = only_polls),
         JOB_TEST("cancelled", .ranks = RANKS, .body = cancelled),
     };

@@ -189,6 +189,29 @@ static void an_illegal_address_destroys_the_device(void **state)
     OK(cudaFree(memory));
 }
 
+/* One that CUDA would forget, had the script not said that it stays. */
+static void any_error_can_be_made_to_stay(void **state)
+{
+    struct cudaPointerAttributes attributes;
+    const emu_kernel kernel = {.name = "nothing", .run = touch_nothing};
+    void *memory;
+
+    (void)state;
+    OK(cudaSetDevice(2));
+    emu_script("dev2:cudaPointerGetAttributes@2=error:46!");
+    OK(cudaPointerGetAttributes(&attributes, &memory));
+    assert_int_equal(cudaPointerGetAttributes(&attributes, &memory), cudaErrorDevicesUnavailable);
+    emu_script(NULL);
+    assert_int_equal(cudaGetLastError(), cudaErrorDevicesUnavailable);
+    assert_int_equal(cudaGetLastError(), cudaErrorDevicesUnavailable);
+    assert_int_equal(cudaPointerGetAttributes(&attributes, &memory), cudaErrorDevicesUnavailable);
+    assert_int_equal(cudaMalloc(&memory, 1), cudaErrorDevicesUnavailable);
+    assert_int_equal(emu_launch(NULL, &kernel), cudaErrorDevicesUnavailable);
+    OK(cudaSetDevice(0));
+    OK(cudaMalloc(&memory, 1));
+    OK(cudaFree(memory));
+}
+
 /* ---- in a process of its own ---- */
 
 static int end_of(const char *script)
@@ -227,6 +250,9 @@ static void a_mistyped_rule_ends_the_process(void **state)
         CALL "@1=error",
         CALL "@1=error:0",
         CALL "@1=error:x",
+        CALL "@1=error:!",
+        CALL "@1=delay:1!",
+        "ncclGroupEnd@1=error:1!",
         "@1=die",
         CALL "@1=hang:",
         "rank:" CALL "@1=die",
@@ -263,8 +289,9 @@ int main(void)
         TEST(words_that_are_no_calls_have_numbers),
         TEST(the_other_library_counts_and_fails_here_too),
         TEST(an_illegal_address_destroys_the_device),
+        TEST(any_error_can_be_made_to_stay),
     };
 
-    setenv("CUDA_EMULATION_DEVICES", "2", 1);
+    setenv("CUDA_EMULATION_DEVICES", "3", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

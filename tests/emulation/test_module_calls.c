@@ -344,12 +344,14 @@ static void allocates(job_rank *me)
     weft_backend *b = module_load(me);
     unsigned char *host = malloc(BYTES);
     void *memory = NULL, *again = NULL;
+    bool owned = false;
     size_t held = 0;
     task t, sum;
     owner o;
     join_all(me, b, &o, "windows");
     CHECK_OK(b->mem_alloc(b, BYTES, &memory));
-    CHECK(b->owns(b, memory) && (uintptr_t)memory % 64 == 0);
+    CHECK_OK(b->owns(b, memory, &owned));
+    CHECK(owned && (uintptr_t)memory % 64 == 0);
     CUDA(cudaMemcpy(host, memory, BYTES, cudaMemcpyDeviceToHost));
     for (int i = 0; i < BYTES; i++) CHECK(!host[i]);
     t = new_task(me, &o, WEFT_BACKEND_MEM_ALLOC);

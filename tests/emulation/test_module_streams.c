@@ -162,6 +162,13 @@ static void refused(job_rank *me)
     b->close(b);
 }
 
+static bool owns(weft_backend *b, const void *pointer)
+{
+    bool owned = false;
+    CHECK_OK(b->owns(b, pointer, &owned));
+    return owned;
+}
+
 static void ownership(job_rank *me)
 {
     weft_backend *b = module_load(me);
@@ -169,9 +176,31 @@ static void ownership(job_rank *me)
     int here;
     CUDA(cudaMallocHost(&pinned, 4096));
     CUDA(cudaMallocManaged(&managed, 4096, cudaMemAttachGlobal));
-    CHECK(b->owns(b, device) && b->owns(b, (char *)device + 4095) && b->owns(b, managed));
-    CHECK(!b->owns(b, pinned) && !b->owns(b, &here) && !b->owns(b, NULL));
+    CHECK(owns(b, device) && owns(b, (char *)device + 4095) && owns(b, managed));
+    CHECK(!owns(b, pinned) && !owns(b, &here) && !owns(b, NULL));
     CHECK_INT(cudaPeekAtLastError(), cudaSuccess);
+    b->close(b);
+}
+
+/* What the host can read is none of a device's that has died, and what it cannot read is not to be told. */
+static void ownership_unknown(job_rank *me)
+{
+    static const char constant[4096] = "never written to";
+    weft_backend *b = module_load(me);
+    char *device = to_device(NULL, 4096);
+    void *pinned, *marker;
+    bool owned = true;
+    CUDA(cudaMallocHost(&pinned, 4096));
+    emu_script("cudaPointerGetAttributes@1=error:700!");
+    for (int i = 0; i < 4096; i += 4095) {
+        CHECK_STATUS(WEFT_ERR_SYSTEM, b->owns(b, device + i, &owned));
+        CHECK_TEXT(last_failure, "an illegal memory access was encountered");
+        CHECK(!owned);
+    }
+    CHECK(!owns(b, pinned) && !owns(b, &owned) && !owns(b, constant) && !owns(b, constant + 4095));
+    CHECK_STATUS(WEFT_ERR_SYSTEM, b->mark(b, NULL, &marker));
+    CHECK_TEXT(last_failure, "an illegal memory access was encountered");
+    emu_script(NULL);
     b->close(b);
 }
 
@@ -219,6 +248,8 @@ int main(int argc, char **argv)
         JOB_TEST("streams that are captured, or of another device, are refused", .ranks = 1, .bare = true,
                  .body = refused),
         JOB_TEST("it knows its memory", .ranks = 1, .bare = true, .body = ownership),
+        JOB_TEST("of a device that has died it tells what the host cannot read", .ranks = 1, .bare = true,
+                 .processes = true, .body = ownership_unknown),
         JOB_TEST("the hot path makes no blocking call, and makes nothing", .ranks = 2, .bare = true,
                  .processes = true, .body = hot_path),
     };

@@ -103,11 +103,12 @@ static void keep_sent(const weft__outgoing *out)
     memcpy(e->bytes, out->payload, out->frame.length);
 }
 
-static bool owns_nothing(weft_backend *backend, const void *pointer)
+static weft_status owns_nothing(weft_backend *backend, const void *pointer, bool *owned)
 {
     (void)backend;
     (void)pointer;
-    return false;
+    *owned = false;
+    return WEFT_OK;
 }
 
 static weft_backend_comm *open_comm(weft_backend *backend, void *owner, int me, int size, const char *label,

@@ -8,11 +8,12 @@
 
 static const weft_backend_runtime *_Atomic runtime; /* contexts of one process share it */
 
-static bool owns(weft_backend *backend, const void *pointer)
+static weft_status owns(weft_backend *backend, const void *pointer, bool *owned)
 {
     (void)backend;
     (void)pointer;
-    return false; /* only what the caller says to be device memory */
+    *owned = false; /* only what the caller says to be device memory */
+    return WEFT_OK;
 }
 
 static weft_status check(weft_backend *backend, const weft_backend_operation *op)

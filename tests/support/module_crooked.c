@@ -3,11 +3,12 @@
 #include <string.h>
 #include <weft/backend.h>
 
-static bool owns(weft_backend *backend, const void *pointer)
+static weft_status owns(weft_backend *backend, const void *pointer, bool *owned)
 {
     (void)backend;
     (void)pointer;
-    return false;
+    *owned = false;
+    return WEFT_OK;
 }
 
 static weft_status check(weft_backend *backend, const weft_backend_operation *op)

@@ -217,11 +217,12 @@ static void *device_main(void *arg)
 
 /* ---- the seam ---- */
 
-static bool owns(weft_backend *backend, const void *pointer)
+static weft_status owns(weft_backend *backend, const void *pointer, bool *owned)
 {
     (void)backend;
     (void)pointer;
-    return true;
+    *owned = true;
+    return WEFT_OK;
 }
 
 static weft_status check(weft_backend *backend, const weft_backend_operation *op)

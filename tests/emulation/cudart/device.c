@@ -60,6 +60,14 @@ void emu__device_set(int device)
     current = device;
 }
 
+void emu__device_die(cudaError_t error)
+{
+    if (!emu__device_count()) return;
+    emu__lock();
+    if (!emu__devices[current].error) emu__devices[current].error = error;
+    emu__unlock();
+}
+
 bool emu__device_valid(int device)
 {
     return device >= 0 && device < emu__device_count();

@@ -18,7 +18,8 @@ typedef struct emu__device {
 extern emu__device emu__devices[EMU__DEVICES_MAX]; /* under the lock */
 
 int emu__device_count(void);
-int emu__device_current(void);      /* of this thread */
-void emu__device_set(int device);   /* for this thread, unasked */
-bool emu__device_valid(int device); /* there is such a device */
+int emu__device_current(void);           /* of this thread */
+void emu__device_set(int device);        /* for this thread, unasked */
+bool emu__device_valid(int device);      /* there is such a device */
+void emu__device_die(cudaError_t error); /* the current one, unless it has died before */
 #endif

@@ -77,12 +77,7 @@ cudaError_t emu__end(cudaError_t error)
 {
     if (!error) return error;
     last_error = error;
-    if (destroys_device(error) && emu__device_count()) {
-        emu__lock();
-        emu__device *device = &emu__devices[emu__device_current()];
-        if (!device->error) device->error = error;
-        emu__unlock();
-    }
+    if (destroys_device(error)) emu__device_die(error);
     return error;
 }
 
@@ -92,7 +87,7 @@ cudaError_t cudaGetLastError(void)
 
     if (error) return error;
     error = last_error;
-    if (!destroys_device(error)) last_error = cudaSuccess;
+    if (!error || error != device_error()) last_error = cudaSuccess;
     return error;
 }
 

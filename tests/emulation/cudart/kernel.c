@@ -11,8 +11,9 @@ enum { KERNEL_ACCESSES = 64 }; /* with which no memory is allocated */
 
 static cudaError_t launch(emu__stream *stream, const emu_kernel *kernel, emu__block **blocks)
 {
-    cudaError_t error = emu__capture_refuses(stream);
+    cudaError_t error = emu__devices[stream->device].error;
 
+    if (!error) error = emu__capture_refuses(stream);
     if (error) return error;
     for (size_t i = 0; i < kernel->access_count; i++) {
         const emu_access *access = &kernel->accesses[i];

@@ -28,12 +28,14 @@ typedef struct rule {
     uint64_t first, step; /* the first call it applies to, and every step-th after that; 0: only the first */
     rule_kind kind;
     int number;   /* error, value or milliseconds; of a hang -1: for ever */
+    bool stays;   /* an error */
     uint64_t met; /* calls seen so far */
 } rule;
 
 typedef struct { /* what a rule that applies asks for */
     rule_kind kind;
     int number;
+    bool stays;
 } deed;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -132,6 +134,9 @@ static void read_what(rule *made, const char **at, const char *text)
         bad_rule(text, "error:N, value:N, delay:MS, hang, hang:MS, stuck or die after the =");
     }
     if (needs && !number_at(at, &made->number)) bad_rule(text, "a number after the colon");
+    made->stays = made->kind == RULE_ERROR && word_at(at, "!");
+    if (made->stays && strncmp(made->name, "cuda", 4) != 0)
+        bad_rule(text, "a function of CUDA, whose error can stay (error:N!)");
     if (made->kind == RULE_ERROR && !made->number) bad_rule(text, "an error other than 0, which is success");
     if (**at) bad_rule(text, "nothing after the rule");
 }
@@ -233,7 +238,7 @@ static bool look_up(const char *name, deed *found)
     pthread_mutex_lock(&mutex);
     for (rule *at = rules; at; at = at->next)
         if (!strcmp(at->name, name) && is_here(at) && applies(at) && !any) {
-            *found = (deed){at->kind, at->number};
+            *found = (deed){at->kind, at->number, at->stays};
             any = true;
         }
     pthread_mutex_unlock(&mutex);
@@ -292,6 +297,8 @@ static bool carry_out(const deed *what, bool (*is_over)(void *), void *arg)
 
     switch (what->kind) {
     case RULE_ERROR:
+        if (what->stays) emu__device_die((cudaError_t)what->number);
+        return true;
     case RULE_VALUE: return true;
     case RULE_DELAY:
         while (nanosleep(&wait, &wait) && errno == EINTR) {

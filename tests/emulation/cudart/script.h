@@ -8,7 +8,9 @@
  *   when    =  N                          the N-th such call that this rule sees, from 1 on
  *           |  N '+'                      that one and all after it
  *           |  '*' [N]                    every one; every N-th
- *   what    =  'error:' N                 the call returns this error, as a number of its library
+ *   what    =  'error:' N ['!']           the call returns this error, as a number of its library;
+ *                                         with ! (functions of CUDA) it stays: the device that is current has
+ *                                         died of it, whatever its number, and answers every call with it
  *           |  'value:' N                 the argument of an emu_event()
  *           |  'delay:' MS                the call begins so many milliseconds later
  *           |  'hang' [':' MS]            it waits so long, or until emu_release(), or for ever;

@@ -183,10 +183,11 @@ static void reap(toy *t, bool all)
 
 /* ---- the seam ---- */
 
-static bool owns(weft_backend *backend, const void *pointer)
+static weft_status owns(weft_backend *backend, const void *pointer, bool *owned)
 {
     (void)backend;
-    return toy_owns(pointer);
+    *owned = toy_owns(pointer);
+    return WEFT_OK;
 }
 
 static weft_status check(weft_backend *backend, const weft_backend_operation *op)
