@@ -201,9 +201,6 @@ static void close_backend(weft_backend *backend)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     if (!nccl->probe && !outwait(nccl)) {
-        pthread_mutex_lock(&nccl->lock);
-        nccl->left_behind = true;
-        pthread_mutex_unlock(&nccl->lock);
         weft__nccl_log(nccl, 1, "a communicator of device %d hangs and is left behind", backend->device);
         return;
     }

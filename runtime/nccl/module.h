@@ -20,7 +20,6 @@
 #define WEFT__NCCL_SENTENCE 640 /* bytes of one, at most */
 #define WEFT__NCCL_NEVER    INT64_MAX
 
-typedef struct weft__thread weft__thread;    /* thread.c */
 typedef struct weft_backend_comm weft__comm; /* communicator.h */
 
 typedef struct weft__nccl {
@@ -40,9 +39,7 @@ typedef struct weft__nccl {
     pthread_mutex_t lock; /* short; order: a communicator's lock, then this one */
     pthread_cond_t changed;
     unsigned threads;      /* of the module, at work */
-    weft__thread *ended;   /* to be joined */
     bool hurry;            /* closing: whoever takes leave of a communicator stops being polite */
-    bool left_behind;      /* closed, while some of its threads hang */
     uint64_t families;     /* numbers given to communicators that share resources */
     weft__list comms;      /* all of them */
     weft__list memory;     /* what mem_alloc gave */

@@ -15,76 +15,53 @@
 /* Whose thread this is: of its progress, or one of those here.  NULL: somebody else's. */
 static _Thread_local const weft__nccl *settled;
 
-/* From start to join. */
-struct weft__thread {
+/* From start to end. */
+struct task {
     weft__nccl *nccl;
     void (*run)(void *arg);
     void *arg;
-    pthread_t id;
-    weft__thread *next; /* nccl->ended */
 };
 
-/* Joins the threads that have ended: they are on their way out, so this waits for no task. */
-static void join_ended(weft__nccl *nccl)
-{
-    weft__thread *thread, *next;
-    pthread_mutex_lock(&nccl->lock);
-    thread = nccl->ended;
-    nccl->ended = NULL;
-    pthread_mutex_unlock(&nccl->lock);
-    for (; thread; thread = next) {
-        next = thread->next;
-        pthread_join(thread->id, NULL);
-        free(thread);
-    }
-}
-
+/* Counts itself out last: from then on the module may be closed.  Its code stays (CMakeLists.txt), and nobody
+ * joins it, for a module whose device is lost is never closed. */
 static void *thread_main(void *arg)
 {
-    weft__thread *self = arg;
-    weft__nccl *nccl = self->nccl;
-    bool left_behind;
+    struct task task = *(struct task *)arg;
+    free(arg);
     pthread_setname_np(pthread_self(), "weft-nccl");
-    weft__thread_settle(nccl);
-    self->run(self->arg);
-    join_ended(nccl);
-    pthread_mutex_lock(&nccl->lock);
-    left_behind = nccl->left_behind;
-    if (!left_behind) {
-        self->next = nccl->ended;
-        nccl->ended = self;
-    }
-    nccl->threads--;
-    pthread_cond_broadcast(&nccl->changed);
-    pthread_mutex_unlock(&nccl->lock);
-    if (!left_behind) return NULL;
-    pthread_detach(self->id); /* nobody will join it */
-    free(self);
+    weft__thread_settle(task.nccl);
+    task.run(task.arg);
+    pthread_mutex_lock(&task.nccl->lock);
+    task.nccl->threads--;
+    pthread_cond_broadcast(&task.nccl->changed);
+    pthread_mutex_unlock(&task.nccl->lock);
     return NULL;
 }
 
-static bool create(weft__thread *thread)
+static bool create(struct task *task)
 {
     sigset_t all, before;
+    pthread_t id;
     int error;
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread->id, NULL, thread_main, thread);
+    error = pthread_create(&id, NULL, thread_main, task);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) pthread_detach(id);
     return !error;
 }
 
 bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg)
 {
-    weft__thread *thread = malloc(sizeof *thread);
+    struct task *task = malloc(sizeof *task);
     bool created;
-    if (!thread) return false;
-    *thread = (weft__thread){.nccl = nccl, .run = run, .arg = arg};
-    pthread_mutex_lock(&nccl->lock); /* until its id is written */
-    created = create(thread);
+    if (!task) return false;
+    *task = (struct task){.nccl = nccl, .run = run, .arg = arg};
+    pthread_mutex_lock(&nccl->lock); /* until it is counted */
+    created = create(task);
     if (created) nccl->threads++;
     pthread_mutex_unlock(&nccl->lock);
-    if (!created) free(thread);
+    if (!created) free(task);
     return created;
 }
 
@@ -128,7 +105,6 @@ bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns)
     while (nccl->threads && ended) ended = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
     ended = !nccl->threads;
     pthread_mutex_unlock(&nccl->lock);
-    join_ended(nccl);
     return ended;
 }
 
