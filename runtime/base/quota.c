@@ -40,35 +40,29 @@ static bool raise_soft_limit(int n)
     return !setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Opens up to n; returns how many.  errno tells why not more. */
-static int open_some(int *fds, int n)
+/* How many more could be opened, n at most.  errno tells why not more.  One is opened, and the others are counted: a table
+ * of descriptors that has to grow lets a process that has threads wait for all processors (synchronize_rcu), 10 ms and
+ * more, which descriptors that are closed at once again are not worth. */
+static int count_descriptors(int n)
 {
-    int opened = 0;
-    while (opened < n) {
-        fds[opened] = opened ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC);
-        if (fds[opened] < 0) break;
-        opened++;
-    }
-    return opened;
-}
-
-static int try_descriptors(int *fds, int n)
-{
-    int opened = open_some(fds, n), reason = errno;
-    for (int i = 0; i < opened; i++) close(fds[i]);
-    errno = reason;
-    return opened;
+    struct rlimit limit;
+    int one = eventfd(0, EFD_CLOEXEC), counted = 0;
+    if (one < 0) return 0;
+    close(one);
+    if (getrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = RLIM_INFINITY;
+    for (int fd = 0; counted < n && (rlim_t)fd < limit.rlim_cur; fd++)
+        if (fcntl(fd, F_GETFD) < 0) counted++;
+    errno = EMFILE;
+    return counted;
 }
 
 weft_status weft__quota_descriptors(int n, const char *who)
 {
     char limit[32];
     struct rlimit set;
-    int *fds = weft__reserve_get((size_t)n * sizeof *fds), left;
+    int left = count_descriptors(n);
     weft_status status = WEFT_OK;
-    if (!fds) return weft__fail_memory((size_t)n * sizeof *fds, "the count of descriptors");
-    left = try_descriptors(fds, n);
-    if (left < n && errno == EMFILE && raise_soft_limit(n)) left = try_descriptors(fds, n);
+    if (left < n && errno == EMFILE && raise_soft_limit(n)) left = count_descriptors(n);
     if (left < n && errno == EMFILE)
         status = weft__fail(WEFT_ERR_SYSTEM,
                             "%s needs %d more descriptors, and %d are left: the limit of this process "
@@ -77,7 +71,6 @@ weft_status weft__quota_descriptors(int n, const char *who)
                             limit_text(getrlimit(RLIMIT_NOFILE, &set) ? NULL : &set, limit, sizeof limit));
     else if (left < n)
         status = weft__fail_errno("%s needs %d more descriptors, and only %d can be had", who, n, left);
-    weft__reserve_give(fds);
     return status;
 }
 
