@@ -58,8 +58,8 @@ typedef struct shm {
     weft__transport transport;
     weft__segment *segment;
     int *local_of;
-    int world, turn; /* turn: the peer that the next poll reads first */
-    size_t waiting;  /* frames in queues or half written, all peers */
+    int world, first; /* first: the peer that the next poll reads first */
+    size_t waiting;   /* frames in queues or half written, all peers */
     weft__rests rests;
     bool polling;
     shm_peer *peers;
@@ -154,18 +154,18 @@ static size_t piece_of(const shm_peer *l, const weft__outgoing *out, size_t *off
 }
 
 /* Writes records of one frame while there is room and this poll's bytes last.  READY: the frame is written. */
-static weft__ring_state write_frame(shm *s, shm_peer *l, weft__outgoing *out, size_t *turn_bytes)
+static weft__ring_state write_frame(shm *s, shm_peer *l, weft__outgoing *out, size_t *poll_bytes)
 {
     static const weft__frame continued = {.kind = KIND_CONTINUED};
 
     while (out->done < sizeof out->frame + out->frame.length) {
         size_t offset, piece = piece_of(l, out, &offset);
-        weft__ring_state room = *turn_bytes < POLL_BYTES ? weft__ring_room(&l->out, piece) : WEFT__RING_WAIT;
+        weft__ring_state room = *poll_bytes < POLL_BYTES ? weft__ring_room(&l->out, piece) : WEFT__RING_WAIT;
         if (room != WEFT__RING_READY) return room;
         weft__ring_put(&l->out, out->done ? &continued : &out->frame, (const char *)out->payload + offset,
                        piece);
         out->done = sizeof out->frame + offset + piece;
-        *turn_bytes += piece;
+        *poll_bytes += piece;
         weft__bell_ring(s->segment, l->local);
     }
     return WEFT__RING_READY;
@@ -180,7 +180,7 @@ static bool may_begin(shm *s, shm_peer *l, const weft__outgoing *out)
 }
 
 /* Writes what waits for one peer.  Returns how many frames were written to the end, or not at all. */
-static int write_queue(shm *s, shm_peer *l, size_t *turn_bytes)
+static int write_queue(shm *s, shm_peer *l, size_t *poll_bytes)
 {
     weft__outgoing *out;
     int moved = 0;
@@ -188,7 +188,7 @@ static int write_queue(shm *s, shm_peer *l, size_t *turn_bytes)
     l->writing = true;
     while (l->state == PEER_OPEN && (out = head_of(l))) {
         bool begins = may_begin(s, l, out);
-        weft__ring_state state = begins ? write_frame(s, l, out, turn_bytes) : WEFT__RING_READY;
+        weft__ring_state state = begins ? write_frame(s, l, out, poll_bytes) : WEFT__RING_READY;
         if (state == WEFT__RING_BROKEN) {
             end_peer(s, l, "it says it has read what was never written to it");
             break;
@@ -234,7 +234,7 @@ static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
     shm *s = shm_of(t);
     shm_peer *l = shm_peer_of(t, peer);
     bool idle = !head_of(l) && !l->writing;
-    size_t turn_bytes = 0;
+    size_t poll_bytes = 0;
 
     WEFT__ASSERT(out->frame.length <= WEFT__FRAME_PAYLOAD_MAX);
     weft__list_init(&out->link);
@@ -248,7 +248,7 @@ static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
     s->waiting++;
     /* While a `sent` runs, the loop that called it takes this frame too: no recursion however long the chain.
      */
-    if (idle) write_queue(s, l, &turn_bytes);
+    if (idle) write_queue(s, l, &poll_bytes);
 }
 
 static void orphan_sent(weft__outgoing *out, weft_status status)
@@ -339,7 +339,7 @@ static void take_piece(shm *s, shm_peer *l, void *where, size_t bytes)
 }
 
 /* Reads one record, if there is one. */
-static bool read_record(shm *s, shm_peer *l, size_t *turn_bytes)
+static bool read_record(shm *s, shm_peer *l, size_t *poll_bytes)
 {
     weft__sink *sink = s->transport.sink;
     size_t piece, most = weft__ring_piece_bytes(&l->in);
@@ -351,7 +351,7 @@ static bool read_record(shm *s, shm_peer *l, size_t *turn_bytes)
     if (piece > most) piece = most;
     take_piece(s, l, l->where ? l->where + l->read_bytes : NULL, piece);
     l->read_bytes += piece;
-    *turn_bytes += piece;
+    *poll_bytes += piece;
     if (l->read_bytes == l->frame.length) {
         l->begun = false;
         l->reading = true;
@@ -382,8 +382,8 @@ static void shm_take(weft__transport *t, int peer, void *where)
 
 static void shm_read(weft__transport *t, int peer)
 {
-    size_t turn_bytes = 0;
-    read_record(shm_of(t), shm_peer_of(t, peer), &turn_bytes);
+    size_t poll_bytes = 0;
+    read_record(shm_of(t), shm_peer_of(t, peer), &poll_bytes);
 }
 
 static void shm_forget(weft__transport *t, int peer, void *where)
@@ -394,11 +394,11 @@ static void shm_forget(weft__transport *t, int peer, void *where)
 
 static int read_peers(shm *s, int budget)
 {
-    int size = s->segment->size, at = s->turn, moved = 0;
-    size_t turn_bytes = 0;
+    int size = s->segment->size, at = s->first, moved = 0;
+    size_t poll_bytes = 0;
     bool alone;
 
-    for (int i = 0; i < size && moved < budget && turn_bytes < POLL_BYTES; i++) {
+    for (int i = 0; i < size && moved < budget && poll_bytes < POLL_BYTES; i++) {
         shm_peer *l = &s->peers[at];
         if (++at == size) at = 0;
         if (WEFT__LIKELY(!weft__ring_ready(&l->in))) {
@@ -412,24 +412,24 @@ static int read_peers(shm *s, int budget)
          * line of the writer's: before the caller hears of this one. */
         alone = l->awaited;
         l->awaited = false;
-        for (int n = 0; n < PEER_RECORDS && moved < budget && turn_bytes < POLL_BYTES; n++) {
-            if (!read_record(s, l, &turn_bytes)) break;
+        for (int n = 0; n < PEER_RECORDS && moved < budget && poll_bytes < POLL_BYTES; n++) {
+            if (!read_record(s, l, &poll_bytes)) break;
             moved++;
             if (alone && l->frame.length <= SHORT_BYTES) break;
         }
-        s->turn = at;
+        s->first = at;
     }
     return moved;
 }
 
 static int write_peers(shm *s)
 {
-    size_t turn_bytes = 0;
+    size_t poll_bytes = 0;
     int moved = 0;
 
-    for (int i = 0; i < s->segment->size && turn_bytes < POLL_BYTES; i++) {
-        int at = (s->turn + i) % s->segment->size;
-        if (head_of(&s->peers[at])) moved += write_queue(s, &s->peers[at], &turn_bytes);
+    for (int i = 0; i < s->segment->size && poll_bytes < POLL_BYTES; i++) {
+        int at = (s->first + i) % s->segment->size;
+        if (head_of(&s->peers[at])) moved += write_queue(s, &s->peers[at], &poll_bytes);
     }
     return moved;
 }
@@ -480,10 +480,10 @@ static void shm_drop(weft__transport *t, int peer)
     /* From inside the sink's own handling of a frame of this peer nothing more is read: that frame is the
      * last. */
     if (l->state == PEER_OPEN && !l->reading) {
-        size_t drained = 0, turn_bytes = 0;
+        size_t drained = 0, poll_bytes = 0;
         uint64_t from = l->in.position;
         peer_to(l, PEER_DRAINING);
-        while (drained < l->in.bytes && read_record(s, l, &turn_bytes))
+        while (drained < l->in.bytes && read_record(s, l, &poll_bytes))
             drained = (size_t)(l->in.position - from);
     }
     if (l->state != PEER_GONE) peer_to(l, PEER_GONE);

@@ -184,7 +184,7 @@ static void tcp_hurry(weft__transport *t)
 static int tcp_poll(weft__transport *t, int budget)
 {
     weft__tcp *tcp = tcp_of(t);
-    weft__list turn;
+    weft__list queued;
     const int before = tcp->moved;
     int moved;
     weft__tcp_links_sweep(tcp);
@@ -192,17 +192,17 @@ static int tcp_poll(weft__transport *t, int budget)
     read_directly(tcp);
     if (tcp->lazy_polls && --tcp->lazy_polls == 0) tcp_hurry(t);
 
-    weft__list_init(&turn);
+    weft__list_init(&queued);
     WEFT__LIST_EACH(&tcp->resume, at)
     {
         weft__list_remove(at);
-        weft__list_append(&turn, at);
+        weft__list_append(&queued, at);
     }
-    while (!weft__list_empty(&turn)) {
-        weft__tcp_link *link = WEFT__LIST_ENTRY(turn.next, weft__tcp_link, turn);
-        weft__list_remove(&link->turn);
+    while (!weft__list_empty(&queued)) {
+        weft__tcp_link *link = WEFT__LIST_ENTRY(queued.next, weft__tcp_link, queued);
+        weft__list_remove(&link->queued);
         if (tcp->moved - before >= budget) {
-            weft__list_append(&tcp->resume, &link->turn);
+            weft__list_append(&tcp->resume, &link->queued);
             continue;
         }
         weft__tcp_link_write(link);

@@ -94,7 +94,7 @@ static void receive_member(weft__tcp_guest *guest)
         return;
     }
     if (weft__tcp_step_write(fd, &told, sizeof told, &done) != WEFT__STEP_DONE || !link) {
-        if (link) weft__list_append(&guest->tcp->closed, &link->turn);
+        if (link) weft__list_append(&guest->tcp->closed, &link->queued);
         weft__tcp_guest_end(guest);
         return;
     }

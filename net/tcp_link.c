@@ -67,8 +67,8 @@ static void end_as(weft__tcp_link *link, weft__tcp_ending to)
 
 void weft__tcp_link_resume(weft__tcp_link *link)
 {
-    weft__list_remove(&link->turn);
-    weft__list_append(&link->peer->tcp->resume, &link->turn);
+    weft__list_remove(&link->queued);
+    weft__list_append(&link->peer->tcp->resume, &link->queued);
 }
 
 /* ---- writing ---- */
@@ -451,7 +451,7 @@ weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer, const weft__tcp_handsha
     memset(link, 0, offsetof(weft__tcp_link, buffer));
     link->polled = (weft__polled){.fd = -1, .ready = link_ready};
     link->peer = peer;
-    weft__list_init(&link->turn);
+    weft__list_init(&link->queued);
     if (peer->wire == WEFT__TCP_WIRE_PLAIN) return link;
     link->sealed = weft__tcp_sealed_new(handshake);
     if (link->sealed) return link;
@@ -489,15 +489,15 @@ void weft__tcp_link_end(weft__tcp_link *link)
     if (link->rest) weft__rests_give(&link->peer->tcp->rests, link->rest);
     link->rest = NULL;
     if (!link->writing) withdraw_promise(link);
-    weft__list_remove(&link->turn);
-    weft__list_append(&link->peer->tcp->closed, &link->turn);
+    weft__list_remove(&link->queued);
+    weft__list_append(&link->peer->tcp->closed, &link->queued);
 }
 
 void weft__tcp_links_sweep(weft__tcp *tcp)
 {
     WEFT__LIST_EACH(&tcp->closed, at)
     {
-        weft__tcp_link *link = WEFT__LIST_ENTRY(at, weft__tcp_link, turn);
+        weft__tcp_link *link = WEFT__LIST_ENTRY(at, weft__tcp_link, queued);
         if (link->reading || link->writing) continue;
         weft__list_remove(at);
         weft__tcp_sealed_free(link->sealed);

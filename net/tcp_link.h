@@ -83,7 +83,7 @@ typedef struct weft__tcp_looks {
 struct weft__tcp_link {
     weft__polled polled; /* fd -1: closed, waits to be freed */
     weft__tcp_peer *peer;
-    weft__list turn; /* in tcp->resume: goes on in the next poll; in tcp->closed: to be freed */
+    weft__list queued; /* in tcp->resume: goes on in the next poll; in tcp->closed: to be freed */
     weft__tcp_ending ending;
     weft__tcp_sealed *sealed; /* NULL: frames go plain */
     int error;                /* errno of the write that failed */

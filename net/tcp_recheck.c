@@ -39,7 +39,7 @@ static void note(weft__tcp_link *link)
 {
     int bytes = 0;
     link->noted = (weft__tcp_noted){.reads = link->reads, .writes = link->writes};
-    if (!weft__list_empty(&link->turn)) return;
+    if (!weft__list_empty(&link->queued)) return;
     if (!ioctl(link->polled.fd, FIONREAD, &bytes) && bytes >= link->wake_bytes) link->noted.bytes = bytes;
     link->noted.room = link->blocked && weft__tcp_ready(link->polled.fd, POLLOUT) & POLLOUT;
 }

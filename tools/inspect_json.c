@@ -153,7 +153,7 @@ static void own_life(weft__json *json, const weft__snapshot *shot)
     weft__json_text(json, "stage", stage < WEFT__STAGES ? stages[stage] : "unknown");
     weft__json_text(json, "progress_thread", rest < 3 ? rests[rest] : "unknown");
     weft__json_big(json, "sleepers", shot->life[WEFT__LIFE_WAITERS]);
-    weft__json_big(json, "watchdog_turns", shot->life[WEFT__LIFE_PASSES]);
+    weft__json_big(json, "watchdog_passes", shot->life[WEFT__LIFE_PASSES]);
     weft__json_big(json, "damaged", shot->damaged);
 }
 

@@ -34,7 +34,7 @@ typedef struct outgoing {
 typedef struct pending {
     weft__list node; /* link->pending until it is answered or given up */
     uint64_t id;
-    outgoing request, look;
+    outgoing request, peek;
     weft__kv_answer answer;
     zmq_msg_t payload;
     bool gone;              /* there will be no answer */
@@ -361,14 +361,14 @@ static weft_status write_request(pending *p, const weft__kv_call *call)
     return WEFT_OK;
 }
 
-static bool write_look(pending *p)
+static bool write_peek(pending *p)
 {
-    weft__kv_request look = {.magic = WEFT__KV_MAGIC,
+    weft__kv_request peek = {.magic = WEFT__KV_MAGIC,
                              .version = WEFT__KV_VERSION,
-                             .kind = WEFT__KV_LOOK,
+                             .kind = WEFT__KV_PEEK,
                              .id = p->id};
-    if (zmq_msg_init_size(&p->look.msg, sizeof look)) return false;
-    memcpy(zmq_msg_data(&p->look.msg), &look, sizeof look);
+    if (zmq_msg_init_size(&p->peek.msg, sizeof peek)) return false;
+    memcpy(zmq_msg_data(&p->peek.msg), &peek, sizeof peek);
     return true;
 }
 
@@ -384,27 +384,27 @@ static void withdraw(outgoing *out)
 static bool await(weft__kv_link *link, pending *p, const weft__kv_call *call)
 {
     int64_t deadline_ns = call->deadline_ns;
-    bool looks = call->patient;
+    bool peeks = call->patient;
     while (!atomic_load_explicit(&p->ended, memory_order_acquire)) {
         if (weft__now_ns() < deadline_ns) {
             weft__sleep_on(&p->ended, 0, deadline_ns);
             continue;
         }
-        if (!looks || !write_look(p)) break;
-        looks = false;
+        if (!peeks || !write_peek(p)) break;
+        peeks = false;
         deadline_ns = weft__deadline(weft__now_ns(), ANSWER_MS);
         weft__lock_take(&link->lock);
         if (link->state != GONE)
-            weft__list_append(&link->outbox, &p->look.node);
+            weft__list_append(&link->outbox, &p->peek.node);
         else
-            zmq_msg_close(&p->look.msg);
+            zmq_msg_close(&p->peek.msg);
         weft__lock_drop(&link->lock);
         ring(link);
     }
     weft__lock_take(&link->lock);
     weft__list_remove(&p->node);
     withdraw(&p->request);
-    withdraw(&p->look);
+    withdraw(&p->peek);
     weft__lock_drop(&link->lock);
     return atomic_load_explicit(&p->ended, memory_order_acquire);
 }
@@ -445,7 +445,7 @@ weft_status weft__kv_link_perform(weft__kv_link *link, const weft__kv_call *call
     int64_t began_ns = weft__now_ns();
     weft__list_init(&p.node);
     weft__list_init(&p.request.node);
-    weft__list_init(&p.look.node);
+    weft__list_init(&p.peek.node);
     zmq_msg_init(&p.payload);
     weft__lock_take(&link->lock);
     p.id = ++link->last_id;

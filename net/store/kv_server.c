@@ -190,7 +190,7 @@ static void serve_woken(weft__kv_server *s)
     }
 }
 
-static void look_now(weft__kv_server *s, connection *from, uint64_t id)
+static void peek_now(weft__kv_server *s, connection *from, uint64_t id)
 {
     WEFT__LIST_EACH(&from->waiting, at)
     {
@@ -215,8 +215,8 @@ static void take_request(weft__kv_server *s, connection *from, zmq_msg_t *msg)
     int kind;
     weft_status status;
     if (!weft__kv_request_read(zmq_msg_data(msg), zmq_msg_size(msg), &id, &kind, &call)) return;
-    if (kind == WEFT__KV_LOOK) {
-        look_now(s, from, id);
+    if (kind == WEFT__KV_PEEK) {
+        peek_now(s, from, id);
         return;
     }
     status = carry_out(s, &call, &result, &found);

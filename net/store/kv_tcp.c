@@ -131,11 +131,11 @@ static weft_status make_socket(const tcp_store *s, weft__kv_socket *socket)
     return WEFT_OK;
 }
 
-/* A look at no call: it has no answer, but whoever has not said a word is a stranger to the server. */
+/* It peeks at no call: that has no answer, but whoever has not said a word is a stranger to the server. */
 static void say_a_word(weft__kv_socket *socket)
 {
-    weft__kv_request look = {.magic = WEFT__KV_MAGIC, .version = WEFT__KV_VERSION, .kind = WEFT__KV_LOOK};
-    while (zmq_send(socket->dealer, &look, sizeof look, ZMQ_DONTWAIT) < 0 && errno == EINTR) continue;
+    weft__kv_request peek = {.magic = WEFT__KV_MAGIC, .version = WEFT__KV_VERSION, .kind = WEFT__KV_PEEK};
+    while (zmq_send(socket->dealer, &peek, sizeof peek, ZMQ_DONTWAIT) < 0 && errno == EINTR) continue;
 }
 
 static weft_status connect_for_good(const tcp_store *s, weft__kv_socket *socket, int *refusals)

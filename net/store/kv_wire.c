@@ -58,7 +58,7 @@ bool weft__kv_request_read(const void *bytes, size_t length, uint64_t *id, int *
     if (h.magic != WEFT__KV_MAGIC || h.version != WEFT__KV_VERSION) return false;
     *id = h.id;
     *kind = h.kind;
-    if (h.kind == WEFT__KV_LOOK) return length == 0;
+    if (h.kind == WEFT__KV_PEEK) return length == 0;
     if (h.kind < WEFT__KV_SET || h.kind >= WEFT__KV_KINDS || (h.kind != WEFT__KV_WAIT && h.n != 1))
         return false;
     if (h.value_bytes > WEFT__KV_VALUE_MAX || h.expected_bytes > WEFT__KV_VALUE_MAX ||

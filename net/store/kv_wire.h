@@ -11,7 +11,7 @@
 
 #define WEFT__KV_MAGIC       0x564b4657u /* "WFKV" in little-endian */
 #define WEFT__KV_VERSION     1
-#define WEFT__KV_LOOK        100 /* kinds on the wire beside weft__kv_kind */
+#define WEFT__KV_PEEK        100 /* kinds on the wire beside weft__kv_kind */
 #define WEFT__KV_ANSWER      200
 #define WEFT__KV_REQUEST_MAX (2u * WEFT__KV_VALUE_MAX + 16u * 1024 * 1024) /* bytes; a WAIT's keys too */
 

@@ -109,7 +109,7 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, unsigned way, 
 {
     const weft__op op = op_of(way, buf, count, dtype, peer, tag);
     bool sends, yields;
-    int64_t look_ns = WEFT__NEVER;
+    int64_t check_ns = WEFT__NEVER;
     weft_context *ctx;
     if (WEFT__PLAIN || WEFT__UNLIKELY(call || !is_plain(group, &op, way == WEFT__SENDS)) ||
         !weft__engine_try(group->ctx))
@@ -121,11 +121,11 @@ static WEFT__MADE_FOR_EACH weft_status message(weft_group *group, unsigned way, 
     if (!(sends ? send_now(group, &op, out) : receive_now(group, &op, out))) {
         if (sends || !out) return messages_begin(group, way, buf, count, dtype, peer, tag, out);
         *out = weft__submit_numbered(group, &op, WEFT__RECEIVES);
-        look_ns = weft__submit_post(*out);
+        check_ns = weft__submit_post(*out);
     }
     weft__count(&ctx->active, 1);
     weft__engine_drop(ctx);
-    if (!sends) weft__look_by(ctx, look_ns);
+    if (!sends) weft__check_by(ctx, check_ns);
     if (yields) sched_yield();
     return WEFT_OK;
 }

@@ -31,11 +31,11 @@ void weft__alarm_wake(void)
     }
 }
 
-void weft__alarm_look(weft_context *ctx, int64_t when_ns)
+void weft__alarm_check(weft_context *ctx, int64_t when_ns)
 {
-    int64_t at = atomic_load_explicit(&ctx->look_ns, memory_order_relaxed);
+    int64_t at = atomic_load_explicit(&ctx->check_ns, memory_order_relaxed);
     while (when_ns < at)
-        if (atomic_compare_exchange_weak_explicit(&ctx->look_ns, &at, when_ns, memory_order_seq_cst,
+        if (atomic_compare_exchange_weak_explicit(&ctx->check_ns, &at, when_ns, memory_order_seq_cst,
                                                   memory_order_relaxed)) {
             weft__alarm_wake();
             return;

@@ -7,7 +7,7 @@
 /* Queue a notice for one rank; NULL: it is gone, and its connection goes too */
 void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice);
 /* Check this context at that time at the latest. */
-void weft__alarm_look(weft_context *ctx, int64_t when_ns);
+void weft__alarm_check(weft_context *ctx, int64_t when_ns);
 /* The progress thread begins what it may not come back from soon, a module's call or a callback: check often,
  * to drive the host plane in its place.  Any thread; mostly two loads. */
 void weft__alarm_tick(weft_context *ctx);

@@ -55,7 +55,7 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     weft__completion_fd_init(&ctx->completion_fd);
     weft__pacing_open(&ctx->pacing, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
-    atomic_store(&ctx->look_ns, WEFT__NEVER);
+    atomic_store(&ctx->check_ns, WEFT__NEVER);
     atomic_init(&ctx->engine.fence, weft__fence_open());
     ctx->engine.keeps = !WEFT__PLAIN && atomic_load(&ctx->engine.fence) == WEFT__FENCE_HEAVY;
     weft__ticker_open(&ctx->ticker);

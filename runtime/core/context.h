@@ -181,7 +181,7 @@ struct weft_context {
     weft__mpsc notices;        /* to be sent by it */
     weft__list to_tell;        /* engine: broken groups of which other hosts are told later */
     weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
-    _Atomic int64_t look_ns;   /* when it must check this context next */
+    _Atomic int64_t check_ns;  /* when it must check this context next */
     bool guarded;
     uint64_t watched_passes; /* watchdog thread: how often it has checked this context */
     _Atomic int dump_state;  /* weft__dump_state */

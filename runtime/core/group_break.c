@@ -74,7 +74,7 @@ static void tell_later(weft_group *group, int64_t after_ns)
     group->tell_ns = weft__now_ns() + after_ns;
     weft__list_init(&group->to_tell);
     weft__list_append(&ctx->to_tell, &group->to_tell);
-    weft__alarm_look(ctx, group->tell_ns);
+    weft__alarm_check(ctx, group->tell_ns);
 }
 
 void weft__group_heard(weft_group *group)

@@ -197,7 +197,7 @@ void weft__peer_suspect(weft_context *ctx, int rank, const char *why)
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
     record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__RECORDED_PEER_LOST);
     m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
-    weft__alarm_look(ctx, m->suspect_ns);
+    weft__alarm_check(ctx, m->suspect_ns);
 }
 
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)

@@ -169,7 +169,7 @@ static void deep_sleep(sleeper *s, int64_t now_ns)
 
 /* One pass over everything that is this thread's.  Returns how much was done; -1: it was stuck in a module when
  * another thread took its place, and nothing of the context is its own any more. */
-static int progress_look(sleeper *s)
+static int progress_poll(sleeper *s)
 {
     weft_context *ctx = s->ctx;
     int n = run_callbacks(s);
@@ -248,7 +248,7 @@ static void *progress_main(void *arg)
     s->driven = atomic_load(&ctx->driven);
 
     while (n >= 0 && !atomic_load_explicit(&ctx->thread_stop, memory_order_acquire)) {
-        n = progress_look(s);
+        n = progress_poll(s);
         if (n > 0)
             weft__resting_found(&resting);
         else if (n == 0 && weft__resting_is_due(&resting, &ctx->pacing, sockets_will_wake(ctx)))

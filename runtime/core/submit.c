@@ -59,7 +59,7 @@ static void set_times(weft_request *req, int64_t now, int64_t timeout_ms)
     req->ask_ns -= span < ASK_AHEAD_NS ? span : ASK_AHEAD_NS;
 }
 
-static int64_t first_look(const weft_request *req)
+static int64_t first_check(const weft_request *req)
 {
     return req->ask_ns < req->warn_ns ? req->ask_ns : req->warn_ns;
 }
@@ -205,14 +205,15 @@ void weft__submit_continued(weft_request *req, weft__executor_kind executor, uin
     weft__recorded_start(req, weft__kind_traits(req->op.kind));
     weft__request_to(req, WEFT__RUNNING);
     weft__list_append(&ctx->pending, &req->pending);
-    weft__alarm_look(ctx, req->deadline_ns);
+    weft__alarm_check(ctx, req->deadline_ns);
 }
 
 /* ---- inline and queued ---- */
 
-void weft__look_by(weft_context *ctx, int64_t look_ns)
+void weft__check_by(weft_context *ctx, int64_t check_ns)
 {
-    if (look_ns < atomic_load_explicit(&ctx->look_ns, memory_order_relaxed)) weft__alarm_look(ctx, look_ns);
+    if (check_ns < atomic_load_explicit(&ctx->check_ns, memory_order_relaxed))
+        weft__alarm_check(ctx, check_ns);
 }
 
 /* Whether its first step may be taken inside the call.  Not with a callback, which could run, and release the
@@ -246,7 +247,7 @@ static int64_t stay(weft_request *req, int64_t timeout_ms)
     req->steps = WEFT__HERE;
     weft__count(&ctx->inflight_inline, 1);
     if (req->timed) leave_work(ctx);
-    return first_look(req);
+    return first_check(req);
 }
 
 static int64_t begin_here(weft_request *req, int64_t timeout_ms)
@@ -275,7 +276,7 @@ int64_t weft__submit_post(weft_request *req)
 static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled, weft_request **out)
 {
     weft_context *ctx = req->ctx;
-    int64_t submitted_ns = req->submitted_ns, look_ns = first_look(req);
+    int64_t submitted_ns = req->submitted_ns, check_ns = first_check(req);
     weft_status status;
     atomic_fetch_add_explicit(&ctx->inflight_queued, unsettled, memory_order_seq_cst);
     status = may_begin(req->group, traits);
@@ -293,7 +294,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
         weft__engine_begin(ctx, NULL, submitted_ns);
         weft__engine_drop(ctx);
     }
-    weft__look_by(ctx, look_ns);
+    weft__check_by(ctx, check_ns);
     return WEFT_OK;
 }
 
@@ -324,7 +325,7 @@ weft_status weft__submit_inside(weft_group *group, const weft__op *op, const wef
                                 weft_request **made)
 {
     weft_context *ctx = group->ctx;
-    int64_t look_ns = WEFT__NEVER;
+    int64_t check_ns = WEFT__NEVER;
     unsigned traits = weft__kind_traits(op->kind);
     weft_status status = may_begin(group, traits);
     weft_request *req;
@@ -337,7 +338,7 @@ weft_status weft__submit_inside(weft_group *group, const weft__op *op, const wef
         set_first_step(req);
         req->timed = timed;
         if (traits & WEFT__PAIR) req->u.pair.copy = NULL;
-        look_ns = begin_here(req, timeout_of(req, call));
+        check_ns = begin_here(req, timeout_of(req, call));
     } else if (status == WEFT_OK) {
         status = WEFT_ERR_MEMORY;
     }
@@ -347,7 +348,7 @@ weft_status weft__submit_inside(weft_group *group, const weft__op *op, const wef
         *made = NULL;
     }
     weft__engine_drop(ctx);
-    weft__look_by(ctx, look_ns);
+    weft__check_by(ctx, check_ns);
     return status;
 }
 
@@ -378,18 +379,18 @@ weft_status weft__submit(weft_request *req, const weft_call *call, weft_request 
     weft_context *ctx = req->ctx;
     unsigned traits = traits_of(req);
     weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
-    int64_t timeout_ms = timeout_of(req, call), look_ns = WEFT__NEVER;
+    int64_t timeout_ms = timeout_of(req, call), check_ns = WEFT__NEVER;
     req->timed = out || req->done;
     if (status == WEFT_OK && !(traits & ENDS_WITH_GROUP) && begins_itself(&req->op, req->done) &&
         weft__engine_try(ctx)) {
         status = may_begin(req->group, traits);
         if (status == WEFT_OK) {
             set_first_step(req);
-            look_ns = begin_here(req, timeout_ms);
+            check_ns = begin_here(req, timeout_ms);
             if (out) *out = req;
         }
         weft__engine_drop(ctx);
-        weft__look_by(ctx, look_ns);
+        weft__check_by(ctx, check_ns);
     } else if (status == WEFT_OK) {
         set_times(req, weft__now_ns(), timeout_ms);
         status = enqueue(req, traits, 1, out);

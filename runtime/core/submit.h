@@ -58,9 +58,9 @@ void weft__submit_held(weft_request *req);
 void weft__submit_begin(weft_context *ctx, weft_request *req);
 
 /* posted, of a request that has its number.  Returns the time at which somebody has to check it, for
- * weft__look_by.  Engine held. */
+ * weft__check_by.  Engine held. */
 int64_t weft__submit_post(weft_request *req);
-void weft__look_by(weft_context *ctx, int64_t look_ns); /* once the engine is let go */
+void weft__check_by(weft_context *ctx, int64_t check_ns); /* once the engine is let go */
 /* Gives the caller the handle; or, where it wants none, waits until the request is over.  NULL: it is. */
 weft_status weft__hand_out(weft_request *req, weft_request **out);
 

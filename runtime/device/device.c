@@ -270,7 +270,7 @@ static void drain(weft_request *req, weft_status status, const char *text)
     req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
     weft__request_tell(req, status, text);
     weft__request_to(req, WEFT__DRAINING);
-    weft__alarm_look(req->ctx, req->drained_by_ns);
+    weft__alarm_check(req->ctx, req->drained_by_ns);
 }
 
 static void device_fail(weft_request *req, weft_status status, const char *text)

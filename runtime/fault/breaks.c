@@ -96,7 +96,7 @@ void weft__breaks_repeat(weft_context *ctx)
 {
     weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    (void)weft__breaks_look(ctx, WEFT__NEVER); /* what was put off is told now */
+    (void)weft__breaks_check(ctx, WEFT__NEVER); /* what was put off is told now */
     while (past_of(ctx)->newest) repeat_past(ctx, &past_of(ctx)->newest);
     while ((group = next_to_repeat(ctx)) != NULL) {
         repeat_group(group);
@@ -106,7 +106,7 @@ void weft__breaks_repeat(weft_context *ctx)
 
 /* ---- what is told ---- */
 
-int64_t weft__breaks_look(weft_context *ctx, int64_t now_ns)
+int64_t weft__breaks_check(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
     WEFT__LIST_EACH(&ctx->to_tell, at)

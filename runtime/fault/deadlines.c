@@ -56,32 +56,32 @@ static int64_t look_at(weft_request *req, int64_t now)
         if (req->asks++ == 0 && now < req->deadline_ns - 2 * ASK_AGAIN_NS) req->ask_ns -= ASK_AGAIN_NS;
     }
     if (now >= req->deadline_ns) return expire(req, now);
-    warned = weft__warn_look(req, now);
+    warned = weft__warn_check(req, now);
     next = req->ask_ns;
     return next < warned ? next : warned;
 }
 
-/* Not weft__alarm_look: nobody has to be woken. */
+/* Not weft__alarm_check: nobody has to be woken. */
 static void look_again_by(weft_context *ctx, int64_t when_ns)
 {
-    int64_t at = atomic_load(&ctx->look_ns);
-    while (when_ns < at && !atomic_compare_exchange_weak(&ctx->look_ns, &at, when_ns)) {
+    int64_t at = atomic_load(&ctx->check_ns);
+    while (when_ns < at && !atomic_compare_exchange_weak(&ctx->check_ns, &at, when_ns)) {
     }
 }
 
-void weft__deadlines_look(weft_context *ctx)
+void weft__deadlines_check(weft_context *ctx)
 {
     int64_t now, next;
     weft__engine_take(ctx);
     /* First: what comes in from now on asks for its own time again. */
-    atomic_store(&ctx->look_ns, WEFT__NEVER);
+    atomic_store(&ctx->check_ns, WEFT__NEVER);
     weft__engine_progress(ctx); /* the queue may hold what is due */
     weft__engine_recheck(ctx);
     now = weft__now_ns();
     next = weft__peer_suspects_check(ctx, now);
-    int64_t asked = weft__late_look(ctx, now);
+    int64_t asked = weft__late_check(ctx, now);
     if (asked < next) next = asked;
-    int64_t told = weft__breaks_look(ctx, now);
+    int64_t told = weft__breaks_check(ctx, now);
     if (told < next) next = told;
     bool again = true;
     while (again) { /* ending one may end others: from the start again */

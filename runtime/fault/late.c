@@ -285,7 +285,7 @@ static void open_round(weft_group *group, uint64_t number, int64_t now)
     group->late.number = number;
     group->late.began_ns = now;
     go_up(group, now);
-    if (group->late.state != WEFT__LATE_CLOSED) weft__alarm_look(group->ctx, now + SILENCE_NS);
+    if (group->late.state != WEFT__LATE_CLOSED) weft__alarm_check(group->ctx, now + SILENCE_NS);
 }
 
 void weft__late_ask(weft_group *group, uint64_t number)
@@ -328,7 +328,7 @@ static void look_at_round(weft_group *group, int64_t now)
     if (!awaits_somebody(group) || now >= group->late.began_ns + COLLECT_NS) close_round(group, now);
 }
 
-int64_t weft__late_look(weft_context *ctx, int64_t now_ns)
+int64_t weft__late_check(weft_context *ctx, int64_t now_ns)
 {
     WEFT__LIST_EACH(&ctx->late_rounds, at)
     {

@@ -37,6 +37,6 @@ unsigned weft__late_more(const weft_group *group);
 /* A question or an answer with a scope, from that rank.  group: NULL, it is not here. */
 void weft__late_take(weft_context *ctx, weft_group *group, int from, const weft__notice *told);
 /* Passes over who is silent.  Returns when to check again. */
-int64_t weft__late_look(weft_context *ctx, int64_t now_ns);
+int64_t weft__late_check(weft_context *ctx, int64_t now_ns);
 void weft__late_forget(weft_group *group);
 #endif

@@ -77,7 +77,7 @@ static void warn_tell(weft_request *req, int64_t now_ns)
         weft__log(level, "%s", text);
 }
 
-int64_t weft__warn_look(weft_request *req, int64_t now_ns)
+int64_t weft__warn_check(weft_request *req, int64_t now_ns)
 {
     int64_t *quiet = quiet_until(req);
     int64_t first = req->warn_ns > *quiet ? req->warn_ns : *quiet;

@@ -4,5 +4,5 @@
 #include "request.h"
 
 /* Tells of this request if it is time to.  Returns when to check it again; WEFT__NEVER: it is told of. */
-int64_t weft__warn_look(weft_request *req, int64_t now_ns);
+int64_t weft__warn_check(weft_request *req, int64_t now_ns);
 #endif

@@ -100,9 +100,9 @@ static int64_t watchdog_attend(weft_context *ctx)
     weft__alarm_send(ctx);
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
-    if (now >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
+    if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
     weft__dumping_attend(ctx);
-    next = atomic_load(&ctx->look_ns);
+    next = atomic_load(&ctx->check_ns);
     if (!ticks(ctx, now)) return next;
     again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
     if (is_away(ctx, now)) again = stand_in(ctx) ? now : now + STAND_IN_NS;

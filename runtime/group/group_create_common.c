@@ -85,7 +85,7 @@ void weft__group_create_give_up(weft_request *req, weft_status status, const cha
     f->gave_up = status;
     snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
     req->deadline_ns = req->ask_ns = weft__now_ns() + VERDICT_GRACE_NS; /* nobody else is asked any more */
-    weft__alarm_look(req->ctx, req->deadline_ns);
+    weft__alarm_check(req->ctx, req->deadline_ns);
     f->give_up(req);
 }
 

@@ -238,7 +238,7 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, cons
 }
 
 /* Is this rank the lead, and has everybody come? */
-static void shrink_look(weft_context *ctx, attempt *a)
+static void shrink_decide(weft_context *ctx, attempt *a)
 {
     size_t bytes;
     shrink_message *m;
@@ -278,7 +278,7 @@ static void on_join(weft_context *ctx, attempt *a, int member, const shrink_mess
     if (a->verdict)
         send_verdict(ctx, a, a->world[member]);
     else
-        shrink_look(ctx, a);
+        shrink_decide(ctx, a);
 }
 
 static void on_expired(weft_context *ctx, attempt *a, const shrink_message *m)
@@ -419,7 +419,7 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
             send_verdict(ctx, a, lead); /* that lead was the last one's; this one may not know */
         else if (rank < lead && req)
             shrink_join(req, a);
-        shrink_look(ctx, a);
+        shrink_decide(ctx, a);
     }
 }
 

@@ -176,16 +176,16 @@ static void pair_start(weft_request *req)
     part_done(req, WEFT_OK);
 }
 
-static bool pair_can_look(const weft_request *req)
+static bool pair_can_poll(const weft_request *req)
 {
     return weft__request_state(req) == WEFT__RUNNING && req->u.pair.recv &&
            weft__p2p_can_poll_for(req->ctx->p2p, req->u.pair.recv);
 }
 
-static int pair_look(weft_request *req)
+static int pair_poll(weft_request *req)
 {
     /* A progress pass may have ended it. */
-    return pair_can_look(req) && weft__p2p_poll_for(req->ctx->p2p, req->u.pair.recv);
+    return pair_can_poll(req) && weft__p2p_poll_for(req->ctx->p2p, req->u.pair.recv);
 }
 
 static bool pair_has_met(const weft_request *req)
@@ -248,6 +248,6 @@ const weft__executor weft__messages_executor = {.name = "messages",
                                                 .stop = pair_stop,
                                                 .cancel = pair_cancel,
                                                 .let_go = pair_let_go,
-                                                .can_poll = pair_can_look,
-                                                .poll = pair_look,
+                                                .can_poll = pair_can_poll,
+                                                .poll = pair_poll,
                                                 .has_met = pair_has_met};

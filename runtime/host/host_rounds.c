@@ -293,13 +293,13 @@ static void rounds_stop(weft_request *req)
     leave_if_idle(&req->group->shm_coll);
 }
 
-static bool rounds_can_look(const weft_request *req)
+static bool rounds_can_poll(const weft_request *req)
 {
     (void)req;
     return true;
 }
 
-static int rounds_look(weft_request *req)
+static int rounds_poll(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     return weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS]) ? 0 : rounds_advance(ctx);
@@ -310,6 +310,6 @@ const weft__executor weft__rounds_executor = {.name = "rounds",
                                               .start = weft__rounds_start,
                                               .stop = rounds_stop,
                                               .progress = rounds_advance,
-                                              .can_poll = rounds_can_look,
-                                              .poll = rounds_look,
+                                              .can_poll = rounds_can_poll,
+                                              .poll = rounds_poll,
                                               .has_joined = rounds_has_joined};

@@ -214,7 +214,7 @@ static void put_life(weft__json *json, const weft__snapshot *shot)
                  {WEFT__LIFE_MODULE, "in_module_since_ns"},
                  {WEFT__LIFE_WAITERS, "threads_asleep"},
                  {WEFT__LIFE_WAITING, "last_asleep_ns"},
-                 {WEFT__LIFE_PASSES, "watchdog_turns"},
+                 {WEFT__LIFE_PASSES, "watchdog_passes"},
                  {WEFT__LIFE_WATCHED, "watchdog_ns"},
                  {WEFT__LIFE_UNSETTLED, "unsettled"},
                  {WEFT__LIFE_LOST, "lost"}};

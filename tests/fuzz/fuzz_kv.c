@@ -39,7 +39,7 @@ static void carry_out(const uint8_t *frame, size_t bytes)
     weft_status status;
     uint64_t id;
     int kind;
-    if (!weft__kv_request_read(frame, bytes, &id, &kind, &call) || kind == WEFT__KV_LOOK) return;
+    if (!weft__kv_request_read(frame, bytes, &id, &kind, &call) || kind == WEFT__KV_PEEK) return;
     if (call.kind < WEFT__KV_SET || call.kind >= WEFT__KV_KINDS) abort();
     if (weft__kv_request_bytes(&call) != bytes) abort();
     if (!table && !(table = weft__kv_table_new(1u << 20))) abort();

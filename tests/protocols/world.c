@@ -205,7 +205,7 @@ static void attend(weft_context *ctx)
     weft__alarm_send(ctx);
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
-    if (now_ns >= atomic_load(&ctx->look_ns)) weft__deadlines_look(ctx);
+    if (now_ns >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
 }
 
 static void turn(weft_context *ctx)
@@ -240,7 +240,7 @@ static void deliver(const wires_path *path)
 static bool is_due(int rank)
 {
     weft_context *ctx = ranks[rank].ctx;
-    return world_lives(rank) && (!weft__mpsc_empty(&ctx->notices) || now_ns >= atomic_load(&ctx->look_ns));
+    return world_lives(rank) && (!weft__mpsc_empty(&ctx->notices) || now_ns >= atomic_load(&ctx->check_ns));
 }
 
 /* One whose watchdog has something to do, from a rank drawn by chance on; -1: none has. */
@@ -282,8 +282,8 @@ static bool pass_time(void)
 {
     int64_t next = WEFT__NEVER;
     for (int i = 0; i < world.ranks; i++) {
-        int64_t look = atomic_load(&ranks[i].ctx->look_ns);
-        if (world_lives(i) && look < next) next = look;
+        int64_t check = atomic_load(&ranks[i].ctx->check_ns);
+        if (world_lives(i) && check < next) next = check;
     }
     if (next > BEGIN_NS + SETTLE_NS) return false;
     if (next > now_ns) {

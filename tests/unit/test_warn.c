@@ -40,7 +40,7 @@ static int64_t tell(int which, int64_t now_ns)
 {
     int64_t next;
     weft__engine_take(ctx);
-    next = weft__warn_look(reqs[which], now_ns);
+    next = weft__warn_check(reqs[which], now_ns);
     weft__engine_drop(ctx);
     return next;
 }
