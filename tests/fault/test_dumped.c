@@ -44,9 +44,13 @@ static void death(job_rank *me)
 {
     int32_t sum = 1;
     char name[64];
+    weft_request *req = NULL;
     join(me, "64");
+    if (me->rank != VICTIM) /* before the death: whoever has heard of that is refused */
+        CHECK_OK(weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+    job_meet(me);
     if (me->rank == VICTIM) job_kill(me, VICTIM);
-    CHECK_STATUS(WEFT_ERR_PEER, weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_STATUS(WEFT_ERR_PEER, weft_wait(req, WEFT_FOREVER));
     snprintf(name, sizeof name, "\"ended\":\"rank %d (pid %d) died", VICTIM, (int)job_pid(me, VICTIM));
     CHECK_TEXT(dump_of(weft_last_error()), name);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(me->world, NULL, NULL)); /* refused, with where to look */
