@@ -108,8 +108,9 @@ struct weft_backend {
 
     /* ---- the caller's threads; none of these blocks ---- */
 
-    /* *owned: does that pointer point to memory of its kind?  A failure, with a sentence (runtime->fail): it cannot be
-     * told, and the host cannot read there.  Not called, and may be NULL, for HOST. */
+    /* *owned: does that pointer point to memory of its kind?  A failure, with a sentence (runtime->fail): it does, but to
+     * memory that this rank's device cannot use; or that cannot be told, and the host cannot read there.  Not called, and
+     * may be NULL, for HOST. */
     weft_status (*owns)(weft_backend *backend, const void *pointer, bool *owned);
     /* Can it carry out that operation?  ERR_UNSUPPORTED and a sentence (runtime->fail): no.
      * HOST: takes an operation by OK; what it does not take the library does itself.  It is asked for collectives

@@ -4,13 +4,21 @@
 #include "executor.h"
 #include "submit.h"
 
+static weft_status find_memory_of(weft_context *ctx, const weft__op *op, const char *name, const void *buffer,
+                                  weft_memory *memory)
+{
+    weft_status status = weft__memory_at(ctx, buffer, memory);
+    if (status == WEFT_OK) return WEFT_OK;
+    return weft__fail(status, "%s: %s: %.700s", weft__kind_name(op->kind), name, weft_last_error());
+}
+
 /* Where the buffers live, found from the pointers. */
 static weft_status find_memory(weft_context *ctx, weft__op *op)
 {
     weft_memory in, out;
-    weft_status status = weft__memory_at(ctx, op->in, &in);
+    weft_status status = find_memory_of(ctx, op, "in", op->in, &in);
     out = in;
-    if (status == WEFT_OK && op->in != op->out) status = weft__memory_at(ctx, op->out, &out);
+    if (status == WEFT_OK && op->in != op->out) status = find_memory_of(ctx, op, "out", op->out, &out);
     if (status != WEFT_OK) return status;
     if (op->in && op->out && in != out)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: in is %s memory, out %s memory: expected both of one kind",

@@ -84,8 +84,9 @@ static bool host_reads(const void *pointer)
     return syscall(SYS_rt_sigprocmask, NO_SUCH_THING, word, NULL, SIGNALS_BYTES) == 0 || errno != EFAULT;
 }
 
-/* A device that an error has destroyed answers every question with that error; but what the host can read is
- * no memory of the device alone. */
+/* Memory of another device is no argument for this one's kernels, and the host cannot read it either.  A device
+ * that an error has destroyed answers every question with that error; but what the host can read is no memory
+ * of the device alone. */
 weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *owned)
 {
     const weft__nccl *nccl = weft__nccl_of(backend);
@@ -94,7 +95,11 @@ weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *
     *owned = false;
     if (WEFT__LIKELY(error == cudaSuccess)) {
         *owned = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-        return WEFT_OK;
+        if (attributes.type != cudaMemoryTypeDevice || attributes.device == backend->device) return WEFT_OK;
+        return weft__nccl_fail(
+            nccl, WEFT_ERR_ARGUMENT,
+            "%p is memory of device %d, expected memory of device %d, on which this rank works", pointer,
+            attributes.device, backend->device);
     }
     cudaGetLastError();
     if (error == cudaErrorInvalidValue || host_reads(pointer)) return WEFT_OK;

@@ -3,6 +3,7 @@
 #include "collective.h"
 #include "device.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <weft/cuda.h>
 
@@ -107,6 +108,31 @@ static void nor_the_first_one(job_rank *me)
     job_meet(me);
 }
 
+/* Where kernels of this rank's device would find nothing. */
+static void another_device(job_rank *me)
+{
+    int32_t *own = job_buffer(me, COUNT * sizeof *own), *other;
+    char words[64];
+    if (device_of(me->rank) == device_of(me->rank + 1)) {
+        return;
+    }
+    device_use(me->rank + 1);
+    other = job_buffer(me, COUNT * sizeof *other);
+    device_use(me->rank);
+    snprintf(words, sizeof words, "is memory of device %d, expected memory of device %d",
+             device_of(me->rank + 1), device_of(me->rank));
+    for (int i = 0; i < 3; i++) {
+        const char *name = i ? "all_reduce: in: " : "all_reduce: out: ";
+        CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_all_reduce(me->world, i ? other : own, i == 1 ? own : other,
+                                                        COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+        CHECK_TEXT(weft_last_error(), name);
+        CHECK_TEXT(weft_last_error(), words);
+    }
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_isend(me->world, other, COUNT, WEFT_INT32, 0, 1, NULL, NULL));
+    CHECK_TEXT(weft_last_error(), words);
+    CHECK_OK(weft_all_reduce(me->world, own, own, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+}
+
 /* Everyone to everyone, the receives of one rank before and of another behind its sends. */
 static void many_messages(job_rank *me)
 {
@@ -146,6 +172,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB_TEST("submission makes no blocking call", .ranks = 3, .body = nothing_blocks),
         JOB_TEST("nor does a group's first", .ranks = 3, .body = nor_the_first_one),
+        JOB_TEST("memory of another device is refused", .ranks = 3, .body = another_device),
         JOB_TEST("hundreds of messages in one batch", .ranks = 3, .body = many_messages),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -172,10 +172,16 @@ static bool owns(weft_backend *b, const void *pointer)
 static void ownership(job_rank *me)
 {
     weft_backend *b = module_load(me);
-    void *device = to_device(NULL, 4096), *pinned, *managed;
+    void *device = to_device(NULL, 4096), *pinned, *managed, *elsewhere;
+    bool owned = true;
     int here;
     CUDA(cudaMallocHost(&pinned, 4096));
-    CUDA(cudaMallocManaged(&managed, 4096, cudaMemAttachGlobal));
+    CUDA(cudaSetDevice(me->rank + 1));
+    elsewhere = to_device(NULL, 4096);
+    CUDA(cudaMallocManaged(&managed, 4096, cudaMemAttachGlobal)); /* of all devices */
+    CUDA(cudaSetDevice(me->rank));
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, b->owns(b, elsewhere, &owned));
+    CHECK_TEXT(last_failure, "is memory of device 1, expected memory of device 0");
     CHECK(owns(b, device) && owns(b, (char *)device + 4095) && owns(b, managed));
     CHECK(!owns(b, pinned) && !owns(b, &here) && !owns(b, NULL));
     CHECK_INT(cudaPeekAtLastError(), cudaSuccess);
