@@ -1,6 +1,6 @@
 /* cuda_device.c - looks for the device, asks where pointers point to, and marks callers' streams.
  *
- * Happy path of a submission: cudaPointerGetAttributes, cudaStreamIsCapturing, cudaEventRecord, and nothing
+ * Happy path of a submission: cuPointerGetAttributes, cudaStreamIsCapturing, cudaEventRecord, and nothing
  * else.
  * Fails: no device, with a sentence of one line; a stream that is capturing, is of another device, or is no
  * stream. */
@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,6 +59,26 @@ int weft__device_choose(const weft_backend_place *place, const char **why)
     return -1;
 }
 
+bool weft__device_find_driver(weft__nccl *nccl, const char **why)
+{
+    const char *name = "cuPointerGetAttributes";
+    enum cudaDriverEntryPointQueryResult how;
+    void *found = NULL;
+#if CUDART_VERSION >= 13000
+    cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, CUDA_LEAST, cudaEnableDefault, &how);
+#else
+    cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &how);
+#endif
+    if (error != cudaSuccess) cudaGetLastError();
+    /* ISO C has no cast from an object to a function. */
+    memcpy(&nccl->pointer_attributes, &found, sizeof found);
+    if (found) return true;
+    snprintf(sentence(), WEFT__NCCL_SENTENCE, "the CUDA driver has no %s: CUDA says \"%s\"", name,
+             cudaGetErrorString(error != cudaSuccess ? error : cudaErrorSymbolNotFound));
+    *why = sentence();
+    return false;
+}
+
 void weft__device_describe(weft__nccl *nccl)
 {
     struct cudaDeviceProp properties;
@@ -85,28 +106,36 @@ static bool host_reads(const void *pointer)
 }
 
 /* Memory of another device is no argument for this one's kernels, and the host cannot read it either.  A device
- * that an error has destroyed answers every question with that error; but what the host can read is no memory
+ * that an error has destroyed may answer every question with that error; but what the host can read is no memory
  * of the device alone. */
+static weft_status not_told(const weft__nccl *nccl, const void *pointer, CUresult result)
+{
+    if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_INVALID_VALUE || host_reads(pointer))
+        return WEFT_OK; /* CUDA has nothing there */
+    return weft__nccl_fail(
+        nccl, WEFT_ERR_SYSTEM,
+        "cuPointerGetAttributes cannot tell what %p points to: CUDA says \"%s\" of device %d", pointer,
+        cudaGetErrorString((cudaError_t)result), nccl->seam.device);
+}
+
 weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *owned)
 {
     const weft__nccl *nccl = weft__nccl_of(backend);
-    struct cudaPointerAttributes attributes;
-    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    unsigned type = 0, managed = 0;
+    int device = -1;
+    void *values[] = {&type, &managed, &device};
+    CUresult result =
+        nccl->pointer_attributes(WEFT__LENGTH(asked), asked, values, (CUdeviceptr)(uintptr_t)pointer);
     *owned = false;
-    if (WEFT__LIKELY(error == cudaSuccess)) {
-        *owned = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
-        if (attributes.type != cudaMemoryTypeDevice || attributes.device == backend->device) return WEFT_OK;
-        return weft__nccl_fail(
-            nccl, WEFT_ERR_ARGUMENT,
-            "%p is memory of device %d, expected memory of device %d, on which this rank works", pointer,
-            attributes.device, backend->device);
-    }
-    cudaGetLastError();
-    if (error == cudaErrorInvalidValue || host_reads(pointer)) return WEFT_OK;
+    if (WEFT__UNLIKELY(result != CUDA_SUCCESS)) return not_told(nccl, pointer, result);
+    *owned = managed || type == CU_MEMORYTYPE_DEVICE;
+    if (!*owned || managed || device == backend->device) return WEFT_OK;
     return weft__nccl_fail(
-        nccl, WEFT_ERR_SYSTEM,
-        "cudaPointerGetAttributes cannot tell what %p points to: CUDA says \"%s\" of device %d", pointer,
-        cudaGetErrorString(error), backend->device);
+        nccl, WEFT_ERR_ARGUMENT,
+        "%p is memory of device %d, expected memory of device %d, on which this rank works", pointer, device,
+        backend->device);
 }
 
 /* ---- streams ---- */

@@ -9,6 +9,9 @@ int weft__device_choose(const weft_backend_place *place, const char **why);
 /* "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100"; and its compute capability. */
 void weft__device_describe(weft__nccl *nccl);
 
+/* What of the driver is needed.  False and *why: it has not got it. */
+bool weft__device_find_driver(weft__nccl *nccl, const char **why);
+
 /* Slots of the seam. */
 weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *owned);
 weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker);

@@ -134,6 +134,16 @@ static void module_init(weft__nccl *nccl, const weft_backend_runtime *table, con
     weft__list_init(&nccl->running);
 }
 
+static void discard(weft__nccl *nccl)
+{
+    weft__event_pool_close(&nccl->events, true);
+    pthread_cond_destroy(&nccl->changed);
+    pthread_mutex_destroy(&nccl->lock);
+    pthread_mutex_destroy(&nccl->order);
+    pthread_mutex_destroy(&nccl->windows);
+    free(nccl);
+}
+
 weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place,
                                 const char **why)
 {
@@ -153,6 +163,10 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
     }
     module_init(nccl, table, place, device);
     nccl->version = version;
+    if (!weft__device_find_driver(nccl, why)) {
+        discard(nccl);
+        return NULL;
+    }
     weft__device_describe(nccl);
     if (place) {
         weft__symbols_find(&nccl->newer);
@@ -205,10 +219,5 @@ static void close_backend(weft_backend *backend)
         return;
     }
     weft__memory_close(nccl);
-    weft__event_pool_close(&nccl->events, true);
-    pthread_cond_destroy(&nccl->changed);
-    pthread_mutex_destroy(&nccl->lock);
-    pthread_mutex_destroy(&nccl->order);
-    pthread_mutex_destroy(&nccl->windows);
-    free(nccl);
+    discard(nccl);
 }

@@ -11,6 +11,7 @@
 #include "list.h"
 #include "symbols.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -33,6 +34,8 @@ typedef struct weft__nccl {
     bool blocking; /* WEFT_NCCL_BLOCKING: its calls block; tells faults of NCCL's other mode */
     bool share;    /* WEFT_NCCL_SHARE: what is split shares its parent's resources, and its end */
     char describes[320];
+    /* The driver's cuPointerGetAttributes: the runtime's makes a context of the thread's current device. */
+    CUresult (*pointer_attributes)(unsigned count, CUpointer_attribute *what, void **values, CUdeviceptr at);
 
     weft__events events;
 

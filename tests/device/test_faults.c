@@ -276,7 +276,7 @@ static void dies(job_rank *me)
     const weft_call told = {.memory = WEFT_MEMORY_CUDA};
     operands o = take_operands(me);
     device_sum_works(me, group);
-    set_script(me, "dev1:cudaPointerGetAttributes@1=error:700!");
+    set_script(me, "dev1:cuPointerGetAttributes@1=error:700!");
     for (int i = 0; me->rank == ODD && i < 4; i++) {
         weft_status status = i == 3 ? weft_isend(group, o.in, COUNT, WEFT_INT32, 0, 5, NULL, NULL)
                                     : weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM,

@@ -3,6 +3,7 @@
 #include "collective.h"
 #include "device.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <weft/cuda.h>
@@ -133,6 +134,36 @@ static void another_device(job_rank *me)
     CHECK_OK(weft_all_reduce(me->world, own, own, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
 }
 
+/* From a thread that has never said which device it works with, and so stands at the first. */
+static void *sum_host_memory(void *arg)
+{
+    int32_t one = 1, sum = 0;
+    weft_status status = weft_all_reduce(arg, &one, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL);
+    return status == WEFT_OK && sum == weft_group_size(arg) ? arg : NULL;
+}
+
+/* Each rank has a context on its own device, and none on the others'. */
+static void contexts_elsewhere(job_rank *me)
+{
+    int32_t *buffer = job_buffer(me, COUNT * sizeof *buffer);
+    pthread_t thread;
+    void *right;
+    if (!device_is_emulated()) {
+        return;
+    }
+    CHECK_OK(weft_all_reduce(me->world, buffer, buffer, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK(!pthread_create(&thread, NULL, sum_host_memory, me->world));
+    CHECK(!pthread_join(thread, &right));
+    CHECK(right);
+    job_message_works(me->world, 0, 1, 2);
+    for (int i = 0; i < me->size; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "context%d", i);
+        CHECK_INT(device()->emu_calls(name), i == me->rank);
+    }
+    CHECK_INT(device()->emu_calls("cudaPointerGetAttributes"), 0);
+}
+
 /* Everyone to everyone, the receives of one rank before and of another behind its sends. */
 static void many_messages(job_rank *me)
 {
@@ -173,6 +204,7 @@ int main(int argc, char **argv)
         JOB_TEST("submission makes no blocking call", .ranks = 3, .body = nothing_blocks),
         JOB_TEST("nor does a group's first", .ranks = 3, .body = nor_the_first_one),
         JOB_TEST("memory of another device is refused", .ranks = 3, .body = another_device),
+        JOB_TEST("no context on another device", .ranks = 3, .processes = true, .body = contexts_elsewhere),
         JOB_TEST("hundreds of messages in one batch", .ranks = 3, .body = many_messages),
     };
     return JOB_MAIN(tests, argc, argv);

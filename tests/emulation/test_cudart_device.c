@@ -1,6 +1,7 @@
 /* test_cudart_device.c - devices, errors, counts; and what ends a process, in children of this one. */
 #include "cudart_check.h"
 
+#include <cuda.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -107,6 +108,62 @@ static void versions_are_those_of_the_headers(void **state)
     OK(cudaDriverGetVersion(&driver));
     assert_int_equal(runtime, CUDART_VERSION);
     assert_true(driver >= runtime);
+}
+
+static bool driver_has(const char *name, void *function)
+{
+    enum cudaDriverEntryPointQueryResult how = cudaDriverEntryPointSuccess;
+    void *found = &how;
+
+#if CUDART_VERSION >= 13000
+    OK(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &how));
+#else
+    OK(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &how));
+#endif
+    assert_int_equal(how, found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound);
+    memcpy(function, &found, sizeof found);
+    return found;
+}
+
+/* What asks about a device needs no context on it; what works with the current one makes it there. */
+static void contexts_are_counted_where_they_are_made(void **state)
+{
+    struct cudaDeviceProp properties;
+    struct cudaPointerAttributes attributes;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    unsigned type = 99, managed = 99;
+    int device = 99, value;
+    void *to[] = {&type, &device, &managed}, *memory;
+    CUresult (*ask)(unsigned, CUpointer_attribute *, void **, CUdeviceptr);
+
+    (void)state;
+    OK(cudaDeviceReset());
+    uint64_t before = emu_calls("context0");
+    OK(cudaGetDeviceProperties(&properties, 0));
+    OK(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 0));
+    OK(cudaThreadExchangeStreamCaptureMode(&mode));
+    OK(cudaThreadExchangeStreamCaptureMode(&mode));
+    assert_false(driver_has("cuNothing", &ask));
+    assert_true(driver_has("cuPointerGetAttributes", &ask));
+    assert_int_equal(ask(3, asked, to, (CUdeviceptr)(uintptr_t)&type), CUDA_SUCCESS);
+    assert_true(type == 0 && managed == 0);
+    assert_int_equal(emu_calls("context0"), before);
+    OK(cudaPointerGetAttributes(&attributes, &value));
+    OK(cudaPointerGetAttributes(&attributes, &value));
+    assert_int_equal(emu_calls("context0"), before + 1);
+    OK(cudaMalloc(&memory, 64));
+    assert_int_equal(ask(3, asked, to, (CUdeviceptr)(uintptr_t)memory + 63), CUDA_SUCCESS);
+    assert_true(type == CU_MEMORYTYPE_DEVICE && device == 0 && managed == 0);
+    OK(cudaFree(memory));
+    OK(cudaSetDevice(1));
+    OK(cudaDeviceReset());
+    before = emu_calls("context1");
+    OK(cudaSetDevice(1));
+    OK(cudaSetDevice(1));
+    assert_int_equal(emu_calls("context1"), before + 1);
+    OK(cudaSetDevice(0));
 }
 
 static void what_is_not_emulated_says_so(void **state)
@@ -377,6 +434,7 @@ int main(void)
         cmocka_unit_test(peers_are_enabled_one_by_one),
         cmocka_unit_test(errors_have_names_and_texts),
         cmocka_unit_test(versions_are_those_of_the_headers),
+        cmocka_unit_test(contexts_are_counted_where_they_are_made),
         cmocka_unit_test(what_is_not_emulated_says_so),
         cmocka_unit_test(a_reset_takes_everything_of_the_device),
         cmocka_unit_test(calls_are_counted),

@@ -197,7 +197,7 @@ static void ownership_unknown(job_rank *me)
     void *pinned, *marker;
     bool owned = true;
     CUDA(cudaMallocHost(&pinned, 4096));
-    emu_script("cudaPointerGetAttributes@1=error:700!");
+    emu_script("cuPointerGetAttributes@1=error:700!");
     for (int i = 0; i < 4096; i += 4095) {
         CHECK_STATUS(WEFT_ERR_SYSTEM, b->owns(b, device + i, &owned));
         CHECK_TEXT(last_failure, "an illegal memory access was encountered");
@@ -208,6 +208,32 @@ static void ownership_unknown(job_rank *me)
     CHECK_TEXT(last_failure, "an illegal memory access was encountered");
     emu_script(NULL);
     b->close(b);
+}
+
+/* A program that only has host memory does not pay for a device: not with a context there, and least of all with
+ * one on the device that its threads happen to be at. */
+static void no_context(job_rank *me)
+{
+    const weft_backend_place place = {.device = 1, .grace_ns = GRACE_MS * INT64_C(1000000)};
+    const char *why = "";
+    weft_backend *b = module_open_function()(&test_table, &place, &why);
+    (void)me;
+    if (!b) job_fail(__FILE__, __LINE__, "%s", why);
+    for (int i = 0; i < 1000; i++) CHECK(!owns(b, &place));
+    CHECK_INT(emu_calls("cudaPointerGetAttributes"), 0);
+    CHECK_INT(emu_calls("context0"), 0);
+    CHECK_INT(emu_calls("context1"), 0);
+    b->close(b);
+}
+
+static void driver_too_old(job_rank *me)
+{
+    const weft_backend_place place = {.device = me->rank};
+    const char *why = "";
+    emu_script("cudaGetDriverEntryPointByVersion@1=error:36;cudaGetDriverEntryPoint@1=error:36");
+    CHECK(!module_open_function()(&test_table, &place, &why));
+    CHECK_TEXT(why, "the CUDA driver has no cuPointerGetAttributes");
+    emu_script(NULL);
 }
 
 /* After the first ones nothing on the way of a work blocks or makes anything. */
@@ -256,6 +282,10 @@ int main(int argc, char **argv)
         JOB_TEST("it knows its memory", .ranks = 1, .bare = true, .body = ownership),
         JOB_TEST("of a device that has died it tells what the host cannot read", .ranks = 1, .bare = true,
                  .processes = true, .body = ownership_unknown),
+        JOB_TEST("host memory makes no context", .ranks = 1, .bare = true, .processes = true,
+                 .body = no_context),
+        JOB_TEST("a driver that cannot be asked is no driver", .ranks = 1, .bare = true, .processes = true,
+                 .body = driver_too_old),
         JOB_TEST("the hot path makes no blocking call, and makes nothing", .ranks = 2, .bare = true,
                  .processes = true, .body = hot_path),
     };

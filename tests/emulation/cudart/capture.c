@@ -279,7 +279,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
-    cudaError_t error = emu__begin("cudaThreadExchangeStreamCaptureMode", 0);
+    cudaError_t error = emu__begin("cudaThreadExchangeStreamCaptureMode", EMU__NO_CONTEXT);
 
     if (error) return emu__end(error);
     if (!mode || (int)*mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed)

@@ -1,6 +1,7 @@
 /* device.c - how many devices there are, and what they say of themselves. */
 #include "device.h"
 #include "capture.h"
+#include "count.h"
 #include "error.h"
 #include "event.h"
 #include "lock.h"
@@ -24,6 +25,7 @@ emu__device emu__devices[EMU__DEVICES_MAX] = {
 };
 
 static _Thread_local int current;
+static atomic_bool contexts[EMU__DEVICES_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int count;
 
@@ -60,6 +62,21 @@ void emu__device_set(int device)
     current = device;
 }
 
+/* A context costs time and memory on a real device, and a process that has one on a device that it does not use
+ * has made it unknowingly: so they are counted ("context1": on device 1), and a script can make them cost
+ * (context@*=delay:300). */
+void emu__device_enter(void)
+{
+    char name[32];
+
+    if (atomic_load_explicit(&contexts[current], memory_order_relaxed) ||
+        atomic_exchange(&contexts[current], true))
+        return;
+    snprintf(name, sizeof name, "context%d", current);
+    emu__count(name);
+    emu_event("context");
+}
+
 void emu__device_die(cudaError_t error)
 {
     if (!emu__device_count()) return;
@@ -91,6 +108,7 @@ cudaError_t cudaSetDevice(int device)
     if (!emu__device_count()) return emu__end(cudaErrorNoDevice);
     if (!emu__device_valid(device)) return emu__end(cudaErrorInvalidDevice);
     current = device;
+    emu__device_enter(); /* from CUDA 12 on */
     return cudaSuccess;
 }
 
@@ -138,6 +156,7 @@ static cudaError_t reset(int device)
     emu__events_reset(device);
     emu__memory_reset(device, "cudaDeviceReset");
     emu__devices[device].peers = emu__devices[device].flags = 0;
+    atomic_store(&contexts[device], false);
     return cudaSuccess;
 }
 

@@ -21,5 +21,6 @@ int emu__device_count(void);
 int emu__device_current(void);           /* of this thread */
 void emu__device_set(int device);        /* for this thread, unasked */
 bool emu__device_valid(int device);      /* there is such a device */
+void emu__device_enter(void);            /* this process has a context on the current one from now on */
 void emu__device_die(cudaError_t error); /* the current one, unless it has died before */
 #endif

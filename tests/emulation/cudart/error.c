@@ -70,6 +70,7 @@ cudaError_t emu__begin(const char *function, unsigned what)
     if (!emu__device_count()) return cudaErrorNoDevice;
     error = device_error();
     if (!error && (what & EMU__UNSAFE)) error = emu__capture_forbids();
+    if (!error && !(what & EMU__NO_CONTEXT)) emu__device_enter();
     return error;
 }
 

@@ -6,9 +6,10 @@
 
 /* What a call is, to those who must know before it does anything. */
 enum {
-    EMU__BLOCKS = 1,   /* waits for the device on real hardware, or may */
-    EMU__UNSAFE = 2,   /* forbidden while a stream captures, unless the thread's mode is relaxed */
-    EMU__HARMLESS = 4, /* works also on a device that has failed, and in a forked child */
+    EMU__BLOCKS = 1,     /* waits for the device on real hardware, or may */
+    EMU__UNSAFE = 2,     /* forbidden while a stream captures, unless the thread's mode is relaxed */
+    EMU__HARMLESS = 4,   /* works also on a device that has failed, and in a forked child; makes no context */
+    EMU__NO_CONTEXT = 8, /* makes no context of the current device, as every other call does */
 };
 
 /* The error with which the call ends at once; cudaSuccess: it goes on. */

@@ -52,7 +52,7 @@ static void fill_properties(struct cudaDeviceProp *prop, int device)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
-    cudaError_t error = emu__begin("cudaGetDeviceProperties", 0);
+    cudaError_t error = emu__begin("cudaGetDeviceProperties", EMU__NO_CONTEXT);
 
     if (error) return emu__end(error);
     if (!prop) return emu__end(cudaErrorInvalidValue);
@@ -111,7 +111,7 @@ static bool attribute_of(int device, enum cudaDeviceAttr attribute, int *value)
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    cudaError_t error = emu__begin("cudaDeviceGetAttribute", 0);
+    cudaError_t error = emu__begin("cudaDeviceGetAttribute", EMU__NO_CONTEXT);
 
     if (error) return emu__end(error);
     if (!value) return emu__end(cudaErrorInvalidValue);
@@ -121,7 +121,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)
 {
-    cudaError_t error = emu__begin("cudaDeviceGetPCIBusId", 0);
+    cudaError_t error = emu__begin("cudaDeviceGetPCIBusId", EMU__NO_CONTEXT);
     char text[16];
 
     if (error) return emu__end(error);
@@ -134,7 +134,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device)
 
 cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
 {
-    cudaError_t error = emu__begin("cudaDeviceGetByPCIBusId", 0);
+    cudaError_t error = emu__begin("cudaDeviceGetByPCIBusId", EMU__NO_CONTEXT);
     unsigned domain = 0, bus, slot, function = 0;
 
     if (error) return emu__end(error);
@@ -152,7 +152,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    cudaError_t error = emu__begin("cudaDeviceCanAccessPeer", 0);
+    cudaError_t error = emu__begin("cudaDeviceCanAccessPeer", EMU__NO_CONTEXT);
 
     if (error) return emu__end(error);
     if (!can) return emu__end(cudaErrorInvalidValue);
@@ -195,7 +195,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer)
 
 cudaError_t cudaSetDeviceFlags(unsigned flags)
 {
-    cudaError_t error = emu__begin("cudaSetDeviceFlags", 0);
+    cudaError_t error = emu__begin("cudaSetDeviceFlags", EMU__NO_CONTEXT);
 
     if (error) return emu__end(error);
     if (flags & ~(unsigned)cudaDeviceMask) return emu__end(cudaErrorInvalidValue);
@@ -207,7 +207,7 @@ cudaError_t cudaSetDeviceFlags(unsigned flags)
 
 cudaError_t cudaGetDeviceFlags(unsigned *flags)
 {
-    cudaError_t error = emu__begin("cudaGetDeviceFlags", 0);
+    cudaError_t error = emu__begin("cudaGetDeviceFlags", EMU__NO_CONTEXT);
 
     if (error) return emu__end(error);
     if (!flags) return emu__end(cudaErrorInvalidValue);

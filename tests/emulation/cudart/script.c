@@ -135,7 +135,7 @@ static void read_what(rule *made, const char **at, const char *text)
     }
     if (needs && !number_at(at, &made->number)) bad_rule(text, "a number after the colon");
     made->stays = made->kind == RULE_ERROR && word_at(at, "!");
-    if (made->stays && strncmp(made->name, "cuda", 4) != 0)
+    if (made->stays && strncmp(made->name, "cu", 2) != 0)
         bad_rule(text, "a function of CUDA, whose error can stay (error:N!)");
     if (made->kind == RULE_ERROR && !made->number) bad_rule(text, "an error other than 0, which is success");
     if (**at) bad_rule(text, "nothing after the rule");

@@ -173,8 +173,10 @@ static bool is_given_up(void *arg)
 static void *carry_out_apart(void *arg)
 {
     batch *b = arg;
-    int scripted = emu_enter_until("background", is_given_up, b);
+    int scripted;
 
+    cudaSetDevice(b->jobs ? b->jobs->comm->device : b->comms->device);
+    scripted = emu_enter_until("background", is_given_up, b);
     settle(b, scripted ? fail((ncclResult_t)scripted, "in the background: by script") : carry_out(b), false);
     free(b);
     return NULL;
