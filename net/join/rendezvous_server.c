@@ -354,7 +354,7 @@ static void take_gather(weft__rendezvous_server *s, weft__rendezvous_member *m,
 static void take_fail(weft__rendezvous_server *s, const weft__rendezvous_member *m,
                       const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
-    int length = bytes < WEFT__SENTENCE_BYTES ? (int)bytes : WEFT__SENTENCE_BYTES - 1;
+    const int length = (int)strnlen(payload, bytes < WEFT__SENTENCE_BYTES ? bytes : WEFT__SENTENCE_BYTES - 1);
     weft_status status = weft__is_failure(h->status) ? h->status : WEFT_ERR_SYSTEM;
     /* Whose time ran out does not matter: it tells who is missing. */
     if (status == WEFT_ERR_TIMEOUT && length)

@@ -1,11 +1,11 @@
 /* init.c - joining a job: from a configuration to a context with a world.
  *
  *   meet        rendezvous: who am I, of how many
- *   card        each rank tells host, pid, address, endpoint, transports (one all_gather)
- *   segment       ranks of one host share memory, if all of them may
+ *   card        each rank tells host, settings, pid, address, endpoint, transports (one all_gather)
+ *   segment     ranks of one host share memory, if all of them may; a second all_gather tells whether and where
  *   routes      each rank by the first transport that reaches it; connections come later
- *   world       and host group, from slots told in a second all_gather
- *   threads     progress thread and watchdog; a last all_gather: nobody returns before all can
+ *   world       and host group, from what those two have told
+ *   threads     progress thread and watchdog; a last all_gather of four bytes: nobody returns before all can
  *
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
@@ -56,17 +56,26 @@
 typedef struct card {
     char host_id[WEFT__HOST_ID_BYTES]; /* ranks with the same one can reach each other's abstract sockets */
     char host[WEFT__HOST_BYTES];
+    weft__group_params params; /* but for its rank and its slots, which it cannot know yet */
     char endpoint[WEFT__ENDPOINT_BYTES];
     int32_t pid;
     weft__transport_card transports;
     cpu_set_t processors;
 } card;
 
+/* What a rank has in its host's shared memory. */
+typedef struct sharing {
+    uint64_t rows[2];    /* for the world, for the host group; 0: none */
+    uint64_t slot_bytes; /* 0: it shares no memory */
+} sharing;
+
 typedef struct joining { /* what only joining needs */
     weft_context *ctx;
     weft__rendezvous *rendezvous;
     card *cards;
-    int *locals, *local_of; /* world ranks of this host; world rank -> local rank or -1 */
+    sharing *sharings;
+    char tuning[WEFT__SENTENCE_BYTES]; /* what is wrong with the tuning file */
+    int *locals, *local_of;            /* world ranks of this host; world rank -> local rank or -1 */
     int local_rank, local_size;
     int64_t deadline_ns;
     weft__transport_offers offers;
@@ -86,6 +95,8 @@ static weft_status fill_card(joining *j, card *c)
     weft__host_id(c->host_id);
     gethostname(c->host, sizeof c->host - 1);
     c->pid = (int32_t)getpid();
+    c->params = weft__own_params(ctx);
+    c->params.lowest = 0;
     sched_getaffinity(0, sizeof c->processors, &c->processors);
     status = weft__transports_offer(&site, weft__setting_text(WEFT__SET_TRANSPORT), &j->offers);
     if (status != WEFT_OK) return status;
@@ -174,17 +185,28 @@ static weft_status find_locals(joining *j)
     return WEFT_OK;
 }
 
-/* Which ranks of other hosts share memory with each other.  shares: what each rank has told of its own; one that
- * has none spoils its host's for all. */
-static void find_leads(const joining *j, const uint8_t *shares)
+/* Which ranks share memory with each other, on each host all or none: one that has none spoils it for all. */
+static void find_leads(const joining *j)
 {
     weft__peer *peers = j->ctx->peers;
+    sharing *all = j->sharings;
     int n = j->ctx->world_size;
-    for (int i = 0; i < n; i++) peers[i].host_lead = peers[i].first_on_host;
     for (int i = 0; i < n; i++)
-        if (!shares[i]) peers[peers[i].first_on_host].host_lead = -1;
-    for (int i = n - 1; i >= 0; i--) /* the first of a host after the others */
-        if (peers[peers[i].first_on_host].host_lead < 0) peers[i].host_lead = i;
+        if (!all[i].slot_bytes) all[peers[i].first_on_host].slot_bytes = 0;
+    for (int i = 0; i < n; i++) {
+        int first = peers[i].first_on_host;
+        all[i].slot_bytes = all[first].slot_bytes;
+        peers[i].host_lead = all[i].slot_bytes ? first : i;
+    }
+}
+
+/* Room for groups' slots is claimed before others are told where it is. */
+static void claim_rows(joining *j, sharing *mine)
+{
+    mine->slot_bytes = weft__slot_bytes(j->local_size);
+    weft__engine_take(j->ctx);
+    for (int i = 0; i < 2; i++) mine->rows[i] = weft__slots_claim(j->ctx);
+    weft__engine_drop(j->ctx);
 }
 
 /* Every rank of this host, or none: a segment that some have is of no use. */
@@ -200,30 +222,28 @@ static weft_status share_memory(joining *j)
                                    .name = name,
                                    .deadline_ns = until < j->deadline_ns ? until : j->deadline_ns,
                                    .arena = weft__slots_arena(j->local_size)};
-    uint8_t mine = 0, *all;
+    sharing mine = {.slot_bytes = 0};
     weft_status status;
     bool want = j->local_size > 1;
     for (int i = 0; i < j->local_size; i++)
         want = want && weft__transports_offered(&j->cards[j->locals[i]].transports, WEFT__TRANSPORT_LOCAL);
     snprintf(name, sizeof name, "weft-%s-%d", weft__rendezvous_nonce(j->rendezvous), j->locals[0]);
-    if (want) {
-        mine = weft__segment_join(&config, &ctx->segment) == WEFT_OK;
-        if (!mine)
-            weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
-    }
-    all = malloc((size_t)ctx->world_size);
-    if (!all) return weft__fail_memory((size_t)ctx->world_size, "joining");
-    status = weft__rendezvous_all_gather(j->rendezvous, &mine, all, 1);
-    for (int i = 0; status == WEFT_OK && i < j->local_size; i++) mine = mine && all[j->locals[i]];
-    if (status == WEFT_OK) find_leads(j, all);
-    free(all);
-    if (status == WEFT_OK && ctx->segment && !mine) {
+    if (want && weft__segment_join(&config, &ctx->segment) == WEFT_OK)
+        claim_rows(j, &mine);
+    else if (want)
+        weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
+    j->sharings = malloc((size_t)ctx->world_size * sizeof *j->sharings);
+    if (!j->sharings) return weft__fail_memory((size_t)ctx->world_size * sizeof *j->sharings, "joining");
+    status = weft__rendezvous_all_gather(j->rendezvous, &mine, j->sharings, sizeof mine);
+    if (status != WEFT_OK) return status;
+    find_leads(j);
+    if (ctx->segment && !j->sharings[ctx->rank].slot_bytes) {
         weft__segment_free(ctx->segment);
         ctx->segment = NULL;
     }
     for (int i = 0; ctx->segment && i < j->local_size; i++) ctx->peers[j->locals[i]].local = i;
     if (ctx->segment) ctx->slot_bytes = weft__slot_bytes(j->local_size);
-    return status;
+    return WEFT_OK;
 }
 
 /* ---- routes ---- */
@@ -283,16 +303,11 @@ static weft_status open_routes(joining *j)
 
 /* ---- the first two groups ---- */
 
-/* What each rank brings to them. */
-typedef struct brought {
-    uint64_t rows[2]; /* for the world, for the host group; 0: none */
-    weft__group_params params;
-} brought;
-
-/* all: of every rank of the world; which: of the two groups. */
-static weft_status make_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id,
-                              const brought *all, int which)
+/* which: of the two groups. */
+static weft_status make_group(joining *j, const int *world, int size, const char *label, uint64_t id,
+                              int which)
 {
+    weft_context *ctx = j->ctx;
     weft__group_params params = weft__own_params(ctx);
     weft_group *group = weft__group_new(ctx, world, size, label, ctx->timeout_ms);
     uint64_t *rows = group ? malloc((size_t)size * sizeof *rows) : NULL;
@@ -301,8 +316,13 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     *(which ? &ctx->host_group : &ctx->world) = group;
     group->owner = WEFT__OF_CONTEXT;
     if (!rows) return weft__fail_memory((size_t)size * sizeof *rows, "the first groups");
-    for (int i = 0; i < size; i++) weft__group_params_merge(&params, &all[world[i]].params);
-    for (int i = 0; i < size; i++) rows[i] = all[world[i]].rows[which];
+    for (int i = 0; i < size; i++) {
+        weft__group_params theirs = j->cards[world[i]].params;
+        theirs.lowest = (uint32_t)world[i];
+        theirs.slot_bytes = (uint32_t)j->sharings[world[i]].slot_bytes;
+        weft__group_params_merge(&params, &theirs);
+        rows[i] = j->sharings[world[i]].rows[which];
+    }
     weft__engine_take(ctx);
     status = weft__group_ready(group, id, &params);
     if (status == WEFT_OK) status = weft__slots_told(group, rows);
@@ -311,7 +331,7 @@ static weft_status make_group(weft_context *ctx, const int *world, int size, con
     return status;
 }
 
-/* What is wrong with a tuning file is told by one rank of a host: they all have the same. */
+/* Before the cards, which tell of them. */
 static void make_choices(joining *j)
 {
     weft_context *ctx = j->ctx;
@@ -320,32 +340,25 @@ static void make_choices(joining *j)
     (void)weft__choices_force(&ctx->choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
     weft__tuning_path(path);
     if (*path && weft__tuning_read(path, &ctx->choices) != WEFT_OK)
-        weft__log(j->local_rank == 0 ? WEFT__WARN : WEFT__DEBUG, "%s", weft_last_error());
+        snprintf(j->tuning, sizeof j->tuning, "%s", weft_last_error());
+}
+
+/* By one rank of a host: they all have the same file. */
+static void tell_of_tuning(const joining *j)
+{
+    if (*j->tuning) weft__log(j->local_rank == 0 ? WEFT__WARN : WEFT__DEBUG, "%s", j->tuning);
 }
 
 static weft_status make_groups(joining *j)
 {
-    weft_context *ctx = j->ctx;
-    int n = ctx->world_size;
-    brought mine = {.params = weft__own_params(ctx)}, *all = malloc((size_t)n * sizeof *all);
-    int *world = malloc((size_t)n * sizeof *world);
-    weft_status status = WEFT_ERR_MEMORY;
-    if (!all || !world) {
-        weft__fail_memory((size_t)n * sizeof *all, "the world");
-        goto out;
-    }
-    weft__engine_take(ctx);
-    for (int i = 0; i < 2; i++) mine.rows[i] = weft__slots_claim(ctx);
-    weft__engine_drop(ctx);
-    status = weft__rendezvous_all_gather(j->rendezvous, &mine, all, sizeof mine);
-    if (status != WEFT_OK) goto out;
+    int n = j->ctx->world_size, *world = malloc((size_t)n * sizeof *world);
+    weft_status status;
+    if (!world) return weft__fail_memory((size_t)n * sizeof *world, "the world");
     for (int i = 0; i < n; i++) world[i] = i;
-    status = make_group(ctx, world, n, "world", 1, all, 0);
-    if (status != WEFT_OK) goto out;
+    status = make_group(j, world, n, "world", 1, 0);
     /* Without shared memory between them, ranks of one host still are the host group. */
-    status = make_group(ctx, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], all, 1);
-out:
-    free(all);
+    if (status == WEFT_OK)
+        status = make_group(j, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], 1);
     free(world);
     return status;
 }
@@ -416,12 +429,13 @@ static weft_status init_join(joining *j, const weft_config *config)
     weft_context *ctx = j->ctx;
     weft_status status;
     if ((status = check_descriptors(ctx)) != WEFT_OK) return status;
+    make_choices(j);
     if ((status = exchange_cards(j)) != WEFT_OK) return status;
     if ((status = find_locals(j)) != WEFT_OK) return status;
+    tell_of_tuning(j);
     if ((status = share_memory(j)) != WEFT_OK) return status;
     if ((status = open_descriptors(ctx)) != WEFT_OK) return status;
     if ((status = open_routes(j)) != WEFT_OK) return status;
-    make_choices(j);
     if ((status = make_groups(j)) != WEFT_OK) return status;
     if ((status = watch_deaths(j)) != WEFT_OK) return status;
     status =
@@ -536,6 +550,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     snprintf(why, sizeof why, "%s", weft_last_error());
     weft__transports_withdraw(&j.offers);
     free(j.cards);
+    free(j.sharings);
     weft__reserve_give(j.locals);
     weft__reserve_give(j.local_of);
     if (status != WEFT_OK) {
