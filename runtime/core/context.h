@@ -44,6 +44,7 @@ typedef struct weft__peer {
     uint8_t modules;    /* a bit for each kind of memory for which it has the module that this rank has */
     char why[192];      /* what is known of its end */
     int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
+    bool hearsay;       /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
     _Atomic bool refused; /* the log has it that it told what cannot be */
     weft__polled death;   /* its pidfd */

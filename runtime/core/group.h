@@ -111,7 +111,8 @@ struct weft_group {
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
-    bool repeated;          /* BROKEN: told once more before the goodbye; engine */
+    bool told;       /* BROKEN: members of other hosts have been told by this rank's watchdog; engine */
+    bool repeated;   /* BROKEN: told once more before the goodbye; engine */
     int64_t tell_ns; /* BROKEN: other hosts are told then, unless one of them is heard first; 0: no; engine */
     weft__list to_tell; /* ctx->to_tell while tell_ns is set; engine */
     char why[WEFT__SENTENCE_BYTES];

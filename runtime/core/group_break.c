@@ -38,10 +38,11 @@ static bool is_broken_at(const weft_group *group, int member)
 }
 
 /* On this host over the data plane, which needs no connection there and is driven whatever the other does. */
-static void tell_members(const weft_group *group, bool elsewhere)
+static void tell_members(weft_group *group, bool elsewhere)
 {
     weft_context *ctx = group->ctx;
     weft__notice notice = weft__break_notice(group);
+    group->told = group->told || elsewhere;
     for (int i = 0; i < group->size; i++) {
         int rank = group->world[i];
         if (i == group->rank || atomic_load(&ctx->peers[rank].gone) || is_broken_at(group, i)) continue;

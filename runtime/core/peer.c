@@ -17,7 +17,8 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#define GOODBYE_GRACE_NS (100 * WEFT__MS) /* for the word of a rank whose connection ended unused */
+#define GOODBYE_GRACE_NS (100 * WEFT__MS)  /* for the word of a rank whose connection ended unused */
+#define HEARSAY_NS       (1000 * WEFT__MS) /* for that of a rank which is said to have left */
 #define RECHECK_EVERY_NS (100 * WEFT__MS)
 
 void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes)
@@ -190,14 +191,28 @@ void weft__peer_deaths_recheck(weft_context *ctx)
     }
 }
 
+static void await_word(weft_context *ctx, weft__peer *m, const char *why, int64_t grace_ns)
+{
+    snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
+    m->suspect_ns = weft__now_ns() + grace_ns;
+    weft__alarm_check(ctx, m->suspect_ns);
+}
+
 void weft__peer_suspect(weft_context *ctx, int rank, const char *why)
 {
     weft__peer *m = &ctx->peers[rank];
     if (m->suspect_ns) return;
-    snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
     record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__RECORDED_PEER_LOST);
-    m->suspect_ns = weft__now_ns() + GOODBYE_GRACE_NS;
-    weft__alarm_check(ctx, m->suspect_ns);
+    await_word(ctx, m, why, GOODBYE_GRACE_NS);
+}
+
+void weft__peer_hearsay(weft_context *ctx, int rank, const char *why)
+{
+    weft__peer *m = &ctx->peers[rank];
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_load(&m->gone) || m->hearsay || rank == ctx->rank) return;
+    m->hearsay = true;
+    await_word(ctx, m, why, HEARSAY_NS);
 }
 
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
@@ -207,7 +222,7 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
         weft__peer *m = &ctx->peers[i];
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;
         if (now_ns >= m->suspect_ns)
-            weft__peer_gone(ctx, i, WEFT__DIED, m->suspicion);
+            weft__peer_gone(ctx, i, m->hearsay ? WEFT__LEFT : WEFT__DIED, m->suspicion);
         else if (m->suspect_ns < next)
             next = m->suspect_ns;
     }

@@ -24,6 +24,9 @@ void weft__peer_fate(const weft_context *ctx, int rank, char *text, size_t bytes
 void weft__peer_connected(weft_context *ctx, int rank); /* a connection to it is there */
 /* A connection to it ended before anything had come over it: it may have left, its word is on the way. */
 void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
+/* Another rank says that it has left.  Its own word is on the way, and ahead of that what it had to tell: only if
+ * that takes long it counts as gone. */
+void weft__peer_hearsay(weft_context *ctx, int rank, const char *why);
 /* Suspects whose time is up; returns when the next one's is. */
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns);
 /* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the

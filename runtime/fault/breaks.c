@@ -1,7 +1,13 @@
 /* breaks.c - what ranks tell each other of broken groups: when one breaks, by the watchdogs; and once more
- * before a goodbye, over the data plane, where the goodbye goes too and would overtake what the watchdog
- * tells. */
+ * before a goodbye, on the channel that the goodbye takes.
+ *
+ * A goodbye goes over the data plane where two ranks have talked to each other, else by the watchdogs.  Each of these
+ * keeps its order, neither waits for the other; and what a third rank tells of a break comes on yet another
+ * connection.  So whoever leaves repeats to everybody, ahead of its goodbye, why groups have broken here, also those
+ * of which it has only been told.  What holds then: who hears that a rank has left knows of each group of theirs that
+ * had broken there.  Nobody takes a third rank's word that one has left (act_on). */
 #include "breaks.h"
+#include "alarm.h"
 #include "engine.h"
 #include "group_break.h"
 #include "peer.h"
@@ -16,6 +22,7 @@
 typedef struct past_break {
     struct past_break *next; /* an older one */
     weft__notice notice;
+    bool told;         /* those of other hosts, by this rank's watchdog */
     int size, world[]; /* the members that it is told to */
 } past_break;
 
@@ -46,20 +53,23 @@ static weft_group *next_to_repeat(weft_context *ctx)
     return found;
 }
 
-/* Over the data plane, where a goodbye goes too and would overtake what the watchdog tells. */
-static void repeat_to(weft_context *ctx, const weft__notice *notice, const int *world, int size)
+/* told: this rank's watchdog has told it already, and the goodbye that it tells comes behind that. */
+static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, const int *world, int size)
 {
-    for (int i = 0; i < size; i++)
-        if (world[i] != ctx->rank && !atomic_load(&ctx->peers[world[i]].gone) &&
-            weft__peer_reached(ctx, world[i]))
+    for (int i = 0; i < size; i++) {
+        if (world[i] == ctx->rank || atomic_load(&ctx->peers[world[i]].gone)) continue;
+        if (weft__peer_reached(ctx, world[i]))
             weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
+        else if (!told)
+            weft__alarm_tell(ctx, world[i], notice);
+    }
 }
 
 static void repeat_group(weft_group *group)
 {
     weft__notice notice = weft__break_notice(group);
     group->repeated = true;
-    repeat_to(group->ctx, &notice, group->world, group->size);
+    repeat_to(group->ctx, &notice, group->told, group->world, group->size);
 }
 
 /* Takes it out. */
@@ -67,7 +77,7 @@ static void repeat_past(weft_context *ctx, past_break **at)
 {
     past_break *past = *at;
     *at = past->next;
-    repeat_to(ctx, &past->notice, past->world, past->size);
+    repeat_to(ctx, &past->notice, past->told, past->world, past->size);
     free(past);
 }
 
@@ -84,6 +94,7 @@ static void remember(weft_group *group)
         return;
     }
     past->notice = weft__break_notice(group);
+    past->told = group->told;
     past->size = group->size;
     memcpy(past->world, group->world, (size_t)group->size * sizeof *past->world);
     past->next = past_of(ctx)->newest;
@@ -134,13 +145,19 @@ static bool says_goodbye(const weft_context *ctx, int rank)
     return ctx->peers[rank].local >= 0 || weft__p2p_heard(ctx->p2p, rank);
 }
 
+/* First, so that whoever sees the group broken can also see who is dead. */
+static void act_on_end(weft_context *ctx, const weft__notice *notice)
+{
+    if (!notice->left)
+        weft__peer_gone(ctx, notice->culprit, WEFT__REPORTED, notice->fate);
+    else if (!says_goodbye(ctx, notice->culprit))
+        weft__peer_hearsay(ctx, notice->culprit, notice->fate);
+}
+
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
-    /* First, so that whoever sees the group broken can also see who is dead. */
-    if (notice->culprit >= 0 && notice->culprit < ctx->world_size && *notice->fate &&
-        !(notice->left && says_goodbye(ctx, notice->culprit)))
-        weft__peer_gone(ctx, notice->culprit, notice->left ? WEFT__LEFT : WEFT__REPORTED, notice->fate);
+    if (notice->culprit >= 0 && *notice->fate) act_on_end(ctx, notice);
     if (group) {
         break_as_told(group, notice);
         if (ctx->peers[peer].local < 0) weft__group_heard(group);

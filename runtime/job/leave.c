@@ -143,6 +143,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
         snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");
     else
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
+    weft__breaks_repeat(ctx); /* first, on either way */
     for (int i = 0; i < ctx->world_size; i++)
         if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !weft__peer_reached(ctx, i))
             weft__alarm_tell(ctx, i, &notice);
@@ -152,7 +153,6 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     weft__record_life(&ctx->record, WEFT__LIFE_LEAVING, (uint64_t)weft__now_ns());
     weft__record_happened(&ctx->record, WEFT__HAPPENED_LEAVING, -1, (uint64_t)(int64_t)status);
     ctx->record.failed = ctx->record.failed || status != WEFT_OK || *why;
-    weft__breaks_repeat(ctx);
     weft__p2p_bye(ctx->p2p, status, why);
     ctx->said_bye = true;
 }
@@ -187,21 +187,26 @@ static void end_unsendable(weft_context *ctx)
     }
 }
 
+bool weft__leave_check(weft_context *ctx, const char *why, int *moved)
+{
+    bool done;
+    weft__engine_take(ctx);
+    done = weft__inflight(ctx) == 0;
+    ctx->sockets_in = 0;
+    *moved = weft__engine_progress(ctx);
+    if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
+    if (!done) end_unsendable(ctx);
+    done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
+    weft__engine_drop(ctx);
+    return done;
+}
+
 /* True when all has settled and all goodbyes (with that word) are taken; drives the engine meanwhile. */
 static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
 {
     for (int looks = 0;; looks++) {
-        bool done;
-        int n = 0;
-        weft__engine_take(ctx);
-        done = weft__inflight(ctx) == 0;
-        ctx->sockets_in = 0;
-        n = weft__engine_progress(ctx);
-        if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
-        if (!done) end_unsendable(ctx);
-        done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
-        weft__engine_drop(ctx);
-        if (done) return true;
+        int n;
+        if (weft__leave_check(ctx, why, &n)) return true;
         if (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns) return false;
         if (n == 0) {
             if (looks < 100)

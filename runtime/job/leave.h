@@ -5,6 +5,9 @@
 
 void weft__lifetime_begin(void); /* once: what happens at exit and in a forked child */
 void weft__lifetime_add(weft_context *ctx);
+/* One check of a context that is closing: true, all has settled, and all goodbyes, with that word, are taken.
+ * moved: how much happened. */
+bool weft__leave_check(weft_context *ctx, const char *why, int *moved);
 /* Stops the threads and frees everything, however far joining had come. */
 void weft__context_free(weft_context *ctx);
 #endif

@@ -3,6 +3,7 @@
  * They are counted where they leave a rank: the linker puts functions of this file around the two that send and
  * connect.  Nothing here looks at a clock but the deadlines that are asked for. */
 #include "job.h"
+#include "notice.h"
 #include "watchdog_wire.h"
 
 #include <signal.h>
@@ -16,6 +17,7 @@ typedef struct growth {
 } growth;
 
 static _Atomic int connected, sent;
+static _Atomic int deaf = -1; /* the rank that is told of no break */
 
 int __real_zmq_connect(void *socket, const char *endpoint);
 int __wrap_zmq_connect(void *socket, const char *endpoint);
@@ -33,7 +35,10 @@ int __wrap_zmq_connect(void *socket, const char *endpoint)
 weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
                                             size_t length)
 {
+    const weft__notice *notice = bytes;
     atomic_fetch_add(&sent, 1);
+    if (peer == atomic_load(&deaf) && length == sizeof *notice && notice->kind == WEFT__NOTICE_BROKEN)
+        return WEFT_OK;
     return __real_weft__watchdog_wire_send(wire, peer, bytes, length);
 }
 
@@ -105,6 +110,30 @@ static void named(job_rank *me)
     job_leave(me);
 }
 
+/* What rank 2 tells rank 3 of the break takes forever; and rank 1, which has never talked to rank 3, leaves as soon as
+ * it has been told. */
+static void cause_first(job_rank *me)
+{
+    enum { WAITS, SEEN };
+    int32_t value = 0;
+    weft_request *req = NULL;
+    join_on_hosts(me, me->size);
+    if (me->rank == 2) {
+        job_await(me, WAITS, 2);
+        atomic_store(&deaf, 3);
+        weft_group_abort(me->world, "the data is bad");
+    } else if (me->rank != 0) {
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, me->rank == 1 ? 2 : 1, 0, NULL, &req));
+        job_mark(me, WAITS);
+        WAIT_STATUS(WEFT_ERR_CANCELLED, req);
+        CHECK_TEXT(weft_request_message(req), "the data is bad");
+        weft_release(req);
+    }
+    if (me->rank == 3) job_mark(me, SEEN);
+    if (me->rank != 1) job_await(me, SEEN, 1);
+    job_leave(me);
+}
+
 #define ON_HOSTS(n) (&(growth){n})
 
 int main(int argc, char **argv)
@@ -127,6 +156,8 @@ int main(int argc, char **argv)
         JOB_TEST("one of 16 on 4 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(4), .bare = true,
                  .processes = true),
         JOB_TEST("one of 16 on 16 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(16), .bare = true,
+                 .processes = true),
+        JOB_TEST("why a group broke is heard before who left", .ranks = 4, .body = cause_first, .bare = true,
                  .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -20,7 +20,8 @@ static const struct {
     const char *name;
     void (*play)(void);
 } protocols[] = {{"create", play_create}, {"shrink", play_shrink}, {"slots", play_slots},
-                 {"order", play_order},   {"breaks", play_breaks}, {"late", play_late}};
+                 {"order", play_order},   {"breaks", play_breaks}, {"late", play_late},
+                 {"leave", play_leave}};
 enum { PROTOCOLS = sizeof protocols / sizeof protocols[0] };
 
 /* How many seeds failed. */

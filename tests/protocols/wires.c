@@ -140,6 +140,19 @@ void wires_kill(int rank)
     }
 }
 
+void wires_leave(int rank, bool notices_lost)
+{
+    TRACE("rank %d has left", rank);
+    all.ends[rank].dead = true;
+    for (int to = 0; to < all.ranks; to++) {
+        way *out = &all.ways[WIRES_FRAMES][rank][to], *back = &all.ways[WIRES_FRAMES][to][rank];
+        if (to == rank) continue;
+        if (notices_lost) lose_last(&all.ways[WIRES_NOTICES][rank][to]);
+        if (out->used || back->used) post_end(WIRES_FRAMES, rank, to);
+        for (int plane = 0; plane < WIRES_PLANES; plane++) discard_all(&all.ways[plane][to][rank]);
+    }
+}
+
 void wires_set_fuse(int rank, int messages)
 {
     all.ends[rank].fuse = messages;
@@ -169,6 +182,18 @@ static way *released_to(wires_plane plane, int rank)
 
 /* ---- the data plane ---- */
 
+/* That one counts it as gone: the connection is not taken, or has ended. */
+static void refuse(int rank, int by)
+{
+    way *w = &all.ways[WIRES_FRAMES][by][rank];
+    parcel *p;
+    if (w->ended || all.ends[rank].dead) return;
+    w->ended = true;
+    p = new_parcel(NULL, 0);
+    p->end = true;
+    append(w, p);
+}
+
 static end_of *end_at(weft__transport *t)
 {
     return WEFT__OWNER(t, end_of, transport);
@@ -178,7 +203,9 @@ static void send_frame(weft__transport *t, int peer, weft__outgoing *out)
 {
     int from = end_at(t)->rank;
     way *w = &all.ways[WIRES_FRAMES][from][peer];
-    if (may_send(from) && !w->over) {
+    if (may_send(from) && w->over) {
+        if (!all.one_host) refuse(from, peer);
+    } else if (!all.ends[from].dead) {
         w->used = true;
         if (all.ends[peer].dead) {
             post_end(all.one_host ? WIRES_ENDS : WIRES_FRAMES, peer, from); /* it cannot be reached */
@@ -232,6 +259,7 @@ static void drop_peer(weft__transport *t, int peer)
     all.ways[WIRES_ENDS][peer][to->rank].over = true;
     discard_all(&all.ways[WIRES_ENDS][peer][to->rank]);
     all.ways[WIRES_FRAMES][to->rank][peer].over = true;
+    if (!all.one_host && w->used) refuse(peer, to->rank);
 }
 
 static void retract_nothing(weft__transport *t, weft__outgoing *out)

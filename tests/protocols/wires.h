@@ -34,6 +34,9 @@ bool wires_draw(wires_path *path);
 void wires_release(const wires_path *path);
 /* The rank is dead: from now on it sends nothing, and an unknown part of what it sent last is lost. */
 void wires_kill(int rank);
+/* The rank has left, in order: what it sent over the data plane arrives; notices_lost: of the last notices an unknown
+ * part does not; and nobody connects to it any more. */
+void wires_leave(int rank, bool notices_lost);
 /* Dies with its so many next message, in the middle of whatever it does then.  0: not at all. */
 void wires_set_fuse(int rank, int messages);
 bool wires_is_dead(int rank);

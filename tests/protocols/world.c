@@ -277,8 +277,7 @@ bool world_step(void)
     return true;
 }
 
-/* On to the next look that a living rank has asked for; false: none has. */
-static bool pass_time(void)
+bool world_pass_time(void)
 {
     int64_t next = WEFT__NEVER;
     for (int i = 0; i < world.ranks; i++) {
@@ -299,7 +298,7 @@ void world_settle(void)
     do {
         while (world_step()) {
         }
-    } while (steps <= STEPS_MOST && pass_time());
+    } while (steps <= STEPS_MOST && world_pass_time());
     world_progress_all();
 }
 

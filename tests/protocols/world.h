@@ -37,6 +37,8 @@ weft_group *world_group(int rank, uint64_t id, const int *members, int size);
 
 /* One message arrives, or one rank looks after what is due there.  False: there is nothing to do. */
 bool world_step(void);
+/* On to the next look that a rank has asked for; false: none has. */
+bool world_pass_time(void);
 /* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */
 void world_settle(void);
 /* The first deadline passed because nothing else was left to do: before that, time stood nearly still. */
