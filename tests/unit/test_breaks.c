@@ -1,5 +1,5 @@
 /* test_breaks.c - what another rank tells of a broken group says what became of its culprit too: a death is
- * believed at once, and a leaving unless who has left will say so itself.  A death breaks the newest group first;
+ * believed at once, a leaving only if the word of who has left does not come.  A death breaks the newest group first;
  * messages go on in a broken group. */
 #include "engine.h"
 #include "group_break.h"
@@ -67,11 +67,21 @@ static void test_a_leaving_that_will_be_told(void **state)
     lone_rank_close(ctx);
 }
 
-static void test_a_leaving_that_will_not(void **state)
+/* Its own word is on the way, or it is lost: a second is enough to tell. */
+static void test_a_leaving_is_hearsay(void **state)
 {
     int dead[LONE_WORLD];
+    int64_t told_ns;
     (void)state;
     tell(FAR, true);
+    told_ns = ctx->peers[FAR].suspect_ns;
+    assert_false(is_gone(FAR));
+    assert_in_range(told_ns - weft__now_ns(), 1, 1000 * WEFT__MS);
+    weft__engine_take(ctx);
+    assert_int_equal(weft__peer_suspects_check(ctx, told_ns - 1), told_ns);
+    assert_false(is_gone(FAR));
+    weft__peer_suspects_check(ctx, told_ns);
+    weft__engine_drop(ctx);
     assert_true(is_gone(FAR));
     assert_int_equal(weft_group_dead(world, dead, LONE_WORLD), 0);
     lone_rank_close(ctx);
@@ -171,7 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_death_is_believed),
         cmocka_unit_test(test_a_leaving_that_will_be_told),
-        cmocka_unit_test(test_a_leaving_that_will_not),
+        cmocka_unit_test(test_a_leaving_is_hearsay),
         cmocka_unit_test(test_a_death_breaks_the_newest_first),
         cmocka_unit_test(test_messages_outlive_a_break),
     };
