@@ -132,7 +132,8 @@ static void loses_an_edge(job_rank *me)
     int32_t word = me->rank, got[EDGE_RANKS] = {0}, all[EDGE_RANKS] = {0};
     weft_request *req = NULL;
     job_setenv(me, "WEFT_TRANSPORT", "tcp");
-    job_setenv(me, "WEFT_WARN_MS", "500");
+    /* It looks then, when the word has come long before. */
+    job_setenv(me, "WEFT_WARN_MS", JOB_SANITIZED ? "5000" : "2000");
     job_join(me);
     CHECK_OK(weft_all_to_all(me->world, all, got, 1, WEFT_INT32, NULL, NULL)); /* all are connected */
     job_meet(me);
@@ -141,6 +142,7 @@ static void loses_an_edge(job_rank *me)
         delays_lose_edges(true);
         CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, &req));
         job_mark(me, 0);
+        job_await(me, 1, 1); /* the word is in the socket */
         weft_wait(req, EDGE_LOST_MS);
         delays_lose_edges(false);
         WAIT_OK(req);
@@ -150,7 +152,9 @@ static void loses_an_edge(job_rank *me)
         weft_set_log(NULL, NULL);
     } else if (me->rank == 0) {
         job_await(me, 0, 1);
-        CHECK_OK(weft_isend(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, NULL));
+        CHECK_OK(weft_isend(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, &req));
+        WAIT_OK(req);
+        job_mark(me, 1);
     }
     job_meet(me);
     job_leave(me);
