@@ -336,8 +336,7 @@ static int start_rank(struct job *job, int r)
     }
     fds[1] = out[1];
     fds[2] = err[1];
-    error = run_rank_start(&job->ranks[r], job->options, r, fds, &job->signals);
-    if (!error) run_watchdog_watch(&job->watchdog, job->ranks[r].pid);
+    error = run_rank_start(&job->ranks[r], job->options, r, fds, &job->signals, &job->watchdog);
     run_output_add(&job->output, r, 0, out[0]);
     run_output_add(&job->output, r, 1, err[0]);
     close(err[1]);

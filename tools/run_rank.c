@@ -35,13 +35,15 @@ static void set_environment(const struct run_options *options, int r)
 
 /* In the child; tells errno through `report`, which a successful exec closes. */
 static _Noreturn void become(const struct run_options *options, int r, const int fds[3], pid_t parent,
-                             int report, const struct run_signals *signals)
+                             int report, const struct run_signals *signals,
+                             const struct run_watchdog *watchdog)
 {
     const struct run_spot *spot = options->spots ? run_spots_of(options->spots, r, options->ranks) : NULL;
     int error = 0;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(RUN_EXIT_CANNOT); /* it died before the line above */
+    run_watchdog_watch(watchdog, getpid());          /* before the program can start anything of its own */
     for (int fd = 0; fd <= 2 && !error; fd++)
         if (fds[fd] != fd && dup2(fds[fd], fd) < 0) error = errno;
     if (!error && spot && !run_spot_bind(spot)) error = errno;
@@ -57,22 +59,24 @@ static _Noreturn void become(const struct run_options *options, int r, const int
 }
 
 int run_rank_start(struct run_rank *rank, const struct run_options *options, int r, const int fds[3],
-                   const struct run_signals *signals)
+                   const struct run_signals *signals, const struct run_watchdog *watchdog)
 {
     pid_t parent = getpid(), pid;
     int report[2], error = 0;
     if (pipe2(report, O_CLOEXEC)) return errno;
     pid = fork();
-    if (pid == 0) become(options, r, fds, parent, report[1], signals);
+    if (pid == 0) become(options, r, fds, parent, report[1], signals, watchdog);
     if (pid < 0) error = errno;
     close(report[1]);
     if (pid > 0) {
         setpgid(pid, pid); /* the child does it too: whoever comes first */
         while (read(report[0], &error, sizeof(error)) < 0 && errno == EINTR) continue;
-        if (error)
+        if (error) {
+            run_watchdog_forget(watchdog, pid);
             waitpid(pid, NULL, 0);
-        else
+        } else {
             *rank = (struct run_rank){.pid = pid};
+        }
     }
     close(report[0]);
     return error;

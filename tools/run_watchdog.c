@@ -64,12 +64,12 @@ static void tell(const struct run_watchdog *w, pid_t word)
     if (write(w->fd, &word, sizeof(word)) < 0) return;
 }
 
-void run_watchdog_watch(struct run_watchdog *w, pid_t group)
+void run_watchdog_watch(const struct run_watchdog *w, pid_t group)
 {
     tell(w, group);
 }
 
-void run_watchdog_forget(struct run_watchdog *w, pid_t group)
+void run_watchdog_forget(const struct run_watchdog *w, pid_t group)
 {
     tell(w, -group);
 }

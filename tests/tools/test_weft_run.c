@@ -516,6 +516,41 @@ static void killed_itself(void **state)
     assert_int_equal(left_running("pids"), 0);
 }
 
+/* A rank whose first deed, with a child of its own, is to kill weft-run. */
+static int be_a_rank_that_kills(void)
+{
+    pid_t child = fork();
+    FILE *pids;
+    if (child == 0) return pause();
+    pids = fopen("pids", "ae");
+    if (!pids || fprintf(pids, "%d\n", (int)child) < 0 || fclose(pids)) return 1;
+    kill(getppid(), SIGKILL);
+    return pause();
+}
+
+static void killed_as_a_rank_begins(void **state)
+{
+    enum { TIMES = 20, SELF_BYTES = 4096 };
+    char self[SELF_BYTES], line[SELF_BYTES + 256];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    (void)state;
+    assert_in_range(length, 1, sizeof(self) - 1);
+    self[length] = '\0';
+    snprintf(line, sizeof(line), "exec " WEFT_RUN "-n 1 %s kills", self);
+    forget_pids();
+    for (int i = 0; i < TIMES; i++) {
+        pid_t pid = fork();
+        int how;
+        if (pid == 0) {
+            if (!chdir(dir)) execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+            _exit(99);
+        }
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        assert_true(WIFSIGNALED(how));
+    }
+    assert_int_equal(left_running("pids"), 0);
+}
+
 static void told_to_end(void **state)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -558,7 +593,7 @@ static int tear_down(void **state)
     return system(line);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment),
@@ -592,8 +627,10 @@ int main(void)
         cmocka_unit_test(signals_for_the_ranks),
         cmocka_unit_test(job_directories_go_after_success),
         cmocka_unit_test(killed_itself),
+        cmocka_unit_test(killed_as_a_rank_begins),
         cmocka_unit_test(told_to_end),
         cmocka_unit_test(what_ranks_leave_behind),
     };
+    if (argc == 2 && !strcmp(argv[1], "kills")) return be_a_rank_that_kills();
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
