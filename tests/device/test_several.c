@@ -186,10 +186,13 @@ static void breaks(job_rank *me)
         weft_group *group = job_group(me, me->size, "breaks", 0);
         int32_t *at[2] = {buffer_of(me, kinds[0], LARGE), buffer_of(me, kinds[1], LARGE)};
         sums_work(me, group);
-        job_meet(me);
+        weft_request *first = NULL, *second = NULL;
         if (me->rank) { /* rank 0 does not come to these */
-            weft_request *first = begin_sum(group, kinds[k], at[k], LARGE);
-            weft_request *second = begin_sum(group, kinds[1 - k], at[1 - k], LARGE);
+            first = begin_sum(group, kinds[k], at[k], LARGE);
+            second = begin_sum(group, kinds[1 - k], at[1 - k], LARGE);
+        }
+        job_meet(me); /* or the group could be broken before rank 2 has called */
+        if (me->rank) {
             if (me->rank == 1) weft_cancel(first);
             WAIT_STATUS(WEFT_ERR_CANCELLED, first);
             WAIT_STATUS(WEFT_ERR_BROKEN, second);
