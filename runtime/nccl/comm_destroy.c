@@ -19,8 +19,8 @@ static void abort_when_left(void *arg)
     ncclComm_t handle;
     bool waits = true;
     pthread_mutex_lock(&comm->lock);
-    while ((comm->entered || comm->lookers) && waits)
-        waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
+    while (comm->lookers || (comm->entered && waits))
+        waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, waits ? deadline_ns : WEFT__NCCL_NEVER);
     atomic_store(&comm->state, WEFT__COMM_ABORTING);
     handle = comm->handle;
     comm->handle = NULL;

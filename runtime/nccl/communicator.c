@@ -89,9 +89,9 @@ bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
 {
     bool waits = true, taken;
     pthread_mutex_lock(&comm->lock);
-    while (comm->turn != turn && !weft__comm_doomed(comm) && waits)
+    while ((comm->turn != turn || comm->lookers) && !weft__comm_doomed(comm) && waits)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
-    taken = comm->turn == turn && !weft__comm_doomed(comm);
+    taken = comm->turn == turn && !comm->lookers && !weft__comm_doomed(comm);
     if (taken)
         comm->entered = true;
     else
@@ -109,13 +109,34 @@ void weft__turn_give(weft__comm *comm, weft__turn *turn)
     pthread_mutex_unlock(&comm->lock);
 }
 
+/* Lock held; it is given back.  The question is counted before that, so that neither an abort, which frees the
+ * handle, nor a call comes beside it. */
+static ncclResult_t ask(weft__comm *comm, ncclResult_t *result)
+{
+    ncclComm_t handle = comm->handle;
+    ncclResult_t asked;
+    comm->lookers++;
+    pthread_mutex_unlock(&comm->lock);
+    asked = ncclCommGetAsyncError(handle, result);
+    pthread_mutex_lock(&comm->lock);
+    comm->lookers--;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    return asked;
+}
+
 ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result)
 {
     unsigned turns = 0;
-    while (result == ncclInProgress && !weft__comm_doomed(comm)) {
+    while (result == ncclInProgress) {
         ncclResult_t asked;
         weft__thread_pause(&turns);
-        asked = ncclCommGetAsyncError(comm->handle, &result);
+        pthread_mutex_lock(&comm->lock);
+        if (weft__comm_doomed(comm)) {
+            pthread_mutex_unlock(&comm->lock);
+            break;
+        }
+        asked = ask(comm, &result);
         if (asked != ncclSuccess) return asked;
     }
     return result;
@@ -124,17 +145,12 @@ ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result)
 ncclResult_t weft__comm_look(weft__comm *comm)
 {
     ncclResult_t asked, result = ncclSuccess;
-    bool may;
     pthread_mutex_lock(&comm->lock);
-    may = atomic_load(&comm->state) == WEFT__COMM_READY && comm->handle;
-    if (may) comm->lookers++;
-    pthread_mutex_unlock(&comm->lock);
-    if (!may) return ncclSuccess;
-    asked = ncclCommGetAsyncError(comm->handle, &result);
-    pthread_mutex_lock(&comm->lock);
-    comm->lookers--;
-    pthread_cond_broadcast(&comm->changed);
-    pthread_mutex_unlock(&comm->lock);
+    if (atomic_load(&comm->state) != WEFT__COMM_READY || !comm->handle || comm->entered) {
+        pthread_mutex_unlock(&comm->lock);
+        return ncclSuccess;
+    }
+    asked = ask(comm, &result);
     if (asked != ncclSuccess) return asked;
     return result == ncclInProgress ? ncclSuccess : result;
 }

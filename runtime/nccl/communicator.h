@@ -9,10 +9,11 @@
  *
  *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> ABORTED.
  *
- * Calls on a communicator are made by one thread at a time, in the order of asking: it has the turn.  Only
- * the asking for an asynchronous error, and the abort of what hangs, are allowed beside it.  The abort waits
- * until nobody is inside, but no longer than the grace: then it is the only way out of a call that hangs.
- * Whoever comes back out of such a call sees DOOMED or later, and touches NCCL's handle no more.
+ * Calls on a communicator are made by one thread at a time, in the order of asking: it has the turn.  Who asks
+ * for an asynchronous error without a turn does so while nobody is inside, and the next turn waits for it: for
+ * NCCL the question is a call like any other.  The abort waits until nobody asks or is inside, but for a call
+ * no longer than the grace: then it is the only way out of one that hangs, as a question does not.  Whoever
+ * comes back out of such a call sees DOOMED or later, and touches NCCL's handle no more.
  *
  * Who holds the struct: the runtime, from open to drop; each thread of the module that works on it; the
  * progress thread while it is in nccl->running, and inside start.  The last one to let go sends a thread to

@@ -101,7 +101,7 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
 {
     weft__nccl *nccl = comm->nccl;
     weft__memory *memory = memory_find(nccl, op->out);
-    ncclResult_t result, state = ncclSuccess;
+    ncclResult_t result;
     *call = "ncclCommWindowRegister";
     if (!nccl->newer.window_register) return ncclSuccess;
     if (!memory || memory->window) return ncclInvalidUsage;
@@ -119,9 +119,7 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
     memory->window = NULL;
     weft__nccl_log(nccl, 3, "communicator %s: no symmetric window: %s", comm->label,
                    ncclGetErrorString(result));
-    /* Only if the communicator has not suffered by it. */
-    result = ncclCommGetAsyncError(comm->handle, &state);
-    return result == ncclSuccess ? state : result;
+    return weft__comm_await(comm, ncclInProgress); /* only if the communicator has not suffered by it */
 }
 
 /* With the turn, or as the last one to hold the communicator; under nccl->windows. */

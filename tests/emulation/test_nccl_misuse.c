@@ -245,19 +245,47 @@ static void *call_inside(void *arg)
 static void two_threads_at_once(job_rank *me)
 {
     place p = open_place(me);
+    ncclResult_t error;
     pthread_t thread;
 
     emu_script("ncclGroupEnd@1=hang");
     CHECK_INT(pthread_create(&thread, NULL, call_inside, &p), 0);
     while (!emu_hanging()) job_sleep_ms(1);
-    NCCL(async_error(p.comm)); /* is allowed */
-    CHECK_INT(emu_misuses(), 0);
-    NCCL_IS(sum(&p, p.device, p.stream), ncclInvalidUsage);
+    NCCL_IS(ncclCommGetAsyncError(p.comm, &error), ncclInvalidUsage);
     told("is used by two threads at once");
+    told("in ncclCommGetAsyncError");
+    NCCL_IS(sum(&p, p.device, p.stream), ncclInvalidUsage);
+    CHECK_INT(emu_misuses(), 2);
     emu_release();
     CHECK_INT(pthread_join(thread, NULL), 0);
     emu_script(NULL);
     CUDA(cudaStreamSynchronize(p.stream));
+    close_place(&p);
+}
+
+static void *ask(void *arg)
+{
+    ncclResult_t error;
+
+    ncclCommGetAsyncError(((place *)arg)->comm, &error);
+    return NULL;
+}
+
+static void abort_beside_a_question(job_rank *me)
+{
+    place p = open_place(me);
+    pthread_t thread;
+
+    emu_script("ncclCommGetAsyncError@1=hang");
+    CHECK_INT(pthread_create(&thread, NULL, ask, &p), 0);
+    while (!emu_hanging()) job_sleep_ms(1);
+    NCCL(ncclCommAbort(p.comm));
+    told("is aborted while a thread is inside ncclCommGetAsyncError");
+    emu_release();
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    told("is used after it was aborted");
+    emu_script(NULL);
+    p.comm = new_comm(me);
     close_place(&p);
 }
 
@@ -320,6 +348,7 @@ int main(int argc, char **argv)
         MISUSE("different messages", different_messages),
         MISUSE("different functions", different_functions),
         MISUSE("two threads at once", two_threads_at_once),
+        MISUSE("an abort beside a question", abort_beside_a_question),
         MISUSE("after the end", after_the_end),
     };
 

@@ -174,6 +174,12 @@ ncclResult_t comm_check_ready(ncclComm_t comm, const char *function)
     return ncclSuccess;
 }
 
+/* This thread, by a group call that has not ended. */
+static bool is_inside(ncclComm_t comm)
+{
+    return atomic_load(&comm->holder) == this_thread();
+}
+
 ncclResult_t comm_claim(ncclComm_t comm, const char *function)
 {
     int nobody = 0;
@@ -219,9 +225,16 @@ ncclResult_t comm_begin(ncclComm_t comm, const char *function)
         emu_enter(function);
         return result;
     }
+    bool inside = is_inside(comm);
+    result = comm_claim(comm, function);
+    if (result) {
+        emu_enter(function);
+        return result;
+    }
     result = comm_enter(comm, function);
     if (!result) result = comm_check_ready(comm, function);
-    return result ? result : comm_claim(comm, function);
+    if (result && !inside) comm_unclaim(comm);
+    return result;
 }
 
 /* ---- peers ------------------------------------------------------------------------------------------ */
@@ -283,17 +296,35 @@ static void look_for_errors(ncclComm_t comm)
     comm_drop(comm);
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+static ncclResult_t ask(ncclComm_t comm, ncclResult_t *answer)
 {
     ncclResult_t result = comm_enter(NULL, "ncclCommGetAsyncError");
 
     if (!result) result = comm_check(comm, "ncclCommGetAsyncError");
     if (result) return result;
-    if (!asyncError) return fail(ncclInvalidArgument, "ncclCommGetAsyncError: asyncError is NULL");
+    if (!answer) return fail(ncclInvalidArgument, "ncclCommGetAsyncError: asyncError is NULL");
     if (atomic_load(&comm->result) == ncclSuccess && atomic_load(&comm->state) == COMM_READY)
         look_for_errors(comm);
-    *asyncError = (ncclResult_t)atomic_load(&comm->result);
+    *answer = (ncclResult_t)atomic_load(&comm->result);
     return ncclSuccess;
+}
+
+/* It is a use like any other: in NCCL the one that finds a call finished takes that call's thread and memory
+ * away. */
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+    ncclResult_t result = comm_check(comm, "ncclCommGetAsyncError");
+    bool inside;
+
+    if (result) return result;
+    inside = is_inside(comm);
+    result = comm_claim(comm, "ncclCommGetAsyncError");
+    if (result) return result;
+    atomic_fetch_add(&comm->askers, 1);
+    result = ask(comm, asyncError);
+    atomic_fetch_sub(&comm->askers, 1);
+    if (!inside) comm_unclaim(comm);
+    return result;
 }
 ALIAS(ncclCommGetAsyncError)
 

@@ -43,6 +43,7 @@ struct ncclComm {
     _Atomic int result;  /* what ncclCommGetAsyncError says */
     _Atomic int holder;  /* the thread inside of it; 0: none */
     const char *_Atomic held_for;
+    _Atomic int askers;        /* inside ncclCommGetAsyncError */
     _Atomic int64_t looked_ns; /* when its peers' lives were last looked at */
 
     meeting_id id;
@@ -80,11 +81,11 @@ ncclResult_t comm_meet(ncclComm_t comm); /* blocks until its ranks have met; the
 ncclResult_t comm_check(ncclComm_t comm, const char *function);
 /* As comm_check, and no operation of it is in progress or has failed. */
 ncclResult_t comm_check_ready(ncclComm_t comm, const char *function);
-/* Begins a call that works on it: says that it was made, carries out its script (a hang ends with its abort),
- * and claims it: this thread is inside from now on, and another one there already is a misuse.  A thread may
- * claim again. */
+/* Begins a call that works on it: says that it was made, claims it, and carries out its script (a hang ends
+ * with its abort).  This thread is inside from the claim on, and another one there already is a misuse.  A
+ * thread may claim again. */
 ncclResult_t comm_begin(ncclComm_t comm, const char *function);
-ncclResult_t comm_claim(ncclComm_t comm, const char *function); /* the last part alone */
+ncclResult_t comm_claim(ncclComm_t comm, const char *function); /* that part alone */
 void comm_end(ncclComm_t comm); /* gives it back, unless a group call has it: that gives it back at its end */
 void comm_unclaim(ncclComm_t comm);
 ncclResult_t comm_enter(ncclComm_t comm, const char *function); /* only the script; comm may be NULL */

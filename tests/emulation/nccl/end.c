@@ -5,8 +5,8 @@
  *   Destroy    does the same if that has not been, and takes the handle.  As NCCL warns, ranks of other
  *              processes are waited for: all must call it
  *   Abort      at any time, from any thread: ends its kernels unfinished, waits for nobody, takes the handle.
- *              A call that hangs inside (init, a group call's end) ends with an error.  Peers are not told:
- *              their kernels hang until they abort too */
+ *              A call that hangs inside (init, a group call's end) ends with an error; one that asks for errors
+ *              does not hang, and is in the way.  Peers are not told: their kernels hang until they abort too */
 #include "alias.h"
 #include "group.h"
 
@@ -149,6 +149,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     result = comm_check(comm, "ncclCommAbort");
     if (result) return result;
     atomic_store(&comm->state, COMM_ABORTED);
+    if (atomic_load(&comm->askers))
+        emu_misuse("ncclCommAbort: %s, rank %d, is aborted while a thread is inside ncclCommGetAsyncError",
+                   comm->name, comm->rank);
     comm_stop(comm);
     comm_drop(comm);
     return ncclSuccess;

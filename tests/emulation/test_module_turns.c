@@ -1,0 +1,145 @@
+/* test_module_turns.c - one thread at a time is inside NCCL with a communicator, and who asks it for errors
+ * counts as one: asked while somebody is inside, entered while it is asked, stopped while it is asked. */
+#include "module_ranks.h"
+
+enum { N = 256, BYTES = 1 << 16, LONG_MS = 3 * GRACE_MS };
+
+/* Rank 0's sum, which runs until rank 1's comes, and memory that is a window. */
+typedef struct scene {
+    weft_backend *b;
+    owner o;
+    task sum;
+    float *device;
+    void *memory;
+    uint64_t questions; /* before the sum */
+} scene;
+
+static task work_on(const job_rank *me, const scene *s, weft_backend_kind kind, void *at, size_t count)
+{
+    task t = new_task(me, &s->o, kind);
+    t.work.op.dtype = kind == WEFT_BACKEND_MEM_ALLOC ? WEFT_UINT8 : WEFT_FLOAT32;
+    t.work.op.in = t.work.op.out = at;
+    t.work.op.count = count;
+    return t;
+}
+
+static void set(job_rank *me, scene *s)
+{
+    task window;
+    s->b = module_load(me);
+    join_all(me, s->b, &s->o, "asked");
+    s->device = to_device(NULL, sizeof *s->device * N);
+    CHECK_OK(s->b->mem_alloc(s->b, BYTES, &s->memory));
+    window = work_on(me, s, WEFT_BACKEND_MEM_ALLOC, s->memory, BYTES);
+    run_task(s->b, &window);
+    s->sum = work_on(me, s, WEFT_BACKEND_ALL_REDUCE, s->device, N);
+    s->questions = emu_calls("ncclCommGetAsyncError");
+    job_meet(me);
+}
+
+static void clear(job_rank *me, scene *s)
+{
+    job_meet(me);
+    emu_script(NULL);
+    CUDA(cudaFree(s->device));
+    s->b->drop(s->o.comm);
+    s->b->close(s->b);
+    CHECK_INT(emu_misuses(), 0);
+}
+
+static void await_calls(const char *function, uint64_t calls)
+{
+    for (int ms = 0; emu_calls(function) < calls && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    CHECK(emu_calls(function) >= calls);
+}
+
+static void poll_for(weft_backend *b, int ms)
+{
+    int64_t until = job_now_ns() + ms * INT64_C(1000000);
+    while (job_now_ns() < until) {
+        b->poll(b);
+        job_sleep_ms(1);
+    }
+}
+
+/* ---- one is inside, the other would ask; one asks, the other would enter ---- */
+
+static void free_beside_poll(job_rank *me, int thread, void *arg)
+{
+    scene *s = arg;
+    if (thread == 0) {
+        poll_for(s->b, LONG_MS);
+        job_mark(me, 0);
+        poll_until_over(s->b, &s->sum);
+    } else {
+        if (me->arg) await_calls("ncclCommGetAsyncError", s->questions + 1);
+        CHECK_OK(s->b->mem_free(s->b, s->memory));
+    }
+}
+
+static void one_at_a_time(job_rank *me)
+{
+    scene s;
+    set(me, &s);
+    if (me->rank == 0) {
+        start(s.b, &s.sum);
+        s.questions = emu_calls("ncclCommGetAsyncError");
+        emu_script(me->arg ? "ncclCommGetAsyncError@1=delay:200" : "ncclCommWindowDeregister@1=delay:200");
+        job_threads(me, 2, free_beside_poll, &s);
+    } else {
+        job_await(me, 0, 1);
+        run_task(s.b, &s.sum);
+    }
+    CHECK_OK(s.sum.status);
+    clear(me, &s);
+}
+
+/* ---- one asks, the other would stop it ---- */
+
+static void doom_beside_question(job_rank *me, int thread, void *arg)
+{
+    scene *s = arg;
+    (void)me;
+    if (thread == 0) {
+        if (me->arg) start(s->b, &s->sum);
+        poll_until_over(s->b, &s->sum);
+    } else {
+        await_calls("ncclCommGetAsyncError", s->questions + 1);
+        s->b->doom(s->o.comm, "its time was up");
+    }
+}
+
+/* By the look at what runs; or by the wait for what NCCL does in the background. */
+static void stopped_while_asked(job_rank *me)
+{
+    char script[80];
+    scene s;
+    set(me, &s);
+    snprintf(script, sizeof script, "ncclCommGetAsyncError@1=delay:%d;background@1=delay:50", LONG_MS);
+    if (me->rank == 0) {
+        if (!me->arg) start(s.b, &s.sum);
+        s.questions = emu_calls("ncclCommGetAsyncError");
+        emu_script(script);
+        job_threads(me, 2, doom_beside_question, &s);
+        CHECK_STATUS(WEFT_ERR_BROKEN, s.sum.status);
+        CHECK_TEXT(s.sum.sentence, "its time was up");
+    } else {
+        s.b->doom(s.o.comm, "rank 0 is stopped");
+    }
+    clear(me, &s);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("nobody asks while another one is inside", .ranks = 2, .bare = true, .processes = true,
+                 .body = one_at_a_time),
+        JOB_TEST("nobody enters while another one asks", .ranks = 2, .bare = true, .processes = true,
+                 .arg = "asks", .body = one_at_a_time),
+        JOB_TEST("the abort waits for who looks for errors, longer than the grace", .ranks = 2, .bare = true,
+                 .processes = true, .body = stopped_while_asked),
+        JOB_TEST("the abort waits for who asks what became of its call", .ranks = 2, .bare = true,
+                 .processes = true, .arg = "await", .body = stopped_while_asked),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
