@@ -209,21 +209,47 @@ static ncclResult_t divide(struct creation *creation)
     return result == ncclSuccess ? weft__comm_await(comm, ncclInProgress) : result;
 }
 
+/* With the parent's turn: what came before is over, for NCCL may hang when it splits what works; or the parent
+ * is doomed.  Nobody else looks for errors while the turn is taken. */
+static weft_status outwait_works(weft__comm *parent, char *text, size_t bytes)
+{
+    ncclResult_t result = ncclSuccess;
+    cudaError_t error = cudaSuccess;
+    unsigned turns = 0;
+    while (result == ncclSuccess && (error = cudaStreamQuery(parent->stream)) == cudaErrorNotReady) {
+        weft__thread_pause(&turns);
+        result = weft__comm_await(parent, ncclInProgress);
+    }
+    if (result != ncclSuccess && result != ncclInProgress)
+        return weft__comm_error("ncclCommGetAsyncError", result, text, bytes);
+    if (error == cudaSuccess || error == cudaErrorNotReady) return WEFT_OK;
+    return cuda_failed(error, "cudaStreamQuery", text, bytes);
+}
+
+/* With the turns of both. */
+static weft_status split_idle(struct creation *creation, char *text, size_t bytes)
+{
+    weft__comm *parent = creation->parent, *comm = creation->comm;
+    weft_status status = outwait_works(parent, text, bytes);
+    ncclResult_t result;
+    if (status != WEFT_OK || weft__comm_doomed(parent)) return status;
+    result = divide(creation);
+    if (result != ncclSuccess && result != ncclInProgress)
+        return weft__comm_error("ncclCommSplit", result, text, bytes);
+    if (!comm || weft__comm_doomed(comm) || weft__comm_doomed(parent)) return WEFT_OK;
+    return equip(comm, text, bytes);
+}
+
 static weft_status take_turns(struct creation *creation, char *text, size_t bytes)
 {
     weft__comm *parent = creation->parent, *comm = creation->comm;
     weft_status status = WEFT_OK; /* also of what is doomed: tell knows why */
-    ncclResult_t result;
     weft__turn turn;
     creation->written = true;
     if (!weft__turn_take(parent, &creation->turn, WEFT__NCCL_NEVER)) return WEFT_OK;
     if (comm) weft__turn_ask(comm, &turn);
     if (!comm || weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
-        result = divide(creation);
-        if (result != ncclSuccess && result != ncclInProgress)
-            status = weft__comm_error("ncclCommSplit", result, text, bytes);
-        else if (comm && !weft__comm_doomed(comm) && !weft__comm_doomed(parent))
-            status = equip(comm, text, bytes);
+        status = split_idle(creation, text, bytes);
         if (comm) weft__turn_give(comm, &turn);
     }
     weft__turn_give(parent, &creation->turn);

@@ -85,19 +85,37 @@ static void communicator_leave(weft__comm *comm, weft__turn *turn)
     pthread_cond_broadcast(&comm->changed);
 }
 
+/* Lock held. */
+static weft__turn_state try_turn(weft__comm *comm, weft__turn *turn)
+{
+    if (weft__comm_doomed(comm)) {
+        communicator_leave(comm, turn);
+        return WEFT__TURN_REFUSED;
+    }
+    if (comm->turn != turn || comm->lookers) return WEFT__TURN_WAITS;
+    comm->entered = true;
+    return WEFT__TURN_TAKEN;
+}
+
+weft__turn_state weft__turn_try(weft__comm *comm, weft__turn *turn)
+{
+    weft__turn_state state;
+    pthread_mutex_lock(&comm->lock);
+    state = try_turn(comm, turn);
+    pthread_mutex_unlock(&comm->lock);
+    return state;
+}
+
 bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
 {
-    bool waits = true, taken;
+    bool waits = true;
+    weft__turn_state state;
     pthread_mutex_lock(&comm->lock);
-    while ((comm->turn != turn || comm->lookers) && !weft__comm_doomed(comm) && waits)
+    while ((state = try_turn(comm, turn)) == WEFT__TURN_WAITS && waits)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
-    taken = comm->turn == turn && !comm->lookers && !weft__comm_doomed(comm);
-    if (taken)
-        comm->entered = true;
-    else
-        communicator_leave(comm, turn);
+    if (state == WEFT__TURN_WAITS) communicator_leave(comm, turn);
     pthread_mutex_unlock(&comm->lock);
-    return taken;
+    return state == WEFT__TURN_TAKEN;
 }
 
 void weft__turn_give(weft__comm *comm, weft__turn *turn)

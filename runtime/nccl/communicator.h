@@ -21,6 +21,7 @@
 #ifndef WEFT_NCCL_COMM_H
 #define WEFT_NCCL_COMM_H
 #include "module.h"
+#include "turn.h"
 
 #include <stdatomic.h>
 
@@ -33,10 +34,11 @@ typedef enum weft__comm_state {
     WEFT__COMM_ABORTED
 } weft__comm_state;
 
-/* One who wants the turn, or has it.  Lives with the asker. */
-typedef struct weft__turn {
-    struct weft__turn *next;
-} weft__turn;
+typedef enum weft__turn_state {
+    WEFT__TURN_WAITS,
+    WEFT__TURN_TAKEN,
+    WEFT__TURN_REFUSED /* the communicator is doomed; the turn is given back */
+} weft__turn_state;
 
 struct weft_backend_comm {
     weft__nccl *nccl;
@@ -89,6 +91,8 @@ static inline bool weft__comm_doomed(weft__comm *comm)
 
 /* Ask for the turn: now, so that it comes before the turns of those who ask later. */
 void weft__turn_ask(weft__comm *comm, weft__turn *turn);
+/* Take it, if it has come. */
+weft__turn_state weft__turn_try(weft__comm *comm, weft__turn *turn);
 /* Wait for it.  False: the communicator is doomed or the deadline has passed, and it is given back. */
 bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns);
 void weft__turn_give(weft__comm *comm, weft__turn *turn);

@@ -5,6 +5,8 @@
  * only when the module is closed: destroying one can block while a kernel hangs. */
 #ifndef WEFT_NCCL_EVENT_H
 #define WEFT_NCCL_EVENT_H
+#include "turn.h"
+
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <weft/backend.h>
@@ -13,9 +15,10 @@ struct weft__nccl;
 
 typedef struct weft__event {
     cudaEvent_t cuda;
-    struct weft__event *next; /* in the pool; or issued after it on the same communicator */
+    struct weft__event *next; /* in the pool; or to be issued, or issued on the same communicator, after it */
     /* The end of a group call: */
-    weft_backend_work *works; /* what was issued, by ->next */
+    weft_backend_work *works; /* what it consists of, by ->next */
+    weft__turn turn;          /* of which it is called */
     bool recorded;
     bool cut; /* the group call did not come to its end, and its communicator is doomed */
 } weft__event;

@@ -2,7 +2,8 @@
  *
  * Happy path: the communicator's stream waits for the callers' marks; one group call; when NCCL has finished
  * what it does in the background an event is recorded behind it, and the works are issued.  Nothing is
- * allocated and no CUDA call blocks.  Fails: before the group call, the works end with what was wrong.  From
+ * allocated and no CUDA call blocks.  Where somebody else is inside NCCL with the communicator the works wait
+ * in a line, with all that is given after them, and polling issues them.  Fails: before the group call, the works end with what was wrong.  From
  * then on the communicator is stopped, because other ranks may have begun: the works end when the abort is
  * through (running.c). */
 #include "issue.h"
@@ -40,24 +41,35 @@ static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft_ba
     return error;
 }
 
-/* The event for the end, and the stream behind all marks.  NULL: the works are finished, with what CUDA said.
- */
-static weft__event *issue_prepare(weft__nccl *nccl, cudaStream_t stream, weft_backend_work *first)
+static void issue_fail(weft__nccl *nccl, weft_backend_work *first, const char *call, cudaError_t error)
 {
     char text[WEFT__NCCL_SENTENCE];
-    cudaError_t error = cudaSuccess;
-    weft__event *end = weft__event_take(nccl, &error);
-    const char *call = end ? "cudaStreamWaitEvent" : "cudaEventCreateWithFlags";
-    if (end) error = wait_for_marks(nccl, stream, first);
-    if (end && error == cudaSuccess) {
-        end->works = first;
-        return end;
-    }
     cudaGetLastError();
-    weft__event_give(nccl, end);
     snprintf(text, sizeof text, "%s: CUDA says \"%s\"", call, cudaGetErrorString(error));
     finish_chain(nccl, first, WEFT_ERR_SYSTEM, text);
-    return NULL;
+}
+
+/* The event for the end.  NULL: the works are finished, with what CUDA said. */
+static weft__event *end_of(weft__nccl *nccl, weft_backend_work *first)
+{
+    cudaError_t error = cudaSuccess;
+    weft__event *end = weft__event_take(nccl, &error);
+    if (end)
+        end->works = first;
+    else
+        issue_fail(nccl, first, "cudaEventCreateWithFlags", error);
+    return end;
+}
+
+/* The stream goes on behind all marks.  False: the works are finished, and their end is given back. */
+static bool issue_prepare(weft__nccl *nccl, cudaStream_t stream, weft__event *end)
+{
+    weft_backend_work *first = end->works;
+    cudaError_t error = wait_for_marks(nccl, stream, first);
+    if (error == cudaSuccess) return true;
+    weft__event_give(nccl, end);
+    issue_fail(nccl, first, "cudaStreamWaitEvent", error);
+    return false;
 }
 
 /* *call: the one that returned the result. */
@@ -116,10 +128,12 @@ static void started(weft__comm *comm, weft__event *end)
     for (weft_backend_work *work = end->works; work && recorded; work = work->next) table->issued(work);
 }
 
-static void issue_refuse(weft__comm *comm, weft_backend_work *first)
+static void issue_refuse(weft__comm *comm, weft__event *end)
 {
+    weft_backend_work *first = end->works;
     char why[WEFT__NCCL_SENTENCE];
     weft_status status;
+    weft__event_give(comm->nccl, end);
     pthread_mutex_lock(&comm->lock);
     status = comm->status;
     snprintf(why, sizeof why, "%s", comm->why);
@@ -158,8 +172,8 @@ static void start_message(weft__nccl *nccl, weft_backend_work *first)
         finish_chain(nccl, first, WEFT_ERR_MEMORY, "no stream for a message to oneself");
         return;
     }
-    end = issue_prepare(nccl, comm->stream, first);
-    if (!end) return;
+    end = end_of(nccl, first);
+    if (!end || !issue_prepare(nccl, comm->stream, end)) return;
     if (bytes) error = cudaMemcpyAsync(to->out, from->in, bytes, cudaMemcpyDeviceToDevice, comm->stream);
     if (error == cudaSuccess) error = cudaEventRecord(end->cuda, comm->stream);
     if (error != cudaSuccess) {
@@ -176,26 +190,70 @@ static void start_message(weft__nccl *nccl, weft_backend_work *first)
 
 /* ---- start ---- */
 
+/* With the turn. */
+static void carry_out(weft__comm *comm, weft__event *end)
+{
+    bool prepared = issue_prepare(comm->nccl, comm->stream, end);
+    if (prepared) end->cut = !(end->recorded = issue(comm, end));
+    weft__turn_give(comm, &end->turn);
+    if (prepared) started(comm, end);
+}
+
+/* Where one waits, so do all after it: the ranks have agreed on the order, across communicators.  What is
+ * doomed waits for nobody. */
+static int issue_waiting(weft__nccl *nccl)
+{
+    weft__event **at = &nccl->waiting, *end;
+    bool held = false;
+    int issued = 0;
+    while ((end = *at)) {
+        weft__comm *comm = end->works->comm;
+        weft__turn_state state = WEFT__TURN_WAITS;
+        if (!held || weft__comm_doomed(comm)) state = weft__turn_try(comm, &end->turn);
+        if (state == WEFT__TURN_WAITS) {
+            held = true;
+            at = &end->next;
+            continue;
+        }
+        *at = end->next;
+        end->next = NULL;
+        if (state == WEFT__TURN_TAKEN)
+            carry_out(comm, end);
+        else
+            issue_refuse(comm, end);
+        weft__comm_unref(comm);
+        issued++;
+    }
+    nccl->waiting_end = at;
+    return issued;
+}
+
 void weft__issue_start(weft_backend *backend, weft_backend_work *first)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
-    weft__comm *comm = first->comm;
     weft__event *end;
-    weft__turn turn;
     weft__thread_settle(nccl);
-    if (!comm) {
+    if (!first->comm) {
         start_message(nccl, first);
         return;
     }
-    weft__comm_ref(comm);
-    weft__turn_ask(comm, &turn);
-    if (!weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
-        issue_refuse(comm, first);
-    } else {
-        end = issue_prepare(nccl, comm->stream, first);
-        if (end) end->cut = !(end->recorded = issue(comm, end));
-        weft__turn_give(comm, &turn);
-        if (end) started(comm, end);
+    end = end_of(nccl, first);
+    if (!end) return;
+    weft__comm_ref(first->comm);
+    weft__turn_ask(first->comm, &end->turn);
+    end->next = NULL;
+    *nccl->waiting_end = end;
+    nccl->waiting_end = &end->next;
+    issue_waiting(nccl);
+}
+
+int weft__issue_poll(weft_backend *backend)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    int issued = 0;
+    if (nccl->waiting) {
+        weft__thread_settle(nccl);
+        issued = issue_waiting(nccl);
     }
-    weft__comm_unref(comm);
+    return issued + weft__running_poll(nccl);
 }

@@ -3,6 +3,7 @@
 #define WEFT_NCCL_ISSUE_H
 #include "communicator.h"
 
-/* Slot of the seam; progress thread. */
+/* Slots of the seam; progress thread. */
 void weft__issue_start(weft_backend *backend, weft_backend_work *first);
+int weft__issue_poll(weft_backend *backend);
 #endif

@@ -108,7 +108,7 @@ static const weft_backend slots = {
     .doom = weft__comm_doom,
     .drop = weft__comm_drop,
     .start = weft__issue_start,
-    .poll = weft__running_poll,
+    .poll = weft__issue_poll,
     .mem_alloc = weft__memory_alloc,
     .mem_free = weft__memory_free,
     .memory_held = weft__memory_held,
@@ -131,6 +131,7 @@ static void module_init(weft__nccl *nccl, const weft_backend_runtime *table, con
     pthread_mutex_init(&nccl->windows, NULL);
     weft__list_init(&nccl->comms);
     weft__list_init(&nccl->memory);
+    nccl->waiting_end = &nccl->waiting;
     weft__list_init(&nccl->running);
 }
 

@@ -52,7 +52,8 @@ typedef struct weft__nccl {
     pthread_mutex_t windows;
 
     /* Progress thread. */
-    weft__list running;   /* communicators with work that is issued */
+    weft__event *waiting, **waiting_end; /* to be issued, in the order in which they were given */
+    weft__list running;                  /* communicators with work that is issued */
     weft__comm *messages; /* no communicator, only a stream: messages to oneself; NULL until needed */
 } weft__nccl;
 

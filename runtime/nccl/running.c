@@ -118,9 +118,8 @@ static void running_look(weft__comm *comm)
     }
 }
 
-int weft__running_poll(weft_backend *backend)
+int weft__running_poll(weft__nccl *nccl)
 {
-    weft__nccl *nccl = weft__nccl_of(backend);
     int ended = 0;
     if (weft__list_empty(&nccl->running)) return 0;
     weft__thread_settle(nccl);

@@ -6,7 +6,7 @@
 /* Progress thread: the works of `end`, a chain, are on comm's stream; or, where end->cut, perhaps. */
 void weft__running_add(weft__comm *comm, weft__event *end);
 
-/* Slots of the seam. */
-int weft__running_poll(weft_backend *backend); /* progress thread */
-weft_status weft__running_order(weft_backend *backend, weft_backend_work *work, void *stream); /* any */
+int weft__running_poll(weft__nccl *nccl); /* progress thread; how many works, or chains of them, have ended */
+/* Slot of the seam; any thread. */
+weft_status weft__running_order(weft_backend *backend, weft_backend_work *work, void *stream);
 #endif

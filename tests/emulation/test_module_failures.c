@@ -358,6 +358,82 @@ static void splits(job_rank *me)
     b->close(b);
 }
 
+/* NCCL may hang when a communicator is split that works: the split waits for what came before it, and what
+ * comes after waits for the split, but not the thread that brings it. */
+static void splits_while_it_works(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    float *one = to_device(NULL, sizeof *one * N), *two = to_device(NULL, sizeof *two * N),
+          *three = to_device(NULL, sizeof *three * N);
+    owner o, other, pair = {0};
+    task before, after, beside;
+    join_all(me, b, &o, "works");
+    join_all(me, b, &other, "beside");
+    before = sum_task(me, &o, one);
+    after = sum_task(me, &o, two);
+    beside = sum_task(me, &other, three);
+    pair.comm = b->open(b, &pair, me->rank, 2, "pair", false);
+    job_meet(me);
+    if (me->rank == 1) job_await(me, 0, 1);
+    start(b, &before);
+    b->split(o.comm, pair.comm, 0, me->rank);
+    start(b, &after);
+    start(b, &beside);
+    if (me->rank == 0) {
+        for (int i = 0; i < SHORT_MS; i++, job_sleep_ms(1)) b->poll(b);
+        CHECK(!atomic_load(&after.issued) && !atomic_load(&beside.issued) && !atomic_load(&pair.joined));
+        job_mark(me, 0);
+    }
+    poll_until_over(b, &before);
+    poll_until_over(b, &after);
+    poll_until_over(b, &beside);
+    CHECK_OK(before.status);
+    CHECK_OK(after.status);
+    CHECK_OK(beside.status);
+    await_word(&pair.joined);
+    CHECK_OK(pair.status);
+    sum_works(me, b, &pair, 2);
+    b->drop(pair.comm);
+    b->drop(other.comm);
+    b->drop(o.comm);
+    b->close(b);
+}
+
+/* Works that wait for a split end with their communicator, whatever waits before them. */
+static void stopped_while_waiting(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    float *one = to_device(NULL, sizeof *one * N), *two = to_device(NULL, sizeof *two * N);
+    owner o, other, child = {0};
+    task first, second;
+    join_all(me, b, &o, "parent");
+    join_all(me, b, &other, "other");
+    if (me->rank == 0) {
+        child.comm = b->open(b, &child, 0, 2, "child", false);
+        b->split(o.comm, child.comm, 0, 0);
+        await_calls("ncclCommSplit", 1);
+        first = sum_task(me, &o, one);
+        second = sum_task(me, &other, two);
+        start(b, &first);
+        start(b, &second);
+        CHECK(!atomic_load(&first.issued) && !atomic_load(&second.issued));
+        b->doom(other.comm, "the other's time was up");
+        poll_until_over(b, &second);
+        CHECK_STATUS(WEFT_ERR_BROKEN, second.status);
+        CHECK_TEXT(second.sentence, "the other's time was up");
+        CHECK(!atomic_load(&first.over));
+        b->doom(child.comm, "one does not come");
+        poll_until_over(b, &first);
+        CHECK_TEXT(first.sentence, "communicator child");
+        await_word(&child.joined);
+        b->drop(child.comm);
+    }
+    job_meet(me);
+    b->drop(other.comm);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 /* A split that one rank does not come to is stopped, and its parent with it: NCCL has no other way. */
 static void split_that_hangs(job_rank *me)
 {
@@ -492,6 +568,10 @@ int main(int argc, char **argv)
         JOB_TEST("the death of a peer", .ranks = 2, .bare = true, .processes = true, .killed = 2,
                  .body = death_of_a_peer),
         JOB_TEST("splits, in order with the works", .ranks = 4, .bare = true, .body = splits),
+        JOB_TEST("a split of a communicator that works", .ranks = 2, .bare = true, .processes = true,
+                 .body = splits_while_it_works),
+        JOB_TEST("what waits for a split is stopped", .ranks = 2, .bare = true, .processes = true,
+                 .body = stopped_while_waiting),
         JOB_TEST("a split that one rank does not come to", .ranks = 2, .bare = true,
                  .body = split_that_hangs),
         JOB_TEST("the end of what is split off is its own", .ranks = 2, .bare = true, .body = shared_end),

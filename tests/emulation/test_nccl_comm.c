@@ -184,6 +184,7 @@ static void split_nonblocking(job_rank *me)
         job_sleep_ms(20);
         NCCL_IS(async_error(parent), ncclInProgress);
         NCCL_IS(ncclCommFinalize(parent), ncclInvalidArgument);
+        CHECK(!part); /* it comes when it is whole */
         job_meet(me);
     }
     NCCL(settled(parent));

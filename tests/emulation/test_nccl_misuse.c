@@ -229,6 +229,22 @@ static void different_functions(job_rank *me)
     close_place(&p);
 }
 
+/* Rank 0 has not seen its sum end: the other one's comes late. */
+static void split_while_it_works(job_rank *me)
+{
+    place p = open_place(me);
+    ncclComm_t part = NULL;
+
+    if (!me->rank) {
+        NCCL(sum(&p, p.device, p.stream));
+        NCCL_IS(ncclCommSplit(p.comm, 0, 0, &part, NULL), ncclInvalidUsage);
+        told("ncclCommSplit");
+        told("rank 0, has operations that are not over");
+        CHECK(!part);
+    }
+    close_place(&p);
+}
+
 /* ---- threads and handles ------------------------------------------------------------------------------ */
 
 static void *call_inside(void *arg)
@@ -347,6 +363,7 @@ int main(int argc, char **argv)
         MISUSE("different groups", different_groups),
         MISUSE("different messages", different_messages),
         MISUSE("different functions", different_functions),
+        MISUSE("a split while it works", split_while_it_works),
         MISUSE("two threads at once", two_threads_at_once),
         MISUSE("an abort beside a question", abort_beside_a_question),
         MISUSE("after the end", after_the_end),

@@ -358,6 +358,43 @@ bool comm_drain(ncclComm_t comm)
     return over;
 }
 
+ncclResult_t comm_check_idle(ncclComm_t comm, const char *function)
+{
+    if (comm_is_idle(comm)) return ncclSuccess;
+    emu_misuse("%s: %s, rank %d, has operations that are not over", function, comm->name, comm->rank);
+    return fail(ncclInvalidUsage, "%s: %s has operations that are not over", function, comm->name);
+}
+
+void comm_set_part(ncclComm_t comm, ncclComm_t part)
+{
+    pthread_mutex_lock(&comm->mutex);
+    comm->part = part;
+    if (part && atomic_load(&comm->state) == COMM_ABORTED) atomic_store(&part->aborted, true);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+void comm_abort_part(ncclComm_t comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    if (comm->part) atomic_store(&comm->part->aborted, true);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+void comm_background(ncclComm_t comm, int more)
+{
+    pthread_mutex_lock(&comm->mutex);
+    comm->background += more;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+void comm_outwait_background(ncclComm_t comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    while (comm->background) pthread_cond_wait(&comm->changed, &comm->mutex);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
 void comm_stop(ncclComm_t comm)
 {
     atomic_store(&comm->aborted, true);

@@ -56,6 +56,8 @@ struct ncclComm {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int pending, running;      /* kernels launched and not over; those that have begun; under the lock */
+    int background;            /* threads that carry out what was asked of it; under the lock */
+    struct ncclComm *part;     /* being split off it; under the lock */
     uint64_t *sent, *received; /* messages per peer; only by kernels, which run one at a time */
 
     /* Only by the holder. */
@@ -96,10 +98,18 @@ member *comm_self(ncclComm_t comm);
 void comm_strike_all(ncclComm_t comm);
 
 bool comm_is_idle(ncclComm_t comm); /* all kernels launched are over */
+/* Misuse where it is not, which NCCL may hang on. */
+ncclResult_t comm_check_idle(ncclComm_t comm, const char *function);
 /* Until then; false: aborted before. */
 bool comm_drain(ncclComm_t comm);
 /* Ends its kernels, and waits for those that run. */
 void comm_stop(ncclComm_t comm);
+/* What is made of a part of its ranks, from where it can be aborted with it until it is NULL again. */
+void comm_set_part(ncclComm_t comm, ncclComm_t part);
+void comm_abort_part(ncclComm_t comm);
+/* Threads that carry out what was asked of it: one more, or less; and until there is none. */
+void comm_background(ncclComm_t comm, int more);
+void comm_outwait_background(ncclComm_t comm);
 void comm_forgive(ncclComm_t comm); /* what has failed before no longer stands against it */
 
 bool config_check(const ncclConfig_t *config); /* made by NCCL_CONFIG_INITIALIZER */

@@ -4,7 +4,8 @@
  *              thread.  The handle remains
  *   Destroy    does the same if that has not been, and takes the handle.  As NCCL warns, ranks of other
  *              processes are waited for: all must call it
- *   Abort      at any time, from any thread: ends its kernels unfinished, waits for nobody, takes the handle.
+ *   Abort      at any time, from any thread: ends its kernels unfinished, waits for no other rank, but for what
+ *              its own threads carry out, which a split that is under way is part of, and takes the handle.
  *              A call that hangs inside (init, a group call's end) ends with an error; one that asks for errors
  *              does not hang, and is in the way.  Peers are not told: their kernels hang until they abort too */
 #include "alias.h"
@@ -152,7 +153,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (atomic_load(&comm->askers))
         emu_misuse("ncclCommAbort: %s, rank %d, is aborted while a thread is inside ncclCommGetAsyncError",
                    comm->name, comm->rank);
+    comm_abort_part(comm);
     comm_stop(comm);
+    comm_outwait_background(comm);
     comm_drop(comm);
     return ncclSuccess;
 }

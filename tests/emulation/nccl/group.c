@@ -136,6 +136,7 @@ static void settle_job(job *j, bool blocking)
         atomic_store(&j->comm->state, COMM_DESTROYED);
         comm_drop(j->comm);
     }
+    if (!blocking) comm_background(j->comm, -1);
     comm_drop(j->comm);
     free(j);
 }
@@ -155,6 +156,7 @@ static void settle(const batch *b, ncclResult_t result, bool blocking)
             comm_unclaim(c);
         else /* from here on it may be claimed again */
             atomic_store(&c->result, (int)(atomic_load(&c->state) == COMM_REVOKED ? ncclSuccess : result));
+        if (!blocking) comm_background(c, -1);
         comm_drop(c);
     }
 }
@@ -200,6 +202,8 @@ static ncclResult_t carry_out_nonblocking(const batch *collected)
     batch *b = malloc(sizeof *b);
     ncclResult_t result;
 
+    for (job *j = collected->jobs; j; j = j->next) comm_background(j->comm, 1);
+    for (ncclComm_t c = collected->comms; c; c = c->group_next) comm_background(c, 1);
     if (!b) {
         settle(collected, ncclSystemError, false);
         return fail(ncclSystemError, "no memory");

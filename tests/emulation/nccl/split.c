@@ -1,5 +1,7 @@
 /* split.c - ncclCommSplit: all ranks of the parent show color and key; those of one color meet at a place
- * that is derived from the parent's.  A rank without color gets NULL, but takes part. */
+ * that is derived from the parent's.  A rank without color gets NULL, but takes part.  Nothing may run on the
+ * parent.  The handle of what is made is written when it is whole, and until then only the parent's abort
+ * reaches it. */
 #include "alias.h"
 #include "board.h"
 #include "group.h"
@@ -10,6 +12,7 @@
 typedef struct split_job {
     job base;
     ncclComm_t parent; /* takes part in the group call too, which holds it */
+    ncclComm_t *to;
     int color, key;
 } split_job;
 
@@ -27,6 +30,13 @@ static void find_place(const split_job *s, const board_note *all)
     }
 }
 
+static void hand_out(split_job *s)
+{
+    comm_hold(s->base.comm);
+    s->base.made = s->to;
+    *s->to = s->base.comm;
+}
+
 static ncclResult_t run_split(job *j)
 {
     split_job *s = (split_job *)j;
@@ -38,7 +48,10 @@ static ncclResult_t run_split(job *j)
         uint64_t about[3] = {1, s->parent->notices, (uint64_t)s->color};
         find_place(s, all);
         j->comm->id = meeting_id_derive(&s->parent->id, about, sizeof about);
+        comm_set_part(s->parent, j->comm);
         result = comm_meet(j->comm);
+        comm_set_part(s->parent, NULL);
+        if (!result) hand_out(s);
     }
     return result;
 }
@@ -46,24 +59,21 @@ static ncclResult_t run_split(job *j)
 static ncclResult_t queue_split(ncclComm_t parent, int color, int key, ncclComm_t *made,
                                 const ncclConfig_t *config)
 {
-    split_job *s = calloc(1, sizeof *s);
+    ncclResult_t busy = comm_check_idle(parent, "ncclCommSplit");
+    split_job *s = busy ? NULL : calloc(1, sizeof *s);
     ncclComm_t child = s ? comm_new(0, 1, parent->device, config, parent) : NULL;
 
+    if (busy) return busy;
     if (!child) {
         free(s);
         return fail(ncclSystemError, "no memory");
     }
-    *s = (split_job){.base = {.run = run_split, .function = "ncclCommSplit", .comm = child, .made = made},
+    *s = (split_job){.base = {.run = run_split, .function = "ncclCommSplit", .comm = child},
                      .parent = parent,
+                     .to = made,
                      .color = color,
                      .key = key};
     *made = NULL;
-    if (color == NCCL_SPLIT_NOCOLOR) { /* what is never seen goes with its job */
-        s->base.made = NULL;
-    } else {
-        comm_hold(child);
-        *made = child;
-    }
     group_add_comm(parent);
     return group_add_job(&s->base);
 }

@@ -60,6 +60,7 @@ static ncclResult_t queue_shrink(ncclComm_t parent, const int *excluded, int cou
         return fail(ncclInvalidArgument, "ncclCommShrink: called by rank %d, which is excluded",
                     parent->rank);
     if (ranks == parent->ranks) return fail(ncclInvalidArgument, "ncclCommShrink: no rank is excluded");
+    if (!aborts && comm_check_idle(parent, "ncclCommShrink")) return ncclInvalidUsage;
     s = calloc(1, sizeof *s);
     child = s ? comm_new(rank, ranks, parent->device, config, parent) : NULL;
     if (!child) {
