@@ -261,10 +261,7 @@ static void await_writing(struct creation *creation)
 {
     weft__comm *parent = creation->parent;
     if (creation->written) return;
-    pthread_mutex_lock(&parent->lock);
-    while (atomic_load(&parent->state) != WEFT__COMM_ABORTED)
-        weft__nccl_cond_wait(&parent->changed, &parent->lock, WEFT__NCCL_NEVER);
-    pthread_mutex_unlock(&parent->lock);
+    weft__comm_outwait_abort(parent);
     if (creation->comm && creation->comm->born) comm_create_publish(creation->comm);
 }
 

@@ -173,6 +173,14 @@ ncclResult_t weft__comm_look(weft__comm *comm)
     return result == ncclInProgress ? ncclSuccess : result;
 }
 
+void weft__comm_outwait_abort(weft__comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    while (atomic_load(&comm->state) != WEFT__COMM_ABORTED)
+        weft__nccl_cond_wait(&comm->changed, &comm->lock, WEFT__NCCL_NEVER);
+    pthread_mutex_unlock(&comm->lock);
+}
+
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes)
 {
     const char *last = ncclGetLastError(NULL); /* of this process: NCCL keeps one */

@@ -110,6 +110,9 @@ ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result);
 /* Without: asks for an asynchronous error; ncclSuccess also where it is no time to ask. */
 ncclResult_t weft__comm_look(weft__comm *comm);
 
+/* Of a doomed one: NCCL has nothing of it any more. */
+void weft__comm_outwait_abort(weft__comm *comm);
+
 /* "ncclAllReduce: unhandled system error (...)", and the status it stands for. */
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes);
 

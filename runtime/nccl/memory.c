@@ -200,6 +200,7 @@ static void free_memory(weft__memory *memory)
     if (has_turn) weft__comm_inside(comm, "ncclCommWindowDeregister");
     unlink_closed(memory, comm);
     if (has_turn) weft__turn_give(comm, &turn);
+    if (comm && weft__comm_doomed(comm)) weft__comm_outwait_abort(comm); /* which takes the window back */
     if (comm) weft__comm_unref(comm);
     give_back(memory);
     free(memory);

@@ -129,6 +129,37 @@ static void stopped_while_asked(job_rank *me)
     clear(me, &s);
 }
 
+/* ---- memory that is a window of what is being stopped ---- */
+
+static void free_beside_abort(job_rank *me, int thread, void *arg)
+{
+    scene *s = arg;
+    (void)me;
+    if (thread == 0) {
+        start(s->b, &s->sum);
+        poll_until_over(s->b, &s->sum);
+    } else {
+        while (!emu_hanging()) job_sleep_ms(1);
+        s->b->doom(s->o.comm, "its time was up");
+        CHECK_OK(s->b->mem_free(s->b, s->memory));
+    }
+}
+
+/* The registration ends with the abort, which gives the call that hangs some time. */
+static void freed_while_stopped(job_rank *me)
+{
+    scene s;
+    set(me, &s);
+    if (me->rank == 0) {
+        emu_script("ncclGroupEnd@1=hang");
+        job_threads(me, 2, free_beside_abort, &s);
+        CHECK_STATUS(WEFT_ERR_BROKEN, s.sum.status);
+    } else {
+        s.b->doom(s.o.comm, "rank 0 is stopped");
+    }
+    clear(me, &s);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +171,8 @@ int main(int argc, char **argv)
                  .processes = true, .body = stopped_while_asked),
         JOB_TEST("the abort waits for who asks what became of its call", .ranks = 2, .bare = true,
                  .processes = true, .arg = "await", .body = stopped_while_asked),
+        JOB_TEST("memory is freed after the abort of what has registered it", .ranks = 2, .bare = true,
+                 .processes = true, .body = freed_while_stopped),
     };
     return JOB_MAIN(tests, argc, argv);
 }

@@ -229,6 +229,29 @@ static void different_functions(job_rank *me)
     close_place(&p);
 }
 
+static void free_what_is_registered(job_rank *me)
+{
+    place p = open_place(me);
+    ncclComm_t other = new_comm(me);
+    void *memory, *handle;
+
+    NCCL(ncclMemAlloc(&memory, 4096));
+    NCCL(ncclCommRegister(p.comm, memory, 4096, &handle));
+    NCCL_IS(ncclMemFree(memory), ncclUnhandledCudaError);
+    told("which ncclCommRegister has registered and nobody deregistered");
+    NCCL(ncclCommDeregister(p.comm, handle));
+#ifdef NCCL_WIN_DEFAULT
+    ncclWindow_t window = NULL;
+    NCCL(ncclCommWindowRegister(other, memory, 4096, &window, NCCL_WIN_DEFAULT));
+    NCCL_IS(ncclMemFree(memory), ncclUnhandledCudaError);
+    told("which ncclCommWindowRegister has registered");
+    CHECK_INT(emu_misuses(), 2);
+#endif
+    NCCL(ncclCommAbort(other)); /* registrations end with it */
+    NCCL(ncclMemFree(memory));
+    close_place(&p);
+}
+
 /* Rank 0 has not seen its sum end: the other one's comes late. */
 static void split_while_it_works(job_rank *me)
 {
@@ -363,6 +386,7 @@ int main(int argc, char **argv)
         MISUSE("different groups", different_groups),
         MISUSE("different messages", different_messages),
         MISUSE("different functions", different_functions),
+        MISUSE("memory that is registered is freed", free_what_is_registered),
         MISUSE("a split while it works", split_while_it_works),
         MISUSE("two threads at once", two_threads_at_once),
         MISUSE("an abort beside a question", abort_beside_a_question),

@@ -78,8 +78,22 @@ static cudaError_t find_to_free(const void *at, const char *by, bool host, emu__
     if (!block || block->at != (uintptr_t)at || block->kind == EMU__REGISTERED ||
         (block->kind == EMU__PINNED) != host)
         return cudaErrorInvalidValue;
+    if (block->registered) {
+        emu_misuse("%s is given 0x%llx (%zu bytes), which %s has registered and nobody deregistered", by,
+                   (unsigned long long)block->at, block->bytes, block->registered_by);
+        return cudaErrorInvalidValue;
+    }
     *found = block;
     return cudaSuccess;
+}
+
+void emu_register(const void *at, const char *by)
+{
+    emu__lock();
+    emu__block *block = emu__block_at(at);
+    if (block) block->registered += by ? 1 : -1;
+    if (block && by) block->registered_by = by;
+    emu__unlock();
 }
 
 /* Waits for the device, as CUDA does, because work that is queued may still use it. */

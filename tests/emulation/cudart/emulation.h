@@ -46,6 +46,9 @@ cudaError_t emu_launch(cudaStream_t stream, const emu_kernel *kernel);
 
 /* The device of live device or managed memory that holds all these bytes; -1: it is not that. */
 int emu_device_of(const void *at, size_t bytes);
+/* Memory is registered by this function, or not any more (NULL): to free it while it is is a misuse. */
+void emu_register(const void *at, const char *by);
+
 /* Where the emulation itself, inside emu_kernel.run, reads and writes what a program calls `at`.  (A program
  * that touches device memory on the host is caught in a fault.) */
 void *emu_host_view(const void *at);

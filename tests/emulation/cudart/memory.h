@@ -19,6 +19,8 @@ typedef struct emu__block {
     unsigned flags;
     const char *made_by;  /* the function, for messages */
     const char *freed_by; /* NULL: it lives */
+    int registered;       /* with communicators, and not deregistered */
+    const char *registered_by;
     emu__records records;
     struct emu__block *next_resting;
 } emu__block;

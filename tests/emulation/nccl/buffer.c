@@ -1,7 +1,8 @@
 /* buffer.c - memory for NCCL, and buffers registered with a communicator.
  *
  * ncclMemAlloc gives ordinary device memory.  Registration changes nothing in how data moves here; what it
- * returns is checked as NCCL does: a handle belongs to its communicator. */
+ * returns is checked as NCCL does: a handle belongs to its communicator.  It ends before its memory does, or
+ * with the communicator. */
 #include "buffer.h"
 #include "alias.h"
 
@@ -30,14 +31,29 @@ ncclResult_t ncclMemFree(void *ptr)
 }
 ALIAS(ncclMemFree)
 
-comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window)
+comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window, const char *function)
 {
     comm_buffer *made = calloc(1, sizeof *made);
 
     if (!made) return NULL;
     *made = (comm_buffer){comm->buffers, at, bytes, window};
     comm->buffers = made;
+    emu_register(at, function);
     return made;
+}
+
+static void unlink_buffer(comm_buffer **at)
+{
+    comm_buffer *found = *at;
+
+    *at = found->next;
+    emu_register(found->at, NULL);
+    free(found);
+}
+
+void buffer_remove_all(ncclComm_t comm)
+{
+    while (comm->buffers) unlink_buffer(&comm->buffers);
 }
 
 ncclResult_t buffer_remove(ncclComm_t comm, const void *handle, bool window, const char *function)
@@ -45,8 +61,7 @@ ncclResult_t buffer_remove(ncclComm_t comm, const void *handle, bool window, con
     for (comm_buffer **at = &comm->buffers; *at; at = &(*at)->next) {
         comm_buffer *found = *at;
         if (found != handle || found->window != window) continue;
-        *at = found->next;
-        free(found);
+        unlink_buffer(at);
         return ncclSuccess;
     }
     return fail(ncclInvalidUsage, "%s: %p is not registered with %s", function, handle, comm->name);
@@ -67,7 +82,7 @@ static ncclResult_t enter_buffer(ncclComm_t comm, void *at, size_t bytes, void *
 
     if (result) return result;
     if (!handle) return fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
-    made = buffer_add(comm, at, bytes, false);
+    made = buffer_add(comm, at, bytes, false, "ncclCommRegister");
     if (!made) return fail(ncclSystemError, "no memory");
     *handle = made;
     return ncclSuccess;

@@ -3,7 +3,9 @@
 #define EMULATION_NCCL_BUFFER_H
 #include "comm.h"
 
-comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window); /* NULL: no memory */
+comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window,
+                        const char *function); /* NULL: no memory */
 ncclResult_t buffer_remove(ncclComm_t comm, const void *handle, bool window, const char *function);
+void buffer_remove_all(ncclComm_t comm);
 ncclResult_t buffer_check(ncclComm_t comm, const void *at, size_t bytes, const char *function);
 #endif

@@ -1,6 +1,7 @@
 /* comm.c - the life of a communicator's structure, and who may use it. */
 #include "comm.h"
 #include "alias.h"
+#include "buffer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,11 +52,7 @@ static void free_parts(ncclComm_t comm)
     free(comm->sent);
     free(comm->received);
     free(comm->ops);
-    while (comm->buffers) {
-        comm_buffer *next = comm->buffers->next;
-        free(comm->buffers);
-        comm->buffers = next;
-    }
+    buffer_remove_all(comm);
     if (comm->event) cudaEventDestroy(comm->event);
     if (comm->segment) {
         atomic_store(&comm_self(comm)->left, true);

@@ -9,6 +9,7 @@
  *              A call that hangs inside (init, a group call's end) ends with an error; one that asks for errors
  *              does not hang, and is in the way.  Peers are not told: their kernels hang until they abort too */
 #include "alias.h"
+#include "buffer.h"
 #include "group.h"
 
 #include <stdlib.h>
@@ -156,6 +157,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     comm_abort_part(comm);
     comm_stop(comm);
     comm_outwait_background(comm);
+    buffer_remove_all(comm);
     comm_drop(comm);
     return ncclSuccess;
 }

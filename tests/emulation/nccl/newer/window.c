@@ -36,7 +36,7 @@ static ncclResult_t run_window(job *j)
             result = fail(ncclInvalidUsage, "ncclCommWindowRegister: the ranks bring different buffers");
         }
     if (result) return result;
-    made = buffer_add(j->comm, w->at, w->bytes, true);
+    made = buffer_add(j->comm, w->at, w->bytes, true, j->function);
     if (!made) return fail(ncclSystemError, "no memory");
     *w->made = (ncclWindow_t)(void *)made;
     return ncclSuccess;
