@@ -1,7 +1,7 @@
 /* memory.c - memory of the device, and windows on it.
  *
- * Happy path: NCCL's allocator, else CUDA's; zeroed.  A work of kind MEM_ALLOC makes it a symmetric window of
- * its group's communicator.  Freeing goes to a thread, since CUDA may wait for kernels that hang; the caller
+ * Happy path: NCCL's allocator, else CUDA's; zeroed.  A work of kind MEM_ALLOC makes it a window of its
+ * group's communicator.  Freeing goes to a thread, since CUDA may wait for kernels that hang; the caller
  * waits for it a while.  Fails: mem_alloc, with what CUDA said.  What could not be freed in time is freed
  * later. */
 #include "memory.h"
@@ -106,8 +106,8 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
     if (!nccl->newer.window_register) return ncclSuccess;
     if (!memory || memory->window) return ncclInvalidUsage;
     weft__comm_inside(comm, *call);
-    result = nccl->newer.window_register(comm->handle, op->out, op->count, &memory->window,
-                                         WEFT__NCCL_WINDOW_SYMMETRIC);
+    result =
+        nccl->newer.window_register(comm->handle, op->out, op->count, &memory->window, WEFT__NCCL_WINDOW_ANY);
     result = weft__comm_await(comm, result);
     if (result == ncclInProgress) return result;
     if (result == ncclSuccess && memory->window) {
@@ -117,8 +117,7 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
         return ncclSuccess;
     }
     memory->window = NULL;
-    weft__nccl_log(nccl, 3, "communicator %s: no symmetric window: %s", comm->label,
-                   ncclGetErrorString(result));
+    weft__nccl_log(nccl, 3, "communicator %s: no window: %s", comm->label, ncclGetErrorString(result));
     return weft__comm_await(comm, ncclInProgress); /* only if the communicator has not suffered by it */
 }
 

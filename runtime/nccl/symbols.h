@@ -21,8 +21,11 @@ typedef struct weft__symbols {
     ncclResult_t (*memory)(ncclComm_t comm, int statistic, uint64_t *value);
 } weft__symbols;
 
-#define WEFT__NCCL_WINDOW_SYMMETRIC 1 /* NCCL_WIN_COLL_SYMMETRIC */
-#define WEFT__NCCL_MEMORY_TOTAL     3 /* ncclStatGpuMemTotal */
+/* NCCL_WIN_DEFAULT.  With NCCL_WIN_COLL_SYMMETRIC each rank would find its peers' buffers by its own offset, and
+ * choose its kernel by what it alone knows to lie in a window: wrong sums, or a hang, where ranks differ in
+ * that, which weft_mem_alloc allows. */
+#define WEFT__NCCL_WINDOW_ANY   0
+#define WEFT__NCCL_MEMORY_TOTAL 3 /* ncclStatGpuMemTotal */
 
 void weft__symbols_find(weft__symbols *symbols);
 #endif

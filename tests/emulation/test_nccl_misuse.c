@@ -192,6 +192,33 @@ static void different_groups(job_rank *me)
     close_place(&p);
 }
 
+#ifdef NCCL_WIN_DEFAULT
+/* Each rank would find the other's buffer by its own offset. */
+static void different_offsets(job_rank *me)
+{
+    place p = open_place(me);
+    ncclWindow_t window;
+
+    NCCL(ncclCommWindowRegister(p.comm, p.device, 64 * sizeof *p.device, &window, NCCL_WIN_COLL_SYMMETRIC));
+    NCCL(sum(&p, p.device, p.stream));
+    NCCL(sum(&p, p.device + me->rank, p.stream));
+    one_tells(&p, me->rank ? "offsets in windows 0 and 0" : "offsets in windows 4 and 4");
+    close_place(&p);
+}
+
+static void any_offsets(job_rank *me)
+{
+    place p = open_place(me);
+    ncclWindow_t window;
+
+    NCCL(ncclCommWindowRegister(p.comm, p.device, 64 * sizeof *p.device, &window, NCCL_WIN_DEFAULT));
+    NCCL(sum(&p, p.device + me->rank, p.stream));
+    CUDA(cudaStreamSynchronize(p.stream));
+    CHECK_INT(emu_misuses(), 0);
+    close_place(&p);
+}
+#endif
+
 static void different_messages(job_rank *me)
 {
     place p = open_place(me);
@@ -384,6 +411,10 @@ int main(int argc, char **argv)
         MISUSE("different reductions", different_reductions),
         MISUSE("different roots", different_roots),
         MISUSE("different groups", different_groups),
+#ifdef NCCL_WIN_DEFAULT
+        MISUSE("different offsets in a symmetric window", different_offsets),
+        MISUSE("any offsets in another window", any_offsets),
+#endif
         MISUSE("different messages", different_messages),
         MISUSE("different functions", different_functions),
         MISUSE("memory that is registered is freed", free_what_is_registered),

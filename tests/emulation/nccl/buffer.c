@@ -36,10 +36,20 @@ comm_buffer *buffer_add(ncclComm_t comm, void *at, size_t bytes, bool window, co
     comm_buffer *made = calloc(1, sizeof *made);
 
     if (!made) return NULL;
-    *made = (comm_buffer){comm->buffers, at, bytes, window};
+    *made = (comm_buffer){.next = comm->buffers, .at = at, .bytes = bytes, .window = window};
     comm->buffers = made;
     emu_register(at, function);
     return made;
+}
+
+uint64_t buffer_offset(ncclComm_t comm, const void *at, size_t bytes)
+{
+    for (const comm_buffer *b = comm->buffers; b; b = b->next) {
+        uintptr_t offset = (uintptr_t)at - (uintptr_t)b->at;
+        if (b->symmetric && (uintptr_t)at >= (uintptr_t)b->at && offset + bytes <= b->bytes)
+            return offset + 1;
+    }
+    return 0;
 }
 
 static void unlink_buffer(comm_buffer **at)

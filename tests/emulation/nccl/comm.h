@@ -32,6 +32,7 @@ typedef struct comm_buffer { /* registered, or a window */
     void *at;
     size_t bytes;
     bool window;
+    bool symmetric; /* all ranks reach into it, each by its own offset */
 } comm_buffer;
 
 struct ncclComm {

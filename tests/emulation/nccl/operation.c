@@ -5,6 +5,7 @@
  * fault there, and is told here. */
 #include "operation.h"
 #include "alias.h"
+#include "buffer.h"
 #include "group.h"
 #include "redop.h"
 #include "task.h"
@@ -106,6 +107,19 @@ static ncclResult_t check(ncclComm_t comm, task *t, ncclRedOp_t op)
     return result ? result : check_stream(comm, t);
 }
 
+/* Some kernels find the other ranks' buffers by this rank's offsets: read their input there, write their output.
+ * Of the other buffer it counts only whether it is in a window, for the kernel is chosen by that. */
+static void note_offsets(ncclComm_t comm, task *t)
+{
+    size_t item = type_bytes(t->type);
+
+    if (t->kind != TASK_ALL_REDUCE && t->kind != TASK_ALL_GATHER && t->kind != TASK_REDUCE_SCATTER) return;
+    t->send_offset = buffer_offset(comm, t->send, task_reads(t, comm) * item);
+    t->recv_offset = buffer_offset(comm, t->recv, task_writes(t, comm) * item);
+    if (t->kind == TASK_ALL_GATHER) t->send_offset = t->send_offset != 0;
+    if (t->kind == TASK_REDUCE_SCATTER) t->recv_offset = t->recv_offset != 0;
+}
+
 /* Collectives of nothing are dropped here, as in NCCL. */
 static ncclResult_t put(ncclComm_t comm, const task *asked)
 {
@@ -115,6 +129,7 @@ static ncclResult_t put(ncclComm_t comm, const task *asked)
     t = malloc(sizeof *t);
     if (!t) return fail(ncclSystemError, "no memory");
     *t = *asked;
+    note_offsets(comm, t);
     group_add_comm(comm);
     task_append(comm, t);
     return ncclSuccess;

@@ -27,8 +27,9 @@ typedef struct task {
     int peer; /* or root */
     reduction how;
     cudaStream_t stream;
-    uint64_t number;    /* collectives: the how manieth of its communicator, */
-    uint32_t index, of; /* and of its group call */
+    uint64_t number;                   /* collectives: the how manieth of its communicator, */
+    uint32_t index, of;                /* and of its group call */
+    uint64_t send_offset, recv_offset; /* in a symmetric window, as buffer_offset counts them */
 } task;
 
 /* Elements that this rank reads at send and writes at recv. */

@@ -1,16 +1,16 @@
 /* transfer.c - moves what can be moved, and sleeps when nothing can.
  *
  * A frame that is not what was expected is the misuse that NCCL would hang on or compute nonsense from: ranks
- * that call different operations.  It is told with both ranks' names; then this end hangs, as NCCL would. */
+ * that call different operations, or one by which each reaches into the others' memory at its own offset.  It is told with both ranks' names; then this end hangs, as NCCL would. */
 #include "transfer.h"
 #include "type.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { NAP_MS = 50 };
+enum { NAP_MS = 50, DESCRIBED = 320, OFFSETS = 96 };
 
-_Static_assert(sizeof(frame) == 40, "frames are compared as bytes");
+_Static_assert(sizeof(frame) == 56, "frames are compared as bytes");
 
 frame frame_of(const task *t, uint64_t number)
 {
@@ -25,30 +25,42 @@ frame frame_of(const task *t, uint64_t number)
         .root = is_pair ? 0 : t->peer,
         .index = t->index,
         .of = t->of,
+        .send_offset = t->send_offset,
+        .recv_offset = t->recv_offset,
     };
 }
 
-static const char *describe(const frame *f, bool other_end, char text[160])
+/* Two ranks may differ in this alone. */
+static const char *describe_offsets(const frame *f, char text[OFFSETS])
+{
+    if (!f->send_offset && !f->recv_offset) return "";
+    snprintf(text, OFFSETS, ", offsets in windows %lld and %lld (-1: in none)", (long long)f->send_offset - 1,
+             (long long)f->recv_offset - 1);
+    return text;
+}
+
+static const char *describe(const frame *f, bool other_end, char text[DESCRIBED])
 {
     static const char *const names[] = {"ncclAllReduce",     "ncclBroadcast", "ncclReduce", "ncclAllGather",
                                         "ncclReduceScatter", "ncclAlltoAll",  "ncclGather", "ncclScatter"};
     const char *type = type_name((int)f->type);
     unsigned long long number = f->number, count = f->count;
+    char offsets[OFFSETS];
     bool reduces = f->kind == TASK_ALL_REDUCE || f->kind == TASK_REDUCE || f->kind == TASK_REDUCE_SCATTER;
 
     if (f->kind >= TASK_SEND)
-        snprintf(text, 160, "%s #%llu between them (%llu %s)", other_end ? "ncclSend" : "ncclRecv", number,
-                 count, type);
+        snprintf(text, DESCRIBED, "%s #%llu between them (%llu %s)", other_end ? "ncclSend" : "ncclRecv",
+                 number, count, type);
     else
-        snprintf(text, 160, "%s, collective #%llu (%llu %s, %s%sroot %d, %u of %u in its group call)",
+        snprintf(text, DESCRIBED, "%s, collective #%llu (%llu %s, %s%sroot %d, %u of %u in its group call%s)",
                  names[f->kind], number, count, type, reduces ? reduce_name((int)f->reduction) : "",
-                 reduces ? ", " : "", f->root, f->index + 1, f->of);
+                 reduces ? ", " : "", f->root, f->index + 1, f->of, describe_offsets(f, offsets));
     return text;
 }
 
 static void tell_difference(ncclComm_t comm, const transfer *t, const frame *came)
 {
-    char own[160], other[160];
+    char own[DESCRIBED], other[DESCRIBED];
 
     emu_misuse("%s: the ranks call different operations: rank %d is in %s, but rank %d sends it %s",
                comm->name, comm->rank, describe(&t->head, false, own), t->peer, describe(came, true, other));

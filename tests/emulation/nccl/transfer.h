@@ -11,6 +11,7 @@ typedef struct frame { /* compared as bytes: no padding */
     uint32_t reduction;
     int32_t root;
     uint32_t index, of;
+    uint64_t send_offset, recv_offset;
 } frame;
 
 typedef struct transfer {

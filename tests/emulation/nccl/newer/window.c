@@ -38,6 +38,7 @@ static ncclResult_t run_window(job *j)
     if (result) return result;
     made = buffer_add(j->comm, w->at, w->bytes, true, j->function);
     if (!made) return fail(ncclSystemError, "no memory");
+    made->symmetric = w->flags & NCCL_WIN_COLL_SYMMETRIC;
     *w->made = (ncclWindow_t)(void *)made;
     return ncclSuccess;
 }
