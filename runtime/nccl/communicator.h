@@ -110,7 +110,7 @@ ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result);
 /* Without: asks for an asynchronous error; ncclSuccess also where it is no time to ask. */
 ncclResult_t weft__comm_look(weft__comm *comm);
 
-/* Of a doomed one: NCCL has nothing of it any more. */
+/* It is doomed: until NCCL has nothing of it any more. */
 void weft__comm_outwait_abort(weft__comm *comm);
 
 /* "ncclAllReduce: unhandled system error (...)", and the status it stands for. */

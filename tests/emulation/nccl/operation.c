@@ -108,7 +108,7 @@ static ncclResult_t check(ncclComm_t comm, task *t, ncclRedOp_t op)
 }
 
 /* Some kernels find the other ranks' buffers by this rank's offsets: read their input there, write their output.
- * Of the other buffer it counts only whether it is in a window, for the kernel is chosen by that. */
+ * What counts about the other buffer is only whether it is in a window, for the kernel is chosen by that. */
 static void note_offsets(ncclComm_t comm, task *t)
 {
     size_t item = type_bytes(t->type);
