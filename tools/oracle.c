@@ -24,6 +24,38 @@ static const traits traits_of[DTYPES] = {
     [WEFT_BOOL] = {BOOLEAN, false, 0, 0},
 };
 
+/* Buffers are compared in pieces: a sanitizer looks once at a piece, and not at each element. */
+enum { PIECE_BYTES = 4096 };
+
+static size_t piece_of(size_t left, size_t bytes)
+{
+    size_t most = PIECE_BYTES / bytes;
+    return left < most ? left : most;
+}
+
+/* The lower bytes of a word; little endian. */
+static void put_word(uint64_t word, void *to, size_t bytes)
+{
+    switch (bytes) {
+    case 1: memcpy(to, &word, 1); break;
+    case 2: memcpy(to, &word, 2); break;
+    case 4: memcpy(to, &word, 4); break;
+    default: memcpy(to, &word, 8);
+    }
+}
+
+static uint64_t get_word(const void *from, size_t bytes)
+{
+    uint64_t word = 0;
+    switch (bytes) {
+    case 1: memcpy(&word, from, 1); break;
+    case 2: memcpy(&word, from, 2); break;
+    case 4: memcpy(&word, from, 4); break;
+    default: memcpy(&word, from, 8);
+    }
+    return word;
+}
+
 bool oracle_supports(weft_dtype dtype, weft_op op)
 {
     family f = traits_of[dtype].family;
@@ -82,28 +114,27 @@ static double float_operand(const oracle *o, int rank, size_t index, unsigned pa
 static void encode_small(const traits *t, double value, void *element, size_t bytes)
 {
     int bias = (1 << (t->exponent_bits - 1)) - 1, exponent = 0;
-    uint32_t bits = 0;
+    uint64_t bits = 0;
     if (isnan(value)) {
-        bits = (1U << (t->exponent_bits + t->mantissa_bits)) - 1;
+        bits = (1ULL << (t->exponent_bits + t->mantissa_bits)) - 1;
     } else if (value != 0.0) {
         double fraction = frexp(fabs(value), &exponent) * 2.0 - 1.0; /* 0 <= fraction < 1 */
-        bits = (uint32_t)(exponent - 1 + bias) << t->mantissa_bits;
-        bits |= (uint32_t)ldexp(fraction, t->mantissa_bits);
+        bits = (uint64_t)(exponent - 1 + bias) << t->mantissa_bits;
+        bits |= (uint64_t)ldexp(fraction, t->mantissa_bits);
     }
     if (signbit(value)) {
-        bits |= 1U << (t->exponent_bits + t->mantissa_bits);
+        bits |= 1ULL << (t->exponent_bits + t->mantissa_bits);
     }
-    memcpy(element, &bits, bytes); /* little endian */
+    put_word(bits, element, bytes);
 }
 
 static double decode_small(const traits *t, const void *element, size_t bytes)
 {
-    uint32_t bits = 0, exponent, mantissa, exponents = (1U << t->exponent_bits) - 1;
+    uint32_t bits = (uint32_t)get_word(element, bytes), exponents = (1U << t->exponent_bits) - 1;
     int bias = (1 << (t->exponent_bits - 1)) - 1;
+    uint32_t mantissa = bits & ((1U << t->mantissa_bits) - 1),
+             exponent = bits >> t->mantissa_bits & exponents;
     double value;
-    memcpy(&bits, element, bytes);
-    mantissa = bits & ((1U << t->mantissa_bits) - 1);
-    exponent = bits >> t->mantissa_bits & exponents;
     if (t->mantissa_bits == 3) {
         /* E4M3 has no infinity: only all ones is not a number. */
         value = exponent == exponents && mantissa == 7
@@ -149,17 +180,18 @@ double oracle_decode(weft_dtype dtype, const void *element)
 
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
-static void make_element(const oracle *o, int rank, size_t index, size_t bytes, void *element)
+/* What an integer or a boolean is: of a narrow one the lower bytes. */
+static uint64_t word_of(const oracle *o, int rank, size_t index)
 {
-    const traits *t = &traits_of[o->dtype];
-    unsigned char *to = element;
-    uint64_t h;
-    switch (t->family) {
+    uint64_t h = hash(o, rank, index, 0);
+    return traits_of[o->dtype].family == BOOLEAN ? h & 1U : h;
+}
+
+static void make_element(const oracle *o, int rank, size_t index, size_t bytes, unsigned char *to)
+{
+    switch (traits_of[o->dtype].family) {
     case INTEGER:
-        h = hash(o, rank, index, 0);
-        memcpy(to, &h, bytes);
-        return;
-    case BOOLEAN: *to = hash(o, rank, index, 0) & 1U; return;
+    case BOOLEAN: put_word(word_of(o, rank, index), to, bytes); return;
     case FLOAT: oracle_encode(o->dtype, float_operand(o, rank, index, 0), to); return;
     case COMPLEX:
         oracle_encode(o->dtype, float_operand(o, rank, index, 0), to);
@@ -176,12 +208,14 @@ void oracle_fill(const oracle *o, int rank, size_t first, size_t n, void *buf)
 size_t oracle_differs(const oracle *o, int rank, size_t first, size_t n, const void *buf)
 {
     size_t bytes = weft_dtype_size(o->dtype);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char element[16];
-        make_element(o, rank, first + i, bytes, element);
-        if (memcmp(element, (const unsigned char *)buf + i * bytes, bytes) != 0) {
-            return i;
-        }
+    for (size_t done = 0, piece; done < n; done += piece) {
+        unsigned char expected[PIECE_BYTES];
+        const unsigned char *got = (const unsigned char *)buf + done * bytes;
+        piece = piece_of(n - done, bytes);
+        oracle_fill(o, rank, first + done, piece, expected);
+        if (memcmp(expected, got, piece * bytes) == 0) continue;
+        for (size_t i = 0; i < piece; i++)
+            if (memcmp(expected + i * bytes, got + i * bytes, bytes) != 0) return done + i;
     }
     return n;
 }
@@ -219,14 +253,11 @@ static uint64_t divide_word(const oracle *o, uint64_t sum, size_t bytes)
 
 static bool words_match(const oracle *o, size_t index, size_t bytes, const unsigned char *got)
 {
-    uint64_t expected = 0;
-    for (int rank = 0; rank < o->ranks; rank++) {
-        uint64_t word = 0;
-        make_element(o, rank, index, bytes, &word);
-        expected = rank ? reduce_words(o, expected, word, bytes) : word;
-    }
+    uint64_t expected = word_of(o, 0, index);
+    for (int rank = 1; rank < o->ranks; rank++)
+        expected = reduce_words(o, expected, word_of(o, rank, index), bytes);
     if (o->op == WEFT_AVG) expected = divide_word(o, expected, bytes);
-    return memcmp(&expected, got, bytes) == 0;
+    return (expected ^ get_word(got, bytes)) << (64 - 8 * bytes) == 0;
 }
 
 static double reduce_doubles(weft_op op, double a, double b)
@@ -275,10 +306,12 @@ static bool reduction_matches(const oracle *o, size_t index, size_t bytes, const
 size_t oracle_reduction_differs(const oracle *o, size_t first, size_t n, const void *buf)
 {
     size_t bytes = weft_dtype_size(o->dtype);
-    for (size_t i = 0; i < n; i++) {
-        if (!reduction_matches(o, first + i, bytes, (const unsigned char *)buf + i * bytes)) {
-            return i;
-        }
+    for (size_t done = 0, piece; done < n; done += piece) {
+        unsigned char got[PIECE_BYTES];
+        piece = piece_of(n - done, bytes);
+        memcpy(got, (const unsigned char *)buf + done * bytes, piece * bytes);
+        for (size_t i = 0; i < piece; i++)
+            if (!reduction_matches(o, first + done + i, bytes, got + i * bytes)) return done + i;
     }
     return n;
 }
