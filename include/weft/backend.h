@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 6
+#define WEFT_BACKEND_VERSION 7
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -163,6 +163,9 @@ struct weft_backend {
 
     /* What it runs on, for people: "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100".  Stays valid.  May be NULL. */
     const char *(*describe)(weft_backend *backend);
+    /* A rank of the world has died: what all ranks end together would wait for it for ever.  Comes right before close.
+     * NULL: nothing is ended together. */
+    void (*abandon)(weft_backend *backend);
     /* No work is left, every communicator is dropped, the progress thread is gone.  Its threads have ended when this
      * returns.  May block a bounded time. */
     void (*close)(weft_backend *backend);

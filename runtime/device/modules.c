@@ -321,10 +321,19 @@ bool weft__modules_await(weft_context *ctx, int64_t until_ns)
     return all;
 }
 
+static bool anybody_died(const weft_context *ctx)
+{
+    for (int rank = 0; rank < ctx->world_size; rank++)
+        if (atomic_load(&ctx->peers[rank].gone) && !ctx->peers[rank].left) return true;
+    return false;
+}
+
 void weft__modules_close(weft_context *ctx)
 {
+    bool death = ctx->module_count && anybody_died(ctx);
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         weft__module_recorded(ctx, m, WEFT__HAPPENED_MODULE_UNLOADED);
+        if (death && m->backend->abandon) m->backend->abandon(m->backend);
         m->backend->close(m->backend);
         m->backend = NULL;
         dlclose(m->handle);

@@ -37,13 +37,19 @@ static const char *describe(weft_backend *backend)
     return weft__mpi_name();
 }
 
+/* MPI_Finalize would wait for who has died. */
+static void abandon(weft_backend *backend)
+{
+    weft__mpi_of(backend)->abandoned = true;
+}
+
 static void close_backend(weft_backend *backend)
 {
     weft__mpi *mpi = weft__mpi_of(backend);
     bool ended = mpi->asked || weft__mpi_comms_outwait(mpi);
     if (!mpi->asked) {
         weft__mpi_comms_tidy(mpi);
-        weft__mpi_leave(ended);
+        weft__mpi_leave(ended && !mpi->abandoned);
     }
     if (!ended) {
         mpi->runtime->log(1, "a call of MPI has not come back: it and its communicator are left behind");
@@ -68,6 +74,7 @@ static const weft_backend slots = {.version = WEFT_BACKEND_VERSION,
                                    .start = weft__mpi_start,
                                    .poll = weft__mpi_poll,
                                    .describe = describe,
+                                   .abandon = abandon,
                                    .close = close_backend};
 
 static void cond_init(pthread_cond_t *cond)

@@ -27,6 +27,7 @@ typedef struct weft__mpi {
     bool rank_order; /* floats are to be added from left to right, which MPI does not promise */
     pthread_mutex_t lock;
     pthread_cond_t changed;     /* lock: a thread has ended, or has something to check */
+    bool abandoned;             /* a rank has died */
     int threads;                /* lock */
     weft_backend_comm *dropped; /* lock: to be freed where MPI may be called */
     weft__mpi_running *first;   /* the progress thread's: in the order in which they are begun */

@@ -116,12 +116,12 @@ static void start_child(children *c, int child)
 static void judge_end(children *c, int child, int status)
 {
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    bool to_be_killed = !c->plan->threads && (c->plan->killed >> child & 1);
+    bool to_be_killed = !c->plan->threads && !job__by_mpirun() && (c->plan->killed >> child & 1);
     const char *who = c->plan->threads ? "the process of all ranks, first" : "rank";
     if (to_be_killed && killed) {
         return;
     }
-    if (job__by_mpirun() && job__all_finished(c->shared, c->plan->ranks)) {
+    if (job__by_mpirun() && job__all_finished(c->plan, c->shared)) {
         return; /* what mpirun says then is about a process that left without MPI_Finalize */
     }
     if (WIFSIGNALED(status)) {
@@ -279,7 +279,8 @@ void job_run(const job_plan *given)
     if (plan.ahead && !job_all_fast()) SKIP("no rank runs ahead in the plain build");
     if (plan.threads && job__other_library()) SKIP("ranks of one process have one library");
     if (plan.threads && job__by_mpirun()) SKIP("ranks of one process are one rank of MPI");
-    if (plan.killed && job__by_mpirun()) SKIP("mpirun ends all ranks when one is killed");
+    if (plan.killed && job__by_mpirun() && !getenv("JOB_MPIRUN_SURVIVES"))
+        SKIP("mpirun ends all ranks when one is killed");
     if (too_many(&plan)) SKIP("%d ranks, and JOB_RANKS_MOST is %s", plan.ranks, getenv("JOB_RANKS_MOST"));
     if (plan.threads && plan.ranks > 1 && wants_hostids())
         SKIP("ranks that are threads of one process cannot have hosts of their own (JOB_HOSTIDS)");

@@ -23,7 +23,7 @@ struct job_shared {
 };
 
 void job__run_process(const job_plan *plan, job_shared *shared, int rank);
-bool job__all_finished(job_shared *shared, int ranks); /* their bodies, and well */
+bool job__all_finished(const job_plan *plan, job_shared *shared); /* their bodies, and well */
 /* other_library.c: ranks that run the library's other build. */
 const char *job__other_library(void); /* the folder where it lies; NULL: no rank does */
 bool job__runs_other(int rank);

@@ -3,8 +3,9 @@
  *
  * JOB_OTHER_LIBRARY names the folder where that build lies.  Every second rank then starts this program once more
  * with that folder first on its loader's path.  JOB_MPIRUN is the beginning of a command, all up to the number of
- * ranks, which starts all of them.  A rank finds its way to its job by counting the jobs that the program has run
- * before.  What ranks share with the parent is a file of no name. */
+ * ranks, which starts all of them; with JOB_MPIRUN_SURVIVES set it lets the others live when one is killed.  A rank
+ * finds its way to its job by counting the jobs that the program has run before.  What ranks share with the parent is a
+ * file of no name. */
 #include "job_shared.h"
 #include "skip.h"
 

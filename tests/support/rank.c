@@ -85,10 +85,10 @@ static job_rank make_rank(const job_plan *plan, job_shared *shared, int rank)
     return (job_rank){.rank = rank, .size = plan->ranks, .arg = plan->arg, .plan = plan, .shared = shared};
 }
 
-bool job__all_finished(job_shared *shared, int ranks)
+bool job__all_finished(const job_plan *plan, job_shared *shared)
 {
-    for (int rank = 0; rank < ranks; rank++)
-        if (!atomic_load(&shared->rank[rank].finished)) return false;
+    for (int rank = 0; rank < plan->ranks; rank++)
+        if (!(plan->killed >> rank & 1) && !atomic_load(&shared->rank[rank].finished)) return false;
     return true;
 }
 
@@ -97,7 +97,7 @@ bool job__all_finished(job_shared *shared, int ranks)
 static void wait_for_all(const job_plan *plan, job_shared *shared)
 {
     int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
-    while (!job__all_finished(shared, plan->ranks) && !atomic_load(&shared->failed) && job_now_ns() < until)
+    while (!job__all_finished(plan, shared) && !atomic_load(&shared->failed) && job_now_ns() < until)
         job_sleep_ms(1);
 }
 
