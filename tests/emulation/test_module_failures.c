@@ -281,6 +281,7 @@ static void error_in_init(job_rank *me)
 typedef struct failure {
     const char *script, *words;
     weft_status status;
+    bool lost; /* the device, with all that is on it */
 } failure;
 
 /* One error on rank 0, which ends its work; the other rank's is stopped as its runtime would do it. */
@@ -289,9 +290,10 @@ static void error_on_the_way(job_rank *me)
     const failure *f = me->arg;
     weft_backend *b = module_load(me);
     float *device = to_device(NULL, sizeof *device * N);
-    owner o;
+    owner o, other;
     task t;
     join_all(me, b, &o, "error");
+    join_all(me, b, &other, "sound");
     job_meet(me);
     t = sum_task(me, &o, device);
     if (me->rank == 0) {
@@ -310,6 +312,8 @@ static void error_on_the_way(job_rank *me)
         CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
     }
     job_meet(me);
+    if (!f->lost) sum_works(me, b, &other, me->size); /* this thread is in no group call any more */
+    b->drop(other.comm);
     b->drop(o.comm);
     b->close(b);
 }
@@ -530,14 +534,15 @@ static void leaves_early(job_rank *me)
 int main(int argc, char **argv)
 {
     static const failure call = {"ncclAllReduce@1=error:3", "ncclAllReduce: NCCL says \"internal error",
-                                 WEFT_ERR_SYSTEM},
+                                 WEFT_ERR_SYSTEM, false},
                          end = {"ncclGroupEnd@1=error:1", "ncclGroupEnd: NCCL says \"unhandled cuda error",
-                                WEFT_ERR_SYSTEM},
-                         wait = {"cudaEventRecord@1=error:719", "cudaEventRecord: CUDA says",
-                                 WEFT_ERR_SYSTEM},
-                         query = {"cudaEventQuery@2=error:719", "cudaEventQuery: CUDA says", WEFT_ERR_SYSTEM},
-                         async = {"async@1=value:3", "by script", WEFT_ERR_SYSTEM},
-                         remote = {"async@1=value:6", "by script", WEFT_ERR_PEER};
+                                WEFT_ERR_SYSTEM, false},
+                         wait = {"cudaEventRecord@1=error:719", "cudaEventRecord: CUDA says", WEFT_ERR_SYSTEM,
+                                 true},
+                         query = {"cudaEventQuery@2=error:719", "cudaEventQuery: CUDA says", WEFT_ERR_SYSTEM,
+                                  true},
+                         async = {"async@1=value:3", "by script", WEFT_ERR_SYSTEM, false},
+                         remote = {"async@1=value:6", "by script", WEFT_ERR_PEER, false};
     const struct CMUnitTest tests[] = {
         JOB_TEST("a hang inside ncclGroupEnd is aborted after the grace; another communicator lives",
                  .ranks = 2, .bare = true, .body = hang_in_group_end),

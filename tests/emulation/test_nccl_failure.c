@@ -234,8 +234,8 @@ static void a_peer_dies(job_rank *me)
     CUDA(cudaStreamDestroy(stream));
 }
 
-/* Kernels of a device run one after another as they were launched: in another order on another rank, two
- * communicators hang, whatever their streams. */
+/* Kernels of a device run one after another as they were launched, if NCCL is told so: in another order on
+ * another rank, two communicators hang, whatever their streams. */
 static void crossed_communicators_hang(job_rank *me)
 {
     ncclComm_t comms[2] = {new_comm(me), new_comm(me)};
@@ -249,6 +249,43 @@ static void crossed_communicators_hang(job_rank *me)
     }
     CHECK(!stream_ends(streams[0], 50));
     CHECK(!stream_ends(streams[1], 1));
+    job_meet(me);
+    for (int i = 0; i < 2; i++) NCCL(ncclCommAbort(comms[i]));
+    for (int i = 0; i < 2; i++) {
+        CHECK(stream_ends(streams[i], JOB_WAIT_MS));
+        CUDA(cudaStreamDestroy(streams[i]));
+    }
+    CUDA(cudaFree(device));
+}
+
+static void hold(void *arg)
+{
+    while (!atomic_load((atomic_int *)arg)) job_sleep_ms(1);
+}
+
+/* Launched in one order on both ranks, but on one of them the first is held up for a while. */
+static void held_communicators(job_rank *me)
+{
+    job_setenv(me, "NCCL_LAUNCH_ORDER_IMPLICIT", me->arg ? "1" : "0");
+    ncclComm_t comms[2] = {new_comm(me), new_comm(me)};
+    cudaStream_t streams[2] = {new_stream(me), new_stream(me)};
+    int *device = to_device(NULL, 2 * sizeof *device);
+    atomic_int go = 0;
+    emu_kernel holds = {.name = "hold", .run = hold, .arg = &go};
+
+    if (!me->rank) CUDA(emu_launch(streams[0], &holds));
+    for (int i = 0; i < 2; i++) {
+        NCCL(ncclAllReduce(device + i, device + i, 1, ncclInt32, ncclSum, comms[i], streams[i]));
+        job_sleep_ms(30); /* it runs, where it is not held up */
+    }
+    job_meet(me);
+    atomic_store(&go, 1);
+    if (me->arg) {
+        for (int i = 0; i < 2; i++) CHECK(stream_ends(streams[i], JOB_WAIT_MS));
+    } else {
+        CHECK(!stream_ends(streams[0], 50));
+        CHECK(!stream_ends(streams[1], 1));
+    }
     job_meet(me);
     for (int i = 0; i < 2; i++) NCCL(ncclCommAbort(comms[i]));
     for (int i = 0; i < 2; i++) {
@@ -321,6 +358,10 @@ int main(int argc, char **argv)
                  .body = who_gives_up_in_init_is_missed),
         JOB_TEST("errors by script", .ranks = 1, .bare = true, .body = errors_by_script),
         JOB_TEST("crossed communicators hang", .ranks = 2, .bare = true, .body = crossed_communicators_hang),
+        JOB_TEST("communicators whose launches nothing orders hang", .ranks = 2, .bare = true,
+                 .processes = true, .body = held_communicators),
+        JOB_TEST("unless NCCL is told to order them", .ranks = 2, .bare = true, .processes = true,
+                 .arg = "told", .body = held_communicators),
         JOB_TEST("a peer dies", .ranks = 3, .bare = true, .killed = 1u << 1, .body = a_peer_dies),
 #ifdef NCCL_SHRINK_ABORT
         JOB_TEST("the rest goes on", .ranks = 4, .bare = true, .killed = 1u << 1, .body = the_rest_goes_on),

@@ -38,6 +38,7 @@ typedef struct emu_kernel {
     size_t access_count;
     bool exclusive; /* kernels of communicators: of all exclusive ones on a device one runs at a time,
                        strictly in the order of their launches, whatever their streams */
+    bool unordered; /* an exclusive one that comes when its stream does, whatever was launched before */
 } emu_kernel;
 
 /* Queues it.  The accesses are checked here: each must lie in live memory of the stream's device, and be

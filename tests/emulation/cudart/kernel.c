@@ -20,7 +20,9 @@ static cudaError_t launch(emu__stream *stream, const emu_kernel *kernel, emu__bl
         error = emu__access_device(stream, kernel->name, access->at, access->bytes, &blocks[i]);
         if (error) return error;
     }
-    emu__item item = {.kind = kernel->exclusive ? EMU__ITEM_EXCLUSIVE : EMU__ITEM_RUN,
+    emu__item item = {.kind = kernel->unordered   ? EMU__ITEM_UNORDERED
+                              : kernel->exclusive ? EMU__ITEM_EXCLUSIVE
+                                                  : EMU__ITEM_RUN,
                       .run = kernel->run,
                       .arg = kernel->arg};
     error = emu__stream_add(stream, &item);

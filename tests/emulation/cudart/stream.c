@@ -212,6 +212,15 @@ static void run_unlocked(const emu__item *item)
     emu__lock();
 }
 
+static void run_unordered(const emu__item *item, emu__device *device)
+{
+    while (device->taken) pthread_cond_wait(&device->served, &emu__mutex);
+    device->taken = true;
+    run_unlocked(item);
+    device->taken = false;
+    pthread_cond_broadcast(&device->served);
+}
+
 static void run_exclusive(const emu__item *item, emu__device *device)
 {
     while (device->serving != item->ticket) pthread_cond_wait(&device->served, &emu__mutex);
@@ -224,6 +233,7 @@ static void carry_out(emu__stream *stream, const emu__item *item)
 {
     switch (item->kind) {
     case EMU__ITEM_RUN: run_unlocked(item); break;
+    case EMU__ITEM_UNORDERED: run_unordered(item, &emu__devices[stream->device]); break;
     case EMU__ITEM_EXCLUSIVE: run_exclusive(item, &emu__devices[stream->device]); break;
     case EMU__ITEM_WAIT: emu__stream_await(item->slot, item->until); break;
     case EMU__ITEM_MARK:

@@ -4,6 +4,7 @@
  * several streams: the kernel runs on the first's, after what the others hold, and they go on after it. */
 #include "task.h"
 #include "type.h"
+#include "version.h"
 
 #include <stdlib.h>
 
@@ -193,6 +194,24 @@ static cudaError_t order_streams(const launching *l, bool before)
     return error;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool implicit_order;
+
+/* NCCL reads its variables once.  Before 2.26 it has not this one: let its kernels be in order. */
+static void read_environment(void)
+{
+    const char *text = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+
+    implicit_order = version_shown() < 22600 || (text && atoi(text));
+}
+
+/* Do kernels of several communicators run in the order of their launches? */
+static bool in_order(void)
+{
+    pthread_once(&once, read_environment);
+    return implicit_order;
+}
+
 /* From the launch on the kernel may be over at any time, and its tasks gone. */
 static cudaError_t queue(const launching *l, plan *p)
 {
@@ -202,7 +221,8 @@ static cudaError_t queue(const launching *l, plan *p)
                          .arg = p,
                          .accesses = l->accesses,
                          .access_count = (size_t)l->access_count,
-                         .exclusive = true};
+                         .exclusive = true,
+                         .unordered = !in_order()};
     cudaError_t error = order_streams(l, true);
 
     pthread_mutex_lock(&comm->mutex);
