@@ -27,11 +27,22 @@ static weft_status find_memory(weft_context *ctx, weft__op *op)
     return WEFT_OK;
 }
 
+/* The caller says where the buffers live; whether this rank can use them there is asked all the same. */
+static weft_status check_memory(weft_context *ctx, const weft__op *op)
+{
+    weft_memory found;
+    weft_status status = find_memory_of(ctx, op, "in", op->in, &found);
+    if (status == WEFT_OK && op->in != op->out) status = find_memory_of(ctx, op, "out", op->out, &found);
+    return status;
+}
+
 /* A kind of memory that nothing here moves is refused. */
 static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
 {
     weft_status status;
+    bool said;
     op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
+    said = op->memory != WEFT_MEMORY_AUTO && op->memory != WEFT_MEMORY_HOST;
     if (WEFT__LIKELY(op->memory == WEFT_MEMORY_AUTO && !ctx->module_count)) {
         op->memory = WEFT_MEMORY_HOST;
         return WEFT_OK;
@@ -44,7 +55,7 @@ static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
     if (op->memory != WEFT_MEMORY_HOST && !weft__module_for(ctx, op->memory))
         return weft__fail(WEFT_ERR_UNSUPPORTED, "no backend of this context moves %s memory (backends: %s)",
                           weft__memory_name(op->memory), ctx->backend_names);
-    return WEFT_OK;
+    return said ? check_memory(ctx, op) : WEFT_OK;
 }
 
 static weft_status operate_check(weft_group *group, weft__op *op, const weft_call *call)

@@ -131,6 +131,10 @@ static void another_device(job_rank *me)
     }
     CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_isend(me->world, other, COUNT, WEFT_INT32, 0, 1, NULL, NULL));
     CHECK_TEXT(weft_last_error(), words);
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, /* also where the caller says what it is */
+                 weft_broadcast(me->world, other, COUNT, WEFT_INT32, 0,
+                                &(weft_call){.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM}, NULL));
+    CHECK_TEXT(weft_last_error(), words);
     CHECK_OK(weft_all_reduce(me->world, own, own, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
 }
 
