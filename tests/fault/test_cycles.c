@@ -1,4 +1,5 @@
-/* test_cycles.c - joining and leaving again and again leaves nothing behind: memory, descriptors, threads. */
+/* test_cycles.c - joining and leaving, and making groups, again and again leaves nothing behind: memory, descriptors,
+ * threads, and where MPI carries out what groups do, its communicators. */
 #include "job.h"
 
 #include <dirent.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 enum { WARM = JOB_SANITIZED ? 10 : 100, CYCLES = 3 * WARM, RSS_MORE = 1 << 20 };
+enum { GROUP_CYCLES = JOB_SANITIZED ? 200 : 1000 };
 
 static int entries(const char *path)
 {
@@ -43,30 +45,60 @@ static void cycle(job_rank *me)
     job_meet(me); /* the address is free again before anyone joins anew */
 }
 
+/* What there is of this process, told once it has warmed up. */
+typedef struct belongings {
+    int threads, descriptors;
+    int64_t rss;
+} belongings;
+
+static belongings count_belongings(int threads)
+{
+    CHECK(comes_to("/proc/self/task", threads));
+    return (belongings){threads, entries("/proc/self/fd"), rss_bytes()};
+}
+
+static void has_no_more_than(const belongings *before)
+{
+    CHECK(comes_to("/proc/self/task", before->threads));
+    CHECK(comes_to("/proc/self/fd", before->descriptors));
+    CHECK(JOB_SANITIZED || rss_bytes() <= before->rss + RSS_MORE);
+}
+
 static void cycles(job_rank *me)
 {
-    int threads_at_first = 0, descriptors = 0;
-    int64_t rss = 0;
+    int threads_at_first = 0;
+    belongings warm = {0};
     for (int i = 0; i < CYCLES; i++) {
         cycle(me);
-        if (i == 0) { /* a sanitizer has a thread of its own by now */
-            threads_at_first = entries("/proc/self/task");
-        }
-        if (i == WARM - 1) {
-            CHECK(comes_to("/proc/self/task", threads_at_first));
-            descriptors = entries("/proc/self/fd");
-            rss = rss_bytes();
+        if (i == 0)
+            threads_at_first = entries("/proc/self/task"); /* a sanitizer has a thread of its own by now */
+        if (i == WARM - 1) warm = count_belongings(threads_at_first);
+    }
+    has_no_more_than(&warm);
+}
+
+/* Each is used, so that whatever it needs is there. */
+static void groups(job_rank *me)
+{
+    belongings warm = {0};
+    for (int i = 0; i < GROUP_CYCLES; i++) {
+        weft_group *group = job_group(me, me->size, "cycle", 0);
+        job_sum_works(group);
+        CHECK_OK(weft_group_free(group));
+        if (i == GROUP_CYCLES / 2) {
+            job_meet(me);
+            warm = count_belongings(entries("/proc/self/task"));
         }
     }
-    CHECK(comes_to("/proc/self/task", threads_at_first));
-    CHECK(comes_to("/proc/self/fd", descriptors));
-    CHECK(JOB_SANITIZED || rss_bytes() <= rss + RSS_MORE);
+    job_meet(me);
+    has_no_more_than(&warm);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("cycles", .ranks = 2, .body = cycles, .bare = true, .processes = true),
+        JOB_TEST("groups", .ranks = 3, .body = groups, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }
