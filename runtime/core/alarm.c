@@ -2,6 +2,7 @@
 #include "alarm.h"
 #include "holder.h"
 #include "log.h"
+#include "recording.h"
 #include "reserve.h"
 
 #include <errno.h>
@@ -78,10 +79,8 @@ void weft__alarm_tick(weft_context *ctx)
 
 void weft__alarm_dump(weft_context *ctx, const char *why)
 {
-    int none = WEFT__DUMP_NONE;
-    if (!ctx->record.ops || !atomic_compare_exchange_strong(&ctx->dump_state, &none, WEFT__DUMP_ASKING))
-        return;
-    snprintf(ctx->dump_why, sizeof ctx->dump_why, "%.255s", why);
-    atomic_store(&ctx->dump_state, WEFT__DUMP_ASKED);
+    if (!ctx->record.ops || !weft__dumping_to(ctx, WEFT__DUMPING_NOT, WEFT__DUMPING_ASKING)) return;
+    snprintf(ctx->dumping.why, sizeof ctx->dumping.why, "%.255s", why);
+    weft__dumping_to(ctx, WEFT__DUMPING_ASKING, WEFT__DUMPING_ASKED);
     weft__alarm_wake();
 }

@@ -80,14 +80,28 @@ typedef enum weft__protocol_kind {
 } weft__protocol_kind;
 typedef struct weft__protocol weft__protocol;
 
-/* The dump that the first failure asks for (fault/dumping.h). */
-typedef enum weft__dump_state {
-    WEFT__DUMP_NONE,
-    WEFT__DUMP_ASKING,
-    WEFT__DUMP_ASKED,
-    WEFT__DUMP_DONE,  /* its file is there */
-    WEFT__DUMP_FAILED /* there is none */
-} weft__dump_state;
+/* The dump that the first failure asks for (fault/dumping.h); its state changes by weft__dumping_to alone. */
+typedef enum weft__dumping_state {
+    WEFT__DUMPING_NOT,
+    WEFT__DUMPING_ASKING,
+    WEFT__DUMPING_ASKED,
+    WEFT__DUMPING_READ, /* the records have been, by this rank or another one, and the file is being written */
+    /* Nobody waits for it any more: */
+    WEFT__DUMPING_LATE, /* it is being written as before */
+    WEFT__DUMPING_DONE, /* its file is there */
+    WEFT__DUMPING_FAILED
+} weft__dumping_state;
+
+typedef struct weft__dumping {
+    _Atomic uint32_t state; /* futex: weft__dumping_state */
+    char why[256];          /* ASKED: of that */
+    /* watchdog thread: */
+    int64_t late_ns; /* READ: when it is LATE */
+    struct weft__dump_writer *first,
+        *again;            /* fault/dump_writer.h: at work; again: on one that a signal asked for */
+    int turn;              /* READ, LATE, first NULL: of the rank that writes (dump_turn.h) */
+    uint32_t signals_seen; /* that asked for a dump */
+} weft__dumping;
 
 /* How the progress thread rests. */
 typedef enum weft__rest { WEFT__AWAKE, WEFT__NAP, WEFT__SLEEP } weft__rest;
@@ -185,11 +199,9 @@ struct weft_context {
     _Atomic int64_t check_ns;  /* when it must check this context next */
     bool guarded;
     uint64_t watched_passes; /* watchdog thread: how often it has checked this context */
-    _Atomic int dump_state;  /* weft__dump_state */
-    char dump_why[256];      /* ASKED: of that */
-    uint32_t signals_seen;   /* watchdog thread: those that asked for a dump */
-    _Atomic bool ticking;    /* it checks often, because a module has work, or had lately */
-    int64_t tick_until_ns;   /* watchdog thread */
+    weft__dumping dumping;
+    _Atomic bool ticking;  /* it checks often, because a module has work, or had lately */
+    int64_t tick_until_ns; /* watchdog thread */
 
     /* completion descriptor and waiting for several */
     weft__completion_fd completion_fd;

@@ -4,7 +4,9 @@
  * given up. */
 #include "recording.h"
 #include "address.h"
-#include "dump.h"
+#include "dump_file.h"
+#include "dump_turn.h"
+#include "holder.h"
 #include "log.h"
 #include "settings.h"
 #include "status.h"
@@ -128,6 +130,7 @@ void weft__recording_leave(weft_context *ctx)
     if (ctx->record.failed) return;
     snprintf(path, sizeof path, "%s/%s", rec->folder, rec->name);
     unlink(path);
+    weft__dump_turn_remove(rec->folder, rec->run);
 }
 
 void weft__recording_close(weft_context *ctx)
@@ -145,9 +148,36 @@ void weft__recording_where(const weft_context *ctx, char *text, size_t bytes)
 {
     char name[WEFT__DUMP_NAME_BYTES];
     size_t length = strlen(text);
-    int state = atomic_load(&ctx->dump_state);
-    if (!ctx->recording || (state != WEFT__DUMP_ASKED && state != WEFT__DUMP_DONE)) return;
+    uint32_t state = atomic_load(&ctx->dumping.state);
+    if (!ctx->recording || state < WEFT__DUMPING_ASKED || state == WEFT__DUMPING_FAILED) return;
     weft__dump_name(ctx->recording->run, 1, name);
     if (length + strlen(ctx->recording->dump_dir) + strlen(name) + sizeof "; recorded in /" <= bytes)
         snprintf(text + length, bytes - length, "; recorded in %s/%s", ctx->recording->dump_dir, name);
+}
+
+bool weft__dumping_to(weft_context *ctx, weft__dumping_state from, weft__dumping_state to)
+{
+    uint32_t state = from;
+    WEFT__ASSERT(from < to || to == WEFT__DUMPING_ASKED, from, to); /* whoever wrote it has died: once more */
+    if (!atomic_compare_exchange_strong(&ctx->dumping.state, &state, to)) return false;
+    if (to >= WEFT__DUMPING_LATE) weft__wake_all(&ctx->dumping.state);
+    return true;
+}
+
+static bool is_awaited(uint32_t state)
+{
+    return state != WEFT__DUMPING_NOT && state < WEFT__DUMPING_LATE;
+}
+
+void weft__recording_await(weft_context *ctx, int64_t timeout_ms)
+{
+    int64_t until, most;
+    uint32_t state = atomic_load(&ctx->dumping.state);
+    if (!is_awaited(state)) return;
+    WEFT__ASSERT(!weft__holds_any_engine());
+    until = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    most = timeout_ms < 0 ? WEFT__NEVER : weft__deadline(weft__now_ns(), timeout_ms);
+    if (most < until) until = most;
+    for (; is_awaited(state) && weft__now_ns() < until; state = atomic_load(&ctx->dumping.state))
+        weft__sleep_on(&ctx->dumping.state, state, until);
 }

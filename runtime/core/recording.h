@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #define WEFT__DUMP_PATH_BYTES (PATH_MAX + 64)
+#define WEFT__DUMP_WAIT_NS    (500 * WEFT__MS) /* for a file to be written, once what it says has been read */
 
 typedef struct weft__recording {
     char folder[PATH_MAX], name[WEFT__RECORD_NAME_BYTES];
@@ -24,6 +25,12 @@ void weft__recording_close(weft_context *ctx); /* nobody writes any more */
 /* What a record needs now and then, and what dead runs and jobs have left: progress thread, when it rests. */
 void weft__recording_tend(weft_context *ctx);
 /* Puts "; recorded in FILE" behind a sentence about a failure, if there is room, and if its dump has been asked for and
- * not failed: the file may be a moment late.  Any thread. */
+ * not failed: the file may be late (weft__recording_await).  Any thread. */
 void weft__recording_where(const weft_context *ctx, char *text, size_t bytes);
+/* A call that waits is about to give a failure back: the dump that has been asked for is waited for until it is written,
+ * for WEFT__DUMP_WAIT_NS and timeout_ms at most, so that whoever ends its process then, however that is, does not take the
+ * dump along.  Not in a callback. */
+void weft__recording_await(weft_context *ctx, int64_t timeout_ms);
+/* False: its state is another one by now. */
+bool weft__dumping_to(weft_context *ctx, weft__dumping_state from, weft__dumping_state to);
 #endif

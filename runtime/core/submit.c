@@ -10,6 +10,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "recorded.h"
+#include "recording.h"
 #include "wait.h"
 
 #include <sched.h>
@@ -303,7 +304,10 @@ static weft_status wait_for_it(weft_request *req)
     weft_status status;
     WEFT__ASSERT_HOT(!weft__holds_any_engine()); /* what it waits for needs it */
     status = weft__wait_until(req, WEFT__NEVER);
-    if (status != WEFT_OK) weft__fail(status, "%s", weft_request_message(req));
+    if (status != WEFT_OK) {
+        weft__recording_await(req->ctx, WEFT_FOREVER);
+        weft__fail(status, "%s", weft_request_message(req));
+    }
     weft__request_unref(req);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "recorded.h"
+#include "recording.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -287,10 +288,11 @@ static weft_status may_wait(int64_t timeout_ms)
     return WEFT_OK;
 }
 
-static weft_status wait_tell(weft_request *req, weft_status status)
+static weft_status wait_tell(weft_request *req, weft_status status, int64_t timeout_ms)
 {
-    if (status < 0) weft__fail(status, "%s", weft_request_message(req));
-    return status;
+    if (status >= 0) return status;
+    if (!weft__forked() && !weft__in_callback()) weft__recording_await(req->ctx, timeout_ms);
+    return weft__fail(status, "%s", weft_request_message(req));
 }
 
 weft_status weft_wait(weft_request *req, int64_t timeout_ms)
@@ -299,12 +301,12 @@ weft_status weft_wait(weft_request *req, int64_t timeout_ms)
     int64_t now;
     if (!req) return WEFT_OK;
     if (!weft__forked()) weft__completion_fd_clear(&req->ctx->completion_fd);
-    if (weft__request_settled(req)) return wait_tell(req, req->status);
+    if (weft__request_settled(req)) return wait_tell(req, req->status, timeout_ms);
     if ((status = may_wait(timeout_ms)) != WEFT_OK) return status;
     if (timeout_ms == 0) return weft_test(req);
-    if (timeout_ms < 0) return wait_tell(req, weft__wait_until(req, WEFT__NEVER));
+    if (timeout_ms < 0) return wait_tell(req, weft__wait_until(req, WEFT__NEVER), timeout_ms);
     now = weft__now_ns();
-    return wait_tell(req, wait_since(req, now, weft__deadline(now, timeout_ms)));
+    return wait_tell(req, wait_since(req, now, weft__deadline(now, timeout_ms)), timeout_ms);
 }
 
 weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_ms)
@@ -322,7 +324,7 @@ weft_status weft_wait_all(weft_request *const *reqs, size_t n, int64_t timeout_m
             return WEFT_PENDING;
     }
     for (size_t i = 0; i < n; i++)
-        if (reqs[i] && reqs[i]->status != WEFT_OK) return wait_tell(reqs[i], reqs[i]->status);
+        if (reqs[i] && reqs[i]->status != WEFT_OK) return wait_tell(reqs[i], reqs[i]->status, timeout_ms);
     return WEFT_OK;
 }
 
@@ -396,7 +398,7 @@ weft_status weft_wait_any(weft_request *const *reqs, size_t n, int64_t timeout_m
     status = wait_several(&s, timeout_ms);
     if (status != WEFT_OK) return status;
     *index = s.first;
-    return s.first < n ? wait_tell(reqs[s.first], reqs[s.first]->status) : WEFT_OK;
+    return s.first < n ? wait_tell(reqs[s.first], reqs[s.first]->status, timeout_ms) : WEFT_OK;
 }
 
 weft_status weft_wait_some(weft_request *const *reqs, size_t n, int64_t timeout_ms, size_t *indices,

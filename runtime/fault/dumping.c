@@ -1,11 +1,15 @@
-/* dumping.c - asks for dumps, and makes them.
+/* dumping.c - asks for dumps, and has them made.
  *
  * The first failure of a context asks for one, a signal or the program for as many as it likes.  An operation whose
- * time is over waits for its dump, so that the ranks are seen before they know of the failure; what else breaks a
- * group does not wait.  The watchdog writes, without the engine. */
+ * time is over waits until the records have been read, so that the ranks are seen before they know of the failure:
+ * that is the watchdog's, needs memory alone and has no other bound.  What puts the text into its folder is a thread of
+ * its own for each (dump_writer.h): for a first dump that is waited for WEFT__DUMP_WAIT_NS, here and by whoever is
+ * given the failure in a waiting call (weft__recording_await), for another one not at all.  One rank of a host reads and
+ * writes the first dump for all (dump_turn.h); if its process ends meanwhile, the next does. */
 #include "dumping.h"
 #include "alarm.h"
-#include "dump.h"
+#include "dump_turn.h"
+#include "dump_writer.h"
 #include "log.h"
 #include "recording.h"
 #include "settings.h"
@@ -15,58 +19,207 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
+
+#define LOOK_NS (2 * WEFT__MS) /* at the rank that writes */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts; /* open ones; under lock */
 static bool listens; /* our handler is installed; under lock */
 static _Atomic uint32_t signals;
 
-/* ---- writing ---- */
+/* ---- reading and writing ---- */
 
-static weft_status write_now(weft_context *ctx, const char *why, bool again, char *path, size_t bytes)
+static weft_status dump_of(const weft_context *ctx, const char *why, bool again, weft__dump *dump)
 {
-    weft__dump dump = {.why = why, .by = ctx->rank, .again = again};
-    *path = 0;
-    if (!ctx->recording)
+    const weft__recording *rec = ctx->recording;
+    if (!rec)
         return weft__fail(WEFT_ERR_STATE, "rank %d keeps no record: WEFT_RECORD is 0, or there was no room",
                           ctx->rank);
-    dump.records = ctx->recording->folder;
-    dump.run = ctx->recording->run;
-    dump.folder = ctx->recording->dump_dir;
-    return weft__dump_write(&dump, path, bytes);
+    *dump = (weft__dump){.records = rec->folder,
+                         .run = rec->run,
+                         .folder = rec->dump_dir,
+                         .why = why,
+                         .by = ctx->rank,
+                         .again = again};
+    return WEFT_OK;
 }
 
-/* Is the dump there? */
-static bool write_and_tell(weft_context *ctx, const char *why, bool asked)
+/* text: the file's path, or why there is none.  Whoever asked wants to know where it is. */
+static void tell(weft_context *ctx, const char *why, bool asked, weft_status status, const char *text)
 {
-    char path[WEFT__DUMP_PATH_BYTES];
     enum weft__log_level level = asked ? WEFT__WARN : WEFT__INFO;
-    bool written = write_now(ctx, why, asked, path, sizeof path) == WEFT_OK;
-    if (!written)
-        weft__log(level, "rank %d: nothing is dumped: %s", ctx->rank, weft_last_error());
+    if (status != WEFT_OK)
+        weft__log(level, "rank %d: nothing is dumped: %s", ctx->rank, text);
     else
-        weft__log(level, "rank %d: %s: what the ranks of this host did last is in %s", ctx->rank, why, path);
+        weft__log(level, "rank %d: %s: what the ranks of this host did last is in %s", ctx->rank, why, text);
     weft__record_happened(&ctx->record, WEFT__HAPPENED_DUMPED, -1, 0);
-    return written;
 }
 
-void weft__dumping_attend(weft_context *ctx)
+static weft_status read_in_turn(const weft__dump *dump, weft__dump_text *text)
 {
-    uint32_t seen = atomic_load(&signals);
-    if (atomic_load(&ctx->dump_state) == WEFT__DUMP_ASKED) {
-        bool written = write_and_tell(ctx, ctx->dump_why, false);
-        atomic_store(&ctx->dump_state, written ? WEFT__DUMP_DONE : WEFT__DUMP_FAILED);
+    int turn = weft__dump_turn_take(dump->records, dump->run);
+    weft_status status = weft__dump_read(dump, text);
+    weft__dump_turn_close(turn);
+    return status;
+}
+
+/* ---- the first one ---- */
+
+static weft__dumping_state state_of(const weft_context *ctx)
+{
+    return (weft__dumping_state)atomic_load(&ctx->dumping.state);
+}
+
+static bool is_under_way(weft__dumping_state state)
+{
+    return state == WEFT__DUMPING_READ || state == WEFT__DUMPING_LATE;
+}
+
+static void first_is_over(weft_context *ctx, weft_status status, const char *text)
+{
+    tell(ctx, ctx->dumping.why, false, status, text);
+    weft__dumping_to(ctx, state_of(ctx), status == WEFT_OK ? WEFT__DUMPING_DONE : WEFT__DUMPING_FAILED);
+}
+
+/* turn: its lock is held, and it becomes the writer's. */
+static weft_status read_first(weft_context *ctx, const weft__dump *dump, int turn)
+{
+    weft__dumping *dumping = &ctx->dumping;
+    weft__dump_text text;
+    weft_status status = weft__dump_read(dump, &text);
+    if (status == WEFT_OK) {
+        weft__dump_turn_note(turn, WEFT__DUMP_UNWRITTEN);
+        weft__dump_turn_pass(turn);
+        dumping->first = weft__dump_writer_start(dump, &text, turn, weft__alarm_wake);
+        if (dumping->first) return WEFT_OK;
+        status = WEFT_ERR_SYSTEM;
+        weft__dump_turn_note(turn, WEFT__DUMP_UNREAD);
     }
-    if (seen == ctx->signals_seen) return;
-    ctx->signals_seen = seen;
-    write_and_tell(ctx, "a signal asked for it", true);
+    weft__dump_turn_close(turn);
+    return status;
+}
+
+static void begin_first(weft_context *ctx)
+{
+    weft__dumping *dumping = &ctx->dumping;
+    weft__dump dump;
+    weft_status status = dump_of(ctx, dumping->why, false, &dump);
+    int turn = status == WEFT_OK ? weft__dump_turn_take(dump.records, dump.run) : -1;
+    if (status == WEFT_OK && weft__dump_turn_stage(turn) == WEFT__DUMP_UNREAD) {
+        status = read_first(ctx, &dump, turn);
+    } else {
+        weft__dump_turn_pass(turn);
+        dumping->turn = turn;
+    }
+    if (status != WEFT_OK) {
+        first_is_over(ctx, status, weft_last_error());
+        return;
+    }
+    dumping->late_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    weft__dumping_to(ctx, WEFT__DUMPING_ASKED, WEFT__DUMPING_READ);
+}
+
+static void let_go_of_first(weft_context *ctx)
+{
+    weft__dumping *dumping = &ctx->dumping;
+    if (dumping->first)
+        weft__dump_writer_let_go(dumping->first);
+    else
+        weft__dump_turn_close(dumping->turn);
+    dumping->first = NULL;
+    dumping->turn = -1;
+}
+
+/* Another rank writes it: has it done so? */
+static void look_at_turn(weft_context *ctx)
+{
+    weft__dump_stage stage = weft__dump_turn_stage(ctx->dumping.turn);
+    if (stage == WEFT__DUMP_UNWRITTEN) return;
+    let_go_of_first(ctx);
+    if (stage == WEFT__DUMP_UNREAD)
+        weft__dumping_to(ctx, state_of(ctx), WEFT__DUMPING_ASKED);
+    else
+        weft__dumping_to(ctx, state_of(ctx),
+                         stage == WEFT__DUMP_WRITTEN ? WEFT__DUMPING_DONE : WEFT__DUMPING_FAILED);
+}
+
+static void look_at_first(weft_context *ctx)
+{
+    weft__dumping *dumping = &ctx->dumping;
+    weft_status status;
+    const char *text;
+    if (!dumping->first) {
+        look_at_turn(ctx);
+    } else if (weft__dump_writer_over(dumping->first, &status, &text)) {
+        first_is_over(ctx, status, text);
+        let_go_of_first(ctx);
+    }
+    if (weft__now_ns() >= dumping->late_ns) weft__dumping_to(ctx, WEFT__DUMPING_READ, WEFT__DUMPING_LATE);
 }
 
 bool weft__dumping_first(weft_context *ctx, const char *why)
 {
     if (!ctx->record.ops) return true;
     weft__alarm_dump(ctx, why);
-    return atomic_load(&ctx->dump_state) >= WEFT__DUMP_DONE;
+    return state_of(ctx) >= WEFT__DUMPING_LATE;
+}
+
+/* ---- those that a signal asks for ---- */
+
+static void attend_signals(weft_context *ctx)
+{
+    static const char why[] = "a signal asked for it";
+    weft__dumping *dumping = &ctx->dumping;
+    uint32_t seen = atomic_load(&signals);
+    weft__dump dump;
+    weft__dump_text read;
+    weft_status status;
+    const char *text;
+    if (dumping->again) {
+        if (!weft__dump_writer_over(dumping->again, &status, &text)) return;
+        tell(ctx, why, true, status, text);
+        weft__dump_writer_let_go(dumping->again);
+        dumping->again = NULL;
+    }
+    if (seen == dumping->signals_seen) return;
+    dumping->signals_seen = seen;
+    status = dump_of(ctx, why, true, &dump);
+    if (status == WEFT_OK) status = read_in_turn(&dump, &read);
+    if (status == WEFT_OK) dumping->again = weft__dump_writer_start(&dump, &read, -1, weft__alarm_wake);
+    if (!dumping->again) tell(ctx, why, true, WEFT_ERR_SYSTEM, weft_last_error());
+}
+
+/* ---- the watchdog's ---- */
+
+int64_t weft__dumping_attend(weft_context *ctx)
+{
+    if (is_under_way(state_of(ctx))) look_at_first(ctx);
+    if (state_of(ctx) == WEFT__DUMPING_ASKED) begin_first(ctx);
+    attend_signals(ctx);
+    if (state_of(ctx) != WEFT__DUMPING_READ) return WEFT__NEVER; /* whoever writes wakes */
+    return ctx->dumping.first ? ctx->dumping.late_ns : weft__now_ns() + LOOK_NS;
+}
+
+static bool writes(const weft_context *ctx)
+{
+    return state_of(ctx) == WEFT__DUMPING_ASKED || ctx->dumping.first || ctx->dumping.again;
+}
+
+void weft__dumping_finish(weft_context *ctx)
+{
+    struct timespec moment = {.tv_nsec = WEFT__MS};
+    weft__dumping *dumping = &ctx->dumping;
+    int64_t until;
+    weft__dumping_attend(ctx); /* reads, which has no bound */
+    until = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    for (; writes(ctx) && weft__now_ns() < until; weft__dumping_attend(ctx)) nanosleep(&moment, NULL);
+    if (writes(ctx))
+        weft__log(WEFT__WARN, "rank %d: a dump is not written after %lld ms, and is waited for no longer",
+                  ctx->rank, (long long)(WEFT__DUMP_WAIT_NS / WEFT__MS));
+    if (is_under_way(state_of(ctx))) let_go_of_first(ctx);
+    if (dumping->again) weft__dump_writer_let_go(dumping->again);
+    dumping->again = NULL;
 }
 
 /* ---- the signal ---- */
@@ -112,10 +265,16 @@ void weft__dumping_close(void)
 weft_status weft_dump(weft_context *ctx, const char *why)
 {
     char path[WEFT__DUMP_PATH_BYTES];
+    weft__dump dump;
+    weft__dump_text text;
     weft_status status = weft__usable(ctx);
     if (status != WEFT_OK) return status;
     why = why ? why : "the program asked for it";
-    status = write_now(ctx, why, true, path, sizeof path);
+    status = dump_of(ctx, why, true, &dump);
+    if (status == WEFT_OK) status = read_in_turn(&dump, &text);
+    if (status != WEFT_OK) return status;
+    status = weft__dump_write(&dump, &text, path, sizeof path);
+    weft__dump_text_free(&text);
     if (status == WEFT_OK)
         weft__log(WEFT__WARN, "rank %d: %s: what the ranks of this host did last is in %s", ctx->rank, why,
                   path);

@@ -93,7 +93,7 @@ static bool stand_in(weft_context *ctx)
 
 static int64_t watchdog_attend(weft_context *ctx)
 {
-    int64_t now = weft__now_ns(), next, again;
+    int64_t now = weft__now_ns(), next, again, dumped;
     weft__record_life(&ctx->record, WEFT__LIFE_PASSES, ++ctx->watched_passes);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
     weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__inflight(ctx));
@@ -101,8 +101,9 @@ static int64_t watchdog_attend(weft_context *ctx)
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
-    weft__dumping_attend(ctx);
+    dumped = weft__dumping_attend(ctx);
     next = atomic_load(&ctx->check_ns);
+    if (dumped < next) next = dumped;
     if (!ticks(ctx, now)) return next;
     again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
     if (is_away(ctx, now)) again = stand_in(ctx) ? now : now + STAND_IN_NS;
@@ -195,5 +196,5 @@ void weft__watchdog_leave(weft_context *ctx)
     pthread_mutex_unlock(&registry);
     ctx->guarded = false;
     weft__alarm_send(ctx); /* the sockets are this thread's now */
-    weft__dumping_attend(ctx);
+    weft__dumping_finish(ctx);
 }

@@ -1,4 +1,4 @@
-/* dump.c - reads the records of a run, finds out who is waited for, and writes all of it down. */
+/* dump.c - reads the records of a run, finds out who is waited for, and makes a text of it. */
 #include "dump.h"
 #include "arrival.h"
 #include "clock.h"
@@ -8,23 +8,19 @@
 #include "threads.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define RANKS_MOST    128 /* whose records are read; of a larger host the first that are found */
-#define OPS_MOST      256 /* of a rank: the last, and before these what has not settled */
-#define COMPARED_MOST 32  /* of these, those of which it is told who came last */
+#define RANKS_MOST    128  /* whose records are read; of a larger host the first that are found */
+#define OPS_MOST      256  /* of a rank: the last */
+#define OLDER_MOST    1024 /* and of what has not settled before these, the oldest */
+#define COMPARED_MOST 32   /* of these, those of which it is told who came last */
 #define LEAST_WAIT_NS (50 * WEFT__MS)
-#define NUMBERS_MOST  1000
-#define WAIT_MS       200
-#define ENDING_MS     100
+#define ENDING_NS     (100 * WEFT__MS) /* for all together */
 #define RUN_CHARS     16
 
 typedef struct readings {
@@ -53,11 +49,11 @@ static bool is_told_dead(const readings *job, int rank)
 }
 
 /* A rank's connections end before its process does: where others have seen that, its end is given a moment. */
-static weft__process process_of(const readings *job, const weft__snapshot *shot)
+static weft__process process_of(const readings *job, const weft__snapshot *shot, int64_t until_ns)
 {
     struct timespec moment = {.tv_nsec = WEFT__MS};
     weft__process process = weft__process_of(shot);
-    for (int i = 0; i < ENDING_MS && process != WEFT__PROCESS_GONE && is_told_dead(job, shot->rank); i++) {
+    while (process != WEFT__PROCESS_GONE && weft__now_ns() < until_ns && is_told_dead(job, shot->rank)) {
         nanosleep(&moment, NULL);
         process = weft__process_of(shot);
     }
@@ -69,7 +65,7 @@ static weft_status read_records(const weft__dump *dump, readings *job)
     char run[RUN_CHARS + 1];
     int rank, fd = open(dump->records, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    int64_t now_ns = weft__now_ns();
+    int64_t now_ns = weft__now_ns(), ended_ns;
     if (!dir) {
         weft_status status = weft__fail_errno("cannot read the directory %s", dump->records);
         if (fd >= 0) close(fd);
@@ -86,8 +82,9 @@ static weft_status read_records(const weft__dump *dump, readings *job)
     }
     closedir(dir);
     qsort(job->shots, job->count, sizeof job->shots[0], by_rank);
+    ended_ns = weft__now_ns() + ENDING_NS;
     for (size_t i = 0; i < job->count; i++)
-        job->witnesses[i] = (weft__witness){&job->shots[i], process_of(job, &job->shots[i])};
+        job->witnesses[i] = (weft__witness){&job->shots[i], process_of(job, &job->shots[i], ended_ns)};
     return weft__blame_make(job->witnesses, job->count, now_ns, LEAST_WAIT_NS, &job->blame);
 }
 
@@ -134,11 +131,11 @@ static void put_ops(weft__json *json, const weft__snapshot *shot, const weft__bl
                     const weft__node *node)
 {
     size_t first = shot->op_count > OPS_MOST ? shot->op_count - OPS_MOST : 0,
-           compared = shot->op_count > COMPARED_MOST ? shot->op_count - COMPARED_MOST : 0;
+           compared = shot->op_count > COMPARED_MOST ? shot->op_count - COMPARED_MOST : 0, older = 0;
     weft__json_open(json, "operations", '[');
     for (size_t i = 0; i < shot->op_count; i++) {
         int64_t after_ns;
-        if (i < first && shot->ops[i].state == WEFT__RECORDED_OP_SETTLED) continue;
+        if (i < first && (shot->ops[i].state == WEFT__RECORDED_OP_SETTLED || older++ >= OLDER_MOST)) continue;
         put_op(json, shot, &shot->ops[i],
                node && i >= compared ? weft__came_last(blame, node, &shot->ops[i], &after_ns) : -1);
     }
@@ -291,107 +288,28 @@ static void put_all(FILE *to, const weft__dump *dump, const readings *job)
     putc('\n', to);
 }
 
-/* ---- the file ---- */
-
-void weft__dump_name(const char *run, int number, char name[WEFT__DUMP_NAME_BYTES])
-{
-    if (number > 1)
-        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.%d.json", run, number);
-    else
-        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.json", run);
-}
-
-/* False: there is one already, under that name, and no other is wanted. */
-static bool name_file(const weft__dump *dump, int folder, char name[WEFT__DUMP_NAME_BYTES])
-{
-    weft__dump_name(dump->run, 1, name);
-    for (int n = 2; !faccessat(folder, name, F_OK, 0) && n < NUMBERS_MOST; n++) {
-        if (!dump->again) return false;
-        weft__dump_name(dump->run, n, name);
-    }
-    return true;
-}
-
-static int open_folder(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 || errno != ENOENT || (mkdir(path, 0700) && errno != EEXIST)) return fd;
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* Who had the lock before has given the file its other name meanwhile. */
-static bool is_named(int folder, const char *name, int fd)
-{
-    struct stat held, named;
-    return !fstat(fd, &held) && !fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) &&
-           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
-}
-
-/* Another rank that is at it is given time: what this one does next is better done when it has been seen. */
-static bool is_free(int fd)
-{
-    struct timespec moment = {.tv_nsec = WEFT__MS};
-    bool locked = !flock(fd, LOCK_EX | LOCK_NB);
-    for (int i = 0; !locked && i < WAIT_MS; i++) {
-        nanosleep(&moment, NULL);
-        locked = !flock(fd, LOCK_EX | LOCK_NB);
-    }
-    return locked;
-}
-
-static weft_status write_file(const weft__dump *dump, int folder, int fd, const char *part, const char *name)
+weft_status weft__dump_read(const weft__dump *dump, weft__dump_text *text)
 {
     readings *job = calloc(1, sizeof *job);
     weft_status status = job ? read_records(dump, job) : weft__fail_memory(sizeof *job, "a dump");
-    FILE *to = status == WEFT_OK ? fdopen(fd, "w") : NULL;
+    FILE *to = NULL;
+    *text = (weft__dump_text){.bytes = 0};
     if (status == WEFT_OK && !job->count)
         status = weft__fail(WEFT_ERR_STATE, "no rank of this run has a record in %s", dump->records);
-    else if (status == WEFT_OK && !to)
-        status = weft__fail_errno("cannot write %s", part);
-    if (status == WEFT_OK) {
+    else if (status == WEFT_OK && !(to = open_memstream(&text->text, &text->bytes)))
+        status = weft__fail_memory(BUFSIZ, "the text of a dump");
+    if (to) {
         put_all(to, dump, job);
-        if (fflush(to) || ferror(to) || renameat(folder, part, folder, name))
-            status = weft__fail_errno("cannot write %s/%s", dump->folder, name);
+        status = ferror(to) ? WEFT_ERR_MEMORY : WEFT_OK;
+        if (fclose(to) || status != WEFT_OK) status = weft__fail_memory(text->bytes, "the text of a dump");
     }
-    if (status != WEFT_OK) unlinkat(folder, part, 0);
-    if (to)
-        fclose(to); /* and with it the lock */
-    else
-        close(fd);
+    if (status != WEFT_OK) weft__dump_text_free(text);
     if (job) job_free(job);
     return status;
 }
 
-/* part: locked, and named so.  Closes it. */
-static weft_status write_locked(const weft__dump *dump, int folder, int fd, const char *part,
-                                char name[WEFT__DUMP_NAME_BYTES])
+void weft__dump_text_free(weft__dump_text *text)
 {
-    weft_status status;
-    if (!ftruncate(fd, 0) && name_file(dump, folder, name)) return write_file(dump, folder, fd, part, name);
-    status = ftruncate(fd, 0) ? weft__fail_errno("cannot write %s/%s", dump->folder, part) : WEFT_OK;
-    unlinkat(folder, part, 0); /* another has just been */
-    close(fd);
-    return status;
-}
-
-weft_status weft__dump_write(const weft__dump *dump, char *path, size_t bytes)
-{
-    char name[WEFT__DUMP_NAME_BYTES], part[64];
-    weft_status status = WEFT_OK;
-    int fd = -1, folder = open_folder(dump->folder);
-    *path = 0;
-    if (folder < 0) return weft__fail_errno("cannot open the directory %s", dump->folder);
-    snprintf(part, sizeof part, "dump.%.16s.part", dump->run);
-    if (name_file(dump, folder, name)) {
-        fd = openat(folder, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-            status = weft__fail_errno("cannot make %s/%s", dump->folder, part);
-        else if (!is_free(fd) || !is_named(folder, part, fd))
-            close(fd); /* another rank is at it, or has just been */
-        else
-            status = write_locked(dump, folder, fd, part, name);
-    }
-    close(folder);
-    if (status == WEFT_OK) snprintf(path, bytes, "%s/%s", dump->folder, name);
-    return status;
+    free(text->text);
+    *text = (weft__dump_text){.bytes = 0};
 }

@@ -1,6 +1,7 @@
-/* dump.h - what all ranks of this host recorded, in one JSON file for people and programs, who is to blame first.
+/* dump.h - what all ranks of this host recorded, as one JSON text for people and programs, who is to blame first.
  *
- * The other ranks are not asked: their records are read, whatever state they are in. */
+ * The other ranks are not asked: their records are read, whatever state they are in.  What is read lies in memory, so
+ * no file system can keep whoever reads; the text is put into a file afterwards (dump_file.h). */
 #ifndef WEFT_RECORD_DUMP_H
 #define WEFT_RECORD_DUMP_H
 #include <stdbool.h>
@@ -16,11 +17,13 @@ typedef struct weft__dump {
     bool again; /* also where this run has a dump already, under a next name */
 } weft__dump;
 
-#define WEFT__DUMP_NAME_BYTES 64
+/* Some 350 bytes for each operation that is told, of which a rank has 1,280 at most. */
+typedef struct weft__dump_text {
+    char *text;
+    size_t bytes;
+} weft__dump_text;
 
-/* number: 1 for the run's first dump, 2 for its second, ... */
-void weft__dump_name(const char *run, int number, char name[WEFT__DUMP_NAME_BYTES]);
-/* path: of the file that there is now, this rank's or another's; "": none.  One rank at a time writes: who finds
- * another at it leaves it to that one.  The file appears under its name when it is whole. */
-weft_status weft__dump_write(const weft__dump *dump, char *path, size_t bytes);
+/* The ranks as they are now.  ERR_SYSTEM: their folder cannot be read; ERR_STATE: there is no record; ERR_MEMORY. */
+weft_status weft__dump_read(const weft__dump *dump, weft__dump_text *text);
+void weft__dump_text_free(weft__dump_text *text); /* of one that was read, or is zeroed */
 #endif

@@ -177,13 +177,16 @@ static void find_newest(DIR *dir, const char *name, const char *run, struct time
 
 static void remove_older(DIR *dir, const char *name, const char *run, struct timespec last, void *arg)
 {
+    static const char *const beside[] = {WEFT__RECORD_EXITS, WEFT__RECORD_DUMPS};
     const newest *n = arg;
-    char exits[WEFT__RECORD_NAME_BYTES];
+    char other[WEFT__RECORD_NAME_BYTES];
     (void)last;
     if (strcmp(n->run, run) == 0) return;
     unlinkat(dirfd(dir), name, 0);
-    snprintf(exits, sizeof exits, WEFT__RECORD_NAME "%s" WEFT__RECORD_EXITS, run);
-    unlinkat(dirfd(dir), exits, 0);
+    for (size_t i = 0; i < WEFT__LENGTH(beside); i++) {
+        snprintf(other, sizeof other, WEFT__RECORD_NAME "%s%s", run, beside[i]);
+        unlinkat(dirfd(dir), other, 0);
+    }
 }
 
 void weft__record_files_clean(int folder, const char *run)

@@ -2,33 +2,80 @@
  * who is to blame; where nothing is recorded, nothing is named. */
 #include "job.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { VICTIM = 1 };
+enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50 };
 
 static char folder[64];
 
-/* The text of the file that a sentence names, once it is there. */
-static const char *dump_of(const char *sentence)
+/* A folder that is slow, or does not answer, as on a network: from when on, and where it is that this shows. */
+static _Atomic int64_t answers_ns;
+static _Atomic(const char *) slow_in;
+
+static void be_slow(const char *call)
+{
+    const char *in = atomic_load(&slow_in);
+    while (in && strcmp(call, in) == 0 && job_now_ns() < atomic_load(&answers_ns)) job_sleep_ms(1);
+}
+
+static void slow_down(const char *call, int64_t ms)
+{
+    atomic_store(&answers_ns, job_now_ns() + ms * 1000000);
+    atomic_store(&slow_in, call);
+}
+
+/* In place of the C library's, for the library too. */
+__attribute__((visibility("default"))) int renameat(int oldfd, const char *old, int newfd, const char *new)
+{
+    be_slow("renameat");
+    return (int)syscall(SYS_renameat, oldfd, old, newfd, new);
+}
+
+__attribute__((visibility("default"))) int open(const char *file, int oflag, ...)
+{
+    mode_t mode = 0;
+    if (oflag & O_CREAT) {
+        va_list more;
+        va_start(more, oflag);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+    }
+    if (*folder && !strncmp(file, folder, strlen(folder))) be_slow("open");
+    return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
+}
+
+/* The text of the file that a sentence names, at the latest so much later. */
+static const char *dump_within(const char *sentence, int64_t ms)
 {
     static char text[8 << 20];
     char path[512];
     const char *at = strstr(sentence, "; recorded in ");
-    FILE *file = NULL;
+    int64_t end = job_now_ns() + ms * 1000000;
+    FILE *file;
     CHECK_TEXT(sentence, "; recorded in ");
     snprintf(path, sizeof path, "%s", at + strlen("; recorded in "));
-    for (int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000); !file && job_now_ns() < end;
-         job_sleep_ms(1))
-        file = fopen(path, "re");
+    while (!(file = fopen(path, "re")) && job_now_ns() < end) job_sleep_ms(1);
     if (!file) CHECK_TEXT("no file", path);
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
+    CHECK_TEXT(text, "]}\n");
     return text;
+}
+
+/* What a waiting call has given back names a file that is there, unless the wait for it took all its time. */
+static const char *dump_behind(const char *sentence, int64_t begun_ns)
+{
+    bool busy = job_now_ns() > begun_ns + WAIT_MS * INT64_C(1000000);
+    return dump_within(sentence, busy ? JOB_LATE_MS : 0);
 }
 
 static void join(job_rank *me, const char *records)
@@ -44,34 +91,105 @@ static void death(job_rank *me)
 {
     int32_t sum = 1;
     char name[64];
+    int64_t begun;
     weft_request *req = NULL;
     join(me, "64");
     if (me->rank != VICTIM) /* before the death: whoever has heard of that is refused */
         CHECK_OK(weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
     job_meet(me);
+    begun = job_now_ns();
     if (me->rank == VICTIM) job_kill(me, VICTIM);
     CHECK_STATUS(WEFT_ERR_PEER, weft_wait(req, WEFT_FOREVER));
     snprintf(name, sizeof name, "\"ended\":\"rank %d (pid %d) died", VICTIM, (int)job_pid(me, VICTIM));
-    CHECK_TEXT(dump_of(weft_last_error()), name);
+    CHECK_TEXT(dump_behind(weft_last_error(), begun), name);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(me->world, NULL, NULL)); /* refused, with where to look */
-    CHECK_TEXT(dump_of(weft_last_error()), name);
+    CHECK_TEXT(dump_behind(weft_last_error(), begun), name);
     CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(me->world));
-    CHECK_TEXT(dump_of(weft_last_error()), name);
+    CHECK_TEXT(dump_behind(weft_last_error(), begun), name);
     job_leave(me);
+}
+
+static weft_status sum_within(job_rank *me, int64_t timeout_ms)
+{
+    const weft_call soon = {.timeout_ms = timeout_ms};
+    int32_t sum = 1;
+    return weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, &soon, NULL);
 }
 
 static void lateness(job_rank *me)
 {
-    const weft_call soon = {.timeout_ms = JOB_SHORT_MS};
-    int32_t sum = 1;
     join(me, "64");
     if (me->rank != VICTIM) {
-        CHECK_STATUS(WEFT_ERR_TIMEOUT,
-                     weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, &soon, NULL));
-        CHECK_TEXT(dump_of(weft_last_error()), "\"found\":[\"rank 1 (pid ");
+        int64_t begun = job_now_ns();
+        CHECK_STATUS(WEFT_ERR_TIMEOUT, sum_within(me, JOB_SHORT_MS));
+        CHECK_TEXT(dump_behind(weft_last_error(), begun + JOB_SHORT_MS * INT64_C(1000000)),
+                   "\"found\":[\"rank 1 (pid ");
     }
     job_meet(me);
     job_leave(me);
+}
+
+/* Neither an operation whose time is over waits for a dump that is not to be had, nor the next one, nor leaving. */
+static void hung(job_rank *me)
+{
+    const char *const *call = me->arg;
+    weft_request *reqs[2];
+    int64_t begun, ms;
+    int32_t got[2];
+    join(me, "64");
+    begun = job_now_ns();
+    slow_down(*call, INT64_C(3600) * 1000);
+    for (int i = 0; me->rank != VICTIM && i < 2; i++) {
+        const weft_call soon = {.timeout_ms = JOB_SHORT_MS * (1 + 2 * i)};
+        CHECK_OK(weft_irecv(me->world, &got[i], 1, WEFT_INT32, VICTIM, 1, &soon, &reqs[i]));
+    }
+    for (int i = 0; me->rank != VICTIM && i < 2; i++) {
+        CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_wait(reqs[i], WEFT_FOREVER));
+        ms = (job_now_ns() - begun) / 1000000;
+        CHECK_TEXT(weft_last_error(), "; recorded in ");
+        if (ms > JOB_SHORT_MS * (1 + 2 * i) + JOB_LATE_MS) CHECK_INT(ms, JOB_SHORT_MS * (1 + 2 * i));
+        weft_release(reqs[i]);
+    }
+    job_meet(me);
+    begun = job_now_ns();
+    job_leave(me);
+    ms = (job_now_ns() - begun) / 1000000;
+    if (ms > JOB_LATE_MS) CHECK_INT(ms, 0);
+}
+
+/* What it says was read before anybody knew, however late it is written. */
+static void slow(job_rank *me)
+{
+    join(me, "64");
+    slow_down("renameat", JOB_SHORT_MS + 3 * WAIT_MS);
+    if (me->rank != VICTIM) CHECK_STATUS(WEFT_ERR_TIMEOUT, sum_within(me, JOB_SHORT_MS));
+    job_meet(me);
+    /* It is refused, or ends with the group. */
+    if (me->rank == VICTIM) CHECK(sum_within(me, JOB_WAIT_MS) < 0);
+    CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_group_status(me->world));
+    CHECK_TEXT(dump_within(weft_last_error(), JOB_SHORT_MS + 3 * WAIT_MS + JOB_LATE_MS),
+               "\"found\":[\"rank 1 (pid ");
+    job_meet(me);
+    job_leave(me);
+}
+
+/* Whoever is given a failure may end its process at once. */
+static void told_behind(job_rank *me)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        join(me, "64");
+        if (me->rank != VICTIM) {
+            int64_t begun = job_now_ns();
+            weft_status status = sum_within(me, 20);
+            if (status == WEFT_ERR_BROKEN) /* it called so late that it was refused, and waited for nothing */
+                dump_within(weft_last_error(), JOB_LATE_MS);
+            else
+                dump_behind((CHECK_STATUS(WEFT_ERR_TIMEOUT, status), weft_last_error()), begun);
+        }
+        job_meet(me);
+        job_leave(me);
+        job_meet(me);
+    }
 }
 
 static int files(void)
@@ -106,15 +224,12 @@ static void asked(job_rank *me)
 
 static void nothing_recorded(job_rank *me)
 {
-    const weft_call soon = {.timeout_ms = JOB_SHORT_MS};
-    int32_t sum = 1;
     join(me, "0");
     CHECK_STATUS(WEFT_ERR_STATE, weft_dump(me->ctx, "in vain"));
     CHECK_TEXT(weft_last_error(), "WEFT_RECORD is 0");
     CHECK_INT(raise(SIGUSR2), 0); /* and it lives on */
     if (me->rank != VICTIM) {
-        CHECK_STATUS(WEFT_ERR_TIMEOUT,
-                     weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, &soon, NULL));
+        CHECK_STATUS(WEFT_ERR_TIMEOUT, sum_within(me, JOB_SHORT_MS));
         CHECK(!strstr(weft_last_error(), "recorded"));
     }
     job_meet(me);
@@ -150,9 +265,14 @@ static int remove_folder(void **state)
 
 int main(int argc, char **argv)
 {
+    static const char *const calls[] = {"renameat", "open"};
     const struct CMUnitTest tests[] = {
         CASE("a death is told with the file that names it", .body = death, .killed = 1U << VICTIM),
         CASE("a deadline is told with the file that names who is late", .body = lateness),
+        CASE("a dump that cannot get its name keeps nobody", .body = hung, .arg = &calls[0]),
+        CASE("a folder that does not open keeps nobody", .body = hung, .arg = &calls[1]),
+        CASE("a dump that is written late says what was", .body = slow),
+        CASE("a failure is told when its file is there", .body = told_behind),
         CASE("a call and a signal leave one each", .body = asked),
         CASE("WEFT_RECORD=0: nothing is written, nothing is named", .body = nothing_recorded),
     };

@@ -1,5 +1,6 @@
 /* A dump is JSON whatever records hold, is written once unless it is asked for again, and names who is waited for. */
-#include "dump.h"
+#include "dump_file.h"
+#include "dump_turn.h"
 #include "json.h"
 #include "record.h"
 #include "record_file.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -102,6 +104,15 @@ static int close_ranks(void **state)
     return system(command);
 }
 
+static weft_status make(const weft__dump *dump, char *path, size_t bytes)
+{
+    weft__dump_text text;
+    weft_status status = weft__dump_read(dump, &text);
+    if (status == WEFT_OK) status = weft__dump_write(dump, &text, path, bytes);
+    weft__dump_text_free(&text);
+    return status;
+}
+
 static void test_written(void **state)
 {
     weft__dump dump = {.records = folder, .run = RUN, .folder = folder, .why = "a \"test\"", .by = 1};
@@ -109,7 +120,7 @@ static void test_written(void **state)
     struct stat file;
     int fd;
     (void)state;
-    assert_int_equal(weft__dump_write(&dump, first, sizeof first), WEFT_OK);
+    assert_int_equal(make(&dump, first, sizeof first), WEFT_OK);
     assert_non_null(strstr(first, "/dump." RUN ".json"));
     fd = open(first, O_RDONLY);
     assert_false(fstat(fd, &file));
@@ -121,15 +132,46 @@ static void test_written(void **state)
     assert_non_null(strstr(text, "\"found\":[\"rank 2 (pid ")); /* and nobody else */
     assert_non_null(strstr(text, "\"name\":\"test_dump\""));
     free(text);
-    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_OK); /* there is one */
+    assert_int_equal(make(&dump, path, sizeof path), WEFT_OK); /* there is one */
     assert_string_equal(path, first);
     dump.again = true;
-    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_OK);
+    assert_int_equal(make(&dump, path, sizeof path), WEFT_OK);
     assert_non_null(strstr(path, "/dump." RUN ".2.json"));
     dump.run = "ffffffffffffffff";
-    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_ERR_STATE);
+    assert_int_equal(make(&dump, path, sizeof path), WEFT_ERR_STATE);
+    dump.run = RUN;
     dump.folder = "/nowhere/at/all";
-    assert_int_equal(weft__dump_write(&dump, path, sizeof path), WEFT_ERR_SYSTEM);
+    assert_int_equal(make(&dump, path, sizeof path), WEFT_ERR_SYSTEM);
+}
+
+/* One reads and writes for all; if it dies, the next does. */
+static void test_turn(void **state)
+{
+    int mine, other;
+    pid_t child;
+    (void)state;
+    mine = weft__dump_turn_take(folder, RUN);
+    assert_true(mine >= 0);
+    assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_UNREAD);
+    weft__dump_turn_note(mine, WEFT__DUMP_UNWRITTEN);
+    weft__dump_turn_pass(mine);
+    other = weft__dump_turn_take(folder, RUN);
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN);
+    weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN);
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_WRITTEN);
+    child = fork();
+    if (!child) {
+        weft__dump_turn_note(weft__dump_turn_take(folder, RUN),
+                             WEFT__DUMP_UNWRITTEN); /* it has none of ours */
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
+    weft__dump_turn_close(mine);
+    weft__dump_turn_close(other);
+    weft__dump_turn_remove(folder, RUN);
+    assert_int_equal(weft__dump_turn_take("/nowhere/at/all", RUN), -1);
+    assert_int_equal(weft__dump_turn_stage(-1), WEFT__DUMP_UNREAD);
 }
 
 int main(void)
@@ -137,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),
         cmocka_unit_test_setup_teardown(test_written, open_ranks, close_ranks),
+        cmocka_unit_test_setup_teardown(test_turn, open_ranks, close_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,73 @@
+/* dump_turn.c - see dump_turn.h. */
+#include "dump_turn.h"
+#include "born.h"
+#include "clock.h"
+#include "descriptor.h"
+#include "layout.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_NS (200 * WEFT__MS)
+
+enum { STAGE, PID, BORN, WORDS };
+
+static void path_of(const char *records, const char *run, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/" WEFT__RECORD_NAME "%.16s" WEFT__RECORD_DUMPS, records, run);
+}
+
+int weft__dump_turn_take(const char *records, const char *run)
+{
+    struct timespec moment = {.tv_nsec = WEFT__MS};
+    int64_t until = weft__now_ns() + WAIT_NS;
+    char path[PATH_MAX];
+    int turn;
+    path_of(records, run, path);
+    turn = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    weft__descriptor_own(turn);
+    while (turn >= 0 && flock(turn, LOCK_EX | LOCK_NB) && weft__now_ns() < until) nanosleep(&moment, NULL);
+    return turn;
+}
+
+weft__dump_stage weft__dump_turn_stage(int turn)
+{
+    int64_t words[WORDS];
+    if (turn < 0 || pread(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return WEFT__DUMP_UNREAD;
+    if (words[STAGE] == WEFT__DUMP_UNWRITTEN && weft__born(words[PID]) != words[BORN])
+        return WEFT__DUMP_UNREAD;
+    return words[STAGE] >= WEFT__DUMP_UNREAD && words[STAGE] <= WEFT__DUMP_NOT_WRITTEN
+               ? (weft__dump_stage)words[STAGE]
+               : WEFT__DUMP_UNREAD;
+}
+
+void weft__dump_turn_note(int turn, weft__dump_stage stage)
+{
+    const int64_t pid = getpid(), words[WORDS] = {[STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid)};
+    if (turn < 0) return;
+    if (pwrite(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return; /* each rank is alone */
+}
+
+void weft__dump_turn_pass(int turn)
+{
+    if (turn >= 0) flock(turn, LOCK_UN);
+}
+
+void weft__dump_turn_close(int turn)
+{
+    if (turn < 0) return;
+    weft__descriptor_disown(turn);
+    close(turn);
+}
+
+void weft__dump_turn_remove(const char *records, const char *run)
+{
+    char path[PATH_MAX];
+    path_of(records, run, path);
+    unlink(path);
+}

@@ -1,0 +1,27 @@
+/* dump_turn.h - which of the ranks of a host reads their records for the first dump of a run, and how far it has come.
+ *
+ * It is told in the file `record.RUN.dumps` beside the records (layout.h), so in memory: whoever asks is never kept by
+ * the folder of the dumps.  Its lock is held by whoever reads, for a first dump or another one, so that the ranks of a
+ * large host do not all have all records in memory at once. */
+#ifndef WEFT_RECORD_DUMP_TURN_H
+#define WEFT_RECORD_DUMP_TURN_H
+
+typedef enum weft__dump_stage {
+    WEFT__DUMP_UNREAD,    /* or whoever had read has died before the file was there */
+    WEFT__DUMP_UNWRITTEN, /* a process that lives has read, and writes */
+    WEFT__DUMP_WRITTEN,
+    WEFT__DUMP_NOT_WRITTEN /* it could not be */
+} weft__dump_stage;
+
+/* Waits a moment for a rank that is reading; one that is stopped there is not waited for longer, and then several read.
+ * Returns a descriptor; -1: there can be no such file, and each rank is alone (all below take that). */
+int weft__dump_turn_take(const char *records, const char *run);
+weft__dump_stage weft__dump_turn_stage(int turn);
+/* This process has come so far with the run's first dump. */
+void weft__dump_turn_note(int turn, weft__dump_stage stage);
+/* Others may read. */
+void weft__dump_turn_pass(int turn);
+void weft__dump_turn_close(int turn);
+/* No dump of this run will be made any more that another rank has to know of. */
+void weft__dump_turn_remove(const char *records, const char *run);
+#endif
