@@ -234,6 +234,17 @@ static void a_peer_dies(job_rank *me)
     CUDA(cudaStreamDestroy(stream));
 }
 
+/* Whatever still stands on them ends by that. */
+static void abort_both(job_rank *me, ncclComm_t comms[2], cudaStream_t streams[2])
+{
+    job_meet(me);
+    for (int i = 0; i < 2; i++) NCCL(ncclCommAbort(comms[i]));
+    for (int i = 0; i < 2; i++) {
+        CHECK(stream_ends(streams[i], JOB_WAIT_MS));
+        CUDA(cudaStreamDestroy(streams[i]));
+    }
+}
+
 /* Kernels of a device run one after another as they were launched, if NCCL is told so: in another order on
  * another rank, two communicators hang, whatever their streams. */
 static void crossed_communicators_hang(job_rank *me)
@@ -249,12 +260,7 @@ static void crossed_communicators_hang(job_rank *me)
     }
     CHECK(!stream_ends(streams[0], 50));
     CHECK(!stream_ends(streams[1], 1));
-    job_meet(me);
-    for (int i = 0; i < 2; i++) NCCL(ncclCommAbort(comms[i]));
-    for (int i = 0; i < 2; i++) {
-        CHECK(stream_ends(streams[i], JOB_WAIT_MS));
-        CUDA(cudaStreamDestroy(streams[i]));
-    }
+    abort_both(me, comms, streams);
     CUDA(cudaFree(device));
 }
 
@@ -286,12 +292,7 @@ static void held_communicators(job_rank *me)
         CHECK(!stream_ends(streams[0], 50));
         CHECK(!stream_ends(streams[1], 1));
     }
-    job_meet(me);
-    for (int i = 0; i < 2; i++) NCCL(ncclCommAbort(comms[i]));
-    for (int i = 0; i < 2; i++) {
-        CHECK(stream_ends(streams[i], JOB_WAIT_MS));
-        CUDA(cudaStreamDestroy(streams[i]));
-    }
+    abort_both(me, comms, streams);
     CUDA(cudaFree(device));
 }
 
