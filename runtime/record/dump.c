@@ -170,6 +170,12 @@ static void put_groups(weft__json *json, const weft__snapshot *shot)
     weft__json_close(json, ']');
 }
 
+static bool is_of_module(weft__record_event what)
+{
+    return what == WEFT__HAPPENED_MODULE_LOADED || what == WEFT__HAPPENED_MODULE_UNLOADED ||
+           what == WEFT__HAPPENED_MODULE_LOST;
+}
+
 static void put_events(weft__json *json, const weft__snapshot *shot)
 {
     weft__json_open(json, "events", '[');
@@ -180,7 +186,11 @@ static void put_events(weft__json *json, const weft__snapshot *shot)
         weft__json_number(json, "at_ns", event->at_ns);
         weft__json_text(json, "what", weft__recorded_event_name(event->what));
         if (event->rank >= 0) weft__json_number(json, "rank", event->rank);
-        if (event->number) weft__json_big(json, "number", event->number);
+        if (is_of_module(event->what))
+            weft__json_text(json, "module",
+                            event->number < WEFT__NAMES ? weft__recorded_way(shot, (int)event->number) : "?");
+        else if (event->number)
+            weft__json_big(json, "number", event->number);
         weft__json_close(json, '}');
     }
     weft__json_close(json, ']');
