@@ -121,6 +121,7 @@ struct weft_context {
     weft__transport *transports[WEFT__TRANSPORTS_COUNT]; /* by row; NULL: nobody is reached by it */
     bool said_bye;
     bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
+    bool exiting;  /* engine: its process does; communicators of modules are not stopped any more */
     weft__keys *keys;
     int64_t timeout_ms;                     /* default of every group */
     int64_t warn_after_ns;                  /* of an operation that has not settled */

@@ -321,7 +321,8 @@ void weft__device_comm_doom(weft__device_comm *dev_comm, weft_status status, con
     device_comm_to(dev_comm, WEFT__DEVICE_COMM_DOOMED);
     dev_comm->status = status;
     dev_comm->why = strdup(why);
-    if (dev_comm->comm) dev_comm->module->backend->doom(dev_comm->comm, why);
+    /* At exit what the module works with goes next, and would go under the stopping. */
+    if (dev_comm->comm && !dev_comm->ctx->exiting) dev_comm->module->backend->doom(dev_comm->comm, why);
     if (dev_comm->is_pair && !dev_comm->ctx->aborting)
         device_comm_tell(dev_comm, &w); /* of a group's all are told that it is broken */
     while (!weft__list_empty(&dev_comm->waiting)) {

@@ -39,15 +39,6 @@
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_context *contexts; /* open ones, the oldest first */
 
-void weft__lifetime_add(weft_context *ctx)
-{
-    weft_context **at = &contexts;
-    pthread_mutex_lock(&contexts_lock);
-    while (*at) at = &(*at)->next;
-    *at = ctx;
-    pthread_mutex_unlock(&contexts_lock);
-}
-
 static void take_from_list(weft_context *ctx)
 {
     pthread_mutex_lock(&contexts_lock);
@@ -324,6 +315,9 @@ static void leave_at_exit(weft_context *ctx, int code)
     char why[64] = "";
     if (code) snprintf(why, sizeof why, "has exited with code %d without leaving the job", code);
     atomic_store(&ctx->closing, true);
+    weft__engine_take(ctx);
+    ctx->exiting = true;
+    weft__engine_drop(ctx);
     if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS, why))
         give_up(ctx, "its process exits with work under way");
     fall_silent(ctx);
@@ -335,9 +329,34 @@ static void leave_at_exit(weft_context *ctx, int code)
 
 static void at_exit(int code, void *arg)
 {
+    static bool left; /* one thread exits, however often this is registered */
     (void)arg;
-    if (weft__forked() || weft__in_callback()) return;
+    if (left || weft__forked() || weft__in_callback()) return;
+    left = true;
     for (weft_context *ctx = weft_current(); ctx; ctx = ctx->next) leave_at_exit(ctx, code & 0xff);
+}
+
+/* Handlers run in the reverse order.  What a module works with has registered its own when it was first called, and
+ * must not be gone before the contexts have left: so this comes after the first loading of each kind of module.
+ * Lock held. */
+static void watch_exit(const weft_context *ctx)
+{
+    static unsigned watched;
+    unsigned kinds = 1U << WEFT_MEMORY_AUTO; /* no module's: so it comes once without any */
+    for (int memory = 0; memory < WEFT__MEMORIES; memory++)
+        if (ctx->modules[memory].backend) kinds |= 1U << memory;
+    if (kinds & ~watched) on_exit(at_exit, NULL);
+    watched |= kinds;
+}
+
+void weft__lifetime_add(weft_context *ctx)
+{
+    weft_context **at = &contexts;
+    pthread_mutex_lock(&contexts_lock);
+    watch_exit(ctx);
+    while (*at) at = &(*at)->next;
+    *at = ctx;
+    pthread_mutex_unlock(&contexts_lock);
 }
 
 /* on_exit, which tells the code, knows nothing of a library that is unloaded before the end. */
@@ -352,7 +371,6 @@ static void leave_begin(void)
 {
     weft__fork_watch();
     stay_loaded();
-    on_exit(at_exit, NULL);
 }
 
 void weft__lifetime_begin(void)

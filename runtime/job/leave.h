@@ -3,7 +3,8 @@
 #define WEFT_RUNTIME_LEAVE_H
 #include "context.h"
 
-void weft__lifetime_begin(void); /* once: what happens at exit and in a forked child */
+void weft__lifetime_begin(void); /* once: what happens in a forked child, and that the library stays */
+/* One more that is open, its modules loaded: left at exit unless it has been left before. */
 void weft__lifetime_add(weft_context *ctx);
 /* One check of a context that is closing: true, all has settled, and all goodbyes, with that word, are taken.
  * moved: how much happened. */

@@ -370,6 +370,39 @@ static void fork_and_use(void)
     exit(cudaFree(memory) ? 3 : 0);
 }
 
+static void call_after_the_end(void)
+{
+    void *memory;
+    gate opened = {.open = 1};
+    emu_kernel kernel = {.name = "gate", .run = pass_gate, .arg = &opened};
+
+    if (cudaMalloc(&memory, 64) != cudaErrorCudartUnloading) _exit(1);
+    if (emu_launch(NULL, &kernel) != cudaErrorCudartUnloading) _exit(2);
+    _exit(0);
+}
+
+/* Handlers at exit run in the reverse order, and CUDA's is there from its first call on. */
+static void exit_before_a_handler(void)
+{
+    int count;
+
+    if (atexit(call_after_the_end) || cudaGetDeviceCount(&count)) exit(3);
+    exit(4);
+}
+
+static void *memory_at_exit;
+
+static void call_before_the_end(void)
+{
+    _exit(cudaFree(memory_at_exit) ? 5 : 0);
+}
+
+static void exit_after_a_handler(void)
+{
+    if (cudaMalloc(&memory_at_exit, 64) || atexit(call_before_the_end)) exit(3);
+    exit(4);
+}
+
 static char counts_path[64];
 
 static void count_calls(void)
@@ -391,6 +424,8 @@ static void what_cannot_go_on_ends_the_process(void **state)
     check_end(misread_devices, EMU_MISUSE_STATUS, "CUDA_EMULATION_DEVICES: \"four\": expected 0 to");
     check_end(have_no_devices, 0, "");
     check_end(fork_and_use, 0, "");
+    check_end(exit_before_a_handler, 0, "");
+    check_end(exit_after_a_handler, 0, "");
 }
 
 /* A fault that is not about device memory is what it would have been. */

@@ -69,6 +69,7 @@ typedef struct job_plan {
     bool threads;       /* ranks as threads of one process */
     bool processes;     /* never as threads, whatever JOB_RANKS says */
     bool bare;          /* the body joins and leaves by itself */
+    bool untouched;     /* and it is the first to call CUDA: device_use */
     bool ahead;         /* one rank goes on before the others have come, which none does in the plain build */
     uint64_t killed;    /* bit r: rank r must end by SIGKILL (processes only) */
     int limit_ms;       /* [JOB_LIMIT_MS] */

@@ -41,7 +41,7 @@ static void free_memory(job_rank *me)
 
 static void run_body(job_rank *me)
 {
-    if (job_on_device()) {
+    if (job_on_device() && !me->plan->untouched) {
         device_use(me->rank);
     }
     if (!me->plan->bare) {

@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "count.h"
 #include "device.h"
+#include "exit.h"
 #include "lock.h"
 #include "script.h"
 
@@ -62,6 +63,8 @@ cudaError_t emu__begin(const char *function, unsigned what)
     cudaError_t error;
 
     emu__count(function);
+    emu__exit_watch();
+    if (emu__exit_begun()) return cudaErrorCudartUnloading;
     if (what & EMU__BLOCKS) emu__count_blocking();
     error = (cudaError_t)emu__script_call(function);
     if (error || (what & EMU__HARMLESS)) return error;

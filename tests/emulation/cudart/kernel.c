@@ -2,6 +2,7 @@
 #include "access.h"
 #include "capture.h"
 #include "device.h"
+#include "exit.h"
 #include "lock.h"
 #include "stream.h"
 
@@ -40,6 +41,7 @@ cudaError_t emu_launch(cudaStream_t handle, const emu_kernel *kernel)
     emu__stream *stream;
     cudaError_t error;
 
+    if (emu__exit_begun()) return cudaErrorCudartUnloading;
     if (!emu__device_count()) return cudaErrorNoDevice;
     if (kernel->access_count > KERNEL_ACCESSES) {
         blocks = calloc(kernel->access_count, sizeof(emu__block *));

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "error.h"
 #include "event.h"
+#include "exit.h"
 #include "lock.h"
 
 #include <signal.h>
@@ -261,7 +262,7 @@ static void *work(void *arg)
             stream->asleep = false;
         }
         emu__item *item = stream->head;
-        if (!item) break;
+        if (!item || emu__exit_begun()) break;
         carry_out(stream, item);
         stream->head = item->next;
         if (!stream->head) stream->tail = &stream->head;

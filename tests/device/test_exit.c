@@ -1,0 +1,137 @@
+/* test_exit.c - processes that end without weft_finalize while operations on device memory are under way.  CUDA is
+ * taken down at exit too, by a handler that it registers when it is first called: here that is in weft_init, so that
+ * nothing but the library's own care puts its handler before CUDA's. */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RANKS = 2, COUNT = 1000, AT_EXIT_MS = 2000, ABORTED = 3 };
+
+static void join_first(job_rank *me)
+{
+    CHECK_OK(weft_init(NULL, &me->ctx));
+    me->world = weft_world(me->ctx);
+    CHECK_INT(weft_group_rank(me->world), me->rank);
+    device_use(me->rank);
+}
+
+static weft_request *begin_sum(job_rank *me, int32_t **sum, const weft_call *call)
+{
+    int32_t *in = job_buffer(me, COUNT * sizeof *in), image[COUNT];
+    weft_request *req = NULL;
+    for (int i = 0; i < COUNT; i++) image[i] = i + me->rank;
+    job_put(in, image, sizeof image);
+    *sum = job_buffer(me, sizeof image);
+    CHECK_OK(weft_all_reduce(me->world, in, *sum, COUNT, WEFT_INT32, WEFT_SUM, call, &req));
+    return req;
+}
+
+static void sum_works(job_rank *me)
+{
+    int32_t *sum, image[COUNT];
+    weft_request *req = begin_sum(me, &sum, NULL);
+    WAIT_OK(req);
+    weft_release(req);
+    job_get(image, sum, sizeof image);
+    for (int i = 0; i < COUNT; i++) CHECK_INT(image[i], 2 * i + 1);
+}
+
+/* What is begun is finished, before anything of CUDA goes. */
+static void exit_with_a_sum(job_rank *me)
+{
+    int32_t *sum, image[COUNT];
+    weft_request *req;
+    sum_works(me);
+    job_meet(me);
+    if (me->rank == 1) {
+        begin_sum(me, &sum, NULL);
+        job_mark(me, 0);
+        exit(0);
+    }
+    job_await(me, 0, 1);
+    job_sleep_ms(200); /* the other one is in its handlers by now */
+    req = begin_sum(me, &sum, NULL);
+    WAIT_OK(req);
+    weft_release(req);
+    job_get(image, sum, sizeof image);
+    for (int i = 0; i < COUNT; i++) CHECK_INT(image[i], 2 * i + 1);
+    job_leave(me);
+}
+
+static void exits_with_a_sum(job_rank *me)
+{
+    join_first(me);
+    exit_with_a_sum(me);
+}
+
+/* The context that loads the module is not the process' first. */
+static void exits_with_two_contexts(job_rank *me)
+{
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_context *host;
+    char url[64];
+    config.backends = "host";
+    CHECK_OK(weft_init(&config, &host));
+    config = job_config(me, url, 1);
+    CHECK_OK(weft_init(&config, &me->ctx));
+    me->world = weft_world(me->ctx);
+    device_use(me->rank);
+    exit_with_a_sum(me);
+    CHECK_OK(weft_finalize(host, job_wait_ms()));
+}
+
+/* Registered before the library's handler, so run after it. */
+static void look_for_aborts(void)
+{
+    job_sleep_ms(200); /* for a thread that would do so */
+    _exit(device_is_emulated() && device()->emu_calls("ncclCommAbort") ? ABORTED : 0);
+}
+
+static void never_return(void *arg)
+{
+    (void)arg;
+    for (;;) pause();
+}
+
+/* With a stream that never gets there the handler gives up after 2 s.  It aborts nothing then: CUDA is about to go
+ * under that, and whatever runs on the device ends with the process. */
+static void exits_while_pending(job_rank *me)
+{
+    weft_call held = {.stream = WEFT_NO_STREAM};
+    int32_t *sum;
+    if (me->rank == 1) CHECK_INT(atexit(look_for_aborts), 0);
+    join_first(me);
+    sum_works(me);
+    if (!device_is_emulated()) {
+        job_leave(me);
+        return;
+    }
+    if (me->rank == 1) held.stream = device_stream(1); /* buffers are filled by the other one */
+    if (me->rank == 1) DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, never_return, NULL));
+    weft_request *req = begin_sum(me, &sum, &held);
+    if (me->rank == 1) {
+        job_mark(me, 0);
+        exit(0);
+    }
+    job_await(me, 0, 1);
+    int64_t before = job_now_ns();
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    CHECK_PERIOD(before, job_now_ns(), 0, AT_EXIT_MS + job_late_ms());
+    weft_release(req);
+    job_leave(me);
+}
+
+#define EXIT(sentence, function) \
+    JOB_TEST(sentence, .ranks = RANKS, .processes = true, .bare = true, .untouched = true, .body = function)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        EXIT("a sum under way", exits_with_a_sum),
+        EXIT("a sum under way, of the second context", exits_with_two_contexts),
+        EXIT("while pending", exits_while_pending),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
