@@ -3,7 +3,7 @@
 #define WEFT_TOOLS_BENCH_SHARE_H
 #include <stdbool.h>
 
-enum { SHARE_RIVALS_MOST = 8, SHARE_SIZES_MOST = 64 };
+enum { SHARE_RIVALS_MOST = 16, SHARE_SIZES_MOST = 64 };
 
 struct share {
     int rivals, sizes;

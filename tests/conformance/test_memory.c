@@ -141,10 +141,10 @@ static void in_flight(job_rank *me)
 /* Where the buffers of an all_reduce lie: its inputs for others to read, or one rank's not, or in place. */
 typedef enum lay { OPEN, OPEN_IN, OUT_AT_IN, PRIVATE_ON_1, LAYOUTS } lay;
 
-static bool by_tcp(void)
+static bool shares_memory(void)
 {
     const char *transport = getenv("WEFT_TRANSPORT");
-    return transport && strcmp(transport, "tcp") == 0;
+    return !transport || strcmp(transport, "shm") == 0;
 }
 
 static void all_reduce_at(job_rank *me, weft_group *pair, int32_t *memory, int32_t *own, lay where,
@@ -158,7 +158,7 @@ static void all_reduce_at(job_rank *me, weft_group *pair, int32_t *memory, int32
     memset(out == in ? own_out : out, 0, count * sizeof *out);
     CHECK_OK(weft_all_reduce(pair, in, out, count, WEFT_INT32, WEFT_SUM, NULL, &req));
     CHECK_OK(weft_wait(req, JOB_WAIT_MS));
-    if (!by_tcp() && count * sizeof *in == (size_t)128 * 1024)
+    if (shares_memory() && count * sizeof *in == (size_t)128 * 1024)
         CHECK_TEXT(job_info(req).algorithm,
                    job_all_fast() && (where == OPEN || where == OPEN_IN) ? "all_read" : "slice_owner");
     weft_release(req);

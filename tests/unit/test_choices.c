@@ -42,8 +42,7 @@ static void test_refused(void **state)
         {"isend:tcp", "there is no operation \"isend\""},
         {"split_group:ring", "there is no operation \"split_group\""},
         {"all_reduce:", "has no algorithm \"\""},
-        {"all_reduce:Ring", "all_reduce has no algorithm \"Ring\"; it has all_read, slice_owner, "
-                            "recursive_doubling, recursive_halving, lanes, ring, direct, shares"},
+        {"all_reduce:Ring", "all_reduce has no algorithm \"Ring\"; it has all_read, "},
         {"all_reduce:ring:2", "has no algorithm \"ring:2\""},
         {"all_reduce:ring,all_reduce:ring", "all_reduce is there twice"},
         {"all_reduce:ringringringringringringringringringringringringringringringringringring",
