@@ -50,6 +50,8 @@
       "1: NCCL's calls block, to tell faults of its nonblocking mode; what hangs is harder to stop.")       \
     X(NCCL_SHARE, "WEFT_NCCL_SHARE", NUMBER, "0", 0, 1,                                                     \
       "1: communicators split off another share its memory, and are stopped together with it.")             \
+    X(NCCL_CLOSE_MS, "WEFT_NCCL_CLOSE_MS", NUMBER, "1000", 1, 600000,                                       \
+      "Milliseconds that leaving waits for the next communicator to end, before it aborts the rest.")       \
     X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                              \
       "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "    \
       "which must then be the same order on ranks that share groups.")                                      \

@@ -19,10 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NCCL_LEAST   21900
-#define NCCL_ORDER   22600                  /* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
-#define POLITE_NS    (1000 * WEFT__NCCL_MS) /* closing waits so long for communicators to end well, */
-#define IMPATIENT_NS (2000 * WEFT__NCCL_MS) /* and then so long for aborts */
+#define NCCL_LEAST 21900
+#define NCCL_ORDER 22600 /* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
+#define CLOSE_MS   1000  /* WEFT_NCCL_CLOSE_MS */
 
 __attribute__((visibility("default"))) weft_backend_open_fn weft_backend_open;
 
@@ -47,6 +46,14 @@ static bool is_on(const char *variable)
 {
     const char *text = getenv(variable);
     return text && !strcmp(text, "1");
+}
+
+/* The runtime has refused what is no number. */
+static int64_t milliseconds(const char *variable, int64_t otherwise)
+{
+    const char *text = getenv(variable);
+    long long found = text ? atoll(text) : 0;
+    return (found > 0 ? found : otherwise) * WEFT__NCCL_MS;
 }
 
 /* setenv may free the list that another thread's getenv is walking; this one leaves it as it is.  With too
@@ -81,6 +88,7 @@ static void use_environment(weft__nccl *nccl)
     pthread_mutex_lock(&turn);
     nccl->blocking = is_on("WEFT_NCCL_BLOCKING");
     nccl->share = is_on("WEFT_NCCL_SHARE");
+    nccl->close_ns = milliseconds("WEFT_NCCL_CLOSE_MS", CLOSE_MS);
     order_launches(nccl);
     pthread_mutex_unlock(&turn);
 }
@@ -198,17 +206,19 @@ static void stop_all(weft__nccl *nccl)
     } while (comm);
 }
 
+/* How long that many communicators take to end nobody knows, as the driver lets them end one by one: so one that
+ * ends gives the others their time anew. */
 static bool outwait(weft__nccl *nccl)
 {
     bool ended;
     if (nccl->messages) weft__comm_unref(nccl->messages);
     nccl->messages = NULL;
-    if (weft__threads_wait(nccl, weft__nccl_now(nccl) + POLITE_NS)) return weft__list_empty(&nccl->comms);
+    if (weft__threads_wait(nccl, nccl->close_ns)) return weft__list_empty(&nccl->comms);
     pthread_mutex_lock(&nccl->lock);
     nccl->hurry = true;
     pthread_mutex_unlock(&nccl->lock);
     stop_all(nccl);
-    ended = weft__threads_wait(nccl, weft__nccl_now(nccl) + IMPATIENT_NS);
+    ended = weft__threads_wait(nccl, 2 * nccl->close_ns);
     return ended && weft__list_empty(&nccl->comms);
 }
 

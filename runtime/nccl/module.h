@@ -33,6 +33,9 @@ typedef struct weft__nccl {
     bool probe;    /* only asked what it runs on: the table has nothing to call */
     bool blocking; /* WEFT_NCCL_BLOCKING: its calls block; tells faults of NCCL's other mode */
     bool share;    /* WEFT_NCCL_SHARE: what is split shares its parent's resources, and its end */
+    /* WEFT_NCCL_CLOSE_MS: when none has ended for so long, closing stops what is left; for twice as long then,
+     * and it leaves that behind. */
+    int64_t close_ns;
     char describes[320];
     /* The driver's cuPointerGetAttributes: the runtime's makes a context of the thread's current device. */
     CUresult (*pointer_attributes)(unsigned count, CUpointer_attribute *what, void **values, CUdeviceptr at);

@@ -98,11 +98,18 @@ bool weft__thread_call(weft__nccl *nccl, void (*run)(void *arg), void *arg)
     return true;
 }
 
-bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns)
+bool weft__threads_wait(weft__nccl *nccl, int64_t patience_ns)
 {
-    bool ended = true;
+    int64_t deadline_ns = weft__nccl_now(nccl) + patience_ns;
+    unsigned threads;
+    bool waits = true, ended;
     pthread_mutex_lock(&nccl->lock);
-    while (nccl->threads && ended) ended = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
+    while ((threads = nccl->threads) && waits) {
+        waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
+        if (nccl->threads >= threads) continue;
+        waits = true;
+        deadline_ns = weft__nccl_now(nccl) + patience_ns;
+    }
     ended = !nccl->threads;
     pthread_mutex_unlock(&nccl->lock);
     return ended;

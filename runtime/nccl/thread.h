@@ -8,8 +8,8 @@ bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg);
 /* Starts one and waits until it has run: so a caller's current device is left alone, and no context is made
  * on another one.  On a thread of the module it runs at once. */
 bool weft__thread_call(weft__nccl *nccl, void (*run)(void *arg), void *arg);
-/* Waits until all have ended; false: the deadline has passed. */
-bool weft__threads_wait(weft__nccl *nccl, int64_t deadline_ns);
+/* Waits until all have ended; false: none has for so long. */
+bool weft__threads_wait(weft__nccl *nccl, int64_t patience_ns);
 
 /* The calling thread belongs to this library (progress thread, or one started here): its device is this one,
  * and its calls do no harm to a stream that somebody else captures. */

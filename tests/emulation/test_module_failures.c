@@ -515,6 +515,25 @@ static void many_communicators(job_rank *me)
     CHECK_INT(emu_misuses(), 0);
 }
 
+/* All together take longer than closing waits for one, and end one by one. */
+static void many_that_take_long(job_rank *me)
+{
+    enum { MANY = 10, EACH_MS = 450 };
+    weft_backend *b = module_load(me);
+    owner owners[MANY];
+    char script[64];
+    int64_t begun;
+    for (int i = 0; i < MANY; i++) join_all(me, b, &owners[i], "long");
+    snprintf(script, sizeof script, "ending@*=delay:%d", EACH_MS);
+    emu_script(script);
+    begun = job_now_ns();
+    for (int i = 0; i < MANY; i++) b->drop(owners[i].comm);
+    b->close(b);
+    CHECK_PERIOD(begun, job_now_ns(), MANY * EACH_MS, MANY * EACH_MS + JOB_LATE_MS); /* none is left behind */
+    CHECK_INT(emu_calls("ncclCommDestroy"), MANY);
+    CHECK_INT(emu_calls("ncclCommAbort"), 0);
+}
+
 /* One rank keeps its communicator: the other's end does not wait for it for ever, nor harm it. */
 static void leaves_early(job_rank *me)
 {
@@ -584,6 +603,8 @@ int main(int argc, char **argv)
                  .body = shared_end),
         JOB_TEST("many communicators, made and dropped in any order", .ranks = 2, .bare = true,
                  .body = many_communicators),
+        JOB_TEST("many communicators that take long to end", .ranks = 1, .bare = true, .processes = true,
+                 .body = many_that_take_long),
         JOB_TEST("who leaves early does not wait for ever", .ranks = 2, .bare = true, .processes = true,
                  .body = leaves_early),
     };

@@ -4,7 +4,8 @@
  *   rule    =  [where ':'] name '@' when '=' what
  *   where   =  'rank' N                   only in the process whose environment says RANK=N
  *           |  'dev' N                    only for threads whose current device is N
- *   name    =  a function of CUDA or NCCL, or one of the words of emu_event(); "context": one is made
+ *   name    =  a function of CUDA or NCCL, or one of the words of emu_event(); "context": one is made;
+ *                                         "making", "ending": a communicator is
  *   when    =  N                          the N-th such call that this rule sees, from 1 on
  *           |  N '+'                      that one and all after it
  *           |  '*' [N]                    every one; every N-th

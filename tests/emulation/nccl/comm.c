@@ -122,6 +122,15 @@ static ncclResult_t equip(ncclComm_t comm)
     return ncclSuccess;
 }
 
+void comm_cost(const char *what)
+{
+    static pthread_mutex_t driver = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&driver);
+    emu_event(what);
+    pthread_mutex_unlock(&driver);
+}
+
 ncclResult_t comm_meet(ncclComm_t comm)
 {
     meeting asked = {comm->id, comm->rank, comm->ranks, comm->device, &comm->aborted};
@@ -129,6 +138,7 @@ ncclResult_t comm_meet(ncclComm_t comm)
     comm_state making = COMM_MAKING;
 
     if (!result) result = equip(comm);
+    if (!result) comm_cost("making");
     if (!result) atomic_compare_exchange_strong(&comm->state, &making, COMM_READY); /* unless aborted */
     return result;
 }

@@ -79,6 +79,9 @@ ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config,
 void comm_hold(ncclComm_t comm);
 void comm_drop(ncclComm_t comm);
 ncclResult_t comm_meet(ncclComm_t comm); /* blocks until its ranks have met; then it is ready */
+/* What it costs to make or end one (the script's words "making" and "ending"): of one process one at a time, as they
+ * all want the driver. */
+void comm_cost(const char *what);
 
 /* Whether the handle is alive; a misuse where it is not. */
 ncclResult_t comm_check(ncclComm_t comm, const char *function);

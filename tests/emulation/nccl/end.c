@@ -98,6 +98,7 @@ static void *destroy_apart(void *arg)
     ncclComm_t comm = arg;
 
     quiesce(comm);
+    comm_cost("ending");
     comm_drop(comm);
     return NULL;
 }
@@ -136,6 +137,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
         return result;
     }
     if (before != COMM_FINALIZED && !comm->blocking) return destroy_nonblocking(comm);
+    comm_cost("ending");
     comm_drop(comm);
     return result;
 }
@@ -158,6 +160,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     comm_stop(comm);
     comm_outwait_background(comm);
     buffer_remove_all(comm);
+    comm_cost("ending");
     comm_drop(comm);
     return ncclSuccess;
 }
