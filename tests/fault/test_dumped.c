@@ -3,14 +3,17 @@
 #include "job.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50 };
@@ -109,6 +112,24 @@ static void death(job_rank *me)
     job_leave(me);
 }
 
+/* The death is told of by another thread than the one that waits, and nothing has kept that one until now. */
+static void death_in_a_slow_folder(job_rank *me)
+{
+    weft_request *req = NULL;
+    int64_t begun;
+    int32_t sum = 1;
+    join(me, "64");
+    if (me->rank != VICTIM)
+        CHECK_OK(weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+    job_meet(me);
+    begun = job_now_ns();
+    slow_down("renameat", WAIT_MS / 2);
+    if (me->rank == VICTIM) job_kill(me, VICTIM);
+    CHECK_STATUS(WEFT_ERR_PEER, weft_wait(req, WEFT_FOREVER));
+    dump_behind(weft_last_error(), begun);
+    job_leave(me);
+}
+
 static weft_status sum_within(job_rank *me, int64_t timeout_ms)
 {
     const weft_call soon = {.timeout_ms = timeout_ms};
@@ -193,6 +214,62 @@ static void told_behind(job_rank *me)
     }
 }
 
+/* ---- programs that end when they are told ---- */
+
+typedef struct ending {
+    void (*end)(int code);
+    int64_t slow_ms; /* the folder takes so long to give the file its name */
+} ending;
+
+enum { CODE = 7 };
+
+static void end_when_told(job_rank *me)
+{
+    const ending *how = me->arg;
+    int32_t sum = 1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    job_results(me, me->rank)[0] = getpid();
+    join(me, "64"); /* where they meet */
+    slow_down("renameat", how->slow_ms);
+    if (me->rank == VICTIM) raise(SIGKILL);
+    if (weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL) == WEFT_OK) _exit(0);
+    how->end(CODE);
+}
+
+static void check_the_only_file(job_rank *me)
+{
+    char sentence[160], name[64];
+    glob_t found;
+    snprintf(sentence, sizeof sentence, "%s/dump.*.json", folder);
+    CHECK_INT(glob(sentence, 0, NULL, &found), 0);
+    CHECK_INT(found.gl_pathc, 1);
+    snprintf(sentence, sizeof sentence, "; recorded in %s", found.gl_pathv[0]);
+    snprintf(name, sizeof name, "\"ended\":\"rank %d (pid %d) died", VICTIM, (int)job_results(me, VICTIM)[0]);
+    CHECK_TEXT(dump_within(sentence, 0), name);
+    CHECK_INT(unlink(found.gl_pathv[0]), 0);
+    globfree(&found);
+}
+
+static void told_and_gone(job_rank *me)
+{
+    const char *rounds = getenv("DUMPED_ROUNDS"); /* more than the suite has time for */
+    for (int i = rounds ? atoi(rounds) : 2; i > 0; i--) {
+        int how = 0;
+        pid_t child = fork(); /* no context is open here, so it may */
+        CHECK(child >= 0);
+        if (!child) end_when_told(me);
+        me->meets++; /* it meets the others once */
+        CHECK_INT(waitpid(child, &how, 0), child);
+        if (me->rank == VICTIM)
+            CHECK_INT(WTERMSIG(how), SIGKILL);
+        else
+            CHECK_INT(WEXITSTATUS(how), CODE);
+        job_meet(me);
+        if (me->rank == 0) check_the_only_file(me); /* nobody is left to write it */
+        job_meet(me);
+    }
+}
+
 static int files(void)
 {
     char command[128];
@@ -267,8 +344,14 @@ static int remove_folder(void **state)
 int main(int argc, char **argv)
 {
     static const char *const calls[] = {"renameat", "open"};
+    static const ending exits = {exit, WAIT_MS / 5}, ends = {_exit, WAIT_MS / 5};
     const struct CMUnitTest tests[] = {
         CASE("a death is told with the file that names it", .body = death, .killed = 1U << VICTIM),
+        CASE("a death is told when its file is there, also where that takes a while",
+             .body = death_in_a_slow_folder, .killed = 1U << VICTIM),
+        CASE("a program that exits once it is told of a death leaves the file", .body = told_and_gone,
+             .arg = &exits),
+        CASE("and so does one that ends without a word", .body = told_and_gone, .arg = &ends),
         CASE("a deadline is told with the file that names who is late", .body = lateness),
         CASE("a dump that cannot get its name keeps nobody", .body = hung, .arg = &calls[0]),
         CASE("a folder that does not open keeps nobody", .body = hung, .arg = &calls[1]),
