@@ -28,8 +28,9 @@ from weft.errors import (
     UnsupportedError,
     WeftError,
 )
-from weft.group import ANY_RANK, ANY_TAG, Group
+from weft.group import Group
 from weft.mesh import Mesh
+from weft.messages import ANY_RANK, ANY_TAG
 from weft.request import Request, RequestInfo, wait_all
 from weft.store import Store
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
 
 from weft import arrays, interruptible
 from weft._weft import ffi, lib
-from weft.collectives import Collectives
 from weft.errors import check, text
+from weft.objects import Objects
 from weft.request import Request
 from weft.times import milliseconds
 
@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from weft.context import Context
     from weft.mesh import Mesh
 
-T = TypeVar("T")
-
-ANY_RANK = int(lib.WEFT_ANY_RANK)
-ANY_TAG = int(lib.WEFT_ANY_TAG)
-
 _REPORT_ROOM = 65536
 
 
-class Group(Collectives):
+class Group(Objects):
     """An ordered set of ranks; Context.world is that of all.
 
     Every operation returns a Request at once.  Arrays are numpy's, or whatever has the buffer protocol, DLPack or
@@ -158,9 +153,7 @@ class Group(Collectives):
 
         They end with mem_free or with the context; nothing may look at them afterwards.
         """
-        handle, made = self._open_handle(), ffi.new("void **")
-        self._interruptible(lambda: lib.weft_mem_alloc(handle, nbytes, lib.WEFT_MEMORY_HOST, made))
-        return memoryview(ffi.buffer(made[0], nbytes)).cast("B")
+        return memoryview(ffi.buffer(self._allocate(nbytes, arrays.HOST), nbytes)).cast("B")
 
     def mem_alloc(self, shape: int | tuple[int, ...], dtype: str = "float64") -> numpy.ndarray[Any, Any]:
         """As mem_alloc_bytes(), a numpy array of zeros."""
@@ -175,85 +168,21 @@ class Group(Collectives):
 
     def mem_free(self, memory: memoryview | numpy.ndarray[Any, Any]) -> None:
         """Free what mem_alloc or mem_alloc_bytes gave.  StateError while an operation uses it."""
-        pointer = arrays.view(memory, "memory").pointer
-        check(lib.weft_mem_free(self._open_handle(), pointer))
-
-    # ---- messages ------------------------------------------------------------------------------------------------
-
-    def isend(
-        self,
-        array: T,
-        peer: int,
-        tag: int = 0,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Send an array to a rank.  Settles when the array may be changed again."""
-        a = arrays.view(array, "array")
-        return self._submit(
-            lib.weft_isend, (a.pointer, a.size, a.dtype, peer, tag), array, (a,), timeout, stream, label, batch
-        )
-
-    def irecv(
-        self,
-        array: T,
-        peer: int = ANY_RANK,
-        tag: int = ANY_TAG,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Receive into an array, which a shorter message fills in part; Request.info tells peer, tag and bytes.
-
-        TruncatedError for a longer message, MismatchError for one of another type.
-        """
-        a = arrays.writable(array, "array")
-        return self._submit(
-            lib.weft_irecv, (a.pointer, a.size, a.dtype, peer, tag), array, (a,), timeout, stream, label, batch
-        )
-
-    def probe(
-        self, peer: int = ANY_RANK, tag: int = ANY_TAG, *, timeout: Optional[float] = None, label: Optional[str] = None
-    ) -> Request[None]:
-        """Find the next message: Request.info tells peer, tag, bytes and dtype; receive_probed gets it."""
-        return self._submit(lib.weft_probe, (peer, tag), None, (), timeout, None, label, None)
-
-    def receive_probed(self, probe: Request[None], array: T, *, timeout: Optional[float] = None) -> Request[T]:
-        """Receive the message that a probe has found."""
-        a = arrays.writable(array, "array")
-        slot = ffi.new("weft_request **")
-        call = self._call(timeout, None, None, None, (a,))
-        check(lib.weft_receive_probed(probe._live_handle(), a.pointer, a.size, a.dtype, call, slot))
-        return Request(self._context, slot[0], array, (a, self))
-
-    def send_recv(
-        self,
-        array: object,
-        out: T,
-        peer: int,
-        *,
-        timeout: Optional[float] = None,
-        stream: object = None,
-        label: Optional[str] = None,
-        batch: Optional[Batch] = None,
-    ) -> Request[T]:
-        """Exchange arrays of one size with a rank; out may be array itself."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
-        arrays.expect_alike(a, o)
-        arrays.expect_count(o, a.size, "out", "as many as array has")
-        arrays.expect_apart(a, o, 0)
-        args = (a.pointer, o.pointer, a.size, a.dtype, peer)
-        return self._submit(lib.weft_send_recv, args, out, (a, o), timeout, stream, label, batch)
+        self._deallocate(arrays.view(memory, "memory").pointer)
 
     # ---- how all of this is done -----------------------------------------------------------------------------------
 
     def _interruptible(self, function: Callable[[], int]) -> None:
         interruptible.call(lambda _: check(function()), self._context._waiting)
+
+    # Memory of a kind, arrays.HOST or arrays.CUDA, as a void *.
+    def _allocate(self, nbytes: int, kind: int) -> Any:
+        handle, made = self._open_handle(), ffi.new("void **")
+        self._interruptible(lambda: lib.weft_mem_alloc(handle, nbytes, kind, made))
+        return made[0]
+
+    def _deallocate(self, pointer: Any) -> None:
+        check(lib.weft_mem_free(self._open_handle(), pointer))
 
     def _await_group(self, handle: Any, slot: Any) -> Group:
         try:

@@ -1,0 +1,184 @@
+"""weft.nvmath: process groups, the runtime, symmetric memory."""
+
+import importlib.util
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+from job import ranks
+
+import weft
+import weft.nvmath as distributed
+from weft.nvmath import ReductionOp, WeftProcessGroup
+
+MPIRUN = shutil.which("mpirun.openmpi")
+OVER_MPI = """
+import numpy, weft.nvmath as distributed
+from weft.nvmath import MPIProcessGroup, ReductionOp
+from mpi4py import MPI
+half = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)
+group = MPIProcessGroup(half)
+assert (group.rank, group.nranks) == (half.rank, 2)
+a = numpy.array([group.rank + 1, 5 - group.rank])
+group.allreduce_buffer(a, op=ReductionOp.MAX)
+assert a.tolist() == [2, 5], a
+group.broadcast_buffer(b := numpy.array([group.rank]), root=1)
+assert b[0] == 1 and group.allreduce_object("ab"[group.rank], op=lambda x, y: x + y) == "ab"
+try:
+    MPIProcessGroup("half")
+    raise AssertionError("no communicator")
+except TypeError as error:
+    assert "expected a communicator of mpi4py" in str(error), error
+for given in ({"process_group": group}, {"process_group": half}, {"communicator": half}):
+    distributed.initialize(-1, backends=["host"], **given)
+    context = distributed.get_context()
+    assert context.process_group.nranks == 2 and context.communicator is half and context.weft.size == 2
+    assert context.weft.world.all_reduce(numpy.ones(1)).result() == 2
+    distributed.finalize()
+distributed.initialize(-1, half, ["host"])  # left at exit
+"""
+
+
+class Own(distributed.ProcessGroup):
+    """Somebody's way to meet: a store of another job."""
+
+    def __init__(self, job):
+        self._job, self._calls = job, 0
+
+    rank = property(lambda self: self._job.rank)
+    nranks = property(lambda self: self._job.size)
+
+    def _everybody(self, text):
+        self._calls += 1
+        store = self._job.store()
+        store.set(f"{self._calls} {self.rank}", text)
+        return [store.get(f"{self._calls} {rank}") for rank in range(self.nranks)]
+
+    def broadcast_buffer(self, array, *, root=0):
+        array[:] = np.frombuffer(self._everybody(array.tobytes())[root], array.dtype)
+
+    def allreduce_buffer(self, array, *, op):
+        assert op == ReductionOp.SUM
+        array[:] = sum(np.frombuffer(data, array.dtype) for data in self._everybody(array.tobytes()))
+
+    def allreduce_object(self, obj, *, op):
+        raise NotImplementedError
+
+
+def refused(error, sentence, call):
+    try:
+        call()
+    except error as told:
+        assert sentence in str(told), told
+    else:
+        raise AssertionError(f"not refused: {sentence}")
+
+
+class Nvmath(unittest.TestCase):
+    @ranks(3)
+    def test_runtime(job):
+        """Initialized by a group of the caller's own and by a job that is there; once at a time."""
+        assert distributed.get_context() is None
+        distributed.finalize()
+        for group in (Own(job), WeftProcessGroup(job.world)):
+            distributed.initialize(-1, group, backends=["host"])
+            context = distributed.get_context()
+            assert (context.device_id, context.process_group) == (-1, group)
+            assert context.nvshmem_available is False and context.nccl_comm is None and context.communicator is None
+            refused(AttributeError, "cannot assign", lambda: setattr(context, "device_id", 1))
+            refused(RuntimeError, "initialized already", lambda: distributed.initialize(-1, group, ["host"]))
+            world = context.weft.world
+            assert (world.rank, world.size) == (job.rank, 3) and world is not job.world
+            assert world.all_reduce(np.ones(1)).result() == 3
+            distributed.finalize()
+            assert distributed.get_context() is None and context.weft.closed
+
+    @ranks(2)
+    def test_groups(job):
+        """The collectives of a process group over a job."""
+        group = WeftProcessGroup(job.world)
+        for op, expected in ((ReductionOp.SUM, [3, 9]), (ReductionOp.MIN, [1, 4]), (ReductionOp.MAX, [2, 5])):
+            a = np.array([group.rank + 1, 5 - group.rank])
+            group.allreduce_buffer(a, op=op)
+            assert a.tolist() == expected, a
+        a = np.array([group.rank + 5])
+        group.broadcast_buffer(a, root=1)
+        assert a[0] == 6
+        assert group.allreduce_object([group.rank], op=lambda x, y: x + y) == [0, 1]
+        refused(TypeError, "abstract", distributed.ProcessGroup)
+
+    @ranks(2)
+    def test_refused(job):
+        """The document's own example fails with a sentence; so does whatever cannot be meant."""
+        group = WeftProcessGroup(job.world)
+        initialize = distributed.initialize
+        refused(weft.UnsupportedError, "Weft has no NVSHMEM", lambda: initialize(0, group, backends=["nvshmem", "nccl"]))
+        refused(ValueError, "'mpi' is unknown, expected one or more of nccl, host", lambda: initialize(0, group, ["mpi"]))
+        refused(ValueError, "backends is empty", lambda: initialize(0, group, []))
+        refused(TypeError, 'backends is "nccl", expected a list', lambda: initialize(0, group, "nccl"))
+        refused(TypeError, "device_id is '0'", lambda: initialize("0", group, ["host"]))
+        refused(TypeError, "device_id is True", lambda: initialize(True, group, ["host"]))
+        refused(TypeError, "process_group is 3, expected", lambda: initialize(0, 3, ["host"]))
+        refused(TypeError, "both given", lambda: initialize(0, group, ["host"], communicator=group))
+        refused(weft.StateError, "not initialized", lambda: distributed.allocate_symmetric_memory(3, np))
+        refused(weft.StateError, "not initialized", lambda: distributed.free_symmetric_memory())
+        if job.device < 0:  # what was refused has left nothing behind, nor does this
+            refused(weft.WeftError, "nccl", lambda: initialize(0, group, ["nccl"]))
+        assert distributed.get_context() is None
+
+    @ranks(2)
+    def test_symmetric_memory(job):
+        """Shapes, types, orders of axes; ranks that ask for different sizes; freeing."""
+        distributed.initialize(-1, WeftProcessGroup(job.world), ["host"])
+        world = distributed.get_context().weft.world
+        allocate = distributed.allocate_symmetric_memory
+        for order, strides in (("C", (96, 32, 8)), ("F", (8, 16, 48)), ([1, 0, 2], (24, 8, 48))):
+            a = allocate((2, 3, 4), np, axis_order=order)
+            assert a.shape == (2, 3, 4) and a.dtype == np.float64 and a.strides == strides and not a.any(), a.strides
+            a[1, 2, 3] = 7
+            distributed.free_symmetric_memory(a)
+        a, b = allocate(5, np, dtype="int32"), allocate((0, 3), np, dtype=np.uint8)
+        a[:] = job.rank + 1
+        assert world.all_reduce(a).result().tolist() == [3] * 5 and b.shape == (0, 3)
+        refused(weft.MismatchError, "rank", lambda: allocate(5 + job.rank, np))
+        distributed.finalize()
+        distributed.initialize(-1, WeftProcessGroup(job.world), ["host"])
+        messages = []
+        logger = logging.Logger("of this test", logging.DEBUG)
+        logger.addHandler(logging.Handler())
+        logger.handlers[0].emit = lambda record: messages.append(record.getMessage())
+        c = allocate(5 + job.rank, np, make_symmetric=True, skip_symmetric_check=True, logger=logger)
+        assert c.size == 5 + job.rank and messages == ["weft.nvmath: 48 bytes of symmetric memory"], messages
+        refused(ValueError, "package is", lambda: allocate(3, os))
+        refused(ValueError, "axis_order is [0, 0], expected", lambda: allocate((2, 2), np, axis_order=[0, 0]))
+        refused(ValueError, "axis_order is 'A', expected", lambda: allocate((2, 2), np, axis_order="A"))
+        refused(weft.ArgumentError, "", lambda: distributed.free_symmetric_memory(np.zeros(3)))
+        refused(TypeError, "a list is no array", lambda: distributed.free_symmetric_memory([1]))
+        distributed.free_symmetric_memory(c)
+        distributed.finalize()
+
+    @unittest.skipUnless(importlib.util.find_spec("mpi4py") and MPIRUN, "no mpi4py or no Open MPI here")
+    def test_mpi(self):
+        """A part of COMM_WORLD, by each of the names that nvmath has had for it; left at exit."""
+        command = [MPIRUN, "--oversubscribe", "--allow-run-as-root", "-n", "4", sys.executable, "-c", OVER_MPI]
+        environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_launched(self):
+        """Without a process group: the ranks that a launcher has started, here a single one."""
+        program = (
+            "import weft.nvmath as d, numpy; d.initialize(-1, backends=['host']); c = d.get_context()\n"
+            "assert c.process_group.nranks == 1 and c.weft.world.all_reduce(numpy.ones(1)).result() == 1"
+        )
+        command = [sys.executable, "-m", "weft.run", "-n", "1", sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
