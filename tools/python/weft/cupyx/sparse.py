@@ -149,7 +149,7 @@ class Sparse:
     def _dense(self, array: Any, operation: Callable[..., Request[Any]], *arguments: Any) -> None:
         self._run(array, lambda stream: operation(*arguments, stream=stream))
 
-    # Of each of the three arrays those of all ranks, one after the other; then a matrix of each rank's parts.
+    # The parts of all ranks, one after the other, for each of the three arrays; then a matrix of each rank's parts.
     def _collect(self, matrix: Any, headers: Any, operation: Callable[..., Request[Any]]) -> list[Any]:
         index_bytes = int(headers[:, -1].max())
         columns = []
