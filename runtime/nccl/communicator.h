@@ -74,6 +74,7 @@ struct weft_backend_comm {
     /* Progress thread: */
     weft__list listed;         /* nccl->running */
     weft__event *first, *last; /* what is issued, in order */
+    unsigned pieces;           /* of these, in the stream's queue */
     int64_t looked_ns;         /* for an asynchronous error */
 };
 

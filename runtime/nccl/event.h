@@ -12,13 +12,16 @@
 #include <weft/backend.h>
 
 struct weft__nccl;
+typedef struct weft_backend_comm weft__comm; /* communicator.h */
 
 typedef struct weft__event {
     cudaEvent_t cuda;
     struct weft__event *next; /* in the pool; or to be issued, or issued on the same communicator, after it */
     /* The end of a group call: */
     weft_backend_work *works; /* what it consists of, by ->next */
-    weft__turn turn;          /* of which it is called */
+    weft__comm *comm;         /* on which it is called, */
+    weft__turn turn;          /* with this turn */
+    unsigned pieces;          /* that its stream's queue has to take */
     bool recorded;
     bool cut; /* the group call did not come to its end, and its communicator is doomed */
 } weft__event;

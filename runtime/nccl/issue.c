@@ -3,7 +3,8 @@
  * Happy path: the communicator's stream waits for the callers' marks; one group call; when NCCL has finished
  * what it does in the background an event is recorded behind it, and the works are issued.  Nothing is
  * allocated and no CUDA call blocks.  Where somebody else is inside NCCL with the communicator the works wait
- * in a line, with all that is given after them, and polling issues them.  Fails: before the group call, the works end with what was wrong.  From
+ * in a line, with all that is given after them, and polling issues them; likewise where the stream has as much as
+ * it takes without blocking whoever queues more.  Fails: before the group call, the works end with what was wrong.  From
  * then on the communicator is stopped, because other ranks may have begun: the works end when the abort is
  * through (running.c). */
 #include "issue.h"
@@ -15,6 +16,9 @@
 #include "types.h"
 
 #include <stdio.h>
+
+/* On a communicator's stream: half of what a device's queue takes, which streams may share. */
+#define PIECES_MOST 512
 
 static void finish_chain(weft__nccl *nccl, weft_backend_work *work, weft_status status, const char *sentence)
 {
@@ -50,14 +54,18 @@ static void issue_fail(weft__nccl *nccl, weft_backend_work *first, const char *c
 }
 
 /* The event for the end.  NULL: the works are finished, with what CUDA said. */
-static weft__event *end_of(weft__nccl *nccl, weft_backend_work *first)
+static weft__event *end_of(weft__nccl *nccl, weft_backend_work *first, weft__comm *comm)
 {
     cudaError_t error = cudaSuccess;
     weft__event *end = weft__event_take(nccl, &error);
-    if (end)
-        end->works = first;
-    else
+    if (!end) {
         issue_fail(nccl, first, "cudaEventCreateWithFlags", error);
+        return NULL;
+    }
+    end->works = first;
+    end->comm = comm;
+    end->pieces = 1; /* itself */
+    for (const weft_backend_work *work = first; work; work = work->next) end->pieces += work->marker ? 2 : 1;
     return end;
 }
 
@@ -160,32 +168,31 @@ static weft__comm *messages(weft__nccl *nccl)
 }
 
 /* A send and its receive, or an exchange with itself. */
-static void start_message(weft__nccl *nccl, weft_backend_work *first)
+static cudaError_t copy(const weft__comm *comm, const weft__event *end)
 {
+    const weft_backend_work *first = end->works;
     const weft_backend_operation *from = &first->op, *to = first->next ? &first->next->op : from;
-    weft__comm *comm = messages(nccl);
-    char text[WEFT__NCCL_SENTENCE];
     cudaError_t error = cudaSuccess;
-    weft__event *end;
     size_t bytes = from->count * weft__type_bytes(from->dtype);
-    if (!comm) {
-        finish_chain(nccl, first, WEFT_ERR_MEMORY, "no stream for a message to oneself");
-        return;
-    }
-    end = end_of(nccl, first);
-    if (!end || !issue_prepare(nccl, comm->stream, end)) return;
     if (bytes) error = cudaMemcpyAsync(to->out, from->in, bytes, cudaMemcpyDeviceToDevice, comm->stream);
-    if (error == cudaSuccess) error = cudaEventRecord(end->cuda, comm->stream);
-    if (error != cudaSuccess) {
-        cudaGetLastError();
-        weft__event_give(nccl, end);
-        snprintf(text, sizeof text, "copy of a message to oneself: CUDA says \"%s\"",
-                 cudaGetErrorString(error));
-        finish_chain(nccl, first, WEFT_ERR_SYSTEM, text);
+    return error == cudaSuccess ? cudaEventRecord(end->cuda, comm->stream) : error;
+}
+
+/* With the turn.  Nobody else has a part in it, so it fails alone. */
+static void carry_out_copy(weft__comm *comm, weft__event *end)
+{
+    weft_backend_work *first = end->works;
+    bool prepared = issue_prepare(comm->nccl, comm->stream, end);
+    cudaError_t error = prepared ? copy(comm, end) : cudaSuccess;
+    weft__turn_give(comm, &end->turn);
+    if (!prepared) return;
+    end->recorded = error == cudaSuccess;
+    if (end->recorded) {
+        started(comm, end);
         return;
     }
-    end->recorded = true;
-    started(comm, end);
+    weft__event_give(comm->nccl, end);
+    issue_fail(comm->nccl, first, "copy of a message to oneself", error);
 }
 
 /* ---- start ---- */
@@ -199,28 +206,44 @@ static void carry_out(weft__comm *comm, weft__event *end)
     if (prepared) started(comm, end);
 }
 
+/* A call that queues more than a stream takes blocks until there is room, and what is there may be waiting for a
+ * stream of the program's for as long as that likes. */
+static bool has_room(const weft__comm *comm, const weft__event *end)
+{
+    return !comm->first || comm->pieces + end->pieces <= PIECES_MOST;
+}
+
+static weft__turn_state try_now(weft__comm *comm, weft__event *end, bool held)
+{
+    bool doomed = weft__comm_doomed(comm);
+    if (!doomed && (held || !has_room(comm, end))) return WEFT__TURN_WAITS;
+    return weft__turn_try(comm, &end->turn);
+}
+
 /* Where one waits, so do all after it: the ranks have agreed on the order, across communicators.  What is
- * doomed waits for nobody. */
+ * doomed waits for nobody, and a message to oneself only for such messages. */
 static int issue_waiting(weft__nccl *nccl)
 {
     weft__event **at = &nccl->waiting, *end;
     bool held = false;
     int issued = 0;
     while ((end = *at)) {
-        weft__comm *comm = end->works->comm;
-        weft__turn_state state = WEFT__TURN_WAITS;
-        if (!held || weft__comm_doomed(comm)) state = weft__turn_try(comm, &end->turn);
+        weft__comm *comm = end->comm;
+        bool copies = comm == nccl->messages;
+        weft__turn_state state = try_now(comm, end, held && !copies);
         if (state == WEFT__TURN_WAITS) {
-            held = true;
+            held = held || !copies;
             at = &end->next;
             continue;
         }
         *at = end->next;
         end->next = NULL;
-        if (state == WEFT__TURN_TAKEN)
-            carry_out(comm, end);
-        else
+        if (state == WEFT__TURN_REFUSED)
             issue_refuse(comm, end);
+        else if (copies)
+            carry_out_copy(comm, end);
+        else
+            carry_out(comm, end);
         weft__comm_unref(comm);
         issued++;
     }
@@ -231,16 +254,17 @@ static int issue_waiting(weft__nccl *nccl)
 void weft__issue_start(weft_backend *backend, weft_backend_work *first)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
+    weft__comm *comm = first->comm;
     weft__event *end;
     weft__thread_settle(nccl);
-    if (!first->comm) {
-        start_message(nccl, first);
+    if (!comm && !(comm = messages(nccl))) {
+        finish_chain(nccl, first, WEFT_ERR_MEMORY, "no stream for a message to oneself");
         return;
     }
-    end = end_of(nccl, first);
+    end = end_of(nccl, first, comm);
     if (!end) return;
-    weft__comm_ref(first->comm);
-    weft__turn_ask(first->comm, &end->turn);
+    weft__comm_ref(comm);
+    weft__turn_ask(comm, &end->turn);
     end->next = NULL;
     *nccl->waiting_end = end;
     nccl->waiting_end = &end->next;

@@ -21,8 +21,6 @@
 #define WEFT__NCCL_SENTENCE 640 /* bytes of one, at most */
 #define WEFT__NCCL_NEVER    INT64_MAX
 
-typedef struct weft_backend_comm weft__comm; /* communicator.h */
-
 typedef struct weft__nccl {
     weft_backend seam; /* first: what the runtime holds is a pointer to it */
     const weft_backend_runtime *table;

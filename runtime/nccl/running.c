@@ -26,6 +26,7 @@ void weft__running_add(weft__comm *comm, weft__event *end)
     else
         comm->first = end;
     comm->last = end;
+    comm->pieces += end->pieces;
     if (comm->first == end) {
         weft__comm_ref(comm);
         weft__list_append(&nccl->running, &comm->listed);
@@ -41,6 +42,7 @@ static void finish_all(weft__comm *comm, weft_status status, const char *sentenc
     weft__event *end = comm->first;
     weft_backend_work *work = end->works, *next;
     comm->first = end->next;
+    comm->pieces -= end->pieces;
     pthread_mutex_lock(&nccl->order);
     for (next = work; next; next = next->next) next->state = NULL;
     pthread_mutex_unlock(&nccl->order);

@@ -89,6 +89,105 @@ static void nothing_blocks(job_rank *me)
     job_meet(me);
 }
 
+static void count_call(weft_request *req, weft_status status, void *called)
+{
+    (void)req, (void)status;
+    atomic_fetch_add((atomic_int *)called, 1);
+}
+
+/* What has been through a stream's queue is not in it any more: there is room for more than one. */
+static void two_at_a_time(job_rank *me, int32_t *in, int32_t *out)
+{
+    weft_call held = {.stream = device_stream(1)}, free_call = {.stream = WEFT_NO_STREAM};
+    weft_request *first = NULL, *second = NULL;
+    atomic_int word = 0;
+    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, &held, &first));
+    CHECK_OK(weft_all_reduce(me->world, in, out + 1, 1, WEFT_INT32, WEFT_SUM, &free_call, &second));
+    CHECK_OK(weft_stream_wait(second, device_stream(0))); /* it is issued */
+    CHECK_INT(weft_test(first), WEFT_PENDING);
+    atomic_store(&word, 1);
+    WAIT_OK(first);
+    WAIT_OK(second);
+    weft_release(first);
+    weft_release(second);
+}
+
+/* More than a stream of the device takes: a call that queues more blocks until there is room, and that may be as long as
+ * the program likes.  Nothing else of the rank's stands still meanwhile, and the device is not given up. */
+static void more_than_a_queue(job_rank *me)
+{
+    enum { MANY = 1500, HELD_MS = 1500 };
+    weft_group *host = job_group(me, me->size, "host", 0);
+    int32_t *in = job_buffer(me, sizeof *in), *out = job_buffer(me, MANY * sizeof *out), one = 1;
+    int32_t *image = job_alloc(me, MANY * sizeof *image);
+    weft_call held = {.stream = device_stream(1)}, free_call = {.stream = WEFT_NO_STREAM};
+    weft_request **reqs = job_alloc(me, MANY * sizeof(weft_request *));
+    atomic_int word = 0, called = 0;
+    weft_call calls_back = {.done = count_call, .arg = &called};
+    job_put_int(in, me->rank);
+    CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    for (int i = 0; i < MANY; i++)
+        CHECK_OK(weft_all_reduce(me->world, in, out + i, 1, WEFT_INT32, WEFT_SUM, i ? &free_call : &held,
+                                 &reqs[i]));
+    int64_t begun = job_now_ns();
+    for (int i = 0; i < 10; i++) {
+        weft_request *req = NULL;
+        job_sleep_ms(HELD_MS / 10);
+        CHECK_OK(weft_all_reduce(host, &one, &image[i], 1, WEFT_INT32, WEFT_SUM, &calls_back, &req));
+        WAIT_OK(req); /* after its callback, which needs the progress thread */
+        weft_release(req);
+        CHECK_INT(atomic_load(&called), i + 1);
+    }
+    CHECK_PERIOD(begun, job_now_ns(), HELD_MS, HELD_MS + job_late_ms());
+    CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);
+    atomic_store(&word, 1);
+    for (int i = 0; i < MANY; i++) {
+        WAIT_OK(reqs[i]);
+        weft_release(reqs[i]);
+    }
+    job_get(image, out, MANY * sizeof *image);
+    for (int i = 0; i < MANY; i++) CHECK_INT(image[i], me->size * (me->size - 1) / 2);
+    two_at_a_time(me, in, out);
+    job_meet(me);
+}
+
+/* Operations that are with the device, and those that wait for room there, end at their deadline, and another group's go on
+ * once the device gets on. */
+static void deadline_of_more_than_a_queue(job_rank *me)
+{
+    enum { MANY = 1500 };
+    weft_group *group = job_group(me, me->size, "timed", 0);
+    int32_t *in = job_buffer(me, sizeof *in), *out = job_buffer(me, MANY * sizeof *out);
+    weft_call held = {.stream = device_stream(1)}, free_call = {.stream = WEFT_NO_STREAM};
+    weft_request **reqs = job_alloc(me, MANY * sizeof(weft_request *));
+    atomic_int word = 0;
+    int made = 0;
+    job_put_int(in, me->rank);
+    CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_OK(weft_all_reduce(group, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+    job_meet(me);
+    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    for (weft_status status = WEFT_OK; made < MANY && status == WEFT_OK; made += status == WEFT_OK)
+        status = weft_all_reduce(group, in, out + made, 1, WEFT_INT32, WEFT_SUM, made ? &free_call : &held,
+                                 &reqs[made]);
+    CHECK(made > 0);
+    for (int i = 0; i < made; i++) {
+        weft_status status = weft_wait(reqs[i], job_wait_ms());
+        CHECK(status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_BROKEN);
+        CHECK_PERIOD(job_info(reqs[i]).submitted_ns, job_info(reqs[i]).settled_ns, 0,
+                     job_short_ms() + job_late_ms());
+        weft_release(reqs[i]);
+    }
+    job_host_sum_works(me->world);
+    atomic_store(&word, 1);
+    CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_INT(job_get_int(out), me->size * (me->size - 1) / 2);
+    job_meet(me);
+}
+
 /* The first operation of a group makes its communicator, which takes its time: not the caller's. */
 static void nor_the_first_one(job_rank *me)
 {
@@ -206,6 +305,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("submission makes no blocking call", .ranks = 3, .body = nothing_blocks),
+        JOB_TEST("more than a stream takes", .ranks = 2, .body = more_than_a_queue),
+        JOB_TEST("a deadline of more than a stream takes", .ranks = 2, .body = deadline_of_more_than_a_queue),
         JOB_TEST("nor does a group's first", .ranks = 3, .body = nor_the_first_one),
         JOB_TEST("memory of another device is refused", .ranks = 3, .body = another_device),
         JOB_TEST("no context on another device", .ranks = 3, .processes = true, .body = contexts_elsewhere),

@@ -313,6 +313,47 @@ static void an_event_belongs_to_its_device(void **state)
     OK(cudaEventDestroy(event));
 }
 
+/* ---- a queue has an end ---- */
+
+enum { QUEUE = 1024 };
+
+typedef struct launcher {
+    cudaStream_t stream;
+    gate *gate;
+    atomic_int back;
+} launcher;
+
+static void *launch_one_more(void *arg)
+{
+    launcher *l = arg;
+
+    launch_at(l->stream, l->gate, false);
+    atomic_store(&l->back, 1);
+    return NULL;
+}
+
+static void a_full_queue_holds_up_who_launches(void **state)
+{
+    gate hold = {0};
+    launcher more = {.stream = new_stream(cudaStreamNonBlocking), .gate = &hold};
+    cudaStream_t other = new_stream(cudaStreamNonBlocking);
+    pthread_t thread;
+
+    (void)state;
+    for (int i = 0; i < QUEUE; i++) launch_at(more.stream, &hold, false);
+    assert_int_equal(pthread_create(&thread, NULL, launch_one_more, &more), 0);
+    nap_ms(SHORT_MS);
+    assert_int_equal(atomic_load(&more.back), 0);
+    OK(use(other, "another stream's", NULL, 0, false));
+    OK(cudaStreamSynchronize(other));
+    open_gate(&hold);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    OK(cudaStreamSynchronize(more.stream));
+    assert_int_equal(atomic_load(&hold.passed), QUEUE + 1);
+    OK(cudaStreamDestroy(more.stream));
+    OK(cudaStreamDestroy(other));
+}
+
 /* ---- exclusive kernels, as those of communicators are ---- */
 
 static void exclusive_kernels_run_in_the_order_of_their_launch(void **state)
@@ -497,6 +538,7 @@ int main(void)
         cmocka_unit_test(a_destroyed_event_is_still_waited_for),
         cmocka_unit_test(events_tell_the_time_between_them),
         cmocka_unit_test(an_event_belongs_to_its_device),
+        cmocka_unit_test(a_full_queue_holds_up_who_launches),
         cmocka_unit_test(exclusive_kernels_run_in_the_order_of_their_launch),
         cmocka_unit_test(devices_have_an_order_each),
         cmocka_unit_test(host_functions_are_called_in_order),

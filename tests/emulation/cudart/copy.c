@@ -119,7 +119,7 @@ static cudaError_t queue(emu__stream *stream, transfer *what, enum cudaMemcpyKin
 static cudaError_t start_locked(transfer *what, enum cudaMemcpyKind kind, cudaStream_t handle, bool waits)
 {
     emu__stream *stream;
-    cudaError_t error = emu__stream_find(handle, &stream);
+    cudaError_t error = emu__stream_for_work(handle, &stream);
 
     if (!error) error = queue(stream, what, kind);
     if (error) {

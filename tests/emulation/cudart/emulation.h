@@ -4,6 +4,7 @@
  * Environment:
  *   CUDA_EMULATION_DEVICES=N    devices there are [1]
  *   CUDA_EMULATION_MEMORY=BYTES what each has [1 GiB]
+ *   CUDA_EMULATION_QUEUE=N      pieces of work that a stream takes before a call that queues more blocks [1024]
  *   CUDA_EMULATION_SCRIPT=...   what goes wrong and when: script.h has the grammar
  *   CUDA_EMULATION_MISUSE=stop  a misuse ends the process with status 86 after its sentence [stop];
  *                               report: it is told and counted, and the program goes on

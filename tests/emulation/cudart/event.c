@@ -172,7 +172,8 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t handle)
     emu__stream *stream;
     cudaError_t error = find(event);
 
-    if (!error) error = emu__stream_find(handle, &stream);
+    if (!error) error = emu__stream_for_work(handle, &stream);
+    if (!error) error = find(event); /* it may have waited */
     if (error) return error;
     if (stream->device != event->device) return cudaErrorInvalidResourceHandle;
     error = emu__capture_records(stream, &event->capture);
@@ -225,7 +226,8 @@ static cudaError_t wait_for(cudaStream_t handle, cudaEvent_t event)
     emu__stream *stream;
     cudaError_t error = find(event);
 
-    if (!error) error = emu__stream_find(handle, &stream);
+    if (!error) error = emu__stream_for_work(handle, &stream);
+    if (!error) error = find(event); /* it may have waited */
     if (error) return error;
     bool captured;
     error = emu__capture_waits(stream, event->capture, event->slot, &captured);

@@ -48,7 +48,7 @@ cudaError_t emu_launch(cudaStream_t handle, const emu_kernel *kernel)
         if (!blocks) return cudaErrorMemoryAllocation;
     }
     emu__lock();
-    error = emu__stream_find(handle, &stream);
+    error = emu__stream_for_work(handle, &stream);
     if (!error) error = launch(stream, kernel, blocks);
     emu__unlock();
     if (blocks != few) free(blocks);

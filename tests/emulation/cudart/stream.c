@@ -8,9 +8,13 @@
 #include "lock.h"
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { QUEUE_MOST = 1024 };
 
 pthread_mutex_t emu__mutex = PTHREAD_MUTEX_INITIALIZER;
 _Thread_local bool emu__locked;
@@ -171,6 +175,33 @@ cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found)
         emu_misuse("stream 0x%llx is used after cudaStreamDestroy", at);
     else
         emu_misuse("0x%llx is given as a stream and is none", at);
+    return error;
+}
+
+static pthread_once_t room_once = PTHREAD_ONCE_INIT;
+static uint64_t room; /* pieces of work that a stream's queue takes */
+
+static void read_room(void)
+{
+    const char *asked = getenv("CUDA_EMULATION_QUEUE");
+    char *end = "";
+    long value = asked && *asked ? strtol(asked, &end, 10) : QUEUE_MOST;
+
+    if (*end || value < 1 || value > INT32_MAX) {
+        fprintf(stderr, "emulation: CUDA_EMULATION_QUEUE: \"%s\": expected 1 to %d\n", asked, INT32_MAX);
+        _exit(EMU_MISUSE_STATUS);
+    }
+    room = (uint64_t)value;
+}
+
+/* It may be destroyed meanwhile, and its slot be another one's. */
+cudaError_t emu__stream_for_work(cudaStream_t handle, emu__stream **found)
+{
+    cudaError_t error;
+
+    pthread_once(&room_once, read_room);
+    while (!(error = emu__stream_find(handle, found)) && (*found)->queued - (*found)->done >= room)
+        emu__stream_await(emu__slot_of(*found), (*found)->queued - room + 1);
     return error;
 }
 

@@ -69,6 +69,9 @@ static inline int emu__slot_of(const emu__stream *stream)
  * stream as a misuse; both return cudaErrorInvalidResourceHandle then. */
 cudaError_t emu__stream_look(cudaStream_t handle, emu__stream **found);
 cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found);
+/* For a call that queues work: as find, and waits first while the queue is full, as a launch does on a device.  Lets go
+ * of the lock meanwhile. */
+cudaError_t emu__stream_for_work(cudaStream_t handle, emu__stream **found);
 /* A new one; the caller sets what it shall be. */
 cudaError_t emu__stream_make(int device, unsigned flags, int priority, emu__stream **made);
 void emu__stream_end(emu__stream *stream); /* it goes when it has finished */

@@ -177,7 +177,7 @@ static cudaError_t queue_call(cudaStream_t handle, const host_call *what)
     *call = *what;
     call->handle = handle;
     emu__lock();
-    error = emu__stream_find(handle, &stream);
+    error = emu__stream_for_work(handle, &stream);
     if (!error) error = emu__capture_refuses(stream);
     if (!error) error = emu__stream_add(stream, &(emu__item){.run = call_host, .arg = call});
     if (!error) {
