@@ -1,5 +1,6 @@
 /* run_agent.c - see run_agent.h. */
 #include "run_agent.h"
+#include "run_dumps.h"
 #include "run_emulate.h"
 #include "run_job.h"
 #include "run_orders.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
@@ -141,13 +143,18 @@ static int end(int code)
     return 0;
 }
 
-static int refuse(int code, const char *sentence)
+static void say(enum run_kind kind, const char *text)
 {
     struct run_buffer out = {0};
-    struct run_frame_out f = run_frame_begin(&out, RUN_SAY);
-    run_frame_text(&f, sentence);
+    struct run_frame_out f = run_frame_begin(&out, kind);
+    run_frame_text(&f, text);
     if (run_frame_end(&f)) write_all(&out);
     run_buffer_free(&out);
+}
+
+static int refuse(int code, const char *sentence)
+{
+    say(RUN_SAY, sentence);
     return end(code);
 }
 
@@ -205,7 +212,9 @@ static int obey_orders(struct run_agent *agent, const struct run_orders *orders)
                                   .address = orders->address,
                                   .port = orders->port,
                                   .agent = agent};
+    char dump[PATH_MAX];
     int code;
+    time_t begun;
     unsetenv("WEFT_RUN_TERMINAL");
     for (char **word = orders->environment; *word; word++) putenv(*word);
     if (chdir(orders->dir)) {
@@ -223,9 +232,15 @@ static int obey_orders(struct run_agent *agent, const struct run_orders *orders)
     run_cores_allowed(&cores);
     if (!run_spots_find(&spots, orders->bind, &cores, why, sizeof(why))) return refuse(RUN_EXIT_CANNOT, why);
     options.spots = &spots;
+    run_dumps_choose();
+    begun = time(NULL);
     code = run_job(&options, &style);
     run_spots_free(&spots);
-    if (code == 0) run_job_dir_remove(options.port);
+    if (code == 0)
+        run_job_dir_remove(options.port);
+    else if (run_dumps_find(options.port, begun, options.first, dump, sizeof(dump)))
+        say(RUN_DUMP, dump);
+    run_dumps_tidy();
     return end(code);
 }
 

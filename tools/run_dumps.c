@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As the library names them (runtime/record/dump.h): dump.RUN.json, and after that dump.RUN.NUMBER.json. */
+/* As the library names them (runtime/record/dump_file.h): dump.RUN.json, dump.RUN.2.json, or of one host of several
+ * dump.RUN.rank4.json, dump.RUN.rank4.2.json. */
 #define DUMP      "dump."
 #define RUN_CHARS 16
 #define KEPT      16
@@ -81,15 +82,23 @@ static bool is_of(const struct dump *dump, int port, time_t since)
     return run_job_recorded(port, since, run, job, sizeof(job));
 }
 
-void run_dumps_tell(int port, time_t since)
+static bool is_better(const struct dump *dump, const struct dump *than, const char *own)
 {
-    const char *path = *folder ? folder : getenv("WEFT_DUMP_DIR");
-    DIR *dir = path ? open_dumps(path) : NULL;
-    struct dump dump, newest = {.name = ""};
+    bool is = strstr(dump->name, own), was = strstr(than->name, own);
+    return !*than->name || (is == was ? newest_first(dump, than) < 0 : is);
+}
+
+bool run_dumps_find(int port, time_t since, int lowest, char *path, size_t bytes)
+{
+    const char *in = *folder ? folder : getenv("WEFT_DUMP_DIR");
+    DIR *dir = in ? open_dumps(in) : NULL;
+    struct dump dump, best = {.name = ""};
+    char own[24];
+    snprintf(own, sizeof(own), ".rank%d.", lowest);
     while (dir && next_dump(dirfd(dir), dir, &dump))
-        if ((!*newest.name || newest_first(&dump, &newest) < 0) && is_of(&dump, port, since)) newest = dump;
+        if (is_of(&dump, port, since) && is_better(&dump, &best, own)) best = dump;
     if (dir) closedir(dir);
-    if (*newest.name) fprintf(stderr, "weft-run: what its ranks did last is in %s/%s\n", path, newest.name);
+    return *best.name && snprintf(path, bytes, "%s/%s", in, best.name) < (int)bytes;
 }
 
 /* Keeps the newest in order of age, so that as many are sorted at once as there is room for. */

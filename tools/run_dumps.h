@@ -2,13 +2,15 @@
 #ifndef WEFT_RUN_DUMPS_H
 #define WEFT_RUN_DUMPS_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <time.h>
 
 /* Gives the ranks WEFT_DUMP_DIR, unless the user has: weft-dumps-UID below WEFT_RUN_DIR, else below /tmp.  Where that
  * name is another user's they have none, and write into the job's directory. */
 void run_dumps_choose(void);
-/* On stderr, of the job of that port that began then: where its newest dump is, if it has any. */
-void run_dumps_tell(int port, time_t since);
+/* The newest dump of the job of that port that began then, and that of the host with that lowest rank if there are
+ * several.  False: there is none. */
+bool run_dumps_find(int port, time_t since, int lowest, char *path, size_t bytes);
 /* All but the 16 newest go, and the folder if it is empty; nothing in a folder that the user has named. */
 void run_dumps_tidy(void);
 #endif

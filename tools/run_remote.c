@@ -338,6 +338,11 @@ static bool take_word(struct remote *r, struct run_link *link, struct run_frame 
         text = run_frame_read_text(f);
         if (!f->wrong && r->phase <= NOTICED) run_say(&r->output, "host %s: %s", link->host->name, text);
         return !f->wrong;
+    case RUN_DUMP: /* also once the job is ending: that is when there are any */
+        text = run_frame_read_text(f);
+        if (!f->wrong)
+            run_say(&r->output, "what the ranks of host %s did last is in %s, there", link->host->name, text);
+        return !f->wrong;
     case RUN_EXIT:
         if (!run_exit_read(f, r->options->job->world, &how)) return false;
         if (how.rank < link->first || how.rank >= link->first + link->host->ranks) return false;

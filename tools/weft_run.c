@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,7 +227,7 @@ static int run_here(struct words *said)
     static struct run_cores cores;
     static struct run_spots spots;
     struct run_options *options = &said->job;
-    char why[RUN_SENTENCE_BYTES];
+    char why[RUN_SENTENCE_BYTES], dump[PATH_MAX];
     struct run_style style;
     int lock = -1, code;
     time_t begun;
@@ -264,8 +265,8 @@ static int run_here(struct words *said)
     run_spots_free(&spots);
     if (code == 0)
         run_job_dir_remove(options->port);
-    else
-        run_dumps_tell(options->port, begun);
+    else if (run_dumps_find(options->port, begun, 0, dump, sizeof(dump)))
+        fprintf(stderr, "weft-run: what its ranks did last is in %s\n", dump);
     run_dumps_tidy();
     close(lock);
     return code;

@@ -6,6 +6,7 @@
 #include "address.h"
 #include "dump_file.h"
 #include "dump_turn.h"
+#include "group.h"
 #include "holder.h"
 #include "log.h"
 #include "settings.h"
@@ -78,6 +79,7 @@ void weft__recording_open(weft_context *ctx, const char *job)
     size_t room;
     if (!rec) return;
     rec->folder_fd = -1;
+    atomic_store(&rec->place, WEFT__NO_PLACE);
     rec->dump_dir = weft__setting_text(WEFT__SET_DUMP_DIR);
     if (!*rec->dump_dir) rec->dump_dir = weft__rendezvous_job_dir(ctx->rendezvous);
     rec->run = weft__rendezvous_nonce(ctx->rendezvous);
@@ -92,6 +94,12 @@ void weft__recording_open(weft_context *ctx, const char *job)
     weft__log(WEFT__INFO, "rank %d keeps no record: %s", ctx->rank, weft_last_error());
     if (rec->folder_fd >= 0) weft__job_dir_leave(rec->folder, rec->folder_fd);
     free(rec);
+}
+
+void weft__recording_met(weft_context *ctx)
+{
+    if (ctx->recording && ctx->host_group->size < ctx->world_size)
+        atomic_store(&ctx->recording->place, ctx->peers[ctx->rank].first_on_host);
 }
 
 /* Once, and not before all are there: until then every moment counts. */
@@ -130,7 +138,7 @@ void weft__recording_leave(weft_context *ctx)
     if (ctx->record.failed) return;
     snprintf(path, sizeof path, "%s/%s", rec->folder, rec->name);
     unlink(path);
-    weft__dump_turn_remove(rec->folder, rec->run);
+    weft__dump_turn_remove(rec->folder, rec->run, atomic_load(&rec->place));
 }
 
 void weft__recording_close(weft_context *ctx)
@@ -150,7 +158,7 @@ void weft__recording_where(const weft_context *ctx, char *text, size_t bytes)
     size_t length = strlen(text);
     uint32_t state = atomic_load(&ctx->dumping.state);
     if (!ctx->recording || state < WEFT__DUMPING_ASKED || state == WEFT__DUMPING_FAILED) return;
-    weft__dump_name(ctx->recording->run, 1, name);
+    weft__dump_name(ctx->recording->run, atomic_load(&ctx->recording->place), 1, name);
     if (length + strlen(ctx->recording->dump_dir) + strlen(name) + sizeof "; recorded in /" <= bytes)
         snprintf(text + length, bytes - length, "; recorded in %s/%s", ctx->recording->dump_dir, name);
 }

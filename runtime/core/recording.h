@@ -11,6 +11,7 @@
 
 typedef struct weft__recording {
     char folder[PATH_MAX], name[WEFT__RECORD_NAME_BYTES];
+    _Atomic int place;    /* of this host among those of the job (dump.h) */
     int folder_fd;        /* -1: the job's directory, which others hold */
     _Atomic bool cleaned; /* what others have left: the lowest rank of each host sees to it */
     const char *run;      /* the rendezvous's */
@@ -19,6 +20,8 @@ typedef struct weft__recording {
 
 /* Once rank, world and directory are known.  Where there can be none the context goes without, and the log says why. */
 void weft__recording_open(weft_context *ctx, const char *job);
+/* All ranks are there, and it is known where they are. */
+void weft__recording_met(weft_context *ctx);
 /* The rank has left the job: its file stays if something has failed, else it goes; its memory stays. */
 void weft__recording_leave(weft_context *ctx);
 void weft__recording_close(weft_context *ctx); /* nobody writes any more */

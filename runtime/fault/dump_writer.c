@@ -77,7 +77,10 @@ weft__dump_writer *weft__dump_writer_start(const weft__dump *dump, weft__dump_te
     }
     snprintf(writer->folder, sizeof writer->folder, "%s", dump->folder);
     snprintf(writer->run, sizeof writer->run, "%s", dump->run);
-    writer->dump = (weft__dump){.run = writer->run, .folder = writer->folder, .again = dump->again};
+    writer->dump = (weft__dump){.run = writer->run,
+                                .folder = writer->folder,
+                                .place = dump->place,
+                                .again = dump->again};
     writer->text = *text;
     writer->turn = turn;
     writer->done = done;

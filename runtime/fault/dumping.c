@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define LOOK_NS (2 * WEFT__MS) /* at the rank that writes */
@@ -41,8 +42,25 @@ static weft_status dump_of(const weft_context *ctx, const char *why, bool again,
                          .folder = rec->dump_dir,
                          .why = why,
                          .by = ctx->rank,
+                         .place = atomic_load(&rec->place),
                          .again = again};
     return WEFT_OK;
+}
+
+/* Without memory for that, nothing is told of where other ranks are. */
+static weft_status read_records(const weft_context *ctx, weft__dump *dump, weft__dump_text *text)
+{
+    weft__dump_rank *ranks =
+        dump->place != WEFT__NO_PLACE ? calloc((size_t)ctx->world_size, sizeof *ranks) : NULL;
+    weft_status status;
+    for (int i = 0; ranks && i < ctx->world_size; i++)
+        ranks[i] = (weft__dump_rank){ctx->peers[i].first_on_host, ctx->peers[i].host};
+    dump->ranks = ranks;
+    dump->world = ctx->world_size;
+    status = weft__dump_read(dump, text);
+    dump->ranks = NULL;
+    free(ranks);
+    return status;
 }
 
 /* text: the file's path, or why there is none.  Whoever asked wants to know where it is. */
@@ -56,10 +74,10 @@ static void tell(weft_context *ctx, const char *why, bool asked, weft_status sta
     weft__record_happened(&ctx->record, WEFT__HAPPENED_DUMPED, -1, 0);
 }
 
-static weft_status read_in_turn(const weft__dump *dump, weft__dump_text *text)
+static weft_status read_in_turn(const weft_context *ctx, weft__dump *dump, weft__dump_text *text)
 {
-    int turn = weft__dump_turn_take(dump->records, dump->run);
-    weft_status status = weft__dump_read(dump, text);
+    int turn = weft__dump_turn_take(dump->records, dump->run, dump->place);
+    weft_status status = read_records(ctx, dump, text);
     weft__dump_turn_close(turn);
     return status;
 }
@@ -83,11 +101,11 @@ static void first_is_over(weft_context *ctx, weft_status status, const char *tex
 }
 
 /* turn: its lock is held, and it becomes the writer's. */
-static weft_status read_first(weft_context *ctx, const weft__dump *dump, int turn)
+static weft_status read_first(weft_context *ctx, weft__dump *dump, int turn)
 {
     weft__dumping *dumping = &ctx->dumping;
     weft__dump_text text;
-    weft_status status = weft__dump_read(dump, &text);
+    weft_status status = read_records(ctx, dump, &text);
     if (status == WEFT_OK) {
         weft__dump_turn_note(turn, WEFT__DUMP_UNWRITTEN);
         weft__dump_turn_pass(turn);
@@ -105,7 +123,7 @@ static void begin_first(weft_context *ctx)
     weft__dumping *dumping = &ctx->dumping;
     weft__dump dump;
     weft_status status = dump_of(ctx, dumping->why, false, &dump);
-    int turn = status == WEFT_OK ? weft__dump_turn_take(dump.records, dump.run) : -1;
+    int turn = status == WEFT_OK ? weft__dump_turn_take(dump.records, dump.run, dump.place) : -1;
     if (status == WEFT_OK && weft__dump_turn_stage(turn) == WEFT__DUMP_UNREAD) {
         status = read_first(ctx, &dump, turn);
     } else {
@@ -185,7 +203,7 @@ static void attend_signals(weft_context *ctx)
     if (seen == dumping->signals_seen) return;
     dumping->signals_seen = seen;
     status = dump_of(ctx, why, true, &dump);
-    if (status == WEFT_OK) status = read_in_turn(&dump, &read);
+    if (status == WEFT_OK) status = read_in_turn(ctx, &dump, &read);
     if (status == WEFT_OK) dumping->again = weft__dump_writer_start(&dump, &read, -1, weft__alarm_wake);
     if (!dumping->again) tell(ctx, why, true, WEFT_ERR_SYSTEM, weft_last_error());
 }
@@ -271,7 +289,7 @@ weft_status weft_dump(weft_context *ctx, const char *why)
     if (status != WEFT_OK) return status;
     why = why ? why : "the program asked for it";
     status = dump_of(ctx, why, true, &dump);
-    if (status == WEFT_OK) status = read_in_turn(&dump, &text);
+    if (status == WEFT_OK) status = read_in_turn(ctx, &dump, &text);
     if (status != WEFT_OK) return status;
     status = weft__dump_write(&dump, &text, path, sizeof path);
     weft__dump_text_free(&text);

@@ -541,10 +541,12 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         weft__recording_open(j.ctx, ask.job);
         weft__dumping_open();
         status = init_join(&j, c);
-        if (status == WEFT_OK)
+        if (status == WEFT_OK) {
+            weft__recording_met(j.ctx);
             tell_overview(&j, &ask, c->secret != NULL);
-        else
+        } else {
             weft__rendezvous_fail(j.rendezvous, status, weft_last_error());
+        }
     }
     char why[WEFT__SENTENCE_BYTES];
     snprintf(why, sizeof why, "%s", weft_last_error());

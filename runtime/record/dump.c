@@ -2,6 +2,7 @@
 #include "dump.h"
 #include "arrival.h"
 #include "clock.h"
+#include "dump_file.h"
 #include "json.h"
 #include "sentence.h"
 #include "status.h"
@@ -48,6 +49,12 @@ static bool is_told_dead(const readings *job, int rank)
     return false;
 }
 
+/* Where hosts share a folder, as names for parts of one machine do. */
+static bool is_elsewhere(const weft__dump *dump, int rank)
+{
+    return dump->ranks && rank < dump->world && dump->ranks[rank].place != dump->place;
+}
+
 /* A rank's connections end before its process does: where others have seen that, its end is given a moment. */
 static weft__process process_of(const readings *job, const weft__snapshot *shot, int64_t until_ns)
 {
@@ -72,7 +79,8 @@ static weft_status read_records(const weft__dump *dump, readings *job)
         return status;
     }
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (!weft__record_name_read(entry->d_name, run, &rank) || strncmp(run, dump->run, RUN_CHARS) != 0)
+        if (!weft__record_name_read(entry->d_name, run, &rank) || strncmp(run, dump->run, RUN_CHARS) != 0 ||
+            is_elsewhere(dump, rank))
             continue;
         if (job->count == RANKS_MOST ||
             weft__snapshot_open(fd, entry->d_name, &job->shots[job->count]) != WEFT_OK)
@@ -268,6 +276,26 @@ static void put_time(weft__json *json, const weft__snapshot *shot, int64_t now_n
     weft__json_number(json, "realtime_minus_ns", weft__recorded_realtime(shot, 0));
 }
 
+/* Their hosts write files of their own, if anything fails there. */
+static void put_elsewhere(weft__json *json, const weft__dump *dump)
+{
+    char name[WEFT__DUMP_NAME_BYTES];
+    weft__json_open(json, "elsewhere", '[');
+    for (int place = 0; dump->ranks && place < dump->world; place++) {
+        if (!is_elsewhere(dump, place) || dump->ranks[place].place != place) continue;
+        weft__dump_name(dump->run, place, 1, name);
+        weft__json_open(json, NULL, '{');
+        weft__json_text(json, "host", dump->ranks[place].host);
+        weft__json_text(json, "file", name);
+        weft__json_open(json, "ranks", '[');
+        for (int rank = place; rank < dump->world; rank++)
+            if (dump->ranks[rank].place == place) weft__json_number(json, NULL, rank);
+        weft__json_close(json, ']');
+        weft__json_close(json, '}');
+    }
+    weft__json_close(json, ']');
+}
+
 static void put_all(FILE *to, const weft__dump *dump, const readings *job)
 {
     weft__json json = {.to = to};
@@ -291,6 +319,7 @@ static void put_all(FILE *to, const weft__dump *dump, const readings *job)
     }
     weft__json_close(&json, ']');
     weft__json_big(&json, "left_out", job->left_out);
+    put_elsewhere(&json, dump);
     weft__json_open(&json, "ranks", '[');
     for (size_t i = 0; i < job->count; i++) put_rank(&json, job, i);
     weft__json_close(&json, ']');

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,21 +17,33 @@
 #define NUMBERS_MOST 1000
 #define WAIT_NS      (2000 * WEFT__MS)
 
-void weft__dump_name(const char *run, int number, char name[WEFT__DUMP_NAME_BYTES])
+/* "dump.RUN" or "dump.RUN.rank4", whatever follows. */
+static void begin_name(const char *run, int place, char name[WEFT__DUMP_NAME_BYTES])
 {
-    if (number > 1)
-        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.%d.json", run, number);
+    if (place == WEFT__NO_PLACE)
+        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s", run);
     else
-        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.json", run);
+        snprintf(name, WEFT__DUMP_NAME_BYTES, "dump.%.16s.rank%d", run, place);
+}
+
+void weft__dump_name(const char *run, int place, int number, char name[WEFT__DUMP_NAME_BYTES])
+{
+    size_t n;
+    begin_name(run, place, name);
+    n = strlen(name);
+    if (number > 1)
+        snprintf(name + n, WEFT__DUMP_NAME_BYTES - n, ".%d.json", number);
+    else
+        snprintf(name + n, WEFT__DUMP_NAME_BYTES - n, ".json");
 }
 
 /* False: there is one already, under that name, and no other is wanted. */
 static bool name_file(const weft__dump *dump, int folder, char name[WEFT__DUMP_NAME_BYTES])
 {
-    weft__dump_name(dump->run, 1, name);
+    weft__dump_name(dump->run, dump->place, 1, name);
     for (int n = 2; !faccessat(folder, name, F_OK, 0) && n < NUMBERS_MOST; n++) {
         if (!dump->again) return false;
-        weft__dump_name(dump->run, n, name);
+        weft__dump_name(dump->run, dump->place, n, name);
     }
     return true;
 }
@@ -97,12 +110,13 @@ static weft_status write_locked(const weft__dump *dump, const weft__dump_text *t
 
 weft_status weft__dump_write(const weft__dump *dump, const weft__dump_text *text, char *path, size_t bytes)
 {
-    char name[WEFT__DUMP_NAME_BYTES], part[64];
+    char name[WEFT__DUMP_NAME_BYTES], part[WEFT__DUMP_NAME_BYTES + sizeof ".part"];
     weft_status status = WEFT_OK;
     int fd = -1, folder = open_folder(dump->folder);
     *path = 0;
     if (folder < 0) return weft__fail_errno("cannot open the directory %s", dump->folder);
-    snprintf(part, sizeof part, "dump.%.16s.part", dump->run);
+    begin_name(dump->run, dump->place, name);
+    snprintf(part, sizeof part, "%s.part", name);
     if (name_file(dump, folder, name)) {
         fd = openat(folder, part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         weft__descriptor_own(fd);

@@ -3,6 +3,7 @@
 #include "born.h"
 #include "clock.h"
 #include "descriptor.h"
+#include "dump.h"
 #include "layout.h"
 
 #include <fcntl.h>
@@ -17,18 +18,20 @@
 
 enum { STAGE, PID, BORN, WORDS };
 
-static void path_of(const char *records, const char *run, char path[PATH_MAX])
+static void path_of(const char *records, const char *run, int place, char path[PATH_MAX])
 {
-    snprintf(path, PATH_MAX, "%s/" WEFT__RECORD_NAME "%.16s" WEFT__RECORD_DUMPS, records, run);
+    char whose[16] = "";
+    if (place != WEFT__NO_PLACE) snprintf(whose, sizeof whose, ".%d", place);
+    snprintf(path, PATH_MAX, "%s/" WEFT__RECORD_NAME "%.16s%s" WEFT__RECORD_DUMPS, records, run, whose);
 }
 
-int weft__dump_turn_take(const char *records, const char *run)
+int weft__dump_turn_take(const char *records, const char *run, int place)
 {
     struct timespec moment = {.tv_nsec = WEFT__MS};
     int64_t until = weft__now_ns() + WAIT_NS;
     char path[PATH_MAX];
     int turn;
-    path_of(records, run, path);
+    path_of(records, run, place, path);
     turn = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     weft__descriptor_own(turn);
     while (turn >= 0 && flock(turn, LOCK_EX | LOCK_NB) && weft__now_ns() < until) nanosleep(&moment, NULL);
@@ -65,9 +68,9 @@ void weft__dump_turn_close(int turn)
     close(turn);
 }
 
-void weft__dump_turn_remove(const char *records, const char *run)
+void weft__dump_turn_remove(const char *records, const char *run, int place)
 {
     char path[PATH_MAX];
-    path_of(records, run, path);
+    path_of(records, run, place, path);
     unlink(path);
 }

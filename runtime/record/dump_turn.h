@@ -1,6 +1,7 @@
 /* dump_turn.h - which of the ranks of a host reads their records for the first dump of a run, and how far it has come.
  *
- * It is told in the file `record.RUN.dumps` beside the records (layout.h), so in memory: whoever asks is never kept by
+ * It is told in the file `record.RUN.dumps` beside the records, of one host of several `record.RUN.PLACE.dumps`
+ * (layout.h, dump.h), so in memory: whoever asks is never kept by
  * the folder of the dumps.  Its lock is held by whoever reads, for a first dump or another one, so that the ranks of a
  * large host do not all have all records in memory at once. */
 #ifndef WEFT_RECORD_DUMP_TURN_H
@@ -15,7 +16,7 @@ typedef enum weft__dump_stage {
 
 /* Waits a moment for a rank that is reading; one that is stopped there is not waited for longer, and then several read.
  * Returns a descriptor; -1: there can be no such file, and each rank is alone (all below take that). */
-int weft__dump_turn_take(const char *records, const char *run);
+int weft__dump_turn_take(const char *records, const char *run, int place);
 weft__dump_stage weft__dump_turn_stage(int turn);
 /* This process has come so far with the run's first dump. */
 void weft__dump_turn_note(int turn, weft__dump_stage stage);
@@ -23,5 +24,5 @@ void weft__dump_turn_note(int turn, weft__dump_stage stage);
 void weft__dump_turn_pass(int turn);
 void weft__dump_turn_close(int turn);
 /* No dump of this run will be made any more that another rank has to know of. */
-void weft__dump_turn_remove(const char *records, const char *run);
+void weft__dump_turn_remove(const char *records, const char *run, int place);
 #endif

@@ -27,7 +27,8 @@
 /* Beside them lies `record.RUN.exits` where weft-run has seen how the processes of a failed job ended: a line for each of
  * this host, PID CODE SIGNAL ASKED, where ASKED is 1 if weft-run had asked it to end. */
 #define WEFT__RECORD_EXITS ".exits"
-/* And `record.RUN.dumps` where a dump has been made: three words, the stage of the first one (dump_turn.h), and the number
+/* And `record.RUN.dumps`, or `record.RUN.RANK.dumps` by the lowest rank of one host of several, where a dump has been
+ * made: three words, the stage of the first one (dump_turn.h), and the number
  * and the birth of the process that has come so far. */
 #define WEFT__RECORD_DUMPS ".dumps"
 

@@ -187,6 +187,9 @@ static void remove_older(DIR *dir, const char *name, const char *run, struct tim
         snprintf(other, sizeof other, WEFT__RECORD_NAME "%s%s", run, beside[i]);
         unlinkat(dirfd(dir), other, 0);
     }
+    snprintf(other, sizeof other, "%.*s" WEFT__RECORD_DUMPS, (int)(sizeof other - sizeof WEFT__RECORD_DUMPS),
+             name); /* where it was the lowest rank of one host of several */
+    unlinkat(dirfd(dir), other, 0);
 }
 
 void weft__record_files_clean(int folder, const char *run)

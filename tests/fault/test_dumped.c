@@ -214,6 +214,52 @@ static void told_behind(job_rank *me)
     }
 }
 
+/* ---- several hosts ---- */
+
+enum { HOSTS = 2 }; /* ranks go to them in turn */
+
+static void check_place(job_rank *me, const char *text, const char *sentence)
+{
+    int place = me->rank % HOSTS;
+    char part[160];
+    snprintf(part, sizeof part, ".rank%d.json", place);
+    CHECK_TEXT(sentence, part);
+    for (int rank = 0; rank < me->size; rank++) {
+        snprintf(part, sizeof part, "{\"rank\":%d,\"pid\":%d,", rank, (int)job_pid(me, rank));
+        CHECK_INT(strstr(text, part) != NULL, rank % HOSTS == place);
+    }
+    snprintf(part, sizeof part, ".rank%d.json\",\"ranks\":[%d,%d]}]", 1 - place, 1 - place,
+             1 - place + HOSTS);
+    CHECK_TEXT(text, part);
+}
+
+/* Every host writes what its own ranks did, to the same folder, and says where the others are. */
+static void over_hosts(job_rank *me)
+{
+    const bool *dies = me->arg;
+    const weft_call call = {.timeout_ms = *dies ? WEFT_FOREVER : JOB_SHORT_MS};
+    weft_request *req = NULL;
+    int32_t sum = 1;
+    char sentence[2048];
+    int64_t begun;
+    snprintf(sentence, sizeof sentence, "host%d", me->rank % HOSTS);
+    job_setenv(me, "WEFT_HOSTID", sentence);
+    job_setenv(me, "WEFT_TRANSPORT", NULL); /* "shm" does not go from host to host */
+    join(me, "64");
+    begun = job_now_ns() + (*dies ? 0 : JOB_SHORT_MS) * INT64_C(1000000);
+    if (me->rank != VICTIM)
+        CHECK_OK(weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, &call, &req));
+    job_meet(me);
+    if (me->rank == VICTIM && *dies) job_kill(me, VICTIM);
+    if (me->rank != VICTIM) {
+        CHECK(weft_wait(req, WEFT_FOREVER) < 0);
+        snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+        check_place(me, dump_behind(sentence, begun), sentence);
+    }
+    if (!*dies) job_meet(me);
+    job_leave(me);
+}
+
 /* ---- programs that end when they are told ---- */
 
 typedef struct ending {
@@ -333,32 +379,37 @@ static int remove_folder(void **state)
     return system(command);
 }
 
-#define CASE(sentence, ...)                                          \
-    {                                                                \
-        sentence, job_test, make_folder, remove_folder, &(job_plan)  \
-        {                                                            \
-            .ranks = 3, .bare = true, .processes = true, __VA_ARGS__ \
-        }                                                            \
+#define CASE(sentence, ...)                                         \
+    {                                                               \
+        sentence, job_test, make_folder, remove_folder, &(job_plan) \
+        {                                                           \
+            .bare = true, .processes = true, __VA_ARGS__            \
+        }                                                           \
     }
 
 int main(int argc, char **argv)
 {
     static const char *const calls[] = {"renameat", "open"};
+    static const bool yes = true, no = false;
     static const ending exits = {exit, WAIT_MS / 5}, ends = {_exit, WAIT_MS / 5};
     const struct CMUnitTest tests[] = {
-        CASE("a death is told with the file that names it", .body = death, .killed = 1U << VICTIM),
-        CASE("a death is told when its file is there, also where that takes a while",
+        CASE("a death is told with the file that names it", .ranks = 3, .body = death,
+             .killed = 1U << VICTIM),
+        CASE("a death is told when its file is there, also where that takes a while", .ranks = 3,
              .body = death_in_a_slow_folder, .killed = 1U << VICTIM),
-        CASE("a program that exits once it is told of a death leaves the file", .body = told_and_gone,
-             .arg = &exits),
-        CASE("and so does one that ends without a word", .body = told_and_gone, .arg = &ends),
-        CASE("a deadline is told with the file that names who is late", .body = lateness),
-        CASE("a dump that cannot get its name keeps nobody", .body = hung, .arg = &calls[0]),
-        CASE("a folder that does not open keeps nobody", .body = hung, .arg = &calls[1]),
-        CASE("a dump that is written late says what was", .body = slow),
-        CASE("a failure is told when its file is there", .body = told_behind),
-        CASE("a call and a signal leave one each", .body = asked),
-        CASE("WEFT_RECORD=0: nothing is written, nothing is named", .body = nothing_recorded),
+        CASE("a program that exits once it is told of a death leaves the file", .ranks = 3,
+             .body = told_and_gone, .arg = &exits),
+        CASE("and so does one that ends without a word", .ranks = 3, .body = told_and_gone, .arg = &ends),
+        CASE("a deadline is told with the file that names who is late", .ranks = 3, .body = lateness),
+        CASE("a death is told on each host with a file of its own", .ranks = 4, .body = over_hosts,
+             .arg = &yes, .killed = 1U << VICTIM),
+        CASE("and so is a deadline", .ranks = 4, .body = over_hosts, .arg = &no),
+        CASE("a dump that cannot get its name keeps nobody", .ranks = 3, .body = hung, .arg = &calls[0]),
+        CASE("a folder that does not open keeps nobody", .ranks = 3, .body = hung, .arg = &calls[1]),
+        CASE("a dump that is written late says what was", .ranks = 3, .body = slow),
+        CASE("a failure is told when its file is there", .ranks = 3, .body = told_behind),
+        CASE("a call and a signal leave one each", .ranks = 3, .body = asked),
+        CASE("WEFT_RECORD=0: nothing is written, nothing is named", .ranks = 3, .body = nothing_recorded),
     };
     return JOB_MAIN(tests, argc, argv);
 }

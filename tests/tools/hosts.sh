@@ -3,10 +3,11 @@
 # paths are tested everywhere.  With "namespaces" each is a network namespace of its own on one cable; with "sshd" they
 # are addresses of loopback behind an ssh server.  Whatever ends a job, nothing of it may be left.  Exit code 77: there
 # are no namespaces, or there is no sshd.
-# Arguments: local, namespaces or sshd; weft-run; a program that joins, adds up and leaves; one that joins and leaves.
+# Arguments: local, namespaces or sshd; weft-run; a program that joins, adds up and leaves; one that joins and leaves;
+# stands_still.
 # shellcheck disable=SC2016,SC2086
 set -u
-kind=$1 weft_run=$2 program=$3 join_leave=$4
+kind=$1 weft_run=$2 program=$3 join_leave=$4 stands_still=$5
 dir=$(mktemp -d)
 dir=$(cd "$dir" && pwd -P)
 seconds=90 namespaces='' sshd=''
@@ -277,6 +278,31 @@ PATH="$(dirname "$weft_run"):$PATH" over 1 --weft-run /nowhere/weft-run true </d
     launch="sh -c 'exec \"\$@\"' sh"
 }
 echo "what is missing: named"
+
+# ---- what is left of a failure ----
+
+# Each host writes what its ranks did, and weft-run says where; each file says where the others are.
+[ $kind = sshd ] || {
+    over 1 -x 'WEFT_HOSTID={host}' -x "WEFT_DUMP_DIR=$dir/dumps" "$stands_still" late </dev/null
+    ends_with 1 "a job that is late"
+    i=0
+    for h in $hosts; do
+        file=$(sed -n "s|^weft-run: what the ranks of host $h did last is in \\($dir/dumps/.*\\), there$|\\1|p" "$dir/err")
+        case $file in
+        "$dir"/dumps/dump.????????????????.rank$i.json) ;;
+        *) wrong "the dump of host $h is not told: \"$file\"" ;;
+        esac
+        run=${file%.rank*}
+        [ "$(grep -c '{"rank":[0-9]*,"pid":' "$file")" = 1 ] && grep -q "{\"rank\":$i,\"pid\":" "$file" || wrong "$file is not of rank $i"
+        for other in 0 1 2 3; do
+            [ $other = $i ] || grep -q "\"file\":\"${run##*/}.rank$other.json\",\"ranks\":\[$other\]" "$file" ||
+                wrong "$file does not say where rank $other is"
+        done
+        i=$((i + 1))
+    done
+    grep -q '{"rank":1,"pid":[0-9]*,"lives":true,"is":"own code"' "$run.rank1.json" || wrong "its host does not say what rank 1 was in"
+    echo "what is left of a failure: four files that name each other"
+}
 
 # ---- the start of many ----
 

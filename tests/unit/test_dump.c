@@ -113,24 +113,38 @@ static weft_status make(const weft__dump *dump, char *path, size_t bytes)
     return status;
 }
 
-static void test_written(void **state)
+static char *text_of(const char *path)
 {
-    weft__dump dump = {.records = folder, .run = RUN, .folder = folder, .why = "a \"test\"", .by = 1};
-    char path[256], first[256], *text;
     struct stat file;
-    int fd;
-    (void)state;
-    assert_int_equal(make(&dump, first, sizeof first), WEFT_OK);
-    assert_non_null(strstr(first, "/dump." RUN ".json"));
-    fd = open(first, O_RDONLY);
+    int fd = open(path, O_RDONLY);
+    char *text;
     assert_false(fstat(fd, &file));
-    assert_int_equal(file.st_mode & 0777, 0600);
     text = calloc(1, (size_t)file.st_size + 1);
     assert_int_equal(read(fd, text, (size_t)file.st_size), file.st_size);
     close(fd);
+    return text;
+}
+
+static void test_written(void **state)
+{
+    weft__dump dump = {.records = folder,
+                       .run = RUN,
+                       .folder = folder,
+                       .why = "a \"test\"",
+                       .by = 1,
+                       .place = WEFT__NO_PLACE};
+    char path[256], first[256], *text;
+    struct stat file;
+    (void)state;
+    assert_int_equal(make(&dump, first, sizeof first), WEFT_OK);
+    assert_non_null(strstr(first, "/dump." RUN ".json"));
+    assert_false(stat(first, &file));
+    assert_int_equal(file.st_mode & 0777, 0600);
+    text = text_of(first);
     assert_non_null(strstr(text, "\"why\":\"a \\\"test\\\"\""));
     assert_non_null(strstr(text, "\"found\":[\"rank 2 (pid ")); /* and nobody else */
     assert_non_null(strstr(text, "\"name\":\"test_dump\""));
+    assert_non_null(strstr(text, "\"elsewhere\":[]"));
     free(text);
     assert_int_equal(make(&dump, path, sizeof path), WEFT_OK); /* there is one */
     assert_string_equal(path, first);
@@ -144,24 +158,58 @@ static void test_written(void **state)
     assert_int_equal(make(&dump, path, sizeof path), WEFT_ERR_SYSTEM);
 }
 
+/* Each host has files of its own, also in one folder, with its ranks, and says where the others are. */
+static void test_places(void **state)
+{
+    const weft__dump_rank where[WORLD] = {{0, "a"}, {1, "b \"two\""}, {0, "a"}};
+    weft__dump dump = {
+        .records = folder, .run = RUN, .folder = folder, .why = "", .ranks = where, .world = WORLD};
+    char path[256], *text;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        dump.place = i;
+        dump.again = false;
+        assert_int_equal(make(&dump, path, sizeof path), WEFT_OK);
+        assert_non_null(strstr(path, i ? "/dump." RUN ".rank1.json" : "/dump." RUN ".rank0.json"));
+        text = text_of(path);
+        assert_non_null(strstr(text, i ? "\"elsewhere\":[{\"host\":\"a\",\"file\":\"dump." RUN
+                                         ".rank0.json\",\"ranks\":[0,2]}]"
+                                       : "\"elsewhere\":[{\"host\":\"b \\\"two\\\"\",\"file\":\"dump." RUN
+                                         ".rank1.json\",\"ranks\":[1]}]"));
+        for (int rank = 0; rank < WORLD; rank++) {
+            char entry[32];
+            snprintf(entry, sizeof entry, "{\"rank\":%d,\"pid\":", rank);
+            assert_int_equal(strstr(text, entry) != NULL, where[rank].place == i);
+        }
+        free(text);
+        dump.again = true;
+        assert_int_equal(make(&dump, path, sizeof path), WEFT_OK);
+        assert_non_null(strstr(path, i ? "/dump." RUN ".rank1.2.json" : "/dump." RUN ".rank0.2.json"));
+    }
+}
+
 /* One reads and writes for all; if it dies, the next does. */
 static void test_turn(void **state)
 {
-    int mine, other;
+    int mine, other, beside;
     pid_t child;
     (void)state;
-    mine = weft__dump_turn_take(folder, RUN);
+    mine = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
     assert_true(mine >= 0);
     assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_UNREAD);
     weft__dump_turn_note(mine, WEFT__DUMP_UNWRITTEN);
     weft__dump_turn_pass(mine);
-    other = weft__dump_turn_take(folder, RUN);
+    other = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN);
     weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_WRITTEN);
+    beside = weft__dump_turn_take(folder, RUN, 0); /* another host's, in the same folder */
+    assert_int_equal(weft__dump_turn_stage(beside), WEFT__DUMP_UNREAD);
+    weft__dump_turn_close(beside);
+    weft__dump_turn_remove(folder, RUN, 0);
     child = fork();
     if (!child) {
-        weft__dump_turn_note(weft__dump_turn_take(folder, RUN),
+        weft__dump_turn_note(weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE),
                              WEFT__DUMP_UNWRITTEN); /* it has none of ours */
         _exit(0);
     }
@@ -169,8 +217,8 @@ static void test_turn(void **state)
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
     weft__dump_turn_close(mine);
     weft__dump_turn_close(other);
-    weft__dump_turn_remove(folder, RUN);
-    assert_int_equal(weft__dump_turn_take("/nowhere/at/all", RUN), -1);
+    weft__dump_turn_remove(folder, RUN, WEFT__NO_PLACE);
+    assert_int_equal(weft__dump_turn_take("/nowhere/at/all", RUN, WEFT__NO_PLACE), -1);
     assert_int_equal(weft__dump_turn_stage(-1), WEFT__DUMP_UNREAD);
 }
 
@@ -179,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),
         cmocka_unit_test_setup_teardown(test_written, open_ranks, close_ranks),
+        cmocka_unit_test_setup_teardown(test_places, open_ranks, close_ranks),
         cmocka_unit_test_setup_teardown(test_turn, open_ranks, close_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
