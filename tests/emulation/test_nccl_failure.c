@@ -297,6 +297,31 @@ static void held_communicators(job_rank *me)
 }
 
 #ifdef NCCL_SHRINK_ABORT
+static void *abort_apart(void *arg)
+{
+    call *c = arg;
+
+    c->result = ncclCommAbort(c->comm);
+    atomic_store(&c->over, true);
+    return NULL;
+}
+
+/* Also for what is no business of the communicator's. */
+static void abort_waits_for_the_device(job_rank *me)
+{
+    cudaStream_t stream = new_stream(me);
+    call c = {.comm = new_comm(me)};
+    atomic_int open = 0;
+    pthread_t thread;
+
+    CUDA(cudaLaunchHostFunc(stream, hold, &open));
+    CHECK_INT(pthread_create(&thread, NULL, abort_apart, &c), 0);
+    CHECK(!ends(&c, 30));
+    atomic_store(&open, 1);
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    NCCL(c.result);
+}
+
 static void the_rest_goes_on(job_rank *me)
 {
     ncclComm_t comm = new_comm(me), rest;
@@ -351,6 +376,7 @@ int main(int argc, char **argv)
                  .body = abort_ends_a_group_end),
         JOB_TEST("abort ends the end of a lone rank", .ranks = 1, .bare = true,
                  .body = abort_ends_a_group_end),
+        JOB_TEST("abort waits for the device", .ranks = 1, .bare = true, .body = abort_waits_for_the_device),
         JOB_TEST("what is stuck stays", .ranks = 1, .bare = true, .body = what_is_stuck_stays),
         JOB_TEST("a hang in init", .ranks = 3, .bare = true, .body = a_hang_in_init),
         JOB_TEST("a hang in the background", .ranks = 2, .bare = true, .body = a_hang_in_the_background),

@@ -55,6 +55,8 @@ void emu_register(const void *at, const char *by);
  * that touches device memory on the host is caught in a fault.) */
 void *emu_host_view(const void *at);
 int emu_stream_device(cudaStream_t stream); /* -1: no such stream */
+/* Waits, as freeing memory does, for all that is queued on the device now; what the host sees of it stays as it was. */
+void emu_device_await(int device);
 bool emu_stream_capturing(cudaStream_t stream);
 
 /* Tells of a misuse: "emulation: misuse: ..." on stderr, and ends the process unless

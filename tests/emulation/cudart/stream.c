@@ -437,6 +437,17 @@ cudaError_t emu__device_settle(int device)
     return error;
 }
 
+void emu_device_await(int device)
+{
+    emu__lock();
+    for (int i = 0; i < emu__slots_used; i++) {
+        const emu__stream *stream = &emu__streams[i];
+        if (stream->device == device && stream->state != EMU__STREAM_UNUSED && !emu__exit_begun())
+            emu__stream_await(i, stream->queued);
+    }
+    emu__unlock();
+}
+
 void emu__stream_end(emu__stream *stream)
 {
     stream->state = stream->has_worker ? EMU__STREAM_DRAINING : EMU__STREAM_UNUSED;

@@ -5,7 +5,8 @@
  *   Destroy    does the same if that has not been, and takes the handle.  As NCCL warns, ranks of other
  *              processes are waited for: all must call it
  *   Abort      at any time, from any thread: ends its kernels unfinished, waits for no other rank, but for what
- *              its own threads carry out, which a split that is under way is part of, and takes the handle.
+ *              its own threads carry out, which a split that is under way is part of, and, as it frees memory, for
+ *              all that the device has to do; and takes the handle.
  *              A call that hangs inside (init, a group call's end) ends with an error; one that asks for errors
  *              does not hang, and is in the way.  Peers are not told: their kernels hang until they abort too */
 #include "alias.h"
@@ -159,6 +160,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     comm_abort_part(comm);
     comm_stop(comm);
     comm_outwait_background(comm);
+    emu_device_await(comm->device);
     buffer_remove_all(comm);
     comm_cost("ending");
     comm_drop(comm);
