@@ -214,6 +214,25 @@ static void refused(job_rank *me)
     CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
 }
 
+/* While a thread captures in the global mode, which is the usual one, some calls of any thread would spoil that: not the
+ * library's. */
+static void beside_a_capture(job_rank *me)
+{
+    int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes);
+    void *graph = NULL, *captured = device_stream(1);
+    weft_call call = {.stream = WEFT_NO_STREAM};
+    fill(in, me->rank);
+    CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+    job_meet(me);
+    DEVICE_OK(device()->cudaStreamBeginCapture(captured, 0));
+    CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+    DEVICE_OK(device()->cudaStreamEndCapture(captured, &graph));
+    if (graph) {
+        DEVICE_OK(device()->cudaGraphDestroy(graph));
+    }
+    check_filled(out, ranks_sum(me), me->size);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +244,7 @@ int main(int argc, char **argv)
         JOB_TEST("only its own stream", .ranks = 2, .body = only_its_own_stream),
         JOB_TEST("barriers", .ranks = 3, .body = barriers),
         JOB_TEST("capturing and foreign streams", .ranks = 2, .body = refused),
+        JOB_TEST("beside a capture", .ranks = 2, .processes = true, .body = beside_a_capture),
     };
     return JOB_MAIN(tests, argc, argv);
 }

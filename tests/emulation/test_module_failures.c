@@ -245,6 +245,27 @@ static void hang_in_init(job_rank *me)
     CHECK_PERIOD(begun, job_now_ns(), 0, GRACE_MS + JOB_LATE_MS);
 }
 
+/* A call that blocks gives the communicator when it comes back, and its stop has been by then. */
+static void hang_in_blocking_init(job_rank *me)
+{
+    weft_backend *b;
+    owner o;
+    job_setenv(me, "WEFT_NCCL_BLOCKING", "1");
+    b = module_load(me);
+    emu_script("ncclCommInitRankConfig@1=hang");
+    begin_join(me, b, &o, "late");
+    await_calls("ncclCommInitRankConfig", 1);
+    b->doom(o.comm, "its time was up");
+    job_sleep_ms(GRACE_MS + SHORT_MS);
+    CHECK_INT(emu_calls("ncclCommAbort"), 0);
+    emu_release();
+    await_word(&o.joined);
+    CHECK_STATUS(WEFT_ERR_BROKEN, o.status);
+    await_calls("ncclCommAbort", 1);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 /* No abort reaches a call without a communicator: closing leaves it behind, in bounded time. */
 static void hang_in_naming(job_rank *me)
 {
@@ -575,6 +596,8 @@ int main(int argc, char **argv)
         JOB_TEST("stopped while it is joined", .ranks = 2, .bare = true, .body = stopped_while_joining),
         JOB_TEST("dropped while it is joined", .ranks = 2, .bare = true, .body = dropped_while_joining),
         JOB_TEST("a hang in the call that makes it", .ranks = 1, .bare = true, .body = hang_in_init),
+        JOB_TEST("a hang in the call that makes it, which blocks", .ranks = 1, .bare = true,
+                 .processes = true, .body = hang_in_blocking_init),
         JOB_TEST("a hang in the call that names it", .ranks = 1, .bare = true, .body = hang_in_naming),
         JOB_TEST("an error in the call that makes it", .ranks = 1, .bare = true, .body = error_in_init),
         JOB_TEST("an error of a call", .ranks = 2, .bare = true, .processes = true, .arg = &call,
