@@ -278,7 +278,8 @@ static void hang_in_naming(job_rank *me)
     b->doom(o.comm, "its time was up");
     b->drop(o.comm);
     b->close(b);
-    CHECK_PERIOD(begun, job_now_ns(), 0, 3000 + JOB_LATE_MS);
+    CHECK_PERIOD(begun, job_now_ns(), 0,
+                 GRACE_MS + 3000 + JOB_LATE_MS); /* its stop has ended, which counts */
     emu_release();
     job_sleep_ms(SHORT_MS); /* it comes back, finds that it is not needed, and goes */
     CHECK(!atomic_load(&o.named) && !atomic_load(&o.joined));
@@ -550,7 +551,8 @@ static void many_that_take_long(job_rank *me)
     begun = job_now_ns();
     for (int i = 0; i < MANY; i++) b->drop(owners[i].comm);
     b->close(b);
-    CHECK_PERIOD(begun, job_now_ns(), MANY * EACH_MS, MANY * EACH_MS + JOB_LATE_MS); /* none is left behind */
+    /* None is left behind.  On a busy machine each is late to wake. */
+    CHECK_PERIOD(begun, job_now_ns(), MANY * EACH_MS, 3 * MANY * EACH_MS + JOB_LATE_MS);
     CHECK_INT(emu_calls("ncclCommDestroy"), MANY);
     CHECK_INT(emu_calls("ncclCommAbort"), 0);
 }
