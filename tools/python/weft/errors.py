@@ -33,6 +33,10 @@ class WeftError(RuntimeError):
         self.operation = operation
         self.group = group
 
+    def extended(self, sentence: str) -> WeftError:
+        """This failure, told by another sentence."""
+        return type(self)(sentence, rank=self.rank, operation=self.operation, group=self.group)
+
     @property
     def name(self) -> str:
         """The status as weft.h calls it: "WEFT_ERR_PEER"."""

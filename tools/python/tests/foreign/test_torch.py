@@ -3,6 +3,7 @@
 import datetime
 import pathlib
 import re
+import socket
 import sys
 import tempfile
 import time
@@ -10,6 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import numpy
 import torch
 import torch.distributed as dist
 from job import ranks, run
@@ -54,6 +56,108 @@ def model():
 
 
 class Torch(unittest.TestCase):
+    @ranks(3)
+    def test_sparse(job):
+        """Sums of sparse tensors that have elements in common, or none at all, of other shapes refused everywhere."""
+        joined(job)
+        rank = dist.get_rank()
+
+        def of(r):
+            kept = torch.tensor([[r, 2], [0, 1]])[:, : 2 - (r == 1)]
+            return torch.sparse_coo_tensor(kept, torch.arange(1.0, kept.shape[1] + 1)[:, None] * torch.ones(4) * (r + 1), (4, 3, 4))
+
+        own, whole = of(rank), sum(of(r).to_dense() for r in range(3))
+        dist.all_reduce(own)
+        assert own.is_sparse and torch.equal(own.to_dense(), whole), own
+        empty = of(rank) if rank == 2 else torch.sparse_coo_tensor(torch.zeros((2, 0), dtype=torch.int64), torch.zeros((0, 4)), (4, 3, 4))
+        dist.all_reduce(empty)
+        assert torch.equal(empty.to_dense(), of(2).to_dense()), empty
+        refused(weft.UnsupportedError, "by a sum only", lambda: dist.all_reduce(of(0), dist.ReduceOp.MAX))
+        other = of(rank) if rank else torch.sparse_coo_tensor(torch.tensor([[0], [0]]), torch.ones(1, 4), (4, 4, 4))
+        refused(ValueError, "rank 0 has a sparse tensor of [4, 4, 4], rank 1 of [4, 3, 4]", lambda: dist.all_reduce(other))
+        dist.destroy_process_group()
+
+    @ranks(3)
+    def test_old_forms(job):
+        """Ranks that nobody has assigned, at a file and at an address, jobs kept apart by name; the backend of 2017."""
+        if job.rank == 0:
+            job.store().set("folder", tempfile.mkdtemp())
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                job.store().set("port", str(free.getsockname()[1]))
+        folder, port = job.store().get("folder").decode(), job.store().get("port").decode()
+        for backend, url in (
+            ("weft", f"weft+file://{folder}/meeting?group_name=first"),
+            ("tcp", f"weft+tcp://127.0.0.1:{port}?group_name=second"),
+        ):
+            dist.init_process_group(backend, init_method=url, world_size=3, timeout=datetime.timedelta(seconds=40))
+            assert dist.get_backend() == backend and dist.get_world_size() == 3
+            there = torch.zeros(3)
+            there[dist.get_rank()] = 1
+            dist.all_reduce(there)
+            assert there.tolist() == [1, 1, 1], there
+            pair = dist.new_group([0, 2])
+            if dist.get_rank() != 1:
+                dist.all_reduce(there, group=pair)
+                assert there.tolist() == [2, 2, 2], there
+            objects = [None] * 3
+            dist.all_gather_object(objects, dist.get_rank())
+            assert objects == [0, 1, 2], objects
+            dist.destroy_process_group()
+            job.world.barrier().wait()
+        refused(ValueError, "has colour, expected of rank", lambda: dist.init_process_group("weft", init_method="weft+tcp://127.0.0.1:1?colour=3"))
+
+    @ranks(2)
+    def test_job_store(job):
+        """The store that torch has of a job that met by Weft."""
+        from weft.torch.meeting import JobStore
+
+        store = JobStore(job, datetime.timedelta(seconds=40))
+        if job.rank == 0:
+            prefixed = dist.PrefixStore("p", store)
+            prefixed.set("key", "value")
+            assert prefixed.get("key") == b"value" and store.get("p/key") == b"value"
+            assert store.add("n", 2) == 2 and store.add("n", 3) == 5
+            assert store.compare_set("c", "", "one") == b"one" and store.compare_set("c", "zero", "two") == b"one"
+            assert store.compare_set("c", "one", "two") == b"two" and store.get("c") == b"two"
+            assert store.check(["c", "n"]) and not store.check(["c", "absent"])
+            assert store.delete_key("c") and not store.delete_key("c")
+            refused(weft.TimeoutError, "absent", lambda: store.wait(["absent"], datetime.timedelta(milliseconds=50)))
+            store.set_timeout(datetime.timedelta(milliseconds=50))
+            refused(weft.TimeoutError, "absent", lambda: store.get("absent"))
+        else:
+            store.wait(["p/key"])
+            assert store.get("p/key") == b"value"
+
+    @ranks(2)
+    def test_nvmath(job):
+        """weft.nvmath over a group of torch, gloo's too; symmetric memory as tensors."""
+        import weft.nvmath as distributed
+        from weft.nvmath import ReductionOp, TorchProcessGroup
+
+        refused(RuntimeError, "not initialized", lambda: TorchProcessGroup(device_id="cpu"))
+        joined(job)
+        refused(ValueError, "device_id is 'gpu'", lambda: TorchProcessGroup(device_id="gpu"))
+        reversed_ranks = dist.new_group([1, 0], backend="gloo")
+        for torch_group in (None, reversed_ranks):
+            group = TorchProcessGroup(device_id="cpu", torch_process_group=torch_group)
+            assert (group.rank, group.nranks, group.device_id) == (dist.get_rank(torch_group), 2, "cpu")
+            a = numpy.array([group.rank + 1, 5 - group.rank])
+            group.allreduce_buffer(a, op=ReductionOp.MIN)
+            assert a.tolist() == [1, 4], a
+            b = numpy.array([group.rank])
+            group.broadcast_buffer(b, root=1)
+            assert b[0] == 1 and group.allreduce_object("ab"[group.rank], op=lambda x, y: x + y) == "ab"
+            distributed.initialize(-1, group, ["host"])
+            t = distributed.allocate_symmetric_memory((2, 3), torch, axis_order="F", dtype=torch.bfloat16)
+            assert t.shape == (2, 3) and t.stride() == (1, 2) and t.dtype == torch.bfloat16 and not t.any()
+            t.fill_(group.rank + 1)
+            world = distributed.get_context().weft.world
+            assert world.all_reduce(t.T).result().float().sum() == 18
+            distributed.free_symmetric_memory(t)
+            distributed.finalize()
+        dist.destroy_process_group()
+
     @ranks(3)
     def test_operations(job):
         """Each operation gives what torch says of it, also with tensors that are not packed."""
@@ -102,7 +206,7 @@ class Torch(unittest.TestCase):
         """What Weft does not have is refused by a sentence, before anything is sent."""
         joined(job)
         sparse = torch.eye(2).to_sparse()
-        refused(weft.UnsupportedError, "torch.sparse_coo, expected torch.strided", lambda: dist.all_reduce(sparse))
+        refused(weft.UnsupportedError, "torch.sparse_coo, expected torch.strided", lambda: dist.broadcast(sparse, 0))
         other = torch.zeros(2).to(torch.float8_e4m3fnuz)
         refused(weft.UnsupportedError, "torch.float8_e4m3fnuz, expected one of: int8", lambda: dist.broadcast(other, 0))
         quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)

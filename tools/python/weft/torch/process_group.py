@@ -8,16 +8,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Callable, Optional, Sequence
 
+import torch
 import torch.distributed as dist
 
 from weft.context import Context
-from weft.errors import UnsupportedError, WeftError
+from weft.errors import TimeoutError, UnsupportedError, WeftError
 from weft.group import Group
 from weft.request import Request
+from weft.torch import sparse
 from weft.torch.tensors import Targets, expect_plain, joined, only, packed, view
 from weft.torch.work import Work
 
 _LEAVE_S = 30.0
+_SHORTEST_S = 0.001  # of a deadline: with none a barrier has the group's
 
 _OPS = {
     dist.ReduceOp.SUM: "sum",
@@ -132,6 +135,8 @@ class ProcessGroup(dist.ProcessGroup):
 
     def allreduce(self, tensors: Sequence[Any], opts: Any = None) -> Work:
         opts = dist.AllreduceOptions() if opts is None else opts
+        if len(tensors) == 1 and tensors[0].layout is torch.sparse_coo:
+            return self._work(sparse.all_reduce(self._group, tensors[0], opts.reduceOp, _seconds(opts)), list(tensors), None)
         tensor = only(tensors, "all_reduce")
         op, scale = _reduction(opts.reduceOp, "all_reduce")
         targets = Targets()
@@ -310,8 +315,14 @@ class ProcessGroup(dist.ProcessGroup):
         return self._work([self._group.barrier(timeout=_seconds(opts))], [], None)
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        """A barrier whose failure names the ranks that have not come, as every one of Weft's does."""
-        self._group.barrier(timeout=(timeout or self._timeout).total_seconds()).wait()
+        """A barrier whose failure names the ranks that have not come, as every one of Weft's does, on every rank."""
+        limit = self._timeout if timeout is None else timeout
+        try:
+            self._group.barrier(timeout=max(limit.total_seconds(), _SHORTEST_S)).wait()
+        except TimeoutError as error:
+            words = f"Rank {self.rank()} timed out in monitoredBarrier after {limit.total_seconds() * 1e3:.0f} ms"
+            late = "" if error.rank is None else f"Rank {error.rank} failed to pass monitoredBarrier: "
+            raise error.extended(f"{words}: {late}{error}") from None
 
     # ---- several operations as one ---------------------------------------------------------------------------------
 

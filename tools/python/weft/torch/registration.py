@@ -8,9 +8,11 @@ import torch
 import torch.distributed as dist
 
 from weft.context import Context, init
+from weft.torch import meeting
 from weft.torch.process_group import ProcessGroup
 
 NAME = "weft"
+_OLD_NAME = "tcp"  # the backend for the host that torch had before gloo
 
 _LABEL_CHARS = 31
 
@@ -37,9 +39,16 @@ class _OverStore:
 
 
 def register() -> None:
-    """Makes "weft" known to torch.distributed; a second call does nothing."""
-    if not hasattr(dist.Backend, NAME.upper()):
-        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu", "cuda"])
+    """Makes "weft", and "tcp" of 2017, known to torch.distributed, with its init methods; a second call does nothing."""
+    meeting.register()
+    for name in (NAME, _OLD_NAME):
+        if not hasattr(dist.Backend, name.upper()):
+            dist.Backend.register_backend(name, _create, extended_api=True, devices=["cpu", "cuda"])
+
+
+def device() -> int:
+    """The CUDA device that torch has on this thread, or -1."""
+    return int(torch.cuda.current_device()) if torch.cuda.is_available() else -1
 
 
 def _create(options: Any, _: Any) -> Any:
@@ -48,15 +57,13 @@ def _create(options: Any, _: Any) -> Any:
     if ranks and world is not None:
         group = world.world.new_group(ranks, label=_label(options.group_id), timeout=timeout.total_seconds())
         return ProcessGroup(group, None, options.store, timeout)
-    bootstrap = _OverStore(options.store, options.group_rank, options.group_size, timeout)
-    context = init(bootstrap=bootstrap, device=_device(), timeout=timeout.total_seconds())
+    context = None if ranks else meeting.take(options.group_rank, options.group_size)
+    if context is None:
+        bootstrap = _OverStore(options.store, options.group_rank, options.group_size, timeout)
+        context = init(bootstrap=bootstrap, device=device(), timeout=timeout.total_seconds())
     if not ranks:
         _joined[:] = [context]
     return ProcessGroup(context.world, context, options.store, timeout)
-
-
-def _device() -> int:
-    return int(torch.cuda.current_device()) if torch.cuda.is_available() else -1
 
 
 # A label has no blanks, as the messages that it stands in are read by words.

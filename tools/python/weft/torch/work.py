@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from weft.errors import PendingError, WeftError
+from weft.errors import PendingError, TimeoutError, WeftError
 from weft.request import Request
 
 
@@ -41,7 +41,7 @@ class Work(dist._Work):
 
     def exception(self) -> Optional[WeftError]:
         """What it has failed with; None while it is in flight, and after success."""
-        return next((error for r in self._requests if r.done() and (error := r.exception()) is not None), None)
+        return next((_told(error) for r in self._requests if r.done() and (error := r.exception()) is not None), None)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Wait, at most `timeout` unless it is 0.  Raises what the operation failed with."""
@@ -50,7 +50,11 @@ class Work(dist._Work):
             return True
         limit = timeout.total_seconds()
         for request in self._requests:
-            if not request.wait(limit if limit > 0 else None):
+            try:
+                settled = request.wait(limit if limit > 0 else None)
+            except WeftError as error:
+                raise _told(error) from None
+            if not settled:
                 raise PendingError(f"{limit} s have passed: {request.message}")
         self._end()
         return True
@@ -113,3 +117,8 @@ class Work(dist._Work):
             if self._finish is not None:
                 self._finish()
                 self._finish = None
+
+
+# Programs look for the word that torch has for it.
+def _told(error: WeftError) -> WeftError:
+    return error.extended(f"{error}; its timeout was reached") if isinstance(error, TimeoutError) else error
