@@ -166,8 +166,8 @@ bool weft__address_towards(const weft__address *far, weft__address *own)
     return found;
 }
 
-/* The targets are addresses kept for documentation: nobody has them, so the way to them is the default route.
- */
+/* The targets are addresses kept for documentation: nobody has them, so the way to them
+ * is the default route. */
 static bool leaves_by(const char *target, weft__address *own)
 {
     weft__address far;

@@ -78,8 +78,7 @@ void weft__same_process(weft__segment_peer *peer, const uint8_t peer_cookie[WEFT
                         const weft__segment_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 
 /* A member's side once it has proven itself (fd_exchange.c): what the leader at the other end of fd hands
- * out.
- */
+ * out. */
 weft_status weft__fd_exchange_take(const weft__segment_config *config, int fd, int *memfd,
                                    weft__segment_peer *peers, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 

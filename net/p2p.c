@@ -198,8 +198,7 @@ void weft__p2p_match_send(weft__p2p *p2p, weft__send *send, weft__recv *own)
 }
 
 /* Given back by a transport that has lost its peer, before it is known what became of that: it may have left,
- * and said goodbye another way.  Then weft__p2p_drop ends it, when what waits for that peer has heard why.
- */
+ * and said goodbye another way.  Then weft__p2p_drop ends it, when what waits for that peer has heard why. */
 static bool waits_for_fate(const weft__send *send, weft_status status)
 {
     const weft__peer_box *box = &send->p2p->peers[send->peer];

@@ -196,8 +196,7 @@ static inline void weft__p2p_take_back(weft__peer_box *box, size_t cost)
     box->credit = WEFT__CREDIT_BYTES - box->credit < cost ? WEFT__CREDIT_BYTES : box->credit + cost;
 }
 void weft__p2p_note(weft__p2p *p2p, int peer, const weft__frame *frame, const void *payload, size_t length);
-/* The send may flow into that receive of its peer (id on the wire; or, to this rank itself, the receive).
- */
+/* The send may flow into that receive of its peer (id on the wire; or, to this rank itself, the receive). */
 void weft__p2p_flow(weft__p2p *p2p, weft__send *send, uint64_t recv_id, weft__recv *own);
 weft__send *weft__p2p_find_send(weft__p2p *p2p, uint64_t id); /* NULL: gone */
 uint64_t weft__p2p_send_id(const weft__send *send);

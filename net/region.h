@@ -38,8 +38,8 @@ weft__region *weft__region_find(weft__regions *regions, const void *from, size_t
 
 /* Whether a peer's region of so many bytes asked for can be as that peer tells: in its own range of the
  * segment, whose size was checked when it came and cannot change.  owner: its local rank; -1: it shares no
- * memory with this one, and where it has its region is not checked.  ERR_PEER: "a region ...: expected ..."
- */
+ * memory with this one, and where it has its region is not checked.  ERR_PEER: "a
+ * region ...: expected ..." */
 weft_status weft__region_check(const weft__segment *segment, int owner, const weft__region *told,
                                uint64_t asked);
 /* A peer told of this region, which was checked: map it (without the engine; NULL: not possible, which is no

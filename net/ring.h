@@ -79,8 +79,8 @@ static inline bool weft__ring_ready(const weft__ring *ring)
     return atomic_load_explicit(weft__ring_word(ring, ring->position), memory_order_seq_cst) != 0;
 }
 
-/* Reader: what comes a little after the record that is there will be wanted soon, where the writer is ahead.
- */
+/* Reader: what comes a little after the record that is there will be wanted soon, where
+ * the writer is ahead. */
 static inline void weft__ring_read_ahead(const weft__ring *ring)
 {
     weft__prefetch_read(weft__ring_word(ring, ring->position + 2 * WEFT__RING_HEADER));

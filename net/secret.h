@@ -3,8 +3,7 @@
  * Job directory: ${WEFT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}}/weft-UID/JOB-ID/, 0700, owned by this user,
  * checked without following links.  An XDG_RUNTIME_DIR that is not there or not ours is passed over for /tmp,
  * a weft-UID of another user's making for weft-UID-1 and so on.  Holds what outlives a process: the secret of
- * a job that was given none.
- */
+ * a job that was given none. */
 #ifndef WEFT_NET_SECRET_H
 #define WEFT_NET_SECRET_H
 #include <stdbool.h>

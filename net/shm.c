@@ -246,8 +246,8 @@ static void shm_send(weft__transport *t, int peer, weft__outgoing *out)
     }
     weft__list_append(out->bulk ? &l->bulk : &l->urgent, &out->link);
     s->waiting++;
-    /* While a `sent` runs, the loop that called it takes this frame too: no recursion however long the chain.
-     */
+    /* While a `sent` runs, the loop that called it takes this frame too: no recursion
+     * however long the chain. */
     if (idle) write_queue(s, l, &poll_bytes);
 }
 
@@ -402,8 +402,8 @@ static int read_peers(shm *s, int budget)
         shm_peer *l = &s->peers[at];
         if (++at == size) at = 0;
         if (WEFT__LIKELY(!weft__ring_ready(&l->in))) {
-            /* Told only when a poll finds nothing more: by then the answer to the last frame is on its way.
-             */
+            /* Told only when a poll finds nothing more: by then the answer to the last
+             * frame is on its way. */
             if (weft__ring_untold(&l->in) && l->state == PEER_OPEN) tell_taken(s, l);
             l->awaited = true;
             continue;

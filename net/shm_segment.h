@@ -6,8 +6,7 @@
  * which it shows the others what it likes; n inbound rings per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
  * not known here; and, not mapped with these, a range of addresses in the segment per rank for memory that
  * the program asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here
- * and not a SIGBUS later.
- */
+ * and not a SIGBUS later. */
 #ifndef WEFT_NET_SHM_SEGMENT_H
 #define WEFT_NET_SHM_SEGMENT_H
 #include "auth.h"

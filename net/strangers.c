@@ -165,8 +165,8 @@ static void tell_refused(weft__strangers *s, int fd, const char *own)
               where, own, s->refused_count == WEFT__REFUSED_MOST ? "; no further address is told" : "");
 }
 
-/* A connection's end is told before its descriptor is used again, and its beginning before its first message.
- */
+/* A connection's end is told before its descriptor is used again, and its beginning
+ * before its first message. */
 static void take_events(weft__strangers *s)
 {
     unsigned char frame[6];

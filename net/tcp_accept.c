@@ -171,8 +171,8 @@ static void guest_ready(weft__polled *w, uint32_t events)
     do step = tcp_accept_advance(guest);
     while (step == WEFT__STEP_DONE && next_step(guest));
     if (step != WEFT__STEP_ENDED) return;
-    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a stranger who only probed.
-     */
+    /* It hung up: a member whose own attempt lost against ours, or who leaves, or a
+     * stranger who only probed. */
     weft__tcp_guest_end(guest);
 }
 

@@ -221,8 +221,8 @@ void weft__tcp_sealed_take(weft__tcp_link *link);                     /* opens w
 
 /* tcp_recheck.c */
 void weft__tcp_recheck(weft__tcp *tcp);
-/* The events that the descriptor is ready for now, of poll's, which are epoll's; its end is one in any case.
- */
+/* The events that the descriptor is ready for now, of poll's, which are epoll's; its
+ * end is one in any case. */
 uint32_t weft__tcp_ready(int fd, short wanted);
 void weft__tcp_looks_note(weft__tcp_looks *looks, uint32_t ready);
 bool weft__tcp_looks_missed(const weft__tcp_looks *looks); /* nothing has told of it since */

@@ -25,8 +25,8 @@ weft_status weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const 
 /* The peer is dead or has left: what is queued for it goes out for at most 100 ms, and it is not dialled
  * again. */
 void weft__watchdog_wire_forget(weft__watchdog_wire *wire, int peer);
-/* Takes what has arrived.  `from` was proven by CURVE to be a member of the job; which one is its own word.
- */
+/* Takes what has arrived.  `from` was proven by CURVE to be a member of the job; which
+ * one is its own word. */
 typedef void weft__watchdog_wire_fn(void *arg, int from, const void *bytes, size_t length);
 int weft__watchdog_wire_take(weft__watchdog_wire *wire, weft__watchdog_wire_fn *fn, void *arg);
 void weft__watchdog_wire_close(weft__watchdog_wire *wire); /* lets queued messages out for at most 100 ms */

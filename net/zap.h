@@ -18,8 +18,8 @@
  * There is no allocator to set and no way to hand such a failure up.  Memory of our own for it would mean
  * another malloc for the whole program, whose choice that is; to ask beforehand says nothing about its
  * thread. So it is off every path that can do without: data never goes by it, only joining, the watchdogs'
- * notices and stores do.  A rank that ends so is seen at once to have died by SIGABRT, as any that is killed.
- */
+ * notices and stores do.  A rank that ends so is seen at once to have died by SIGABRT,
+ * as any that is killed. */
 #ifndef WEFT_NET_ZAP_H
 #define WEFT_NET_ZAP_H
 #include "auth.h"

@@ -105,8 +105,8 @@ INLINE V_u32 narrow_finite(V_u32 bits, int mantissa, int bias)
     return PICK(u32, OVER(bits, ((128 - bias) << 23) - 1), normal, tiny);
 }
 
-/* One register of codes from and to memory, float16 and scaling: in plain C where the processor has nothing.
- */
+/* One register of codes from and to memory, float16 and scaling: in plain C where the
+ * processor has nothing. */
 #ifndef OWN_INSTRUCTIONS
 typedef V_u32 register_int;
 typedef V_f32 register_float;

@@ -1,5 +1,5 @@
-/* reduce_levels.h - the same kernels compiled for several processors; reduce.c picks one table at run time.
- */
+/* reduce_levels.h - the same kernels compiled for several processors; reduce.c picks
+ * one table at run time. */
 #ifndef WEFT_OPS_REDUCE_LEVELS_H
 #define WEFT_OPS_REDUCE_LEVELS_H
 #include "dtype.h"

@@ -1,5 +1,5 @@
-/* bench_cuda.c - see bench_cuda.h.  The few functions are declared here as the runtime's headers have them.
- */
+/* bench_cuda.c - see bench_cuda.h.  The few functions are declared here as the
+ * runtime's headers have them. */
 #include "bench_cuda.h"
 
 #include <dlfcn.h>

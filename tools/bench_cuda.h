@@ -1,6 +1,6 @@
 /* bench_cuda.h - the device of this rank, through the CUDA runtime that Weft itself has loaded: weft-bench
- * links no CUDA, and runs where there is none.  What goes wrong on a device ends the program with a sentence.
- */
+ * links no CUDA, and runs where there is none.  What goes wrong on a device ends the
+ * program with a sentence. */
 #ifndef WEFT_TOOLS_BENCH_CUDA_H
 #define WEFT_TOOLS_BENCH_CUDA_H
 #include "bench_job.h"

@@ -1,5 +1,5 @@
-/* bench_job.h - this process's part in the job, what its ranks find out together, and how it ends in failure.
- */
+/* bench_job.h - this process's part in the job, what its ranks find out together, and
+ * how it ends in failure. */
 #ifndef WEFT_TOOLS_BENCH_JOB_H
 #define WEFT_TOOLS_BENCH_JOB_H
 #include <weft/weft.h>

@@ -2,8 +2,8 @@
  *
  * Every kernel goes over its sources and its result again and again, which together are as large as the size
  * says; by turns with it a copy (memcpy) and a plain read go over the same memory.  The faster of those two
- * is what a kernel could reach at most if it did nothing but load and store, and its share of that is told.
- */
+ * is what a kernel could reach at most if it did nothing but load and store, and its
+ * share of that is told. */
 #ifndef WEFT_TOOLS_BENCH_KERNELS_H
 #define WEFT_TOOLS_BENCH_KERNELS_H
 #include "bench_options.h"

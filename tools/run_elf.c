@@ -1,5 +1,5 @@
-/* run_elf.c - see run_elf.h.  Every offset of the file is checked against its size: a broken file is no ELF.
- */
+/* run_elf.c - see run_elf.h.  Every offset of the file is checked against its size: a
+ * broken file is no ELF. */
 #include "run_elf.h"
 
 #include <elf.h>

@@ -40,8 +40,8 @@ static bool __attribute__((format(printf, 2, 3))) refuse(struct inquiry *q, cons
     return false;
 }
 
-/* ---- the emulation ---------------------------------------------------------------------------------------
- */
+/* ---- the emulation
+ * --------------------------------------------------------------------------------------- */
 
 static bool find_emulation(struct inquiry *q)
 {
@@ -58,8 +58,8 @@ static bool find_emulation(struct inquiry *q)
     return refuse(q, "there is no emulation in %s: it is built where CUDA and NCCL are found", path);
 }
 
-/* "libcudart.so.13" of "libcudart.so.12": does the emulation stand in for that library, in whatever version?
- */
+/* "libcudart.so.13" of "libcudart.so.12": does the emulation stand in for that library,
+ * in whatever version? */
 static const char *stands_in(const struct inquiry *q, const char *name)
 {
     const char *suffix = strstr(name, ".so");

@@ -8,8 +8,8 @@
  *   CLEARING   all ranks have ended; what they left running has been asked to end
  *   EMPTYING   and was killed; the last output is read, however slow its reader is
  *
- * Ranks stay zombies until CLEARING: so their numbers, and those of their groups, cannot mean somebody else.
- */
+ * Ranks stay zombies until CLEARING: so their numbers, and those of their groups,
+ * cannot mean somebody else. */
 #include "run_job.h"
 #include "run_agent.h"
 #include "run_input.h"
@@ -224,8 +224,8 @@ static void look_at_clock(struct job *job)
     }
 }
 
-/* ---- signals to weft-run --------------------------------------------------------------------------------
- */
+/* ---- signals to weft-run
+ * -------------------------------------------------------------------------------- */
 
 /* The terminal's ^Z reaches weft-run's group only. */
 static void suspend(struct job *job)

@@ -1,6 +1,5 @@
 /* run_terminal.c - see run_terminal.h.  It becomes nobody's controlling terminal: signals of the keyboard go
- * to weft-run.
- */
+ * to weft-run. */
 #include "run_terminal.h"
 
 #include <fcntl.h>

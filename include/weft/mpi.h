@@ -11,8 +11,7 @@
  *
  * Header only: libweft knows no MPI, so one libweft serves every MPI that this is compiled with (mpicc, mpicxx).
  * Between hosts the job needs a secret as with any other way to join (weft_config.secret); MPI carries none of
- * it.  weft_last_error() tells nothing of the functions below; weft_mpi_bootstrap_error() does.
- */
+ * it.  weft_last_error() tells nothing of the functions below; weft_mpi_bootstrap_error() does. */
 #ifndef WEFT_MPI_H
 #define WEFT_MPI_H
 

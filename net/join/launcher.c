@@ -34,8 +34,8 @@ typedef struct launcher {
 
 enum { TORCHRUN, BY_HAND, OPENMPI, HYDRA, SLURM, PMI, LAUNCHERS };
 
-/* What a launcher in another one's job sets comes before what that job's has inherited, and RANK before all.
- */
+/* What a launcher in another one's job sets comes before what that job's has inherited,
+ * and RANK before all. */
 static const launcher launchers[LAUNCHERS] = {
     [TORCHRUN] = {.key = "torchrun",
                   .name = "torchrun",

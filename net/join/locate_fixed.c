@@ -3,8 +3,7 @@
  * Whoever can bind it serves; rank 0 gets some time to be first.  Others ask who answers there.  A way to
  * the host that is missing may come: networks come up late.  Fails when something else answers, when the host
  * cannot be reached for another reason, and when the address is open to other hosts and the job has no
- * secret.
- */
+ * secret. */
 #include "clock.h"
 #include "locate.h"
 #include "status.h"

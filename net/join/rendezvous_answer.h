@@ -1,6 +1,5 @@
 /* rendezvous_answer.h - what the server at which ranks meet says to one that joins, read from any bytes.
- * Pure.
- */
+ * Pure. */
 #ifndef WEFT_NET_JOIN_RENDEZVOUS_ANSWER_H
 #define WEFT_NET_JOIN_RENDEZVOUS_ANSWER_H
 #include "rendezvous_wire.h"

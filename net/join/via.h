@@ -60,8 +60,8 @@ weft_status weft__via_nobody(weft__rendezvous *r); /* a world of one, whose keys
 weft_status weft__via_address(weft__rendezvous *r, int family);
 /* Where the secret is said to come from; "": nowhere. */
 const char *weft__via_secret_source(const weft__join *how);
-/* Opens the job directory of that id and derives the keys from the secret given, else from the directory's.
- */
+/* Opens the job directory of that id and derives the keys from the secret given, else
+ * from the directory's. */
 weft_status weft__via_keys(weft__rendezvous *r, const weft__join *how, const char *id);
 void weft__via_nonce(weft__rendezvous *r, const uint8_t nonce[WEFT__RUN_NONCE_BYTES]);
 #endif

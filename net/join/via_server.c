@@ -206,8 +206,7 @@ static enum ending take_events(client *c)
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return REFUSED;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
             return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? STRANGE : REFUSED;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: /* it hung up: a wrong key, or its process ended just now
-                                                    */
+        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: /* it hung up: a wrong key, or its process just ended */
             if (++c->refusals >= REFUSALS) return REFUSED;
             break;
         case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
@@ -233,8 +232,8 @@ static weft_status end_of_connection(client *c, enum ending ending)
     }
 }
 
-/* What a serving rank does for those who are still searching.  AGAIN: it has given up serving, for another one.
- */
+/* What a serving rank does for those who are still searching.  AGAIN: it has given up
+ * serving, for another one. */
 static weft_status take_turn(client *c)
 {
     weft_status status = c->finder->turn(c->finder, &c->place);
@@ -243,8 +242,8 @@ static weft_status take_turn(client *c)
     return status;
 }
 
-/* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller knows what it waited for.
- */
+/* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller
+ * knows what it waited for. */
 static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t deadline_ns, answer *a)
 {
     bool leads = c->server && c->finder->turn && wanted == WEFT__RENDEZVOUS_JOINED;

@@ -289,8 +289,8 @@ static weft_status check_arrival(const rendezvous *m, const arrival *all, int n)
     return WEFT_OK;
 }
 
-/* Given ranks are kept; the others get the free ones in the order of hosts' first tickets, then of tickets.
- */
+/* Given ranks are kept; the others get the free ones in the order of hosts' first
+ * tickets, then of tickets. */
 static void assign(const arrival *all, int32_t *ranks, int32_t *first, bool *taken, int world)
 {
     int next = 0;

@@ -1,6 +1,6 @@
 /* kv_server.c - see kv_server.h.  What is not a request is dropped.  The connection's events tell which
- * clients have gone; the calls that they left waiting go with them.  Fails when the sockets cannot be made.
- */
+ * clients have gone; the calls that they left waiting go with them.  Fails when the
+ * sockets cannot be made. */
 #include "kv_server.h"
 #include "address.h"
 #include "clock.h"

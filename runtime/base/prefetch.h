@@ -14,8 +14,8 @@ static inline void weft__prefetch_read(const void *line)
 static inline void weft__prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
-    /* The compiler would ask for a shared one, so as to run where this is not known; there it does nothing.
-     */
+    /* The compiler would ask for a shared one, so as to run where this is not known;
+     * there it does nothing. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
     __builtin_prefetch(line, 1);

@@ -25,8 +25,7 @@ static inline bool weft__is_failure(int32_t status)
 weft_status weft__fail_errno(const char *format, ...) WEFT__COLD WEFT__PRINTF(1, 2); /* WEFT_ERR_SYSTEM */
 weft_status weft__fail_memory(size_t bytes, const char *what) WEFT__COLD;            /* WEFT_ERR_MEMORY */
 
-/* The analyzer reads one file at a time and would follow every failure as though it could return WEFT_OK.
- */
+/* The analyzer reads one file at a time and would follow every failure as though it could return WEFT_OK. */
 #ifdef __clang_analyzer__
 #define weft__fail(status, ...)        (weft__fail(status, __VA_ARGS__), (status))
 #define weft__fail_errno(...)          (weft__fail_errno(__VA_ARGS__), WEFT_ERR_SYSTEM)

@@ -57,8 +57,8 @@ static bool jumped(uint64_t rate, uint64_t last)
     return last && apart > last / JUMP_PART;
 }
 
-/* From the base to the last reading.  Where that cannot be, as after a sleep of the machine, it begins anew.
- */
+/* From the base to the last reading.  Where that cannot be, as after a sleep of the
+ * machine, it begins anew. */
 static void measure_rate(weft__ticker *ticker)
 {
     int64_t passed = ticker->ns - ticker->base_ns;

@@ -26,8 +26,8 @@ void weft__affinity_close(weft__affinity *affinity);
 /* By the same, now and then: it checks every few milliseconds.  caller: the processor of its last caller; -1:
  * there was none. */
 void weft__affinity_go(weft__affinity *affinity, int caller);
-/* Before it runs what is not this library's: threads that are started there would be given its one processor.
- */
+/* Before it runs what is not this library's: threads that are started there would be
+ * given its one processor. */
 void weft__affinity_leave(weft__affinity *affinity);
 /* The processor where the number-th of count ranks of a host belongs, of those that the calling thread was
  * given, neighbours together; -1: it was given only one, or they cannot be found out. */

@@ -22,8 +22,8 @@ weft_status weft__batch_join(const weft_call *call, weft_request *req, weft_stat
                              weft_request **out);
 /* Remembers this thread's latest failure if it is the first; returns status. */
 weft_status weft__batch_refuse(weft_batch *batch, weft_status status);
-/* The whole has its number and runs: starts its members, which have their times; without any it settles.  Engine held.
- */
+/* The whole has its number and runs: starts its members, which have their times; without any it
+ * settles.  Engine held. */
 void weft__batch_start(weft_request *whole, void (*start)(weft_context *ctx, weft_request *member));
 /* `done` of every member, with the whole as its arg; runs where the member settles, the engine held. */
 void weft__batch_member(weft_request *member, weft_status status, void *whole);

@@ -35,8 +35,8 @@ struct weft__protocol {
 
     /* Makes its state, ctx->protocol_state of it; before any other slot.  The caller's thread. */
     weft_status (*open)(weft_context *ctx);
-    /* The context ends: after all groups and requests; no thread uses it any more.  Also where open failed.
-     */
+    /* The context ends: after all groups and requests; no thread uses it any more.
+     * Also where open failed. */
     void (*close)(weft_context *ctx);
 
     /* A message from that rank: its bytes are not to be trusted. */

@@ -175,8 +175,7 @@ bool weft__request_settled(const weft_request *req);
 
 /* The one finisher of all that has begun.  Engine held.  The first call wins, later ones do nothing.  text:
  * the sentence, or NULL: the one that fits the status.  Afterwards nothing touches the request's buffers (or
- * buffers_held is set).
- */
+ * buffers_held is set). */
 void weft__request_settle(weft_request *req, weft_status status, const char *text);
 void weft__request_settlef(weft_request *req, weft_status status, const char *format, ...) WEFT__COLD
     WEFT__PRINTF(3, 4);

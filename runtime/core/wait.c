@@ -255,8 +255,7 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
     wake_up(ctx, began);
 }
 
-/* began_ns: when the caller did; 0: it has not read the clock, which a wait that is over soon need not.
- */
+/* began_ns: when the caller did; 0: it has not read the clock, which a wait that is over soon need not. */
 static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadline_ns)
 {
     int64_t began = began_ns;

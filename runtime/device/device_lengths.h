@@ -1,7 +1,6 @@
 /* device_lengths.h - uneven operations on device memory whose blocks are a matter of two ranks: the agreement
  * is an exchange of their lengths, so that ranks at odds learn of it before a device waits for what never
- * comes.
- */
+ * comes. */
 #ifndef WEFT_RUNTIME_DEVICE_LENGTHS_H
 #define WEFT_RUNTIME_DEVICE_LENGTHS_H
 #include "device.h"

@@ -4,7 +4,7 @@
 #include "context.h"
 
 /* Checks every request that runs, and the ranks that are suspected of having died; moves the engine along
- * first.  Afterwards ctx->check_ns tells when the next check is due.  The watchdog's thread, engine not held.
- */
+ * first.  Afterwards ctx->check_ns tells when the next check is due.  The watchdog's
+ * thread, engine not held. */
 void weft__deadlines_check(weft_context *ctx);
 #endif

@@ -62,8 +62,8 @@ static bool same_key(const create_key *a, const create_key *b)
            a->occurrence == b->occurrence && a->size == b->size;
 }
 
-/* FNV-1a, twice from different offsets: members trust each other, so chance is all that has to be kept away.
- */
+/* FNV-1a, twice from different offsets: members trust each other, so chance is all that
+ * has to be kept away. */
 static uint64_t hash(uint64_t h, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;

@@ -38,8 +38,8 @@ void weft__group_create_ready(weft_request *req, uint64_t id, const weft__group_
 /* culprit: world rank that is gone, or -1.  text: behind the request's name. */
 void weft__group_create_fail(weft_request *req, weft_status status, int culprit, const char *text);
 void weft__group_create_give_up(weft_request *req, weft_status status, const char *why);
-/* A list that another rank sent is sound: all are ranks, none is there twice, this one (world rank) is there.
- */
+/* A list that another rank sent is sound: all are ranks, none is there twice, this one
+ * (world rank) is there. */
 bool weft__group_create_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);
 /* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
 void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);

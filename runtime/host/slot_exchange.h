@@ -13,8 +13,7 @@ uint64_t weft__slots_claim(weft_context *ctx); /* for a group to be; 0: there is
  * in which one has none does without. */
 weft_status weft__slots_told(weft_group *group, const uint64_t *slots);
 /* A collective on a group whose slots are not all told yet: held until they are.  It fails like one that
- * runs.
- */
+ * runs. */
 void weft__slot_exchange_hold(weft_request *req);
 
 extern const weft__protocol weft__slot_exchange_protocol;

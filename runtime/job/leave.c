@@ -214,8 +214,8 @@ static weft_request *oldest_pending(weft_context *ctx)
                                            : WEFT__LIST_ENTRY(ctx->pending.next, weft_request, pending);
 }
 
-/* Who has not joined a collective that leaving may have to wait for?  Asked early: the answers take a while.
- */
+/* Who has not joined a collective that leaving may have to wait for?  Asked early: the
+ * answers take a while. */
 static void ask_for_oldest(weft_context *ctx)
 {
     weft_request *req;
@@ -308,6 +308,14 @@ void weft_abort(weft_context *ctx, const char *why)
     weft__context_free(ctx);
 }
 
+/* What a module works with may be on its way out, and an abort amid that hangs. */
+static void stop_no_communicators(weft_context *ctx)
+{
+    weft__engine_take(ctx);
+    ctx->exiting = true;
+    weft__engine_drop(ctx);
+}
+
 /* Everything that others must see, and nothing freed: other threads may still be inside calls, and the
  * process is about to go anyway. */
 static void leave_at_exit(weft_context *ctx, int code)
@@ -315,9 +323,7 @@ static void leave_at_exit(weft_context *ctx, int code)
     char why[64] = "";
     if (code) snprintf(why, sizeof why, "has exited with code %d without leaving the job", code);
     atomic_store(&ctx->closing, true);
-    weft__engine_take(ctx);
-    ctx->exiting = true;
-    weft__engine_drop(ctx);
+    stop_no_communicators(ctx);
     if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS, why))
         give_up(ctx, "its process exits with work under way");
     fall_silent(ctx);

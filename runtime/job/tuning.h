@@ -18,8 +18,8 @@
 
 /* "": this user has no home. */
 void weft__tuning_path(char path[WEFT__TUNING_PATH_BYTES]);
-/* Limits from that file.  OK without changing them: there is no file.  Else a sentence, and no limit changed.
- */
+/* Limits from that file.  OK without changing them: there is no file.  Else a sentence,
+ * and no limit changed. */
 weft_status weft__tuning_read(const char *path, weft__choices *choices);
 /* In one step: who reads sees the old file or the new one.  Makes the directory (0700). */
 weft_status weft__tuning_write(const char *path, const weft__choices *choices);

@@ -238,8 +238,8 @@ static void callbacks(job_rank *me)
     CHECK_INT(c.calls, 1);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------
- */
+/* ---- what is refused
+ * ------------------------------------------------------------------------------------ */
 
 /* Ends a batch that has refused something: the same status and sentence, and nothing was submitted. */
 static void check_refused(job_rank *me, weft_batch *batch, weft_status status, const char *part)
@@ -363,8 +363,8 @@ static void left_open(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* ---- failures ---------------------------------------------------------------------------------------------
- */
+/* ---- failures
+ * --------------------------------------------------------------------------------------------- */
 
 /* One deadline for all members: the first failure in order of joining is told, and who is late. */
 static void timeout(job_rank *me)

@@ -1,5 +1,5 @@
-/* test_callbacks.c - done functions: once, on the progress thread, in settling order, before anyone is told.
- */
+/* test_callbacks.c - done functions: once, on the progress thread, in settling order,
+ * before anyone is told. */
 #include "device.h"
 
 #include <pthread.h>

@@ -96,8 +96,8 @@ static void nan_wins(job_rank *me)
     }
 }
 
-/* ---- kinds, counts, roots, places ------------------------------------------------------------------------
- */
+/* ---- kinds, counts, roots, places
+ * ------------------------------------------------------------------------ */
 
 static const size_t counts[] = {0, 1, 5, 1000, JOB_SANITIZED ? 30011 : 100003};
 enum { COUNTS = sizeof counts / sizeof *counts };

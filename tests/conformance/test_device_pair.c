@@ -173,8 +173,8 @@ static void broken_group(job_rank *me)
     messages_work(me, me->world, 1 - me->rank);
 }
 
-/* ---- order ----------------------------------------------------------------------------------------------
- */
+/* ---- order
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The nth permutation of its kind, another one on each rank. */
 static void shuffle(int *order, int n, uint64_t *random)
@@ -323,8 +323,8 @@ static void look_until_broken(weft_group *group, weft_request *req)
     while (job_now_ns() < until_ns) weft_is_completed(req);
 }
 
-/* Rank 0 takes what rank 1 sends, whose device does not come to it; it runs out of time, and both sides end.
- */
+/* Rank 0 takes what rank 1 sends, whose device does not come to it; it runs out of
+ * time, and both sides end. */
 static void give_up(job_rank *me, weft_group *group)
 {
     int32_t *buf = counting(me, 2, 1);
@@ -422,8 +422,8 @@ static void cancelled_any_time(job_rank *me)
     job_meet(me); /* nobody has left meanwhile */
 }
 
-/* ---- leaving --------------------------------------------------------------------------------------------
- */
+/* ---- leaving
+ * -------------------------------------------------------------------------------------------- */
 
 /* Who leaves when it has sent takes nothing away; who aborts ends what still counts on it. */
 static void leaves(job_rank *me)

@@ -124,8 +124,8 @@ static void bad_arguments(job_rank *me)
     job_message_works(me->world, 0, 1, 0);
 }
 
-/* ---- what a call says about how -------------------------------------------------------------------------
- */
+/* ---- what a call says about how
+ * ------------------------------------------------------------------------- */
 
 BAD(any_barrier, weft_barrier(a->group, a->call, a->req))
 BAD(any_reduce, weft_all_reduce(a->group, a->in, a->out, 4, WEFT_FLOAT32, WEFT_SUM, a->call, a->req))

@@ -210,8 +210,8 @@ static void host_group(job_rank *me)
     for (int i = 0; i < 3; i++) job_sum_works(host);
 }
 
-/* ---- freeing ----------------------------------------------------------------------------------------------
- */
+/* ---- freeing
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Local, does not wait: what is pending finishes, then the group goes. */
 static void freed_while_pending(job_rank *me)

@@ -73,8 +73,8 @@ static void configuration_wins(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* ---- what goes wrong --------------------------------------------------------------------------------------
- */
+/* ---- what goes wrong
+ * -------------------------------------------------------------------------------------- */
 
 static void missing_variable(job_rank *me)
 {

@@ -59,8 +59,8 @@ static void by_hand(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* What a plain loop finds: the ranks of the parent that differ from `rank` in no axis but those of the mask.
- */
+/* What a plain loop finds: the ranks of the parent that differ from `rank` in no axis
+ * but those of the mask. */
 static int plain_line(const int *sizes, int axes, unsigned mask, int ranks, int rank, int *line)
 {
     int n = 0;
@@ -176,8 +176,8 @@ static void eight_axes(job_rank *me)
     job_sum_works(group_of(mesh, "a,c,e_"));
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------------
- */
+/* ---- what is refused
+ * ------------------------------------------------------------------------------------- */
 
 static void refused(weft_group *parent, const char *axes, const char *part)
 {

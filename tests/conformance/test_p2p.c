@@ -212,8 +212,8 @@ static void send_recv_is_apart(job_rank *me)
     CHECK_INT(job_get_int(got), peer + 20);
 }
 
-/* ---- lengths and types ----------------------------------------------------------------------------------
- */
+/* ---- lengths and types
+ * ---------------------------------------------------------------------------------- */
 
 static void zero_bytes(job_rank *me)
 {
@@ -310,8 +310,8 @@ static void wrong_type(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* ---- much at once ----------------------------------------------------------------------------------------
- */
+/* ---- much at once
+ * ---------------------------------------------------------------------------------------- */
 
 static void large_both_ways(job_rank *me)
 {

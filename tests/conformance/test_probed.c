@@ -1,5 +1,5 @@
-/* test_probed.c - messages of unknown size: found by a probe, held, received by their own receive or let go.
- */
+/* test_probed.c - messages of unknown size: found by a probe, held, received by their
+ * own receive or let go. */
 #include "device.h"
 
 #include <stdlib.h>
@@ -92,8 +92,8 @@ static void receive_plainly(job_rank *me, int peer, int tag, int number, size_t 
     weft_release(req);
 }
 
-/* ---- finding and receiving ------------------------------------------------------------------------------
- */
+/* ---- finding and receiving
+ * ------------------------------------------------------------------------------ */
 
 static const size_t sizes[] = {0, 8, SMALL, 5000, 60000, LARGE};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -194,8 +194,8 @@ static void many_at_once(job_rank *me)
     }
 }
 
-/* ---- looking without waiting -----------------------------------------------------------------------------
- */
+/* ---- looking without waiting
+ * ----------------------------------------------------------------------------- */
 
 /* MPI's Iprobe: it looks once, and leaves everything as it was. */
 static bool is_there(weft_group *group, int peer, int tag, weft_request_info *info)
@@ -337,8 +337,8 @@ static void as_a_call_that_waits(job_rank *me)
     weft_release(req);
 }
 
-/* ---- callbacks and threads -------------------------------------------------------------------------------
- */
+/* ---- callbacks and threads
+ * ------------------------------------------------------------------------------- */
 
 typedef struct inside {
     job_rank *me;
@@ -532,8 +532,8 @@ static void wrong_room(job_rank *me)
     }
 }
 
-/* ---- the two kinds of memory ----------------------------------------------------------------------------
- */
+/* ---- the two kinds of memory
+ * ---------------------------------------------------------------------------- */
 
 /* On devices: a probe finds what is in either, and tells; a receive in the other one is a mismatch. */
 static void kinds_of_memory(job_rank *me)

@@ -90,8 +90,8 @@ static void timeout(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* Receives that are posted without a time of their own end in turn: the group's counts from when they were.
- */
+/* Receives that are posted without a time of their own end in turn: the group's counts
+ * from when they were. */
 static void timeout_of_the_group(job_rank *me)
 {
     enum { RECEIVES = 3, GROUP_MS = 300, APART_MS = 50 };
@@ -383,8 +383,8 @@ static void released_again(job_rank *me)
     }
 }
 
-/* One rank cancels while its messages are half way: the others are told so, not that a message was given up.
- */
+/* One rank cancels while its messages are half way: the others are told so, not that a
+ * message was given up. */
 static void cancel_half_way(job_rank *me)
 {
     enum { COUNT = 1 << 22, TIMES = 12 };

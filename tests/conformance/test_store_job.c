@@ -84,8 +84,8 @@ static void not_in_a_callback(job_rank *me)
     job_meet(me);
 }
 
-/* ---- joining by a store ---------------------------------------------------------------------------------
- */
+/* ---- joining by a store
+ * --------------------------------------------------------------------------------- */
 
 static weft_config store_config(const job_rank *me, weft_store *store)
 {

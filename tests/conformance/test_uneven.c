@@ -54,8 +54,8 @@ static void arguments(job_rank *me)
     job_sum_works(g);
 }
 
-/* ---- edges -----------------------------------------------------------------------------------------------
- */
+/* ---- edges
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Blocks that overlap in an input go to their ranks all the same. */
 static void overlapping_inputs(job_rank *me)
@@ -148,8 +148,8 @@ static void messages(job_rank *me)
     WAIT_OK(req);
 }
 
-/* ---- two ranks of one block ------------------------------------------------------------------------------
- */
+/* ---- two ranks of one block
+ * ------------------------------------------------------------------------------ */
 
 typedef struct difference {
     collective_kind kind;

@@ -249,8 +249,8 @@ static void of_two_contexts(job_rank *me)
     CHECK_OK(weft_finalize(ctx, JOB_WAIT_MS));
 }
 
-/* ---- the descriptor ---------------------------------------------------------------------------------------
- */
+/* ---- the descriptor
+ * --------------------------------------------------------------------------------------- */
 
 static int readable(int fd, int timeout_ms)
 {

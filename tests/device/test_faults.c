@@ -86,8 +86,8 @@ static void note_beginning(job_rank *me, weft_request *req)
     job_results(me, me->rank)[BEGAN] = job_info(req).submitted_ns;
 }
 
-/* ---- calls that hang -------------------------------------------------------------------------------------
- */
+/* ---- calls that hang
+ * ------------------------------------------------------------------------------------- */
 
 typedef struct hang {
     const char *script, *words; /* the words tell the phase */

@@ -29,8 +29,8 @@ static int ranks_sum(const job_rank *me)
     return me->size * (me->size - 1) / 2;
 }
 
-/* ---- before ----------------------------------------------------------------------------------------------
- */
+/* ---- before
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The stream writes the input after a pause: an operation that does not wait for it reads what was there. */
 static int32_t *late_input(job_rank *me, void *stream)
@@ -94,8 +94,8 @@ static void overwrites_what_was_read(job_rank *me)
     check_filled(kept, 500 + me->rank, 1);
 }
 
-/* ---- after -----------------------------------------------------------------------------------------------
- */
+/* ---- after
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Nobody waits on the host before the stream is done with the result. */
 static void before_a_stream(job_rank *me)
@@ -138,8 +138,8 @@ static void chain(job_rank *me)
     check_filled(in[LINKS], me->size - 1, 1);
 }
 
-/* ---- beside ----------------------------------------------------------------------------------------------
- */
+/* ---- beside
+ * ---------------------------------------------------------------------------------------------- */
 
 static void wait_for_word(void *word)
 {

@@ -1,5 +1,5 @@
-/* test_cudart_capture.c - streams that capture: who is told so, what is forbidden meanwhile, what spoils it.
- */
+/* test_cudart_capture.c - streams that capture: who is told so, what is forbidden
+ * meanwhile, what spoils it. */
 #include "cudart_check.h"
 
 #include <pthread.h>

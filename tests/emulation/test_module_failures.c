@@ -487,8 +487,8 @@ static void split_that_hangs(job_rank *me)
     b->close(b);
 }
 
-/* With shared resources an abort of the child would end the parent's kernels without a word: it is stopped.
- */
+/* With shared resources an abort of the child would end the parent's kernels without a
+ * word: it is stopped. */
 static void shared_end(job_rank *me)
 {
     weft_backend *b;

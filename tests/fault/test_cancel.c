@@ -138,8 +138,8 @@ static void aborted(job_rank *me)
     job_sum_works(me->world);
 }
 
-/* Who aborts a group, frees it and leaves at once: the others are told of the abort and not of its leaving.
- */
+/* Who aborts a group, frees it and leaves at once: the others are told of the abort
+ * and not of its leaving. */
 static void aborted_and_left(job_rank *me)
 {
     for (int leaver = me->size - 1; leaver > 0; leaver--) {

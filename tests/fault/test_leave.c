@@ -17,8 +17,8 @@ static void leave_now(job_rank *me, int64_t timeout_ms)
     me->world = NULL;
 }
 
-/* ---- who still needs the one that left -------------------------------------------------------------------
- */
+/* ---- who still needs the one that left
+ * ------------------------------------------------------------------- */
 
 static void needed(job_rank *me)
 {

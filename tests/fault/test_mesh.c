@@ -79,8 +79,8 @@ static void while_held(job_rank *me)
     CHECK_OK(weft_mesh_free(mesh));
 }
 
-/* At a random moment of the meeting of many groups: what comes through is right, the rest tells of the death.
- */
+/* At a random moment of the meeting of many groups: what comes through is right, the
+ * rest tells of the death. */
 static void amid_meeting(job_rank *me)
 {
     enum { MESHES = 6 };

@@ -134,8 +134,8 @@ static void context_goes(job_rank *me)
     me->ctx = NULL;
 }
 
-/* ---- deaths ----------------------------------------------------------------------------------------------
- */
+/* ---- deaths
+ * ---------------------------------------------------------------------------------------------- */
 
 /* What the dead had sent whole is received, in host memory; what it had announced is not; and a probe that
  * waits for it ends. */

@@ -100,8 +100,8 @@ static void looks_and_computes(job_rank *me)
     }
 }
 
-/* ---- work that a call leaves behind, and that nothing will announce: a long copy inside this rank -------
- */
+/* ---- work that a call leaves behind, and that nothing will announce: a long copy
+ * inside this rank ------- */
 
 enum { COPY_BYTES = 64 << 20, ASLEEP_MS = 100 /* after which the progress thread sleeps */ };
 

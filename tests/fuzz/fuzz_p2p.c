@@ -2,8 +2,8 @@
  * with what the rank itself sends, receives and cancels.
  *
  * An input is a list of steps; an input that ends early goes on with zeros.  Buffers are on the heap, of the
- * exact size, and are freed the moment that they are their owner's again: a sanitizer sees who still writes.
- */
+ * exact size, and are freed the moment that they are their owner's again: a sanitizer
+ * sees who still writes. */
 #include "fuzz.h"
 #include "list.h"
 #include "p2p.h"

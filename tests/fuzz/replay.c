@@ -1,7 +1,6 @@
 /* Runs a fuzz target as an ordinary test: over the files of the folder named on the command line, then over
  * inputs from a fixed seed, the same on every run.  Those are mutations of the files and of what looks right
- * to targets that take frames, since pure noise is refused at its first byte.
- */
+ * to targets that take frames, since pure noise is refused at its first byte. */
 #include "fuzz.h"
 
 #include <dirent.h>

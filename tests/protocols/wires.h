@@ -29,8 +29,8 @@ weft__watchdog_wire *wires_control(int rank);
 
 /* A path that holds something, drawn by chance; false: all are empty. */
 bool wires_draw(wires_path *path);
-/* Its first message is handed over at the receiver's next look at that plane (transport poll, control take).
- */
+/* Its first message is handed over at the receiver's next look at that plane (transport
+ * poll, control take). */
 void wires_release(const wires_path *path);
 /* The rank is dead: from now on it sends nothing, and an unknown part of what it sent last is lost. */
 void wires_kill(int rank);

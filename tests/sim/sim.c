@@ -87,8 +87,8 @@ static void compute(const at_rank *r, const weft__step *step)
     }
 }
 
-/* The other side of a message, if it has started: the oldest first, as messages of one tag keep their order.
- */
+/* The other side of a message, if it has started: the oldest first, as messages of one
+ * tag keep their order. */
 static int partner_of(const sim *m, step_ref ref)
 {
     const weft__step *mine = step_at(m, ref);

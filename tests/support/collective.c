@@ -410,8 +410,8 @@ static void erase(const layout *l, unsigned char *buffer, size_t element)
         memset(buffer + l->displs[k] * element, GUARD, l->counts[k] * element);
 }
 
-/* Without its blocks all of the memory is as it was: gaps, and what lies before and behind.  The last look.
- */
+/* Without its blocks all of the memory is as it was: gaps, and what lies before and
+ * behind.  The last look. */
 static bool guarded(const running *r)
 {
     size_t element = weft_dtype_size(r->what.dtype);

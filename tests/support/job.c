@@ -1,5 +1,5 @@
-/* job.c - the parent's half: forks the ranks, watches them, ends what runs too long, tells what went wrong.
- */
+/* job.c - the parent's half: forks the ranks, watches them, ends what runs too long,
+ * tells what went wrong. */
 #include "device.h"
 #include "job_shared.h"
 #include "port.h"

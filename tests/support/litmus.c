@@ -59,8 +59,8 @@ typedef struct side {
     int who;
 } side;
 
-/* Side 0 on the first processor there is for us, side 1 on the last.  Where that cannot be they run anywhere.
- */
+/* Side 0 on the first processor there is for us, side 1 on the last.  Where that cannot
+ * be they run anywhere. */
 static void go_apart(int who)
 {
     cpu_set_t all, one;

@@ -48,8 +48,8 @@ static inline void litmus_wrong(litmus *l)
 }
 
 /* From now on membarrier(2) fails with this error for this thread and what it starts, as under a filter that
- * a program installs.  Ends the process where that cannot be had: litmus_need_filters skips the test there.
- */
+ * a program installs.  Ends the process where that cannot be had: litmus_need_filters
+ * skips the test there. */
 void litmus_refuse_membarrier(int error);
 void litmus_need_filters(void);
 #endif

@@ -57,8 +57,8 @@ static void make_groups(walker *w, job_rank *me, int thread)
     }
 }
 
-/* ---- steps: every rank draws all of their words, member or not -------------------------------------------
- */
+/* ---- steps: every rank draws all of their words, member or not
+ * ------------------------------------------- */
 
 /* Mostly small, sometimes none, sometimes beyond every threshold. */
 static size_t draw_count(walker *w)

@@ -458,8 +458,8 @@ static void job_directories_go_after_success(void **state)
 /* ---- nothing is left running
  * ----------------------------------------------------------------------------------------- */
 
-/* Waits until the processes whose numbers are the words of a file are gone, and how many are not after 20 s.
- */
+/* Waits until the processes whose numbers are the words of a file are gone, and how
+ * many are not after 20 s. */
 static int left_running(const char *name)
 {
     int left = 0;

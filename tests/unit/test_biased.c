@@ -265,8 +265,8 @@ static void test_one_gets_it(void **state)
     assert_true(litmus_run("biased", LITMUS_THREADS, NULL, both_ask, both_ask) == 0);
 }
 
-/* What is left for the holder is seen: by whoever leaves it, with the lock, or by the holder behind its drop.
- */
+/* What is left for the holder is seen: by whoever leaves it, with the lock, or by the
+ * holder behind its drop. */
 static bool saw;
 
 static void drop_and_see(litmus *l, int who)

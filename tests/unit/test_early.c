@@ -1,5 +1,5 @@
-/* Messages that come before their receiver: kept in order, offered, forgotten, and never lost without a word.
- */
+/* Messages that come before their receiver: kept in order, offered, forgotten, and never
+ * lost without a word. */
 #include "context.h"
 #include "early.h"
 #include "holder.h"

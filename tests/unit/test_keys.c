@@ -119,8 +119,8 @@ static bool is_in(int memory, uintptr_t from, uintptr_t to, const void *wanted, 
     return false;
 }
 
-/* How many writable mappings have a copy of it; that of its own and of the others that are told do not count.
- */
+/* How many writable mappings have a copy of it; that of its own and of the others that
+ * are told do not count. */
 static int copies_of(const void *wanted, size_t wanted_bytes, const void *place, const void *other_place)
 {
     char line[512], permissions[8];

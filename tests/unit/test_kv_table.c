@@ -1,5 +1,5 @@
-/* What calls do to a store's values, wherever it keeps them: decided first, then applied; who waits is woken.
- */
+/* What calls do to a store's values, wherever it keeps them: decided first, then
+ * applied; who waits is woken. */
 #include "kv_table.h"
 
 #include <setjmp.h>

@@ -292,8 +292,8 @@ static void its_receive_takes_no_other(void **state)
     }
 }
 
-/* What had arrived whole is received from the dead, what was only announced is not; a probe that waits ends.
- */
+/* What had arrived whole is received from the dead, what was only announced is not; a
+ * probe that waits ends. */
 static void its_sender_may_go(void **state)
 {
     side whole, announced, apart, half, held[2], dropped, waits, coming, in;

@@ -1,6 +1,5 @@
 /* test_rendezvous_answer.c - what the server at which ranks meet says to one that joins, and what it cannot
- * say.
- */
+ * say. */
 #include "rendezvous_answer.h"
 #include "status.h"
 

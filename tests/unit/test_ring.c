@@ -1,5 +1,5 @@
-/* test_ring.c - records of every size across the end of the ring, in order and whole; no room means no write.
- */
+/* test_ring.c - records of every size across the end of the ring, in order and whole; no
+ * room means no write. */
 #include "job.h"
 #include "ring.h"
 

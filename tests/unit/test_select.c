@@ -207,8 +207,8 @@ static void test_rank_order(void **state)
     assert_string_equal(name_of(WEFT__OP_ALL_GATHER, 1 << 20, 4, &s), "ring"); /* reduces nothing */
 }
 
-/* A forced algorithm by messages takes the operation out of shared memory, one by rounds only counts there.
- */
+/* A forced algorithm by messages takes the operation out of shared memory, one by
+ * rounds only counts there. */
 static void test_forced(void **state)
 {
     weft__selection s = selection_of((weft__group_params){.slot_bytes = 65536},

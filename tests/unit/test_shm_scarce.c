@@ -43,8 +43,8 @@ static int open_three(void **state)
     return 0;
 }
 
-/* Two peers do not read: there is memory for one rest, and none for the other's.  What one record holds goes.
- */
+/* Two peers do not read: there is memory for one rest, and none for the other's.  What
+ * one record holds goes. */
 static void test_begin(void **state)
 {
     packet first[1], second[2], brief;

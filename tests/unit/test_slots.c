@@ -1,6 +1,5 @@
 /* test_slots.c - rows of slots in the blocks of a segment: where they lie, and what is left in one from
- * before.
- */
+ * before. */
 #include "segment_ranks.h"
 #include "slots.h"
 

@@ -156,8 +156,8 @@ static void huge_messages_are_dropped(void **state)
     free(bytes);
 }
 
-/* Wrong keys altogether; and one that knows the server's key but not the client's, which only ZAP keeps out.
- */
+/* Wrong keys altogether; and one that knows the server's key but not the client's,
+ * which only ZAP keeps out. */
 static void strangers_are_not_heard(void **state)
 {
     fixture *f = *state;

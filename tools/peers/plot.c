@@ -5,8 +5,8 @@
  *     name,colour,dash,bytes,median,min,max
  *
  * in microseconds; those of one line follow one another, with rising bytes, and colour and dash are as in
- * SVG, dash empty for solid.  Rows that are not so end it with code 1 and a sentence, and nothing is drawn.
- */
+ * SVG, dash empty for solid.  Rows that are not so end it with code 1 and a sentence,
+ * and nothing is drawn. */
 #include "chart.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* launch.c - what nvcc puts into programs.  No kernel runs here: a launch ends the process with a sentence.
- * That a program brings kernels along is not enough for that: libraries do whose kernels are never launched.
- */
+ * That a program brings kernels along is not enough for that: libraries do whose
+ * kernels are never launched. */
 #include "emulation.h"
 
 #include <stdio.h>

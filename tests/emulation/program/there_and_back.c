@@ -1,5 +1,5 @@
-/* there_and_back.c - a program as users have them: linked with the real libcudart, run with the emulated one.
- */
+/* there_and_back.c - a program as users have them: linked with the real libcudart, run
+ * with the emulated one. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>

@@ -138,8 +138,8 @@ static void check_place(weft_context *ctx)
         same(weft_group_to_world(host, r), r * HOSTS + rank % HOSTS, "a member of the host group");
 }
 
-/* Groups made later: one rank of each host, made by its members alone, and by colour the ranks of one host.
- */
+/* Groups made later: one rank of each host, made by its members alone, and by colour
+ * the ranks of one host. */
 static void check_new_groups(weft_group *world)
 {
     const int first = rank / HOSTS * HOSTS, across[HOSTS] = {first + 1, first};

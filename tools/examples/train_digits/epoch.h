@@ -3,8 +3,8 @@
 #define TRAIN_EPOCH_H
 #include "step.h"
 
-/* The digits to learn, in an order and moved as depends on the epoch's number alone; then the rows of a step.
- */
+/* The digits to learn, in an order and moved as depends on the epoch's number alone;
+ * then the rows of a step. */
 void epoch_deal(struct trainer *t, uint64_t number);
 size_t epoch_steps(const struct trainer *t);
 struct part epoch_batch(const struct trainer *t, size_t step);

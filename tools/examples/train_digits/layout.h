@@ -1,8 +1,8 @@
 /* layout.h - who computes what.  The ranks stand on a grid of dp x tp:
  *
  *   tp  ranks that differ only here hold different slices of the same layers (tensor parallel)
- *   dp  ranks that differ only here hold the same slices and take different rows of a batch (data parallel)
- */
+ *   dp  ranks that differ only here hold the same slices and take different rows of a
+ * batch (data parallel) */
 #ifndef TRAIN_LAYOUT_H
 #define TRAIN_LAYOUT_H
 #include <stddef.h>

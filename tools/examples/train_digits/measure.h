@@ -17,7 +17,7 @@ struct measured {
     int64_t preempted;              /* times the kernel took this rank's core away meanwhile */
 };
 
-/* Fails if overlapping changes the loss by a single bit: that would be numbers used before they were there.
- */
+/* Fails if overlapping changes the loss by a single bit: that would be numbers used
+ * before they were there. */
 struct measured measure(struct trainer *t, size_t epochs);
 #endif
