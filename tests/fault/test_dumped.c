@@ -311,7 +311,7 @@ static void check_the_only_file(job_rank *me)
 
 static void told_and_gone(job_rank *me)
 {
-    /* On demand alone: beside another job of its kind this has stood still in 3 of 200 runs, and it is not known why. */
+    /* On demand alone: beside another job of its kind some runs of this stood still, and it is not known where. */
     const char *rounds = getenv("DUMPED_ROUNDS");
     for (int i = rounds ? atoi(rounds) : 0; i > 0; i--) {
         int how = 0;
