@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -49,6 +50,29 @@ def run(case: unittest.TestCase, n: int, command: list[str]) -> str:
     done = subprocess.run(launch, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     case.assertEqual(done.returncode, 0, f"\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def refused(error: type[BaseException], sentence: str, call: Callable[[], object]) -> None:
+    """Fails unless the call raises that, with a text that has the sentence in it."""
+    try:
+        call()
+    except error as told:
+        assert sentence in str(told), told
+    else:
+        raise AssertionError(f"not refused: {sentence}")
+
+
+# Ranks of Open MPI's mpirun run a program's text, where that and mpi4py are there.
+MPIRUN = shutil.which("mpirun.openmpi")
+over_mpi = unittest.skipUnless(importlib.util.find_spec("mpi4py") and MPIRUN, "no mpi4py or no Open MPI here")
+
+
+def run_over_mpi(case: unittest.TestCase, n: int, program: str) -> None:
+    """Runs a program's text as n ranks of one mpirun."""
+    command = [str(MPIRUN), "--oversubscribe", "--allow-run-as-root", "-n", str(n), sys.executable, "-c", program]
+    environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    case.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 def _run(case: unittest.TestCase, n: int, body: Callable[[weft.Context], object]) -> None:

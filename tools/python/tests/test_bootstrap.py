@@ -1,14 +1,9 @@
 """Meeting by what the caller brings."""
 
-import importlib.util
-import os
-import shutil
-import subprocess
-import sys
 import unittest
 
 import numpy as np
-from job import ranks
+from job import over_mpi, ranks, run_over_mpi
 
 import weft
 
@@ -31,7 +26,6 @@ class Broken(OverStore):
         raise LookupError("nobody is there")
 
 
-MPIRUN = shutil.which("mpirun.openmpi")
 OVER_MPI = """
 import numpy, weft, weft.mpi
 from mpi4py import MPI
@@ -54,13 +48,10 @@ class Meeting(unittest.TestCase):
         except LookupError:
             pass
 
-    @unittest.skipUnless(importlib.util.find_spec("mpi4py") and MPIRUN, "no mpi4py or no Open MPI here")
+    @over_mpi
     def test_mpi(self):
         """A part of COMM_WORLD."""
-        command = [MPIRUN, "--oversubscribe", "--allow-run-as-root", "-n", "4", sys.executable, "-c", OVER_MPI]
-        environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run_over_mpi(self, 4, OVER_MPI)
 
 
 if __name__ == "__main__":

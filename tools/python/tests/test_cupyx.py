@@ -5,7 +5,7 @@ import socket
 import unittest
 
 import numpy as np
-from job import ranks
+from job import ranks, refused
 
 import weft.cupyx as distributed
 
@@ -23,15 +23,6 @@ def place(job):
 
 def expect(found, expected):
     assert np.array_equal(found, np.broadcast_to(expected, found.shape)), (found, expected)
-
-
-def refused(error, sentence, call):
-    try:
-        call()
-    except error as told:
-        assert sentence in str(told), told
-    else:
-        raise AssertionError(f"not refused: {sentence}")
 
 
 class Cupyx(unittest.TestCase):

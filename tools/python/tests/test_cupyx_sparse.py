@@ -4,8 +4,8 @@ import importlib.util
 import unittest
 
 import numpy as np
-from job import ranks
-from test_cupyx import place, refused
+from job import ranks, refused
+from test_cupyx import place
 
 import weft.cupyx as distributed
 

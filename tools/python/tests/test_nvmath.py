@@ -1,21 +1,18 @@
 """weft.nvmath: process groups, the runtime, symmetric memory."""
 
-import importlib.util
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import unittest
 
 import numpy as np
-from job import ranks
+from job import over_mpi, ranks, refused, run_over_mpi
 
 import weft
 import weft.nvmath as distributed
 from weft.nvmath import ReductionOp, WeftProcessGroup
 
-MPIRUN = shutil.which("mpirun.openmpi")
 OVER_MPI = """
 import numpy, weft.nvmath as distributed
 from weft.nvmath import MPIProcessGroup, ReductionOp
@@ -67,15 +64,6 @@ class Own(distributed.ProcessGroup):
 
     def allreduce_object(self, obj, *, op):
         raise NotImplementedError
-
-
-def refused(error, sentence, call):
-    try:
-        call()
-    except error as told:
-        assert sentence in str(told), told
-    else:
-        raise AssertionError(f"not refused: {sentence}")
 
 
 class Nvmath(unittest.TestCase):
@@ -161,13 +149,10 @@ class Nvmath(unittest.TestCase):
         distributed.free_symmetric_memory(c)
         distributed.finalize()
 
-    @unittest.skipUnless(importlib.util.find_spec("mpi4py") and MPIRUN, "no mpi4py or no Open MPI here")
+    @over_mpi
     def test_mpi(self):
         """A part of COMM_WORLD, by each of the names that nvmath has had for it; left at exit."""
-        command = [MPIRUN, "--oversubscribe", "--allow-run-as-root", "-n", "4", sys.executable, "-c", OVER_MPI]
-        environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run_over_mpi(self, 4, OVER_MPI)
 
     def test_launched(self):
         """Without a process group: the ranks that a launcher has started, here a single one."""

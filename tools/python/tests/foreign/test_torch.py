@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import numpy
 import torch
 import torch.distributed as dist
-from job import ranks, run
+from job import ranks, refused, run
 
 import weft
 import weft.torch
@@ -31,15 +31,6 @@ def joined(job, timeout=40):
         "weft", store=store, rank=job.rank, world_size=job.size, timeout=datetime.timedelta(seconds=timeout)
     )
     return dist.group.WORLD
-
-
-def refused(error, sentence, call):
-    try:
-        call()
-    except error as told:
-        assert sentence in str(told), told
-    else:
-        raise AssertionError(f"not refused: {sentence}")
 
 
 def step(model, inputs):
