@@ -3,10 +3,10 @@
  * Happy path: the communicator's stream waits for the callers' marks; one group call; when NCCL has finished
  * what it does in the background an event is recorded behind it, and the works are issued.  Nothing is
  * allocated and no CUDA call blocks.  Where somebody else is inside NCCL with the communicator the works wait
- * in a line, with all that is given after them, and polling issues them; likewise where the stream has as much as
- * it takes without blocking whoever queues more.  Fails: before the group call, the works end with what was wrong.  From
- * then on the communicator is stopped, because other ranks may have begun: the works end when the abort is
- * through (running.c). */
+ * in a line, with all that is given after them, and polling issues them; likewise where the stream has as much
+ * as it takes without blocking whoever queues more.
+ * Fails: before the group call, the works end with what was wrong.  From then on the communicator is stopped,
+ * because other ranks may have begun: the works end when the abort is through (running.c). */
 #include "issue.h"
 
 #include "calls.h"
