@@ -75,9 +75,9 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     end(req, status, sentence);
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
-    atomic_fetch_sub(&module->pending, 1);
-    atomic_fetch_sub(&ctx->device_pending, 1);
     weft__request_unref(req);
+    atomic_fetch_sub(&ctx->device_pending, 1);
+    atomic_fetch_sub(&module->pending, 1); /* last: whoever ends the context waits for this alone */
 }
 
 static void issued(weft_backend_work *work)
