@@ -114,6 +114,7 @@ static void links(weft__json *json, const weft__snapshot *shot)
     weft__json_number(json, "lost", l.in[WEFT__RECORDED_PEER_LOST]);
     weft__json_number(json, "left", l.in[WEFT__RECORDED_PEER_LEFT]);
     weft__json_number(json, "dead", l.in[WEFT__RECORDED_PEER_DEAD]);
+    weft__json_number(json, "presumed_dead", l.in[WEFT__RECORDED_PEER_PRESUMED_DEAD]);
     weft__json_close(json, '}');
 }
 

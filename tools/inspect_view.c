@@ -43,6 +43,7 @@ static void links_text(const weft__snapshot *shot, char *text, size_t bytes)
     } told[] = {{WEFT__RECORDED_PEER_UP, "up"},
                 {WEFT__RECORDED_PEER_LOST, "lost"},
                 {WEFT__RECORDED_PEER_DEAD, "dead"},
+                {WEFT__RECORDED_PEER_PRESUMED_DEAD, "presumed dead"},
                 {WEFT__RECORDED_PEER_LEFT, "left"}};
     struct inspect_links links = inspect_links_of(shot);
     size_t length = 0;

@@ -32,25 +32,44 @@
 
 #define WEFT__HOST_BYTES 64
 
+/* Whether a rank is gone, and how that is known; weft__peer_gone (peer.c) alone changes it:
+ *     HERE -> LEFT    HERE -> DIED    HERE -> PRESUMED_DEAD -> DIED */
+typedef enum weft__gone {
+    WEFT__LIVES,
+    WEFT__LEFT,          /* it said goodbye, or is said to have */
+    WEFT__PRESUMED_DEAD, /* a connection to it has ended or could not be made: here, or where that was told */
+    WEFT__DIED           /* certain: its kernel or its own last word says so, here or where that was told */
+} weft__gone;
+
 /* A rank of the job, as it told of itself at joining. */
 typedef struct weft__peer {
     char host[WEFT__HOST_BYTES]; /* its name, for messages */
     int32_t pid;
-    int first_on_host;  /* the lowest rank on its host, by which hosts are told apart */
-    int local;          /* local rank if it is on this host (shares the segment), else -1 */
-    int host_lead;      /* lowest rank that shares a segment with it; itself where it shares none */
-    _Atomic bool gone;  /* died or left: engine writes */
-    bool left;          /* it said goodbye */
-    uint8_t modules;    /* a bit for each kind of memory for which it has the module that this rank has */
-    char why[192];      /* what is known of its end */
-    int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
-    bool hearsay;       /* another rank says that it has left: so it has by suspect_ns, whatever has come */
+    int first_on_host;    /* the lowest rank on its host, by which hosts are told apart */
+    int local;            /* local rank if it is on this host (shares the segment), else -1 */
+    int host_lead;        /* lowest rank that shares a segment with it; itself where it shares none */
+    _Atomic uint8_t gone; /* weft__gone: engine writes */
+    uint8_t modules;      /* a bit for each kind of memory for which it has the module that this rank has */
+    char why[192];        /* what was known of its end when it counted as gone first */
+    int64_t suspect_ns;   /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
+    bool hearsay;         /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
     _Atomic bool refused; /* the log has it that it told what cannot be */
     weft__polled death;   /* its pidfd */
     weft_context *ctx;
     int rank;
 } weft__peer;
+
+static inline bool weft__has_left(const weft__peer *m)
+{
+    return atomic_load(&m->gone) == WEFT__LEFT;
+}
+
+/* Counted as dead, certainly or not. */
+static inline bool weft__is_dead(const weft__peer *m)
+{
+    return atomic_load(&m->gone) > WEFT__LEFT;
+}
 
 /* What carries a request out (executor.h); the order of the table's rows. */
 typedef enum weft__executor_kind {

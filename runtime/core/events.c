@@ -36,11 +36,11 @@ static void on_left(weft__p2p_events *events, int peer, weft_status status, cons
 {
     char text[192];
     if (status == WEFT_OK) {
-        weft__peer_gone(context_of(events), peer, WEFT__LEFT, *why ? why : "has left");
+        weft__peer_gone(context_of(events), peer, WEFT__LEFT, false, *why ? why : "has left");
         return;
     }
     snprintf(text, sizeof text, "has aborted: %.150s", why);
-    weft__peer_gone(context_of(events), peer, WEFT__DIED, text);
+    weft__peer_gone(context_of(events), peer, WEFT__DIED, false, text);
 }
 
 static void on_lost(weft__p2p_events *events, int peer, const char *why)
@@ -51,7 +51,7 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
      * know. */
     if (weft__p2p_heard(ctx->p2p, peer))
-        weft__peer_gone(ctx, peer, WEFT__DIED, text);
+        weft__peer_gone(ctx, peer, WEFT__PRESUMED_DEAD, false, text);
     else
         weft__peer_suspect(ctx, peer, text);
 }

@@ -429,8 +429,7 @@ int weft_group_dead(const weft_group *group, int *ranks, int room)
     int n = 0;
     if (!group) return 0;
     for (int i = 0; i < group->size; i++) {
-        const weft__peer *m = &group->ctx->peers[group->world[i]];
-        if (!atomic_load_explicit(&m->gone, memory_order_acquire) || m->left) continue;
+        if (!weft__is_dead(&group->ctx->peers[group->world[i]])) continue;
         if (ranks && n < room) ranks[n] = i;
         n++;
     }

@@ -24,7 +24,7 @@ weft__notice weft__break_notice(const weft_group *group)
     snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, group->why);
     if (group->culprit >= 0 && atomic_load(&group->ctx->peers[group->culprit].gone)) {
         const weft__peer *m = &group->ctx->peers[group->culprit];
-        notice.left = m->left;
+        notice.gone = atomic_load(&m->gone);
         snprintf(notice.fate, sizeof notice.fate, "%.150s", m->why);
     }
     return notice;
@@ -179,7 +179,7 @@ void weft__groups_lose(weft_context *ctx, int rank)
 
 static bool is_dead(const weft_context *ctx, int rank)
 {
-    return rank >= 0 && atomic_load(&ctx->peers[rank].gone) && !ctx->peers[rank].left;
+    return rank >= 0 && weft__is_dead(&ctx->peers[rank]);
 }
 
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)

@@ -38,8 +38,10 @@ static weft_status check_broken(const weft_context *ctx, const weft__notice *n)
     if (n->culprit != -1 && !is_rank(ctx, n->culprit))
         return weft__fail(WEFT_ERR_PEER, "a group broken by rank %" PRId32 ": expected -1 to %d", n->culprit,
                           ctx->world_size - 1);
-    if (n->left != 0 && n->left != 1)
-        return weft__fail(WEFT_ERR_PEER, "a rank that has left: %" PRId32 ", expected 0 or 1", n->left);
+    if (n->gone < WEFT__LIVES || n->gone > WEFT__DIED)
+        return weft__fail(WEFT_ERR_PEER,
+                          "a group broken by a rank that is gone in way %" PRId32 ": expected %d to %d",
+                          n->gone, WEFT__LIVES, WEFT__DIED);
     return WEFT_OK;
 }
 
@@ -49,7 +51,7 @@ static weft_status check_gone(const weft_context *ctx, int from, const weft__not
     if (!is_rank(ctx, n->subject))
         return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ": expected 0 to %d", n->subject,
                           ctx->world_size - 1);
-    if (n->number > 1 || (n->number == 1 && n->subject != from))
+    if (n->number <= WEFT__LIVES || n->number > WEFT__DIED || (n->number == WEFT__LEFT && n->subject != from))
         return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ", of kind %" PRIu64, n->subject,
                           n->number);
     return WEFT_OK;

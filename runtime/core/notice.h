@@ -9,7 +9,7 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_WHO = 1,     /* how far are you in this group? */
     WEFT__NOTICE_HERE,        /* the answer */
     WEFT__NOTICE_BROKEN,      /* a group is broken */
-    WEFT__NOTICE_GONE,        /* a rank has died, or left (number 1) */
+    WEFT__NOTICE_GONE,        /* a rank is gone */
     WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
     WEFT__NOTICE_STORE_HERE   /* the answer */
 } weft__notice_kind;
@@ -27,12 +27,12 @@ typedef struct weft__notice {
     uint64_t group;
     uint64_t
         number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
-                           have come to */
+                           have come to; GONE: weft__gone, as it is known to the one that tells */
     int64_t ago_ns;     /* HERE */
     uint32_t operation; /* HERE: its kind */
     uint32_t knows;     /* HERE: the group exists here */
     int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
-    int32_t left;       /* BROKEN: the culprit said goodbye */
+    int32_t gone;       /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
     uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;     /* HERE: weft__phase of it */
     uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */

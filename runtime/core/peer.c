@@ -1,8 +1,9 @@
 /* peer.c - the other ranks of the job: their names in messages, and their end.
  *
- * A death is seen by pidfd on the same host and by the end of a connection elsewhere; every rank keeps a
- * connection to the next living one, so that each death is seen by somebody, who tells the others.  That one
- * may die before it has told them all: whoever watches over the dead tells of them as well. */
+ * A death is seen by pidfd on the same host, which proves it, and by the end of a connection elsewhere, from which it is
+ * presumed; every rank keeps a connection to the next living one, so that each death is seen by somebody, who tells the
+ * others, and which of the two it is.  That one may die before it has told them all: whoever watches over the dead
+ * tells of them as well. */
 #include "peer.h"
 #include "alarm.h"
 #include "engine.h"
@@ -68,7 +69,9 @@ void weft__peer_death_text(int pid_fd, char *text, size_t bytes)
 /* On the dead rank's own host all see its process end. */
 static void tell_death(weft_context *ctx, int rank)
 {
-    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank};
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                           .subject = rank,
+                           .number = atomic_load(&ctx->peers[rank].gone)};
     bool local = ctx->peers[rank].local >= 0;
     snprintf(notice.text, sizeof notice.text, "%s", ctx->peers[rank].why);
     for (int i = 0; i < ctx->world_size; i++)
@@ -99,7 +102,7 @@ static void tell_of_watched(weft_context *ctx, int rank, bool told)
         if (!atomic_load(&ctx->peers[i].gone)) return;
     for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && atomic_load(&ctx->peers[i].gone);
          i = after(ctx, i))
-        if (!ctx->peers[i].left) tell_death(ctx, i);
+        if (weft__is_dead(&ctx->peers[i])) tell_death(ctx, i);
 }
 
 void weft__peer_watch_next(weft_context *ctx)
@@ -130,24 +133,47 @@ void weft__peer_connected(weft_context *ctx, int rank)
         record_peer(ctx, rank, WEFT__HAPPENED_LINK_OPEN, WEFT__RECORDED_PEER_UP);
 }
 
-void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *why)
+/* What was presumed is certain now.  All that follows from a death has followed; the others are told what it is. */
+static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
+{
+    char name[192];
+    bool tells = !told && has_to_tell(ctx, rank);
+    weft__peer_name(ctx, rank, name, sizeof name);
+    weft__log(WEFT__INFO, "%s was presumed dead, and is: it %s", name, why);
+    atomic_store(&ctx->peers[rank].gone, WEFT__DIED);
+    record_peer(ctx, rank, WEFT__HAPPENED_RANK_DIED, WEFT__RECORDED_PEER_DEAD);
+    if (tells) tell_death(ctx, rank);
+    tell_of_watched(ctx, rank, tells);
+}
+
+static void record_gone(weft_context *ctx, int rank, weft__gone how)
+{
+    if (how == WEFT__LEFT)
+        record_peer(ctx, rank, WEFT__HAPPENED_RANK_LEFT, WEFT__RECORDED_PEER_LEFT);
+    else if (how == WEFT__DIED)
+        record_peer(ctx, rank, WEFT__HAPPENED_RANK_DIED, WEFT__RECORDED_PEER_DEAD);
+    else
+        record_peer(ctx, rank, WEFT__HAPPENED_RANK_PRESUMED_DEAD, WEFT__RECORDED_PEER_PRESUMED_DEAD);
+}
+
+void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, const char *why)
 {
     weft__peer *m = &ctx->peers[rank];
+    weft__gone before = atomic_load(&m->gone);
     char text[WEFT__SENTENCE_BYTES];
     bool tells = false;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    if (atomic_load(&m->gone) || rank == ctx->rank) return;
-    WEFT__ASSERT(!m->left && rank >= 0 && rank < ctx->world_size, rank);
-    m->left = how == WEFT__LEFT;
+    WEFT__ASSERT(how > WEFT__LIVES && how <= WEFT__DIED && rank >= 0 && rank < ctx->world_size, how, rank);
+    if (before == WEFT__PRESUMED_DEAD && how == WEFT__DIED) make_sure(ctx, rank, told, why);
+    if (before != WEFT__LIVES || rank == ctx->rank) return;
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
-    atomic_store(&m->gone, true);
-    record_peer(ctx, rank, m->left ? WEFT__HAPPENED_RANK_LEFT : WEFT__HAPPENED_RANK_DIED,
-                m->left ? WEFT__RECORDED_PEER_LEFT : WEFT__RECORDED_PEER_DEAD);
+    atomic_store(&m->gone, how);
+    record_gone(ctx, rank, how);
     weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
-    if (!m->left) {
+    if (how != WEFT__LEFT) {
         weft__log(WEFT__INFO, "%s", text);
-        tells = how == WEFT__DIED && has_to_tell(ctx, rank);
+        tells = !told && has_to_tell(ctx, rank);
         if (tells) tell_death(ctx, rank);
         weft__groups_lose(ctx, rank);
     }
@@ -163,7 +189,8 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *
 /* Whose death this rank has to see by itself. */
 static bool is_watched(const weft__peer *m)
 {
-    return m->death.fd >= 0 && !atomic_load(&m->gone);
+    weft__gone gone = atomic_load(&m->gone);
+    return m->death.fd >= 0 && (gone == WEFT__LIVES || gone == WEFT__PRESUMED_DEAD);
 }
 
 static bool has_ended(const weft__peer *m)
@@ -222,7 +249,7 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
         weft__peer *m = &ctx->peers[i];
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;
         if (now_ns >= m->suspect_ns)
-            weft__peer_gone(ctx, i, m->hearsay ? WEFT__LEFT : WEFT__DIED, m->suspicion);
+            weft__peer_gone(ctx, i, m->hearsay ? WEFT__LEFT : WEFT__PRESUMED_DEAD, false, m->suspicion);
         else if (m->suspect_ns < next)
             next = m->suspect_ns;
     }

@@ -3,13 +3,9 @@
 #define WEFT_RUNTIME_PEER_H
 #include "context.h"
 
-typedef enum weft__ending {
-    WEFT__LEFT,    /* it said goodbye */
-    WEFT__DIED,    /* seen by this rank itself */
-    WEFT__REPORTED /* death that another rank told of */
-} weft__ending;
-/* A rank is gone. */
-void weft__peer_gone(weft_context *ctx, int rank, weft__ending how, const char *why);
+/* A rank is gone, or one that was presumed dead is so for certain.  told: another rank says that, and tells all others
+ * itself. */
+void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, const char *why);
 /* Checks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
  * second. */
 void weft__peer_deaths_recheck(weft_context *ctx);

@@ -356,7 +356,7 @@ static void comms_group_gone(weft_group *group)
 /* One that has left has done its part of all that was under way on a communicator that was there. */
 static bool outlives(const weft__device_comm *dev_comm, int rank)
 {
-    return dev_comm->ctx->peers[rank].left && dev_comm->state == WEFT__DEVICE_COMM_READY;
+    return weft__has_left(&dev_comm->ctx->peers[rank]) && dev_comm->state == WEFT__DEVICE_COMM_READY;
 }
 
 static void comms_peer_gone(weft_context *ctx, int rank, const char *why)

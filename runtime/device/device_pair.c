@@ -219,7 +219,7 @@ static void lose(weft__device *d)
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
-    if (ctx->peers[req->recv_result.peer].left && d->ticket.final) return;
+    if (weft__has_left(&ctx->peers[req->recv_result.peer]) && d->ticket.final) return;
     weft__request_name(req, name, sizeof name);
     weft__peer_fate(ctx, req->recv_result.peer, who, sizeof who);
     snprintf(text, sizeof text, "%s: %s", name, who);

@@ -324,7 +324,7 @@ bool weft__modules_await(weft_context *ctx, int64_t until_ns)
 static bool anybody_died(const weft_context *ctx)
 {
     for (int rank = 0; rank < ctx->world_size; rank++)
-        if (atomic_load(&ctx->peers[rank].gone) && !ctx->peers[rank].left) return true;
+        if (weft__is_dead(&ctx->peers[rank])) return true;
     return false;
 }
 

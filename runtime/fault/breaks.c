@@ -148,8 +148,8 @@ static bool says_goodbye(const weft_context *ctx, int rank)
 /* First, so that whoever sees the group broken can also see who is dead. */
 static void act_on_end(weft_context *ctx, const weft__notice *notice)
 {
-    if (!notice->left)
-        weft__peer_gone(ctx, notice->culprit, WEFT__REPORTED, notice->fate);
+    if (notice->gone != WEFT__LEFT)
+        weft__peer_gone(ctx, notice->culprit, (weft__gone)notice->gone, true, notice->fate);
     else if (!says_goodbye(ctx, notice->culprit))
         weft__peer_hearsay(ctx, notice->culprit, notice->fate);
 }
@@ -157,7 +157,7 @@ static void act_on_end(weft_context *ctx, const weft__notice *notice)
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
-    if (notice->culprit >= 0 && *notice->fate) act_on_end(ctx, notice);
+    if (notice->culprit >= 0 && notice->gone != WEFT__LIVES) act_on_end(ctx, notice);
     if (group) {
         break_as_told(group, notice);
         if (ctx->peers[peer].local < 0) weft__group_heard(group);
@@ -203,7 +203,7 @@ static void break_by_dead(weft_group *group)
     for (int i = 0; i < group->size; i++) {
         const weft__peer *m = &ctx->peers[group->world[i]];
         char text[WEFT__SENTENCE_BYTES];
-        if (!atomic_load(&m->gone) || m->left) continue;
+        if (!weft__is_dead(m)) continue;
         weft__peer_fate(ctx, group->world[i], text, sizeof text);
         weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, group->world[i], text}, false);
     }

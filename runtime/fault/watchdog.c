@@ -46,7 +46,7 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
-    weft__peer_gone(ctx, notice.subject, notice.number ? WEFT__LEFT : WEFT__REPORTED, notice.text);
+    weft__peer_gone(ctx, notice.subject, (weft__gone)notice.number, true, notice.text);
     weft__engine_drop(ctx);
 }
 

@@ -28,12 +28,12 @@
 
 typedef struct shrink_message {
     uint64_t group, id; /* READY: number of the new group */
-    uint32_t occurrence, size, survivors, left;
+    uint32_t occurrence, size, survivors, left, presumed;
     int32_t status;
     weft__group_params params;
     char text[WEFT__GROUP_CREATE_TEXT];
     int32_t list[]; /* world ranks: `size` members of the group; READY: `survivors` of the new one, then
-                       those that `left`; the others are dead */
+                       those that `left`, then those `presumed` dead; the others have died */
 } shrink_message;
 
 /* At every member that has heard of it; kept until the context ends: another member may have to be told. */
@@ -200,16 +200,25 @@ static bool is_among(const int32_t *ranks, uint32_t n, int rank)
     return false;
 }
 
+/* Ranks that a verdict tells of. */
+static size_t told_of(const shrink_message *m)
+{
+    return (size_t)m->survivors + m->left + m->presumed;
+}
+
 /* Who is not among the survivors is gone for this rank too, before it is told of them. */
 static void believe(weft_context *ctx, const shrink_message *m)
 {
-    const int32_t *survivors = m->list + m->size, *left = survivors + m->survivors;
+    const int32_t *survivors = m->list + m->size, *left = survivors + m->survivors,
+                  *presumed = left + m->left;
     for (uint32_t i = 0; i < m->size; i++) {
         if (is_among(survivors, m->survivors, m->list[i])) continue;
         if (is_among(left, m->left, m->list[i]))
-            weft__peer_gone(ctx, m->list[i], WEFT__LEFT, "has left");
+            weft__peer_gone(ctx, m->list[i], WEFT__LEFT, true, "has left");
+        else if (is_among(presumed, m->presumed, m->list[i]))
+            weft__peer_gone(ctx, m->list[i], WEFT__PRESUMED_DEAD, true, "is presumed dead");
         else
-            weft__peer_gone(ctx, m->list[i], WEFT__REPORTED, "has died");
+            weft__peer_gone(ctx, m->list[i], WEFT__DIED, true, "has died");
     }
 }
 
@@ -217,7 +226,7 @@ static void believe(weft_context *ctx, const shrink_message *m)
  * rank may not know yet that it is, because it has not heard of the end of the lead before. */
 static void decide(weft_context *ctx, attempt *a, int type, shrink_message *m, size_t bytes)
 {
-    WEFT__ASSERT(!a->verdict && m->survivors + m->left <= (uint32_t)a->size, m->survivors, m->left, a->size);
+    WEFT__ASSERT(!a->verdict && told_of(m) <= (size_t)a->size, told_of(m), a->size);
     a->verdict = m;
     a->verdict_type = type;
     a->verdict_bytes = bytes;
@@ -235,6 +244,18 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, cons
     m->status = status;
     snprintf(m->text, sizeof m->text, "%s", text);
     decide(ctx, a, WEFT__MESSAGE_SHRINK_FAILED, m, bytes);
+}
+
+/* Writes down who is gone that way; how many. */
+static uint32_t list_gone(const weft_context *ctx, const attempt *a, weft__gone how, int32_t **next)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < a->size; i++) {
+        if (atomic_load(&ctx->peers[a->world[i]].gone) != how) continue;
+        *(*next)++ = a->world[i];
+        n++;
+    }
+    return n;
 }
 
 /* Is this rank the lead, and has everybody come? */
@@ -261,11 +282,8 @@ static void shrink_decide(weft_context *ctx, attempt *a)
         m->survivors++;
         weft__group_params_merge(&m->params, &a->tables[i]);
     }
-    for (int i = 0; i < a->size; i++) {
-        if (lives(ctx, a, i) || !ctx->peers[a->world[i]].left) continue;
-        *next++ = a->world[i];
-        m->left++;
-    }
+    m->left = list_gone(ctx, a, WEFT__LEFT, &next);
+    m->presumed = list_gone(ctx, a, WEFT__PRESUMED_DEAD, &next);
     decide(ctx, a, WEFT__MESSAGE_SHRINK_READY, m, bytes);
 }
 
@@ -300,11 +318,11 @@ static void on_verdict(weft_context *ctx, attempt *a, int type, const shrink_mes
     decide(ctx, a, type, copy, bytes);
 }
 
-/* A verdict is sound where the living and those that have left are members, each once. */
+/* A verdict is sound where all whom it tells of are members, each once. */
 static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
 {
     const int32_t *told = m->list + m->size;
-    size_t n = (size_t)m->survivors + m->left;
+    size_t n = told_of(m);
     if (!m->survivors || !is_among(m->list, m->size, weft__group_maker(m->id))) return false;
     for (size_t i = 0; i < n; i++)
         if (!is_among(m->list, m->size, told[i])) return false;
@@ -315,17 +333,17 @@ static weft_status shrink_check(const weft_context *ctx, int peer, int type, con
                                 size_t length)
 {
     size_t world = (size_t)ctx->world_size, entries = (length - sizeof *m) / sizeof m->list[0];
-    size_t told = (size_t)m->size + m->survivors + m->left;
+    size_t told = (size_t)m->size + told_of(m);
     if (m->size == 0 || m->size > world || told > 2 * (size_t)m->size || entries < told)
         return weft__fail(WEFT_ERR_PEER,
                           "a group that shrinks from %" PRIu32 " members to %" PRIu32 ", %" PRIu32
-                          " having left, in %zu entries",
-                          m->size, m->survivors, m->left, entries);
+                          " having left, %" PRIu32 " presumed dead, in %zu entries",
+                          m->size, m->survivors, m->left, m->presumed, entries);
     if (!weft__group_create_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
         return weft__fail(WEFT_ERR_PEER,
                           "the members of a group that shrinks are no ranks, or some twice, or it is none");
     if (type == WEFT__MESSAGE_SHRINK_READY && !verdict_sound(ctx, m))
-        return weft__fail(WEFT_ERR_PEER, "those left of a group are not its members, or some twice");
+        return weft__fail(WEFT_ERR_PEER, "those told of are not members of the group, or some twice");
     if ((type == WEFT__MESSAGE_SHRINK_FAILED || type == WEFT__MESSAGE_SHRINK_EXPIRED) &&
         !weft__is_failure(m->status))
         return weft__fail(WEFT_ERR_PEER, "a group that shrinks fails with status %" PRId32, m->status);

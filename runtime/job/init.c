@@ -372,7 +372,7 @@ static void on_death(weft__polled *w, uint32_t events)
     (void)events;
     weft__peer_death_text(w->fd, why, sizeof why);
     weft__poller_remove(&m->ctx->poller, w);
-    weft__peer_gone(m->ctx, m->rank, WEFT__DIED, why);
+    weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);
 }
 
 static weft_status watch_deaths(joining *j)

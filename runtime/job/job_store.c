@@ -115,7 +115,7 @@ static weft_status job_store_ask(weft_context *ctx, int64_t deadline_ns, char en
     }
     if (atomic_load(&ctx->peers[0].gone))
         return weft__fail(WEFT_ERR_PEER, "context_store: rank 0, which keeps the job's store, %s",
-                          ctx->peers[0].left ? "has left" : ctx->peers[0].why);
+                          weft__has_left(&ctx->peers[0]) ? "has left" : ctx->peers[0].why);
     weft__lock_take(&job->lock);
     status = job->status == WEFT_OK ? WEFT_OK : weft__fail(job->status, "rank 0: %s", job->why);
     memcpy(endpoint, job->endpoint, WEFT__ENDPOINT_BYTES);

@@ -128,7 +128,9 @@ void weft__context_free(weft_context *ctx)
  * WEFT_OK too, where it is more than that this rank has left. */
 static void say_bye(weft_context *ctx, weft_status status, const char *why)
 {
-    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = ctx->rank, .number = status == WEFT_OK};
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                           .subject = ctx->rank,
+                           .number = status == WEFT_OK ? WEFT__LEFT : WEFT__DIED};
     WEFT__ASSERT(!ctx->said_bye && atomic_load(&ctx->closing) && weft__holds_engine(ctx));
     if (status == WEFT_OK)
         snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");

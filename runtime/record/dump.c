@@ -43,9 +43,7 @@ static bool is_told_dead(const readings *job, int rank)
 {
     for (size_t i = 0; i < job->count; i++)
         for (size_t e = 0; e < job->shots[i].event_count; e++)
-            if (job->shots[i].events[e].rank == rank &&
-                job->shots[i].events[e].what == WEFT__HAPPENED_RANK_DIED)
-                return true;
+            if (job->shots[i].events[e].rank == rank && weft__is_death(&job->shots[i].events[e])) return true;
     return false;
 }
 
@@ -206,7 +204,11 @@ static void put_events(weft__json *json, const weft__snapshot *shot)
 
 static void put_peers(weft__json *json, const weft__snapshot *shot)
 {
-    static const char *const states[] = {"quiet", "up", "lost", "left", "dead"};
+    static const char *const states[] = {
+        [WEFT__RECORDED_PEER_QUIET] = "quiet", [WEFT__RECORDED_PEER_UP] = "up",
+        [WEFT__RECORDED_PEER_LOST] = "lost",   [WEFT__RECORDED_PEER_LEFT] = "left",
+        [WEFT__RECORDED_PEER_DEAD] = "dead",   [WEFT__RECORDED_PEER_PRESUMED_DEAD] = "presumed dead"};
+    _Static_assert(WEFT__LENGTH(states) == WEFT__RECORDED_PEER_STATES, "a name for each");
     weft__json_open(json, "peers", '[');
     for (size_t i = 0; i < shot->peer_count; i++) {
         if (!shot->peers[i].state) continue;

@@ -38,7 +38,7 @@ static void seen_by(const weft__snapshot *shot, int rank, weft__rank_ending *e)
 {
     for (size_t i = 0; i < shot->event_count; i++) {
         const weft__recorded_event *event = &shot->events[i];
-        if (event->rank != rank || event->at_ns < 0 || event->what != WEFT__HAPPENED_RANK_DIED) continue;
+        if (event->rank != rank || event->at_ns < 0 || !weft__is_death(event)) continue;
         if (e->end == WEFT__END_DIED && event->at_ns >= e->at_ns) continue;
         e->end = WEFT__END_DIED;
         e->at_ns = event->at_ns;

@@ -170,7 +170,8 @@ typedef enum weft__recorded_phase {
     X(RANK_STOPPED, "rank stopped")   /* by a signal, and late */                  \
     X(MODULE_LOADED, "module loaded") /* number: of its name, a way */             \
     X(MODULE_UNLOADED, "module unloaded")                                          \
-    X(MODULE_LOST, "module lost") /* a call of it does not return */
+    X(MODULE_LOST, "module lost") /* a call of it does not return */               \
+    X(RANK_PRESUMED_DEAD, "rank presumed dead")
 
 typedef enum weft__record_event {
     WEFT__HAPPENED_NOTHING,
@@ -225,7 +226,8 @@ typedef enum weft__recorded_peer_state {
     WEFT__RECORDED_PEER_UP,
     WEFT__RECORDED_PEER_LOST,
     WEFT__RECORDED_PEER_LEFT,
-    WEFT__RECORDED_PEER_DEAD,
+    WEFT__RECORDED_PEER_DEAD, /* for certain */
+    WEFT__RECORDED_PEER_PRESUMED_DEAD,
     WEFT__RECORDED_PEER_STATES
 } weft__recorded_peer_state;
 enum {

@@ -36,6 +36,12 @@ typedef struct weft__recorded_event {
     uint64_t number;
 } weft__recorded_event;
 
+/* That a rank has died, or is presumed to have. */
+static inline bool weft__is_death(const weft__recorded_event *event)
+{
+    return event->what == WEFT__HAPPENED_RANK_DIED || event->what == WEFT__HAPPENED_RANK_PRESUMED_DEAD;
+}
+
 typedef struct weft__group_record {
     bool torn;
     uint64_t id;

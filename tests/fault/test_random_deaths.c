@@ -267,7 +267,7 @@ static bool tells(const char *text, const char *format, int rank)
 }
 
 /* Tells of the end of a victim, and of nobody else's.  Of one on another host it has no record, and only tells that it
- * is dead; and one of two hosts may have seen no more than what came of a death: then the other one's file has to tell. */
+ * is dead, or presumed to be; and one of two hosts may have seen no more than what came of a death: then the other one's file has to tell. */
 static void judge_dump(const char *path)
 {
     static char text[8 << 20];
@@ -278,9 +278,10 @@ static void judge_dump(const char *path)
     fclose(file);
     for (int rank = 0; rank < judged->ranks; rank++) {
         const bool dead = judged->victims >> rank & 1U;
-        const bool told = tells(text, "\"ended\":\"rank %d (pid", rank) ||
-                          tells(text, "\"found\":[\"rank %d (pid", rank) ||
-                          (judged->layout == MIXED && tells(text, "{\"rank\":%d,\"state\":\"dead\"", rank));
+        const bool told =
+            tells(text, "\"ended\":\"rank %d (pid", rank) || tells(text, "\"found\":[\"rank %d (pid", rank) ||
+            (judged->layout == MIXED && (tells(text, "{\"rank\":%d,\"state\":\"dead\"", rank) ||
+                                         tells(text, "{\"rank\":%d,\"state\":\"presumed dead\"", rank)));
         if (dead && told) named++;
         if (!dead && tells(text, "\"ended\":\"rank %d (pid", rank))
             fail_msg("%s tells of rank %d, which lives on", path, rank);

@@ -311,8 +311,9 @@ static void step_cancel(input *in)
 static void step_gone(input *in)
 {
     int peer = other(take(in, 1));
+    unsigned how = (unsigned)take(in, 1);
     weft__engine_take(rank.ctx);
-    weft__peer_gone(rank.ctx, peer, take(in, 1) % 2 ? WEFT__LEFT : WEFT__DIED, "has died");
+    weft__peer_gone(rank.ctx, peer, (weft__gone)(WEFT__LEFT + how % 3), how & 4, "has died");
     weft__engine_drop(rank.ctx);
 }
 

@@ -78,7 +78,7 @@ static void miss(int g, int rank)
     if (!at[g][rank] || is_broken(g, rank) || world.hasty) return;
     for (int i = 0; i < sizes[g]; i++) {
         int left = members[g][i];
-        if (!atomic_load(&ctx->peers[left].gone) || !ctx->peers[left].left) continue;
+        if (!weft__has_left(&ctx->peers[left])) continue;
         TRACE("rank %d misses rank %d in group %d", rank, left, g);
         weft__engine_take(ctx);
         weft__group_break(at[g][rank], &(weft__verdict){WEFT_ERR_PEER, 1, left, "as the game has it"}, true);
@@ -152,7 +152,7 @@ static void check_heard_of(int left)
         for (int rank = 0; broken[g][left] && rank < world.ranks; rank++) {
             const weft__peer *m = &world_rank(rank)->peers[left];
             if (rank == left || !at[g][rank] || has_said_bye(rank)) continue;
-            if (atomic_load(&m->gone) && m->left && atomic_load(&at[g][rank]->state) == WEFT__READY)
+            if (weft__has_left(m) && atomic_load(&at[g][rank]->state) == WEFT__READY)
                 trace_blame("rank %d has heard that rank %d has left, and not that group %d had broken there",
                             rank, left, g);
         }

@@ -132,8 +132,18 @@ static void close_rank(weft_context *ctx)
     weft__context_free(ctx);
 }
 
+/* Whose end is told of by connections alone is presumed dead, whoever else told that and however. */
+static void check_knowledge(const weft_context *ctx)
+{
+    for (int i = 0; i < world.ranks && !world.one_host; i++)
+        if (atomic_load(&ctx->peers[i].gone) == WEFT__DIED)
+            trace_blame("rank %d is sure that rank %d has died, which nobody can know", ctx->rank, i);
+}
+
 void world_close(void)
 {
+    for (int i = 0; i < world.ranks; i++)
+        if (world_lives(i)) check_knowledge(ranks[i].ctx);
     for (int i = 0; i < world.ranks; i++) wires_kill(i);
     for (int i = 0; i < world.ranks; i++) close_rank(ranks[i].ctx);
     wires_close();
@@ -232,7 +242,7 @@ static void deliver(const wires_path *path)
         turn(ctx);
     } else {
         weft__engine_take(ctx);
-        weft__peer_gone(ctx, path->from, WEFT__DIED, "has died");
+        weft__peer_gone(ctx, path->from, WEFT__DIED, false, "has died");
         weft__engine_drop(ctx);
     }
 }

@@ -1,12 +1,13 @@
 /* test_breaks.c - what another rank tells of a broken group says what became of its culprit too: a death is
  * believed at once, a leaving only if the word of who has left does not come.  A death breaks the newest group first;
- * messages go on in a broken group. */
+ * messages go on in a broken group.  What is presumed stays so, whoever repeats it, until somebody is certain. */
 #include "engine.h"
 #include "group_break.h"
 #include "lone_rank.h"
 #include "notice.h"
 #include "peer.h"
 #include "protocols.h"
+#include "reserve.h"
 #include "watchdog.h"
 
 #include <setjmp.h>
@@ -31,7 +32,7 @@ static void tell(int culprit, bool left)
                            .group = 1,
                            .number = 7,
                            .culprit = culprit,
-                           .left = left};
+                           .gone = left ? WEFT__LEFT : WEFT__DIED};
     snprintf(notice.text, sizeof notice.text, "barrier #7: rank %d has gone", culprit);
     snprintf(notice.fate, sizeof notice.fate, "%s", left ? "has left" : "has died (killed by SIGKILL)");
     ctx = lone_rank_open((lone_wires){NULL, NULL});
@@ -87,6 +88,91 @@ static void test_a_leaving_is_hearsay(void **state)
     lone_rank_close(ctx);
 }
 
+/* ---- how a death is known ---- */
+
+static weft__gone known_of(int rank)
+{
+    return (weft__gone)atomic_load(&ctx->peers[rank].gone);
+}
+
+static void tell_gone(int rank, weft__gone how)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                           .subject = rank,
+                           .number = how,
+                           .text = "is lost: it is silent"};
+    weft__watchdog_take(ctx, TELLER, &notice, sizeof notice);
+}
+
+static void test_what_is_presumed_stays_so(void **state)
+{
+    static const weft__gone told[][2] = {{WEFT__PRESUMED_DEAD, WEFT__PRESUMED_DEAD},
+                                         {WEFT__LEFT, WEFT__PRESUMED_DEAD}, /* its own word alone says that */
+                                         {WEFT__PRESUMED_DEAD, WEFT__PRESUMED_DEAD},
+                                         {WEFT__DIED, WEFT__DIED},
+                                         {WEFT__PRESUMED_DEAD, WEFT__DIED}};
+    (void)state;
+    ctx = lone_rank_open((lone_wires){NULL, NULL});
+    for (size_t i = 0; i < WEFT__LENGTH(told); i++) {
+        tell_gone(FAR, told[i][0]);
+        assert_int_equal(known_of(FAR), told[i][1]);
+        assert_string_equal(ctx->peers[FAR].why, "is lost: it is silent");
+    }
+    lone_rank_close(ctx);
+}
+
+/* And it is told on as that with a group that it breaks. */
+static void test_an_end_of_a_connection_proves_nothing(void **state)
+{
+    static const int all[] = {0, 1, 2, 3, 4};
+    weft__notice notice;
+    (void)state;
+    ctx = lone_rank_open((lone_wires){NULL, NULL});
+    world = ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
+    weft__engine_take(ctx);
+    ctx->p2p_events.lost(&ctx->p2p_events, FAR, "the connection was reset");
+    assert_int_equal(known_of(FAR), WEFT__LIVES); /* its goodbye may be on its way */
+    weft__peer_suspects_check(ctx, ctx->peers[FAR].suspect_ns);
+    assert_int_equal(known_of(FAR), WEFT__PRESUMED_DEAD);
+    notice = weft__break_notice(world);
+    assert_int_equal(notice.culprit, FAR);
+    assert_int_equal(notice.gone, WEFT__PRESUMED_DEAD);
+    weft__peer_gone(ctx, FAR, WEFT__DIED, true,
+                    "has died (killed by SIGKILL)"); /* whoever shares a host with it */
+    assert_int_equal(weft__break_notice(world).gone, WEFT__DIED);
+    weft__engine_drop(ctx);
+    lone_rank_close(ctx);
+}
+
+/* Words for other ranks that are queued. */
+static int take_queued(void)
+{
+    int n = 0;
+    for (weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices), *next; node; node = next, n++) {
+        next = node->next;
+        weft__reserve_give(node);
+    }
+    return n;
+}
+
+/* A process that others presume dead goes on being watched by its host, which tells those others once it is sure. */
+static void test_a_presumed_death_may_become_certain(void **state)
+{
+    (void)state;
+    ctx = lone_rank_open((lone_wires){NULL, NULL});
+    weft__engine_take(ctx);
+    weft__peer_gone(ctx, LONE_NEAR, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
+    assert_int_equal(known_of(LONE_NEAR), WEFT__PRESUMED_DEAD);
+    take_queued();
+    weft__peer_gone(ctx, LONE_NEAR, WEFT__DIED, false, "has died (killed by SIGKILL)");
+    assert_int_equal(known_of(LONE_NEAR), WEFT__DIED);
+    assert_int_equal(take_queued(), LONE_WORLD - 2);
+    weft__peer_gone(ctx, LONE_NEAR, WEFT__DIED, false, "has died (killed by SIGKILL)");
+    assert_int_equal(take_queued(), 0);
+    weft__engine_drop(ctx);
+    lone_rank_close(ctx);
+}
+
 enum { PROTOCOLS = 32, GROUPS = 4 };
 
 static const weft_group *broken[GROUPS];
@@ -114,13 +200,13 @@ static void listen_for_breaks(void)
 /* Its end is heard of. */
 static void by_the_end_of_a_rank(void)
 {
-    weft__peer_gone(ctx, FAR, WEFT__REPORTED, "has died (killed by SIGKILL)");
+    weft__peer_gone(ctx, FAR, WEFT__DIED, true, "has died (killed by SIGKILL)");
 }
 
 /* An operation of the oldest group meets the dead first, while the rest of that end is still to be done. */
 static void by_an_operation(void)
 {
-    atomic_store(&ctx->peers[FAR].gone, true);
+    atomic_store(&ctx->peers[FAR].gone, WEFT__DIED);
     weft__group_break(world, &(weft__verdict){WEFT_ERR_PEER, 7, FAR, "barrier #7: rank 0 has died"}, true);
 }
 
@@ -182,6 +268,9 @@ int main(void)
         cmocka_unit_test(test_a_death_is_believed),
         cmocka_unit_test(test_a_leaving_that_will_be_told),
         cmocka_unit_test(test_a_leaving_is_hearsay),
+        cmocka_unit_test(test_what_is_presumed_stays_so),
+        cmocka_unit_test(test_an_end_of_a_connection_proves_nothing),
+        cmocka_unit_test(test_a_presumed_death_may_become_certain),
         cmocka_unit_test(test_a_death_breaks_the_newest_first),
         cmocka_unit_test(test_messages_outlive_a_break),
     };
