@@ -32,7 +32,7 @@
 
 #define WEFT__HOST_BYTES 64
 
-/* Whether a rank is gone, and how that is known; weft__peer_gone (peer.c) alone changes it:
+/* Whether a rank is gone, and how that is known; gone_to (peer.c) alone changes it:
  *     HERE -> LEFT    HERE -> DIED    HERE -> PRESUMED_DEAD -> DIED */
 typedef enum weft__gone {
     WEFT__LIVES,

@@ -133,6 +133,19 @@ void weft__peer_connected(weft_context *ctx, int rank)
         record_peer(ctx, rank, WEFT__HAPPENED_LINK_OPEN, WEFT__RECORDED_PEER_UP);
 }
 
+static void gone_to(weft__peer *m, weft__gone to)
+{
+    static const unsigned may_follow[] = {[WEFT__LIVES] = WEFT__MAY_BECOME(WEFT__LEFT) |
+                                                          WEFT__MAY_BECOME(WEFT__PRESUMED_DEAD) |
+                                                          WEFT__MAY_BECOME(WEFT__DIED),
+                                          [WEFT__LEFT] = 0,
+                                          [WEFT__PRESUMED_DEAD] = WEFT__MAY_BECOME(WEFT__DIED),
+                                          [WEFT__DIED] = 0};
+    weft__gone from = atomic_load(&m->gone);
+    WEFT__ASSERT(may_follow[from] & WEFT__MAY_BECOME(to), from, to);
+    atomic_store(&m->gone, to);
+}
+
 /* What was presumed is certain now.  All that follows from a death has followed; the others are told what it is. */
 static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
 {
@@ -140,7 +153,7 @@ static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
     bool tells = !told && has_to_tell(ctx, rank);
     weft__peer_name(ctx, rank, name, sizeof name);
     weft__log(WEFT__INFO, "%s was presumed dead, and is: it %s", name, why);
-    atomic_store(&ctx->peers[rank].gone, WEFT__DIED);
+    gone_to(&ctx->peers[rank], WEFT__DIED);
     record_peer(ctx, rank, WEFT__HAPPENED_RANK_DIED, WEFT__RECORDED_PEER_DEAD);
     if (tells) tell_death(ctx, rank);
     tell_of_watched(ctx, rank, tells);
@@ -168,7 +181,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     if (before != WEFT__LIVES || rank == ctx->rank) return;
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
-    atomic_store(&m->gone, how);
+    gone_to(m, how);
     record_gone(ctx, rank, how);
     weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
     if (how != WEFT__LEFT) {

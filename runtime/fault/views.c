@@ -1,0 +1,501 @@
+/* views.c - see views.h.  The names are those of views.md: a ballot is prepared, promised, proposed, voted for. */
+#include "views.h"
+#include "check.h"
+#include "clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AGAIN_NS     (50 * WEFT__MS)  /* what has not been answered is said again */
+#define PAUSE_NS     (20 * WEFT__MS)  /* of a ballot that gave way, at first; a few times as long later */
+#define PATIENCE_NS  (300 * WEFT__MS) /* for the end of another's ballot, after its last word */
+#define LONGER_MOST  5
+#define BALLOT_MOST  (UINT64_MAX / 4)
+#define MESSAGE_SETS 2
+#define SETS(X)                                                                                     \
+    X(members)  /* of the view */                                                                   \
+    X(before)   /* of the one before */                                                             \
+    X(vote)     /* this rank's, in the ballot vote_at */                                            \
+    X(answered) /* own ballot: who has promised */                                                  \
+    X(voted)    /* and who has voted */                                                             \
+    X(proposed) /* PREPARING: the newest vote told, of best_at; PROPOSING: what is to be decided */ \
+    X(dead)     /* certainly */                                                                     \
+    X(presumed) /* to be dead */                                                                    \
+    X(heard_of) /* neither; of can_decide alone */
+
+enum {
+#define COUNT_SET(name) SET_##name,
+    SETS(COUNT_SET)
+#undef COUNT_SET
+        SET_COUNT
+};
+
+struct weft__views {
+    weft__views_state state;
+    int rank, ranks;
+    size_t bytes; /* of a set */
+    weft__quorum quorum;
+    weft__views_events events;
+    uint32_t number, wanted; /* view that it has; first that would do */
+    uint64_t promised, vote_at;
+    uint64_t ballot, best_at; /* own */
+    uint64_t heard;           /* the latest ballot of anybody's in this view */
+    int64_t next_ns;          /* PREPARING, PROPOSING: says it again; PAUSING: begins again */
+    uint64_t chance;
+    int gave_way; /* so many times in a row */
+#define NAME_SET(name) unsigned char *name;
+    SETS(NAME_SET)
+#undef NAME_SET
+    weft__view_message *out;
+};
+
+/* ---- sets ---- */
+
+static bool has(const unsigned char *set, int rank)
+{
+    return set[rank / 8] >> rank % 8 & 1;
+}
+
+static void add(unsigned char *set, int rank)
+{
+    set[rank / 8] = (unsigned char)(set[rank / 8] | 1u << rank % 8);
+}
+
+static bool is_within(const weft__views *v, const unsigned char *set, const unsigned char *of)
+{
+    for (size_t i = 0; i < v->bytes; i++)
+        if (set[i] & ~of[i]) return false;
+    return true;
+}
+
+static bool is_empty(const weft__views *v, const unsigned char *set)
+{
+    for (size_t i = 0; i < v->bytes; i++)
+        if (set[i]) return false;
+    return true;
+}
+
+static void clear(const weft__views *v, unsigned char *set)
+{
+    memset(set, 0, v->bytes);
+}
+
+/* ---- quorums ---- */
+
+static bool is_majority(const weft__views *v, const unsigned char *set)
+{
+    int all = 0, here = 0, lowest = -1;
+    for (int i = 0; i < v->ranks; i++) {
+        if (!has(v->members, i)) continue;
+        if (lowest < 0) lowest = i;
+        all++;
+        here += has(set, i);
+    }
+    return 2 * here > all || (2 * here == all && has(set, lowest));
+}
+
+/* All that are not certainly dead. */
+static bool is_by_proof(const weft__views *v, const unsigned char *set)
+{
+    for (size_t i = 0; i < v->bytes; i++)
+        if (v->members[i] & ~(set[i] | v->dead[i])) return false;
+    return true;
+}
+
+static bool is_quorum(const weft__views *v, const unsigned char *set)
+{
+    return v->quorum == WEFT__QUORUM_ANY || is_majority(v, set) || is_by_proof(v, set);
+}
+
+bool weft__views_can_decide(const weft__views *v)
+{
+    for (size_t i = 0; i < v->bytes; i++) v->heard_of[i] = (unsigned char)~(v->dead[i] | v->presumed[i]);
+    return is_quorum(v, v->heard_of);
+}
+
+/* ---- states ---- */
+
+static void views_to(weft__views *v, weft__views_state to)
+{
+    static const unsigned may_follow[] = {
+        [WEFT__VIEWS_RESTING] = WEFT__MAY_BECOME(WEFT__VIEWS_PREPARING) |
+                                WEFT__MAY_BECOME(WEFT__VIEWS_PAUSING) | WEFT__MAY_BECOME(WEFT__VIEWS_OUT),
+        [WEFT__VIEWS_PREPARING] = WEFT__MAY_BECOME(WEFT__VIEWS_PROPOSING) |
+                                  WEFT__MAY_BECOME(WEFT__VIEWS_PAUSING) |
+                                  WEFT__MAY_BECOME(WEFT__VIEWS_RESTING) | WEFT__MAY_BECOME(WEFT__VIEWS_OUT),
+        [WEFT__VIEWS_PROPOSING] = WEFT__MAY_BECOME(WEFT__VIEWS_PAUSING) |
+                                  WEFT__MAY_BECOME(WEFT__VIEWS_RESTING) | WEFT__MAY_BECOME(WEFT__VIEWS_OUT),
+        [WEFT__VIEWS_PAUSING] = WEFT__MAY_BECOME(WEFT__VIEWS_PREPARING) |
+                                WEFT__MAY_BECOME(WEFT__VIEWS_RESTING) | WEFT__MAY_BECOME(WEFT__VIEWS_OUT),
+        [WEFT__VIEWS_OUT] = 0};
+    WEFT__ASSERT(may_follow[v->state] & WEFT__MAY_BECOME(to), v->state, to);
+    v->state = to;
+}
+
+static bool has_ballot(const weft__views *v)
+{
+    return v->state == WEFT__VIEWS_PREPARING || v->state == WEFT__VIEWS_PROPOSING;
+}
+
+/* ---- messages ---- */
+
+static size_t message_bytes(const weft__views *v)
+{
+    return sizeof *v->out + MESSAGE_SETS * v->bytes;
+}
+
+static void say(weft__views *v, int to, weft__view_word word, uint64_t ballot, const unsigned char *ranks)
+{
+    *v->out = (weft__view_message){.word = word, .view = v->number, .ballot = ballot};
+    if (word == WEFT__VIEW_PROMISE) v->out->vote_at = v->vote_at;
+    memcpy(v->out->sets, v->members, v->bytes);
+    if (ranks)
+        memcpy(v->out->sets + v->bytes, ranks, v->bytes);
+    else
+        memset(v->out->sets + v->bytes, 0, v->bytes);
+    v->events.send(v->events.arg, to, v->out, message_bytes(v));
+}
+
+/* To all members but those of `set`; whether they are presumed dead or not. */
+static void say_to_others(weft__views *v, const unsigned char *set, weft__view_word word,
+                          const unsigned char *ranks)
+{
+    for (int i = 0; i < v->ranks; i++)
+        if (has(v->members, i) && !has(set, i) && !has(v->dead, i)) say(v, i, word, v->ballot, ranks);
+}
+
+/* It promises to vote for nothing before that ballot; to who asked for an older one this says that it is too late. */
+static void say_promise(weft__views *v, int to)
+{
+    say(v, to, WEFT__VIEW_PROMISE, v->promised, v->vote);
+}
+
+/* ---- a view is decided ---- */
+
+static void begin(weft__views *v, int64_t now_ns);
+
+static void forget_instance(weft__views *v)
+{
+    v->promised = v->vote_at = v->ballot = v->best_at = v->heard = 0;
+    v->gave_way = 0;
+    clear(v, v->vote);
+    clear(v, v->answered);
+    clear(v, v->voted);
+    clear(v, v->proposed);
+}
+
+/* ranks: in a message, or `proposed`. */
+static void install(weft__views *v, uint32_t number, const unsigned char *ranks, int64_t now_ns)
+{
+    WEFT__ASSERT(number > v->number && !is_empty(v, ranks) && is_within(v, ranks, v->members), number,
+                 v->number);
+    v->number = number;
+    memcpy(v->before, v->members, v->bytes);
+    memcpy(v->members, ranks, v->bytes);
+    forget_instance(v);
+    if (!has(v->members, v->rank))
+        views_to(v, WEFT__VIEWS_OUT);
+    else if (v->state != WEFT__VIEWS_RESTING)
+        views_to(v, WEFT__VIEWS_RESTING);
+    v->events.decided(v->events.arg);
+    if (v->state == WEFT__VIEWS_RESTING && v->wanted > v->number) begin(v, now_ns);
+}
+
+/* All who were asked are told, those too whom it leaves out. */
+static void decide(weft__views *v, int64_t now_ns)
+{
+    WEFT__ASSERT(v->state == WEFT__VIEWS_PROPOSING && has(v->voted, v->rank) && is_quorum(v, v->voted),
+                 v->number);
+    install(v, v->number + 1, v->proposed, now_ns);
+    for (int i = 0; i < v->ranks; i++)
+        if (i != v->rank && has(v->before, i) && !has(v->dead, i)) say(v, i, WEFT__VIEW_IS, 0, NULL);
+}
+
+/* ---- this rank's ballot ---- */
+
+static void try_to_decide(weft__views *v, int64_t now_ns)
+{
+    if (v->state == WEFT__VIEWS_PROPOSING && is_quorum(v, v->voted)) decide(v, now_ns);
+}
+
+/* Everybody from whom an answer can be expected has given it. */
+static bool all_have_answered(const weft__views *v)
+{
+    for (size_t i = 0; i < v->bytes; i++)
+        if (v->members[i] & ~(v->answered[i] | v->presumed[i] | v->dead[i])) return false;
+    return true;
+}
+
+static void cast_vote(weft__views *v, uint64_t ballot, const unsigned char *ranks)
+{
+    WEFT__ASSERT(ballot >= v->promised && ballot >= v->vote_at, ballot, v->promised, v->vote_at);
+    v->promised = v->vote_at = ballot;
+    memcpy(v->vote, ranks, v->bytes);
+}
+
+/* Those who answered are the next view, unless one of them has voted before. */
+static void try_to_propose(weft__views *v, int64_t now_ns)
+{
+    if (v->state != WEFT__VIEWS_PREPARING || !is_quorum(v, v->answered) || !all_have_answered(v)) return;
+    WEFT__ASSERT(v->promised == v->ballot && has(v->answered, v->rank), v->promised, v->ballot);
+    if (!v->best_at)
+        for (size_t i = 0; i < v->bytes; i++) v->proposed[i] = (unsigned char)(v->answered[i] & ~v->dead[i]);
+    views_to(v, WEFT__VIEWS_PROPOSING);
+    cast_vote(v, v->ballot, v->proposed);
+    clear(v, v->voted);
+    add(v->voted, v->rank);
+    v->next_ns = now_ns + AGAIN_NS;
+    say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
+    try_to_decide(v, now_ns);
+}
+
+static void note_vote(weft__views *v, uint64_t vote_at, const unsigned char *vote)
+{
+    if (vote_at <= v->best_at) return;
+    v->best_at = vote_at;
+    memcpy(v->proposed, vote, v->bytes);
+}
+
+/* The next ballot that is this rank's, after all that it knows of. */
+static uint64_t next_ballot(const weft__views *v)
+{
+    uint64_t ranks = (uint64_t)v->ranks, last = v->promised > v->heard ? v->promised : v->heard;
+    uint64_t ballot = last / ranks * ranks + (uint64_t)v->rank + 1;
+    return ballot > last ? ballot : ballot + ranks;
+}
+
+static void begin(weft__views *v, int64_t now_ns)
+{
+    views_to(v, WEFT__VIEWS_PREPARING);
+    v->ballot = v->promised = next_ballot(v);
+    v->best_at = 0;
+    clear(v, v->answered);
+    clear(v, v->proposed);
+    add(v->answered, v->rank);
+    note_vote(v, v->vote_at, v->vote);
+    v->next_ns = now_ns + AGAIN_NS;
+    say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
+    try_to_propose(v, now_ns);
+}
+
+static uint64_t draw(weft__views *v) /* splitmix64 */
+{
+    uint64_t z = v->chance += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static int64_t pause_ns(weft__views *v)
+{
+    return PAUSE_NS + (int64_t)(draw(v) % (uint64_t)(PAUSE_NS << v->gave_way));
+}
+
+/* A later ballot is under way: that one has its chance first. */
+static void give_way(weft__views *v, uint64_t ballot, int64_t now_ns)
+{
+    if (ballot > v->heard) v->heard = ballot;
+    if (!has_ballot(v) || ballot <= v->ballot) return;
+    views_to(v, WEFT__VIEWS_PAUSING);
+    if (v->gave_way < LONGER_MOST) v->gave_way++;
+    v->next_ns = now_ns + pause_ns(v);
+}
+
+/* This rank has answered: the owner's next word is awaited.  It may not come, and then somebody has to go on. */
+static void await_end(weft__views *v, int64_t now_ns)
+{
+    if (has_ballot(v) || v->wanted > v->number) return;
+    if (v->state == WEFT__VIEWS_RESTING) views_to(v, WEFT__VIEWS_PAUSING);
+    v->next_ns = now_ns + PATIENCE_NS + pause_ns(v);
+}
+
+void weft__views_want(weft__views *v, int64_t now_ns)
+{
+    if (v->state == WEFT__VIEWS_OUT || v->wanted > v->number) return;
+    v->wanted = v->number + 1;
+    if (v->state == WEFT__VIEWS_RESTING)
+        begin(v, now_ns);
+    else if (v->state == WEFT__VIEWS_PAUSING)
+        v->next_ns = now_ns + pause_ns(v);
+}
+
+void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
+{
+    WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
+    add(v->presumed, rank);
+    try_to_propose(v, now_ns);
+}
+
+void weft__views_died(weft__views *v, int rank, int64_t now_ns)
+{
+    WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
+    add(v->dead, rank);
+    try_to_propose(v, now_ns);
+    try_to_decide(v, now_ns);
+}
+
+/* ---- what comes in ---- */
+
+static void on_prepare(weft__views *v, int from, uint64_t ballot, int64_t now_ns)
+{
+    give_way(v, ballot, now_ns);
+    if (ballot >= v->promised) {
+        v->promised = ballot;
+        await_end(v, now_ns);
+    }
+    say_promise(v, from);
+}
+
+static void on_promise(weft__views *v, int from, const weft__view_message *m, int64_t now_ns)
+{
+    give_way(v, m->ballot, now_ns);
+    if (v->state != WEFT__VIEWS_PREPARING || m->ballot != v->ballot) return;
+    add(v->answered, from);
+    note_vote(v, m->vote_at, m->sets + v->bytes);
+    try_to_propose(v, now_ns);
+}
+
+/* False: its owner proposes two things in one ballot. */
+static bool on_accept(weft__views *v, int from, const weft__view_message *m, int64_t now_ns)
+{
+    const unsigned char *ranks = m->sets + v->bytes;
+    if (v->vote_at == m->ballot && memcmp(v->vote, ranks, v->bytes) != 0) return false;
+    give_way(v, m->ballot, now_ns);
+    if (m->ballot < v->promised) {
+        say_promise(v, from);
+        return true;
+    }
+    cast_vote(v, m->ballot, ranks);
+    await_end(v, now_ns);
+    say(v, from, WEFT__VIEW_ACCEPTED, m->ballot, NULL);
+    return true;
+}
+
+static void on_accepted(weft__views *v, int from, uint64_t ballot, int64_t now_ns)
+{
+    if (v->state != WEFT__VIEWS_PROPOSING || ballot != v->ballot) return;
+    add(v->voted, from);
+    try_to_decide(v, now_ns);
+}
+
+/* No rank that does not exist, and somebody. */
+static bool is_set(const weft__views *v, const unsigned char *set)
+{
+    if (v->ranks % 8 && set[v->bytes - 1] >> v->ranks % 8) return false;
+    return !is_empty(v, set);
+}
+
+static bool is_sound(const weft__views *v, int from, const weft__view_message *m, size_t bytes)
+{
+    const unsigned char *members, *ranks;
+    bool owns, votes;
+    if (bytes != message_bytes(v) || m->word < WEFT__VIEW_PREPARE || m->word > WEFT__VIEW_IS || !m->view)
+        return false;
+    members = m->sets;
+    ranks = members + v->bytes;
+    votes = m->word == WEFT__VIEW_ACCEPT || (m->word == WEFT__VIEW_PROMISE && m->vote_at);
+    owns = m->ballot && (m->ballot - 1) % (uint64_t)v->ranks == (uint64_t)from;
+    if (!is_set(v, members) || (m->word != WEFT__VIEW_IS && !has(members, from))) return false;
+    if (votes && (!is_set(v, ranks) || !is_within(v, ranks, members))) return false;
+    if (m->word == WEFT__VIEW_PREPARE || m->word == WEFT__VIEW_ACCEPT)
+        return owns && m->ballot <= BALLOT_MOST;
+    return m->word == WEFT__VIEW_IS || (m->ballot <= BALLOT_MOST && m->vote_at <= m->ballot);
+}
+
+bool weft__views_take(weft__views *v, int from, const weft__view_message *m, size_t bytes, int64_t now_ns)
+{
+    WEFT__ASSERT(from >= 0 && from < v->ranks && from != v->rank, from, v->ranks);
+    if (!is_sound(v, from, m, bytes)) return false;
+    if (m->view < v->number) {
+        say(v, from, WEFT__VIEW_IS, 0, NULL);
+        return true;
+    }
+    if (v->state == WEFT__VIEWS_OUT) return true;
+    if (m->view > v->number) { /* to its sender that is decided */
+        /* Not within: of another part, which the quorum `any` allows to go on. */
+        if (!is_within(v, m->sets, v->members)) return true;
+        install(v, m->view, m->sets, now_ns);
+        if (v->state == WEFT__VIEWS_OUT) return true;
+    }
+    if (memcmp(m->sets, v->members, v->bytes) != 0) return true;
+    switch (m->word) {
+    case WEFT__VIEW_PREPARE: on_prepare(v, from, m->ballot, now_ns); break;
+    case WEFT__VIEW_PROMISE: on_promise(v, from, m, now_ns); break;
+    case WEFT__VIEW_ACCEPT: return on_accept(v, from, m, now_ns);
+    case WEFT__VIEW_ACCEPTED: on_accepted(v, from, m->ballot, now_ns); break;
+    default: break;
+    }
+    return true;
+}
+
+/* ---- time ---- */
+
+int64_t weft__views_check(weft__views *v, int64_t now_ns)
+{
+    if (v->state == WEFT__VIEWS_RESTING || v->state == WEFT__VIEWS_OUT) return WEFT__NEVER;
+    if (now_ns < v->next_ns) return v->next_ns;
+    if (v->state == WEFT__VIEWS_PAUSING) {
+        begin(v, now_ns);
+    } else {
+        v->next_ns = now_ns + AGAIN_NS;
+        if (v->state == WEFT__VIEWS_PREPARING)
+            say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
+        else
+            say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
+    }
+    return v->state == WEFT__VIEWS_RESTING ? WEFT__NEVER : v->next_ns;
+}
+
+/* ---- the whole ---- */
+
+weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t chance,
+                             weft__views_events events)
+{
+    size_t bytes = ((size_t)ranks + 7) / 8;
+    weft__views *v = calloc(1, sizeof *v);
+    unsigned char *sets = calloc(SET_COUNT, bytes);
+    weft__view_message *out = calloc(1, sizeof *out + MESSAGE_SETS * bytes);
+    if (!v || !sets || !out) {
+        free(v);
+        free(sets);
+        free(out);
+        return NULL;
+    }
+    *v = (weft__views){.rank = rank,
+                       .ranks = ranks,
+                       .bytes = bytes,
+                       .quorum = quorum,
+                       .events = events,
+                       .number = 1,
+                       .wanted = 1,
+                       .chance = chance,
+                       .out = out};
+#define PLACE_SET(name) v->name = sets + SET_##name * bytes;
+    SETS(PLACE_SET)
+#undef PLACE_SET
+    for (int i = 0; i < ranks; i++) add(v->members, i);
+    return v;
+}
+
+void weft__views_free(weft__views *v)
+{
+    if (!v) return;
+    free(v->members); /* the first of the sets */
+    free(v->out);
+    free(v);
+}
+
+weft__views_state weft__views_state_of(const weft__views *v)
+{
+    return v->state;
+}
+
+uint32_t weft__views_number(const weft__views *v)
+{
+    return v->number;
+}
+
+bool weft__views_has(const weft__views *v, int rank)
+{
+    return has(v->members, rank);
+}

@@ -1,0 +1,295 @@
+/* views_game.c - who is in the job: ranks ask for views, presume each other dead, rightly or not, crash, and are parted;
+ * messages are lost, come twice and overtake each other.
+ *
+ * What must hold: all who have the view of a number have the same ranks in it, of those that live; where nobody is known
+ * to be dead for certain, of all.  Once nothing is lost any more and who has crashed is known, all that live have the
+ * same view or are told that they are in none, if those that are left of it are a quorum. */
+#include "chance.h"
+#include "clock.h"
+#include "games.h"
+#include "trace.h"
+#include "views.h"
+#include "wires.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOBS = 16 }; /* of a seed: most are over in few steps */
+enum { WORDS_MOST = 4096, WORD_BYTES = 64, VIEWS_MOST = 64, SETTLE_STEPS = 200000 };
+
+typedef struct word {
+    int from, to;
+    size_t bytes;
+    _Alignas(weft__view_message) unsigned char message[WORD_BYTES];
+} word;
+
+static struct {
+    int ranks, crashed_count, crashes_most;
+    weft__quorum quorum;
+    weft__views *views[WIRES_RANKS_MAX];
+    bool crashed[WIRES_RANKS_MAX];
+    int side[WIRES_RANKS_MAX]; /* of a partition: words go between equal ones */
+    uint64_t had[WIRES_RANKS_MAX]
+                [VIEWS_MOST]; /* by number, a bit for each member; 0: it has not had that one */
+    bool certain;             /* some rank has been told of a certain death */
+    int64_t now_ns;
+    int lossy; /* of 16 words so many are lost, and as many come twice */
+    int word_count;
+    word words[WORDS_MOST];
+} game;
+
+/* ---- words on their way ---- */
+
+static void send(void *arg, int to, const weft__view_message *message, size_t bytes)
+{
+    int from = (int)(intptr_t)arg, at = game.word_count;
+    if (bytes > WORD_BYTES) abort();
+    if (at == WORDS_MOST)
+        at = chance_below(WORDS_MOST); /* another is lost */
+    else
+        game.word_count++;
+    game.words[at] = (word){.from = from, .to = to, .bytes = bytes};
+    memcpy(game.words[at].message, message, bytes);
+}
+
+static uint64_t members_at(int rank)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < game.ranks; i++) set |= (uint64_t)weft__views_has(game.views[rank], i) << i;
+    return set;
+}
+
+/* One that has crashed may have had another view where a certain death let those that are left decide alone, and who is
+ * in neither may hear of that. */
+static bool is_bound(int rank, uint64_t set)
+{
+    return !game.certain || (!game.crashed[rank] && set >> rank & 1);
+}
+
+static void check_agreement(int rank, uint32_t number, uint64_t set)
+{
+    for (int i = 0; i < game.ranks && game.quorum != WEFT__QUORUM_ANY; i++) {
+        uint64_t other = game.had[i][number];
+        if (other && other != set && is_bound(i, other) && is_bound(rank, set))
+            trace_blame("view %u is %#llx to rank %d, and %#llx to rank %d", number, (unsigned long long)set,
+                        rank, (unsigned long long)other, i);
+    }
+}
+
+static void decided(void *arg)
+{
+    int rank = (int)(intptr_t)arg;
+    uint32_t number = weft__views_number(game.views[rank]);
+    uint64_t set = members_at(rank);
+    TRACE("rank %d has view %u: %#llx", rank, number, (unsigned long long)set);
+    if (number >= VIEWS_MOST) abort();
+    check_agreement(rank, number, set);
+    game.had[rank][number] = set;
+}
+
+static bool is_parted(const word *w)
+{
+    return game.side[w->from] != game.side[w->to];
+}
+
+/* It arrives, is lost, or arrives and stays on its way; over to another side it may come once that is none any more. */
+static void deliver(int at)
+{
+    word w = game.words[at];
+    const weft__view_message *m = (const void *)w.message;
+    int fate = chance_below(16);
+    if (is_parted(&w) && fate >= game.lossy) return;
+    if (fate >= game.lossy) game.words[at] = game.words[--game.word_count];
+    if (game.crashed[w.to] || is_parted(&w) || (fate >= game.lossy && fate < 2 * game.lossy)) return;
+    TRACE("word %u of view %u, ballot %u, from %d to %d", m->word, m->view, (unsigned)m->ballot, w.from,
+          w.to);
+    if (!weft__views_take(game.views[w.to], w.from, m, w.bytes, game.now_ns))
+        trace_blame("rank %d refuses what rank %d says", w.to, w.from);
+}
+
+/* ---- what happens ---- */
+
+static int some_living(void)
+{
+    int rank;
+    do rank = chance_below(game.ranks);
+    while (game.crashed[rank]);
+    return rank;
+}
+
+static void learn(int rank, int of, bool certainly)
+{
+    if (rank == of) return;
+    TRACE("rank %d %s that rank %d is dead", rank, certainly ? "knows" : "presumes", of);
+    if (certainly) {
+        game.certain = true;
+        weft__views_died(game.views[rank], of, game.now_ns);
+    } else {
+        weft__views_presume_dead(game.views[rank], of, game.now_ns);
+    }
+}
+
+static void crash(bool tells_certain)
+{
+    int rank = some_living();
+    if (game.crashed_count == game.crashes_most) return;
+    TRACE("rank %d crashes", rank);
+    game.crashed[rank] = true;
+    game.crashed_count++;
+    for (int i = 0; i < game.ranks && tells_certain; i++)
+        if (!game.crashed[i] && chance_one_in(2)) learn(i, rank, true);
+}
+
+static bool has_room(int rank)
+{
+    return weft__views_number(game.views[rank]) < VIEWS_MOST - 1;
+}
+
+static void want(int rank)
+{
+    if (!has_room(rank)) return;
+    TRACE("rank %d wants a view", rank);
+    weft__views_want(game.views[rank], game.now_ns);
+}
+
+/* Who is on another side is no more heard of, which some find out at once. */
+static void part(void)
+{
+    int sides = 1 + chance_below(3);
+    TRACE("%d sides", sides);
+    for (int i = 0; i < game.ranks; i++) game.side[i] = chance_below(sides);
+    for (int i = 0; i < game.ranks; i++)
+        for (int of = 0; of < game.ranks; of++)
+            if (!game.crashed[i] && game.side[i] != game.side[of] && chance_one_in(2)) learn(i, of, false);
+}
+
+static void pass_time(void)
+{
+    int rank = some_living();
+    game.now_ns += chance_below(100) * WEFT__MS;
+    weft__views_check(game.views[rank], game.now_ns);
+}
+
+static void act(bool tells_certain)
+{
+    int rank = some_living(), of = chance_below(game.ranks);
+    switch (chance_below(12)) {
+    case 0:
+    case 1:
+    case 2: want(rank); break;
+    case 3:
+    case 4:
+    case 5: learn(rank, of, tells_certain && game.crashed[of]); break;
+    case 6:
+    case 7: pass_time(); break;
+    case 8:
+    case 9: part(); break;
+    default:
+        if (chance_one_in(2)) crash(tells_certain);
+    }
+}
+
+/* ---- and how it ends ---- */
+
+static uint64_t living(void)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < game.ranks; i++) set |= (uint64_t)!game.crashed[i] << i;
+    return set;
+}
+
+/* A view with somebody in it who has crashed is not the last one: it was voted for before. */
+static void check_all(void)
+{
+    for (int i = 0; i < game.ranks; i++) {
+        if (game.crashed[i]) continue;
+        (void)weft__views_check(game.views[i], game.now_ns);
+        if (members_at(i) & ~living()) want(i);
+    }
+}
+
+/* Nothing is lost any more, and everybody knows who has crashed, and wants to be rid of them. */
+static void settle(void)
+{
+    game.lossy = 0;
+    for (int i = 0; i < game.ranks; i++) game.side[i] = 0;
+    for (int i = 0; i < game.ranks; i++)
+        for (int of = 0; of < game.ranks && !game.crashed[i]; of++)
+            if (game.crashed[of]) learn(i, of, false);
+    for (int steps = 0, idle = 0; idle < 200; steps++) {
+        if (steps == SETTLE_STEPS) {
+            trace_blame("messages have no end");
+            return;
+        }
+        if (game.word_count) {
+            deliver(chance_below(game.word_count));
+            continue;
+        }
+        game.now_ns += 10 * WEFT__MS;
+        check_all();
+        idle++;
+    }
+}
+
+static int latest(void)
+{
+    int rank = -1;
+    for (int i = 0; i < game.ranks; i++)
+        if (!game.crashed[i] &&
+            (rank < 0 || weft__views_number(game.views[i]) > weft__views_number(game.views[rank])))
+            rank = i;
+    return rank;
+}
+
+static void check_end(void)
+{
+    int last = latest();
+    uint32_t number = weft__views_number(game.views[last]);
+    uint64_t set = members_at(last);
+    if (game.quorum == WEFT__QUORUM_ANY || number >= VIEWS_MOST - 1) return;
+    for (int i = 0; i < game.ranks; i++) {
+        weft__views_state state = weft__views_state_of(game.views[i]);
+        if (game.crashed[i] || !(set >> i & 1)) continue;
+        if (!weft__views_can_decide(game.views[i])) continue;
+        if (weft__views_number(game.views[i]) != number)
+            trace_blame("rank %d has view %u, and rank %d view %u", i, weft__views_number(game.views[i]),
+                        last, number);
+        if (state != WEFT__VIEWS_RESTING) trace_blame("rank %d waits for ever, in state %d", i, (int)state);
+        if (set & ~living())
+            trace_blame("view %u has a rank that has crashed: %#llx", number, (unsigned long long)set);
+    }
+}
+
+static void play_job(void)
+{
+    bool tells_certain = chance_one_in(2);
+    int steps;
+    memset(&game, 0, sizeof game);
+    game.ranks = chance_one_in(24) ? 2 + chance_below(WIRES_RANKS_MAX - 1) : 2 + chance_below(4);
+    game.quorum = chance_one_in(16) ? WEFT__QUORUM_ANY : WEFT__QUORUM_MAJORITY;
+    game.crashes_most = chance_below(game.ranks);
+    game.lossy = chance_below(4);
+    game.now_ns = 1000 * WEFT__MS;
+    for (int i = 0; i < game.ranks; i++) {
+        weft__views_events events = {send, decided, (void *)(intptr_t)i};
+        game.views[i] = weft__views_new(i, game.ranks, game.quorum, chance_next(), events);
+        if (!game.views[i]) abort();
+    }
+    TRACE("%d ranks", game.ranks);
+    part();
+    steps = 50 + chance_below(400);
+    for (int i = 0; i < steps; i++) {
+        if (game.word_count && !chance_one_in(6))
+            deliver(chance_below(game.word_count));
+        else
+            act(tells_certain);
+    }
+    settle();
+    check_end();
+    for (int i = 0; i < game.ranks; i++) weft__views_free(game.views[i]);
+}
+
+void play_views(void)
+{
+    for (int i = 0; i < JOBS; i++) play_job();
+}

@@ -1,0 +1,367 @@
+/* test_views.c - who is in the job, message by message: whom a view leaves out, who may decide, what is refused.  What holds
+ * in whatever order messages come is played by tests/protocols/views_game.c. */
+#include "clock.h"
+#include "views.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { RANKS_MOST = 12, QUEUED_MOST = 512, MESSAGE_BYTES = sizeof(weft__view_message) + 4 };
+
+typedef struct queued {
+    int from, to;
+    size_t bytes;
+    _Alignas(weft__view_message) unsigned char message[MESSAGE_BYTES];
+} queued;
+
+static int ranks;
+static weft__views *views[RANKS_MOST];
+static int decisions[RANKS_MOST];
+static bool cut[RANKS_MOST]; /* nothing comes from it or reaches it */
+static queued queue[QUEUED_MOST];
+static int queue_head, queue_tail;
+static int64_t now_ns;
+
+static void send(void *arg, int to, const weft__view_message *message, size_t bytes)
+{
+    queued *q = &queue[queue_tail++];
+    assert_in_range(queue_tail, 1, QUEUED_MOST);
+    assert_in_range(bytes, 1, MESSAGE_BYTES);
+    *q = (queued){.from = (int)((int *)arg - decisions), .to = to, .bytes = bytes};
+    memcpy(q->message, message, bytes);
+}
+
+static void decided(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void open_job(int n, weft__quorum quorum)
+{
+    ranks = n;
+    queue_head = queue_tail = 0;
+    now_ns = 0;
+    memset(decisions, 0, sizeof decisions);
+    memset(cut, 0, sizeof cut);
+    for (int i = 0; i < n; i++) {
+        weft__views_events events = {send, decided, &decisions[i]};
+        views[i] = weft__views_new(i, n, quorum, (uint64_t)i, events);
+        assert_non_null(views[i]);
+    }
+}
+
+static void close_job(void)
+{
+    for (int i = 0; i < ranks; i++) weft__views_free(views[i]);
+}
+
+/* All words arrive, but for those to and from who is cut off. */
+static void deliver(void)
+{
+    while (queue_head < queue_tail) {
+        queued q = queue[queue_head++];
+        if (cut[q.from] || cut[q.to]) continue;
+        assert_true(weft__views_take(views[q.to], q.from, (const void *)q.message, q.bytes, now_ns));
+    }
+    queue_head = queue_tail = 0;
+}
+
+static void wait_long(void)
+{
+    for (int i = 0; i < 100; i++) {
+        now_ns += 50 * WEFT__MS;
+        for (int rank = 0; rank < ranks; rank++) (void)weft__views_check(views[rank], now_ns);
+        deliver();
+    }
+}
+
+static unsigned members(int rank)
+{
+    unsigned set = 0;
+    for (int i = 0; i < ranks; i++) set |= (unsigned)weft__views_has(views[rank], i) << i;
+    return set;
+}
+
+static void has_view(int rank, uint32_t number, unsigned set)
+{
+    assert_int_equal(weft__views_number(views[rank]), number);
+    assert_int_equal(members(rank), set);
+}
+
+/* Those of that set presume the others dead, and want to go on. */
+static void go_on(unsigned set)
+{
+    for (int i = 0; i < ranks; i++)
+        for (int of = 0; of < ranks; of++)
+            if (set >> i & 1 && !(set >> of & 1)) weft__views_presume_dead(views[i], of, now_ns);
+    for (int i = 0; i < ranks; i++)
+        if (set >> i & 1) weft__views_want(views[i], now_ns);
+    deliver();
+}
+
+static void test_who_is_left_out_is_told(void **state)
+{
+    (void)state;
+    open_job(3, WEFT__QUORUM_MAJORITY);
+    cut[2] = true;
+    go_on(3);
+    wait_long();
+    has_view(0, 2, 3);
+    has_view(1, 2, 3);
+    has_view(2, 1, 7);
+    cut[2] = false;
+    weft__views_want(views[2], now_ns);
+    deliver();
+    has_view(2, 2, 3);
+    assert_int_equal(weft__views_state_of(views[2]), WEFT__VIEWS_OUT);
+    assert_int_equal(decisions[2], 1);
+    weft__views_want(views[2], now_ns); /* for ever */
+    assert_int_equal(weft__views_state_of(views[2]), WEFT__VIEWS_OUT);
+    close_job();
+}
+
+/* It hears of the view that it is not in by the word that decided it, and asks nobody. */
+static void test_who_lives_after_all_is_told_at_once(void **state)
+{
+    (void)state;
+    open_job(3, WEFT__QUORUM_MAJORITY);
+    weft__views_presume_dead(views[0], 2, now_ns);
+    cut[2] = true;
+    weft__views_want(views[0], now_ns);
+    while (queue_head < queue_tail && !decisions[0]) { /* until it is decided */
+        queued q = queue[queue_head++];
+        if (q.to != 2) weft__views_take(views[q.to], q.from, (const void *)q.message, q.bytes, now_ns);
+    }
+    cut[2] = false;
+    deliver();
+    assert_int_equal(weft__views_state_of(views[2]), WEFT__VIEWS_OUT);
+    close_job();
+}
+
+/* Which parts of how many go on. */
+static void test_quorums(void **state)
+{
+    static const struct {
+        int ranks;
+        unsigned part;
+        weft__quorum quorum;
+        bool goes_on;
+    } rows[] = {{2, 1, WEFT__QUORUM_MAJORITY, true},      {2, 2, WEFT__QUORUM_MAJORITY, false},
+                {3, 1, WEFT__QUORUM_MAJORITY, false},     {3, 6, WEFT__QUORUM_MAJORITY, true},
+                {4, 3, WEFT__QUORUM_MAJORITY, true},      {4, 12, WEFT__QUORUM_MAJORITY, false},
+                {4, 14, WEFT__QUORUM_MAJORITY, true},     {5, 3, WEFT__QUORUM_MAJORITY, false},
+                {9, 0x1e0, WEFT__QUORUM_MAJORITY, false}, {9, 0x1f0, WEFT__QUORUM_MAJORITY, true},
+                {3, 4, WEFT__QUORUM_ANY, true},           {2, 2, WEFT__QUORUM_ANY, true}};
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        open_job(rows[r].ranks, rows[r].quorum);
+        for (int i = 0; i < ranks; i++) cut[i] = !(rows[r].part >> i & 1);
+        go_on(rows[r].part);
+        wait_long();
+        for (int i = 0; i < ranks; i++) {
+            if (cut[i]) continue;
+            assert_int_equal(weft__views_can_decide(views[i]), rows[r].goes_on);
+            has_view(i, rows[r].goes_on ? 2 : 1, rows[r].goes_on ? rows[r].part : (1U << ranks) - 1);
+        }
+        close_job();
+    }
+}
+
+/* One of three is left, and knows for certain that the others have died: it needs nobody's vote. */
+static void test_by_proof(void **state)
+{
+    (void)state;
+    open_job(3, WEFT__QUORUM_MAJORITY);
+    cut[0] = cut[1] = true;
+    weft__views_presume_dead(views[2], 0, now_ns);
+    weft__views_died(views[2], 1, now_ns);
+    weft__views_want(views[2], now_ns);
+    wait_long();
+    has_view(2, 1, 7);
+    assert_false(weft__views_can_decide(views[2]));
+    weft__views_died(views[2], 0, now_ns);
+    has_view(2, 2, 4);
+    close_job();
+}
+
+/* Rank 1 of three dies once it has voted for {1 2}, and 2 knows that view.  Its vote counts on: 0 cannot go on alone. */
+static void test_the_vote_of_the_dead_counts(void **state)
+{
+    (void)state;
+    open_job(3, WEFT__QUORUM_MAJORITY);
+    cut[0] = true;
+    go_on(6);
+    wait_long();
+    has_view(2, 2, 6);
+    cut[0] = false;
+    cut[1] = cut[2] = true;
+    weft__views_died(views[0], 1, now_ns);
+    go_on(1);
+    wait_long();
+    has_view(0, 1, 7);
+    cut[2] = false;
+    wait_long();
+    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_OUT);
+    close_job();
+}
+
+/* Who owns a ballot that is not the latest gives way, and both come to the same. */
+static void test_two_ballots_at_once(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= RANKS_MOST; n++) {
+        open_job(n, WEFT__QUORUM_MAJORITY);
+        for (int i = 0; i < n; i++) weft__views_want(views[i], now_ns);
+        deliver();
+        wait_long();
+        for (int i = 0; i < n; i++) {
+            assert_true(weft__views_number(views[i]) > 1);
+            assert_int_equal(weft__views_number(views[i]), weft__views_number(views[0]));
+            assert_int_equal(members(i), (1U << n) - 1);
+            assert_int_equal(weft__views_state_of(views[i]), WEFT__VIEWS_RESTING);
+        }
+        close_job();
+    }
+}
+
+typedef struct said {
+    uint32_t word, view;
+    uint64_t ballot, vote_at;
+    unsigned char members, ranks;
+} said;
+
+/* Said to rank 0. */
+static bool is_taken_from(int from, said is, size_t bytes)
+{
+    _Alignas(weft__view_message) unsigned char bytes_of[MESSAGE_BYTES] = {0};
+    weft__view_message *m = (void *)bytes_of;
+    *m = (weft__view_message){is.word, is.view, is.ballot, is.vote_at};
+    m->sets[0] = is.members;
+    m->sets[1] = is.ranks;
+    return weft__views_take(views[0], from, m, bytes, now_ns);
+}
+
+static bool is_taken(said is, size_t bytes)
+{
+    return is_taken_from(1, is, bytes);
+}
+
+static void test_refuses_what_no_rank_says(void **state)
+{
+    static const size_t whole = sizeof(weft__view_message) + 2;
+    static const said sound[] = {{WEFT__VIEW_PREPARE, 1, 2, 0, 7, 0},
+                                 {WEFT__VIEW_PROMISE, 1, 9, 0, 7, 0},
+                                 {WEFT__VIEW_PROMISE, 1, 9, 4, 7, 3},
+                                 {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 3},
+                                 {WEFT__VIEW_ACCEPTED, 1, 5, 0, 7, 0}};
+    static const said unsound[] = {{0, 1, 2, 0, 7, 0},
+                                   {WEFT__VIEW_IS + 1, 1, 2, 0, 7, 0},
+                                   {WEFT__VIEW_PREPARE, 0, 2, 0, 7, 0},
+                                   {WEFT__VIEW_PREPARE, 1, 0, 0, 7, 0},
+                                   {WEFT__VIEW_PREPARE, 1, 3, 0, 7, 0}, /* a ballot of rank 2 */
+                                   {WEFT__VIEW_PREPARE, 1, 2, 0, 0, 0},
+                                   {WEFT__VIEW_PREPARE, 1, 2, 0, 5, 0},  /* it is not in its own view */
+                                   {WEFT__VIEW_PREPARE, 1, 2, 0, 15, 0}, /* there is no rank 3 */
+                                   {WEFT__VIEW_PROMISE, 1, 4, 9, 7, 3},
+                                   {WEFT__VIEW_PROMISE, 1, UINT64_MAX, 0, 7, 0},
+                                   {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 0},
+                                   {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 8},
+                                   {WEFT__VIEW_ACCEPT, 1, 5, 0, 3, 5},
+                                   {WEFT__VIEW_IS, 2, 0, 0, 0, 0}};
+    (void)state;
+    open_job(3, WEFT__QUORUM_MAJORITY);
+    for (size_t i = 0; i < sizeof unsound / sizeof *unsound; i++) assert_false(is_taken(unsound[i], whole));
+    assert_int_equal(queue_tail, 0);
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+        assert_true(is_taken(sound[i], whole));
+        assert_false(is_taken(sound[i], whole - 1));
+        assert_false(is_taken(sound[i], whole + 1));
+    }
+    assert_false(
+        is_taken((said){WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 1}, whole)); /* it has proposed another one in that */
+    has_view(0, 1, 7);
+    assert_true(is_taken((said){WEFT__VIEW_IS, 4, 0, 0, 5, 0}, whole));
+    has_view(0, 4, 5);
+    assert_true(is_taken((said){WEFT__VIEW_IS, 5, 0, 0, 7, 0}, whole)); /* nobody comes back: it is dropped */
+    has_view(0, 4, 5);
+    close_job();
+}
+
+/* What rank 0 says next in that ballot, to anybody: of that kind. */
+static const weft__view_message *next_said(uint32_t word, uint64_t ballot)
+{
+    while (queue_head < queue_tail) {
+        const weft__view_message *m = (const void *)queue[queue_head++].message;
+        if (m->word == word && m->ballot == ballot) return m;
+    }
+    fail_msg("word %u of ballot %u is not said", word, (unsigned)ballot);
+    return NULL;
+}
+
+enum { WHOLE = sizeof(weft__view_message) + 2 };
+
+/* Whichever order they come in. */
+static void test_the_newest_vote_is_proposed(void **state)
+{
+    static const said votes[] = {{WEFT__VIEW_PROMISE, 1, 11, 2, 31, 7},
+                                 {WEFT__VIEW_PROMISE, 1, 11, 3, 31, 13}};
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        open_job(5, WEFT__QUORUM_MAJORITY);
+        for (int of = 3; of < 5; of++) weft__views_presume_dead(views[0], of, now_ns);
+        assert_true(is_taken_from(4, (said){WEFT__VIEW_PREPARE, 1, 10, 0, 31, 0}, WHOLE));
+        weft__views_want(views[0], now_ns);
+        now_ns += 1000 * WEFT__MS;
+        (void)weft__views_check(views[0], now_ns);
+        (void)next_said(WEFT__VIEW_PREPARE, 11);
+        assert_true(is_taken_from(1 + first, votes[first], WHOLE));
+        assert_true(is_taken_from(2 - first, votes[!first], WHOLE));
+        assert_int_equal(next_said(WEFT__VIEW_ACCEPT, 11)->sets[1], 13);
+        close_job();
+    }
+}
+
+/* One that was on its way while its ballot gave way to another. */
+static void test_a_vote_counts_in_its_ballot(void **state)
+{
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    for (int of = 3; of < 5; of++) weft__views_presume_dead(views[0], of, now_ns);
+    weft__views_want(views[0], now_ns);
+    for (int from = 1; from < 3; from++)
+        assert_true(is_taken_from(from, (said){WEFT__VIEW_PROMISE, 1, 1, 0, 31, 0}, WHOLE));
+    (void)next_said(WEFT__VIEW_ACCEPT, 1);
+    assert_true(is_taken_from(1, (said){WEFT__VIEW_PREPARE, 1, 2, 0, 31, 0}, WHOLE));
+    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PAUSING);
+    now_ns += 1000 * WEFT__MS;
+    (void)weft__views_check(views[0], now_ns);
+    for (int from = 1; from < 3; from++)
+        assert_true(is_taken_from(from, (said){WEFT__VIEW_PROMISE, 1, 6, from == 1 ? 2 : 0, 31, 6}, WHOLE));
+    assert_int_equal(next_said(WEFT__VIEW_ACCEPT, 6)->sets[1], 6);
+    for (int from = 1; from < 3; from++)
+        assert_true(is_taken_from(from, (said){WEFT__VIEW_ACCEPTED, 1, 1, 0, 31, 0}, WHOLE));
+    has_view(0, 1, 31);
+    for (int from = 1; from < 3; from++)
+        assert_true(is_taken_from(from, (said){WEFT__VIEW_ACCEPTED, 1, 6, 0, 31, 0}, WHOLE));
+    has_view(0, 2, 6); /* it has decided that it is not in it */
+    close_job();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_left_out_is_told),
+        cmocka_unit_test(test_who_lives_after_all_is_told_at_once),
+        cmocka_unit_test(test_quorums),
+        cmocka_unit_test(test_by_proof),
+        cmocka_unit_test(test_the_vote_of_the_dead_counts),
+        cmocka_unit_test(test_two_ballots_at_once),
+        cmocka_unit_test(test_refuses_what_no_rank_says),
+        cmocka_unit_test(test_the_newest_vote_is_proposed),
+        cmocka_unit_test(test_a_vote_counts_in_its_ballot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
