@@ -19,7 +19,8 @@ typedef enum weft__frame_kind {
     WEFT__FRAME_CONTROL,   /* for the runtime: tag tells what */
     WEFT__FRAME_BYE,       /* nothing follows: this rank leaves; status in tag, why in the payload */
     WEFT__FRAME_BYE_TAKEN, /* everything before your BYE has been taken */
-    WEFT__FRAME_KINDS
+    WEFT__FRAME_KINDS,
+    WEFT__FRAME_ACK = 255 /* a transport's own, of which no sink hears: so much has arrived */
 } weft__frame_kind;
 
 /* Spaces in which messages are matched apart from each other. */
@@ -41,7 +42,7 @@ typedef struct weft__frame {
     uint8_t kind, channel, dtype, flags;
     uint32_t length; /* payload bytes behind this header */
     int32_t tag;
-    uint32_t reserved; /* 0 */
+    uint32_t reserved; /* 0, but for what a transport writes there for its other end */
     uint64_t group;
     uint64_t sequence;
     uint64_t bytes; /* of the whole message, or an offset */

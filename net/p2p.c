@@ -240,13 +240,23 @@ static void tell_retracted(const weft__send *send)
     send_part(send->p2p, send->peer, &frame, NULL, false);
 }
 
+/* What has gone of it is its caller's again. */
+static void release(weft__send *send)
+{
+    weft__transport *route = send->p2p->peers[send->peer].route;
+    if (send->peer != send->p2p->me && route->release) route->release(route, send->peer, &send->out);
+}
+
 static void piece_sent(weft__outgoing *out, weft_status status)
 {
     weft__send *send = WEFT__OWNER(out, weft__send, out);
     WEFT__ASSERT(send->queued && send->state == WEFT__SEND_FLOWING, send->queued, send->state);
     send->queued = false;
     if (waits_for_fate(send, status)) return;
-    if (status == WEFT_ERR_MEMORY) tell_retracted(send);
+    if (status == WEFT_ERR_MEMORY) {
+        release(send);
+        tell_retracted(send);
+    }
     send->offset += out->frame.length;
     WEFT__ASSERT(send->offset <= send->bytes, send->offset, send->bytes);
     if (status != WEFT_OK || send->offset == send->bytes)
@@ -282,6 +292,8 @@ static size_t push(weft__p2p *p2p, weft__send *send)
     send->out.frame.bytes = send->offset;
     send->out.frame.length = (uint32_t)length;
     send->out.payload = send->buf + send->offset;
+    send->out.more = length < left;
+    send->out.last = !send->out.more;
     send->out.bulk = send->out.frame.channel != WEFT__CHANNEL_COLLECTIVE;
     send->out.sent = piece_sent;
     send->queued = true;
@@ -439,6 +451,7 @@ weft__send *weft__p2p_send(weft__p2p *p2p, const weft__envelope *to, const void 
     send->out =
         (weft__outgoing){.frame = frame_of(to, buf, bytes, eager, send->offset, weft__p2p_send_id(send)),
                          .payload = buf,
+                         .more = send->offset > 0,
                          .sent = eager ? eager_sent : announced};
     weft__list_init(&send->out.link);
     if (to->peer == p2p->me) {
@@ -464,10 +477,11 @@ void weft__p2p_cancel_send(weft__p2p *p2p, weft__send *send)
 {
     weft__peer_box *box = &p2p->peers[send->peer];
     /* Will the peer hear of it, or has it? */
-    bool known = !send->queued || send->state == WEFT__SEND_FLOWING || send->out.done;
+    bool known = !send->queued || send->state == WEFT__SEND_FLOWING || send->out.done || send->out.numbered;
     WEFT__ASSERT(send->state != WEFT__SEND_FREE);
     if (!known) weft__p2p_take_back(box, weft__p2p_cost(&send->out.frame));
     if (send->queued) box->route->retract(box->route, &send->out);
+    if (known) release(send);
     if (send->state == WEFT__SEND_COPYING) {
         weft__p2p_finish_recv(p2p, send->recv, WEFT_ERR_CANCELLED);
     } else if (known && send->state != WEFT__SEND_EAGER) {

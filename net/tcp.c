@@ -1,9 +1,10 @@
 /* tcp.c - the TCP transport as the engine sees it: its slots, its peers and what is queued for them.
  *
  * A frame that is sent waits in its peer's queue; the first one makes this rank dial.  Once a connection
- * stands (tcp_link.c) frames flow, urgent ones before bulk.  A peer goes through its states once and only
- * forward: IDLE -> DIALLING -> UP -> GONE.  Whatever ends it (refused, closed, nonsense received) goes
- * through weft__tcp_lose, which tells the sink once and gives every queued frame back with ERR_PEER.  A
+ * stands (tcp_link.c) frames flow, urgent ones before bulk.  A peer goes through its states so: IDLE -> DIALLING
+ * -> UP <-> MENDING, and from each to GONE.  A connection that ends is mended (tcp_mend.c).  Whatever ends the
+ * peer (refused, not mended in time, nonsense received) goes through weft__tcp_lose, which tells the sink once
+ * and gives every queued frame back with ERR_PEER.  A
  * connection from outside the job ends alone and touches no peer. */
 #include "clock.h"
 #include "status.h"
@@ -44,13 +45,13 @@ static weft__tcp_peer *peer_of(weft__tcp *tcp, int rank)
 }
 
 /* What may follow on each state: whoever connects to us may be the first. */
-static const uint8_t peer_follows[] = {[WEFT__TCP_IDLE] = WEFT__MAY_BECOME(WEFT__TCP_DIALLING) |
-                                                          WEFT__MAY_BECOME(WEFT__TCP_UP) |
-                                                          WEFT__MAY_BECOME(WEFT__TCP_GONE),
-                                       [WEFT__TCP_DIALLING] =
-                                           WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
-                                       [WEFT__TCP_UP] = WEFT__MAY_BECOME(WEFT__TCP_GONE),
-                                       [WEFT__TCP_GONE] = 0};
+static const uint8_t peer_follows[] = {
+    [WEFT__TCP_IDLE] = WEFT__MAY_BECOME(WEFT__TCP_DIALLING) | WEFT__MAY_BECOME(WEFT__TCP_UP) |
+                       WEFT__MAY_BECOME(WEFT__TCP_GONE),
+    [WEFT__TCP_DIALLING] = WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
+    [WEFT__TCP_UP] = WEFT__MAY_BECOME(WEFT__TCP_MENDING) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
+    [WEFT__TCP_MENDING] = WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
+    [WEFT__TCP_GONE] = 0};
 
 /* The one place that stores a peer's state.  The transport is the engine's: no order of memory is needed. */
 void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to)
@@ -61,12 +62,13 @@ void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to)
 
 /* ---- the end of a peer ---- */
 
-static void give_back(weft__tcp_peer *peer, weft_status status)
+/* What is all written is in the kernel's hands: `written` tells what its owners hear of it. */
+static void give_back(weft__tcp_peer *peer, weft_status status, weft_status written)
 {
-    weft__list ended;
+    weft__list kept, ended;
+    weft__list_init(&kept);
     weft__list_init(&ended);
-    if (peer->current) weft__list_append(&ended, &peer->current->link);
-    peer->current = NULL;
+    weft__tcp_kept_take_out(peer, &kept, &ended);
     WEFT__LIST_EACH(&peer->urgent, at)
     {
         weft__list_remove(at);
@@ -77,12 +79,10 @@ static void give_back(weft__tcp_peer *peer, weft_status status)
         weft__list_remove(at);
         weft__list_append(&ended, at);
     }
+    weft__tcp_kept_free(peer);
     /* One by one from the front: `sent` may retract others of them. */
-    while (!weft__list_empty(&ended)) {
-        weft__outgoing *out = WEFT__LIST_ENTRY(ended.next, weft__outgoing, link);
-        weft__list_remove(&out->link);
-        out->sent(out, status);
-    }
+    weft__tcp_kept_tell(&kept, written);
+    weft__tcp_kept_tell(&ended, status);
 }
 
 void weft__tcp_lazy_no_more(weft__tcp_peer *peer)
@@ -112,7 +112,7 @@ void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...)
     close_peer(peer);
     /* The cause first, so that whoever is told of a failed frame can know it. */
     sink->lost(sink, peer->rank, why);
-    give_back(peer, WEFT_ERR_PEER);
+    give_back(peer, WEFT_ERR_PEER, WEFT_ERR_PEER);
 }
 
 /* ---- slots ---- */
@@ -123,6 +123,7 @@ static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
     weft__tcp_peer *peer = peer_of(tcp, rank);
     WEFT__ASSERT(out->frame.length <= WEFT__FRAME_PAYLOAD_MAX && (!out->frame.length || out->payload));
     out->done = 0;
+    out->numbered = false;
     out->peer = rank;
     weft__list_init(&out->link);
     if (peer->state == WEFT__TCP_GONE) {
@@ -137,25 +138,31 @@ static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
     } else if (peer->state == WEFT__TCP_UP) {
         weft__tcp_link_write(peer->link);
     } else if (peer->state == WEFT__TCP_IDLE) {
-        weft__tcp_dial_begin(peer);
+        weft__tcp_dial_begin(peer, NULL);
     }
+}
+
+static void tcp_release(weft__transport *t, int rank, weft__outgoing *out)
+{
+    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    if (!weft__tcp_kept_release(peer, out) && peer->link) weft__tcp_link_broken(peer->link, ENOMEM);
 }
 
 static void tcp_retract(weft__transport *t, weft__outgoing *out)
 {
     weft__tcp_peer *peer = peer_of(tcp_of(t), out->peer);
-    if (out == peer->current) {
-        peer->current = NULL;
+    if (out == peer->current)
         weft__tcp_link_detach(peer->link, out);
-    } else {
+    else if (!out->numbered)
         weft__list_remove(&out->link);
-    }
+    else if (!weft__tcp_kept_stand_in(peer, out) && peer->link)
+        weft__tcp_link_broken(peer->link, ENOMEM);
 }
 
 static void tcp_forget(weft__transport *t, int rank, void *where)
 {
-    weft__tcp_link *link = peer_of(tcp_of(t), rank)->link;
-    if (link && link->in_frame && link->where == where) link->where = NULL;
+    weft__tcp_arriving *in = &peer_of(tcp_of(t), rank)->in;
+    if (in->begun && in->where == where) in->where = NULL;
 }
 
 /* Asking the set costs as much as reading, so while links are few, and nothing else is waited for, they are
@@ -170,11 +177,22 @@ static void read_directly(weft__tcp *tcp)
     }
 }
 
+/* What has arrived, to those that nothing else is sent to. */
+static void tell_all(weft__tcp *tcp)
+{
+    const int before = tcp->moved;
+    for (int r = 0; r < tcp->world && tcp->telling; r++)
+        if (tcp->peer[r].link && tcp->peer[r].link->tells) weft__tcp_link_write(tcp->peer[r].link);
+    tcp->tell_polls = WEFT__TCP_TELL_POLLS; /* a link may be blocked */
+    tcp->moved = before;
+}
+
 static void tcp_hurry(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
     const int before = tcp->moved;
     tcp->lazy_polls = 0;
+    if (tcp->telling) tell_all(tcp);
     if (!tcp->lazy) return;
     for (int r = 0; r < tcp->world; r++)
         if (tcp->peer[r].lazy && tcp->peer[r].link) weft__tcp_link_write(tcp->peer[r].link);
@@ -191,6 +209,7 @@ static int tcp_poll(weft__transport *t, int budget)
     if (tcp->accept_again) weft__tcp_accept_all(tcp);
     read_directly(tcp);
     if (tcp->lazy_polls && --tcp->lazy_polls == 0) tcp_hurry(t);
+    if (tcp->telling && --tcp->tell_polls <= 0) tell_all(tcp);
 
     weft__list_init(&queued);
     WEFT__LIST_EACH(&tcp->resume, at)
@@ -226,9 +245,10 @@ static void tcp_recheck(weft__transport *t)
 
 static bool tcp_flushed(const weft__transport *t, int rank)
 {
-    const weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
     return weft__list_empty(&peer->urgent) && weft__list_empty(&peer->bulk) && !peer->current &&
-           !(peer->link && (peer->link->rest || weft__tcp_sealed_waits(peer->link->sealed)));
+           !(peer->kept && !weft__list_empty(weft__tcp_again(peer))) &&
+           !(peer->link && weft__tcp_sealed_waits(peer->link->sealed));
 }
 
 static void tcp_drop(weft__transport *t, int rank)
@@ -239,7 +259,7 @@ static void tcp_drop(weft__transport *t, int rank)
     weft__tcp_lazy_no_more(peer);
     weft__tcp_dial_end(peer);
     if (peer->link) weft__tcp_link_drop(peer->link);
-    give_back(peer, WEFT_ERR_PEER);
+    give_back(peer, WEFT_ERR_PEER, WEFT_OK);
 }
 
 static void close_polled(weft__tcp *tcp, weft__polled *w)
@@ -259,7 +279,7 @@ static void tcp_close(weft__transport *t)
         weft__tcp_guest_end(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link));
     /* All are closed before the first `sent`, which may try to send again. */
     for (int r = 0; r < tcp->world; r++) close_peer(&tcp->peer[r]);
-    for (int r = 0; r < tcp->world; r++) give_back(&tcp->peer[r], WEFT_ERR_CANCELLED);
+    for (int r = 0; r < tcp->world; r++) give_back(&tcp->peer[r], WEFT_ERR_CANCELLED, WEFT_ERR_CANCELLED);
     weft__tcp_links_sweep(tcp);
     weft__rests_close(&tcp->rests);
     free(tcp);
@@ -448,6 +468,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .prefix_bytes = EAGER_BYTES,
                                           .send = tcp_send,
                                           .retract = tcp_retract,
+                                          .release = tcp_release,
                                           .forget = tcp_forget,
                                           .poll = tcp_poll,
                                           .hurry = tcp_hurry,

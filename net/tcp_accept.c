@@ -66,41 +66,59 @@ static void turn_away(weft__tcp_guest *guest, const char *why)
 }
 
 /* Both ends come to the same choice: the lower rank's connection stays. */
-static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer)
+static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
+                               const weft__tcp_standing *theirs)
 {
     switch (peer->state) {
     case WEFT__TCP_IDLE: return WEFT__TCP_TAKEN;
-    case WEFT__TCP_DIALLING: return peer->rank < tcp->me ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
+    case WEFT__TCP_DIALLING:
+    case WEFT__TCP_MENDING: return peer->rank < tcp->me ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
     case WEFT__TCP_UP:
+        if (weft__tcp_is_newer(peer, theirs)) return WEFT__TCP_TAKEN;
+        break;
     case WEFT__TCP_GONE: break;
     }
     return WEFT__TCP_UNWANTED;
+}
+
+/* NULL: it has to try again, or was told why not. */
+static weft__tcp_link *take_member(weft__tcp_guest *guest, weft__tcp_peer *peer)
+{
+    weft__tcp_standing mine = {0};
+    weft__tcp_verdict verdict = judge(guest->tcp, peer, &guest->standing);
+    weft__tcp_link *link = NULL;
+    weft__tcp_judgement told;
+    size_t done = 0;
+    if (verdict == WEFT__TCP_TAKEN) {
+        link = weft__tcp_link_new(peer);
+        if (!link) {
+            turn_away(guest, "no memory for it"); /* the member tries again */
+            return NULL;
+        }
+        if (peer->link) weft__tcp_unlink(peer);
+        mine = weft__tcp_stand(peer);
+    }
+    weft__tcp_verdict_make(&guest->handshake, (uint8_t)verdict, &mine, &told);
+    if (link) weft__tcp_link_take_keys(link, &guest->handshake);
+    if (weft__tcp_step_write(guest->polled.fd, &told, sizeof told, &done) == WEFT__STEP_DONE && link)
+        return link;
+    if (link) weft__list_append(&guest->tcp->closed, &link->queued);
+    weft__tcp_guest_end(guest);
+    if (peer->state == WEFT__TCP_MENDING && !peer->dial) weft__tcp_dial_begin(peer, "its connection broke");
+    return NULL;
 }
 
 /* A member: its proof fits. */
 static void receive_member(weft__tcp_guest *guest)
 {
     weft__tcp_peer *peer = &guest->tcp->peer[guest->hello.hello.from];
-    const weft__tcp_verdict verdict = judge(guest->tcp, peer);
-    weft__tcp_link *link;
-    weft__tcp_judgement told;
-    size_t done = 0;
-    int fd = guest->polled.fd;
-    weft__tcp_verdict_make(&guest->handshake, (uint8_t)verdict, &told);
-    link =
-        verdict == WEFT__TCP_TAKEN ? weft__tcp_link_new(peer, &guest->handshake) : NULL; /* takes the keys */
-    if (verdict == WEFT__TCP_TAKEN && !link) {
-        turn_away(guest, "no memory for it"); /* the member tries again */
-        return;
-    }
-    if (weft__tcp_step_write(fd, &told, sizeof told, &done) != WEFT__STEP_DONE || !link) {
-        if (link) weft__list_append(&guest->tcp->closed, &link->queued);
-        weft__tcp_guest_end(guest);
-        return;
-    }
+    weft__tcp_link *link = take_member(guest, peer);
+    const weft__tcp_standing theirs = guest->standing;
+    const int fd = guest->polled.fd;
+    if (!link) return;
     weft__poller_remove(guest->tcp->poller, &guest->polled);
     free_place(guest);
-    weft__tcp_link_start(link, fd);
+    weft__tcp_link_start(link, fd, &theirs);
 }
 
 static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)
@@ -145,7 +163,7 @@ static const char *why_not(weft__tcp_guest *guest)
 static bool next_step(weft__tcp_guest *guest)
 {
     if (guest->step == WEFT__GUEST_PROOF) {
-        if (weft__tcp_proof_take(&guest->handshake, &guest->proof))
+        if (weft__tcp_proof_take(&guest->handshake, &guest->proof, &guest->standing))
             receive_member(guest);
         else
             turn_away(guest, knows_not);

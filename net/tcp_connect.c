@@ -1,4 +1,5 @@
-/* tcp_connect.c - a connection that this rank makes, from the first frame for a peer to its verdict.
+/* tcp_connect.c - a connection that this rank makes, from the first frame for a peer, or the end of the connection
+ * before (tcp_mend.c), to its verdict.
  *
  *     GREETING  hello goes out as soon as the socket is connected
  *     ANSWER    the acceptor proves that it knows the secret
@@ -10,8 +11,9 @@
  *               nothing is left then that would tell: so it is dialled again now and then, which is refused
  *               where it is gone, and answered with CROSSED as long as it is at it
  *
- * A member listens from before it joins until it leaves, so a refused or unreachable address means that it is
- * gone. A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
+ * A member listens from before it joins until it leaves, so a refused address means that it is gone.  So does one
+ * that cannot be reached, at first; a connection that broke is tried again until WEFT_RECONNECT_MS are over,
+ * whatever goes wrong.  A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
  * stranger's. */
 #include "clock.h"
 #include "log.h"
@@ -24,14 +26,16 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define PAUSE_MIN_MS 10
-#define PAUSE_MAX_MS 1000
-#define AWAIT_MS     200 /* for the other's connection, before it is dialled again */
+#define PAUSE_MIN_MS  10
+#define PAUSE_MAX_MS  1000
+#define PAUSE_MEND_MS 100 /* the longest, where a connection broke */
+#define AWAIT_MS      200 /* for the other's connection, before it is dialled again */
 
 static const char proves_not[] =
     "does not prove that it knows the job's secret, or what it said was changed on its way";
@@ -55,6 +59,7 @@ struct weft__tcp_dial {
     int attempts;
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
+    int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
     size_t done;              /* bytes of this step */
     weft__tcp_looks looks;
     weft__tcp_hello hello;
@@ -62,6 +67,7 @@ struct weft__tcp_dial {
     weft__tcp_proof proof;
     weft__tcp_judgement judgement;
     weft__tcp_handshake handshake; /* wiped with each attempt */
+    char broke[WEFT__TCP_WHY];     /* what the connection broke with */
 };
 
 /* The one place that stores a dial's step; each begins with its first byte. */
@@ -104,26 +110,47 @@ void weft__tcp_dial_end(weft__tcp_peer *peer)
 
 static void lose(weft__tcp_peer *peer, const char *what, int error)
 {
+    const weft__tcp_dial *dial = peer->dial;
     char text[WEFT__TCP_TEXT], why[128];
     weft__tcp_address_text(&peer->address, text);
-    if (error)
+    if (dial && dial->mend_until_ns && error == ECONNREFUSED) /* that it has died is said by how it broke */
+        weft__tcp_lose(peer, "%s", dial->broke);
+    else if (dial && dial->mend_until_ns)
+        weft__tcp_lose(peer, "%s; at %s it %s%s%s", dial->broke, text, what, error ? ": " : "",
+                       error ? strerror_r(error, why, sizeof why) : "");
+    else if (error)
         weft__tcp_lose(peer, "rank %d at %s %s: %s", peer->rank, text, what,
                        strerror_r(error, why, sizeof why));
     else
         weft__tcp_lose(peer, "rank %d at %s %s", peer->rank, text, what);
 }
 
+static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
+{
+    return dial->mend_until_ns ? now_ns >= dial->mend_until_ns : dial->attempts >= WEFT__TCP_DIALS;
+}
+
 static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
 {
-    int64_t pause_ms = PAUSE_MIN_MS << (dial->attempts - 1);
+    const int64_t now = weft__now_ns(), longest = dial->mend_until_ns ? PAUSE_MEND_MS : PAUSE_MAX_MS;
+    int64_t pause_ms = dial->attempts < 8 ? PAUSE_MIN_MS << (dial->attempts - 1) : longest;
     close_attempt(dial);
-    if (dial->attempts >= WEFT__TCP_DIALS) {
+    if (is_last(dial, now)) {
         lose(dial->peer, what, error);
         return;
     }
-    if (pause_ms > PAUSE_MAX_MS) pause_ms = PAUSE_MAX_MS;
+    if (pause_ms > longest) pause_ms = longest;
     dial_to(dial, PAUSED);
-    limit(dial, weft__now_ns() + pause_ms * WEFT__MS);
+    limit(dial, now + pause_ms * WEFT__MS);
+}
+
+/* What would end a peer that there was no connection with yet. */
+static void fail(weft__tcp_dial *dial, const char *what, int error)
+{
+    if (dial->mend_until_ns && error != ECONNREFUSED)
+        pause_dial(dial, what, error);
+    else
+        lose(dial->peer, what, error);
 }
 
 static void judged(weft__tcp_dial *dial)
@@ -131,18 +158,21 @@ static void judged(weft__tcp_dial *dial)
     weft__tcp_peer *peer = dial->peer;
     weft__tcp_link *link;
     int fd = dial->polled.fd;
+    weft__tcp_standing theirs;
     uint8_t verdict;
-    if (!weft__tcp_verdict_take(&dial->handshake, &dial->judgement, &verdict)) {
-        lose(peer, proves_not, 0);
+    if (!weft__tcp_verdict_take(&dial->handshake, &dial->judgement, &verdict, &theirs)) {
+        fail(dial, proves_not, 0);
     } else if (verdict == WEFT__TCP_TAKEN) {
-        link = weft__tcp_link_new(peer, &dial->handshake);
+        link = weft__tcp_link_new(peer);
         if (!link) {
-            lose(peer, "cannot be connected to", ENOMEM);
+            fail(dial, "cannot be connected to", ENOMEM);
             return;
         }
+        weft__tcp_link_take_keys(link, &dial->handshake);
+        link->dialled = true;
         weft__poller_remove(peer->tcp->poller, &dial->polled);
         dial->polled.fd = -1;
-        weft__tcp_link_start(link, fd);
+        weft__tcp_link_start(link, fd, &theirs);
     } else if (verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
         dial_to(dial, AWAITING);
@@ -178,11 +208,12 @@ static bool next_step(weft__tcp_dial *dial)
         return false;
     }
     if (dial->step == ANSWER) {
+        const weft__tcp_standing mine = weft__tcp_stand(peer);
         if (!weft__tcp_answer_take(&dial->handshake, &dial->answer)) {
-            lose(peer, proves_not, 0);
+            fail(dial, proves_not, 0);
             return false;
         }
-        weft__tcp_proof_make(&dial->handshake, &dial->proof);
+        weft__tcp_proof_make(&dial->handshake, &mine, &dial->proof);
     }
     dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
     return true;
@@ -198,10 +229,10 @@ static void dial_ready(weft__polled *w, uint32_t events)
     if (dial->step == GREETING && (events & (EPOLLERR | EPOLLHUP))) {
         getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &length);
         /* Reset after it stood: that was the acceptor, which may have been flooded. */
-        if (!error || error == ECONNRESET)
+        if (!error || error == ECONNRESET || error == EPIPE)
             pause_dial(dial, closes_early, error);
         else
-            lose(dial->peer, "cannot be connected to", error);
+            fail(dial, "cannot be connected to", error);
         return;
     }
     do step = tcp_connect_advance(dial);
@@ -245,7 +276,7 @@ static void attempt(weft__tcp_dial *dial)
         if (error == EADDRNOTAVAIL || error == EAGAIN)
             pause_dial(dial, "cannot be connected to", error);
         else
-            lose(peer, "cannot be connected to", error);
+            fail(dial, "cannot be connected to", error);
         return;
     }
     dial->polled.fd = fd;
@@ -260,10 +291,12 @@ static void attempt(weft__tcp_dial *dial)
     /* Fresh for every attempt: a key is used once. */
     weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,
                          &dial->hello);
-    limit(dial, dial->crossed_until_ns ? dial->crossed_until_ns : patience_ns());
+    limit(dial, dial->mend_until_ns      ? dial->mend_until_ns
+                : dial->crossed_until_ns ? dial->crossed_until_ns
+                                         : patience_ns());
 }
 
-void weft__tcp_dial_begin(weft__tcp_peer *peer)
+void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
 {
     weft__tcp_dial *dial;
     if ((peer->address.family != 4 && peer->address.family != 6) || !peer->address.port) {
@@ -278,7 +311,11 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer)
     dial->polled = (weft__polled){.fd = -1, .ready = dial_ready};
     dial->peer = peer;
     peer->dial = dial;
-    weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
+    if (!why) weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
+    if (why) {
+        dial->mend_until_ns = weft__now_ns() + weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
+        snprintf(dial->broke, sizeof dial->broke, "%s", why);
+    }
     weft__list_init(&dial->link);
     weft__list_append(&peer->tcp->dials, &dial->link);
     attempt(dial);

@@ -1,5 +1,7 @@
 #include "tcp_handshake.h"
 
+#include <string.h>
+
 #define PROLOGUE_BYTES offsetof(weft__hello, nonce)
 
 _Static_assert(PROLOGUE_BYTES == 32 && WEFT__NONCE_BYTES == WEFT__NOISE_KEY_BYTES,
@@ -42,22 +44,31 @@ bool weft__tcp_answer_take(weft__tcp_handshake *h, const weft__tcp_answer *answe
     return true;
 }
 
-void weft__tcp_proof_make(weft__tcp_handshake *h, weft__tcp_proof *proof)
+void weft__tcp_proof_make(weft__tcp_handshake *h, const weft__tcp_standing *mine, weft__tcp_proof *proof)
 {
-    weft__cipher_seal(&h->sends, NULL, 0, NULL, 0, proof->sealed);
+    weft__cipher_seal(&h->sends, NULL, 0, mine, sizeof *mine, proof->sealed);
 }
 
-bool weft__tcp_proof_take(weft__tcp_handshake *h, const weft__tcp_proof *proof)
+bool weft__tcp_proof_take(weft__tcp_handshake *h, const weft__tcp_proof *proof, weft__tcp_standing *theirs)
 {
-    return weft__cipher_open(&h->receives, NULL, 0, proof->sealed, 0, NULL);
+    return weft__cipher_open(&h->receives, NULL, 0, proof->sealed, sizeof *theirs, (uint8_t *)theirs);
 }
 
-void weft__tcp_verdict_make(weft__tcp_handshake *h, uint8_t verdict, weft__tcp_judgement *judgement)
+void weft__tcp_verdict_make(weft__tcp_handshake *h, uint8_t verdict, const weft__tcp_standing *mine,
+                            weft__tcp_judgement *judgement)
 {
-    weft__cipher_seal(&h->sends, NULL, 0, &verdict, 1, judgement->sealed);
+    uint8_t text[1 + sizeof *mine];
+    text[0] = verdict;
+    memcpy(text + 1, mine, sizeof *mine);
+    weft__cipher_seal(&h->sends, NULL, 0, text, sizeof text, judgement->sealed);
 }
 
-bool weft__tcp_verdict_take(weft__tcp_handshake *h, const weft__tcp_judgement *judgement, uint8_t *verdict)
+bool weft__tcp_verdict_take(weft__tcp_handshake *h, const weft__tcp_judgement *judgement, uint8_t *verdict,
+                            weft__tcp_standing *theirs)
 {
-    return weft__cipher_open(&h->receives, NULL, 0, judgement->sealed, 1, verdict);
+    uint8_t text[1 + sizeof *theirs];
+    if (!weft__cipher_open(&h->receives, NULL, 0, judgement->sealed, sizeof text, text)) return false;
+    *verdict = text[0];
+    memcpy(theirs, text + 1, sizeof *theirs);
+    return true;
 }

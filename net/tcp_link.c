@@ -29,8 +29,9 @@
  *
  * If one were lost all the same, tcp_recheck.c finds it.
  *
- * Fails by weft__tcp_lose: on the end of the connection, on a header that cannot be, on a socket error.  What
- * had arrived before is delivered first, also when it was writing that found the connection broken. */
+ * Fails by weft__tcp_mend on the end of the connection and on a socket error, by weft__tcp_lose on a header that
+ * cannot be.  What had arrived before is delivered first, also when it was writing that found the connection
+ * broken. */
 #include "tcp_link.h"
 #include "reserve.h"
 #include "status.h"
@@ -87,20 +88,38 @@ static void add_part(batch *b, const void *bytes, size_t length)
     b->bytes += length;
 }
 
-static void add_frame(batch *b, weft__outgoing *out)
+static void tells_no_more(weft__tcp_link *link)
+{
+    WEFT__ASSERT(!link->tells || link->peer->tcp->telling > 0, link->peer->rank);
+    link->peer->tcp->telling -= link->tells;
+    link->tells = false;
+}
+
+void weft__tcp_link_stamp(weft__tcp_link *link, weft__outgoing *out)
+{
+    weft__tcp_peer *peer = link->peer;
+    out->frame.reserved = ((uint32_t)peer->taken & WEFT__TCP_COUNT_MASK) |
+                          (weft__tcp_wants_word(peer, out) ? WEFT__TCP_WANTS_WORD : 0);
+    peer->untold = peer->untold_bytes = 0;
+    tells_no_more(link);
+}
+
+static void add_frame(weft__tcp_link *link, batch *b, weft__outgoing *out)
 {
     const size_t header = sizeof out->frame;
     const size_t paid = out->done > header ? out->done - header : 0;
+    if (!out->done) weft__tcp_link_stamp(link, out);
     if (out->done < header) add_part(b, (const char *)&out->frame + out->done, header - out->done);
     if (paid < out->frame.length) add_part(b, (const char *)out->payload + paid, out->frame.length - paid);
     b->frame[b->frames++] = out;
 }
 
-/* Only one of a batch can end half written: one promise does for all. */
+/* Only one of a batch can end half written: one promise does for all.  One that may have arrived has to be
+ * written, with or without it. */
 bool weft__tcp_link_may_begin(weft__tcp_link *link, const weft__outgoing *out)
 {
     if (!out->stays && !link->promised) link->promised = weft__rests_promise(&link->peer->tcp->rests);
-    return out->stays || link->promised;
+    return out->stays || out->numbered || link->promised;
 }
 
 /* NULL, or a frame that cannot be begun, for want of memory. */
@@ -110,38 +129,38 @@ static weft__outgoing *add_queue(weft__tcp_link *link, batch *b, const weft__lis
         weft__outgoing *out = WEFT__LIST_ENTRY(at, weft__outgoing, link);
         if (b->frames == BATCH_FRAMES || b->bytes >= WEFT__TCP_POLL_BYTES) break;
         if (!weft__tcp_link_may_begin(link, out)) return out;
-        add_frame(b, out);
+        add_frame(link, b, out);
     }
     return NULL;
 }
 
-/* What is half written has to be finished; then urgent frames overtake bulk ones.  Returns one that cannot be
- * begun, where it ends; or NULL. */
+bool weft__tcp_link_has_to_tell(weft__tcp_link *link)
+{
+    if (!link->tells || link->peer->current == &link->ack) return false;
+    link->ack.done = 0;
+    return true;
+}
+
+/* What is half written has to be finished; then what a broken connection has left; then urgent frames overtake
+ * bulk ones.  Returns one that cannot be begun, where it ends; or NULL. */
 static weft__outgoing *tcp_link_gather(weft__tcp_link *link, batch *b)
 {
     weft__tcp_peer *peer = link->peer;
     weft__outgoing *stuck;
     b->parts = b->frames = b->bytes = 0;
-    if (link->rest) add_part(b, link->rest + link->rest_done, link->rest_length - link->rest_done);
-    if (peer->current) add_frame(b, peer->current);
-    stuck = add_queue(link, b, &peer->urgent);
-    return stuck ? stuck : add_queue(link, b, &peer->bulk);
+    if (peer->current) add_frame(link, b, peer->current);
+    stuck = add_queue(link, b, weft__tcp_again(peer));
+    if (!stuck) stuck = add_queue(link, b, &peer->urgent);
+    if (!stuck) stuck = add_queue(link, b, &peer->bulk);
+    if (weft__tcp_link_has_to_tell(link)) add_frame(link, b, &link->ack);
+    return stuck;
 }
 
-void weft__tcp_link_rest_gone(weft__tcp_link *link)
+void weft__tcp_link_written(weft__tcp_link *link, weft__outgoing *out, weft__list *finished)
 {
-    weft__rests_give(&link->peer->tcp->rests, link->rest);
-    link->rest = NULL;
-}
-
-void weft__tcp_link_settle(weft__tcp *tcp, weft__list *finished)
-{
-    while (!weft__list_empty(finished)) {
-        weft__outgoing *out = WEFT__LIST_ENTRY(finished->next, weft__outgoing, link);
-        weft__list_remove(&out->link);
-        tcp->moved++;
-        out->sent(out, WEFT_OK);
-    }
+    if (out == &link->ack) return;
+    link->peer->tcp->moved++;
+    if (weft__tcp_keep(link->peer, out)) weft__list_append(finished, &out->link);
 }
 
 /* Accounts for n written bytes completely before the first `sent`, which may change every queue. */
@@ -150,26 +169,20 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
     weft__tcp_peer *peer = link->peer;
     weft__list finished;
     weft__list_init(&finished);
-    if (link->rest) {
-        size_t part = link->rest_length - link->rest_done;
-        if (part > n) part = n;
-        link->rest_done += part;
-        n -= part;
-        if (link->rest_done == link->rest_length) weft__tcp_link_rest_gone(link);
-    }
     for (size_t i = 0; i < b->frames && n > 0; i++) {
         weft__outgoing *out = b->frame[i];
         const size_t left = sizeof out->frame + out->frame.length - out->done;
         const size_t part = left < n ? left : n;
-        WEFT__ASSERT_HOT(out == peer->current || weft__list_has(&peer->urgent, &out->link) ||
-                         weft__list_has(&peer->bulk, &out->link));
+        WEFT__ASSERT_HOT(
+            out == peer->current || out == &link->ack || weft__list_has(&peer->urgent, &out->link) ||
+            weft__list_has(&peer->bulk, &out->link) || weft__list_has(weft__tcp_again(peer), &out->link));
         weft__list_remove(&out->link);
         out->done += part;
         n -= part;
         peer->current = part < left ? out : NULL;
-        if (part == left) weft__list_append(&finished, &out->link);
+        if (part == left) weft__tcp_link_written(link, out, &finished);
     }
-    weft__tcp_link_settle(peer->tcp, &finished);
+    weft__tcp_kept_tell(&finished, WEFT_OK);
 }
 
 void weft__tcp_link_fail_unbegun(weft__outgoing *out)
@@ -239,50 +252,83 @@ void weft__tcp_link_write(weft__tcp_link *link)
     if (!link->peer->current || !is_open(link)) withdraw_promise(link);
 }
 
-void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out)
+void weft__tcp_link_detach(weft__tcp_link *link, weft__outgoing *out)
 {
-    const size_t header = sizeof out->frame, total = header + out->frame.length;
-    const size_t paid = out->done > header ? out->done - header : 0;
-    unsigned char *rest, *at;
-    WEFT__ASSERT(!link->rest && link->promised && total - out->done <= WEFT__REST_BYTES);
+    weft__tcp_peer *peer = link->peer;
+    const bool promised = link->promised;
+    WEFT__ASSERT(out == peer->current, peer->rank);
     link->promised = false;
-    rest = at = weft__rests_take(&link->peer->tcp->rests);
-    if (out->done < header) {
-        memcpy(at, (const char *)&out->frame + out->done, header - out->done);
-        at += header - out->done;
-    }
-    if (paid < out->frame.length) memcpy(at, (const char *)out->payload + paid, out->frame.length - paid);
-    link->rest = rest;
-    link->rest_length = total - out->done;
-    link->rest_done = 0;
+    peer->current = weft__tcp_kept_detach(peer, out, promised);
+    if (!peer->current) weft__tcp_link_broken(link, ENOMEM);
 }
 
 /* ---- reading ---- */
 
+/* So much may wait for word of its arrival, before a frame goes for nothing else. */
+#define TELL_FRAMES 64
+#define TELL_BYTES  (128 * 1024)
+#define TELL_COUNTS (64 * 1024) /* of one frame: longer ones are not copied where they are kept */
+
+/* Most of what arrives is answered: the word of it goes with the answer, if that comes soon, or if nobody waits
+ * for it. */
+static void tell_soon(weft__tcp_link *link)
+{
+    weft__tcp *tcp = link->peer->tcp;
+    if (!link->tells) {
+        link->tells = true;
+        tcp->telling++;
+        tcp->tell_polls = WEFT__TCP_TELL_POLLS;
+    }
+    if (link->peer->in.wanted) tcp->tell_polls = 0;
+}
+
 void weft__tcp_link_deliver(weft__tcp_link *link)
 {
-    weft__sink *sink = link->peer->tcp->transport.sink;
-    const weft__frame frame = link->frame;
-    link->in_frame = false;
-    link->peer->tcp->moved++;
-    sink->arrived(sink, link->peer->rank, &frame, link->where);
+    weft__tcp_peer *peer = link->peer;
+    weft__sink *sink = peer->tcp->transport.sink;
+    const weft__frame frame = peer->in.frame;
+    peer->in.begun = false;
+    peer->taken++;
+    peer->untold++;
+    peer->untold_bytes += frame.length < TELL_COUNTS ? frame.length : TELL_COUNTS;
+    if (peer->in.wanted || peer->untold >= TELL_FRAMES || peer->untold_bytes >= TELL_BYTES) tell_soon(link);
+    peer->tcp->moved++;
+    sink->arrived(sink, peer->rank, &frame, peer->in.where);
+}
+
+/* The frame that begins cannot be. */
+static void refuse(weft__tcp_link *link, const char *why)
+{
+    if (link->ending == WEFT__TCP_DROPPED)
+        weft__tcp_link_end(link);
+    else
+        weft__tcp_lose(link->peer, "rank %d: %s", link->peer->rank, why);
 }
 
 bool weft__tcp_link_begin_frame(weft__tcp_link *link, const void *header)
 {
-    weft__sink *sink = link->peer->tcp->transport.sink;
-    memcpy(&link->frame, header, sizeof link->frame);
-    if (weft__frame_check(&link->frame)) {
-        if (link->ending == WEFT__TCP_DROPPED)
-            weft__tcp_link_end(link);
-        else
-            weft__tcp_lose(link->peer, "rank %d: %s", link->peer->rank, weft_last_error());
+    weft__tcp_peer *peer = link->peer;
+    weft__tcp_arriving *in = &peer->in;
+    weft__sink *sink = peer->tcp->transport.sink;
+    uint32_t word;
+    memcpy(&in->frame, header, sizeof in->frame);
+    word = in->frame.reserved;
+    in->frame.reserved = 0;
+    if (!weft__tcp_acknowledged(peer, word & WEFT__TCP_COUNT_MASK)) {
+        refuse(link, "tells that more has arrived there than was sent");
         return false;
     }
-    link->where = NULL;
-    link->got = 0;
-    link->in_frame = true;
-    if (link->frame.length) link->where = sink->header(sink, link->peer->rank, &link->frame);
+    if (!is_open(link)) return false;
+    if (in->frame.kind == WEFT__FRAME_ACK && !in->frame.length) return true;
+    if (weft__frame_check(&in->frame)) {
+        refuse(link, weft_last_error());
+        return false;
+    }
+    in->where = NULL;
+    in->got = 0;
+    in->wanted = word & WEFT__TCP_WANTS_WORD;
+    in->begun = true;
+    if (in->frame.length) in->where = sink->header(sink, peer->rank, &in->frame);
     return is_open(link);
 }
 
@@ -291,16 +337,17 @@ static void take_buffer(weft__tcp_link *link)
 {
     while (is_open(link)) {
         const size_t here = link->end - link->start;
-        if (!link->in_frame) {
+        if (!link->peer->in.begun) {
             const unsigned char *header = link->buffer + link->start;
-            if (here < sizeof link->frame) break;
-            link->start += sizeof link->frame;
+            if (here < sizeof link->peer->in.frame) break;
+            link->start += sizeof link->peer->in.frame;
             if (!weft__tcp_link_begin_frame(link, header)) return;
         } else {
-            const size_t left = link->frame.length - link->got;
+            const size_t left = link->peer->in.frame.length - link->peer->in.got;
             const size_t part = left < here ? left : here;
-            if (link->where && part) memcpy(link->where + link->got, link->buffer + link->start, part);
-            link->got += part;
+            if (link->peer->in.where && part)
+                memcpy(link->peer->in.where + link->peer->in.got, link->buffer + link->start, part);
+            link->peer->in.got += part;
             link->start += part;
             if (part < left) break;
             weft__tcp_link_deliver(link);
@@ -315,8 +362,9 @@ static void take_buffer(weft__tcp_link *link)
  * is read along, and all of its payload goes where it belongs. */
 static size_t room_behind(const weft__tcp_link *link)
 {
-    bool piece = link->in_frame && link->where && link->frame.length == WEFT__FRAME_PAYLOAD_MAX;
-    return (piece ? sizeof link->frame : sizeof link->buffer) - link->end;
+    bool piece = link->peer->in.begun && link->peer->in.where &&
+                 link->peer->in.frame.length == WEFT__FRAME_PAYLOAD_MAX;
+    return (piece ? sizeof link->peer->in.frame : sizeof link->buffer) - link->end;
 }
 
 /* One system call.  What of it belongs to the payload under way is accounted for, the rest lies in the
@@ -327,9 +375,9 @@ static ssize_t tcp_link_receive(weft__tcp_link *link, size_t *room)
     size_t direct = 0, behind = room_behind(link);
     int parts = 0;
     ssize_t n;
-    if (link->in_frame && link->where) {
-        direct = link->frame.length - link->got;
-        part[parts].iov_base = link->where + link->got;
+    if (link->peer->in.begun && link->peer->in.where) {
+        direct = link->peer->in.frame.length - link->peer->in.got;
+        part[parts].iov_base = link->peer->in.where + link->peer->in.got;
         part[parts++].iov_len = direct;
     }
     part[parts].iov_base = link->buffer + link->end;
@@ -339,7 +387,7 @@ static ssize_t tcp_link_receive(weft__tcp_link *link, size_t *room)
     n = readv(link->polled.fd, part, parts);
     if (n > 0) {
         const size_t mine = (size_t)n < direct ? (size_t)n : direct;
-        link->got += mine;
+        link->peer->in.got += mine;
         link->end += (size_t)n - mine;
     }
     return n;
@@ -348,7 +396,8 @@ static ssize_t tcp_link_receive(weft__tcp_link *link, size_t *room)
 static void ended(weft__tcp_link *link, int error)
 {
     weft__tcp_peer *peer = link->peer;
-    const bool begun = link->in_frame || link->end || (link->sealed && weft__tcp_sealed_here(link->sealed));
+    const bool begun =
+        link->peer->in.begun || link->end || (link->sealed && weft__tcp_sealed_here(link->sealed));
     const char *cut = begun ? " in the middle of a frame" : "";
     char why[128];
     if (link->ending == WEFT__TCP_DROPPED) {
@@ -357,17 +406,17 @@ static void ended(weft__tcp_link *link, int error)
     }
     if (link->error) error = link->error;
     if (error)
-        weft__tcp_lose(peer, "rank %d: connection broken%s: %s", peer->rank, cut,
+        weft__tcp_mend(peer, "rank %d: connection broken%s: %s", peer->rank, cut,
                        strerror_r(error, why, sizeof why));
     else
-        weft__tcp_lose(peer, "rank %d: connection closed by its end%s", peer->rank, cut);
+        weft__tcp_mend(peer, "rank %d: connection closed by its end%s", peer->rank, cut);
 }
 
 /* Nothing is there for now: how much has to come before the set tells.  Never more than what is missing of
  * the frame, which its sender owes; a refusal costs only wake-ups. */
 static void set_wake(weft__tcp_link *link)
 {
-    size_t left = link->in_frame ? link->frame.length - link->got : 0;
+    size_t left = link->peer->in.begun ? link->peer->in.frame.length - link->peer->in.got : 0;
     if (WEFT__UNLIKELY(link->sealed)) { /* some of it may lie there to be opened */
         const size_t here = weft__tcp_sealed_here(link->sealed);
         left -= here < left ? here : left;
@@ -444,22 +493,31 @@ static void link_ready(weft__polled *w, uint32_t events)
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) weft__tcp_link_read(link);
 }
 
-weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer, const weft__tcp_handshake *handshake)
+weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
 {
-    weft__tcp_link *link = weft__reserve_get(sizeof *link); /* without, a living peer would be lost */
+    weft__tcp_link *link;
+    if (!peer->kept) peer->kept = weft__tcp_kept_new();
+    link = peer->kept ? weft__reserve_get(sizeof *link) : NULL; /* without, a living peer would be lost */
     if (!link) return NULL;
     memset(link, 0, offsetof(weft__tcp_link, buffer));
     link->polled = (weft__polled){.fd = -1, .ready = link_ready};
     link->peer = peer;
     weft__list_init(&link->queued);
+    link->ack = (weft__outgoing){.frame.kind = WEFT__FRAME_ACK, .stays = true};
+    weft__list_init(&link->ack.link);
     if (peer->wire == WEFT__TCP_WIRE_PLAIN) return link;
-    link->sealed = weft__tcp_sealed_new(handshake);
+    link->sealed = weft__tcp_sealed_new();
     if (link->sealed) return link;
     weft__reserve_give(link);
     return NULL;
 }
 
-void weft__tcp_link_start(weft__tcp_link *link, int fd)
+void weft__tcp_link_take_keys(weft__tcp_link *link, const weft__tcp_handshake *handshake)
+{
+    if (link->sealed) weft__tcp_sealed_take_keys(link->sealed, handshake);
+}
+
+void weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing *theirs)
 {
     weft__tcp_peer *peer = link->peer;
     weft__sink *sink = peer->tcp->transport.sink;
@@ -468,13 +526,14 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd)
     link->polled.fd = fd;
     peer->link = link;
     peer->tcp->links++;
+    peer->links = (link->dialled ? peer->links : theirs->links) + 1;
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
-    if (sink->connected) sink->connected(sink, peer->rank);
+    if (sink->connected && peer->links == 1) sink->connected(sink, peer->rank);
     if (weft__poller_add(peer->tcp->poller, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
         return;
     }
-    weft__tcp_link_write(link);
+    if (weft__tcp_go_on(peer, theirs)) weft__tcp_link_write(link);
 }
 
 void weft__tcp_link_end(weft__tcp_link *link)
@@ -486,8 +545,8 @@ void weft__tcp_link_end(weft__tcp_link *link)
     WEFT__ASSERT(link->peer->link == link && link->peer->tcp->links > 0, link->peer->rank);
     link->peer->link = NULL;
     link->peer->tcp->links--;
-    if (link->rest) weft__rests_give(&link->peer->tcp->rests, link->rest);
-    link->rest = NULL;
+    if (link->peer->current == &link->ack) link->peer->current = NULL;
+    tells_no_more(link);
     if (!link->writing) withdraw_promise(link);
     weft__list_remove(&link->queued);
     weft__list_append(&link->peer->tcp->closed, &link->queued);

@@ -5,6 +5,8 @@
  *   tcp_accept.c   a connection somebody made to us: a stranger until its proof is there
  *   tcp_link.c     an established connection: reading and writing frames
  *   tcp_sealed.c   one that is encrypted: what stands between the socket and the frames
+ *   tcp_kept.c     frames that are written and not acknowledged
+ *   tcp_mend.c     a connection that broke, and the one that takes its place
  *   tcp_recheck.c  the links checked without being told of
  *
  * All of it runs in the thread that holds the engine.  Any callback (sink, sent) may call the transport
@@ -23,9 +25,11 @@
 #define WEFT__TCP_GUESTS     128           /* strangers at one time; the oldest makes room */
 #define WEFT__TCP_ACCEPTS    64            /* connections accepted in one poll */
 #define WEFT__TCP_DIALS      10            /* attempts at one peer that closes before its verdict */
-#define WEFT__TCP_PATIENCE   12 /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
-#define WEFT__TCP_LAZY       8  /* frames for one peer that go together rather than at once */
-#define WEFT__TCP_TEXT       80 /* an address as text */
+#define WEFT__TCP_PATIENCE   12  /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
+#define WEFT__TCP_LAZY       8   /* frames for one peer that go together rather than at once */
+#define WEFT__TCP_TELL_POLLS 8   /* for the word of what has arrived to go with something else */
+#define WEFT__TCP_TEXT       80  /* an address as text */
+#define WEFT__TCP_WHY        256 /* what a connection broke with, as text */
 
 /* The acceptor's verdict, one byte. */
 typedef enum weft__tcp_verdict {
@@ -34,11 +38,12 @@ typedef enum weft__tcp_verdict {
     WEFT__TCP_UNWANTED   /* this peer counts as gone */
 } weft__tcp_verdict;
 
-/* Once, and only forward, as weft__tcp_peer_to in tcp.c has it. */
+/* As weft__tcp_peer_to in tcp.c has it. */
 typedef enum weft__tcp_state {
     WEFT__TCP_IDLE,     /* nothing has been sent yet, nobody has come */
     WEFT__TCP_DIALLING, /* `dial` is at work */
     WEFT__TCP_UP,       /* `link` is there */
+    WEFT__TCP_MENDING,  /* it broke: `dial` is at work on another one */
     WEFT__TCP_GONE      /* for good */
 } weft__tcp_state;
 
@@ -46,6 +51,16 @@ typedef struct weft__tcp weft__tcp;
 typedef struct weft__tcp_link weft__tcp_link;
 typedef struct weft__tcp_dial weft__tcp_dial;
 typedef struct weft__tcp_sealed weft__tcp_sealed; /* tcp_sealed.c */
+typedef struct weft__tcp_kept weft__tcp_kept;     /* tcp_kept.c */
+
+/* The frame whose payload is arriving, if `begun`.  It outlives the connection over which it began. */
+typedef struct weft__tcp_arriving {
+    weft__frame frame;
+    bool begun;
+    unsigned char *where; /* NULL: thrown away */
+    size_t got;           /* of the payload */
+    bool wanted;          /* its sender waits for word of it */
+} weft__tcp_arriving;
 
 typedef struct weft__tcp_peer {
     weft__tcp *tcp;
@@ -58,6 +73,14 @@ typedef struct weft__tcp_peer {
     int lazy;                /* in `urgent`, behind the last write */
     weft__tcp_dial *dial;
     weft__tcp_link *link;
+    weft__tcp_kept *kept; /* from the first connection on */
+    weft__tcp_arriving in;
+    uint64_t taken;                /* frames that have arrived, of all connections */
+    uint32_t untold, untold_bytes; /* of them, since this rank last told how many */
+    uint32_t links;                /* connections so far */
+    int64_t broken_ns;             /* when the last one broke; 0: none has */
+    uint64_t moved_then;           /* frames that had come and gone by then */
+    uint32_t fruitless;            /* so many broke without one */
 } weft__tcp_peer;
 
 /* How a link ends; moved by end_as in tcp_link.c. */
@@ -91,15 +114,10 @@ struct weft__tcp_link {
     bool blocked;             /* the socket is full; its edge will tell */
     bool hung_up;             /* the end has been announced: read on until it comes */
 
-    unsigned char
-        *rest; /* what a retracted, half written frame still owes the stream: a piece of tcp->rests */
-    size_t rest_length, rest_done;
-    bool promised; /* a piece for the frame that is, or will be, half written */
-
-    weft__frame frame; /* whose payload is arriving, if in_frame */
-    bool in_frame;
-    unsigned char *where;   /* NULL: thrown away */
-    size_t got;             /* of the payload */
+    bool promised;          /* a piece for the frame that is, or will be, half written */
+    bool dialled;           /* by this rank */
+    bool tells;             /* the other end waits for word of what has arrived */
+    weft__outgoing ack;     /* tells it where no other frame does */
     size_t allowance;       /* bytes this poll may still read */
     int wake_bytes;         /* SO_RCVLOWAT; 0: never set */
     uint32_t reads, writes; /* tried: whoever reads it twice sees whether it was between */
@@ -127,6 +145,7 @@ typedef struct weft__tcp_guest {
     weft__tcp_hello hello;
     weft__tcp_answer answer;
     weft__tcp_proof proof;
+    weft__tcp_standing standing;   /* with its proof */
     weft__tcp_handshake handshake; /* wiped with its place */
 } weft__tcp_guest;
 
@@ -136,6 +155,8 @@ struct weft__tcp {
     int links;      /* that are up */
     int lazy;       /* frames that are, of all peers */
     int lazy_polls; /* until they go, if there are any */
+    int telling;    /* links that have word for the other end */
+    int tell_polls; /* until it goes by itself, if there are any */
     const weft__keys *keys;
     weft__poller *poller;
     weft__polled listener;
@@ -171,8 +192,9 @@ weft__tcp_step weft__tcp_step_read(int fd, void *bytes, size_t length, size_t *d
 weft__tcp_step weft__tcp_step_write(int fd, const void *bytes, size_t length, size_t *done);
 
 /* tcp_connect.c */
-void weft__tcp_dial_begin(weft__tcp_peer *peer); /* may end in weft__tcp_lose */
-void weft__tcp_dial_end(weft__tcp_peer *peer);   /* closes and frees; safe without one */
+/* why: a connection broke, and this is what with; NULL: there was none yet.  May end in weft__tcp_lose. */
+void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why);
+void weft__tcp_dial_end(weft__tcp_peer *peer); /* closes and frees; safe without one */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
 void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the other */
 void weft__tcp_dial_recheck(weft__tcp_peer *peer);
@@ -186,38 +208,86 @@ void weft__tcp_accept_note(weft__tcp *tcp); /* the listener and the guests, at t
 void weft__tcp_accept_recheck(weft__tcp *tcp); /* and at its end */
 
 /* tcp_link.c */
-/* NULL: no memory.  handshake: whose keys it takes; not looked at where the peer's wire is plain. */
-weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer, const weft__tcp_handshake *handshake);
-/* The peer is up on fd from now on; what is queued begins to flow. */
-void weft__tcp_link_start(weft__tcp_link *link, int fd);
+weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer); /* NULL: no memory */
+/* The keys that follow the verdict; nothing where the peer's wire is plain. */
+void weft__tcp_link_take_keys(weft__tcp_link *link, const weft__tcp_handshake *handshake);
+/* The peer is up on fd from now on; what is queued begins to flow, from where the other end stands. */
+void weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing *theirs);
 void weft__tcp_link_write(weft__tcp_link *link);
 void weft__tcp_link_read(weft__tcp_link *link);
 void weft__tcp_link_drop(weft__tcp_link *link); /* drains what is here, then closes */
 void weft__tcp_link_end(weft__tcp_link *link);  /* closes; freed by sweep */
-/* Takes the half written frame's rest into own memory, which was promised. */
-void weft__tcp_link_detach(weft__tcp_link *link, const weft__outgoing *out);
+/* Takes the half written frame into own memory, which was promised. */
+void weft__tcp_link_detach(weft__tcp_link *link, weft__outgoing *out);
 void weft__tcp_links_sweep(weft__tcp *tcp);
 /* For tcp_sealed.c, of a link whose writing or reading it is in. */
 void weft__tcp_link_resume(weft__tcp_link *link); /* goes on in the next poll, though no edge will come */
 /* Before the first byte of a frame: is there memory for its rest, should it be taken back half written? */
 bool weft__tcp_link_may_begin(weft__tcp_link *link, const weft__outgoing *out);
-void weft__tcp_link_rest_gone(weft__tcp_link *link); /* all of link->rest is written */
+/* Its header goes now: what has arrived here is told with it. */
+void weft__tcp_link_stamp(weft__tcp_link *link, weft__outgoing *out);
+/* All of it is written: it is kept, and if its owner is to be told now it is put to `finished`. */
+void weft__tcp_link_written(weft__tcp_link *link, weft__outgoing *out, weft__list *finished);
+/* Word of what has arrived, which goes with no other frame: link->ack is to be written.  Asked last. */
+bool weft__tcp_link_has_to_tell(weft__tcp_link *link);
 void weft__tcp_link_fail_unbegun(weft__outgoing *out);
-void weft__tcp_link_settle(weft__tcp *tcp, weft__list *finished); /* of weft__outgoing: `sent`, one by one */
-void weft__tcp_link_broken(weft__tcp_link *link, int error);      /* by writing */
+void weft__tcp_link_broken(weft__tcp_link *link, int error); /* by writing */
 /* A header has come.  False: the peer was lost over it. */
 bool weft__tcp_link_begin_frame(weft__tcp_link *link, const void *header);
 void weft__tcp_link_deliver(weft__tcp_link *link); /* all of its payload has */
 
 /* tcp_sealed.c */
-weft__tcp_sealed *weft__tcp_sealed_new(const weft__tcp_handshake *handshake); /* NULL: no memory */
-void weft__tcp_sealed_free(weft__tcp_sealed *sealed);                         /* NULL: nothing */
+weft__tcp_sealed *weft__tcp_sealed_new(void); /* NULL: no memory */
+void weft__tcp_sealed_take_keys(weft__tcp_sealed *sealed, const weft__tcp_handshake *handshake);
+void weft__tcp_sealed_free(weft__tcp_sealed *sealed); /* NULL: nothing */
 bool weft__tcp_sealed_waits(
     const weft__tcp_sealed *sealed); /* sealed, and not written yet; NULL: nothing does */
 size_t weft__tcp_sealed_here(const weft__tcp_sealed *sealed);         /* bytes read, and not opened yet */
 void weft__tcp_sealed_write(weft__tcp_link *link);                    /* a turn of it */
 ssize_t weft__tcp_sealed_receive(weft__tcp_link *link, size_t *room); /* one system call */
 void weft__tcp_sealed_take(weft__tcp_link *link);                     /* opens what is whole of that */
+
+/* tcp_kept.c */
+#define WEFT__TCP_COUNT_MASK \
+    0x7fffffffu /* of a header's `reserved`: frames that have arrived, their low bits */
+#define WEFT__TCP_WANTS_WORD 0x80000000u  /* of the same: the sender waits for word of this one */
+weft__tcp_kept *weft__tcp_kept_new(void); /* NULL: no memory */
+void weft__tcp_kept_free(weft__tcp_peer *peer);
+/* It is all written.  True: its owner is to be told now; it is in no list then. */
+bool weft__tcp_keep(weft__tcp_peer *peer, weft__outgoing *out);
+/* Does its owner wait until it is acknowledged, or will others have to? */
+bool weft__tcp_wants_word(const weft__tcp_peer *peer, const weft__outgoing *out);
+/* So many frames have arrived, their low bits; tells owners.  False: that cannot be. */
+bool weft__tcp_acknowledged(weft__tcp_peer *peer, uint32_t taken);
+uint64_t weft__tcp_acknowledged_count(const weft__tcp_peer *peer); /* of all connections */
+weft__list *weft__tcp_again(weft__tcp_peer *peer); /* of weft__outgoing: to be written before all others */
+bool weft__tcp_is_void(const weft__outgoing *out); /* there was no memory to keep it: it cannot be written */
+/* All that is not acknowledged is to be written again, from its beginning. */
+void weft__tcp_kept_unwrite(weft__tcp_peer *peer);
+/* The other end stands there: what has arrived is taken out, its owners are put to `owners`.  A sentence: it
+ * cannot go on from there. */
+const char *weft__tcp_kept_resume(weft__tcp_peer *peer, const weft__tcp_standing *theirs, weft__list *owners);
+void weft__tcp_kept_tell(weft__list *owners, weft_status status); /* `sent`, one by one */
+/* In its place stands a copy, and its owner has it back.  False: there is none, and it was to be written. */
+bool weft__tcp_kept_stand_in(weft__tcp_peer *peer, weft__outgoing *out);
+/* Likewise of one half written, for which memory may have been promised; returns the copy, or NULL. */
+weft__outgoing *weft__tcp_kept_detach(weft__tcp_peer *peer, weft__outgoing *out, bool promised);
+/* The payloads that its owner sent with more to follow are copied.  False: as above. */
+bool weft__tcp_kept_release(weft__tcp_peer *peer, const weft__outgoing *owner);
+/* The end of the peer: owners of what was all written, and of what was to be written again. */
+void weft__tcp_kept_take_out(weft__tcp_peer *peer, weft__list *written, weft__list *others);
+
+/* tcp_mend.c */
+/* Its connection is over.  It is tried to make another one, or (WEFT_RECONNECT_MS is 0) the peer is lost. */
+void weft__tcp_mend(weft__tcp_peer *peer, const char *format, ...) WEFT__PRINTF(2, 3);
+/* Its connection is over for this end, and the caller has another one at hand. */
+void weft__tcp_unlink(weft__tcp_peer *peer);
+/* The other end stands at theirs and wants another connection in place of the one that stands here: does it
+ * know that one, so that it is over? */
+bool weft__tcp_is_newer(const weft__tcp_peer *peer, const weft__tcp_standing *theirs);
+weft__tcp_standing weft__tcp_stand(const weft__tcp_peer *peer);
+/* A new connection goes on from there.  False: the peer was lost over it. */
+bool weft__tcp_go_on(weft__tcp_peer *peer, const weft__tcp_standing *theirs);
 
 /* tcp_recheck.c */
 void weft__tcp_recheck(weft__tcp *tcp);

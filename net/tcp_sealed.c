@@ -8,9 +8,9 @@
  *
  * Writing seals as many frames as there is room for, from where they lie, and writes that; a frame counts as
  * sent when all of it is sealed, as it does without encryption when the kernel has it.  A frame taken back
- * half sealed leaves its rest, which begins with a piece.  Reading opens each piece straight to where it
- * belongs.  One that does not open ends the peer: what stands in the receive's buffer then is nothing, and
- * the receive is never told OK. */
+ * half sealed leaves a copy (tcp_kept.c).  Reading opens each piece straight to where it belongs.  One that does
+ * not open ends the connection: what stands in the receive's buffer then is nothing, and the receive is told OK
+ * only when another connection has brought that piece whole. */
 #include "check.h"
 #include "reserve.h"
 #include "tcp_link.h"
@@ -34,14 +34,17 @@ struct weft__tcp_sealed {
     row out, in;
 };
 
-weft__tcp_sealed *weft__tcp_sealed_new(const weft__tcp_handshake *handshake)
+weft__tcp_sealed *weft__tcp_sealed_new(void)
 {
     weft__tcp_sealed *sealed = weft__reserve_get(sizeof *sealed);
-    if (!sealed) return NULL;
+    if (sealed) sealed->out.start = sealed->out.end = sealed->in.start = sealed->in.end = 0;
+    return sealed;
+}
+
+void weft__tcp_sealed_take_keys(weft__tcp_sealed *sealed, const weft__tcp_handshake *handshake)
+{
     sealed->sends = handshake->sends;
     sealed->receives = handshake->receives;
-    sealed->out.start = sealed->out.end = sealed->in.start = sealed->in.end = 0;
-    return sealed;
 }
 
 void weft__tcp_sealed_free(weft__tcp_sealed *sealed)
@@ -84,15 +87,6 @@ static bool seal(weft__tcp_sealed *sealed, const void *text, size_t bytes)
     return true;
 }
 
-static bool seal_rest(weft__tcp_link *link)
-{
-    const size_t bytes = piece_of(link->rest_length - link->rest_done);
-    if (!seal(link->sealed, link->rest + link->rest_done, bytes)) return false;
-    link->rest_done += bytes;
-    if (link->rest_done == link->rest_length) weft__tcp_link_rest_gone(link);
-    return true;
-}
-
 /* The header, or the next piece, of the frame that is half sealed. */
 static bool seal_current(weft__tcp_link *link, weft__list *finished)
 {
@@ -103,41 +97,44 @@ static bool seal_current(weft__tcp_link *link, weft__list *finished)
     out->done += bytes;
     if (out->done < HEADER_BYTES + out->frame.length) return true;
     peer->current = NULL;
-    weft__list_append(finished, &out->link);
+    weft__tcp_link_written(link, out, finished);
     return true;
 }
 
 static bool seal_header(weft__tcp_link *link, weft__outgoing *out, weft__list *finished)
 {
-    if (!seal(link->sealed, &out->frame, HEADER_BYTES)) return false;
+    if (sizeof link->sealed->out.bytes - link->sealed->out.end < HEADER_BYTES + TAG) return false;
+    weft__tcp_link_stamp(link, out);
+    (void)seal(link->sealed, &out->frame, HEADER_BYTES);
     weft__list_remove(&out->link);
     out->done = HEADER_BYTES;
     if (out->frame.length)
         link->peer->current = out;
     else
-        weft__list_append(finished, &out->link);
+        weft__tcp_link_written(link, out, finished);
     return true;
 }
 
-static weft__outgoing *next_of(const weft__tcp_peer *peer)
+static weft__outgoing *next_of(weft__tcp_peer *peer)
 {
-    const weft__list *queue = weft__list_empty(&peer->urgent) ? &peer->bulk : &peer->urgent;
+    const weft__list *queue = weft__tcp_again(peer);
+    if (weft__list_empty(queue)) queue = weft__list_empty(&peer->urgent) ? &peer->bulk : &peer->urgent;
     return weft__list_empty(queue) ? NULL : WEFT__LIST_ENTRY(queue->next, weft__outgoing, link);
 }
 
-/* Until the room or the queues are at their end: what is half sealed, then urgent frames before bulk ones.
+/* Until the room or the queues are at their end: what is half sealed, what a broken connection has left, then
+ * urgent frames before bulk ones.
  * Returns one that cannot be begun, for want of memory; or NULL. */
 static weft__outgoing *seal_queues(weft__tcp_link *link, weft__list *finished)
 {
     weft__outgoing *out;
     bool room = true;
     while (room) {
-        if (link->rest) {
-            room = seal_rest(link);
-        } else if (link->peer->current) {
+        if (link->peer->current) {
             room = seal_current(link, finished);
         } else {
             out = next_of(link->peer);
+            if (!out && weft__tcp_link_has_to_tell(link)) out = &link->ack;
             if (!out) return NULL;
             if (!weft__tcp_link_may_begin(link, out)) return out;
             room = seal_header(link, out, finished);
@@ -180,9 +177,9 @@ void weft__tcp_sealed_write(weft__tcp_link *link)
             break;
         }
         write_row(link, &allowance);
-        weft__tcp_link_settle(link->peer->tcp, &finished);
+        weft__tcp_kept_tell(&finished, WEFT_OK);
     }
-    weft__tcp_link_settle(link->peer->tcp, &finished); /* those sealed behind the turn's end */
+    weft__tcp_kept_tell(&finished, WEFT_OK); /* those sealed behind the turn's end */
 }
 
 /* ---- reading ---- */
@@ -203,7 +200,7 @@ static void forged(weft__tcp_link *link)
     if (link->ending == WEFT__TCP_DROPPED)
         weft__tcp_link_end(link);
     else
-        weft__tcp_lose(
+        weft__tcp_mend(
             link->peer,
             "rank %d: what came over its connection is not what it sent, in its order: it was changed on "
             "its way, and the connection is given up",
@@ -226,16 +223,16 @@ static bool take_header(weft__tcp_link *link, row *in)
 /* What nobody wants is opened where it lies. */
 static bool take_piece(weft__tcp_link *link, row *in)
 {
-    const size_t bytes = piece_of(link->frame.length - link->got);
+    const size_t bytes = piece_of(link->peer->in.frame.length - link->peer->in.got);
     unsigned char *sealed = in->bytes + in->start;
     if (in->end - in->start < bytes + TAG) return false;
     if (!weft__cipher_open(&link->sealed->receives, NULL, 0, sealed, bytes,
-                           link->where ? link->where + link->got : sealed)) {
+                           link->peer->in.where ? link->peer->in.where + link->peer->in.got : sealed)) {
         forged(link);
         return false;
     }
     in->start += bytes + TAG;
-    link->got += bytes;
+    link->peer->in.got += bytes;
     return true;
 }
 
@@ -244,9 +241,9 @@ void weft__tcp_sealed_take(weft__tcp_link *link)
     row *in = &link->sealed->in;
     bool more = true;
     while (more && is_open(link)) {
-        if (!link->in_frame)
+        if (!link->peer->in.begun)
             more = take_header(link, in);
-        else if (link->got < link->frame.length)
+        else if (link->peer->in.got < link->peer->in.frame.length)
             more = take_piece(link, in);
         else
             weft__tcp_link_deliver(link);

@@ -18,12 +18,16 @@ typedef struct weft__outgoing {
     bool bulk;           /* payload of point to point: everything else goes first, between frames */
     bool lazy;           /* without payload: may go with the next one, or some polls later */
     bool stays;          /* nobody takes it back (retract) */
+    bool more;           /* a piece of a message of which more follows: `sent` says that the next may go, and
+                            the payload is the transport's until the last one is sent, or release */
+    bool last;           /* of such a message: `sent` says that all of it is its owner's again */
     /* Payload and `out` are free again.  ERR_MEMORY: nothing of it was written (rests.h); never where it
      * stays. */
     void (*sent)(struct weft__outgoing *out, weft_status status);
 
     weft__list link;
-    size_t done; /* bytes written, header included */
+    size_t done;   /* bytes written, header included */
+    bool numbered; /* some of it may have arrived, though done is 0 */
     int peer;
 } weft__outgoing;
 
@@ -90,6 +94,9 @@ struct weft__transport {
      * payload nor `out` is touched and sent is not called.  A frame half written goes on from a private
      * copy of its rest, for which memory was put by before it was begun (rests.h). */
     void (*retract)(weft__transport *t, weft__outgoing *out);
+    /* The payloads of what was sent with `out`, with more to follow, are their owner's again.  Afterwards they
+     * are not touched.  NULL: they are not touched once `sent` has been called. */
+    void (*release)(weft__transport *t, int peer, weft__outgoing *out);
     /* The buffer that header() returned is no longer there: throw away what still arrives for it. */
     void (*forget)(weft__transport *t, int peer, void *where);
     /* Read and write what can be read and written now, about budget frames.  Returns how many moved. */

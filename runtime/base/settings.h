@@ -38,6 +38,9 @@
       "Milliseconds a failed operation may take to let go of its buffers.")                                 \
     X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                      \
       "Milliseconds a new connection has to prove that it knows the secret.")                               \
+    X(RECONNECT_MS, "WEFT_RECONNECT_MS", NUMBER, "5000", 0, INT32_MAX,                                      \
+      "Milliseconds for which a TCP connection that broke is made again, before the rank at its other end " \
+      "counts as gone; 0: it does at once.")                                                                \
     X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "-1", -1, 262144,                                            \
       "Longest message sent before its receive is known; -1: as fits the way it goes.")                     \
     X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                                \

@@ -8,6 +8,7 @@
  * connection is checked against a plain reading of the same bytes. */
 #include "clock.h"
 #include "fuzz.h"
+#include "plain_stream.h"
 #include "tcp_link.h"
 
 #include <arpa/inet.h>
@@ -28,9 +29,8 @@ typedef struct dialler {
     weft__poller poller;
     weft__transport *t;
     weft__tcp_peer *peer;
-    int it; /* the rank that it dials */
-    const uint8_t *stream;
-    size_t bytes, at; /* what the next frame must be */
+    int it;             /* the rank that it dials */
+    plain_stream plain; /* what the next frame must be */
     unsigned char *where;
     int lost, sent;
 } dialler;
@@ -48,12 +48,13 @@ static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
 
 static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
 {
+    weft__frame expected;
+    const uint8_t *payload;
     dialler *d = (dialler *)(void *)sink;
     if (peer != d->it || where != d->where || d->lost) abort();
-    if (d->bytes - d->at < sizeof *frame + frame->length) abort();
-    if (memcmp(d->stream + d->at, frame, sizeof *frame) != 0) abort();
-    if (where && memcmp(d->stream + d->at + sizeof *frame, where, frame->length) != 0) abort();
-    d->at += sizeof *frame + frame->length;
+    if (!plain_next(&d->plain, &expected, &payload) || memcmp(&expected, frame, sizeof expected) != 0)
+        abort();
+    if (where && memcmp(payload, where, frame->length) != 0) abort();
     fuzz_reached++;
     free(d->where);
     d->where = NULL;
@@ -71,19 +72,6 @@ static void on_sent(weft__outgoing *out, weft_status status)
 {
     if (out->frame.length || (status > 0)) abort();
     sent_times++;
-}
-
-/* Where a plain reader of the stream would be after the last whole, correct frame. */
-static size_t read_plainly(const uint8_t *stream, size_t bytes)
-{
-    size_t at = 0;
-    weft__frame frame;
-    while (bytes - at >= sizeof frame) {
-        memcpy(&frame, stream + at, sizeof frame);
-        if (weft__frame_check(&frame) || bytes - at - sizeof frame < frame.length) break;
-        at += sizeof frame + frame.length;
-    }
-    return at;
 }
 
 static void turn(dialler *d)
@@ -126,6 +114,7 @@ static void put(dialler *d, int fd, const void *bytes, size_t length, size_t pie
 static void listen_once(void)
 {
     if (listener >= 0) return;
+    setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
     if (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__tcp_listen("127.0.0.1", &listener, &listens))
         abort();
 }
@@ -169,6 +158,7 @@ static bool greet(dialler *d, int fd, const uint8_t *data, size_t piece)
     weft__tcp_hello hello;
     weft__tcp_proof proof;
     weft__tcp_judgement judgement;
+    weft__tcp_standing standing;
     if (take(d, fd, &hello, sizeof hello) != sizeof hello) abort();
     if (!answer(d, fd, &hello, data, piece, &h)) {
         uint8_t nothing;
@@ -176,8 +166,9 @@ static bool greet(dialler *d, int fd, const uint8_t *data, size_t piece)
         if (!cut && d->lost != 1) abort();
         return false;
     }
-    if (take(d, fd, &proof, sizeof proof) != sizeof proof || !weft__tcp_proof_take(&h, &proof)) abort();
-    weft__tcp_verdict_make(&h, data[3], &judgement);
+    if (take(d, fd, &proof, sizeof proof) != sizeof proof || !weft__tcp_proof_take(&h, &proof, &standing))
+        abort();
+    weft__tcp_verdict_make(&h, data[3], &(weft__tcp_standing){0}, &judgement);
     put(d, fd, &judgement, sizeof judgement, piece);
     return data[3] == WEFT__TCP_TAKEN;
 }
@@ -187,8 +178,7 @@ static void open_dialler(dialler *d, int me, const uint8_t *data, size_t bytes)
     weft__tcp_address addresses[2] = {{0}};
     d->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
     d->it = !me;
-    d->stream = data;
-    d->bytes = bytes;
+    d->plain = (plain_stream){.bytes = data, .length = bytes, .sent = 1};
     addresses[d->it] = listens;
     addresses[0].wire = addresses[1].wire = WEFT__WIRE_AS_PLAIN;
     if (weft__poller_open(&d->poller) ||
@@ -220,6 +210,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     weft__outgoing out = {.frame = {.kind = WEFT__FRAME_CONTROL}, .sent = on_sent};
     dialler d = {.where = NULL};
+    const uint8_t *payload;
+    weft__frame more;
     size_t piece;
     bool up;
     int fd;
@@ -233,11 +225,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     up = greet(&d, fd, data, piece);
     if (up) wait_until_up(&d);
     if ((d.peer->state == WEFT__TCP_UP) != up && !d.lost) abort();
-    put(&d, fd, d.stream, d.bytes, piece);
+    put(&d, fd, d.plain.bytes, d.plain.length, piece);
     shutdown(fd, SHUT_WR);
     if (up) wait_for_end(&d);
-    if (up && d.at != read_plainly(d.stream, d.bytes)) abort();
-    if (!up && d.at) abort();
+    if (up ? plain_next(&d.plain, &more, &payload) : d.plain.at > 0) abort();
     close(fd);
     d.t->close(d.t);
     if (sent_times != 1) abort();

@@ -9,6 +9,7 @@
  *
  * A peer's stream is checked against a plain reading of the same bytes. */
 #include "fuzz.h"
+#include "plain_stream.h"
 #include "tcp_link.h"
 
 #include <stdlib.h>
@@ -22,8 +23,7 @@ enum sender { STRANGER, PEER, MEMBER, SPOILT };
 
 typedef struct receiver {
     weft__sink sink;
-    const uint8_t *stream;
-    size_t bytes, at; /* what the next frame must be */
+    plain_stream plain; /* what the next frame must be */
     unsigned char *where;
     int lost;
     bool greeted;
@@ -39,12 +39,13 @@ static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
 
 static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
 {
+    weft__frame expected;
+    const uint8_t *payload;
     receiver *r = (receiver *)(void *)sink;
     if (peer != 1 || where != r->where || r->lost) abort();
-    if (r->bytes - r->at < sizeof *frame + frame->length) abort();
-    if (memcmp(r->stream + r->at, frame, sizeof *frame) != 0) abort();
-    if (where && memcmp(r->stream + r->at + sizeof *frame, where, frame->length) != 0) abort();
-    r->at += sizeof *frame + frame->length;
+    if (!plain_next(&r->plain, &expected, &payload) || memcmp(&expected, frame, sizeof expected) != 0)
+        abort();
+    if (where && memcmp(payload, where, frame->length) != 0) abort();
     fuzz_reached += r->greeted;
     free(r->where);
     r->where = NULL;
@@ -61,19 +62,6 @@ static void turn(weft__poller *poller, weft__transport *t)
     weft__poller_poll(poller);
     do t->poll(t, 16);
     while (t->busy(t));
-}
-
-/* Where a plain reader of the stream would be after the last whole, correct frame. */
-static size_t read_plainly(const uint8_t *stream, size_t bytes)
-{
-    size_t at = 0;
-    weft__frame frame;
-    while (bytes - at >= sizeof frame) {
-        memcpy(&frame, stream + at, sizeof frame);
-        if (weft__frame_check(&frame) || bytes - at - sizeof frame < frame.length) break;
-        at += sizeof frame + frame.length;
-    }
-    return at;
 }
 
 static void feed(weft__poller *poller, weft__transport *t, int fd, const uint8_t *stream, size_t bytes,
@@ -110,6 +98,7 @@ static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
     weft__tcp_answer answer;
     weft__tcp_proof proof;
     weft__tcp_judgement judgement;
+    weft__tcp_standing standing;
     uint8_t verdict;
     bool good = spoil >= sizeof hello || !by;
     weft__tcp_hello_make(&h, tcp->keys, 1, tcp->me, WEFT__TCP_WIRE_PLAIN, &hello);
@@ -119,13 +108,14 @@ static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
     if (get(fd, &answer, sizeof answer) != good) abort();
     if (!good) return false;
     if (!weft__tcp_answer_take(&h, &answer)) abort();
-    weft__tcp_proof_make(&h, &proof);
+    weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof);
     if (spoil >= sizeof hello) ((uint8_t *)&proof)[(spoil - sizeof hello) % sizeof proof] ^= by;
     good = spoil < sizeof hello || !by;
     put(fd, &proof, sizeof proof);
     turn(tcp->poller, &tcp->transport);
     if (get(fd, &judgement, sizeof judgement) != good) abort();
-    if (good && (!weft__tcp_verdict_take(&h, &judgement, &verdict) || verdict != WEFT__TCP_TAKEN)) abort();
+    if (good && (!weft__tcp_verdict_take(&h, &judgement, &verdict, &standing) || verdict != WEFT__TCP_TAKEN))
+        abort();
     return good;
 }
 
@@ -134,7 +124,7 @@ static bool connect_as(enum sender sender, weft__tcp *tcp, int ends[2], const ui
                        const weft__tcp_address *address)
 {
     if (sender == PEER) {
-        weft__tcp_link_start(weft__tcp_link_new(&tcp->peer[1], NULL), ends[0]);
+        weft__tcp_link_start(weft__tcp_link_new(&tcp->peer[1]), ends[0], &(weft__tcp_standing){0});
         return true;
     }
     weft__tcp_guest_begin(tcp, ends[0], address);
@@ -151,15 +141,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     weft__transport *t;
     weft__tcp *tcp;
     receiver r = {.sink = {.header = on_header, .arrived = on_arrived, .lost = on_lost}};
+    const uint8_t *payload;
+    weft__frame more;
     enum sender sender;
     int pair[2];
     bool peer;
     if (bytes < 3) return 0;
+    setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
     if (!ready && weft__keys_derive("secret", 6, "fuzz", &keys)) abort();
     ready = true;
     sender = (enum sender)(data[0] % 4);
-    r.stream = data + 3;
-    r.bytes = bytes - 3;
+    r.plain = (plain_stream){.bytes = data + 3, .length = bytes - 3};
 
     if (weft__poller_open(&poller) || weft__tcp_open(0, 2, addresses, -1, &keys, &poller, &r.sink, &t))
         abort();
@@ -168,11 +160,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     peer = connect_as(sender, tcp, pair, data, &addresses[0]);
     if ((tcp->peer[1].state == WEFT__TCP_UP) != peer) abort();
     r.greeted = peer && sender != PEER;
-    feed(&poller, t, pair[1], r.stream, r.bytes, (size_t)data[1] * data[1] / 8 + 1);
+    feed(&poller, t, pair[1], r.plain.bytes, r.plain.length, (size_t)data[1] * data[1] / 8 + 1);
     close(pair[1]);
     turn(&poller, t);
 
-    if (peer && (r.lost != 1 || r.at != read_plainly(r.stream, r.bytes))) abort();
+    if (peer && (r.lost != 1 || plain_next(&r.plain, &more, &payload))) abort();
     if (!peer && (r.lost || tcp->peer[1].state != WEFT__TCP_IDLE || !weft__list_empty(&tcp->guests))) abort();
     t->close(t);
     weft__poller_close(&poller);

@@ -110,6 +110,7 @@ static inline void open_world_as(int world, int wire)
 {
     weft__tcp_address addresses[RANKS_MAX];
     int fd[RANKS_MAX];
+    setenv("WEFT_RECONNECT_MS", "0", 0); /* here the end of a connection is that of its peer */
     memset(ranks, 0, sizeof ranks);
     assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
     for (int i = 0; i < world; i++)
@@ -193,8 +194,11 @@ static inline packet *send_packet(int from, int to, uint64_t id, size_t length, 
     return l;
 }
 
+/* It may have arrived and wait for word of that: then its owner wants its memory back now. */
 static inline void packet_free(packet *l)
 {
+    const bool listed = l->out.link.next && !weft__list_empty(&l->out.link);
+    if (listed && l->rank && l->rank->t) l->rank->t->retract(l->rank->t, &l->out);
     free(l->bytes);
     free(l);
 }
@@ -253,15 +257,16 @@ static inline int raw_join(int fd, int from, int to, const weft__keys *with)
     weft__tcp_proof proof;
     weft__tcp_judgement judgement;
     weft__keys as = *with;
+    weft__tcp_standing standing;
     uint8_t verdict;
     memcpy(as.job, keys.job, sizeof as.job); /* that is public */
     weft__tcp_hello_make(&h, &as, from, to, WEFT__TCP_WIRE_PLAIN, &hello);
     raw_send(fd, &hello, sizeof hello);
     if (!raw_receive(fd, &answer, sizeof answer) || !weft__tcp_answer_take(&h, &answer)) return 0;
-    weft__tcp_proof_make(&h, &proof);
+    weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof);
     raw_send(fd, &proof, sizeof proof);
     if (!raw_receive(fd, &judgement, sizeof judgement)) return 0;
-    return weft__tcp_verdict_take(&h, &judgement, &verdict) ? verdict : 0;
+    return weft__tcp_verdict_take(&h, &judgement, &verdict, &standing) ? verdict : 0;
 }
 
 /* A rank has dialled: its hello is answered; with other keys than the job's, as well as that goes.  True: its
@@ -271,18 +276,19 @@ static inline bool raw_answer(int fd, const weft__keys *with, weft__tcp_handshak
     weft__tcp_hello hello;
     weft__tcp_answer answer;
     weft__tcp_proof proof;
+    weft__tcp_standing standing;
     bool knows;
     assert_true(raw_receive(fd, &hello, sizeof hello));
     knows = weft__tcp_hello_take(h, with, &hello);
     assert_true(weft__tcp_answer_make(h, &answer));
     raw_send(fd, &answer, sizeof answer);
-    return raw_receive(fd, &proof, sizeof proof) && knows && weft__tcp_proof_take(h, &proof);
+    return raw_receive(fd, &proof, sizeof proof) && knows && weft__tcp_proof_take(h, &proof, &standing);
 }
 
 static inline void raw_judge(int fd, weft__tcp_handshake *h, int verdict)
 {
     weft__tcp_judgement judgement;
-    weft__tcp_verdict_make(h, (uint8_t)verdict, &judgement);
+    weft__tcp_verdict_make(h, (uint8_t)verdict, &(weft__tcp_standing){0}, &judgement);
     raw_send(fd, &judgement, sizeof judgement);
 }
 

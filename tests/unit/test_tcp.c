@@ -187,6 +187,7 @@ static packet *send_lazily(uint64_t id)
     packet *l = packet_new(id, 0, false);
     l->rank = &ranks[0];
     l->out.lazy = true;
+    l->rank = &ranks[0];
     ranks[0].t->send(ranks[0].t, 1, &l->out);
     return l;
 }
@@ -260,10 +261,12 @@ static void test_discard(void **state)
     connect_pair();
     a = packet_new(2, BIG, false);
     a->out.frame.tag = DISCARD;
+    a->rank = &ranks[0];
     ranks[0].t->send(ranks[0].t, 1, &a->out);
     b = send_packet(0, 1, 3, 5000, false);
     c = packet_new(4, 100, false);
     c->out.frame.tag = DISCARD;
+    c->rank = &ranks[0];
     ranks[0].t->send(ranks[0].t, 1, &c->out);
     UNTIL(ranks[1].arrived[0] == 4);
     packet_free(a), packet_free(b), packet_free(c);
@@ -329,7 +332,7 @@ static void test_lost_while_writing(void **state)
     packet *packets[FULL], *last;
     (void)state;
     fill(packets);
-    last = send_packet(1, 0, 1, 40000, false);
+    last = send_packet(1, 0, 1, 4000, false);
     turn(&ranks[1]);
     assert_int_equal(last->sent_times, 1);
     close_rank(&ranks[1]);
@@ -398,7 +401,7 @@ static void test_drop_from_sent(void **state)
         others[i]->rank = &ranks[0];
     }
     others[0]->on_sent = drop_receiver;
-    for (int i = 0; i < 3; i++) ranks[0].t->send(ranks[0].t, 1, &others[i]->out);
+    for (int i = 0; i < 3; i++) others[i]->rank = &ranks[0], ranks[0].t->send(ranks[0].t, 1, &others[i]->out);
     UNTIL(others[0]->sent_times && ranks[1].lost_times[0]);
     assert_int_equal(others[1]->sent_times, 0);
     assert_int_equal(others[2]->sent_times, 1);

@@ -72,7 +72,7 @@ static void test_half_handshakes(void **state)
         raw_send(fd, &hello, sizeof hello);
         assert_true(raw_receive(fd, &answer, sizeof answer));
         assert_true(weft__tcp_answer_take(&h, &answer));
-        weft__tcp_proof_make(&h, &proof);
+        weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof);
         raw_send(fd, &proof, length);
         assert_true(raw_closed(fd));
         close(fd);
@@ -121,7 +121,7 @@ static void test_replayed(void **state)
         assert_true(raw_receive(fd, &answer, sizeof answer));
         if (time == 0) {
             assert_true(weft__tcp_answer_take(&h, &answer));
-            weft__tcp_proof_make(&h, &proof); /* recorded before it arrives */
+            weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof); /* recorded before it arrives */
         } else {
             raw_send(fd, &proof, sizeof proof);
             assert_false(raw_receive(fd, &told, sizeof told));

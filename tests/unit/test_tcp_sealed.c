@@ -4,6 +4,7 @@
  * Runs go by seed: WIRE_COUNT of them (300), from WIRE_SEED on (1); one that fails prints its seed.  The one
  * in the path knows what the ranks send, and so where each text begins; it changes one place of one
  * direction. */
+#include "settings.h"
 #include "tcp_link.h"
 #include "tcp_ranks.h"
 
@@ -217,6 +218,7 @@ static void hang_up(void)
 {
     if (path.ways[0].from >= 0) close(path.ways[0].from), close(path.ways[0].to);
     path.ways[0].from = path.ways[0].to = path.ways[1].from = path.ways[1].to = -1;
+    path.cut = false; /* once */
 }
 
 static void be_called(void)
@@ -348,6 +350,12 @@ static int before(void)
     return path.ways[path.which].texts[path.text].frame;
 }
 
+/* Where a connection that broke is made again, what was changed on its way comes once more, as it was sent. */
+static bool mends(void)
+{
+    return weft__setting_int(WEFT__SET_RECONNECT_MS) > 0;
+}
+
 static void judge(void)
 {
     const rank *hurt = &ranks[!path.which], *other = &ranks[path.which];
@@ -360,6 +368,10 @@ static void judge(void)
             assert_true(path.connections > 1);
         else
             assert_true(*ranks[0].why);
+    } else if (mends()) {
+        assert_true(all_arrived());
+        assert_int_equal(ranks[0].lost_times[1] + ranks[1].lost_times[0], 0);
+        assert_true(path.done);
     } else {
         assert_false(all_arrived());
         assert_int_equal(hurt->lost_times[path.which], 1);

@@ -1,0 +1,259 @@
+/* Connections of the TCP transport that break under what is sent, at any place, and stand again: nothing is lost,
+ * nothing comes twice, each byte is right, and nobody counts as gone.  MEND_SEED=n runs that one alone,
+ * MEND_SEEDS=n so many. */
+#include "tcp_link.h"
+#include "tcp_ranks.h"
+
+#include <stdlib.h>
+
+#define PACKETS 120 /* of each rank */
+#define MEND_MS 2000
+
+static weft__tcp *tcp_of(const rank *r)
+{
+    return WEFT__OWNER(r->t, weft__tcp, transport);
+}
+
+static weft__tcp_peer *peer_of(const rank *r)
+{
+    return &tcp_of(r)->peer[!r->me];
+}
+
+/* ---- what may happen to a connection ---- */
+
+static int breaks;
+
+static void cut(int fd, int how)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    if (how == 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once,
+                   sizeof at_once); /* a reset: what is on its way is lost */
+    shutdown(fd, how == 1 ? SHUT_WR : SHUT_RDWR);
+    breaks++;
+}
+
+static void break_something(rank *r)
+{
+    weft__tcp *tcp = tcp_of(r);
+    const int how = (int)(random32() % 3);
+    if (!weft__list_empty(&tcp->guests))
+        cut(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link)->polled.fd, how);
+    else if (peer_of(r)->link)
+        cut(peer_of(r)->link->polled.fd, how);
+}
+
+/* ---- what is sent ---- */
+
+static packet *packets[2][PACKETS];
+static bool taken_back[2][PACKETS];
+static int sent[2];
+
+static size_t random_length(void)
+{
+    switch (random32() % 6) {
+    case 0: return 0;
+    case 1: return random32() % 64;
+    case 2: return random32() % 4096;
+    case 3: return 4096 + random32() % 4;
+    case 4: return random32() % 70000;
+    default: return random32() % (WEFT__FRAME_PAYLOAD_MAX + 1);
+    }
+}
+
+/* Its owner does with its memory what it likes from then on. */
+static void take_back(int from, int i)
+{
+    packet *l = packets[from][i];
+    taken_back[from][i] = true;
+    if (!l->sent_times) ranks[from].t->retract(ranks[from].t, &l->out);
+    ranks[from].t->release(ranks[from].t, !from, &l->out);
+    memset(l->bytes, 0xee, l->out.frame.length + 1);
+}
+
+static void do_something(int from)
+{
+    rank *r = &ranks[from];
+    const int i = sent[from];
+    switch (random32() % 16) {
+    case 0: break_something(r); break;
+    case 1:
+        if (i) {
+            int which = (int)(random32() % (uint32_t)i);
+            if (!taken_back[from][which] &&
+                (!packets[from][which]->sent_times || packets[from][which]->out.more))
+                take_back(from, which);
+        }
+        break;
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+        if (i == PACKETS) break;
+        packets[from][i] = packet_new((uint64_t)i + 1, random_length(), random32() % 2);
+        packets[from][i]->out.more = random32() % 3 == 0;
+        packets[from][i]->out.lazy = !packets[from][i]->out.frame.length && random32() % 2;
+        packets[from][i]->rank = r;
+        sent[from]++;
+        r->t->send(r->t, !from, &packets[from][i]->out);
+        break;
+    default: turn(&ranks[random32() % 2]);
+    }
+}
+
+static int still_under_way(void)
+{
+    int n = 0;
+    for (int from = 0; from < 2; from++)
+        for (int i = 0; i < PACKETS; i++) n += !taken_back[from][i] && !packets[from][i]->sent_times;
+    return n;
+}
+
+static int taken_back_by(int from)
+{
+    int n = 0;
+    for (int i = 0; i < PACKETS; i++) n += taken_back[from][i];
+    return n;
+}
+
+static void run_one(uint64_t number)
+{
+    seed = number * 7919;
+    breaks = 0;
+    memset(sent, 0, sizeof sent);
+    memset(taken_back, 0, sizeof taken_back);
+    open_world_as(2, number % 2 ? WEFT__WIRE_ENCRYPTED | WEFT__WIRE_HAS_AES : WEFT__WIRE_AS_PLAIN);
+    while (sent[0] < PACKETS || sent[1] < PACKETS) do_something((int)(random32() % 2));
+    UNTIL(!still_under_way());
+    for (int from = 0; from < 2; from++) {
+        const int at_least = PACKETS - taken_back_by(from);
+        UNTIL(ranks[!from].arrived[from] >= at_least);
+        assert_true(ranks[!from].arrived[from] <= PACKETS);
+        assert_int_equal(ranks[from].lost_times[!from], 0);
+        for (int i = 0; i < PACKETS; i++) {
+            assert_true(packets[from][i]->sent_times <= 1);
+            if (packets[from][i]->sent_times) assert_int_equal(packets[from][i]->status, WEFT_OK);
+        }
+    }
+    close_world();
+    for (int from = 0; from < 2; from++)
+        for (int i = 0; i < PACKETS; i++) packet_free(packets[from][i]);
+}
+
+static uint64_t running;
+
+static void test_random_breaks(void **state)
+{
+    const char *one = getenv("MEND_SEED"), *many = getenv("MEND_SEEDS");
+    const uint64_t last = one ? strtoull(one, NULL, 10) : many ? strtoull(many, NULL, 10) : 40;
+    int all = 0;
+    (void)state;
+    for (running = one ? last : 1; running <= last; running++) {
+        run_one(running);
+        all += breaks;
+    }
+    running = 0;
+    assert_true(one || all > 100);
+}
+
+static int finish_random(void **state)
+{
+    if (running) fprintf(stderr, "the last was MEND_SEED=%d\n", (int)running);
+    return finish(state);
+}
+
+/* ---- what is not mended ---- */
+
+static void connect_two(void)
+{
+    packet *first, *back;
+    open_world(2);
+    first = send_packet(0, 1, 1, 10, false);
+    UNTIL(ranks[1].arrived[0] == 1);
+    back = send_packet(1, 0, 1, 10, false);
+    UNTIL(ranks[0].arrived[1] == 1);
+    packet_free(first), packet_free(back);
+}
+
+/* Whoever listens no more has left or died: that is known at once. */
+static void test_gone(void **state)
+{
+    int64_t begun;
+    packet *l;
+    (void)state;
+    connect_two();
+    close_rank(&ranks[1]);
+    begun = weft__now_ns();
+    UNTIL(ranks[0].lost_times[1]);
+    assert_true(weft__now_ns() - begun < MEND_MS / 2 * WEFT__MS);
+    assert_string_equal(ranks[0].why, "rank 1: connection closed by its end");
+    l = send_packet(0, 1, 2, 10, false);
+    assert_int_equal(l->status, WEFT_ERR_PEER);
+    packet_free(l);
+}
+
+/* One that is there and says nothing is waited for, and not for ever. */
+static void test_silent(void **state)
+{
+    const int64_t begun = weft__now_ns();
+    packet *l;
+    (void)state;
+    connect_two();
+    cut(peer_of(&ranks[0])->link->polled.fd, 2);
+    l = send_packet(0, 1, 2, 100000, false);
+    while (!ranks[0].lost_times[1]) turn(&ranks[0]), usleep(100);
+    assert_true(weft__now_ns() - begun >= MEND_MS * WEFT__MS);
+    assert_true(weft__now_ns() - begun < (MEND_MS + 2000 * JOB_SLOWER) * WEFT__MS);
+    assert_int_equal(l->status, WEFT_ERR_PEER);
+    assert_non_null(strstr(ranks[0].why, "connection"));
+    packet_free(l);
+}
+
+/* One that comes back in time has lost nothing. */
+static void test_slow(void **state)
+{
+    const int64_t begun = weft__now_ns();
+    packet *l;
+    (void)state;
+    connect_two();
+    cut(peer_of(&ranks[0])->link->polled.fd, 2);
+    l = send_packet(0, 1, 2, 100000, false);
+    while (weft__now_ns() - begun < MEND_MS / 4 * WEFT__MS) turn(&ranks[0]), usleep(1000);
+    UNTIL(l->sent_times);
+    assert_int_equal(l->status, WEFT_OK);
+    assert_int_equal(ranks[1].arrived[0], 2);
+    assert_int_equal(ranks[0].lost_times[1] + ranks[1].lost_times[0], 0);
+    packet_free(l);
+}
+
+/* Somebody cuts every connection before a frame has come over it. */
+static void test_fruitless(void **state)
+{
+    packet *l;
+    int cuts = 0;
+    (void)state;
+    connect_two();
+    l = send_packet(0, 1, 2, WEFT__FRAME_PAYLOAD_MAX, false);
+    while (!ranks[0].lost_times[1] && !ranks[1].lost_times[0] && cuts < 1000) {
+        weft__tcp_link *link = peer_of(&ranks[1])->link;
+        if (link) cut(link->polled.fd, 0), cuts++;
+        turns(1);
+    }
+    assert_true(cuts < 1000);
+    UNTIL(l->sent_times);
+    packet_free(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_breaks, finish_random),
+                                       cmocka_unit_test_teardown(test_gone, finish),
+                                       cmocka_unit_test_teardown(test_silent, finish),
+                                       cmocka_unit_test_teardown(test_slow, finish),
+                                       cmocka_unit_test_teardown(test_fruitless, finish)};
+    char ms[16];
+    snprintf(ms, sizeof ms, "%d", MEND_MS);
+    setenv("WEFT_RECONNECT_MS", ms, 1);
+    setenv("WEFT_LOG", "0", 1); /* each connection that stands again is told */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
