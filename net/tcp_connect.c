@@ -165,7 +165,7 @@ static void judged(weft__tcp_dial *dial)
     } else if (verdict == WEFT__TCP_TAKEN) {
         link = weft__tcp_link_new(peer);
         if (!link) {
-            fail(dial, "cannot be connected to", ENOMEM);
+            pause_dial(dial, "cannot be connected to", ENOMEM);
             return;
         }
         weft__tcp_link_take_keys(link, &dial->handshake);

@@ -46,14 +46,14 @@ struct weft__tcp_kept {
     bool torn;          /* one of them is missing, for want of memory: nothing can be written again */
     bool wrapped;       /* head is below tail: the used part is tail..end and 0..head */
     size_t head, tail, end;
-    _Alignas(16) unsigned char ring[RING_BYTES];
+    unsigned char *ring; /* RING_BYTES; NULL: there was no memory, and all is kept where it lies */
 };
 
 weft__tcp_kept *weft__tcp_kept_new(void)
 {
-    weft__tcp_kept *kept = weft__reserve_get(sizeof *kept);
+    weft__tcp_kept *kept = weft__reserve_zeroed(sizeof *kept); /* without, a living peer would be lost */
     if (!kept) return NULL;
-    memset(kept, 0, offsetof(weft__tcp_kept, ring));
+    kept->ring = malloc(RING_BYTES);
     weft__list_init(&kept->written);
     weft__list_init(&kept->again);
     return kept;
@@ -63,8 +63,9 @@ weft__tcp_kept *weft__tcp_kept_new(void)
 
 static note *ring_take(weft__tcp_kept *kept, size_t bytes)
 {
-    size_t room = (kept->wrapped ? kept->tail : sizeof kept->ring) - kept->head;
+    size_t room = (kept->wrapped ? kept->tail : RING_BYTES) - kept->head;
     void *at;
+    if (!kept->ring) return NULL;
     if (bytes > room && !kept->wrapped && bytes < kept->tail) {
         kept->end = kept->head;
         kept->head = 0;
@@ -80,7 +81,8 @@ static note *ring_take(weft__tcp_kept *kept, size_t bytes)
 /* Word is wanted long before there is no room: between the two a batch may be written. */
 static bool ring_fills(const weft__tcp_kept *kept)
 {
-    return (kept->wrapped ? kept->end - kept->tail + kept->head : kept->head - kept->tail) > RING_BYTES / 2;
+    size_t used = kept->wrapped ? kept->end - kept->tail + kept->head : kept->head - kept->tail;
+    return !kept->ring || used > RING_BYTES / 2;
 }
 
 /* The oldest: what is kept goes in the order in which it came. */
@@ -133,10 +135,11 @@ static void note_begin(note *n, weft__tcp_peer *peer, const weft__outgoing *out)
     weft__list_init(&n->out.link);
 }
 
-/* Else it is kept where it lies: it is too long, or its owner takes its word for the whole message. */
+/* Else it is kept where it lies: it is too long, or its owner takes its word for the whole message, or it is written
+ * again, and the ring, which has the order of the frames, may have some that come behind it. */
 static bool is_copied_or_noted(const weft__outgoing *out)
 {
-    return out->more || (!out->last && out->frame.length <= COPY_BYTES);
+    return !out->numbered && (out->more || (!out->last && out->frame.length <= COPY_BYTES));
 }
 
 static note *note_in_ring(weft__tcp_peer *peer, const weft__outgoing *out)
@@ -392,5 +395,6 @@ void weft__tcp_kept_free(weft__tcp_peer *peer)
     if (!kept) return;
     WEFT__ASSERT(weft__list_empty(&kept->written) && weft__list_empty(&kept->again), peer->rank);
     peer->kept = NULL;
+    free(kept->ring);
     weft__reserve_give(kept);
 }
