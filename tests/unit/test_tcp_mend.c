@@ -192,15 +192,19 @@ static void test_gone(void **state)
     packet_free(l);
 }
 
+static packet *send_over_a_break(void)
+{
+    connect_two();
+    cut(peer_of(&ranks[0])->link->polled.fd, 2);
+    return send_packet(0, 1, 2, 100000, false);
+}
+
 /* One that is there and says nothing is waited for, and not for ever. */
 static void test_silent(void **state)
 {
     const int64_t begun = weft__now_ns();
-    packet *l;
+    packet *l = send_over_a_break();
     (void)state;
-    connect_two();
-    cut(peer_of(&ranks[0])->link->polled.fd, 2);
-    l = send_packet(0, 1, 2, 100000, false);
     while (!ranks[0].lost_times[1]) turn(&ranks[0]), usleep(100);
     assert_true(weft__now_ns() - begun >= MEND_MS * WEFT__MS);
     assert_true(weft__now_ns() - begun < (MEND_MS + 2000 * JOB_SLOWER) * WEFT__MS);
@@ -213,11 +217,8 @@ static void test_silent(void **state)
 static void test_slow(void **state)
 {
     const int64_t begun = weft__now_ns();
-    packet *l;
+    packet *l = send_over_a_break();
     (void)state;
-    connect_two();
-    cut(peer_of(&ranks[0])->link->polled.fd, 2);
-    l = send_packet(0, 1, 2, 100000, false);
     while (weft__now_ns() - begun < MEND_MS / 4 * WEFT__MS) turn(&ranks[0]), usleep(1000);
     UNTIL(l->sent_times);
     assert_int_equal(l->status, WEFT_OK);
