@@ -1,5 +1,6 @@
 /* run_agent.c - see run_agent.h. */
 #include "run_agent.h"
+#include "run_clock.h"
 #include "run_dumps.h"
 #include "run_emulate.h"
 #include "run_job.h"
@@ -158,6 +159,32 @@ static int refuse(int code, const char *sentence)
     return end(code);
 }
 
+/* What stands in that file, so that weft-run has it too; it is given up where weft-run takes no more. */
+static void send_file(const char *path)
+{
+    enum { PIECE = 1 << 20 };
+    static char piece[PIECE];
+    struct run_buffer out = {0};
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n;
+    do {
+        struct run_frame_out f = run_frame_begin(&out, RUN_DUMP_TEXT);
+        n = fd >= 0 ? read(fd, piece, sizeof(piece)) : -1;
+        if (n < 0) break;
+        run_frame_raw(&f, piece, (size_t)n);
+        if (!run_frame_end(&f) || !write_all(&out)) break;
+    } while (n);
+    run_buffer_free(&out);
+    if (fd >= 0) close(fd);
+}
+
+static bool answer(struct run_frame *ping, struct run_buffer *out)
+{
+    uint32_t pong[RUN_CLOCK_NUMBERS];
+    run_clock_answer(ping, run_clock_ns(), pong);
+    return run_frame_put(out, RUN_PONG, pong, RUN_CLOCK_NUMBERS) && write_all(out);
+}
+
 /* Waits for the first word, which must be the orders; what they say is kept for good. */
 static bool wait_for_orders(struct run_agent *agent, struct run_orders *orders)
 {
@@ -168,7 +195,7 @@ static bool wait_for_orders(struct run_agent *agent, struct run_orders *orders)
         struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
         int64_t left = run_agent_deadline(agent) - now_ms();
         while (run_agent_next(agent, &f)) {
-            if (f.kind == RUN_PING && run_frame_put(&pong, RUN_PONG, NULL, 0) && write_all(&pong)) continue;
+            if (f.kind == RUN_PING && answer(&f, &pong)) continue;
             if (f.kind != RUN_ORDERS || !(kept = malloc(f.left + 1))) return false;
             memcpy(kept, f.at, f.left);
             f.at = kept;
@@ -236,10 +263,12 @@ static int obey_orders(struct run_agent *agent, const struct run_orders *orders)
     begun = time(NULL);
     code = run_job(&options, &style);
     run_spots_free(&spots);
-    if (code == 0)
+    if (code == 0) {
         run_job_dir_remove(options.port);
-    else if (run_dumps_find(options.port, begun, options.first, dump, sizeof(dump)))
+    } else if (run_dumps_find(options.port, begun, options.first, dump, sizeof(dump))) {
         say(RUN_DUMP, dump);
+        send_file(dump);
+    }
     run_dumps_tidy();
     return end(code);
 }

@@ -16,7 +16,8 @@
 /* As the library names them (runtime/record/dump_file.h): dump.RUN.json, dump.RUN.2.json, or of one host of several
  * dump.RUN.rank4.json, dump.RUN.rank4.2.json. */
 #define DUMP      "dump."
-#define RUN_CHARS 16
+#define PART      ".part"
+#define RUN_CHARS (RUN_DUMPS_RUN_BYTES - 1)
 #define KEPT      16
 
 static char folder[PATH_MAX]; /* "": the user has named one, or there is none */
@@ -88,9 +89,14 @@ static bool is_better(const struct dump *dump, const struct dump *than, const ch
     return !*than->name || (is == was ? newest_first(dump, than) < 0 : is);
 }
 
+static const char *where(void)
+{
+    return *folder ? folder : getenv("WEFT_DUMP_DIR");
+}
+
 bool run_dumps_find(int port, time_t since, int lowest, char *path, size_t bytes)
 {
-    const char *in = *folder ? folder : getenv("WEFT_DUMP_DIR");
+    const char *in = where();
     DIR *dir = in ? open_dumps(in) : NULL;
     struct dump dump, best = {.name = ""};
     char own[24];
@@ -100,6 +106,49 @@ bool run_dumps_find(int port, time_t since, int lowest, char *path, size_t bytes
     if (dir) closedir(dir);
     return *best.name && snprintf(path, bytes, "%s/%s", in, best.name) < (int)bytes;
 }
+
+/* ---- one file for all hosts ---- */
+
+void run_dumps_run_of(const char *path, char run[RUN_DUMPS_RUN_BYTES])
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    *run = '\0';
+    if (strncmp(name, DUMP, strlen(DUMP)) != 0) return;
+    name += strlen(DUMP);
+    if (strspn(name, digits) == RUN_CHARS) snprintf(run, RUN_DUMPS_RUN_BYTES, "%s", name);
+}
+
+FILE *run_dumps_create(const char *run, char *path, size_t bytes)
+{
+    const char *in = where();
+    char part[PATH_MAX];
+    FILE *file;
+    int fd;
+    if (!in || snprintf(path, bytes, "%s/" DUMP "%s.json", in, run) >= (int)bytes ||
+        snprintf(part, sizeof(part), "%s" PART, path) >= (int)sizeof(part)) {
+        errno = in ? ENAMETOOLONG : ENOENT;
+        return NULL;
+    }
+    mkdir(in, 0700); /* if it is not there */
+    fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!file && fd >= 0) close(fd);
+    return file;
+}
+
+bool run_dumps_finish(FILE *file, const char *path)
+{
+    char part[PATH_MAX];
+    bool good = !ferror(file);
+    good = !fclose(file) && good;
+    snprintf(part, sizeof(part), "%s" PART, path);
+    if (good && !rename(part, path)) return true;
+    unlink(part);
+    return false;
+}
+
+/* ---- what is kept ---- */
 
 /* Keeps the newest in order of age, so that as many are sorted at once as there is room for. */
 static void tidy(DIR *dir)

@@ -12,6 +12,7 @@
  * cannot mean somebody else. */
 #include "run_job.h"
 #include "run_agent.h"
+#include "run_clock.h"
 #include "run_input.h"
 #include "run_output.h"
 #include "run_rank.h"
@@ -277,6 +278,7 @@ static void obey(struct job *job, int signal)
 static void take_word(struct job *job, struct run_frame *f)
 {
     struct run_agent *agent = job->options->agent;
+    uint32_t pong[RUN_CLOCK_NUMBERS];
     switch (f->kind) {
     case RUN_INPUT:
         if (!run_input_feed(&job->input, f->at, f->left)) agent->lost = true;
@@ -284,7 +286,10 @@ static void take_word(struct job *job, struct run_frame *f)
     case RUN_INPUT_END: run_input_end(&job->input); break;
     case RUN_SIGNAL: obey(job, run_frame_read_count(f, NSIG - 1)); break;
     case RUN_CUT: run_output_close(&job->output, run_frame_read_count(f, 1)); break;
-    case RUN_PING: run_output_frame(&job->output, RUN_PONG, NULL, 0); break;
+    case RUN_PING:
+        run_clock_answer(f, run_clock_ns(), pong);
+        run_output_frame(&job->output, RUN_PONG, pong, RUN_CLOCK_NUMBERS);
+        break;
     default: agent->lost = true;
     }
 }

@@ -126,6 +126,7 @@ void run_link_close(struct run_link *link)
     run_buffer_free(&link->to);
     run_buffer_free(&link->from);
     run_buffer_free(&link->words);
+    run_part_free(&link->part);
 }
 
 /* ---- what comes and goes ------------------------------------------------------------------------------ */

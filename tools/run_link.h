@@ -1,6 +1,7 @@
 /* run_link.h - the way to one host: its launcher, the three pipes to it, and the frames in both directions. */
 #ifndef WEFT_RUN_LINK_H
 #define WEFT_RUN_LINK_H
+#include "run_gather.h"
 #include "run_hosts.h"
 #include "run_signals.h"
 #include "run_wire.h"
@@ -37,6 +38,7 @@ struct run_link {
     bool by_path;                /* weft-run is looked for in the host's PATH */
     int64_t heard_ms, reaped_ms; /* when something came last; when the launcher ended */
     int code;                    /* what the agent ended with */
+    struct run_part part;        /* what its ranks have written down */
 };
 
 /* Starts the launcher.  0 or errno. */

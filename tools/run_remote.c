@@ -10,6 +10,7 @@
 #include "run_agent.h"
 #include "run_input.h"
 #include "run_link.h"
+#include "run_lost.h"
 #include "run_meet.h"
 #include "run_output.h"
 #include "run_rank.h"
@@ -17,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,66 +156,11 @@ static void time_is_up(struct remote *r)
 
 /* ---- a host that is lost ------------------------------------------------------------------------------- */
 
-/* "was killed by SIGKILL", "ended with code 255" */
-static const char *how_ended(const struct run_link *link)
-{
-    static char text[64];
-    if (link->pid)
-        snprintf(text, sizeof(text), "has closed the connection");
-    else if (WIFSIGNALED(link->how))
-        snprintf(text, sizeof(text), "was killed by %s", run_signal_name(WTERMSIG(link->how)));
-    else
-        snprintf(text, sizeof(text), "ended with code %d", WEXITSTATUS(link->how));
-    return text;
-}
-
-static bool asked_for_password(const char *words)
-{
-    static const char *const signs[] = {"ermission denied", "assword", "assphrase", "ost key verification",
-                                        "askpass"};
-    for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-        if (strstr(words, signs[i])) return true;
-    return false;
-}
-
-static int code_of(const struct run_link *link)
-{
-    if (link->pid || (WIFEXITED(link->how) && !WEXITSTATUS(link->how))) return RUN_EXIT_CANNOT;
-    return WIFSIGNALED(link->how) ? 128 + WTERMSIG(link->how) : WEXITSTATUS(link->how);
-}
-
-/* A shell that finds nothing at a path says so with 127, or 126; others in words. */
-static bool is_missing(const struct remote *r, const struct run_link *link)
-{
-    const char *looked_for = link->by_path ? "weft-run" : r->launch.path;
-    if (link->pid || !WIFEXITED(link->how)) return false;
-    return WEXITSTATUS(link->how) == RUN_EXIT_NOT_FOUND || WEXITSTATUS(link->how) == RUN_EXIT_CANNOT ||
-           (strstr(link->last, looked_for) && strstr(link->last, "No such file"));
-}
-
-static void say_never_came(struct remote *r, const struct run_link *link, const char *command)
-{
-    const char *colon = *link->last ? ": " : "";
-    if (is_missing(r, link))
-        run_say(&r->output,
-                "host %s: \"%s\" finds weft-run neither at %s nor in the PATH there%s%s; --weft-run names "
-                "where it "
-                "is",
-                link->host->name, command, r->launch.path, colon, link->last);
-    else
-        run_say(&r->output, "host %s: its launcher, \"%s\", %s before weft-run answered there%s%s%s",
-                link->host->name, command, how_ended(link), colon, link->last,
-                asked_for_password(link->last)
-                    ? "; weft-run answers no questions: let it in without a password, by a key"
-                    : "");
-}
-
 /* Ends the job, unless it is ending already. */
 static void lose(struct remote *r, struct run_link *link, const char *why)
 {
-    char command[512];
-    bool came = link->state > RUN_LINK_GREETED;
-    run_link_command(link, &r->launch, command, sizeof(command));
+    char sentence[RUN_LOST_BYTES];
+    run_lost_sentence(link, &r->launch, why, sentence, sizeof(sentence));
     give_up(link);
     link->state = RUN_LINK_LOST;
     if (r->phase > NOTICED) return;
@@ -222,20 +169,15 @@ static void lose(struct remote *r, struct run_link *link, const char *why)
         stop_all(r, SIGTERM);
         return;
     }
-    if (why)
-        run_say(&r->output, "host %s: %s (its launcher: \"%s\")", link->host->name, why, command);
-    else if (came)
-        run_say(&r->output, "host %s: its launcher, \"%s\", %s before its ranks had ended", link->host->name,
-                command, how_ended(link));
-    else
-        say_never_came(r, link, command);
-    r->exit_code = why ? RUN_EXIT_CANNOT : code_of(link);
+    run_say(&r->output, "%s", sentence);
+    r->exit_code = why ? RUN_EXIT_CANNOT : run_lost_code(link);
     stop_all(r, SIGTERM);
 }
 
 static bool try_by_path(struct remote *r, struct run_link *link)
 {
-    if (!is_missing(r, link) || link->by_path || link->state != RUN_LINK_STARTING || r->phase != RUNNING)
+    if (!run_lost_is_missing(link, &r->launch) || link->by_path || link->state != RUN_LINK_STARTING ||
+        r->phase != RUNNING)
         return false;
     run_link_close(link);
     return run_link_open(link, &r->launch, true, now_ms()) == 0;
@@ -294,6 +236,7 @@ static void take_hello(struct remote *r, struct run_link *link, struct run_frame
         return;
     }
     link->state = RUN_LINK_KNOWN;
+    run_clock_ask(&link->part.clock, &link->to, run_clock_ns());
     run_link_command(link, &r->launch, command, sizeof(command));
     if (r->options->verbose)
         run_say(&r->output, "host %s: ranks %d to %d, by \"%s\", weft-run %s", link->host->name, link->first,
@@ -340,9 +283,8 @@ static bool take_word(struct remote *r, struct run_link *link, struct run_frame 
         return !f->wrong;
     case RUN_DUMP: /* also once the job is ending: that is when there are any */
         text = run_frame_read_text(f);
-        if (!f->wrong)
-            run_say(&r->output, "what the ranks of host %s did last is in %s, there", link->host->name, text);
-        return !f->wrong;
+        return !f->wrong && run_part_begin(&link->part, text);
+    case RUN_DUMP_TEXT: return run_part_add(&link->part, f->at, f->left);
     case RUN_EXIT:
         if (!run_exit_read(f, r->options->job->world, &how)) return false;
         if (how.rank < link->first || how.rank >= link->first + link->host->ranks) return false;
@@ -351,7 +293,7 @@ static bool take_word(struct remote *r, struct run_link *link, struct run_frame 
     case RUN_TAKEN:
         r->credit += (size_t)run_frame_read_count(f, RUN_INPUT_WINDOW);
         return !f->wrong && r->credit <= RUN_INPUT_WINDOW;
-    case RUN_PONG: return true;
+    case RUN_PONG: return run_clock_take(&link->part.clock, f, run_clock_ns());
     case RUN_ENDED: take_end(r, link, run_frame_read_count(f, 255)); return !f->wrong;
     default: return false;
     }
@@ -471,7 +413,7 @@ static void look_at_clock(struct remote *r)
     if (now >= r->ping_ms) {
         for (int i = 0; i < r->n; i++)
             if (r->links[i].state == RUN_LINK_AT_WORK || r->links[i].state == RUN_LINK_KNOWN)
-                run_frame_put(&r->links[i].to, RUN_PING, NULL, 0);
+                run_clock_ask(&r->links[i].part.clock, &r->links[i].to, run_clock_ns());
         r->ping_ms = now + RUN_PING_MS;
     }
     if (r->phase <= NOTICED && now >= r->time_up_ms) time_is_up(r);
@@ -549,6 +491,7 @@ static void start_all(struct remote *r)
         struct run_link *link = &r->links[i];
         link->host = &r->options->hosts.host[i];
         link->first = first;
+        link->part = (struct run_part){.host = link->host->name, .first = first, .ranks = link->host->ranks};
         link->in = link->out = link->err = -1;
         first += link->host->ranks;
     }
@@ -572,6 +515,25 @@ static void live(struct remote *r)
     }
 }
 
+/* What each host has written down in one file; what is not in it is where its host has it. */
+static void gather(const struct remote *r)
+{
+    const struct run_part **parts = calloc((size_t)r->n, sizeof(*parts));
+    char path[PATH_MAX];
+    bool all = false;
+    for (int i = 0; parts && i < r->n; i++) parts[i] = &r->links[i].part;
+    if (parts) all = run_gather_write(parts, r->n, path, sizeof(path));
+    if (all)
+        fprintf(stderr, "weft-run: what the ranks of all hosts did last is in %s\n", path);
+    else if (parts && *path)
+        fprintf(stderr, "weft-run: what the hosts' ranks did last cannot be put into one file: %s\n", path);
+    for (int i = 0; i < r->n; i++)
+        if (r->links[i].part.file && !(all && r->links[i].part.whole))
+            fprintf(stderr, "weft-run: what the ranks of host %s did last is in %s, there\n",
+                    r->links[i].host->name, r->links[i].part.file);
+    free(parts);
+}
+
 int run_remote(const struct run_remote_options *options, const struct run_style *style)
 {
     struct remote r = {.options = options,
@@ -588,6 +550,7 @@ int run_remote(const struct run_remote_options *options, const struct run_style 
     }
     if (open_job(&r, style, failed, sizeof(failed))) {
         live(&r);
+        if (r.exit_code) gather(&r);
     } else {
         fprintf(stderr, "weft-run: cannot start: %s%s%s\n", failed, *failed ? ": " : "", strerror(errno));
         r.exit_code = RUN_EXIT_CANNOT;

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define RUN_GREETING "\nweft-run agent 2\n"
+#define RUN_GREETING "\nweft-run agent 3\n"
 enum { RUN_FRAME_HEADER = 5, RUN_FRAME_MOST = 4 << 20, RUN_NOISE_MOST = 64 << 10 };
 
 enum run_kind {
@@ -31,8 +31,9 @@ enum run_kind {
     RUN_EXIT,       /* rank, process, exit code, signal */
     RUN_TAKEN,      /* number of bytes of input that rank 0 has taken: so many more may come */
     RUN_PONG,
-    RUN_DUMP, /* text: path of the file in which it is written what this host's ranks did last */
-    RUN_ENDED /* exit code: nothing of the job is left on this host */
+    RUN_DUMP,      /* text: path of the file in which it is written what this host's ranks did last; once */
+    RUN_DUMP_TEXT, /* raw bytes: what stands in it, piece by piece; an empty one is its end */
+    RUN_ENDED      /* exit code: nothing of the job is left on this host */
 };
 
 /* ---- writing: into a buffer; without memory the frame is left out, and false returned ---- */

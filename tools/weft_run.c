@@ -217,7 +217,11 @@ static int run_over_hosts(struct words *said)
     remote->job = options;
     remote->exports = (char *const *)(uintptr_t)said->exports;
     style = style_of(options);
+    for (const char **x = said->exports; *x; x++) /* the file of all hosts goes where theirs do */
+        if (!strncmp(*x, "WEFT_DUMP_DIR=", strlen("WEFT_DUMP_DIR="))) putenv((char *)(uintptr_t)*x);
+    run_dumps_choose();
     code = run_remote(remote, &style);
+    run_dumps_tidy();
     run_hosts_free(&remote->hosts);
     return code;
 }

@@ -95,6 +95,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_SHRINK,       /* shrink_group: shrink.c */
     WEFT__PROTOCOL_STRAGGLER,    /* who is late: straggler.c */
     WEFT__PROTOCOL_STORE,        /* where the job's store is: job_store.c */
+    WEFT__PROTOCOL_DUMPS,        /* that hosts write down what their ranks did: dump_asking.c */
     WEFT__PROTOCOL_KINDS
 } weft__protocol_kind;
 typedef struct weft__protocol weft__protocol;
@@ -112,14 +113,18 @@ typedef enum weft__dumping_state {
 } weft__dumping_state;
 
 typedef struct weft__dumping {
-    _Atomic uint32_t state; /* futex: weft__dumping_state */
-    char why[256];          /* ASKED: of that */
+    _Atomic uint32_t state;    /* futex: weft__dumping_state */
+    char why[256];             /* ASKED: of that */
+    _Atomic uint32_t requests; /* for other ones, of this rank */
     /* watchdog thread: */
     int64_t late_ns; /* READ: when it is LATE */
     struct weft__dump_writer *first,
-        *again;            /* fault/dump_writer.h: at work; again: on one that a signal asked for */
+        *again;            /* fault/dump_writer.h: at work; again: on one that a signal or a rank asked for */
     int turn;              /* READ, LATE, first NULL: of the rank that writes (dump_turn.h) */
     uint32_t signals_seen; /* that asked for a dump */
+    char asked[256];       /* for another one, by a rank of another host, and why; "": not */
+    uint64_t asked_for;    /* that request */
+    char again_why[256];   /* of the one that is written */
 } weft__dumping;
 
 /* How the progress thread rests. */

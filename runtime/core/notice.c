@@ -70,7 +70,8 @@ static weft_status check_store(int from, const weft__notice *n)
 static weft_status notice_check(const weft_context *ctx, int from, const weft__notice *n)
 {
     switch (n->kind) {
-    case WEFT__NOTICE_STORE_WHERE: return WEFT_OK;
+    case WEFT__NOTICE_STORE_WHERE:
+    case WEFT__NOTICE_DUMP: return WEFT_OK;
     case WEFT__NOTICE_WHO: return check_scope(n);
     case WEFT__NOTICE_HERE: return check_here(n);
     case WEFT__NOTICE_BROKEN: return check_broken(ctx, n);

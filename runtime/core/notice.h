@@ -11,7 +11,8 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_BROKEN,      /* a group is broken */
     WEFT__NOTICE_GONE,        /* a rank is gone */
     WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
-    WEFT__NOTICE_STORE_HERE   /* the answer */
+    WEFT__NOTICE_STORE_HERE,  /* the answer */
+    WEFT__NOTICE_DUMP         /* write down what the ranks of your host did last */
 } weft__notice_kind;
 
 /* Whom WHO asks about, and HERE tells about (fault/late.h). */
@@ -27,7 +28,8 @@ typedef struct weft__notice {
     uint64_t group;
     uint64_t
         number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
-                           have come to; GONE: weft__gone, as it is known to the one that tells */
+                           have come to; GONE: weft__gone, as it is known to the one that tells; DUMP: 0 for the run's
+                           first, else the request for another one */
     int64_t ago_ns;     /* HERE */
     uint32_t operation; /* HERE: its kind */
     uint32_t knows;     /* HERE: the group exists here */
@@ -36,7 +38,7 @@ typedef struct weft__notice {
     uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;     /* HERE: weft__phase of it */
     uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */
-    char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE; with a scope: rows of late.c */
+    char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: rows of late.c */
     char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 

@@ -5,9 +5,11 @@
  * that is the watchdog's, needs memory alone and has no other bound.  What puts the text into its folder is a thread of
  * its own for each (dump_writer.h): for a first dump that is waited for WEFT__DUMP_WAIT_NS, here and by whoever is
  * given the failure in a waiting call (weft__recording_await), for another one not at all.  One rank of a host reads and
- * writes the first dump for all (dump_turn.h); if its process ends meanwhile, the next does. */
+ * writes the first dump for all (dump_turn.h); if its process ends meanwhile, the next does.  Whoever has read asks
+ * the other hosts to do the same (dump_asking.h), and waits for none of them. */
 #include "dumping.h"
 #include "alarm.h"
+#include "dump_asking.h"
 #include "dump_turn.h"
 #include "dump_writer.h"
 #include "log.h"
@@ -74,11 +76,14 @@ static void tell(weft_context *ctx, const char *why, bool asked, weft_status sta
     weft__record_happened(&ctx->record, WEFT__HAPPENED_DUMPED, -1, 0);
 }
 
-static weft_status read_in_turn(const weft_context *ctx, weft__dump *dump, weft__dump_text *text)
+/* Another dump than the first.  It asks the other hosts for theirs. */
+static weft_status read_again(weft_context *ctx, weft__dump *dump, uint64_t request, int turn,
+                              weft__dump_text *text)
 {
-    int turn = weft__dump_turn_take(dump->records, dump->run, dump->place);
-    weft_status status = read_records(ctx, dump, text);
-    weft__dump_turn_close(turn);
+    weft_status status;
+    weft__dump_turn_stamp(turn, request);
+    status = read_records(ctx, dump, text);
+    if (status == WEFT_OK && dump->place != WEFT__NO_PLACE) weft__dump_ask(ctx, dump->why, request);
     return status;
 }
 
@@ -109,6 +114,7 @@ static weft_status read_first(weft_context *ctx, weft__dump *dump, int turn)
     if (status == WEFT_OK) {
         weft__dump_turn_note(turn, WEFT__DUMP_UNWRITTEN);
         weft__dump_turn_pass(turn);
+        if (dump->place != WEFT__NO_PLACE) weft__dump_ask(ctx, dumping->why, 0);
         dumping->first = weft__dump_writer_start(dump, &text, turn, weft__alarm_wake);
         if (dumping->first) return WEFT_OK;
         status = WEFT_ERR_SYSTEM;
@@ -183,29 +189,52 @@ bool weft__dumping_first(weft_context *ctx, const char *why)
     return state_of(ctx) >= WEFT__DUMPING_LATE;
 }
 
-/* ---- those that a signal asks for ---- */
+/* ---- those that a signal or another host asks for ---- */
 
-static void attend_signals(weft_context *ctx)
+static bool is_being_written(weft_context *ctx)
 {
-    static const char why[] = "a signal asked for it";
     weft__dumping *dumping = &ctx->dumping;
-    uint32_t seen = atomic_load(&signals);
-    weft__dump dump;
-    weft__dump_text read;
     weft_status status;
     const char *text;
-    if (dumping->again) {
-        if (!weft__dump_writer_over(dumping->again, &status, &text)) return;
-        tell(ctx, why, true, status, text);
-        weft__dump_writer_let_go(dumping->again);
-        dumping->again = NULL;
+    if (!dumping->again) return false;
+    if (!weft__dump_writer_over(dumping->again, &status, &text)) return true;
+    tell(ctx, dumping->again_why, true, status, text);
+    weft__dump_writer_let_go(dumping->again);
+    dumping->again = NULL;
+    return false;
+}
+
+/* A signal may have gone to all ranks of the host, and one of them is enough; what another host asks for comes back to
+ * who has asked first. */
+static void begin_again(weft_context *ctx, bool signalled)
+{
+    weft__dumping *dumping = &ctx->dumping;
+    uint64_t request = signalled ? weft__dump_request(ctx) : dumping->asked_for;
+    weft__dump dump;
+    weft__dump_text read;
+    weft_status status = dump_of(ctx, dumping->again_why, true, &dump);
+    int turn = status == WEFT_OK ? weft__dump_turn_take(dump.records, dump.run, dump.place) : -1;
+    if (status == WEFT_OK && weft__dump_turn_is_fresh(turn, request, signalled)) {
+        weft__dump_turn_close(turn);
+        return;
     }
-    if (seen == dumping->signals_seen) return;
-    dumping->signals_seen = seen;
-    status = dump_of(ctx, why, true, &dump);
-    if (status == WEFT_OK) status = read_in_turn(ctx, &dump, &read);
+    if (status == WEFT_OK) status = read_again(ctx, &dump, request, turn, &read);
+    weft__dump_turn_close(turn);
     if (status == WEFT_OK) dumping->again = weft__dump_writer_start(&dump, &read, -1, weft__alarm_wake);
-    if (!dumping->again) tell(ctx, why, true, WEFT_ERR_SYSTEM, weft_last_error());
+    if (!dumping->again) tell(ctx, dumping->again_why, true, WEFT_ERR_SYSTEM, weft_last_error());
+}
+
+static void attend_again(weft_context *ctx)
+{
+    weft__dumping *dumping = &ctx->dumping;
+    uint32_t seen = atomic_load(&signals);
+    bool signalled = seen != dumping->signals_seen;
+    if (is_being_written(ctx) || (!signalled && !*dumping->asked)) return;
+    snprintf(dumping->again_why, sizeof dumping->again_why, "%s",
+             signalled ? "a signal asked for it" : dumping->asked);
+    dumping->signals_seen = seen;
+    *dumping->asked = 0;
+    begin_again(ctx, signalled);
 }
 
 /* ---- the watchdog's ---- */
@@ -214,7 +243,7 @@ int64_t weft__dumping_attend(weft_context *ctx)
 {
     if (is_under_way(state_of(ctx))) look_at_first(ctx);
     if (state_of(ctx) == WEFT__DUMPING_ASKED) begin_first(ctx);
-    attend_signals(ctx);
+    attend_again(ctx);
     if (state_of(ctx) != WEFT__DUMPING_READ) return WEFT__NEVER; /* whoever writes wakes */
     return ctx->dumping.first ? ctx->dumping.late_ns : weft__now_ns() + LOOK_NS;
 }
@@ -285,11 +314,15 @@ weft_status weft_dump(weft_context *ctx, const char *why)
     char path[WEFT__DUMP_PATH_BYTES];
     weft__dump dump;
     weft__dump_text text;
+    int turn;
     weft_status status = weft__usable(ctx);
     if (status != WEFT_OK) return status;
     why = why ? why : "the program asked for it";
     status = dump_of(ctx, why, true, &dump);
-    if (status == WEFT_OK) status = read_in_turn(ctx, &dump, &text);
+    if (status != WEFT_OK) return status;
+    turn = weft__dump_turn_take(dump.records, dump.run, dump.place);
+    status = read_again(ctx, &dump, weft__dump_request(ctx), turn, &text);
+    weft__dump_turn_close(turn);
     if (status != WEFT_OK) return status;
     status = weft__dump_write(&dump, &text, path, sizeof path);
     weft__dump_text_free(&text);

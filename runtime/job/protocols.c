@@ -2,6 +2,7 @@
 #include "protocols.h"
 #include "breaks.h"
 #include "device_comm.h"
+#include "dump_asking.h"
 #include "group_create_common.h"
 #include "job_store.h"
 #include "order.h"
@@ -18,4 +19,5 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
-    [WEFT__PROTOCOL_STORE] = &weft__store_protocol};
+    [WEFT__PROTOCOL_STORE] = &weft__store_protocol,
+    [WEFT__PROTOCOL_DUMPS] = &weft__dumps_protocol};

@@ -16,7 +16,9 @@
 
 #define WAIT_NS (200 * WEFT__MS)
 
-enum { STAGE, PID, BORN, WORDS };
+/* Words of 8 bytes; behind the first dump's stand those of the others: when they were read last, by which process, and for
+ * which request. */
+enum { STAGE, PID, BORN, WORDS, READ_NS = WORDS };
 
 static void path_of(const char *records, const char *run, int place, char path[PATH_MAX])
 {
@@ -54,6 +56,24 @@ void weft__dump_turn_note(int turn, weft__dump_stage stage)
     const int64_t pid = getpid(), words[WORDS] = {[STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid)};
     if (turn < 0) return;
     if (pwrite(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return; /* each rank is alone */
+}
+
+void weft__dump_turn_stamp(int turn, uint64_t request)
+{
+    const int64_t words[] = {weft__now_ns(), getpid(), (int64_t)request};
+    if (turn < 0) return;
+    if (pwrite(turn, words, sizeof words, READ_NS * sizeof words[0]) != (ssize_t)sizeof words)
+        return; /* as above */
+}
+
+bool weft__dump_turn_is_fresh(int turn, uint64_t request, bool by_another)
+{
+    int64_t words[3], now_ns = weft__now_ns();
+    if (turn < 0 || pread(turn, words, sizeof words, READ_NS * sizeof words[0]) != (ssize_t)sizeof words)
+        return false;
+    if (words[2] == (int64_t)request) return true;
+    return words[0] <= now_ns && words[0] > now_ns - WEFT__DUMP_FRESH_NS &&
+           !(by_another && words[1] == getpid());
 }
 
 void weft__dump_turn_pass(int turn)

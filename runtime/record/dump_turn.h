@@ -7,6 +7,13 @@
 #ifndef WEFT_RECORD_DUMP_TURN_H
 #define WEFT_RECORD_DUMP_TURN_H
 
+#include "clock.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEFT__DUMP_FRESH_NS (1000 * WEFT__MS)
+
 typedef enum weft__dump_stage {
     WEFT__DUMP_UNREAD,    /* or whoever had read has died before the file was there */
     WEFT__DUMP_UNWRITTEN, /* a process that lives has read, and writes */
@@ -20,6 +27,10 @@ int weft__dump_turn_take(const char *records, const char *run, int place);
 weft__dump_stage weft__dump_turn_stage(int turn);
 /* This process has come so far with the run's first dump. */
 void weft__dump_turn_note(int turn, weft__dump_stage stage);
+/* For dumps that are not the first, while the lock is held: the records are read now for that request; and whether they
+ * have been for it, or in the last WEFT__DUMP_FRESH_NS, by any process or by another than this one. */
+void weft__dump_turn_stamp(int turn, uint64_t request);
+bool weft__dump_turn_is_fresh(int turn, uint64_t request, bool by_another);
 /* Others may read. */
 void weft__dump_turn_pass(int turn);
 void weft__dump_turn_close(int turn);

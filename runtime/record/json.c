@@ -95,6 +95,12 @@ void weft__json_line(weft__json *json)
     json->breaks = true;
 }
 
+void weft__json_raw(weft__json *json, const char *name, const char *text, size_t bytes)
+{
+    begin(json, name);
+    fwrite(text, 1, bytes, json->to);
+}
+
 void weft__json_text(weft__json *json, const char *name, const char *text)
 {
     begin(json, name);

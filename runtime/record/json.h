@@ -22,6 +22,8 @@ void weft__json_null(weft__json *json, const char *name);
 void weft__json_seconds(weft__json *json, const char *name, int64_t ns);
 /* The next value begins a line: for whoever reads it as a text. */
 void weft__json_line(weft__json *json);
+/* A JSON text, as it is. */
+void weft__json_raw(weft__json *json, const char *name, const char *text, size_t bytes);
 /* What is no UTF-8 becomes U+FFFD. */
 void weft__json_text(weft__json *json, const char *name, const char *text);
 /* A string alone, between its quotes: at most so many bytes of the text. */

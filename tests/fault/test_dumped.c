@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50 };
+enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50, FRESH_MS = 1000, TRIES = 5 };
 
 static char folder[64];
 
@@ -216,6 +216,18 @@ static void told_behind(job_rank *me)
 
 /* ---- several hosts ---- */
 
+static int files(void)
+{
+    char command[128];
+    FILE *count;
+    int n = -1;
+    snprintf(command, sizeof command, "ls %s 2>/dev/null | wc -l", folder);
+    count = popen(command, "re");
+    CHECK(count && fscanf(count, "%d", &n) == 1);
+    pclose(count);
+    return n;
+}
+
 enum { HOSTS = 2 }; /* ranks go to them in turn */
 
 static void check_place(job_rank *me, const char *text, const char *sentence)
@@ -257,6 +269,96 @@ static void over_hosts(job_rank *me)
         check_place(me, dump_behind(sentence, begun), sentence);
     }
     if (!*dies) job_meet(me);
+    job_leave(me);
+}
+
+/* The files of that place. */
+static int count_of(int place)
+{
+    char pattern[128];
+    glob_t found = {.gl_pathc = 0};
+    int n;
+    snprintf(pattern, sizeof pattern, "%s/dump.*.rank%d.*json", folder, place);
+    n = glob(pattern, 0, NULL, &found) ? 0 : (int)found.gl_pathc;
+    globfree(&found);
+    return n;
+}
+
+/* Within the time that is given to late ones. */
+static void await_files(int place, int n)
+{
+    for (int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000);
+         count_of(place) < n && job_now_ns() < end;)
+        job_sleep_ms(10);
+    CHECK_INT(count_of(place), n);
+}
+
+static void join_alone(job_rank *me)
+{
+    char host[16];
+    snprintf(host, sizeof host, "host%d", me->rank);
+    job_setenv(me, "WEFT_HOSTID", host);
+    job_setenv(me, "WEFT_TRANSPORT", NULL);
+    join(me, "64");
+}
+
+/* A message that nobody sends ends alone: no group breaks, and nobody else would know.  Each rank is a host. */
+static void told_elsewhere(job_rank *me)
+{
+    join_alone(me);
+    if (me->rank == VICTIM) {
+        const weft_call soon = {.timeout_ms = JOB_SHORT_MS};
+        int32_t got;
+        weft_request *req = NULL;
+        CHECK_OK(weft_irecv(me->world, &got, 1, WEFT_INT32, 0, 1, &soon, &req));
+        CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_wait(req, WEFT_FOREVER));
+        weft_release(req);
+        for (int place = 0; place < me->size; place++) await_files(place, 1);
+    }
+    job_meet(me);
+    job_sum_works(me->world); /* of which nothing is broken */
+    job_leave(me);
+}
+
+/* What one rank asks for all hosts write, once each, however often they ask each other. */
+static void asked_elsewhere(job_rank *me)
+{
+    join_alone(me);
+    for (int n = 1; n <= 2; n++) {
+        if (me->rank == VICTIM) {
+            if (n == 1)
+                CHECK_OK(weft_dump(me->ctx, "to see"));
+            else
+                CHECK_INT(raise(SIGUSR2), 0);
+            for (int place = 0; place < me->size; place++) await_files(place, n);
+            job_sleep_ms(2 * FRESH_MS); /* and no more of them */
+            for (int place = 0; place < me->size; place++) CHECK_INT(count_of(place), n);
+        }
+        job_meet(me);
+    }
+    job_leave(me);
+}
+
+/* All ranks of a host have the signal, as those of weft-run: one writes.  On a machine where they have it a second apart
+ * several do, so it is tried again. */
+static void signalled_together(job_rank *me)
+{
+    int64_t *left = &job_results(me, 0)[0];
+    join(me, "64");
+    for (int n = 0; n < TRIES && *left != 1; n++) {
+        int before = files();
+        job_meet(me);
+        CHECK_INT(raise(SIGUSR2), 0);
+        if (me->rank == 0) {
+            for (int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000);
+                 files() == before && job_now_ns() < end;)
+                job_sleep_ms(10);
+            job_sleep_ms(2 * FRESH_MS);
+            *left = files() - before;
+        }
+        job_meet(me);
+    }
+    CHECK_INT(*left, 1);
     job_leave(me);
 }
 
@@ -328,18 +430,6 @@ static void told_and_gone(job_rank *me)
         if (me->rank == 0) check_the_only_file(me); /* nobody is left to write it */
         job_meet(me);
     }
-}
-
-static int files(void)
-{
-    char command[128];
-    FILE *count;
-    int n = -1;
-    snprintf(command, sizeof command, "ls %s 2>/dev/null | wc -l", folder);
-    count = popen(command, "re");
-    CHECK(count && fscanf(count, "%d", &n) == 1);
-    pclose(count);
-    return n;
 }
 
 static void asked(job_rank *me)
@@ -418,6 +508,9 @@ int main(int argc, char **argv)
         CASE("a death is told on each host with a file of its own", .ranks = 4, .body = over_hosts,
              .arg = &yes, .killed = 1U << VICTIM),
         CASE("and so is a deadline", .ranks = 4, .body = over_hosts, .arg = &no),
+        CASE("what one host alone has met all hosts write down", .ranks = 5, .body = told_elsewhere),
+        CASE("what one rank asks for, too, and once each", .ranks = 5, .body = asked_elsewhere),
+        CASE("a signal to all ranks of a host leaves one", .ranks = 3, .body = signalled_together),
         CASE("a dump that cannot get its name keeps nobody", .ranks = 3, .body = hung, .arg = &calls[0]),
         CASE("a folder that does not open keeps nobody", .ranks = 3, .body = hung, .arg = &calls[1]),
         CASE("a dump that is written late says what was", .ranks = 3, .body = slow),

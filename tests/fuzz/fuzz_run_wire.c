@@ -1,6 +1,7 @@
 /* Any bytes as what weft-run and its agents send each other, in both directions: nothing outside a frame is read,
  * and what is written is read as it was. */
 #include "fuzz.h"
+#include "run_gather.h"
 #include "run_orders.h"
 
 #include <stdlib.h>
@@ -11,6 +12,7 @@ size_t fuzz_reached; /* orders and greetings that made sense */
 enum { WORLD = 64 };
 
 static size_t touched; /* so that texts are really read */
+static struct run_part part;
 
 static void look_at_words(char *const *words)
 {
@@ -55,6 +57,12 @@ static void look_at(struct run_frame *f)
         if (run_exit_read(f, WORLD, &how) && (how.rank >= WORLD || how.code > 255)) abort();
         break;
     case RUN_SAY: touched += strlen(run_frame_read_text(f)); break;
+    case RUN_PONG: run_clock_take(&part.clock, f, run_clock_ns()); break;
+    case RUN_DUMP: run_part_begin(&part, run_frame_read_text(f)); break;
+    case RUN_DUMP_TEXT:
+        run_part_add(&part, f->at, f->left);
+        if (part.whole && !run_buffer_held(&part.text)) abort();
+        break;
     default:
         touched += run_frame_read_number(f);
         for (size_t i = 0; i < f->left; i++) touched += f->at[i];
@@ -79,5 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         took = RUN_TOOK_FRAME;
     }
     run_buffer_free(&stream);
+    run_part_free(&part);
+    part = (struct run_part){.file = NULL};
     return 0;
 }

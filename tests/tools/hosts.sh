@@ -281,18 +281,31 @@ echo "what is missing: named"
 
 # ---- what is left of a failure ----
 
-# Each host writes what its ranks did, and weft-run says where; each file says where the others are.
+# Each host writes what its ranks did, also where none of them has failed; each file says where the others are; and weft-run
+# has all in one.
 [ $kind = sshd ] || {
     over 1 -x 'WEFT_HOSTID={host}' -x "WEFT_DUMP_DIR=$dir/dumps" "$stands_still" late </dev/null
     ends_with 1 "a job that is late"
-    i=0
+    all=$(sed -n "s|^weft-run: what the ranks of all hosts did last is in \\($dir/dumps/.*\\)$|\\1|p" "$dir/err")
+    case $all in
+    "$dir"/dumps/dump.????????????????.json) ;;
+    *) wrong "the dump of all hosts is not told: \"$all\"" ;;
+    esac
+    run=${all%.json} i=0
     for h in $hosts; do
-        file=$(sed -n "s|^weft-run: what the ranks of host $h did last is in \\($dir/dumps/.*\\), there$|\\1|p" "$dir/err")
-        case $file in
-        "$dir"/dumps/dump.????????????????.rank$i.json) ;;
-        *) wrong "the dump of host $h is not told: \"$file\"" ;;
-        esac
-        run=${file%.rank*}
+        file=$run.rank$i.json
+        [ -f "$file" ] || wrong "host $h has no dump"
+        python3 - "$all" "$file" "$h" "$i" <<'EOF' || wrong "the dump of all hosts is not host $h's"
+import json, sys
+whole, part = (json.load(open(name)) for name in sys.argv[1:3])
+host, rank = sys.argv[3], int(sys.argv[4])
+mine = whole["hosts"][rank]
+assert mine["dump"] == part and mine["file"] == sys.argv[2], mine["file"]
+assert (mine["host"], mine["first_rank"], mine["ranks"]) == (host, rank, 1), mine
+# All are on this machine, and have its clock.
+assert abs(mine["clock_ahead_ns"]) <= mine["clock_within_ns"] < 10**9, mine
+assert not whole["left_out"], whole["left_out"]
+EOF
         [ "$(grep -c '{"rank":[0-9]*,"pid":' "$file")" = 1 ] && grep -q "{\"rank\":$i,\"pid\":" "$file" || wrong "$file is not of rank $i"
         for other in 0 1 2 3; do
             [ $other = $i ] || grep -q "\"file\":\"${run##*/}.rank$other.json\",\"ranks\":\[$other\]" "$file" ||
@@ -301,7 +314,7 @@ echo "what is missing: named"
         i=$((i + 1))
     done
     grep -q '{"rank":1,"pid":[0-9]*,"lives":true,"is":"own code"' "$run.rank1.json" || wrong "its host does not say what rank 1 was in"
-    echo "what is left of a failure: four files that name each other"
+    echo "what is left of a failure: four files that name each other, and one that has them all"
 }
 
 # ---- the start of many ----
