@@ -30,8 +30,8 @@ typedef struct weft__envelope {
     uint64_t sequence; /* COLLECTIVE: the operation's number; else 0 */
     int tag;           /* receives on PAIR: or WEFT_ANY_TAG */
     uint8_t dtype;
-    uint64_t signature[2];  /* COLLECTIVE; of a send with a hook: its number, told to the receiver, and the
-                             hook's way; else 0 */
+    uint64_t signature[2];  /* COLLECTIVE; of a send with a hook: its number, told to the receiver, and in the
+                             lowest byte the hook's way, above it what else the receiver is told; else 0 */
     weft__match_hook *hook; /* NULL: an ordinary message */
 } weft__envelope;
 
@@ -60,6 +60,7 @@ typedef struct weft__recv_result {
     uint8_t dtype;   /* of the sender: another one if ERR_MISMATCH */
     bool apart;      /* the same: its payload goes another way, */
     uint8_t way;     /* and which: the hook's */
+    uint32_t said;   /* what else its sender tells the receiver */
     uint64_t number; /* the sender's */
 } weft__recv_result;
 

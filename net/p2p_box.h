@@ -232,6 +232,7 @@ static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *fr
                                .dtype = frame->dtype,
                                .apart = apart,
                                .way = apart ? (uint8_t)frame->signature[1] : 0,
+                               .said = apart ? (uint32_t)(frame->signature[1] >> 8) : 0,
                                .number = apart ? frame->signature[0] : 0};
 }
 void weft__p2p_connected(weft__sink *sink, int peer);

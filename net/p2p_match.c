@@ -56,7 +56,7 @@ weft_status weft__p2p_judge(weft__recv *recv, int peer, const weft__frame *frame
     bool apart = frame->flags & WEFT__FRAME_APART;
     *recv->got = weft__p2p_result(peer, frame);
     if (frame->dtype != recv->from.dtype || apart != (recv->from.hook != NULL)) return WEFT_ERR_MISMATCH;
-    if (apart && frame->signature[1] != recv->from.hook->way) return WEFT_ERR_MISMATCH;
+    if (apart && recv->got->way != recv->from.hook->way) return WEFT_ERR_MISMATCH;
     /* In a collective both sides know what the other should do. */
     if (frame->channel == WEFT__CHANNEL_COLLECTIVE && frame->bytes != recv->room) return WEFT_ERR_MISMATCH;
     return frame->bytes > recv->room ? WEFT_ERR_TRUNCATED : WEFT_OK;

@@ -8,7 +8,8 @@
  * What the runtime has seen to before a module is given a work: every rank that takes part has submitted it and
  * agrees what it is; the communicator that it runs on has been joined by all of them; and all of them are given
  * what they share in the same order, over all modules of a context.  So a module begins works as they come, at once,
- * and in that order.
+ * and in that order.  A message is shared by its two ranks alone, also on a communicator of more: between the
+ * collectives there, others are given messages of their own, or nothing.
  *
  * Threads: each slot says whose thread calls it.  "The progress thread": the one of the context, no two calls at
  * once; it serves all modules of the context, so what blocks there holds up the others.  A slot that must not block
@@ -23,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 7
+#define WEFT_BACKEND_VERSION 8
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */

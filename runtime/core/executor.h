@@ -53,6 +53,8 @@ struct weft__executor {
     bool (*has_joined)(const weft_request *req, int member);
     /* The other side of a message is there, and counts on this one.  NULL: never. */
     bool (*has_met)(const weft_request *req);
+    /* With WEFT__ENDS_WITH_GROUP: a message that goes on although its group breaks. */
+    bool (*outlives_group)(const weft_request *req);
     weft__phase (*phase)(const weft_request *req); /* with WEFT__HAS_PHASES */
 };
 

@@ -104,11 +104,11 @@ static void tell_all(weft_group *group, const weft__verdict *v)
         tell_members(group, true);
 }
 
-/* A message on device memory that has met nobody.  One that has goes on, on a communicator of its own. */
-static bool ends_alone(const weft_request *req)
+/* A message on device memory, but for one that has met its other side on a communicator of the two. */
+static bool ends_too(const weft_request *req)
 {
     return req->executor->traits & WEFT__ENDS_WITH_GROUP && weft__kind_traits(req->op.kind) & WEFT__PAIR &&
-           !req->executor->has_met(req);
+           !req->executor->outlives_group(req);
 }
 
 /* One that is affected and has not been told yet. */
@@ -118,7 +118,7 @@ static weft_request *next_to_fail(weft_group *group, unsigned traits)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
         if (req->group == group && weft__request_state(req) < WEFT__DRAINING &&
-            ((weft__kind_traits(req->op.kind) & traits) || ends_alone(req)))
+            ((weft__kind_traits(req->op.kind) & traits) || ends_too(req)))
             return req;
     }
     return NULL;

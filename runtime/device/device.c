@@ -338,6 +338,11 @@ static bool device_has_met(const weft_request *req)
     return weft__kind_traits(req->op.kind) & WEFT__PAIR && weft__device_pair_met(req);
 }
 
+static bool device_outlives_group(const weft_request *req)
+{
+    return device_has_met(req) && !weft__device_pair_shares(req->device);
+}
+
 const weft__executor weft__device_executor = {.name = "device",
                                               .traits = WEFT__ENDS_WITH_GROUP | WEFT__HAS_PHASES,
                                               .prepare = device_prepare,
@@ -347,4 +352,5 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .abandon = device_abandon,
                                               .progress_on_thread = weft__module_progress,
                                               .has_met = device_has_met,
+                                              .outlives_group = device_outlives_group,
                                               .phase = weft__device_phase};

@@ -41,6 +41,7 @@ typedef struct weft__half {
 typedef struct weft__match {
     weft__half out, in;
     weft_status outcome; /* what it ends in once all that moves has moved: of a receive that was refused */
+    uint32_t says;       /* sends: what it tells its receiver, WEFT__SAYS_SHARED or 0 */
     int world[2];        /* the ticket's */
 } weft__match;
 
@@ -91,8 +92,10 @@ void weft__device_pair_stop(weft_request *req); /* one that the module has not *
 void weft__device_pair_done(weft_request *req); /* the module has done its part: settles it */
 /* The other side counts on it: it cannot end alone. */
 bool weft__device_pair_met(const weft_request *req);
-/* One that had met has failed, and drains or has settled: the communicator of the two is given up, which
- * tells the other side, and the group breaks. */
+/* It goes over its group's communicator, and ends with it. */
+bool weft__device_pair_shares(const weft__device *d);
+/* One that had met has failed, and drains or has settled: the group breaks, which tells the other side and
+ * gives its communicator up; so is that of the two given up, if it went over one. */
 void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why);
 /* All that the module has not yet, of a communicator of two ranks that is doomed. */
 void weft__device_pairs_refuse(weft__device_comm *dev_comm);

@@ -3,7 +3,7 @@
  *
  * A module answers from threads of its own at any time, so the record it answers to stays until the context
  * ends, as small as it is.
- * Fails: a group's communicator that is not made breaks the group; a pair's refuses the pair's messages. */
+ * Fails: a group's communicator that is not made breaks the group; one of two ranks refuses their messages. */
 #include "device_comm.h"
 #include "device.h"
 #include "engine.h"
@@ -166,6 +166,19 @@ weft__device_comm *weft__device_comm_of_group(weft_group *group, weft__module *m
     weft__device_comm *dev_comm = *place_of(group, module);
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     return dev_comm ? dev_comm : make_for_group(group, module, true);
+}
+
+bool weft__device_comm_is_ready(const weft_group *group, const weft__module *module)
+{
+    const weft__device_comm *dev_comm = group->device_comms[weft__module_memory(group->ctx, module)];
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    return dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY;
+}
+
+int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank)
+{
+    if (dev_comm->is_pair) return world_rank == dev_comm->pair[1];
+    return weft__group_member(dev_comm->group, world_rank);
 }
 
 weft__device_comm *weft__device_comm_split_off(weft_group *group, weft__module *module)

@@ -1,6 +1,6 @@
 /* device_comm.h - communicators of modules as the runtime keeps them: one for each group that has used a
- * module, and one for each two of its ranks that have exchanged messages by it.  So what ends the messages of
- * one group leaves other groups alone.
+ * module, and one for each two of its ranks that have exchanged messages by it before that one was there.  So
+ * what ends the messages of one group leaves other groups alone.
  *
  *   NAMING -> JOINING -> READY,  and DOOMED from each (link_follows in device_comm.c)
  *
@@ -38,6 +38,11 @@ typedef struct weft__device_comm {
  * yet.  NULL: no memory. */
 weft__device_comm *weft__device_comm_of_group(weft_group *group, weft__module *module);
 weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *module, int peer);
+/* Is the group's there?  Then every member has begun to join it, and it will be there for all of them, or for
+ * none. */
+bool weft__device_comm_is_ready(const weft_group *group, const weft__module *module);
+/* The rank in it of a rank of the world, which is one of its ranks. */
+int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank);
 /* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
 weft__device_comm *weft__device_comm_split_off(weft_group *group, weft__module *module);
 /* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */

@@ -6,10 +6,16 @@
  *   launched  each side has entered the ticket of the two on their communicator, or handed a message to
  *             this rank itself straight to the module
  *
+ * Which communicator: the group's, where it is there for the sender as it sends (of an exchange: for both), and
+ * else one of the two ranks.  The message says so, and its receiver does as it says.  It may have to wait until
+ * the group's is there for itself too, but never for a program: all have begun to join what is there for one.
+ * The group's collectives share that communicator, in the one order that all agree on (order.c), which is also
+ * the reason why a group that issues as submitted, without such an order, sends nothing over it.
+ *
  * What has met nobody holds nothing back and ends alone.  The first of a ticket is a message's receiver: its
  * sender enters only when it has heard that it is wanted, so no rank proposes what the other has given up.
- * Fails: who ends what has met, by its time, a cancel or the other's death, gives their communicator up,
- * which tells the other, and breaks the group. */
+ * Fails: who ends what has met, by its time, a cancel or the other's death, breaks the group, and with it all
+ * that goes over its communicator; one of the two is given up, which tells the other. */
 #include "device.h"
 #include "engine.h"
 #include "group.h"
@@ -25,6 +31,8 @@ static const uint8_t half_follows[] = {[WEFT__HALF_NONE] = WEFT__MAY_BECOME(WEFT
                                                            WEFT__MAY_BECOME(WEFT__HALF_NONE),
                                        [WEFT__HALF_MET] = WEFT__MAY_BECOME(WEFT__HALF_OPEN) |
                                                           WEFT__MAY_BECOME(WEFT__HALF_NONE)};
+
+#define WEFT__SAYS_SHARED 1u /* it goes over its group's communicator */
 
 static void half_to(weft__half *half, weft__half_state to)
 {
@@ -66,12 +74,24 @@ static void go(weft__ticket *ticket)
     weft__device_hand(d);
 }
 
+bool weft__device_pair_shares(const weft__device *d)
+{
+    return d->dev_comm && !d->dev_comm->is_pair;
+}
+
+/* Over its group's communicator it ends as its group does, which that breaks if nothing has yet. */
 static void device_pair_refuse(weft__ticket *ticket, weft_status status, const char *why)
 {
-    weft_request *req = WEFT__OWNER(ticket, weft__device, ticket)->req;
+    weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
+    weft_request *req = d->req;
     char name[256], text[WEFT__SENTENCE_BYTES];
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %.700s", name, why);
+    if (weft__device_pair_shares(d) && atomic_load(&req->group->state) == WEFT__READY) {
+        weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, text}, true);
+        return;
+    }
+    if (weft__device_pair_shares(d)) status = weft__broken_text(req, text, sizeof text);
     weft__request_fail(req, status, text);
 }
 
@@ -129,6 +149,15 @@ static weft__ticket_key key_of(const weft__device *d, int other)
     return key;
 }
 
+/* Over its group's communicator?  Both sides get the same answer. */
+static bool is_shared(const weft__device *d)
+{
+    unsigned way = weft__kind_way(d->req->op.kind);
+    uint32_t says = way & WEFT__SENDS ? d->match.says : WEFT__SAYS_SHARED;
+    uint32_t said = way & WEFT__RECEIVES ? d->req->recv_result.said : WEFT__SAYS_SHARED;
+    return says & said & WEFT__SAYS_SHARED;
+}
+
 static void launch(weft__device *d)
 {
     weft_request *req = d->req;
@@ -139,7 +168,8 @@ static void launch(weft__device *d)
         return;
     }
     fill_work(d);
-    d->dev_comm = weft__device_comm_of_pair(req->group, d->module, other);
+    d->dev_comm = is_shared(d) ? weft__device_comm_of_group(req->group, d->module)
+                               : weft__device_comm_of_pair(req->group, d->module, other);
     d->ticket.key = key_of(d, other);
     /* The receiver is first; of an exchange the lower. */
     d->match.world[0] = d->ticket.key.kind == WEFT__TICKET_MESSAGE ? d->ticket.key.high : d->ticket.key.low;
@@ -155,8 +185,8 @@ static void launch(weft__device *d)
         return;
     }
     d->work.rank = d->dev_comm->rank;
-    d->work.size = 2;
-    d->work.peer = 1 - d->dev_comm->rank;
+    d->work.size = d->dev_comm->size;
+    d->work.peer = weft__device_comm_rank(d->dev_comm, other);
     weft__device_reach(d, d->dev_comm->state == WEFT__DEVICE_COMM_READY ? WEFT__PHASE_ORDERING
                                                                         : WEFT__PHASE_CONNECTING);
     weft__device_comm_await(d->dev_comm, &d->ticket);
@@ -285,7 +315,9 @@ void weft__device_pair_start(weft_request *req)
     if (receives) half_to(&m->in, WEFT__HALF_OPEN);
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
-    at.signature[1] = by;
+    if (weft__device_comm_is_ready(req->group, d->module) && !req->group->params.as_submitted)
+        m->says = WEFT__SAYS_SHARED;
+    at.signature[1] = by | (uint64_t)m->says << 8;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.hook = &m->in.hook;
     if (receives && !open_receive(d, &at, bytes)) {
@@ -317,9 +349,9 @@ void weft__device_pair_give_up(weft_request *req, weft_status status, const char
     weft__device *d = req->device;
     int other = req->recv_result.peer >= 0 ? req->recv_result.peer : req->group->world[req->op.peer];
     if (other == req->ctx->rank) return; /* nobody waits for it */
-    /* An exchange of which the other half has not met yet has none. */
+    /* An exchange of which the other half has not met yet has none.  The group's is given up as that breaks. */
     if (!d->dev_comm) d->dev_comm = weft__device_comm_of_pair(req->group, d->module, other);
-    if (d->dev_comm) weft__device_comm_doom(d->dev_comm, status, why);
+    if (d->dev_comm && d->dev_comm->is_pair) weft__device_comm_doom(d->dev_comm, status, why);
     weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, why}, !req->ctx->aborting);
 }
 

@@ -1,10 +1,12 @@
-/* test_messages.c - messages between devices when a rank dies, or a stream stands still in the middle. */
+/* test_messages.c - messages between devices: on which communicator, and what becomes of them when a rank dies,
+ * or a stream stands still in the middle. */
 #include "device.h"
 
 #include <string.h>
 #include <weft/cuda.h>
 
-enum { SHORT_MS = 300 * JOB_SLOWER, LARGE = 4 << 20 };
+/* A stream that stands goes on before the library gives up waiting for what it holds (WEFT_DRAIN_MS). */
+enum { SHORT_MS = 300 * JOB_SLOWER, STANDS_MS = SHORT_MS + 600, LARGE = 4 << 20 };
 
 static void send_to(job_rank *me, const void *buf, int peer, int tag, weft_request **req)
 {
@@ -14,6 +16,87 @@ static void send_to(job_rank *me, const void *buf, int peer, int tag, weft_reque
 static void receive_from(job_rank *me, void *buf, int peer, int tag, weft_request **req)
 {
     CHECK_OK(weft_irecv(me->world, buf, LARGE, WEFT_UINT8, peer, tag, NULL, req));
+}
+
+/* The group's communicator is there for this rank, and its messages go over it from now on. */
+static void make_communicator(job_rank *me, weft_group *group)
+{
+    int32_t *sum = job_buffer(me, sizeof *sum);
+    job_put_int(sum, 1);
+    CHECK_OK(weft_all_reduce(group, sum, sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_INT(job_get_int(sum), weft_group_size(group));
+}
+
+static uint64_t made(void)
+{
+    return device_is_emulated() ? device()->emu_calls("ncclCommInitRankConfig") : 0;
+}
+
+/* To every other rank and from it, as messages and as an exchange, while sums go over the same communicator. */
+static void among_all(job_rank *me, weft_group *group)
+{
+    weft_request *reqs[4 * JOB_RANKS_MAX] = {NULL};
+    int n = 0, ranks = weft_group_size(group), rank = weft_group_rank(group);
+    int32_t *out = job_buffer(me, sizeof *out), *in = job_buffer(me, 2 * (size_t)ranks * sizeof *in);
+    int32_t *sums = job_buffer(me, (size_t)ranks * sizeof *sums);
+    job_put_int(out, rank + 1);
+    for (int i = 0; i < ranks; i++) {
+        int32_t *sum = &sums[i], *at = &in[2 * i];
+        job_put_int(sum, 1);
+        CHECK_OK(weft_all_reduce(group, sum, sum, 1, WEFT_INT32, WEFT_SUM, NULL, &reqs[n++]));
+        if (i == rank) continue;
+        CHECK_OK(weft_irecv(group, at, 1, WEFT_INT32, i, 0, NULL, &reqs[n++]));
+        CHECK_OK(weft_isend(group, out, 1, WEFT_INT32, i, 0, NULL, &reqs[n++]));
+        CHECK_OK(weft_send_recv(group, out, at + 1, 1, WEFT_INT32, i, NULL, &reqs[n++]));
+    }
+    for (int i = 0; i < n; i++) {
+        WAIT_OK(reqs[i]);
+        weft_release(reqs[i]);
+    }
+    for (int i = 0; i < ranks; i++) {
+        CHECK_INT(job_get_int(&sums[i]), ranks);
+        if (i != rank) CHECK(job_get_int(&in[2 * i]) == i + 1 && job_get_int(&in[2 * i + 1]) == i + 1);
+    }
+}
+
+/* Between any two ranks of a group whose communicator is there no other is made. */
+static void on_the_groups(job_rank *me)
+{
+    weft_group *group = job_group(me, me->size, "all", 0);
+    make_communicator(me, group);
+    job_meet(me);
+    uint64_t before = made();
+    job_meet(me);
+    for (int i = 0; i < 3; i++) among_all(me, group);
+    job_meet(me);
+    CHECK_INT(made(), before);
+}
+
+/* Rank 0 has sent over one of the two ranks before the group's is there, and sends over the group's afterwards,
+ * in the same order as ever. */
+static void before_and_after(job_rank *me)
+{
+    enum { MANY = 20 };
+    weft_group *group = job_group(me, me->size, "all", 0);
+    int32_t *values = job_buffer(me, MANY * sizeof *values), *sum = job_buffer(me, sizeof *sum);
+    weft_request *reqs[MANY + 1] = {NULL};
+    job_put_int(sum, 1);
+    for (int i = 0; i < MANY; i++) job_put_int(&values[i], me->rank ? -1 : i);
+    for (int i = 0; i < MANY; i++) {
+        if (i == MANY / 2)
+            CHECK_OK(weft_all_reduce(group, sum, sum, 1, WEFT_INT32, WEFT_SUM, NULL, &reqs[MANY]));
+        if (i == MANY / 2 && me->rank == 0) WAIT_OK(reqs[MANY]);
+        if (me->rank == 0)
+            CHECK_OK(weft_isend(group, &values[i], 1, WEFT_INT32, 1, 0, NULL, &reqs[i]));
+        else if (me->rank == 1)
+            CHECK_OK(weft_irecv(group, &values[i], 1, WEFT_INT32, 0, 0, NULL, &reqs[i]));
+    }
+    for (int i = 0; i <= MANY; i++) {
+        if (!reqs[i]) continue;
+        WAIT_OK(reqs[i]);
+        weft_release(reqs[i]);
+    }
+    for (int i = 0; i < MANY && me->rank < 2; i++) CHECK_INT(job_get_int(&values[i]), i);
 }
 
 /* Ends, and within the time that a death may take. */
@@ -32,6 +115,7 @@ static void death(job_rank *me)
     enum { ROUNDS = JOB_SANITIZED ? 10 : 40, DYING = 1 };
     void *out = job_buffer(me, LARGE), *in = job_buffer(me, LARGE), *other = job_buffer(me, LARGE);
     weft_request *reqs[4] = {NULL};
+    if (me->arg) make_communicator(me, me->world);
     if (me->rank == 1) {
         for (;;) {
             send_to(me, out, 0, 0, &reqs[0]);
@@ -73,6 +157,7 @@ static void death_in_the_middle(job_rank *me)
 {
     void *buf = job_buffer(me, LARGE);
     weft_request *req = NULL;
+    if (me->arg) make_communicator(me, me->world);
     if (me->rank == 1) {
         weft_call call = {.stream = device_stream(1)};
         send_to(me, buf, 0, 0, &req); /* the communicator is there */
@@ -95,16 +180,23 @@ static void death_in_the_middle(job_rank *me)
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_WAIT_MS));
 }
 
+typedef struct ending {
+    bool cancels; /* else its time runs out */
+    bool shared;  /* over the group's communicator */
+} ending;
+
 /* In the middle of a message, who waits runs out of time or cancels: both sides end, buffers are free. */
 static void ended_in_the_middle(job_rank *me)
 {
-    bool cancels = me->arg != NULL;
+    const ending *e = me->arg;
+    bool cancels = e->cancels;
     void *buf = job_buffer(me, LARGE);
     weft_request *req = NULL;
     weft_group *group = job_group(me, 2, "pair", 0);
+    if (e->shared) make_communicator(me, group);
     if (me->rank == 1) {
         weft_call call = {.stream = device_stream(1)};
-        device_delay(device_stream(1), 3 * SHORT_MS * 1000);
+        device_delay(device_stream(1), STANDS_MS * 1000);
         CHECK_OK(weft_irecv(group, buf, LARGE, WEFT_UINT8, 0, 1, &call, &req));
         job_mark(me, 0);
         WAIT_STATUS(WEFT_ERR_BROKEN, req);
@@ -125,14 +217,83 @@ static void ended_in_the_middle(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* Rank 0 cancels its message to rank 1 in the middle: the one between ranks 1 and 2, which had nothing to do with
+ * it, ends too, since it went over the same communicator. */
+static void end_together(job_rank *me)
+{
+    void *buf = job_buffer(me, LARGE), *other = job_buffer(me, LARGE);
+    weft_group *group = job_group(me, me->size, "all", 0);
+    weft_call call = {.stream = device_stream(1)};
+    weft_request *reqs[2] = {NULL};
+    make_communicator(me, group);
+    if (me->rank == 1) {
+        device_delay(call.stream, STANDS_MS * 1000);
+        CHECK_OK(weft_irecv(group, buf, LARGE, WEFT_UINT8, 0, 1, &call, &reqs[0]));
+        CHECK_OK(weft_irecv(group, other, LARGE, WEFT_UINT8, 2, 1, &call, &reqs[1]));
+        job_mark(me, 0);
+    } else {
+        job_await(me, 0, 1);
+        CHECK_OK(weft_isend(group, buf, LARGE, WEFT_UINT8, 1, 1, NULL, &reqs[0]));
+        job_sleep_ms(SHORT_MS);
+        if (me->rank == 0) weft_cancel(reqs[0]);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!reqs[i]) continue;
+        WAIT_STATUS(me->rank == 0 ? WEFT_ERR_CANCELLED : WEFT_ERR_BROKEN, reqs[i]);
+        if (me->rank) CHECK_TEXT(weft_request_message(reqs[i]), "cancelled");
+        CHECK(!job_info(reqs[i]).buffers_held);
+        weft_release(reqs[i]);
+    }
+    CHECK(job_await_break(group, JOB_LATE_MS) != WEFT_OK);
+    job_sum_works(me->world);
+}
+
+/* A rank that has no part in them leaves; those of the others go on where they went before. */
+static void one_leaves(job_rank *me)
+{
+    int32_t *buf = job_buffer(me, sizeof *buf);
+    weft_request *req = NULL;
+    make_communicator(me, me->world);
+    job_meet(me);
+    if (me->rank == me->size - 1) {
+        CHECK_OK(weft_finalize(me->ctx, JOB_WAIT_MS));
+        me->ctx = NULL;
+        me->world = NULL;
+        job_mark(me, 0);
+        return;
+    }
+    job_await(me, 0, 1);
+    for (int i = 0; i < 10; i++) {
+        job_put_int(buf, me->rank ? -1 : i);
+        if (me->rank == 0)
+            CHECK_OK(weft_isend(me->world, buf, 1, WEFT_INT32, 1, 0, NULL, &req));
+        else
+            CHECK_OK(weft_irecv(me->world, buf, 1, WEFT_INT32, 0, 0, NULL, &req));
+        WAIT_OK(req);
+        weft_release(req);
+        CHECK_INT(job_get_int(buf), i);
+    }
+}
+
 int main(int argc, char **argv)
 {
+#define ENDED(...) .body = ended_in_the_middle, .arg = &(const ending)__VA_ARGS__
     const struct CMUnitTest tests[] = {
+        JOB_TEST("on the group's communicator", .ranks = 4, .body = on_the_groups),
+        JOB_TEST("before and after it is there", .ranks = 3, .body = before_and_after),
         JOB_TEST("a death among messages", .ranks = 3, .body = death, .processes = true, .killed = 2),
+        JOB_TEST("a death among those on the group's", .ranks = 3, .body = death, .processes = true,
+                 .killed = 2, .arg = "shared"),
         JOB_TEST("a death in the middle of one", .ranks = 2, .body = death_in_the_middle, .processes = true,
                  .killed = 2),
-        JOB_TEST("time runs out in the middle", .ranks = 2, .body = ended_in_the_middle),
-        JOB_TEST("cancelled in the middle", .ranks = 2, .body = ended_in_the_middle, .arg = "cancels"),
+        JOB_TEST("a death in the middle of one on the group's", .ranks = 2, .body = death_in_the_middle,
+                 .processes = true, .killed = 2, .arg = "shared"),
+        JOB_TEST("time runs out in the middle", .ranks = 2, ENDED({false, false})),
+        JOB_TEST("cancelled in the middle", .ranks = 2, ENDED({true, false})),
+        JOB_TEST("time runs out in the middle of one on the group's", .ranks = 2, ENDED({false, true})),
+        JOB_TEST("cancelled in the middle of one on the group's", .ranks = 2, ENDED({true, true})),
+        JOB_TEST("those on the group's end together", .ranks = 3, .body = end_together),
+        JOB_TEST("a third rank leaves", .ranks = 3, .body = one_leaves),
     };
     return JOB_MAIN(tests, argc, argv);
 }

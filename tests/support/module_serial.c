@@ -119,32 +119,49 @@ static void run_self(unit *u)
     u->done = true;
 }
 
-/* All ranks of the communicator have it at the head of their queue. */
+/* That rank of the communicator has at the head of its queue what it does there with peer (-1: with all). */
+static bool is_there(const weft_backend_comm *c, int peer)
+{
+    const unit *head = c && !c->doomed ? c->device->head : NULL;
+    return head && head->comm == c && !head->done && head->first->peer == peer;
+}
+
 static bool all_there(const segment *b, int size)
 {
-    for (int i = 0; i < size; i++) {
-        const weft_backend_comm *c = b->comms[i];
-        if (!c || c->doomed || !c->device->head || c->device->head->comm != c || c->device->head->done)
-            return false;
-    }
+    for (int i = 0; i < size; i++)
+        if (!is_there(b->comms[i], -1)) return false;
     return true;
 }
 
-static void run(const unit *u)
+/* Messages, in which the other ranks of the communicator take no part. */
+static void run_messages(unit *u)
+{
+    const weft_backend_comm *other = u->comm->segment->comms[u->first->peer];
+    const weft_backend_work *a = u->first, *b;
+    if (!is_there(other, u->comm->rank)) return;
+    for (b = other->device->head->first; a && b; a = a->next, b = b->next) {
+        if (a->peer != other->rank || b->peer != u->comm->rank) die("messages that do not fit", a, b);
+        run_pair(a, b);
+    }
+    if (a || b) die("one more message than the other side has", u->first, other->device->head->first);
+    u->done = other->device->head->done = true;
+}
+
+static void run(unit *u)
 {
     const segment *b = u->comm->segment;
     weft_backend_work *works[RANKS_MAX] = {NULL};
     int size = u->comm->size;
+    if (u->first->peer >= 0) {
+        run_messages(u);
+        return;
+    }
     if (!all_there(b, size)) return;
     for (int i = 0; i < size; i++) works[i] = b->comms[i]->device->head->first;
     while (works[0]) {
-        bool pair = works[0]->peer >= 0;
         for (int i = 0; i < size; i++)
-            if (!works[i] || (works[i]->peer >= 0) != pair) die("calls that do not fit", works[0], works[0]);
-        if (pair && works[1])
-            run_pair(works[0], works[1]);
-        else
-            run_collective(works, size);
+            if (!works[i] || works[i]->peer >= 0) die("calls that do not fit", works[0], works[0]);
+        run_collective(works, size);
         for (int i = 0; i < size; i++) works[i] = works[i]->next;
     }
     for (int i = 0; i < size; i++) b->comms[i]->device->head->done = true;

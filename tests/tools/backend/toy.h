@@ -18,9 +18,9 @@ enum { TOY_RANKS = 64, TOY_CHUNK = 32 * 1024, TOY_ID_BYTES = 1000 };
 
 /* What a rank shows the others of a communicator. */
 typedef struct toy_rank {
-    _Alignas(64) _Atomic uint64_t steps; /* that it has come to */
-    size_t bytes;                        /* of its input */
-    size_t start[TOY_RANKS];             /* of what each rank takes of that */
+    _Alignas(64) _Atomic uint64_t steps[TOY_RANKS]; /* that it has come to with each rank */
+    size_t bytes;                                   /* of its input */
+    size_t start[TOY_RANKS];                        /* of what each rank takes of that */
     size_t length[TOY_RANKS];
     _Alignas(64) unsigned char chunk[TOY_CHUNK]; /* the input, a piece after the other */
 } toy_rank;
@@ -50,7 +50,7 @@ struct weft_backend_comm {
     weft_backend_work *first, *last;   /* lock: to be run; `state` of each leads to the next */
     int fd;                            /* of the segment, on the rank that made it; else -1 */
     toy_segment *segment;
-    uint64_t steps;
+    uint64_t steps[TOY_RANKS]; /* with each rank */
 };
 
 /* toy_memory.c.  A program takes memory by toy_take, as one for CUDA does by cudaMalloc. */

@@ -1,5 +1,6 @@
 /* toy_run.c - one work: every rank says what the others take of its input, then shows that input a chunk at a time,
- * and takes its share of the others' chunks.  Between two steps all wait for each other. */
+ * and takes its share of the others' chunks.  Between two steps all who take part wait for each other: of a message
+ * its two ranks, of anything else all of the communicator. */
 #include "toy.h"
 
 #include <sched.h>
@@ -122,14 +123,23 @@ bool toy_wait(weft_backend_comm *comm, int *tries)
     return true;
 }
 
-static bool meet(weft_backend_comm *comm)
+static bool takes_part(const weft_backend_work *work, int rank)
 {
+    return work->peer < 0 || rank == work->peer;
+}
+
+static bool meet(weft_backend_comm *comm, const weft_backend_work *work)
+{
+    toy_rank *of = comm->segment->of;
     int tries = 0;
-    comm->steps++;
-    atomic_store_explicit(&comm->segment->of[comm->rank].steps, comm->steps, memory_order_release);
     for (int i = 0; i < comm->size; i++)
-        while (atomic_load_explicit(&comm->segment->of[i].steps, memory_order_acquire) < comm->steps)
+        if (takes_part(work, i))
+            atomic_store_explicit(&of[comm->rank].steps[i], ++comm->steps[i], memory_order_release);
+    for (int i = 0; i < comm->size; i++) {
+        if (!takes_part(work, i)) continue;
+        while (atomic_load_explicit(&of[i].steps[comm->rank], memory_order_acquire) < comm->steps[i])
             if (!toy_wait(comm, &tries)) return false;
+    }
     return true;
 }
 
@@ -144,14 +154,15 @@ static bool agree(weft_backend_comm *comm, const weft_backend_work *work, share 
         own->length[i] = s.length;
         if (s.length && s.start + s.length > own->bytes) own->bytes = s.start + s.length;
     }
-    if (!meet(comm)) return false;
-    *most = 0;
+    if (!meet(comm, work)) return false;
+    *most = own->bytes;
     for (int i = 0; i < comm->size; i++) {
         const toy_rank *other = &comm->segment->of[i];
+        if (!takes_part(work, i)) continue;
         taken[i] = (share){other->start[comm->rank], other->length[comm->rank]};
         if (other->bytes > *most) *most = other->bytes;
     }
-    return meet(comm);
+    return meet(comm, work);
 }
 
 /* The part of a share that lies in the chunk at `at`. */
@@ -191,9 +202,9 @@ bool toy_run(weft_backend_comm *comm, const weft_backend_work *work)
         size_t left = own->bytes > at ? own->bytes - at : 0;
         if (left)
             memcpy(own->chunk, (const unsigned char *)work->op.in + at, left < TOY_CHUNK ? left : TOY_CHUNK);
-        if (!meet(comm)) return false;
+        if (!meet(comm, work)) return false;
         take(comm, work, taken, at);
-        if (!meet(comm)) return false;
+        if (!meet(comm, work)) return false;
     }
     return true;
 }
