@@ -86,19 +86,28 @@ typedef struct weft__executor weft__executor;
 
 /* What ranks tell each other (protocol.h). */
 typedef enum weft__protocol_kind {
-    WEFT__PROTOCOL_DEVICE_COMMS, /* communicators of a device: device_comm.c */
-    WEFT__PROTOCOL_ORDER,        /* the one order in which devices get work: order.c */
-    WEFT__PROTOCOL_SLOTS,        /* where members' slots in shared memory are: slot_exchange.c */
-    WEFT__PROTOCOL_SIGNATURES,   /* that all members mean the same collective: signatures.c */
-    WEFT__PROTOCOL_BREAKS,       /* that a group is broken: breaks.c */
-    WEFT__PROTOCOL_CREATE,       /* new_group: group_create.c */
-    WEFT__PROTOCOL_SHRINK,       /* shrink_group: shrink.c */
-    WEFT__PROTOCOL_STRAGGLER,    /* who is late: straggler.c */
-    WEFT__PROTOCOL_STORE,        /* where the job's store is: job_store.c */
-    WEFT__PROTOCOL_DUMPS,        /* that hosts write down what their ranks did: dump_asking.c */
+    WEFT__PROTOCOL_DEVICE_COMMS,   /* communicators of a device: device_comm.c */
+    WEFT__PROTOCOL_ORDER,          /* the one order in which devices get work: order.c */
+    WEFT__PROTOCOL_SLOTS,          /* where members' slots in shared memory are: slot_exchange.c */
+    WEFT__PROTOCOL_SIGNATURES,     /* that all members mean the same collective: signatures.c */
+    WEFT__PROTOCOL_BREAKS,         /* that a group is broken: breaks.c */
+    WEFT__PROTOCOL_CREATE,         /* new_group: group_create.c */
+    WEFT__PROTOCOL_SHRINK,         /* shrink_group: shrink.c */
+    WEFT__PROTOCOL_STRAGGLER,      /* who is late: straggler.c */
+    WEFT__PROTOCOL_LEAVE_TOGETHER, /* that all ranks leave: leave_together.c */
+    WEFT__PROTOCOL_STORE,          /* where the job's store is: job_store.c */
+    WEFT__PROTOCOL_DUMPS,          /* that hosts write down what their ranks did: dump_asking.c */
     WEFT__PROTOCOL_KINDS
 } weft__protocol_kind;
 typedef struct weft__protocol weft__protocol;
+
+/* How a rank leaves (job/leave_together.h).  Behind STAYS it watches over nobody. */
+typedef enum weft__leaving {
+    WEFT__STAYS,
+    WEFT__ASKS, /* whether all leave */
+    WEFT__LEAVES_TOGETHER,
+    WEFT__LEAVES_ALONE
+} weft__leaving;
 
 /* The dump that the first failure asks for (fault/dumping.h); its state changes by weft__dumping_to alone. */
 typedef enum weft__dumping_state {
@@ -144,8 +153,9 @@ struct weft_context {
     weft__rendezvous *rendezvous;                        /* how its ranks met; its directory */
     weft__transport *transports[WEFT__TRANSPORTS_COUNT]; /* by row; NULL: nobody is reached by it */
     bool said_bye;
-    bool aborting; /* engine: it leaves at once, and its goodbye tells the others all */
-    bool exiting;  /* engine: its process does; communicators of modules are not stopped any more */
+    weft__leaving leaving; /* engine */
+    bool aborting;         /* engine: it leaves at once, and its goodbye tells the others all */
+    bool exiting;          /* engine: its process does; communicators of modules are not stopped any more */
     weft__keys *keys;
     int64_t timeout_ms;                     /* default of every group */
     int64_t warn_after_ns;                  /* of an operation that has not settled */

@@ -49,8 +49,8 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
     char text[192];
     snprintf(text, sizeof text, "is lost: %.150s", why);
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
-     * know. */
-    if (weft__p2p_heard(ctx->p2p, peer))
+     * know.  Where all leave, it may have answered after its goodbye to the others. */
+    if (weft__p2p_heard(ctx->p2p, peer) && ctx->leaving != WEFT__LEAVES_TOGETHER)
         weft__peer_gone(ctx, peer, WEFT__PRESUMED_DEAD, false, text);
     else
         weft__peer_suspect(ctx, peer, text);

@@ -95,9 +95,11 @@ static int after(const weft_context *ctx, int rank)
 
 /* Whoever saw a death may die before all have been told.  So the rank that watches over the dead one, which
  * is the living one before it, tells of it too, however it has heard; and of the dead ones behind it, which
- * are from now on watched over by this rank.  told: all have been told of `rank` already. */
+ * are from now on watched over by this rank.  Where this rank itself leaves, the one before it does that.  told: all
+ * have been told of `rank` already. */
 static void tell_of_watched(weft_context *ctx, int rank, bool told)
 {
+    if (ctx->leaving != WEFT__STAYS) return;
     for (int i = after(ctx, ctx->rank); i != rank; i = after(ctx, i))
         if (!atomic_load(&ctx->peers[i].gone)) return;
     for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && atomic_load(&ctx->peers[i].gone);
@@ -108,6 +110,7 @@ static void tell_of_watched(weft_context *ctx, int rank, bool told)
 void weft__peer_watch_next(weft_context *ctx)
 {
     int next = after(ctx, ctx->rank);
+    if (ctx->leaving != WEFT__STAYS) return; /* it may leave too, without a word */
     while (next != ctx->rank && atomic_load(&ctx->peers[next].gone)) next = after(ctx, next);
     /* A message that says nothing makes the connection whose end will be seen. */
     if (next != ctx->rank && ctx->peers[next].local < 0) weft__p2p_control(ctx->p2p, next, 0, NULL, 0);
@@ -262,7 +265,9 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
         weft__peer *m = &ctx->peers[i];
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;
         if (now_ns >= m->suspect_ns)
-            weft__peer_gone(ctx, i, m->hearsay ? WEFT__LEFT : WEFT__PRESUMED_DEAD, false, m->suspicion);
+            weft__peer_gone(ctx, i,
+                            m->hearsay || ctx->leaving != WEFT__STAYS ? WEFT__LEFT : WEFT__PRESUMED_DEAD,
+                            false, m->suspicion);
         else if (m->suspect_ns < next)
             next = m->suspect_ns;
     }

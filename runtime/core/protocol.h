@@ -24,6 +24,8 @@ enum weft__message {
     WEFT__MESSAGE_BROKEN,
     WEFT__MESSAGE_LATE,
     WEFT__MESSAGE_COMM,
+    WEFT__MESSAGE_LEAVING,
+    WEFT__MESSAGE_ALL_LEAVE,
     WEFT__MESSAGE_PROPOSE,
     WEFT__MESSAGE_FINAL
 };
@@ -48,6 +50,8 @@ struct weft__protocol {
 
     /* A rank has died or left; why: a sentence. */
     void (*peer_gone)(weft_context *ctx, int rank, const char *why);
+    /* This rank leaves, and others stay: what was put off while it asked whether all leave is told now. */
+    void (*leaves_alone)(weft_context *ctx);
 
     /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more
      * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */

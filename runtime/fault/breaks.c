@@ -53,14 +53,15 @@ static weft_group *next_to_repeat(weft_context *ctx)
     return found;
 }
 
-/* told: this rank's watchdog has told it already, and the goodbye that it tells comes behind that. */
+/* told: this rank's watchdog has told it already, and the goodbye that it tells comes behind that.  Where all leave the
+ * watchdog tells no goodbye, and so nothing that must come before one. */
 static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, const int *world, int size)
 {
     for (int i = 0; i < size; i++) {
         if (world[i] == ctx->rank || atomic_load(&ctx->peers[world[i]].gone)) continue;
         if (weft__peer_reached(ctx, world[i]))
             weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
-        else if (!told)
+        else if (!told && ctx->leaving != WEFT__LEAVES_TOGETHER)
             weft__alarm_tell(ctx, world[i], notice);
     }
 }

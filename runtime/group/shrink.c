@@ -47,6 +47,7 @@ typedef struct attempt {
     shrink_message *verdict;
     int verdict_type; /* READY or FAILED; 0: none yet */
     size_t verdict_bytes;
+    bool put_off; /* the verdict is to be handed on, unless all leave */
 } attempt;
 
 /* ---- attempts ---- */
@@ -424,6 +425,24 @@ static void shrink_start(weft_request *req)
 
 /* ---- ranks that end ---- */
 
+/* To the lead after the one that has gone, which may not know it.  Where all leave nobody waits for it any more; and
+ * then one lead after the other goes, so that each rank would connect to each. */
+static void hand_on(weft_context *ctx, attempt *a, int lead)
+{
+    a->put_off = ctx->leaving == WEFT__ASKS;
+    if (ctx->leaving != WEFT__ASKS && ctx->leaving != WEFT__LEAVES_TOGETHER && lead != ctx->rank)
+        send_verdict(ctx, a, lead);
+}
+
+static void shrink_leaves_alone(weft_context *ctx)
+{
+    WEFT__LIST_EACH(attempts_of(ctx), at)
+    {
+        attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        if (a->put_off) hand_on(ctx, a, lead_of(ctx, a));
+    }
+}
+
 static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     (void)why; /* whoever is gone is not in the group, however it went */
@@ -433,8 +452,8 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
         int lead = lead_of(ctx, a);
         weft_request *req = request_of(ctx, a);
         if (member_of(a, rank) < 0) continue;
-        if (rank < lead && a->verdict && lead != ctx->rank)
-            send_verdict(ctx, a, lead); /* that lead was the last one's; this one may not know */
+        if (rank < lead && a->verdict)
+            hand_on(ctx, a, lead);
         else if (rank < lead && req)
             shrink_join(req, a);
         shrink_decide(ctx, a);
@@ -460,7 +479,8 @@ const weft__protocol weft__shrink_protocol = {.name = "shrink_group",
                                               .open = open_attempts,
                                               .close = close_attempts,
                                               .message = shrink_take_message,
-                                              .peer_gone = shrink_peer_gone};
+                                              .peer_gone = shrink_peer_gone,
+                                              .leaves_alone = shrink_leaves_alone};
 
 /* ---- public ---- */
 

@@ -14,6 +14,7 @@
 #include "group.h"
 #include "host.h"
 #include "keys.h"
+#include "leave_together.h"
 #include "log.h"
 #include "mesh.h"
 #include "modules.h"
@@ -124,20 +125,21 @@ void weft__context_free(weft_context *ctx)
     free(ctx);
 }
 
-/* Goodbye over the data plane; ranks that were never connected to hear it from the watchdog.  why: with
- * WEFT_OK too, where it is more than that this rank has left. */
+/* Goodbye over the data plane; ranks that were never connected to hear it from the watchdog, unless all leave.
+ * why: with WEFT_OK too, where it is more than that this rank has left. */
 static void say_bye(weft_context *ctx, weft_status status, const char *why)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_GONE,
                            .subject = ctx->rank,
                            .number = status == WEFT_OK ? WEFT__LEFT : WEFT__DIED};
+    bool together = ctx->leaving == WEFT__LEAVES_TOGETHER;
     WEFT__ASSERT(!ctx->said_bye && atomic_load(&ctx->closing) && weft__holds_engine(ctx));
     if (status == WEFT_OK)
         snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");
     else
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
     weft__breaks_repeat(ctx); /* first, on either way */
-    for (int i = 0; i < ctx->world_size; i++)
+    for (int i = 0; i < ctx->world_size && !together; i++)
         if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !weft__peer_reached(ctx, i))
             weft__alarm_tell(ctx, i, &notice);
     weft__record_life(&ctx->record, WEFT__LIFE_STAGE,
@@ -187,9 +189,9 @@ bool weft__leave_check(weft_context *ctx, const char *why, int *moved)
     done = weft__inflight(ctx) == 0;
     ctx->sockets_in = 0;
     *moved = weft__engine_progress(ctx);
-    if (done && !ctx->said_bye) say_bye(ctx, WEFT_OK, why);
+    if (done && !ctx->said_bye && weft__leave_together_check(ctx, why)) say_bye(ctx, WEFT_OK, why);
     if (!done) end_unsendable(ctx);
-    done = done && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
+    done = done && ctx->said_bye && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
     weft__engine_drop(ctx);
     return done;
 }
@@ -234,8 +236,10 @@ static weft_status still_pending(weft_context *ctx)
     char what[WEFT__SENTENCE_BYTES] = "", who[192];
     long long unsettled = (long long)weft__inflight(ctx);
     weft_request *req;
+    bool asks;
     int peer;
     weft__engine_take(ctx);
+    asks = ctx->leaving == WEFT__ASKS;
     req = oldest_pending(ctx);
     peer = weft__p2p_bye_awaited(ctx->p2p);
     if (req)
@@ -249,6 +253,8 @@ static weft_status still_pending(weft_context *ctx)
     if (unsettled)
         return weft__fail(WEFT_PENDING, "finalize: the callbacks of %lld requests have not returned",
                           unsettled);
+    if (asks)
+        return weft__fail(WEFT_PENDING, "finalize: this rank waits a moment for the others to leave too");
     return peer >= 0 ? weft__fail(WEFT_PENDING, "finalize: %s has not taken what was sent to it", who)
                      : weft__fail(WEFT_PENDING, "finalize: the last messages have not left this process");
 }
@@ -289,6 +295,7 @@ static void give_up(weft_context *ctx, const char *why)
     weft__engine_progress(ctx);
     ctx->aborting = true;
     cancel_all(ctx, text);
+    weft__leave_alone(ctx);
     if (!ctx->said_bye) say_bye(ctx, WEFT_ERR_CANCELLED, why ? why : "");
     weft__engine_drop(ctx);
     until = weft__now_ns() + ABORT_FLUSH_NS;

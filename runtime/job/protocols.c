@@ -5,6 +5,7 @@
 #include "dump_asking.h"
 #include "group_create_common.h"
 #include "job_store.h"
+#include "leave_together.h"
 #include "order.h"
 #include "signatures.h"
 #include "slot_exchange.h"
@@ -19,5 +20,6 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
+    [WEFT__PROTOCOL_LEAVE_TOGETHER] = &weft__leave_together_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol,
     [WEFT__PROTOCOL_DUMPS] = &weft__dumps_protocol};

@@ -17,11 +17,13 @@
 
 #include <stdatomic.h>
 
-enum { GROUPS_MOST = 3 };
+enum { GROUPS_MOST = 3, IDLE_MOST = 8 };
+#define IDLE_NS (250 * WEFT__MS) /* IDLE_MOST of these are longer than ranks ask whether all leave */
 
 static enum { STAYS, IS_TO_LEAVE, LEAVES, HAS_LEFT } where[WIRES_RANKS_MAX];
 static int members[GROUPS_MOST][WIRES_RANKS_MAX], sizes[GROUPS_MOST], group_count;
 static weft_group *at[GROUPS_MOST][WIRES_RANKS_MAX];
+static bool all_leave;
 static bool words_lost; /* the last ones of watchdogs whose ranks leave, some of them */
 static bool had[GROUPS_MOST][WIRES_RANKS_MAX];
 static bool broken[GROUPS_MOST][WIRES_RANKS_MAX]; /* there, when its rank said goodbye or let go of it */
@@ -44,6 +46,11 @@ static bool is_member(int g, int rank)
 static bool is_broken(int g, int rank)
 {
     return at[g][rank] && atomic_load(&at[g][rank]->state) == WEFT__BROKEN;
+}
+
+static bool was_killed(int rank)
+{
+    return where[rank] != HAS_LEFT && !world_lives(rank);
 }
 
 static bool has_said_bye(int rank)
@@ -122,14 +129,17 @@ static void look(int rank)
     weft_context *ctx = world_rank(rank);
     bool had_said_bye = has_said_bye(rank), done;
     int moved;
+    if (!world_lives(rank)) return;
     if (where[rank] == IS_TO_LEAVE) TRACE("rank %d begins to leave", rank);
     where[rank] = LEAVES;
     atomic_store(&ctx->closing, true);
     done = weft__leave_check(ctx, "", &moved);
+    if (!world_lives(rank)) return; /* it has died of that */
     for (int g = 0; g < group_count && !had_said_bye && ctx->said_bye; g++)
         broken[g][rank] = broken[g][rank] || is_broken(g, rank);
     if (!done) return;
     weft__alarm_send(ctx); /* as its watchdog does at last */
+    if (!world_lives(rank)) return;
     where[rank] = HAS_LEFT;
     wires_leave(rank, words_lost);
 }
@@ -140,7 +150,7 @@ static void react(void)
     int g = chance_below(group_count);
     for (int rank = 0; rank < world.ranks; rank++) {
         if (is_broken(g, rank) && where[rank] == IS_TO_LEAVE) look(rank);
-        if (where[rank] != HAS_LEFT && !has_said_bye(rank)) miss(g, rank);
+        if (world_lives(rank) && !has_said_bye(rank)) miss(g, rank);
     }
 }
 
@@ -151,7 +161,7 @@ static void check_heard_of(int left)
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; broken[g][left] && rank < world.ranks; rank++) {
             const weft__peer *m = &world_rank(rank)->peers[left];
-            if (rank == left || !at[g][rank] || has_said_bye(rank)) continue;
+            if (rank == left || !at[g][rank] || has_said_bye(rank) || was_killed(rank)) continue;
             if (weft__has_left(m) && atomic_load(&at[g][rank]->state) == WEFT__READY)
                 trace_blame("rank %d has heard that rank %d has left, and not that group %d had broken there",
                             rank, left, g);
@@ -161,7 +171,18 @@ static void check_heard_of(int left)
 static void check_order(void)
 {
     for (int i = 0; i < world.ranks && !words_lost; i++)
-        if (has_said_bye(i)) check_heard_of(i);
+        if (has_said_bye(i) && !was_killed(i)) check_heard_of(i);
+}
+
+/* Whoever is there when one leaves together with all others has begun to leave. */
+static void check_all_leave(void)
+{
+    int together = -1;
+    for (int i = 0; i < world.ranks; i++)
+        if (world_rank(i)->leaving == WEFT__LEAVES_TOGETHER) together = i;
+    for (int i = 0; i < world.ranks && together >= 0; i++)
+        if (world_lives(i) && world_rank(i)->leaving == WEFT__STAYS)
+            trace_blame("rank %d leaves together with rank %d, which stays", together, i);
 }
 
 /* ---- the game ---- */
@@ -169,8 +190,14 @@ static void check_order(void)
 static bool some_leave(void)
 {
     bool some = false;
-    for (int i = 0; i < world.ranks; i++) some = some || where[i] == IS_TO_LEAVE || where[i] == LEAVES;
+    for (int i = 0; i < world.ranks; i++)
+        some = some || (world_lives(i) && (where[i] == IS_TO_LEAVE || where[i] == LEAVES));
     return some;
+}
+
+static bool some_are_there(void)
+{
+    return world_deaths() < world.ranks;
 }
 
 static void look_at_all(void)
@@ -183,7 +210,8 @@ static void run(void)
 {
     int often = 1 + chance_below(20), idle = 0;
     bool hot = chance_one_in(2);
-    for (int more = 2 * world.ranks; more > 0 && idle < 4; more -= !some_leave()) {
+    for (int more = 2 * world.ranks; more > 0 && idle < IDLE_MOST && some_are_there();
+         more -= !some_leave()) {
         int rank = chance_below(world.ranks);
         if (chance_one_in(2)) act();
         if (hot) react();
@@ -192,18 +220,35 @@ static void run(void)
             idle = 0;
         } else { /* all wait for each other, and see so */
             idle++;
+            world_sleep(IDLE_NS);
             look_at_all();
         }
         check_order();
+        check_all_leave();
     }
     world_settle();
     check_order();
 }
 
+/* Whoever left together was told of by nobody, and whom it never talked to may look for it. */
+static void check_nobody_died(void)
+{
+    for (int rank = 0; rank < world.ranks; rank++)
+        for (int i = 0; i < world.ranks; i++) {
+            const weft__peer *m = &world_rank(rank)->peers[i];
+            if (weft__is_dead(m) && !was_killed(i))
+                trace_blame("rank %d, which has left, is dead to rank %d: it %s", i, rank, m->why);
+        }
+}
+
 static void check(void)
 {
     for (int rank = 0; rank < world.ranks; rank++)
-        if (where[rank] == LEAVES || where[rank] == IS_TO_LEAVE) trace_blame("rank %d is not let go", rank);
+        if (world_lives(rank) && (where[rank] == LEAVES || where[rank] == IS_TO_LEAVE))
+            trace_blame("rank %d is not let go: %s, waits for rank %d", rank,
+                        world_rank(rank)->said_bye ? "it has said goodbye" : "it asks",
+                        weft__p2p_bye_awaited(world_rank(rank)->p2p));
+    if (all_leave && !words_lost && !world.hasty) check_nobody_died();
 }
 
 void play_leave(void)
@@ -214,8 +259,10 @@ void play_leave(void)
     group_count = 1 + chance_below(GROUPS_MOST);
     for (int g = 0; g < group_count; g++) draw_group(g);
     often = 2 + chance_below(6);
-    for (int i = 0; i < world.ranks; i++) where[i] = chance_one_in(often) ? STAYS : IS_TO_LEAVE;
-    where[chance_below(world.ranks)] = STAYS;
+    all_leave = chance_one_in(3);
+    for (int i = 0; i < world.ranks; i++) where[i] = !all_leave && chance_one_in(often) ? STAYS : IS_TO_LEAVE;
+    if (!all_leave) where[chance_below(world.ranks)] = STAYS;
+    if (chance_one_in(3)) world_plan_deaths(2);
     run();
     check();
     world_close();

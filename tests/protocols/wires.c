@@ -108,16 +108,19 @@ static void post_end(wires_plane plane, int from, int to)
     append(w, p);
 }
 
-/* Its last parcels had not left the process. */
+/* Its last parcels had not left the process; that the connection has ended is seen whatever is lost. */
 static void lose_last(way *w)
 {
+    weft__list *last;
     int n = 0;
     WEFT__LIST_EACH(&w->parcels, at) n++;
+    if (n && WEFT__LIST_ENTRY(w->parcels.prev, parcel, link)->end) n--;
     if (!n || chance_one_in(2)) return;
     for (int lost = chance_below(n + 1); lost > 0; lost--) {
-        parcel *p = WEFT__LIST_ENTRY(w->parcels.prev, parcel, link);
-        weft__list_remove(&p->link);
-        free(p);
+        last = w->parcels.prev;
+        if (WEFT__LIST_ENTRY(last, parcel, link)->end) last = last->prev;
+        weft__list_remove(last);
+        free(WEFT__LIST_ENTRY(last, parcel, link));
     }
     note_empty(w);
 }

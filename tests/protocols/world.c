@@ -190,7 +190,7 @@ void world_plan_deaths(int most)
 
 static void kill_some(void)
 {
-    if (!deaths_wanted || !chance_one_in(8 + 2 * world.ranks)) return;
+    if (!deaths_wanted || world_deaths() == world.ranks || !chance_one_in(8 + 2 * world.ranks)) return;
     deaths_wanted--;
     wires_kill(world_some_rank());
 }
@@ -301,6 +301,12 @@ bool world_pass_time(void)
         TRACE("time passes");
     }
     return true;
+}
+
+void world_sleep(int64_t ns)
+{
+    now_ns += ns;
+    TRACE("time passes");
 }
 
 void world_settle(void)

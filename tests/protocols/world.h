@@ -39,6 +39,8 @@ weft_group *world_group(int rank, uint64_t id, const int *members, int size);
 bool world_step(void);
 /* On to the next look that a rank has asked for; false: none has. */
 bool world_pass_time(void);
+/* For so long nothing happens that any rank's watchdog has asked for. */
+void world_sleep(int64_t ns);
 /* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */
 void world_settle(void);
 /* The first deadline passed because nothing else was left to do: before that, time stood nearly still. */

@@ -1,0 +1,337 @@
+/* test_slopes.c - connections, messages and bytes of what ranks do beside collectives, as ranks become more.
+ *
+ * Every rank is on a host of its own, where each of them costs most.  They are counted where they leave a rank: the
+ * linker puts functions of this file around those that connect and send.  A message counts for what it is about, and a
+ * connection for the message that it is made for, whenever that is: on a busy machine some ranks still tell of a death
+ * while others shrink the group.  The bounds say how each may grow, and look at no clock.  SLOPES_TABLE=1 shows what
+ * was counted. */
+#include "job.h"
+#include "p2p.h"
+#include "protocol.h"
+#include "watchdog_wire.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+enum { CONNECTIONS, MESSAGES, BYTES, COUNTED };
+enum { ROUNDS = 31 }; /* the last result: how often a rank collected who is late */
+typedef enum phase { JOIN, MEET, NEW_GROUP, LATE, BREAK, DEATH, SHRINK, FINALIZE, PHASES } phase;
+
+enum { WARN_MS = 1000, SETTLE_MS = 400 };
+
+static const char *const phase_names[PHASES] = {"join",  "barrier", "new_group", "late query",
+                                                "break", "death",   "shrink",    "finalize"};
+static const char *const what_names[COUNTED] = {"connections", "messages", "bytes"};
+static _Atomic int64_t sent[PHASES][COUNTED];
+static _Atomic int64_t asked[JOB_RANKS_MAX];
+static int dies = -1;
+static char wrongly_dead[128];          /* the watchdog's thread; read when that has ended */
+static _Atomic phase now;               /* of what does not show what it is about */
+static _Thread_local phase at = PHASES; /* of the message that is being sent */
+
+int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __real_zmq_connect(void *socket, const char *endpoint);
+int __wrap_zmq_connect(void *socket, const char *endpoint);
+int __real_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags);
+int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags);
+weft_status __real_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
+weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
+weft_status __real_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length);
+weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length);
+
+static void count(phase p, int what, size_t n)
+{
+    atomic_fetch_add(&sent[p][what], (int64_t)n);
+}
+
+static void count_message(phase p, size_t bytes)
+{
+    count(p, MESSAGES, 1);
+    count(p, BYTES, bytes);
+}
+
+static void count_connection(void)
+{
+    count(at < PHASES ? at : atomic_load(&now), CONNECTIONS, 1);
+}
+
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    if (address->sa_family != AF_UNIX) count_connection();
+    return __real_connect(fd, address, length);
+}
+
+int __wrap_zmq_connect(void *socket, const char *endpoint)
+{
+    if (!strncmp(endpoint, "tcp://", 6)) count_connection();
+    return __real_zmq_connect(socket, endpoint);
+}
+
+int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
+{
+    size_t bytes = zmq_msg_size(msg);
+    int rc = __real_zmq_msg_send(msg, socket, flags);
+    if (rc >= 0) count_message(atomic_load(&now), bytes);
+    return rc;
+}
+
+static phase phase_of_message(int type)
+{
+    switch (type) {
+    case WEFT__MESSAGE_CREATE_JOIN:
+    case WEFT__MESSAGE_CREATE_READY: return NEW_GROUP;
+    case WEFT__MESSAGE_SHRINK_JOIN:
+    case WEFT__MESSAGE_SHRINK_READY: return SHRINK;
+    case WEFT__MESSAGE_BROKEN: /* once more, before a goodbye */
+    case WEFT__MESSAGE_LEAVING:
+    case WEFT__MESSAGE_ALL_LEAVE: return FINALIZE;
+    default: return atomic_load(&now);
+    }
+}
+
+weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length)
+{
+    phase before = at;
+    weft_status status;
+    at = phase_of_message(type);
+    count_message(at, length);
+    status = __real_weft__p2p_control(p2p, peer, type, bytes, length);
+    at = before;
+    return status;
+}
+
+static void count_question(const weft__notice *notice, int peer)
+{
+    if (notice->kind == WEFT__NOTICE_WHO && notice->subject == WEFT__LATE_HOST)
+        atomic_fetch_add(&asked[peer], 1);
+}
+
+static void note_death(const weft__notice *notice)
+{
+    if (notice->kind == WEFT__NOTICE_GONE && notice->number != WEFT__LEFT && notice->subject != dies)
+        snprintf(wrongly_dead, sizeof wrongly_dead, "rank %d %.100s", notice->subject, notice->text);
+}
+
+static phase phase_of_notice(const weft__notice *notice)
+{
+    switch (notice->kind) {
+    case WEFT__NOTICE_WHO:
+    case WEFT__NOTICE_HERE: return LATE;
+    case WEFT__NOTICE_GONE: return notice->number == WEFT__LEFT ? FINALIZE : DEATH;
+    default: return atomic_load(&now);
+    }
+}
+
+weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length)
+{
+    weft_status status;
+    at = phase_of_notice(bytes);
+    count_message(at, length);
+    count_question(bytes, peer);
+    note_death(bytes);
+    status = __real_weft__watchdog_wire_send(wire, peer, bytes, length);
+    at = PHASES;
+    return status;
+}
+
+static int64_t *count_of(job_rank *me, int rank, phase p, int what)
+{
+    return &job_results(me, rank)[(int)p * COUNTED + what];
+}
+
+/* When this rank has left, and can send no more. */
+static void tell_counts(job_rank *me)
+{
+    for (phase p = JOIN; p < PHASES; p++)
+        for (int i = 0; i < COUNTED; i++) *count_of(me, me->rank, p, i) = atomic_load(&sent[p][i]);
+    for (int rank = 0; rank < me->size; rank++)
+        if (atomic_load(&asked[rank]) > job_results(me, me->rank)[ROUNDS])
+            job_results(me, me->rank)[ROUNDS] = atomic_load(&asked[rank]);
+}
+
+/* All of them go on to that phase, when what they have told each other is heard. */
+static void go_on(job_rank *me, phase p, int ranks)
+{
+    job_mark(me, (int)p);
+    job_await(me, (int)p, ranks);
+    job_sleep_ms(SETTLE_MS * JOB_SLOWER);
+    atomic_store(&now, p);
+    job_mark(me, (int)p);
+    job_await(me, (int)p, 2 * ranks);
+}
+
+static int64_t sum_of(job_rank *me, phase p, int what)
+{
+    int64_t sum = 0;
+    for (int rank = 0; rank < me->size; rank++) sum += *count_of(me, rank, p, what);
+    return sum;
+}
+
+/* The rank that did most: one has something to do for all the others, in most phases. */
+static int64_t most_of(job_rank *me, phase p, int what)
+{
+    int64_t most = 0;
+    for (int rank = 0; rank < me->size; rank++)
+        if (*count_of(me, rank, p, what) > most) most = *count_of(me, rank, p, what);
+    return most;
+}
+
+static void show(job_rank *me, phase p)
+{
+    printf("%3d ranks  %-10s", me->size, phase_names[p]);
+    for (int i = 0; i < COUNTED; i++)
+        printf(" | %9lld %8lld %8lld", (long long)sum_of(me, p, i), (long long)most_of(me, p, i),
+               (long long)*count_of(me, 0, p, i));
+    printf("\n");
+    fflush(stdout);
+}
+
+static int log2_of(int n)
+{
+    int log = 0;
+    while (1 << log < n) log++;
+    return log;
+}
+
+/* At most so many: by all ranks together for each of them, and by one rank alone. */
+static void check(job_rank *me, phase p, int what, int64_t each, int64_t one)
+{
+    int64_t sum = sum_of(me, p, what), most = most_of(me, p, what), in_all = each * me->size;
+    if (sum <= in_all && most <= one) return;
+    job_fail(__FILE__, __LINE__, "%s of %d ranks, %s: %lld in all, %lld of one rank; at most %lld and %lld",
+             phase_names[p], me->size, what_names[what], (long long)sum, (long long)most, (long long)in_all,
+             (long long)one);
+}
+
+static void join_alone(job_rank *me)
+{
+    char host[32], warn[32];
+    snprintf(host, sizeof host, "host%d", me->rank);
+    snprintf(warn, sizeof warn, "%d", WARN_MS);
+    job_setenv(me, "WEFT_HOSTID", host);
+    job_setenv(me, "WEFT_WARN_MS", warn);
+    job_join(me);
+    go_on(me, MEET, me->size);
+    CHECK_OK(weft_barrier(me->world, NULL, NULL));
+}
+
+/* True at the rank that checks what all have counted. */
+static bool leave(job_rank *me, int ranks)
+{
+    go_on(me, FINALIZE, ranks);
+    job_leave(me);
+    if (*wrongly_dead) job_fail(__FILE__, __LINE__, "it has told of the living: %s", wrongly_dead);
+    tell_counts(me);
+    job_mark(me, PHASES);
+    job_await(me, PHASES, ranks);
+    if (me->rank == 0 && getenv("SLOPES_TABLE"))
+        for (phase p = JOIN; p < PHASES; p++) show(me, p);
+    return me->rank == 0;
+}
+
+/* How often a rank that joins must knock depends on when the others come: its connections are not counted.  The
+ * cards of all are told to all. */
+static void check_join(job_rank *me)
+{
+    check(me, JOIN, MESSAGES, 12, 6 * me->size);
+    check(me, JOIN, BYTES, 1000 * me->size, 1000 * me->size * me->size);
+    check(me, MEET, CONNECTIONS, log2_of(me->size) + 1, 2 * log2_of(me->size));
+}
+
+/* What is repeated of breaks before a goodbye goes to those that a rank has talked to, which are some log2 P. */
+static void check_finalize(job_rank *me)
+{
+    check(me, FINALIZE, CONNECTIONS, 2, 2 * log2_of(me->size));
+    check(me, FINALIZE, MESSAGES, 3 * log2_of(me->size), 2 * me->size);
+}
+
+/* A rank whose question comes when a round has been over for some time begins another one, and who is silent for some
+ * time is passed over: how many rounds there are depends on when ranks ask and answer.  Not each rank begins one. */
+static void check_late(job_rank *me)
+{
+    int64_t rounds = 0;
+    for (int rank = 0; rank < me->size; rank++) rounds += job_results(me, rank)[ROUNDS];
+    if (getenv("SLOPES_TABLE")) printf("%3d ranks  %lld rounds\n", me->size, (long long)rounds);
+    if (rounds > me->size / 2 + 2)
+        job_fail(__FILE__, __LINE__, "who is late of %d ranks was collected %lld times", me->size,
+                 (long long)rounds);
+    check(me, LATE, CONNECTIONS, 4 + rounds, 2 * me->size);
+    check(me, LATE, MESSAGES, 4 + 2 * rounds, (2 + rounds) * me->size);
+}
+
+static void in_order(job_rank *me)
+{
+    weft_group *group;
+    join_alone(me);
+    go_on(me, NEW_GROUP, me->size);
+    group = job_group(me, me->size, "all", 0);
+    go_on(me, LATE, me->size);
+    if (me->rank == me->size / 2) job_sleep_ms(WARN_MS * 3);
+    CHECK_OK(weft_barrier(me->world, NULL, NULL));
+    go_on(me, BREAK, me->size);
+    if (me->rank == me->size / 3) weft_group_abort(group, "the data is bad");
+    job_await_break(group, JOB_WAIT_MS);
+    if (!leave(me, me->size)) return;
+    check_join(me);
+    check(me, NEW_GROUP, CONNECTIONS, 1, 2);
+    check(me, NEW_GROUP, MESSAGES, 3, 2 * me->size);
+    check(me, NEW_GROUP, BYTES, 4 * me->size + 4000, 2000 * me->size);
+    check_late(me);
+    check(me, BREAK, CONNECTIONS, 1, me->size);
+    check(me, BREAK, MESSAGES, 2, 2 * me->size);
+    check_finalize(me);
+}
+
+/* The barrier has connected each rank to 2 log2 P others.  All of them see the connection to the dead one end, and each
+ * that sees it before it is told tells all the others: on a busy machine that may be every one of them.  And each of
+ * the living has a word for the next that it watches over from now on. */
+static void check_death(job_rank *me)
+{
+    check(me, DEATH, CONNECTIONS, 2 * log2_of(me->size), 2 * me->size);
+    check(me, DEATH, MESSAGES, 2 * log2_of(me->size) + 1, 2 * me->size);
+}
+
+static void with_a_death(job_rank *me)
+{
+    weft_group *left = NULL;
+    int rest = me->size - 1;
+    dies = me->size / 3;
+    join_alone(me);
+    go_on(me, DEATH, me->size);
+    if (me->rank == dies) job_kill(me, dies);
+    job_await_break(me->world, JOB_WAIT_MS);
+    go_on(me, SHRINK, rest);
+    CHECK_OK(weft_shrink_group(me->world, NULL, &left, NULL));
+    if (!leave(me, rest)) return;
+    check_death(me);
+    check(me, SHRINK, CONNECTIONS, 1, 2);
+    check(me, SHRINK, MESSAGES, 3, 2 * me->size);
+    check_finalize(me);
+}
+
+#define SLOPE(n)                                                                                        \
+    JOB_TEST(#n " hosts of one rank, which leave in order", .ranks = n, .body = in_order, .bare = true, \
+             .processes = true),                                                                        \
+        JOB_TEST(#n " hosts, one of which dies", .ranks = n, .body = with_a_death, .bare = true,        \
+                 .processes = true, .killed = UINT64_C(1) << n / 3)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SLOPE(8),
+        SLOPE(16),
+        SLOPE(32),
+#if !JOB_SANITIZED /* there 64 ranks are so slow that questions are asked again */
+        SLOPE(64),
+#endif
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
