@@ -432,6 +432,16 @@ static void bye_arrived(weft__p2p *p2p, int peer, const weft__frame *frame, cons
     p2p->events->left(p2p->events, peer, (weft_status)frame->tag, why);
 }
 
+/* Nothing more comes from it, and it closes its end of a connection: that is no break, which would be mended.  A ring
+ * in shared memory is read on: the other end waits until all that it wrote is taken. */
+static void bye_taken_arrived(weft__p2p *p2p, int peer)
+{
+    weft__peer_box *box = &p2p->peers[peer];
+    weft__transport *route = box->route;
+    box->bye_taken = true;
+    if (!(route->traits & WEFT__TRANSPORT_LOCAL) && route->flushed(route, peer)) route->drop(route, peer);
+}
+
 void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
 {
     weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
@@ -453,7 +463,7 @@ void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, voi
         if (where) ((char *)where)[frame->length] = 0;
         bye_arrived(p2p, peer, frame, where ? where : "");
         break;
-    case WEFT__FRAME_BYE_TAKEN: box->bye_taken = true; break;
+    case WEFT__FRAME_BYE_TAKEN: bye_taken_arrived(p2p, peer); break;
     default: break;
     }
 }

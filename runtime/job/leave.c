@@ -36,6 +36,8 @@
 #define ABORT_FLUSH_NS (100 * WEFT__MS)
 #define MODULE_MS      2000 /* what a module gets to let go of requests that were given up */
 #define LOOK_NS        (WEFT__MS / 5)
+#define LOOK_MOST_NS   (10 * WEFT__MS)
+#define LOOK_SHARE     8 /* a rest is this part of what has been waited for: so it delays nobody by more */
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_context *contexts; /* open ones, the oldest first */
@@ -72,9 +74,12 @@ static void fall_silent(weft_context *ctx)
     ctx->wire = NULL;
 }
 
-static void leave_rest(void)
+/* The longer it has waited, the longer it rests: where all ranks leave, those that look would keep those that are
+ * still to come from their processors. */
+static void leave_rest(int64_t waited_ns)
 {
-    struct timespec t = {0, LOOK_NS};
+    int64_t ns = waited_ns / LOOK_SHARE;
+    struct timespec t = {0, ns < LOOK_NS ? LOOK_NS : ns > LOOK_MOST_NS ? LOOK_MOST_NS : ns};
     nanosleep(&t, NULL);
 }
 
@@ -199,16 +204,18 @@ bool weft__leave_check(weft_context *ctx, const char *why, int *moved)
 /* True when all has settled and all goodbyes (with that word) are taken; drives the engine meanwhile. */
 static bool drained(weft_context *ctx, int64_t deadline_ns, const char *why)
 {
+    int64_t now = weft__now_ns(), moved_ns = now;
     for (int looks = 0;; looks++) {
         int n;
         if (weft__leave_check(ctx, why, &n)) return true;
-        if (deadline_ns != WEFT__NEVER && weft__now_ns() >= deadline_ns) return false;
-        if (n == 0) {
-            if (looks < 100)
-                sched_yield();
-            else
-                leave_rest();
-        }
+        now = weft__now_ns();
+        if (deadline_ns != WEFT__NEVER && now >= deadline_ns) return false;
+        if (n)
+            moved_ns = now;
+        else if (looks < 100)
+            sched_yield();
+        else
+            leave_rest(now - moved_ns);
     }
 }
 
@@ -306,7 +313,7 @@ static void give_up(weft_context *ctx, const char *why)
         busy = weft__p2p_busy(ctx->p2p) || !weft__p2p_bye_taken(ctx->p2p);
         weft__engine_drop(ctx);
         if (!busy && weft__inflight(ctx) == 0) break;
-        leave_rest();
+        leave_rest(0);
     }
 }
 

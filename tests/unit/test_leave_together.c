@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { LEAD = 0, NEXT_LEAD = 1, PARENT = 2 };
+enum { LEAD = 0, NEXT_LEAD = 1, PARENT = 2, LATE_TALKER = 4 };
 
 static weft_context *ctx;
 static int sent[WEFT__MESSAGE_FINAL + 1]; /* how often, by kind */
@@ -111,11 +111,31 @@ static void test_together(void **state)
     assert_int_equal(sent[WEFT__MESSAGE_SHRINK_FAILED], 0);
 }
 
+/* It had said goodbye to those that it knew, and answered this one after that: it has left, like all the others. */
+static void test_ends_after_an_answer(void **state)
+{
+    static const weft__frame answer = {.kind = WEFT__FRAME_CONTROL, .tag = WEFT__MESSAGE_NONE};
+    weft__sink *sink = weft__p2p_sink(ctx->p2p);
+    weft__gone at_first, later;
+    (void)state;
+    take(PARENT, WEFT__MESSAGE_ALL_LEAVE, NULL, 0);
+    weft__engine_take(ctx);
+    sink->arrived(sink, LATE_TALKER, &answer, NULL);
+    sink->lost(sink, LATE_TALKER, "its connection has ended");
+    at_first = atomic_load(&ctx->peers[LATE_TALKER].gone);
+    weft__peer_suspects_check(ctx, WEFT__NEVER - 1);
+    later = atomic_load(&ctx->peers[LATE_TALKER].gone);
+    weft__engine_drop(ctx);
+    assert_int_equal(at_first, WEFT__LIVES);
+    assert_int_equal(later, WEFT__LEFT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_alone, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
+        cmocka_unit_test_setup_teardown(test_ends_after_an_answer, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
