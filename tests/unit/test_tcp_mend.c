@@ -162,8 +162,6 @@ static int finish_random(void **state)
     return finish(state);
 }
 
-/* ---- what is not mended ---- */
-
 static void connect_two(void)
 {
     packet *first, *back;
@@ -174,6 +172,59 @@ static void connect_two(void)
     UNTIL(ranks[0].arrived[1] == 1);
     packet_free(first), packet_free(back);
 }
+
+/* ---- when an owner has its memory back ---- */
+
+/* Pieces that have gone are not copied, so the word that the last one has arrived is that for the whole message. */
+static void test_pieces(void **state)
+{
+    enum { PIECE = 1000 };
+    packet *piece, *last;
+    (void)state;
+    connect_two();
+    piece = packet_new(2, PIECE, false);
+    piece->out.more = true;
+    last = packet_new(3, PIECE, false);
+    last->out.last = true;
+    ranks[0].t->send(ranks[0].t, 1, &piece->out);
+    ranks[0].t->send(ranks[0].t, 1, &last->out);
+    for (int i = 0; i < 100; i++) turn(&ranks[0]); /* both are all written, and nobody has read them */
+    assert_int_equal(piece->sent_times, 1);
+    assert_int_equal(last->sent_times, 0);
+    cut(peer_of(&ranks[0])->link->polled.fd, 0);
+    UNTIL(last->sent_times);
+    assert_int_equal(last->status, WEFT_OK);
+    assert_int_equal(ranks[1].arrived[0], 3); /* its bytes were right */
+    packet_free(piece), packet_free(last);
+}
+
+/* A short frame for which the ring has no room is its owner's again when it has arrived, though nothing else comes
+ * behind it. */
+static void test_full_ring(void **state)
+{
+    enum { FILLERS = 12, LENGTH = 60000 }; /* as many as have no room in 512 KiB */
+    packet *filler[FILLERS], *next;
+    (void)state;
+    connect_two();
+    /* The other end reads and tells; that it has told is not read here. */
+    for (int i = 0; i < FILLERS; i++) {
+        filler[i] = send_packet(0, 1, (uint64_t)i + 2, LENGTH, false);
+        for (int turns = 0; turns < 20; turns++) turn(&ranks[1]);
+    }
+    assert_int_equal(ranks[1].arrived[0], 1 + FILLERS);
+    assert_int_equal(filler[0]->sent_times, 1);
+    assert_int_equal(filler[FILLERS - 1]->sent_times, 0);
+    next = send_packet(0, 1, FILLERS + 2, LENGTH, false);
+    UNTIL(next->sent_times);
+    assert_int_equal(next->status, WEFT_OK);
+    for (int i = 0; i < FILLERS; i++) {
+        assert_int_equal(filler[i]->sent_times, 1);
+        packet_free(filler[i]);
+    }
+    packet_free(next);
+}
+
+/* ---- what is not mended ---- */
 
 /* Whoever listens no more has left or died: that is known at once. */
 static void test_gone(void **state)
@@ -248,6 +299,8 @@ static void test_fruitless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_breaks, finish_random),
+                                       cmocka_unit_test_teardown(test_pieces, finish),
+                                       cmocka_unit_test_teardown(test_full_ring, finish),
                                        cmocka_unit_test_teardown(test_gone, finish),
                                        cmocka_unit_test_teardown(test_silent, finish),
                                        cmocka_unit_test_teardown(test_slow, finish),
