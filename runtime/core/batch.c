@@ -141,18 +141,21 @@ static weft_status make_whole(weft_batch *batch, const weft_call *call, weft_req
     return WEFT_OK;
 }
 
-/* Its collectives on memory of one kind that a module moves are one call to that module. */
+/* Its collectives on memory of one kind that a module moves are one call to that module; its messages as
+ * many as the receivers find. */
 static void issue_together(const weft_batch *batch)
 {
-    weft_request *firsts[WEFT__MEMORY_HOST_BY_MODULE + 1] = {NULL};
+    weft_request *firsts[2][WEFT__MEMORY_HOST_BY_MODULE + 1] = {{NULL}};
     for (size_t i = 0; i < batch->count; i++) {
-        weft_request *m = batch->members[i];
+        weft_request *m = batch->members[i], **first;
         const weft__executor *executor = weft__executor_of(m->ctx, &m->op);
-        if (!executor->follow || !(weft__kind_traits(m->op.kind) & WEFT__COLLECTIVE)) continue;
-        if (firsts[m->op.memory])
-            executor->follow(firsts[m->op.memory], m);
+        unsigned traits = weft__kind_traits(m->op.kind);
+        if (!executor->follow || !(traits & (WEFT__COLLECTIVE | WEFT__PAIR))) continue;
+        first = &firsts[traits & WEFT__COLLECTIVE ? 0 : 1][m->op.memory];
+        if (*first)
+            executor->follow(*first, m);
         else
-            firsts[m->op.memory] = m;
+            *first = m;
     }
 }
 

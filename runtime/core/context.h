@@ -54,8 +54,9 @@ typedef struct weft__peer {
     int64_t suspect_ns;   /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
     bool hearsay;         /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
-    _Atomic bool refused; /* the log has it that it told what cannot be */
-    weft__polled death;   /* its pidfd */
+    _Atomic bool refused;   /* the log has it that it told what cannot be */
+    uint32_t sent_together; /* engine: the last set of messages that has come whole: device_bundle.c */
+    weft__polled death;     /* its pidfd */
     weft_context *ctx;
     int rank;
 } weft__peer;
@@ -88,6 +89,7 @@ typedef struct weft__executor weft__executor;
 typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_DEVICE_COMMS,   /* communicators of a device: device_comm.c */
     WEFT__PROTOCOL_ORDER,          /* the one order in which devices get work: order.c */
+    WEFT__PROTOCOL_BUNDLES,        /* which messages devices get together: device_bundle.c */
     WEFT__PROTOCOL_SLOTS,          /* where members' slots in shared memory are: slot_exchange.c */
     WEFT__PROTOCOL_SIGNATURES,     /* that all members mean the same collective: signatures.c */
     WEFT__PROTOCOL_BREAKS,         /* that a group is broken: breaks.c */

@@ -19,8 +19,8 @@ struct weft__executor {
     unsigned traits;
     /* The caller's thread, engine not held, before the request has its number: everything that can fail. */
     weft_status (*prepare)(weft_request *req, const weft_call *call); /* NULL: nothing can */
-    /* The request is prepared, is issued in one call with `first`, and both are one batch's collectives.  The
-     * caller's thread.  NULL: it is issued by itself. */
+    /* Both requests are prepared and of one batch, where `first` is the first in that memory.  Collectives are
+     * issued in one call; of messages those that go together.  The caller's thread.  NULL: it is issued by itself. */
     void (*follow)(weft_request *first, weft_request *req);
     /* Begins.  It may settle the request, and it may hand it to another executor: req->executor says to
      * whom.  Called once more for a request that was held (request.h). */

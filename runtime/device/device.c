@@ -5,6 +5,7 @@
  * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
 #include "device.h"
 #include "alarm.h"
+#include "device_bundle.h"
 #include "device_lengths.h"
 #include "engine.h"
 #include "executor.h"
@@ -168,6 +169,9 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->handed = d->shut = d->done = false;
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
+    memset(&d->bundle, 0, sizeof d->bundle);
+    weft__list_init(&d->bundle.link);
+    d->ticket.final = false;
     memset(&d->part, 0, sizeof d->part);
     d->module = module;
     d->work.owner = d;
@@ -194,6 +198,10 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
 static void device_follow(weft_request *first, weft_request *req)
 {
     weft__device *f = first->device;
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
+        weft__bundle_follow(f, req->device);
+        return;
+    }
     f->last->next = req->device;
     f->last = req->device;
     req->device->fused = f;

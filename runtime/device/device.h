@@ -41,9 +41,28 @@ typedef struct weft__half {
 typedef struct weft__match {
     weft__half out, in;
     weft_status outcome; /* what it ends in once all that moves has moved: of a receive that was refused */
-    uint32_t says;       /* sends: what it tells its receiver, WEFT__SAYS_SHARED or 0 */
-    int world[2];        /* the ticket's */
+    uint32_t says; /* sends: what it tells its receiver: WEFT__SAYS_SHARED or 0, above it its set's id */
+    int world[2];  /* the ticket's */
 } weft__match;
+
+/* A message of a batch, which may be issued together with others: device_bundle.c. */
+typedef enum weft__bundle_state {
+    WEFT__BUNDLE_NONE,    /* goes by itself, as soon as it has met; or has gone */
+    WEFT__BUNDLE_GATHERS, /* its receiver has not named yet what it goes together with */
+    WEFT__BUNDLE_NAMED    /* what it is fused with; once one of these is taken back the others gather again */
+} weft__bundle_state;
+
+typedef struct weft__bundle {
+    weft__bundle_state state;
+    weft__list link;            /* GATHERS */
+    struct weft__device *first; /* of the messages of its batch; NULL: it is in none */
+    unsigned unstarted;         /* first: messages of the batch that have not begun */
+    struct weft__device *sets;  /* first: the firsts of its sets */
+    struct weft__device *set;   /* sends: the first of the batch that goes to the same rank */
+    struct weft__device *next;  /* such a one: that of the next set */
+    unsigned sends, unsent;     /* such a one: its set's, and of these those that have not begun; */
+    uint32_t id;                /* by which the receiver knows the set */
+} weft__bundle;
 
 /* What a request on device memory has beside the request. */
 typedef struct weft__device {
@@ -55,16 +74,17 @@ typedef struct weft__device {
     const weft__executor *agree_by;  /* carries that out, while it is shut */
     weft__device_comm *dev_comm;     /* once it is needed; NULL: a message to itself */
     weft__ticket ticket;             /* of the first in one fused */
-    struct weft__device *fused; /* the first of those issued together: a batch's collectives; or itself */
-    struct weft__device *next;  /* in what is fused */
-    struct weft__device *last;  /* first: the end of what is fused */
-    uint32_t closed;            /* first: members of the fused one that is not agreed on */
-    _Atomic int watchers;       /* threads that sleep until it is issued */
-    bool shut;                  /* its agreement is under way */
-    bool done;                  /* the device has done it before its members agreed */
-    bool handed;                /* the module has it, or will be given it by the progress thread */
+    struct weft__device *fused;      /* the first of those issued together, of one batch; or itself */
+    struct weft__device *next;       /* in what is fused */
+    struct weft__device *last;       /* first: the end of what is fused */
+    uint32_t closed;                 /* first: members of the fused one that is not agreed on */
+    _Atomic int watchers;            /* threads that sleep until it is issued */
+    bool shut;                       /* its agreement is under way */
+    bool done;                       /* the device has done it before its members agreed */
+    bool handed;                     /* the module has it, or will be given it by the progress thread */
     weft__module *module;
-    weft__match match;      /* messages */
+    weft__match match; /* messages */
+    weft__bundle bundle;
     weft__part part;        /* device_split.c */
     _Atomic uint32_t phase; /* weft__phase */
     weft_backend_work work;
@@ -99,6 +119,8 @@ bool weft__device_pair_shares(const weft__device *d);
 void weft__device_pair_give_up(weft_request *req, weft_status status, const char *why);
 /* All that the module has not yet, of a communicator of two ranks that is doomed. */
 void weft__device_pairs_refuse(weft__device_comm *dev_comm);
+/* It has met, and all that is fused with it: their one ticket. */
+void weft__device_pair_enter(weft__device *first);
 
 extern const weft__executor weft__device_executor;
 #endif

@@ -3,8 +3,8 @@
  *   open      matched over the host plane like any message, by the point-to-point layer, which carries no
  * payload of it
  *   met       both sides know of each other; what is refused or empty ends here
- *   launched  each side has entered the ticket of the two on their communicator, or handed a message to
- *             this rank itself straight to the module
+ *   launched  each side has entered the ticket of the two on their communicator, for this message or for all
+ *             that go together (device_bundle.c), or handed a message to this rank itself straight to the module
  *
  * Which communicator: the group's, where it is there for the sender as it sends (of an exchange: for both), and
  * else one of the two ranks.  The message says so, and its receiver does as it says.  It may have to wait until
@@ -17,6 +17,7 @@
  * Fails: who ends what has met, by its time, a cancel or the other's death, breaks the group, and with it all
  * that goes over its communicator; one of the two is given up, which tells the other. */
 #include "device.h"
+#include "device_bundle.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
@@ -31,8 +32,6 @@ static const uint8_t half_follows[] = {[WEFT__HALF_NONE] = WEFT__MAY_BECOME(WEFT
                                                            WEFT__MAY_BECOME(WEFT__HALF_NONE),
                                        [WEFT__HALF_MET] = WEFT__MAY_BECOME(WEFT__HALF_OPEN) |
                                                           WEFT__MAY_BECOME(WEFT__HALF_NONE)};
-
-#define WEFT__SAYS_SHARED 1u /* it goes over its group's communicator */
 
 static void half_to(weft__half *half, weft__half_state to)
 {
@@ -68,10 +67,13 @@ static void take_from_p2p(weft__device *d)
 
 static void go(weft__ticket *ticket)
 {
-    weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
-    take_from_p2p(d);
-    d->work.comm = d->dev_comm->comm;
-    weft__device_hand(d);
+    weft__device *first = WEFT__OWNER(ticket, weft__device, ticket);
+    for (weft__device *d = first; d; d = d->next) {
+        take_from_p2p(d);
+        weft__bundle_gone(d);
+        d->work.comm = d->dev_comm->comm;
+    }
+    weft__device_hand(first);
 }
 
 bool weft__device_pair_shares(const weft__device *d)
@@ -80,9 +82,8 @@ bool weft__device_pair_shares(const weft__device *d)
 }
 
 /* Over its group's communicator it ends as its group does, which that breaks if nothing has yet. */
-static void device_pair_refuse(weft__ticket *ticket, weft_status status, const char *why)
+static void refuse_one(weft__device *d, weft_status status, const char *why)
 {
-    weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
     weft_request *req = d->req;
     char name[256], text[WEFT__SENTENCE_BYTES];
     weft__request_name(req, name, sizeof name);
@@ -93,6 +94,31 @@ static void device_pair_refuse(weft__ticket *ticket, weft_status status, const c
     }
     if (weft__device_pair_shares(d)) status = weft__broken_text(req, text, sizeof text);
     weft__request_fail(req, status, text);
+}
+
+/* A message on it that the module has not. */
+static weft_request *next_to_refuse(const weft__device_comm *dev_comm)
+{
+    WEFT__LIST_EACH(&dev_comm->ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->device && req->device->dev_comm == dev_comm && !req->device->handed &&
+            weft__kind_traits(req->op.kind) & WEFT__PAIR)
+            return req;
+    }
+    return NULL;
+}
+
+/* A communicator on which one cannot go is used no more. */
+static void device_pair_refuse(weft__ticket *ticket, weft_status status, const char *why)
+{
+    weft__device *d = WEFT__OWNER(ticket, weft__device, ticket);
+    const weft__device_comm *dev_comm = d->dev_comm;
+    weft_request *req;
+    if (d->bundle.state == WEFT__BUNDLE_NAMED) weft__bundle_part(d);
+    refuse_one(d, status, why);
+    /* Always the first again: ending one may end others. */
+    while ((req = next_to_refuse(dev_comm)) != NULL) refuse_one(req->device, status, why);
 }
 
 /* What really moves: of an exchange perhaps one direction, and no more than was sent. */
@@ -158,38 +184,56 @@ static bool is_shared(const weft__device *d)
     return says & said & WEFT__SAYS_SHARED;
 }
 
+/* The other side, which it has met: in the world. */
+static int other_of(const weft__device *d)
+{
+    const weft_request *req = d->req;
+    return d->match.in.state == WEFT__HALF_MET ? req->recv_result.peer : req->group->world[req->op.peer];
+}
+
+void weft__device_pair_enter(weft__device *first)
+{
+    weft__phase phase =
+        first->dev_comm->state == WEFT__DEVICE_COMM_READY ? WEFT__PHASE_ORDERING : WEFT__PHASE_CONNECTING;
+    weft__ticket *ticket = &first->ticket;
+    ticket->key = key_of(first, other_of(first));
+    /* The receiver is first; of an exchange the lower. */
+    first->match.world[0] = ticket->key.kind == WEFT__TICKET_MESSAGE ? ticket->key.high : ticket->key.low;
+    first->match.world[1] = ticket->key.kind == WEFT__TICKET_MESSAGE ? ticket->key.low : ticket->key.high;
+    ticket->world = first->match.world;
+    ticket->size = 2;
+    ticket->length = 0;
+    ticket->go = go;
+    ticket->refuse = device_pair_refuse;
+    ticket->final = false;
+    for (weft__device *d = first; d; d = d->next) {
+        WEFT__ASSERT(d->dev_comm == first->dev_comm && d->work.peer == first->work.peer);
+        ticket->length++;
+        weft__device_reach(d, phase);
+    }
+    weft__device_comm_await(first->dev_comm, ticket);
+}
+
 static void launch(weft__device *d)
 {
     weft_request *req = d->req;
-    weft_context *ctx = req->ctx;
-    int other = d->match.in.state == WEFT__HALF_MET ? req->recv_result.peer : req->group->world[req->op.peer];
-    if (other == ctx->rank) {
+    int other = other_of(d);
+    if (other == req->ctx->rank) {
         launch_self(d);
         return;
     }
     fill_work(d);
     d->dev_comm = is_shared(d) ? weft__device_comm_of_group(req->group, d->module)
                                : weft__device_comm_of_pair(req->group, d->module, other);
-    d->ticket.key = key_of(d, other);
-    /* The receiver is first; of an exchange the lower. */
-    d->match.world[0] = d->ticket.key.kind == WEFT__TICKET_MESSAGE ? d->ticket.key.high : d->ticket.key.low;
-    d->match.world[1] = d->ticket.key.kind == WEFT__TICKET_MESSAGE ? d->ticket.key.low : d->ticket.key.high;
-    d->ticket.world = d->match.world;
-    d->ticket.size = 2;
-    d->ticket.length = 1;
-    d->ticket.go = go;
-    d->ticket.refuse = device_pair_refuse;
-    d->ticket.final = false;
-    if (!d->dev_comm) {
-        device_pair_refuse(&d->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+    if (!d->dev_comm || d->dev_comm->state == WEFT__DEVICE_COMM_DOOMED) {
+        refuse_one(d, d->dev_comm ? d->dev_comm->status : WEFT_ERR_MEMORY,
+                   d->dev_comm ? d->dev_comm->why : "no memory for a communicator");
         return;
     }
     d->work.rank = d->dev_comm->rank;
     d->work.size = d->dev_comm->size;
     d->work.peer = weft__device_comm_rank(d->dev_comm, other);
-    weft__device_reach(d, d->dev_comm->state == WEFT__DEVICE_COMM_READY ? WEFT__PHASE_ORDERING
-                                                                        : WEFT__PHASE_CONNECTING);
-    weft__device_comm_await(d->dev_comm, &d->ticket);
+    if (!weft__bundle_met(d)) weft__device_pair_enter(d);
 }
 
 /* ---- meeting ---- */
@@ -198,6 +242,7 @@ static void launch(weft__device *d)
 static void device_pair_settle(weft_request *req, weft_status status)
 {
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed);
+    weft__bundle_leave(req->device);
     weft__pair_settle(req, status);
     weft__device_told(req->device, WEFT__PHASE_OVER);
     weft__request_unref(req);
@@ -232,14 +277,22 @@ static void in_matched(weft__match_hook *hook)
 static bool in_unmatched(weft__match_hook *hook)
 {
     weft__device *d = of_in(hook);
+    weft_request *req = d->req;
+    weft_context *ctx = req->ctx;
     char text[WEFT__SENTENCE_BYTES];
+    bool over;
     half_to(&d->match.in, WEFT__HALF_OPEN);
     d->dev_comm = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
-    weft__order_leave(d->req->ctx, &d->ticket);
-    if (atomic_load(&d->req->group->state) != WEFT__BROKEN) return true;
-    weft__request_fail(d->req, weft__broken_text(d->req, text, sizeof text), text);
-    return false;
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
+    weft__bundle_leave(d);
+    weft__order_leave(ctx, &d->ticket);
+    if (atomic_load(&req->group->state) == WEFT__BROKEN)
+        weft__request_fail(req, weft__broken_text(req, text, sizeof text), text);
+    weft__bundle_name(ctx); /* those that it was to go together with */
+    over = weft__request_state(req) >= WEFT__DRAINING;
+    weft__request_unref(req);
+    return !over;
 }
 
 /* The other side is gone, and this one has met it.  A rank that leaves has seen its part through: then all
@@ -249,7 +302,7 @@ static void lose(weft__device *d)
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     char name[256], who[192], text[WEFT__SENTENCE_BYTES];
-    if (weft__has_left(&ctx->peers[req->recv_result.peer]) && d->ticket.final) return;
+    if (weft__has_left(&ctx->peers[req->recv_result.peer]) && d->fused->ticket.final) return;
     weft__request_name(req, name, sizeof name);
     weft__peer_fate(ctx, req->recv_result.peer, who, sizeof who);
     snprintf(text, sizeof text, "%s: %s", name, who);
@@ -298,6 +351,14 @@ static bool open_receive(weft__device *d, const weft__envelope *from, size_t roo
     return true;
 }
 
+/* Its group has broken since it was submitted, and has ended what had begun by then. */
+static void end_with_group(weft_request *req)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    if (atomic_load(&req->group->state) != WEFT__BROKEN || weft__device_pair_met(req)) return;
+    weft__request_fail(req, weft__broken_text(req, text, sizeof text), text);
+}
+
 void weft__device_pair_start(weft_request *req)
 {
     weft__device *d = req->device;
@@ -308,6 +369,7 @@ void weft__device_pair_start(weft_request *req)
     size_t bytes = req->op.count * weft_dtype_size(req->op.dtype);
     bool sends = way & WEFT__SENDS, receives = way & WEFT__RECEIVES;
     uint8_t by = (uint8_t)weft__module_memory(req->ctx, d->module);
+    weft__bundle_start bundle = weft__bundle_begin(d);
     m->out = (weft__half){.hook = {.matched = out_matched, .way = by}, .completion = {out_over, 1, WEFT_OK}};
     m->in = (weft__half){.hook = {.matched = in_matched, .unmatched = in_unmatched, .way = by},
                          .completion = {in_over, 1, WEFT_OK}};
@@ -316,7 +378,7 @@ void weft__device_pair_start(weft_request *req)
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
     if (weft__device_comm_is_ready(req->group, d->module) && !req->group->params.as_submitted)
-        m->says = WEFT__SAYS_SHARED;
+        m->says |= WEFT__SAYS_SHARED;
     at.signature[1] = by | (uint64_t)m->says << 8;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.hook = &m->in.hook;
@@ -329,12 +391,15 @@ void weft__device_pair_start(weft_request *req)
     at.hook = &m->out.hook;
     if (sends && !weft__p2p_send(p2p, &at, NULL, bytes, &m->out.completion))
         weft__complete(&m->out.completion, WEFT_ERR_MEMORY);
+    end_with_group(req);
+    weft__bundle_begun(req->ctx, &bundle);
     weft__request_unref(req);
 }
 
 void weft__device_pair_stop(weft_request *req)
 {
     take_from_p2p(req->device);
+    weft__bundle_leave(req->device);
     weft__order_leave(req->ctx, &req->device->ticket);
 }
 
@@ -355,21 +420,10 @@ void weft__device_pair_give_up(weft_request *req, weft_status status, const char
     weft__group_break(req->group, &(weft__verdict){status, WEFT__AFTER_ALL, -1, why}, !req->ctx->aborting);
 }
 
-static weft_request *next_to_refuse(const weft__device_comm *dev_comm)
-{
-    WEFT__LIST_EACH(&dev_comm->ctx->pending, at)
-    {
-        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->device && req->device->dev_comm == dev_comm && !req->device->handed) return req;
-    }
-    return NULL;
-}
-
 void weft__device_pairs_refuse(weft__device_comm *dev_comm)
 {
     weft_request *req;
     WEFT__ASSERT(dev_comm->is_pair && weft__holds_engine(dev_comm->ctx));
     /* Always the first again: ending one may end others. */
-    while ((req = next_to_refuse(dev_comm)) != NULL)
-        device_pair_refuse(&req->device->ticket, dev_comm->status, dev_comm->why);
+    while ((req = next_to_refuse(dev_comm)) != NULL) refuse_one(req->device, dev_comm->status, dev_comm->why);
 }

@@ -1,6 +1,7 @@
 /* protocols.c - every protocol, a row each. */
 #include "protocols.h"
 #include "breaks.h"
+#include "device_bundle.h"
 #include "device_comm.h"
 #include "dump_asking.h"
 #include "group_create_common.h"
@@ -14,6 +15,7 @@
 const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_DEVICE_COMMS] = &weft__device_comms_protocol,
     [WEFT__PROTOCOL_ORDER] = &weft__order_protocol,
+    [WEFT__PROTOCOL_BUNDLES] = &weft__bundles_protocol,
     [WEFT__PROTOCOL_SLOTS] = &weft__slot_exchange_protocol,
     [WEFT__PROTOCOL_SIGNATURES] = &weft__signatures_protocol,
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,

@@ -1,4 +1,5 @@
-/* order_game.c - stamps: groups overlap, every rank enters what is to be issued in an order of its own.
+/* order_game.c - stamps: groups overlap, every rank enters what is to be issued in an order of its own, one or
+ * several operations in a ticket.
  *
  * What must hold: whatever two ranks both issue they issue in the same order; what all members of a group
  * that lives have entered is issued by all of them, whoever else has died; nothing that waits for a group
@@ -30,6 +31,7 @@ static int members[GROUPS_MOST][WIRES_RANKS_MAX], sizes[GROUPS_MOST], group_coun
 static weft_group *at[GROUPS_MOST][WIRES_RANKS_MAX];
 static held_ticket tickets[WIRES_RANKS_MAX][TICKETS_MOST];
 static int order_of[WIRES_RANKS_MAX][TICKETS_MOST], entered[WIRES_RANKS_MAX], issued[WIRES_RANKS_MAX];
+static uint32_t lengths[TICKETS_MOST]; /* the same on all ranks */
 static bool lengths_differ;
 
 static held_ticket *held(weft__ticket *ticket)
@@ -110,10 +112,10 @@ static void draw_tickets(int rank)
         h->ticket = (weft__ticket){.key = {.group = world_group_id(g), .number = (uint64_t)(1 + i % numbers)},
                                    .world = members[g],
                                    .size = sizes[g],
-                                   .length = 1,
+                                   .length = lengths[i],
                                    .go = go,
                                    .refuse = refuse};
-        if (lengths_differ && rank == members[g][sizes[g] - 1] && i % numbers == 0) h->ticket.length = 2;
+        if (lengths_differ && rank == members[g][sizes[g] - 1] && i % numbers == 0) h->ticket.length++;
         order_of[rank][i] = i;
     }
     chance_shuffle(order_of[rank], group_count * numbers);
@@ -173,6 +175,7 @@ void play_order(void)
     numbers = 1 + chance_below(NUMBERS_MOST);
     lengths_differ = chance_one_in(12);
     draw_groups();
+    for (int i = 0; i < group_count * numbers; i++) lengths[i] = 1 + (uint32_t)chance_below(4);
     for (int rank = 0; rank < world.ranks; rank++) draw_tickets(rank);
     if (chance_one_in(2)) world_plan_deaths(2);
     run();

@@ -385,7 +385,7 @@ void world_check_early(int rank, uint64_t id)
     weft_context *ctx = ranks[rank].ctx;
     int n = 0;
     weft__engine_take(ctx);
-    for (int type = WEFT__MESSAGE_NONE; type <= WEFT__MESSAGE_FINAL; type++)
+    for (int type = WEFT__MESSAGE_NONE; type <= WEFT__MESSAGE_GO_TOGETHER; type++)
         weft__early_offer(ctx, id, type, keep_counting, &n);
     weft__engine_drop(ctx);
     if (n)

@@ -15,14 +15,14 @@
 enum { LEAD = 0, NEXT_LEAD = 1, PARENT = 2, LATE_TALKER = 4 };
 
 static weft_context *ctx;
-static int sent[WEFT__MESSAGE_FINAL + 1]; /* how often, by kind */
+static int sent[WEFT__MESSAGE_GO_TOGETHER + 1]; /* how often, by kind */
 static unsigned char expired[4096];
 static size_t expired_bytes;
 
 static void note_sent(const weft__outgoing *out)
 {
     int type = out->frame.tag;
-    if (out->frame.kind != WEFT__FRAME_CONTROL || type < 0 || type > WEFT__MESSAGE_FINAL) return;
+    if (out->frame.kind != WEFT__FRAME_CONTROL || type < 0 || type > WEFT__MESSAGE_GO_TOGETHER) return;
     sent[type]++;
     if (type != WEFT__MESSAGE_SHRINK_EXPIRED) return;
     assert_in_range(out->frame.length, 1, sizeof expired);
