@@ -16,16 +16,15 @@
  * "all" stays in the store, after a failed one also what its ranks had put there. */
 #include "clock.h"
 #include "kv.h"
+#include "process.h"
 #include "rank_list.h"
 #include "status.h"
 #include "via.h"
 
-#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define JOB_BYTES 16
@@ -33,9 +32,9 @@
 #define RUN_BYTES (2 * WEFT__RUN_NONCE_BYTES + 1)
 
 typedef struct arrival {
-    int32_t version, pid;
-    int32_t rank, world_size;    /* given; rank -1: none */
-    uint64_t pid_space, started; /* by which others on its host can tell whether it still runs */
+    int32_t version;
+    int32_t rank, world_size; /* given; rank -1: none */
+    weft__process_id process;
     char host_id[WEFT__HOST_ID_BYTES], host[64];
 } arrival;
 
@@ -139,45 +138,18 @@ static weft_status take_ticket(rendezvous *m)
 
 /* ---- who is here ---- */
 
-static uint64_t own_pid_space(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
-}
-
-/* When a process began, in the kernel's ticks; 0: there is none of that number, or nobody tells. */
-static uint64_t start_of(int32_t pid)
-{
-    char path[48], text[1024], *at;
-    unsigned long long started = 0;
-    ssize_t n;
-    int fd;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0) close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    at = strrchr(text, ')'); /* a program's name may hold anything */
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    if (at) started = strtoull(at, NULL, 10);
-    return started;
-}
-
 static bool is_dead(const rendezvous *m, const arrival *a)
 {
-    return a->started && a->pid_space && a->pid_space == m->own.pid_space &&
-           !strncmp(a->host_id, m->own.host_id, sizeof a->host_id) && start_of(a->pid) != a->started;
+    return !strncmp(a->host_id, m->own.host_id, sizeof a->host_id) && weft__process_has_ended(&a->process);
 }
 
 static void describe_own(rendezvous *m)
 {
     arrival *a = &m->own;
     *a = (arrival){.version = WEFT_VERSION,
-                   .pid = (int32_t)getpid(),
                    .rank = m->r->rank,
                    .world_size = m->r->world_size,
-                   .pid_space = own_pid_space()};
-    a->started = start_of(a->pid);
+                   .process = weft__process_own()};
     weft__host_id(a->host_id);
     if (gethostname(a->host, sizeof a->host - 1)) memcpy(a->host, "?", 2);
 }
@@ -197,7 +169,7 @@ static weft_status get_arrival(const rendezvous *m, int64_t ticket, bool patient
             WEFT_ERR_MISMATCH,
             "joining by a store: a rank (host %s, pid %d) was given rank %d of %d: expected -1, "
             "or one of them",
-            a->host, a->pid, a->rank, a->world_size);
+            a->host, a->process.pid, a->rank, a->world_size);
     return WEFT_OK;
 }
 
@@ -274,18 +246,18 @@ static weft_status check_arrival(const rendezvous *m, const arrival *all, int n)
     const arrival *a = &all[n];
     if (is_dead(m, a))
         return weft__fail(WEFT_ERR_PEER, "a rank (host %s, pid %d) died while the job was starting", a->host,
-                          a->pid);
+                          a->process.pid);
     if (a->world_size != m->r->world_size)
         return weft__fail(
             WEFT_ERR_MISMATCH,
             "different world sizes: %d was given to a rank on host %s, pid %d, and %d to one on host "
             "%s, pid %d",
-            all[0].world_size, all[0].host, all[0].pid, a->world_size, a->host, a->pid);
+            all[0].world_size, all[0].host, all[0].process.pid, a->world_size, a->host, a->process.pid);
     for (int i = 0; i < n && a->rank >= 0; i++)
         if (all[i].rank == a->rank)
             return weft__fail(WEFT_ERR_ARGUMENT,
                               "rank %d was given twice: on host %s, pid %d, and on host %s, pid %d", a->rank,
-                              all[i].host, all[i].pid, a->host, a->pid);
+                              all[i].host, all[i].process.pid, a->host, a->process.pid);
     return WEFT_OK;
 }
 

@@ -34,6 +34,8 @@
       "Log lines told: 0 errors, 1 warnings, 2 information, 3 debugging.")                                  \
     X(WARN_MS, "WEFT_WARN_MS", NUMBER, "10000", 1, INT32_MAX,                                               \
       "Milliseconds an operation waits for others before the log says for whom.")                           \
+    X(QUORUM, "WEFT_QUORUM", TEXT, "majority", 0, 0,                                                        \
+      "Who shrinks a group without ranks that are only presumed dead: a majority of all, or any rank.")     \
     X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "1000", 0, INT32_MAX,                                              \
       "Milliseconds a failed operation may take to let go of its buffers.")                                 \
     X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                      \

@@ -16,6 +16,7 @@
 #include "p2p.h"
 #include "pacing.h"
 #include "poller.h"
+#include "process.h"
 #include "record.h"
 #include "rendezvous.h"
 #include "seam.h"
@@ -54,9 +55,13 @@ typedef struct weft__peer {
     int64_t suspect_ns;   /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
     bool hearsay;         /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
+    unsigned char *accusers; /* a bit for each rank that presumes it dead; NULL: none does */
+    int64_t accused_ns;     /* they are believed from then on, if nothing speaks against that; 0: not asked */
     _Atomic bool refused;   /* the log has it that it told what cannot be */
     uint32_t sent_together; /* engine: the last set of messages that has come whole: device_bundle.c */
     weft__polled death;     /* its pidfd */
+    bool death_is_own;      /* opened by peer.c, and not the segment's */
+    weft__process_id process;
     weft_context *ctx;
     int rank;
 } weft__peer;
@@ -99,6 +104,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_LEAVE_TOGETHER, /* that all ranks leave: leave_together.c */
     WEFT__PROTOCOL_STORE,          /* where the job's store is: job_store.c */
     WEFT__PROTOCOL_DUMPS,          /* that hosts write down what their ranks did: dump_asking.c */
+    WEFT__PROTOCOL_MEMBERSHIP,     /* who is in the job: membership.c */
     WEFT__PROTOCOL_KINDS
 } weft__protocol_kind;
 typedef struct weft__protocol weft__protocol;
@@ -159,8 +165,9 @@ struct weft_context {
     bool aborting;         /* engine: it leaves at once, and its goodbye tells the others all */
     bool exiting;          /* engine: its process does; communicators of modules are not stopped any more */
     weft__keys *keys;
-    int64_t timeout_ms;                     /* default of every group */
-    int64_t warn_after_ns;                  /* of an operation that has not settled */
+    int64_t timeout_ms;    /* default of every group */
+    int64_t warn_after_ns; /* of an operation that has not settled */
+    bool by_majority; /* WEFT_QUORUM: who is presumed dead is left out by agreement (fault/membership.h) */
     const weft__executor *const *executors; /* a row for each weft__executor_kind */
     const weft__protocol *const
         *protocols; /* NULL behind the last; in the order in which they hear of things */

@@ -67,6 +67,14 @@ static weft_status check_store(int from, const weft__notice *n)
     return WEFT_OK;
 }
 
+/* What is in it is for views.c to check. */
+static weft_status check_view(const weft__notice *n)
+{
+    if (n->number && n->number < sizeof n->text) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER, "a word about views of %" PRIu64 " bytes: expected 1 to %zu", n->number,
+                      sizeof n->text - 1);
+}
+
 static weft_status notice_check(const weft_context *ctx, int from, const weft__notice *n)
 {
     switch (n->kind) {
@@ -77,6 +85,7 @@ static weft_status notice_check(const weft_context *ctx, int from, const weft__n
     case WEFT__NOTICE_BROKEN: return check_broken(ctx, n);
     case WEFT__NOTICE_GONE: return check_gone(ctx, from, n);
     case WEFT__NOTICE_STORE_HERE: return check_store(from, n);
+    case WEFT__NOTICE_VIEW: return check_view(n);
     default: return weft__fail(WEFT_ERR_PEER, "a notice of unknown kind %" PRIu32, n->kind);
     }
 }

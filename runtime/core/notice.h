@@ -12,7 +12,8 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_GONE,        /* a rank is gone */
     WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
     WEFT__NOTICE_STORE_HERE,  /* the answer */
-    WEFT__NOTICE_DUMP         /* write down what the ranks of your host did last */
+    WEFT__NOTICE_DUMP,        /* write down what the ranks of your host did last */
+    WEFT__NOTICE_VIEW         /* who is in the job: a weft__view_message of `number` bytes in text */
 } weft__notice_kind;
 
 /* Whom WHO asks about, and HERE tells about (fault/late.h). */

@@ -1,9 +1,10 @@
 /* peer.c - the other ranks of the job: their names in messages, and their end.
  *
  * A death is seen by pidfd on the same host, which proves it, and by the end of a connection elsewhere, from which it is
- * presumed; every rank keeps a connection to the next living one, so that each death is seen by somebody, who tells the
- * others, and which of the two it is.  That one may die before it has told them all: whoever watches over the dead
- * tells of them as well. */
+ * presumed.  Where ranks of one host share no memory the end of a connection is the first that is seen, since what a rank
+ * said last has to arrive before its end; then its process is asked for, and watched if it lives.  Every rank keeps a
+ * connection to the next living one, so that each death is seen by somebody, who tells the others, and which of the two it
+ * is.  That one may die before it has told them all: whoever watches over the dead tells of them as well. */
 #include "peer.h"
 #include "alarm.h"
 #include "engine.h"
@@ -14,12 +15,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define GOODBYE_GRACE_NS (100 * WEFT__MS)  /* for the word of a rank whose connection ended unused */
 #define HEARSAY_NS       (1000 * WEFT__MS) /* for that of a rank which is said to have left */
+#define ACCUSED_NS       (200 * WEFT__MS)  /* until a rank is believed that presumes another one dead */
 #define RECHECK_EVERY_NS (100 * WEFT__MS)
 
 void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes)
@@ -160,7 +165,79 @@ static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
     record_peer(ctx, rank, WEFT__HAPPENED_RANK_DIED, WEFT__RECORDED_PEER_DEAD);
     if (tells) tell_death(ctx, rank);
     tell_of_watched(ctx, rank, tells);
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->peer_certain) p->peer_certain(ctx, rank, why);
+    }
+    if (ctx->by_majority) weft__alarm_tell(ctx, rank, NULL);
 }
+
+/* ---- processes of this host ---- */
+
+static void let_go_of_death(weft_context *ctx, weft__peer *m)
+{
+    weft__poller_remove(&ctx->poller, &m->death);
+    if (m->death_is_own) close(m->death.fd);
+    if (m->death_is_own) m->death.fd = -1;
+    m->death_is_own = false;
+}
+
+static void on_death(weft__polled *w, uint32_t events)
+{
+    weft__peer *m = WEFT__OWNER(w, weft__peer, death);
+    char why[160];
+    (void)events;
+    weft__peer_death_text(w->fd, why, sizeof why);
+    let_go_of_death(m->ctx, m);
+    weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);
+}
+
+weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own)
+{
+    weft__peer *m = &ctx->peers[rank];
+    m->death.fd = pid_fd;
+    m->death.ready = on_death;
+    m->death_is_own = own;
+    return weft__poller_add(&ctx->poller, &m->death, EPOLLIN);
+}
+
+static bool has_ended(const weft__peer *m)
+{
+    struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
+    return m->death.fd >= 0 && poll(&at, 1, 0) == 1;
+}
+
+/* A rank of this host that shares no memory with this one, and is thought to be dead: has its process ended?  If not, its
+ * end is seen from now on. */
+static bool process_has_ended(weft_context *ctx, int rank)
+{
+    weft__peer *m = &ctx->peers[rank];
+    int fd;
+    if (m->death.fd >= 0 || m->first_on_host != ctx->peers[ctx->rank].first_on_host) return has_ended(m);
+    fd = weft__process_open(&m->process);
+    if (fd < 0) return weft__process_has_ended(&m->process);
+    if (weft__peer_watch_death(ctx, rank, fd, true) != WEFT_OK) let_go_of_death(ctx, m);
+    weft__alarm_check(ctx, weft__now_ns() + RECHECK_EVERY_NS); /* of an exec no descriptor tells */
+    return has_ended(m);
+}
+
+/* Whose death this rank has to see by itself. */
+static bool is_watched(const weft__peer *m)
+{
+    weft__gone gone = atomic_load(&m->gone);
+    return m->death.fd >= 0 && (gone == WEFT__LIVES || gone == WEFT__PRESUMED_DEAD);
+}
+
+void weft__peers_close(weft_context *ctx)
+{
+    for (int i = 0; ctx->peers && i < ctx->world_size; i++) {
+        if (is_watched(&ctx->peers[i]) || ctx->peers[i].death_is_own) let_go_of_death(ctx, &ctx->peers[i]);
+        free(ctx->peers[i].accusers);
+        ctx->peers[i].accusers = NULL;
+    }
+}
+
+/* ---- the end of a rank ---- */
 
 static void record_gone(weft_context *ctx, int rank, weft__gone how)
 {
@@ -182,6 +259,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     WEFT__ASSERT(how > WEFT__LIVES && how <= WEFT__DIED && rank >= 0 && rank < ctx->world_size, how, rank);
     if (before == WEFT__PRESUMED_DEAD && how == WEFT__DIED) make_sure(ctx, rank, told, why);
     if (before != WEFT__LIVES || rank == ctx->rank) return;
+    if (how == WEFT__PRESUMED_DEAD && process_has_ended(ctx, rank)) how = WEFT__DIED;
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
     gone_to(m, how);
@@ -198,21 +276,9 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     {
         if (p->peer_gone) p->peer_gone(ctx, rank, text);
     }
-    weft__alarm_tell(ctx, rank, NULL);
+    /* Who may live is told if the others go on without it. */
+    if (how != WEFT__PRESUMED_DEAD || !ctx->by_majority) weft__alarm_tell(ctx, rank, NULL);
     weft__peer_watch_next(ctx);
-}
-
-/* Whose death this rank has to see by itself. */
-static bool is_watched(const weft__peer *m)
-{
-    weft__gone gone = atomic_load(&m->gone);
-    return m->death.fd >= 0 && (gone == WEFT__LIVES || gone == WEFT__PRESUMED_DEAD);
-}
-
-static bool has_ended(const weft__peer *m)
-{
-    struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
-    return poll(&at, 1, 0) == 1;
 }
 
 /* As net/tcp_recheck.c for what comes over sockets.  What the set has still to tell is no reason to say
@@ -225,6 +291,9 @@ void weft__peer_deaths_recheck(weft_context *ctx)
     ctx->deaths_at_ns = now + RECHECK_EVERY_NS;
     for (int i = 0; i < ctx->world_size; i++) {
         weft__peer *m = &ctx->peers[i];
+        if (atomic_load(&m->gone) == WEFT__PRESUMED_DEAD && m->death_is_own &&
+            weft__process_has_ended(&m->process))
+            weft__peer_gone(ctx, i, WEFT__DIED, false, "has ended, or is another program");
         if (!is_watched(m) || !has_ended(m)) continue;
         for (int most = ctx->world_size; most > 0 && weft__poller_poll(&ctx->poller) > 0; most--) continue;
         if (!is_watched(m)) continue;
@@ -258,9 +327,85 @@ void weft__peer_hearsay(weft_context *ctx, int rank, const char *why)
     await_word(ctx, m, why, HEARSAY_NS);
 }
 
-int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
+/* ---- presumed dead by others ---- */
+
+static bool accuses(const weft_context *ctx, int by, int rank)
+{
+    const unsigned char *accusers = ctx->peers[rank].accusers;
+    return accusers && accusers[by / 8] >> by % 8 & 1;
+}
+
+/* That live, as far as this rank knows. */
+static int accusers_of(const weft_context *ctx, int rank)
+{
+    int n = 0;
+    for (int by = 0; ctx->peers[rank].accusers && by < ctx->world_size; by++)
+        n += accuses(ctx, by, rank) && !atomic_load(&ctx->peers[by].gone);
+    return n;
+}
+
+void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
+{
+    weft__peer *m = &ctx->peers[rank];
+    WEFT__ASSERT(weft__holds_engine(ctx) && ctx->by_majority);
+    if (atomic_load(&m->gone) || accuses(ctx, by, rank) || rank == ctx->rank || rank == by ||
+        atomic_load(&ctx->peers[by].gone))
+        return;
+    if (process_has_ended(ctx, rank)) {
+        weft__peer_gone(ctx, rank, WEFT__DIED, true, why);
+        return;
+    }
+    if (!m->accusers) m->accusers = calloc(1, ((size_t)ctx->world_size + 7) / 8);
+    if (!m->accusers) return; /* no memory: deadlines speak */
+    m->accusers[by / 8] = (unsigned char)(m->accusers[by / 8] | 1u << by % 8);
+    if (m->accused_ns) return;
+    snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
+    m->accused_ns = weft__now_ns() + ACCUSED_NS;
+    weft__alarm_check(ctx, m->accused_ns);
+}
+
+bool weft__peer_is_accused(const weft_context *ctx, int rank)
+{
+    return accusers_of(ctx, rank) > 0;
+}
+
+/* Where the two presume each other dead, the one goes that more others presume so; of as many the higher. */
+static bool has_to_go(const weft_context *ctx, int rank, int by)
+{
+    int here = accusers_of(ctx, rank), there = accusers_of(ctx, by);
+    if (!accuses(ctx, rank, by)) return true;
+    return here != there ? here > there : rank > by;
+}
+
+/* So of two living ranks, one of which presumes the other dead, one goes, whenever that was said and by whom before.  It
+ * is asked again as long as one that lives says so: who has to go may change with what others say. */
+static void judge(weft_context *ctx, int rank, int64_t now_ns)
+{
+    weft__peer *m = &ctx->peers[rank];
+    bool goes = false;
+    for (int by = 0; by < ctx->world_size && !goes; by++)
+        goes = accuses(ctx, by, rank) && !atomic_load(&ctx->peers[by].gone) && has_to_go(ctx, rank, by);
+    if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, true, m->suspicion);
+    m->accused_ns = !goes && accusers_of(ctx, rank) ? now_ns + ACCUSED_NS : 0;
+}
+
+static int64_t accused_check(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
+    for (int i = ctx->world_size - 1; i >= 0; i--) { /* the higher of two first */
+        const weft__peer *m = &ctx->peers[i];
+        if (!m->accused_ns || atomic_load(&m->gone)) continue;
+        if (now_ns >= m->accused_ns) judge(ctx, i, now_ns);
+        if (m->accused_ns && !atomic_load(&m->gone) && m->accused_ns < next) next = m->accused_ns;
+    }
+    return next;
+}
+
+/* ---- time ---- */
+
+int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
+{
+    int64_t next = accused_check(ctx, now_ns);
     for (int i = 0; i < ctx->world_size; i++) {
         weft__peer *m = &ctx->peers[i];
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;

@@ -6,6 +6,9 @@
 /* A rank is gone, or one that was presumed dead is so for certain.  told: another rank says that, and tells all others
  * itself. */
 void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, const char *why);
+/* Its end is seen by this pidfd from now on.  own: which is closed with the context. */
+weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own);
+void weft__peers_close(weft_context *ctx); /* nobody's end is seen any more */
 /* Checks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
  * second. */
 void weft__peer_deaths_recheck(weft_context *ctx);
@@ -23,6 +26,11 @@ void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
 /* Another rank says that it has left.  Its own word is on the way, and ahead of that what it had to tell: only if
  * that takes long it counts as gone. */
 void weft__peer_hearsay(weft_context *ctx, int rank, const char *why);
+/* By agreement: `by` presumes that rank dead, and is believed if it is not presumed dead itself by the time that all
+ * have heard of it.  Of two that presume each other dead the one is that more others presume so, of as many the higher. */
+void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why);
+/* Some rank that lives presumes it dead: one of the two is gone soon. */
+bool weft__peer_is_accused(const weft_context *ctx, int rank);
 /* Suspects whose time is up; returns when the next one's is. */
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns);
 /* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the

@@ -18,6 +18,8 @@ enum weft__message {
     WEFT__MESSAGE_CREATE_EXPIRED,
     WEFT__MESSAGE_SHRINK_JOIN,
     WEFT__MESSAGE_SHRINK_READY,
+    WEFT__MESSAGE_SHRINK_STORED,
+    WEFT__MESSAGE_SHRINK_DONE,
     WEFT__MESSAGE_SHRINK_FAILED,
     WEFT__MESSAGE_SHRINK_EXPIRED,
     WEFT__MESSAGE_SLOTS,
@@ -54,6 +56,10 @@ struct weft__protocol {
     void (*peer_gone)(weft_context *ctx, int rank, const char *why);
     /* This rank leaves, and others stay: what was put off while it asked whether all leave is told now. */
     void (*leaves_alone)(weft_context *ctx);
+    /* Its death, which was presumed, is certain. */
+    void (*peer_certain)(weft_context *ctx, int rank, const char *why);
+    /* Who is in the job was decided anew (fault/membership.h); after peer_gone of those that are not. */
+    void (*view_changed)(weft_context *ctx);
 
     /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more
      * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */

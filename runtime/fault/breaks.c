@@ -147,9 +147,11 @@ static bool says_goodbye(const weft_context *ctx, int rank)
 }
 
 /* First, so that whoever sees the group broken can also see who is dead. */
-static void act_on_end(weft_context *ctx, const weft__notice *notice)
+static void act_on_end(weft_context *ctx, const weft__notice *notice, int peer)
 {
-    if (notice->gone != WEFT__LEFT)
+    if (ctx->by_majority && notice->gone == WEFT__PRESUMED_DEAD)
+        weft__peer_accused(ctx, notice->culprit, peer, notice->fate);
+    else if (notice->gone != WEFT__LEFT)
         weft__peer_gone(ctx, notice->culprit, (weft__gone)notice->gone, true, notice->fate);
     else if (!says_goodbye(ctx, notice->culprit))
         weft__peer_hearsay(ctx, notice->culprit, notice->fate);
@@ -158,7 +160,7 @@ static void act_on_end(weft_context *ctx, const weft__notice *notice)
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
-    if (notice->culprit >= 0 && notice->gone != WEFT__LIVES) act_on_end(ctx, notice);
+    if (notice->culprit >= 0 && notice->gone != WEFT__LIVES) act_on_end(ctx, notice, peer);
     if (group) {
         break_as_told(group, notice);
         if (ctx->peers[peer].local < 0) weft__group_heard(group);

@@ -8,6 +8,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "late.h"
+#include "membership.h"
 #include "peer.h"
 #include "straggler.h"
 #include "warn.h"
@@ -81,6 +82,8 @@ void weft__deadlines_check(weft_context *ctx)
     next = weft__peer_suspects_check(ctx, now);
     int64_t asked = weft__late_check(ctx, now);
     if (asked < next) next = asked;
+    int64_t agreed = weft__membership_check(ctx, now);
+    if (agreed < next) next = agreed;
     int64_t told = weft__breaks_check(ctx, now);
     if (told < next) next = told;
     bool again = true;

@@ -9,6 +9,8 @@
 #define AGAIN_NS     (50 * WEFT__MS)  /* what has not been answered is said again */
 #define PAUSE_NS     (20 * WEFT__MS)  /* of a ballot that gave way, at first; a few times as long later */
 #define PATIENCE_NS  (300 * WEFT__MS) /* for the end of another's ballot, after its last word */
+#define TURN_NS      (100 * WEFT__MS) /* longer for each rank whose turn is before */
+#define TURNS_MOST   16
 #define LONGER_MOST  5
 #define BALLOT_MOST  (UINT64_MAX / 4)
 #define MESSAGE_SETS 2
@@ -301,12 +303,21 @@ static void give_way(weft__views *v, uint64_t ballot, int64_t now_ns)
     v->next_ns = now_ns + pause_ns(v);
 }
 
+/* The next one behind the owner goes on first, so that not all do at once. */
+static int64_t patience_ns(const weft__views *v, int owner)
+{
+    int64_t before = 0;
+    for (int i = (owner + 1) % v->ranks; i != v->rank && before < TURNS_MOST; i = (i + 1) % v->ranks)
+        before += has(v->members, i) && !has(v->dead, i) && !has(v->presumed, i);
+    return PATIENCE_NS + before * TURN_NS;
+}
+
 /* This rank has answered: the owner's next word is awaited.  It may not come, and then somebody has to go on. */
-static void await_end(weft__views *v, int64_t now_ns)
+static void await_end(weft__views *v, int owner, int64_t now_ns)
 {
     if (has_ballot(v) || v->wanted > v->number) return;
     if (v->state == WEFT__VIEWS_RESTING) views_to(v, WEFT__VIEWS_PAUSING);
-    v->next_ns = now_ns + PATIENCE_NS + pause_ns(v);
+    v->next_ns = now_ns + patience_ns(v, owner) + pause_ns(v);
 }
 
 void weft__views_want(weft__views *v, int64_t now_ns)
@@ -341,7 +352,7 @@ static void on_prepare(weft__views *v, int from, uint64_t ballot, int64_t now_ns
     give_way(v, ballot, now_ns);
     if (ballot >= v->promised) {
         v->promised = ballot;
-        await_end(v, now_ns);
+        await_end(v, from, now_ns);
     }
     say_promise(v, from);
 }
@@ -366,7 +377,7 @@ static bool on_accept(weft__views *v, int from, const weft__view_message *m, int
         return true;
     }
     cast_vote(v, m->ballot, ranks);
-    await_end(v, now_ns);
+    await_end(v, from, now_ns);
     say(v, from, WEFT__VIEW_ACCEPTED, m->ballot, NULL);
     return true;
 }

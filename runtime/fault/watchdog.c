@@ -46,7 +46,10 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
-    weft__peer_gone(ctx, notice.subject, (weft__gone)notice.number, true, notice.text);
+    if (ctx->by_majority && notice.number == WEFT__PRESUMED_DEAD)
+        weft__peer_accused(ctx, notice.subject, from, notice.text);
+    else
+        weft__peer_gone(ctx, notice.subject, (weft__gone)notice.number, true, notice.text);
     weft__engine_drop(ctx);
 }
 

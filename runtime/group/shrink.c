@@ -1,24 +1,27 @@
 /* shrink.c - shrink_group: the living members of a group agree on the group of the living.
  *
  * The lead is the lowest member that lives in one's own view.  Members tell it that they join, and tell the
- * next one when it is gone.  The lead completes when every member that lives in its view has joined it, gives
- * the group its number and tells all.  An attempt is known by the group and by how often each member has
- * shrunk it.
+ * next one when it is gone.  Once every member that lives in its view has joined it, the lead gives the group its number
+ * and tells all (READY); each of them holds that and says so (STORED); once all that live hold it the group is made, here
+ * and by DONE at all others.  An attempt is known by the group and by how often each member has shrunk it.
  *
- * Why no two results: a member keeps the verdict of every attempt, and answers a later lead with it in place
- * of joining.  A later lead completes only with the word of all that live, so a verdict that any of them has
- * got reaches it first, and it hands that one on.  What a dead rank sent and nobody living took is gone: its
- * messages are dropped when it is.
+ * Why no two groups of one attempt, with WEFT_OK, whoever of them is gone by then: a member holds the first group that it
+ * is told of, hands it to a later lead in place of joining, and takes no other.  A lead makes its group only when all that
+ * live hold it; so a later lead, which is one of these, has none but that.  Where who is gone is only presumed dead a view
+ * has left it out before (views.md), and two views have one inside of the other.  What a dead rank sent and nobody living
+ * took is gone: its messages are dropped when it is.
  *
- * Failing: a member whose time is up tells the lead, who ends the attempt for all; that verdict is kept like
- * the other one, so a late caller learns of it at once. A rank that left counts as not living. */
+ * Failing: a member whose time is up tells the lead, who ends the attempt for all as long as the group is not made; that
+ * verdict is kept like the other one, so a late caller learns of it at once. A rank that left counts as not living. */
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
 #include "group_create_common.h"
+#include "membership.h"
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
+#include "shrink_message.h"
 #include "submit.h"
 
 #include <inttypes.h>
@@ -26,26 +29,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct shrink_message {
-    uint64_t group, id; /* READY: number of the new group */
-    uint32_t occurrence, size, survivors, left, presumed;
-    int32_t status;
-    weft__group_params params;
-    char text[WEFT__GROUP_CREATE_TEXT];
-    int32_t list[]; /* world ranks: `size` members of the group; READY: `survivors` of the new one, then
-                       those that `left`, then those `presumed` dead; the others have died */
-} shrink_message;
+/* attempt_to alone changes it. */
+typedef enum attempt_state {
+    GATHERING, /* nothing is agreed on */
+    HELD,      /* the group is known here, and perhaps not everywhere */
+    SETTLED,   /* all that live knew it: it is made */
+    FAILED
+} attempt_state;
 
 /* At every member that has heard of it; kept until the context ends: another member may have to be told. */
 typedef struct attempt {
     weft__list link;
     uint64_t group;
     uint32_t occurrence;
+    attempt_state state;
     int size, *world;
     bool *joined; /* have told this rank, as the lead */
+    bool *stored; /* hold the verdict too */
     weft__group_params *tables;
-    shrink_message *verdict;
-    int verdict_type; /* READY or FAILED; 0: none yet */
+    weft__shrink_message *verdict; /* NULL while GATHERING */
     size_t verdict_bytes;
     bool put_off; /* the verdict is to be handed on, unless all leave */
 } attempt;
@@ -57,6 +59,7 @@ static void attempt_free(attempt *a)
     weft__list_remove(&a->link);
     weft__reserve_give(a->world);
     weft__reserve_give(a->joined);
+    weft__reserve_give(a->stored);
     weft__reserve_give(a->tables);
     weft__reserve_give(a->verdict);
     weft__reserve_give(a);
@@ -97,14 +100,30 @@ static attempt *attempt_for(weft_context *ctx, uint64_t group, uint32_t occurren
     a->size = (int)size;
     a->world = weft__reserve_get(size * sizeof *a->world);
     a->joined = weft__reserve_zeroed(size * sizeof *a->joined);
+    a->stored = weft__reserve_zeroed(size * sizeof *a->stored);
     a->tables = weft__reserve_zeroed(size * sizeof *a->tables);
-    if (!a->world || !a->joined || !a->tables) {
+    if (!a->world || !a->joined || !a->stored || !a->tables) {
         attempt_free(a);
         return NULL;
     }
     memcpy(a->world, world, size * sizeof *world);
     weft__list_append(attempts_of(ctx), &a->link);
     return a;
+}
+
+static void attempt_to(attempt *a, attempt_state to)
+{
+    static const unsigned may_follow[] = {[GATHERING] = WEFT__MAY_BECOME(HELD) | WEFT__MAY_BECOME(FAILED),
+                                          [HELD] = WEFT__MAY_BECOME(SETTLED) | WEFT__MAY_BECOME(FAILED),
+                                          [SETTLED] = 0,
+                                          [FAILED] = 0};
+    WEFT__ASSERT(may_follow[a->state] & WEFT__MAY_BECOME(to), a->state, to);
+    a->state = to;
+}
+
+static bool is_over(const attempt *a)
+{
+    return a->state == SETTLED || a->state == FAILED;
 }
 
 static int member_of(const attempt *a, int world_rank)
@@ -130,9 +149,9 @@ static int lead_of(const weft_context *ctx, const attempt *a)
 
 /* ---- messages ---- */
 
-static shrink_message *new_message(const attempt *a, size_t more, size_t *bytes)
+static weft__shrink_message *new_message(const attempt *a, size_t more, size_t *bytes)
 {
-    shrink_message *m;
+    weft__shrink_message *m;
     *bytes = sizeof *m + ((size_t)a->size + more) * sizeof m->list[0];
     m = weft__reserve_zeroed(*bytes);
     if (!m) return NULL;
@@ -148,18 +167,45 @@ static void send_small(weft_context *ctx, const attempt *a, int to, int type, we
                        const char *text)
 {
     size_t bytes;
-    shrink_message *m = new_message(a, 0, &bytes);
+    weft__shrink_message *m = new_message(a, 0, &bytes);
     if (!m) return;
-    m->params = weft__own_params(ctx);
+    if (a->verdict) m->id = a->verdict->id;
     m->status = status;
     snprintf(m->text, sizeof m->text, "%s", text);
     weft__p2p_control(ctx->p2p, to, type, m, bytes);
     weft__reserve_give(m);
 }
 
+/* Whom this rank presumes dead the lead may not: it must not make a group of two that have lost each other. */
+static void send_join(weft_context *ctx, const attempt *a, int to)
+{
+    size_t bytes;
+    weft__shrink_message *m = new_message(a, (size_t)a->size, &bytes);
+    int32_t *next;
+    if (!m) return;
+    m->params = weft__own_params(ctx);
+    next = m->list + m->size;
+    m->presumed = weft__shrink_list_gone(ctx, m, WEFT__PRESUMED_DEAD, &next);
+    weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_SHRINK_JOIN, m, bytes);
+    weft__reserve_give(m);
+}
+
+/* As far as this rank knows it. */
 static void send_verdict(weft_context *ctx, const attempt *a, int to)
 {
-    weft__p2p_control(ctx->p2p, to, a->verdict_type, a->verdict, a->verdict_bytes);
+    static const int types[] = {[HELD] = WEFT__MESSAGE_SHRINK_READY,
+                                [SETTLED] = WEFT__MESSAGE_SHRINK_DONE,
+                                [FAILED] = WEFT__MESSAGE_SHRINK_FAILED};
+    WEFT__ASSERT(a->verdict && a->state != GATHERING, a->state);
+    weft__p2p_control(ctx->p2p, to, types[a->state], a->verdict, a->verdict_bytes);
+}
+
+/* To all others that live; of a failure to who has joined this rank, and so takes it for the lead. */
+static void tell_others(weft_context *ctx, const attempt *a)
+{
+    for (int i = 0; i < a->size; i++)
+        if (a->world[i] != ctx->rank && lives(ctx, a, i) && (a->joined[i] || a->state != FAILED))
+            send_verdict(ctx, a, a->world[i]);
 }
 
 /* ---- the verdict ---- */
@@ -181,9 +227,9 @@ static weft_request *request_of(weft_context *ctx, const attempt *a)
 static void obey(weft_context *ctx, attempt *a)
 {
     weft_request *req = request_of(ctx, a);
-    const shrink_message *m = a->verdict;
+    const weft__shrink_message *m = a->verdict;
     if (!req) return;
-    if (a->verdict_type == WEFT__MESSAGE_SHRINK_FAILED) {
+    if (a->state == FAILED) {
         weft__group_create_fail(req, (weft_status)m->status, -1, m->text);
         return;
     }
@@ -194,81 +240,52 @@ static void obey(weft_context *ctx, attempt *a)
         weft__group_create_fail(req, WEFT_ERR_PEER, -1, "the others took this rank for dead");
 }
 
-static bool is_among(const int32_t *ranks, uint32_t n, int rank)
+/* Takes m over. */
+static void know(weft_context *ctx, attempt *a, attempt_state state, weft__shrink_message *m, size_t bytes)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (ranks[i] == rank) return true;
-    return false;
-}
-
-/* Ranks that a verdict tells of. */
-static size_t told_of(const shrink_message *m)
-{
-    return (size_t)m->survivors + m->left + m->presumed;
-}
-
-/* Who is not among the survivors is gone for this rank too, before it is told of them. */
-static void believe(weft_context *ctx, const shrink_message *m)
-{
-    const int32_t *survivors = m->list + m->size, *left = survivors + m->survivors,
-                  *presumed = left + m->left;
-    for (uint32_t i = 0; i < m->size; i++) {
-        if (is_among(survivors, m->survivors, m->list[i])) continue;
-        if (is_among(left, m->left, m->list[i]))
-            weft__peer_gone(ctx, m->list[i], WEFT__LEFT, true, "has left");
-        else if (is_among(presumed, m->presumed, m->list[i]))
-            weft__peer_gone(ctx, m->list[i], WEFT__PRESUMED_DEAD, true, "is presumed dead");
-        else
-            weft__peer_gone(ctx, m->list[i], WEFT__DIED, true, "has died");
-    }
-}
-
-/* The first one counts.  Takes m over.  Who has joined this rank takes it for the lead, and is told: this
- * rank may not know yet that it is, because it has not heard of the end of the lead before. */
-static void decide(weft_context *ctx, attempt *a, int type, shrink_message *m, size_t bytes)
-{
-    WEFT__ASSERT(!a->verdict && told_of(m) <= (size_t)a->size, told_of(m), a->size);
+    WEFT__ASSERT(weft__shrink_told(m) <= (size_t)a->size, weft__shrink_told(m), a->size);
+    weft__reserve_give(a->verdict);
     a->verdict = m;
-    a->verdict_type = type;
     a->verdict_bytes = bytes;
-    for (int i = 0; i < a->size; i++)
-        if (a->joined[i] && a->world[i] != ctx->rank && lives(ctx, a, i)) send_verdict(ctx, a, a->world[i]);
-    if (type == WEFT__MESSAGE_SHRINK_READY) believe(ctx, m);
+    attempt_to(a, state);
+    if (state == HELD) weft__shrink_believe(ctx, m);
+}
+
+/* Who has joined this rank is told: this rank may not know yet that it is the lead, because it has not heard of the end of
+ * the one before. */
+static void fail_with(weft_context *ctx, attempt *a, weft__shrink_message *m, size_t bytes)
+{
+    know(ctx, a, FAILED, m, bytes);
+    tell_others(ctx, a);
     obey(ctx, a);
 }
 
 static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, const char *text)
 {
     size_t bytes;
-    shrink_message *m = new_message(a, 0, &bytes);
+    weft__shrink_message *m = new_message(a, 0, &bytes);
     if (!m) return; /* the members' grace runs out */
     m->status = status;
     snprintf(m->text, sizeof m->text, "%s", text);
-    decide(ctx, a, WEFT__MESSAGE_SHRINK_FAILED, m, bytes);
+    fail_with(ctx, a, m, bytes);
 }
 
-/* Writes down who is gone that way; how many. */
-static uint32_t list_gone(const weft_context *ctx, const attempt *a, weft__gone how, int32_t **next)
+static void make(weft_context *ctx, attempt *a)
 {
-    uint32_t n = 0;
-    for (int i = 0; i < a->size; i++) {
-        if (atomic_load(&ctx->peers[a->world[i]].gone) != how) continue;
-        *(*next)++ = a->world[i];
-        n++;
-    }
-    return n;
+    attempt_to(a, SETTLED);
+    obey(ctx, a);
 }
 
-/* Is this rank the lead, and has everybody come? */
+/* Has everybody come to this rank, the lead, and is it known which of two that have lost each other is left out? */
 static void shrink_decide(weft_context *ctx, attempt *a)
 {
     size_t bytes;
-    shrink_message *m;
+    weft__shrink_message *m;
     int32_t *next;
-    if (a->verdict || lead_of(ctx, a) != ctx->rank) return;
     for (int i = 0; i < a->size; i++) {
-        if (lives(ctx, a, i) && !a->joined[i]) return;
+        if (lives(ctx, a, i) && (!a->joined[i] || weft__peer_is_accused(ctx, a->world[i]))) return;
     }
+    if (!weft__membership_agrees(ctx, a->world, a->size)) return;
     m = new_message(a, (size_t)a->size, &bytes);
     if (!m) {
         fail_attempt(ctx, a, WEFT_ERR_MEMORY, "no memory at the lowest living member");
@@ -283,94 +300,117 @@ static void shrink_decide(weft_context *ctx, attempt *a)
         m->survivors++;
         weft__group_params_merge(&m->params, &a->tables[i]);
     }
-    m->left = list_gone(ctx, a, WEFT__LEFT, &next);
-    m->presumed = list_gone(ctx, a, WEFT__PRESUMED_DEAD, &next);
-    decide(ctx, a, WEFT__MESSAGE_SHRINK_READY, m, bytes);
+    m->left = weft__shrink_list_gone(ctx, m, WEFT__LEFT, &next);
+    m->presumed = weft__shrink_list_gone(ctx, m, WEFT__PRESUMED_DEAD, &next);
+    know(ctx, a, HELD, m, bytes);
+    tell_others(ctx, a);
+}
+
+/* Does everybody hold what this rank, the lead, does? */
+static void shrink_settle(weft_context *ctx, attempt *a)
+{
+    for (int i = 0; i < a->size; i++)
+        if (a->world[i] != ctx->rank && lives(ctx, a, i) && !a->stored[i]) return;
+    if (!weft__membership_agrees(ctx, a->world, a->size)) return;
+    attempt_to(a, SETTLED);
+    tell_others(ctx, a);
+    obey(ctx, a);
+}
+
+static void shrink_go_on(weft_context *ctx, attempt *a)
+{
+    if (lead_of(ctx, a) == ctx->rank && a->state == GATHERING) shrink_decide(ctx, a);
+    if (lead_of(ctx, a) == ctx->rank && a->state == HELD) shrink_settle(ctx, a);
 }
 
 /* ---- what comes in ---- */
 
-static void on_join(weft_context *ctx, attempt *a, int member, const shrink_message *m)
+static void on_join(weft_context *ctx, attempt *a, int member, const weft__shrink_message *m)
 {
     a->joined[member] = true;
     a->tables[member] = m->params;
+    for (uint32_t i = 0; i < m->presumed && ctx->by_majority; i++)
+        weft__peer_accused(ctx, m->list[m->size + i], a->world[member], "is lost to another rank");
     if (a->verdict)
         send_verdict(ctx, a, a->world[member]);
     else
-        shrink_decide(ctx, a);
+        shrink_go_on(ctx, a);
 }
 
-static void on_expired(weft_context *ctx, attempt *a, const shrink_message *m)
+static void on_stored(weft_context *ctx, attempt *a, int member, const weft__shrink_message *m)
+{
+    if (a->state != HELD || a->verdict->id != m->id) return;
+    a->stored[member] = true;
+    shrink_go_on(ctx, a);
+}
+
+static void on_expired(weft_context *ctx, attempt *a, const weft__shrink_message *m)
 {
     char text[WEFT__GROUP_CREATE_TEXT];
-    if (a->verdict) return; /* that member has been told, or will be when it joins */
+    if (is_over(a)) return; /* that member has been told, or will be when it joins */
     snprintf(text, sizeof text, "%s", m->text);
-    for (int i = 0; i < a->size; i++)
+    for (int i = 0; i < a->size && a->state == GATHERING; i++)
         if (!a->joined[i] && lives(ctx, a, i))
             weft__group_create_missing(ctx, a->world[i], text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, text);
 }
 
-static void on_verdict(weft_context *ctx, attempt *a, int type, const shrink_message *m, size_t bytes)
+static weft__shrink_message *copy_of(const weft__shrink_message *m, size_t bytes)
 {
-    shrink_message *copy = a->verdict ? NULL : weft__reserve_get(bytes);
-    if (!copy) return;
-    memcpy(copy, m, bytes);
-    decide(ctx, a, type, copy, bytes);
+    weft__shrink_message *copy = weft__reserve_get(bytes);
+    if (copy) memcpy(copy, m, bytes);
+    return copy; /* NULL, no memory: the deadline will speak */
 }
 
-/* A verdict is sound where all whom it tells of are members, each once. */
-static bool verdict_sound(const weft_context *ctx, const shrink_message *m)
+static void on_failed(weft_context *ctx, attempt *a, const weft__shrink_message *m, size_t bytes)
 {
-    const int32_t *told = m->list + m->size;
-    size_t n = told_of(m);
-    if (!m->survivors || !is_among(m->list, m->size, weft__group_maker(m->id))) return false;
-    for (size_t i = 0; i < n; i++)
-        if (!is_among(m->list, m->size, told[i])) return false;
-    return weft__group_create_sound(ctx, told, n, told[0]);
+    weft__shrink_message *copy = is_over(a) ? NULL : copy_of(m, bytes);
+    if (copy) fail_with(ctx, a, copy, bytes);
 }
 
-static weft_status shrink_check(const weft_context *ctx, int peer, int type, const shrink_message *m,
-                                size_t length)
+/* READY or DONE, from the lead or from a member that held it already. */
+static void on_verdict(weft_context *ctx, attempt *a, int from, int type, const weft__shrink_message *m,
+                       size_t bytes)
 {
-    size_t world = (size_t)ctx->world_size, entries = (length - sizeof *m) / sizeof m->list[0];
-    size_t told = (size_t)m->size + told_of(m);
-    if (m->size == 0 || m->size > world || told > 2 * (size_t)m->size || entries < told)
-        return weft__fail(WEFT_ERR_PEER,
-                          "a group that shrinks from %" PRIu32 " members to %" PRIu32 ", %" PRIu32
-                          " having left, %" PRIu32 " presumed dead, in %zu entries",
-                          m->size, m->survivors, m->left, m->presumed, entries);
-    if (!weft__group_create_sound(ctx, m->list, m->size, peer) || !is_among(m->list, m->size, ctx->rank))
-        return weft__fail(WEFT_ERR_PEER,
-                          "the members of a group that shrinks are no ranks, or some twice, or it is none");
-    if (type == WEFT__MESSAGE_SHRINK_READY && !verdict_sound(ctx, m))
-        return weft__fail(WEFT_ERR_PEER, "those told of are not members of the group, or some twice");
-    if ((type == WEFT__MESSAGE_SHRINK_FAILED || type == WEFT__MESSAGE_SHRINK_EXPIRED) &&
-        !weft__is_failure(m->status))
-        return weft__fail(WEFT_ERR_PEER, "a group that shrinks fails with status %" PRId32, m->status);
-    return WEFT_OK;
+    weft__shrink_message *copy = a->state == GATHERING ? copy_of(m, bytes) : NULL;
+    if (copy) know(ctx, a, HELD, copy, bytes);
+    if (a->state == GATHERING || (a->state != FAILED && a->verdict->id != m->id)) return;
+    a->stored[member_of(a, from)] = true;
+    bool is_made = a->state == HELD && type == WEFT__MESSAGE_SHRINK_DONE;
+    if (is_made)
+        make(ctx, a);
+    else if (type == WEFT__MESSAGE_SHRINK_READY && a->state == HELD)
+        send_small(ctx, a, from, WEFT__MESSAGE_SHRINK_STORED, WEFT_OK, "");
+    else if (type == WEFT__MESSAGE_SHRINK_READY)
+        send_verdict(ctx, a, from); /* which is as good, or ends it */
+    if ((copy || is_made) && lead_of(ctx, a) == ctx->rank) tell_others(ctx, a);
+    shrink_go_on(ctx, a);
 }
 
 static void shrink_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     /* Copied: what is sent in answer may come back through the same buffer. */
-    shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
+    weft__shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
     attempt *a;
     if (length < sizeof *m)
         weft__peer_refused(ctx, peer, "a message about a group that shrinks is too short");
     if (!m) return;
     memcpy(m, bytes, length);
     m->text[sizeof m->text - 1] = 0;
-    if (shrink_check(ctx, peer, type, m, length) != WEFT_OK)
+    if (weft__shrink_check(ctx, peer, type, m, length) != WEFT_OK)
         weft__peer_refused(ctx, peer, weft_last_error());
     else if (!(a = attempt_for(ctx, m->group, m->occurrence, m->list, m->size)))
         weft__peer_refused(ctx, peer, "a group that shrinks has other members for others, or no memory here");
     else if (type == WEFT__MESSAGE_SHRINK_JOIN)
         on_join(ctx, a, member_of(a, peer), m);
+    else if (type == WEFT__MESSAGE_SHRINK_STORED)
+        on_stored(ctx, a, member_of(a, peer), m);
     else if (type == WEFT__MESSAGE_SHRINK_EXPIRED)
         on_expired(ctx, a, m);
+    else if (type == WEFT__MESSAGE_SHRINK_FAILED)
+        on_failed(ctx, a, m, length);
     else
-        on_verdict(ctx, a, type, m, length);
+        on_verdict(ctx, a, peer, type, m, length);
     weft__reserve_give(m);
 }
 
@@ -388,7 +428,12 @@ static attempt *attempt_of(weft_request *req)
 static void give_up(weft_request *req)
 {
     attempt *a = attempt_of(req);
-    const weft__group_create *f = req->u.creation;
+    weft__group_create *f = req->u.creation;
+    char text[WEFT__SENTENCE_BYTES];
+    if (f->gave_up == WEFT_ERR_TIMEOUT && weft__membership_is_stuck(req->ctx, text, sizeof text)) {
+        f->gave_up = WEFT_ERR_PEER;
+        snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, text);
+    }
     if (a) send_small(req->ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
 }
 
@@ -398,7 +443,7 @@ static void shrink_join(weft_request *req, attempt *a)
     weft_context *ctx = req->ctx;
     bool late = req->u.creation->gave_up != WEFT_OK;
     req->u.creation->lead = lead_of(ctx, a);
-    send_small(ctx, a, req->u.creation->lead, WEFT__MESSAGE_SHRINK_JOIN, WEFT_OK, "");
+    if (a->state == GATHERING) send_join(ctx, a, req->u.creation->lead);
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
@@ -407,7 +452,7 @@ static void shrink_start(weft_request *req)
     weft_context *ctx = req->ctx;
     weft_group *group = req->group;
     attempt *a;
-    char text[128];
+    char text[128], why[WEFT__SENTENCE_BYTES];
     req->algorithm = "lead";
     req->sequence = ++group->shrinks;
     snprintf(text, sizeof text, "rank %d shrinks the group", ctx->rank);
@@ -417,7 +462,11 @@ static void shrink_start(weft_request *req)
         weft__group_create_fail(req, WEFT_ERR_MEMORY, -1, "no memory for an attempt");
         return;
     }
-    if (a->verdict)
+    if (weft__membership_is_out(ctx, why, sizeof why)) {
+        weft__group_create_fail(req, WEFT_ERR_PEER, -1, why);
+        return;
+    }
+    if (is_over(a))
         obey(ctx, a);
     else
         shrink_join(req, a);
@@ -425,12 +474,15 @@ static void shrink_start(weft_request *req)
 
 /* ---- ranks that end ---- */
 
-/* To the lead after the one that has gone, which may not know it.  Where all leave nobody waits for it any more; and
- * then one lead after the other goes, so that each rank would connect to each. */
+/* To the lead after the one that has gone, which may not know it; or to the others, where this rank is that.  Where all
+ * leave nobody waits for it any more; and then one lead after the other goes, so that each rank would connect to each. */
 static void hand_on(weft_context *ctx, attempt *a, int lead)
 {
     a->put_off = ctx->leaving == WEFT__ASKS;
-    if (ctx->leaving != WEFT__ASKS && ctx->leaving != WEFT__LEAVES_TOGETHER && lead != ctx->rank)
+    if (ctx->leaving == WEFT__ASKS || ctx->leaving == WEFT__LEAVES_TOGETHER) return;
+    if (lead == ctx->rank)
+        tell_others(ctx, a);
+    else
         send_verdict(ctx, a, lead);
 }
 
@@ -443,6 +495,14 @@ static void shrink_leaves_alone(weft_context *ctx)
     }
 }
 
+/* There is another lead: it is told what this rank knows of the attempt, as the last one may have told this rank alone. */
+static void turn_to(weft_context *ctx, attempt *a, int lead)
+{
+    weft_request *req = request_of(ctx, a);
+    if (a->verdict) hand_on(ctx, a, lead);
+    if (req) shrink_join(req, a);
+}
+
 static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     (void)why; /* whoever is gone is not in the group, however it went */
@@ -450,13 +510,32 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         int lead = lead_of(ctx, a);
-        weft_request *req = request_of(ctx, a);
         if (member_of(a, rank) < 0) continue;
-        if (rank < lead && a->verdict)
-            hand_on(ctx, a, lead);
-        else if (rank < lead && req)
-            shrink_join(req, a);
-        shrink_decide(ctx, a);
+        if (rank < lead) turn_to(ctx, a, lead);
+        shrink_go_on(ctx, a);
+    }
+}
+
+/* No view is needed for it any more. */
+static void shrink_peer_certain(weft_context *ctx, int rank, const char *why)
+{
+    (void)rank;
+    (void)why;
+    WEFT__LIST_EACH(attempts_of(ctx), at) shrink_go_on(ctx, WEFT__LIST_ENTRY(at, attempt, link));
+}
+
+/* What waited for a view goes on, or ends where that has left this rank out. */
+static void shrink_view_changed(weft_context *ctx)
+{
+    char text[WEFT__GROUP_CREATE_TEXT];
+    bool out = weft__membership_is_out(ctx, text, sizeof text);
+    WEFT__LIST_EACH(attempts_of(ctx), at)
+    {
+        attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        if (out && !is_over(a))
+            fail_attempt(ctx, a, WEFT_ERR_PEER, text);
+        else if (!out)
+            shrink_go_on(ctx, a);
     }
 }
 
@@ -480,7 +559,9 @@ const weft__protocol weft__shrink_protocol = {.name = "shrink_group",
                                               .close = close_attempts,
                                               .message = shrink_take_message,
                                               .peer_gone = shrink_peer_gone,
-                                              .leaves_alone = shrink_leaves_alone};
+                                              .leaves_alone = shrink_leaves_alone,
+                                              .peer_certain = shrink_peer_certain,
+                                              .view_changed = shrink_view_changed};
 
 /* ---- public ---- */
 

@@ -58,7 +58,7 @@ typedef struct card {
     char host[WEFT__HOST_BYTES];
     weft__group_params params; /* but for its rank and its slots, which it cannot know yet */
     char endpoint[WEFT__ENDPOINT_BYTES];
-    int32_t pid;
+    weft__process_id process;
     weft__transport_card transports;
     cpu_set_t processors;
 } card;
@@ -94,7 +94,7 @@ static weft_status fill_card(joining *j, card *c)
     weft_status status;
     weft__host_id(c->host_id);
     gethostname(c->host, sizeof c->host - 1);
-    c->pid = (int32_t)getpid();
+    c->process = weft__process_own();
     c->params = weft__own_params(ctx);
     c->params.lowest = 0;
     sched_getaffinity(0, sizeof c->processors, &c->processors);
@@ -130,7 +130,7 @@ static weft_status exchange_cards(joining *j)
 {
     weft_context *ctx = j->ctx;
     size_t n = (size_t)ctx->world_size;
-    card mine = {.pid = 0};
+    card mine = {.host = ""};
     const card **sorted;
     char *endpoints;
     weft_status status = fill_card(j, &mine);
@@ -146,7 +146,8 @@ static weft_status exchange_cards(joining *j)
         weft__peer *m = &ctx->peers[i];
         j->cards[i].host_id[WEFT__HOST_ID_BYTES - 1] = j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
         memcpy(m->host, j->cards[i].host, sizeof m->host);
-        m->pid = j->cards[i].pid;
+        m->process = j->cards[i].process;
+        m->pid = m->process.pid;
         m->local = -1;
         m->ctx = ctx;
         m->rank = (int)i;
@@ -365,26 +366,14 @@ static weft_status make_groups(joining *j)
 
 /* ---- the context ---- */
 
-static void on_death(weft__polled *w, uint32_t events)
-{
-    weft__peer *m = WEFT__OWNER(w, weft__peer, death);
-    char why[160];
-    (void)events;
-    weft__peer_death_text(w->fd, why, sizeof why);
-    weft__poller_remove(&m->ctx->poller, w);
-    weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);
-}
-
 static weft_status watch_deaths(joining *j)
 {
     weft_context *ctx = j->ctx;
     for (int i = 0; ctx->segment && i < j->local_size; i++) {
-        weft__peer *m = &ctx->peers[j->locals[i]];
+        int pid_fd = ctx->segment->peers[i].pid_fd;
         weft_status status;
-        if (i == j->local_rank || ctx->segment->peers[i].pid_fd < 0) continue;
-        m->death.fd = ctx->segment->peers[i].pid_fd;
-        m->death.ready = on_death;
-        status = weft__poller_add(&ctx->poller, &m->death, EPOLLIN);
+        if (i == j->local_rank || pid_fd < 0) continue;
+        status = weft__peer_watch_death(ctx, j->locals[i], pid_fd, false);
         if (status != WEFT_OK) return status;
     }
     return WEFT_OK;
@@ -485,6 +474,13 @@ static weft_status check_config(const weft_config *c)
         strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission") != 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_DEVICE_ORDER is \"%s\": expected agreed or submission",
                           weft__setting_text(WEFT__SET_DEVICE_ORDER));
+    if (!strcmp(weft__setting_text(WEFT__SET_QUORUM), "witness"))
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "WEFT_QUORUM is \"witness\", which is not there yet: expected majority or any");
+    if (strcmp(weft__setting_text(WEFT__SET_QUORUM), "any") != 0 &&
+        strcmp(weft__setting_text(WEFT__SET_QUORUM), "majority") != 0)
+        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_QUORUM is \"%s\": expected majority or any",
+                          weft__setting_text(WEFT__SET_QUORUM));
     if (*weft__setting_text(WEFT__SET_REDUCE) &&
         strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",

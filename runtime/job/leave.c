@@ -104,10 +104,7 @@ void weft__context_free(weft_context *ctx)
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->rendezvous);
-    if (ctx->peers)
-        for (int i = 0; i < ctx->world_size; i++)
-            if (ctx->peers[i].death.fd >= 0 && !atomic_load(&ctx->peers[i].gone))
-                weft__poller_remove(&ctx->poller, &ctx->peers[i].death);
+    weft__peers_close(ctx);
     weft__batches_close(ctx);
     weft__requests_close(ctx);
     weft__meshes_close(ctx);

@@ -7,6 +7,7 @@
 #include "group_create_common.h"
 #include "job_store.h"
 #include "leave_together.h"
+#include "membership.h"
 #include "order.h"
 #include "signatures.h"
 #include "slot_exchange.h"
@@ -24,4 +25,5 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
     [WEFT__PROTOCOL_LEAVE_TOGETHER] = &weft__leave_together_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol,
-    [WEFT__PROTOCOL_DUMPS] = &weft__dumps_protocol};
+    [WEFT__PROTOCOL_DUMPS] = &weft__dumps_protocol,
+    [WEFT__PROTOCOL_MEMBERSHIP] = &weft__membership_protocol};

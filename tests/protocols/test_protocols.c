@@ -21,7 +21,7 @@ static const struct {
     void (*play)(void);
 } protocols[] = {{"create", play_create}, {"shrink", play_shrink}, {"slots", play_slots},
                  {"order", play_order},   {"breaks", play_breaks}, {"late", play_late},
-                 {"leave", play_leave},   {"views", play_views}};
+                 {"leave", play_leave},   {"views", play_views},   {"parted", play_parted}};
 enum { PROTOCOLS = sizeof protocols / sizeof protocols[0] };
 
 /* How many seeds failed. */

@@ -16,6 +16,10 @@
 
 enum { JOBS = 16 }; /* of a seed: most are over in few steps */
 enum { WORDS_MOST = 4096, WORD_BYTES = 64, VIEWS_MOST = 64, SETTLE_STEPS = 200000 };
+enum {
+    STEP_MS = 10,
+    IDLE_MOST = 400
+}; /* so that 4 s without a word are the end: whoever waits does so for less (views.c) */
 
 typedef struct word {
     int from, to;
@@ -216,7 +220,7 @@ static void settle(void)
     for (int i = 0; i < game.ranks; i++)
         for (int of = 0; of < game.ranks && !game.crashed[i]; of++)
             if (game.crashed[of]) learn(i, of, false);
-    for (int steps = 0, idle = 0; idle < 200; steps++) {
+    for (int steps = 0, idle = 0; idle < IDLE_MOST; steps++) {
         if (steps == SETTLE_STEPS) {
             trace_blame("messages have no end");
             return;
@@ -225,7 +229,7 @@ static void settle(void)
             deliver(chance_below(game.word_count));
             continue;
         }
-        game.now_ns += 10 * WEFT__MS;
+        game.now_ns += STEP_MS * WEFT__MS;
         check_all();
         idle++;
     }

@@ -159,6 +159,14 @@ void wires_leave(int rank, bool notices_lost)
     }
 }
 
+void wires_part(int rank, int other)
+{
+    way *out = &all.ways[WIRES_NOTICES][rank][other], *back = &all.ways[WIRES_NOTICES][other][rank];
+    out->over = back->over = true;
+    discard_all(out);
+    discard_all(back);
+}
+
 void wires_set_fuse(int rank, int messages)
 {
     all.ends[rank].fuse = messages;

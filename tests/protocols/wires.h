@@ -38,6 +38,8 @@ void wires_kill(int rank);
  * part does not; and nobody connects to it any more. */
 void wires_leave(int rank, bool notices_lost);
 /* Dies with its so many next message, in the middle of whatever it does then.  0: not at all. */
+/* Notices of the one do not reach the other any more, nor the other way round. */
+void wires_part(int rank, int other);
 void wires_set_fuse(int rank, int messages);
 bool wires_is_dead(int rank);
 #endif

@@ -1,0 +1,73 @@
+/* process.c - see process.h.  From /proc and kill(2): what cannot be read is not known. */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FIELD_STATE = 3, FIELD_STARTED = 22, FIELD_STACK = 28 }; /* of /proc/PID/stat, by proc(5) */
+
+static uint64_t own_space(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+/* What has not been told is 0. */
+static weft__process_id look_at(int32_t pid)
+{
+    weft__process_id found = {.pid = pid};
+    char path[48], text[1024], *at;
+    ssize_t n;
+    int fd;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    at = strrchr(text, ')'); /* a program's name may hold anything */
+    for (int field = FIELD_STATE; at && field <= FIELD_STACK; field++) {
+        at = strchr(at + 1, ' ');
+        if (at && field == FIELD_STARTED) found.started = strtoull(at, NULL, 10);
+        if (at && field == FIELD_STACK) found.stack = strtoull(at, NULL, 10);
+    }
+    return found;
+}
+
+weft__process_id weft__process_own(void)
+{
+    weft__process_id own = look_at((int32_t)getpid());
+    own.space = own_space();
+    return own;
+}
+
+bool weft__process_is_seen(const weft__process_id *process)
+{
+    return process->started && process->space && process->pid > 0 && process->pid != (int32_t)getpid() &&
+           process->space == own_space();
+}
+
+/* A process that waits for its parent is not told apart here: its threads may live when the first of them has ended. */
+bool weft__process_has_ended(const weft__process_id *process)
+{
+    weft__process_id found;
+    if (!weft__process_is_seen(process)) return false;
+    if (kill(process->pid, 0) && errno == ESRCH) return true;
+    found = look_at(process->pid);
+    return (found.started && found.started != process->started) ||
+           (found.stack && process->stack && found.stack != process->stack);
+}
+
+int weft__process_open(const weft__process_id *process)
+{
+    int fd = weft__process_is_seen(process) ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;
+    if (fd < 0 || !weft__process_has_ended(process)) return fd;
+    close(fd); /* it may be another process of that number */
+    return -1;
+}

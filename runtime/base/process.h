@@ -1,0 +1,22 @@
+/* process.h - another process of this host, which is no child of this one: whether it is still the program that it was. */
+#ifndef WEFT_BASE_PROCESS_H
+#define WEFT_BASE_PROCESS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a process tells others of itself, so that they can tell it from a later one of its number. */
+typedef struct weft__process_id {
+    uint64_t space;   /* of numbers of processes; 0: not known */
+    uint64_t started; /* in the kernel's ticks since it booted; 0: not known */
+    uint64_t stack;   /* where its program's stack begins, another place after each exec; 0: not known */
+    int32_t pid;
+} weft__process_id;
+
+weft__process_id weft__process_own(void);
+/* This process sees that one by its number, if both are of one host.  Itself: no. */
+bool weft__process_is_seen(const weft__process_id *process);
+/* It has ended and been waited for, or is another program by exec.  True is certain; false: it runs, or nobody tells. */
+bool weft__process_has_ended(const weft__process_id *process);
+/* A pidfd of it, which can be read once all of it has ended; -1: it has, or there is none. */
+int weft__process_open(const weft__process_id *process);
+#endif

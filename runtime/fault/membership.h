@@ -1,0 +1,21 @@
+/* membership.h - who is in the job, as its ranks agree (views.md): what carries the words of views.c, the deaths and the time,
+ * and what follows from a view.  By WEFT_QUORUM=majority alone; else each rank believes what it sees.
+ *
+ * Words go by the watchdogs, which reach a rank that a connection was lost to.  One that this rank counts as dead is not
+ * voted with, as it could not be worked with either; but it is told of the views that there are.  Engine held. */
+#ifndef WEFT_FAULT_MEMBERSHIP_H
+#define WEFT_FAULT_MEMBERSHIP_H
+#include "protocol.h"
+
+/* May those of these ranks that count as dead be left out?  Where that rests on a presumption: only once a view has left
+ * them out, which is asked for; weft__protocol.view_changed tells of it. */
+bool weft__membership_agrees(weft_context *ctx, const int *ranks, int n);
+/* The others go on without this rank: with a sentence. */
+bool weft__membership_is_out(const weft_context *ctx, char *text, size_t bytes);
+/* No view can be decided with those that are left: with a sentence. */
+bool weft__membership_is_stuck(const weft_context *ctx, char *text, size_t bytes);
+/* Says again what may be lost; returns when it is to be called again. */
+int64_t weft__membership_check(weft_context *ctx, int64_t now_ns);
+
+extern const weft__protocol weft__membership_protocol;
+#endif

@@ -1,0 +1,319 @@
+/* test_parted.c - who goes on where ranks lose each other, or a host is lost: all who get a group have the same one, at most
+ * one part goes on, and a rank that does not is told why.
+ *
+ * PARTED_SEED=N plays other partitions, moments and ends of them. */
+#include "job.h"
+#include "parting.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RANKS = 5,
+    SHRINKS_MOST = 12, /* of one rank: of some its time is up */
+    CALM_SUMS = 5,     /* by a group that goes on */
+    SHRINK_MS = 2000 * JOB_SLOWER,
+    SUM_MS = 1000 * JOB_SLOWER,
+    RECONNECT_MS = 200 * JOB_SLOWER,
+    PARTED_MS = 1500 * JOB_SLOWER, /* by then connections that are not mended are given up everywhere */
+    END_MS = 30000 * JOB_SLOWER
+};
+enum { LISTENERS, PORTS, PORTS_MOST = 8 };                                 /* first results of each rank */
+enum { MADE = PORTS + PORTS_MOST, DONE, STATUS, GROUPS, GROUPS_MOST = 8 }; /* and behind them */
+_Static_assert(GROUPS + GROUPS_MOST <= JOB_RESULTS, "results");
+
+static int64_t members(weft_group *group)
+{
+    int64_t mask = 0;
+    for (int i = 0; i < weft_group_size(group); i++) mask |= INT64_C(1) << weft_group_to_world(group, i);
+    return mask;
+}
+
+static weft_status shrink(weft_group *group, weft_group **survivors, char *text, size_t bytes)
+{
+    weft_call call = {.timeout_ms = SHRINK_MS};
+    weft_request *req = NULL;
+    weft_status status;
+    *survivors = NULL;
+    CHECK_OK(weft_shrink_group(group, &call, survivors, &req));
+    (void)weft_wait(req, JOB_WAIT_MS);
+    status = weft_test(req);
+    CHECK(status != WEFT_PENDING);
+    snprintf(text, bytes, "%s", weft_request_message(req));
+    weft_release(req);
+    return status;
+}
+
+static void meet_all(job_rank *me)
+{
+    for (int i = 0; i < me->size; i++)
+        for (int k = 0; k < i; k++)
+            if (me->rank == i || me->rank == k) job_message_works(me->world, k, i, 0);
+    job_meet(me);
+}
+
+/* ---- partitions ---- */
+
+typedef struct shape {
+    const char *parts; /* how many ranks each has; NULL: pairs lose each other by chance */
+    uint64_t seed;
+} shape;
+
+typedef struct parting {
+    job_rank *rank;
+    int part[RANKS];
+    bool lost[RANKS][RANKS];
+    int64_t begins_ms, ends_ms; /* ends_ms 0: it does not */
+    atomic_bool over;
+} parting;
+
+static void draw_parts(const shape *plan, uint64_t *words, parting *p)
+{
+    int order[RANKS], next = 0;
+    for (int i = 0; i < RANKS; i++) order[i] = i;
+    for (int i = RANKS - 1; i > 0; i--) {
+        int k = (int)(job_random(words) % (unsigned)(i + 1)), swap = order[i];
+        order[i] = order[k];
+        order[k] = swap;
+    }
+    for (int part = 0; plan->parts && plan->parts[part]; part++)
+        for (int i = 0; i < plan->parts[part] - '0'; i++) p->part[order[next++]] = part;
+}
+
+/* On all ranks alike. */
+static void draw(const shape *plan, parting *p)
+{
+    const char *given = getenv("PARTED_SEED");
+    uint64_t words = plan->seed + (given ? strtoull(given, NULL, 10) * 1000 : 0);
+    draw_parts(plan, &words, p);
+    for (int i = 0; i < RANKS; i++)
+        for (int k = 0; k < i; k++)
+            p->lost[i][k] = p->lost[k][i] =
+                plan->parts ? p->part[i] != p->part[k] : job_random(&words) % 3 == 0;
+    p->begins_ms = (int64_t)(job_random(&words) % 60);
+    p->ends_ms = job_random(&words) % 2 ? 1 + (int64_t)(job_random(&words) % PARTED_MS) : 0;
+}
+
+static void *part(void *arg)
+{
+    parting *p = arg;
+    job_rank *me = p->rank;
+    int64_t from = job_now_ns(), now;
+    bool begun = false;
+    while (!atomic_load(&p->over)) {
+        now = (job_now_ns() - from) / 1000000;
+        if (p->ends_ms && now >= p->begins_ms + p->ends_ms) break;
+        if (!begun && now >= p->begins_ms) {
+            begun = true;
+            for (int i = 0; i < me->size; i++)
+                if (p->lost[me->rank][i])
+                    parting_begin(job_results(me, i) + PORTS, (int)job_results(me, i)[LISTENERS]);
+        }
+        if (begun) parting_again();
+        job_sleep_ms(1);
+    }
+    if (p->ends_ms) parting_end();
+    return NULL;
+}
+
+/* ---- what a rank of one does ---- */
+
+/* Counts the members for whom the parting is over, by their clocks: all get the same number; -1: it failed. */
+static int calm_members(weft_group *group, int64_t calm_ns)
+{
+    weft_call call = {.timeout_ms = SUM_MS};
+    int32_t in[2] = {1, job_now_ns() >= calm_ns}, out[2] = {0, 0};
+    if (weft_all_reduce(group, in, out, 2, WEFT_INT32, WEFT_SUM, &call, NULL) != WEFT_OK) return -1;
+    CHECK_INT(out[0], weft_group_size(group));
+    return out[1];
+}
+
+/* Whoever has gone so far waits for the others of its group: that may break for them yet. */
+static bool all_are_done(job_rank *me, weft_group *group, int64_t made)
+{
+    for (int i = 0; i < me->size; i++)
+        if (members(group) >> i & 1 && (job_results(me, i)[MADE] != made || !job_results(me, i)[DONE]))
+            return false;
+    return true;
+}
+
+static bool is_calm(job_rank *me, weft_group *group, int64_t calm_ns, int64_t until)
+{
+    int64_t *told = job_results(me, me->rank), made = told[MADE];
+    bool calm = false;
+    for (int sums = 0, here = 0; sums < CALM_SUMS || here < weft_group_size(group); sums++) {
+        here = calm_members(group, calm_ns);
+        if (here < 0) return false;
+        job_sleep_ms(5);
+    }
+    told[DONE] = 1;
+    while (!calm && weft_group_status(group) == WEFT_OK && job_now_ns() < until) {
+        calm = all_are_done(me, group, made);
+        job_sleep_ms(1);
+    }
+    if (!calm) told[DONE] = 0;
+    return calm;
+}
+
+static bool is_final(const char *text)
+{
+    return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=majority");
+}
+
+/* Returns the end of it: WEFT_OK, a group goes on; else its last shrink's. */
+static weft_status go_on(job_rank *me, int64_t calm_ns, char *text, size_t bytes)
+{
+    int64_t *told = job_results(me, me->rank), until = job_now_ns() + END_MS * INT64_C(1000000);
+    weft_group *group = me->world, *next;
+    weft_status status;
+    for (int n = 0; n < SHRINKS_MOST; n++) {
+        if (is_calm(me, group, calm_ns, until)) return WEFT_OK;
+        CHECK(job_now_ns() < until);
+        status = shrink(group, &next, text, bytes);
+        if (status == WEFT_OK) {
+            CHECK(told[MADE] < GROUPS_MOST);
+            told[GROUPS + told[MADE]] = members(next);
+            ++told[MADE];
+            group = next;
+        } else if (status == WEFT_ERR_PEER) {
+            CHECK(is_final(text));
+            return status;
+        } else {
+            CHECK_INT(status, WEFT_ERR_TIMEOUT); /* some have not come */
+        }
+    }
+    return WEFT_ERR_TIMEOUT;
+}
+
+/* ---- what must hold ---- */
+
+static void check_groups(job_rank *me)
+{
+    const int64_t *here = job_results(me, me->rank);
+    for (int i = 0; i < me->size; i++) {
+        const int64_t *there = job_results(me, i);
+        for (int n = 0; n < here[MADE] && n < there[MADE]; n++)
+            CHECK_INT(here[GROUPS + n], there[GROUPS + n]);
+        if (here[STATUS] == WEFT_OK && there[STATUS] == WEFT_OK) CHECK_INT(here[MADE], there[MADE]);
+    }
+}
+
+/* Parts that do not find each other again: which one goes on is known. */
+static void check_parts(job_rank *me, const parting *p, const char *text)
+{
+    int size = 0;
+    for (int i = 0; i < me->size; i++) size += p->part[i] == p->part[me->rank];
+    if (2 * size > me->size) {
+        CHECK_INT(job_results(me, me->rank)[STATUS], WEFT_OK);
+        CHECK_INT(job_results(me, me->rank)[MADE] > 0, 1);
+    } else {
+        CHECK_INT(job_results(me, me->rank)[STATUS], WEFT_ERR_PEER);
+        CHECK_TEXT(text, "WEFT_QUORUM=majority");
+    }
+}
+
+static void parted(job_rank *me)
+{
+    const shape *plan = me->arg;
+    parting p = {.rank = me};
+    int64_t *told = job_results(me, me->rank);
+    char text[1024] = "", ms[16];
+    pthread_t cutter;
+    snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
+    job_setenv(me, "WEFT_RECONNECT_MS", ms);
+    job_setenv(me, "WEFT_TRANSPORT", "tcp");
+    job_join(me);
+    meet_all(me);
+    draw(plan, &p);
+    told[LISTENERS] = parting_listeners(told + PORTS, PORTS_MOST);
+    job_meet(me);
+    CHECK(!pthread_create(&cutter, NULL, part, &p));
+    told[STATUS] = go_on(me, job_now_ns() + PARTED_MS * INT64_C(1000000), text, sizeof text);
+    job_meet(me);
+    check_groups(me);
+    if (plan->parts && !p.ends_ms) check_parts(me, &p, text);
+    job_meet(me);
+    atomic_store(&p.over, true);
+    pthread_join(cutter, NULL);
+    parting_end();
+    job_leave(me);
+}
+
+/* ---- hosts that are lost ---- */
+
+typedef struct loss {
+    const char *transport, *hosts[4];
+    unsigned dying;
+    bool goes_on;
+    const char *quorum;
+} loss;
+
+/* Who lives goes on, or is told why it does not. */
+static void after_a_loss(job_rank *me)
+{
+    const loss *plan = me->arg;
+    weft_group *survivors = NULL;
+    char text[1024];
+    weft_status status;
+    job_setenv(me, "WEFT_QUORUM", plan->quorum);
+    job_setenv(me, "WEFT_TRANSPORT", plan->transport);
+    if (plan->hosts[me->rank]) job_setenv(me, "WEFT_HOSTID", plan->hosts[me->rank]);
+    job_join(me);
+    meet_all(me);
+    if (plan->dying >> me->rank & 1U) raise(SIGKILL);
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
+    status = shrink(me->world, &survivors, text, sizeof text);
+    if (plan->goes_on) {
+        CHECK_INT(status, WEFT_OK);
+        CHECK_INT(members(survivors), ((1U << me->size) - 1) & ~plan->dying);
+        job_sum_works(survivors);
+    } else {
+        CHECK_INT(status, WEFT_ERR_PEER);
+        CHECK_TEXT(text, "WEFT_QUORUM=majority");
+    }
+    job_leave(me);
+}
+
+static void refusals(job_rank *me)
+{
+    char url[64];
+    weft_config config = job_config(me, url, 0);
+    weft_context *ctx = NULL;
+    job_setenv(me, "WEFT_QUORUM", "witness");
+    CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_init(&config, &ctx));
+    CHECK_TEXT(weft_last_error(), "not there yet: expected majority or any");
+}
+
+#define PARTED(sentence, sizes, begin)                                                  \
+    JOB_TEST(sentence, .ranks = RANKS, .body = parted, .bare = true, .processes = true, \
+             .limit_ms = 2 * END_MS, .arg = &(shape){.parts = (sizes), .seed = (begin)})
+#define LOSS(sentence, size, ...)                                                            \
+    JOB_TEST(sentence, .ranks = size, .body = after_a_loss, .bare = true, .processes = true, \
+             .arg = &(loss){__VA_ARGS__}, .killed = ((loss){__VA_ARGS__}).dying)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        PARTED("two lose three", "23", 1),
+        PARTED("one loses four", "14", 2),
+        PARTED("two, two and one", "221", 3),
+        PARTED("some lose each other", NULL, 4),
+        LOSS("of two hosts that of rank 0 is lost", 4, .transport = "shm,tcp", .hosts = {"a", "a", "b", "b"},
+             .dying = 3, .goes_on = false),
+        LOSS("of two hosts that of rank 0 is lost, and any goes on", 4, .transport = "shm,tcp",
+             .hosts = {"a", "a", "b", "b"}, .dying = 3, .goes_on = true, .quorum = "any"),
+        LOSS("of two hosts the other one is lost", 4, .transport = "shm,tcp", .hosts = {"a", "a", "b", "b"},
+             .dying = 12, .goes_on = true),
+        LOSS("of two ranks on two hosts 0 is lost", 2, .transport = "tcp", .hosts = {"a", "b"}, .dying = 1,
+             .goes_on = false),
+        LOSS("of two ranks on two hosts 1 is lost", 2, .transport = "tcp", .hosts = {"a", "b"}, .dying = 2,
+             .goes_on = true),
+        LOSS("on one host one is left", 4, .transport = "shm", .dying = 7, .goes_on = true),
+        LOSS("on one host one is left over TCP", 4, .transport = "tcp", .dying = 7, .goes_on = true),
+        JOB_TEST("what is refused", .ranks = 1, .body = refusals, .bare = true, .processes = true),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
