@@ -202,7 +202,7 @@ static ncclResult_t divide(struct creation *creation)
     if (comm) weft__comm_inside(comm, "ncclCommSplit");
     result =
         ncclCommSplit(parent->handle, color, creation->key, comm ? &comm->born : &creation->none, &config);
-    result = weft__comm_await(parent, result);
+    result = weft__comm_await_begun(parent, result);
     creation->written = result != ncclInProgress;
     if (!creation->written || !comm) return result;
     if (comm->born) comm_create_publish(comm);

@@ -108,6 +108,13 @@ static inline void weft__comm_inside(weft__comm *comm, const char *call)
 /* With the turn: `result` is what a call has returned; waits while that is ncclInProgress.  What became of
  * it, or ncclInProgress: the communicator was doomed meanwhile. */
 ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result);
+/* Likewise for ncclCommSplit and ncclCommWindowRegister, which from NCCL 2.28 to 2.30 at least return ncclSuccess
+ * where a communicator that does not block has only begun: group calls of their own take ncclInProgress for no
+ * failure, and return the result that they had before. */
+static inline ncclResult_t weft__comm_await_begun(weft__comm *comm, ncclResult_t result)
+{
+    return weft__comm_await(comm, result == ncclSuccess ? ncclInProgress : result);
+}
 /* Without: asks for an asynchronous error; ncclSuccess also where it is no time to ask. */
 ncclResult_t weft__comm_look(weft__comm *comm);
 

@@ -108,7 +108,7 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
     weft__comm_inside(comm, *call);
     result =
         nccl->newer.window_register(comm->handle, op->out, op->count, &memory->window, WEFT__NCCL_WINDOW_ANY);
-    result = weft__comm_await(comm, result);
+    result = weft__comm_await_begun(comm, result);
     if (result == ncclInProgress) return result;
     if (result == ncclSuccess && memory->window) {
         pthread_mutex_lock(&nccl->windows);

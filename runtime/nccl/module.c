@@ -5,6 +5,7 @@
  * why it cannot run here.  A close that cannot outwait what hangs leaves it behind, with its memory. */
 #include "module.h"
 
+#include "at_exit.h"
 #include "communicator.h"
 #include "cuda_device.h"
 #include "issue.h"
@@ -137,6 +138,7 @@ static void module_init(weft__nccl *nccl, const weft_backend_runtime *table, con
     weft__nccl_cond_init(&nccl->changed);
     pthread_mutex_init(&nccl->order, NULL);
     pthread_mutex_init(&nccl->windows, NULL);
+    weft__list_init(&nccl->open);
     weft__list_init(&nccl->comms);
     weft__list_init(&nccl->memory);
     nccl->waiting_end = &nccl->waiting;
@@ -180,6 +182,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
     if (place) {
         weft__symbols_find(&nccl->newer);
         use_environment(nccl);
+        weft__at_exit_add(nccl);
     }
     return &nccl->seam;
 }
@@ -229,6 +232,7 @@ static void close_backend(weft_backend *backend)
         weft__nccl_log(nccl, 1, "a communicator of device %d hangs and is left behind", backend->device);
         return;
     }
+    weft__at_exit_remove(nccl);
     weft__memory_close(nccl);
     discard(nccl);
 }

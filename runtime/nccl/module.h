@@ -49,6 +49,8 @@ typedef struct weft__nccl {
     weft__list memory;     /* what mem_alloc gave */
     pthread_mutex_t order; /* between `order` and the end of a work */
 
+    weft__list open; /* at_exit.c */
+
     /* Windows of communicators come and go under this; held during a call of NCCL that is local. */
     pthread_mutex_t windows;
 

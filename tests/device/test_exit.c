@@ -3,6 +3,7 @@
  * nothing but the library's own care puts its handler before CUDA's. */
 #include "device.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,6 +124,44 @@ static void exits_while_pending(job_rank *me)
     job_leave(me);
 }
 
+/* ---- what finalize left behind ---- */
+
+static void wait_for_word(void *word)
+{
+    while (!atomic_load((atomic_int *)word)) job_sleep_ms(1);
+}
+
+/* Registered before the library's handler, and before CUDA's, under which an abort must not be. */
+static void look_for_an_abort(void)
+{
+    _exit(device()->emu_calls("ncclCommAbort") == device()->emu_calls("aborted") ? 0 : ABORTED);
+}
+
+/* The abort waits for the program's stream, and finalize does not wait for the abort.  When the stream goes on as the
+ * process exits, the abort comes to its end first. */
+static void exits_with_an_abort(job_rank *me)
+{
+    static atomic_int word; /* outlives this */
+    weft_call held = {0};
+    int32_t *sum;
+    weft_request *req;
+    if (device_is_emulated()) CHECK_INT(atexit(look_for_an_abort), 0);
+    join_first(me);
+    sum_works(me);
+    held.stream = device_stream(1);
+    CHECK_OK(weft_group_set_timeout(me->world, job_short_ms()));
+    job_meet(me);
+    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    req = begin_sum(me, &sum, &held);
+    CHECK(weft_wait(req, job_wait_ms()) != WEFT_OK);
+    CHECK(job_info(req).buffers_held);
+    weft_release(req);
+    CHECK_OK(weft_finalize(me->ctx, job_wait_ms()));
+    me->ctx = NULL;
+    me->world = NULL;
+    atomic_store(&word, 1);
+}
+
 #define EXIT(sentence, function) \
     JOB_TEST(sentence, .ranks = RANKS, .processes = true, .bare = true, .untouched = true, .body = function)
 
@@ -132,6 +171,7 @@ int main(int argc, char **argv)
         EXIT("a sum under way", exits_with_a_sum),
         EXIT("a sum under way, of the second context", exits_with_two_contexts),
         EXIT("while pending", exits_while_pending),
+        EXIT("an abort left behind", exits_with_an_abort),
     };
     return JOB_MAIN(tests, argc, argv);
 }

@@ -159,7 +159,7 @@ static void a_split_that_not_all_join(job_rank *me)
     ncclComm_t parent = new_nonblocking_comm(me), part = NULL;
 
     if (!me->rank) {
-        NCCL_IS(ncclCommSplit(parent, 0, 0, &part, NULL), ncclInProgress);
+        NCCL(ncclCommSplit(parent, 0, 0, &part, NULL));
         job_sleep_ms(30);
         NCCL_IS(async_error(parent), ncclInProgress);
     }

@@ -252,6 +252,13 @@ ncclResult_t group_end(void)
     return result;
 }
 
+ncclResult_t group_end_silent(void)
+{
+    ncclResult_t result = group_end();
+
+    return result == ncclInProgress ? ncclSuccess : result;
+}
+
 ncclResult_t group_drop(void)
 {
     batch collected = {group.comms, group.jobs};

@@ -19,6 +19,8 @@ typedef struct job {
 
 void group_begin(void);
 ncclResult_t group_end(void);
+/* As some of NCCL's functions end their own, from 2.28 to 2.30 at least: what has only begun is ncclSuccess. */
+ncclResult_t group_end_silent(void);
 ncclResult_t group_drop(void); /* an end that does nothing of what was collected */
 /* Passes the result on; an error inside of a group call makes its end fail. */
 ncclResult_t group_note(ncclResult_t result);

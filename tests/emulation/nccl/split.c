@@ -97,7 +97,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
         result = queue_split(comm, color, key, newcomm, config);
     comm_end(comm);
     group_note(result);
-    ended = group_end();
+    ended = group_end_silent();
     return result ? result : ended;
 }
 ALIAS(ncclCommSplit)

@@ -76,7 +76,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, nc
     if (!result) result = queue_window(comm, buff, size, win, winFlags);
     comm_end(comm);
     group_note(result);
-    ended = group_end();
+    ended = group_end_silent();
     return result ? result : ended;
 }
 ALIAS(ncclCommWindowRegister)

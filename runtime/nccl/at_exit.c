@@ -1,0 +1,63 @@
+/* at_exit.c - lets aborts come to their end before the process is gone.
+ *
+ * CUDA takes itself down when the process exits, and a thread that is inside ncclCommAbort then ends it by a signal.
+ * What held up an abort, a stream of the program's say, may have gone on by now; then it needs half a second, which it
+ * gets here: this handler is registered after CUDA's, and so runs before it.
+ * Fails: an abort that is still held up; the process ends as CUDA lets it. */
+#include "at_exit.h"
+
+#include "communicator.h"
+
+#include <stdlib.h>
+
+#define LOOK_NS 1000000 /* between two looks at the aborts */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weft__list modules = {&modules, &modules}; /* open ones; under lock */
+
+static bool aborts(weft__nccl *nccl)
+{
+    bool found = false;
+    pthread_mutex_lock(&nccl->lock);
+    WEFT__LIST_EACH(&nccl->comms, at)
+    {
+        weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, link);
+        found = found || atomic_load(&comm->state) == WEFT__COMM_ABORTING;
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    return found;
+}
+
+static void outwait_aborts(void)
+{
+    const struct timespec pause = {0, LOOK_NS};
+    pthread_mutex_lock(&lock);
+    WEFT__LIST_EACH(&modules, at)
+    {
+        weft__nccl *nccl = WEFT__LIST_ENTRY(at, weft__nccl, open);
+        int64_t until_ns = weft__nccl_now(nccl) + nccl->close_ns;
+        while (aborts(nccl) && weft__nccl_now(nccl) < until_ns) nanosleep(&pause, NULL);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch(void)
+{
+    atexit(outwait_aborts); /* without memory for that, the process ends as CUDA lets it */
+}
+
+void weft__at_exit_add(weft__nccl *nccl)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_mutex_lock(&lock);
+    weft__list_append(&modules, &nccl->open);
+    pthread_mutex_unlock(&lock);
+    pthread_once(&once, watch);
+}
+
+void weft__at_exit_remove(weft__nccl *nccl)
+{
+    pthread_mutex_lock(&lock);
+    weft__list_remove(&nccl->open);
+    pthread_mutex_unlock(&lock);
+}
