@@ -113,6 +113,10 @@ static void allocate(struct bench *b)
                                           .out = memory(b, kind == 1, largest),
                                           .bytes = largest};
         if (!bench_on_device(o->mode)) continue;
+        if (kind == 1) {
+            bench_nccl_register(&b->job, buffers->in, largest);
+            bench_nccl_register(&b->job, buffers->out, largest);
+        }
         buffers->near_in = private_memory(&b->job, largest);
         buffers->near_out = private_memory(&b->job, largest);
         buffers->copy = bench_cuda_copy;

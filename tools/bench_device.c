@@ -6,8 +6,8 @@
  *                    returned), and when this thread has seen it settled; from before the call
  *   a bunch          as many as last 2 ms, submitted one after the other before the first is waited for; the
  *                    time of one is that of all by their number
- *   NCCL's bunch     the same as plain NCCL calls on a stream.  In every other sample it comes first; the
- *                    ratio is that of the two times of a sample
+ *   NCCL's bunch     the same as plain NCCL calls on a stream, and how long these take.  In every other sample
+ *                    it comes first; the ratio is that of the two times of a sample
  *
  * In each sample the slowest rank counts; all figures are medians over samples. */
 #include "bench_cases.h"
@@ -22,7 +22,7 @@
 static const double bunch_seconds = 2e-3;
 enum { PAIRS_LEAST = 20 };
 
-enum series { SUBMITTED, ISSUED, SETTLED, BUNCH, NCCL_BUNCH, RATIO, SERIES };
+enum series { SUBMITTED, ISSUED, SETTLED, BUNCH, NCCL_BUNCH, NCCL_CALLS, RATIO, SERIES };
 
 struct samples {
     size_t n, bunch;
@@ -71,6 +71,7 @@ static void nccl_bunch(struct bench_run *run, struct samples *s, size_t i)
         if (k) bench_run_next(run);
         bench_nccl_queue(run);
     }
+    s->of[NCCL_CALLS][i] = bench_now() - start;
     bench_cuda_synchronize();
     s->of[NCCL_BUNCH][i] = bench_now() - start;
 }
@@ -116,6 +117,7 @@ static void figures(struct bench_run *run, struct samples *s, struct bench_resul
     result->issued = s->single ? 1e6 * bench_median(s->of[ISSUED], s->n) : NAN;
     result->settled = s->single ? 1e6 * bench_median(s->of[SETTLED], s->n) : NAN;
     result->nccl = s->compared ? unit * bench_median(s->of[NCCL_BUNCH], s->n) : NAN;
+    result->nccl_call = s->compared ? unit * bench_median(s->of[NCCL_CALLS], s->n) : NAN;
     result->nccl_ratio = s->compared ? bench_median(s->of[RATIO], s->n) : NAN;
 }
 

@@ -27,8 +27,9 @@ struct bench_result {
     double overlap_osu, overlap_true; /* percent */
     double stretch, cpu_share;
     double submitted, issued, settled; /* on a device */
-    double nccl, nccl_ratio;           /* NCCL's time, and Weft's bandwidth by NCCL's */
-    const char *level, *stores;        /* of a kernel: the processor's, and how the result is stored */
+    double nccl, nccl_call,
+        nccl_ratio;             /* NCCL's time, how long its call takes, and Weft's bandwidth by NCCL's */
+    const char *level, *stores; /* of a kernel: the processor's, and how the result is stored */
     double sources;
     double moved, copied, read; /* bandwidths: its own, and of a copy and a read of the same memory */
     double share;               /* of the faster of those two, percent */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BYTE = 0, NONE = -1, SENTENCE_BYTES = 256 };
+enum { BYTE = 0, NONE = -1, SENTENCE_BYTES = 256, WINDOWS_MOST = 2, WINDOW_SYMMETRIC = 1 };
 
 struct id {
     char bytes[128];
@@ -27,14 +27,18 @@ struct id {
     X(ncclAllReduce, (const void *in, void *out, size_t n, int type, int op, void *comm, void *stream))   \
     X(ncclReduceScatter, (const void *in, void *out, size_t n, int type, int op, void *comm, void *stream))
 
-/* From NCCL 2.28 on; else NULL. */
+/* From NCCL 2.27 (windows) and 2.28 on; else NULL. */
 #define NEWER_FUNCTIONS(X)                                                                             \
+    X(ncclCommWindowRegister, (void *comm, void *buf, size_t bytes, void **window, int flags))         \
+    X(ncclCommWindowDeregister, (void *comm, void *window))                                            \
     X(ncclAlltoAll, (const void *in, void *out, size_t n, int type, void *comm, void *stream))         \
     X(ncclGather, (const void *in, void *out, size_t n, int type, int root, void *comm, void *stream)) \
     X(ncclScatter, (const void *in, void *out, size_t n, int type, int root, void *comm, void *stream))
 
 static struct {
     void *comm;
+    void *windows[WINDOWS_MOST];
+    int windows_n;
 #define DECLARE(name, arguments) int(*name) arguments;
     FUNCTIONS(DECLARE)
     NEWER_FUNCTIONS(DECLARE)
@@ -77,8 +81,18 @@ void bench_nccl_join(const struct bench_job *job)
     must(job, "making NCCL's communicator", nccl.ncclCommInitRank(&nccl.comm, job->ranks, id, job->rank));
 }
 
+void bench_nccl_register(const struct bench_job *job, void *buf, size_t bytes)
+{
+    void **window = &nccl.windows[nccl.windows_n];
+    if (!nccl.comm || !nccl.ncclCommWindowRegister || nccl.windows_n == WINDOWS_MOST) return;
+    must(job, "registering the shared buffers with NCCL",
+         nccl.ncclCommWindowRegister(nccl.comm, buf, bytes, window, WINDOW_SYMMETRIC));
+    if (*window) nccl.windows_n++;
+}
+
 void bench_nccl_leave(void)
 {
+    while (nccl.windows_n) nccl.ncclCommWindowDeregister(nccl.comm, nccl.windows[--nccl.windows_n]);
     if (nccl.comm) nccl.ncclCommDestroy(nccl.comm);
     nccl.comm = NULL;
 }

@@ -12,6 +12,8 @@ bool bench_nccl_open(char *why, size_t bytes);
 /* Collective; leave: if joined. */
 void bench_nccl_join(const struct bench_job *job);
 void bench_nccl_leave(void);
+/* Collective: shared buffers, two at most, become windows of its communicator too, as they are of Weft's. */
+void bench_nccl_register(const struct bench_job *job, void *buf, size_t bytes);
 
 /* False: NCCL has nothing like this operation on this type. */
 bool bench_nccl_can(const struct bench_run *run);

@@ -45,6 +45,7 @@ const struct bench_column bench_columns[] = {
     {"issued_us", "issued", "us", BENCH_REAL, AT(issued), DEVICE, 7, false},
     {"settled_us", "settled", "us", BENCH_REAL, AT(settled), DEVICE, 9, false},
     {"nccl_us", "NCCL", "us", BENCH_REAL, AT(nccl), COMPARE, 9, false},
+    {"nccl_call_us", "its call", "us", BENCH_REAL, AT(nccl_call), COMPARE, 9, false},
     {"nccl_ratio", "ratio", "", BENCH_REAL, AT(nccl_ratio), COMPARE, 6, false},
     {"t_comm_us", "t_comm", "us", BENCH_REAL, AT(communication), OVERLAP, 9, false},
     {"t_compute_us", "t_compute", "us", BENCH_REAL, AT(computation), OVERLAP, 9, false},

@@ -3,17 +3,18 @@
 #
 #   --results FILE     the table of results [build/gpu/results.md]
 #   --build DIR        where to build [build/gpu/release]
-#   --shared-ranks N   ranks on one GPU in the second run of the tests [2]; 0: no such run
-#   --jobs N           test programs at once [2]
-#   --only STEP        one of: build, each, shared, timings; the table has what the steps so far have left
+#   --shared-ranks N   ranks on one GPU in the first run of the tests [4]; 0: no such run
+#   --jobs N           test programs at once [4; 1 on fewer than 8 processors]
+#   --only STEP        one of: build, timings, sticky, shared, each; the table has what the steps so far have left
 #   --seconds S        for everything; what takes longer is cut off and counts as failed [570]
 #   --emulate N        N emulated devices in place of GPUs, to try this script; the table says so
 #
-# The tests run twice: with a GPU for every rank, where jobs of more ranks than GPUs are left out, and with several
-# ranks on one GPU, which shows that results are right and nothing else: no bandwidth is printed for that.
-# Timings are of world 1.
+# The tests run twice: with several ranks on one GPU, which shows that results are right and nothing else (no bandwidth
+# is printed for that), and, where there are several GPUs, with one for every rank.  Tests of what only devices have
+# come first.
+# Timings are of world 1, and of 2 and 4 ranks on one GPU: of those, how long the calls take.
 #
-# WEFT_DEPS_DIR=DIR: libevent, libzmq, libsodium and cmocka are in DIR/usr, as their packages have them.
+# WEFT_DEPS_DIR=DIR: libevent, libzmq, libsodium and cmocka are in DIR/usr, as tests/gpu/dependencies.sh puts them there.
 # CUDA and NCCL are found as cmake finds them: see runtime/nccl/find.cmake.
 #
 # Exit code: 0 if all that ran was right, 1 if not, 2 for wrong usage or a machine on which nothing can run.
@@ -21,7 +22,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 work=build/gpu
 results=$work/results.md build=$work/release
-shared_ranks=2 jobs=2 only='' seconds=570 emulate=0
+shared_ranks=4 jobs=$(($(nproc) < 8 ? 1 : 4)) only='' seconds=570 emulate=0
 bad=0
 
 usage() {
@@ -56,7 +57,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-case $only in '' | build | each | shared | timings) ;; *) usage "there is no step $only" ;; esac
+case $only in '' | build | timings | sticky | shared | each) ;; *) usage "there is no step $only" ;; esac
 mkdir -p $work "$(dirname "$results")" || exit 2
 ends=$((SECONDS + seconds))
 left() { # seconds, less those that the steps behind need
@@ -85,6 +86,7 @@ if [ -n "${WEFT_DEPS_DIR:-}" ]; then
             "$(grep '^Version:' "$pc")" "$deps/usr/include" "$libs" "${library#*:}" >"$work/pkgconfig/${library%:*}.pc"
     done
     export PKG_CONFIG_LIBDIR="$PWD/$work/pkgconfig" LD_LIBRARY_PATH="$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    unset WEFT_DEPS_DIR # Weft warns of settings that it does not know
 fi
 
 # ---- the steps: each leaves its rows in a file of its own, for the table -----------------------------------------
@@ -92,7 +94,7 @@ fi
 step_build() {
     local log=$work/build.log
     echo "building $build"
-    rm -f $work/*.rows
+    rm -f $work/*.{rows,failed,skipped}
     if ! { cmake --preset release -B "$build" -DWEFT_BUILD_TESTS=ON -DWEFT_BUILD_TOOLS=ON -DWEFT_TEST_GPU=ON &&
         timeout "$(left 60)" cmake --build "$build" -j "$(nproc)"; } >"$log" 2>&1; then
         tail -n 30 "$log"
@@ -114,63 +116,138 @@ libraries() {
     here+=("LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }
 
-nccl_version() { sed -E 's/.*NCCL ([0-9.]+) .*/\1/' $work/versions; }
+# Of the library that runs, which need not be the one whose header was there.
+nccl_version() { "${here[@]}" "$build/bin/weft-info" 2>/dev/null | sed -nE 's/^  nccl: yes: .*NCCL ([0-9.]+),.*/\1/p'; }
+
+# cut STATUS: a note for the table, if that is how `timeout` tells that time has run out.
+cut() { case $1 in 124 | 137) echo ', cut off' ;; esac; }
+
+# some STEP SECONDS-BEHIND CTEST-OPTIONS...: a part of the tests that are labelled device; adds to the step's log and cases.
+some() {
+    local step=$1 behind=$2 last=$build/Testing/Temporary/LastTest.log status
+    local without=()
+    shift 2
+    [ "$emulate" = 0 ] || without=(-E '^example_device$') # whose kernels, as nvcc makes them, only a GPU runs
+    rm -f "$last"*
+    timeout -k 10 "$(left "$behind")" "${here[@]}" ctest --test-dir "$build" -L device "${without[@]}" "$@" -j "$jobs" \
+        --output-on-failure --no-tests=error >>"$work/$step.log" 2>&1
+    status=$?
+    cat "$last"* >>"$work/$step.cases" 2>/dev/null # its name has an ending while ctest runs
+    return $status
+}
 
 # tests STEP WORDS SECONDS-BEHIND: runs what is labelled device, with the environment as it is.
 tests() {
-    local log=$work/$1.log last=$build/Testing/Temporary/LastTest.log began=$SECONDS status line passed failed cases skipped
-    local without=()
+    local log=$work/$1.log cases=$work/$1.cases began=$SECONDS status passed failed ran skipped
     echo "tests: $2"
-    rm -f "$last"
-    [ "$emulate" = 0 ] || without=(-E '^example_device$') # whose kernels, as nvcc makes them, only a GPU runs
-    timeout -k 10 "$(left "$3")" "${here[@]}" ctest --test-dir "$build" -L device "${without[@]}" -j "$jobs" \
-        --output-on-failure --no-tests=error >"$log" 2>&1
+    : >"$log"
+    : >"$cases"
+    some "$1" "$3" -R '^(device|fault)_'
     status=$?
-    passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log")
+    if [ $status = 124 ] || [ $status = 137 ]; then
+        bad=1
+    else
+        [ $status = 0 ] || bad=1
+        some "$1" "$3" -R '^(conformance|example)_'
+        status=$?
+        [ $status = 0 ] || bad=1
+    fi
+    passed=$(grep -E '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log" | grep -cv ': backend ')
     failed=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*(Failed|Timeout|Exception|Not Run)' "$log")
-    cases=$(grep -cE '^\[       OK \]' "$last")
-    skipped=$(awk '/^\[  SKIPPED \] [0-9]+ test/ {n += $4} END {print n + 0}' "$last")
-    line="| $2 | $passed | $failed | $cases | $skipped | $((SECONDS - began)) |"
-    case $status in 124 | 137) line="$line cut off |" ;; esac
-    echo "$line" >"$work/$1.rows"
+    ran=$(grep -cE '^\[       OK \]' "$cases")
+    skipped=$(awk '/^\[  SKIPPED \] [0-9]+ test/ {n += $4} END {print n + 0}' "$cases")
+    echo "| $2$(cut $status) | $passed | $failed | $ran | $skipped | $((SECONDS - began)) |" >"$work/$1.rows"
     grep -E '\*\*\*(Failed|Timeout|Exception|Not Run)' "$log" | sed -E 's/^.*Test +#[0-9]+: ([^ ]+) .*\*\*\*(.*[a-z])? .*/\1 (\2)/' \
         >"$work/$1.failed"
-    [ $status = 0 ] || { bad=1; tail -n 40 "$log"; }
-    echo "  $passed programs passed, $failed failed; $cases cases ran, $skipped were left out"
+    grep -E '^\[  FAILED  \] [^0-9]' "$log" | sort -u | sed 's/^\[  FAILED  \] /  - /' >>"$work/$1.failed"
+    grep -hoE '^skipped: .*' "$cases" | sed 's/^skipped: //; s/^[0-9]* ranks, and/more ranks, and/' | sort | uniq -c | sort -rn |
+        sed -E 's/^ *([0-9]+) /- \1: /' >"$work/$1.skipped"
+    [ ! -s "$work/$1.failed" ] || tail -n 40 "$log"
+    echo "  $passed programs passed, $failed failed$(cut $status); $ran cases ran, $skipped were left out"
 }
 
+# With one GPU nearly every job has more ranks than that: sharing it shows more.
 step_each() {
-    JOB_RANKS_MOST=$gpus tests each "one rank per device, up to $gpus" $(((ends - SECONDS) / 2))
+    [ "$gpus" -gt 1 ] || return 0
+    JOB_RANKS_MOST=$gpus tests each "one rank per device, up to $gpus" 10
+}
+
+# share COMMAND...: with an environment in which ranks can share a GPU, which NCCL allows to those of different hosts.
+share() {
+    local multi=()
+    if printf '2.30\n%s\n' "$(nccl_version)" | sort -CV; then multi=(NCCL_MULTI_RANK_GPU_ENABLE=1); fi
+    local before=("${here[@]}")
+    [ "$emulate" = 0 ] || here+=(CUDA_EMULATION_DEVICES=1)
+    here+=(NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MNNVL_ENABLE=0 NCCL_MAX_CTAS=2
+        NCCL_CHECK_POINTERS=1 CUDA_VISIBLE_DEVICES=0 "${multi[@]:-JOB_HOSTIDS=1}")
+    "$@"
+    here=("${before[@]}")
 }
 
 step_shared() {
     [ "$shared_ranks" -gt 1 ] || return 0
-    export NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MNNVL_ENABLE=0 NCCL_MAX_CTAS=2
-    export CUDA_VISIBLE_DEVICES=0 JOB_RANKS_MOST=$shared_ranks
-    [ "$emulate" = 0 ] || here+=(CUDA_EMULATION_DEVICES=1)
-    if printf '2.30\n%s\n' "$(nccl_version)" | sort -CV; then
-        export NCCL_MULTI_RANK_GPU_ENABLE=1
-    else
-        export JOB_HOSTIDS=1
-    fi
-    tests shared "several ranks on one device, up to $shared_ranks" 60
-    unset NCCL_NET NCCL_IB_DISABLE NCCL_SOCKET_IFNAME NCCL_MNNVL_ENABLE NCCL_MAX_CTAS CUDA_VISIBLE_DEVICES \
-        JOB_RANKS_MOST NCCL_MULTI_RANK_GPU_ENABLE JOB_HOSTIDS
-    [ "$emulate" = 0 ] || here+=("CUDA_EMULATION_DEVICES=$emulate")
+    JOB_RANKS_MOST=$shared_ranks share tests shared "several ranks on one device, up to $shared_ranks" 20
 }
 
-# bench OPTIONS: beside plain NCCL, on one device.
+# A device that a kernel has brought down: its error stays, and is not that of the others.
+step_sticky() {
+    local status
+    echo 'a kernel that brings down its device'
+    rm -f $work/sticky.rows
+    if [ "$emulate" -gt 0 ] || ! command -v nvcc >/dev/null; then
+        echo 'A kernel that brings down its device: left out, as there is no nvcc or no GPU.' >$work/sticky.rows
+        return 0
+    fi
+    nvcc -o $work/sticky tests/gpu/sticky.cu -Iinclude -L"$build/lib" -lweft -Xlinker -rpath -Xlinker "$PWD/$build/lib" \
+        >$work/sticky.log 2>&1 && share sticky_job >>$work/sticky.log 2>&1
+    status=$?
+    if [ $status = 0 ]; then
+        echo 'A kernel that brings down its device: told, and the rest of the job goes on.' >$work/sticky.rows
+    else
+        bad=1
+        tail -n 20 $work/sticky.log
+        echo "**A kernel that brings down its device: failed ($status)$(cut $status).**" >$work/sticky.rows
+    fi
+}
+
+# hosts COMMAND...: a rank that is a host of its own for NCCL.
+# shellcheck disable=SC2016  # what ranks expand
+hosts=(sh -c '[ -z "${JOB_HOSTIDS:-}" ] || export NCCL_HOSTID=rank$RANK; exec "$@"' sh)
+
+# shellcheck disable=SC2317  # `share` calls it
+sticky_job() { timeout -k 5 "$(left)" "${here[@]}" "$build/bin/weft-run" -n 2 "${hosts[@]}" "$work/sticky"; }
+
+# bench RANKS OPTIONS: beside plain NCCL; what was measured stays where time runs out.
 bench() {
-    timeout -k 10 "$(left)" "${here[@]}" "$build/bin/weft-run" -n 1 "$build/bin/weft-bench" --device --compare nccl "$@"
+    local ranks=$1 status
+    shift
+    timeout -k 10 "$(left)" "${here[@]}" "$build/bin/weft-run" -n "$ranks" "${hosts[@]}" \
+        "$build/bin/weft-bench" --device --compare nccl "$@" >>$work/timings.rows 2>$work/timings.log
+    status=$?
+    [ $status = 0 ] && return
+    bad=1
+    cat $work/timings.log
+    echo "FAILED ($status)$(cut $status): $ranks ranks, $*" | tee -a $work/timings.rows
 }
 
 step_timings() {
+    local ranks
     echo 'timings at world 1'
-    { bench --op all_reduce --sizes 8,64K,64M --memory private,shared && echo && bench; } >$work/timings.log 2>&1 &&
-        cp $work/timings.log $work/timings.rows && return
-    bad=1
-    tail -n 20 $work/timings.log
-    rm -f $work/timings.rows
+    : >$work/timings.rows
+    bench 1 --op all_reduce --sizes 8,64K,64M --memory private,shared
+    bench 1 --op all_gather,all_to_all,gather_v --sizes 8,1M
+    { echo && echo 'world 1, on a communicator that blocks (WEFT_NCCL_BLOCKING=1)'; } >>$work/timings.rows
+    WEFT_NCCL_BLOCKING=1 bench 1 --op all_reduce --sizes 8,64K
+    for ranks in 2 4; do
+        [ "$ranks" -le "$shared_ranks" ] || continue
+        echo "timings of $ranks ranks on one device"
+        { echo && echo "$ranks ranks on one device: only submit, issued and NCCL's are of use"; } >>$work/timings.rows
+        share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
+        { echo && echo "$ranks ranks on one device, as submitted (WEFT_DEVICE_ORDER=submission)"; } >>$work/timings.rows
+        WEFT_DEVICE_ORDER=submission share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
+        { echo && echo "$ranks ranks on one device, as submitted, on communicators that block (WEFT_NCCL_BLOCKING=1)"; } >>$work/timings.rows
+        WEFT_NCCL_BLOCKING=1 WEFT_DEVICE_ORDER=submission share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
+    done
 }
 
 # ---- the table -----------------------------------------------------------------------------------------------------
@@ -192,20 +269,23 @@ table() {
     echo "| system | Linux $(uname -r), $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release), $(${CC:-cc} --version | head -n 1) |"
     echo "| Weft | $(git describe --always --dirty 2>/dev/null || echo 'not from a repository'), $(date -u '+%Y-%m-%d %H:%M UTC') |"
     printf '\n## Tests\n\n| run | programs passed | failed | cases that ran | left out | seconds |\n|---|---:|---:|---:|---:|---:|\n'
-    cat $work/each.rows $work/shared.rows 2>/dev/null
-    printf '\nLeft out are jobs of more ranks than that. Several ranks on one device show that results are right;\n'
-    printf 'their times say nothing.\n'
-    cat $work/each.failed $work/shared.failed 2>/dev/null | sort -u >$work/failed
-    [ ! -s $work/failed ] || { printf '\nFailed:\n\n'; sed 's/^/- /' $work/failed; }
-    [ ! -e $work/timings.rows ] || { printf '\n## Timings at world 1, beside plain NCCL\n\n```\n'; cat $work/timings.rows; printf '```\n'; }
+    cat $work/shared.rows $work/each.rows 2>/dev/null
+    printf '\nSeveral ranks on one device show that results are right; their times say nothing.\n'
+    cat $work/shared.failed $work/each.failed 2>/dev/null >$work/failed
+    [ ! -s $work/failed ] || { printf '\nFailed:\n\n'; sed 's/^\([^ ]\)/- \1/' $work/failed; }
+    cat $work/shared.skipped $work/each.skipped 2>/dev/null >$work/skipped
+    [ ! -s $work/skipped ] || { printf '\nCases left out, by reason:\n\n'; cat $work/skipped; }
+    [ ! -e $work/sticky.rows ] || { echo && cat $work/sticky.rows; }
+    [ ! -e $work/timings.rows ] || { printf '\n## Timings beside plain NCCL\n\n```\n'; cat $work/timings.rows; printf '```\n'; }
 }
 
 if wanted build; then step_build; fi
 [ -e $work/versions ] || give_up 'nothing is built yet'
 libraries
-if wanted each; then step_each; fi
-if wanted shared; then step_shared; fi
 if wanted timings; then step_timings; fi
+if wanted sticky; then step_sticky; fi
+if wanted shared; then step_shared; fi
+if wanted each; then step_each; fi
 table >"$results.part" && mv "$results.part" "$results"
 echo "results are in $results"
 exit $bad

@@ -10,7 +10,7 @@ all='broadcast reduce all_reduce reduce_scatter all_gather gather scatter all_to
 scatter_v reduce_scatter_v all_to_all_v batch'
 
 measure 2 --device --compare nccl --sizes 8,70000 --csv "$dir/t.csv" --json "$dir/t.json" --svg "$dir/t.svg"
-columns "$dir/t.csv" "$device,nccl_us,nccl_ratio,wrong"
+columns "$dir/t.csv" "$device,nccl_us,nccl_call_us,nccl_ratio,wrong"
 valid_json "$dir/t.json"
 valid_svg "$dir/t.svg" 32
 for file in out t.json t.svg; do
@@ -21,18 +21,18 @@ for op in barrier $all; do
 done
 # 20 pairs at least; times in order; NCCL's for all but the barrier, and then a ratio.
 awk -F, '
-    NR > 1 && $1 != "barrier" && ($10 < 20 || !($20 > 0) || !($21 > 0)) { print "compared: " $0; bad = 1 }
-    NR > 1 && $1 == "barrier" && ($20 != "nan" || $21 != "nan") { print "a barrier of NCCL: " $0; bad = 1 }
+    NR > 1 && $1 != "barrier" && ($10 < 20 || !($20 > 0) || !($21 > 0) || !($22 > 0)) { print "compared: " $0; bad = 1 }
+    NR > 1 && $1 == "barrier" && ($20 != "nan" || $21 != "nan" || $22 != "nan") { print "a barrier of NCCL: " $0; bad = 1 }
     NR > 1 && $1 != "p2p" && !(0 < $17 && $17 <= $18 && $18 <= $19) { print "out of order: " $0; bad = 1 }
     END { exit bad }' "$dir/t.csv" || fail "see $dir/t.csv"
 
 measure 3 --device --in-place --compare nccl --op all_reduce,reduce_scatter,gather_v,scatter --sizes 70000 \
     --iterations 3 --memory private,shared --csv "$dir/p.csv"
-columns "$dir/p.csv" "$device,nccl_us,nccl_ratio,wrong"
+columns "$dir/p.csv" "$device,nccl_us,nccl_call_us,nccl_ratio,wrong"
 grep -q '^all_reduce,float32,sum,shared,1,' "$dir/p.csv" || fail "not in place in shared memory"
 measure 3 --device --compare nccl --op all_gather_v,reduce_scatter_v,all_to_all_v,gather,broadcast,p2p,send_recv --sizes 5000 \
     --iterations 3 --csv "$dir/t.csv"
-columns "$dir/t.csv" "$device,nccl_us,nccl_ratio,wrong"
+columns "$dir/t.csv" "$device,nccl_us,nccl_call_us,nccl_ratio,wrong"
 measure 2 --device --op all_reduce,all_gather --dtype all --sizes 600 --iterations 3 --csv "$dir/d.csv"
 columns "$dir/d.csv" "$device,wrong"
 grep -q '^all_reduce,complex64,' "$dir/d.csv" || fail "no complex sum"
