@@ -166,14 +166,16 @@ static ncclResult_t calls_keep(const struct operation *o, weft__span of, weft__s
     return result == ncclSuccess ? calls_receive(o, to, o->rank) : result;
 }
 
+/* NCCL's own check of pointers (NCCL_CHECK_POINTERS) wants a buffer also of ranks that have no use for it. */
 static ncclResult_t calls_gather(const struct operation *o)
 {
     const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
+    bool root = o->rank == op->root;
     if (o->newer->gather && !op->uneven)
-        return o->newer->gather(op->in, op->out, parts(o, op->count), o->type.type, op->root, o->comm,
-                                o->stream);
-    if (o->rank != op->root) return send(o, whole(o), op->root);
+        return o->newer->gather(op->in, root ? op->out : at(o, op->in, 0), parts(o, op->count), o->type.type,
+                                op->root, o->comm, o->stream);
+    if (!root) return send(o, whole(o), op->root);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++)
         result = rank == o->rank ? calls_keep(o, whole(o), out_block(o, rank))
                                  : calls_receive(o, out_block(o, rank), rank);
@@ -184,10 +186,11 @@ static ncclResult_t scatter(const struct operation *o)
 {
     const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
+    bool root = o->rank == op->root;
     if (o->newer->scatter && !op->uneven)
-        return o->newer->scatter(op->in, op->out, parts(o, op->count), o->type.type, op->root, o->comm,
-                                 o->stream);
-    if (o->rank != op->root) return calls_receive(o, whole(o), op->root);
+        return o->newer->scatter(root ? op->in : op->out, op->out, parts(o, op->count), o->type.type,
+                                 op->root, o->comm, o->stream);
+    if (!root) return calls_receive(o, whole(o), op->root);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++)
         result =
             rank == o->rank ? calls_keep(o, in_block(o, rank), whole(o)) : send(o, in_block(o, rank), rank);

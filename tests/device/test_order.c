@@ -146,7 +146,8 @@ static void wait_for_word(void *word)
     while (!atomic_load((atomic_int *)word)) job_sleep_ms(1);
 }
 
-/* A stream that is held up holds up what comes after it, and nothing else. */
+/* A stream that is held up holds up what comes after it, and the making of communicators on a real device: nothing
+ * else. */
 static void only_its_own_stream(job_rank *me)
 {
     atomic_int word = 0;
@@ -156,6 +157,8 @@ static void only_its_own_stream(job_rank *me)
     weft_group *second = job_group(me, me->size, "second", 0);
     weft_request *req = NULL;
     fill(in, me->rank);
+    device_sum_works(me, me->world);
+    device_sum_works(me, second);
     DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
     CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, &none, NULL));
     check_filled(out, ranks_sum(me), me->size);
