@@ -152,13 +152,13 @@ static void only_its_own_stream(job_rank *me)
 {
     atomic_int word = 0;
     weft_call held = {.stream = device_stream(1)}, other = {.stream = device_stream(0)},
-              none = {.stream = WEFT_NO_STREAM};
+              none = {.stream = WEFT_NO_STREAM}, first = {.stream = WEFT_NO_STREAM, .memory = job_memory()};
     int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes), *last = job_buffer(me, bytes);
     weft_group *second = job_group(me, me->size, "second", 0);
     weft_request *req = NULL;
     fill(in, me->rank);
-    device_sum_works(me, me->world);
-    device_sum_works(me, second);
+    CHECK_OK(weft_barrier(me->world, &first, NULL));
+    CHECK_OK(weft_barrier(second, &first, NULL));
     DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
     CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, &none, NULL));
     check_filled(out, ranks_sum(me), me->size);
