@@ -18,7 +18,7 @@ wanted='libevent-dev libzmq3-dev libsodium-dev libcmocka-dev'
 libraries='libevent_core.so libevent_pthreads.so libzmq.so libsodium.so libcmocka.so'
 everywhere='lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so|ld-linux-'
 
-# Of the packages that those depend on the libraries, and what these depend on in turn.
+# The libraries among what packages depend on; the caller asks again for what those depend on.
 depends() { apt-cache depends "$@" | sed -n 's/^  Depends: \(lib[a-z0-9.+-]*\)$/\1/p' | grep -vE -- '-dev$'; }
 taken='' new=$wanted
 while [ -n "$new" ]; do

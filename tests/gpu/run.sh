@@ -116,7 +116,7 @@ libraries() {
     here+=("LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 }
 
-# Of the library that runs, which need not be the one whose header was there.
+# The library that runs tells it: that need not be the one whose header was there.
 nccl_version() { "${here[@]}" "$build/bin/weft-info" 2>/dev/null | sed -nE 's/^  nccl: yes: .*NCCL ([0-9.]+),.*/\1/p'; }
 
 # cut STATUS: a note for the table, if that is how `timeout` tells that time has run out.
