@@ -58,7 +58,7 @@ void group_add_comm(ncclComm_t comm)
 
 ncclResult_t group_add_job(job *j)
 {
-    note_blocking(j->comm->blocking);
+    if (!j->governed) note_blocking(j->comm->blocking);
     j->next = NULL;
     *group.last_job = j;
     group.last_job = &j->next;

@@ -15,6 +15,8 @@ typedef struct job {
     ncclComm_t comm;  /* the one it makes or ends; holds a reference */
     ncclComm_t *made; /* set to NULL when a blocking one fails, and comm is dropped; NULL: it makes none */
     ncclResult_t result;
+    bool
+        governed; /* by another communicator, which takes part: whether the group call blocks is for that to say */
 } job;
 
 void group_begin(void);

@@ -68,7 +68,7 @@ static ncclResult_t queue_split(ncclComm_t parent, int color, int key, ncclComm_
         free(s);
         return fail(ncclSystemError, "no memory");
     }
-    *s = (split_job){.base = {.run = run_split, .function = "ncclCommSplit", .comm = child},
+    *s = (split_job){.base = {.run = run_split, .function = "ncclCommSplit", .comm = child, .governed = true},
                      .parent = parent,
                      .to = made,
                      .color = color,
