@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAIR = 2, CALLS = 200, HELD_MS = 1000 };
+enum { PAIR = 2, CALLS = 200, MEDIAN = CALLS / 2, PERCENTILE_99 = CALLS * 99 / 100, HELD_MS = 1000 };
 
 #define CUDA(call) CHECK_INT(call, cudaSuccess)
 #define NCCL(call) CHECK_INT(call, ncclSuccess)
@@ -101,7 +101,7 @@ static void time_calls(job_rank *me, const char *what, ncclComm_t comm)
     qsort(took, CALLS, sizeof *took, by_time);
     if (me->rank == 0)
         printf("ncclAllReduce on a communicator %s: median %.1f us, 99th percentile %.1f us\n", what,
-               (double)took[CALLS / 2] / 1e3, (double)took[CALLS * 99 / 100] / 1e3);
+               (double)took[MEDIAN] / 1e3, (double)took[PERCENTILE_99] / 1e3);
 }
 
 /* ---- pointers ---- */
