@@ -85,6 +85,7 @@ weft_status weft__p2p_open(int me, int world, size_t eager_bytes, weft__p2p_even
         return weft__fail_memory((size_t)world * sizeof *p2p->peers, "the point-to-point layer");
     }
     weft__list_init(&p2p->ready);
+    weft__list_init(&p2p->leaving);
     for (int i = 0; i < WEFT__P2P_BUCKETS; i++) {
         weft__list_init(&p2p->posted[i]);
         weft__list_init(&p2p->unexpected[i]);
@@ -93,6 +94,7 @@ weft_status weft__p2p_open(int me, int world, size_t eager_bytes, weft__p2p_even
         p2p->peers[i].route_name = i == me ? "self" : "none";
         p2p->peers[i].credit = WEFT__CREDIT_BYTES;
         p2p->peers[i].eager_bytes = p2p->eager_by_route ? WEFT__EAGER_TO_SELF : eager_bytes;
+        weft__list_init(&p2p->peers[i].leaving);
         weft__list_init(&p2p->peers[i].sends);
         weft__list_init(&p2p->peers[i].recvs);
     }
@@ -548,12 +550,12 @@ bool weft__p2p_bye_taken(const weft__p2p *p2p)
 /* Routes of peers that have left go when our answer to their goodbye is out. */
 static void drop_routes(weft__p2p *p2p)
 {
-    for (int peer = 0; peer < p2p->world && p2p->leaving; peer++) {
-        weft__peer_box *box = &p2p->peers[peer];
-        if (!box->leaving || !box->route->flushed(box->route, peer)) continue;
-        WEFT__ASSERT(p2p->leaving > 0, p2p->leaving);
-        box->leaving = false;
-        p2p->leaving--;
+    WEFT__LIST_EACH(&p2p->leaving, at)
+    {
+        weft__peer_box *box = WEFT__LIST_ENTRY(at, weft__peer_box, leaving);
+        const int peer = (int)(box - p2p->peers);
+        if (!box->route->flushed(box->route, peer)) continue;
+        weft__list_remove(at);
         box->route->drop(box->route, peer);
     }
 }
@@ -567,7 +569,7 @@ int weft__p2p_poll(weft__p2p *p2p)
         moved += push(p2p, WEFT__LIST_ENTRY(p2p->ready.next, weft__send, ready));
         done++;
     }
-    if (WEFT__UNLIKELY(p2p->leaving)) drop_routes(p2p);
+    if (WEFT__UNLIKELY(!weft__list_empty(&p2p->leaving))) drop_routes(p2p);
     return done;
 }
 

@@ -427,8 +427,7 @@ static void bye_arrived(weft__p2p *p2p, int peer, const weft__frame *frame, cons
     weft__frame taken = {.kind = WEFT__FRAME_BYE_TAKEN};
     box->said_bye = true;
     weft__p2p_note(p2p, peer, &taken, NULL, 0);
-    if (!box->leaving) p2p->leaving++;
-    box->leaving = true;
+    if (weft__list_empty(&box->leaving)) weft__list_append(&p2p->leaving, &box->leaving);
     p2p->events->left(p2p->events, peer, (weft_status)frame->tag, why);
 }
 

@@ -88,7 +88,7 @@ typedef struct weft__peer_box {
     bool heard;          /* something came from it: then it knows of us, and would say goodbye */
     bool touched;        /* something went to it or came from it */
     bool starved;        /* a message from it was lost, and with it all note of it, for want of memory */
-    bool leaving;        /* drop the route once our last frames have gone */
+    weft__list leaving;  /* in p2p->leaving: its route is dropped once our last frames have gone */
     size_t eager_bytes;  /* the longest message that goes there unasked */
     size_t prefix_bytes; /* of a longer one: so much goes with its announcement */
     size_t credit;       /* eager bytes it still takes */
@@ -115,9 +115,9 @@ struct weft__p2p {
     weft__list ready;                                /* sends with a piece to send or copy */
     weft__transport *routes[WEFT__TRANSPORTS_COUNT]; /* by which some peer is reached */
     int route_count;
-    bool starved;     /* one of the peers is */
-    bool leaving_all; /* our goodbyes are out: that peers close their ends is no death any more */
-    int leaving;      /* peers whose route is to be dropped once flushed */
+    bool starved;       /* one of the peers is */
+    bool leaving_all;   /* our goodbyes are out: that peers close their ends is no death any more */
+    weft__list leaving; /* of weft__peer_box: those whose route is to be dropped once flushed */
 };
 
 /* What may follow on each state of a receive.  It waits again if its sender takes back what was announced;

@@ -88,6 +88,8 @@ static void give_back(weft__tcp_peer *peer, weft_status status, weft_status writ
 void weft__tcp_lazy_no_more(weft__tcp_peer *peer)
 {
     WEFT__ASSERT(peer->lazy <= peer->tcp->lazy, peer->lazy, peer->tcp->lazy);
+    if (!peer->lazy) return;
+    weft__list_remove(&peer->lazies);
     peer->tcp->lazy -= peer->lazy;
     peer->lazy = 0;
 }
@@ -132,7 +134,7 @@ static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
     }
     weft__list_append(out->bulk ? &peer->bulk : &peer->urgent, &out->link);
     if (peer->state == WEFT__TCP_UP && out->lazy && peer->lazy + 1 < WEFT__TCP_LAZY) {
-        peer->lazy++;
+        if (peer->lazy++ == 0) weft__list_append(&tcp->lazies, &peer->lazies);
         tcp->lazy++;
         tcp->lazy_polls = LAZY_POLLS;
     } else if (peer->state == WEFT__TCP_UP) {
@@ -169,21 +171,42 @@ static void tcp_forget(weft__transport *t, int rank, void *where)
  * read at each poll and the set is asked now and then. */
 static void read_directly(weft__tcp *tcp)
 {
+    weft__tcp_link *direct[DIRECT_LINKS];
+    int n = 0;
     tcp->poller->spared = tcp->poller->sparing && tcp->links > 0 && tcp->links <= DIRECT_LINKS;
-    for (int r = 0, left = tcp->poller->spared ? tcp->links : 0; left > 0 && r < tcp->world; r++) {
-        if (!tcp->peer[r].link) continue;
-        left--;
-        weft__tcp_link_read(tcp->peer[r].link);
+    if (!tcp->poller->spared) return;
+    WEFT__LIST_EACH(&tcp->up, at)
+    {
+        WEFT__ASSERT(n < DIRECT_LINKS, n, tcp->links);
+        direct[n++] = WEFT__LIST_ENTRY(at, weft__tcp_link, up);
+    }
+    /* Reading one may end the other, which is there until the next poll. */
+    for (int i = 0; i < n; i++) weft__tcp_link_read(direct[i]);
+}
+
+static void take_all(weft__list *list, weft__list *taken)
+{
+    weft__list_init(taken);
+    WEFT__LIST_EACH(list, at)
+    {
+        weft__list_remove(at);
+        weft__list_append(taken, at);
     }
 }
 
-/* What has arrived, to those that nothing else is sent to. */
+/* What has arrived, to those that nothing else is sent to.  A link that is blocked goes on telling. */
 static void tell_all(weft__tcp *tcp)
 {
     const int before = tcp->moved;
-    for (int r = 0; r < tcp->world && tcp->telling; r++)
-        if (tcp->peer[r].link && tcp->peer[r].link->tells) weft__tcp_link_write(tcp->peer[r].link);
-    tcp->tell_polls = WEFT__TCP_TELL_POLLS; /* a link may be blocked */
+    weft__list now;
+    take_all(&tcp->telling, &now);
+    while (!weft__list_empty(&now)) {
+        weft__tcp_link *link = WEFT__LIST_ENTRY(now.next, weft__tcp_link, telling);
+        weft__list_remove(&link->telling);
+        weft__list_append(&tcp->telling, &link->telling);
+        weft__tcp_link_write(link);
+    }
+    tcp->tell_polls = WEFT__TCP_TELL_POLLS;
     tcp->moved = before;
 }
 
@@ -191,11 +214,17 @@ static void tcp_hurry(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
     const int before = tcp->moved;
+    weft__list now;
     tcp->lazy_polls = 0;
-    if (tcp->telling) tell_all(tcp);
+    if (!weft__list_empty(&tcp->telling)) tell_all(tcp);
     if (!tcp->lazy) return;
-    for (int r = 0; r < tcp->world; r++)
-        if (tcp->peer[r].lazy && tcp->peer[r].link) weft__tcp_link_write(tcp->peer[r].link);
+    take_all(&tcp->lazies, &now);
+    while (!weft__list_empty(&now)) {
+        weft__tcp_peer *peer = WEFT__LIST_ENTRY(now.next, weft__tcp_peer, lazies);
+        weft__list_remove(&peer->lazies);
+        weft__list_append(&tcp->lazies, &peer->lazies); /* where it is being written already it stays there */
+        if (peer->link) weft__tcp_link_write(peer->link);
+    }
     tcp->moved = before; /* nothing came of it that somebody waits for */
 }
 
@@ -209,14 +238,9 @@ static int tcp_poll(weft__transport *t, int budget)
     if (tcp->accept_again) weft__tcp_accept_all(tcp);
     read_directly(tcp);
     if (tcp->lazy_polls && --tcp->lazy_polls == 0) tcp_hurry(t);
-    if (tcp->telling && --tcp->tell_polls <= 0) tell_all(tcp);
+    if (!weft__list_empty(&tcp->telling) && --tcp->tell_polls <= 0) tell_all(tcp);
 
-    weft__list_init(&queued);
-    WEFT__LIST_EACH(&tcp->resume, at)
-    {
-        weft__list_remove(at);
-        weft__list_append(&queued, at);
-    }
+    take_all(&tcp->resume, &queued);
     while (!weft__list_empty(&queued)) {
         weft__tcp_link *link = WEFT__LIST_ENTRY(queued.next, weft__tcp_link, queued);
         weft__list_remove(&link->queued);
@@ -441,6 +465,9 @@ static void tcp_init(weft__tcp *tcp, const weft__tcp_address *peers)
 {
     weft__list_init(&tcp->resume);
     weft__list_init(&tcp->closed);
+    weft__list_init(&tcp->up);
+    weft__list_init(&tcp->telling);
+    weft__list_init(&tcp->lazies);
     weft__list_init(&tcp->dials);
     weft__list_init(&tcp->guests);
     weft__list_init(&tcp->free_guests);
@@ -453,6 +480,7 @@ static void tcp_init(weft__tcp *tcp, const weft__tcp_address *peers)
         tcp->peer[r].rank = r;
         tcp->peer[r].address = peers[r];
         tcp->peer[r].wire = weft__tcp_wire_between(&peers[tcp->me], &peers[r]);
+        weft__list_init(&tcp->peer[r].lazies);
         weft__list_init(&tcp->peer[r].urgent);
         weft__list_init(&tcp->peer[r].bulk);
     }

@@ -90,8 +90,8 @@ static void add_part(batch *b, const void *bytes, size_t length)
 
 static void tells_no_more(weft__tcp_link *link)
 {
-    WEFT__ASSERT(!link->tells || link->peer->tcp->telling > 0, link->peer->rank);
-    link->peer->tcp->telling -= link->tells;
+    if (!link->tells) return;
+    weft__list_remove(&link->telling);
     link->tells = false;
 }
 
@@ -276,7 +276,7 @@ static void tell_soon(weft__tcp_link *link)
     weft__tcp *tcp = link->peer->tcp;
     if (!link->tells) {
         link->tells = true;
-        tcp->telling++;
+        weft__list_append(&tcp->telling, &link->telling);
         tcp->tell_polls = WEFT__TCP_TELL_POLLS;
     }
     if (link->peer->in.wanted) tcp->tell_polls = 0;
@@ -503,6 +503,8 @@ weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer)
     link->polled = (weft__polled){.fd = -1, .ready = link_ready};
     link->peer = peer;
     weft__list_init(&link->queued);
+    weft__list_init(&link->up);
+    weft__list_init(&link->telling);
     link->ack = (weft__outgoing){.frame.kind = WEFT__FRAME_ACK, .stays = true};
     weft__list_init(&link->ack.link);
     if (peer->wire == WEFT__TCP_WIRE_PLAIN) return link;
@@ -525,6 +527,7 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing
     weft__tcp_dial_end(peer);
     link->polled.fd = fd;
     peer->link = link;
+    weft__list_append(&peer->tcp->up, &link->up);
     peer->tcp->links++;
     peer->links = (link->dialled ? peer->links : theirs->links) + 1;
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
@@ -544,6 +547,7 @@ void weft__tcp_link_end(weft__tcp_link *link)
     link->polled.fd = -1;
     WEFT__ASSERT(link->peer->link == link && link->peer->tcp->links > 0, link->peer->rank);
     link->peer->link = NULL;
+    weft__list_remove(&link->up);
     link->peer->tcp->links--;
     if (link->peer->current == &link->ack) link->peer->current = NULL;
     tells_no_more(link);

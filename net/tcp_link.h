@@ -71,6 +71,7 @@ typedef struct weft__tcp_peer {
     weft__list urgent, bulk; /* of weft__outgoing, untouched ones */
     weft__outgoing *current; /* half written; in no list */
     int lazy;                /* in `urgent`, behind the last write */
+    weft__list lazies;       /* in tcp->lazies, while there are any */
     weft__tcp_dial *dial;
     weft__tcp_link *link;
     weft__tcp_kept *kept; /* from the first connection on */
@@ -107,6 +108,7 @@ struct weft__tcp_link {
     weft__polled polled; /* fd -1: closed, waits to be freed */
     weft__tcp_peer *peer;
     weft__list queued; /* in tcp->resume: goes on in the next poll; in tcp->closed: to be freed */
+    weft__list up;     /* in tcp->up, while it is open */
     weft__tcp_ending ending;
     weft__tcp_sealed *sealed; /* NULL: frames go plain */
     int error;                /* errno of the write that failed */
@@ -117,6 +119,7 @@ struct weft__tcp_link {
     bool promised;          /* a piece for the frame that is, or will be, half written */
     bool dialled;           /* by this rank */
     bool tells;             /* the other end waits for word of what has arrived */
+    weft__list telling;     /* in tcp->telling, while it does */
     weft__outgoing ack;     /* tells it where no other frame does */
     size_t allowance;       /* bytes this poll may still read */
     int wake_bytes;         /* SO_RCVLOWAT; 0: never set */
@@ -152,11 +155,10 @@ typedef struct weft__tcp_guest {
 struct weft__tcp {
     weft__transport transport;
     int me, world, moved;
-    int links;      /* that are up */
+    int links;      /* in `up` */
     int lazy;       /* frames that are, of all peers */
     int lazy_polls; /* until they go, if there are any */
-    int telling;    /* links that have word for the other end */
-    int tell_polls; /* until it goes by itself, if there are any */
+    int tell_polls; /* until word goes by itself, if any of `telling` has some */
     const weft__keys *keys;
     weft__poller *poller;
     weft__polled listener;
@@ -168,6 +170,8 @@ struct weft__tcp {
     int64_t alarm_at_ns;
     int64_t recheck_at_ns;     /* not before */
     weft__list resume, closed; /* of weft__tcp_link */
+    weft__list up, telling;    /* of weft__tcp_link: a poll looks at these, and never through all peers */
+    weft__list lazies;         /* of weft__tcp_peer */
     weft__list dials;          /* of weft__tcp_dial */
     weft__rests rests;
     weft__list guests, free_guests;

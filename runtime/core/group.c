@@ -78,7 +78,9 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     group->world = malloc((size_t)size * sizeof *group->world);
     group->pair_numbers = calloc((size_t)size + 1, sizeof *group->pair_numbers);
     group->reports = calloc((size_t)size, sizeof *group->reports);
-    if (!group->world || !group->pair_numbers || !group->reports) goto no_memory;
+    if (!group->world || !group->pair_numbers || !group->reports ||
+        !weft__members_reserve(&group->members, size))
+        goto no_memory;
     group->ctx = ctx;
     group->row = &group->own_row;
     group->size = size;
@@ -98,6 +100,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     return group;
 no_memory:
     if (group) {
+        weft__members_free(&group->members);
         free(group->world);
         free(group->pair_numbers);
         free(group->reports);
@@ -109,11 +112,9 @@ no_memory:
 
 int weft__group_member(const weft_group *group, int world_rank)
 {
-    if (world_rank >= 0 && world_rank < group->size && group->world[world_rank] == world_rank)
-        return world_rank;
-    for (int i = 0; i < group->size; i++)
-        if (group->world[i] == world_rank) return i;
-    return -1;
+    static const weft__members unknown = {.slots = NULL};
+    bool forming = atomic_load_explicit(&group->state, memory_order_acquire) == WEFT__FORMING;
+    return weft__members_find(forming ? &unknown : &group->members, group->world, group->size, world_rank);
 }
 
 uint64_t weft__group_ids(weft_context *ctx, unsigned n)
@@ -142,6 +143,7 @@ static void group_free(weft_group *group)
     {
         if (p->group_gone) p->group_gone(group);
     }
+    weft__members_free(&group->members);
     free(group->world);
     free(group->pair_numbers);
     for (int i = 0; i < group->size; i++) free(group->reports[i].messages);
@@ -336,6 +338,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",
                           group->label, params->slot_bytes, ctx->slot_bytes);
     take_seats(group);
+    weft__members_fill(&group->members, group->world, group->size);
     group->params = *params;
     group->params.rounds = shared;
     group->params.hosts = group->seats ? (uint32_t)group->seats->hosts : 1;
@@ -343,6 +346,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     select_algorithms(group, shared);
     tell_of_choices(group);
     if (group->size > 1) show(group);
+    WEFT__ASSERT(weft__members_known(&group->members), group->size);
     weft__group_to(group, WEFT__READY);
     WEFT__EACH_PROTOCOL(ctx, p)
     {

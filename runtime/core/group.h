@@ -6,6 +6,7 @@
 #define WEFT_RUNTIME_GROUP_H
 #include "board.h"
 #include "deferred_agree.h"
+#include "members.h"
 #include "prefetch.h"
 #include "request.h"
 #include "rounds.h"
@@ -100,7 +101,8 @@ struct weft_group {
     weft__mpsc_node retired;
     uint64_t id;
     int rank, size;
-    int *world; /* world rank of each member */
+    int *world;            /* world rank of each member */
+    weft__members members; /* the other way round, from READY on */
     char label[WEFT__LABEL_BYTES];
     weft__owner owner;
     _Atomic uint32_t refs;
