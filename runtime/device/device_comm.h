@@ -1,6 +1,6 @@
 /* device_comm.h - communicators of modules as the runtime keeps them: one for each group that has used a
- * module, and one for each two of its ranks that have exchanged messages by it before that one was there.  So
- * what ends the messages of one group leaves other groups alone.
+ * module, and in groups of more than two one for each two ranks that have exchanged messages by it before that
+ * one was there.  So what ends the messages of one group leaves other groups alone.
  *
  *   NAMING -> JOINING -> READY,  and DOOMED from each (link_follows in device_comm.c)
  *

@@ -6,8 +6,8 @@
  *   launched  each side has entered the ticket of the two on their communicator, for this message or for all
  *             that go together (device_bundle.c), or handed a message to this rank itself straight to the module
  *
- * Which communicator: the group's, where it is there for the sender as it sends (of an exchange: for both), and
- * else one of the two ranks.  The message says so, and its receiver does as it says.  It may have to wait until
+ * Which communicator: the group's, where it is there for the sender as it sends (of an exchange: for both) or
+ * the group has no other ranks, and else one of the two ranks.  The message says so, and its receiver does as it says.  It may have to wait until
  * the group's is there for itself too, but never for a program: all have begun to join what is there for one.
  * The group's collectives share that communicator, in the one order that all agree on (order.c), which is also
  * the reason why a group that issues as submitted, without such an order, sends nothing over it.
@@ -351,6 +351,14 @@ static bool open_receive(weft__device *d, const weft__envelope *from, size_t roo
     return true;
 }
 
+/* Over its group's communicator: that is there, or there is nobody else without whom it would not be made. */
+static bool may_share(const weft__device *d)
+{
+    const weft_group *group = d->req->group;
+    if (group->params.as_submitted) return false;
+    return group->size == 2 || weft__device_comm_is_ready(group, d->module);
+}
+
 /* Its group has broken since it was submitted, and has ended what had begun by then. */
 static void end_with_group(weft_request *req)
 {
@@ -377,8 +385,7 @@ void weft__device_pair_start(weft_request *req)
     if (receives) half_to(&m->in, WEFT__HALF_OPEN);
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
-    if (weft__device_comm_is_ready(req->group, d->module) && !req->group->params.as_submitted)
-        m->says |= WEFT__SAYS_SHARED;
+    if (may_share(d)) m->says |= WEFT__SAYS_SHARED;
     at.signature[1] = by | (uint64_t)m->says << 8;
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.hook = &m->in.hook;

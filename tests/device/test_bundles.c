@@ -115,6 +115,7 @@ static void one_call(job_rank *me)
         bool waits = first != NOBODY && me->rank != (first == SENDER ? 0 : 1);
         uint64_t before;
         job_meet(me);
+        if (me->rank == 2) continue; /* has no part in them */
         before = calls();
         if (waits) job_sleep_ms(20);
         begin(&s);
@@ -388,12 +389,20 @@ static void in_the_middle(job_rank *me)
     enum { EACH = 3 };
     const middle *m = me->arg;
     weft_group *group = group_of(me, m->shared);
-    side s = side_of(me, group, 0);
-    weft_request *whole;
-    weft_call call = {.stream = device_stream(me->rank)};
+    side s = side_of(me, group, 1);
+    weft_request *whole, *first = NULL;
+    weft_call call = {.stream = device_stream(1)};
     char *buf = job_buffer(me, (size_t)EACH * LARGE);
-    if (me->rank == 1) device_delay(call.stream, STANDS_MS * 1000);
+    if (me->rank == 0) put(&s, 0, 1, EACH, &first);
+    if (me->rank == 1) get(&s, 0, 0, EACH, &first);
+    if (me->rank < 2) wait_for(first); /* the communicator is there */
     job_meet(me);
+    if (me->rank == 1) device_delay(call.stream, STANDS_MS * 1000);
+    if (me->rank == 2) {
+        CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
+        if (m->by != DEATH) job_sum_works(me->world);
+        return;
+    }
     begin(&s);
     call.batch = s.batch;
     for (int i = 0; i < EACH; i++) {
@@ -498,10 +507,10 @@ static void at_random(job_rank *me)
 int main(int argc, char **argv)
 {
     static const int one = 1, four = 4;
-#define MIDDLE(...) .ranks = 2, .body = in_the_middle, .arg = &(const middle)__VA_ARGS__
+#define MIDDLE(...) .ranks = 3, .body = in_the_middle, .arg = &(const middle)__VA_ARGS__
     const struct CMUnitTest tests[] = {
-        JOB_TEST("a batch is one call", .ranks = 2, .body = one_call, .processes = true, .arg = "shared"),
-        JOB_TEST("a batch over the two ranks' own is one call", .ranks = 2, .body = one_call,
+        JOB_TEST("a batch is one call", .ranks = 3, .body = one_call, .processes = true, .arg = "shared"),
+        JOB_TEST("a batch over the two ranks' own is one call", .ranks = 3, .body = one_call,
                  .processes = true),
         JOB_TEST("a large one is several", .ranks = 2, .body = several_calls, .processes = true),
         JOB_TEST("received one by one", .ranks = 2, .body = cut_differently, .processes = true, .arg = &one),

@@ -79,6 +79,27 @@ static void on_the_groups(job_rank *me)
     CHECK_INT(made(), before);
 }
 
+/* A group of two has one communicator, whether its messages come first or its collectives. */
+static void one_for_both(job_rank *me)
+{
+    weft_group *group = job_group(me, me->size, "both", 0);
+    int32_t *buf = job_buffer(me, sizeof *buf);
+    uint64_t before;
+    job_meet(me);
+    before = made();
+    for (int i = 0; i < 3; i++) {
+        if (me->arg) make_communicator(me, group);
+        job_put_int(buf, me->rank ? -1 : i);
+        if (me->rank == 0)
+            CHECK_OK(weft_isend(group, buf, 1, WEFT_INT32, 1, 0, NULL, NULL));
+        else
+            CHECK_OK(weft_irecv(group, buf, 1, WEFT_INT32, 0, 0, NULL, NULL));
+        CHECK_INT(job_get_int(buf), i);
+        among_all(me, group);
+    }
+    if (device_is_emulated()) CHECK_INT(made() - before, 1);
+}
+
 /* Rank 0 has sent over one of the two ranks before the group's is there, and sends over the group's afterwards,
  * in the same order as ever. */
 static void before_and_after(job_rank *me)
@@ -165,6 +186,10 @@ static void death_in_the_middle(job_rank *me)
     void *buf = job_buffer(me, large());
     weft_request *req = NULL;
     if (me->arg) make_communicator(me, me->world);
+    if (me->rank == 2) {
+        CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_WAIT_MS));
+        return;
+    }
     if (me->rank == 1) {
         weft_call call = {.stream = device_stream(1)};
         send_to(me, buf, 0, 0, &req); /* the communicator is there */
@@ -199,8 +224,13 @@ static void ended_in_the_middle(job_rank *me)
     bool cancels = e->cancels;
     void *buf = job_buffer(me, large());
     weft_request *req = NULL;
-    weft_group *group = job_group(me, 2, "pair", 0);
+    weft_group *group = job_group(me, me->size, "all", 0);
     if (e->shared) make_communicator(me, group);
+    if (me->rank == 2) {
+        CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
+        job_sum_works(me->world);
+        return;
+    }
     if (me->rank == 1) {
         weft_call call = {.stream = device_stream(1)};
         device_delay(device_stream(1), STANDS_MS * 1000);
@@ -287,18 +317,21 @@ int main(int argc, char **argv)
 #define ENDED(...) .body = ended_in_the_middle, .arg = &(const ending)__VA_ARGS__
     const struct CMUnitTest tests[] = {
         JOB_TEST("on the group's communicator", .ranks = 4, .body = on_the_groups),
+        JOB_TEST("of a group of two, messages first", .ranks = 2, .body = one_for_both, .processes = true),
+        JOB_TEST("of a group of two, sums first", .ranks = 2, .body = one_for_both, .processes = true,
+                 .arg = "sums"),
         JOB_TEST("before and after it is there", .ranks = 3, .body = before_and_after),
         JOB_TEST("a death among messages", .ranks = 3, .body = death, .processes = true, .killed = 2),
         JOB_TEST("a death among those on the group's", .ranks = 3, .body = death, .processes = true,
                  .killed = 2, .arg = "shared"),
-        JOB_TEST("a death in the middle of one", .ranks = 2, .body = death_in_the_middle, .processes = true,
+        JOB_TEST("a death in the middle of one", .ranks = 3, .body = death_in_the_middle, .processes = true,
                  .killed = 2),
-        JOB_TEST("a death in the middle of one on the group's", .ranks = 2, .body = death_in_the_middle,
+        JOB_TEST("a death in the middle of one on the group's", .ranks = 3, .body = death_in_the_middle,
                  .processes = true, .killed = 2, .arg = "shared"),
-        JOB_TEST("time runs out in the middle", .ranks = 2, ENDED({false, false})),
-        JOB_TEST("cancelled in the middle", .ranks = 2, ENDED({true, false})),
-        JOB_TEST("time runs out in the middle of one on the group's", .ranks = 2, ENDED({false, true})),
-        JOB_TEST("cancelled in the middle of one on the group's", .ranks = 2, ENDED({true, true})),
+        JOB_TEST("time runs out in the middle", .ranks = 3, ENDED({false, false})),
+        JOB_TEST("cancelled in the middle", .ranks = 3, ENDED({true, false})),
+        JOB_TEST("time runs out in the middle of one on the group's", .ranks = 3, ENDED({false, true})),
+        JOB_TEST("cancelled in the middle of one on the group's", .ranks = 3, ENDED({true, true})),
         JOB_TEST("those on the group's end together", .ranks = 3, .body = end_together),
         JOB_TEST("a third rank leaves", .ranks = 3, .body = one_leaves),
     };
