@@ -76,11 +76,13 @@ void weft__tcp_mend(weft__tcp_peer *peer, const char *format, ...)
     weft__tcp_dial_begin(peer, why);
 }
 
-/* What has arrived in part goes on where it stopped. */
+/* What has arrived in part goes on where it stopped.  Its header, which does not come again, may say that its sender
+ * has no need to hear of it; but what is written over a second connection is kept until then (tcp_kept.c). */
 static void go_on_with_half(weft__tcp_peer *peer)
 {
     weft__list *again = weft__tcp_again(peer);
     weft__outgoing *half = WEFT__LIST_ENTRY(again->next, weft__outgoing, link);
+    if (peer->in.begun) peer->in.wanted = true;
     if (weft__list_empty(again) || !half->done) return;
     weft__list_remove(&half->link);
     peer->current = half;

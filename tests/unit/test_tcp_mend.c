@@ -199,6 +199,34 @@ static void test_pieces(void **state)
     packet_free(piece), packet_free(last);
 }
 
+static bool is_half_here(const rank *r)
+{
+    const weft__tcp_arriving *in = &peer_of(r)->in;
+    return in->begun && in->got && in->got < in->frame.length;
+}
+
+/* A piece that goes on in its middle over a second connection is kept where it lies until it has arrived, and its header,
+ * which came over the first one, has not asked for word of that.  Nothing else is sent either way. */
+static void test_half_a_piece(void **state)
+{
+    const int small = 16 * 1024;
+    packet *piece;
+    (void)state;
+    connect_two();
+    setsockopt(peer_of(&ranks[0])->link->polled.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    setsockopt(peer_of(&ranks[1])->link->polled.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    piece = packet_new(2, WEFT__FRAME_PAYLOAD_MAX, false);
+    piece->out.more = true;
+    ranks[0].t->send(ranks[0].t, 1, &piece->out);
+    UNTIL(is_half_here(&ranks[1]));
+    assert_int_equal(piece->sent_times, 0);
+    cut(peer_of(&ranks[0])->link->polled.fd, 0);
+    UNTIL(piece->sent_times);
+    assert_int_equal(piece->status, WEFT_OK);
+    UNTIL(ranks[1].arrived[0] == 2); /* its bytes were right */
+    packet_free(piece);
+}
+
 /* A short frame for which the ring has no room is its owner's again when it has arrived, though nothing else comes
  * behind it. */
 static void test_full_ring(void **state)
@@ -301,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_breaks, finish_random),
                                        cmocka_unit_test_teardown(test_pieces, finish),
+                                       cmocka_unit_test_teardown(test_half_a_piece, finish),
                                        cmocka_unit_test_teardown(test_full_ring, finish),
                                        cmocka_unit_test_teardown(test_gone, finish),
                                        cmocka_unit_test_teardown(test_silent, finish),
