@@ -67,6 +67,7 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     weft__list_init(&ctx->meshes);
     weft__list_init(&ctx->batches);
     weft__list_init(&ctx->groups);
+    for (size_t i = 0; i < WEFT__LENGTH(ctx->groups_by_id); i++) weft__list_init(&ctx->groups_by_id[i]);
     weft__list_init(&ctx->retiring);
     weft__list_init(&ctx->device_memory);
     weft__early_open(ctx);

@@ -31,7 +31,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define WEFT__HOST_BYTES 64
+#define WEFT__HOST_BYTES  64
+#define WEFT__GROUP_LISTS 256 /* among which groups are spread by their ids */
 
 /* Whether a rank is gone, and how that is known; gone_to (peer.c) alone changes it:
  *     HERE -> LEFT    HERE -> DIED    HERE -> PRESUMED_DEAD -> DIED */
@@ -210,8 +211,9 @@ struct weft_context {
     int64_t deaths_at_ns; /* engine: the local ranks' processes are checked again, not before */
     bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
     weft__list groups;    /* under groups_lock; the newest first */
-    weft__list batches;   /* under groups_lock: begun, not ended */
-    weft__list meshes;    /* under groups_lock */
+    weft__list groups_by_id[WEFT__GROUP_LISTS]; /* under groups_lock: those that have one, by its hash */
+    weft__list batches;                         /* under groups_lock: begun, not ended */
+    weft__list meshes;                          /* under groups_lock */
     weft__lock groups_lock;
     weft__mpsc retired;           /* groups without references */
     weft__list retiring;          /* engine: of these, those whose slots somebody may still read */

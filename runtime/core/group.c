@@ -94,6 +94,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     weft__list_init(&group->shm_coll.link);
     weft__list_init(&group->shm_coll.ops);
     weft__list_init(&group->shm_coll.read);
+    weft__list_init(&group->by_id);
     weft__lock_take(&ctx->groups_lock);
     weft__list_prepend(&ctx->groups, &group->link);
     weft__lock_drop(&ctx->groups_lock);
@@ -117,9 +118,17 @@ int weft__group_member(const weft_group *group, int world_rank)
     return weft__members_find(forming ? &unknown : &group->members, group->world, group->size, world_rank);
 }
 
+#define MAKER_SHIFT 40 /* an id: the rank that made it, above a count of its own */
+
 uint64_t weft__group_ids(weft_context *ctx, unsigned n)
 {
-    return (uint64_t)(ctx->rank + 1) << 40 | (atomic_fetch_add(&ctx->groups_made, n) + 1);
+    return (uint64_t)(ctx->rank + 1) << MAKER_SHIFT | (atomic_fetch_add(&ctx->groups_made, n) + 1);
+}
+
+/* Where groups of that id are, if there are any; under groups_lock. */
+static weft__list *with_id(weft_context *ctx, uint64_t id)
+{
+    return &ctx->groups_by_id[(id ^ id >> MAKER_SHIFT) % WEFT__GROUP_LISTS];
 }
 
 bool weft__on_one_segment(const weft_context *ctx, const int *world, int size)
@@ -230,6 +239,7 @@ static WEFT__NOINLINE void give_refs(weft_group *group, uint32_t n)
     if (before != n) return;
     weft__lock_take(&ctx->groups_lock);
     weft__list_remove(&group->link);
+    weft__list_remove(&group->by_id);
     weft__lock_drop(&ctx->groups_lock);
     weft__mpsc_push(&ctx->retired, &group->retired);
 }
@@ -276,9 +286,9 @@ weft_group *weft__group_find(weft_context *ctx, uint64_t id)
 {
     weft_group *found = NULL;
     weft__lock_take(&ctx->groups_lock);
-    WEFT__LIST_EACH(&ctx->groups, at)
+    WEFT__LIST_EACH(with_id(ctx, id), at)
     {
-        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
+        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, by_id);
         if (group->id != id) continue;
         if (weft__group_hold(group)) found = group;
         break;
@@ -333,6 +343,7 @@ weft_status weft__group_ready(weft_group *group, uint64_t id, const weft__group_
     WEFT__ASSERT(weft__holds_engine(ctx));
     weft__lock_take(&ctx->groups_lock);
     group->id = id;
+    weft__list_append(with_id(ctx, id), &group->by_id);
     weft__lock_drop(&ctx->groups_lock);
     if (shared && params->slot_bytes != ctx->slot_bytes)
         return weft__fail(WEFT_ERR_PEER, "group %s: a member told of slots of %u bytes where they have %zu",

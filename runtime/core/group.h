@@ -97,7 +97,8 @@ enum { WEFT__PAIR_WAYS = WEFT__EXCHANGES + 1 }; /* weft__kind_way, of probes too
 
 struct weft_group {
     weft_context *ctx;
-    weft__list link; /* ctx->groups, then ctx->retiring */
+    weft__list link;  /* ctx->groups, then ctx->retiring */
+    weft__list by_id; /* ctx->groups_by_id, once it has one */
     weft__mpsc_node retired;
     uint64_t id;
     int rank, size;

@@ -74,7 +74,7 @@ typedef struct weft__device {
     const weft__executor *agree_by;  /* carries that out, while it is shut */
     weft__device_comm *dev_comm;     /* once it is needed; NULL: a message to itself */
     weft__ticket ticket;             /* of the first in one fused */
-    struct weft__device *fused;      /* the first of those issued together, of one batch; or itself */
+    struct weft__device *fused;      /* the first of those issued together; or itself */
     struct weft__device *next;       /* in what is fused */
     struct weft__device *last;       /* first: the end of what is fused */
     uint32_t closed;                 /* first: members of the fused one that is not agreed on */

@@ -310,7 +310,8 @@ static void bundles_message(weft_context *ctx, int peer, int type, const void *b
         take_names(ctx, peer, &w, n);
         return;
     }
-    ctx->peers[peer].sent_together = w.id;
+    /* Ids go round; sets of two kinds of memory may end in another order than they began. */
+    if (((w.id - ctx->peers[peer].sent_together) & IDS) <= IDS / 2) ctx->peers[peer].sent_together = w.id;
     weft__bundle_name(ctx);
 }
 

@@ -359,11 +359,13 @@ static bool may_share(const weft__device *d)
     return group->size == 2 || weft__device_comm_is_ready(group, d->module);
 }
 
-/* Its group has broken since it was submitted, and has ended what had begun by then. */
+/* Its group has broken since it was submitted, and has ended what had begun by then.  On a communicator of two
+ * ranks' own the other side counts on it where they have met; the group's is not made any more. */
 static void end_with_group(weft_request *req)
 {
     char text[WEFT__SENTENCE_BYTES];
-    if (atomic_load(&req->group->state) != WEFT__BROKEN || weft__device_pair_met(req)) return;
+    if (atomic_load(&req->group->state) != WEFT__BROKEN) return;
+    if (weft__device_pair_met(req) && !weft__device_pair_shares(req->device)) return;
     weft__request_fail(req, weft__broken_text(req, text, sizeof text), text);
 }
 

@@ -28,7 +28,10 @@
 static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
                     size_t bytes)
 {
-    const weft__device_comm *dev_comm = req->device->fused->dev_comm;
+    /* Messages that go together are no one's but their own: the first may be over and gone. */
+    const weft__device *d = req->device;
+    const weft__device_comm *dev_comm =
+        weft__kind_traits(req->op.kind) & WEFT__PAIR ? d->dev_comm : d->fused->dev_comm;
     char name[256], who[192];
     weft__request_name(req, name, sizeof name);
     if (dev_comm && dev_comm->state == WEFT__DEVICE_COMM_DOOMED) {

@@ -9,11 +9,14 @@
 #include "communicator.h"
 
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #define LOOK_NS 1000000 /* between two looks at the aborts */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weft__list modules = {&modules, &modules}; /* open ones; under lock */
+static pid_t process;
 
 static bool aborts(weft__nccl *nccl)
 {
@@ -22,7 +25,8 @@ static bool aborts(weft__nccl *nccl)
     WEFT__LIST_EACH(&nccl->comms, at)
     {
         weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, link);
-        found = found || atomic_load(&comm->state) == WEFT__COMM_ABORTING;
+        weft__comm_state state = atomic_load(&comm->state);
+        found = found || state == WEFT__COMM_DOOMED || state == WEFT__COMM_ABORTING;
     }
     pthread_mutex_unlock(&nccl->lock);
     return found;
@@ -31,6 +35,7 @@ static bool aborts(weft__nccl *nccl)
 static void outwait_aborts(void)
 {
     const struct timespec pause = {0, LOOK_NS};
+    if (getpid() != process) return; /* threads and locks are the parent's */
     pthread_mutex_lock(&lock);
     WEFT__LIST_EACH(&modules, at)
     {
@@ -43,6 +48,7 @@ static void outwait_aborts(void)
 
 static void watch(void)
 {
+    process = getpid();
     atexit(outwait_aborts); /* without memory for that, the process ends as CUDA lets it */
 }
 

@@ -109,12 +109,12 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
     result =
         nccl->newer.window_register(comm->handle, op->out, op->count, &memory->window, WEFT__NCCL_WINDOW_ANY);
     result = weft__comm_await_begun(comm, result);
-    if (result == ncclInProgress) return result;
-    if (result == ncclSuccess && memory->window) {
+    /* Where the communicator is doomed meanwhile, NCCL may still write the window: the memory goes after the abort. */
+    if (result == ncclInProgress || (result == ncclSuccess && memory->window)) {
         pthread_mutex_lock(&nccl->windows);
         memory->comm = comm;
         pthread_mutex_unlock(&nccl->windows);
-        return ncclSuccess;
+        return result;
     }
     memory->window = NULL;
     weft__nccl_log(nccl, 3, "communicator %s: no window: %s", comm->label, ncclGetErrorString(result));
