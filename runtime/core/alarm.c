@@ -66,7 +66,8 @@ void weft__alarm_send(weft_context *ctx)
         node = node->next;
         if (q->forget)
             weft__watchdog_wire_forget(ctx->wire, q->rank);
-        else if (weft__watchdog_wire_send(ctx->wire, q->rank, &q->notice, sizeof q->notice) != WEFT_OK)
+        else if (weft__watchdog_wire_send(ctx->wire, q->rank, &q->notice, weft__notice_bytes(&q->notice)) !=
+                 WEFT_OK)
             weft__log(WEFT__INFO, "a notice to rank %d is lost: %s", q->rank, weft_last_error());
         weft__reserve_give(q);
     }

@@ -94,10 +94,11 @@ bool weft__notice_read(weft_context *ctx, int from, const void *bytes, size_t le
 {
     weft_status status = WEFT_OK;
     WEFT__ASSERT(is_rank(ctx, from), from, ctx->world_size);
-    if (length != sizeof *notice)
-        status = weft__fail(WEFT_ERR_PEER, "a notice of %zu bytes, expected %zu", length, sizeof *notice);
-    else
-        memcpy(notice, bytes, sizeof *notice);
+    memset(notice, 0, sizeof *notice);
+    if (length <= sizeof *notice) memcpy(notice, bytes, length);
+    if (length < offsetof(weft__notice, text) || length != weft__notice_bytes(notice))
+        status = weft__fail(WEFT_ERR_PEER, "a notice of %zu bytes, expected %zu", length,
+                            weft__notice_bytes(notice));
     if (status == WEFT_OK) {
         notice->text[sizeof notice->text - 1] = notice->fate[sizeof notice->fate - 1] = 0;
         status = notice_check(ctx, from, notice);

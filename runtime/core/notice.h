@@ -4,6 +4,8 @@
 #include "context.h"
 #include "status.h"
 
+#include <stddef.h>
+
 /* What watchdogs tell each other. */
 typedef enum weft__notice_kind {
     WEFT__NOTICE_WHO = 1,     /* how far are you in this group? */
@@ -42,6 +44,13 @@ typedef struct weft__notice {
     char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: rows of late.c */
     char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
+
+/* As many of its bytes are told: of a word about views those that it has. */
+static inline size_t weft__notice_bytes(const weft__notice *notice)
+{
+    if (notice->kind != WEFT__NOTICE_VIEW || notice->number > sizeof notice->text) return sizeof *notice;
+    return offsetof(weft__notice, text) + notice->number;
+}
 
 /* A notice from that rank's bytes, all of whose fields can be used (notice.c); false: they are none, and the
  * log has it. */

@@ -212,12 +212,12 @@ static bool has_ended(const weft__peer *m)
 static bool process_has_ended(weft_context *ctx, int rank)
 {
     weft__peer *m = &ctx->peers[rank];
-    int fd;
-    if (m->death.fd >= 0 || m->first_on_host != ctx->peers[ctx->rank].first_on_host) return has_ended(m);
-    fd = weft__process_open(&m->process);
-    if (fd < 0) return weft__process_has_ended(&m->process);
-    if (weft__peer_watch_death(ctx, rank, fd, true) != WEFT_OK) let_go_of_death(ctx, m);
-    weft__alarm_check(ctx, weft__now_ns() + RECHECK_EVERY_NS); /* of an exec no descriptor tells */
+    if (m->death.fd < 0 && m->first_on_host == ctx->peers[ctx->rank].first_on_host) {
+        int fd = weft__process_open(&m->process);
+        if (fd < 0) return weft__process_has_ended(&m->process);
+        if (weft__peer_watch_death(ctx, rank, fd, true) != WEFT_OK) let_go_of_death(ctx, m);
+    }
+    if (m->death_is_own) weft__alarm_check(ctx, weft__now_ns() + RECHECK_EVERY_NS); /* may_become_another */
     return has_ended(m);
 }
 
@@ -259,7 +259,10 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     WEFT__ASSERT(how > WEFT__LIVES && how <= WEFT__DIED && rank >= 0 && rank < ctx->world_size, how, rank);
     if (before == WEFT__PRESUMED_DEAD && how == WEFT__DIED) make_sure(ctx, rank, told, why);
     if (before != WEFT__LIVES || rank == ctx->rank) return;
-    if (how == WEFT__PRESUMED_DEAD && process_has_ended(ctx, rank)) how = WEFT__DIED;
+    if (how == WEFT__PRESUMED_DEAD && process_has_ended(ctx, rank)) {
+        how = WEFT__DIED;
+        told = false; /* that it is certain is not */
+    }
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
     gone_to(m, how);
@@ -281,6 +284,12 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     weft__peer_watch_next(ctx);
 }
 
+/* It is presumed dead and has not ended: of an exec no descriptor tells, so that it is asked for. */
+static bool may_become_another(const weft__peer *m)
+{
+    return atomic_load(&m->gone) == WEFT__PRESUMED_DEAD && m->death_is_own;
+}
+
 /* As net/tcp_recheck.c for what comes over sockets.  What the set has still to tell is no reason to say
  * anything. */
 void weft__peer_deaths_recheck(weft_context *ctx)
@@ -291,8 +300,7 @@ void weft__peer_deaths_recheck(weft_context *ctx)
     ctx->deaths_at_ns = now + RECHECK_EVERY_NS;
     for (int i = 0; i < ctx->world_size; i++) {
         weft__peer *m = &ctx->peers[i];
-        if (atomic_load(&m->gone) == WEFT__PRESUMED_DEAD && m->death_is_own &&
-            weft__process_has_ended(&m->process))
+        if (may_become_another(m) && weft__process_has_ended(&m->process))
             weft__peer_gone(ctx, i, WEFT__DIED, false, "has ended, or is another program");
         if (!is_watched(m) || !has_ended(m)) continue;
         for (int most = ctx->world_size; most > 0 && weft__poller_poll(&ctx->poller) > 0; most--) continue;
@@ -352,7 +360,7 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
         atomic_load(&ctx->peers[by].gone))
         return;
     if (process_has_ended(ctx, rank)) {
-        weft__peer_gone(ctx, rank, WEFT__DIED, true, why);
+        weft__peer_gone(ctx, rank, WEFT__DIED, false, why);
         return;
     }
     if (!m->accusers) m->accusers = calloc(1, ((size_t)ctx->world_size + 7) / 8);
@@ -408,6 +416,7 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
     int64_t next = accused_check(ctx, now_ns);
     for (int i = 0; i < ctx->world_size; i++) {
         weft__peer *m = &ctx->peers[i];
+        if (ctx->by_majority && may_become_another(m) && ctx->deaths_at_ns < next) next = ctx->deaths_at_ns;
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;
         if (now_ns >= m->suspect_ns)
             weft__peer_gone(ctx, i,

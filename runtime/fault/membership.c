@@ -15,7 +15,7 @@ typedef struct membership {
     weft__views *views;
     bool changed;   /* a view has been decided, and nothing has followed yet */
     bool too_large; /* is the job for the words that would decide one */
-    int told_by;    /* the rank whose word came last */
+    int told_by;    /* the rank whose word came last before this one was out */
 } membership;
 
 static membership *membership_of(const weft_context *ctx)
@@ -78,10 +78,22 @@ bool weft__membership_is_out(const weft_context *ctx, char *text, size_t bytes)
     return true;
 }
 
-bool weft__membership_is_stuck(const weft_context *ctx, char *text, size_t bytes)
+/* A view is asked for that leaves one of them out. */
+static bool is_wanted_without(const weft_context *ctx, const int *ranks, int n)
+{
+    const weft__views *views = membership_of(ctx)->views;
+    for (int i = 0; views && i < n; i++)
+        if (atomic_load(&ctx->peers[ranks[i]].gone) == WEFT__PRESUMED_DEAD &&
+            weft__views_has(views, ranks[i]))
+            return true;
+    return false;
+}
+
+bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n, char *text, size_t bytes)
 {
     const membership *m = membership_of(ctx);
     int members = 0, here = 0;
+    if (!is_wanted_without(ctx, ranks, n)) return false;
     if (m->too_large) {
         snprintf(
             text, bytes,
@@ -91,8 +103,7 @@ bool weft__membership_is_stuck(const weft_context *ctx, char *text, size_t bytes
             ctx->world_size);
         return true;
     }
-    if (!m->views || weft__views_state_of(m->views) == WEFT__VIEWS_OUT || weft__views_can_decide(m->views))
-        return false;
+    if (weft__views_state_of(m->views) == WEFT__VIEWS_OUT || weft__views_can_decide(m->views)) return false;
     for (int i = 0; i < ctx->world_size; i++) {
         members += weft__views_has(m->views, i);
         here += weft__views_has(m->views, i) && !atomic_load(&ctx->peers[i].gone);
@@ -132,6 +143,7 @@ static void settle(weft_context *ctx, int64_t now_ns)
 {
     membership *m = membership_of(ctx);
     int64_t next = weft__views_check(m->views, now_ns);
+    WEFT__ASSERT(weft__holds_engine(ctx));
     while (m->changed) {
         m->changed = false;
         follow(ctx);
@@ -178,12 +190,13 @@ static bool is_heard(const weft_context *ctx, int from, const weft__view_message
 static void take_word(weft_context *ctx, int from, const weft__notice *notice)
 {
     _Alignas(weft__view_message) unsigned char word[sizeof notice->text];
+    membership *m = membership_of(ctx);
     int64_t now = weft__now_ns();
     if (from == ctx->rank || !views_for(ctx)) return;
     memcpy(word, notice->text, sizeof word);
     if (!is_heard(ctx, from, (const void *)word)) return;
-    membership_of(ctx)->told_by = from;
-    if (!weft__views_take(membership_of(ctx)->views, from, (const void *)word, notice->number, now))
+    if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT) m->told_by = from;
+    if (!weft__views_take(m->views, from, (const void *)word, notice->number, now))
         weft__peer_refused(ctx, from, "a word about views that no rank says");
     settle(ctx, now);
 }

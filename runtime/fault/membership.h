@@ -12,8 +12,9 @@
 bool weft__membership_agrees(weft_context *ctx, const int *ranks, int n);
 /* The others go on without this rank: with a sentence. */
 bool weft__membership_is_out(const weft_context *ctx, char *text, size_t bytes);
-/* No view can be decided with those that are left: with a sentence. */
-bool weft__membership_is_stuck(const weft_context *ctx, char *text, size_t bytes);
+/* A view that leaves out one of these ranks is asked for, and none can be decided with those that are left: with a
+ * sentence. */
+bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n, char *text, size_t bytes);
 /* Says again what may be lost; returns when it is to be called again. */
 int64_t weft__membership_check(weft_context *ctx, int64_t now_ns);
 

@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS     (50 * WEFT__MS)  /* what has not been answered is said again */
-#define PAUSE_NS     (20 * WEFT__MS)  /* of a ballot that gave way, at first; a few times as long later */
+#define AGAIN_NS     (50 * WEFT__MS) /* what has not been answered is said again, then after twice as long, */
+#define AGAIN_MOST   (40 * AGAIN_NS) /* and so on, up to this */
+#define PAUSE_NS     (20 * WEFT__MS) /* of a ballot that gave way, at first; a few times as long later */
 #define PATIENCE_NS  (300 * WEFT__MS) /* for the end of another's ballot, after its last word */
 #define TURN_NS      (100 * WEFT__MS) /* longer for each rank whose turn is before */
 #define TURNS_MOST   16
 #define LONGER_MOST  5
 #define BALLOT_MOST  (UINT64_MAX / 4)
+#define BALLOT_JUMP  (UINT64_C(1) << 48) /* no two words are so far apart, whatever was lost between them */
+#define VIEW_MOST    (UINT32_MAX / 2)
+#define VIEW_JUMP    (UINT32_C(1) << 20) /* likewise */
 #define MESSAGE_SETS 2
 #define SETS(X)                                                                                     \
     X(members)  /* of the view */                                                                   \
@@ -43,6 +47,7 @@ struct weft__views {
     uint64_t ballot, best_at; /* own */
     uint64_t heard;           /* the latest ballot of anybody's in this view */
     int64_t next_ns;          /* PREPARING, PROPOSING: says it again; PAUSING: begins again */
+    int64_t again_ns;         /* PREPARING, PROPOSING: after so long */
     uint64_t chance;
     int gave_way; /* so many times in a row */
 #define NAME_SET(name) unsigned char *name;
@@ -228,6 +233,13 @@ static bool all_have_answered(const weft__views *v)
     return true;
 }
 
+/* What is said, or has got an answer, is said again soon. */
+static void say_again_soon(weft__views *v, int64_t now_ns)
+{
+    v->again_ns = AGAIN_NS;
+    v->next_ns = now_ns + AGAIN_NS;
+}
+
 static void cast_vote(weft__views *v, uint64_t ballot, const unsigned char *ranks)
 {
     WEFT__ASSERT(ballot >= v->promised && ballot >= v->vote_at, ballot, v->promised, v->vote_at);
@@ -246,7 +258,7 @@ static void try_to_propose(weft__views *v, int64_t now_ns)
     cast_vote(v, v->ballot, v->proposed);
     clear(v, v->voted);
     add(v->voted, v->rank);
-    v->next_ns = now_ns + AGAIN_NS;
+    say_again_soon(v, now_ns);
     say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
     try_to_decide(v, now_ns);
 }
@@ -258,10 +270,15 @@ static void note_vote(weft__views *v, uint64_t vote_at, const unsigned char *vot
     memcpy(v->proposed, vote, v->bytes);
 }
 
+static uint64_t latest_ballot(const weft__views *v)
+{
+    return v->promised > v->heard ? v->promised : v->heard;
+}
+
 /* The next ballot that is this rank's, after all that it knows of. */
 static uint64_t next_ballot(const weft__views *v)
 {
-    uint64_t ranks = (uint64_t)v->ranks, last = v->promised > v->heard ? v->promised : v->heard;
+    uint64_t ranks = (uint64_t)v->ranks, last = latest_ballot(v);
     uint64_t ballot = last / ranks * ranks + (uint64_t)v->rank + 1;
     return ballot > last ? ballot : ballot + ranks;
 }
@@ -275,7 +292,7 @@ static void begin(weft__views *v, int64_t now_ns)
     clear(v, v->proposed);
     add(v->answered, v->rank);
     note_vote(v, v->vote_at, v->vote);
-    v->next_ns = now_ns + AGAIN_NS;
+    say_again_soon(v, now_ns);
     say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
     try_to_propose(v, now_ns);
 }
@@ -361,6 +378,7 @@ static void on_promise(weft__views *v, int from, const weft__view_message *m, in
 {
     give_way(v, m->ballot, now_ns);
     if (v->state != WEFT__VIEWS_PREPARING || m->ballot != v->ballot) return;
+    if (!has(v->answered, from)) say_again_soon(v, now_ns);
     add(v->answered, from);
     note_vote(v, m->vote_at, m->sets + v->bytes);
     try_to_propose(v, now_ns);
@@ -385,6 +403,7 @@ static bool on_accept(weft__views *v, int from, const weft__view_message *m, int
 static void on_accepted(weft__views *v, int from, uint64_t ballot, int64_t now_ns)
 {
     if (v->state != WEFT__VIEWS_PROPOSING || ballot != v->ballot) return;
+    if (!has(v->voted, from)) say_again_soon(v, now_ns);
     add(v->voted, from);
     try_to_decide(v, now_ns);
 }
@@ -400,7 +419,8 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
 {
     const unsigned char *members, *ranks;
     bool owns, votes;
-    if (bytes != message_bytes(v) || m->word < WEFT__VIEW_PREPARE || m->word > WEFT__VIEW_IS || !m->view)
+    if (bytes != message_bytes(v) || m->word < WEFT__VIEW_PREPARE || m->word > WEFT__VIEW_IS) return false;
+    if (!m->view || m->view > VIEW_MOST || (m->view > v->number && m->view - v->number > VIEW_JUMP))
         return false;
     members = m->sets;
     ranks = members + v->bytes;
@@ -429,6 +449,7 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
         if (v->state == WEFT__VIEWS_OUT) return true;
     }
     if (memcmp(m->sets, v->members, v->bytes) != 0) return true;
+    if (m->ballot > latest_ballot(v) + BALLOT_JUMP) return false;
     switch (m->word) {
     case WEFT__VIEW_PREPARE: on_prepare(v, from, m->ballot, now_ns); break;
     case WEFT__VIEW_PROMISE: on_promise(v, from, m, now_ns); break;
@@ -448,7 +469,8 @@ int64_t weft__views_check(weft__views *v, int64_t now_ns)
     if (v->state == WEFT__VIEWS_PAUSING) {
         begin(v, now_ns);
     } else {
-        v->next_ns = now_ns + AGAIN_NS;
+        v->again_ns = 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
+        v->next_ns = now_ns + v->again_ns;
         if (v->state == WEFT__VIEWS_PREPARING)
             say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
         else

@@ -8,8 +8,8 @@
  * Why no two groups of one attempt, with WEFT_OK, whoever of them is gone by then: a member holds the first group that it
  * is told of, hands it to a later lead in place of joining, and takes no other.  A lead makes its group only when all that
  * live hold it; so a later lead, which is one of these, has none but that.  Where who is gone is only presumed dead a view
- * has left it out before (views.md), and two views have one inside of the other.  What a dead rank sent and nobody living
- * took is gone: its messages are dropped when it is.
+ * has left it out before (views.md), and two views have one inside of the other.  What a rank sent before its end and has
+ * come is taken as it is counted as gone, in the middle of whatever this rank does then; nothing of it comes later.
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all as long as the group is not made; that
  * verdict is kept like the other one, so a late caller learns of it at once. A rank that left counts as not living. */
@@ -200,11 +200,13 @@ static void send_verdict(weft_context *ctx, const attempt *a, int to)
     weft__p2p_control(ctx->p2p, to, types[a->state], a->verdict, a->verdict_bytes);
 }
 
-/* To all others that live; of a failure to who has joined this rank, and so takes it for the lead. */
+/* To all others that live; of a failure to who has joined this rank or holds the group by its word, and so may take it
+ * for the lead. */
 static void tell_others(weft_context *ctx, const attempt *a)
 {
     for (int i = 0; i < a->size; i++)
-        if (a->world[i] != ctx->rank && lives(ctx, a, i) && (a->joined[i] || a->state != FAILED))
+        if (a->world[i] != ctx->rank && lives(ctx, a, i) &&
+            (a->joined[i] || a->stored[i] || a->state != FAILED))
             send_verdict(ctx, a, a->world[i]);
 }
 
@@ -241,21 +243,20 @@ static void obey(weft_context *ctx, attempt *a)
 }
 
 /* Takes m over. */
-static void know(weft_context *ctx, attempt *a, attempt_state state, weft__shrink_message *m, size_t bytes)
+static void know(attempt *a, attempt_state state, weft__shrink_message *m, size_t bytes)
 {
     WEFT__ASSERT(weft__shrink_told(m) <= (size_t)a->size, weft__shrink_told(m), a->size);
     weft__reserve_give(a->verdict);
     a->verdict = m;
     a->verdict_bytes = bytes;
     attempt_to(a, state);
-    if (state == HELD) weft__shrink_believe(ctx, m);
 }
 
 /* Who has joined this rank is told: this rank may not know yet that it is the lead, because it has not heard of the end of
  * the one before. */
 static void fail_with(weft_context *ctx, attempt *a, weft__shrink_message *m, size_t bytes)
 {
-    know(ctx, a, FAILED, m, bytes);
+    know(a, FAILED, m, bytes);
     tell_others(ctx, a);
     obey(ctx, a);
 }
@@ -302,7 +303,7 @@ static void shrink_decide(weft_context *ctx, attempt *a)
     }
     m->left = weft__shrink_list_gone(ctx, m, WEFT__LEFT, &next);
     m->presumed = weft__shrink_list_gone(ctx, m, WEFT__PRESUMED_DEAD, &next);
-    know(ctx, a, HELD, m, bytes);
+    know(a, HELD, m, bytes);
     tell_others(ctx, a);
 }
 
@@ -339,15 +340,19 @@ static void on_join(weft_context *ctx, attempt *a, int member, const weft__shrin
 
 static void on_stored(weft_context *ctx, attempt *a, int member, const weft__shrink_message *m)
 {
+    if (a->state == FAILED) send_verdict(ctx, a, a->world[member]); /* it holds what there is no more */
     if (a->state != HELD || a->verdict->id != m->id) return;
     a->stored[member] = true;
     shrink_go_on(ctx, a);
 }
 
-static void on_expired(weft_context *ctx, attempt *a, const weft__shrink_message *m)
+static void on_expired(weft_context *ctx, attempt *a, int from, const weft__shrink_message *m)
 {
     char text[WEFT__GROUP_CREATE_TEXT];
-    if (is_over(a)) return; /* that member has been told, or will be when it joins */
+    if (is_over(a)) { /* another lead may have told that, and not this member */
+        send_verdict(ctx, a, from);
+        return;
+    }
     snprintf(text, sizeof text, "%s", m->text);
     for (int i = 0; i < a->size && a->state == GATHERING; i++)
         if (!a->joined[i] && lives(ctx, a, i))
@@ -355,16 +360,9 @@ static void on_expired(weft_context *ctx, attempt *a, const weft__shrink_message
     fail_attempt(ctx, a, (weft_status)m->status, text);
 }
 
-static weft__shrink_message *copy_of(const weft__shrink_message *m, size_t bytes)
-{
-    weft__shrink_message *copy = weft__reserve_get(bytes);
-    if (copy) memcpy(copy, m, bytes);
-    return copy; /* NULL, no memory: the deadline will speak */
-}
-
 static void on_failed(weft_context *ctx, attempt *a, const weft__shrink_message *m, size_t bytes)
 {
-    weft__shrink_message *copy = is_over(a) ? NULL : copy_of(m, bytes);
+    weft__shrink_message *copy = is_over(a) ? NULL : weft__shrink_copy(m, bytes);
     if (copy) fail_with(ctx, a, copy, bytes);
 }
 
@@ -372,18 +370,23 @@ static void on_failed(weft_context *ctx, attempt *a, const weft__shrink_message 
 static void on_verdict(weft_context *ctx, attempt *a, int from, int type, const weft__shrink_message *m,
                        size_t bytes)
 {
-    weft__shrink_message *copy = a->state == GATHERING ? copy_of(m, bytes) : NULL;
-    if (copy) know(ctx, a, HELD, copy, bytes);
+    weft__shrink_message *copy = a->state == GATHERING ? weft__shrink_copy(m, bytes) : NULL;
+    bool is_first = copy != NULL, is_made;
+    if (is_first) {
+        know(a, HELD, copy, bytes);
+        /* Not of the copy, which goes where what one of the gone had still sent ends the attempt. */
+        weft__shrink_believe(ctx, m);
+    }
     if (a->state == GATHERING || (a->state != FAILED && a->verdict->id != m->id)) return;
     a->stored[member_of(a, from)] = true;
-    bool is_made = a->state == HELD && type == WEFT__MESSAGE_SHRINK_DONE;
+    is_made = a->state == HELD && type == WEFT__MESSAGE_SHRINK_DONE;
     if (is_made)
         make(ctx, a);
     else if (type == WEFT__MESSAGE_SHRINK_READY && a->state == HELD)
         send_small(ctx, a, from, WEFT__MESSAGE_SHRINK_STORED, WEFT_OK, "");
     else if (type == WEFT__MESSAGE_SHRINK_READY)
         send_verdict(ctx, a, from); /* which is as good, or ends it */
-    if ((copy || is_made) && lead_of(ctx, a) == ctx->rank) tell_others(ctx, a);
+    if ((is_first || is_made) && lead_of(ctx, a) == ctx->rank) tell_others(ctx, a);
     shrink_go_on(ctx, a);
 }
 
@@ -406,7 +409,7 @@ static void shrink_take_message(weft_context *ctx, int peer, int type, const voi
     else if (type == WEFT__MESSAGE_SHRINK_STORED)
         on_stored(ctx, a, member_of(a, peer), m);
     else if (type == WEFT__MESSAGE_SHRINK_EXPIRED)
-        on_expired(ctx, a, m);
+        on_expired(ctx, a, peer, m);
     else if (type == WEFT__MESSAGE_SHRINK_FAILED)
         on_failed(ctx, a, m, length);
     else
@@ -430,7 +433,8 @@ static void give_up(weft_request *req)
     attempt *a = attempt_of(req);
     weft__group_create *f = req->u.creation;
     char text[WEFT__SENTENCE_BYTES];
-    if (f->gave_up == WEFT_ERR_TIMEOUT && weft__membership_is_stuck(req->ctx, text, sizeof text)) {
+    if (f->gave_up == WEFT_ERR_TIMEOUT &&
+        weft__membership_is_stuck(req->ctx, req->group->world, req->group->size, text, sizeof text)) {
         f->gave_up = WEFT_ERR_PEER;
         snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, text);
     }
@@ -498,8 +502,9 @@ static void shrink_leaves_alone(weft_context *ctx)
 /* There is another lead: it is told what this rank knows of the attempt, as the last one may have told this rank alone. */
 static void turn_to(weft_context *ctx, attempt *a, int lead)
 {
-    weft_request *req = request_of(ctx, a);
+    weft_request *req;
     if (a->verdict) hand_on(ctx, a, lead);
+    req = request_of(ctx, a); /* not before: sending may find that lead gone too, and end the attempt */
     if (req) shrink_join(req, a);
 }
 
@@ -510,9 +515,8 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         int lead = lead_of(ctx, a);
-        if (member_of(a, rank) < 0) continue;
-        if (rank < lead) turn_to(ctx, a, lead);
-        shrink_go_on(ctx, a);
+        if (rank < lead && member_of(a, rank) >= 0) turn_to(ctx, a, lead);
+        shrink_go_on(ctx, a); /* also of no member: it may have been the one that presumed a member dead */
     }
 }
 

@@ -2,8 +2,10 @@
 #include "shrink_message.h"
 #include "peer.h"
 #include "protocol.h"
+#include "reserve.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool weft__shrink_is_among(const int32_t *ranks, uint32_t n, int rank)
 {
@@ -15,6 +17,13 @@ bool weft__shrink_is_among(const int32_t *ranks, uint32_t n, int rank)
 size_t weft__shrink_told(const weft__shrink_message *m)
 {
     return (size_t)m->survivors + m->left + m->presumed;
+}
+
+weft__shrink_message *weft__shrink_copy(const weft__shrink_message *m, size_t bytes)
+{
+    weft__shrink_message *copy = weft__reserve_get(bytes);
+    if (copy) memcpy(copy, m, bytes);
+    return copy;
 }
 
 uint32_t weft__shrink_list_gone(const weft_context *ctx, const weft__shrink_message *m, weft__gone how,

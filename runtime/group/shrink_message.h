@@ -21,6 +21,8 @@ uint32_t weft__shrink_list_gone(const weft_context *ctx, const weft__shrink_mess
                                 int32_t **next);
 /* Who is not among the survivors is gone for this rank too, before it is told of them. */
 void weft__shrink_believe(weft_context *ctx, const weft__shrink_message *m);
+/* NULL, no memory: the deadline will speak. */
+weft__shrink_message *weft__shrink_copy(const weft__shrink_message *m, size_t bytes);
 bool weft__shrink_is_among(const int32_t *ranks, uint32_t n, int rank);
 /* From that rank, of that type and length: can all of it be used? */
 weft_status weft__shrink_check(const weft_context *ctx, int peer, int type, const weft__shrink_message *m,

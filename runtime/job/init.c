@@ -60,6 +60,7 @@ typedef struct card {
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__process_id process;
     weft__transport_card transports;
+    bool by_majority; /* WEFT_QUORUM */
     cpu_set_t processors;
 } card;
 
@@ -97,6 +98,7 @@ static weft_status fill_card(joining *j, card *c)
     c->process = weft__process_own();
     c->params = weft__own_params(ctx);
     c->params.lowest = 0;
+    c->by_majority = ctx->by_majority;
     sched_getaffinity(0, sizeof c->processors, &c->processors);
     status = weft__transports_offer(&site, weft__setting_text(WEFT__SET_TRANSPORT), &j->offers);
     if (status != WEFT_OK) return status;
@@ -123,6 +125,21 @@ static void tell_hosts_apart(joining *j, const card **sorted)
         if (!i || strcmp(sorted[i]->host_id, first->host_id) != 0) first = sorted[i];
         peers[sorted[i] - j->cards].first_on_host = (int)(first - j->cards);
     }
+}
+
+/* Else some would wait for a view that the others never vote for. */
+static weft_status check_quorums(const joining *j)
+{
+    static const char *const names[] = {"any", "majority"};
+    for (int i = 1; i < j->ctx->world_size; i++)
+        if (j->cards[i].by_majority != j->cards[0].by_majority)
+            return weft__fail(
+                WEFT_ERR_MISMATCH,
+                "WEFT_QUORUM is \"%s\" on rank 0 (host %s), and \"%s\" on rank %d (host %s): expected "
+                "the same on all ranks",
+                names[j->cards[0].by_majority], j->cards[0].host, names[j->cards[i].by_majority], i,
+                j->cards[i].host);
+    return WEFT_OK;
 }
 
 /* Memory is had before the cards are: who fails later keeps the ranks of its host waiting for its segment. */
@@ -154,6 +171,7 @@ static weft_status exchange_cards(joining *j)
         m->death.fd = -1;
         memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
     }
+    if (status == WEFT_OK) status = check_quorums(j);
     if (status == WEFT_OK) tell_hosts_apart(j, sorted);
     if (status == WEFT_OK) status = weft__watchdog_wire_peers(ctx->wire, ctx->world_size, endpoints);
     free(endpoints);

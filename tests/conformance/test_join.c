@@ -149,6 +149,17 @@ static void different_sizes(job_rank *me)
     CHECK(job_results(me, 0)[TOLD_BY] || job_results(me, 1)[TOLD_BY]);
 }
 
+/* All are told what differs, by whom. */
+static void different_quorums(job_rank *me)
+{
+    char url[64], told[512];
+    weft_config config = job_config(me, url, 0);
+    job_setenv(me, "WEFT_QUORUM", me->rank == 1 ? "any" : "majority");
+    CHECK_STATUS(WEFT_ERR_MISMATCH, try_to_join(me, &config, told));
+    CHECK_TEXT(told, "WEFT_QUORUM is \"majority\" on rank 0");
+    CHECK_TEXT(told, "\"any\" on rank 1");
+}
+
 /* Something else listens there and never greets. */
 static void port_in_use(job_rank *me)
 {
@@ -185,6 +196,7 @@ int main(int argc, char **argv)
         JOIN("no server", 2, no_server),
         JOIN("the same rank twice", 2, same_rank_twice),
         JOIN("different sizes", 2, different_sizes),
+        JOIN_APART("different quorums", 3, different_quorums),
         JOIN("a port in use", 1, port_in_use),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+/* After that nobody waits for a time before the next pair is lost: the clock has an end (world.h). */
+enum { LOSING_MS = 8000 };
 enum { RANKS_MOST = 9, FAILURES_MOST = 40, MADE_MOST = RANKS_MOST * RANKS_MOST };
 
 typedef struct pair {
@@ -160,11 +162,12 @@ static bool act_all(void)
 static void run(void)
 {
     int pace = 1 + chance_below(200);
+    int64_t until = weft__now_ns() + LOSING_MS * WEFT__MS;
     bool goes_on = true;
     while (lost_count < pair_count) {
         if (chance_one_in(pace)) lose_next();
         if (chance_one_in(4)) act(chance_below(world.ranks));
-        if (!world_step() && !act_all() && !world_pass_time()) lose_next();
+        if (!world_step() && !act_all() && (weft__now_ns() > until || !world_pass_time())) lose_next();
     }
     while (goes_on) {
         while (world_step()) act(chance_below(world.ranks));

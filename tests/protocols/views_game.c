@@ -18,8 +18,8 @@ enum { JOBS = 16 }; /* of a seed: most are over in few steps */
 enum { WORDS_MOST = 4096, WORD_BYTES = 64, VIEWS_MOST = 64, SETTLE_STEPS = 200000 };
 enum {
     STEP_MS = 10,
-    IDLE_MOST = 400
-}; /* so that 4 s without a word are the end: whoever waits does so for less (views.c) */
+    IDLE_MOST = 800
+}; /* so that 8 s without a word are the end: whoever waits does so for less (views.c) */
 
 typedef struct word {
     int from, to;

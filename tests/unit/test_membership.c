@@ -1,21 +1,27 @@
-/* test_membership.c - a job with more ranks than a word of the watchdogs has room for has no views, and says so. */
+/* test_membership.c - a job with more ranks than a word of the watchdogs has room for has no views, and says so; who is out
+ * names the rank whose word that was. */
 #include "engine.h"
 #include "lone_rank.h"
 #include "membership.h"
+#include "notice.h"
 #include "peer.h"
 #include "status.h"
+#include "views.h"
+#include "watchdog.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-enum { ALL = 5000, LOST = 0 };
+enum { ALL = 5000, LOST = 0, KEPT = 2 };
 
-static bool is_stuck_in_a_job_of(int ranks, char *text, size_t bytes)
+/* Is a shrink of a group with that rank, once one with LOST was to go without it? */
+static bool is_stuck_in_a_job_of(int ranks, int member, char *text, size_t bytes)
 {
     static const int lost[] = {LOST};
     weft_context *ctx = lone_rank_open((lone_wires){NULL, NULL});
@@ -29,7 +35,7 @@ static bool is_stuck_in_a_job_of(int ranks, char *text, size_t bytes)
     ctx->peers = all;
     ctx->world_size = ranks;
     assert_false(weft__membership_agrees(ctx, lost, 1));
-    stuck = weft__membership_is_stuck(ctx, text, bytes);
+    stuck = weft__membership_is_stuck(ctx, &member, 1, text, bytes);
     ctx->peers = own;
     ctx->world_size = LONE_WORLD;
     weft__engine_drop(ctx);
@@ -42,16 +48,57 @@ static void test_a_job_that_is_too_large(void **state)
 {
     char text[WEFT__SENTENCE_BYTES];
     (void)state;
-    assert_true(is_stuck_in_a_job_of(ALL, text, sizeof text));
+    assert_true(is_stuck_in_a_job_of(ALL, LOST, text, sizeof text));
     assert_non_null(strstr(text, "a job of 5000 ranks is too large"));
     assert_non_null(strstr(text, "WEFT_QUORUM=any"));
+    assert_false(
+        is_stuck_in_a_job_of(ALL, KEPT, text, sizeof text)); /* which waits for nobody to be left out */
 }
 
 static void test_a_job_that_is_not(void **state)
 {
     char text[WEFT__SENTENCE_BYTES];
     (void)state;
-    assert_false(is_stuck_in_a_job_of(LONE_WORLD, text, sizeof text));
+    assert_false(is_stuck_in_a_job_of(LONE_WORLD, LOST, text, sizeof text));
+}
+
+/* That view 2 is of all but this rank. */
+static void tell_view(weft_context *ctx, int from)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_VIEW, .number = sizeof(weft__view_message) + 2};
+    _Alignas(weft__view_message) unsigned char word[sizeof(weft__view_message) + 2] = {0};
+    weft__view_message *m = (void *)word;
+    m->word = WEFT__VIEW_IS;
+    m->view = 2;
+    m->sets[0] = ((1U << LONE_WORLD) - 1) & ~(1U << LONE_ME);
+    memcpy(notice.text, word, sizeof word);
+    weft__watchdog_take(ctx, from, &notice, weft__notice_bytes(&notice));
+}
+
+static void test_who_told_that_this_rank_is_out(void **state)
+{
+    weft_context *ctx = lone_rank_open((lone_wires){NULL, NULL});
+    char text[WEFT__SENTENCE_BYTES] = "";
+    (void)state;
+    ctx->by_majority = true;
+    tell_view(ctx, LOST);
+    tell_view(ctx, KEPT);
+    weft__engine_take(ctx);
+    assert_true(weft__membership_is_out(ctx, text, sizeof text));
+    weft__engine_drop(ctx);
+    assert_non_null(strstr(text, "rank 0 has told that"));
+    lone_rank_close(ctx);
+}
+
+static void test_a_word_is_as_long_as_it_is(void **state)
+{
+    weft__notice word = {.kind = WEFT__NOTICE_VIEW, .number = 26},
+                 other = {.kind = WEFT__NOTICE_BROKEN, .number = 26};
+    (void)state;
+    assert_int_equal(weft__notice_bytes(&word), offsetof(weft__notice, text) + 26);
+    assert_int_equal(weft__notice_bytes(&other), sizeof other);
+    word.number = UINT64_MAX;
+    assert_int_equal(weft__notice_bytes(&word), sizeof word);
 }
 
 int main(void)
@@ -59,6 +106,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_that_is_too_large),
         cmocka_unit_test(test_a_job_that_is_not),
+        cmocka_unit_test(test_who_told_that_this_rank_is_out),
+        cmocka_unit_test(test_a_word_is_as_long_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,17 @@
  * while, if one that lives says so; of two that presume each other dead one goes. */
 #include "engine.h"
 #include "lone_rank.h"
+#include "notice.h"
 #include "peer.h"
+#include "process.h"
+#include "reserve.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -131,6 +137,81 @@ static void test_who_was_spared_is_judged_again(void **state)
     end();
 }
 
+/* ---- a rank of this host, whose process this one sees ---- */
+
+/* A child that waits to be ended. */
+static weft__process_id start_process(void)
+{
+    weft__process_id process = {0};
+    int ends[2];
+    pid_t pid;
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        process = weft__process_own();
+        if (write(ends[1], &process, sizeof process) < 0) _exit(1);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ends[0], &process, sizeof process), sizeof process);
+    close(ends[0]);
+    close(ends[1]);
+    return process;
+}
+
+static void end_process(const weft__process_id *process)
+{
+    assert_int_equal(kill(process->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(process->pid, NULL, 0), process->pid);
+}
+
+/* Words for other ranks that are queued. */
+static int take_queued(void)
+{
+    int n = 0;
+    for (weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices), *next; node; node = next, n++) {
+        next = node->next;
+        weft__reserve_give(node);
+    }
+    return n;
+}
+
+/* What another one has told all of is less than what is found here, so that it is told too. */
+static void test_a_certain_death_is_told_whoever_presumed_it(void **state)
+{
+    (void)state;
+    for (int accused = 0; accused < 2; accused++) {
+        begin();
+        ctx->peers[0].process = start_process();
+        end_process(&ctx->peers[0].process);
+        take_queued();
+        if (accused)
+            accuse(0, 4);
+        else
+            weft__peer_gone(ctx, 0, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
+        assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__DIED);
+        assert_int_equal(take_queued(), LONE_WORLD - 2 + 1); /* and that nothing goes to it any more */
+        end();
+    }
+}
+
+/* It may become another program, which no descriptor tells. */
+static void test_who_is_presumed_dead_and_lives_is_asked_for(void **state)
+{
+    weft__process_id process = start_process();
+    (void)state;
+    begin();
+    ctx->peers[0].process = process;
+    weft__peer_gone(ctx, 0, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
+    assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__PRESUMED_DEAD);
+    for (int i = 0; i < 3; i++) {
+        weft__peer_deaths_recheck(ctx);
+        assert_true(weft__peer_suspects_check(ctx, weft__now_ns()) < weft__now_ns() + 1000 * WEFT__MS);
+    }
+    end();
+    end_process(&process);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +221,8 @@ int main(void)
         cmocka_unit_test(test_of_two_the_higher_goes),
         cmocka_unit_test(test_of_two_that_one_goes_that_more_have_lost),
         cmocka_unit_test(test_who_was_spared_is_judged_again),
+        cmocka_unit_test(test_a_certain_death_is_told_whoever_presumed_it),
+        cmocka_unit_test(test_who_is_presumed_dead_and_lives_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,6 +249,8 @@ static bool is_taken(said is, size_t bytes)
     return is_taken_from(1, is, bytes);
 }
 
+#define DISTANT ((UINT64_C(1) << 60) + 1) /* a ballot of rank 1 of three */
+
 static void test_refuses_what_no_rank_says(void **state)
 {
     static const size_t whole = sizeof(weft__view_message) + 2;
@@ -261,6 +263,10 @@ static void test_refuses_what_no_rank_says(void **state)
                                    {WEFT__VIEW_IS + 1, 1, 2, 0, 7, 0},
                                    {WEFT__VIEW_PREPARE, 0, 2, 0, 7, 0},
                                    {WEFT__VIEW_PREPARE, 1, 0, 0, 7, 0},
+                                   {WEFT__VIEW_PREPARE, 1, DISTANT, 0, 7, 0}, /* no rank comes so far */
+                                   {WEFT__VIEW_PROMISE, 1, DISTANT, 0, 7, 0},
+                                   {WEFT__VIEW_IS, UINT32_MAX, 0, 0, 7, 0},
+                                   {WEFT__VIEW_IS, UINT32_MAX / 4, 0, 0, 7, 0},
                                    {WEFT__VIEW_PREPARE, 1, 3, 0, 7, 0}, /* a ballot of rank 2 */
                                    {WEFT__VIEW_PREPARE, 1, 2, 0, 0, 0},
                                    {WEFT__VIEW_PREPARE, 1, 2, 0, 5, 0},  /* it is not in its own view */
@@ -350,6 +356,26 @@ static void test_a_vote_counts_in_its_ballot(void **state)
     close_job();
 }
 
+/* Cut off from all others it says less and less; until one answers. */
+static void test_what_nobody_answers_is_said_less_and_less(void **state)
+{
+    int times = 0;
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    weft__views_want(views[0], now_ns);
+    while (now_ns < 20000 * WEFT__MS) {
+        int64_t next = weft__views_check(views[0], now_ns);
+        assert_in_range(next - now_ns, 1, 2000 * WEFT__MS);
+        now_ns = next;
+        times += queue_tail > 0;
+        queue_tail = 0;
+    }
+    assert_in_range(times, 10, 16);
+    assert_true(is_taken_from(1, (said){WEFT__VIEW_PROMISE, 1, 1, 0, 31, 0}, WHOLE)); /* one is not enough */
+    assert_in_range(weft__views_check(views[0], now_ns) - now_ns, 1, 50 * WEFT__MS);
+    close_job();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_refuses_what_no_rank_says),
         cmocka_unit_test(test_the_newest_vote_is_proposed),
         cmocka_unit_test(test_a_vote_counts_in_its_ballot),
+        cmocka_unit_test(test_what_nobody_answers_is_said_less_and_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,209 @@
+/* test_shrink.c - shrink_group message by message: who is told that it has failed, what a lead waits for, and ends that come
+ * in the middle of something else.  What holds in whatever order messages come is played by
+ * tests/protocols/shrink_game.c. */
+#include "engine.h"
+#include "lone_rank.h"
+#include "peer.h"
+#include "protocol.h"
+#include "shrink_message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { GROUP = 2, BEFORE = 0, OTHER = 2, LAST = 4, LIST_MOST = 16 };
+
+static const uint64_t made_by_before = (uint64_t)(BEFORE + 1) << 40 | 7;
+
+static weft_context *ctx;
+static weft_group *group;
+static weft_request *req;
+static int sent[WEFT__MESSAGE_GO_TOGETHER + 1]; /* how often, by kind */
+static void (*at_sent)(int type);               /* in the middle of sending; NULL: nothing happens then */
+
+static void note_sent(const weft__outgoing *out)
+{
+    int type = out->frame.tag;
+    if (out->frame.kind != WEFT__FRAME_CONTROL || type < 0 || type > WEFT__MESSAGE_GO_TOGETHER) return;
+    sent[type]++;
+    if (at_sent) at_sent(type);
+}
+
+/* The words that follow the members in a message. */
+typedef struct told {
+    uint32_t survivors, presumed;
+    int ranks[LIST_MOST];
+} told;
+
+static void say(int from, int type, weft_status status, const told *t)
+{
+    _Alignas(weft__shrink_message) unsigned char
+        bytes[sizeof(weft__shrink_message) + LIST_MOST * sizeof(int32_t)] = {0};
+    weft__shrink_message *m = (void *)bytes;
+    size_t n = (size_t)group->size;
+    *m = (weft__shrink_message){.group = GROUP,
+                                .id = made_by_before,
+                                .occurrence = 1,
+                                .size = (uint32_t)n,
+                                .survivors = t->survivors,
+                                .presumed = t->presumed,
+                                .status = status,
+                                .params = weft__own_params(ctx)};
+    snprintf(m->text, sizeof m->text, "2.0 s passed");
+    memcpy(m->list, group->world, n * sizeof *m->list);
+    for (size_t i = 0; i < t->survivors + t->presumed; i++) m->list[n + i] = t->ranks[i];
+    ctx->p2p_events.control(&ctx->p2p_events, from, type, m,
+                            sizeof *m + (n + t->survivors + t->presumed) * sizeof *m->list);
+}
+
+static void turn(void)
+{
+    weft__engine_progress(ctx);
+}
+
+/* This rank shrinks the group of those. */
+static void begin(const int *members, int size)
+{
+    static weft_group *left;
+    memset(sent, 0, sizeof sent);
+    at_sent = NULL;
+    ctx = lone_rank_open((lone_wires){note_sent, NULL});
+    ctx->by_majority = true;
+    group = lone_rank_group(ctx, members, size, "group", GROUP);
+    assert_int_equal(weft_shrink_group(group, NULL, &left, &req), WEFT_OK);
+    weft__engine_take(ctx);
+    turn();
+}
+
+static void end(void)
+{
+    at_sent = NULL;
+    weft__engine_drop(ctx);
+    weft_release(req);
+    lone_rank_close(ctx);
+}
+
+static weft_status end_of_request(void)
+{
+    weft_status status;
+    turn();
+    weft__engine_drop(ctx);
+    status = weft_test(req);
+    weft__engine_take(ctx);
+    return status;
+}
+
+static const told nothing = {0};
+
+/* The lead before is presumed dead, and no view can leave it out yet: LAST, which holds its group too, never joined this
+ * rank. */
+static void hold_with_last(void)
+{
+    static const int members[] = {BEFORE, LONE_ME, LAST};
+    const told all = {.survivors = 3, .ranks = {BEFORE, LONE_ME, LAST}};
+    begin(members, 3);
+    say(BEFORE, WEFT__MESSAGE_SHRINK_READY, WEFT_OK, &all);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_STORED], 1);
+    weft__peer_gone(ctx, BEFORE, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
+    say(LAST, WEFT__MESSAGE_SHRINK_READY, WEFT_OK, &all);
+    assert_int_equal(end_of_request(), WEFT_PENDING);
+}
+
+static void test_who_holds_the_group_is_told_that_it_failed(void **state)
+{
+    (void)state;
+    hold_with_last();
+    say(LAST, WEFT__MESSAGE_SHRINK_EXPIRED, WEFT_ERR_TIMEOUT, &nothing);
+    assert_int_equal(end_of_request(), WEFT_ERR_TIMEOUT);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_FAILED], 1);
+    end();
+}
+
+/* Its word was on its way while the attempt ended. */
+static void test_who_asks_late_is_told(void **state)
+{
+    (void)state;
+    hold_with_last();
+    say(LAST, WEFT__MESSAGE_SHRINK_EXPIRED, WEFT_ERR_TIMEOUT, &nothing);
+    sent[WEFT__MESSAGE_SHRINK_FAILED] = 0;
+    say(LAST, WEFT__MESSAGE_SHRINK_EXPIRED, WEFT_ERR_TIMEOUT, &nothing);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_FAILED], 1);
+    say(LAST, WEFT__MESSAGE_SHRINK_STORED, WEFT_OK, &nothing);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_FAILED], 2);
+    end();
+}
+
+/* OTHER is no member, and has lost LAST: which of the two goes is open until OTHER itself is gone. */
+static void test_the_end_of_who_accuses_a_member(void **state)
+{
+    static const int members[] = {LONE_ME, LAST};
+    (void)state;
+    begin(members, 2);
+    weft__peer_accused(ctx, LAST, OTHER, "is lost: it is silent");
+    say(LAST, WEFT__MESSAGE_SHRINK_JOIN, WEFT_OK, &nothing);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_READY], 0);
+    weft__peer_gone(ctx, OTHER, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_READY], 1);
+    end();
+}
+
+static void fail_amid(int type)
+{
+    if (type != WEFT__MESSAGE_NONE) return;
+    at_sent = NULL;
+    say(LAST, WEFT__MESSAGE_SHRINK_FAILED, WEFT_ERR_TIMEOUT, &nothing);
+}
+
+/* A group is told of without two who are gone, and as the first of them is counted as that, word comes that it has failed.
+ * A sanitizer sees what is used after that. */
+static void test_a_failure_amid_the_first_word(void **state)
+{
+    static const int members[] = {BEFORE, 1, OTHER, LONE_ME, LAST};
+    (void)state;
+    begin(members, 5);
+    at_sent = fail_amid;
+    say(BEFORE, WEFT__MESSAGE_SHRINK_READY, WEFT_OK,
+        &(told){.survivors = 3, .presumed = 2, .ranks = {BEFORE, LONE_ME, LAST, 1, OTHER}});
+    assert_null(at_sent);
+    assert_int_equal(end_of_request(), WEFT_ERR_TIMEOUT);
+    assert_true(atomic_load(&ctx->peers[1].gone));
+    assert_true(atomic_load(&ctx->peers[OTHER].gone));
+    end();
+}
+
+static void lose_next_lead(int type)
+{
+    if (type != WEFT__MESSAGE_SHRINK_READY) return;
+    at_sent = NULL;
+    weft__peer_gone(ctx, OTHER, WEFT__DIED, true, "has died");
+}
+
+/* The group is handed on to the next lead, and that sending finds it dead: this rank is the last one, and has it. */
+static void test_the_next_lead_is_gone_too(void **state)
+{
+    static const int members[] = {BEFORE, OTHER, LONE_ME};
+    (void)state;
+    begin(members, 3);
+    say(BEFORE, WEFT__MESSAGE_SHRINK_READY, WEFT_OK,
+        &(told){.survivors = 3, .ranks = {BEFORE, OTHER, LONE_ME}});
+    at_sent = lose_next_lead;
+    weft__peer_gone(ctx, BEFORE, WEFT__DIED, true, "has died");
+    assert_null(at_sent);
+    assert_int_equal(end_of_request(), WEFT_OK);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_holds_the_group_is_told_that_it_failed),
+        cmocka_unit_test(test_who_asks_late_is_told),
+        cmocka_unit_test(test_the_end_of_who_accuses_a_member),
+        cmocka_unit_test(test_a_failure_amid_the_first_word),
+        cmocka_unit_test(test_the_next_lead_is_gone_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
