@@ -1,12 +1,12 @@
 /* address.c - see address.h.  Fails with the host's or the interface's name in the sentence. */
 #include "address.h"
 #include "number.h"
+#include "process.h"
 #include "settings.h"
 #include "status.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -195,17 +195,13 @@ weft_status weft__address_outward(char text[WEFT__ADDRESS_BYTES])
 void weft__host_id(char id[WEFT__HOST_ID_BYTES])
 {
     const char *given = weft__setting_text(WEFT__SET_HOSTID);
-    char boot[64] = "", space[64] = "";
+    char boot[WEFT__BOOT_ID_BYTES], space[64] = "";
     ssize_t n;
-    int fd;
     if (*given) {
         snprintf(id, WEFT__HOST_ID_BYTES, "%s", given);
         return;
     }
-    fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, boot, sizeof boot - 1) : -1;
-    if (fd >= 0) close(fd);
-    boot[n > 0 ? strcspn(boot, "\n") : 0] = '\0';
+    weft__boot_id(boot);
     n = readlink("/proc/self/ns/net", space, sizeof space - 1);
     space[n > 0 ? (size_t)n : 0] = '\0';
     if (*boot && *space)

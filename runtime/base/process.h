@@ -4,9 +4,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WEFT__BOOT_ID_BYTES 37
+
+/* What tells the kernel that runs here from others, and from itself after it has booted again; "": nothing does. */
+void weft__boot_id(char id[WEFT__BOOT_ID_BYTES]);
+
 /* What a process tells others of itself, so that they can tell it from a later one of its number. */
 typedef struct weft__process_id {
-    uint64_t space;   /* of numbers of processes; 0: not known */
+    uint64_t space;   /* of numbers of processes, and whose kernel's it is; 0: not known */
     uint64_t started; /* in the kernel's ticks since it booted; 0: not known */
     uint64_t stack;   /* where its program's stack begins, another place after each exec; 0: not known */
     int32_t pid;

@@ -7,6 +7,7 @@
 #include "leave.h"
 #include "protocols.h"
 #include "region.h"
+#include "reserve.h"
 #include "segment_ranks.h"
 #include "slots.h"
 #include "watchdog_wire.h"
@@ -154,6 +155,16 @@ static void drop_notices(weft_context *ctx)
 }
 
 /* Requests and groups give back what they have of the segment first, which is the next context's too. */
+int lone_rank_take_queued(weft_context *ctx)
+{
+    int n = 0;
+    for (weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices), *next; node; node = next, n++) {
+        next = node->next;
+        weft__reserve_give(node);
+    }
+    return n;
+}
+
 void lone_rank_close(weft_context *ctx)
 {
     drop_notices(ctx);

@@ -18,6 +18,8 @@ weft_context *lone_rank_open(lone_wires wires);
 weft__segment *lone_rank_near(void); /* the segment of the rank that shares memory with it; stays for ever */
 /* READY, and the context's. */
 weft_group *lone_rank_group(weft_context *ctx, const int *world, int size, const char *label, uint64_t id);
+/* Words for other ranks that are queued: takes them, and tells how many there were. */
+int lone_rank_take_queued(weft_context *ctx);
 /* What still runs fails first; handles of requests have been released before. */
 void lone_rank_close(weft_context *ctx);
 #endif

@@ -7,7 +7,6 @@
 #include "notice.h"
 #include "peer.h"
 #include "protocols.h"
-#include "reserve.h"
 #include "watchdog.h"
 
 #include <setjmp.h>
@@ -145,17 +144,6 @@ static void test_an_end_of_a_connection_proves_nothing(void **state)
     lone_rank_close(ctx);
 }
 
-/* Words for other ranks that are queued. */
-static int take_queued(void)
-{
-    int n = 0;
-    for (weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices), *next; node; node = next, n++) {
-        next = node->next;
-        weft__reserve_give(node);
-    }
-    return n;
-}
-
 /* A process that others presume dead goes on being watched by its host, which tells those others once it is sure. */
 static void test_a_presumed_death_may_become_certain(void **state)
 {
@@ -164,12 +152,13 @@ static void test_a_presumed_death_may_become_certain(void **state)
     weft__engine_take(ctx);
     weft__peer_gone(ctx, LONE_NEAR, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
     assert_int_equal(known_of(LONE_NEAR), WEFT__PRESUMED_DEAD);
-    take_queued();
+    lone_rank_take_queued(ctx);
     weft__peer_gone(ctx, LONE_NEAR, WEFT__DIED, false, "has died (killed by SIGKILL)");
     assert_int_equal(known_of(LONE_NEAR), WEFT__DIED);
-    assert_int_equal(take_queued(), LONE_WORLD - 2 + 1); /* and that nothing goes to it any more */
+    assert_int_equal(lone_rank_take_queued(ctx),
+                     LONE_WORLD - 2 + 1); /* and that nothing goes to it any more */
     weft__peer_gone(ctx, LONE_NEAR, WEFT__DIED, false, "has died (killed by SIGKILL)");
-    assert_int_equal(take_queued(), 0);
+    assert_int_equal(lone_rank_take_queued(ctx), 0);
     weft__engine_drop(ctx);
     lone_rank_close(ctx);
 }

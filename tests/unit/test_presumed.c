@@ -5,7 +5,6 @@
 #include "notice.h"
 #include "peer.h"
 #include "process.h"
-#include "reserve.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -165,17 +164,6 @@ static void end_process(const weft__process_id *process)
     assert_int_equal(waitpid(process->pid, NULL, 0), process->pid);
 }
 
-/* Words for other ranks that are queued. */
-static int take_queued(void)
-{
-    int n = 0;
-    for (weft__mpsc_node *node = weft__mpsc_take_all(&ctx->notices), *next; node; node = next, n++) {
-        next = node->next;
-        weft__reserve_give(node);
-    }
-    return n;
-}
-
 /* What another one has told all of is less than what is found here, so that it is told too. */
 static void test_a_certain_death_is_told_whoever_presumed_it(void **state)
 {
@@ -184,13 +172,14 @@ static void test_a_certain_death_is_told_whoever_presumed_it(void **state)
         begin();
         ctx->peers[0].process = start_process();
         end_process(&ctx->peers[0].process);
-        take_queued();
+        lone_rank_take_queued(ctx);
         if (accused)
             accuse(0, 4);
         else
             weft__peer_gone(ctx, 0, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
         assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__DIED);
-        assert_int_equal(take_queued(), LONE_WORLD - 2 + 1); /* and that nothing goes to it any more */
+        assert_int_equal(lone_rank_take_queued(ctx),
+                         LONE_WORLD - 2 + 1); /* and that nothing goes to it any more */
         end();
     }
 }
