@@ -59,7 +59,8 @@ typedef struct weft__peer {
     unsigned char *accusers; /* a bit for each rank that presumes it dead; NULL: none does */
     int64_t accused_ns;     /* they are believed from then on, if nothing speaks against that; 0: not asked */
     _Atomic bool refused;   /* the log has it that it told what cannot be */
-    uint32_t sent_together; /* engine: the last set of messages that has come whole: device_bundle.c */
+    uint32_t sets_sent;     /* engine: number of the last set of messages that began to it: device_bundle.c */
+    uint32_t sent_together; /* engine: and of the last one of its own that has come whole */
     weft__polled death;     /* its pidfd */
     bool death_is_own;      /* opened by peer.c, and not the segment's */
     weft__process_id process;

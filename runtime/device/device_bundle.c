@@ -40,7 +40,6 @@ typedef struct set_word { /* what goes to another rank */
 struct bundles {
     weft__list sent; /* GATHERS: sends, in the order of beginning, */
     weft__list met;  /* and receives, in that of meeting */
-    uint32_t made;   /* ids */
     unsigned starts; /* batches of which more follows under this hold of the engine, one in each memory */
 };
 
@@ -177,11 +176,12 @@ void weft__bundle_name(weft_context *ctx)
 
 /* ---- beginning ---- */
 
-static uint32_t new_id(struct bundles *bundles)
+/* Each receiver's have numbers of their own: what it can tell apart is the order of those under way to it. */
+static uint32_t new_id(weft__peer *to)
 {
-    bundles->made = (bundles->made + 1) & IDS;
-    if (!bundles->made) bundles->made = 1;
-    return bundles->made;
+    to->sets_sent = (to->sets_sent + 1) & IDS;
+    if (!to->sets_sent) to->sets_sent = 1;
+    return to->sets_sent;
 }
 
 weft__bundle_start weft__bundle_begin(weft__device *d)
@@ -189,6 +189,7 @@ weft__bundle_start weft__bundle_begin(weft__device *d)
     struct bundles *bundles = bundles_of(d->req->ctx);
     weft__device *first = d->bundle.first, *set = d->bundle.set;
     weft__bundle_start start = {.ends_batch = false};
+    int to;
     WEFT__ASSERT(weft__holds_engine(d->req->ctx) && d->bundle.state == WEFT__BUNDLE_NONE);
     if (!first) return start;
     if (d == first) bundles->starts++;
@@ -196,12 +197,13 @@ weft__bundle_start weft__bundle_begin(weft__device *d)
                  first->bundle.unstarted);
     start.ends_batch = --first->bundle.unstarted == 0;
     if (!set || set->bundle.sends == 1) return start;
-    if (d == set) d->bundle.id = new_id(bundles);
+    to = d->req->group->world[d->req->op.peer];
+    if (d == set) d->bundle.id = new_id(&d->req->ctx->peers[to]);
     d->match.says = set->bundle.id << WEFT__SAYS_SET;
     gather(d);
     if (--set->bundle.unsent) return start;
     start.ends_id = set->bundle.id;
-    start.to = d->req->group->world[d->req->op.peer];
+    start.to = to;
     return start;
 }
 
