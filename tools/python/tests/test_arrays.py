@@ -2,8 +2,11 @@
 
 import ctypes
 import pathlib
+import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import ml_dtypes
 import numpy as np
@@ -128,6 +131,56 @@ class Arrays(unittest.TestCase):
                         call()
                     self.assertIn("overlap: out begins at byte", str(told.exception))
                 self.assertTrue(g.all_reduce(x, x).wait())
+
+    @ranks(2)
+    def test_copy(job):
+        """With copy=True an array may have strides and be changed at once, and is not written; without it, it is."""
+        g, n = job.world, job.size
+        whole = np.arange(12.0).reshape(3, 4)
+        column = whole[:, 1]  # 1, 5, 9
+        request = g.all_reduce(column, copy=True)
+        column[:] = 0
+        assert request.result().tolist() == [2, 10, 18] and request.result().flags.c_contiguous
+        assert column.tolist() == [0, 0, 0]
+        column[:] = [1, 5, 9]
+        out = np.zeros(3)
+        assert g.all_reduce(column, out, copy=True).result() is out and out.tolist() == [2, 10, 18]
+        assert g.broadcast(column + g.rank, 1, copy=True).result().tolist() == [2, 6, 10]
+        both = np.zeros((n, 3))
+        assert (g.all_gather(column, both, copy=True).result() == [1, 5, 9]).all()
+        assert (g.all_to_all(np.asfortranarray(both), np.zeros((n, 3)), copy=True).result() == [1, 5, 9]).all()
+        got = g.irecv(np.zeros(3), 1 - g.rank, 1)
+        g.isend(column, 1 - g.rank, 1, copy=True).wait()
+        assert got.result().tolist() == [1, 5, 9]
+        assert g.send_recv(column, np.zeros(3), 1 - g.rank, copy=True).result().tolist() == [1, 5, 9]
+        buffer = memoryview(bytearray(range(8)))[::2]  # 0, 2, 4, 6
+        assert list(g.all_reduce(buffer, copy=True).result()) == [0, 4, 8, 12]
+        assert list(g.all_reduce(memoryview(bytes(2)), copy=True).result()) == [0, 0]
+        try:
+            g.all_reduce(OverDlpack(np.zeros(3)), copy=True)
+            raise AssertionError("it has no copy")
+        except TypeError as error:
+            assert "OverDlpack, of which copy=True makes none" in str(error), error
+
+    def test_told_by_packages(self):
+        """The current stream and the device of torch's tensors and cupy's arrays; jax's are not written."""
+
+        class Tensor(OnDevice):
+            device = types.SimpleNamespace(index=1)
+
+        class Array(OnDevice):
+            device = types.SimpleNamespace(id=2)
+
+        stream = types.SimpleNamespace(cuda_stream=77)
+        cuda = types.SimpleNamespace(current_stream=lambda device: stream if device is Tensor.device else None)
+        with unittest.mock.patch.dict(sys.modules, torch=types.SimpleNamespace(Tensor=Tensor, cuda=cuda)):
+            found = arrays.view(Tensor(), "array")
+            self.assertEqual((found.stream, found.device), (77, 1))
+            found = arrays.view(Array(stream=5), "array")
+            self.assertEqual((found.stream, found.device), (5, 2))
+        self.assertEqual(arrays.view(OnDevice(), "array").stream, None)
+        immutable = type("Array", (OverDlpack,), {"__module__": "jaxlib._jax"})(np.zeros(3))
+        self.assertFalse(arrays.view(immutable, "array").writable)
 
     @ranks(2)
     def test_dlpack(job):

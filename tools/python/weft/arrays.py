@@ -1,4 +1,4 @@
-"""Where an array's elements lie: by the buffer protocol, __cuda_array_interface__ or DLPack, never by a copy.
+"""Where an array's elements lie: by the buffer protocol, __cuda_array_interface__ or DLPack, by a copy only on demand.
 
 None of the packages that make arrays is imported here.  What cannot be given to the library as it is raises TypeError
 or ValueError with a sentence that names the value and what was expected.
@@ -7,13 +7,17 @@ or ValueError with a sentence that names the value and what was expected.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Optional, Sequence
+import sys
+import weakref
+from typing import Any, NamedTuple, Optional, Sequence, TypeVar
 
 from weft import dtypes
 from weft._weft import ffi, lib
 
 HOST = lib.WEFT_MEMORY_HOST
 CUDA = lib.WEFT_MEMORY_CUDA
+
+T = TypeVar("T")
 
 # DLPack's kinds of devices: memory of the host (also pinned), of CUDA, and managed.
 _DL_HOST, _DL_CUDA = (1, 3), (2, 13)
@@ -29,6 +33,7 @@ class View(NamedTuple):
     writable: bool
     stream: Optional[int]  # the stream whose work makes the elements, where the array tells one
     keep: object  # holds the elements
+    device: Optional[int] = None  # the device that it says it lies on, where it says so
 
     @property
     def nbytes(self) -> int:
@@ -59,6 +64,35 @@ def writable(array: object, role: str) -> View:
     if not found.writable:
         raise ValueError(f"{role} is read-only, and the result is to be written there")
     return found
+
+
+def copied(array: T, role: str) -> T:
+    """A packed copy of an array, of the same package's; for a call that asked for it by copy=True."""
+    if hasattr(array, "__array_interface__") or hasattr(array, "__cuda_array_interface__"):
+        if hasattr(array, "copy"):  # numpy's, cupy's
+            made: T = array.copy(order="C")
+            return made
+    if hasattr(array, "clone"):  # torch's
+        made = array.detach().contiguous().clone()  # type: ignore[attr-defined]
+        return made
+    if hasattr(array, "__dlpack__") or not _is_buffer(array):
+        raise TypeError(f"{role} is a {type(array).__name__}, of which copy=True makes none: expected an array that has copy()")
+    made = _copied_buffer(array)
+    return made
+
+
+def _is_buffer(array: object) -> bool:
+    try:
+        memoryview(array)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
+def _copied_buffer(array: Any) -> Any:
+    seen = memoryview(array)
+    plain: Any = memoryview(bytearray(seen.tobytes()))
+    return plain.cast(seen.format.lstrip("@"), seen.shape) if seen.nbytes and seen.ndim else plain
 
 
 def expect_count(found: View, count: int, role: str, why: str) -> None:
@@ -93,6 +127,33 @@ def expect_apart(
     )
 
 
+# What mem_free has given back and somebody still holds: by the identity of the buffer that mem_alloc made.
+_given_back: dict[int, weakref.ref[Any]] = {}
+
+
+def give_back(array: object) -> None:
+    """The memory that an array lies in is no more: arrays that look at it are refused from now on."""
+    root = _root(array)
+    if not isinstance(root, ffi.buffer):
+        return
+    key = id(root)
+    _given_back[key] = weakref.ref(root, lambda _: _given_back.pop(key, None))
+
+
+# What an array looks at in the end, by way of others.
+def _root(array: Any) -> Any:
+    while True:
+        under = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+        if under is None:
+            return array
+        array = under
+
+
+def _expect_there(array: object, role: str) -> None:
+    if _given_back and id(_root(array)) in _given_back:
+        raise ValueError(f"{role} lies in memory that mem_free has given back")
+
+
 def _of_numpy(array: Any, dtype: Any, role: str) -> View:
     code = _numpy_codes.get(dtype)
     if code is None:
@@ -100,6 +161,8 @@ def _of_numpy(array: Any, dtype: Any, role: str) -> View:
     flags = array.flags
     if not flags.c_contiguous:
         raise ValueError(_strided(role, array.shape, array.strides))
+    if _given_back:
+        _expect_there(array, role)
     try:
         pointer = ffi.from_buffer(array) if array.size else ffi.NULL
     except (BufferError, ValueError, TypeError):  # types of other packages, such as ml_dtypes', are no buffers
@@ -130,6 +193,7 @@ def _of_buffer(array: object, role: str) -> View:
         ) from None
     if not seen.c_contiguous:
         raise ValueError(_strided(role, seen.shape, seen.strides))
+    _expect_there(seen, role)
     code = dtypes.from_format(seen.format, seen.itemsize)
     if code is None:
         raise TypeError(_untyped(role, f"of format {seen.format!r}"))
@@ -150,13 +214,39 @@ def _of_cuda(array: Any, role: str) -> View:
     if told.get("mask") is not None:
         raise ValueError(f"{role} has a mask, expected plain elements")
     address, readonly = told["data"]
-    return View(ffi.cast("char *", address), math.prod(shape), code, CUDA, not readonly, told.get("stream"), array)
+    size, stream = math.prod(shape), told.get("stream")
+    _expect_memory(address, size, role)
+    if stream is None:
+        stream = _torch_stream(array)
+    device = _device_number(array)
+    return View(ffi.cast("char *", address), size, code, CUDA, not readonly, stream, array, device)
+
+
+# torch's tensors tell no stream; torch itself does.
+def _torch_stream(array: Any) -> Optional[int]:
+    torch: Any = sys.modules.get("torch")
+    tensor: Any = getattr(torch, "Tensor", None)
+    if tensor is None or not isinstance(array, tensor):
+        return None
+    return int(torch.cuda.current_stream(array.device).cuda_stream)
+
+
+# array.device is a number's holder with cupy (.id) and torch (.index).
+def _device_number(array: Any) -> Optional[int]:
+    device = getattr(array, "device", None)
+    number = getattr(device, "id", getattr(device, "index", None))
+    return number if isinstance(number, int) else None
+
+
+def _expect_memory(address: int, size: int, role: str) -> None:
+    if size and not address:
+        raise ValueError(f"{role} has {size} elements and no memory: it was freed, or never had any")
 
 
 def _of_dlpack(array: Any, role: str) -> View:
     import ctypes
 
-    kind, _ = array.__dlpack_device__()
+    kind, device = array.__dlpack_device__()
     if int(kind) not in _DL_HOST + _DL_CUDA:
         raise ValueError(f"{role} lies on a device of DLPack's kind {int(kind)}, expected the host or CUDA")
     on_device = int(kind) in _DL_CUDA
@@ -172,8 +262,16 @@ def _of_dlpack(array: Any, role: str) -> View:
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides != ffi.NULL else None
     if not _packed(shape, strides, 1):
         raise ValueError(_strided(role, shape, strides))
+    size = math.prod(shape)
+    _expect_memory(int(ffi.cast("uintptr_t", tensor.data)), size, role)
     pointer = ffi.cast("char *", tensor.data) + tensor.byte_offset if tensor.data != ffi.NULL else ffi.NULL
-    return View(pointer, math.prod(shape), code, CUDA if on_device else HOST, True, None, (array, capsule))
+    memory, number = (CUDA, int(device)) if on_device else (HOST, None)
+    return View(pointer, size, code, memory, not _is_immutable(array), None, (array, capsule), number)
+
+
+# jax says so of its arrays, and DLPack's first form has no word for it.
+def _is_immutable(array: object) -> bool:
+    return type(array).__module__.partition(".")[0] in ("jax", "jaxlib")
 
 
 def _packed(shape: Sequence[int], strides: Optional[Sequence[int]], unit: int) -> bool:
@@ -189,7 +287,7 @@ def _packed(shape: Sequence[int], strides: Optional[Sequence[int]], unit: int) -
 
 
 def _strided(role: str, shape: object, strides: object) -> str:
-    return f"{role} of shape {shape} has strides {strides}, expected C-contiguous elements; no copy is made for you"
+    return f"{role} of shape {shape} has strides {strides}, expected C-contiguous elements; no copy is made for you, unless copy=True asks for one"
 
 
 def _untyped(role: str, name: str) -> str:

@@ -9,6 +9,7 @@ from weft._weft import ffi, lib
 from weft.arrays import View
 from weft.request import Request
 from weft.submitter import Submitter
+from weft.submitter import source as _source
 
 if TYPE_CHECKING:
     from weft.batch import Batch
@@ -28,12 +29,15 @@ class Collectives(Submitter):
         array: T,
         root: int = 0,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Copy the root's array to every rank's."""
+        if copy:
+            array = arrays.copied(array, "array")
         a = arrays.view(array, "array") if self.rank == root else arrays.writable(array, "array")
         return self._submit(
             lib.weft_broadcast, (a.pointer, a.size, a.dtype, root), array, (a,), timeout, stream, label, batch
@@ -46,6 +50,7 @@ class Collectives(Submitter):
         op: str = "sum",
         *,
         scale: float = 0.0,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
@@ -55,7 +60,7 @@ class Collectives(Submitter):
 
         op: "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", or "premul_sum", which takes scale.
         """
-        a, o, result = self._in_and_out(array, out)
+        a, o, result = self._in_and_out(array, out, copy)
         args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op))
         return self._submit(lib.weft_all_reduce, args, result, (a, o), timeout, stream, label, batch, scale)
 
@@ -67,6 +72,7 @@ class Collectives(Submitter):
         root: int = 0,
         *,
         scale: float = 0.0,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
@@ -74,9 +80,9 @@ class Collectives(Submitter):
     ) -> Request[T]:
         """As all_reduce, on root alone; elsewhere out is not looked at."""
         if self.rank == root:
-            a, o, result = self._in_and_out(array, out)
+            a, o, result = self._in_and_out(array, out, copy)
         else:
-            a, o, result = arrays.view(array, "array"), _NOTHING, array
+            a, o, result = _source(array, copy), _NOTHING, array
         args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op), root)
         return self._submit(lib.weft_reduce, args, result, (a, o), timeout, stream, label, batch, scale)
 
@@ -87,13 +93,14 @@ class Collectives(Submitter):
         op: str = "sum",
         *,
         scale: float = 0.0,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Reduce arrays of size * n elements, of which this rank's block of n comes into out."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+        a, o = _source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(a, o.size * self.size, "array", f"{self.size} ranks times the {o.size} of out")
         arrays.expect_apart(a, o, self.rank * o.nbytes)
@@ -105,13 +112,14 @@ class Collectives(Submitter):
         array: object,
         out: T,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """The arrays of all ranks, of n elements each, one after the other into out, of size * n."""
-        a, o = self._into_blocks(array, out)
+        a, o = self._into_blocks(array, out, copy)
         args = (a.pointer, o.pointer, a.size, a.dtype)
         return self._submit(lib.weft_all_gather, args, out, (a, o), timeout, stream, label, batch)
 
@@ -121,6 +129,7 @@ class Collectives(Submitter):
         out: T,
         root: int = 0,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
@@ -128,9 +137,9 @@ class Collectives(Submitter):
     ) -> Request[T]:
         """As all_gather, into out on root alone; elsewhere out may be None."""
         if self.rank == root:
-            a, o = self._into_blocks(array, out)
+            a, o = self._into_blocks(array, out, copy)
         else:
-            a, o = arrays.view(array, "array"), _NOTHING
+            a, o = _source(array, copy), _NOTHING
         args = (a.pointer, o.pointer, a.size, a.dtype, root)
         return self._submit(lib.weft_gather, args, out, (a, o), timeout, stream, label, batch)
 
@@ -140,6 +149,7 @@ class Collectives(Submitter):
         out: T,
         root: int = 0,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
@@ -149,7 +159,7 @@ class Collectives(Submitter):
         o = arrays.writable(out, "out")
         a = _NOTHING
         if self.rank == root:
-            a = arrays.view(array, "array")
+            a = _source(array, copy)
             arrays.expect_alike(a, o)
             arrays.expect_count(a, o.size * self.size, "array", f"{self.size} ranks times the {o.size} of out")
             arrays.expect_apart(a, o, root * o.nbytes)
@@ -161,13 +171,14 @@ class Collectives(Submitter):
         array: object,
         out: T,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """A block from each rank to each: both of size * n elements, block r goes to and comes from rank r."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+        a, o = _source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(o, a.size, "out", "as many as array has")
         arrays.expect_apart(a, o, 0)
@@ -191,13 +202,14 @@ class Collectives(Submitter):
         counts: Sequence[int],
         displs: Optional[Sequence[int]] = None,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """As all_gather of counts[r] elements of rank r; counts and displs are equal on all ranks."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+        a, o = _source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         self._expect_blocks(o, "out", counts, displs)
         arrays.expect_count(a, counts[self.rank], "array", f"counts[{self.rank}]")
@@ -212,13 +224,14 @@ class Collectives(Submitter):
         displs: Optional[Sequence[int]] = None,
         root: int = 0,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """As all_gather_v, on root alone; elsewhere out, counts and displs may be None."""
-        a, o = arrays.view(array, "array"), _NOTHING
+        a, o = _source(array, copy), _NOTHING
         if self.rank == root:
             o = arrays.writable(out, "out")
             arrays.expect_alike(a, o)
@@ -234,6 +247,7 @@ class Collectives(Submitter):
         displs: Optional[Sequence[int]] = None,
         root: int = 0,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
@@ -242,7 +256,7 @@ class Collectives(Submitter):
         """As scatter of counts[r] elements to rank r; elsewhere than on root array, counts and displs may be None."""
         a, o = _NOTHING, arrays.writable(out, "out")
         if self.rank == root:
-            a = arrays.view(array, "array")
+            a = _source(array, copy)
             arrays.expect_alike(a, o)
             self._expect_blocks(a, "array", counts, displs)
         args = (a.pointer, _or_null(counts), _or_null(displs), o.pointer, o.size, o.dtype, root)
@@ -256,13 +270,14 @@ class Collectives(Submitter):
         op: str = "sum",
         *,
         scale: float = 0.0,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """As reduce_scatter of counts[r] elements for rank r; counts are equal on all ranks."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+        a, o = _source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         self._expect_blocks(a, "array", counts, None)
         arrays.expect_count(o, counts[self.rank], "out", f"counts[{self.rank}]")
@@ -278,13 +293,14 @@ class Collectives(Submitter):
         in_displs: Optional[Sequence[int]] = None,
         out_displs: Optional[Sequence[int]] = None,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """A block from each rank to each: in_counts[r] is what rank r has as out_counts of this rank."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+        a, o = _source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         self._expect_blocks(a, "array", in_counts, in_displs)
         self._expect_blocks(o, "out", out_counts, out_displs)

@@ -25,9 +25,11 @@ class Group(Objects):
     """An ordered set of ranks; Context.world is that of all.
 
     Every operation returns a Request at once.  Arrays are numpy's, or whatever has the buffer protocol, DLPack or
-    __cuda_array_interface__: C-contiguous, of one of Weft's types; they are never copied.  Until the request has
+    __cuda_array_interface__: C-contiguous, of one of Weft's types; they are not copied unasked.  Until the request has
     settled, what is written belongs to the library, and what is read must not change.  All operations take
 
+    copy     True: array is copied first, so it may have strides and be changed at once; what would be written into it
+             is what result() gives
     timeout  seconds from submission until it must have settled; else the group's
     stream   for arrays on a device: the stream whose earlier work comes first; else the array's own, or the default one
     label    a name that is shown in messages and traces
@@ -169,6 +171,7 @@ class Group(Objects):
     def mem_free(self, memory: memoryview | numpy.ndarray[Any, Any]) -> None:
         """Free what mem_alloc or mem_alloc_bytes gave.  StateError while an operation uses it."""
         self._deallocate(arrays.view(memory, "memory").pointer)
+        arrays.give_back(memory)
 
     # ---- how all of this is done -----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from weft import arrays
 from weft._weft import ffi, lib
 from weft.errors import check
 from weft.request import Request
-from weft.submitter import Submitter
+from weft.submitter import Submitter, source
 
 if TYPE_CHECKING:
     from weft.batch import Batch
@@ -28,13 +28,14 @@ class Messages(Submitter):
         peer: int,
         tag: int = 0,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Send an array to a rank.  Settles when the array may be changed again."""
-        a = arrays.view(array, "array")
+        a = source(array, copy)
         return self._submit(
             lib.weft_isend, (a.pointer, a.size, a.dtype, peer, tag), array, (a,), timeout, stream, label, batch
         )
@@ -79,13 +80,14 @@ class Messages(Submitter):
         out: T,
         peer: int,
         *,
+        copy: bool = False,
         timeout: Optional[float] = None,
         stream: object = None,
         label: Optional[str] = None,
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Exchange arrays of one size with a rank; out may be array itself."""
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+        a, o = source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(o, a.size, "out", "as many as array has")
         arrays.expect_apart(a, o, 0)

@@ -81,6 +81,7 @@ class Submitter:
         if batch is not None:
             call.batch = batch._open_handle()
         if _on_device(views):
+            self._expect_device(views)
             call.memory = arrays.CUDA
             told = next((view.stream for view in views if view.stream is not None), None)
             call.stream = handle_of(told if stream is None else stream)
@@ -92,7 +93,16 @@ class Submitter:
             _kept[call] = kept
         return call
 
-    def _in_and_out(self, array: T, out: Optional[T]) -> tuple[View, View, T]:
+    # Of a job without a device the library says what is missing.
+    def _expect_device(self, views: tuple[View, ...]) -> None:
+        own = self._context.device
+        for view in views:
+            if own >= 0 and view.device not in (None, own):
+                raise ValueError(f"an array lies on device {view.device}, expected {own}, the device of this job's rank")
+
+    def _in_and_out(self, array: T, out: Optional[T], copy: bool) -> tuple[View, View, T]:
+        if copy:
+            array = arrays.copied(array, "array")
         if out is None:
             a = arrays.writable(array, "array")
             return a, a, array
@@ -102,8 +112,8 @@ class Submitter:
         arrays.expect_apart(a, o, 0)
         return a, o, out
 
-    def _into_blocks(self, array: object, out: object) -> tuple[View, View]:
-        a, o = arrays.view(array, "array"), arrays.writable(out, "out")
+    def _into_blocks(self, array: object, out: object, copy: bool) -> tuple[View, View]:
+        a, o = source(array, copy), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(o, a.size * self.size, "out", f"{self.size} ranks times the {a.size} of array")
         arrays.expect_apart(o, a, self.rank * a.nbytes, ("out", "array"))
@@ -122,6 +132,11 @@ class Submitter:
         end = sum(counts) if displs is None else max(place + count for place, count in zip(displs, counts))
         if end > view.size:
             raise ValueError(f"{role} has {view.size} elements, expected {end} by counts and displs")
+
+
+def source(array: object, copy: bool) -> View:
+    """What an operation reads: an array, or a packed copy of it."""
+    return arrays.view(arrays.copied(array, "array") if copy else array, "array")
 
 
 def _on_device(views: tuple[View, ...]) -> bool:

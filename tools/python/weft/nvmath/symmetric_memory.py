@@ -59,6 +59,7 @@ def free_symmetric_memory(*tensors: Any) -> None:
     world = _initialized().weft.world
     for tensor in tensors:
         world._deallocate(ffi.cast("void *", _address(tensor)))
+        arrays.give_back(tensor)
 
 
 def _initialized() -> DistributedContext:
