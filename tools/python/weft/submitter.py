@@ -93,7 +93,7 @@ class Submitter:
             _kept[call] = kept
         return call
 
-    # Of a job without a device the library says what is missing.
+    # In a job without a device the library says what is missing.
     def _expect_device(self, views: tuple[View, ...]) -> None:
         own = self._context.device
         for view in views:
