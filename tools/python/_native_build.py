@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -40,7 +41,9 @@ def missing_packages() -> list[str]:
 
 
 def require_packages() -> None:
-    """Ends the build with a sentence if something that it needs is not here."""
+    """Ends the build with a sentence if something that it needs is not here, or if this is no Python for it."""
+    if "t" in getattr(sys, "abiflags", ""):
+        raise SystemExit("weft does not run on free-threaded builds of Python: its extension is made for the stable ABI")
     missing = missing_packages()
     if missing:
         raise SystemExit("weft is built from C source and needs these packages (Debian's names): " + " ".join(missing))

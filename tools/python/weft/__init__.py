@@ -9,6 +9,10 @@
         sum.wait()                      # now x is the sum over all ranks
 """
 
+from weft import interpreter
+
+interpreter.require_supported()
+
 from weft.batch import Batch
 from weft.bootstrap import Bootstrap
 from weft.context import Context, init

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Generator, Generic, NamedTuple, Optional, TypeVar
@@ -13,6 +11,9 @@ from weft._weft import ffi, lib
 from weft.errors import PendingError, StateError, WeftError, check, from_sentence, text
 
 if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
+
     from weft.context import Context
 
 T = TypeVar("T")
@@ -114,6 +115,8 @@ class Request(Generic[T]):
 
     def future(self) -> concurrent.futures.Future[T]:
         """A concurrent.futures.Future of the result, as concurrent.futures.wait and as_completed take it."""
+        import concurrent.futures  # half of the time that importing weft would take, as asyncio
+
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         future.set_running_or_notify_cancel()
 
@@ -129,6 +132,8 @@ class Request(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         """Await the result in asyncio, by the context's completion descriptor; cancelling that leaves the operation."""
         if not self.done():
+            import asyncio
+
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
 

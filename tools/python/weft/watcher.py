@@ -7,23 +7,24 @@ request that somebody else's wait has hidden from the descriptor is found by tha
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import sys
 import threading
-import traceback
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 from weft._weft import lib
 
+_Tell = Callable[[], object]
+
 if TYPE_CHECKING:
+    import asyncio
+
     from weft.context import Context
     from weft.request import Request
 
-_Loop = asyncio.AbstractEventLoop
-_Tell = Callable[[], object]
-_Listener = Tuple[_Tell, Optional[_Loop]]
+    _Loop = asyncio.AbstractEventLoop
+    _Listener = Tuple[_Tell, Optional[_Loop]]
 
 
 class Watcher:
@@ -174,5 +175,7 @@ def _call(tell: _Tell) -> None:
     try:
         tell()
     except Exception:
+        import traceback
+
         print("weft: a function of add_done_callback has raised:", file=sys.stderr)
         traceback.print_exc()
