@@ -165,10 +165,14 @@ class Requests(unittest.TestCase):
             "init": lambda: weft.init(nobody_serves(), rank=1, world_size=2, timeout=60),
         }
         number = random.Random(1)
+        passed = {name: [] for name in waits}
         for _ in range(CTRL_C_ROUNDS):
             for name, wait in waits.items():
-                passed = interrupted_after(number.choice((0.0003, 0.003, 0.03)) * number.random(), wait)
-                assert passed < 0.1 + LOADED_S, f"{name}: {passed} s after Ctrl-C"
+                after = interrupted_after(number.choice((0.0003, 0.003, 0.03)) * number.random(), wait)
+                assert after < CTRL_C_S + LOADED_S, f"{name}: {after} s after Ctrl-C"
+                passed[name].append(after)
+        for name, all_of_it in passed.items():  # a machine that does something else too may starve some of them
+            assert min(all_of_it) < CTRL_C_S, f"{name}: {all_of_it} s after Ctrl-C"
         g.barrier().wait()
         assert request.result()[0] == 1
         never = g.isend(np.zeros(1 << 20), 1, 2)
@@ -264,24 +268,31 @@ class Requests(unittest.TestCase):
 
     @ranks(3, killed=True)
     def test_killed(job):
-        """kill -9 of one rank: an exception that names it; the living go on in a group of their own."""
-        g = job.world
-        x = np.ones(4)
-        g.all_reduce(x).wait()
-        if g.rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            for _ in range(100000):
-                g.all_reduce(np.ones(4)).wait()
-            raise AssertionError("rank 1 has died")
-        except weft.PeerError as error:
-            assert (error.rank, error.group) == (1, "world"), (str(error), vars(error))
-            assert isinstance(error, ConnectionError) and "has died" in str(error), error
-        assert g.dead() == [1], g.dead()
-        living = g.shrink()
-        assert living.size == 2 and living.all_reduce(np.ones(1)).result()[0] == 2
+        """kill -9 of one rank: an exception that names it, in time; the living go on training from the last step."""
+        g, weights, step = job.world, np.zeros(4), 0
+        store = job.store()
+        while step < 20:
+            if (g.size, g.rank, step) == (3, 1, 7):
+                store.set("killed", repr(time.monotonic()))  # a clock that all processes have
+                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                weights = weights + g.all_reduce(np.full(4, 1.0 + step), op="avg").result()
+                step += 1
+            except weft.PeerError as error:
+                passed = time.monotonic() - float(store.get("killed"))
+                assert (error.rank, error.group) == (1, "world"), (str(error), vars(error))
+                assert isinstance(error, ConnectionError) and "has died" in str(error), error
+                assert passed < DEATH_S + LOADED_S, passed
+                assert g.dead() == [1], g.dead()
+                print(f"rank {g.rank} was told {passed * 1e3:.1f} ms after the kill", flush=True)
+                g = g.shrink()
+                assert g.size == 2, g
+        assert step == 20 and (weights == sum(range(21))).all(), (step, weights)
+        assert g.all_gather(weights, np.zeros((2, 4))).result()[0].tolist() == weights.tolist()
 
 
+DEATH_S = 0.05
+CTRL_C_S = 0.1
 LOADED_S = 5  # a machine that does something else too; what is waited for would come after a minute
 CTRL_C_ROUNDS = int(os.environ.get("CTRL_C_ROUNDS", "3"))
 
