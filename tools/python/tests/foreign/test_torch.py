@@ -2,10 +2,13 @@
 
 import datetime
 import pathlib
+import random
 import re
 import socket
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -14,10 +17,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import numpy
 import torch
 import torch.distributed as dist
-from job import ranks, refused, run
+from job import LIMIT_S, ranks, refused, run
 
 import weft
 import weft.torch
+from weft.torch.roll_call import RollCall
 
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
 
@@ -44,6 +48,58 @@ def step(model, inputs):
 def model():
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+
+
+STARTS = """
+import datetime, os, sys
+import torch, torch.distributed as dist
+import weft.torch
+
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = {{"rank": rank, "world_size": size}}
+
+
+def started(name, backend="weft", **how):
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=60), **how)
+    x = torch.full((3,), rank + 1.0)
+    dist.all_reduce(x)
+    assert x.tolist() == [6, 6, 6] and dist.get_rank() == rank, (name, x)
+    pair = dist.new_group([0, 2])
+    if rank != 1:
+        dist.all_reduce(x, group=pair)
+        assert x.tolist() == [12, 12, 12], (name, x)
+    dist.barrier()
+    dist.destroy_process_group()
+    print(f"rank {{rank}}: {{name}}", flush=True)
+
+
+started("env")
+started("tcp", init_method="{tcp}", **place)
+started("file", init_method="{file}", **place)
+started("store", store=dist.FileStore("{file}2"[7:], size), **place)
+started("group_name", init_method="{file}3", group_name="mine", **place)
+started("device_id", init_method="{file}4", device_id=torch.device("cpu", 0), **place)
+started("cpu and cuda", "cpu:weft,cuda:weft", init_method="{file}5", **place)
+started("cpu", "cpu:weft", init_method="{file}6", **place)
+"""
+
+RESTARTED = """
+import os
+import torch, torch.distributed as dist
+import weft.torch
+
+dist.init_process_group("weft")
+rank, times = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+came = torch.ones(1)
+dist.all_reduce(came)
+assert came.item() == 3
+if rank == times and times < 2:
+    os._exit(7)  # the others are in the next one
+from_all = [torch.zeros(1) for _ in range(3)]
+dist.all_gather(from_all, torch.full((1,), float(times)))
+print(f"rank {rank} was started {times} times again, and {int(sum(from_all))} came", flush=True)
+dist.destroy_process_group()
+"""
 
 
 class Torch(unittest.TestCase):
@@ -201,11 +257,98 @@ class Torch(unittest.TestCase):
         other = torch.zeros(2).to(torch.float8_e4m3fnuz)
         refused(weft.UnsupportedError, "torch.float8_e4m3fnuz, expected one of: int8", lambda: dist.broadcast(other, 0))
         quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+        dist.all_reduce(half := torch.full((2,), 1 + 2j, dtype=torch.complex32))  # torch makes float16 of it
+        assert half.tolist() == [2 + 4j] * 2, half
         refused(weft.UnsupportedError, "is quantized (torch.quint8)", lambda: dist.all_reduce(quantized))
         refused(weft.UnsupportedError, "avg", lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), dist.ReduceOp.AVG))
+        freed = torch.ones(4)
+        freed.untyped_storage().resize_(0)
+        refused(ValueError, "a tensor has 4 elements and no memory: its storage was freed", lambda: dist.all_reduce(freed))
         odd = torch.zeros(3)
         refused(ValueError, "3 rows cannot be split evenly", lambda: dist.all_to_all_single(odd, odd.clone()))
         dist.destroy_process_group()
+
+    @ranks(2)
+    def test_table(job):
+        """Both columns of the table of torch.distributed, on tensors."""
+        import test_tables
+        from torch.distributed.device_mesh import init_device_mesh
+
+        joined(job)
+        names = test_tables.common(job.rank) | {"make": torch.tensor}
+        theirs = names | {"dist": dist, "init_device_mesh": init_device_mesh}
+        with weft.init(bootstrap=test_tables.OverStore(job)) as other:
+            test_tables.compare("torch.distributed", theirs, names | {"job": other, "world": other.world})
+
+    def test_roll_call(self):
+        """Ranks at a store that has what ranks before have left meet each other alone, whoever comes late."""
+        number, store = random.Random(1), dist.HashStore()
+
+        def meet(rank, seconds, delay, met):
+            time.sleep(delay)
+            try:
+                call = RollCall(store, rank, 3, datetime.timedelta(seconds=seconds))
+                met[rank] = call.all_gather(bytes([rank, len(met)]))
+            except (TimeoutError, RuntimeError) as error:
+                met[rank] = error
+
+        def all_of(ranks, seconds, longest_delay):
+            met = {}
+            threads = [
+                threading.Thread(target=meet, args=(rank, seconds, number.random() * longest_delay, met)) for rank in ranks
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return met
+
+        for _ in range(8):
+            some = number.sample(range(3), number.choice((1, 2)))
+            self.assertTrue(all(isinstance(found, Exception) for found in all_of(some, 0.1, 0.05).values()))
+            met = all_of(range(3), 30, 0.1)
+            for rank in range(3):
+                self.assertEqual(met[rank], met[0])
+                self.assertEqual([told[0] for told in met[rank]], [0, 1, 2])
+
+    def test_starts(self):
+        """Each way of torch to start, on three ranks that weft-run has started, one after the other."""
+        with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            place = {"file": f"file://{folder}/place", "tcp": f"tcp://127.0.0.1:{free.getsockname()[1]}"}
+            free.close()
+            program = pathlib.Path(folder, "program.py")
+            program.write_text(STARTS.format(**place))
+            run(self, 3, [sys.executable, str(program)])
+
+    def test_torchrun(self):
+        """A rank that fails ends its siblings; torchrun starts all again, and they never meet the ones before."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "program.py")
+            program.write_text(RESTARTED)
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+            command += ["--max-restarts", "2", "--monitor-interval", "0.1", str(program)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            for rank in range(3):
+                self.assertIn(f"rank {rank} was started 2 times again, and 6 came", done.stdout)
+
+    @ranks(2)
+    def test_multicast(job):
+        """Two jobs at one multicast address, kept apart by group_name, with ranks that nobody has assigned."""
+        if job.rank == 0:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+                free.bind(("", 0))
+                job.store().set("port", str(free.getsockname()[1]))
+        url = f"weft+tcp://239.255.77.1:{job.store().get('port').decode()}?group_name="
+        for name in ("alone", "both"):
+            size = 1 if name == "alone" else 2
+            own = name + str(job.rank) * (size == 1)
+            dist.init_process_group("weft", init_method=url + own, world_size=size, timeout=datetime.timedelta(seconds=40))
+            there = torch.ones(1)
+            dist.all_reduce(there)
+            assert (there.item(), dist.get_world_size()) == (size, size)
+            dist.destroy_process_group()
 
     @ranks(2)
     def test_late(job):
@@ -226,6 +369,7 @@ class Torch(unittest.TestCase):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
         from torch.nn.parallel import DistributedDataParallel
 
         joined(job)
@@ -247,10 +391,42 @@ class Torch(unittest.TestCase):
         step(sharded, own)
         for found, value in zip(sharded.parameters(), expected):
             torch.testing.assert_close(found.full_tensor().detach(), value)
+        layers = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        split = parallelize_module(model(), mesh, layers)  # every rank has all the data
+        step(split, batches)
+        for found, value in zip(split.parameters(), expected):
+            full = found.full_tensor() if hasattr(found, "full_tensor") else found
+            torch.testing.assert_close(full.detach(), value)
         whole = torch.arange(8.0)
         spread = distribute_tensor(whole, mesh, [Shard(0)])
         assert torch.equal(spread.redistribute(mesh, [Replicate()]).to_local(), whole)
         dist.destroy_process_group()
+
+
+    @ranks(2)
+    def test_pipeline(job):
+        """A model in two stages, one on each rank, trains as it does on one."""
+        from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+        joined(job)
+        torch.manual_seed(2)
+        inputs, target = torch.randn(8, 8), torch.zeros(8, 1)
+        alone = model()
+        loss = torch.nn.functional.mse_loss
+        loss(alone(inputs), target).backward()
+        stages = (alone_part(model(), 0), alone_part(model(), 1))
+        stage = PipelineStage(stages[job.rank], job.rank, 2, torch.device("cpu"))
+        schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=loss)
+        losses = []
+        schedule.step(inputs) if job.rank == 0 else schedule.step(target=target, losses=losses)
+        expected = list(alone_part(alone, job.rank).parameters())
+        for found, value in zip(stages[job.rank].parameters(), expected):
+            torch.testing.assert_close(found.grad, value.grad)
+        dist.destroy_process_group()
+
+
+def alone_part(whole, which):
+    return whole[:1] if which == 0 else whole[1:]
 
 
 class Readme(unittest.TestCase):

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from weft.context import Context, init
 from weft.torch import meeting
 from weft.torch.process_group import ProcessGroup
+from weft.torch.roll_call import RollCall
 
 NAME = "weft"
 _OLD_NAME = "tcp"  # the backend for the host that torch had before gloo
@@ -17,25 +18,6 @@ _OLD_NAME = "tcp"  # the backend for the host that torch had before gloo
 _LABEL_CHARS = 31
 
 _joined: list[Context] = []  # the context of torch's default group, while there is one
-
-
-class _OverStore:
-    """The ranks of a group tell each other by torch's store what they need to meet."""
-
-    _worlds = 0  # how many this process has begun: what an earlier one left in the store is not taken for this one's
-
-    def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
-        _OverStore._worlds += 1
-        self.rank, self.size = rank, size
-        self._store, self._timeout = store, timeout
-        self._prefix, self._turn = f"weft/{_OverStore._worlds}", 0
-
-    def all_gather(self, own: bytes) -> list[bytes]:
-        self._turn += 1
-        keys = [f"{self._prefix}/{self._turn}/{rank}" for rank in range(self.size)]
-        self._store.set(keys[self.rank], own)
-        self._store.wait(keys, self._timeout)
-        return [bytes(self._store.get(key)) for key in keys]
 
 
 def register() -> None:
@@ -59,7 +41,7 @@ def _create(options: Any, _: Any) -> Any:
         return ProcessGroup(group, None, options.store, timeout)
     context = None if ranks else meeting.take(options.group_rank, options.group_size)
     if context is None:
-        bootstrap = _OverStore(options.store, options.group_rank, options.group_size, timeout)
+        bootstrap = RollCall(options.store, options.group_rank, options.group_size, timeout)
         context = init(bootstrap=bootstrap, device=device(), timeout=timeout.total_seconds())
     if not ranks:
         _joined[:] = [context]
@@ -69,4 +51,3 @@ def _create(options: Any, _: Any) -> Any:
 # A label has no blanks, as the messages that it stands in are read by words.
 def _label(group_name: Optional[str]) -> Optional[str]:
     return "_".join(group_name.split())[:_LABEL_CHARS] if group_name else None
-

@@ -28,8 +28,11 @@ def view(tensor: Any, operation: str) -> View:
         raise UnsupportedError(f"{operation}: a tensor is {kind}, expected one of: {', '.join(dtypes.CODES)}")
     memory = arrays.CUDA if tensor.is_cuda else arrays.HOST
     stream = torch.cuda.current_stream(tensor.device).cuda_stream if tensor.is_cuda else None
-    pointer = ffi.cast("char *", tensor.data_ptr()) if tensor.numel() else ffi.NULL
-    return View(pointer, tensor.numel(), code, memory, True, stream, tensor)
+    address, count = tensor.data_ptr(), tensor.numel()
+    if count and not address:
+        raise ValueError(f"{operation}: a tensor has {count} elements and no memory: its storage was freed")
+    pointer = ffi.cast("char *", address) if count else ffi.NULL
+    return View(pointer, count, code, memory, True, stream, tensor, tensor.device.index)
 
 
 def only(tensors: Sequence[Any], operation: str) -> Any:

@@ -1,0 +1,93 @@
+"""The ranks of a group of torch tell each other by its store what they need to meet.
+
+A store may hold what earlier ranks have left: torchrun gives restarted ranks the store of those before, and a file stays
+when a job has crashed.  So before anything is told, a roll is called: each rank says a number that nobody has said
+before, rank 0 offers the list of all, and the list is taken once every rank has found its own number in it.  What is told
+then has that list in its keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from datetime import timedelta
+from typing import Any
+
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.05  # between two looks at what another rank may have said since
+
+
+class RollCall:
+    """A weft.Bootstrap over a store of torch."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        self.rank, self.size = rank, size
+        self._store, self._timeout = store, timeout
+        self._deadline = time.monotonic() + timeout.total_seconds()
+        self._own = secrets.token_hex(8).encode()
+        self._turn = 0
+        self._store.set(self._key("here", rank), self._own)
+        self._roll = self._call() if rank == 0 else self._answer()
+
+    def all_gather(self, own: bytes) -> list[bytes]:
+        """The bytes of every rank."""
+        self._turn += 1
+        keys = [f"weft/{self._roll}/{self._turn}/{rank}" for rank in range(self.size)]
+        self._store.set(keys[self.rank], own)
+        self._store.wait(keys, self._left())
+        return [bytes(self._store.get(key)) for key in keys]
+
+    # Rank 0: offers the list of who is there until all have found themselves in it.
+    def _call(self) -> str:
+        offered, look_s = b"", _FIRST_LOOK_S
+        others = range(1, self.size)
+        self._store.set(self._key("taken", 0), b"-")  # so that nobody waits for the key while the list changes
+        while True:
+            offer = b" ".join(self._said("here", rank) for rank in range(self.size))
+            if offer != offered:
+                self._store.set(self._key("offer", 0), offer)
+                offered, look_s = offer, _FIRST_LOOK_S
+            name = _name(offer).encode()
+            if all(self._said("found", rank) == name for rank in others):
+                self._store.set(self._key("taken", 0), name)
+                return name.decode()
+            look_s = self._look_again_after(look_s)
+
+    # Every other rank: a list without its number is of ranks before, or of a time at which rank 0 had not heard it.
+    def _answer(self) -> str:
+        found, look_s = b"", _FIRST_LOOK_S
+        self._store.set(self._key("found", self.rank), b"-")
+        while True:
+            offer = self._said("offer", 0)
+            if offer.split(b" ")[self.rank : self.rank + 1] == [self._own] and _name(offer).encode() != found:
+                found = _name(offer).encode()
+                self._store.set(self._key("found", self.rank), found)
+                look_s = _FIRST_LOOK_S
+            if found and self._said("taken", 0) == found:
+                return found.decode()
+            look_s = self._look_again_after(look_s)
+
+    # Waits for the key.
+    def _said(self, what: str, rank: int) -> bytes:
+        key = self._key(what, rank)
+        self._store.wait([key], self._left())
+        return bytes(self._store.get(key))
+
+    def _key(self, what: str, rank: int) -> str:
+        return f"weft/{what}/{rank}"
+
+    def _left(self) -> timedelta:
+        return timedelta(seconds=max(0.001, self._deadline - time.monotonic()))
+
+    def _look_again_after(self, seconds: float) -> float:
+        if time.monotonic() > self._deadline:
+            raise TimeoutError(
+                f"{self._timeout.total_seconds():.3g} s passed, and not all {self.size} ranks have met over torch's store: "
+                "what it holds of some may be of ranks before"
+            )
+        time.sleep(seconds)
+        return min(2 * seconds, _LONGEST_LOOK_S)
+
+
+def _name(roll: bytes) -> str:
+    return hashlib.sha256(roll).hexdigest()[:16]
