@@ -2,7 +2,7 @@
  *
  * A backend is a module: a shared object libweft_NAME.so with one export, weft_backend_open.  It is handed one
  * table of what it may call, so it needs no symbol of the library, and works with libweft.a too.  This header
- * needs no other one than weft.h.  WEFT_BACKENDS=host,NAME loads a module from the folder of modules (PREFIX/lib/weft,
+ * needs no other one than weft.h.  WEFT_BACKENDS=NAME loads a module from the folder of modules (PREFIX/lib/weft,
  * or WEFT_MODULE_DIR).  A context may have several, one for each kind of memory.
  *
  * What the runtime has seen to before a module is given a work: every rank that takes part has submitted it and
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 8
+#define WEFT_BACKEND_VERSION 9
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -106,6 +106,8 @@ struct weft_backend {
     int device;         /* in use; what weft_device tells, of one for CUDA.  -1: that means nothing here */
     size_t id_bytes;    /* of an id, 1 to WEFT_BACKEND_ID_MOST, on every rank the same */
     uint64_t address;   /* what this rank is where the module moves data, for `members` on the others */
+    bool unstoppable;   /* what has begun never ends once one of its ranks is dead, and `doom` stops nothing: then a
+                           request that has failed does not wait for it (WEFT_DRAIN_MS), and its buffers are held */
 
     /* ---- the caller's threads; none of these blocks ---- */
 

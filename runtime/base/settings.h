@@ -14,7 +14,7 @@
     X(MASTER_PORT, "WEFT_MASTER_PORT", NUMBER, "0", 0, 65535,                                               \
       "Port where env:// meets in place of MASTER_PORT, which torchrun needs itself; 0: at MASTER_PORT.")   \
     X(BACKENDS, "WEFT_BACKENDS", TEXT, "", 0, 0,                                                            \
-      "Backends to load, such as host,nccl; empty: all that can run here.")                                 \
+      "Backends to load, such as nccl or host,mpi; empty: all that can run here.")                          \
     X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                                \
       "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                    \
     X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.")   \

@@ -275,7 +275,7 @@ static void take_back(weft_request *req)
 static void drain(weft_request *req, weft_status status, const char *text)
 {
     req->draining_status = status;
-    req->drained_by_ns = weft__now_ns() + weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
+    req->drained_by_ns = weft__now_ns() + weft__device_drain_ns(req);
     weft__request_tell(req, status, text);
     weft__request_to(req, WEFT__DRAINING);
     weft__alarm_check(req->ctx, req->drained_by_ns);

@@ -5,12 +5,14 @@
  * ends, as small as it is.
  * Fails: a group's communicator that is not made breaks the group; one of two ranks refuses their messages. */
 #include "device_comm.h"
+#include "alarm.h"
 #include "device.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -372,8 +374,30 @@ static bool outlives(const weft__device_comm *dev_comm, int rank)
     return weft__has_left(&dev_comm->ctx->peers[rank]) && dev_comm->state == WEFT__DEVICE_COMM_READY;
 }
 
+int64_t weft__device_drain_ns(const weft_request *req)
+{
+    const weft_group *group = req->group;
+    for (int i = 0; i < group->size && req->device->module->backend->unstoppable; i++)
+        if (weft__is_dead(&group->ctx->peers[group->world[i]])) return 0;
+    return weft__setting_int(WEFT__SET_DRAIN_MS) * WEFT__MS;
+}
+
+/* What had failed before that death. */
+static void end_drains(weft_context *ctx)
+{
+    int64_t now = weft__now_ns();
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (weft__request_state(req) != WEFT__DRAINING || weft__device_drain_ns(req)) continue;
+        req->drained_by_ns = now;
+        weft__alarm_check(ctx, now);
+    }
+}
+
 static void comms_peer_gone(weft_context *ctx, int rank, const char *why)
 {
+    end_drains(ctx);
     WEFT__LIST_EACH(device_comms_of(ctx), at)
     {
         weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);

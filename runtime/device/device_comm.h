@@ -55,6 +55,8 @@ void weft__device_comms_shut(
     weft_context *ctx); /* the context ends: nothing a module answers counts any more */
 /* A group, not broken, that has one of that module; NULL: none. */
 weft_group *weft__device_comm_next_used(const weft_context *ctx, const weft__module *module);
+/* For how long a request that has failed waits for its module to let go: 0 where that never does, as a member is dead. */
+int64_t weft__device_drain_ns(const weft_request *req);
 /* What a module calls. */
 void weft__device_comm_named(void *owner, const void *id);
 void weft__device_comm_joined(void *owner, weft_status status, const char *sentence);

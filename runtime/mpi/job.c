@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef OPEN_MPI
+/* By the macros that its mpi.h has.  In the ABI one module is for every MPI that has it, by the name of its library. */
+#ifdef MPI_ABI_VERSION
+#define BUILT_FOR "an MPI with the ABI of MPI 5 (libmpi_abi)"
+#define LIBRARY   "libmpi_abi."
+#elif defined OPEN_MPI
 #define BUILT_FOR "Open MPI"
 #else
 #define BUILT_FOR "MPICH"
@@ -21,6 +25,7 @@ enum { NAME_MOST = 8192 }; /* MPI_MAX_LIBRARY_VERSION_STRING of whichever MPI is
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts;   /* lock: open ones; those left behind count for ever */
 static bool ours;      /* lock: begun here, so ended here */
+static bool placed;    /* lock: what follows is known, and MPI is not asked again */
 static bool exits;     /* lock: the program does; contexts that are still open are closed after this */
 static bool left;      /* lock: something of MPI is left over */
 static int rank, size; /* in MPI_COMM_WORLD */
@@ -36,14 +41,37 @@ const char *weft__mpi_name(void)
     int length = 0;
     pthread_mutex_lock(&own);
     if (!*name) {
+        size_t n = 0;
         MPI_Get_library_version(text, &length);
-        for (char *c = text; *c; c++)
-            if (*c == '\t') *c = ' ';
         text[strcspn(text, ",\n")] = '\0';
-        snprintf(name, sizeof name, "%.127s", text);
+        for (const char *c = text; *c && n < sizeof name - 1; c++) {
+            bool blank = *c == ' ' || *c == '\t';
+            if (!blank || (n && name[n - 1] != ' ')) name[n++] = blank ? ' ' : *c;
+        }
     }
     pthread_mutex_unlock(&own);
     return name;
+}
+
+/* The file that MPI's functions are found in. */
+static const char *library_file(void)
+{
+    Dl_info info;
+    void *symbol;
+    int (*function)(int *) = MPI_Finalized;
+    memcpy(&symbol, &function, sizeof symbol); /* ISO C has no cast from a function to an object */
+    return dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+/* Functions of another MPI come first where the program is linked with that one. */
+static bool is_right_one(void)
+{
+#ifdef LIBRARY
+    const char *file = library_file(), *slash = strrchr(file, '/');
+    return !strncmp(slash ? slash + 1 : file, LIBRARY, strlen(LIBRARY));
+#else
+    return strstr(weft__mpi_name(), BUILT_FOR);
+#endif
 }
 
 /* What a launcher of that MPI leaves in the environment. */
@@ -69,19 +97,17 @@ static void finalize(void)
     ends = ours && !contexts && !left;
     pthread_mutex_unlock(&lock);
     if (!ends || weft__mpi_over()) return;
+    weft__mpi_calls_take();
     weft__mpi_types_free();
     MPI_Finalize();
+    weft__mpi_calls_give();
 }
 
 /* Open MPI loads parts of itself that look for its symbols. */
 static void show_symbols(void)
 {
-    Dl_info info;
-    void *symbol;
-    int (*function)(int *) = MPI_Initialized;
-    memcpy(&symbol, &function, sizeof symbol); /* ISO C has no cast from a function to an object */
-    if (dladdr(symbol, &info) && info.dli_fname)
-        (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    const char *file = library_file();
+    if (*file) (void)dlopen(file, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
 
 static const char *begin(const weft_backend_place *place)
@@ -102,31 +128,43 @@ static const char *begin(const weft_backend_place *place)
     return NULL;
 }
 
-static const char *find_place(const weft_backend_place *place)
+/* The module's own calls exclude each other, so SERIALIZED is enough where nobody else calls MPI; who has begun it
+ * does. */
+static const char *check_level(void)
 {
     static const char *const levels[] = {"MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED"};
-    int level = MPI_THREAD_SINGLE, there = 0, *most = NULL;
+    int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
-    if (level < MPI_THREAD_MULTIPLE) {
-        snprintf(
-            sentence, sizeof sentence,
-            "MPI has %s here, and Weft calls it from threads of its own: expected MPI_THREAD_MULTIPLE, asked "
-            "for by MPI_Init_thread",
-            level == MPI_THREAD_SERIALIZED ? levels[2] : levels[level == MPI_THREAD_FUNNELED]);
-        return sentence;
-    }
+    if (level >= (ours ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE)) return NULL;
+    snprintf(sentence, sizeof sentence,
+             "MPI has %s here, and Weft calls it from threads of its own: expected %s",
+             level == MPI_THREAD_SERIALIZED ? levels[2] : levels[level == MPI_THREAD_FUNNELED],
+             ours ? "MPI_THREAD_SERIALIZED at least, which this MPI does not give"
+                  : "MPI_THREAD_MULTIPLE, asked for by MPI_Init_thread, since the program calls MPI too");
+    return sentence;
+}
+
+static void find_place(void)
+{
+    int there = 0, *most = NULL;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size < place->world_size) {
-        snprintf(
-            sentence, sizeof sentence,
-            "MPI_COMM_WORLD has %d of the %d ranks: expected all of them to be started by one mpirun of %s",
-            size, place->world_size, weft__mpi_name());
-        return sentence;
-    }
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &there);
     tags = there && *most < INT_MAX ? (uint64_t)*most + 1 : there ? INT_MAX : 32768;
-    return NULL;
+    placed = true;
+}
+
+/* Another context's thread may be inside MPI when a second one is opened. */
+static const char *take_place(const weft_backend_place *place)
+{
+    const char *why = placed ? NULL : check_level();
+    if (why) return why;
+    if (!placed) find_place();
+    if (size >= place->world_size) return NULL;
+    snprintf(sentence, sizeof sentence,
+             "MPI_COMM_WORLD has %d of the %d ranks: expected all of them to be started by one mpirun of %s",
+             size, place->world_size, weft__mpi_name());
+    return sentence;
 }
 
 static const char *enter(const weft_backend_place *place)
@@ -137,7 +175,7 @@ static const char *enter(const weft_backend_place *place)
     MPI_Finalized(&over);
     if (over) return "MPI has been finalized in this process, and cannot be begun again";
     why = begun ? NULL : begin(place);
-    if (!why) why = find_place(place);
+    if (!why) why = take_place(place);
     if (!why) contexts++;
     return why;
 }
@@ -146,7 +184,7 @@ const char *weft__mpi_enter(const weft_backend_place *place, uint64_t *address)
 {
     const char *why;
     pthread_mutex_lock(&lock);
-    if (!strstr(weft__mpi_name(), BUILT_FOR)) {
+    if (!is_right_one()) {
         snprintf(sentence, sizeof sentence, "this process has %s loaded: expected " BUILT_FOR,
                  weft__mpi_name());
         why = sentence;
@@ -169,7 +207,8 @@ void weft__mpi_leave(bool clean)
     if (last) finalize();
 }
 
-/* MPI_THREAD_MULTIPLE is for the program's own calls; the module's exclude each other.  MPICH 4.0 looks for messages
+/* MPI_THREAD_MULTIPLE is for the program's own calls; the module's exclude each other, but for those that every thread
+ * may call at any level (MPI_Finalized).  MPICH 4.0 looks for messages
  * without pause in a call that blocks, and takes its one lock again as soon as it has left it: MPI_Iallreduce was seen
  * to wait 3.8 s for another thread's MPI_Comm_create_group.  In Open MPI 4.1, in 2 of 290 jobs
  * that made groups from four threads while this lock was not there yet, a process' collectives did not end, though they

@@ -73,6 +73,7 @@ bool weft__mpi_over(void); /* the program has finalized it: nothing of it can be
 uint64_t weft__mpi_new_tag(void); /* for a communicator that this rank names */
 int weft__mpi_tag_most(void);
 int weft__mpi_rank_at(uint64_t address); /* in MPI_COMM_WORLD */
+/* Inside MPI. */
 void weft__mpi_error_text(int error, const char *call, char text[WEFT__MPI_SENTENCE]);
 
 /* One thread of the module at a time is inside MPI. */

@@ -120,13 +120,11 @@ static bool look(const weft__mpi *mpi, weft__mpi_running *running)
         int done = 0, error;
         if (!weft__mpi_calls_try()) return false;
         error = MPI_Test(&running->request, &done, MPI_STATUS_IGNORE);
+        if (error != MPI_SUCCESS) weft__mpi_error_text(error, "MPI_Test", sentence);
         weft__mpi_calls_give();
         if (error == MPI_SUCCESS && !done) return false;
         status = error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_SYSTEM;
-        if (status == WEFT_OK)
-            complete(running);
-        else
-            weft__mpi_error_text(error, "MPI_Test", sentence);
+        if (status == WEFT_OK) complete(running);
     }
     mpi->runtime->finish(running->work, status, status == WEFT_OK ? NULL : sentence);
     return true;

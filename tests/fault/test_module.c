@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKED_MS = 2000 * JOB_SLOWER, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20 };
+enum { BLOCKED_MS = 2000 * JOB_SLOWER, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20, VICTIM = 2 };
 
 static void join_with_blocker(job_rank *me)
 {
     char blocked_ms[16];
     snprintf(blocked_ms, sizeof blocked_ms, "%d", BLOCKED_MS);
     job_setenv(me, "BLOCKER_MS", blocked_ms);
-    job_setenv(me, "WEFT_BACKENDS", "host,blocker");
+    job_setenv(me, "WEFT_BACKENDS", "blocker"); /* host need not be named */
     job_setenv(me, "WEFT_MODULE_DIR", TEST_MODULE_DIR);
     job_join(me);
-    CHECK_TEXT(weft_backends(me->ctx), "blocker");
+    CHECK(!strcmp(weft_backends(me->ctx), "host,blocker"));
 }
 
 /* The progress thread of every rank enters the blocking slot; returns when that may have happened. */
@@ -105,6 +105,38 @@ static void deadlines(job_rank *me)
     unblock(req);
 }
 
+/* What a module keeps, and a dead rank never ends, is waited for no longer than until that rank is dead: neither what
+ * fails then, nor what had failed before. */
+static void dead_member(job_rank *me)
+{
+    static int32_t late[COUNT], running[COUNT];
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
+    weft_request *reqs[2] = {NULL};
+    job_setenv(me, "BLOCKER_KEEPS", "1");
+    job_setenv(me, "WEFT_DRAIN_MS", "3600000");
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "late", 0);
+    job_meet(me);
+    CHECK_OK(weft_all_reduce(group, late, late, COUNT, WEFT_INT32, WEFT_SUM, &call, &reqs[0]));
+    call.timeout_ms = JOB_WAIT_MS;
+    CHECK_OK(weft_all_reduce(me->world, running, running, COUNT, WEFT_INT32, WEFT_SUM, &call, &reqs[1]));
+    CHECK(job_await_break(group, SHORT_MS + JOB_LATE_MS) < 0); /* its time is up */
+    CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);               /* its buffers are not free */
+    job_mark(me, 0);
+    job_await(me, 0, me->size);
+    if (me->rank == VICTIM) job_sleep_ms(JOB_LIMIT_MS);
+    int64_t killed_ns = job_now_ns();
+    if (me->rank == 0) job_kill(me, VICTIM);
+    for (int i = 0; i < 2; i++) {
+        WAIT_STATUS(i ? WEFT_ERR_PEER : WEFT_ERR_TIMEOUT, reqs[i]);
+        weft_request_info info = job_info(reqs[i]);
+        CHECK(info.buffers_held);
+        CHECK_PERIOD(killed_ns, info.settled_ns, 0, JOB_LATE_MS);
+        weft_release(reqs[i]);
+    }
+    unsetenv("BLOCKER_KEEPS");
+}
+
 /* None of it is used, and a sentence says why. */
 static void crooked(job_rank *me)
 {
@@ -154,6 +186,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
+        JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
         JOB_TEST("crooked ones", .ranks = 1, .body = crooked, .bare = true, .processes = true),
         JOB_TEST("no communicator", .ranks = 2, .body = no_communicator, .bare = true, .processes = true),
         JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),

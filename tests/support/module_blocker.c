@@ -1,5 +1,6 @@
 /* module_blocker.c - a backend whose start blocks for 2 s (BLOCKER_MS says otherwise): the seam's worst
- * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on. */
+ * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on.  With BLOCKER_KEEPS
+ * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -92,13 +93,10 @@ static void drop(weft_backend_comm *comm)
     let_go(comm);
 }
 
-static void start(weft_backend *backend, weft_backend_work *first)
+static weft_backend_work *kept; /* the progress thread's */
+
+static void finish_all(weft_backend_work *first)
 {
-    const char *given = getenv("BLOCKER_MS");
-    long ms = given ? atol(given) : 2000;
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    (void)backend;
-    nanosleep(&t, NULL);
     while (first) {
         weft_backend_work *next = first->next;
         runtime->finish(first, WEFT_OK, NULL);
@@ -106,10 +104,36 @@ static void start(weft_backend *backend, weft_backend_work *first)
     }
 }
 
+static void keep(weft_backend_work *first)
+{
+    weft_backend_work *last = first;
+    while (last->next) last = last->next;
+    last->next = kept;
+    kept = first;
+}
+
+static void start(weft_backend *backend, weft_backend_work *first)
+{
+    const char *given = getenv("BLOCKER_MS");
+    long ms = given ? atol(given) : 2000;
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    (void)backend;
+    if (getenv("BLOCKER_KEEPS")) {
+        keep(first);
+        return;
+    }
+    nanosleep(&t, NULL);
+    finish_all(first);
+}
+
 static int poll(weft_backend *backend)
 {
+    weft_backend_work *first = kept;
     (void)backend;
-    return 0;
+    if (getenv("BLOCKER_KEEPS")) return 0;
+    kept = NULL;
+    finish_all(first);
+    return first ? 1 : 0;
 }
 
 static void close(weft_backend *backend)
@@ -144,5 +168,6 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
         return NULL;
     }
     runtime = table;
+    blocker.unstoppable = getenv("BLOCKER_KEEPS") != NULL;
     return &blocker;
 }

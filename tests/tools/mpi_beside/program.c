@@ -1,6 +1,6 @@
 /* program.c - a program that uses an MPI and Weft over the module for it: beside one another, and where the module
  * cannot be had.  What weft_init says is printed.
- * Arguments: beside | serialized | finalized | nothing (calls nothing of MPI). */
+ * Arguments: beside | serialized | funneled | single | finalized | nothing (calls nothing of MPI). */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -63,6 +63,7 @@ static void beside(const weft_config *config)
     weft_context *ctx = NULL;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     CHECK(weft_init(config, &ctx) == WEFT_OK);
+    CHECK(!strcmp(weft_backends(ctx), "host,mpi"));
     CHECK(!pthread_create(&thread, NULL, mpi_alone, NULL));
     weft_alone(ctx);
     pthread_join(thread, NULL);
@@ -74,18 +75,26 @@ static void beside(const weft_config *config)
     puts("beside each other");
 }
 
+static const struct {
+    const char *name;
+    int level;
+} levels[] = {{"serialized", MPI_THREAD_SERIALIZED},
+              {"funneled", MPI_THREAD_FUNNELED},
+              {"single", MPI_THREAD_SINGLE}};
+
 int main(int argc, char **argv)
 {
     const char *how = argc == 2 ? argv[1] : "";
-    int level = 0;
+    int begun = -1;
     weft_context *ctx = NULL;
     weft_config config = WEFT_CONFIG_INIT;
-    config.backends = "host,mpi";
+    config.backends = "mpi"; /* host need not be named */
     if (!strcmp(how, "beside")) {
         beside(&config);
         return 0;
     }
-    if (!strcmp(how, "serialized")) MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (!strcmp(how, levels[i].name)) MPI_Init_thread(NULL, NULL, levels[i].level, &begun);
     if (!strcmp(how, "finalized")) {
         MPI_Init(NULL, NULL);
         MPI_Finalize();
@@ -99,6 +108,6 @@ int main(int argc, char **argv)
     CHECK(weft_init(&config, &ctx) == WEFT_OK);
     CHECK(weft_barrier(weft_world(ctx), NULL, NULL) == WEFT_OK);
     CHECK(weft_finalize(ctx, WEFT_FOREVER) == WEFT_OK);
-    if (!strcmp(how, "serialized")) MPI_Finalize();
+    if (begun >= 0) MPI_Finalize();
     return 0;
 }
