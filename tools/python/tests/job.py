@@ -6,19 +6,21 @@
             ...
 
 The test starts the ranks, as processes under weft-run, and fails with what they printed if one of them has failed.
-With killed=True they are started one by one instead: weft-run would end the others with the one that was killed.
+With killed=True they are started one by one instead: weft-run would end the others with the one that was killed.  With
+emulated=True each has a device of its own, on tests/emulation of the build that WEFT_BUILD_DIR names.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
 import sys
 import unittest
-from typing import Callable
+from typing import Callable, Optional
 
 import weft
 from weft.tool import NATIVE
@@ -30,12 +32,18 @@ def _command(body: Callable[[weft.Context], object]) -> list[str]:
     return [sys.executable, "-X", "faulthandler", __file__, body.__code__.co_filename, body.__qualname__]
 
 
-def ranks(n: int, *, killed: bool = False) -> Callable[[Callable[[weft.Context], object]], object]:
+_EMULATION = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", "/none"), "lib", "weft", "emulation")
+
+
+def ranks(n: int, *, killed: bool = False, emulated: bool = False) -> Callable[[Callable[[weft.Context], object]], object]:
     """Runs the decorated function, which takes the Context, on n ranks."""
 
     def decorate(body: Callable[[weft.Context], object]) -> object:
         def test(case: unittest.TestCase) -> None:
-            (_run_killed if killed else _run)(case, n, body)
+            if emulated and not _EMULATION.exists():
+                case.skipTest("no emulated devices: WEFT_BUILD_DIR names no build that has them")
+            more = {"LD_LIBRARY_PATH": str(_EMULATION), "CUDA_EMULATION_DEVICES": str(n)} if emulated else {}
+            _run_killed(case, n, body) if killed else run(case, n, _command(body), more)
 
         test.body = body  # type: ignore[attr-defined]
         test.__doc__ = body.__doc__
@@ -44,10 +52,13 @@ def ranks(n: int, *, killed: bool = False) -> Callable[[Callable[[weft.Context],
     return decorate
 
 
-def run(case: unittest.TestCase, n: int, command: list[str]) -> str:
-    """Runs a command as n ranks and gives what they printed."""
+def run(case: unittest.TestCase, n: int, command: list[str], more: Optional[dict[str, str]] = None) -> str:
+    """Runs a command as n ranks, with more in their environment, and gives what they printed."""
     launch = [str(NATIVE / "bin" / "weft-run"), "-n", str(n), "--timeout", str(LIMIT_S), *command]
-    done = subprocess.run(launch, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **(more or {})}
+    done = subprocess.run(
+        launch, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     case.assertEqual(done.returncode, 0, f"\n{done.stdout}{done.stderr}")
     return done.stdout
 
@@ -73,10 +84,6 @@ def run_over_mpi(case: unittest.TestCase, n: int, program: str) -> None:
     environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     case.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-
-def _run(case: unittest.TestCase, n: int, body: Callable[[weft.Context], object]) -> None:
-    run(case, n, _command(body))
 
 
 # A rank that was killed is expected; every other one must end well.

@@ -5,11 +5,28 @@ import socket
 import unittest
 
 import numpy as np
-from job import ranks, refused
+from job import over_mpi, ranks, refused, run_over_mpi
 
 import weft.cupyx as distributed
 
 TYPES = "int8 uint8 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
+
+
+OVER_MPI = """
+import numpy, weft.cupyx as distributed
+from mpi4py import MPI
+rank = 1 - MPI.COMM_WORLD.rank
+comm = distributed.init_process_group(2, rank, use_mpi=True)
+comm.broadcast(x := numpy.full(2, rank), 0)
+assert comm.rank == rank and x.tolist() == [0, 0], (comm.rank, x)
+comm.stop()
+for n, rank, sentence in ((3, rank, "n_devices is 3, expected 2, the processes"), (2, 0, "the ranks are [0, 0], expected each")):
+    try:
+        distributed.init_process_group(n, rank, use_mpi=True)
+        raise AssertionError(sentence)
+    except ValueError as error:
+        assert sentence in str(error), error
+"""
 
 
 def place(job):
@@ -101,6 +118,11 @@ class Cupyx(unittest.TestCase):
         expect(out, 2)
         comm.stop()
         refused(Exception, "closed", comm.barrier)
+
+    @over_mpi
+    def test_mpi(self):
+        """The ranks are those that were given, whatever MPI's are; others than COMM_WORLD's processes are refused."""
+        run_over_mpi(self, 2, OVER_MPI)
 
 
 if __name__ == "__main__":

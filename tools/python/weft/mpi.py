@@ -20,12 +20,15 @@ class _Communicator:
         return [bytes(everybody)]
 
 
+def world() -> Any:
+    """COMM_WORLD of mpi4py; RuntimeError with a sentence where that is not installed."""
+    try:
+        from mpi4py import MPI  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise RuntimeError("meeting over MPI needs the package mpi4py, which is not installed") from error
+    return MPI.COMM_WORLD
+
+
 def bootstrap(comm: Any = None) -> Bootstrap:
     """For init(bootstrap=...): the ranks of any communicator of mpi4py, without one of COMM_WORLD."""
-    if comm is None:
-        try:
-            from mpi4py import MPI  # type: ignore[import-not-found,import-untyped,unused-ignore]
-        except ImportError as error:
-            raise RuntimeError("meeting over MPI needs the package mpi4py, which is not installed") from error
-        comm = MPI.COMM_WORLD
-    return _Communicator(comm)
+    return _Communicator(world() if comm is None else comm)

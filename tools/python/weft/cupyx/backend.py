@@ -137,9 +137,24 @@ def _check_place(n_devices: int, rank: int) -> None:
 
 
 def _join(n_devices: int, rank: int, host: str, port: int, use_mpi: bool) -> Context:
-    place = f"[{host}]" if ":" in host and not host.startswith("[") else host
     if use_mpi:
-        from weft.mpi import bootstrap
-
-        return init(bootstrap=bootstrap())
+        return _join_over_mpi(n_devices, rank)
+    place = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return init(f"tcp://{place}:{port}", rank=rank, world_size=n_devices)
+
+
+# The ranks that were given need not be MPI's: MPI orders its own by them.
+def _join_over_mpi(n_devices: int, rank: int) -> Context:
+    from weft.mpi import bootstrap, world
+
+    size = world().Get_size()
+    if size != n_devices:
+        raise ValueError(f"n_devices is {n_devices}, expected {size}, the processes of COMM_WORLD, by use_mpi")
+    ordered = world().Split(0, rank)
+    try:
+        ranks = ordered.allgather(rank)
+        if ranks != list(range(n_devices)):
+            raise ValueError(f"the ranks are {ranks}, expected each of 0 to {n_devices - 1} once")
+        return init(bootstrap=bootstrap(ordered))
+    finally:
+        ordered.Free()
