@@ -245,7 +245,8 @@ class Torch(unittest.TestCase):
         several.wait()
         assert (one.item(), two.item()) == (3, 6)
         dist.barrier()
-        group.monitored_barrier()
+        dist.monitored_barrier()
+        dist.monitored_barrier(timeout=datetime.timedelta(seconds=40), wait_all_ranks=True)
         dist.destroy_process_group()
 
     @ranks(2)
@@ -357,7 +358,7 @@ class Torch(unittest.TestCase):
         if job.rank == 0:
             work = dist.all_reduce(torch.ones(1), async_op=True)
             refused(weft.PendingError, "0.1 s have passed", lambda: work.wait(datetime.timedelta(seconds=0.1)))
-            refused(weft.TimeoutError, "rank 1", lambda: dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=0.2)))
+            refused(weft.TimeoutError, "rank 1", lambda: dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.2)))
         else:
             time.sleep(1)
         job.world.barrier().wait()
@@ -402,6 +403,23 @@ class Torch(unittest.TestCase):
         assert torch.equal(spread.redistribute(mesh, [Replicate()]).to_local(), whole)
         dist.destroy_process_group()
 
+
+    @ranks(2)
+    def test_checkpoint(job):
+        """A checkpoint is saved while the program goes on, and loaded."""
+        import torch.distributed.checkpoint as checkpoint
+
+        joined(job)
+        if job.rank == 0:
+            job.store().set("checkpoint", tempfile.mkdtemp())
+        folder = job.store().get("checkpoint").decode()
+        saved = {"weights": torch.full((4,), 3.0), "step": 7}
+        checkpoint.async_save(saved, checkpoint_id=folder).result()
+        dist.barrier()
+        loaded = {"weights": torch.zeros(4), "step": 0}
+        checkpoint.load(loaded, checkpoint_id=folder)
+        assert loaded["weights"].tolist() == [3] * 4 and loaded["step"] == 7, loaded
+        dist.destroy_process_group()
 
     @ranks(2)
     def test_pipeline(job):

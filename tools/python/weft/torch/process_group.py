@@ -78,6 +78,12 @@ class ProcessGroup(dist.ProcessGroup):
     def get_group_store(self) -> Any:
         return self._store
 
+    # What torch asks where it looks for a device for objects, for checkpoints and for monitored_barrier.
+    @property
+    def _device_types(self) -> list[Any]:
+        own = [torch.device("cpu")]
+        return own if self._group.context.closed or self._group.context.device < 0 else [*own, torch.device("cuda")]
+
     # It is its own backend, on every device.
     def _get_backend(self, device: Any) -> ProcessGroup:
         return self

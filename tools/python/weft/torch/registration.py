@@ -26,6 +26,15 @@ def register() -> None:
     for name in (NAME, _OLD_NAME):
         if not hasattr(dist.Backend, name.upper()):
             dist.Backend.register_backend(name, _create, extended_api=True, devices=["cpu", "cuda"])
+            _recording_itself(name)
+
+
+# torch's flight recorder hangs itself on a group's C++ backend, which a group in Python has not.  Weft has a record of
+# its own, and torch has had a list of such backends since 2.15.
+def _recording_itself(name: str) -> None:
+    known = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", None)
+    if isinstance(known, set):
+        known.add(name)
 
 
 def device() -> int:
