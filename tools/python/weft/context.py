@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Optional, Type
 from weft import interruptible
 from weft._weft import ffi, lib
 from weft.bootstrap import Bootstrap, Bridge
-from weft.errors import PendingError, StateError, check, text
+from weft.errors import PendingError, StateError, UnsupportedError, check, text
 from weft.interruptible import Wanted
 from weft.times import milliseconds
 from weft.watcher import Watcher
@@ -278,7 +278,12 @@ def init(
         status = lib.weft_init(config, made)
         if used is not None and used.error is not None:
             raise used.error
-        check(status)
+        try:
+            check(status)
+        except UnsupportedError as error:  # backends="nccl" in a process that has another CUDA
+            from weft import cuda
+
+            raise cuda.explained(error) from None
         return Context(made[0])
 
     if used is not None:  # what it brings may insist on the thread that it was made on

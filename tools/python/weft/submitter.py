@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, TypeVar
 from weft import arrays
 from weft._weft import ffi, lib
 from weft.arrays import View
-from weft.errors import StateError, check
+from weft.errors import StateError, UnsupportedError, check
 from weft.request import Request
 from weft.streams import handle_of
 from weft.times import milliseconds
@@ -63,7 +63,7 @@ class Submitter:
         slot = ffi.new("weft_request **")
         status = function(self._open_handle(), *args, call, slot)
         if status:
-            check(status)
+            self._refused(status, views)
         return Request(context, slot[0], result, (views, self))
 
     def _call(
@@ -92,6 +92,17 @@ class Submitter:
             call.label = kept
             _kept[call] = kept
         return call
+
+    # A context without a backend for devices does not say why it has none.
+    def _refused(self, status: int, views: tuple[View, ...]) -> None:
+        try:
+            check(status)
+        except UnsupportedError as error:
+            if self._context.device >= 0 or not _on_device(views):
+                raise
+            from weft import cuda
+
+            raise cuda.explained(error) from None
 
     # In a job without a device the library says what is missing.
     def _expect_device(self, views: tuple[View, ...]) -> None:
