@@ -7,7 +7,7 @@
 
 The test starts the ranks, as processes under weft-run, and fails with what they printed if one of them has failed.
 With killed=True they are started one by one instead: weft-run would end the others with the one that was killed.  With
-emulated=True each has a device of its own, on tests/emulation of the build that WEFT_BUILD_DIR names.
+emulated=True each has a device of its own, on tests/emulation of the build that JOB_BUILD_DIR names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _command(body: Callable[[weft.Context], object]) -> list[str]:
     return [sys.executable, "-X", "faulthandler", __file__, body.__code__.co_filename, body.__qualname__]
 
 
-_EMULATION = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", "/none"), "lib", "weft", "emulation")
+_EMULATION = pathlib.Path(os.environ.get("JOB_BUILD_DIR", "/none"), "lib", "weft", "emulation")
 
 
 def ranks(n: int, *, killed: bool = False, emulated: bool = False) -> Callable[[Callable[[weft.Context], object]], object]:
@@ -41,7 +41,7 @@ def ranks(n: int, *, killed: bool = False, emulated: bool = False) -> Callable[[
     def decorate(body: Callable[[weft.Context], object]) -> object:
         def test(case: unittest.TestCase) -> None:
             if emulated and not _EMULATION.exists():
-                case.skipTest("no emulated devices: WEFT_BUILD_DIR names no build that has them")
+                case.skipTest("no emulated devices: JOB_BUILD_DIR names no build that has them")
             more = {"LD_LIBRARY_PATH": str(_EMULATION), "CUDA_EMULATION_DEVICES": str(n)} if emulated else {}
             _run_killed(case, n, body) if killed else run(case, n, _command(body), more)
 
