@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 9
+#define WEFT_BACKEND_VERSION 10
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -106,6 +106,8 @@ struct weft_backend {
     int device;         /* in use; what weft_device tells, of one for CUDA.  -1: that means nothing here */
     size_t id_bytes;    /* of an id, 1 to WEFT_BACKEND_ID_MOST, on every rank the same */
     uint64_t address;   /* what this rank is where the module moves data, for `members` on the others */
+    bool any_thread;    /* start and poll may be called by a caller that waits as well, still no two calls at once: it
+                           spares the hand-over to the progress thread.  Neither blocks then */
     bool unstoppable;   /* what has begun never ends once one of its ranks is dead, and `doom` stops nothing: then a
                            request that has failed does not wait for it (WEFT_DRAIN_MS), and its buffers are held */
 

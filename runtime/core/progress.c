@@ -145,6 +145,15 @@ static void wait_for_events(sleeper *s, int64_t now_ns)
     weft__record_event_now(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken, record_awake(ctx));
 }
 
+/* Works that no caller who waits looks after; he counts himself out before he looks whether any are left. */
+static bool has_works(weft_context *ctx)
+{
+    if (!atomic_load(&ctx->device_pending)) return false;
+    if (!ctx->callers_serve) return true;
+    atomic_thread_fence(memory_order_seq_cst);
+    return !atomic_load_explicit(&ctx->drivers, memory_order_relaxed);
+}
+
 /* Blocks unless there turns out to be something to do. */
 static void deep_sleep(sleeper *s, int64_t now_ns)
 {
@@ -157,8 +166,8 @@ static void deep_sleep(sleeper *s, int64_t now_ns)
     if (!idle) weft__rest_to(ctx, WEFT__AWAKE);
     weft__record_sleeps(&ctx->record);
     weft__engine_drop(ctx);
-    if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) &&
-        !atomic_load(&ctx->device_pending) && !atomic_load(&ctx->thread_stop))
+    if (idle && weft__mpsc_empty(&ctx->submitted) && weft__mpsc_empty(&ctx->callbacks) && !has_works(ctx) &&
+        !atomic_load(&ctx->thread_stop))
         wait_for_events(s, now_ns);
     weft__engine_disarm(ctx);
     weft__rest_to(ctx, WEFT__AWAKE);
@@ -220,7 +229,7 @@ static void progress_rest(sleeper *s, weft__resting *resting)
     weft_context *ctx = s->ctx;
     weft__resting_sight sight = {.others_worked = take_change(&s->active, &ctx->active),
                                  .callers_drive = take_change(&s->driven, &ctx->driven),
-                                 .device_pending = atomic_load(&ctx->device_pending) != 0,
+                                 .device_pending = has_works(ctx),
                                  .callers_sleep = atomic_load(&ctx->settling_sleepers) != 0,
                                  .sockets_wake = sockets_will_wake(ctx)};
     int64_t now = weft__now_ns();

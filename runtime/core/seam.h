@@ -29,6 +29,7 @@ typedef struct weft__module {
     weft__mpsc work;       /* requests for it, which only the progress thread takes */
     _Atomic int pending;   /* works that it has and has not finished */
     _Atomic bool lost;     /* a thread has not come back out of it */
+    _Atomic bool turn;     /* backend->any_thread: a thread is inside start or poll */
     uint64_t *addresses;   /* by rank of the world, where the backend wants to know them; else NULL */
 } weft__module;
 

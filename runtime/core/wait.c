@@ -59,6 +59,10 @@ static void stop_driving(weft_context *ctx, bool holds_engine)
 {
     int before = (int)atomic_fetch_sub_explicit(&ctx->drivers, 1, memory_order_relaxed);
     WEFT__ASSERT(before > 0, before);
+    if (WEFT__UNLIKELY(ctx->callers_serve)) {
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load(&ctx->device_pending)) weft__engine_nudge(ctx); /* others' works */
+    }
     if (!holds_engine && atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP) {
         weft__engine_take(ctx);
         weft__engine_drop(ctx);
@@ -84,6 +88,12 @@ static int poll_once(weft_context *ctx, weft_request *placed, int polls)
     return placed && weft__pacing_at_place(polls) ? weft__engine_poll_for(placed) : weft__engine_drive(ctx);
 }
 
+/* Are there works of modules for who waits to look after? */
+static bool serves_works(const weft_context *ctx)
+{
+    return ctx->callers_serve && atomic_load_explicit(&ctx->device_pending, memory_order_relaxed);
+}
+
 /* Polls until something moves, but not past the next reading of the clock, nor long where others need the
  * processor.  req: what is waited for, if just that; or NULL.  Engine held. */
 static int poll_on(weft_context *ctx, weft_request *req, int *polls)
@@ -92,6 +102,7 @@ static int poll_on(weft_context *ctx, weft_request *req, int *polls)
     for (;;) {
         int n = poll_once(ctx, placed, *polls);
         if (n || weft__pacing_clock_is_due(++*polls) || weft__biased_wanted(&ctx->engine)) return n;
+        if (WEFT__UNLIKELY(serves_works(ctx))) return n; /* the next place to look at is theirs */
         if (weft__pacing_is_crowded(&ctx->pacing) &&
             weft__pacing_gives_way(*polls, placed && is_message(placed)))
             return n;
@@ -101,7 +112,8 @@ static int poll_on(weft_context *ctx, weft_request *req, int *polls)
 
 bool weft__wait_inside(weft_request *req)
 {
-    int polls = 1;                /* those at its place come first */
+    int polls = 1; /* those at its place come first */
+    if (WEFT__UNLIKELY(req->ctx->callers_serve)) return weft__request_settled(req);
     req->ctx->record.near = true; /* its first step is just over */
     while (!weft__request_settled(req) && !weft__pacing_clock_is_due(polls) &&
            poll_on(req->ctx, req, &polls) > 0) {
@@ -146,7 +158,9 @@ static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg),
                   int64_t deadline_ns)
 {
     weft__polling polling = WEFT__POLLING_BEGINS;
-    bool counted = false;
+    bool counted = ctx->callers_serve;
+    if (WEFT__UNLIKELY(counted))
+        atomic_fetch_add(&ctx->drivers, 1); /* works are left to it from the first on */
     while (!done(arg)) {
         bool holds = weft__engine_try(ctx);
         int n = holds ? poll_near(ctx, req, &polling) : 0;
@@ -160,6 +174,8 @@ static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg),
             atomic_fetch_add_explicit(&ctx->drivers, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
+        if (WEFT__UNLIKELY(serves_works(ctx)) && !over)
+            n += ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx);
         if (over || !goes_on(ctx, &polling, n > 0, holds, deadline_ns)) break;
     }
     if (counted) stop_driving(ctx, false);
@@ -259,7 +275,8 @@ static void sleep_for_one(weft_request *req, int64_t deadline_ns)
 static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadline_ns)
 {
     int64_t began = began_ns;
-    if (weft__request_settled(req) || settles_on_progress(req)) return req->status;
+    if (weft__request_settled(req) || (!req->ctx->callers_serve && settles_on_progress(req)))
+        return req->status;
     if (!began && req->timed) began = weft__now_ns();
     drive(req->ctx, req, one_settled, req, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))

@@ -254,9 +254,10 @@ void weft__device_hand(weft__device *first)
     }
     weft__alarm_tick(ctx);
     weft__mpsc_push(&module->work, &first->req->node);
-    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed))
-        weft__engine_rouse(ctx); /* somebody waits: no time for naps */
-    else
+    atomic_thread_fence(memory_order_seq_cst); /* who stops waiting counts itself out, then looks for works */
+    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed)) {
+        if (!ctx->callers_serve) weft__engine_rouse(ctx); /* somebody waits: no time for naps */
+    } else
         weft__engine_nudge(ctx);
 }
 
@@ -359,6 +360,7 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .fail = device_fail,
                                               .abandon = device_abandon,
                                               .progress_on_thread = weft__module_progress,
+                                              .progress_by_caller = weft__module_progress_by_caller,
                                               .has_met = device_has_met,
                                               .outlives_group = device_outlives_group,
                                               .phase = weft__device_phase};

@@ -14,6 +14,7 @@
 #include "settings.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 #define ABORT_GRACE_NS (100 * WEFT__MS) /* for a call to come back, before its communicator is aborted */
 #define AWAIT_PAUSE_NS WEFT__MS
+#define LEAVES_NS      (100 * WEFT__MS)
 #define NAME_BYTES     32
 
 /* What the runtime knows of the communicator's end is better than what a call on it says. */
@@ -226,6 +228,7 @@ static weft_status load(weft_context *ctx, const char *name, int device, bool *a
     module->backend = l.backend;
     module->handle = l.handle;
     module->addresses = addresses;
+    ctx->callers_serve = l.backend->any_thread && (ctx->callers_serve || !ctx->module_count);
     ctx->module_count++;
     if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
     snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
@@ -323,6 +326,16 @@ bool weft__modules_await(weft_context *ctx, int64_t until_ns)
     return all;
 }
 
+static bool take_turn(weft__module *module)
+{
+    return !module->backend->any_thread || !atomic_exchange(&module->turn, true);
+}
+
+static void give_turn(weft__module *module)
+{
+    if (module->backend->any_thread) atomic_store(&module->turn, false);
+}
+
 static bool anybody_died(const weft_context *ctx)
 {
     for (int rank = 0; rank < ctx->world_size; rank++)
@@ -335,6 +348,8 @@ void weft__modules_close(weft_context *ctx)
     bool death = ctx->module_count && anybody_died(ctx);
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         weft__module_recorded(ctx, m, WEFT__HAPPENED_MODULE_UNLOADED);
+        for (int64_t until = weft__now_ns() + LEAVES_NS; !take_turn(m) && weft__now_ns() < until;)
+            sched_yield(); /* whoever finished the last work is on its way out */
         if (death && m->backend->abandon) m->backend->abandon(m->backend);
         m->backend->close(m->backend);
         m->backend = NULL;
@@ -404,6 +419,26 @@ static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
     return back;
 }
 
+/* A call that does not come back is the caller's own: it holds up nobody but those who wait for what it is at. */
+int weft__module_progress_by_caller(weft_context *ctx)
+{
+    int n = 0;
+    if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0) return 0;
+    WEFT__ASSERT(!weft__holds_engine(ctx));
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
+        weft__mpsc_node *node;
+        if (!m->backend->any_thread || atomic_load(&m->lost) || !take_turn(m)) continue;
+        for (node = weft__mpsc_take_all(&m->work); node; n++) {
+            weft_request *req = WEFT__OWNER(node, weft_request, node);
+            node = node->next;
+            modules_start(m, req->device);
+        }
+        n += m->backend->poll(m->backend);
+        give_turn(m);
+    }
+    return n;
+}
+
 /* -1: this thread was given up. */
 static int progress(weft_context *ctx, weft__module *module)
 {
@@ -439,8 +474,10 @@ int weft__module_progress(weft_context *ctx)
             modules_refuse(weft__mpsc_take_all(&m->work));
             continue;
         }
+        if (!take_turn(m)) continue;
         moved = progress(ctx, m);
         if (moved < 0) return -1;
+        give_turn(m);
         n += moved;
     }
     return n;

@@ -230,6 +230,15 @@ void weft__mpi_calls_give(void)
     pthread_mutex_unlock(&calls);
 }
 
+bool weft__mpi_is_ours(void)
+{
+    bool is;
+    pthread_mutex_lock(&lock);
+    is = ours;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
 bool weft__mpi_over(void)
 {
     int over = 0;

@@ -105,6 +105,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *runtime, const weft_
     }
     mpi->seam = slots;
     mpi->seam.address = address;
+    mpi->seam.any_thread = weft__mpi_is_ours(); /* else the program's calls may hold up MPI's */
     mpi->runtime = runtime;
     mpi->asked = !place;
     mpi->rank_order = order && !strcmp(order, "rank_order");

@@ -68,8 +68,9 @@ const char *weft__mpi_name(void); /* "Open MPI v4.1.4", of the library that is l
  * not.  place NULL: only whether it is the right MPI. */
 const char *weft__mpi_enter(const weft_backend_place *place, uint64_t *address);
 void weft__mpi_leave(
-    bool clean);           /* not clean: something of MPI is left over, which ending it would wait for */
-bool weft__mpi_over(void); /* the program has finalized it: nothing of it can be called */
+    bool clean);              /* not clean: something of MPI is left over, which ending it would wait for */
+bool weft__mpi_is_ours(void); /* begun here, so the program does not call it */
+bool weft__mpi_over(void);    /* the program has finalized it: nothing of it can be called */
 uint64_t weft__mpi_new_tag(void); /* for a communicator that this rank names */
 int weft__mpi_tag_most(void);
 int weft__mpi_rank_at(uint64_t address); /* in MPI_COMM_WORLD */

@@ -3,9 +3,13 @@
  * say of themselves what cannot be (support/module_crooked.c). */
 #include "job.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BLOCKED_MS = 2000 * JOB_SLOWER, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20, VICTIM = 2 };
 
@@ -137,6 +141,61 @@ static void dead_member(job_rank *me)
     unsetenv("BLOCKER_KEEPS");
 }
 
+static _Atomic int *begun_by(void)
+{
+    void *module = dlopen(TEST_MODULE_DIR "/libweft_blocker.so", RTLD_NOW | RTLD_NOLOAD), *symbol;
+    CHECK(module != NULL);
+    symbol = dlsym(module, "blocker_begun_by");
+    CHECK(symbol != NULL);
+    return symbol;
+}
+
+typedef struct waiter {
+    weft_group *group;
+    _Atomic int *begun_by;
+    bool served; /* by its own call */
+} waiter;
+
+static void *wait_often(void *arg)
+{
+    enum { ROUNDS = 300 };
+    waiter *w = arg;
+    int32_t buf[COUNT] = {0};
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    for (int i = 0; i < ROUNDS; i++) {
+        weft_request *req = NULL;
+        CHECK_OK(weft_all_reduce(w->group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+        WAIT_OK(req);
+        w->served = w->served || atomic_load(w->begun_by) == (int)gettid();
+    }
+    return NULL;
+}
+
+/* One that any thread may call is called by who waits, one at a time; and by the progress thread where nobody waits. */
+static void served_by_callers(job_rank *me)
+{
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    int32_t buf[COUNT] = {0};
+    weft_request *req = NULL;
+    pthread_t thread;
+    job_setenv(me, "BLOCKER_ANY", "1");
+    join_with_blocker(me);
+    setenv("BLOCKER_MS", "0", 1);
+    waiter first = {.group = me->world, .begun_by = begun_by()}, second = first;
+    second.group = job_group(me, me->size, "second", 0);
+    CHECK(!pthread_create(&thread, NULL, wait_often, &second));
+    wait_often(&first);
+    pthread_join(thread, NULL);
+    CHECK(first.served || second.served);
+    CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    for (int64_t until = job_now_ns() + JOB_LATE_MS * INT64_C(1000000); job_now_ns() < until;) {
+        if (job_info(req).status != WEFT_PENDING) break;
+        job_sleep_ms(1);
+    }
+    WAIT_OK(req);
+    CHECK(atomic_load(first.begun_by) != (int)gettid());
+}
+
 /* None of it is used, and a sentence says why. */
 static void crooked(job_rank *me)
 {
@@ -187,6 +246,7 @@ int main(int argc, char **argv)
         JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
+        JOB_TEST("served by callers", .ranks = 2, .body = served_by_callers, .bare = true, .processes = true),
         JOB_TEST("crooked ones", .ranks = 1, .body = crooked, .bare = true, .processes = true),
         JOB_TEST("no communicator", .ranks = 2, .body = no_communicator, .bare = true, .processes = true),
         JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),

@@ -1,10 +1,14 @@
 /* module_blocker.c - a backend whose start blocks for 2 s (BLOCKER_MS says otherwise): the seam's worst
  * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on.  With BLOCKER_KEEPS
- * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends. */
+ * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends.  With
+ * BLOCKER_ANY set a caller that waits may call it too; two threads in it at a time then end the process, and
+ * blocker_begun_by says by whom the last work was begun. */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 #include <weft/backend.h>
 
 static const weft_backend_runtime *_Atomic runtime; /* contexts of one process share it */
@@ -95,6 +99,19 @@ static void drop(weft_backend_comm *comm)
 
 static weft_backend_work *kept; /* the progress thread's */
 
+__attribute__((visibility("default"))) _Atomic int blocker_begun_by;
+static atomic_flag inside = ATOMIC_FLAG_INIT;
+
+static void enter(void)
+{
+    if (getenv("BLOCKER_ANY") && atomic_flag_test_and_set(&inside)) abort();
+}
+
+static void leave(void)
+{
+    atomic_flag_clear(&inside);
+}
+
 static void finish_all(weft_backend_work *first)
 {
     while (first) {
@@ -122,8 +139,11 @@ static void start(weft_backend *backend, weft_backend_work *first)
         keep(first);
         return;
     }
+    enter();
+    atomic_store(&blocker_begun_by, (int)gettid());
     nanosleep(&t, NULL);
     finish_all(first);
+    leave();
 }
 
 static int poll(weft_backend *backend)
@@ -131,12 +151,14 @@ static int poll(weft_backend *backend)
     weft_backend_work *first = kept;
     (void)backend;
     if (getenv("BLOCKER_KEEPS")) return 0;
+    enter();
     kept = NULL;
     finish_all(first);
+    leave();
     return first ? 1 : 0;
 }
 
-static void close(weft_backend *backend)
+static void close_backend(weft_backend *backend)
 {
     (void)backend;
 }
@@ -154,7 +176,7 @@ static weft_backend blocker = {.version = WEFT_BACKEND_VERSION,
                                .drop = drop,
                                .start = start,
                                .poll = poll,
-                               .close = close};
+                               .close = close_backend};
 
 __attribute__((visibility("default"))) weft_backend *
 weft_backend_open(const weft_backend_runtime *table, const weft_backend_place *place, const char **why);
@@ -168,6 +190,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
         return NULL;
     }
     runtime = table;
+    blocker.any_thread = getenv("BLOCKER_ANY") != NULL;
     blocker.unstoppable = getenv("BLOCKER_KEEPS") != NULL;
     return &blocker;
 }

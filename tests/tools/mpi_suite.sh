@@ -1,5 +1,5 @@
 #!/bin/bash
-# All that runs over one MPI: the module built by its mpicc, programs beside it, then the tests of operations and faults
+# All that runs over one MPI, with 1 to 5 ranks: the module built by its mpicc, programs beside it, then the tests of operations and faults
 # with ranks that its mpirun starts.  tools/check mpi calls it for each.
 # Arguments: mpicc, "mpirun ... -n", the same where the others live when a rank is killed or "", source folder, folder
 # of the build, OUT, the module of another MPI.  Writes OUT/cells, a line each: what ran, a tab, what came of it; the last
@@ -36,7 +36,7 @@ ran() {
 tested() {
     local program=$1 command=$2 status good skipped
     shift 2
-    env "$@" JOB_MPIRUN="$command" WEFT_BACKENDS=mpi WEFT_MODULE_DIR="$out/module" timeout -k 5 600 \
+    env "$@" JOB_MPIRUN="$command" JOB_RANKS_MOST=5 WEFT_BACKENDS=mpi WEFT_MODULE_DIR="$out/module" timeout -k 5 600 \
         "$build/tests/$program" >"$out/$program.log" 2>&1
     status=$?
     good=$(grep -c '^\[       OK' "$out/$program.log")
@@ -60,7 +60,7 @@ case $mpicc in
 esac
 # shellcheck disable=SC2086
 WEFT_MODULE_DIR=$out/module ran 1002_groups $mpirun 2 "$out/programs/alone" serialized 334
-for program in test_{batch,callbacks,collectives,groups,mismatch,random,requests,threads,uneven,waiting} fault_{cancel,cycles,straggler}; do
+for program in test_{batch,callbacks,collectives,groups,mismatch,random,requests,uneven,waiting} fault_{cancel,cycles,straggler}; do
     tested "$program" "$mpirun"
 done
 for program in fault_death fault_shrink; do
