@@ -49,7 +49,8 @@ def view(array: object, role: str) -> View:
     if isinstance(array, View):
         return array
     dtype = getattr(array, "dtype", None)
-    if dtype is not None and hasattr(array, "__array_interface__"):
+    # numpy makes a dictionary whenever an array is asked, and none where its type is.
+    if dtype is not None and (hasattr(type(array), "__array_interface__") or hasattr(array, "__array_interface__")):
         return _of_numpy(array, dtype, role)
     if hasattr(array, "__cuda_array_interface__"):
         return _of_cuda(array, role)

@@ -151,4 +151,7 @@ def source(array: object, copy: bool) -> View:
 
 
 def _on_device(views: tuple[View, ...]) -> bool:
-    return any(view.memory == arrays.CUDA for view in views)
+    for view in views:  # any() of a generator takes several times as long
+        if view.memory == arrays.CUDA:
+            return True
+    return False
