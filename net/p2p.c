@@ -127,6 +127,11 @@ const char *weft__p2p_route_name(const weft__p2p *p2p, int peer)
     return p2p->peers[peer].route_name;
 }
 
+weft__transport *weft__p2p_transport(const weft__p2p *p2p, int peer)
+{
+    return p2p->peers[peer].route;
+}
+
 void weft__p2p_close(weft__p2p *p2p)
 {
     for (int i = 0; i < WEFT__P2P_BUCKETS && p2p->unexpected[i].next; i++)

@@ -83,6 +83,7 @@ weft_status weft__p2p_open(int me, int world, size_t eager_bytes, weft__p2p_even
 weft__sink *weft__p2p_sink(weft__p2p *p2p);                                 /* for the transports */
 void weft__p2p_route(weft__p2p *p2p, int peer, weft__transport *transport); /* how peer is reached */
 const char *weft__p2p_route_name(const weft__p2p *p2p, int peer);           /* its transport's, or "self" */
+weft__transport *weft__p2p_transport(const weft__p2p *p2p, int peer);       /* NULL: it is this rank */
 void weft__p2p_close(weft__p2p *p2p); /* no completion is called any more */
 
 /* buf: not used with a hook.  NULL: no memory (the completion is not called).  The completion may have run

@@ -26,9 +26,8 @@
 #define EAGER_BYTES  (64u * 1024) /* above, asking costs less than what may have to be copied once more */
 #define DIRECT_LINKS 2 /* so few are read without asking the set first which of them has something */
 
-/* Idle connections to a host that vanished are found after 90 s.  No TCP_USER_TIMEOUT: it would also end the
- * connection to a rank that is stopped in a debugger with its window full; busy ones are the watchdog's to
- * judge. */
+/* Idle connections to a host that vanished are found after 90 s, where nobody listens (tcp_hearing.c).  No
+ * TCP_USER_TIMEOUT: it would also end the connection to a rank that is stopped in a debugger with its window full. */
 #define KEEP_IDLE_S     30
 #define KEEP_INTERVAL_S 10
 #define KEEP_COUNT      6
@@ -504,7 +503,8 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .recheck = tcp_recheck,
                                           .flushed = tcp_flushed,
                                           .drop = tcp_drop,
-                                          .close = tcp_close};
+                                          .close = tcp_close,
+                                          .hearing = &weft__tcp_hearing};
     size_t bytes = sizeof(weft__tcp) + (size_t)world * sizeof(weft__tcp_peer);
     weft__tcp *tcp;
     weft_status status = weft__tcp_wires_agree(me, world, peers);

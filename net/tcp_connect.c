@@ -11,8 +11,8 @@
  *               nothing is left then that would tell: so it is dialled again now and then, which is refused
  *               where it is gone, and answered with CROSSED as long as it is at it
  *
- * A member listens from before it joins until it leaves, so a refused address means that it is gone.  So does one
- * that cannot be reached, at first; a connection that broke is tried again until WEFT_RECONNECT_MS are over,
+ * A member listens from before it joins until it leaves, so a refused address means that it is gone.  One that
+ * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until WEFT_RECONNECT_MS are over,
  * whatever goes wrong.  A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
  * stranger's. */
 #include "clock.h"
@@ -60,6 +60,7 @@ struct weft__tcp_dial {
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
+    int64_t unheard_ns;       /* no kernel has answered since; 0: one has */
     size_t done;              /* bytes of this step */
     weft__tcp_looks looks;
     weft__tcp_hello hello;
@@ -144,10 +145,18 @@ static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
     limit(dial, now + pause_ms * WEFT__MS);
 }
 
+/* A router may say so of a link that is down for a moment. */
+static bool may_pass(const weft__tcp_dial *dial, int error)
+{
+    const int64_t most_ns = weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
+    if (error != ENETUNREACH && error != EHOSTUNREACH && error != ENETDOWN) return false;
+    return dial->unheard_ns && weft__now_ns() < dial->unheard_ns + most_ns;
+}
+
 /* What would end a peer that there was no connection with yet. */
 static void fail(weft__tcp_dial *dial, const char *what, int error)
 {
-    if (dial->mend_until_ns && error != ECONNREFUSED)
+    if ((dial->mend_until_ns && error != ECONNREFUSED) || may_pass(dial, error))
         pause_dial(dial, what, error);
     else
         lose(dial->peer, what, error);
@@ -215,6 +224,7 @@ static bool next_step(weft__tcp_dial *dial)
         }
         weft__tcp_proof_make(&dial->handshake, &mine, &dial->proof);
     }
+    dial->unheard_ns = 0;
     dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
     return true;
 }
@@ -240,7 +250,7 @@ static void dial_ready(weft__polled *w, uint32_t events)
     if (step == WEFT__STEP_ENDED) pause_dial(dial, closes_early, errno);
 }
 
-static socklen_t name_of(const weft__tcp_address *address, struct sockaddr_storage *name)
+socklen_t weft__tcp_name(const weft__tcp_address *address, struct sockaddr_storage *name)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)name;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)name;
@@ -261,9 +271,10 @@ static void attempt(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
     struct sockaddr_storage name;
-    socklen_t length = name_of(&peer->address, &name);
+    socklen_t length = weft__tcp_name(&peer->address, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     dial->attempts++;
+    if (!dial->unheard_ns) dial->unheard_ns = weft__now_ns();
     /* Too few descriptors or ports may pass; what the network says will not. */
     if (fd < 0) {
         pause_dial(dial, "cannot be connected to", errno);
@@ -349,6 +360,11 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
     }
     WEFT__LIST_EACH(&tcp->dials, at)
     weft__tcp_wake_at(tcp, WEFT__LIST_ENTRY(at, weft__tcp_dial, link)->deadline_ns);
+}
+
+int64_t weft__tcp_dial_unheard(const weft__tcp_peer *peer)
+{
+    return peer->dial ? peer->dial->unheard_ns : 0;
 }
 
 static uint32_t dial_events(const weft__tcp_dial *dial)

@@ -8,6 +8,7 @@
  *   tcp_kept.c     frames that are written and not acknowledged
  *   tcp_mend.c     a connection that broke, and the one that takes its place
  *   tcp_recheck.c  the links checked without being told of
+ *   tcp_hearing.c  whether the hosts at their other ends live
  *
  * All of it runs in the thread that holds the engine.  Any callback (sink, sent) may call the transport
  * again, so after one a link is only good for asking whether its descriptor is still open: closed links are
@@ -112,9 +113,10 @@ struct weft__tcp_link {
     weft__tcp_ending ending;
     weft__tcp_sealed *sealed; /* NULL: frames go plain */
     int error;                /* errno of the write that failed */
-    bool reading, writing;    /* on the stack right now */
-    bool blocked;             /* the socket is full; its edge will tell */
-    bool hung_up;             /* the end has been announced: read on until it comes */
+    int64_t waits_ns;      /* something is not acknowledged since, as far as that was looked at; 0: nothing */
+    bool reading, writing; /* on the stack right now */
+    bool blocked;          /* the socket is full; its edge will tell */
+    bool hung_up;          /* the end has been announced: read on until it comes */
 
     bool promised;          /* a piece for the frame that is, or will be, half written */
     bool dialled;           /* by this rank */
@@ -201,6 +203,9 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why);
 void weft__tcp_dial_end(weft__tcp_peer *peer); /* closes and frees; safe without one */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
 void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the other */
+int64_t
+weft__tcp_dial_unheard(const weft__tcp_peer *peer); /* nobody has answered it since; 0: somebody has */
+socklen_t weft__tcp_name(const weft__tcp_address *address, struct sockaddr_storage *name);
 void weft__tcp_dial_recheck(weft__tcp_peer *peer);
 
 /* tcp_accept.c */
@@ -292,6 +297,9 @@ bool weft__tcp_is_newer(const weft__tcp_peer *peer, const weft__tcp_standing *th
 weft__tcp_standing weft__tcp_stand(const weft__tcp_peer *peer);
 /* A new connection goes on from there.  False: the peer was lost over it. */
 bool weft__tcp_go_on(weft__tcp_peer *peer, const weft__tcp_standing *theirs);
+
+/* tcp_hearing.c */
+extern const weft__hearing weft__tcp_hearing;
 
 /* tcp_recheck.c */
 void weft__tcp_recheck(weft__tcp *tcp);

@@ -7,6 +7,7 @@
 #define WEFT_NET_TRANSPORT_H
 #include "completion.h"
 #include "frame.h"
+#include "hearing.h"
 #include "list.h"
 
 #include <stdbool.h>
@@ -68,7 +69,6 @@ typedef struct weft__transport_key {
     uint8_t bytes[WEFT__TRANSPORT_KEY_BYTES];
 } weft__transport_key;
 
-typedef struct weft__transport weft__transport;
 struct weft__transport {
     const char *name;    /* that of its row */
     unsigned traits;     /* likewise */
@@ -115,6 +115,7 @@ struct weft__transport {
      * drains what has already arrived first.  Does not call lost. */
     void (*drop)(weft__transport *t, int peer);
     void (*close)(weft__transport *t); /* frees t; queued frames get sent(ERR_CANCELLED) */
+    const weft__hearing *hearing;      /* whether hosts live; NULL: of its peers this is seen otherwise */
     /* Room for transports that read registered memory of another rank without a frame for each piece.  No
      * transport has these two yet, and nothing calls them: both are NULL.
      * expose lets other ranks read [memory, + bytes), until it is called with that key and 0 bytes; the key

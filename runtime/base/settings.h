@@ -43,6 +43,9 @@
     X(RECONNECT_MS, "WEFT_RECONNECT_MS", NUMBER, "5000", 0, INT32_MAX,                                      \
       "Milliseconds for which a TCP connection that broke is made again, before the rank at its other end " \
       "counts as gone; 0: it does at once.")                                                                \
+    X(HEARTBEAT_MS, "WEFT_HEARTBEAT_MS", NUMBER, "1000", 0, INT32_MAX,                                      \
+      "Milliseconds of silence of another host before its ranks are presumed dead, if no other host hears " \
+      "it either; 0: nobody listens.")                                                                      \
     X(EAGER_BYTES, "WEFT_EAGER_BYTES", NUMBER, "-1", -1, 262144,                                            \
       "Longest message sent before its receive is known; -1: as fits the way it goes.")                     \
     X(REDUCE, "WEFT_REDUCE", TEXT, "", 0, 0,                                                                \

@@ -39,7 +39,7 @@
 typedef enum weft__gone {
     WEFT__LIVES,
     WEFT__LEFT,          /* it said goodbye, or is said to have */
-    WEFT__PRESUMED_DEAD, /* a connection to it has ended or could not be made: here, or where that was told */
+    WEFT__PRESUMED_DEAD, /* a connection to it is lost, or its host is not heard: here, or where that was told */
     WEFT__DIED           /* certain: its kernel or its own last word says so, here or where that was told */
 } weft__gone;
 
@@ -57,6 +57,10 @@ typedef struct weft__peer {
     bool hearsay;         /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
     unsigned char *accusers; /* a bit for each rank that presumes it dead; NULL: none does */
+    bool unheard; /* this rank hears nothing of its host, which it has knocked at: fault/heartbeat.c */
+    bool heard_by_another; /* that is so, and rank heard_by does hear it */
+    int heard_by;
+    bool passed_on;         /* this rank tells all others, should it believe them */
     int64_t accused_ns;     /* they are believed from then on, if nothing speaks against that; 0: not asked */
     _Atomic bool refused;   /* the log has it that it told what cannot be */
     uint32_t sets_sent;     /* engine: number of the last set of messages that began to it: device_bundle.c */
@@ -107,6 +111,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_STORE,          /* where the job's store is: job_store.c */
     WEFT__PROTOCOL_DUMPS,          /* that hosts write down what their ranks did: dump_asking.c */
     WEFT__PROTOCOL_MEMBERSHIP,     /* who is in the job: membership.c */
+    WEFT__PROTOCOL_HEARTBEAT,      /* which hosts are heard: heartbeat.c */
     WEFT__PROTOCOL_KINDS
 } weft__protocol_kind;
 typedef struct weft__protocol weft__protocol;

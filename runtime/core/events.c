@@ -47,7 +47,13 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
 {
     weft_context *ctx = context_of(events);
     char text[192];
-    snprintf(text, sizeof text, "is lost: %.150s", why);
+    const weft__peer *m = &ctx->peers[peer];
+    if (m->heard_by_another)
+        snprintf(text, sizeof text,
+                 "is unreachable from here (rank %d), though rank %d reaches its host: %.110s", ctx->rank,
+                 m->heard_by, why);
+    else
+        snprintf(text, sizeof text, "is lost: %.150s", why);
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
      * know.  Where all leave, it may have answered after its goodbye to the others. */
     if (weft__p2p_heard(ctx->p2p, peer) && ctx->leaving != WEFT__LEAVES_TOGETHER)

@@ -75,6 +75,15 @@ static weft_status check_view(const weft__notice *n)
                       sizeof n->text - 1);
 }
 
+static weft_status check_heard(const weft_context *ctx, const weft__notice *n)
+{
+    if (is_rank(ctx, n->subject) && n->knows <= 1 && n->ago_ns >= 0) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER,
+                      "whether the host of rank %" PRId32 " is heard: answer %" PRIu32 " within %" PRId64
+                      " ns; expected rank 0 to %d, answer 0 or 1",
+                      n->subject, n->knows, n->ago_ns, ctx->world_size - 1);
+}
+
 static weft_status notice_check(const weft_context *ctx, int from, const weft__notice *n)
 {
     switch (n->kind) {
@@ -86,6 +95,8 @@ static weft_status notice_check(const weft_context *ctx, int from, const weft__n
     case WEFT__NOTICE_GONE: return check_gone(ctx, from, n);
     case WEFT__NOTICE_STORE_HERE: return check_store(from, n);
     case WEFT__NOTICE_VIEW: return check_view(n);
+    case WEFT__NOTICE_IS_HEARD:
+    case WEFT__NOTICE_HEARD: return check_heard(ctx, n);
     default: return weft__fail(WEFT_ERR_PEER, "a notice of unknown kind %" PRIu32, n->kind);
     }
 }

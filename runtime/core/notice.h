@@ -15,7 +15,9 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
     WEFT__NOTICE_STORE_HERE,  /* the answer */
     WEFT__NOTICE_DUMP,        /* write down what the ranks of your host did last */
-    WEFT__NOTICE_VIEW         /* who is in the job: a weft__view_message of `number` bytes in text */
+    WEFT__NOTICE_VIEW,        /* who is in the job: a weft__view_message of `number` bytes in text */
+    WEFT__NOTICE_IS_HEARD,    /* do you hear the host of that rank? */
+    WEFT__NOTICE_HEARD        /* the answer */
 } weft__notice_kind;
 
 /* Whom WHO asks about, and HERE tells about (fault/late.h). */
@@ -27,15 +29,17 @@ typedef enum weft__late_scope {
 
 typedef struct weft__notice {
     uint32_t kind;
-    int32_t subject; /* GONE: the rank; BROKEN, STORE_HERE: status; WHO, HERE: weft__late_scope */
+    int32_t
+        subject; /* GONE, IS_HEARD, HEARD: the rank; BROKEN, STORE_HERE: status; WHO, HERE: weft__late_scope */
     uint64_t group;
     uint64_t
         number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
                            have come to; GONE: weft__gone, as it is known to the one that tells; DUMP: 0 for the run's
-                           first, else the request for another one */
-    int64_t ago_ns;     /* HERE */
+                           first, else the request for another one; IS_HEARD, HEARD: of the question */
+    int64_t ago_ns;     /* HERE; IS_HEARD: the answer is waited for so long */
     uint32_t operation; /* HERE: its kind */
-    uint32_t knows;     /* HERE: the group exists here */
+    uint32_t knows;     /* HERE: the group exists here; HEARD: 1, it is; GONE: 1, the receiver is to tell all
+                           others, as the sender may not reach them */
     int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
     int32_t gone;       /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
     uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */

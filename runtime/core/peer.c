@@ -74,14 +74,15 @@ void weft__peer_death_text(int pid_fd, char *text, size_t bytes)
 /* On the dead rank's own host all see its process end. */
 static void tell_death(weft_context *ctx, int rank)
 {
-    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
-                           .subject = rank,
-                           .number = atomic_load(&ctx->peers[rank].gone)};
-    bool local = ctx->peers[rank].local >= 0;
-    snprintf(notice.text, sizeof notice.text, "%s", ctx->peers[rank].why);
-    for (int i = 0; i < ctx->world_size; i++)
+    const weft__peer *m = &ctx->peers[rank];
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank, .number = atomic_load(&m->gone)};
+    bool local = m->local >= 0;
+    snprintf(notice.text, sizeof notice.text, "%s", m->why);
+    for (int i = 0; i < ctx->world_size; i++) {
+        notice.knows = m->heard_by_another && m->heard_by == i ? 1 : 0; /* its host hears nothing from here */
         if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !(local && ctx->peers[i].local >= 0))
             weft__alarm_tell(ctx, i, &notice);
+    }
 }
 
 /* A death that this rank saw, to be told to those that could not see it: of one on this host the lowest rank
@@ -368,7 +369,7 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     m->accusers[by / 8] = (unsigned char)(m->accusers[by / 8] | 1u << by % 8);
     if (m->accused_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
-    m->accused_ns = weft__now_ns() + ACCUSED_NS;
+    m->accused_ns = weft__now_ns() + (m->unheard && !m->heard_by_another ? 0 : ACCUSED_NS);
     weft__alarm_check(ctx, m->accused_ns);
 }
 
@@ -393,7 +394,7 @@ static void judge(weft_context *ctx, int rank, int64_t now_ns)
     bool goes = false;
     for (int by = 0; by < ctx->world_size && !goes; by++)
         goes = accuses(ctx, by, rank) && !atomic_load(&ctx->peers[by].gone) && has_to_go(ctx, rank, by);
-    if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, true, m->suspicion);
+    if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, !m->passed_on, m->suspicion);
     m->accused_ns = !goes && accusers_of(ctx, rank) ? now_ns + ACCUSED_NS : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "deadlines.h"
 #include "dumping.h"
 #include "engine.h"
+#include "heartbeat.h"
 #include "peer.h"
 #include "protocol.h"
 
@@ -46,6 +47,8 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
+    if (ctx->by_majority && notice.number == WEFT__PRESUMED_DEAD && notice.knows)
+        ctx->peers[notice.subject].passed_on = true;
     if (ctx->by_majority && notice.number == WEFT__PRESUMED_DEAD)
         weft__peer_accused(ctx, notice.subject, from, notice.text);
     else
@@ -96,7 +99,7 @@ static bool stand_in(weft_context *ctx)
 
 static int64_t watchdog_attend(weft_context *ctx)
 {
-    int64_t now = weft__now_ns(), next, again, dumped;
+    int64_t now = weft__now_ns(), next, again, dumped, heard;
     weft__record_life(&ctx->record, WEFT__LIFE_PASSES, ++ctx->watched_passes);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
     weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__inflight(ctx));
@@ -104,8 +107,10 @@ static int64_t watchdog_attend(weft_context *ctx)
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
+    heard = weft__heartbeat_attend(ctx, now);
     dumped = weft__dumping_attend(ctx);
     next = atomic_load(&ctx->check_ns);
+    if (heard < next) next = heard;
     if (dumped < next) next = dumped;
     if (!ticks(ctx, now)) return next;
     again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);

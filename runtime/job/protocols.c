@@ -5,6 +5,7 @@
 #include "device_comm.h"
 #include "dump_asking.h"
 #include "group_create_common.h"
+#include "heartbeat.h"
 #include "job_store.h"
 #include "leave_together.h"
 #include "membership.h"
@@ -26,4 +27,5 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_LEAVE_TOGETHER] = &weft__leave_together_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol,
     [WEFT__PROTOCOL_DUMPS] = &weft__dumps_protocol,
-    [WEFT__PROTOCOL_MEMBERSHIP] = &weft__membership_protocol};
+    [WEFT__PROTOCOL_MEMBERSHIP] = &weft__membership_protocol,
+    [WEFT__PROTOCOL_HEARTBEAT] = &weft__heartbeat_protocol};

@@ -19,9 +19,10 @@
 static const struct {
     const char *name;
     void (*play)(void);
-} protocols[] = {{"create", play_create}, {"shrink", play_shrink}, {"slots", play_slots},
-                 {"order", play_order},   {"breaks", play_breaks}, {"late", play_late},
-                 {"leave", play_leave},   {"views", play_views},   {"parted", play_parted}};
+} protocols[] = {{"create", play_create},      {"shrink", play_shrink}, {"slots", play_slots},
+                 {"order", play_order},        {"breaks", play_breaks}, {"late", play_late},
+                 {"leave", play_leave},        {"views", play_views},   {"parted", play_parted},
+                 {"heartbeat", play_heartbeat}};
 enum { PROTOCOLS = sizeof protocols / sizeof protocols[0] };
 
 /* How many seeds failed. */

@@ -3,6 +3,7 @@
 #include "chance.h"
 #include "list.h"
 #include "trace.h"
+#include "wires_hearing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -314,7 +315,8 @@ weft__transport *wires_transport(int rank, weft__sink *sink)
                                      .poll = poll_frames,
                                      .busy = never_busy,
                                      .flushed = always_flushed,
-                                     .drop = drop_peer};
+                                     .drop = drop_peer,
+                                     .hearing = wires_hearing_of(rank)};
     return &e->transport;
 }
 
@@ -328,7 +330,8 @@ weft__watchdog_wire *wires_control(int rank)
 weft_status weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes, size_t length)
 {
     way *w = &all.ways[WIRES_NOTICES][wire->rank][peer];
-    if (may_send(wire->rank) && !w->over && !all.ends[peer].dead) append(w, new_parcel(bytes, length));
+    if (may_send(wire->rank) && !w->over && !all.ends[peer].dead && !wires_way_is_lost(wire->rank, peer))
+        append(w, new_parcel(bytes, length));
     return WEFT_OK;
 }
 
@@ -406,12 +409,33 @@ void wires_close(void)
     while (all.filled_count) discard_all(all.filled[0]);
 }
 
+/* What is written waits for its way, in the kernel. */
+static bool is_held(const way *w)
+{
+    const wires_path path = path_of(w);
+    return wires_way_is_lost(path.from, path.to) || wires_is_away(path.to);
+}
+
+bool wires_is_under_way(int from, int to)
+{
+    return all.ways[WIRES_FRAMES][from][to].at >= 0;
+}
+
+int wires_rank_of(weft__transport *t)
+{
+    return end_at(t)->rank;
+}
+
 bool wires_draw(wires_path *path)
 {
     way *w = NULL;
     for (int tries = 0; all.filled_count && tries < 4; tries++) {
         w = all.filled[chance_below(all.filled_count)];
-        if (!w->slow) break;
+        if (!w->slow && !is_held(w)) break;
+    }
+    for (int i = 0; w && is_held(w); i++) {
+        if (i == all.filled_count) return false;
+        w = all.filled[i];
     }
     if (!w) return false;
     *path = path_of(w);

@@ -42,4 +42,6 @@ void wires_leave(int rank, bool notices_lost);
 void wires_part(int rank, int other);
 void wires_set_fuse(int rank, int messages);
 bool wires_is_dead(int rank);
+bool wires_is_under_way(int from, int to); /* a frame is, or waits for its way (wires_hearing.h) */
+int wires_rank_of(weft__transport *t);
 #endif

@@ -9,12 +9,14 @@
 #include "deadlines.h"
 #include "engine.h"
 #include "events.h"
+#include "heartbeat.h"
 #include "leave.h"
 #include "peer.h"
 #include "protocols.h"
 #include "slots_memory.h"
 #include "trace.h"
 #include "watchdog.h"
+#include "wires_hearing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,7 @@ world_way world;
 
 static struct {
     weft_context *ctx;
+    int64_t away_ns, listen_ns; /* its threads do nothing until then; it listens then, where world.listens */
 } ranks[WIRES_RANKS_MAX];
 static int64_t now_ns = BEGIN_NS;
 static int deaths_wanted; /* between steps, still to come */
@@ -107,7 +110,10 @@ void world_open(int most, bool one_host, const weft__executor *const *executors)
     TRACE("%d ranks%s%s", world.ranks, one_host ? " on one host" : "", world.hasty ? ", hasty" : "");
     wires_open(world.ranks, one_host);
     if (one_host) slots_memory_open(world.ranks);
-    for (int i = 0; i < world.ranks; i++) ranks[i].ctx = open_rank(i, executors);
+    for (int i = 0; i < world.ranks; i++) {
+        ranks[i].away_ns = ranks[i].listen_ns = 0;
+        ranks[i].ctx = open_rank(i, executors);
+    }
     for (int i = 0; i < world.ranks; i++) {
         weft__engine_take(ranks[i].ctx);
         weft__peer_watch_next(ranks[i].ctx);
@@ -217,6 +223,25 @@ static void attend(weft_context *ctx)
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now_ns >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
+    if (!world.listens) return;
+    weft__engine_take(ctx);
+    wires_hearing_check(ctx->rank, now_ns);
+    weft__engine_drop(ctx);
+    ranks[ctx->rank].listen_ns = weft__heartbeat_attend(ctx, now_ns);
+}
+
+void world_away(int rank, int64_t ns)
+{
+    TRACE("rank %d is away", rank);
+    ranks[rank].away_ns = now_ns + ns;
+}
+
+static int64_t next_look(int rank)
+{
+    int64_t next = atomic_load(&ranks[rank].ctx->check_ns);
+    if (world.listens && ranks[rank].listen_ns < next) next = ranks[rank].listen_ns;
+    if (!weft__mpsc_empty(&ranks[rank].ctx->notices)) next = now_ns;
+    return next > ranks[rank].away_ns ? next : ranks[rank].away_ns;
 }
 
 static void turn(weft_context *ctx)
@@ -250,8 +275,7 @@ static void deliver(const wires_path *path)
 
 static bool is_due(int rank)
 {
-    weft_context *ctx = ranks[rank].ctx;
-    return world_lives(rank) && (!weft__mpsc_empty(&ctx->notices) || now_ns >= atomic_load(&ctx->check_ns));
+    return world_lives(rank) && now_ns >= next_look(rank);
 }
 
 /* One whose watchdog has something to do, from a rank drawn by chance on; -1: none has. */
@@ -275,6 +299,7 @@ bool world_step(void)
         return false;
     }
     kill_some();
+    for (int i = 0; world.listens && i < world.ranks; i++) wires_set_away(i, now_ns < ranks[i].away_ns);
     if (world.hasty && chance_one_in(12)) now_ns += 1 + (int64_t)(chance_next() % HASTY_NS);
     due = next_due();
     some = wires_draw(&path);
@@ -292,8 +317,7 @@ bool world_pass_time(void)
 {
     int64_t next = WEFT__NEVER;
     for (int i = 0; i < world.ranks; i++) {
-        int64_t check = atomic_load(&ranks[i].ctx->check_ns);
-        if (world_lives(i) && check < next) next = check;
+        if (world_lives(i) && next_look(i) < next) next = next_look(i);
     }
     if (next > BEGIN_NS + SETTLE_NS) return false;
     if (next > now_ns) {

@@ -12,7 +12,9 @@
 typedef struct world_way {
     int ranks;
     bool one_host; /* ranks see each other's processes; else they see connections end */
-    bool hasty;    /* deadlines may pass while messages are on their way; else only when there are none */
+    bool
+        listens; /* ranks listen whether the others live, by the heartbeat (wires_hearing.h); set by the game */
+    bool hasty; /* deadlines may pass while messages are on their way; else only when there are none */
 } world_way;
 
 extern world_way world;
@@ -39,6 +41,8 @@ weft_group *world_group(int rank, uint64_t id, const int *members, int size);
 bool world_step(void);
 /* On to the next look that a rank has asked for; false: none has. */
 bool world_pass_time(void);
+/* Its threads do nothing for so long: stopped, in a debugger.  What comes waits. */
+void world_away(int rank, int64_t ns);
 /* For so long nothing happens that any rank's watchdog has asked for. */
 void world_sleep(int64_t ns);
 /* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */

@@ -1,0 +1,527 @@
+/* heartbeat.c - see heartbeat.h and heartbeats.md, whose names these are. */
+#include "heartbeat.h"
+#include "alarm.h"
+#include "engine.h"
+#include "heartbeat_asked.h"
+#include "log.h"
+#include "p2p.h"
+#include "peer.h"
+#include "settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_LEAST_MS 100
+#define BEATS          4 /* in a limit */
+#define ROUNDS_LIMIT   3 /* of the way there: no limit is shorter */
+#define ROUNDS_WINDOW  8 /* likewise for answers, whose connection may have to be made */
+#define ASKED_MOST     3 /* ranks, each of another host */
+#define SPARES_MOST    4 /* so often the time after a host answered otherwise is doubled */
+#define RENEW_LIMITS   4 /* of silence of one connection, while its host answers */
+#define SUSPEND_NS     (10 * WEFT__MS)
+
+typedef enum host_state {
+    HOST_HEARD,
+    HOST_SUSPECTED, /* it is knocked at, and others are asked */
+    HOST_ELSEWHERE, /* others hear it, and this rank does not: connections to it are made anew */
+    HOST_LOST       /* nobody does: its ranks are presumed dead */
+} host_state;
+
+typedef enum answer { NO_ANSWER, HEARS_IT, HEARS_NOT } answer;
+
+typedef struct asked {
+    int rank;
+    answer answer;
+} asked;
+
+/* Ranks at one address. */
+typedef struct host {
+    weft_context *ctx;
+    host_state state;
+    int first, subject; /* of its ranks; whose silence it is */
+    int64_t since_ns;   /* that lasts */
+    int64_t suspected_ns;
+    int64_t window_ns;   /* for answers */
+    int64_t knock_ns;    /* is knocked at once more; WEFT__NEVER: it was */
+    int64_t decide_ns;   /* no answer is waited for any longer */
+    int64_t answered_ns; /* it did, to a knock or to others; 0: not since it was heard */
+    int answers;         /* so often */
+    bool is_cut_off;     /* nobody answers this rank, which is why it is suspected */
+    bool is_patient;     /* nobody else has answered: they get more time once */
+    uint64_t question;
+    asked asked[ASKED_MOST];
+    int asked_count;
+    weft__knock knock;
+} host;
+
+typedef struct heartbeat {
+    int64_t next_ns, looked_ns, fresh_ns; /* silence of before does not count */
+    int64_t limit_ns, beat_ns, suspended_ns;
+    uint64_t questions;
+    host *hosts;  /* NULL: none is listened to */
+    int *host_of; /* by rank; -1: of this host */
+    int count;
+    weft__heartbeat_askers askers;
+} heartbeat;
+
+static heartbeat *heartbeat_of(const weft_context *ctx)
+{
+    return ctx->protocol_state[WEFT__PROTOCOL_HEARTBEAT];
+}
+
+static const weft__hearing *hearing_of(const weft_context *ctx, int rank)
+{
+    return weft__p2p_transport(ctx->p2p, rank)->hearing;
+}
+
+static bool lives(const weft_context *ctx, int rank)
+{
+    return !atomic_load(&ctx->peers[rank].gone);
+}
+
+static bool is_of(const weft_context *ctx, const host *o, int rank)
+{
+    const heartbeat *h = heartbeat_of(ctx);
+    return h->host_of[rank] >= 0 && &h->hosts[h->host_of[rank]] == o;
+}
+
+/* ---- states ---- */
+
+static void host_to(host *o, host_state to)
+{
+    static const unsigned may_follow[] = {[HOST_HEARD] = WEFT__MAY_BECOME(HOST_SUSPECTED),
+                                          [HOST_SUSPECTED] = WEFT__MAY_BECOME(HOST_HEARD) |
+                                                             WEFT__MAY_BECOME(HOST_ELSEWHERE) |
+                                                             WEFT__MAY_BECOME(HOST_LOST),
+                                          [HOST_ELSEWHERE] =
+                                              WEFT__MAY_BECOME(HOST_HEARD) | WEFT__MAY_BECOME(HOST_SUSPECTED),
+                                          [HOST_LOST] = 0};
+    WEFT__ASSERT(may_follow[o->state] & WEFT__MAY_BECOME(to), o->state, to);
+    o->state = to;
+}
+
+/* What peers of that host show of it to the rest of the runtime. */
+static void mark(const host *o, bool unheard, int heard_by)
+{
+    for (int r = o->first; r < o->ctx->world_size; r++) {
+        weft__peer *m = &o->ctx->peers[r];
+        if (!is_of(o->ctx, o, r)) continue;
+        m->unheard = unheard;
+        m->heard_by_another = heard_by >= 0;
+        m->heard_by = heard_by;
+    }
+}
+
+static void host_heard(host *o)
+{
+    weft__knock_end(&o->knock);
+    if (o->state == HOST_HEARD || o->state == HOST_LOST) return;
+    host_to(o, HOST_HEARD);
+    mark(o, false, -1);
+}
+
+/* ---- others are asked ---- */
+
+static bool can_be_asked(const weft_context *ctx, const host *o, int rank)
+{
+    const heartbeat *h = heartbeat_of(ctx);
+    const host *of = h->host_of[rank] < 0 ? NULL : &h->hosts[h->host_of[rank]];
+    if (!of || of == o || of->state != HOST_HEARD || !lives(ctx, rank)) return false;
+    for (int i = 0; i < o->asked_count; i++)
+        if (is_of(ctx, of, o->asked[i].rank)) return false;
+    return true;
+}
+
+/* One rank of each of the next few hosts. */
+static void choose_asked(host *o)
+{
+    const weft_context *ctx = o->ctx;
+    o->asked_count = 0;
+    for (int i = 1; i < ctx->world_size && o->asked_count < ASKED_MOST; i++) {
+        int rank = (o->subject + i) % ctx->world_size;
+        if (can_be_asked(ctx, o, rank)) o->asked[o->asked_count++] = (asked){.rank = rank};
+    }
+}
+
+static void ask_others(host *o)
+{
+    weft__notice question = {.kind = WEFT__NOTICE_IS_HEARD,
+                             .subject = o->subject,
+                             .number = o->question,
+                             .ago_ns = o->window_ns - o->window_ns / 4};
+    for (int i = 0; i < o->asked_count; i++) weft__alarm_tell(o->ctx, o->asked[i].rank, &question);
+}
+
+/* ---- suspicion ---- */
+
+static void on_answer_to_knock(weft__knock *knock)
+{
+    host *o = WEFT__OWNER(knock, host, knock);
+    o->answered_ns = weft__now_ns();
+    o->answers++;
+    weft__log(WEFT__INFO, "heartbeat: the host of rank %d answers, though nothing comes over its connection",
+              o->subject);
+    host_heard(o);
+}
+
+static void knock_at(host *o)
+{
+    const weft__hearing *hearing = hearing_of(o->ctx, o->subject);
+    o->knock.answered = on_answer_to_knock;
+    (void)hearing->knock(weft__p2p_transport(o->ctx->p2p, o->subject), o->subject, &o->knock);
+}
+
+static void suspect(host *o, int rank, int64_t since_ns, int64_t window_ns, bool is_cut_off, int64_t now_ns)
+{
+    heartbeat *h = heartbeat_of(o->ctx);
+    o->subject = rank;
+    o->since_ns = since_ns;
+    o->suspected_ns = now_ns;
+    o->is_cut_off = is_cut_off;
+    o->window_ns = window_ns;
+    o->knock_ns = now_ns + window_ns / 2;
+    o->decide_ns = now_ns + window_ns;
+    o->is_patient = false;
+    o->question = ++h->questions;
+    o->asked_count = 0;
+    if (!is_cut_off) choose_asked(o);
+    host_to(o, HOST_SUSPECTED);
+    mark(o, true, o->ctx->peers[rank].heard_by_another ? o->ctx->peers[rank].heard_by : -1);
+    knock_at(o);
+    if (o->state == HOST_SUSPECTED) ask_others(o);
+}
+
+static int some_rank_of(const host *o)
+{
+    for (int r = o->first; r < o->ctx->world_size; r++)
+        if (is_of(o->ctx, o, r) && lives(o->ctx, r)) return r;
+    return -1;
+}
+
+/* Nobody answers this rank: is it the one that is cut off?  Each host is knocked at, as nobody can be asked. */
+static void suspect_all(weft_context *ctx, int64_t now_ns)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    for (int i = 0; i < h->count; i++) {
+        host *o = &h->hosts[i];
+        int rank = some_rank_of(o);
+        if (o->state == HOST_HEARD && rank >= 0) suspect(o, rank, now_ns, h->limit_ns / 2, true, now_ns);
+    }
+}
+
+static int count_of(const host *o, answer what)
+{
+    int n = 0;
+    for (int i = 0; i < o->asked_count; i++) n += o->asked[i].answer == what;
+    return n;
+}
+
+static void say_who(const host *o, char *text, size_t bytes)
+{
+    const answer what = count_of(o, HEARS_NOT) ? HEARS_NOT : NO_ANSWER;
+    const char *before = "rank";
+    size_t at = 0;
+    if (!o->asked_count) {
+        snprintf(text, bytes, o->is_cut_off ? "no other host answers it" : "there is no other host to ask");
+        return;
+    }
+    for (int i = 0; i < o->asked_count && at < bytes; i++) {
+        if (o->asked[i].answer != what) continue;
+        at += (size_t)snprintf(text + at, bytes - at, "%s %d", before, o->asked[i].rank);
+        before = ",";
+    }
+    if (at < bytes)
+        snprintf(text + at, bytes - at,
+                 what == HEARS_NOT ? " does not hear it either" : " was asked and has not answered");
+}
+
+/* All of its ranks at once. */
+static void presume(host *o, int64_t now_ns)
+{
+    weft_context *ctx = o->ctx;
+    char who[96], why[192];
+    say_who(o, who, sizeof who);
+    snprintf(why, sizeof why, "is presumed dead: rank %d has heard nothing of its host for %.1f s, and %s",
+             ctx->rank, (double)(now_ns - o->since_ns) / (1000.0 * (double)WEFT__MS), who);
+    weft__knock_end(&o->knock);
+    host_to(o, HOST_LOST);
+    mark(o, true, -1);
+    for (int r = o->first; r < ctx->world_size; r++)
+        if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, why);
+}
+
+/* One of its ranks is given up, so are the others: they are as unreachable. */
+static void heartbeat_peer_gone(weft_context *ctx, int rank, const char *why)
+{
+    const heartbeat *h = heartbeat_of(ctx);
+    const weft__peer *m = &ctx->peers[rank];
+    host *o = h->hosts && h->host_of[rank] >= 0 ? &h->hosts[h->host_of[rank]] : NULL;
+    (void)why;
+    if (!o || o->state != HOST_ELSEWHERE || atomic_load(&m->gone) != WEFT__PRESUMED_DEAD) return;
+    for (int r = o->first; r < ctx->world_size; r++)
+        if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, m->why);
+}
+
+/* Its end is known otherwise, from its own host. */
+static bool has_spoken(const host *o)
+{
+    weft__gone gone = atomic_load(&o->ctx->peers[o->subject].gone);
+    return gone == WEFT__LEFT || gone == WEFT__DIED;
+}
+
+static void attend_to(host *o, int64_t now_ns)
+{
+    if (o->state == HOST_SUSPECTED && has_spoken(o)) host_heard(o);
+    if (o->state == HOST_SUSPECTED && now_ns >= o->knock_ns) {
+        o->knock_ns = WEFT__NEVER;
+        knock_at(o);
+    }
+    if (o->state != HOST_SUSPECTED || now_ns < o->decide_ns) return;
+    if (o->asked_count && count_of(o, NO_ANSWER) == o->asked_count && !o->is_patient) {
+        o->is_patient = true;
+        o->decide_ns = now_ns + heartbeat_of(o->ctx)->limit_ns / 2;
+        suspect_all(o->ctx, now_ns);
+    } else {
+        presume(o, now_ns);
+    }
+}
+
+static int64_t next_time_of(const host *o)
+{
+    if (o->state != HOST_SUSPECTED) return WEFT__NEVER;
+    return o->knock_ns < o->decide_ns ? o->knock_ns : o->decide_ns;
+}
+
+/* ---- what others answer ---- */
+
+/* Connections over which nothing is heard; the one to that rank may have been given up by the one before. */
+static void renew_silent(host *o, int hearer, int64_t now_ns)
+{
+    weft_context *ctx = o->ctx;
+    const heartbeat *h = heartbeat_of(ctx);
+    char why[96];
+    snprintf(why, sizeof why, "nothing of its host is heard here, though rank %d hears it", hearer);
+    for (int r = o->first; r < ctx->world_size; r++) {
+        weft__transport *t = weft__p2p_transport(ctx->p2p, r);
+        weft__silence silence;
+        if (!is_of(ctx, o, r) || !lives(ctx, r)) continue;
+        silence = t->hearing->silence(t, r, 0, now_ns);
+        if (silence.since_ns && now_ns - silence.since_ns >= h->limit_ns / 2) t->hearing->renew(t, r, why);
+    }
+}
+
+static void heard_by(host *o, int rank, int64_t now_ns)
+{
+    if (!o->ctx->peers[o->subject].heard_by_another)
+        weft__log(WEFT__WARN,
+                  "heartbeat: the host of rank %d is not heard here (rank %d), and rank %d hears it",
+                  o->subject, o->ctx->rank, rank);
+    weft__knock_end(&o->knock);
+    host_to(o, HOST_ELSEWHERE);
+    mark(o, true, rank);
+    o->answered_ns = now_ns;
+    renew_silent(o, rank, now_ns);
+}
+
+static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    host *o = h->hosts && h->host_of[notice->subject] >= 0 ? &h->hosts[h->host_of[notice->subject]] : NULL;
+    if (!o || o->state != HOST_SUSPECTED || o->question != notice->number) return;
+    for (int i = 0; i < o->asked_count; i++)
+        if (o->asked[i].rank == from) o->asked[i].answer = notice->knows ? HEARS_IT : HEARS_NOT;
+    if (count_of(o, HEARS_IT)) heard_by(o, from, weft__now_ns());
+}
+
+static void heartbeat_notice(weft_context *ctx, int from, const weft__notice *notice)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    int64_t until;
+    weft__engine_take(ctx);
+    if (notice->kind == WEFT__NOTICE_HEARD) {
+        take_answer(ctx, from, notice);
+    } else {
+        until = weft__heartbeat_is_asked(&h->askers, ctx, from, notice, weft__now_ns());
+        if (until < h->next_ns) h->next_ns = until;
+    }
+    weft__engine_drop(ctx);
+}
+
+/* ---- listening ---- */
+
+/* Is the silence of this rank's own making: stopped, in a debugger, suspended with its machine? */
+static bool was_away(heartbeat *h, int64_t now_ns)
+{
+    struct timespec boot;
+    int64_t suspended, before = h->suspended_ns, looked = h->looked_ns, begun = weft__now_ns();
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    suspended = (int64_t)boot.tv_sec * 1000000000 + boot.tv_nsec - begun;
+    h->looked_ns = now_ns;
+    if (weft__now_ns() - begun < SUSPEND_NS) h->suspended_ns = suspended; /* else it is not known that well */
+    return !looked || now_ns - looked > h->beat_ns + h->limit_ns / 2 || h->suspended_ns - before > SUSPEND_NS;
+}
+
+static int next_living(const weft_context *ctx)
+{
+    int next = (ctx->rank + 1) % ctx->world_size;
+    while (next != ctx->rank && !lives(ctx, next)) next = (next + 1) % ctx->world_size;
+    return next;
+}
+
+static int64_t limit_for(const heartbeat *h, const weft__silence *silence)
+{
+    const int64_t rounds = ROUNDS_LIMIT * silence->round_ns;
+    return rounds > h->limit_ns ? rounds : h->limit_ns;
+}
+
+/* Its silence counts from the last answer on, which it gave otherwise, and each time for longer: it is no news that this
+ * connection is silent, or its receiver full. */
+static int64_t due_after(const host *o, int64_t since_ns, int64_t limit_ns)
+{
+    const int64_t wait_ns = limit_ns - limit_ns / 4;
+    const int more = o->answers < SPARES_MOST ? o->answers : SPARES_MOST;
+    return o->answered_ns > since_ns ? o->answered_ns + (wait_ns << more) : since_ns + wait_ns;
+}
+
+/* Something has come over a connection to it. */
+static void note_heard(host *o, int64_t heard_ns)
+{
+    if (heard_ns > o->answered_ns) o->answers = 0;
+    if (heard_ns > o->suspected_ns) host_heard(o);
+}
+
+/* Returns when it is to be listened to again. */
+static int64_t listen_to(host *o, int rank, bool watched, int64_t now_ns)
+{
+    const heartbeat *h = heartbeat_of(o->ctx);
+    weft__transport *t = weft__p2p_transport(o->ctx->p2p, rank);
+    weft__silence silence = t->hearing->silence(t, rank, watched ? h->beat_ns : 0, now_ns);
+    const int64_t limit = limit_for(h, &silence), rounds = ROUNDS_WINDOW * silence.round_ns;
+    const int64_t since = silence.since_ns > h->fresh_ns ? silence.since_ns : h->fresh_ns;
+    int64_t due;
+    note_heard(o, silence.heard_ns);
+    if (!silence.since_ns || o->state == HOST_SUSPECTED || o->state == HOST_LOST) return WEFT__NEVER;
+    if (o->state == HOST_HEARD && o->answers && silence.sent && now_ns - since >= RENEW_LIMITS * limit) {
+        t->hearing->renew(t, rank, "nothing that was sent is acknowledged, though its host answers");
+        return WEFT__NEVER;
+    }
+    due = due_after(o, since, limit);
+    if (now_ns < due) return due;
+    suspect(o, rank, since, limit / 4 > rounds ? limit / 4 : rounds, false, now_ns);
+    return WEFT__NEVER;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void begin_anew(heartbeat *h, int64_t now_ns)
+{
+    h->fresh_ns = now_ns;
+    for (int i = 0; i < h->count; i++)
+        if (h->hosts[i].state == HOST_SUSPECTED) host_heard(&h->hosts[i]);
+}
+
+static int64_t look(weft_context *ctx, int64_t now_ns)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    const int watched = next_living(ctx);
+    int64_t next = now_ns + h->beat_ns;
+    if (was_away(h, now_ns)) begin_anew(h, now_ns);
+    if (ctx->leaving > WEFT__ASKS) return next;
+    for (int r = 0; r < ctx->world_size; r++)
+        if (h->host_of[r] >= 0 && lives(ctx, r))
+            next = sooner(next, listen_to(&h->hosts[h->host_of[r]], r, r == watched, now_ns));
+    for (int i = 0; i < h->count; i++) attend_to(&h->hosts[i], now_ns);
+    for (int i = 0; i < h->count; i++) next = sooner(next, next_time_of(&h->hosts[i]));
+    return next;
+}
+
+/* ---- its life ---- */
+
+/* The rank itself: it is the first of its host. */
+static int first_beside(const weft_context *ctx, int rank)
+{
+    weft__transport *t = weft__p2p_transport(ctx->p2p, rank);
+    for (int r = ctx->peers[rank].first_on_host; r < rank; r++)
+        if (ctx->peers[r].first_on_host == ctx->peers[rank].first_on_host &&
+            t->hearing->is_beside(t, rank, r))
+            return r;
+    return rank;
+}
+
+static bool is_elsewhere(const weft_context *ctx, int rank)
+{
+    return rank != ctx->rank && ctx->peers[rank].first_on_host != ctx->peers[ctx->rank].first_on_host &&
+           hearing_of(ctx, rank);
+}
+
+static void count_hosts(weft_context *ctx, heartbeat *h)
+{
+    for (int r = 0; r < ctx->world_size; r++) {
+        int first = is_elsewhere(ctx, r) ? first_beside(ctx, r) : -1;
+        h->host_of[r] = first < 0 ? -1 : first < r ? h->host_of[first] : h->count++;
+    }
+}
+
+static bool begin(weft_context *ctx)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    int64_t limit_ms = weft__setting_int(WEFT__SET_HEARTBEAT_MS);
+    if (!limit_ms) return false;
+    if (limit_ms < LIMIT_LEAST_MS) limit_ms = LIMIT_LEAST_MS;
+    h->limit_ns = limit_ms * WEFT__MS;
+    h->beat_ns = h->limit_ns / BEATS;
+    h->host_of = calloc((size_t)ctx->world_size, sizeof *h->host_of);
+    if (h->host_of) count_hosts(ctx, h);
+    if (h->host_of && !h->count) return false;
+    h->hosts = h->host_of ? calloc((size_t)h->count, sizeof *h->hosts) : NULL;
+    if (!h->hosts) {
+        weft__log(WEFT__WARN, "rank %d listens to no other host: no memory", ctx->rank);
+        return false;
+    }
+    for (int r = ctx->world_size - 1; r >= 0; r--)
+        if (h->host_of[r] >= 0) h->hosts[h->host_of[r]].first = h->hosts[h->host_of[r]].subject = r;
+    for (int i = 0; i < h->count; i++) h->hosts[i].ctx = ctx;
+    return true;
+}
+
+int64_t weft__heartbeat_attend(weft_context *ctx, int64_t now_ns)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    int64_t next = WEFT__NEVER;
+    if (now_ns < h->next_ns) return h->next_ns;
+    weft__engine_take(ctx);
+    if (h->hosts || (!h->host_of && begin(ctx))) next = look(ctx, now_ns);
+    h->next_ns = sooner(next, weft__heartbeat_asked_check(&h->askers, ctx, now_ns));
+    weft__engine_drop(ctx);
+    return h->next_ns;
+}
+
+static weft_status open_heartbeat(weft_context *ctx)
+{
+    ctx->protocol_state[WEFT__PROTOCOL_HEARTBEAT] = calloc(1, sizeof(heartbeat));
+    return heartbeat_of(ctx) ? WEFT_OK : weft__fail_memory(sizeof(heartbeat), "which hosts are heard");
+}
+
+static void close_heartbeat(weft_context *ctx)
+{
+    heartbeat *h = heartbeat_of(ctx);
+    if (!h) return;
+    for (int i = 0; h->hosts && i < h->count; i++) weft__knock_end(&h->hosts[i].knock);
+    weft__heartbeat_asked_close(&h->askers);
+    free(h->hosts);
+    free(h->host_of);
+    free(h);
+}
+
+const weft__protocol weft__heartbeat_protocol = {.name = "which hosts are heard",
+                                                 .first_notice = WEFT__NOTICE_IS_HEARD,
+                                                 .last_notice = WEFT__NOTICE_HEARD,
+                                                 .open = open_heartbeat,
+                                                 .close = close_heartbeat,
+                                                 .notice = heartbeat_notice,
+                                                 .peer_gone = heartbeat_peer_gone};

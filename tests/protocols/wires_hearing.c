@@ -1,0 +1,158 @@
+/* wires_hearing.c - see wires_hearing.h. */
+#include "wires_hearing.h"
+#include "chance.h"
+#include "check.h"
+#include "clock.h"
+#include "trace.h"
+#include "wires.h"
+
+#include <string.h>
+
+enum { KNOCKS_MOST = 64 };
+
+typedef struct connection {
+    int64_t waits_ns, heard_ns; /* as net/tcp_hearing.c has them */
+    int64_t broke_ns;           /* it is being made anew since; 0: it stands */
+    bool lost;
+} connection;
+
+static struct {
+    bool is_open;
+    int64_t reconnect_ns;
+    bool away[WIRES_RANKS_MAX];
+    bool lost[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
+    connection of[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
+    weft__transport *transport[WIRES_RANKS_MAX];
+    struct {
+        weft__knock *knock;
+        int from, to;
+    } knocks[KNOCKS_MOST]; /* that are answered later, if at all */
+} all;
+
+static bool reaches(int rank, int other)
+{
+    return !all.lost[rank][other] && !all.lost[other][rank];
+}
+
+static weft__silence silence_of(weft__transport *t, int peer, int64_t beat_ns, int64_t now_ns)
+{
+    const int rank = wires_rank_of(t);
+    connection *c = &all.of[rank][peer];
+    weft__silence silence = {.sent = true};
+    all.transport[rank] = t;
+    if (c->lost) return silence;
+    if (reaches(rank, peer)) {
+        if (c->waits_ns || beat_ns) c->heard_ns = now_ns;
+        c->waits_ns = 0;
+    } else if (!c->waits_ns && (beat_ns || c->broke_ns || wires_is_under_way(rank, peer))) {
+        c->waits_ns = now_ns;
+    }
+    silence.since_ns = c->waits_ns > c->heard_ns ? c->waits_ns : c->waits_ns ? c->heard_ns : 0;
+    silence.heard_ns = c->broke_ns ? 0 : c->heard_ns;
+    return silence;
+}
+
+static void end_knock(weft__knock *knock)
+{
+    for (int i = 0; i < KNOCKS_MOST; i++)
+        if (all.knocks[i].knock == knock) all.knocks[i].knock = NULL;
+    knock->end = NULL;
+}
+
+static bool knock_at(weft__transport *t, int peer, weft__knock *knock)
+{
+    const int rank = wires_rank_of(t);
+    int i = 0;
+    weft__knock_end(knock);
+    if (chance_one_in(2)) {
+        if (reaches(rank, peer)) knock->answered(knock);
+        return true;
+    }
+    while (i < KNOCKS_MOST && all.knocks[i].knock) i++;
+    if (i == KNOCKS_MOST) return false;
+    all.knocks[i].knock = knock;
+    all.knocks[i].from = rank;
+    all.knocks[i].to = peer;
+    knock->end = end_knock;
+    return true;
+}
+
+static void renew(weft__transport *t, int peer, const char *why)
+{
+    connection *c = &all.of[wires_rank_of(t)][peer];
+    (void)why;
+    TRACE("rank %d makes its connection to rank %d anew", wires_rank_of(t), peer);
+    if (!c->broke_ns && !c->lost) c->broke_ns = weft__now_ns();
+}
+
+static bool is_beside(const weft__transport *t, int peer, int other)
+{
+    (void)t;
+    return peer == other;
+}
+
+void wires_hearing_check(int rank, int64_t now_ns)
+{
+    for (int i = 0; i < KNOCKS_MOST; i++) {
+        weft__knock *knock = all.knocks[i].knock;
+        if (!knock || all.knocks[i].from != rank || !reaches(rank, all.knocks[i].to)) continue;
+        weft__knock_end(knock);
+        knock->answered(knock);
+    }
+    for (int peer = 0; peer < WIRES_RANKS_MAX; peer++) {
+        connection *c = &all.of[rank][peer];
+        if (!c->broke_ns) continue;
+        if (reaches(rank, peer)) {
+            c->broke_ns = c->waits_ns = 0;
+            c->heard_ns = now_ns;
+        } else if (now_ns - c->broke_ns >= all.reconnect_ns) {
+            c->broke_ns = 0;
+            c->lost = true;
+            all.transport[rank]->sink->lost(all.transport[rank]->sink, peer, "it cannot be made again");
+        }
+    }
+}
+
+static const weft__hearing hearing = {.silence = silence_of,
+                                      .knock = knock_at,
+                                      .renew = renew,
+                                      .is_beside = is_beside};
+
+const weft__hearing *wires_hearing_of(int rank)
+{
+    (void)rank;
+    return all.is_open ? &hearing : NULL;
+}
+
+void wires_hearing_open(int64_t reconnect_ns)
+{
+    memset(&all, 0, sizeof all);
+    all.is_open = true;
+    all.reconnect_ns = reconnect_ns;
+}
+
+void wires_hearing_close(void)
+{
+    memset(&all, 0, sizeof all);
+}
+
+void wires_lose_way(int from, int to, bool lost)
+{
+    if (all.lost[from][to] != lost) TRACE("the way from %d to %d is %s", from, to, lost ? "lost" : "there");
+    all.lost[from][to] = lost;
+}
+
+void wires_set_away(int rank, bool away)
+{
+    all.away[rank] = away;
+}
+
+bool wires_is_away(int rank)
+{
+    return all.away[rank];
+}
+
+bool wires_way_is_lost(int from, int to)
+{
+    return all.lost[from][to];
+}

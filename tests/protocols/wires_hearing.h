@@ -1,0 +1,19 @@
+/* wires_hearing.h - hosts of simulated ranks, each rank's own, and ways between them that lose what is sent: for those who
+ * listen whether hosts live (net/hearing.h).
+ *
+ * Over a way that is lost no frame and no notice comes; frames wait for it (wires.h), as TCP's do, notices are gone.  A connection
+ * that is given up is lost where it is not made again in time.  Kernels answer at once, or a look later. */
+#ifndef WEFT_TESTS_PROTOCOLS_WIRES_HEARING_H
+#define WEFT_TESTS_PROTOCOLS_WIRES_HEARING_H
+#include "hearing.h"
+
+void wires_hearing_open(int64_t reconnect_ns);
+void wires_hearing_close(void);                  /* no other game hears anything */
+const weft__hearing *wires_hearing_of(int rank); /* NULL: nobody listens */
+void wires_lose_way(int from, int to, bool lost);
+bool wires_way_is_lost(int from, int to);
+void wires_set_away(int rank, bool away); /* what comes waits in its kernel, which answers */
+bool wires_is_away(int rank);
+/* What is due at that rank: answers to knocks, and ends of connections that were not made again. */
+void wires_hearing_check(int rank, int64_t now_ns);
+#endif
