@@ -36,8 +36,26 @@ static int64_t engine_time(weft_context *ctx)
     return ctx->progress_ns > 0 ? ctx->progress_ns : weft__ticker_now(&ctx->ticker);
 }
 
+/* What there is to say of one whose record would be written behind its first step. */
+static void write_before(weft_request *req)
+{
+    if (!req->record && weft__recorded_behind(req))
+        weft__recorded_start(req, weft__kind_traits(req->op.kind));
+}
+
+void weft__recorded_state(weft_request *req)
+{
+    weft__state state = weft__request_state(req);
+    write_before(req);
+    weft__record_state(&req->ctx->record, req->record,
+                       state == WEFT__HELD       ? WEFT__RECORDED_OP_HELD
+                       : state == WEFT__DRAINING ? WEFT__RECORDED_OP_DRAINING
+                                                 : WEFT__RECORDED_OP_STARTED);
+}
+
 void weft__recorded_reached(weft_request *req, weft__phase phase)
 {
+    write_before(req);
     if (req->record)
         weft__record_phase(&req->ctx->record, req->record, (weft__recorded_phase)(phase + 1),
                            engine_time(req->ctx));

@@ -272,11 +272,16 @@ void weft__request_tell(weft_request *req, weft_status status, const char *text)
 static inline void record_end(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;
-    int64_t now = req->timed                                           ? req->settled_ns
-                  : req->steps == WEFT__FIRST_STEP || ctx->record.near ? weft__record_last_ns(&ctx->record)
-                                                                       : weft__engine_now(ctx, 0);
-    weft__record_settled(&ctx->record, req->record, status, req->algorithm,
-                         req->submitted_ns ? req->submitted_ns : now, now);
+    int64_t now;
+    if (!req->record && !weft__recorded_behind(req)) return;
+    now = req->timed                                           ? req->settled_ns
+          : req->steps == WEFT__FIRST_STEP || ctx->record.near ? weft__record_last_ns(&ctx->record)
+                                                               : weft__engine_now(ctx, 0);
+    if (req->record)
+        weft__record_settled(&ctx->record, req->record, status, req->algorithm,
+                             req->submitted_ns ? req->submitted_ns : now, now);
+    else
+        weft__recorded_whole(req, status, now);
 }
 
 void weft__request_settle(weft_request *req, weft_status status, const char *text)
@@ -292,7 +297,7 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
             weft__engine_now(ctx, req->started_ns > req->submitted_ns ? req->started_ns : req->submitted_ns);
         if (!req->submitted_ns) req->submitted_ns = req->started_ns = req->settled_ns; /* all in one step */
     }
-    if (req->record) record_end(req, status);
+    record_end(req, status);
     if (WEFT__UNLIKELY(status != WEFT_OK)) {
         ctx->record.failed = ctx->record.failed || is_trouble(status);
         if (text) weft__request_tell(req, status, text);

@@ -166,7 +166,7 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     WEFT__ASSERT_HOT(weft__holds_engine(ctx));
     WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
     number(req, traits);
-    weft__recorded_start(req, traits);
+    if (!weft__recorded_behind(req)) weft__recorded_start(req, traits);
     if (traits & WEFT__BATCHES) {
         weft__request_to(req, WEFT__RUNNING);
         weft__batch_start(req, weft__submit_begin);
@@ -183,12 +183,14 @@ void weft__submit_hold(weft_request *req)
 {
     WEFT__ASSERT(weft__holds_engine(req->ctx) && req->sequence > 0, req->sequence); /* held in order */
     weft__request_to(req, WEFT__HELD);
+    weft__recorded_state(req);
 }
 
 void weft__submit_held(weft_request *req)
 {
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     weft__request_to(req, WEFT__RUNNING);
+    weft__recorded_state(req);
     req->executor->start(req);
 }
 
@@ -244,7 +246,7 @@ static int64_t stay(weft_request *req, int64_t timeout_ms)
     }
     set_times(req, weft__engine_clock(ctx), timeout_ms);
     req->started_ns = req->submitted_ns;
-    weft__recorded_times(req);
+    weft__recorded_stays(req);
     req->steps = WEFT__HERE;
     weft__count(&ctx->inflight_inline, 1);
     if (req->timed) leave_work(ctx);
@@ -267,7 +269,7 @@ int64_t weft__submit_post(weft_request *req)
     weft__list_append(&req->ctx->pending, &req->pending);
     weft__request_to_alone(req, WEFT__RUNNING);
     req->executor = req->ctx->executors[WEFT__EXECUTOR_MESSAGES];
-    weft__recorded_start(req, WEFT__PAIR);
+    if (!weft__recorded_behind(req)) weft__recorded_start(req, WEFT__PAIR);
     req->executor->start(req);
     return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }

@@ -279,6 +279,7 @@ static void drain(weft_request *req, weft_status status, const char *text)
     req->drained_by_ns = weft__now_ns() + weft__device_drain_ns(req);
     weft__request_tell(req, status, text);
     weft__request_to(req, WEFT__DRAINING);
+    weft__recorded_state(req);
     weft__alarm_check(req->ctx, req->drained_by_ns);
 }
 

@@ -183,6 +183,33 @@ static WEFT__MADE_FOR_EACH void weft__record_passed(weft__recorder *r, uint64_t 
     weft__prefetch_write(at + WEFT__OPERATION_LINE_WORDS);
 }
 
+uint64_t weft__record_way_slow(weft__recorder *r, const char *way);
+/* The number of a way by its name, whose text stays as long as the process. */
+static inline uint64_t weft__record_way(weft__recorder *r, const char *way)
+{
+    return WEFT__LIKELY(way == r->way) ? r->way_at : weft__record_way_slow(r, way);
+}
+
+/* `what` with its end. */
+static inline uint64_t weft__record_ended(weft__recorder *r, uint64_t what, int status, const char *way)
+{
+    const uint64_t changes = UINT64_C(0xffffff) << 16; /* state, status, way */
+    return (what & ~changes) | (uint64_t)WEFT__RECORDED_OP_SETTLED << 16 | (uint64_t)(uint8_t)status << 24 |
+           weft__record_way(r, way) << 32;
+}
+
+/* One that has settled before it was written.  There is room. */
+static inline void weft__record_whole(weft__recorder *r, uint64_t group, uint64_t number, uint64_t what,
+                                      int status, const char *way, uint64_t bytes, uint64_t whom,
+                                      int64_t now_ns)
+{
+    weft__word *at =
+        weft__record_begin(r, group, number, weft__record_ended(r, what, status, way), bytes, whom, now_ns);
+    weft__put(&at[WEFT__OPERATION_OVER], (uint64_t)now_ns);
+    weft__put(&at[WEFT__OPERATION_STAMP], weft__record_stamp(r, at));
+    weft__prefetch_write(at + WEFT__OPERATION_LINE_WORDS);
+}
+
 /* What goes on.  Returns what its record is known by. */
 static inline uint64_t weft__record_start(weft__recorder *r, uint64_t group, uint64_t number, uint64_t what,
                                           uint64_t bytes, uint64_t whom, int64_t submitted_ns)
@@ -230,25 +257,16 @@ static inline void weft__record_times(weft__recorder *r, uint64_t record, int64_
     if (at) weft__put(&at[WEFT__OPERATION_SUBMITTED], (uint64_t)submitted_ns);
 }
 
-uint64_t weft__record_way_slow(weft__recorder *r, const char *way);
-/* The number of a way by its name, whose text stays as long as the process. */
-static inline uint64_t weft__record_way(weft__recorder *r, const char *way)
-{
-    return WEFT__LIKELY(way == r->way) ? r->way_at : weft__record_way_slow(r, way);
-}
-
 static inline void weft__record_settled(weft__recorder *r, uint64_t record, int status, const char *way,
                                         int64_t submitted_ns, int64_t now_ns)
 {
-    const uint64_t changes = UINT64_C(0xffffff) << 16; /* state, status, way */
     weft__word *at = weft__record_known(r, record);
     if (!at) return;
     r->stand[weft__record_place(r, at)] = 0;
     weft__put(&at[WEFT__OPERATION_SUBMITTED], (uint64_t)submitted_ns);
     weft__put(&at[WEFT__OPERATION_OVER], (uint64_t)now_ns);
     weft__put(&at[WEFT__OPERATION_WHAT],
-              (weft__got(&at[WEFT__OPERATION_WHAT]) & ~changes) | (uint64_t)WEFT__RECORDED_OP_SETTLED << 16 |
-                  (uint64_t)(uint8_t)status << 24 | weft__record_way(r, way) << 32);
+              weft__record_ended(r, weft__got(&at[WEFT__OPERATION_WHAT]), status, way));
 }
 
 /* What most have not, in the second line. */

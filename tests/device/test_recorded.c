@@ -173,6 +173,16 @@ static void end(job_rank *me)
     me->ctx = NULL;
 }
 
+/* The odd rank's operation has failed, and NCCL has not let go of its buffers. */
+static void await_drain(job_rank *me)
+{
+    int64_t end = job_now_ns() + (job_short_ms() + job_late_ms()) * INT64_C(1000000);
+    bool seen;
+    do seen = find(dump(me), ODD, "\"state\":\"draining\"") != NULL;
+    while (!seen && job_now_ns() < end);
+    CHECK(seen);
+}
+
 static void is_lost(job_rank *me)
 {
     weft_request *req;
@@ -186,6 +196,7 @@ static void is_lost(job_rank *me)
     job_meet(me);
     if (me->rank == ODD) device()->emu_script("dev1:ncclGroupEnd@1=stuck");
     req = begin_sum(me, group, "probe");
+    if (me->rank == 0) await_drain(me);
     CHECK(weft_wait(req, job_wait_ms()) < 0);
     weft_release(req);
     if (me->rank == 0) await_event(me, EVENT("lost"));

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50, FRESH_MS = 1000, TRIES = 5 };
+enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50, ROUND_MS = 15000, FRESH_MS = 1000, TRIES = 5 };
 
 static char folder[64];
 
@@ -396,26 +396,43 @@ static bool told_without(job_rank *me)
     return false;
 }
 
-static void check_the_only_file(job_rank *me)
+/* The text of the one file that is there, which goes; NULL: there is none. */
+static const char *take_the_only_file(void)
 {
-    char sentence[160], name[64];
+    char sentence[160];
+    const char *text;
     glob_t found = {.gl_pathc = 0};
     snprintf(sentence, sizeof sentence, "%s/dump.*.json", folder);
-    if (glob(sentence, 0, NULL, &found) == GLOB_NOMATCH && told_without(me)) return;
+    if (glob(sentence, 0, NULL, &found) == GLOB_NOMATCH) return NULL;
     CHECK_INT(found.gl_pathc, 1);
     snprintf(sentence, sizeof sentence, "; recorded in %s", found.gl_pathv[0]);
-    snprintf(name, sizeof name, "\"ended\":\"rank %d (pid %d) died", VICTIM,
-             (int)job_results(me, VICTIM)[PID]);
-    CHECK_TEXT(dump_within(sentence, 0), name);
+    text = dump_within(sentence, 0);
     CHECK_INT(unlink(found.gl_pathv[0]), 0);
     globfree(&found);
+    return text;
+}
+
+static void check_the_only_file(job_rank *me)
+{
+    char name[64];
+    const char *text = take_the_only_file();
+    if (!text && told_without(me)) return;
+    snprintf(name, sizeof name, "\"ended\":\"rank %d (pid %d) died", VICTIM,
+             (int)job_results(me, VICTIM)[PID]);
+    CHECK(text);
+    CHECK_TEXT(text, name);
+}
+
+/* DUMPED_ROUNDS: more of them, on demand. */
+static int rounds(void)
+{
+    const char *wanted = getenv("DUMPED_ROUNDS");
+    return wanted ? atoi(wanted) : 1;
 }
 
 static void told_and_gone(job_rank *me)
 {
-    /* On demand alone: beside another job of its kind some runs of this stood still, and it is not known where. */
-    const char *rounds = getenv("DUMPED_ROUNDS");
-    for (int i = rounds ? atoi(rounds) : 0; i > 0; i--) {
+    for (int i = rounds(); i > 0; i--) {
         int how = 0;
         pid_t child = fork(); /* no context is open here, so it may */
         CHECK(child >= 0);
@@ -447,6 +464,63 @@ static void asked(job_rank *me)
     }
     job_meet(me);
     job_sum_works(me->world);
+    job_leave(me);
+}
+
+/* The last operation that the text has of that rank, and nothing behind it. */
+static const char *last_of(const char *text, int rank)
+{
+    static char op[1024];
+    char name[32];
+    const char *at, *end, *last = NULL;
+    snprintf(name, sizeof name, "{\"rank\":%d,\"pid\":", rank);
+    CHECK((at = strstr(text, name)));
+    end = strstr(at + strlen(name), ",\"pid\":");
+    if (!end) end = text + strlen(text);
+    for (at = strstr(at, "{\"group\":"); at && at < end; at = strstr(at + 1, "{\"group\":"))
+        if (!strncmp(strchr(at, ','), ",\"number\"", strlen(",\"number\""))) last = at;
+    CHECK(last);
+    snprintf(op, sizeof op, "%.*s", (int)strcspn(last, "}"), last);
+    return op;
+}
+
+/* What was too short to be recorded before its first step is recorded behind it: where it stands, and how it ended. */
+static void as_it_stands(job_rank *me)
+{
+    const char *sockets = getenv("WEFT_TRANSPORT"), *last, *text;
+    const bool rounds = !sockets || strcmp(sockets, "tcp") != 0;
+    weft_request *req = NULL;
+    weft_group *group;
+    int32_t sum = 1;
+    join(me, "64");
+    group = job_group(me, me->size, "stands", 0);
+    job_meet(me);
+    if (me->rank == 0) {
+        CHECK_OK(weft_all_reduce(group, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+        CHECK_OK(weft_dump(me->ctx, "to see"));
+        last = last_of(take_the_only_file(), 0);
+        CHECK_TEXT(last, rounds ? "\"state\":\"held\"" : "\"state\":\"started\"");
+    }
+    job_meet(me);
+    if (me->rank) CHECK_OK(weft_all_reduce(group, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    if (!me->rank) WAIT_OK(req);
+    CHECK_INT(sum, me->size);
+    if (me->rank) CHECK_OK(weft_all_reduce(group, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+    job_meet(me);
+    if (!me->rank) /* in shared memory it is over in its first step: the others have come */
+        CHECK_OK(weft_all_reduce(group, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    if (me->rank) WAIT_OK(req);
+    job_meet(me);
+    if (me->rank == 0) CHECK_OK(weft_dump(me->ctx, "to see"));
+    text = me->rank == 0 ? take_the_only_file() : NULL;
+    for (int rank = 0; text && rank < me->size; rank++) {
+        last = last_of(text, rank);
+        CHECK_TEXT(last, "\"number\":2,\"operation\":\"all_reduce\"");
+        CHECK_TEXT(last, "\"state\":\"settled\",\"status\":\"WEFT_OK\"");
+        CHECK_TEXT(last, "\"algorithm\":\"");
+    }
+    job_meet(me);
+    CHECK_OK(weft_group_free(group));
     job_leave(me);
 }
 
@@ -496,14 +570,16 @@ int main(int argc, char **argv)
     static const char *const calls[] = {"renameat", "open"};
     static const bool yes = true, no = false;
     static const ending exits = {exit, WAIT_MS / 5}, ends = {_exit, WAIT_MS / 5};
+    const int limit_ms = JOB_LIMIT_MS + (rounds() - 1) * ROUND_MS * JOB_SLOWER;
     const struct CMUnitTest tests[] = {
         CASE("a death is told with the file that names it", .ranks = 3, .body = death,
              .killed = 1U << VICTIM),
         CASE("a death is told when its file is there, also where that takes a while", .ranks = 3,
              .body = death_in_a_slow_folder, .killed = 1U << VICTIM),
         CASE("a program that exits once it is told of a death leaves the file", .ranks = 3,
-             .body = told_and_gone, .arg = &exits),
-        CASE("and so does one that ends without a word", .ranks = 3, .body = told_and_gone, .arg = &ends),
+             .body = told_and_gone, .arg = &exits, .limit_ms = limit_ms),
+        CASE("and so does one that ends without a word", .ranks = 3, .body = told_and_gone, .arg = &ends,
+             .limit_ms = limit_ms),
         CASE("a deadline is told with the file that names who is late", .ranks = 3, .body = lateness),
         CASE("a death is told on each host with a file of its own", .ranks = 4, .body = over_hosts,
              .arg = &yes, .killed = 1U << VICTIM),
@@ -516,6 +592,7 @@ int main(int argc, char **argv)
         CASE("a dump that is written late says what was", .ranks = 3, .body = slow),
         CASE("a failure is told when its file is there", .ranks = 3, .body = told_behind),
         CASE("a call and a signal leave one each", .ranks = 3, .body = asked),
+        CASE("a short operation is recorded as it stands, and as it ended", .ranks = 3, .body = as_it_stands),
         CASE("WEFT_RECORD=0: nothing is written, nothing is named", .ranks = 3, .body = nothing_recorded),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -140,6 +140,35 @@ static void test_life(void **state)
     assert_int_equal(find(8)->phase, WEFT__RECORDED_NO_PHASE);
 }
 
+/* One that settles before it is written leaves what one leaves that was written as it began. */
+static void test_whole(void **state)
+{
+    static const char ring[] = "ring";
+    const uint64_t what = weft__record_what(1, 1, WEFT__RECORDED_OP_STARTED, 0, WEFT__FLAG_ROOTED);
+    const weft__recorded_op *ops[2];
+    (void)state;
+    weft__record_settled(&r, start(5), WEFT_ERR_MISMATCH, ring, 7, 7);
+    assert_true(weft__record_has_room(&r));
+    weft__record_whole(&r, GROUP, 6, what, WEFT_ERR_MISMATCH, ring, 5 * 4, weft__record_whom(2, 0), 7);
+    read_it();
+    for (uint64_t i = 0; i < 2; i++) {
+        ops[i] = find(5 + i);
+        assert_non_null(ops[i]);
+        assert_int_equal(ops[i]->state, WEFT__RECORDED_OP_SETTLED);
+        assert_int_equal(ops[i]->status, WEFT_ERR_MISMATCH);
+        assert_string_equal(weft__recorded_way(&shot, ops[i]->way), "ring");
+        assert_int_equal(ops[i]->submitted_ns, 7);
+        assert_int_equal(ops[i]->over_ns, 7);
+        assert_int_equal(ops[i]->bytes, 20);
+        assert_int_equal(ops[i]->whom, 2);
+        assert_int_equal(ops[i]->flags, WEFT__FLAG_ROOTED);
+    }
+    assert_int_equal(ops[1]->record, ops[0]->record + 1);
+    for (uint64_t i = 1; i <= OPS; i++) pass(i); /* it stands in nobody's way */
+    read_it();
+    assert_int_equal(find(6)->whom, 3);
+}
+
 static void test_ring(void **state)
 {
     (void)state;
@@ -467,6 +496,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_life, fresh, over),
+        cmocka_unit_test_setup_teardown(test_whole, fresh, over),
         cmocka_unit_test_setup_teardown(test_ring, fresh, over),
         cmocka_unit_test_setup_teardown(test_standing, fresh, over),
         cmocka_unit_test_setup_teardown(test_all_stand, fresh, over),
