@@ -1,6 +1,7 @@
 /* job.c - the parent's half: forks the ranks, watches them, ends what runs too long,
  * tells what went wrong. */
 #include "device.h"
+#include "hung.h"
 #include "job_shared.h"
 #include "port.h"
 #include "skip.h"
@@ -190,6 +191,7 @@ static void poller(children *c)
         if (job_now_ns() > end) {
             tell(c, "%s: killed\n", failed ? "after the first failure" : "the job's time is up");
             tell_running(c);
+            if (!failed && c->group) hung_tell(c->group);
             kill_all(c);
             return;
         }
