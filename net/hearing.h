@@ -23,6 +23,8 @@ typedef struct weft__knock weft__knock;
 struct weft__knock {
     void (*answered)(
         weft__knock *knock); /* by a kernel, which has taken or refused it.  Perhaps from inside `knock` */
+    void (*look)(
+        weft__knock *knock); /* the transport's: is an answer there by now?  NULL: none comes unseen */
     void (*end)(weft__knock *knock); /* the transport's; NULL: it is not under way */
     weft__poller *poller;
     weft__polled polled;
@@ -33,10 +35,16 @@ static inline void weft__knock_end(weft__knock *knock) /* safe at any time */
     if (knock->end) knock->end(knock);
 }
 
+/* Before somebody is judged by it: the answer may lie where nobody has looked yet. */
+static inline void weft__knock_look(weft__knock *knock)
+{
+    if (knock->end && knock->look) knock->look(knock);
+}
+
 typedef struct weft__hearing {
     /* beat_ns: where nothing waits, and nothing has come for about that long, something is sent that does; 0: nothing is. */
     weft__silence (*silence)(weft__transport *t, int peer, int64_t beat_ns, int64_t now_ns);
-    /* One that is under way is ended first.  False: it cannot be tried. */
+    /* One that is under way is ended first.  False: it cannot be tried, which says nothing of the host. */
     bool (*knock)(weft__transport *t, int peer, weft__knock *knock);
     /* A connection over which nothing is heard is over: another one is made.  Nothing where there is none. */
     void (*renew)(weft__transport *t, int peer, const char *why);

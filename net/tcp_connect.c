@@ -12,8 +12,8 @@
  *               where it is gone, and answered with CROSSED as long as it is at it
  *
  * A member listens from before it joins until it leaves, so a refused address means that it is gone.  One that
- * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until WEFT_RECONNECT_MS are over,
- * whatever goes wrong.  A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
+ * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until
+ * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
  * stranger's. */
 #include "clock.h"
 #include "log.h"

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/tcp.h> /* and not netinet/tcp.h, whose tcp_info is older */
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -59,10 +60,9 @@ static weft__silence link_silence(weft__tcp_link *link, int64_t beat_ns, int64_t
 static weft__silence tcp_silence(weft__transport *t, int rank, int64_t beat_ns, int64_t now_ns)
 {
     weft__tcp_peer *peer = peer_of(t, rank);
-    weft__silence dialled = {.sent = true};
+    weft__silence dialled = {.sent = true}; /* what follows its SYN's answer has a limit of its own */
     if (peer->link) return link_silence(peer->link, beat_ns, now_ns);
     if (peer->dial) dialled.since_ns = weft__tcp_dial_unheard(peer);
-    if (peer->dial && !dialled.since_ns) dialled.heard_ns = now_ns;
     return dialled;
 }
 
@@ -97,6 +97,19 @@ static void knock_ready(weft__polled *w, uint32_t events)
     if (is_answer(error)) knock->answered(knock);
 }
 
+static void tcp_look_at_knock(weft__knock *knock)
+{
+    struct pollfd look = {.fd = knock->polled.fd, .events = POLLOUT};
+    if (poll(&look, 1, 0) > 0) knock_ready(&knock->polled, 0);
+}
+
+/* What says something of this process or machine, and nothing of the other one. */
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+           error == EADDRNOTAVAIL || error == EAGAIN;
+}
+
 static bool tcp_knock(weft__transport *t, int rank, weft__knock *knock)
 {
     weft__tcp_peer *peer = peer_of(t, rank);
@@ -111,10 +124,10 @@ static bool tcp_knock(weft__transport *t, int rank, weft__knock *knock)
     if (fd < 0) return false;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     if (connect(fd, (struct sockaddr *)&name, length) && errno != EINPROGRESS) {
-        const bool answer = is_answer(errno);
+        const int error = errno;
         close(fd);
-        if (answer) knock->answered(knock);
-        return answer;
+        if (is_answer(error)) knock->answered(knock);
+        return !is_shortage(error);
     }
     knock->poller = peer->tcp->poller;
     knock->polled = (weft__polled){.fd = fd, .ready = knock_ready};
@@ -122,6 +135,7 @@ static bool tcp_knock(weft__transport *t, int rank, weft__knock *knock)
         close(fd);
         return false;
     }
+    knock->look = tcp_look_at_knock;
     knock->end = tcp_end_knock;
     return true;
 }

@@ -49,7 +49,8 @@ typedef struct host {
     int64_t answered_ns; /* it did, to a knock or to others; 0: not since it was heard */
     int answers;         /* so often */
     bool is_cut_off;     /* nobody answers this rank, which is why it is suspected */
-    bool is_patient;     /* nobody else has answered: they get more time once */
+    bool is_patient;     /* somebody has not answered: they all get more time once */
+    bool is_tried;       /* it could be knocked at */
     uint64_t question;
     asked asked[ASKED_MOST];
     int asked_count;
@@ -74,6 +75,11 @@ static heartbeat *heartbeat_of(const weft_context *ctx)
 static const weft__hearing *hearing_of(const weft_context *ctx, int rank)
 {
     return weft__p2p_transport(ctx->p2p, rank)->hearing;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static bool lives(const weft_context *ctx, int rank)
@@ -140,7 +146,7 @@ static void choose_asked(host *o)
     const weft_context *ctx = o->ctx;
     o->asked_count = 0;
     for (int i = 1; i < ctx->world_size && o->asked_count < ASKED_MOST; i++) {
-        int rank = (o->subject + i) % ctx->world_size;
+        int rank = (ctx->rank + i) % ctx->world_size; /* so those that ask the same do not all ask one */
         if (can_be_asked(ctx, o, rank)) o->asked[o->asked_count++] = (asked){.rank = rank};
     }
 }
@@ -170,7 +176,8 @@ static void knock_at(host *o)
 {
     const weft__hearing *hearing = hearing_of(o->ctx, o->subject);
     o->knock.answered = on_answer_to_knock;
-    (void)hearing->knock(weft__p2p_transport(o->ctx->p2p, o->subject), o->subject, &o->knock);
+    if (hearing->knock(weft__p2p_transport(o->ctx->p2p, o->subject), o->subject, &o->knock))
+        o->is_tried = true;
 }
 
 static void suspect(host *o, int rank, int64_t since_ns, int64_t window_ns, bool is_cut_off, int64_t now_ns)
@@ -183,12 +190,12 @@ static void suspect(host *o, int rank, int64_t since_ns, int64_t window_ns, bool
     o->window_ns = window_ns;
     o->knock_ns = now_ns + window_ns / 2;
     o->decide_ns = now_ns + window_ns;
-    o->is_patient = false;
+    o->is_patient = o->is_tried = false;
     o->question = ++h->questions;
     o->asked_count = 0;
     if (!is_cut_off) choose_asked(o);
     host_to(o, HOST_SUSPECTED);
-    mark(o, true, o->ctx->peers[rank].heard_by_another ? o->ctx->peers[rank].heard_by : -1);
+    mark(o, !is_cut_off, o->ctx->peers[rank].heard_by_another ? o->ctx->peers[rank].heard_by : -1);
     knock_at(o);
     if (o->state == HOST_SUSPECTED) ask_others(o);
 }
@@ -271,27 +278,47 @@ static bool has_spoken(const host *o)
     return gone == WEFT__LEFT || gone == WEFT__DIED;
 }
 
-static void attend_to(host *o, int64_t now_ns)
+/* Some other host answers this rank, which so is not cut off. */
+static bool hears_another(const host *o)
 {
-    if (o->state == HOST_SUSPECTED && has_spoken(o)) host_heard(o);
-    if (o->state == HOST_SUSPECTED && now_ns >= o->knock_ns) {
-        o->knock_ns = WEFT__NEVER;
+    const heartbeat *h = heartbeat_of(o->ctx);
+    for (int i = 0; i < h->count; i++)
+        if (h->hosts[i].state == HOST_HEARD && some_rank_of(&h->hosts[i]) >= 0) return true;
+    return false;
+}
+
+static void decide(host *o, int64_t now_ns)
+{
+    if (!o->is_tried) { /* this rank has no descriptor for it, or no port */
+        o->decide_ns = now_ns + o->window_ns;
         knock_at(o);
-    }
-    if (o->state != HOST_SUSPECTED || now_ns < o->decide_ns) return;
-    if (o->asked_count && count_of(o, NO_ANSWER) == o->asked_count && !o->is_patient) {
+    } else if (o->is_cut_off && hears_another(o)) {
+        host_heard(o); /* it goes the ordinary way, if it is silent */
+    } else if (count_of(o, NO_ANSWER) && !o->is_patient) {
         o->is_patient = true;
         o->decide_ns = now_ns + heartbeat_of(o->ctx)->limit_ns / 2;
-        suspect_all(o->ctx, now_ns);
+        if (count_of(o, NO_ANSWER) == o->asked_count) suspect_all(o->ctx, now_ns);
     } else {
         presume(o, now_ns);
     }
 }
 
+static void attend_to(host *o, int64_t now_ns)
+{
+    if (o->state == HOST_SUSPECTED && has_spoken(o)) host_heard(o);
+    if (o->state == HOST_SUSPECTED && now_ns >= sooner(o->knock_ns, o->decide_ns))
+        weft__knock_look(&o->knock);
+    if (o->state == HOST_SUSPECTED && now_ns >= o->knock_ns) {
+        o->knock_ns = WEFT__NEVER;
+        knock_at(o);
+    }
+    if (o->state == HOST_SUSPECTED && now_ns >= o->decide_ns) decide(o, now_ns);
+}
+
 static int64_t next_time_of(const host *o)
 {
     if (o->state != HOST_SUSPECTED) return WEFT__NEVER;
-    return o->knock_ns < o->decide_ns ? o->knock_ns : o->decide_ns;
+    return sooner(o->knock_ns, o->decide_ns);
 }
 
 /* ---- what others answer ---- */
@@ -308,7 +335,8 @@ static void renew_silent(host *o, int hearer, int64_t now_ns)
         weft__silence silence;
         if (!is_of(ctx, o, r) || !lives(ctx, r)) continue;
         silence = t->hearing->silence(t, r, 0, now_ns);
-        if (silence.since_ns && now_ns - silence.since_ns >= h->limit_ns / 2) t->hearing->renew(t, r, why);
+        if (silence.sent && silence.since_ns && now_ns - silence.since_ns >= h->limit_ns / 2)
+            t->hearing->renew(t, r, why);
     }
 }
 
@@ -332,7 +360,8 @@ static void take_answer(weft_context *ctx, int from, const weft__notice *notice)
     if (!o || o->state != HOST_SUSPECTED || o->question != notice->number) return;
     for (int i = 0; i < o->asked_count; i++)
         if (o->asked[i].rank == from) o->asked[i].answer = notice->knows ? HEARS_IT : HEARS_NOT;
-    if (count_of(o, HEARS_IT)) heard_by(o, from, weft__now_ns());
+    if (count_of(o, HEARS_IT)) weft__knock_look(&o->knock); /* it may have answered here, too */
+    if (count_of(o, HEARS_IT) && o->state == HOST_SUSPECTED) heard_by(o, from, weft__now_ns());
 }
 
 static void heartbeat_notice(weft_context *ctx, int from, const weft__notice *notice)
@@ -411,11 +440,6 @@ static int64_t listen_to(host *o, int rank, bool watched, int64_t now_ns)
     if (now_ns < due) return due;
     suspect(o, rank, since, limit / 4 > rounds ? limit / 4 : rounds, false, now_ns);
     return WEFT__NEVER;
-}
-
-static int64_t sooner(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void begin_anew(heartbeat *h, int64_t now_ns)

@@ -53,7 +53,7 @@ int64_t weft__heartbeat_is_asked(weft__heartbeat_askers *askers, weft_context *c
                                  .until_ns = now_ns + (question->ago_ns < ANSWER_MOST_NS ? question->ago_ns
                                                                                          : ANSWER_MOST_NS),
                                  .knock = {.answered = on_answer}};
-    (void)t->hearing->knock(t, subject, &a->knock);
+    if (!t->hearing->knock(t, subject, &a->knock)) a->ctx = NULL; /* no answer is better than a wrong one */
     return a->ctx ? a->until_ns : WEFT__NEVER;
 }
 
@@ -63,6 +63,7 @@ int64_t weft__heartbeat_asked_check(weft__heartbeat_askers *askers, weft_context
     (void)ctx;
     for (int i = 0; i < WEFT__HEARTBEAT_ASKERS; i++) {
         weft__heartbeat_asker *a = &askers->of[i];
+        if (a->ctx && now_ns >= a->until_ns) weft__knock_look(&a->knock);
         if (!a->ctx) continue;
         if (now_ns >= a->until_ns)
             finish(a, false);

@@ -1,4 +1,4 @@
-/* cables.c - see cables.h.  By the command ip, as root. */
+/* cables.c - see cables.h.  As root, by the command ip, but for what has to happen at a moment. */
 #include "cables.h"
 
 #include <fcntl.h>
@@ -7,12 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <net/if.h>
 
 #define BLOCKED_TABLE 77
 
 static char router[64], why[256];
 static int made;
+static int control = -1; /* a socket of the router's, by which its ends of cables go down and up at once */
 
 static bool run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool run(const char *format, ...)
@@ -58,6 +63,36 @@ static bool connect_host(int host)
            run("ip -n %s route add default via 10.231.%d.1", name, net);
 }
 
+static int open_namespace(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/var/run/netns/%s", name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* A socket belongs to the namespace where it was made, wherever its process is later. */
+static bool open_control(void)
+{
+    int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), there = open_namespace(router);
+    if (here >= 0 && there >= 0 && !setns(there, CLONE_NEWNET)) {
+        control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (setns(here, CLONE_NEWNET)) abort(); /* nothing of this process would be where it was */
+    }
+    if (here >= 0) close(here);
+    if (there >= 0) close(there);
+    return control >= 0;
+}
+
+static bool set_up(int host, bool up)
+{
+    struct ifreq end;
+    memset(&end, 0, sizeof end);
+    snprintf(end.ifr_name, sizeof end.ifr_name, "cable%d", host);
+    if (ioctl(control, SIOCGIFFLAGS, &end)) return false;
+    end.ifr_flags = (short)(up ? end.ifr_flags | IFF_UP : end.ifr_flags & ~IFF_UP);
+    return !ioctl(control, SIOCSIFFLAGS, &end);
+}
+
 bool cables_make(int hosts)
 {
     snprintf(router, sizeof router, "weft-cables-%d-", (int)getpid());
@@ -67,7 +102,7 @@ bool cables_make(int hosts)
             made++;
             return false;
         }
-    return run("ip netns exec %s sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'", router) &&
+    return open_control() && run("ip netns exec %s sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'", router) &&
            run("ip -n %s route add blackhole default table %d", router, BLOCKED_TABLE);
 }
 
@@ -77,14 +112,16 @@ void cables_remove(void)
     memcpy(kept, why, sizeof why);
     for (int i = 0; i < made; i++) run("ip netns del %s%d", router, i);
     if (router[0]) run("ip netns del %s", router);
+    if (control >= 0) close(control);
+    control = -1;
     memcpy(why, kept, sizeof why);
 }
 
 bool cables_enter(int host)
 {
-    char path[128];
-    snprintf(path, sizeof path, "/var/run/netns/%s%d", router, host);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char name[80];
+    snprintf(name, sizeof name, "%s%d", router, host);
+    int fd = open_namespace(name);
     bool entered = fd >= 0 && !setns(fd, CLONE_NEWNET);
     if (fd >= 0) close(fd);
     return entered;
@@ -92,12 +129,12 @@ bool cables_enter(int host)
 
 bool cables_cut(int host)
 {
-    return run("ip -n %s link set cable%d down", router, host);
+    return set_up(host, false);
 }
 
 bool cables_mend(int host)
 {
-    return run("ip -n %s link set cable%d up", router, host);
+    return set_up(host, true);
 }
 
 bool cables_block(int from, int to)
