@@ -11,8 +11,8 @@
  * and in that order.  A message is shared by its two ranks alone, also on a communicator of more: between the
  * collectives there, others are given messages of their own, or nothing.
  *
- * Threads: each slot says whose thread calls it.  "The progress thread": the one of the context, no two calls at
- * once; it serves all modules of the context, so what blocks there holds up the others.  A slot that must not block
+ * Threads: each slot says whose thread calls it.  "The progress thread": the one of the context, or with any_thread
+ * whoever waits, no two calls at once; it serves all modules of the context, so what blocks there holds up the others.  A slot that must not block
  * may be called with locks of the runtime held.
  *
  * Versions: WEFT_BACKEND_VERSION is raised whenever anything below changes.  A module that was made for another one
@@ -106,8 +106,8 @@ struct weft_backend {
     int device;         /* in use; what weft_device tells, of one for CUDA.  -1: that means nothing here */
     size_t id_bytes;    /* of an id, 1 to WEFT_BACKEND_ID_MOST, on every rank the same */
     uint64_t address;   /* what this rank is where the module moves data, for `members` on the others */
-    bool any_thread;    /* start and poll may be called by a caller that waits as well, still no two calls at once: it
-                           spares the hand-over to the progress thread.  Neither blocks then */
+    bool any_thread;    /* start, poll and split may be called by a caller that waits as well, still no two calls at
+                           once: it spares the hand-over to the progress thread.  None blocks then */
     bool unstoppable;   /* what has begun never ends once one of its ranks is dead, and `doom` stops nothing: then a
                            request that has failed does not wait for it (WEFT_DRAIN_MS), and its buffers are held */
 

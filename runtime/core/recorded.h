@@ -20,13 +20,15 @@ static inline size_t weft__recorded_bytes(const weft_request *req, unsigned trai
 }
 
 /* Up to so many bytes an operation's first step is so short that its record may be written behind it: what other ranks
- * wait for then comes sooner, and what is over in that step is written once. */
+ * wait for then comes sooner, and what is over in that step is written once.  A process that dies inside it, as of a buffer
+ * that is not there, leaves no record of it. */
 #define WEFT__RECORDED_BEHIND_BYTES 4096u
 
 static inline bool weft__recorded_behind(const weft_request *req)
 {
     const weft__op *op = &req->op;
     return req->steps == WEFT__FIRST_STEP && op->memory == WEFT_MEMORY_HOST && !req->label[0] &&
+           !(weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)) &&
            op->count * weft__op_element(op) <= WEFT__RECORDED_BEHIND_BYTES;
 }
 

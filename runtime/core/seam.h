@@ -26,11 +26,12 @@ typedef enum weft__phase {
 typedef struct weft__module {
     weft_backend *backend; /* NULL: none for this kind of memory */
     void *handle;          /* dlopen's */
-    weft__mpsc work;       /* requests for it, which only the progress thread takes */
+    weft__mpsc work;       /* requests for it; whoever gives it works takes them, one thread at a time */
     _Atomic int pending;   /* works that it has and has not finished */
     _Atomic bool lost;     /* a thread has not come back out of it */
     _Atomic bool turn;     /* backend->any_thread: a thread is inside start or poll */
-    uint64_t *addresses;   /* by rank of the world, where the backend wants to know them; else NULL */
+    _Atomic int64_t served_since; /* a caller who waits is inside since, or 0 */
+    uint64_t *addresses;          /* by rank of the world, where the backend wants to know them; else NULL */
 } weft__module;
 
 /* The module that moves such memory; NULL: none. */

@@ -59,7 +59,7 @@ static void stop_driving(weft_context *ctx, bool holds_engine)
 {
     int before = (int)atomic_fetch_sub_explicit(&ctx->drivers, 1, memory_order_relaxed);
     WEFT__ASSERT(before > 0, before);
-    if (WEFT__UNLIKELY(ctx->callers_serve)) {
+    if (WEFT__UNLIKELY(ctx->callers_serve) && before == 1) { /* nobody else serves */
         atomic_thread_fence(memory_order_seq_cst);
         if (atomic_load(&ctx->device_pending)) weft__engine_nudge(ctx); /* others' works */
     }
@@ -112,8 +112,7 @@ static int poll_on(weft_context *ctx, weft_request *req, int *polls)
 
 bool weft__wait_inside(weft_request *req)
 {
-    int polls = 1; /* those at its place come first */
-    if (WEFT__UNLIKELY(req->ctx->callers_serve)) return weft__request_settled(req);
+    int polls = 1;                /* those at its place come first */
     req->ctx->record.near = true; /* its first step is just over */
     while (!weft__request_settled(req) && !weft__pacing_clock_is_due(polls) &&
            poll_on(req->ctx, req, &polls) > 0) {

@@ -1,7 +1,7 @@
 /* modules.c - backends outside the library: found, loaded, fed.
  *
- * Work for a module goes to a queue that only the progress thread takes; its calls run with the engine let
- * go, because they may block.  The module's reference keeps a request's record alive until it has finished
+ * Work for a module goes to a queue that the progress thread takes, or where the module allows it (any_thread) a caller
+ * who waits; its calls run with the engine let go, because they may block.  The module's reference keeps a request's record alive until it has finished
  * it, also when the watchdog has settled the request meanwhile. */
 #include "modules.h"
 #include "device.h"
@@ -313,12 +313,20 @@ void weft__modules_met(weft_context *ctx, const weft__module_card *cards)
     ctx->host_group->modules = weft__group_modules(ctx->host_group);
 }
 
+static bool anybody_died(const weft_context *ctx)
+{
+    for (int rank = 0; rank < ctx->world_size; rank++)
+        if (weft__is_dead(&ctx->peers[rank])) return true;
+    return false;
+}
+
 bool weft__modules_await(weft_context *ctx, int64_t until_ns)
 {
     const struct timespec pause = {0, AWAIT_PAUSE_NS};
     bool all = true;
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
-        while (atomic_load(&m->pending) && !atomic_load(&m->lost) && weft__now_ns() < until_ns)
+        const bool never = m->backend->unstoppable && anybody_died(ctx);
+        while (atomic_load(&m->pending) && !atomic_load(&m->lost) && !never && weft__now_ns() < until_ns)
             nanosleep(&pause, NULL);
         if (atomic_load(&m->pending)) atomic_store(&m->lost, true);
         all = all && !atomic_load(&m->lost);
@@ -334,13 +342,6 @@ static bool take_turn(weft__module *module)
 static void give_turn(weft__module *module)
 {
     if (module->backend->any_thread) atomic_store(&module->turn, false);
-}
-
-static bool anybody_died(const weft_context *ctx)
-{
-    for (int rank = 0; rank < ctx->world_size; rank++)
-        if (weft__is_dead(&ctx->peers[rank])) return true;
-    return false;
 }
 
 void weft__modules_close(weft_context *ctx)
@@ -419,7 +420,14 @@ static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
     return back;
 }
 
-/* A call that does not come back is the caller's own: it holds up nobody but those who wait for what it is at. */
+/* Where a caller is inside, so that the rest of the library goes on without it (watchdog.c). */
+static void served_since(weft_context *ctx, weft__module *module, int64_t ns)
+{
+    atomic_store_explicit(&module->served_since, ns, memory_order_relaxed);
+    weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)ns);
+}
+
+/* A call that does not come back keeps its caller, and with it all works of that module, until their deadlines. */
 int weft__module_progress_by_caller(weft_context *ctx)
 {
     int n = 0;
@@ -428,12 +436,14 @@ int weft__module_progress_by_caller(weft_context *ctx)
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         weft__mpsc_node *node;
         if (!m->backend->any_thread || atomic_load(&m->lost) || !take_turn(m)) continue;
+        served_since(ctx, m, weft__now_ns());
         for (node = weft__mpsc_take_all(&m->work); node; n++) {
             weft_request *req = WEFT__OWNER(node, weft_request, node);
             node = node->next;
             modules_start(m, req->device);
         }
         n += m->backend->poll(m->backend);
+        served_since(ctx, m, 0);
         give_turn(m);
     }
     return n;

@@ -1,4 +1,4 @@
-/* modules.h - backends outside the library: loaded, fed by the progress thread. */
+/* modules.h - backends outside the library: loaded, fed by the progress thread or by who waits. */
 #ifndef WEFT_RUNTIME_MODULES_H
 #define WEFT_RUNTIME_MODULES_H
 #include "request.h"

@@ -79,11 +79,24 @@ static bool ticks(weft_context *ctx, int64_t now)
     return true;
 }
 
-/* Where the progress thread has been for so long that this one drives the host plane in its place. */
-static bool is_away(const weft_context *ctx, int64_t now)
+/* A caller who waits, and to whom the progress thread leaves all work meanwhile, is inside a module. */
+static bool is_served_for_long(weft_context *ctx, int64_t now)
+{
+    for (weft__module *m = weft__module_next(ctx, NULL); m && ctx->callers_serve;
+         m = weft__module_next(ctx, m)) {
+        int64_t since = atomic_load_explicit(&m->served_since, memory_order_relaxed);
+        if (since && now - since > BLOCKED_NS) return true;
+    }
+    return false;
+}
+
+/* Where the progress thread, or who does its work, has been for so long that this one drives the host plane in its
+ * place. */
+static bool is_away(weft_context *ctx, int64_t now)
 {
     int64_t blocked = atomic_load(&ctx->blocked_since), calling = atomic_load(&ctx->calling_since);
-    return (blocked && now - blocked > BLOCKED_NS) || (calling && now - calling > CALLING_NS);
+    return (blocked && now - blocked > BLOCKED_NS) || (calling && now - calling > CALLING_NS) ||
+           is_served_for_long(ctx, now);
 }
 
 /* True: there is more to do at once. */

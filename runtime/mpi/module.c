@@ -1,7 +1,7 @@
 /* module.c - the seam: opens and closes what one context has of MPI.
  *
  * Fails: weft_backend_open, with one sentence: another version of the seam, another MPI than the one that this was
- * built for, no mpirun, or a level of threads below MPI_THREAD_MULTIPLE. */
+ * built for, no mpirun, or too low a level of threads (job.c). */
 #include "mpi_module.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* running.c - what is under way: begun in the order of the works, polled by MPI_Test, finished once.
  *
- * All of it is the progress thread's.  A work whose ranks never come stays here: the runtime settles its request by
+ * All of it is for who has the module's turn: the progress thread, or a caller that waits.  A work whose ranks never come stays here: the runtime settles its request by
  * the deadline, and keeps the buffers. */
 #include "mpi_module.h"
 

@@ -1,8 +1,8 @@
 /* record.h - writing what this rank does: the flight recorder's side of layout.h.
  *
  * Records of operations and groups are written by whoever holds the engine, so by one thread at a time.  An operation
- * is one line of the cache, of which all words are written as it begins and two as it settles; one that is over in its
- * call is written once.  Events and the words of life may come from any thread.
+ * is one line of the cache, of which all words are written as it begins and three as it settles; one that is over in
+ * its call, or in its first step, is written once.  Events and the words of life may come from any thread.
  * Nothing here allocates, calls the kernel, fails or waits; without memory for it all of it does nothing. */
 #ifndef WEFT_RECORD_RECORD_H
 #define WEFT_RECORD_RECORD_H
