@@ -179,7 +179,7 @@ static void vanish(job_rank *me)
     const bool is_lost = host_of(me->rank) == plan->host;
     const int64_t all = (INT64_C(1) << RANKS) - 1, lost = ranks_of(plan->host);
     const int cutter = plan->host ? 0 : RANKS - 1;
-    pthread_t thread;
+    pthread_t thread = pthread_self();
     work w;
     prepare(&w, me, plan->busy);
     join(me);

@@ -24,7 +24,7 @@ typedef struct seen {
     unsigned long long ticks; /* in programs and in the kernel */
 } seen;
 
-/* Of a process or a thread, whose name may have blanks and brackets. */
+/* A process or a thread as its stat tells; its name may have blanks and brackets. */
 static seen look_at(const char *folder)
 {
     char path[340], line[1024];
