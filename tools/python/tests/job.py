@@ -80,7 +80,8 @@ over_mpi = unittest.skipUnless(importlib.util.find_spec("mpi4py") and MPIRUN, "n
 
 def run_over_mpi(case: unittest.TestCase, n: int, program: str) -> None:
     """Runs a program's text as n ranks of one mpirun."""
-    command = [str(MPIRUN), "--oversubscribe", "--allow-run-as-root", "-n", str(n), sys.executable, "-c", program]
+    launch = [str(MPIRUN), "--oversubscribe", "--allow-run-as-root", "--timeout", str(LIMIT_S), "-n", str(n)]
+    command = [*launch, sys.executable, "-c", program]
     environment = {**os.environ, "MPI4PY_MPIABI": "openmpi"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     case.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -20,7 +20,14 @@ comm = distributed.init_process_group(2, rank, use_mpi=True)
 comm.broadcast(x := numpy.full(2, rank), 0)
 assert comm.rank == rank and x.tolist() == [0, 0], (comm.rank, x)
 comm.stop()
-for n, rank, sentence in ((3, rank, "n_devices is 3, expected 2, the processes"), (2, 0, "the ranks are [0, 0], expected each")):
+wrong = (
+    (3, rank, "n_devices is 3, expected 2, the processes"),
+    (2, 0, "the ranks are [0, 0], expected each"),
+    (2 + (rank == 0), rank, "n_devices is [2, 3], expected 2, the processes"),
+    (rank, rank, "n_devices is [1, 0], expected 2, the processes"),
+    (2, 2 * rank, "the ranks are [0, 2], expected each"),
+)
+for n, rank, sentence in wrong:
     try:
         distributed.init_process_group(n, rank, use_mpi=True)
         raise AssertionError(sentence)
@@ -121,7 +128,7 @@ class Cupyx(unittest.TestCase):
 
     @over_mpi
     def test_mpi(self):
-        """The ranks are those that were given, whatever MPI's are; others than COMM_WORLD's processes are refused."""
+        """The ranks are those that were given, whatever MPI's are; others than COMM_WORLD's processes are refused by all."""
         run_over_mpi(self, 2, OVER_MPI)
 
 

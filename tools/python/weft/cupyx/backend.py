@@ -31,7 +31,8 @@ class NCCLBackend:
 
         An address other than a loopback one needs a secret, in WEFT_SECRET.
         """
-        _check_place(n_devices, rank)
+        if not use_mpi:
+            _check_place(n_devices, rank)
         self.rank = rank
         self._n_devices = n_devices
         self._context = _join(n_devices, rank, host, port, use_mpi)
@@ -119,7 +120,8 @@ def init_process_group(
 
     host and port default to CUPYX_DISTRIBUTED_HOST and CUPYX_DISTRIBUTED_PORT, else 127.0.0.1 and 13333.
     """
-    _check_place(n_devices, rank)
+    if not use_mpi:
+        _check_place(n_devices, rank)
     if backend != "nccl":
         raise ValueError(f"{backend} is not supported, expected nccl")
     if host is None:
@@ -143,18 +145,21 @@ def _join(n_devices: int, rank: int, host: str, port: int, use_mpi: bool) -> Con
     return init(f"tcp://{place}:{port}", rank=rank, world_size=n_devices)
 
 
-# The ranks that were given need not be MPI's: MPI orders its own by them.
+# The ranks that were given need not be MPI's: MPI orders its own by them.  What one process was given wrong is refused
+# by all of them, so that none waits for it.
 def _join_over_mpi(n_devices: int, rank: int) -> Context:
     from weft.mpi import bootstrap, world
 
-    size = world().Get_size()
-    if size != n_devices:
-        raise ValueError(f"n_devices is {n_devices}, expected {size}, the processes of COMM_WORLD, by use_mpi")
+    given = world().allgather((n_devices, rank))
+    size = len(given)
+    counts, ranks = [count for count, _ in given], sorted(each for _, each in given)
+    if counts != [size] * size:
+        told = counts if len(set(counts)) > 1 else n_devices
+        raise ValueError(f"n_devices is {told}, expected {size}, the processes of COMM_WORLD, by use_mpi")
+    if ranks != list(range(size)):
+        raise ValueError(f"the ranks are {ranks}, expected each of 0 to {size - 1} once")
     ordered = world().Split(0, rank)
     try:
-        ranks = ordered.allgather(rank)
-        if ranks != list(range(n_devices)):
-            raise ValueError(f"the ranks are {ranks}, expected each of 0 to {n_devices - 1} once")
         return init(bootstrap=bootstrap(ordered))
     finally:
         ordered.Free()
