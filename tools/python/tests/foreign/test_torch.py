@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
@@ -290,7 +291,7 @@ class Torch(unittest.TestCase):
             try:
                 call = RollCall(store, rank, 3, datetime.timedelta(seconds=seconds))
                 met[rank] = call.all_gather(bytes([rank, len(met)]))
-            except (TimeoutError, RuntimeError) as error:
+            except weft.TimeoutError as error:
                 met[rank] = error
 
         def all_of(ranks, seconds, longest_delay):
@@ -306,11 +307,44 @@ class Torch(unittest.TestCase):
 
         for _ in range(8):
             some = number.sample(range(3), number.choice((1, 2)))
-            self.assertTrue(all(isinstance(found, Exception) for found in all_of(some, 0.1, 0.05).values()))
+            met = all_of(some, 0.1, 0.05)
+            self.assertEqual({rank: type(found) for rank, found in met.items()}, dict.fromkeys(some, weft.TimeoutError))
             met = all_of(range(3), 30, 0.1)
             for rank in range(3):
                 self.assertEqual(met[rank], met[0])
                 self.assertEqual([told[0] for told in met[rank]], [0, 1, 2])
+
+    def test_roll_call_fails(self):
+        """The rank that has not come is named, and the store that fails, by errors of Weft."""
+
+        class Broken(dist.HashStore):
+            def wait(self, *_):
+                raise RuntimeError("the connection is closed")
+
+        short, long = datetime.timedelta(seconds=0.1), datetime.timedelta(seconds=40)
+        for rank in range(2):
+            sentence = f"0.1 s passed, and not all 2 ranks have met over torch's store: rank {1 - rank} has not come"
+            refused(weft.TimeoutError, sentence, lambda: RollCall(dist.HashStore(), rank, 2, short))
+        call = RollCall(dist.HashStore(), 0, 1, short)
+        call.size = 2
+        refused(weft.TimeoutError, "rank 1 has not come", lambda: call.all_gather(b"own"))
+        refused(weft.SystemCallError, "torch's store failed while 2 ranks met over it: the", lambda: RollCall(Broken(), 0, 2, long))
+
+    def test_one_deadline(self):
+        """What the roll call has taken of the time to join is gone for the rest, and not for the group."""
+        from weft.torch import registration
+
+        options = unittest.mock.Mock(global_ranks_in_group=[], group_rank=0, group_size=2, store=dist.HashStore())
+        options.timeout = datetime.timedelta(seconds=40)
+        late = threading.Timer(0.5, lambda: RollCall(options.store, 1, 2, options.timeout))
+        late.start()
+        context = unittest.mock.Mock()
+        context.world.rank, context.world.size = 0, 2
+        with unittest.mock.patch.multiple(registration, init=unittest.mock.Mock(return_value=context), _joined=[]):
+            registration._create(options, None)
+            self.assertLess(registration.init.call_args.kwargs["timeout"], 39.6)
+        context.world.set_timeout.assert_called_once_with(40)
+        late.join()
 
     def test_starts(self):
         """Each way of torch to start, on three ranks that weft-run has started, one after the other."""

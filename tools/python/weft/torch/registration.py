@@ -51,7 +51,8 @@ def _create(options: Any, _: Any) -> Any:
     context = None if ranks else meeting.take(options.group_rank, options.group_size)
     if context is None:
         bootstrap = RollCall(options.store, options.group_rank, options.group_size, timeout)
-        context = init(bootstrap=bootstrap, device=device(), timeout=timeout.total_seconds())
+        context = init(bootstrap=bootstrap, device=device(), timeout=bootstrap.left())  # until the same deadline
+        context.world.set_timeout(timeout.total_seconds())
     if not ranks:
         _joined[:] = [context]
     return ProcessGroup(context.world, context, options.store, timeout)
