@@ -1,5 +1,6 @@
 """What is taken for an array, and the sentence for each that is not."""
 
+import array as arrays_of_python
 import ctypes
 import pathlib
 import sys
@@ -10,7 +11,7 @@ import unittest.mock
 
 import ml_dtypes
 import numpy as np
-from job import ranks
+from job import ranks, refused
 
 import weft
 from weft import arrays, cuda, dtypes
@@ -37,6 +38,53 @@ class OverDlpack:
         return self._array.__dlpack__()
 
 
+class OnEither(OnDevice):
+    """An array of a package whose arrays have __array_interface__ on the host alone."""
+
+    dtype, flags, size = np.dtype(np.float32), np.zeros(4).flags, 4
+
+    @property
+    def __array_interface__(self):
+        raise AttributeError("it lies on a device")
+
+
+class Tensor:
+    """What torch's tensors are copied by; counts the copies."""
+
+    def __init__(self, packed):
+        self._packed, self.copies = packed, 0
+
+    def detach(self):
+        return self
+
+    def is_contiguous(self):
+        return self._packed
+
+    def contiguous(self):
+        return self if self._packed else self.clone()
+
+    def clone(self):
+        self._packed = True
+        self.copies += 1
+        return self
+
+
+def as_of_jax(kind):
+    """Arrays as jax's, which has another copy() than numpy, and streams that it tells nobody."""
+
+    def copy(self):
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def block_until_ready(self):
+        self.waited_for = True
+        return self
+
+    methods = {"copy": copy, "block_until_ready": block_until_ready}
+    return type("ArrayImpl", (kind,), {"__module__": "jaxlib._jax", "waited_for": False, **methods})
+
+
 def frozen():
     found = np.zeros(4)
     found.flags.writeable = False
@@ -61,6 +109,11 @@ class Arrays(unittest.TestCase):
             array = np.zeros(3, kind)
             found = arrays.view(array, "array")
             self.assertEqual((found.address, found.nbytes), (array.ctypes.data, array.nbytes))
+        for kind, number in ((2, 1), (13, None)):  # managed memory is of every device
+            found = arrays.view(OverDlpack(numbers, (kind, 1)), "array")
+            self.assertEqual((found.memory, found.device), (arrays.CUDA, number))
+        found = arrays.view(OnEither(), "array")
+        self.assertEqual((found.address, found.memory), (4096, arrays.CUDA))
         found = arrays.view(OnDevice(stream=7), "array")
         self.assertEqual((found.address, found.size, found.memory, found.stream), (4096, 4, arrays.CUDA, 7))
         self.assertFalse(arrays.view(OnDevice(data=(4096, True)), "array").writable)
@@ -98,7 +151,9 @@ class Arrays(unittest.TestCase):
             place = pathlib.Path(folder, "place").as_uri()
             with weft.init(place, rank=0, world_size=1) as job:
                 g, x = job.world, np.zeros(4)
+                g.mem_free(gone := g.mem_alloc(4))
                 for call, error, sentence in (
+                    (lambda: g.all_reduce(gone, copy=True), ValueError, "array lies in memory that mem_free has given"),
                     (lambda: g.all_reduce(frozen()), ValueError, "array is read-only"),
                     (lambda: g.all_reduce(x, frozen()), ValueError, "out is read-only"),
                     (lambda: g.all_reduce(x, np.zeros(3)), ValueError, "out has 3 elements, expected 4"),
@@ -130,6 +185,15 @@ class Arrays(unittest.TestCase):
                     with self.assertRaises(ValueError) as told:
                         call()
                     self.assertIn("overlap: out begins at byte", str(told.exception))
+                for call in (
+                    lambda: g.broadcast(x, copy=True, stream=3),
+                    lambda: g.all_reduce(x, copy=True, stream=3),
+                    lambda: g.all_gather(x, x.copy(), copy=True, stream=3),
+                    lambda: g.scatter_v(x, x.copy(), [4], copy=True, stream=3),
+                    lambda: g.isend(x, 0, copy=True, stream=3),
+                    lambda: g.send_recv(x, x.copy(), 0, copy=True, stream=3),
+                ):
+                    refused(ValueError, "stream is given beside copy=True", call)
                 self.assertTrue(g.all_reduce(x, x).wait())
 
     @ranks(2)
@@ -156,11 +220,34 @@ class Arrays(unittest.TestCase):
         buffer = memoryview(bytearray(range(8)))[::2]  # 0, 2, 4, 6
         assert list(g.all_reduce(buffer, copy=True).result()) == [0, 4, 8, 12]
         assert list(g.all_reduce(memoryview(bytes(2)), copy=True).result()) == [0, 0]
-        try:
-            g.all_reduce(OverDlpack(np.zeros(3)), copy=True)
-            raise AssertionError("it has no copy")
-        except TypeError as error:
-            assert "OverDlpack, of which copy=True makes none" in str(error), error
+        number = ctypes.c_double(g.rank + 0.5)
+        assert g.all_reduce(number, copy=True).result()[()] == 2 and number.value == g.rank + 0.5
+        for kind in (ctypes.c_double, ctypes.c_long, ctypes.c_uint16):
+            assert list(g.all_reduce((kind * 3)(1, 2, 400), copy=True).result()) == [2, 4, 800], kind
+        g.all_reduce(arrays_of_python.array("d"), copy=g.rank == 0).wait()
+
+    def test_uncopied(self):
+        """A sentence for each that has no copy."""
+        unordered = type("Unordered", (OnDevice,), {"copy": lambda self: self})
+        for array, sentence in (
+            (OverDlpack(np.zeros(3)), "array is a OverDlpack, of which copy=True makes none"),
+            (unordered(), "array is a Unordered, of which copy=True makes none"),
+            ([1.0], "array is a list, of which copy=True makes none"),
+            (memoryview(np.zeros(3, complex)), "array is a buffer of format 'Zd', of which copy=True makes none"),
+            ((ctypes.c_int.__ctype_be__ * 2)(), "array is of format '>i', expected one of: int8"),
+        ):
+            with self.subTest(sentence):
+                refused(TypeError, sentence, lambda: arrays.copied(array, "array", None))
+
+    def test_copies(self):
+        """torch's tensors are copied once, strided or not; jax's are waited for, for no stream of theirs is known."""
+        for packed in (True, False):
+            tensor = Tensor(packed)
+            self.assertEqual(arrays.copied(tensor, "array", None).copies, 1)
+        for array in (as_of_jax(OverDlpack)(np.zeros(3)), as_of_jax(OnDevice)()):
+            made = arrays.copied(array, "array", None)
+            self.assertTrue(made is not array and made.waited_for)
+            self.assertFalse(arrays.view(made, "array").writable)
 
     def test_told_by_packages(self):
         """The current stream and the device of torch's tensors and cupy's arrays; jax's are not written."""

@@ -41,6 +41,7 @@ class Array:
         assert cudart().cudaSetDevice(device) == 0
         assert cudart().cudaMalloc(ctypes.byref(address), ctypes.c_size_t(max(1, values.nbytes))) == 0
         made = cls(address.value, values.dtype, values.shape, stream=stream)
+        made._device = device
         made._copy(ctypes.c_void_p(made._address), ctypes.c_void_p(values.ctypes.data), 1)
         return made
 
@@ -49,6 +50,9 @@ class Array:
         found = np.empty(self.shape, self.dtype)
         self._copy(ctypes.c_void_p(found.ctypes.data), ctypes.c_void_p(self._address), 2)
         return found
+
+    def copy(self, order="C"):
+        return Array.of(self._device, self.get())
 
     def ravel(self, order="C"):
         return self._as((self.size,))
@@ -84,6 +88,10 @@ class Device(unittest.TestCase):
         assert cudart().cudaStreamSynchronize(stream) == 0
         expect(x.get(), 4 * np.arange(4.0))
         request.wait()
+        expect(g.all_reduce(x, copy=True).result().get(), 8 * np.arange(4.0))
+        expect(x.get(), 4 * np.arange(4.0))
+        sent = {"copy": True, "stream": stream.value}  # the stream does not know of the copy
+        refused(ValueError, "stream is given beside copy=True: array is copied on", lambda: g.isend(x, other, **sent))
         far = Array.of(1 - job.device, np.zeros(4))
         refused(weft.ArgumentError, f"is memory of device {1 - job.device}, expected", lambda: g.isend(far, other))
         far.device = type("Device", (), {"id": 1 - job.device})

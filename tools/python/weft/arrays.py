@@ -20,7 +20,7 @@ CUDA = lib.WEFT_MEMORY_CUDA
 T = TypeVar("T")
 
 # DLPack's kinds of devices: memory of the host (also pinned), of CUDA, and managed.
-_DL_HOST, _DL_CUDA = (1, 3), (2, 13)
+_DL_HOST, _DL_CUDA, _DL_MANAGED = (1, 3), (2, 13), 13
 
 
 class View(NamedTuple):
@@ -49,8 +49,8 @@ def view(array: object, role: str) -> View:
     if isinstance(array, View):
         return array
     dtype = getattr(array, "dtype", None)
-    # numpy makes a dictionary whenever an array is asked, and none where its type is.
-    if dtype is not None and (hasattr(type(array), "__array_interface__") or hasattr(array, "__array_interface__")):
+    # numpy makes a dictionary whenever an array is asked.  Others must be: the word may be missing on a device.
+    if dtype is not None and (isinstance(array, _ndarray()) or hasattr(array, "__array_interface__")):
         return _of_numpy(array, dtype, role)
     if hasattr(array, "__cuda_array_interface__"):
         return _of_cuda(array, role)
@@ -67,19 +67,43 @@ def writable(array: object, role: str) -> View:
     return found
 
 
-def copied(array: T, role: str) -> T:
-    """A packed copy of an array, of the same package's; for a call that asked for it by copy=True."""
-    if hasattr(array, "__array_interface__") or hasattr(array, "__cuda_array_interface__"):
-        if hasattr(array, "copy"):  # numpy's, cupy's
-            made: T = array.copy(order="C")
-            return made
-    if hasattr(array, "clone"):  # torch's
-        made = array.detach().contiguous().clone()  # type: ignore[attr-defined]
-        return made
-    if hasattr(array, "__dlpack__") or not _is_buffer(array):
-        raise TypeError(f"{role} is a {type(array).__name__}, of which copy=True makes none: expected an array that has copy()")
-    made = _copied_buffer(array)
+def copied(array: T, role: str, stream: object) -> T:
+    """A packed copy of an array, of the same package's; for a call that asked for it by copy=True.
+
+    On a device the copy is made on the package's current stream, so a call that names a stream is refused.
+    """
+    if stream is not None:
+        raise ValueError(
+            f"stream is given beside copy=True: {role} is copied on its package's current stream, which is waited for; "
+            "expected one of the two"
+        )
+    _expect_there(array, role)
+    given: Any = array
+    made: T
+    if _is_immutable(array) and hasattr(array, "copy"):  # jax, which tells no stream that the copy is made on
+        made = given.copy().block_until_ready()
+    elif _has_interface(array) and hasattr(array, "copy"):  # numpy, cupy
+        try:
+            made = given.copy(order="C")
+        except TypeError as error:
+            raise TypeError(_uncopied(role, type(array).__name__)) from error
+    elif hasattr(array, "clone"):  # torch
+        plain = given.detach()
+        made = plain.clone() if plain.is_contiguous() else plain.contiguous()
+    elif hasattr(array, "__dlpack__") or not _is_buffer(array):
+        raise TypeError(_uncopied(role, type(array).__name__))
+    else:
+        made = _copied_buffer(array, role)
     return made
+
+
+# numpy's type of arrays; none where nobody has imported numpy.
+def _ndarray() -> Any:
+    return getattr(sys.modules.get("numpy"), "ndarray", ())
+
+
+def _has_interface(array: object) -> bool:
+    return hasattr(array, "__array_interface__") or hasattr(array, "__cuda_array_interface__")
 
 
 def _is_buffer(array: object) -> bool:
@@ -90,10 +114,21 @@ def _is_buffer(array: object) -> bool:
     return True
 
 
-def _copied_buffer(array: Any) -> Any:
+def _copied_buffer(array: Any, role: str) -> Any:
     seen = memoryview(array)
+    if dtypes.from_format(seen.format, seen.itemsize) is None:
+        raise TypeError(_untyped(role, f"of format {seen.format!r}"))
+    letter = dtypes.native_letter(seen.format, seen.itemsize)
     plain: Any = memoryview(bytearray(seen.tobytes()))
-    return plain.cast(seen.format.lstrip("@"), seen.shape) if seen.nbytes and seen.ndim else plain
+    try:
+        return plain.cast(letter, seen.shape) if seen.nbytes else plain.cast(letter)
+    except ValueError as error:  # complex numbers, and float16 before Python 3.12
+        raise TypeError(_uncopied(role, f"buffer of format {seen.format!r}")) from error
+
+
+def _uncopied(role: str, name: str) -> str:
+    expected = "an array of numpy, cupy, torch or jax, or a buffer of real numbers"
+    return f"{role} is a {name}, of which copy=True makes none: expected {expected}"
 
 
 def expect_count(found: View, count: int, role: str, why: str) -> None:
@@ -220,7 +255,8 @@ def _of_cuda(array: Any, role: str) -> View:
     if stream is None:
         stream = _torch_stream(array)
     device = _device_number(array)
-    return View(ffi.cast("char *", address), size, code, CUDA, not readonly, stream, array, device)
+    writes = not (readonly or _is_immutable(array))
+    return View(ffi.cast("char *", address), size, code, CUDA, writes, stream, array, device)
 
 
 # torch's tensors tell no stream; torch itself does.
@@ -266,7 +302,8 @@ def _of_dlpack(array: Any, role: str) -> View:
     size = math.prod(shape)
     _expect_memory(int(ffi.cast("uintptr_t", tensor.data)), size, role)
     pointer = ffi.cast("char *", tensor.data) + tensor.byte_offset if tensor.data != ffi.NULL else ffi.NULL
-    memory, number = (CUDA, int(device)) if on_device else (HOST, None)
+    memory = CUDA if on_device else HOST
+    number = int(device) if on_device and int(kind) != _DL_MANAGED else None  # every device may use managed memory
     return View(pointer, size, code, memory, not _is_immutable(array), None, (array, capsule), number)
 
 

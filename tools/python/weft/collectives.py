@@ -37,7 +37,7 @@ class Collectives(Submitter):
     ) -> Request[T]:
         """Copy the root's array to every rank's."""
         if copy:
-            array = arrays.copied(array, "array")
+            array = arrays.copied(array, "array", stream)
         a = arrays.view(array, "array") if self.rank == root else arrays.writable(array, "array")
         return self._submit(
             lib.weft_broadcast, (a.pointer, a.size, a.dtype, root), array, (a,), timeout, stream, label, batch
@@ -60,7 +60,7 @@ class Collectives(Submitter):
 
         op: "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", or "premul_sum", which takes scale.
         """
-        a, o, result = self._in_and_out(array, out, copy)
+        a, o, result = self._in_and_out(array, out, copy, stream)
         args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op))
         return self._submit(lib.weft_all_reduce, args, result, (a, o), timeout, stream, label, batch, scale)
 
@@ -80,9 +80,9 @@ class Collectives(Submitter):
     ) -> Request[T]:
         """As all_reduce, on root alone; elsewhere out is not looked at."""
         if self.rank == root:
-            a, o, result = self._in_and_out(array, out, copy)
+            a, o, result = self._in_and_out(array, out, copy, stream)
         else:
-            a, o, result = _source(array, copy), _NOTHING, array
+            a, o, result = _source(array, copy, stream), _NOTHING, array
         args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op), root)
         return self._submit(lib.weft_reduce, args, result, (a, o), timeout, stream, label, batch, scale)
 
@@ -100,7 +100,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Reduce arrays of size * n elements, of which this rank's block of n comes into out."""
-        a, o = _source(array, copy), arrays.writable(out, "out")
+        a, o = _source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(a, o.size * self.size, "array", f"{self.size} ranks times the {o.size} of out")
         arrays.expect_apart(a, o, self.rank * o.nbytes)
@@ -119,7 +119,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """The arrays of all ranks, of n elements each, one after the other into out, of size * n."""
-        a, o = self._into_blocks(array, out, copy)
+        a, o = self._into_blocks(array, out, copy, stream)
         args = (a.pointer, o.pointer, a.size, a.dtype)
         return self._submit(lib.weft_all_gather, args, out, (a, o), timeout, stream, label, batch)
 
@@ -137,9 +137,9 @@ class Collectives(Submitter):
     ) -> Request[T]:
         """As all_gather, into out on root alone; elsewhere out may be None."""
         if self.rank == root:
-            a, o = self._into_blocks(array, out, copy)
+            a, o = self._into_blocks(array, out, copy, stream)
         else:
-            a, o = _source(array, copy), _NOTHING
+            a, o = _source(array, copy, stream), _NOTHING
         args = (a.pointer, o.pointer, a.size, a.dtype, root)
         return self._submit(lib.weft_gather, args, out, (a, o), timeout, stream, label, batch)
 
@@ -159,7 +159,7 @@ class Collectives(Submitter):
         o = arrays.writable(out, "out")
         a = _NOTHING
         if self.rank == root:
-            a = _source(array, copy)
+            a = _source(array, copy, stream)
             arrays.expect_alike(a, o)
             arrays.expect_count(a, o.size * self.size, "array", f"{self.size} ranks times the {o.size} of out")
             arrays.expect_apart(a, o, root * o.nbytes)
@@ -178,7 +178,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """A block from each rank to each: both of size * n elements, block r goes to and comes from rank r."""
-        a, o = _source(array, copy), arrays.writable(out, "out")
+        a, o = _source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(o, a.size, "out", "as many as array has")
         arrays.expect_apart(a, o, 0)
@@ -209,7 +209,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """As all_gather of counts[r] elements of rank r; counts and displs are equal on all ranks."""
-        a, o = _source(array, copy), arrays.writable(out, "out")
+        a, o = _source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         self._expect_blocks(o, "out", counts, displs)
         arrays.expect_count(a, counts[self.rank], "array", f"counts[{self.rank}]")
@@ -231,7 +231,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """As all_gather_v, on root alone; elsewhere out, counts and displs may be None."""
-        a, o = _source(array, copy), _NOTHING
+        a, o = _source(array, copy, stream), _NOTHING
         if self.rank == root:
             o = arrays.writable(out, "out")
             arrays.expect_alike(a, o)
@@ -256,7 +256,7 @@ class Collectives(Submitter):
         """As scatter of counts[r] elements to rank r; elsewhere than on root array, counts and displs may be None."""
         a, o = _NOTHING, arrays.writable(out, "out")
         if self.rank == root:
-            a = _source(array, copy)
+            a = _source(array, copy, stream)
             arrays.expect_alike(a, o)
             self._expect_blocks(a, "array", counts, displs)
         args = (a.pointer, _or_null(counts), _or_null(displs), o.pointer, o.size, o.dtype, root)
@@ -277,7 +277,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """As reduce_scatter of counts[r] elements for rank r; counts are equal on all ranks."""
-        a, o = _source(array, copy), arrays.writable(out, "out")
+        a, o = _source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         self._expect_blocks(a, "array", counts, None)
         arrays.expect_count(o, counts[self.rank], "out", f"counts[{self.rank}]")
@@ -300,7 +300,7 @@ class Collectives(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """A block from each rank to each: in_counts[r] is what rank r has as out_counts of this rank."""
-        a, o = _source(array, copy), arrays.writable(out, "out")
+        a, o = _source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         self._expect_blocks(a, "array", in_counts, in_displs)
         self._expect_blocks(o, "out", out_counts, out_displs)

@@ -30,6 +30,8 @@ _SIGNED, _UNSIGNED = "bhilqn", "BHILQN"
 _FLOATS = {("e", 2): "float16", ("f", 4): "float32", ("d", 8): "float64"}
 _COMPLEX = {("Zf", 8): "complex64", ("Zd", 16): "complex128", ("F", 8): "complex64", ("D", 16): "complex128"}
 
+_INTEGERS_BY_SIZE = {1: "b", 2: "h", 4: "i", 8: "q"}
+
 # DLPack's codes of types, with their bits.
 _DLPACK = {
     **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
@@ -52,8 +54,7 @@ def from_name(name: str) -> Optional[int]:
 
 def from_format(letter: str, size: int) -> Optional[int]:
     """The type of an item in the buffer protocol's words; None if Weft has none such."""
-    if letter[:1] in "@=<":
-        letter = letter[1:]
+    letter = _without_order(letter)
     if letter == "?":
         return CODES["bool"]
     if letter == "c" and size == 1:
@@ -64,6 +65,21 @@ def from_format(letter: str, size: int) -> Optional[int]:
         return CODES.get(f"uint{size * 8}")
     found = _FLOATS.get((letter, size)) or _COMPLEX.get((letter, size))
     return CODES[found] if found else None
+
+
+def native_letter(letter: str, size: int) -> str:
+    """As memoryview.cast takes the letter of an item: without an order, and of a C type that has this size."""
+    letter = _without_order(letter)
+    if letter and letter in _SIGNED:
+        return _INTEGERS_BY_SIZE[size]
+    if letter and letter in _UNSIGNED:
+        return _INTEGERS_BY_SIZE[size].upper()
+    return letter
+
+
+# This machine's order is "<", or is not said.
+def _without_order(letter: str) -> str:
+    return letter[1:] if letter[:1] in "@=<" else letter
 
 
 def from_typestr(typestr: str) -> Optional[int]:

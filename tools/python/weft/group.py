@@ -29,7 +29,7 @@ class Group(Objects):
     settled, what is written belongs to the library, and what is read must not change.  All operations take
 
     copy     True: array is copied first, so it may have strides and be changed at once; what would be written into it
-             is what result() gives
+             is what result() gives; not with stream, as the copy of an array on a device is made on the current one
     timeout  seconds from submission until it must have settled; else the group's
     stream   for arrays on a device: the stream whose earlier work comes first; else the array's own, or the default one
     label    a name that is shown in messages and traces

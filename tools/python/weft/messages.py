@@ -35,7 +35,7 @@ class Messages(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Send an array to a rank.  Settles when the array may be changed again."""
-        a = source(array, copy)
+        a = source(array, copy, stream)
         return self._submit(
             lib.weft_isend, (a.pointer, a.size, a.dtype, peer, tag), array, (a,), timeout, stream, label, batch
         )
@@ -87,7 +87,7 @@ class Messages(Submitter):
         batch: Optional[Batch] = None,
     ) -> Request[T]:
         """Exchange arrays of one size with a rank; out may be array itself."""
-        a, o = source(array, copy), arrays.writable(out, "out")
+        a, o = source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(o, a.size, "out", "as many as array has")
         arrays.expect_apart(a, o, 0)

@@ -111,9 +111,9 @@ class Submitter:
             if own >= 0 and view.device not in (None, own):
                 raise ValueError(f"an array lies on device {view.device}, expected {own}, the device of this job's rank")
 
-    def _in_and_out(self, array: T, out: Optional[T], copy: bool) -> tuple[View, View, T]:
+    def _in_and_out(self, array: T, out: Optional[T], copy: bool, stream: object) -> tuple[View, View, T]:
         if copy:
-            array = arrays.copied(array, "array")
+            array = arrays.copied(array, "array", stream)
         if out is None:
             a = arrays.writable(array, "array")
             return a, a, array
@@ -123,8 +123,8 @@ class Submitter:
         arrays.expect_apart(a, o, 0)
         return a, o, out
 
-    def _into_blocks(self, array: object, out: object, copy: bool) -> tuple[View, View]:
-        a, o = source(array, copy), arrays.writable(out, "out")
+    def _into_blocks(self, array: object, out: object, copy: bool, stream: object) -> tuple[View, View]:
+        a, o = source(array, copy, stream), arrays.writable(out, "out")
         arrays.expect_alike(a, o)
         arrays.expect_count(o, a.size * self.size, "out", f"{self.size} ranks times the {a.size} of array")
         arrays.expect_apart(o, a, self.rank * a.nbytes, ("out", "array"))
@@ -145,9 +145,9 @@ class Submitter:
             raise ValueError(f"{role} has {view.size} elements, expected {end} by counts and displs")
 
 
-def source(array: object, copy: bool) -> View:
-    """What an operation reads: an array, or a packed copy of it."""
-    return arrays.view(arrays.copied(array, "array") if copy else array, "array")
+def source(array: object, copy: bool, stream: object) -> View:
+    """What an operation reads: an array, or a packed copy of it, for which no stream may be given."""
+    return arrays.view(arrays.copied(array, "array", stream) if copy else array, "array")
 
 
 def _on_device(views: tuple[View, ...]) -> bool:
