@@ -510,8 +510,9 @@ static void live(struct remote *r)
     start_all(r);
     while (!all_over(r, true) || !run_output_ended(&r->output)) {
         turn(r);
-        /* Launchers that do not end by themselves once all is over. */
-        if (all_over(r, false) && r->phase < STOPPING) enter(r, STOPPING, GRACE_MS);
+        if (!all_over(r, false) || r->phase >= STOPPING) continue;
+        if (r->phase == NOTICED) blame(r); /* all have ended before the others were asked to */
+        enter(r, STOPPING, GRACE_MS);      /* for launchers that do not end by themselves once all is over */
     }
 }
 

@@ -214,6 +214,9 @@ says err "exited with code 7"
 over 2 sh -c '[ $RANK = 2 ] && kill -SEGV $$; exec sleep 60' </dev/null
 ends_with 139 "a signal"
 says err "was killed by SIGSEGV"
+over 2 sh -c 'exit 9' </dev/null
+ends_with 9 "a failure of all at once"
+says err "exited with code 9"
 over 1 --timeout 0.7 sleep 60 </dev/null
 ends_with 124 timeout
 says err "the job's 0.7 s are over; still running: rank 0, 1, 2, 3"
