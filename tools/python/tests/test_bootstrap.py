@@ -3,22 +3,9 @@
 import unittest
 
 import numpy as np
-from job import over_mpi, ranks, run_over_mpi
+from job import OverStore, over_mpi, ranks, run_over_mpi
 
 import weft
-
-
-class OverStore:
-    """A bootstrap over a store of another job."""
-
-    def __init__(self, job):
-        self.rank, self.size = job.rank, job.size
-        self._store, self._calls = job.store(), 0
-
-    def all_gather(self, own):
-        self._calls += 1
-        self._store.set(f"{self._calls} {self.rank}", own)
-        return [self._store.get(f"{self._calls} {rank}") for rank in range(self.size)]
 
 
 class Broken(OverStore):

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import numpy
-from job import over_mpi, ranks, run_over_mpi
+from job import OverStore, over_mpi, ranks, run_over_mpi
 
 import weft
 
@@ -65,19 +65,6 @@ def compare(heading, left, right):
     table = list(rows(heading))
     for cells, one, other in zip(table, column(table, 0, left), column(table, 1, right)):
         assert one == other, (cells, one, other)
-
-
-class OverStore:
-    """A bootstrap over the store of a job."""
-
-    def __init__(self, job):
-        self.rank, self.size = job.rank, job.size
-        self._store, self._calls = job.store(), 0
-
-    def all_gather(self, own):
-        self._calls += 1
-        self._store.set(f"tables {self._calls} {self.rank}", own)
-        return [self._store.get(f"tables {self._calls} {rank}") for rank in range(self.size)]
 
 
 OVER_MPI = """
