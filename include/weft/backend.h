@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 10
+#define WEFT_BACKEND_VERSION 11
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -150,6 +150,10 @@ struct weft_backend {
      * finished, with ERR_BROKEN if nothing better is known, once nothing touches their buffers.  May be called
      * more than once. */
     void (*doom)(weft_backend_comm *comm, const char *why);
+    /* What it is underneath, for a program that uses it itself: *handle, and the stream that works are issued on.  It has
+     * been joined.  A failure, with a sentence (runtime->fail): works are on it, or it is doomed.  Does not block.
+     * NULL: it is nothing that a program could use. */
+    weft_status (*lend)(weft_backend_comm *comm, void **handle, void **stream);
     /* Given back; no work is on it.  owner is not told anything any more, but for an answer that is under way. */
     void (*drop)(weft_backend_comm *comm);
 

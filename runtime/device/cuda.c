@@ -1,4 +1,4 @@
-/* cuda.c - what weft/cuda.h adds: work on a stream after a request, and what communicators hold.
+/* cuda.c - what weft/cuda.h adds: work on a stream after a request, communicators that are lent, and what they hold.
  *
  * A request is issued by the progress thread, so the caller may have to wait for that; it drives the host
  * plane meanwhile, on which the other ranks are found. */
@@ -80,6 +80,48 @@ weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
                           req->ctx->backend_names);
     return weft__fail(WEFT_ERR_ARGUMENT, "stream_wait: %s #%llu is not an operation on device memory",
                       weft__kind_name(req->op.kind), (unsigned long long)req->sequence);
+}
+
+/* ---- for programs that call NCCL themselves ---- */
+
+/* Engine held. */
+static weft_status cuda_lend(weft_group *group, const char *name, void **handle, void **stream)
+{
+    const weft__module *module = weft__module_for(group->ctx, WEFT_MEMORY_CUDA);
+    const weft__device_comm *dev_comm = module ? group->device_comms[WEFT_MEMORY_CUDA] : NULL;
+    if (!module || !module->backend->lend)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: no backend of this context is NCCL (backends: %s)", name,
+                          group->ctx->backend_names);
+    if (atomic_load(&group->state) == WEFT__BROKEN)
+        return weft__fail(WEFT_ERR_BROKEN, "%s: group %s is broken: %.700s", name, group->label, group->why);
+    if (dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY)
+        return module->backend->lend(dev_comm->comm, handle, stream);
+    return weft__fail(WEFT_ERR_STATE,
+                      "%s: group %s has no communicator yet: its first collective on device memory makes it",
+                      name, group->label);
+}
+
+static weft_status cuda_borrow(weft_group *group, const char *name, void **handle, void **stream)
+{
+    weft_status status;
+    if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "%s: group is NULL", name);
+    if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
+    weft__engine_take(group->ctx);
+    status = cuda_lend(group, name, handle, stream);
+    weft__engine_drop(group->ctx);
+    return status;
+}
+
+weft_nccl_comm weft_nccl_communicator(weft_group *group)
+{
+    void *handle = NULL, *stream = NULL;
+    return cuda_borrow(group, "nccl_communicator", &handle, &stream) == WEFT_OK ? handle : NULL;
+}
+
+weft_cuda_stream weft_nccl_stream(weft_group *group)
+{
+    void *handle = NULL, *stream = NULL;
+    return cuda_borrow(group, "nccl_stream", &handle, &stream) == WEFT_OK ? stream : NULL;
 }
 
 weft_status weft_device_memory(weft_context *ctx, size_t *bytes)

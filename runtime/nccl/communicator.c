@@ -173,6 +173,23 @@ ncclResult_t weft__comm_look(weft__comm *comm)
     return result == ncclInProgress ? ncclSuccess : result;
 }
 
+/* Whoever has a turn, or waits for one, works on it; a work that is issued is in nobody's turn. */
+weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
+{
+    bool ready, used;
+    pthread_mutex_lock(&comm->lock);
+    ready = atomic_load(&comm->state) == WEFT__COMM_READY && comm->handle;
+    used = comm->turn || comm->lookers || atomic_load(&comm->pieces);
+    *handle = comm->handle;
+    *stream = comm->stream;
+    pthread_mutex_unlock(&comm->lock);
+    if (ready && !used) return WEFT_OK;
+    return weft__nccl_fail(comm->nccl, ready ? WEFT_ERR_STATE : WEFT_ERR_BROKEN, "communicator %s %s",
+                           comm->label,
+                           ready ? "is in use: an operation on device memory is under way on it"
+                                 : "is stopped");
+}
+
 void weft__comm_outwait_abort(weft__comm *comm)
 {
     pthread_mutex_lock(&comm->lock);

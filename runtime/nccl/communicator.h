@@ -74,7 +74,7 @@ struct weft_backend_comm {
     /* Progress thread: */
     weft__list listed;         /* nccl->running */
     weft__event *first, *last; /* what is issued, in order */
-    unsigned pieces;           /* of these, in the stream's queue */
+    _Atomic unsigned pieces;   /* of these, in the stream's queue; others may read it */
     int64_t looked_ns;         /* for an asynchronous error */
 };
 
@@ -129,6 +129,9 @@ weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int si
                             bool names);
 void weft__comm_join(weft__comm *comm, const void *id);
 void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key);
+
+/* communicator.c: a slot of the seam. */
+weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream);
 
 /* comm_destroy.c */
 void weft__comm_stop(weft__comm *comm, weft_status status, const char *why); /* the first reason stays */

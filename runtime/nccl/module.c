@@ -115,6 +115,7 @@ static const weft_backend slots = {
     .join = weft__comm_join,
     .split = weft__comm_split,
     .doom = weft__comm_doom,
+    .lend = weft__comm_lend,
     .drop = weft__comm_drop,
     .start = weft__issue_start,
     .poll = weft__issue_poll,

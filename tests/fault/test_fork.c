@@ -207,6 +207,14 @@ static bool check_weft_device_memory(const used *u)
     size_t bytes;
     return weft_device_memory(u->ctx, &bytes) == WEFT_ERR_STATE;
 }
+static bool check_weft_nccl_communicator(const used *u)
+{
+    return !weft_nccl_communicator(u->world);
+}
+static bool check_weft_nccl_stream(const used *u)
+{
+    return !weft_nccl_stream(u->world);
+}
 
 #define CALL(name)          \
     {                       \
@@ -293,7 +301,9 @@ static const public_call calls[] = {CALL(weft_version),
                                     CALL(weft_store_wait),
                                     CALL(weft_store_delete),
                                     CALL(weft_stream_wait),
-                                    CALL(weft_device_memory)};
+                                    CALL(weft_device_memory),
+                                    CALL(weft_nccl_communicator),
+                                    CALL(weft_nccl_stream)};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 static bool is_checked(const char *name)
