@@ -24,6 +24,7 @@ enum {
     BYTES_MOST = 256 << 10, /* of one rank's block */
     DELAY_US_MOST = 40000,
     SHRINKS_MAX = 4,
+    TOO_FEW_MS = 2000,         /* deadline of a shrink that nobody can agree to */
     KILLED_AT = 0,             /* results */
     MEMBERS_AT = 1,            /* and on: the members after each shrink, as bits */
     LATE_MS = 5 * JOB_LATE_MS, /* runs of thousands go beside other work */
@@ -38,6 +39,7 @@ typedef struct scene {
     int ranks;
     unsigned victims;
     layout layout;
+    bool any; /* WEFT_QUORUM: no majority is asked for */
     char name[128], run_dir[64];
     job_plan plan;
 } scene;
@@ -179,20 +181,51 @@ static void judge_dead(const scene *s, weft_group *group)
             job_fail(__FILE__, __LINE__, "rank %d is called dead", weft_group_to_world(group, dead[i]));
 }
 
-/* A victim that has not died yet takes part; the next one is without it. */
+/* Of two hosts one is lost whole, and with it rank 0 and half of all ranks: nobody who lives has seen the end of its last
+ * rank, so rank 0 might be the one that goes on. */
+static bool too_few_are_left(const scene *s)
+{
+    unsigned even = 0x55555555U & ((1U << s->ranks) - 1);
+    return s->layout == MIXED && !s->any && (s->victims & even) == even &&
+           2 * (s->ranks - count_bits(s->victims)) == s->ranks;
+}
+
+/* The next group, or NULL where too few are left. */
+static weft_group *shrink_once(weft_group *group, bool too_few)
+{
+    weft_call call = {.timeout_ms = too_few ? TOO_FEW_MS : JOB_WAIT_MS};
+    weft_group *next = NULL;
+    weft_request *req = NULL;
+    CHECK_OK(weft_shrink_group(group, &call, &next, &req));
+    weft_status status = weft_wait(req, JOB_WAIT_MS);
+    if (!too_few || status == WEFT_OK) {
+        CHECK_OK(status);
+        weft_release(req);
+        return next;
+    }
+    CHECK(status == WEFT_ERR_PEER);
+    if (!strstr(weft_request_message(req), "WEFT_QUORUM=majority"))
+        job_fail(__FILE__, __LINE__, "does not say why: %s", weft_request_message(req));
+    weft_release(req);
+    CHECK_OK(weft_group_free(next));
+    return NULL;
+}
+
+/* A victim that has not died yet takes part; the next one is without it.  NULL: those who are left may not go on. */
 static weft_group *shrink_to_the_living(job_rank *me, const scene *s, int *shrinks)
 {
-    weft_group *group = me->world, *next = NULL;
+    weft_group *group = me->world;
     unsigned living = ((1U << me->size) - 1) & ~s->victims;
+    bool too_few = too_few_are_left(s);
     for (*shrinks = 0; *shrinks < SHRINKS_MAX && (!*shrinks || members(group) != living); ++*shrinks) {
-        weft_call call = {.timeout_ms = JOB_WAIT_MS};
         while (*shrinks && weft_group_status(group) == WEFT_OK) job_sleep_ms(1); /* until it dies */
-        CHECK_OK(weft_shrink_group(group, &call, &next, NULL));
-        group = next;
+        group = shrink_once(group, too_few);
+        if (!group) return NULL;
         CHECK((members(group) & living) == living);
         job_results(me, me->rank)[MEMBERS_AT + *shrinks] = members(group);
     }
     CHECK_INT(members(group), living);
+    CHECK(!too_few);
     return group;
 }
 
@@ -219,6 +252,7 @@ static void live(job_rank *me)
     int shrinks = 0;
     job_setenv(me, "WEFT_TRANSPORT", s->layout == SHARED ? "shm" : s->layout == TCP ? "tcp" : "shm,tcp");
     if (s->layout == MIXED) job_setenv(me, "WEFT_HOSTID", me->rank % 2 ? "odd" : "even");
+    job_setenv(me, "WEFT_QUORUM", s->any ? "any" : "majority");
     job_join(me);
     t.world = me->world;
     t.in = job_alloc(me, (size_t)BYTES_MOST * RANKS_MOST);
@@ -233,7 +267,7 @@ static void live(job_rank *me)
         if (s->victims >> rank & 1U && (!died || job_results(me, rank)[KILLED_AT] < died))
             died = job_results(me, rank)[KILLED_AT];
     CHECK_PERIOD(died, told, 0, LATE_MS);
-    for (int i = 0; i < 3; i++) job_sum_works(group);
+    for (int i = 0; group && i < 3; i++) job_sum_works(group);
     judge_dead(s, me->world);
     compare_groups(me, s, shrinks);
     job_leave(me);
@@ -251,8 +285,9 @@ static void set(scene *s, uint64_t seed)
     dying = 1 + (s->ranks > 3 && pick(&state, 3) == 0);
     while (count_bits(s->victims) < dying) s->victims |= 1U << pick(&state, s->ranks);
     s->layout = (layout)pick(&state, LAYOUTS);
-    snprintf(s->name, sizeof s->name, "seed %llu: %d ranks, %s, victims %x", (unsigned long long)seed,
-             s->ranks, layout_names[s->layout], s->victims);
+    s->any = pick(&state, 4) == 0;
+    snprintf(s->name, sizeof s->name, "seed %llu: %d ranks, %s, victims %x%s", (unsigned long long)seed,
+             s->ranks, layout_names[s->layout], s->victims, s->any ? ", any quorum" : "");
     s->plan = (job_plan){.ranks = s->ranks, .body = live, .arg = s, .bare = true, .killed = s->victims};
 }
 
