@@ -218,6 +218,7 @@ static void drive_in_place(weft_context *ctx)
     while (weft__engine_drive(ctx) && !weft__biased_wanted(&ctx->engine)) {
     }
     weft__engine_drop(ctx);
+    if (serves_works(ctx)) ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx);
 }
 
 static bool one_settled(void *arg)

@@ -1,7 +1,8 @@
 /* types.c - the table of types and reductions.
  *
- * The reductions are operations of this module, since MPI's own are not what weft.h promises: it says nothing of NaN,
- * Open MPI 4.1 does not wrap sums of 8 and 16 bits but stops at the largest, and MPICH 4.0 compares uint8 as signed.
+ * Sums of 4 bytes and more are MPI_SUM, which may have wider vectors than this module.  All else are operations of this
+ * module, since MPI's own are not what weft.h promises: it says nothing of NaN, Open MPI 4.1 does not wrap sums of 8 and
+ * 16 bits but stops at the largest, and MPICH 4.0 compares uint8 as signed.
  * What is refused here the library reduces itself. */
 #include "mpi_module.h"
 
@@ -65,8 +66,8 @@ MPI_Datatype weft__mpi_type(weft_dtype dtype, bool reduced)
         }                                                            \
     }
 /* Their arithmetic is unsigned, and wide enough not to be promoted to int. */
+#define NARROW_SUM(name, type) REDUCTION(sum_##name, type, (uint32_t)a + (uint32_t)b)
 #define INTEGERS(name, type, arithmetic)                       \
-    REDUCTION(sum_##name, type, (arithmetic)a + (arithmetic)b) \
     REDUCTION(prod_##name, type, (arithmetic)a *(arithmetic)b) \
     REDUCTION(min_##name, type, a < b ? a : b)                 \
     REDUCTION(max_##name, type, a > b ? a : b)                 \
@@ -74,11 +75,14 @@ MPI_Datatype weft__mpi_type(weft_dtype dtype, bool reduced)
     REDUCTION(bor_##name, type, a | b)                         \
     REDUCTION(bxor_##name, type, a ^ b)
 #define FLOATS(name, type)                               \
-    REDUCTION(sum_##name, type, a + b)                   \
     REDUCTION(prod_##name, type, a *b)                   \
     REDUCTION(min_##name, type, a < b || a != a ? a : b) \
     REDUCTION(max_##name, type, a > b || a != a ? a : b)
 
+NARROW_SUM(int8, int8_t)
+NARROW_SUM(uint8, uint8_t)
+NARROW_SUM(int16, int16_t)
+NARROW_SUM(uint16, uint16_t)
 INTEGERS(int8, int8_t, uint32_t)
 INTEGERS(uint8, uint8_t, uint32_t)
 INTEGERS(int16, int16_t, uint32_t)
@@ -89,28 +93,31 @@ INTEGERS(int64, int64_t, uint64_t)
 INTEGERS(uint64, uint64_t, uint64_t)
 FLOATS(float32, float)
 FLOATS(float64, double)
-REDUCTION(sum_complex64, float _Complex, a + b)
-REDUCTION(sum_complex128, double _Complex, a + b)
 
-#define ORDERED(name) \
-    [WEFT_SUM] = sum_##name, [WEFT_PROD] = prod_##name, [WEFT_MIN] = min_##name, [WEFT_MAX] = max_##name
+#define ORDERED(name) [WEFT_PROD] = prod_##name, [WEFT_MIN] = min_##name, [WEFT_MAX] = max_##name
 #define BITWISE(name) [WEFT_BAND] = band_##name, [WEFT_BOR] = bor_##name, [WEFT_BXOR] = bxor_##name
 
 static MPI_User_function *const functions[TYPES][REDUCTIONS] = {
-    [WEFT_INT8] = {ORDERED(int8), BITWISE(int8)},
-    [WEFT_UINT8] = {ORDERED(uint8), BITWISE(uint8)},
-    [WEFT_INT16] = {ORDERED(int16), BITWISE(int16)},
-    [WEFT_UINT16] = {ORDERED(uint16), BITWISE(uint16)},
+    [WEFT_INT8] = {[WEFT_SUM] = sum_int8, ORDERED(int8), BITWISE(int8)},
+    [WEFT_UINT8] = {[WEFT_SUM] = sum_uint8, ORDERED(uint8), BITWISE(uint8)},
+    [WEFT_INT16] = {[WEFT_SUM] = sum_int16, ORDERED(int16), BITWISE(int16)},
+    [WEFT_UINT16] = {[WEFT_SUM] = sum_uint16, ORDERED(uint16), BITWISE(uint16)},
     [WEFT_INT32] = {ORDERED(int32), BITWISE(int32)},
     [WEFT_UINT32] = {ORDERED(uint32), BITWISE(uint32)},
     [WEFT_INT64] = {ORDERED(int64), BITWISE(int64)},
     [WEFT_UINT64] = {ORDERED(uint64), BITWISE(uint64)},
-    [WEFT_FLOAT32] = {ORDERED(float32), [WEFT_AVG] = sum_float32}, /* to be divided when it is there */
-    [WEFT_FLOAT64] = {ORDERED(float64), [WEFT_AVG] = sum_float64},
-    [WEFT_COMPLEX64] = {[WEFT_SUM] = sum_complex64, [WEFT_AVG] = sum_complex64},
-    [WEFT_COMPLEX128] = {[WEFT_SUM] = sum_complex128, [WEFT_AVG] = sum_complex128},
+    [WEFT_FLOAT32] = {ORDERED(float32)},
+    [WEFT_FLOAT64] = {ORDERED(float64)},
     [WEFT_BOOL] = {[WEFT_MIN] = min_uint8, [WEFT_MAX] = max_uint8, BITWISE(uint8)}, /* 0 or 1 */
 };
+
+/* An average of floats is a sum, to be divided when it is there. */
+static bool is_sum_of_mpi(weft_dtype dtype, weft_op reduction)
+{
+    const family f = rows[dtype].family;
+    if (rows[dtype].bytes < 4 || f == NARROW || f == BOOLEAN) return false;
+    return reduction == WEFT_SUM || (reduction == WEFT_AVG && f != INTEGER);
+}
 
 const char *weft__mpi_reduces(const weft__mpi *mpi, weft_dtype dtype, weft_op reduction)
 {
@@ -118,7 +125,8 @@ const char *weft__mpi_reduces(const weft__mpi *mpi, weft_dtype dtype, weft_op re
     bool rounds = reduction == WEFT_SUM || reduction == WEFT_PROD || reduction == WEFT_AVG;
     if (f == NARROW) return "MPI has no floats of 8 and 16 bits";
     if (reduction == WEFT_PREMUL_SUM) return "MPI has no sum of scaled numbers";
-    if (!functions[dtype][reduction]) return "MPI has no such reduction of that type";
+    if (!is_sum_of_mpi(dtype, reduction) && !functions[dtype][reduction])
+        return "MPI has no such reduction of that type";
     if (mpi->rank_order && rounds && (f == FLOAT || f == COMPLEX))
         return "MPI adds in an order of its own, and WEFT_REDUCE is rank_order";
     return NULL;
@@ -130,6 +138,7 @@ static bool is_made[TYPES][REDUCTIONS]; /* lock */
 
 MPI_Op weft__mpi_reduction(weft_dtype dtype, weft_op reduction)
 {
+    if (is_sum_of_mpi(dtype, reduction)) return MPI_SUM;
     pthread_mutex_lock(&lock);
     if (!is_made[dtype][reduction]) MPI_Op_create(functions[dtype][reduction], 1, &made[dtype][reduction]);
     is_made[dtype][reduction] = true;

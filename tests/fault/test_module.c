@@ -62,19 +62,13 @@ static void traffic(job_rank *me)
     unblock(req);
 }
 
-/* Nobody waits: what moves is moved by the library alone. */
-static void settling(job_rank *me)
+/* Nobody waits for it: what moves is moved by the library alone, before the module comes back. */
+static void settle_meanwhile(job_rank *me, int64_t began_ns)
 {
-    static int32_t blocked[COUNT];
     unsigned char *out = job_alloc(me, LARGE), *in = job_alloc(me, LARGE);
-    int64_t began_ns = 0;
     int peer = 1 - me->rank;
     weft_request *reqs[3] = {NULL};
-    join_with_blocker(me);
-    weft_group *group = job_group(me, me->size, "blocked", 0);
     memset(out, me->rank + 1, LARGE);
-    job_meet(me);
-    weft_request *req = block(group, blocked, &began_ns);
     CHECK_OK(weft_irecv(me->world, in, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[0]));
     CHECK_OK(weft_isend(me->world, out, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[1]));
     CHECK_OK(weft_barrier(me->world, NULL, &reqs[2]));
@@ -86,6 +80,17 @@ static void settling(job_rank *me)
         weft_release(reqs[i]);
     }
     CHECK(in[0] == peer + 1 && in[LARGE - 1] == peer + 1);
+}
+
+static void settling(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    int64_t began_ns = 0;
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
+    weft_request *req = block(group, blocked, &began_ns);
+    settle_meanwhile(me, began_ns);
     unblock(req);
 }
 
@@ -141,32 +146,49 @@ static void dead_member(job_rank *me)
     unsetenv("BLOCKER_KEEPS");
 }
 
-static _Atomic int *begun_by(void)
+static _Atomic int *of_module(const char *name)
 {
     void *module = dlopen(TEST_MODULE_DIR "/libweft_blocker.so", RTLD_NOW | RTLD_NOLOAD), *symbol;
     CHECK(module != NULL);
-    symbol = dlsym(module, "blocker_begun_by");
+    symbol = dlsym(module, name);
     CHECK(symbol != NULL);
     return symbol;
 }
 
 typedef struct waiter {
     weft_group *group;
-    _Atomic int *begun_by;
-    bool served; /* by its own call */
+    _Atomic int *begun_by, *blocks;
+    _Atomic int thread;
+    bool kept;           /* the module is to keep it, the first time that it calls */
+    _Atomic bool served; /* by its own call */
 } waiter;
+
+static void serve(waiter *w, weft_group *group)
+{
+    *w = (waiter){.group = group,
+                  .begun_by = of_module("blocker_begun_by"),
+                  .blocks = of_module("blocker_blocks")};
+}
+
+static void wait_once(waiter *w)
+{
+    int32_t buf[COUNT] = {0};
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    weft_request *req = NULL;
+    CHECK_OK(weft_all_reduce(w->group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    WAIT_OK(req);
+    if (atomic_load(w->begun_by) == w->thread) w->served = true;
+}
 
 static void *wait_often(void *arg)
 {
     enum { ROUNDS = 300 };
     waiter *w = arg;
-    int32_t buf[COUNT] = {0};
-    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    atomic_store(&w->thread, (int)gettid());
+    if (w->kept) atomic_store(w->blocks, w->thread);
     for (int i = 0; i < ROUNDS; i++) {
-        weft_request *req = NULL;
-        CHECK_OK(weft_all_reduce(w->group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
-        WAIT_OK(req);
-        w->served = w->served || atomic_load(w->begun_by) == (int)gettid();
+        wait_once(w);
+        if (w->served && w->kept) atomic_store(w->blocks, -1);
     }
     return NULL;
 }
@@ -181,8 +203,9 @@ static void served_by_callers(job_rank *me)
     job_setenv(me, "BLOCKER_ANY", "1");
     join_with_blocker(me);
     setenv("BLOCKER_MS", "0", 1);
-    waiter first = {.group = me->world, .begun_by = begun_by()}, second = first;
-    second.group = job_group(me, me->size, "second", 0);
+    waiter first, second;
+    serve(&first, me->world);
+    serve(&second, job_group(me, me->size, "second", 0));
     CHECK(!pthread_create(&thread, NULL, wait_often, &second));
     wait_often(&first);
     pthread_join(thread, NULL);
@@ -194,6 +217,73 @@ static void served_by_callers(job_rank *me)
     }
     WAIT_OK(req);
     CHECK(atomic_load(first.begun_by) != (int)gettid());
+}
+
+/* It is a caller that the module keeps, to whom the progress thread had left all work. */
+static void caller_inside(job_rank *me)
+{
+    static waiter w;
+    pthread_t thread;
+    job_setenv(me, "BLOCKER_ANY", "1");
+    join_with_blocker(me);
+    serve(&w, job_group(me, me->size, "blocked", 0));
+    w.kept = me->rank == 0;
+    atomic_store(w.blocks, -1); /* nobody yet */
+    job_meet(me);
+    CHECK(!pthread_create(&thread, NULL, wait_often, &w));
+    if (me->rank == 0) {
+        for (int i = 0; i < JOB_WAIT_MS && (!w.thread || atomic_load(w.begun_by) != w.thread); i++)
+            job_sleep_ms(1);
+        job_mark(me, 0);
+    }
+    job_await(me, 0, 1);
+    settle_meanwhile(me, job_now_ns());
+    pthread_join(thread, NULL);
+    CHECK(me->rank != 0 || w.served);
+}
+
+/* What a callback waits for, outside Weft. */
+typedef struct wanted {
+    _Atomic bool inside, there, missed;
+} wanted;
+
+static void want(weft_request *req, weft_status status, void *arg)
+{
+    wanted *w = arg;
+    int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000) / 2;
+    (void)req;
+    (void)status;
+    atomic_store(&w->inside, true);
+    while (!atomic_load(&w->there) && job_now_ns() < until) job_sleep_ms(1);
+    atomic_store(&w->missed, !atomic_load(&w->there));
+}
+
+/* A callback waits for a caller who waits for the module, which the progress thread, in that callback, cannot look after;
+ * and rank 1 is late, so the caller sleeps by then. */
+static void callback_waits(job_rank *me)
+{
+    static wanted w;
+    int32_t value[2] = {0};
+    weft_request *reqs[2] = {NULL};
+    job_setenv(me, "BLOCKER_ANY", "1");
+    join_with_blocker(me);
+    setenv("BLOCKER_MS", "0", 1);
+    waiter one;
+    serve(&one, job_group(me, me->size, "awaited", 0));
+    weft_call call = {.done = want, .arg = &w};
+    if (me->rank == 0) {
+        CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, 0, 7, &call, &reqs[0]));
+        CHECK_OK(weft_isend(me->world, value + 1, 1, WEFT_INT32, 0, 7, NULL, &reqs[1]));
+        for (int i = 0; !atomic_load(&w.inside) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+        CHECK(atomic_load(&w.inside));
+    }
+    job_meet(me);
+    if (me->rank == 1) job_sleep_ms(SHORT_MS);
+    wait_once(&one);
+    atomic_store(&w.there, true);
+    for (int i = 0; i < 2; i++)
+        if (reqs[i]) WAIT_OK(reqs[i]);
+    CHECK(!atomic_load(&w.missed));
 }
 
 /* None of it is used, and a sentence says why. */
@@ -247,6 +337,8 @@ int main(int argc, char **argv)
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
         JOB_TEST("served by callers", .ranks = 2, .body = served_by_callers, .bare = true, .processes = true),
+        JOB_TEST("a caller inside", .ranks = 2, .body = caller_inside, .bare = true, .processes = true),
+        JOB_TEST("a callback waits", .ranks = 2, .body = callback_waits, .bare = true, .processes = true),
         JOB_TEST("crooked ones", .ranks = 1, .body = crooked, .bare = true, .processes = true),
         JOB_TEST("no communicator", .ranks = 2, .body = no_communicator, .bare = true, .processes = true),
         JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),

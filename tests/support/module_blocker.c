@@ -1,8 +1,8 @@
 /* module_blocker.c - a backend whose start blocks for 2 s (BLOCKER_MS says otherwise): the seam's worst
  * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on.  With BLOCKER_KEEPS
  * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends.  With
- * BLOCKER_ANY set a caller that waits may call it too; two threads in it at a time then end the process, and
- * blocker_begun_by says by whom the last work was begun. */
+ * BLOCKER_ANY set a caller that waits may call it too; two threads in it at a time then end the process, blocker_begun_by
+ * says by whom the last work was begun, and blocker_blocks whom alone it blocks, or 0: everybody. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -99,7 +99,7 @@ static void drop(weft_backend_comm *comm)
 
 static weft_backend_work *kept; /* the progress thread's */
 
-__attribute__((visibility("default"))) _Atomic int blocker_begun_by;
+__attribute__((visibility("default"))) _Atomic int blocker_begun_by, blocker_blocks;
 static atomic_flag inside = ATOMIC_FLAG_INIT;
 
 static void enter(void)
@@ -140,8 +140,9 @@ static void start(weft_backend *backend, weft_backend_work *first)
         return;
     }
     enter();
-    atomic_store(&blocker_begun_by, (int)gettid());
-    nanosleep(&t, NULL);
+    int blocks = atomic_load(&blocker_blocks), me = (int)gettid();
+    atomic_store(&blocker_begun_by, me);
+    if (!blocks || blocks == me) nanosleep(&t, NULL);
     finish_all(first);
     leave();
 }
