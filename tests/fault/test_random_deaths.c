@@ -181,7 +181,7 @@ static void judge_dead(const scene *s, weft_group *group)
             job_fail(__FILE__, __LINE__, "rank %d is called dead", weft_group_to_world(group, dead[i]));
 }
 
-/* Of two hosts one is lost whole, and with it rank 0 and half of all ranks: nobody who lives has seen the end of its last
+/* Is one of two hosts lost whole, and with it rank 0 and half of all ranks?  Nobody who lives has seen the end of its last
  * rank, so rank 0 might be the one that goes on. */
 static bool too_few_are_left(const scene *s)
 {
