@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS     (50 * WEFT__MS) /* what has not been answered is said again, then after twice as long, */
-#define AGAIN_MOST   (40 * AGAIN_NS) /* and so on, up to this */
-#define PAUSE_NS     (20 * WEFT__MS) /* of a ballot that gave way, at first; a few times as long later */
-#define PATIENCE_NS  (300 * WEFT__MS) /* for the end of another's ballot, after its last word */
+#define AGAIN_NS   (50 * WEFT__MS) /* what has not been answered is said again, then after twice as long, */
+#define AGAIN_MOST (40 * AGAIN_NS) /* and so on, up to this */
+#define PAUSE_NS   (20 * WEFT__MS) /* of a ballot that gave way, at first; a few times as long later */
+#define OTHERS_NS \
+    (150 * WEFT__MS) /* from the beginning of a ballot on its quorum waits so long for all others */
+#define PATIENCE_NS \
+    (300 * WEFT__MS) /* for the end of another's ballot, after its last word; longer than that */
 #define TURN_NS      (100 * WEFT__MS) /* longer for each rank whose turn is before */
 #define TURNS_MOST   16
 #define LONGER_MOST  5
@@ -48,6 +51,7 @@ struct weft__views {
     uint64_t heard;           /* the latest ballot of anybody's in this view */
     int64_t next_ns;          /* PREPARING, PROPOSING: says it again; PAUSING: begins again */
     int64_t again_ns;         /* PREPARING, PROPOSING: after so long */
+    int64_t others_ns; /* PREPARING: until then who has not answered is waited for, with a quorum too */
     uint64_t chance;
     int gave_way; /* so many times in a row */
 #define NAME_SET(name) unsigned char *name;
@@ -247,13 +251,20 @@ static void cast_vote(weft__views *v, uint64_t ballot, const unsigned char *rank
     memcpy(v->vote, ranks, v->bytes);
 }
 
-/* Those who answered are the next view, unless one of them has voted before. */
+/* Who has not answered, and is not presumed dead, is late: stopped, or slow.  It is in the next view too. */
+static void choose_next(weft__views *v)
+{
+    for (size_t i = 0; i < v->bytes; i++)
+        v->proposed[i] = (unsigned char)((v->answered[i] | (v->members[i] & ~v->presumed[i])) & ~v->dead[i]);
+}
+
+/* A quorum has answered, and all others or their time is up. */
 static void try_to_propose(weft__views *v, int64_t now_ns)
 {
-    if (v->state != WEFT__VIEWS_PREPARING || !is_quorum(v, v->answered) || !all_have_answered(v)) return;
+    if (v->state != WEFT__VIEWS_PREPARING || !is_quorum(v, v->answered)) return;
+    if (now_ns < v->others_ns && !all_have_answered(v)) return;
     WEFT__ASSERT(v->promised == v->ballot && has(v->answered, v->rank), v->promised, v->ballot);
-    if (!v->best_at)
-        for (size_t i = 0; i < v->bytes; i++) v->proposed[i] = (unsigned char)(v->answered[i] & ~v->dead[i]);
+    if (!v->best_at) choose_next(v);
     views_to(v, WEFT__VIEWS_PROPOSING);
     cast_vote(v, v->ballot, v->proposed);
     clear(v, v->voted);
@@ -292,6 +303,7 @@ static void begin(weft__views *v, int64_t now_ns)
     clear(v, v->proposed);
     add(v->answered, v->rank);
     note_vote(v, v->vote_at, v->vote);
+    v->others_ns = now_ns + OTHERS_NS;
     say_again_soon(v, now_ns);
     say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
     try_to_propose(v, now_ns);
@@ -310,14 +322,17 @@ static int64_t pause_ns(weft__views *v)
     return PAUSE_NS + (int64_t)(draw(v) % (uint64_t)(PAUSE_NS << v->gave_way));
 }
 
-/* A later ballot is under way: that one has its chance first. */
+/* A later ballot is under way: that one has its chance first, though it may have to wait for others. */
 static void give_way(weft__views *v, uint64_t ballot, int64_t now_ns)
 {
+    bool is_news = ballot > latest_ballot(v);
     if (ballot > v->heard) v->heard = ballot;
-    if (!has_ballot(v) || ballot <= v->ballot) return;
-    views_to(v, WEFT__VIEWS_PAUSING);
+    if (has_ballot(v) && ballot > v->ballot)
+        views_to(v, WEFT__VIEWS_PAUSING);
+    else if (v->state != WEFT__VIEWS_PAUSING || !is_news)
+        return;
     if (v->gave_way < LONGER_MOST) v->gave_way++;
-    v->next_ns = now_ns + pause_ns(v);
+    v->next_ns = now_ns + OTHERS_NS + pause_ns(v);
 }
 
 /* The next one behind the owner goes on first, so that not all do at once. */
@@ -462,21 +477,32 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
 
 /* ---- time ---- */
 
-int64_t weft__views_check(weft__views *v, int64_t now_ns)
+static int64_t next_check(const weft__views *v, int64_t now_ns)
 {
     if (v->state == WEFT__VIEWS_RESTING || v->state == WEFT__VIEWS_OUT) return WEFT__NEVER;
-    if (now_ns < v->next_ns) return v->next_ns;
-    if (v->state == WEFT__VIEWS_PAUSING) {
+    if (v->state == WEFT__VIEWS_PREPARING && now_ns < v->others_ns && v->others_ns < v->next_ns)
+        return v->others_ns;
+    return v->next_ns;
+}
+
+static void say_again(weft__views *v, int64_t now_ns)
+{
+    v->again_ns = 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
+    v->next_ns = now_ns + v->again_ns;
+    if (v->state == WEFT__VIEWS_PREPARING)
+        say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
+    else
+        say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
+}
+
+int64_t weft__views_check(weft__views *v, int64_t now_ns)
+{
+    try_to_propose(v, now_ns);
+    if (v->state == WEFT__VIEWS_PAUSING && now_ns >= v->next_ns)
         begin(v, now_ns);
-    } else {
-        v->again_ns = 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
-        v->next_ns = now_ns + v->again_ns;
-        if (v->state == WEFT__VIEWS_PREPARING)
-            say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
-        else
-            say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
-    }
-    return v->state == WEFT__VIEWS_RESTING ? WEFT__NEVER : v->next_ns;
+    else if (has_ballot(v) && now_ns >= v->next_ns)
+        say_again(v, now_ns);
+    return next_check(v, now_ns);
 }
 
 /* ---- the whole ---- */

@@ -242,6 +242,59 @@ static void parted(job_rank *me)
     job_leave(me);
 }
 
+/* ---- a rank that is late ---- */
+
+enum { LATE_RANK = 3, DYING_RANK = 4 };
+enum { STANDING, SHRUNK }; /* marks */
+
+/* It is stopped while the others go on without the dead one, and in the job all the while. */
+static weft_group *stand_still(job_rank *me)
+{
+    job_mark(me, STANDING);
+    job_await(me, SHRUNK, me->size - 2);
+    return me->world;
+}
+
+static weft_group *go_on_without(job_rank *me, weft_group *group)
+{
+    weft_group *survivors = NULL;
+    char text[1024];
+    int64_t from;
+    job_await(me, STANDING, 1);
+    if (me->rank == 0) job_stop(me, LATE_RANK);
+    if (me->rank == 0) job_kill(me, DYING_RANK);
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_LATE_MS));
+    from = job_now_ns();
+    CHECK_INT(shrink(group, &survivors, text, sizeof text), WEFT_OK);
+    CHECK_PERIOD(from, job_now_ns(), 0, JOB_LATE_MS);
+    CHECK_INT(members(survivors), 7);
+    job_sum_works(survivors);
+    job_mark(me, SHRUNK);
+    if (me->rank == 0) job_await(me, SHRUNK, me->size - 2);
+    if (me->rank == 0) CHECK_INT(kill(job_pid(me, LATE_RANK), SIGCONT), 0);
+    return me->world;
+}
+
+static void with_a_late_one(job_rank *me)
+{
+    static const int others[] = {0, 1, 2, DYING_RANK};
+    char host[] = {(char)('a' + me->rank), 0}, text[1024];
+    weft_group *group = NULL, *survivors = NULL;
+    job_setenv(me, "WEFT_TRANSPORT", "tcp");
+    job_setenv(me, "WEFT_HOSTID", host);
+    job_join(me);
+    meet_all(me);
+    if (me->rank != LATE_RANK) CHECK_OK(weft_new_group(me->world, others, 4, NULL, &group, NULL));
+    job_meet(me);
+    if (me->rank == DYING_RANK) job_sleep_ms(JOB_WAIT_MS);
+    group = me->rank == LATE_RANK ? stand_still(me) : go_on_without(me, group);
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_LATE_MS));
+    CHECK_INT(shrink(group, &survivors, text, sizeof text), WEFT_OK);
+    CHECK_INT(members(survivors), 15);
+    job_sum_works(survivors);
+    job_leave(me);
+}
+
 /* ---- hosts that are lost ---- */
 
 typedef struct loss {
@@ -301,6 +354,8 @@ int main(int argc, char **argv)
         PARTED("one loses four", "14", 2),
         PARTED("two, two and one", "221", 3),
         PARTED("some lose each other", NULL, 4),
+        JOB_TEST("a rank that is stopped, outside of the group, holds no shrink up", .ranks = 5,
+                 .body = with_a_late_one, .bare = true, .processes = true, .killed = 1U << DYING_RANK),
         LOSS("of two hosts that of rank 0 is lost", 4, .transport = "shm,tcp", .hosts = {"a", "a", "b", "b"},
              .dying = 3, .goes_on = false),
         LOSS("of two hosts that of rank 0 is lost, and any goes on", 4, .transport = "shm,tcp",

@@ -3,7 +3,8 @@
  *
  * What must hold: all who get a group of one attempt have the same one; it has nobody whom one of them had lost before it
  * asked, so that a rank has at most one group more than there are such pairs; when all is over the groups of those who have one are
- * one group, whose members all have it and have not lost each other. */
+ * one group, whose members all have it and have not lost each other.  A rank outside of the group may be stopped all the
+ * while: where those that a rank reaches are most of the job it goes on all the same. */
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 /* After that nobody waits for a time before the next pair is lost: the clock has an end (world.h). */
-enum { LOSING_MS = 8000 };
+enum { LOSING_MS = 8000, FOR_EVER_MS = 1000000 };
 enum { RANKS_MOST = 9, FAILURES_MOST = 40, MADE_MOST = RANKS_MOST * RANKS_MOST };
 
 typedef struct pair {
@@ -42,6 +43,7 @@ static pair pairs[RANKS_MOST * RANKS_MOST];
 static int pair_count, lost_count;
 static bool notices_lost; /* of a pair too: nothing comes through */
 static player players[RANKS_MOST];
+static int stopped; /* a rank outside of the group; -1: none is */
 static outcome outcomes[MADE_MOST];
 static int outcome_count;
 
@@ -51,7 +53,8 @@ static void draw_pairs(void)
     pair_count = lost_count = 0;
     for (int a = 0; a < world.ranks; a++)
         for (int b = 0; b < a; b++)
-            if (chance_one_in(among)) pairs[pair_count++] = chance_one_in(2) ? (pair){a, b} : (pair){b, a};
+            if (a != stopped && chance_one_in(among))
+                pairs[pair_count++] = chance_one_in(2) ? (pair){a, b} : (pair){b, a};
     for (int i = pair_count - 1; i > 0; i--) {
         int k = chance_below(i + 1);
         pair swap = pairs[i];
@@ -178,9 +181,19 @@ static void run(void)
 
 /* ---- what must hold at the end ---- */
 
+/* Those that it reaches are a quorum without the one that is stopped. */
+static bool reaches_a_quorum(int rank)
+{
+    int reached = 0;
+    for (int i = 0; i < world.ranks; i++)
+        reached += i != stopped && !players[i].is_over && !has_lost(rank, i);
+    return 2 * reached > world.ranks;
+}
+
 static void check_end(int rank, uint64_t *only)
 {
     const player *p = &players[rank];
+    if (stopped >= 0 && !reaches_a_quorum(rank)) return;
     if (p->is_over || p->made > pair_count + 1 || p->failures >= FAILURES_MOST) return;
     if (p->req) trace_blame("rank %d waits for ever", rank);
     if (atomic_load(&p->group->state) == WEFT__BROKEN) trace_blame("rank %d's group is broken", rank);
@@ -197,12 +210,18 @@ static void check_end(int rank, uint64_t *only)
 
 void play_parted(void)
 {
-    int everybody[RANKS_MOST];
+    int everybody[RANKS_MOST], size;
     uint64_t only = 0;
     world_open(RANKS_MOST, false, weft__executors);
+    stopped = world.ranks > 3 && chance_one_in(4) ? world.ranks - 1 : -1;
+    size = world.ranks - (stopped >= 0);
     for (int i = 0; i < world.ranks; i++) everybody[i] = i, world_rank(i)->by_majority = true;
-    for (int i = 0; i < world.ranks; i++)
-        players[i] = (player){.group = world_group(i, world_group_id(0), everybody, world.ranks)};
+    for (int i = 0; i < size; i++)
+        players[i] = (player){.group = world_group(i, world_group_id(0), everybody, size)};
+    if (stopped >= 0) {
+        players[stopped] = (player){.is_over = true};
+        world_away(stopped, FOR_EVER_MS * WEFT__MS);
+    }
     outcome_count = 0;
     notices_lost = chance_one_in(2);
     world.hasty = false;

@@ -1,7 +1,7 @@
 /* shrink_game.c - shrink_group: the living agree on who lives, while more of them die.
  *
- * What must hold: all that got OK have the same group, whose members are the same, and who is not in it is
- * dead; if all that live have asked, and messages arrive before deadlines pass, all get it; where somebody
+ * What must hold: all that got OK, those that have died since among them, have the same group, whose members are the
+ * same, and who is not in it is dead; if all that live have asked, and messages arrive before deadlines pass, all get it; where somebody
  * gave up nobody has a group that others have not, unless that broke with its lead; nobody waits for ever. */
 #include "chance.h"
 #include "executors.h"
@@ -84,24 +84,36 @@ static void check_members(const weft_group *group, const weft_group *first, cons
             trace_blame("%s: rank %d lives and is not in it", what, i);
 }
 
+/* Of all that got OK, those too that have died since: others may have what those were told. */
+static int check_groups(int n, const char *what)
+{
+    int first = -1;
+    for (int rank = 0; rank < world.ranks; rank++) {
+        if (!reqs[n][rank] || reqs[n][rank]->status != WEFT_OK) continue;
+        if (first < 0) first = rank;
+        check_members(made[n][rank], made[n][first], what);
+    }
+    return first;
+}
+
 static void check_shrink(int n)
 {
     char what[32];
-    int ok = -1, other = -1;
+    int ok, other = -1;
     weft_group *groups[WIRES_RANKS_MAX] = {NULL};
     snprintf(what, sizeof what, "time %d", n + 1);
+    ok = check_groups(n, what);
     for (int rank = 0; rank < world.ranks; rank++) {
         if (!reqs[n][rank] || !world_lives(rank)) continue;
         check_end(n, rank, what);
-        if (end_at(n, rank) != WEFT_OK) {
+        if (end_at(n, rank) == WEFT_OK)
+            groups[rank] = made[n][rank];
+        else
             other = rank;
-            continue;
-        }
-        groups[rank] = made[n][rank];
-        if (ok < 0) ok = rank;
-        check_members(groups[rank], groups[ok], what);
+        if (ok >= 0 && !world_lives(ok) && groups[rank]) ok = rank;
     }
-    if (ok >= 0 && other >= 0 && !world.hasty && atomic_load(&groups[ok]->state) != WEFT__BROKEN)
+    if (ok >= 0 && world_lives(ok) && other >= 0 && !world.hasty &&
+        atomic_load(&groups[ok]->state) != WEFT__BROKEN)
         trace_blame("%s: rank %d got it, rank %d did not: %s", what, ok, other,
                     weft_request_message(reqs[n][other]));
     world_check_broken(groups, world.ranks, what);

@@ -5,7 +5,7 @@
  * other, are lost and come twice, and a partition is what its other side never reads.  A rank that acts no more has
  * crashed or is cut off, which nobody can tell apart; `dead` are those whose crash is certain, and whoever could use that
  * may know it or not.  Who presumes whom dead is no input: a rank begins a ballot whenever it likes, and the next view is
- * whoever answered it.
+ * whoever answered it, with any that did not: those are late to its owner, and not dead.
  *
  *   -DRANKS=3 -DBALLOTS=3 -DVIEWS=2   so many ranks, ballots in each instance (by rank in turn), views in all
  *   -DPROVEN                          all members that are not certainly dead may decide too, however few
@@ -82,7 +82,7 @@ byte proposed[INSTANCES * BALLOTS];           /* accept: the view; 0: none */
 byte votes[INSTANCES * BALLOTS];              /* accepted: from whom */
 int decided[INSTANCES];                       /* a bit for each view that was told to follow */
 
-hidden byte i, j, b, s, best, value; /* of one step */
+hidden byte i, j, b, s, best, value, late; /* of one step */
 
 inline pick(x, most)
 {
@@ -192,7 +192,8 @@ active proctype job()
                 /* Promise: no ballot before this one gets its vote from now on. */
                 :: HAS(answers[HERE], OWNER(b)) && HAS(members[i], OWNER(b)) && promised[i] < b + 1 ->
                     promise(HERE, i, promised[i], vote_at[i], vote[i])
-                /* Propose, and vote for that oneself: those who answered are the view, unless one of them has voted. */
+                /* Propose, and vote for that oneself: those who answered, and who is late, are the view, unless one of
+                 * them has voted. */
                 :: OWNER(b) == i && HAS(answers[HERE], i) && !proposed[HERE] && promised[i] == b + 1 ->
                     pick(s, (1 << VOTERS) - 1);
                     if
@@ -200,8 +201,13 @@ active proctype job()
                         newest(HERE);
                         if
                         :: best
-                        :: !best -> value = s & members[i]
-                        :: !best && (s & dead) -> value = s & members[i] & ~dead
+                        :: !best ->
+                            pick(late, ALL);
+                            late = late & members[i];
+                            if
+                            :: value = (s & members[i]) | late
+                            :: value = ((s & members[i]) | late) & ~dead
+                            fi
                         fi;
                         proposed[HERE] = value;
                         accept(HERE, i, promised[i], vote_at[i], vote[i])

@@ -1,9 +1,10 @@
 /* views_game.c - who is in the job: ranks ask for views, presume each other dead, rightly or not, crash, and are parted;
- * messages are lost, come twice and overtake each other.
+ * messages are lost, come twice and overtake each other; some are stopped, and go on later or when all is over.
  *
  * What must hold: all who have the view of a number have the same ranks in it, of those that live; where nobody is known
- * to be dead for certain, of all.  Once nothing is lost any more and who has crashed is known, all that live have the
- * same view or are told that they are in none, if those that are left of it are a quorum. */
+ * to be dead for certain, of all.  Nobody is left out whom nobody took for dead.  Once nothing is lost any more and who has
+ * crashed is known, all that live have the same view or are told that they are in none, if those that are left of it are a
+ * quorum; before that those that are not stopped, if they are one. */
 #include "chance.h"
 #include "clock.h"
 #include "games.h"
@@ -32,14 +33,18 @@ static struct {
     weft__quorum quorum;
     weft__views *views[WIRES_RANKS_MAX];
     bool crashed[WIRES_RANKS_MAX];
-    int side[WIRES_RANKS_MAX]; /* of a partition: words go between equal ones */
+    bool stopped[WIRES_RANKS_MAX]; /* takes nothing and does nothing */
+    bool doubted[WIRES_RANKS_MAX]; /* somebody has taken it for dead */
+    int side[WIRES_RANKS_MAX];     /* of a partition: words go between equal ones */
     uint64_t had[WIRES_RANKS_MAX]
                 [VIEWS_MOST]; /* by number, a bit for each member; 0: it has not had that one */
+    bool stops;               /* some are stopped */
     bool certain;             /* some rank has been told of a certain death */
     int64_t now_ns;
     int lossy; /* of 16 words so many are lost, and as many come twice */
-    int word_count;
+    int word_count, late_count;
     word words[WORDS_MOST];
+    word late[WORDS_MOST]; /* to who is stopped */
 } game;
 
 /* ---- words on their way ---- */
@@ -88,6 +93,9 @@ static void decided(void *arg)
     TRACE("rank %d has view %u: %#llx", rank, number, (unsigned long long)set);
     if (number >= VIEWS_MOST) abort();
     check_agreement(rank, number, set);
+    for (int i = 0; i < game.ranks; i++)
+        if (!game.doubted[i] && !(set >> i & 1))
+            trace_blame("view %u of rank %d leaves rank %d out, which nobody took for dead", number, rank, i);
     game.had[rank][number] = set;
 }
 
@@ -105,6 +113,10 @@ static void deliver(int at)
     if (is_parted(&w) && fate >= game.lossy) return;
     if (fate >= game.lossy) game.words[at] = game.words[--game.word_count];
     if (game.crashed[w.to] || is_parted(&w) || (fate >= game.lossy && fate < 2 * game.lossy)) return;
+    if (game.stopped[w.to]) {
+        if (game.late_count < WORDS_MOST) game.late[game.late_count++] = w;
+        return;
+    }
     TRACE("word %u of view %u, ballot %u, from %d to %d", m->word, m->view, (unsigned)m->ballot, w.from,
           w.to);
     if (!weft__views_take(game.views[w.to], w.from, m, w.bytes, game.now_ns))
@@ -113,18 +125,32 @@ static void deliver(int at)
 
 /* ---- what happens ---- */
 
-static int some_living(void)
+static bool acts(int rank)
+{
+    return !game.crashed[rank] && !game.stopped[rank];
+}
+
+/* One that acts: there always is. */
+static int some_rank(void)
 {
     int rank;
     do rank = chance_below(game.ranks);
-    while (game.crashed[rank]);
+    while (!acts(rank));
     return rank;
+}
+
+static int acting(void)
+{
+    int n = 0;
+    for (int i = 0; i < game.ranks; i++) n += acts(i);
+    return n;
 }
 
 static void learn(int rank, int of, bool certainly)
 {
     if (rank == of) return;
     TRACE("rank %d %s that rank %d is dead", rank, certainly ? "knows" : "presumes", of);
+    game.doubted[of] = true;
     if (certainly) {
         game.certain = true;
         weft__views_died(game.views[rank], of, game.now_ns);
@@ -135,13 +161,38 @@ static void learn(int rank, int of, bool certainly)
 
 static void crash(bool tells_certain)
 {
-    int rank = some_living();
-    if (game.crashed_count == game.crashes_most) return;
+    int rank = some_rank();
+    if (game.crashed_count == game.crashes_most || acting() == 1) return;
     TRACE("rank %d crashes", rank);
     game.crashed[rank] = true;
     game.crashed_count++;
     for (int i = 0; i < game.ranks && tells_certain; i++)
-        if (!game.crashed[i] && chance_one_in(2)) learn(i, rank, true);
+        if (acts(i) && chance_one_in(2)) learn(i, rank, true);
+}
+
+static void go_on(int rank)
+{
+    int late = game.late_count;
+    TRACE("rank %d goes on", rank);
+    game.stopped[rank] = false;
+    game.late_count = 0;
+    for (int i = 0; i < late; i++) {
+        if (game.late[i].to != rank)
+            game.late[game.late_count++] = game.late[i];
+        else if (game.word_count < WORDS_MOST)
+            game.words[game.word_count++] = game.late[i];
+    }
+}
+
+static void stop_or_go_on(void)
+{
+    int rank = chance_below(game.ranks);
+    if (game.stopped[rank]) {
+        go_on(rank);
+    } else if (game.stops && !game.crashed[rank] && acting() > 1) {
+        TRACE("rank %d is stopped", rank);
+        game.stopped[rank] = true;
+    }
 }
 
 static bool has_room(int rank)
@@ -164,20 +215,20 @@ static void part(void)
     for (int i = 0; i < game.ranks; i++) game.side[i] = chance_below(sides);
     for (int i = 0; i < game.ranks; i++)
         for (int of = 0; of < game.ranks; of++)
-            if (!game.crashed[i] && game.side[i] != game.side[of] && chance_one_in(2)) learn(i, of, false);
+            if (acts(i) && game.side[i] != game.side[of] && chance_one_in(2)) learn(i, of, false);
 }
 
 static void pass_time(void)
 {
-    int rank = some_living();
+    int rank = some_rank();
     game.now_ns += chance_below(100) * WEFT__MS;
     weft__views_check(game.views[rank], game.now_ns);
 }
 
 static void act(bool tells_certain)
 {
-    int rank = some_living(), of = chance_below(game.ranks);
-    switch (chance_below(12)) {
+    int rank = some_rank(), of = chance_below(game.ranks);
+    switch (chance_below(13)) {
     case 0:
     case 1:
     case 2: want(rank); break;
@@ -188,6 +239,7 @@ static void act(bool tells_certain)
     case 7: pass_time(); break;
     case 8:
     case 9: part(); break;
+    case 10: stop_or_go_on(); break;
     default:
         if (chance_one_in(2)) crash(tells_certain);
     }
@@ -206,19 +258,19 @@ static uint64_t living(void)
 static void check_all(void)
 {
     for (int i = 0; i < game.ranks; i++) {
-        if (game.crashed[i]) continue;
+        if (!acts(i)) continue;
         (void)weft__views_check(game.views[i], game.now_ns);
         if (members_at(i) & ~living()) want(i);
     }
 }
 
-/* Nothing is lost any more, and everybody knows who has crashed, and wants to be rid of them. */
+/* Nothing is lost any more, and all who act know who has crashed, and want to be rid of them. */
 static void settle(void)
 {
     game.lossy = 0;
     for (int i = 0; i < game.ranks; i++) game.side[i] = 0;
     for (int i = 0; i < game.ranks; i++)
-        for (int of = 0; of < game.ranks && !game.crashed[i]; of++)
+        for (int of = 0; of < game.ranks && acts(i); of++)
             if (game.crashed[of]) learn(i, of, false);
     for (int steps = 0, idle = 0; idle < IDLE_MOST; steps++) {
         if (steps == SETTLE_STEPS) {
@@ -239,10 +291,23 @@ static int latest(void)
 {
     int rank = -1;
     for (int i = 0; i < game.ranks; i++)
-        if (!game.crashed[i] &&
-            (rank < 0 || weft__views_number(game.views[i]) > weft__views_number(game.views[rank])))
+        if (acts(i) && (rank < 0 || weft__views_number(game.views[i]) > weft__views_number(game.views[rank])))
             rank = i;
     return rank;
+}
+
+/* Those of that view that act can decide without those that are stopped. */
+static bool can_go_on(uint64_t set)
+{
+    int all = 0, here = 0, stopped = 0, lowest = -1;
+    for (int i = 0; i < game.ranks; i++) {
+        if (!(set >> i & 1)) continue;
+        if (lowest < 0) lowest = i;
+        all++;
+        here += acts(i);
+        stopped += game.stopped[i];
+    }
+    return !stopped || 2 * here > all || (2 * here == all && acts(lowest));
 }
 
 static void check_end(void)
@@ -250,10 +315,10 @@ static void check_end(void)
     int last = latest();
     uint32_t number = weft__views_number(game.views[last]);
     uint64_t set = members_at(last);
-    if (game.quorum == WEFT__QUORUM_ANY || number >= VIEWS_MOST - 1) return;
+    if (game.quorum == WEFT__QUORUM_ANY || number >= VIEWS_MOST - 1 || !can_go_on(set)) return;
     for (int i = 0; i < game.ranks; i++) {
         weft__views_state state = weft__views_state_of(game.views[i]);
-        if (game.crashed[i] || !(set >> i & 1)) continue;
+        if (!acts(i) || !(set >> i & 1)) continue;
         if (!weft__views_can_decide(game.views[i])) continue;
         if (weft__views_number(game.views[i]) != number)
             trace_blame("rank %d has view %u, and rank %d view %u", i, weft__views_number(game.views[i]),
@@ -262,6 +327,18 @@ static void check_end(void)
         if (set & ~living())
             trace_blame("view %u has a rank that has crashed: %#llx", number, (unsigned long long)set);
     }
+}
+
+/* First those end that are not stopped, and then all. */
+static void end_job(void)
+{
+    settle();
+    check_end();
+    if (!game.late_count && acting() == game.ranks - game.crashed_count) return;
+    for (int i = 0; i < game.ranks; i++)
+        if (game.stopped[i]) go_on(i);
+    settle();
+    check_end();
 }
 
 static void play_job(void)
@@ -273,6 +350,7 @@ static void play_job(void)
     game.quorum = chance_one_in(16) ? WEFT__QUORUM_ANY : WEFT__QUORUM_MAJORITY;
     game.crashes_most = chance_below(game.ranks);
     game.lossy = chance_below(4);
+    game.stops = chance_one_in(4);
     game.now_ns = 1000 * WEFT__MS;
     for (int i = 0; i < game.ranks; i++) {
         weft__views_events events = {send, decided, (void *)(intptr_t)i};
@@ -288,8 +366,7 @@ static void play_job(void)
         else
             act(tells_certain);
     }
-    settle();
-    check_end();
+    end_job();
     for (int i = 0; i < game.ranks; i++) weft__views_free(game.views[i]);
 }
 

@@ -274,7 +274,7 @@ static void drop_peer(weft__transport *t, int peer)
     all.ways[WIRES_ENDS][peer][to->rank].over = true;
     discard_all(&all.ways[WIRES_ENDS][peer][to->rank]);
     all.ways[WIRES_FRAMES][to->rank][peer].over = true;
-    if (!all.one_host && w->used) refuse(peer, to->rank);
+    if (!all.one_host && (w->used || all.ways[WIRES_FRAMES][to->rank][peer].used)) refuse(peer, to->rank);
 }
 
 static void retract_nothing(weft__transport *t, weft__outgoing *out)

@@ -299,7 +299,7 @@ bool world_step(void)
         return false;
     }
     kill_some();
-    for (int i = 0; world.listens && i < world.ranks; i++) wires_set_away(i, now_ns < ranks[i].away_ns);
+    for (int i = 0; i < world.ranks; i++) wires_set_away(i, now_ns < ranks[i].away_ns);
     if (world.hasty && chance_one_in(12)) now_ns += 1 + (int64_t)(chance_next() % HASTY_NS);
     due = next_due();
     some = wires_draw(&path);

@@ -123,6 +123,48 @@ static void test_who_is_left_out_is_told(void **state)
     close_job();
 }
 
+/* Rank 3 lives as far as anybody knows, and says nothing: it is waited for a while, and is in the view then. */
+static void test_who_does_not_answer_holds_nobody_up(void **state)
+{
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    cut[3] = cut[4] = true;
+    for (int i = 0; i < 3; i++) weft__views_presume_dead(views[i], 4, now_ns);
+    weft__views_want(views[0], now_ns);
+    deliver();
+    now_ns += 149 * WEFT__MS;
+    for (int i = 0; i < 3; i++) (void)weft__views_check(views[i], now_ns);
+    deliver();
+    has_view(0, 1, 31);
+    now_ns += WEFT__MS;
+    (void)weft__views_check(views[0], now_ns);
+    deliver();
+    for (int i = 0; i < 3; i++) has_view(i, 2, 15);
+    has_view(3, 1, 31);
+    cut[3] = false;
+    weft__views_want(views[3], now_ns); /* whatever it says now */
+    deliver();
+    for (int i = 0; i < 4; i++) assert_in_range(weft__views_number(views[i]), 2, 3);
+    for (int i = 0; i < 4; i++) assert_int_equal(members(i), 15);
+    close_job();
+}
+
+/* Two of five answer: that is no quorum, however long it waits. */
+static void test_too_few_answer(void **state)
+{
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    cut[2] = cut[3] = cut[4] = true;
+    weft__views_presume_dead(views[0], 4, now_ns);
+    weft__views_want(views[0], now_ns);
+    wait_long();
+    for (int i = 0; i < 2; i++) has_view(i, 1, 31);
+    cut[2] = false;
+    wait_long();
+    for (int i = 0; i < 3; i++) has_view(i, 2, 15);
+    close_job();
+}
+
 /* It hears of the view that it is not in by the word that decided it, and asks nobody. */
 static void test_who_lives_after_all_is_told_at_once(void **state)
 {
@@ -380,6 +422,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_left_out_is_told),
+        cmocka_unit_test(test_who_does_not_answer_holds_nobody_up),
+        cmocka_unit_test(test_too_few_answer),
         cmocka_unit_test(test_who_lives_after_all_is_told_at_once),
         cmocka_unit_test(test_quorums),
         cmocka_unit_test(test_by_proof),
