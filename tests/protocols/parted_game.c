@@ -181,7 +181,7 @@ static void run(void)
 
 /* ---- what must hold at the end ---- */
 
-/* Those that it reaches are a quorum without the one that is stopped. */
+/* It reaches a quorum without the one that is stopped. */
 static bool reaches_a_quorum(int rank)
 {
     int reached = 0;

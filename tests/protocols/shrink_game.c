@@ -84,7 +84,7 @@ static void check_members(const weft_group *group, const weft_group *first, cons
             trace_blame("%s: rank %d lives and is not in it", what, i);
 }
 
-/* Of all that got OK, those too that have died since: others may have what those were told. */
+/* All that got OK have the same one, those too that have died since: others may have what those were told. */
 static int check_groups(int n, const char *what)
 {
     int first = -1;

@@ -16,6 +16,7 @@ ssize_t cut_readv(int fd, const struct iovec *parts, int n) IN_FRONT(readv);
 ssize_t cut_sendmsg(int fd, const struct msghdr *message, int flags) IN_FRONT(sendmsg);
 
 static atomic_uint period, count;
+static atomic_bool at_next;
 static _Atomic uint64_t words;
 
 void resets_begin(uint64_t seed, uint32_t one_in)
@@ -25,10 +26,20 @@ void resets_begin(uint64_t seed, uint32_t one_in)
     atomic_store(&period, one_in);
 }
 
+void resets_next(void)
+{
+    atomic_store(&at_next, true);
+}
+
+unsigned resets_count(void)
+{
+    return atomic_load(&count);
+}
+
 unsigned resets_end(void)
 {
     atomic_store(&period, 0);
-    return atomic_load(&count);
+    return resets_count();
 }
 
 static bool is_tcp(int fd)
@@ -38,15 +49,22 @@ static bool is_tcp(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) && (domain == AF_INET || domain == AF_INET6);
 }
 
+static bool is_drawn(void)
+{
+    const unsigned one_in = atomic_load(&period);
+    uint64_t word;
+    if (!one_in) return false;
+    word = atomic_fetch_add(&words, UINT64_C(0x9e3779b97f4a7c15));
+    return job_random(&word) % one_in == 0;
+}
+
 /* As a router that has forgotten the connection does it, to both ends. */
 static void maybe_reset(int fd)
 {
     const struct linger at_once = {.l_onoff = 1};
-    const unsigned one_in = atomic_load(&period);
-    uint64_t word;
-    if (!one_in) return;
-    word = atomic_fetch_add(&words, UINT64_C(0x9e3779b97f4a7c15));
-    if (job_random(&word) % one_in || !is_tcp(fd)) return;
+    const bool next = atomic_load(&at_next);
+    if ((!next && !is_drawn()) || !is_tcp(fd)) return;
+    if (next && !atomic_exchange(&at_next, false)) return;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     shutdown(fd, SHUT_RDWR);
     atomic_fetch_add(&count, 1);

@@ -9,5 +9,7 @@
 
 /* One in so many of this process' calls that move something resets its connection; 0: none does. */
 void resets_begin(uint64_t seed, uint32_t one_in);
-unsigned resets_end(void); /* so many there were */
+void resets_next(void);      /* the next such call does, and no other */
+unsigned resets_count(void); /* since it began */
+unsigned resets_end(void);   /* so many there were */
 #endif
