@@ -1,6 +1,8 @@
 """weft.cupyx with sparse matrices of scipy."""
 
+import functools
 import importlib.util
+import operator
 import unittest
 
 import numpy as np
@@ -65,6 +67,18 @@ class Sparse(unittest.TestCase):
                     expect(a, b)
                 comm.scatter(all_of if comm.rank == 1 else None, out := empty(form, kind), 1)
                 expect(out, all_of[comm.rank])
+                comm.send_recv(mine, out := empty(form, kind), comm.rank)
+                expect(out, mine)
+                if comm.rank < 2:
+                    comm.send_recv(mine, out := empty(form, kind), 1 - comm.rank)
+                    expect(out, all_of[1 - comm.rank])
+                rows, found = [[own(a + 2 * b, form, kind) for b in range(N)] for a in range(N)], []
+                comm.all_to_all(rows[comm.rank], found)
+                for a in range(N):
+                    expect(found[a], rows[a][comm.rank])
+                for op, step in (("sum", operator.add), ("prod", operator.matmul)):
+                    comm.reduce_scatter(rows[comm.rank], out := empty(form, kind), 0, op)
+                    expect(out, functools.reduce(step, [row[comm.rank] for row in rows]).asformat(form))
                 if comm.rank == 0:
                     comm.send(mine, 2)
                 elif comm.rank == 2:
@@ -87,6 +101,10 @@ class Sparse(unittest.TestCase):
         assert len(found) == (4 if job.rank == 0 else 2)
         comm.scatter([own(0, "csr", np.float64), mine] if job.rank == 1 else [], out := empty("csr", np.float64), 1)
         expect(out, own(job.rank, "csr", np.float64))
+        comm.all_to_all([own(0, "csr", np.float64), mine], found := [])
+        expect(found[1], own(job.rank, "csr", np.float64))
+        comm.send_recv(mine, out := empty("csr", np.float64), 1 - job.rank)
+        expect(out, own(1 - job.rank, "csr", np.float64))
         comm.stop()
 
     @ranks(2)
@@ -94,9 +112,10 @@ class Sparse(unittest.TestCase):
         """As cupyx refuses it, before anything is sent."""
         comm = distributed.init_process_group(2, job.rank, host="127.0.0.1", port=place(job))
         a, b = own(1, "csr", np.float64), own(1, "csc", np.float64)
-        refused(RuntimeError, "reduce_scatter is not supported for sparse", lambda: comm.reduce_scatter(a, a, 1))
-        refused(RuntimeError, "send_recv is not supported for sparse", lambda: comm.send_recv(a, a, 1))
-        refused(RuntimeError, "all_to_all is not supported for sparse", lambda: comm.all_to_all([a, a], []))
+        refused(ValueError, "must be a list or a tuple of sparse", lambda: comm.reduce_scatter(a, a, 1))
+        refused(ValueError, "in_array is csr and out_array is csc", lambda: comm.reduce_scatter([a, a], b, 1))
+        refused(RuntimeError, "reduce_scatter requires a list of 2 matrices", lambda: comm.reduce_scatter([a], a, 1))
+        refused(RuntimeError, "all_to_all requires a list of 2 matrices, found 1", lambda: comm.all_to_all([a], []))
         refused(ValueError, "reduced by sum and prod only, not max", lambda: comm.all_reduce(a, a, "max"))
         refused(ValueError, "in_array is csr and out_array is csc", lambda: comm.all_reduce(a, b))
         refused(TypeError, "format lil is not supported", lambda: comm.broadcast(a.tolil()))

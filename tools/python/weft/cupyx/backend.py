@@ -21,7 +21,7 @@ class NCCLBackend:
     """The communicator of one rank, as init_process_group makes it.
 
     Sparse matrices are COO, CSR or CSC.  They are reduced by "sum", and by "prod" as matrices; what all ranks have of
-    them is a list, to which all_gather and gather append.  reduce_scatter, send_recv and all_to_all refuse them.
+    them is a list, to which all_gather, gather and all_to_all append.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class NCCLBackend:
         self._of(in_out_array, stream).broadcast(in_out_array, root)
 
     def reduce_scatter(
-        self, in_array: Operand, out_array: Operand, count: int, op: str = "sum", stream: object = None
+        self, in_array: Operands, out_array: Operand, count: int, op: str = "sum", stream: object = None
     ) -> None:
         """Reduce n_devices * count elements; this rank gets its block of count in out_array."""
         self._of(in_array, stream).reduce_scatter(in_array, out_array, count, op)
@@ -96,7 +96,7 @@ class NCCLBackend:
 
     # A list is one of matrices.
     def _of(self, array: object, stream: object) -> Any:
-        kind = Sparse if isinstance(array, list) or is_sparse(array) else Dense
+        kind = Sparse if isinstance(array, (list, tuple)) or is_sparse(array) else Dense
         return kind(self._group, lambda of, start: self._run(of, stream, start))
 
     def _run(self, array: Any, stream: object, start: Callable[[object], Request[Any]]) -> None:

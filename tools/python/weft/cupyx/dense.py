@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Protocol, Sequence
+from typing import Any, Callable, Literal, Optional, Protocol, Sequence
 
 from weft import dtypes
 from weft.group import Group
@@ -14,11 +14,28 @@ Run = Callable[[Any, Callable[[object], "Request[Any]"]], None]
 _OPS = ("sum", "prod", "min", "max")
 
 
+class Dtype(Protocol):
+    """What the types of numpy and cupy have in common."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+class Flags(Protocol):
+    """How the elements of an array lie."""
+
+    @property
+    def c_contiguous(self) -> bool: ...
+
+    @property
+    def f_contiguous(self) -> bool: ...
+
+
 class Array(Protocol):
     """What cupy.ndarray and numpy.ndarray have in common, as far as it is needed here."""
 
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Dtype: ...
 
     @property
     def shape(self) -> Sequence[int]: ...
@@ -27,9 +44,9 @@ class Array(Protocol):
     def size(self) -> int: ...
 
     @property
-    def flags(self) -> Any: ...
+    def flags(self) -> Flags: ...
 
-    def ravel(self, order: Any = ...) -> Any: ...
+    def ravel(self, order: Literal["K"]) -> object: ...
 
 
 class Dense:
@@ -127,5 +144,5 @@ def _flat(array: Array, role: str, count: Optional[int] = None) -> Any:
         raise RuntimeError(f"NCCL requires arrays to be either c- or f-contiguous, and {role} is not")
     if count is not None and not 0 <= count <= array.size:
         raise ValueError(f"{role} has {array.size} elements, expected at least the {count} by count")
-    flat = array.ravel(order="K")
+    flat: Any = array.ravel(order="K")
     return flat if count is None else flat[:count]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, NoReturn, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence
 
 import numpy
 
@@ -100,8 +100,7 @@ class Sparse:
         """Each rank gets its matrix of root's list; elsewhere the list is not looked at."""
         group = self._group
         if group.rank == root:
-            if len(matrices) != group.size:
-                raise RuntimeError(f"scatter requires a list of {group.size} matrices, found {len(matrices)}")
+            _check_list(matrices, group.size, "scatter")
             for each in matrices:
                 _check_format(each, out)
         header = numpy.empty(_HEADER, numpy.int64)
@@ -133,17 +132,48 @@ class Sparse:
             self._dense(each, self._group.irecv, each, peer, 0)
         _assign(out, room, header)
 
-    def reduce_scatter(self, *_: object) -> NoReturn:
-        """Refused, as cupyx does."""
-        raise RuntimeError("reduce_scatter is not supported for sparse matrices")
+    def send_recv(self, matrix: Any, out: Any, peer: int) -> None:
+        """To a rank and from it at once."""
+        header = numpy.empty(_HEADER, numpy.int64)
+        self._group.send_recv(_header(matrix), header, peer).wait()
+        room = _room(out, header)
+        for own, other in zip(_arrays(matrix), room):
+            self._run(own, functools.partial(self._start_send_recv, own, other, peer))
+        _assign(out, room, header)
 
-    def send_recv(self, *_: object) -> NoReturn:
-        """Refused, as cupyx does."""
-        raise RuntimeError("send_recv is not supported for sparse matrices")
+    def all_to_all(self, matrices: Sequence[Any], out: list[Any]) -> None:
+        """Each rank's matrix of this rank's list; those from all ranks, in the order of ranks, are appended to out."""
+        group = self._group
+        _check_list(matrices, group.size, "all_to_all")
+        headers = numpy.stack([_header(each) for each in matrices])
+        widest = numpy.array([headers[:, -1].max()])
+        group.all_reduce(widest, op="max").wait()
+        headers[:, -1] = widest
+        others = numpy.empty_like(headers)
+        group.all_to_all(headers, others).wait()
+        like, columns = matrices[0], []
+        for which, parts in enumerate(zip(*(_widened(_arrays(each), int(widest[0])) for each in matrices))):
+            into = [int(count) for count in others[:, 2 + which]]
+            whole, room = _package(like).concatenate(parts), _package(like).empty(sum(into), parts[0].dtype)
+            self._dense(whole, group.all_to_all_v, whole, [part.size for part in parts], room, into)
+            columns.append(_package(like).split(room, numpy.cumsum(into)[:-1].tolist()))
+        out.extend(_made(like, parts, header) for parts, header in zip(zip(*columns), others))
 
-    def all_to_all(self, *_: object) -> NoReturn:
-        """Refused, as cupyx does."""
-        raise RuntimeError("all_to_all is not supported for sparse matrices")
+    def reduce_scatter(self, matrices: Sequence[Any], out: Any, count: int, op: str) -> None:
+        """Each rank gets the sum, or product, of what all ranks have for it in their lists; a count means nothing here."""
+        _check_op(op)
+        _check_list(matrices, self._group.size, "reduce_scatter")
+        for each in matrices:
+            _check_format(each, out)
+        found: list[Any] = []
+        self.all_to_all(matrices, found)
+        _replace(out, functools.reduce(_OPS[op], found))
+
+    def _start_send_recv(self, own: Any, other: Any, peer: int, stream: object) -> Request[None]:
+        with self._group.batch() as batch:
+            self._group.isend(own, peer, stream=stream, batch=batch)
+            self._group.irecv(other, peer, 0, stream=stream, batch=batch)
+        return batch.request
 
     # An operation on one of the arrays, on the device if that lies there.
     def _dense(self, array: Any, operation: Callable[..., Request[Any]], *arguments: Any) -> None:
@@ -164,6 +194,13 @@ class Sparse:
 def _check_op(op: str) -> None:
     if op not in _OPS:
         raise ValueError(f"Sparse matrices are reduced by sum and prod only, not {op}")
+
+
+def _check_list(matrices: object, size: int, operation: str) -> None:
+    if not isinstance(matrices, (list, tuple)):
+        raise ValueError(f"{operation}: in_array must be a list or a tuple of sparse matrices")
+    if len(matrices) != size:
+        raise RuntimeError(f"{operation} requires a list of {size} matrices, found {len(matrices)}")
 
 
 def _check_format(matrix: Any, out: Any) -> None:
