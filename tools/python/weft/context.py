@@ -19,6 +19,7 @@ from weft.times import milliseconds
 from weft.watcher import Watcher
 
 if TYPE_CHECKING:
+    from weft._weft import CData
     from weft.group import Group
     from weft.store import Store
 
@@ -30,7 +31,7 @@ _LEAVE_SLICE_MS = 50
 class Context:
     """What weft.init() gives: the job, with its groups, requests, memory and store, until close()."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: CData) -> None:
         self._handle = handle
         self._closed = False
         self._closing = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Optional, TypeVar, overload
 
 from weft import arrays, interruptible
 from weft._weft import ffi, lib
@@ -13,12 +13,16 @@ from weft.times import milliseconds
 
 if TYPE_CHECKING:
     import numpy
+    from numpy.typing import NDArray
 
+    from weft._weft import CData
     from weft.batch import Batch
     from weft.context import Context
     from weft.mesh import Mesh
 
 _REPORT_ROOM = 65536
+
+S = TypeVar("S", bound="numpy.generic")
 
 
 class Group(Objects):
@@ -38,7 +42,7 @@ class Group(Objects):
     and raise ValueError or TypeError for an array that does not fit, weft.errors for what the library refuses.
     """
 
-    def __init__(self, context: Context, handle: Any, keep: object) -> None:
+    def __init__(self, context: Context, handle: CData, keep: object) -> None:
         super().__init__(context, handle)
         self._keep = keep
 
@@ -157,7 +161,18 @@ class Group(Objects):
         """
         return memoryview(ffi.buffer(self._allocate(nbytes, arrays.HOST), nbytes)).cast("B")
 
-    def mem_alloc(self, shape: int | tuple[int, ...], dtype: str = "float64") -> numpy.ndarray[Any, Any]:
+    @overload
+    def mem_alloc(
+        self, shape: int | tuple[int, ...], dtype: Literal["float64"] = "float64"
+    ) -> NDArray[numpy.float64]: ...
+
+    @overload
+    def mem_alloc(self, shape: int | tuple[int, ...], dtype: type[S]) -> NDArray[S]: ...
+
+    @overload
+    def mem_alloc(self, shape: int | tuple[int, ...], dtype: str) -> NDArray[numpy.generic]: ...
+
+    def mem_alloc(self, shape: int | tuple[int, ...], dtype: str | type[S] = "float64") -> NDArray[numpy.generic]:
         """As mem_alloc_bytes(), a numpy array of zeros."""
         import math
 
@@ -168,7 +183,7 @@ class Group(Objects):
         data = self.mem_alloc_bytes(max(1, count * kind.itemsize))
         return numpy.frombuffer(data, kind, count).reshape(shape)
 
-    def mem_free(self, memory: memoryview | numpy.ndarray[Any, Any]) -> None:
+    def mem_free(self, memory: memoryview | NDArray[numpy.generic]) -> None:
         """Free what mem_alloc or mem_alloc_bytes gave.  StateError while an operation uses it."""
         self._deallocate(arrays.view(memory, "memory").pointer)
         arrays.give_back(memory)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._weft import ffi, lib
 from weft.errors import ArgumentError, StateError, check, text
 from weft.group import Group
 
+if TYPE_CHECKING:
+    from weft._weft import CData
+
 
 class Mesh:
     """A grid of ranks, made by Group.mesh("pp=2,dp=-1,tp=8").  mesh["tp"] is this rank's group along an axis."""
 
-    def __init__(self, parent: Group, handle: Any) -> None:
+    def __init__(self, parent: Group, handle: CData) -> None:
         self._parent = parent
         self._handle = handle
 

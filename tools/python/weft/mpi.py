@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Optional
 
 if TYPE_CHECKING:
+    from mpi4py.MPI import Comm  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
     from weft.bootstrap import Bootstrap
 
 
 class _Communicator:
-    def __init__(self, comm: Any) -> None:
+    def __init__(self, comm: Comm) -> None:
         self._comm = comm
         self.rank = int(comm.Get_rank())
         self.size = int(comm.Get_size())
@@ -20,7 +22,7 @@ class _Communicator:
         return [bytes(everybody)]
 
 
-def world() -> Any:
+def world() -> Comm:
     """COMM_WORLD of mpi4py; RuntimeError with a sentence where that is not installed."""
     try:
         from mpi4py import MPI  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -29,6 +31,6 @@ def world() -> Any:
     return MPI.COMM_WORLD
 
 
-def bootstrap(comm: Any = None) -> Bootstrap:
+def bootstrap(comm: Optional[Comm] = None) -> Bootstrap:
     """For init(bootstrap=...): the ranks of any communicator of mpi4py, without one of COMM_WORLD."""
     return _Communicator(world() if comm is None else comm)

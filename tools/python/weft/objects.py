@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, Optional, Protocol, Union
+from typing import Optional, Protocol, TypeVar, Union, cast
 
 from weft.collectives import Collectives
 from weft.messages import Messages
 from weft.request import Request
 
+T = TypeVar("T")
+
 
 class Serializer(Protocol):
     """What makes bytes or text of an object, and an object of bytes: the module json has both, for one."""
 
-    def dumps(self, obj: Any, /) -> Union[bytes, bytearray, str]: ...
+    def dumps(self, obj: object, /) -> Union[bytes, bytearray, str]: ...
 
-    def loads(self, data: bytes, /) -> Any: ...
+    def loads(self, data: bytes, /) -> object: ...
 
 
 class Objects(Collectives, Messages):
@@ -27,7 +29,7 @@ class Objects(Collectives, Messages):
 
     def broadcast_object(
         self, obj: object, root: int = 0, *, by: Union[str, Serializer], timeout: Optional[float] = None
-    ) -> Any:
+    ) -> object:
         """The root's object, on every rank.  Waits.  Elsewhere obj is not looked at."""
         data = _dump(obj, by) if self.rank == root else b""
         length = array("Q", [len(data)])
@@ -39,9 +41,7 @@ class Objects(Collectives, Messages):
         self.broadcast(room, root, timeout=timeout).wait()
         return _load(bytes(room), by)
 
-    def all_gather_object(
-        self, obj: object, *, by: Union[str, Serializer], timeout: Optional[float] = None
-    ) -> list[Any]:
+    def all_gather_object(self, obj: T, *, by: Union[str, Serializer], timeout: Optional[float] = None) -> list[T]:
         """The objects of all ranks, in the order of ranks.  Waits."""
         data = _dump(obj, by)
         lengths = array("Q", bytes(8 * self.size))
@@ -50,7 +50,7 @@ class Objects(Collectives, Messages):
         self.all_gather_v(data, room, list(lengths), timeout=timeout).wait()
         found, begin = [], 0
         for length in lengths:
-            found.append(_load(bytes(room[begin : begin + length]), by))
+            found.append(cast(T, _load(bytes(room[begin : begin + length]), by)))
             begin += length
         return found
 
@@ -69,7 +69,7 @@ class Objects(Collectives, Messages):
 
     def recv_object(
         self, peer: int, tag: int, *, by: Union[str, Serializer], timeout: Optional[float] = None
-    ) -> Any:
+    ) -> object:
         """The object that a rank has sent.  Waits, at most `timeout` seconds for it to come."""
         probe = self.probe(peer, tag, timeout=timeout)
         probe.wait()
@@ -93,5 +93,5 @@ def _dump(obj: object, by: Union[str, Serializer]) -> bytes:
     return data.encode() if isinstance(data, str) else bytes(data)
 
 
-def _load(data: bytes, by: Union[str, Serializer]) -> Any:
+def _load(data: bytes, by: Union[str, Serializer]) -> object:
     return _serializer(by).loads(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Generator, Generic, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generator, Generic, Iterable, NamedTuple, Optional, TypeVar
 
 from weft import dtypes
 from weft._weft import ffi, lib
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     import asyncio
     import concurrent.futures
 
+    from weft._weft import CData
     from weft.context import Context
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
 _PENDING = lib.WEFT_PENDING
 _REFUSED = (lib.WEFT_ERR_ARGUMENT, lib.WEFT_ERR_STATE)  # from a wait: what the call met with, not the operation
@@ -53,7 +54,7 @@ class Request(Generic[T]):
 
     __slots__ = ("_context", "_handle", "_result", "_keep", "_error", "_settled", "_owner", "__weakref__")
 
-    def __init__(self, context: Context, handle: Any, result: T, keep: object, owner: Optional[Request[Any]] = None):
+    def __init__(self, context: Context, handle: CData, result: T, keep: object, owner: Optional[Request[object]] = None):
         self._context = context
         self._handle = handle
         self._result = result
@@ -129,7 +130,7 @@ class Request(Generic[T]):
         self.add_done_callback(tell)
         return future
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[object, None, T]:
         """Await the result in asyncio, by the context's completion descriptor; cancelling that leaves the operation."""
         if not self.done():
             import asyncio
@@ -259,9 +260,10 @@ def _text_or_empty(chars: Any) -> str:
     return text(chars) if chars != ffi.NULL else ""
 
 
-def wait_all(requests: list[Request[Any]], timeout: Optional[float] = None) -> bool:
+def wait_all(requests: Iterable[Request[object]], timeout: Optional[float] = None) -> bool:
     """Wait for all of several; False if `timeout` seconds passed first.  Raises the first failure in the list."""
     deadline = None if timeout is None else time.monotonic() + timeout
+    requests = list(requests)
     for request in requests:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         if not request._settled and not request._wait(left):

@@ -13,6 +13,7 @@ from weft.interruptible import Wanted
 from weft.times import milliseconds
 
 if TYPE_CHECKING:
+    from weft._weft import CData
     from weft.context import Context
 
 Value = Union[bytes, bytearray, memoryview, str]
@@ -37,7 +38,7 @@ def _wait_ms(timeout: Optional[float]) -> int:
 class Store:
     """A key/value store: Store.open(url), or the job's own, Context.store().  Keys up to 1 KiB, values up to 64 MiB."""
 
-    def __init__(self, handle: Any, context: Optional[Context] = None) -> None:
+    def __init__(self, handle: CData, context: Optional[Context] = None) -> None:
         self._handle = handle
         self._context = context
 

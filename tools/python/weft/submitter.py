@@ -14,6 +14,7 @@ from weft.streams import handle_of
 from weft.times import milliseconds
 
 if TYPE_CHECKING:
+    from weft._weft import CData
     from weft.batch import Batch
     from weft.context import Context
 
@@ -25,7 +26,7 @@ _kept: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()  # w
 class Submitter:
     """A group's handle, with which operations are submitted."""
 
-    def __init__(self, context: Context, handle: Any) -> None:
+    def __init__(self, context: Context, handle: CData) -> None:
         self._context = context
         self._handle = handle
         self.rank: int = lib.weft_group_rank(handle)

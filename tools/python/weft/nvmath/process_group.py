@@ -6,14 +6,17 @@ import functools
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Callable, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union
 
 if TYPE_CHECKING:
     import numpy
+    from mpi4py.MPI import Comm  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from numpy.typing import NDArray
+    from torch.distributed import ProcessGroup as TorchGroup
 
     from weft.group import Group
 
-    Array = numpy.ndarray[Any, Any]
+    Array = NDArray[numpy.generic]
 
 T = TypeVar("T")
 
@@ -55,7 +58,7 @@ class ProcessGroup(ABC):
 class MPIProcessGroup(ProcessGroup):
     """The processes of a communicator of mpi4py: of any, a part of COMM_WORLD too."""
 
-    def __init__(self, mpi_comm: Any) -> None:
+    def __init__(self, mpi_comm: Comm) -> None:
         from mpi4py import MPI  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         if not isinstance(mpi_comm, MPI.Comm):
@@ -65,7 +68,7 @@ class MPIProcessGroup(ProcessGroup):
         self._ops = {ReductionOp.SUM: MPI.SUM, ReductionOp.MIN: MPI.MIN, ReductionOp.MAX: MPI.MAX}
 
     @property
-    def communicator(self) -> Any:
+    def communicator(self) -> Comm:
         """The communicator that it was made of."""
         return self._comm
 
@@ -94,7 +97,7 @@ class TorchProcessGroup(ProcessGroup):
     device_id  "cpu", or the CUDA device that the group's backend uses on this process
     """
 
-    def __init__(self, *, device_id: Union[int, Literal["cpu"]], torch_process_group: Any = None) -> None:
+    def __init__(self, *, device_id: Union[int, Literal["cpu"]], torch_process_group: Optional[TorchGroup] = None) -> None:
         import torch
         import torch.distributed as dist
 
@@ -181,5 +184,4 @@ class WeftProcessGroup(ProcessGroup):
         self._group.all_reduce(array, op=self._NAMES[ReductionOp(op)]).wait()
 
     def allreduce_object(self, obj: T, *, op: Callable[[T, T], T]) -> T:
-        reduced: T = functools.reduce(op, self._group.all_gather_object(obj, by="pickle"))
-        return reduced
+        return functools.reduce(op, self._group.all_gather_object(obj, by="pickle"))

@@ -6,12 +6,15 @@ import atexit
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence, Union
 
 import numpy
 
 from weft.context import Context, init
 from weft.nvmath.process_group import MPIProcessGroup, ProcessGroup, ReductionOp, WeftProcessGroup
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 _BACKENDS = ("nccl", "host")
 
@@ -37,17 +40,17 @@ class DistributedContext:
     weft: Context
 
     @property
-    def communicator(self) -> Any:
+    def communicator(self) -> Optional[Comm]:
         """The communicator of mpi4py that it was made of, as nvmath called it up to 0.8; None: of none."""
         return self.process_group.communicator if isinstance(self.process_group, MPIProcessGroup) else None
 
 
 def initialize(
     device_id: int,
-    process_group: Any = None,
+    process_group: Union[ProcessGroup, Comm, None] = None,
     backends: Sequence[str] = ("nccl",),
     *,
-    communicator: Any = None,
+    communicator: Optional[Comm] = None,
     timeout: Optional[float] = None,
 ) -> None:
     """Make a job of the processes of a group.  A collective of all of them.
@@ -125,7 +128,7 @@ def _check_backends(backends: Sequence[str]) -> None:
             raise ValueError(f"backend {name!r} is unknown, expected one or more of {', '.join(_BACKENDS)}")
 
 
-def _as_group(given: Any) -> Optional[ProcessGroup]:
+def _as_group(given: Union[ProcessGroup, Comm, None]) -> Optional[ProcessGroup]:
     if given is None or isinstance(given, ProcessGroup):
         return given
     mpi = sys.modules.get("mpi4py.MPI")

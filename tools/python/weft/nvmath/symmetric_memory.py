@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from types import ModuleType
-from typing import Any, Literal, Optional, Sequence, Union
+from typing import Any, Literal, Optional, Protocol, Sequence, Union
 
 import numpy
 
@@ -19,16 +19,29 @@ _PACKAGES = ("numpy", "cupy", "torch")
 AxisOrder = Union[Literal["C", "F"], Sequence[int]]
 
 
+class SymmetricArray(Protocol):
+    """What the arrays of the three packages have in common: it is an array of the one that was asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: object, /) -> object: ...
+
+    def __setitem__(self, key: object, value: object, /) -> None: ...
+
+
 def allocate_symmetric_memory(
     shape: Union[int, Sequence[int]],
     package: ModuleType,
     *,
-    dtype: Any = None,
+    dtype: object = None,
     axis_order: AxisOrder = "C",
     make_symmetric: bool = False,
     skip_symmetric_check: bool = False,
     logger: Optional[logging.Logger] = None,
-) -> Any:
+) -> SymmetricArray:
     """An array of zeros in memory that peers reach, equally much on every rank.  A collective of all ranks.
 
     package               numpy: memory of the host; cupy: of the device; torch: of the device if there is one, else host
@@ -51,10 +64,11 @@ def allocate_symmetric_memory(
     flat = _array(context, package, kind, math.prod(extents), item_bytes, max(1, nbytes))
     shaped = flat.reshape([extents[axis] for axis in reversed(order)])
     back = [len(order) - 1 - order.index(axis) for axis in range(len(order))]
-    return shaped.permute(back) if package.__name__ == "torch" else shaped.transpose(back)
+    found: SymmetricArray = shaped.permute(back) if package.__name__ == "torch" else shaped.transpose(back)
+    return found
 
 
-def free_symmetric_memory(*tensors: Any) -> None:
+def free_symmetric_memory(*tensors: SymmetricArray) -> None:
     """Free what allocate_symmetric_memory() gave.  StateError while an operation uses it; other ranks need not call."""
     world = _initialized().weft.world
     for tensor in tensors:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from weft.context import Context
 from weft.errors import TimeoutError, UnsupportedError, WeftError
@@ -37,7 +38,7 @@ _OPS = {
 class ProcessGroup(dist.ProcessGroup):
     """One rank's part in a group, as torch.distributed calls it."""
 
-    def __init__(self, group: Group, context: Optional[Context], store: Any, timeout: timedelta) -> None:
+    def __init__(self, group: Group, context: Optional[Context], store: dist.Store, timeout: timedelta) -> None:
         super().__init__(group.rank, group.size)
         self._group = group
         self._context = context  # what is left with this group; None: the group alone ends
@@ -75,7 +76,7 @@ class ProcessGroup(dist.ProcessGroup):
     _set_group_desc = setGroupDesc
     group_desc = property(getGroupDesc)
 
-    def get_group_store(self) -> Any:
+    def get_group_store(self) -> dist.Store:
         return self._store
 
     # What torch asks where it looks for a device for objects, for checkpoints and for monitored_barrier.
@@ -131,7 +132,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     # ---- one tensor ------------------------------------------------------------------------------------------------
 
-    def broadcast(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def broadcast(self, tensors: Sequence[Tensor], opts: dist.BroadcastOptions) -> Work:
         tensor = only(tensors, "broadcast")
         targets = Targets()
         used = targets.one(tensor, read=opts.rootRank == self.rank())
@@ -139,10 +140,12 @@ class ProcessGroup(dist.ProcessGroup):
         finish = targets.finish if opts.rootRank != self.rank() else None
         return self._work([request], list(tensors), finish)
 
-    def allreduce(self, tensors: Sequence[Any], opts: Any = None) -> Work:
+    def allreduce(self, tensors: Sequence[Tensor], opts: Optional[dist.AllreduceOptions] = None) -> Work:
         opts = dist.AllreduceOptions() if opts is None else opts
         if len(tensors) == 1 and tensors[0].layout is torch.sparse_coo:
-            return self._work(sparse.all_reduce(self._group, tensors[0], opts.reduceOp, _seconds(opts)), list(tensors), None)
+            return self._work(
+                sparse.all_reduce(self._group, tensors[0], opts.reduceOp, _seconds(opts)), list(tensors), None
+            )
         tensor = only(tensors, "all_reduce")
         op, scale = _reduction(opts.reduceOp, "all_reduce")
         targets = Targets()
@@ -150,7 +153,7 @@ class ProcessGroup(dist.ProcessGroup):
         request = self._group.all_reduce(used, None, op, scale=scale, timeout=_seconds(opts))
         return self._work([request], list(tensors), targets.finish)
 
-    def allreduce_coalesced(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: dist.AllreduceCoalescedOptions) -> Work:
         op, scale = _reduction(opts.reduceOp, "all_reduce_coalesced")
         targets = Targets()
         used = [targets.one(expect_plain(t, "all_reduce_coalesced"), read=True) for t in tensors]
@@ -159,7 +162,7 @@ class ProcessGroup(dist.ProcessGroup):
                 self._group.all_reduce(view(tensor, "all_reduce_coalesced"), None, op, scale=scale, batch=batch)
         return self._work([batch.request], list(tensors), targets.finish)
 
-    def reduce(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def reduce(self, tensors: Sequence[Tensor], opts: dist.ReduceOptions) -> Work:
         tensor = only(tensors, "reduce")
         op, scale = _reduction(opts.reduceOp, "reduce")
         targets = Targets()
@@ -170,14 +173,19 @@ class ProcessGroup(dist.ProcessGroup):
 
     # ---- a block of each rank --------------------------------------------------------------------------------------
 
-    def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Optional[dist.AllgatherOptions] = None) -> Work:
         targets = Targets()
         request = self._gather_all(output, input, targets, opts, None)
         return self._work([request], [output], targets.finish)
 
     _allgather_base = all_gather_single
 
-    def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any = None) -> Work:
+    def allgather(
+        self,
+        outputs: Sequence[Sequence[Tensor]],
+        inputs: Sequence[Tensor],
+        opts: Optional[dist.AllgatherOptions] = None,
+    ) -> Work:
         tensor, lists = only(inputs, "all_gather"), _list(outputs, self.size(), "all_gather")
         targets = Targets()
         whole = targets.several([expect_plain(t, "all_gather") for t in lists], "all_gather")
@@ -189,7 +197,12 @@ class ProcessGroup(dist.ProcessGroup):
             request = self._group.all_gather_v(a, o, counts, timeout=seconds)
         return self._work([request], list(lists), targets.finish)
 
-    def allgather_coalesced(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any = None) -> Work:
+    def allgather_coalesced(
+        self,
+        outputs: Sequence[Sequence[Tensor]],
+        inputs: Sequence[Tensor],
+        opts: Optional[dist.AllgatherOptions] = None,
+    ) -> Work:
         targets = Targets()
         wholes = []
         for place in range(len(inputs)):
@@ -200,7 +213,9 @@ class ProcessGroup(dist.ProcessGroup):
                 self._gather_all(whole, tensor, targets, None, batch)
         return self._work([batch.request], [t for of_rank in outputs for t in of_rank], targets.finish)
 
-    def all_gather_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Work:
+    def all_gather_single_coalesced(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Optional[dist.AllgatherOptions] = None
+    ) -> Work:
         targets = Targets()
         with self._group.batch() as batch:
             for output, tensor in zip(outputs, inputs):
@@ -209,7 +224,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
-    def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Work:
+    def gather(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], opts: dist.GatherOptions) -> Work:
         tensor, targets = only(inputs, "gather"), Targets()
         whole, lists = None, []
         if opts.rootRank == self.rank():
@@ -218,7 +233,7 @@ class ProcessGroup(dist.ProcessGroup):
         request = self._group.gather(view(packed(tensor), "gather"), whole, opts.rootRank, timeout=_seconds(opts))
         return self._work([request], list(lists), targets.finish)
 
-    def gather_single(self, output: Any, input: Any, opts: Any) -> Work:
+    def gather_single(self, output: Tensor, input: Tensor, opts: dist.GatherOptions) -> Work:
         targets = Targets()
         root = opts.rootRank == self.rank()
         whole = view(targets.one(expect_plain(output, "gather")), "gather") if root else None
@@ -228,7 +243,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     gather_into_tensor = gather_single
 
-    def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Work:
+    def scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: dist.ScatterOptions) -> Work:
         tensor, targets = only(outputs, "scatter"), Targets()
         whole = None
         if opts.rootRank == self.rank():
@@ -238,7 +253,12 @@ class ProcessGroup(dist.ProcessGroup):
         request = self._group.scatter(whole, used, opts.rootRank, timeout=_seconds(opts))
         return self._work([request], list(outputs), targets.finish)
 
-    def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any = None) -> Work:
+    def reduce_scatter(
+        self,
+        outputs: Sequence[Tensor],
+        inputs: Sequence[Sequence[Tensor]],
+        opts: Optional[dist.ReduceScatterOptions] = None,
+    ) -> Work:
         opts = dist.ReduceScatterOptions() if opts is None else opts
         tensor, targets = only(outputs, "reduce_scatter"), Targets()
         lists = [expect_plain(t, "reduce_scatter") for t in _list(inputs, self.size(), "reduce_scatter")]
@@ -252,14 +272,18 @@ class ProcessGroup(dist.ProcessGroup):
             request = self._group.reduce_scatter_v(a, o, counts, op, scale=scale, timeout=seconds)
         return self._work([request], list(outputs), targets.finish)
 
-    def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> Work:
+    def reduce_scatter_single(
+        self, output: Tensor, input: Tensor, opts: Optional[dist.ReduceScatterOptions] = None
+    ) -> Work:
         targets = Targets()
         request = self._reduce_blocks(output, input, targets, opts, None)
         return self._work([request], [output], targets.finish)
 
     _reduce_scatter_base = reduce_scatter_single
 
-    def reduce_scatter_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Work:
+    def reduce_scatter_single_coalesced(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Optional[dist.ReduceScatterOptions] = None
+    ) -> Work:
         targets = Targets()
         with self._group.batch() as batch:
             for output, tensor in zip(outputs, inputs):
@@ -271,7 +295,12 @@ class ProcessGroup(dist.ProcessGroup):
     # ---- a block from each rank to each ----------------------------------------------------------------------------
 
     def all_to_all_single(
-        self, output: Any, input: Any, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any = None
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_splits: Sequence[int],
+        input_splits: Sequence[int],
+        opts: Optional[dist.AllToAllOptions] = None,
     ) -> Work:
         targets = Targets()
         a = view(packed(expect_plain(input, "all_to_all")), "all_to_all")
@@ -285,7 +314,9 @@ class ProcessGroup(dist.ProcessGroup):
 
     alltoall_base = all_to_all_single
 
-    def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any = None) -> Work:
+    def alltoall(
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Optional[dist.AllToAllOptions] = None
+    ) -> Work:
         targets = Targets()
         for tensors in (outputs, inputs):
             if len(tensors) != self.size():
@@ -303,21 +334,21 @@ class ProcessGroup(dist.ProcessGroup):
 
     # ---- messages --------------------------------------------------------------------------------------------------
 
-    def send(self, tensors: Sequence[Any], dst: int, tag: int) -> Work:
+    def send(self, tensors: Sequence[Tensor], dst: int, tag: int) -> Work:
         request = self._group.isend(view(packed(only(tensors, "send")), "send"), dst, tag)
         return self._work([request], list(tensors), None, counted=False)
 
-    def recv(self, tensors: Sequence[Any], src: int, tag: int) -> Work:
+    def recv(self, tensors: Sequence[Tensor], src: int, tag: int) -> Work:
         targets = Targets()
         request = self._group.irecv(view(targets.one(only(tensors, "recv")), "recv"), src, tag)
         return self._work([request], list(tensors), targets.finish, counted=False)
 
-    def recv_anysource(self, tensors: Sequence[Any], tag: int) -> Work:
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int) -> Work:
         targets = Targets()
         request = self._group.irecv(view(targets.one(only(tensors, "recv")), "recv"), tag=tag)
         return self._work([request], list(tensors), targets.finish, counted=False)
 
-    def barrier(self, opts: Any = None) -> Work:
+    def barrier(self, opts: Optional[dist.BarrierOptions] = None) -> Work:
         return self._work([self._group.barrier(timeout=_seconds(opts))], [], None)
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
@@ -333,12 +364,12 @@ class ProcessGroup(dist.ProcessGroup):
     # ---- several operations as one ---------------------------------------------------------------------------------
 
     # torch's coalescing manager calls operations in between, whose work is waited for each.
-    def start_coalescing(self, device: Any) -> None:
+    def start_coalescing(self, device: torch.device) -> None:
         self._coalesced = []
 
     _start_coalescing = start_coalescing
 
-    def end_coalescing(self, device: Any) -> Work:
+    def end_coalescing(self, device: torch.device) -> Work:
         works: list[Work] = self._coalesced or []
         self._coalesced = None
         return Work(
@@ -417,4 +448,6 @@ def _reduction(op: Any, operation: str) -> tuple[str, float]:
             return name, 0.0
     if op == dist.ReduceOp.PREMUL_SUM and isinstance(op.factor, float):
         return "premul_sum", op.factor
-    raise UnsupportedError(f"{operation}: the reduction is {op}, expected one of {', '.join(_OPS.values())}, or premul_sum by a number")
+    raise UnsupportedError(
+        f"{operation}: the reduction is {op}, expected one of {', '.join(_OPS.values())}, or premul_sum by a number"
+    )

@@ -20,7 +20,11 @@ class Work(dist._Work):
     """
 
     def __init__(
-        self, requests: Sequence[Request[Any]], tensors: list[Any], finish: Optional[Callable[[], object]], number: int
+        self,
+        requests: Sequence[Request[object]],
+        tensors: list[torch.Tensor],
+        finish: Optional[Callable[[], object]],
+        number: int,
     ) -> None:
         super().__init__()
         self._requests = requests
@@ -71,7 +75,7 @@ class Work(dist._Work):
             request.stream_wait(stream)
         self._end()
 
-    def get_future(self) -> Any:
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """A torch.futures.Future of the tensors, which is set once the operation has settled."""
         if self._future is None:
             self._future = torch.futures.Future()
@@ -88,7 +92,7 @@ class Work(dist._Work):
                 self._set_future()
         return self._future
 
-    def result(self) -> list[Any]:
+    def result(self) -> list[torch.Tensor]:
         """The tensors that the operation has written."""
         return self._tensors
 
