@@ -134,11 +134,14 @@ class Torch(unittest.TestCase):
                 free.bind(("127.0.0.1", 0))
                 job.store().set("port", str(free.getsockname()[1]))
         folder, port = job.store().get("folder").decode(), job.store().get("port").decode()
-        for backend, url in (
-            ("weft", f"weft+file://{folder}/meeting?group_name=first"),
-            ("tcp", f"weft+tcp://127.0.0.1:{port}?group_name=second"),
+        for backend, url, name in (
+            ("weft", f"weft+file://{folder}/meeting?group_name=first", ""),
+            ("tcp", f"weft+tcp://127.0.0.1:{port}?group_name=second", ""),
+            ("weft", f"file://{folder}/another", "third"),
+            ("tcp", f"tcp://127.0.0.1:{port}", "fourth"),
         ):
-            dist.init_process_group(backend, init_method=url, world_size=3, timeout=datetime.timedelta(seconds=40))
+            limit = datetime.timedelta(seconds=40)
+            dist.init_process_group(backend, init_method=url, world_size=3, timeout=limit, group_name=name)
             assert dist.get_backend() == backend and dist.get_world_size() == 3
             there = torch.zeros(3)
             there[dist.get_rank()] = 1
@@ -153,7 +156,10 @@ class Torch(unittest.TestCase):
             assert objects == [0, 1, 2], objects
             dist.destroy_process_group()
             job.world.barrier().wait()
-        refused(ValueError, "has colour, expected of rank", lambda: dist.init_process_group("weft", init_method="weft+tcp://127.0.0.1:1?colour=3"))
+        wrong = "weft+tcp://127.0.0.1:1?colour=3"
+        refused(ValueError, "has colour, expected of rank", lambda: dist.init_process_group("weft", init_method=wrong))
+        wrong = f"file://{folder}/another"  # gloo has what torch has
+        refused(ValueError, "rank parameter missing", lambda: dist.init_process_group("gloo", wrong, world_size=3))
 
     @ranks(2)
     def test_job_store(job):
@@ -370,19 +376,24 @@ class Torch(unittest.TestCase):
 
     @ranks(2)
     def test_multicast(job):
-        """Two jobs at one multicast address, kept apart by group_name, with ranks that nobody has assigned."""
+        """Two jobs at one multicast address, kept apart by group_name, with ranks that nobody has assigned or given ones."""
         if job.rank == 0:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
                 free.bind(("", 0))
                 job.store().set("port", str(free.getsockname()[1]))
-        url = f"weft+tcp://239.255.77.1:{job.store().get('port').decode()}?group_name="
-        for name in ("alone", "both"):
-            size = 1 if name == "alone" else 2
-            own = name + str(job.rank) * (size == 1)
-            dist.init_process_group("weft", init_method=url + own, world_size=size, timeout=datetime.timedelta(seconds=40))
+        url, limit = f"tcp://239.255.77.1:{job.store().get('port').decode()}", datetime.timedelta(seconds=40)
+        for size, own, how in (
+            (1, {"init_method": f"weft+{url}?group_name=alone{job.rank}"}, {}),
+            (2, {"init_method": f"weft+{url}?group_name=both"}, {}),
+            (1, {"init_method": url, "group_name": f"alone{job.rank}"}, {}),
+            (2, {"init_method": url, "group_name": "both"}, {}),
+            (2, {"init_method": url, "group_name": "given"}, {"rank": 1 - job.rank}),
+        ):
+            dist.init_process_group("weft", world_size=size, timeout=limit, **own, **how)
             there = torch.ones(1)
             dist.all_reduce(there)
             assert (there.item(), dist.get_world_size()) == (size, size)
+            assert dist.get_rank() == how.get("rank", dist.get_rank())
             dist.destroy_process_group()
 
     @ranks(2)

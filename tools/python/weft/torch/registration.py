@@ -22,7 +22,7 @@ _joined: list[Context] = []  # the context of torch's default group, while there
 
 def register() -> None:
     """Makes "weft", and "tcp" of 2017, known to torch.distributed, with its init methods; a second call does nothing."""
-    meeting.register()
+    meeting.register((NAME, _OLD_NAME))
     for name in (NAME, _OLD_NAME):
         if not hasattr(dist.Backend, name.upper()):
             dist.Backend.register_backend(name, _create, extended_api=True, devices=["cpu", "cuda"])
