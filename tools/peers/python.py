@@ -8,6 +8,7 @@ the libweft.so that the package has.  One process has both: its ranks meet over 
 
 import ctypes
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -92,8 +93,18 @@ def main():
         if comm.rank == 0:
             print(MPI.Get_library_version().split(",")[0], "mpi4py", __import__("mpi4py").__version__, f"{runs} runs in turn, us")
             for name, values in found.items():
-                values.sort()
-                print(f"{name}: {values[len(values) // 2]:.2f} ({values[0]:.2f} .. {values[-1]:.2f})")
+                print(told(name, values))
+            weft_adds = [p - c for p, c in zip(found["Weft in Python"], found["Weft in C"])]
+            mpi_adds = [p - c for p, c in zip(found["mpi4py"], found["Open MPI in C"])]
+            print(told("Python adds to Weft, run by run", weft_adds))
+            print(told("mpi4py adds to Open MPI, run by run", mpi_adds))
+            more = [ours - theirs for ours, theirs in zip(weft_adds, mpi_adds)]
+            print(told("Weft's less mpi4py's, run by run", more), "- at most 1")
+
+
+def told(name, values):
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{name}: {middle:.2f} ({low:.2f} to {high:.2f}; least {min(values):.2f})"
 
 
 if __name__ == "__main__":
