@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ void weft__boot_id(char id[WEFT__BOOT_ID_BYTES])
 }
 
 /* The first space of each kernel has one number everywhere, hence the kernel's own beside it (hashed by FNV-1a). */
-static uint64_t own_space(void)
+static uint64_t look_at_own_space(void)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     char boot[WEFT__BOOT_ID_BYTES];
@@ -32,6 +33,17 @@ static uint64_t own_space(void)
     if (!*boot || stat("/proc/self/ns/pid", &st)) return 0;
     for (const char *at = boot; *at; at++) hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     return hash ^ (uint64_t)st.st_ino;
+}
+
+/* It never changes: a process that enters another one has that for its children alone. */
+static uint64_t own_space(void)
+{
+    static _Atomic uint64_t known;
+    uint64_t space = atomic_load_explicit(&known, memory_order_relaxed);
+    if (space) return space;
+    space = look_at_own_space();
+    atomic_store_explicit(&known, space, memory_order_relaxed);
+    return space;
 }
 
 /* What has not been told is 0. */

@@ -67,6 +67,7 @@ typedef struct weft__peer {
     uint32_t sent_together; /* engine: and of the last one of its own that has come whole */
     weft__polled death;     /* its pidfd */
     bool death_is_own;      /* opened by peer.c, and not the segment's */
+    bool is_another;        /* has become another program, which this rank alone has found */
     weft__process_id process;
     weft_context *ctx;
     int rank;
@@ -215,6 +216,8 @@ struct weft_context {
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__nt_copy nt_copy;                    /* engine: into this rank's slots */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are checked again, not before */
+    int64_t execs_at_ns;  /* engine: and whether they are other programs, */
+    int execs_from;       /* engine: those behind this rank */
     bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
     weft__list groups;    /* under groups_lock; the newest first */
     weft__list groups_by_id[WEFT__GROUP_LISTS]; /* under groups_lock: those that have one, by its hash */

@@ -71,12 +71,12 @@ void weft__peer_death_text(int pid_fd, char *text, size_t bytes)
         snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
 }
 
-/* On the dead rank's own host all see its process end. */
+/* On the dead rank's own host all see its process end; but not that it has become another program. */
 static void tell_death(weft_context *ctx, int rank)
 {
     const weft__peer *m = &ctx->peers[rank];
     weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank, .number = atomic_load(&m->gone)};
-    bool local = m->local >= 0;
+    bool local = m->local >= 0 && !m->is_another;
     snprintf(notice.text, sizeof notice.text, "%s", m->why);
     for (int i = 0; i < ctx->world_size; i++) {
         notice.knows = m->heard_by_another && m->heard_by == i ? 1 : 0; /* its host hears nothing from here */
@@ -89,7 +89,7 @@ static void tell_death(weft_context *ctx, int rank)
  * alive here tells the other hosts.  The end of a connection is seen by this rank alone: it tells all. */
 static bool has_to_tell(const weft_context *ctx, int rank)
 {
-    for (int i = 0; ctx->peers[rank].local >= 0 && i < ctx->rank; i++)
+    for (int i = 0; ctx->peers[rank].local >= 0 && !ctx->peers[rank].is_another && i < ctx->rank; i++)
         if (ctx->peers[i].local >= 0 && !atomic_load(&ctx->peers[i].gone)) return false;
     return true;
 }

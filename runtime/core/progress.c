@@ -15,6 +15,7 @@
 #include "affinity.h"
 #include "alarm.h"
 #include "engine.h"
+#include "exec_watch.h"
 #include "executor.h"
 #include "log.h"
 #include "quota.h"
@@ -235,6 +236,7 @@ static void progress_rest(sleeper *s, weft__resting *resting)
     int64_t now = weft__now_ns();
     weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, now);
     weft__recording_tend(ctx);
+    if (weft__inflight(ctx) > 0) weft__exec_watch_await(ctx, now);
     if (next.pace == WEFT__PACE_NAP)
         nap(s, next.nap_us, now);
     else if (next.pace == WEFT__PACE_SLEEP)

@@ -241,15 +241,70 @@ static void heard_of(job_rank *me)
     job_await(me, 2, ALIVE);
 }
 
+/* ---- exec ---- */
+
+/* The victim is another program from then on, in the same process, which goes on; over shared memory no descriptor tells. */
+static void become_another(job_rank *me)
+{
+    job_await(me, 0, ALIVE);
+    job_results(me, VICTIM)[KILLED_AT] = job_now_ns();
+    execl("/bin/sleep", "sleep", "600", (char *)NULL);
+    CHECK(false);
+}
+
+static void executes(job_rank *me)
+{
+    int32_t in = 1, out = 0;
+    weft_request *req = NULL;
+    weft_request_info info;
+    if (me->rank == VICTIM) become_another(me);
+    CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+    job_mark(me, 0);
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    info = job_info(req);
+    CHECK_INT(info.peer, VICTIM);
+    CHECK_PERIOD(job_results(me, VICTIM)[KILLED_AT], info.settled_ns, 0, JOB_LATE_MS);
+    check_names_the_dead(me, weft_request_message(req));
+    weft_release(req);
+    job_mark(me, 1);
+    job_await(me, 1, ALIVE);
+    if (me->rank == 0) job_kill(me, VICTIM);
+}
+
+/* One alone waits, for that one; its word is enough for the others. */
+static void executes_to_one(job_rank *me)
+{
+    int32_t in = 1;
+    weft_request *req = NULL;
+    if (me->rank == VICTIM) become_another(me);
+    if (me->rank == 0) CHECK_OK(weft_irecv(me->world, &in, 1, WEFT_INT32, VICTIM, 0, NULL, &req));
+    job_mark(me, 0);
+    if (req) check_dead(me, req);
+    weft_release(req);
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
+    job_mark(me, 1);
+    job_await(me, 1, ALIVE);
+    if (me->rank == 0) job_kill(me, VICTIM);
+}
+
 #define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
+
+#define EXEC(sentence, function) \
+    JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM, .processes = true)
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        DEATH("pending operations", pending),        DEATH("nothing in flight", idle),
-        DEATH("a receive from anyone", from_anyone), DEATH("amid large collectives", amid_traffic),
-        DEATH("amid large messages", amid_messages), DEATH("amid new_group", new_group_with_the_dead),
-        DEATH("many groups", many_groups),           DEATH("heard of from another", heard_of),
+        DEATH("pending operations", pending),
+        DEATH("nothing in flight", idle),
+        DEATH("a receive from anyone", from_anyone),
+        DEATH("amid large collectives", amid_traffic),
+        DEATH("amid large messages", amid_messages),
+        DEATH("amid new_group", new_group_with_the_dead),
+        DEATH("many groups", many_groups),
+        DEATH("heard of from another", heard_of),
+        EXEC("a rank that becomes another program", executes),
+        EXEC("one that only one rank waits for", executes_to_one),
     };
     return JOB_MAIN(tests, argc, argv);
 }
