@@ -8,11 +8,11 @@ folder=$(mktemp -d) runs=${1:-9} python=$(command -v "${PYTHON:-python}")
 trap 'network_remove; rm -rf "$folder"' EXIT
 network_make "$folder" || { echo "torch_network.sh: no network namespaces can be made here" >&2; exit 1; }
 export WORLD_SIZE=2 MASTER_ADDR=$network_address_a MASTER_PORT=29511 OMP_NUM_THREADS=1
-WEFT_SECRET=$(head -c 32 /dev/urandom | base64)
-export WEFT_SECRET
+(umask 077 && head -c 32 /dev/urandom | base64 >"$folder/secret")
+export WEFT_SECRET=file:$folder/secret
 
 start() { # RANK ADDRESS INTERFACE
-    RANK=$1 GLOO_SOCKET_IFNAME=$3 exec taskset -c "$1" "$folder/on_host" "$2" "$python" "$here/torch_figures.py" "$runs" 1000
+    RANK=$1 GLOO_SOCKET_IFNAME=$3 WEFT_SOCKET_IFNAME=$3 exec taskset -c "$1" "$folder/on_host" "$2" "$python" "$here/torch_figures.py" "$runs" 1000
 }
 
 start 1 $network_address_b $network_interface_b &
