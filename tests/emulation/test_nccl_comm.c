@@ -195,6 +195,42 @@ static void split_nonblocking(job_rank *me)
     NCCL_IS(ncclCommDestroy(parent), ncclInProgress);
 }
 
+/* Split off a nonblocking parent with blocking set: made by the parent's thread, under the parent's abort, and its
+ * calls launch on the thread that makes them. */
+static void a_blocking_part(job_rank *me)
+{
+    ncclComm_t parent = new_nonblocking_comm(me), part = NULL;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    cudaStream_t stream = new_stream(me);
+    int *device = to_device(NULL, sizeof *device);
+
+    config.blocking = 1;
+    if (me->rank) job_meet(me);
+    NCCL(ncclCommSplit(parent, 0, 0, &part, &config));
+    if (!me->rank) {
+        job_sleep_ms(20);
+        NCCL_IS(async_error(parent), ncclInProgress);
+        CHECK(!part);
+        job_meet(me);
+    }
+    NCCL(settled(parent));
+    NCCL(async_error(part));
+    job_meet(me);
+    uint64_t apart = emu_calls("background");
+    for (int i = 0; i < 3; i++) NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, part, stream));
+    NCCL(ncclGroupStart());
+    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, part, stream));
+    NCCL(ncclGroupEnd());
+    CHECK_INT(emu_calls("background"), apart);
+    CHECK_INT(counted(part, me), me->size);
+    NCCL_IS(ncclCommFinalize(parent), ncclInProgress); /* where the ranks meet that are about to end both */
+    NCCL(settled(parent));
+    NCCL(ncclCommDestroy(part));
+    NCCL(ncclCommDestroy(parent));
+    CUDA(cudaFree(device));
+    CUDA(cudaStreamDestroy(stream));
+}
+
 /* ---- shrink, scalable, windows ---------------------------------------------------------------------- */
 
 #ifdef NCCL_SHRINK_DEFAULT
@@ -304,6 +340,7 @@ int main(int argc, char **argv)
         JOB_TEST("threads split by color", .ranks = 4, .bare = true, .threads = true, .body = split_by_color),
         JOB_TEST("some without color", .ranks = 4, .bare = true, .body = some_without_color),
         JOB_TEST("split nonblocking", .ranks = 3, .bare = true, .body = split_nonblocking),
+        JOB_TEST("a blocking part of a nonblocking one", .ranks = 3, .bare = true, .body = a_blocking_part),
 #ifdef NCCL_SHRINK_DEFAULT
         JOB_TEST("shrink", .ranks = 4, .bare = true, .body = shrink),
 #endif

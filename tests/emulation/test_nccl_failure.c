@@ -368,6 +368,36 @@ static void a_revoked_one(job_rank *me)
 }
 #endif
 
+#ifdef NCCL_REVOKE_DEFAULT
+/* A blocking part of a nonblocking one: revoke gets the caller out, frees nothing that it is in, and what is left for
+ * the abort takes nobody's memory away. */
+static void revoke_ends_a_call(job_rank *me)
+{
+    ncclComm_t parent = new_nonblocking_comm(me), part = NULL;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+    config.blocking = 1;
+    NCCL(ncclCommSplit(parent, 0, 0, &part, &config));
+    NCCL(settled(parent));
+    call c = {.comm = part, .device = me->rank, .stream = new_stream(me)};
+    c.buffer = to_device(NULL, sizeof *c.buffer);
+    job_meet(me);
+    emu_script("ncclGroupEnd@1=hang");
+    pthread_t thread = start(&c);
+    CHECK(!ends(&c, 30));
+    NCCL(ncclCommRevoke(part, NCCL_REVOKE_DEFAULT));
+    CHECK(ends(&c, JOB_WAIT_MS));
+    NCCL_IS(c.result, ncclInternalError);
+    pthread_join(thread, NULL);
+    CUDA(cudaStreamQuery(c.stream)); /* nothing was launched */
+    NCCL(ncclCommAbort(part));
+    NCCL(ncclCommAbort(parent));
+    emu_script(NULL);
+    CUDA(cudaFree(c.buffer));
+    CUDA(cudaStreamDestroy(c.stream));
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +425,8 @@ int main(int argc, char **argv)
 #endif
 #ifdef NCCL_REVOKE_DEFAULT
         JOB_TEST("revoke", .ranks = 2, .bare = true, .body = a_revoked_one),
+        JOB_TEST("revoke ends a call that hangs", .ranks = 2, .bare = true, .processes = true,
+                 .body = revoke_ends_a_call),
 #endif
     };
 
