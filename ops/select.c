@@ -11,7 +11,7 @@ void weft__group_params_merge(weft__group_params *mine, const weft__group_params
     if (other->rounds < mine->rounds) mine->rounds = other->rounds;
     if (other->slot_bytes < mine->slot_bytes) mine->slot_bytes = other->slot_bytes;
     if (other->rank_order > mine->rank_order) mine->rank_order = other->rank_order;
-    if (other->as_submitted < mine->as_submitted) mine->as_submitted = other->as_submitted;
+    if (other->program < mine->program) mine->program = other->program;
     if (other->plain > mine->plain) mine->plain = other->plain;
     if (other->lowest < mine->lowest) {
         mine->lowest = other->lowest;

@@ -12,11 +12,10 @@ typedef struct weft__group_params {
     uint32_t slot_bytes; /* payload of one slot */
     uint32_t lowest;     /* world rank of the member that `choices` are of */
     uint32_t rank_order; /* 1: reductions go left to right over ranks (WEFT_REDUCE=rank_order) */
-    uint64_t
-        as_submitted;  /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=submission) */
-    uint32_t plain;    /* 1: no member goes on before all have come (plain.h) */
-    uint32_t hosts;    /* that members are on; 0 while it travels: each finds it out.  0 and 1: one */
-    uint64_t reserved; /* 0 */
+    uint64_t program;    /* 1: device memory: every rank issues as it submits (WEFT_DEVICE_ORDER=program) */
+    uint32_t plain;      /* 1: no member goes on before all have come (plain.h) */
+    uint32_t hosts;      /* that members are on; 0 while it travels: each finds it out.  0 and 1: one */
+    uint64_t reserved;   /* 0 */
     weft__choices choices;
 } weft__group_params;
 

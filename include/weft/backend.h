@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 11
+#define WEFT_BACKEND_VERSION 12
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -139,6 +139,9 @@ struct weft_backend {
     /* The address of each of its ranks, in their order, which the ranks have told each other when they joined the job.
      * After open, before join, from its thread; the array is gone afterwards.  NULL: the module has no use for it. */
     void (*members)(weft_backend_comm *comm, const uint64_t *addresses);
+    /* Its group is in program order: works on it are begun by callers, by enter and issue.  After open, before join or
+     * split, from its thread; all of its ranks are told.  NULL, together with enter and issue: start begins those too. */
+    void (*by_callers)(weft_backend_comm *comm);
     /* Join the others, which do so with the same id; runtime->joined follows. */
     void (*join)(weft_backend_comm *comm, const void *id);
     /* Make comm, which is open, of those ranks of parent that pass the same color, in the order of key.  parent has
@@ -156,6 +159,15 @@ struct weft_backend {
     weft_status (*lend)(weft_backend_comm *comm, void **handle, void **stream);
     /* Given back; no work is on it.  owner is not told anything any more, but for an answer that is under way. */
     void (*drop)(weft_backend_comm *comm);
+
+    /* ---- program order: the caller's thread, in the call that submits ---- */
+
+    /* A place for this work and those behind ->next among the works on their communicator, whose marks start no thread
+     * and whose calls only launch: issue follows, from this thread.  Must not block.  False: give it to start, as where
+     * it is the first of its kind, or the device's queue is full. */
+    bool (*enter)(weft_backend *backend, weft_backend_work *first);
+    /* Begin what has entered.  May block as a launch does, and where one hangs, until doom.  May finish it. */
+    void (*issue)(weft_backend *backend, weft_backend_work *first);
 
     /* ---- the progress thread; these may block, for short ---- */
 

@@ -61,8 +61,8 @@
     X(NCCL_CLOSE_MS, "WEFT_NCCL_CLOSE_MS", NUMBER, "1000", 1, 600000,                                       \
       "Milliseconds that leaving waits for the next communicator to end, before it aborts the rest.")       \
     X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                              \
-      "agreed: ranks agree in which order they issue to their devices; submission: each as it submits, "    \
-      "which must then be the same order on ranks that share groups.")                                      \
+      "agreed: ranks agree in which order they issue to their devices; program (or submission): each as "   \
+      "it submits, in the call, which must be the same order on ranks that share groups.")                  \
     X(RECORD, "WEFT_RECORD", NUMBER, "4096", 0, 1048576,                                                    \
       "Operations that a rank's record keeps for weft-inspect, up to a power of two; 0: it keeps none.")    \
     X(DUMP_DIR, "WEFT_DUMP_DIR", TEXT, "", 0, 0,                                                            \

@@ -70,6 +70,7 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     for (size_t i = 0; i < WEFT__LENGTH(ctx->groups_by_id); i++) weft__list_init(&ctx->groups_by_id[i]);
     weft__list_init(&ctx->retiring);
     weft__list_init(&ctx->device_memory);
+    weft__list_init(&ctx->program_line);
     weft__early_open(ctx);
 }
 

@@ -245,7 +245,9 @@ struct weft_context {
     _Atomic int blocked_in;               /* that module's kind of memory */
     _Atomic int64_t calling_since;        /* it runs callbacks since; 0: it does not */
     _Atomic int device_pending;           /* works given to all modules */
-    weft__list device_memory;             /* engine: mem_alloc's (device_memory.c) */
+    _Atomic int program_ahead; /* of these in program order, the progress thread's that are not issued */
+    weft__list program_line;   /* engine: operations in program order whose turn has not come (program.c) */
+    weft__list device_memory;  /* engine: mem_alloc's (device_memory.c) */
 
     /* the watchdog */
     weft__watchdog_wire *wire; /* watchdog thread */

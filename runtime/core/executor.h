@@ -39,6 +39,10 @@ struct weft__executor {
      * needed. */
     void (*let_go)(weft_request *req); /* NULL: it never holds anything */
 
+    /* The caller's thread, engine not held, right after start: what it left to the caller (weft__submit_issues).  NULL:
+     * it never does. */
+    void (*issue)(weft_context *ctx);
+
     /* One step of all that is on ctx->at_work of this executor; returns how much was done. */
     int (*progress)(weft_context *ctx);
     /* The progress thread's own share, engine not held; -1: the thread was given up meanwhile, and has to end.

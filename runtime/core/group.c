@@ -208,13 +208,19 @@ void weft__groups_close(weft_context *ctx)
     WEFT__LIST_EACH(&ctx->groups, at) group_free(WEFT__LIST_ENTRY(at, weft_group, link));
 }
 
+bool weft__asks_for_program(const weft_call *call)
+{
+    if (call && call->order != WEFT_ORDER_DEFAULT) return call->order == WEFT_ORDER_PROGRAM;
+    return strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "agreed") != 0;
+}
+
 weft__group_params weft__own_params(const weft_context *ctx)
 {
     weft__group_params params = {.lowest = (uint32_t)ctx->rank, .choices = ctx->choices};
     params.slot_bytes = (uint32_t)ctx->slot_bytes;
     params.plain = WEFT__PLAIN;
     params.rank_order = *weft__setting_text(WEFT__SET_REDUCE) != 0;
-    params.as_submitted = !strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission");
+    params.program = weft__asks_for_program(NULL);
     return params;
 }
 

@@ -122,6 +122,7 @@ struct weft_group {
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */
     weft__group_params params;
+    bool asks_for_program;     /* this rank did, when it called for it */
     weft__selection selection; /* what follows from it */
     weft__seats *seats;        /* in the order of hosts; NULL: members are on one host */
 
@@ -203,4 +204,5 @@ bool weft__group_shown(const weft_group *group, int member, weft__row *row);
 bool weft__on_one_segment(const weft_context *ctx, const int *world, int size);
 
 weft__group_params weft__own_params(const weft_context *ctx); /* what this rank brings to an agreement */
+bool weft__asks_for_program(const weft_call *call);           /* or the variable does */
 #endif

@@ -43,6 +43,11 @@ weft_status weft__joining_call_check(const weft_call *call)
     if (call->label && strlen(call->label) >= WEFT__LABEL_BYTES)
         return weft__fail(WEFT_ERR_ARGUMENT, "call->label has %zu bytes: at most %d are allowed",
                           strlen(call->label), WEFT__LABEL_BYTES - 1);
+    if ((unsigned)call->order > WEFT_ORDER_PROGRAM)
+        return weft__fail(WEFT_ERR_ARGUMENT,
+                          "call->order is %d: expected WEFT_ORDER_DEFAULT, _AGREED or _PROGRAM",
+                          (int)call->order);
+    if (call->unused) return weft__fail(WEFT_ERR_ARGUMENT, "call->unused is not 0");
     for (size_t i = 0; i < WEFT__LENGTH(call->reserved); i++)
         if (call->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "call->reserved[%zu] is not 0", i);
     return WEFT_OK;
@@ -274,6 +279,30 @@ int64_t weft__submit_post(weft_request *req)
     return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }
 
+static WEFT__THREAD_WORD bool issues;
+
+bool weft__submit_issues(void)
+{
+    return issues;
+}
+
+/* In program order the caller issues to the device, so it is also the one who begins.  Not in a callback, which has the
+ * progress thread. */
+static bool issues_itself(const weft_group *group, unsigned traits)
+{
+    return traits & ENDS_WITH_GROUP && group->params.program && !weft__in_callback();
+}
+
+/* The engine is held: from before it was queued, or another thread that has it would begin it. */
+static void begin_and_issue(weft_context *ctx, int64_t submitted_ns)
+{
+    issues = true;
+    weft__engine_begin(ctx, NULL, submitted_ns);
+    weft__engine_drop(ctx);
+    issues = false;
+    ctx->executors[WEFT__EXECUTOR_DEVICE]->issue(ctx);
+}
+
 /* Whoever holds the engine next takes it: this thread, if it is free.  Once in the queue the request may be
  * over and gone. */
 static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled, weft_request **out)
@@ -281,6 +310,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     weft_context *ctx = req->ctx;
     int64_t submitted_ns = req->submitted_ns, check_ns = first_check(req);
     weft_status status;
+    bool here;
     atomic_fetch_add_explicit(&ctx->inflight_queued, unsettled, memory_order_seq_cst);
     status = may_begin(req->group, traits);
     if (status != WEFT_OK) {
@@ -290,10 +320,14 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     req->steps = WEFT__ANYWHERE;
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__request_to_alone(req, WEFT__QUEUED);
+    here = issues_itself(req->group, traits);
     leave_work(ctx);
+    if (here) weft__engine_take(ctx);
     if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
     weft__mpsc_push(&ctx->submitted, &req->node);
-    if (weft__engine_try(ctx)) {
+    if (here) {
+        begin_and_issue(ctx, submitted_ns);
+    } else if (weft__engine_try(ctx)) {
         weft__engine_begin(ctx, NULL, submitted_ns);
         weft__engine_drop(ctx);
     }

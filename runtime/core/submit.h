@@ -53,6 +53,8 @@ void weft__submit_continued(weft_request *req, weft__executor_kind executor, uin
 /* held: begins with weft__submit_held.  Both: engine held. */
 void weft__submit_hold(weft_request *req);
 void weft__submit_held(weft_request *req);
+/* Is this thread in a call that submits in program order to a device?  Then what it starts is issued by that call. */
+bool weft__submit_issues(void);
 /* inline, queued and joined: it gets its number and is started.  It may be over and gone afterwards.  Engine
  * held. */
 void weft__submit_begin(weft_context *ctx, weft_request *req);

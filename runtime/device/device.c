@@ -14,6 +14,7 @@
 #include "host.h"
 #include "log.h"
 #include "modules.h"
+#include "program.h"
 #include "progress.h"
 #include "recorded.h"
 #include "settings.h"
@@ -50,6 +51,11 @@ void weft__device_told(weft__device *d, weft__phase phase)
     atomic_store(&d->phase, (uint32_t)phase);
     weft__recorded_reached_outside(d->req, phase);
     if (atomic_load(&d->watchers)) weft__wake_all(&d->phase);
+}
+
+static bool in_program(const weft_request *req)
+{
+    return req->group->params.program && !(weft__kind_traits(req->op.kind) & WEFT__PAIR);
 }
 
 /* "device 3", or "backend toy" where a number means nothing. */
@@ -93,11 +99,13 @@ static void find_order(weft__device *first)
                                            .number = req->sequence,
                                            .memory = weft__module_memory(req->ctx, first->module)};
     first->ticket.world = group->world;
-    first->ticket.size = group->params.as_submitted ? 1 : group->size; /* the order of this rank alone */
+    first->ticket.size = group->size;
     first->ticket.length = n;
     first->ticket.go = go;
     first->ticket.refuse = device_refuse;
-    if (first->dev_comm)
+    if (first->dev_comm && group->params.program)
+        weft__program_enter(first);
+    else if (first->dev_comm)
         weft__device_comm_await(first->dev_comm, &first->ticket);
     else
         device_refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
@@ -114,7 +122,7 @@ static void has_agreed(weft_request *req)
 {
     req->device->shut = false;
     if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
-    if (!req->group->params.as_submitted)
+    if (!req->group->params.program)
         weft__device_enter(req);
     else if (req->device->done)
         weft__request_settle(req, WEFT_OK, NULL);
@@ -166,7 +174,8 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->next = NULL;
     atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
     d->closed = 1;
-    d->handed = d->shut = d->done = false;
+    d->handed = d->shut = d->done = d->entered = false;
+    atomic_store_explicit(&d->ahead, false, memory_order_relaxed);
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
     memset(&d->bundle, 0, sizeof d->bundle);
@@ -218,8 +227,11 @@ static void device_start(weft_request *req)
     if (req->group->size > 1) {
         req->device->shut = true;
         weft__host_collective_start(req, &req->device->agree_by);
-        if (!req->group->params.as_submitted || weft__request_state(req) >= WEFT__DRAINING) return;
+        /* Where that is held, this comes a second time. */
+        if (!req->group->params.program || req->device->entered || weft__request_state(req) >= WEFT__DRAINING)
+            return;
     }
+    req->device->entered = true;
     weft__device_enter(req);
 }
 
@@ -253,6 +265,10 @@ void weft__device_hand(weft__device *first)
         atomic_fetch_add(&ctx->device_pending, 1);
     }
     weft__alarm_tick(ctx);
+    if (in_program(first->req)) {
+        if (weft__program_by_caller(first)) return;
+        weft__program_handed(first);
+    }
     weft__mpsc_push(&module->work, &first->req->node);
     atomic_thread_fence(memory_order_seq_cst); /* who stops waiting counts itself out, then looks for works */
     if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed)) {
@@ -268,6 +284,8 @@ static void take_back(weft_request *req)
 {
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         weft__device_pair_stop(req);
+    else if (in_program(req))
+        weft__program_leave(req->device->fused);
     else
         weft__order_leave(req->ctx, &req->device->fused->ticket);
 }
@@ -360,6 +378,7 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .start = device_start,
                                               .fail = device_fail,
                                               .abandon = device_abandon,
+                                              .issue = weft__program_issue,
                                               .progress_on_thread = weft__module_progress,
                                               .progress_by_caller = weft__module_progress_by_caller,
                                               .has_met = device_has_met,

@@ -7,8 +7,8 @@
  *   order     all agree on its place (order.c)
  *   module    issues it, sees it done (modules.c)
  *
- * A group whose members all have WEFT_DEVICE_ORDER=submission issues without waiting for the agreement and
- * without agreeing on an order; there the agreement only has to come before the operation settles.
+ * A group in program order issues without waiting for the agreement and without agreeing on an order (program.h): there
+ * the agreement only has to come before the operation settles.
  *
  * Until the module has it nothing touches its buffers, so a failure settles it at once; afterwards its
  * communicator is stopped first. */
@@ -68,20 +68,23 @@ typedef struct weft__bundle {
 typedef struct weft__device {
     weft__slab_item item;
     weft_request *req;
-    weft__continuation continuation; /* of the agreement */
-    uint64_t *lengths;               /* of blocks, to and from each rank: device_lengths.c; else NULL */
-    weft__op agree;                  /* what the host plane does in place of the operation */
-    const weft__executor *agree_by;  /* carries that out, while it is shut */
-    weft__device_comm *dev_comm;     /* once it is needed; NULL: a message to itself */
-    weft__ticket ticket;             /* of the first in one fused */
-    struct weft__device *fused;      /* the first of those issued together; or itself */
-    struct weft__device *next;       /* in what is fused */
-    struct weft__device *last;       /* first: the end of what is fused */
-    uint32_t closed;                 /* first: members of the fused one that is not agreed on */
-    _Atomic int watchers;            /* threads that sleep until it is issued */
-    bool shut;                       /* its agreement is under way */
-    bool done;                       /* the device has done it before its members agreed */
-    bool handed;                     /* the module has it, or will be given it by the progress thread */
+    weft__continuation continuation;   /* of the agreement */
+    uint64_t *lengths;                 /* of blocks, to and from each rank: device_lengths.c; else NULL */
+    weft__op agree;                    /* what the host plane does in place of the operation */
+    const weft__executor *agree_by;    /* carries that out, while it is shut */
+    weft__device_comm *dev_comm;       /* once it is needed; NULL: a message to itself */
+    weft__ticket ticket;               /* of the first in one fused */
+    struct weft__device *fused;        /* the first of those issued together; or itself */
+    struct weft__device *next;         /* in what is fused */
+    struct weft__device *last;         /* first: the end of what is fused */
+    struct weft__device *next_entered; /* first: what the caller issues after it */
+    _Atomic bool ahead;                /* first: counted in ctx->program_ahead */
+    uint32_t closed;                   /* first: members of the fused one that is not agreed on */
+    _Atomic int watchers;              /* threads that sleep until it is issued */
+    bool shut;                         /* its agreement is under way */
+    bool entered;                      /* in program order: it has gone on beside that */
+    bool done;                         /* the device has done it before its members agreed */
+    bool handed;                       /* the module has it, or will be given it by the progress thread */
     weft__module *module;
     weft__match match; /* messages */
     weft__bundle bundle;

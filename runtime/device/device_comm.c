@@ -11,6 +11,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "peer.h"
+#include "program.h"
 #include "protocol.h"
 #include "settings.h"
 
@@ -137,7 +138,9 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, weft_last_error());
     else if (!tell_members(dev_comm))
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, "no memory for the addresses of its ranks");
-    else if (named)
+    if (dev_comm->comm && backend->by_callers && !dev_comm->is_pair && dev_comm->group->params.program)
+        backend->by_callers(dev_comm->comm);
+    if (dev_comm->state < WEFT__DEVICE_COMM_READY && named)
         weft__early_offer(ctx, dev_comm->id, WEFT__MESSAGE_COMM, comms_take_early, dev_comm);
 }
 
@@ -284,6 +287,7 @@ void weft__device_comm_joined(void *owner, weft_status status, const char *sente
                 weft__list_remove(&ticket->link);
                 weft__order_enter(dev_comm->ctx, ticket);
             }
+            weft__program_turns(dev_comm->ctx);
         } else {
             weft__device_comm_unmade(dev_comm, status, sentence ? sentence : weft_status_text(status));
         }
@@ -346,6 +350,7 @@ void weft__device_comm_doom(weft__device_comm *dev_comm, weft_status status, con
         ticket->refuse(ticket, status, why);
     }
     if (dev_comm->is_pair) weft__device_pairs_refuse(dev_comm);
+    weft__program_turns(dev_comm->ctx);
 }
 
 static void drop(weft__device_comm *dev_comm)

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "module_folder.h"
 #include "peer.h"
+#include "program.h"
 #include "settings.h"
 
 #include <dlfcn.h>
@@ -76,6 +77,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     bool entered = weft__engine_enter(ctx);
+    weft__program_went(d);
     work->marker = NULL;
     end(req, status, sentence);
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
@@ -87,6 +89,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
 
 static void issued(weft_backend_work *work)
 {
+    weft__program_went(work->owner);
     weft__device_told(work->owner, WEFT__PHASE_RUNNING);
 }
 
@@ -151,6 +154,7 @@ static weft_status check_backend(const weft_context *ctx, const char *name, cons
         return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s has ids of %zu bytes: expected 1 to %d", name,
                           b->id_bytes, WEFT_BACKEND_ID_MOST);
     if (!b->check || !b->open || !b->join || !b->doom || !b->drop || !b->start || !b->poll || !b->close ||
+        !b->by_callers != !b->enter || !b->enter != !b->issue ||
         (!b->owns && b->memory != WEFT_MEMORY_HOST) || !b->mark != !b->unmark || !b->mark != !b->order ||
         !b->mem_alloc != !b->mem_free)
         return weft__fail(WEFT_ERR_UNSUPPORTED,

@@ -23,10 +23,10 @@ static weft_status check_table(const weft__group_params *t, int rank)
 {
     if (t->lowest != (uint32_t)rank)
         return weft__fail(WEFT_ERR_PEER, "choices of rank %u: expected its own, %d", t->lowest, rank);
-    if (t->rounds || t->rank_order > 1 || t->plain > 1 || t->as_submitted > 1)
+    if (t->rounds || t->rank_order > 1 || t->plain > 1 || t->program > 1)
         return weft__fail(WEFT_ERR_PEER,
-                          "rounds %u, rank order %u, as submitted %llu: expected 0, and 0 or 1", t->rounds,
-                          t->rank_order, (unsigned long long)t->as_submitted);
+                          "rounds %u, rank order %u, program order %llu: expected 0, and 0 or 1", t->rounds,
+                          t->rank_order, (unsigned long long)t->program);
     return WEFT_OK;
 }
 

@@ -341,6 +341,7 @@ static void send_join(weft_request *req)
     weft_status status = WEFT_ERR_MEMORY;
     if (m) {
         m->params = weft__own_params(ctx);
+        m->params.program = j->creation.group->asks_for_program;
         for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->creation.group->world[i];
         status = weft__p2p_control(ctx->p2p, j->creation.lead, WEFT__MESSAGE_CREATE_JOIN, m, bytes);
     }
@@ -389,6 +390,7 @@ static void create_start(weft_request *req)
     }
     if (group->size == 1) {
         weft__group_params params = weft__own_params(ctx);
+        params.program = group->asks_for_program;
         weft__group_create_ready(req, weft__group_ids(ctx, 1), &params);
         return;
     }
@@ -498,6 +500,7 @@ weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const we
                            call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms));
     free(world);
     if (!made) return WEFT_ERR_MEMORY;
+    made->asks_for_program = weft__asks_for_program(call);
     j = calloc(1, sizeof *j);
     if (!j) {
         weft__group_unref(made);

@@ -60,6 +60,7 @@ static weft_mesh *mesh_new(weft_group *parent, const weft__grid *grid, const wef
     atomic_store(&mesh->refs, 1);
     weft__grid_text(grid, mesh->mine.grid, sizeof mesh->mine.grid);
     mesh->mine.params = weft__own_params(ctx);
+    mesh->mine.params.program = weft__asks_for_program(call);
     mesh->mine.first_group = weft__group_ids(ctx, 1u << grid->axes);
     weft__lock_take(&ctx->groups_lock);
     weft__list_append(&ctx->meshes, &mesh->link);

@@ -154,6 +154,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
                                   .key = key,
                                   .on_device = weft__device_split_can(parent),
                                   .params = weft__own_params(ctx)};
+    s->mine.params.program = weft__asks_for_program(call);
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {

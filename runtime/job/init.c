@@ -489,9 +489,12 @@ static weft_status check_config(const weft_config *c)
             "config->timeout_ms is %lld: expected more than 0, 0 for the default, or WEFT_FOREVER",
             (long long)c->timeout_ms);
     if (strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "agreed") != 0 &&
+        strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "program") != 0 &&
         strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission") != 0)
-        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_DEVICE_ORDER is \"%s\": expected agreed or submission",
-                          weft__setting_text(WEFT__SET_DEVICE_ORDER));
+        return weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "WEFT_DEVICE_ORDER is \"%s\": expected agreed, program, or submission, its other name",
+            weft__setting_text(WEFT__SET_DEVICE_ORDER));
     if (!strcmp(weft__setting_text(WEFT__SET_QUORUM), "witness"))
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "WEFT_QUORUM is \"witness\", which is not there yet: expected majority or any");

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_SPARE 128 /* made ahead for each communicator */
+#define EVENTS_SPARE  128 /* made ahead for each communicator; */
+#define EVENTS_CALLED 256 /* where callers issue, who make none */
 
 struct creation {
     weft__comm *comm;   /* NULL: this rank only takes part in a split */
@@ -106,7 +107,7 @@ static weft_status equip(weft__comm *comm, char *text, size_t bytes)
     /* Barriers add up what is there; nobody reads it, but it should be something. */
     error = cudaMemsetAsync(comm->scratch, 0, WEFT__COMM_SCRATCH, comm->stream);
     if (error != cudaSuccess) return cuda_failed(error, "cudaMemsetAsync", text, bytes);
-    error = weft__event_pool_grow(comm->nccl, EVENTS_SPARE);
+    error = weft__event_pool_grow(comm->nccl, comm->by_callers ? EVENTS_CALLED : EVENTS_SPARE);
     if (error != cudaSuccess) return cuda_failed(error, "cudaEventCreateWithFlags", text, bytes);
     return WEFT_OK;
 }
@@ -135,6 +136,56 @@ static void comm_create_publish(weft__comm *comm)
     if (late) ncclCommAbort(late);
 }
 
+/* ---- the part on which callers issue ---- */
+
+void weft__comm_by_callers(weft__comm *comm)
+{
+    comm->by_callers = true;
+}
+
+/* From now on works are issued on it, and an abort reaches it. */
+static void publish_part(weft__comm *comm)
+{
+    ncclComm_t late = NULL;
+    pthread_mutex_lock(&comm->lock);
+    if (atomic_load(&comm->state) < WEFT__COMM_ABORTING) {
+        comm->root = comm->handle;
+        comm->handle = comm->part;
+    } else {
+        late = comm->part;
+    }
+    comm->part = NULL;
+    pthread_mutex_unlock(&comm->lock);
+    if (late) ncclCommAbort(late);
+}
+
+/* With the turn; all ranks come here. */
+static weft_status split_part(weft__comm *comm, char *text, size_t bytes)
+{
+    ncclConfig_t config = configure(comm);
+    ncclResult_t result;
+    if (!comm->by_callers || comm->nccl->blocking || weft__comm_doomed(comm)) return WEFT_OK;
+    config.blocking = 1;
+    weft__comm_inside(comm, "ncclCommSplit");
+    result = ncclCommSplit(comm->handle, 0, comm->rank, &comm->part, &config);
+    result = weft__comm_await_begun(comm, result);
+    comm->unwritten = result == ncclInProgress;
+    if (comm->unwritten) return WEFT_OK; /* doomed: tell knows why */
+    if (comm->part) publish_part(comm);
+    if (result == ncclSuccess) result = weft__comm_await(comm, ncclInProgress);
+    return result == ncclSuccess || weft__comm_doomed(comm)
+               ? WEFT_OK
+               : weft__comm_error("ncclCommSplit", result, text, bytes);
+}
+
+/* NCCL writes the part when it is done with the split, and that is not before the root's abort. */
+static void await_part(weft__comm *comm)
+{
+    if (!comm->unwritten) return;
+    weft__comm_outwait_abort(comm);
+    if (comm->part) publish_part(comm);
+}
+
 /* ---- joining ---- */
 
 static weft_status comm_create_init(struct creation *creation, char *text, size_t bytes)
@@ -152,6 +203,7 @@ static weft_status comm_create_init(struct creation *creation, char *text, size_
     if (result == ncclInProgress) result = weft__comm_await(comm, result);
     if (result != ncclSuccess && !weft__comm_doomed(comm))
         status = weft__comm_error("ncclCommInitRankConfig", result, text, bytes);
+    if (status == WEFT_OK) status = split_part(comm, text, bytes);
     weft__comm_inside(comm, "cudaStreamCreateWithPriority");
     if (status == WEFT_OK && !weft__comm_doomed(comm)) status = equip(comm, text, bytes);
     weft__turn_give(comm, &turn);
@@ -170,6 +222,7 @@ static void comm_create_join(void *arg)
     char text[WEFT__NCCL_SENTENCE] = "";
     weft_status status = comm_create_init(creation, text, sizeof text);
     comm_create_tell(creation->comm, status, text);
+    await_part(creation->comm);
     weft__comm_unref(creation->comm);
     free(creation);
 }
@@ -200,9 +253,11 @@ static ncclResult_t divide(struct creation *creation)
     ncclResult_t result;
     weft__comm_inside(parent, "ncclCommSplit");
     if (comm) weft__comm_inside(comm, "ncclCommSplit");
-    result =
-        ncclCommSplit(parent->handle, color, creation->key, comm ? &comm->born : &creation->none, &config);
+    parent->at_root = true;
+    result = ncclCommSplit(parent->root ? parent->root : parent->handle, color, creation->key,
+                           comm ? &comm->born : &creation->none, &config);
     result = weft__comm_await_begun(parent, result);
+    parent->at_root = false;
     creation->written = result != ncclInProgress;
     if (!creation->written || !comm) return result;
     if (comm->born) comm_create_publish(comm);
@@ -237,7 +292,8 @@ static weft_status split_idle(struct creation *creation, char *text, size_t byte
     if (result != ncclSuccess && result != ncclInProgress)
         return weft__comm_error("ncclCommSplit", result, text, bytes);
     if (!comm || weft__comm_doomed(comm) || weft__comm_doomed(parent)) return WEFT_OK;
-    return equip(comm, text, bytes);
+    status = split_part(comm, text, bytes);
+    return status != WEFT_OK || weft__comm_doomed(comm) ? status : equip(comm, text, bytes);
 }
 
 static weft_status take_turns(struct creation *creation, char *text, size_t bytes)
@@ -284,6 +340,7 @@ static void end_split(struct creation *creation, weft_status status, const char 
     forget_parent(comm);
     if (comm) comm_create_tell(comm, status, text);
     await_writing(creation);
+    if (comm) await_part(comm);
     if (comm) weft__comm_unref(comm);
     weft__comm_unref(parent);
     free(creation);

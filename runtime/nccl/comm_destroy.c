@@ -11,24 +11,53 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void abort_when_left(void *arg)
+/* Lock held: until nobody is inside, or for the grace; nobody who asks ever stays long. */
+static void await_leaving(weft__comm *comm)
 {
-    weft__comm *comm = arg;
     int64_t deadline_ns = weft__nccl_now(comm->nccl) + comm->nccl->grace_ns;
-    ncclResult_t result = ncclSuccess;
-    ncclComm_t handle;
     bool waits = true;
-    pthread_mutex_lock(&comm->lock);
     while (comm->lookers || (comm->entered && waits))
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, waits ? deadline_ns : WEFT__NCCL_NEVER);
-    atomic_store(&comm->state, WEFT__COMM_ABORTING);
-    handle = comm->handle;
-    comm->handle = NULL;
+}
+
+/* Lock held, and let go in between.  A caller is inside a call that hangs: revoking makes it return, and frees nothing
+ * of what it is in, as the abort would. */
+static void let_out(weft__comm *comm)
+{
+    ncclComm_t handle = comm->handle;
+    ncclResult_t result;
+    if (!comm->entered || !comm->root || !comm->nccl->newer.revoke) return;
     pthread_mutex_unlock(&comm->lock);
-    if (handle) result = ncclCommAbort(handle);
+    result = comm->nccl->newer.revoke(handle, WEFT__NCCL_REVOKE);
+    if (result != ncclSuccess)
+        weft__nccl_log(comm->nccl, 2, "ncclCommRevoke of communicator %s: %s", comm->label,
+                       ncclGetErrorString(result));
+    pthread_mutex_lock(&comm->lock);
+    await_leaving(comm);
+}
+
+static void abort_handle(const weft__comm *comm, ncclComm_t handle)
+{
+    ncclResult_t result = handle ? ncclCommAbort(handle) : ncclSuccess;
     if (result != ncclSuccess)
         weft__nccl_log(comm->nccl, 1, "ncclCommAbort of communicator %s: %s", comm->label,
                        ncclGetErrorString(result));
+}
+
+static void abort_when_left(void *arg)
+{
+    weft__comm *comm = arg;
+    ncclComm_t handle, root;
+    pthread_mutex_lock(&comm->lock);
+    await_leaving(comm);
+    atomic_store(&comm->state, WEFT__COMM_ABORTING);
+    let_out(comm);
+    handle = comm->handle;
+    root = comm->root;
+    comm->handle = comm->root = NULL;
+    pthread_mutex_unlock(&comm->lock);
+    abort_handle(comm, handle);
+    abort_handle(comm, root);
     pthread_mutex_lock(&comm->lock);
     atomic_store(&comm->state, WEFT__COMM_ABORTED);
     pthread_cond_broadcast(&comm->changed);
@@ -135,26 +164,39 @@ static bool hurried(weft__nccl *nccl)
 }
 
 /* Waits in the background for the other ranks of this host, as NCCL asks; closing ends its patience. */
-static void finalize(weft__comm *comm)
+static bool finalize(const weft__comm *comm, ncclComm_t handle)
 {
-    ncclResult_t result = hurried(comm->nccl) ? ncclInProgress : ncclCommFinalize(comm->handle);
+    ncclResult_t result = hurried(comm->nccl) ? ncclInProgress : ncclCommFinalize(handle);
     unsigned turns = 0;
     while (result == ncclInProgress && !hurried(comm->nccl)) {
         weft__thread_pause(&turns);
-        if (ncclCommGetAsyncError(comm->handle, &result) != ncclSuccess) result = ncclInternalError;
+        if (ncclCommGetAsyncError(handle, &result) != ncclSuccess) result = ncclInternalError;
     }
-    result = result == ncclSuccess ? ncclCommDestroy(comm->handle) : ncclCommAbort(comm->handle);
+    return result == ncclSuccess;
+}
+
+static void destroy(const weft__comm *comm, ncclComm_t handle, bool finalized)
+{
+    ncclResult_t result = finalized ? ncclCommDestroy(handle) : ncclCommAbort(handle);
     if (result != ncclSuccess && result != ncclInProgress)
         weft__nccl_log(comm->nccl, 2, "communicator %s ends with \"%s\"", comm->label,
                        ncclGetErrorString(result));
-    comm->handle = NULL;
+}
+
+/* The part whose calls block waits, when it is destroyed, for ranks that are known to do so too. */
+static void end_handles(weft__comm *comm)
+{
+    bool finalized = finalize(comm, comm->root ? comm->root : comm->handle);
+    destroy(comm, comm->handle, finalized);
+    if (comm->root) destroy(comm, comm->root, finalized);
+    comm->handle = comm->root = NULL;
 }
 
 void weft__comm_bury(weft__comm *comm)
 {
     weft__nccl *nccl = comm->nccl;
     weft__memory_leave(comm);
-    if (comm->handle) finalize(comm);
+    if (comm->handle) end_handles(comm);
     if (comm->stream) cudaStreamDestroy(comm->stream);
     if (comm->scratch) cudaFree(comm->scratch);
     pthread_mutex_lock(&nccl->lock);

@@ -72,6 +72,17 @@ void weft__turn_ask(weft__comm *comm, weft__turn *turn)
     pthread_mutex_unlock(&comm->lock);
 }
 
+bool weft__turn_ask_alone(weft__comm *comm, weft__turn *turn)
+{
+    bool alone;
+    turn->next = NULL;
+    pthread_mutex_lock(&comm->lock);
+    alone = !comm->turn;
+    if (alone) comm->turn = comm->turn_last = turn;
+    pthread_mutex_unlock(&comm->lock);
+    return alone;
+}
+
 /* Lock held. */
 static void communicator_leave(weft__comm *comm, weft__turn *turn)
 {
@@ -127,11 +138,26 @@ void weft__turn_give(weft__comm *comm, weft__turn *turn)
     pthread_mutex_unlock(&comm->lock);
 }
 
+void weft__turn_give_issued(weft__comm *comm, weft__event *end)
+{
+    weft__event *before;
+    weft__comm_inside(comm, NULL);
+    pthread_mutex_lock(&comm->lock);
+    comm->entered = false;
+    communicator_leave(comm, &end->turn);
+    before = atomic_load_explicit(&comm->nccl->issued, memory_order_relaxed);
+    do {
+        end->next = before;
+    } while (!atomic_compare_exchange_weak_explicit(&comm->nccl->issued, &before, end, memory_order_release,
+                                                    memory_order_relaxed));
+    pthread_mutex_unlock(&comm->lock);
+}
+
 /* Lock held; it is given back.  The question is counted before that, so that neither an abort, which frees the
  * handle, nor a call comes beside it. */
 static ncclResult_t ask(weft__comm *comm, ncclResult_t *result)
 {
-    ncclComm_t handle = comm->handle;
+    ncclComm_t handle = comm->at_root && comm->root ? comm->root : comm->handle;
     ncclResult_t asked;
     comm->lookers++;
     pthread_mutex_unlock(&comm->lock);

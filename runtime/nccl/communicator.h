@@ -15,6 +15,13 @@
  * no longer than the grace: then it is the only way out of one that hangs, as a question does not.  Whoever
  * comes back out of such a call sees DOOMED or later, and touches NCCL's handle no more.
  *
+ * By callers: a communicator of a group in program order (backend.h) is two of NCCL's.  The root does not block: it is
+ * joined, split, and where ranks meet when they end.  The handle, on which works are issued, is a part of all the root's
+ * ranks whose calls block: such calls launch on the thread that makes them, where those of the root have a thread made
+ * for each.  The root splits it off, so that until it is there the root's abort ends its making.  It is aborted and
+ * destroyed before the root; destroyed only once all ranks have met at the root's end, since that call blocks.  Who is
+ * inside a call of it that hangs is let out by ncclCommRevoke where there is one, which frees nothing.
+ *
  * Who holds the struct: the runtime, from open to drop; each thread of the module that works on it; the
  * progress thread while it is in nccl->running, and inside start.  The last one to let go sends a thread to
  * bury it, which finalizes and destroys what has not been aborted. */
@@ -58,6 +65,7 @@ struct weft_backend_comm {
     bool entered;                    /* and uses it */
     unsigned lookers;                /* inside ncclCommGetAsyncError */
     ncclComm_t handle;
+    ncclComm_t root;    /* by callers, once handle is its part; NULL: handle is all there is */
     weft__comm *parent; /* while it is being split off: neither can be stopped without the other */
     weft_status status; /* DOOMED and later: why */
     char why[WEFT__NCCL_SENTENCE];
@@ -66,16 +74,26 @@ struct weft_backend_comm {
     _Atomic(const char *) call; /* the function that it is inside; NULL: none */
     _Atomic int64_t call_since_ns;
     ncclComm_t born; /* where NCCL writes the handle */
+    ncclComm_t part; /* and that of the part whose calls block */
+    bool unwritten;  /* it was doomed before NCCL had written that */
+    bool at_root;    /* NCCL is asked how far it is with the root */
 
     /* From READY on: */
     cudaStream_t stream;
     void *scratch; /* WEFT__COMM_SCRATCH bytes of the device, for barriers */
+    _Atomic unsigned
+        pieces; /* in the stream's queue, of what is issued and of what callers are about to issue */
+
+    /* By callers: */
+    bool by_callers; /* from before JOINING on */
+    /* The sizes (bit: their logarithm) of each kind that have been issued: NCCL has made its connections for those. */
+    _Atomic uint64_t known[WEFT_BACKEND_KINDS];
 
     /* Progress thread: */
     weft__list listed;         /* nccl->running */
     weft__event *first, *last; /* what is issued, in order */
-    _Atomic unsigned pieces;   /* of these, in the stream's queue; others may read it */
     int64_t looked_ns;         /* for an asynchronous error */
+    int64_t found_ns;          /* one that may be another rank's doing was first found then; 0: none was */
 };
 
 #define WEFT__COMM_SCRATCH 256
@@ -92,11 +110,15 @@ static inline bool weft__comm_doomed(weft__comm *comm)
 
 /* Ask for the turn: now, so that it comes before the turns of those who ask later. */
 void weft__turn_ask(weft__comm *comm, weft__turn *turn);
+/* Only if nobody else has it or has asked, so that it is there but for a question that is being asked. */
+bool weft__turn_ask_alone(weft__comm *comm, weft__turn *turn);
 /* Take it, if it has come. */
 weft__turn_state weft__turn_try(weft__comm *comm, weft__turn *turn);
 /* Wait for it.  False: the communicator is doomed or the deadline has passed, and it is given back. */
 bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns);
 void weft__turn_give(weft__comm *comm, weft__turn *turn);
+/* Likewise, and what was issued with it goes to the progress thread: in the order of the turns. */
+void weft__turn_give_issued(weft__comm *comm, weft__event *end);
 
 /* With the turn: which function is being called, for messages; NULL: out of it again. */
 static inline void weft__comm_inside(weft__comm *comm, const char *call)
@@ -127,6 +149,7 @@ weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, 
 /* comm_create.c: slots of the seam. */
 weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int size, const char *label,
                             bool names);
+void weft__comm_by_callers(weft__comm *comm);
 void weft__comm_join(weft__comm *comm, const void *id);
 void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key);
 

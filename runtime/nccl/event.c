@@ -82,6 +82,28 @@ static void grow_ahead(void *arg)
     pthread_mutex_unlock(&nccl->events.lock);
 }
 
+static weft__event *as_new(weft__event *event)
+{
+    event->next = NULL;
+    event->works = NULL;
+    event->recorded = event->cut = false;
+    return event;
+}
+
+weft__event *weft__event_take_spare(weft__nccl *nccl)
+{
+    weft__events *events = &nccl->events;
+    weft__event *event = NULL;
+    pthread_mutex_lock(&events->lock);
+    if (events->spares > LOW_WATER) {
+        event = events->spare;
+        events->spare = event->next;
+        events->spares--;
+    }
+    pthread_mutex_unlock(&events->lock);
+    return event ? as_new(event) : NULL;
+}
+
 weft__event *weft__event_take(weft__nccl *nccl, cudaError_t *error)
 {
     weft__events *events = &nccl->events;
@@ -105,10 +127,7 @@ weft__event *weft__event_take(weft__nccl *nccl, cudaError_t *error)
         events->growing = false;
         pthread_mutex_unlock(&events->lock);
     }
-    event->next = NULL;
-    event->works = NULL;
-    event->recorded = event->cut = false;
-    return event;
+    return as_new(event);
 }
 
 void weft__event_give(weft__nccl *nccl, weft__event *event)

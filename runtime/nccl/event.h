@@ -39,6 +39,8 @@ void weft__event_pool_init(weft__events *events);
 cudaError_t weft__event_pool_grow(struct weft__nccl *nccl, unsigned spares);
 /* NULL: there is none and none can be made; *error says why. */
 weft__event *weft__event_take(struct weft__nccl *nccl, cudaError_t *error);
+/* NULL: few are left, or none.  Makes none, and no thread. */
+weft__event *weft__event_take_spare(struct weft__nccl *nccl);
 void weft__event_give(struct weft__nccl *nccl, weft__event *event);
 /* Nobody uses one any more.  intact: no communicator hangs, so they can be destroyed. */
 void weft__event_pool_close(weft__events *events, bool intact);

@@ -1,5 +1,8 @@
 /* issue.c - hands works to the device.
  *
+ * Works in program order are issued by their caller's thread, right after the runtime has given them their place (enter,
+ * then entered); all others by the progress thread, of those in program order what may take long: the first of a kind and
+ * size, for which NCCL makes connections, and what finds the stream's queue or the pool of events short.
  * Happy path: the communicator's stream waits for the callers' marks; one group call; when NCCL has finished
  * what it does in the background an event is recorded behind it, and the works are issued.  Nothing is
  * allocated and no CUDA call blocks.  Where somebody else is inside NCCL with the communicator the works wait
@@ -53,15 +56,8 @@ static void issue_fail(weft__nccl *nccl, weft_backend_work *first, const char *c
     finish_chain(nccl, first, WEFT_ERR_SYSTEM, text);
 }
 
-/* The event for the end.  NULL: the works are finished, with what CUDA said. */
-static weft__event *end_of(weft__nccl *nccl, weft_backend_work *first, weft__comm *comm)
+static weft__event *end_at(weft__event *end, weft_backend_work *first, weft__comm *comm)
 {
-    cudaError_t error = cudaSuccess;
-    weft__event *end = weft__event_take(nccl, &error);
-    if (!end) {
-        issue_fail(nccl, first, "cudaEventCreateWithFlags", error);
-        return NULL;
-    }
     end->works = first;
     end->comm = comm;
     end->pieces = 1; /* itself */
@@ -69,15 +65,14 @@ static weft__event *end_of(weft__nccl *nccl, weft_backend_work *first, weft__com
     return end;
 }
 
-/* The stream goes on behind all marks.  False: the works are finished, and their end is given back. */
-static bool issue_prepare(weft__nccl *nccl, cudaStream_t stream, weft__event *end)
+/* The event for the end.  NULL: the works are finished, with what CUDA said. */
+static weft__event *end_of(weft__nccl *nccl, weft_backend_work *first, weft__comm *comm)
 {
-    weft_backend_work *first = end->works;
-    cudaError_t error = wait_for_marks(nccl, stream, first);
-    if (error == cudaSuccess) return true;
-    weft__event_give(nccl, end);
-    issue_fail(nccl, first, "cudaStreamWaitEvent", error);
-    return false;
+    cudaError_t error = cudaSuccess;
+    weft__event *end = weft__event_take(nccl, &error);
+    if (end) return end_at(end, first, comm);
+    issue_fail(nccl, first, "cudaEventCreateWithFlags", error);
+    return NULL;
 }
 
 /* *call: the one that returned the result. */
@@ -128,12 +123,45 @@ static bool issue(weft__comm *comm, weft__event *end)
     return false;
 }
 
+/* Which of the sizes that NCCL may choose its way by. */
+static unsigned size_of(const weft_backend_operation *op)
+{
+    size_t bytes = op->count * weft__type_bytes(op->dtype);
+    return bytes ? (unsigned)(63 - __builtin_clzll(bytes)) : 0;
+}
+
+static void note_known(weft__comm *comm, const weft_backend_work *work)
+{
+    for (; work; work = work->next)
+        atomic_fetch_or_explicit(&comm->known[work->op.kind], UINT64_C(1) << size_of(&work->op),
+                                 memory_order_relaxed);
+}
+
+/* With the turn, which is given back; whoever gets it next is behind this. */
 static void started(weft__comm *comm, weft__event *end)
 {
     const weft_backend_runtime *table = comm->nccl->table;
-    bool recorded = end->recorded;
-    weft__running_add(comm, end);
-    for (weft_backend_work *work = end->works; work && recorded; work = work->next) table->issued(work);
+    for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) {
+        work->state = end;
+        table->issued(work);
+    }
+    if (comm->by_callers && end->recorded) note_known(comm, end->works);
+    weft__turn_give_issued(comm, end);
+}
+
+static void uncount(weft__comm *comm, const weft__event *end)
+{
+    atomic_fetch_sub_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
+}
+
+/* With the turn, which is given back, before its place is used again. */
+static void unstarted(weft__comm *comm, weft__event *end, const char *call, cudaError_t error)
+{
+    weft_backend_work *first = end->works;
+    uncount(comm, end);
+    weft__turn_give(comm, &end->turn);
+    weft__event_give(comm->nccl, end);
+    issue_fail(comm->nccl, first, call, error);
 }
 
 static void issue_refuse(weft__comm *comm, weft__event *end)
@@ -181,18 +209,17 @@ static cudaError_t copy(const weft__comm *comm, const weft__event *end)
 /* With the turn.  Nobody else has a part in it, so it fails alone. */
 static void carry_out_copy(weft__comm *comm, weft__event *end)
 {
-    weft_backend_work *first = end->works;
-    bool prepared = issue_prepare(comm->nccl, comm->stream, end);
-    cudaError_t error = prepared ? copy(comm, end) : cudaSuccess;
-    weft__turn_give(comm, &end->turn);
-    if (!prepared) return;
-    end->recorded = error == cudaSuccess;
-    if (end->recorded) {
-        started(comm, end);
+    cudaError_t error = wait_for_marks(comm->nccl, comm->stream, end->works);
+    if (error != cudaSuccess) {
+        unstarted(comm, end, "cudaStreamWaitEvent", error);
         return;
     }
-    weft__event_give(comm->nccl, end);
-    issue_fail(comm->nccl, first, "copy of a message to oneself", error);
+    error = copy(comm, end);
+    end->recorded = error == cudaSuccess;
+    if (end->recorded)
+        started(comm, end);
+    else
+        unstarted(comm, end, "copy of a message to oneself", error);
 }
 
 /* ---- start ---- */
@@ -200,17 +227,21 @@ static void carry_out_copy(weft__comm *comm, weft__event *end)
 /* With the turn. */
 static void carry_out(weft__comm *comm, weft__event *end)
 {
-    bool prepared = issue_prepare(comm->nccl, comm->stream, end);
-    if (prepared) end->cut = !(end->recorded = issue(comm, end));
-    weft__turn_give(comm, &end->turn);
-    if (prepared) started(comm, end);
+    cudaError_t error = wait_for_marks(comm->nccl, comm->stream, end->works);
+    if (error != cudaSuccess) {
+        unstarted(comm, end, "cudaStreamWaitEvent", error);
+        return;
+    }
+    end->cut = !(end->recorded = issue(comm, end));
+    started(comm, end);
 }
 
 /* A call that queues more than a stream takes blocks until there is room, and what is there may be waiting for a
  * stream of the program's for as long as that likes. */
 static bool has_room(const weft__comm *comm, const weft__event *end)
 {
-    return !comm->first || comm->pieces + end->pieces <= PIECES_MOST;
+    unsigned pieces = atomic_load_explicit(&comm->pieces, memory_order_relaxed);
+    return !pieces || pieces + end->pieces <= PIECES_MOST;
 }
 
 static weft__turn_state try_now(weft__comm *comm, weft__event *end, bool held)
@@ -238,12 +269,15 @@ static int issue_waiting(weft__nccl *nccl)
         }
         *at = end->next;
         end->next = NULL;
+        if (state == WEFT__TURN_TAKEN)
+            atomic_fetch_add_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
         if (state == WEFT__TURN_REFUSED)
             issue_refuse(comm, end);
         else if (copies)
             carry_out_copy(comm, end);
         else
             carry_out(comm, end);
+        weft__running_take_in(nccl);
         weft__comm_unref(comm);
         issued++;
     }
@@ -269,6 +303,55 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
     *nccl->waiting_end = end;
     nccl->waiting_end = &end->next;
     issue_waiting(nccl);
+}
+
+/* ---- by the caller ---- */
+
+/* What NCCL has done before, so that the call only launches. */
+static bool is_known(weft__comm *comm, const weft_backend_work *work)
+{
+    bool known = true;
+    for (; work && known; work = work->next)
+        known =
+            work->op.kind < WEFT_BACKEND_ISEND &&
+            atomic_load_explicit(&comm->known[work->op.kind], memory_order_relaxed) >> size_of(&work->op) & 1;
+    return known;
+}
+
+bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
+{
+    weft__nccl *nccl = weft__nccl_of(backend);
+    weft__comm *comm = first->comm;
+    weft__event *end;
+    unsigned before;
+    if (!comm->by_callers || weft__comm_doomed(comm) || !is_known(comm, first)) return false;
+    end = weft__event_take_spare(nccl);
+    if (!end) return false;
+    end_at(end, first, comm);
+    before = atomic_fetch_add_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
+    if (before + end->pieces > PIECES_MOST || !weft__turn_ask_alone(comm, &end->turn)) {
+        uncount(comm, end);
+        weft__event_give(nccl, end);
+        return false;
+    }
+    first->state = end;
+    weft__comm_ref(comm);
+    return true;
+}
+
+void weft__issue_entered(weft_backend *backend, weft_backend_work *first)
+{
+    weft__event *end = first->state;
+    weft__comm *comm = end->comm;
+    (void)backend;
+    first->state = NULL;
+    if (weft__turn_take(comm, &end->turn, WEFT__NCCL_NEVER)) {
+        carry_out(comm, end);
+    } else {
+        uncount(comm, end);
+        issue_refuse(comm, end);
+    }
+    weft__comm_unref(comm);
 }
 
 int weft__issue_poll(weft_backend *backend)

@@ -275,12 +275,16 @@ static ncclResult_t memory_ask(weft__comm *comm, uint64_t *bytes)
 {
     weft__turn turn;
     ncclResult_t result = ncclSuccess;
+    uint64_t root = 0;
     *bytes = 0;
     weft__turn_ask(comm, &turn);
     if (!weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + ASK_WAIT_NS)) return ncclSuccess;
     if (comm->handle) {
         weft__comm_inside(comm, "ncclCommMemStats");
         result = comm->nccl->newer.memory(comm->handle, WEFT__NCCL_MEMORY_TOTAL, bytes);
+        if (result == ncclSuccess && comm->root)
+            result = comm->nccl->newer.memory(comm->root, WEFT__NCCL_MEMORY_TOTAL, &root);
+        *bytes += root;
     }
     weft__turn_give(comm, &turn);
     return result;

@@ -15,6 +15,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <weft/backend.h>
 
 #define WEFT__NCCL_MS       INT64_C(1000000)
@@ -53,6 +54,8 @@ typedef struct weft__nccl {
 
     /* Windows of communicators come and go under this; held during a call of NCCL that is local. */
     pthread_mutex_t windows;
+
+    _Atomic(weft__event *) issued; /* what the progress thread has not seen yet; the last one first */
 
     /* Progress thread. */
     weft__event *waiting, **waiting_end; /* to be issued, in the order in which they were given */

@@ -13,24 +13,38 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_NS (50 * WEFT__NCCL_MS) /* between two questions for an asynchronous error */
+#define LOOK_NS  (50 * WEFT__NCCL_MS)   /* between two questions for an asynchronous error */
+#define CAUSE_NS (1000 * WEFT__NCCL_MS) /* for the runtime to find out which rank is behind one */
 
-void weft__running_add(weft__comm *comm, weft__event *end)
+/* The works of `end`, a chain, are on its communicator's stream; or, where end->cut, perhaps. */
+static void running_add(weft__nccl *nccl, weft__event *end)
 {
-    weft__nccl *nccl = comm->nccl;
-    pthread_mutex_lock(&nccl->order);
-    for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) work->state = end;
-    pthread_mutex_unlock(&nccl->order);
+    weft__comm *comm = end->comm;
+    end->next = NULL;
     if (comm->first)
         comm->last->next = end;
     else
         comm->first = end;
     comm->last = end;
-    comm->pieces += end->pieces;
     if (comm->first == end) {
         weft__comm_ref(comm);
         weft__list_append(&nccl->running, &comm->listed);
         comm->looked_ns = weft__nccl_now(nccl);
+    }
+}
+
+void weft__running_take_in(weft__nccl *nccl)
+{
+    weft__event *end = NULL, *before, *last;
+    if (!atomic_load_explicit(&nccl->issued, memory_order_relaxed)) return;
+    for (last = atomic_exchange_explicit(&nccl->issued, NULL, memory_order_acquire); last; last = before) {
+        before = last->next;
+        last->next = end;
+        end = last;
+    }
+    for (; end; end = before) {
+        before = end->next;
+        running_add(nccl, end);
     }
 }
 
@@ -42,7 +56,7 @@ static void finish_all(weft__comm *comm, weft_status status, const char *sentenc
     weft__event *end = comm->first;
     weft_backend_work *work = end->works, *next;
     comm->first = end->next;
-    comm->pieces -= end->pieces;
+    atomic_fetch_sub_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
     pthread_mutex_lock(&nccl->order);
     for (next = work; next; next = next->next) next->state = NULL;
     pthread_mutex_unlock(&nccl->order);
@@ -103,6 +117,15 @@ static bool end_first(weft__comm *comm)
 
 /* ---- asynchronous errors ---- */
 
+/* A rank that is gone, or in program order one that means something else: the runtime hears of it on the host plane, and
+ * knows who it is. */
+static bool has_cause_elsewhere(weft__comm *comm, ncclResult_t result, int64_t now)
+{
+    if (result != ncclRemoteError && !comm->by_callers) return false;
+    if (!comm->found_ns) comm->found_ns = now;
+    return now - comm->found_ns < CAUSE_NS;
+}
+
 static void running_look(weft__comm *comm)
 {
     int64_t now = weft__nccl_now(comm->nccl);
@@ -112,6 +135,7 @@ static void running_look(weft__comm *comm)
     if (now - comm->looked_ns < LOOK_NS) return;
     comm->looked_ns = now;
     result = weft__comm_look(comm);
+    if (result != ncclSuccess && has_cause_elsewhere(comm, result, now)) return;
     if (result != ncclSuccess) {
         status = weft__comm_error("ncclCommGetAsyncError", result, text, sizeof text);
         weft__comm_stop(comm, status, text);
@@ -123,12 +147,14 @@ static void running_look(weft__comm *comm)
 int weft__running_poll(weft__nccl *nccl)
 {
     int ended = 0;
+    weft__running_take_in(nccl);
     if (weft__list_empty(&nccl->running)) return 0;
     weft__thread_settle(nccl);
     WEFT__LIST_EACH(&nccl->running, at)
     {
         weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, listed);
-        while (comm->first && end_first(comm)) ended++;
+        /* What an error has touched is not known to be right, also where it has come to its end. */
+        while (comm->first && (!comm->found_ns || weft__comm_doomed(comm)) && end_first(comm)) ended++;
         if (comm->first) {
             running_look(comm);
             continue;

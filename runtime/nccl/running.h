@@ -3,8 +3,8 @@
 #define WEFT_NCCL_RUNNING_H
 #include "communicator.h"
 
-/* Progress thread: the works of `end`, a chain, are on comm's stream; or, where end->cut, perhaps. */
-void weft__running_add(weft__comm *comm, weft__event *end);
+/* Progress thread: what has been issued, by whomever, is looked after from now on. */
+void weft__running_take_in(weft__nccl *nccl);
 
 int weft__running_poll(weft__nccl *nccl); /* progress thread; how many works, or chains of them, have ended */
 /* Slot of the seam; any thread. */

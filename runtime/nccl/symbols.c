@@ -23,5 +23,6 @@ void weft__symbols_find(weft__symbols *symbols)
     symbols_find("ncclAlltoAll", &symbols->all_to_all);
     symbols_find("ncclGather", &symbols->gather);
     symbols_find("ncclScatter", &symbols->scatter);
+    symbols_find("ncclCommRevoke", &symbols->revoke);
     symbols_find("ncclCommMemStats", &symbols->memory);
 }

@@ -17,6 +17,7 @@ typedef struct weft__symbols {
                            ncclComm_t comm, cudaStream_t stream);
     ncclResult_t (*scatter)(const void *in, void *out, size_t count, ncclDataType_t type, int root,
                             ncclComm_t comm, cudaStream_t stream);
+    ncclResult_t (*revoke)(ncclComm_t comm, int flags); /* flags: WEFT__NCCL_REVOKE */
     /* 2.29; statistic: WEFT__NCCL_MEMORY_TOTAL */
     ncclResult_t (*memory)(ncclComm_t comm, int statistic, uint64_t *value);
 } weft__symbols;
@@ -25,6 +26,7 @@ typedef struct weft__symbols {
  * choose its kernel by what it alone knows to lie in a window: wrong sums, or a hang, where ranks differ in
  * that, which weft_mem_alloc allows. */
 #define WEFT__NCCL_WINDOW_ANY   0
+#define WEFT__NCCL_REVOKE       0 /* NCCL_REVOKE_DEFAULT */
 #define WEFT__NCCL_MEMORY_TOTAL 3 /* ncclStatGpuMemTotal */
 
 void weft__symbols_find(weft__symbols *symbols);

@@ -262,7 +262,7 @@ static void test_measured(void **state)
 /* However the members' tables are merged, all of it comes out the same. */
 static void test_merge(void **state)
 {
-    weft__group_params low = {.rounds = 1, .slot_bytes = 4096, .lowest = 3, .as_submitted = 1};
+    weft__group_params low = {.rounds = 1, .slot_bytes = 4096, .lowest = 3, .program = 1};
     weft__group_params high = {.slot_bytes = 8192, .lowest = 7, .rank_order = 1, .plain = 1}, one, other;
     (void)state;
     assert_int_equal(weft__choices_force(&low.choices, "X", "all_reduce:ring"), WEFT_OK);
@@ -275,7 +275,7 @@ static void test_merge(void **state)
     assert_int_equal(one.slot_bytes, 4096);
     assert_int_equal(one.lowest, 3);
     assert_int_equal(one.rank_order, 1);
-    assert_int_equal(one.as_submitted, 0);
+    assert_int_equal(one.program, 0);
     assert_int_equal(one.plain, 1);
     assert_memory_equal(&one.choices, &low.choices, sizeof low.choices);
     assert_memory_equal(&one, &other, sizeof one);

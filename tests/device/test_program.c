@@ -1,0 +1,448 @@
+/* test_program.c - program order (WEFT_DEVICE_ORDER=program, which this program is run with): what the submitting call
+ * does itself and what it costs, that the host runs ahead, and how what hangs, is late or differs ends. */
+#include "device.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weft/cuda.h>
+
+enum { COUNT = 64, AHEAD = 50 };
+static const size_t bytes = COUNT * sizeof(int32_t);
+
+typedef struct operands {
+    int32_t *in, *out;
+} operands;
+
+static operands take_operands(job_rank *me)
+{
+    operands o = {job_buffer(me, bytes), job_buffer(me, bytes)};
+    int32_t image[COUNT];
+    for (int i = 0; i < COUNT; i++) image[i] = i + me->rank;
+    job_put(o.in, image, bytes);
+    return o;
+}
+
+static void check_sum(const job_rank *me, const int32_t *out)
+{
+    int32_t image[COUNT];
+    job_get(image, out, bytes);
+    for (int i = 0; i < COUNT; i++) CHECK_INT(image[i], i * me->size + me->size * (me->size - 1) / 2);
+}
+
+static weft_request *begin_sum(weft_group *group, operands o, const weft_call *call)
+{
+    weft_request *req = NULL;
+    CHECK_OK(weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, call, &req));
+    return req;
+}
+
+/* NCCL connects in the first one of a size, which is the progress thread's. */
+static void warm_up(job_rank *me, weft_group *group, operands o)
+{
+    weft_request *req = begin_sum(group, o, NULL);
+    WAIT_OK(req);
+    job_meet(me);
+}
+
+static int threads_now(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    CHECK(tasks);
+    while (readdir(tasks)) n++;
+    closedir(tasks);
+    return n;
+}
+
+/* Ranks are processes of their own here. */
+static uint64_t calls(const char *function)
+{
+    return device()->emu_calls(function);
+}
+
+/* The other rank is late; this one's operations are with the device when their calls are back, and streams are ordered
+ * after them, all without waiting for it. */
+static void the_host_runs_ahead(job_rank *me)
+{
+    operands o = take_operands(me);
+    weft_call call = {.stream = device_stream(0)};
+    weft_request *reqs[AHEAD];
+    warm_up(me, me->world, o);
+    if (me->rank == 0) {
+        uint64_t before = device_is_emulated() ? calls("ncclAllReduce") : 0;
+        uint64_t apart = device_is_emulated() ? calls("background") : 0;
+        int threads = threads_now();
+        for (int i = 0; i < AHEAD; i++) {
+            reqs[i] = begin_sum(me->world, o, &call);
+            if (device_is_emulated()) CHECK_INT(calls("ncclAllReduce"), before + (unsigned)i + 1);
+            CHECK_OK(weft_stream_wait(reqs[i], device_stream(0)));
+        }
+        CHECK_INT(weft_test(reqs[0]), WEFT_PENDING); /* all of them queued before the first is done */
+        CHECK_INT(threads_now(), threads);
+        if (device_is_emulated()) CHECK_INT(calls("background"), apart);
+        job_mark(me, 0);
+    } else {
+        job_await(me, 0, 1);
+        for (int i = 0; i < AHEAD; i++) reqs[i] = begin_sum(me->world, o, &call);
+    }
+    for (int i = 0; i < AHEAD; i++) WAIT_OK(reqs[i]);
+    check_sum(me, o.out);
+    job_meet(me);
+}
+
+/* ---- what a call does, beside the same calls made by hand ---- */
+
+typedef struct nccl_id {
+    char bytes[128];
+} nccl_id;
+
+/* What is called of NCCL and CUDA, without their headers. */
+typedef struct by_hand {
+    int (*get_id)(nccl_id *id);
+    int (*init)(void **comm, int ranks, nccl_id id, int rank);
+    int (*all_reduce)(const void *in, void *out, size_t count, int type, int op, void *comm, void *stream);
+    int (*group_start)(void);
+    int (*group_end)(void);
+    int (*destroy)(void *comm);
+    int (*event_make)(void **event, unsigned flags);
+    int (*event_record)(void *event, void *stream);
+    int (*stream_wait)(void *stream, void *event, unsigned flags);
+    int (*capturing)(void *stream, int *status);
+    void *comm, *before, *after, *stream;
+} by_hand;
+
+static void find(void *library, const char *name, void *function)
+{
+    void *symbol = dlsym(library, name);
+    CHECK(symbol);
+    memcpy(function, &symbol, sizeof symbol);
+}
+
+static by_hand take_hand(job_rank *me)
+{
+    by_hand h = {.stream = device_stream(1)};
+    void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), *cuda = RTLD_DEFAULT;
+    nccl_id id = {{0}};
+    CHECK(nccl);
+    find(nccl, "ncclGetUniqueId", &h.get_id);
+    find(nccl, "ncclCommInitRank", &h.init);
+    find(nccl, "ncclAllReduce", &h.all_reduce);
+    find(nccl, "ncclGroupStart", &h.group_start);
+    find(nccl, "ncclGroupEnd", &h.group_end);
+    find(nccl, "ncclCommDestroy", &h.destroy);
+    cuda = nccl; /* which needs it, so that it is found there */
+    find(cuda, "cudaEventCreateWithFlags", &h.event_make);
+    find(cuda, "cudaEventRecord", &h.event_record);
+    find(cuda, "cudaStreamWaitEvent", &h.stream_wait);
+    find(cuda, "cudaStreamIsCapturing", &h.capturing);
+    if (me->rank == 0) CHECK_INT(h.get_id(&id), 0);
+    CHECK_OK(weft_broadcast(me->world, &id, sizeof id, WEFT_UINT8, 0, NULL, NULL));
+    CHECK_INT(h.init(&h.comm, me->size, id, me->rank), 0);
+    CHECK_INT(h.event_make(&h.before, 2), 0); /* without times */
+    CHECK_INT(h.event_make(&h.after, 2), 0);
+    return h;
+}
+
+/* What a loop that is written by hand does for each: after the caller's stream, on one of its own, and an event behind. */
+static void sum_by_hand(const by_hand *h, operands o, void *stream)
+{
+    enum { INT32 = 2, SUM = 0 };
+    h->event_record(h->before, stream);
+    h->stream_wait(h->stream, h->before, 0);
+    h->group_start();
+    h->all_reduce(o.in, o.out, COUNT, INT32, SUM, h->comm, h->stream);
+    h->group_end();
+    h->event_record(h->after, h->stream);
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_us(int64_t *ns, int n)
+{
+    qsort(ns, (size_t)n, sizeof *ns, compare);
+    const size_t middle = (size_t)n / 2;
+    return (double)ns[middle] / 1e3;
+}
+
+static const char *const counted[] = {"cudaEventRecord",
+                                      "cudaStreamWaitEvent",
+                                      "cudaStreamIsCapturing",
+                                      "ncclGroupStart",
+                                      "ncclAllReduce",
+                                      "ncclGroupEnd",
+                                      "cudaGetDevice",
+                                      "cudaSetDevice",
+                                      "cudaEventQuery",
+                                      "background",
+                                      "cudaPointerGetAttributes",
+                                      "ncclCommGetAsyncError"};
+enum { TIMES = 1000, AT_ONCE = 20, FUNCTIONS = sizeof counted / sizeof *counted };
+
+/* A program's own loop first, then ours: in a call there is one of each call that the former makes, and the question
+ * whether the stream is captured.  Times are told, and decide nothing. */
+static void beside_a_hand_written_loop(job_rank *me)
+{
+    static int64_t hand[TIMES], ours[TIMES], waits[TIMES], orders[TIMES];
+    weft_call call = {.stream = device_stream(0)};
+    weft_request *reqs[AT_ONCE];
+    uint64_t before[FUNCTIONS], made[FUNCTIONS] = {0};
+    operands o = take_operands(me);
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, o);
+    by_hand h = take_hand(me);
+    for (int i = 0; i < TIMES; i++) {
+        int64_t at = job_now_ns();
+        sum_by_hand(&h, o, call.stream);
+        hand[i] = job_now_ns() - at;
+        at = job_now_ns();
+        h.stream_wait(call.stream, h.after, 0);
+        orders[i] = job_now_ns() - at;
+        if (i % AT_ONCE == AT_ONCE - 1) device_sync(h.stream);
+    }
+    CHECK_INT(h.destroy(h.comm), 0);
+    int threads = threads_now();
+    for (int i = 0; i < TIMES; i++) {
+        for (int f = 0; f < FUNCTIONS; f++) before[f] = calls(counted[f]);
+        int64_t at = job_now_ns();
+        reqs[i % AT_ONCE] = begin_sum(me->world, o, &call);
+        ours[i] = job_now_ns() - at;
+        for (int f = 0; f < FUNCTIONS; f++) made[f] += calls(counted[f]) - before[f];
+        at = job_now_ns();
+        CHECK_OK(weft_stream_wait(reqs[i % AT_ONCE], call.stream));
+        waits[i] = job_now_ns() - at;
+        if (i % AT_ONCE == AT_ONCE - 1) {
+            for (int r = 0; r < AT_ONCE; r++) WAIT_OK(reqs[r]);
+        }
+    }
+    CHECK_INT(threads_now(), threads);
+    CHECK_INT(made[3], TIMES);
+    CHECK_INT(made[4], TIMES); /* each of them in its call, on this thread */
+    CHECK_INT(made[5], TIMES);
+    CHECK_INT(made[9], 0);
+    CHECK_INT(made[10], 0);
+    if (me->rank == 0)
+        printf("program order, medians of %d on the emulation: all_reduce %.2f us, by hand %.2f us; "
+               "stream_wait %.2f us, "
+               "cudaStreamWaitEvent %.2f us\n",
+               TIMES, median_us(ours, TIMES), median_us(hand, TIMES), median_us(waits, TIMES),
+               median_us(orders, TIMES));
+    for (int f = 0; f < FUNCTIONS && me->rank == 0; f++)
+        printf("  %s: %.3f a call\n", counted[f], (double)made[f] / TIMES);
+    check_sum(me, o.out);
+    job_meet(me);
+}
+
+/* ---- the order over several communicators ---- */
+
+/* One that takes longer to make on one rank: what follows on another one waits there, as its kernel would hold up the
+ * device for one that other ranks have launched first. */
+static void while_a_communicator_is_made(job_rank *me)
+{
+    operands a = take_operands(me), b = take_operands(me);
+    warm_up(me, me->world, b);
+    weft_group *group = job_group(me, me->size, "new", 0);
+    if (me->rank == 0 && device_is_emulated()) device()->emu_script("making@*=delay:300");
+    weft_request *first = begin_sum(group, a, NULL), *second = begin_sum(me->world, b, NULL);
+    WAIT_OK(second);
+    WAIT_OK(first);
+    if (me->rank == 0 && device_is_emulated()) device()->emu_script(NULL);
+    check_sum(me, a.out);
+    check_sum(me, b.out);
+    first = begin_sum(group, a, NULL);
+    CHECK_OK(weft_stream_wait(first, device_stream(0)));
+    WAIT_OK(first);
+    CHECK_OK(weft_group_free(group));
+    job_meet(me);
+}
+
+/* Split off one in program order: it has a part of its own, and takes its parent's turn only for that. */
+static void of_a_split(job_rank *me)
+{
+    operands o = take_operands(me);
+    weft_group *half = NULL;
+    weft_request *req;
+    warm_up(me, me->world, o);
+    CHECK_OK(weft_split_group(me->world, 0, -me->rank, NULL, &half, NULL));
+    for (int i = 0; i < 3; i++) {
+        req = begin_sum(half, o, NULL);
+        CHECK_OK(weft_stream_wait(req, device_stream(0)));
+        WAIT_OK(req);
+        check_sum(me, o.out);
+    }
+    CHECK_OK(weft_group_free(half));
+    warm_up(me, me->world, o);
+}
+
+/* Asked for by the calls that make groups, in a job whose order is agreed; those of one rank are not enough. */
+static void one_group(job_rank *me)
+{
+    const weft_call asks = {.order = WEFT_ORDER_PROGRAM}, asks_not = {.order = WEFT_ORDER_AGREED};
+    const int ranks[] = {0, 1, 2};
+    weft_call wrong = {.order = (weft_order)7};
+    weft_group *groups[3] = {NULL}, *none = NULL;
+    job_setenv(me, "WEFT_DEVICE_ORDER", NULL);
+    job_join(me);
+    operands o = take_operands(me);
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_new_group(me->world, ranks, me->size, &wrong, &none, NULL));
+    CHECK_OK(weft_new_group(me->world, ranks, me->size, &asks, &groups[0], NULL));
+    CHECK_OK(weft_split_group(me->world, 0, me->rank, &asks, &groups[1], NULL));
+    CHECK_OK(weft_new_group(me->world, ranks, me->size, me->rank == 1 ? &asks_not : &asks, &groups[2], NULL));
+    for (int g = 0; g < 3; g++) {
+        uint64_t before = device_is_emulated() ? calls("ncclCommSplit") : 0;
+        warm_up(me, groups[g], o);
+        if (device_is_emulated()) CHECK_INT(calls("ncclCommSplit") - before, g < 2);
+        check_sum(me, o.out);
+        CHECK_OK(weft_group_free(groups[g]));
+    }
+    job_leave(me);
+}
+
+/* Ranks that do not all ask for it: the order is agreed, and nothing is split for callers. */
+static void one_disagrees(job_rank *me)
+{
+    if (me->rank == 1) job_setenv(me, "WEFT_DEVICE_ORDER", "agreed");
+    job_join(me);
+    operands o = take_operands(me);
+    warm_up(me, me->world, o);
+    if (device_is_emulated()) CHECK_INT(calls("ncclCommSplit"), 0);
+    job_leave(me);
+}
+
+/* ---- how it ends badly ---- */
+
+static void others_live(job_rank *me, operands o)
+{
+    job_host_sum_works(me->world);
+    weft_request *req = begin_sum(me->world, o, NULL);
+    WAIT_OK(req);
+    check_sum(me, o.out);
+}
+
+static void check_told(weft_request *req, unsigned named, int size)
+{
+    weft_request_info info;
+    WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+    info = job_info(req);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, job_short_ms() + job_late_ms());
+    CHECK_NAMES(weft_request_message(req), named, size);
+}
+
+/* The launch hangs inside the call of one rank: at the deadline that rank is named, its caller is let out, and what else
+ * there is lives on. */
+static void a_launch_that_hangs(job_rank *me)
+{
+    enum { ODD = 1 };
+    if (!device_is_emulated()) return;
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "doomed", 0);
+    warm_up(me, me->world, o);
+    warm_up(me, group, o);
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+    job_meet(me);
+    if (me->rank == ODD) device()->emu_script("ncclGroupEnd@1=hang");
+    int64_t began = job_now_ns();
+    weft_request *req = begin_sum(group, o, NULL);
+    CHECK_PERIOD(began, job_now_ns(), me->rank == ODD ? job_short_ms() - 1 : 0,
+                 job_short_ms() + job_late_ms());
+    check_told(req, 1U << ODD, me->size);
+    CHECK_TEXT(weft_request_message(req), "has not come back from issuing it");
+    weft_release(req);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    if (me->rank == ODD) {
+        CHECK(calls("ncclCommRevoke") > 0);
+        device()->emu_script(NULL);
+    }
+    job_meet(me);
+    others_live(me, o);
+    job_meet(me);
+}
+
+/* Its kernels have begun elsewhere: they are cut, and the late rank is named. */
+static void a_late_rank(job_rank *me)
+{
+    enum { ODD = 1 };
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "timed", 0);
+    warm_up(me, me->world, o);
+    warm_up(me, group, o);
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+    job_meet(me);
+    if (me->rank != ODD) {
+        weft_request *reqs[3];
+        for (int i = 0; i < 3; i++) reqs[i] = begin_sum(group, o, NULL);
+        CHECK_OK(weft_stream_wait(reqs[2], device_stream(0)));
+        check_told(reqs[0], 1U << ODD, me->size);
+        for (int i = 0; i < 3; i++) {
+            CHECK(weft_wait(reqs[i], job_wait_ms()) < 0);
+            weft_release(reqs[i]);
+        }
+        device_sync(device_stream(0)); /* it goes on */
+    }
+    job_meet(me);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    others_live(me, o);
+    job_meet(me);
+}
+
+/* In the middle of a stream of operations whose kernels wait for the dead. */
+static void killed(job_rank *me)
+{
+    enum { BEGAN = 0, DEAD = 2 };
+    weft_group *pair = me->rank == DEAD ? NULL : job_group(me, 2, "pair", 0);
+    weft_status status = WEFT_OK;
+    operands o = take_operands(me);
+    for (int i = 0; status == WEFT_OK; i++) {
+        if (i == 10 && me->rank == 0) {
+            job_results(me, DEAD)[BEGAN] = job_now_ns();
+            job_kill(me, DEAD);
+        }
+        status = weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL);
+    }
+    CHECK(status == WEFT_ERR_PEER || status == WEFT_ERR_BROKEN);
+    CHECK_PERIOD(job_results(me, DEAD)[BEGAN], job_now_ns(), 0, job_late_ms());
+    CHECK(job_names(weft_last_error(), DEAD));
+    job_host_sum_works(pair);
+    CHECK_OK(weft_all_reduce(pair, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+}
+
+/* Ranks that mean something else have launched it by then. */
+static void a_mismatch(job_rank *me)
+{
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "divided", 0);
+    weft_request *req = NULL;
+    warm_up(me, group, o);
+    warm_up(me, me->world, o);
+    CHECK_OK(
+        weft_all_reduce(group, o.in, o.out, me->rank ? COUNT : COUNT / 2, WEFT_INT32, WEFT_SUM, NULL, &req));
+    WAIT_STATUS(WEFT_ERR_MISMATCH, req);
+    weft_release(req);
+    others_live(me, o);
+    job_meet(me);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("the host runs ahead", .ranks = 2, .processes = true, .body = the_host_runs_ahead),
+        JOB_TEST("beside a hand-written loop", .ranks = 2, .processes = true,
+                 .body = beside_a_hand_written_loop),
+        JOB_TEST("while a communicator is made", .ranks = 3, .processes = true,
+                 .body = while_a_communicator_is_made),
+        JOB_TEST("of a split", .ranks = 3, .body = of_a_split),
+        JOB_TEST("one group", .ranks = 3, .processes = true, .bare = true, .body = one_group),
+        JOB_TEST("one disagrees", .ranks = 3, .processes = true, .bare = true, .body = one_disagrees),
+        JOB_TEST("a launch that hangs", .ranks = 3, .processes = true, .body = a_launch_that_hangs),
+        JOB_TEST("a late rank", .ranks = 3, .body = a_late_rank),
+        JOB_TEST("killed amid operations", .ranks = 3, .killed = 1u << 2, .body = killed),
+        JOB_TEST("a mismatch", .ranks = 2, .processes = true, .body = a_mismatch),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
