@@ -398,6 +398,25 @@ static void test_a_vote_counts_in_its_ballot(void **state)
     close_job();
 }
 
+/* Rank 0, whose own has given way to one, hears of the next: that may have to wait for somebody too. */
+static void test_each_later_ballot_has_its_time(void **state)
+{
+    int64_t next;
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    weft__views_want(views[0], now_ns);
+    for (unsigned rank = 1; rank < 4; rank++) {
+        assert_true(is_taken_from((int)rank, (said){WEFT__VIEW_PREPARE, 1, rank + 1, 0, 31, 0}, WHOLE));
+        assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PAUSING);
+        next = weft__views_check(views[0], now_ns);
+        assert_in_range(next - now_ns, 150 * WEFT__MS, 1000 * WEFT__MS);
+        now_ns = next - 1;
+    }
+    (void)weft__views_check(views[0], next);
+    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PREPARING);
+    close_job();
+}
+
 /* Cut off from all others it says less and less; until one answers. */
 static void test_what_nobody_answers_is_said_less_and_less(void **state)
 {
@@ -429,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_by_proof),
         cmocka_unit_test(test_the_vote_of_the_dead_counts),
         cmocka_unit_test(test_two_ballots_at_once),
+        cmocka_unit_test(test_each_later_ballot_has_its_time),
         cmocka_unit_test(test_refuses_what_no_rank_says),
         cmocka_unit_test(test_the_newest_vote_is_proposed),
         cmocka_unit_test(test_a_vote_counts_in_its_ballot),
