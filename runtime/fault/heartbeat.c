@@ -47,6 +47,7 @@ typedef struct host {
     int64_t knock_ns;    /* is knocked at once more; WEFT__NEVER: it was */
     int64_t decide_ns;   /* no answer is waited for any longer */
     int64_t answered_ns; /* it did, to a knock or to others; 0: not since it was heard */
+    int64_t heard_ns;    /* of the last that has come over any connection to it */
     int answers;         /* so often */
     bool is_cut_off;     /* nobody answers this rank, which is why it is suspected */
     bool is_patient;     /* somebody has not answered: they all get more time once */
@@ -417,8 +418,15 @@ static int64_t due_after(const host *o, int64_t since_ns, int64_t limit_ns)
 /* Something has come over a connection to it. */
 static void note_heard(host *o, int64_t heard_ns)
 {
+    if (heard_ns > o->heard_ns) o->heard_ns = heard_ns;
     if (heard_ns > o->answered_ns) o->answers = 0;
     if (heard_ns > o->suspected_ns) host_heard(o);
+}
+
+/* To a knock, or over another connection: so it is this one alone that is silent. */
+static bool has_shown_itself(const host *o, int64_t since_ns)
+{
+    return o->answered_ns > since_ns || o->heard_ns > since_ns;
 }
 
 /* Returns when it is to be listened to again. */
@@ -432,7 +440,8 @@ static int64_t listen_to(host *o, int rank, bool watched, int64_t now_ns)
     int64_t due;
     note_heard(o, silence.heard_ns);
     if (!silence.since_ns || o->state == HOST_SUSPECTED || o->state == HOST_LOST) return WEFT__NEVER;
-    if (o->state == HOST_HEARD && o->answers && silence.sent && now_ns - since >= RENEW_LIMITS * limit) {
+    if (o->state == HOST_HEARD && has_shown_itself(o, since) && silence.sent &&
+        now_ns - since >= RENEW_LIMITS * limit) {
         t->hearing->renew(t, rank, "nothing that was sent is acknowledged, though its host answers");
         return WEFT__NEVER;
     }

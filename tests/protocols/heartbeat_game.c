@@ -1,6 +1,7 @@
 /* heartbeat_game.c - which hosts live: each rank is on a host of its own, and listens.
  *
- * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit; ranks are away meanwhile,
+ * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
+ * connections to one host the one is silent, which is made anew; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; of a pair that a third host reaches nobody is presumed dead before their connection could be made
  * again, and one of the two afterwards; and nobody ever is otherwise, whoever is away. */
@@ -21,10 +22,11 @@ enum {
     NAMED_MS = 2 * LIMIT_MS,
     CUT_OFF_MS = 3 * LIMIT_MS, /* by then who is cut off has given up all others */
     SHORT_MS = LIMIT_MS / 2,
+    RENEWED_MS = 6 * LIMIT_MS, /* by then what is silent alone has been made anew */
     RECONNECT_MS = 3000
 };
 
-typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, TROUBLES } trouble;
+typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, TROUBLES } trouble;
 
 static struct {
     trouble what;
@@ -36,6 +38,7 @@ static struct {
 
 static void lose_ways(bool lost)
 {
+    if (game.what == SILENT) return;
     if (game.what == PAIR) {
         wires_lose_way(game.a, game.b, lost);
         if (!game.one_way) wires_lose_way(game.b, game.a, lost);
@@ -79,6 +82,7 @@ static void draw_game(void)
     game.a = chance_below(world.ranks);
     game.b = (game.a + 1 + chance_below(world.ranks - 1)) % world.ranks;
     if (game.what == PAIR && world.ranks < 3) game.what = VANISHES; /* nobody reaches both */
+    if (game.what == SILENT && world.ranks < 3) game.what = NOTHING;
     game.one_way = chance_one_in(2);
     game.heals = chance_one_in(2);
     game.at_ns = weft__now_ns() + (1000 + chance_below(1000)) * WEFT__MS;
@@ -93,7 +97,7 @@ static void draw_game(void)
 static void send_away(void)
 {
     int rank = chance_below(world.ranks);
-    if (game.what == PAIR || !chance_one_in(6)) return;
+    if (game.what == PAIR || game.what == SILENT || !chance_one_in(6)) return;
     if (weft__now_ns() >= game.at_ns - 3000 * WEFT__MS) game.was_away[rank] = true;
     world_away(rank, (1 + chance_below(3000)) * WEFT__MS);
 }
@@ -118,6 +122,24 @@ static void check_end(void)
                         game.a, i);
     if (game.what == PAIR && !game.heals && listen && !is_gone(game.a, game.b) && !is_gone(game.b, game.a))
         trace_blame("rank %d and rank %d have lost each other, and go on", game.a, game.b);
+    if (game.what == SILENT && wires_is_silent(game.a, game.b))
+        trace_blame("the connection of rank %d to rank %d has not been made anew", game.a, game.b);
+}
+
+/* Ranks 0 and 1 have one host, and another one hears nothing of either of them over its connection. */
+static void share_a_host(void)
+{
+    const int b = chance_below(2);
+    game.a = 2 + chance_below(world.ranks - 2);
+    game.b = b;
+    wires_set_beside(1);
+    for (int i = 0; i < world.ranks; i++) world_rank(i)->peers[1].first_on_host = 0;
+    wires_silence(game.a, b, 1 - b);
+}
+
+static int64_t end_after_ms(void)
+{
+    return game.what == PAIR ? RECONNECT_MS + CUT_OFF_MS : game.what == SILENT ? RENEWED_MS : CUT_OFF_MS;
 }
 
 void play_heartbeat(void)
@@ -132,7 +154,8 @@ void play_heartbeat(void)
         for (int k = 0; k < world.ranks; k++) world_rank(i)->peers[k].first_on_host = k;
     }
     draw_game();
-    until = game.at_ns + (game.what == PAIR ? RECONNECT_MS + CUT_OFF_MS : CUT_OFF_MS) * WEFT__MS;
+    if (game.what == SILENT) share_a_host();
+    until = game.at_ns + end_after_ms() * WEFT__MS;
     step();
     while (weft__now_ns() < until && world_pass_time()) {
         send_away();

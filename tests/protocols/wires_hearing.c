@@ -14,11 +14,14 @@ typedef struct connection {
     int64_t waits_ns, heard_ns; /* as net/tcp_hearing.c has them */
     int64_t broke_ns;           /* it is being made anew since; 0: it stands */
     bool lost;
+    bool silent; /* nothing of it is acknowledged, though its host answers; until it is made anew */
+    bool busy;   /* something comes over it all the time */
 } connection;
 
 static struct {
     bool is_open;
     int64_t reconnect_ns;
+    int beside; /* this rank, an odd one, has a host together with the one before it; 0: none has */
     bool away[WIRES_RANKS_MAX];
     bool lost[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
     connection of[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
@@ -41,10 +44,10 @@ static weft__silence silence_of(weft__transport *t, int peer, int64_t beat_ns, i
     weft__silence silence = {.sent = true};
     all.transport[rank] = t;
     if (c->lost) return silence;
-    if (reaches(rank, peer)) {
-        if (c->waits_ns || beat_ns) c->heard_ns = now_ns;
+    if (reaches(rank, peer) && !c->silent) {
+        if (c->waits_ns || beat_ns || c->busy) c->heard_ns = now_ns;
         c->waits_ns = 0;
-    } else if (!c->waits_ns && (beat_ns || c->broke_ns || wires_is_under_way(rank, peer))) {
+    } else if (!c->waits_ns && (beat_ns || c->broke_ns || c->silent || wires_is_under_way(rank, peer))) {
         c->waits_ns = now_ns;
     }
     silence.since_ns = c->waits_ns > c->heard_ns ? c->waits_ns : c->waits_ns ? c->heard_ns : 0;
@@ -88,7 +91,7 @@ static void renew(weft__transport *t, int peer, const char *why)
 static bool is_beside(const weft__transport *t, int peer, int other)
 {
     (void)t;
-    return peer == other;
+    return peer == other || (all.beside && peer / 2 == all.beside / 2 && other / 2 == all.beside / 2);
 }
 
 void wires_hearing_check(int rank, int64_t now_ns)
@@ -103,6 +106,7 @@ void wires_hearing_check(int rank, int64_t now_ns)
         connection *c = &all.of[rank][peer];
         if (!c->broke_ns) continue;
         if (reaches(rank, peer)) {
+            c->silent = false;
             c->broke_ns = c->waits_ns = 0;
             c->heard_ns = now_ns;
         } else if (now_ns - c->broke_ns >= all.reconnect_ns) {
@@ -140,6 +144,23 @@ void wires_lose_way(int from, int to, bool lost)
 {
     if (all.lost[from][to] != lost) TRACE("the way from %d to %d is %s", from, to, lost ? "lost" : "there");
     all.lost[from][to] = lost;
+}
+
+void wires_set_beside(int rank)
+{
+    all.beside = rank;
+}
+
+void wires_silence(int rank, int peer, int busy)
+{
+    TRACE("the connection of rank %d to rank %d is silent, and that to rank %d is not", rank, peer, busy);
+    all.of[rank][peer].silent = true;
+    all.of[rank][busy].busy = true;
+}
+
+bool wires_is_silent(int rank, int peer)
+{
+    return all.of[rank][peer].silent;
 }
 
 void wires_set_away(int rank, bool away)

@@ -12,6 +12,10 @@ void wires_hearing_close(void);                  /* no other game hears anything
 const weft__hearing *wires_hearing_of(int rank); /* NULL: nobody listens */
 void wires_lose_way(int from, int to, bool lost);
 bool wires_way_is_lost(int from, int to);
+void wires_set_beside(int rank); /* odd: one host with the rank before it */
+/* From now on; until it is made anew.  Over the one to `busy` something comes all the time. */
+void wires_silence(int rank, int peer, int busy);
+bool wires_is_silent(int rank, int peer);
 void wires_set_away(int rank, bool away); /* what comes waits in its kernel, which answers */
 bool wires_is_away(int rank);
 /* What is due at that rank: answers to knocks, and ends of connections that were not made again. */
