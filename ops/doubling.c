@@ -5,8 +5,9 @@
  * farthest first, each send what the other's half of the ranks gets, and go on with the rest.  all_gather:
  * the same way back.  all_reduce of middle sizes: the two in turn, known as Rabenseifner's.
  *
- * Where members are on several hosts, all_reduce has its ranks in the order of their seats, and partners the
- * nearest first while much is exchanged.
+ * Where members are on several hosts, ranks stand in the order of their seats, and partners are the nearest first while
+ * much is exchanged: all but little of it stays within hosts.  For blocks, which then do not come in the order in which they
+ * lie, this has a copy of each, and so is not for the shortest.
  *
  * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells
  * the other its result.
@@ -53,10 +54,16 @@ static places places_of(const weft__schedule *s)
     return p;
 }
 
+/* Of its pair it is the second. */
 static int seat_at(const places *p, int place)
 {
     if (p->reversed_bits) place = reversed(place, p->reversed_bits);
     return place < p->pairs ? 2 * place + 1 : place + p->pairs;
+}
+
+static bool is_of_pair(const places *p, int place)
+{
+    return seat_at(p, place) < 2 * p->pairs;
 }
 
 /* What goes to the partner, and what comes back for it: of a pair, before and after all else. */
@@ -113,13 +120,22 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
 
 /* ---- halving ---- */
 
+/* Blocks of the places before this one. */
+static size_t blocks_before(const places *p, int place)
+{
+    size_t n = (size_t)place;
+    if (!p->reversed_bits) return n + (size_t)(place < p->pairs ? place : p->pairs);
+    for (int before = 0; before < place; before++) n += is_of_pair(p, before);
+    return n;
+}
+
 /* A place stands for one rank or for a pair.  Where in the buffer its ranks' part of the result begins: a share
- * for each place, or a block for each rank. */
+ * for each place, or a block for each rank, in the order of places. */
 static size_t start_of(const weft__op *op, const places *p, int place)
 {
     if (!(weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)))
         return weft__share(op->count, p->power, place).start;
-    return (size_t)(place < p->pairs ? 2 * place : place + p->pairs) * op->count;
+    return blocks_before(p, place) * op->count;
 }
 
 /* Where what the ranks of `n` places get begins, and how long it is. */
@@ -155,15 +171,72 @@ static halved halve(weft__schedule *s, const weft__op *op, const places *p, weft
     return h;
 }
 
+/* ---- blocks in the order of places ---- */
+
+#define LONG_BLOCK 256 /* bytes from which on a copy is worth what it saves between hosts */
+
+static bool has_long_blocks(const weft__schedule *s, const weft__op *op)
+{
+    return weft__hosts(s) > 1 && op->count * s->element >= LONG_BLOCK;
+}
+
+/* The block of one seat, between IN or OUT, where ranks' blocks lie, and `ordered`, where they lie in the order of places:
+ * of a pair's place, the first seat's and then the second's. */
+typedef struct block_copy {
+    weft__schedule *s;
+    const weft__op *op;
+    const places *p;
+    weft__place ordered;
+    bool into; /* `ordered` */
+    double scale;
+} block_copy;
+
+static int copy_block(const block_copy *c, int seat, size_t block, int before1, int before2)
+{
+    size_t start = (size_t)weft__rank_at(c->s, seat) * c->op->count;
+    weft__place in_order = weft__plus(c->s, c->ordered, block * c->op->count);
+    weft__place by_rank = weft__at(c->s, c->into ? WEFT__IN : WEFT__OUT, start);
+    return weft__add_copy(c->s, c->into ? by_rank : in_order, c->into ? in_order : by_rank, c->op->count,
+                          c->scale, before1, before2);
+}
+
+/* Those of n places, once step `before` is done; the last copy stands for all before it. */
+static int copy_blocks(const block_copy *c, int place, int n, int before, int last)
+{
+    size_t block = blocks_before(c->p, place);
+    for (int end = place + n; place < end; place++) {
+        int seat = seat_at(c->p, place);
+        if (is_of_pair(c->p, place)) last = copy_block(c, seat - 1, block++, before, last);
+        last = copy_block(c, seat, block++, before, last);
+    }
+    return last;
+}
+
+/* The whole operand in that order, scaled where it is to be. */
+static weft__operand ordered_operand(weft__schedule *s, const weft__op *op, const places *p)
+{
+    block_copy c = {.s = s, .op = op, .p = p, .into = true, .scale = 1};
+    int last;
+    if (op->reduction == WEFT_PREMUL_SUM) c.scale = op->scale;
+    c.ordered = weft__add_tmp(s, (size_t)s->size * op->count);
+    last = copy_blocks(&c, 0, p->power, WEFT__NO_STEP, WEFT__NO_STEP);
+    return (weft__operand){c.ordered, last};
+}
+
+/* ---- reduce_scatter ---- */
+
 /* Nobody else reads the own block of the operand, so in place it may be written when it is reduced. */
 void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
-    weft__count_in_ranks(s, op);
+    const bool ordered = has_long_blocks(s, op);
+    if (!ordered) weft__count_in_ranks(s, op);
     places p = places_of(s);
     size_t all = weft__op_in_elements(op, s->rank, s->size);
-    weft__operand own = weft__own_operand(s, op, all);
     weft__place out = weft__at(s, WEFT__OUT, 0);
+    weft__operand own;
     halved h;
+    if (ordered) nearest_first(&p);
+    own = ordered ? ordered_operand(s, op, &p) : weft__own_operand(s, op, all);
     if (p.aside) {
         stand_aside(s, own, all, op->count);
         return;
@@ -174,26 +247,40 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
     weft__add_copy(s, weft__plus(s, h.own.place, op->count), out, op->count, 1, h.own.ready, WEFT__NO_STEP);
 }
 
-/* Each has its part in OUT once both steps are done, and others may write the rest then: partners, the
+/* ---- gathering ---- */
+
+/* The steps by which all is there: what this rank began with, and what came over each distance. */
+typedef struct gathered {
+    int by[WEFT__ROUNDS_MOST + 2], n;
+} gathered;
+
+enum { BEGAN_WITH = 2 };
+
+/* Each has its part of `all` once both steps are done, and others may write the rest then: partners, the
  * nearest first, send each other all that they have. */
-static void doubling_gather(weft__schedule *s, const weft__op *op, const places *p, int step1, int step2)
+static gathered doubling_gather(weft__schedule *s, const weft__op *op, const places *p, weft__place all,
+                                int step1, int step2)
 {
-    int got[WEFT__ROUNDS_MOST + 2] = {step1, step2}, n = 2;
+    gathered g = {{step1, step2}, BEGAN_WITH};
     uint32_t tag = PAIR_TAG + 1 + WEFT__ROUNDS_MOST;
-    for (int half = 1; half < p->power; half *= 2, n++, tag++) {
+    for (int half = 1; half < p->power; half *= 2, g.n++, tag++) {
         int have = p->own & ~(half - 1), peer = seat_at(p, p->own ^ half);
         weft__span leaving = span_of(op, p, have, half), coming = span_of(op, p, have ^ half, half);
-        int sent = weft__add_send(s, peer, tag, weft__at(s, WEFT__OUT, leaving.start), leaving.length,
+        int sent = weft__add_send(s, peer, tag, weft__plus(s, all, leaving.start), leaving.length,
                                   WEFT__NO_STEP, WEFT__NO_STEP);
-        weft__add_orders(s, got, n, sent);
-        got[n] =
-            weft__add_recv(s, peer, tag, weft__at(s, WEFT__OUT, coming.start), coming.length, step1, step2);
+        weft__add_orders(s, g.by, g.n, sent);
+        g.by[g.n] =
+            weft__add_recv(s, peer, tag, weft__plus(s, all, coming.start), coming.length, step1, step2);
     }
-    if (p->for_two) {
-        int sent = weft__add_send(s, s->seat - 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0),
-                                  start_of(op, p, p->power), WEFT__NO_STEP, WEFT__NO_STEP);
-        weft__add_orders(s, got, n, sent);
-    }
+    return g;
+}
+
+/* All of OUT, to the other one of the pair. */
+static void tell_other(weft__schedule *s, size_t count, const gathered *g)
+{
+    int sent = weft__add_send(s, s->seat - 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0), count, WEFT__NO_STEP,
+                              WEFT__NO_STEP);
+    weft__add_orders(s, g->by, g->n, sent);
 }
 
 void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
@@ -202,6 +289,7 @@ void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
     weft__operand own = weft__own_operand(s, op, op->count);
     weft__place share;
     halved h;
+    gathered g;
     if (weft__hosts(s) > 1) nearest_first(&p);
     share = weft__at(s, WEFT__OUT, start_of(op, &p, p.own));
     if (p.aside) {
@@ -210,23 +298,43 @@ void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
     }
     h = halve(s, op, &p, doubling_begin(s, &p, own, op->count), &share);
     /* In place OUT's other shares are operands until this one is reduced, and those given away are sent. */
-    doubling_gather(s, op, &p, h.own.ready, h.in_sent);
+    g = doubling_gather(s, op, &p, weft__at(s, WEFT__OUT, 0), h.own.ready, h.in_sent);
+    if (p.for_two) tell_other(s, op->count, &g);
+}
+
+/* Blocks go to OUT as they come: its own, and those that came over each distance. */
+static gathered spread_blocks(weft__schedule *s, const weft__op *op, const places *p, weft__place ordered,
+                              const gathered *g)
+{
+    const block_copy c = {.s = s, .op = op, .p = p, .ordered = ordered, .scale = 1};
+    int last = copy_blocks(&c, p->own, 1, g->by[1], g->by[0]), by = BEGAN_WITH;
+    for (int half = 1; half < p->power; half *= 2, by++)
+        last = copy_blocks(&c, (p->own & ~(half - 1)) ^ half, half, g->by[by], last);
+    return (gathered){{last}, 1};
 }
 
 void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
 {
-    weft__count_in_ranks(s, op);
+    const bool ordered = has_long_blocks(s, op);
+    if (!ordered) weft__count_in_ranks(s, op);
     places p = places_of(s);
-    weft__place in = weft__at(s, WEFT__IN, 0), block = weft__at(s, WEFT__OUT, (size_t)s->seat * op->count);
+    weft__place in = weft__at(s, WEFT__IN, 0), all = weft__at(s, WEFT__OUT, 0), first;
     int own, other = WEFT__NO_STEP;
+    gathered g;
     if (p.aside) {
         stand_aside(s, (weft__operand){in, WEFT__NO_STEP}, op->count, (size_t)s->size * op->count);
         return;
     }
-    own = weft__add_copy(s, in, block, op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    if (ordered) {
+        nearest_first(&p);
+        all = weft__add_tmp(s, (size_t)s->size * op->count);
+    }
+    first = weft__plus(s, all, start_of(op, &p, p.own));
+    own = weft__add_copy(s, in, weft__plus(s, first, p.for_two ? op->count : 0), op->count, 1, WEFT__NO_STEP,
+                         WEFT__NO_STEP);
     if (p.for_two)
-        other = weft__add_recv(s, s->seat - 1, PAIR_TAG,
-                               weft__at(s, WEFT__OUT, (size_t)(s->seat - 1) * op->count), op->count,
-                               WEFT__NO_STEP, WEFT__NO_STEP);
-    doubling_gather(s, op, &p, own, other);
+        other = weft__add_recv(s, s->seat - 1, PAIR_TAG, first, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
+    g = doubling_gather(s, op, &p, all, own, other);
+    if (ordered) g = spread_blocks(s, op, &p, all, &g);
+    if (p.for_two) tell_other(s, (size_t)s->size * op->count, &g);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -58,7 +59,7 @@ static double wrapped(double value) /* a sum of int32 */
     return (int32_t)(uint32_t)(uint64_t)(int64_t)value;
 }
 
-static double reduction_of(sim_case c, size_t index)
+static double reduction_at(sim_case c, size_t index)
 {
     double result = input(c, 0, index) * (c.reduction == WEFT_PREMUL_SUM ? premul_of(0) : 1);
     for (int q = 1; q < c.size; q++) {
@@ -129,8 +130,22 @@ static void each_element(const sim_group *g, int rank, bool output, element_fn *
     free(counts);
 }
 
-static double expected(sim_case c, int block, size_t index)
+static size_t elements_most(sim_case c)
 {
+    bool blocks = weft__kind_traits(c.kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
+    return (is_uneven(c) ? 2 * c.count + 2 : c.count) * (blocks ? (size_t)c.size : 1);
+}
+
+static double reduction_of(const sim_group *g, size_t index)
+{
+    if (!g->is_reduced[index]) g->reduced[index] = reduction_at(g->c, index);
+    g->is_reduced[index] = true;
+    return g->reduced[index];
+}
+
+static double expected(const sim_group *g, int block, size_t index)
+{
+    const sim_case c = g->c;
     switch (c.kind) {
     case WEFT__OP_BROADCAST:
     case WEFT__OP_SCATTER:
@@ -138,7 +153,7 @@ static double expected(sim_case c, int block, size_t index)
     case WEFT__OP_REDUCE:
     case WEFT__OP_ALL_REDUCE:
     case WEFT__OP_REDUCE_SCATTER:
-    case WEFT__OP_REDUCE_SCATTER_V: return reduction_of(c, index);
+    case WEFT__OP_REDUCE_SCATTER_V: return reduction_of(g, index);
     default: return input(c, block, index);
     }
 }
@@ -176,6 +191,18 @@ static void place_buffers(const sim_group *g, weft__op *op, int rank)
     if (!in_place || !root) return;
     if (many_out && !many_in) op->in = first + weft__op_out_block(op, rank).start * element;
     if (many_in && !many_out) op->out = first + weft__op_in_block(op, rank).start * element;
+}
+
+/* Addresses that nobody may touch, enough for any buffer. */
+static void place_nowhere(weft__op *op)
+{
+    static unsigned char *nowhere;
+    const size_t bytes = (size_t)1 << 42;
+    if (!nowhere)
+        nowhere = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(nowhere != MAP_FAILED);
+    op->in = nowhere;
+    op->out = op->kind == WEFT__OP_BROADCAST ? nowhere : nowhere + bytes;
 }
 
 static weft__uneven *uneven_of(sim_case c, int rank)
@@ -218,10 +245,13 @@ static void make_op(sim_group *g, int rank)
         op->count =
             weft__kind_traits(c.kind) & WEFT__OUT_BLOCKS ? length(c, rank, 0) : length(c, c.root, rank);
     }
-    place_buffers(g, op, rank);
+    if (c.bare)
+        place_nowhere(op);
+    else
+        place_buffers(g, op, rank);
     assert_int_equal(weft__op_check(op, rank, c.size), WEFT_OK);
     op->repeats = c.repeats;
-    each_element(g, rank, false, set_input);
+    if (!c.bare) each_element(g, rank, false, set_input);
 }
 
 /* ---- hosts ---- */
@@ -233,6 +263,8 @@ static int host_of(sim_case c, int rank)
     case SIM_BLOCKS: return rank >= (c.size + 1) / 2;
     case SIM_ROUND_ROBIN: return rank % 3;
     case SIM_ALONE: return rank;
+    case SIM_PACKED: return rank / c.each;
+    case SIM_DEALT: return rank % (c.size / c.each);
     case SIM_UNEVEN:
         if (c.size % 5 == 0) mixed = rank;
         while (mixed > host) mixed -= ++host;
@@ -257,23 +289,32 @@ int sim_hosts(const sim_group *g)
     return g->seats ? g->seats->hosts : 1;
 }
 
-sim_group *sim_group_make(sim_case c)
+static void make_memory(sim_group *g)
 {
-    sim_group *g = calloc(1, sizeof *g);
-    size_t each = is_uneven(c) ? 2 * c.count + 2 : c.count;
-    assert_non_null(g);
-    g->c = c;
-    g->seats = seats_of(c);
-    g->area_bytes = (each * (size_t)c.size * weft_dtype_size(c.dtype) + GUARD_BYTES + 63) / 64 * 64;
-    g->ops = calloc((size_t)c.size, sizeof *g->ops);
-    g->memory = calloc((size_t)c.size, sizeof *g->memory);
-    assert_true(g->ops && g->memory);
-    for (int r = 0; r < c.size; r++) {
+    g->area_bytes = (elements_most(g->c) * weft_dtype_size(g->c.dtype) + GUARD_BYTES + 63) / 64 * 64;
+    g->memory = calloc((size_t)g->c.size, sizeof *g->memory);
+    g->reduced = calloc(elements_most(g->c) + 1, sizeof *g->reduced);
+    g->is_reduced = calloc(elements_most(g->c) + 1, sizeof *g->is_reduced);
+    assert_true(g->memory && g->reduced && g->is_reduced);
+    for (int r = 0; r < g->c.size; r++) {
         g->memory[r] = malloc(2 * g->area_bytes);
         assert_non_null(g->memory[r]);
         memset(g->memory[r], GUARD, 2 * g->area_bytes);
-        make_op(g, r);
     }
+}
+
+sim_group *sim_group_make(sim_case c)
+{
+    sim_group *g = calloc(1, sizeof *g);
+    assert_non_null(g);
+    assert_true(!c.one || (c.bare && c.layout == SIM_PACKED && c.size % c.each == 0));
+    g->c = c;
+    g->seats = seats_of(c);
+    g->played = c.one ? c.each : c.size;
+    g->ops = calloc((size_t)c.size, sizeof *g->ops);
+    assert_non_null(g->ops);
+    if (!c.bare) make_memory(g);
+    for (int r = 0; r < g->played; r++) make_op(g, r);
     return g;
 }
 
@@ -282,7 +323,7 @@ sim_group *sim_group_make(sim_case c)
 static void check_element(const sim_group *g, int rank, int block, size_t index, size_t at)
 {
     sim_case c = g->c;
-    double want = expected(c, block, index), got = read_element(c, g->ops[rank].out, at);
+    double want = expected(g, block, index), got = read_element(c, g->ops[rank].out, at);
     bool right = c.dtype == WEFT_FLOAT32 ? fabs(got - want) <= 1e-5 * c.size : got == want;
     if (!right)
         fail_msg("%s: rank %d has %g at %zu, in block %d, expected %g", sim_case_text(c), rank, got, at,
@@ -341,10 +382,12 @@ void sim_group_free(sim_group *g)
 {
     for (int r = 0; r < g->c.size; r++) {
         free(g->ops[r].uneven);
-        free(g->memory[r]);
+        if (g->memory) free(g->memory[r]);
     }
     weft__seats_free(g->seats);
     free(g->memory);
+    free(g->reduced);
+    free(g->is_reduced);
     free(g->ops);
     free(g);
 }

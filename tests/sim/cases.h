@@ -16,7 +16,9 @@ typedef enum sim_layout {
     SIM_ROUND_ROBIN, /* in turn to three */
     SIM_ALONE,       /* each on a host of its own */
     SIM_UNEVEN,      /* hosts of one, two, three, ... ranks, which lie apart */
-    SIM_LAYOUTS
+    SIM_LAYOUTS,
+    SIM_PACKED = SIM_LAYOUTS, /* sim_case.each on every host, one behind the other */
+    SIM_DEALT                 /* as many, dealt in turn */
 } sim_layout;
 
 typedef struct sim_case {
@@ -28,14 +30,22 @@ typedef struct sim_case {
     bool in_place, repeats;
     sim_layout layout;
     uint64_t seed;
+    int each;  /* ranks of a host, which divide size: SIM_PACKED, SIM_DEALT */
+    bool bare; /* no data: for the clock alone */
+    bool
+        one; /* of SIM_PACKED the first host is played and stands for all: where what a rank does depends, but for
+                  tags and peers, on its place in the host alone, as in a ring */
 } sim_case;
 
 typedef struct sim_group {
     sim_case c;
     weft__op *ops;          /* by rank; checked by weft__op_check */
-    unsigned char **memory; /* by rank: two areas with a guard behind each */
+    unsigned char **memory; /* by rank: two areas with a guard behind each; NULL: no data */
     size_t area_bytes;
     weft__seats *seats; /* NULL: one host */
+    int played;         /* the first so many ranks: all of them, or those of a host */
+    double *reduced;    /* by element: what a reduction comes to, once it has been asked for */
+    bool *is_reduced;
 } sim_group;
 
 int sim_hosts(const sim_group *g);

@@ -1,6 +1,8 @@
 /* sim.c - the executor of tests: see sim.h. */
 #include "sim.h"
 
+#include "events.h"
+#include "meeting.h"
 #include "reduce.h"
 
 #include <setjmp.h>
@@ -10,39 +12,53 @@
 
 #include <cmocka.h>
 
+/* What carries or does one thing at a time, each way. */
+typedef struct port {
+    double out, in; /* when it may next */
+    size_t out_bytes, in_bytes;
+} port;
+
 typedef struct at_rank {
     const weft__op *op;
     weft__schedule *s;
     unsigned char *tmp;
-    int *waits;          /* by step: predecessors not yet done */
-    double *ready;       /* by step: when the last of them was */
-    double sends, hears; /* when it may next */
+    int *waits;      /* by step: predecessors not yet done */
+    double *ready;   /* by step: when the last of them was */
+    port port;       /* within its host */
+    double computes; /* when its processor may next */
 } at_rank;
 
-typedef struct step_ref {
-    int rank, step;
-} step_ref;
-
-typedef struct transfer {
-    step_ref send, receive;
-} transfer;
-
 typedef struct sim {
+    const sim_group *g;
     at_rank *ranks;
-    int size;
+    port *hosts;
     sim_random random;
-    const sim_clock *clock;
+    const sim_network *network;
     double now;
-    step_ref *runnable;  /* all predecessors done, not started */
-    step_ref *unmatched; /* messages started at one side */
-    transfer *under_way;
-    int runnable_count, unmatched_count, under_way_count, left;
+    sim_meeting *meeting;
+    sim_events events;      /* by the clock */
+    sim_step_ref *runnable; /* by chance: all predecessors done, not started */
+    sim_event *under_way;   /* by chance: messages started at both sides */
+    int runnable_count, under_way_count;
+    int64_t left;
 } sim;
 
-static weft__step *step_at(const sim *m, step_ref ref)
+static weft__step *step_at(const sim *m, sim_step_ref ref)
 {
     return &m->ranks[ref.rank].s->steps[ref.step];
 }
+
+static size_t bytes_of(const sim *m, sim_step_ref ref)
+{
+    return step_at(m, ref)->count * m->ranks[ref.rank].s->element;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- data ---- */
 
 static const unsigned char *source(const at_rank *r, weft__place place)
 {
@@ -54,19 +70,6 @@ static unsigned char *target(const at_rank *r, weft__place place)
 {
     assert_int_not_equal(place.area, WEFT__IN);
     return (place.area == WEFT__OUT ? (unsigned char *)r->op->out : r->tmp) + place.offset;
-}
-
-static void done(sim *m, step_ref ref, double when)
-{
-    at_rank *r = &m->ranks[ref.rank];
-    const weft__step *step = step_at(m, ref);
-    if (when > m->now) m->now = when;
-    m->left--;
-    for (int i = 0; i < step->next_count; i++) {
-        int next = r->s->next[step->first_next + i];
-        if (r->ready[next] < when) r->ready[next] = when;
-        if (--r->waits[next] == 0) m->runnable[m->runnable_count++] = (step_ref){ref.rank, next};
-    }
 }
 
 static void compute(const at_rank *r, const weft__step *step)
@@ -87,160 +90,248 @@ static void compute(const at_rank *r, const weft__step *step)
     }
 }
 
-/* The other side of a message, if it has started: the oldest first, as messages of one
- * tag keep their order. */
-static int partner_of(const sim *m, step_ref ref)
+/* ---- steps ---- */
+
+static void may_start(sim *m, sim_step_ref ref, double when)
 {
-    const weft__step *mine = step_at(m, ref);
-    for (int i = 0; i < m->unmatched_count; i++) {
-        const weft__step *other = step_at(m, m->unmatched[i]);
-        if (m->unmatched[i].rank == mine->peer && other->peer == ref.rank && other->tag == mine->tag &&
-            other->kind != mine->kind)
-            return i;
-    }
-    return -1;
+    if (m->network)
+        sim_events_add(&m->events, (sim_event){.when = when, .since = when, .a = ref, .b = {-1, -1}});
+    else
+        m->runnable[m->runnable_count++] = ref;
 }
 
-static void start(sim *m, step_ref ref)
+static void done(sim *m, sim_step_ref ref, double when)
 {
     at_rank *r = &m->ranks[ref.rank];
-    weft__step *step = step_at(m, ref);
-    int partner;
-    if (step->kind != WEFT__STEP_SEND && step->kind != WEFT__STEP_RECV) {
-        compute(r, step);
-        done(m, ref, r->ready[ref.step]);
+    const weft__step *step = step_at(m, ref);
+    m->now = later(m->now, when);
+    m->left--;
+    for (int i = 0; i < step->next_count; i++) {
+        int next = r->s->next[step->first_next + i];
+        r->ready[next] = later(r->ready[next], when);
+        if (--r->waits[next] == 0) may_start(m, (sim_step_ref){ref.rank, next}, r->ready[next]);
+    }
+}
+
+static double cost_of(const sim *m, sim_step_ref ref)
+{
+    const weft__step *step = step_at(m, ref);
+    double bytes = (double)bytes_of(m, ref);
+    if (!m->network) return 0;
+    if (step->kind == WEFT__STEP_COPY) return bytes * m->network->copy_per_byte;
+    return bytes * m->network->reduce_per_byte * (step->kind == WEFT__STEP_FOLD ? step->rows : 1);
+}
+
+/* Where one host stands for all (cases.h) a message to a rank of another host is one to this host's member at that place,
+ * and comes from the host that lies as far the other way. */
+static sim_message_key key_of(const sim *m, sim_step_ref ref)
+{
+    const weft__step *step = step_at(m, ref);
+    bool sends = step->kind == WEFT__STEP_SEND;
+    int each = m->g->played, hosts = m->g->c.size / each, apart = step->peer / each;
+    int peer = step->peer % each;
+    if (!sends) apart = (hosts - apart) % hosts;
+    return (sim_message_key){sends ? ref.rank : peer, sends ? peer : ref.rank, apart, step->tag};
+}
+
+static int partner_of(sim_message_key key, bool sends)
+{
+    return sends ? key.to : key.from;
+}
+
+static void both_started(sim *m, sim_step_ref send, sim_step_ref receive)
+{
+    double when = later(m->ranks[send.rank].ready[send.step], m->ranks[receive.rank].ready[receive.step]);
+    sim_event message = {.when = when, .since = when, .a = send, .b = receive};
+    assert_int_equal(step_at(m, send)->count, step_at(m, receive)->count);
+    if (m->network)
+        sim_events_add(&m->events, message);
+    else
+        m->under_way[m->under_way_count++] = message;
+}
+
+static void start(sim *m, sim_step_ref ref)
+{
+    at_rank *r = &m->ranks[ref.rank];
+    const weft__step *step = step_at(m, ref);
+    bool sends = step->kind == WEFT__STEP_SEND;
+    sim_message_key key;
+    sim_step_ref other;
+    if (!sends && step->kind != WEFT__STEP_RECV) {
+        double cost = cost_of(m, ref),
+               begins = cost > 0 ? later(r->ready[ref.step], r->computes) : r->ready[ref.step];
+        if (cost > 0) r->computes = begins + cost;
+        if (m->g->memory) compute(r, step);
+        done(m, ref, begins + cost);
         return;
     }
-    if (step->kind == WEFT__STEP_RECV && step->count)
+    if (!sends && step->count && m->g->memory)
         memset(target(r, step->out), 0xee, step->count * r->s->element);
-    partner = partner_of(m, ref);
-    if (partner < 0) {
-        m->unmatched[m->unmatched_count++] = ref;
+    key = key_of(m, ref);
+    other = (sim_step_ref){partner_of(key, sends), sim_meet(m->meeting, key, sends, ref.step)};
+    if (other.step < 0) return;
+    if (sends)
+        both_started(m, ref, other);
+    else
+        both_started(m, other, ref);
+}
+
+/* ---- messages ---- */
+
+static int host_of(const sim *m, int rank)
+{
+    return m->g->seats ? m->g->seats->host_at[m->g->seats->seat_of[rank]] : 0;
+}
+
+/* Between hosts their interfaces carry it, within one the ranks themselves. */
+static bool ports_of(const sim *m, sim_event message, port **from, port **to)
+{
+    const weft__step *send = step_at(m, message.a);
+    bool far = m->g->seats && host_of(m, message.a.rank) != host_of(m, send->peer);
+    *from = far ? &m->hosts[host_of(m, message.a.rank)] : &m->ranks[message.a.rank].port;
+    *to = far ? &m->hosts[host_of(m, message.b.rank)] : &m->ranks[message.b.rank].port;
+    return far;
+}
+
+static void hand_over(sim *m, sim_event message)
+{
+    at_rank *from = &m->ranks[message.a.rank], *to = &m->ranks[message.b.rank];
+    size_t bytes = bytes_of(m, message.a);
+    if (bytes && m->g->memory)
+        memcpy(target(to, step_at(m, message.b)->out), source(from, step_at(m, message.a)->a), bytes);
+    done(m, message.a, message.when);
+    done(m, message.b, message.when);
+}
+
+/* At its time, unless its ports are still busy by then: it comes again when they will be free. */
+static void carry(sim *m, sim_event message)
+{
+    const sim_network *n = m->network;
+    port *from, *to;
+    bool far = ports_of(m, message, &from, &to);
+    double leaves = later(message.when, later(from->out, to->in)), busy;
+    size_t bytes = bytes_of(m, message.a);
+    if (leaves > message.when) {
+        message.when = leaves;
+        sim_events_add(&m->events, message);
         return;
     }
-    step_ref other = m->unmatched[partner];
-    m->unmatched_count--;
-    memmove(m->unmatched + partner, m->unmatched + partner + 1,
-            (size_t)(m->unmatched_count - partner) * sizeof *m->unmatched);
-    m->under_way[m->under_way_count++] =
-        step->kind == WEFT__STEP_SEND ? (transfer){ref, other} : (transfer){other, ref};
+    busy = leaves + (double)bytes * (far ? n->far_per_byte : n->per_byte);
+    from->out = to->in = busy;
+    from->out_bytes += bytes;
+    to->in_bytes += bytes;
+    message.when = busy + (far ? n->far_latency : n->latency);
+    hand_over(m, message);
 }
 
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
+/* ---- the two orders ---- */
 
-/* When both sides of a transfer had started. */
-static double begun(const sim *m, transfer t)
+static void run_by_clock(sim *m)
 {
-    return later(m->ranks[t.send.rank].ready[t.send.step], m->ranks[t.receive.rank].ready[t.receive.step]);
-}
-
-/* When its first byte can leave. */
-static double leaves(const sim *m, transfer t)
-{
-    return later(begun(m, t), later(m->ranks[t.send.rank].sends, m->ranks[t.receive.rank].hears));
-}
-
-static void hand_over(sim *m, int which)
-{
-    transfer t = m->under_way[which];
-    at_rank *from = &m->ranks[t.send.rank], *to = &m->ranks[t.receive.rank];
-    weft__step *send = step_at(m, t.send), *receive = step_at(m, t.receive);
-    double busy = 0, when = 0;
-    m->under_way[which] = m->under_way[--m->under_way_count];
-    assert_int_equal(send->count, receive->count);
-    if (send->count) memcpy(target(to, receive->out), source(from, send->a), send->count * from->s->element);
-    if (m->clock) {
-        busy = leaves(m, t) + (double)(send->count * from->s->element) * m->clock->per_byte;
-        when = busy + m->clock->latency;
-        from->sends = to->hears = busy;
-    }
-    done(m, t.send, when);
-    done(m, t.receive, when);
-}
-
-/* What can leave first does, and of those what has waited longest. */
-static bool goes_before(const sim *m, transfer a, transfer b)
-{
-    if (leaves(m, a) < leaves(m, b)) return true;
-    return leaves(m, a) == leaves(m, b) && begun(m, a) < begun(m, b);
-}
-
-static int next_transfer(sim *m)
-{
-    int best = 0;
-    if (!m->clock) return sim_below(&m->random, m->under_way_count);
-    for (int i = 1; i < m->under_way_count; i++)
-        if (goes_before(m, m->under_way[i], m->under_way[best])) best = i;
-    return best;
-}
-
-static void advance(sim *m)
-{
-    bool transfers = m->under_way_count > 0, steps = m->runnable_count > 0;
-    /* The clock needs to know all that could be sent before it says what comes first. */
-    if (steps && (m->clock || !transfers || sim_below(&m->random, 2))) {
-        int which = m->clock ? 0 : sim_below(&m->random, m->runnable_count);
-        step_ref ref = m->runnable[which];
-        m->runnable_count--;
-        memmove(m->runnable + which, m->runnable + which + 1,
-                (size_t)(m->runnable_count - which) * sizeof *m->runnable);
-        start(m, ref);
-    } else {
-        hand_over(m, next_transfer(m));
+    while (m->events.n) {
+        sim_event next = sim_events_next(&m->events);
+        if (next.b.rank < 0)
+            start(m, next.a);
+        else
+            carry(m, next);
     }
 }
 
-static void set_up(sim *m, const sim_group *g, const weft__selection *selection)
+static void run_by_chance(sim *m)
 {
-    m->size = g->c.size;
-    m->random.state = g->c.seed;
-    m->ranks = calloc((size_t)m->size, sizeof *m->ranks);
-    assert_non_null(m->ranks);
-    for (int i = 0; i < m->size; i++) {
-        at_rank *r = &m->ranks[i];
-        r->op = &g->ops[i];
-        r->s = weft__schedule_make(r->op, i, m->size, g->seats, weft__select(r->op, m->size, selection));
-        assert_non_null(r->s);
-        r->tmp = malloc(r->s->tmp_bytes + 1);
-        r->waits = calloc((size_t)r->s->n + 1, sizeof *r->waits);
-        r->ready = calloc((size_t)r->s->n + 1, sizeof *r->ready);
-        assert_true(r->tmp && r->waits && r->ready);
-        m->left += r->s->n;
-    }
-    m->runnable = calloc((size_t)m->left + 1, sizeof *m->runnable);
-    m->unmatched = calloc((size_t)m->left + 1, sizeof *m->unmatched);
-    m->under_way = calloc((size_t)m->left + 1, sizeof *m->under_way);
-    assert_true(m->runnable && m->unmatched && m->under_way);
-    for (int i = 0; i < m->size; i++)
-        for (int k = 0; k < m->ranks[i].s->n; k++) {
-            m->ranks[i].waits[k] = m->ranks[i].s->steps[k].waits;
-            if (m->ranks[i].waits[k] == 0) m->runnable[m->runnable_count++] = (step_ref){i, k};
+    while (m->runnable_count || m->under_way_count) {
+        if (m->runnable_count && (!m->under_way_count || sim_below(&m->random, 2))) {
+            int which = sim_below(&m->random, m->runnable_count);
+            sim_step_ref ref = m->runnable[which];
+            m->runnable[which] = m->runnable[--m->runnable_count];
+            start(m, ref);
+        } else {
+            int which = sim_below(&m->random, m->under_way_count);
+            sim_event message = m->under_way[which];
+            m->under_way[which] = m->under_way[--m->under_way_count];
+            hand_over(m, message);
         }
+    }
+}
+
+/* ---- from the builders to the result ---- */
+
+static size_t memory_of(const weft__schedule *s)
+{
+    size_t edges = 0;
+    for (int i = 0; i < s->n; i++) edges += (size_t)s->steps[i].next_count;
+    return (size_t)s->room * sizeof *s->steps + edges * sizeof *s->next;
+}
+
+static void build(sim *m, int rank, const weft__selection *selection, sim_result *result)
+{
+    const sim_group *g = m->g;
+    at_rank *r = &m->ranks[rank];
+    r->op = &g->ops[rank];
+    r->s = weft__schedule_make(r->op, rank, g->c.size, g->seats, weft__select(r->op, g->c.size, selection));
+    assert_non_null(r->s);
+    r->tmp = g->memory ? malloc(r->s->tmp_bytes + 1) : NULL;
+    r->waits = calloc((size_t)r->s->n + 1, sizeof *r->waits);
+    r->ready = calloc((size_t)r->s->n + 1, sizeof *r->ready);
+    assert_true((r->tmp || !g->memory) && r->waits && r->ready);
+    m->left += r->s->n;
+    if (memory_of(r->s) > result->schedule_bytes) result->schedule_bytes = memory_of(r->s);
+    result->algorithm = r->s->algorithm;
+}
+
+static void set_up(sim *m, const weft__selection *selection, sim_result *result)
+{
+    m->random.state = m->g->c.seed;
+    m->ranks = calloc((size_t)m->g->played, sizeof *m->ranks);
+    m->hosts = calloc((size_t)sim_hosts(m->g), sizeof *m->hosts);
+    m->meeting = sim_meeting_new();
+    assert_true(m->ranks && m->hosts);
+    for (int i = 0; i < m->g->played; i++) build(m, i, selection, result);
+    result->steps = m->left;
+    if (!m->network) {
+        m->runnable = calloc((size_t)m->left + 1, sizeof *m->runnable);
+        m->under_way = calloc((size_t)m->left + 1, sizeof *m->under_way);
+        assert_true(m->runnable && m->under_way);
+    }
+    for (int i = 0; i < m->g->played; i++)
+        for (int k = 0; k < m->ranks[i].s->n; k++) m->ranks[i].waits[k] = m->ranks[i].s->steps[k].waits;
+    for (int i = 0; i < m->g->played; i++)
+        for (int k = 0; k < m->ranks[i].s->n; k++)
+            if (!m->ranks[i].s->steps[k].waits) may_start(m, (sim_step_ref){i, k}, 0);
 }
 
 static void clean_up(sim *m)
 {
-    for (int i = 0; i < m->size; i++) {
+    for (int i = 0; i < m->g->played; i++) {
         free(m->ranks[i].tmp);
         free(m->ranks[i].waits);
         free(m->ranks[i].ready);
         weft__schedule_free(m->ranks[i].s);
     }
+    sim_meeting_free(m->meeting);
+    sim_events_free(&m->events);
+    free(m->hosts);
     free(m->ranks);
     free(m->runnable);
-    free(m->unmatched);
     free(m->under_way);
 }
 
-double sim_run(const sim_group *g, const weft__selection *selection, const sim_clock *clock)
+sim_result sim_run(const sim_group *g, const weft__selection *selection, const sim_network *network)
 {
-    sim m = {.clock = clock};
-    set_up(&m, g, selection);
-    while (m.runnable_count || m.under_way_count) advance(&m);
-    if (m.left) fail_msg("%s: stuck with %d steps left", sim_case_text(g->c), m.left);
+    sim m = {.g = g, .network = network};
+    sim_result result = {0};
+    set_up(&m, selection, &result);
+    if (network)
+        run_by_clock(&m);
+    else
+        run_by_chance(&m);
+    if (m.left) fail_msg("%s: stuck with %lld steps left", sim_case_text(g->c), (long long)m.left);
+    result.time = m.now;
+    for (int h = 0; h < sim_hosts(g); h++) {
+        const port *p = &m.hosts[h];
+        size_t most = p->out_bytes > p->in_bytes ? p->out_bytes : p->in_bytes;
+        if (most > result.link_bytes) result.link_bytes = most;
+    }
     clean_up(&m);
-    return m.now;
+    return result;
 }

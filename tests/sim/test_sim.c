@@ -373,7 +373,7 @@ static void test_mixed_rounds(void **state)
 
 /* ---- virtual time: an algorithm takes as long as its source says ---- */
 
-static double time_with(sim_case c, sim_clock clock)
+static double time_with(sim_case c, sim_network network)
 {
     static const weft__group_params params = {.rounds = 0};
     weft__selection selection;
@@ -383,15 +383,15 @@ static double time_with(sim_case c, sim_clock clock)
     c.seed = 1;
     g = sim_group_make(c);
     weft__selection_make(&selection, &params, c.size, false);
-    time = sim_run(g, &selection, &clock);
+    time = sim_run(g, &selection, &network).time;
     sim_group_check(g);
     sim_group_free(g);
     return time;
 }
 
-static double time_of(weft__kind kind, int size, size_t count, sim_clock clock)
+static double time_of(weft__kind kind, int size, size_t count, sim_network network)
 {
-    return time_with((sim_case){.kind = kind, .size = size, .count = count}, clock);
+    return time_with((sim_case){.kind = kind, .size = size, .count = count}, network);
 }
 
 static void assert_between(double least, double value, double most)
@@ -401,7 +401,7 @@ static void assert_between(double least, double value, double most)
 
 static void test_time(void **state)
 {
-    const sim_clock messages = {1, 0}, bytes = {0, 1};
+    const sim_network messages = {.latency = 1}, bytes = {.per_byte = 1};
     const double S = 4 * 1000000, R = 4 * 100000, B = 4 * 20000; /* buffers, a block of one */
     (void)state;
     /* Small: messages one after another. */

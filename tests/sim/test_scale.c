@@ -1,0 +1,345 @@
+/* test_scale.c - schedules of many hosts: data at hundreds of ranks, and what a network would take at thousands.
+ *
+ * SCALE_LARGE=1: data at 1,000 ranks, and the tables of README.md, printed, with 16,384 ranks: that takes minutes and
+ * gigabytes. */
+#include "sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LARGE = 16384 };
+
+/* In microseconds: 100 Gbit/s and 15 us between hosts, half a microsecond and 10 GB/s within. */
+static const sim_network fabric = {.latency = 0.5,
+                                   .per_byte = 1e-4,
+                                   .far_latency = 15,
+                                   .far_per_byte = 0.8e-4,
+                                   .copy_per_byte = 1e-4,
+                                   .reduce_per_byte = 1e-4};
+
+static weft__selection selection_for(const sim_group *g, const char *algorithm)
+{
+    weft__group_params params = {.hosts = (uint32_t)sim_hosts(g)};
+    weft__selection s;
+    char list[128];
+    if (algorithm) {
+        snprintf(list, sizeof list, "%s:%s", weft__kind_name(g->c.kind), algorithm);
+        assert_int_equal(weft__choices_force(&params.choices, "WEFT_ALGORITHM", list), WEFT_OK);
+    }
+    weft__selection_make(&s, &params, g->c.size, false);
+    return s;
+}
+
+/* algorithm NULL: what is chosen. */
+static sim_result play(sim_case c, const char *algorithm, const sim_network *network)
+{
+    sim_group *g = sim_group_make(c);
+    weft__selection s = selection_for(g, algorithm);
+    sim_result result = sim_run(g, &s, network);
+    if (!c.bare) sim_group_check(g);
+    sim_group_free(g);
+    return result;
+}
+
+static bool is_played(weft__kind kind)
+{
+    unsigned traits = weft__kind_traits(kind);
+    return traits & WEFT__COLLECTIVE && !(traits & WEFT__GATHERED);
+}
+
+/* ---- data ---- */
+
+static void each_algorithm(sim_case c)
+{
+    play(c, NULL, NULL);
+    for (int i = 0; i < WEFT__CANDIDATES; i++)
+        if (weft__candidates[i].kind == c.kind && weft__candidates[i].way == WEFT__MESSAGES)
+            play(c, weft__candidates[i].name, NULL);
+}
+
+/* Random integers stand for symbols: a sum that is right has each rank's number once.  An element at least for each block
+ * that a buffer is cut into. */
+static void each_kind(bool uneven, sim_case c)
+{
+    for (int k = 0; k < WEFT__OP_KINDS; k++) {
+        unsigned traits = weft__kind_traits((weft__kind)k);
+        c.kind = (weft__kind)k;
+        if (!is_played(c.kind) || !(traits & WEFT__UNEVEN) == uneven) continue;
+        c.count = uneven ? 2 : 1;
+        if (!(traits & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS))) c.count = (size_t)c.size + 3;
+        if (c.kind == WEFT__OP_BARRIER) c.count = 0;
+        for (int layout = SIM_PACKED; layout <= SIM_DEALT; layout++) {
+            c.layout = (sim_layout)layout;
+            c.seed = 2 * (uint64_t)k + (uint64_t)layout;
+            each_algorithm(c);
+        }
+    }
+}
+
+static bool is_large(void)
+{
+    return getenv("SCALE_LARGE") != NULL;
+}
+
+static void test_data(void **state)
+{
+    const int size = is_large() ? 1000 : 104;
+    (void)state;
+    each_kind(false, (sim_case){.dtype = WEFT_INT32, .size = size, .each = 8, .root = size / 3});
+}
+
+/* Lengths are asked for pair by pair: of fewer ranks. */
+static void test_uneven_data(void **state)
+{
+    (void)state;
+    each_kind(true, (sim_case){.dtype = WEFT_INT32, .size = 120, .each = 8, .root = 61});
+}
+
+/* From a length on these have a copy of each block (doubling.c). */
+static void test_long_blocks(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        const char *algorithm;
+    } rows[] = {{WEFT__OP_ALL_GATHER, "recursive_doubling"}, {WEFT__OP_REDUCE_SCATTER, "recursive_halving"}};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (int size = 17; size <= 64; size += size < 32 ? 15 : 32)
+            for (int layout = SIM_ALONE; layout <= SIM_DEALT; layout++)
+                for (int in_place = 0; in_place < 2; in_place++) {
+                    sim_case c = {.kind = rows[i].kind,
+                                  .dtype = WEFT_INT32,
+                                  .size = size,
+                                  .each = 4,
+                                  .count = 64,
+                                  .in_place = in_place,
+                                  .layout = (sim_layout)layout,
+                                  .seed = (uint64_t)size};
+                    play(c, rows[i].algorithm, NULL);
+                }
+}
+
+/* ---- one host for all ---- */
+
+/* What a rank of a ring or of pairwise exchanges does depends on its place in its host alone. */
+static void test_one_host_for_all(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        const char *algorithm;
+        size_t count; /* which the ranks divide */
+    } rows[] = {{WEFT__OP_ALL_REDUCE, "ring", 1 << 22},
+                {WEFT__OP_ALL_REDUCE, "ring", 1024},
+                {WEFT__OP_ALL_GATHER, "ring", 16},
+                {WEFT__OP_REDUCE_SCATTER, "ring", 1024},
+                {WEFT__OP_ALL_TO_ALL, "pairwise", 64}};
+    const int size = is_large() ? 1024 : 256;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sim_case c = {.kind = rows[i].kind,
+                      .dtype = WEFT_FLOAT32,
+                      .size = size,
+                      .each = 8,
+                      .count = rows[i].count,
+                      .layout = SIM_PACKED,
+                      .bare = true};
+        sim_result all = play(c, rows[i].algorithm, &fabric), one;
+        c.one = true;
+        one = play(c, rows[i].algorithm, &fabric);
+        assert_int_equal(one.link_bytes, all.link_bytes);
+        assert_int_equal(one.steps * (size / c.each), all.steps);
+        if (one.time < 0.99 * all.time || one.time > 1.01 * all.time)
+            fail_msg("%s: %g us where one host is played, %g where all are", sim_case_text(c), one.time,
+                     all.time);
+    }
+}
+
+/* ---- times ---- */
+
+typedef struct layout {
+    const char *name;
+    int size, each;
+    sim_layout deal;
+} layout;
+
+static const layout layouts[] = {
+    {"1,024 ranks, 128 hosts of 8", 1024, 8, SIM_PACKED},
+    {"1,024 ranks, 128 hosts of 8, dealt in turn", 1024, 8, SIM_DEALT},
+    {"16,384 ranks, 2,048 hosts of 8", LARGE, 8, SIM_PACKED},
+    {"16,384 ranks, 64 hosts of 256", LARGE, 256, SIM_PACKED},
+};
+
+/* Bytes that the busiest link carries one way at least.  S: the larger buffer of a rank. */
+static double least_bytes(weft__kind kind, const layout *l, double S)
+{
+    double hosts = (double)l->size / l->each, others = (hosts - 1) / hosts;
+    switch (kind) {
+    case WEFT__OP_BARRIER: return 0;
+    case WEFT__OP_ALL_REDUCE: return 2 * others * S;
+    case WEFT__OP_ALL_GATHER:
+    case WEFT__OP_REDUCE_SCATTER:
+    case WEFT__OP_GATHER:
+    case WEFT__OP_SCATTER: return others * S;
+    case WEFT__OP_ALL_TO_ALL: return others * S * l->each;
+    default: return S;
+    }
+}
+
+static double log2_up(int n)
+{
+    int steps = 0;
+    while (1 << steps < n) steps++;
+    return steps;
+}
+
+/* No network like this one is faster: the link's bytes, and hosts that hear of each other. */
+static double least_time(weft__kind kind, const layout *l, double S)
+{
+    double bytes = least_bytes(kind, l, S) * fabric.far_per_byte;
+    double hops = kind == WEFT__OP_GATHER || kind == WEFT__OP_SCATTER || kind == WEFT__OP_ALL_TO_ALL
+                      ? 1
+                      : log2_up(l->size / l->each);
+    return bytes > hops * fabric.far_latency ? bytes : hops * fabric.far_latency;
+}
+
+static sim_case case_of(weft__kind kind, const layout *l, size_t bytes)
+{
+    unsigned traits = weft__kind_traits(kind);
+    bool blocks = traits & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
+    return (sim_case){.kind = kind,
+                      .dtype = WEFT_FLOAT32,
+                      .size = l->size,
+                      .each = l->each,
+                      .root = 0,
+                      .count = bytes / 4 / (blocks ? (size_t)l->size : 1),
+                      .layout = l->deal,
+                      .bare = true};
+}
+
+/* Steps in proportion to the ranks, and alike on all hosts: one host is played.  Of rooted ones a rank has many, and all are. */
+static bool one_is_enough(const sim_case *c, const char *algorithm)
+{
+    return c->layout == SIM_PACKED && (!strcmp(algorithm, "ring") || !strcmp(algorithm, "pairwise"));
+}
+
+static const char *chosen(sim_case c)
+{
+    sim_group *g;
+    weft__selection s;
+    const char *name;
+    c.one = c.layout == SIM_PACKED; /* for choosing one is enough always */
+    g = sim_group_make(c);
+    s = selection_for(g, NULL);
+    name = weft__select(&g->ops[0], c.size, &s).name;
+    sim_group_free(g);
+    return name;
+}
+
+/* In memory: steps of a ring or of exchanges with all, on as many ranks as are played. */
+static bool is_affordable(const sim_case *c)
+{
+    const char *name = chosen(*c);
+    bool long_ones = strstr(name, "ring") || !strcmp(name, "pairwise") || !strcmp(name, "lanes") ||
+                     (!strcmp(name, "bruck") && c->kind == WEFT__OP_ALL_TO_ALL);
+    int ranks = one_is_enough(c, name) ? c->each : c->size;
+    return !long_ones || (int64_t)ranks * c->size <= (int64_t)LARGE * 256;
+}
+
+static sim_result play_chosen(sim_case c)
+{
+    const char *name = chosen(c);
+    c.one = one_is_enough(&c, name);
+    return play(c, NULL, &fabric);
+}
+
+static void print_row(sim_case c, const layout *l, size_t bytes, const sim_result *r)
+{
+    double least = least_bytes(c.kind, l, (double)bytes), time = least_time(c.kind, l, (double)bytes);
+    printf("| %s | %zu | %s | %.1f | %.1f | ", weft__kind_name(c.kind), bytes, r->algorithm, r->time, time);
+    if (least > 0)
+        printf("%.2f", (double)r->link_bytes / least);
+    else
+        printf("-");
+    printf(" | %.1f |\n", (double)r->schedule_bytes / 1024);
+    fflush(stdout);
+}
+
+static const weft__kind timed[] = {WEFT__OP_BARRIER,    WEFT__OP_BROADCAST,  WEFT__OP_REDUCE,
+                                   WEFT__OP_ALL_REDUCE, WEFT__OP_ALL_GATHER, WEFT__OP_REDUCE_SCATTER,
+                                   WEFT__OP_ALL_TO_ALL, WEFT__OP_GATHER,     WEFT__OP_SCATTER};
+
+static void print_table(const layout *l)
+{
+    static const size_t sizes[] = {65536, 1 << 20, 16 << 20, 256 << 20};
+    printf("\n**%s**\n\n| operation | bytes | chosen | us | least | bytes / least | KiB "
+           "|\n|---|---|---|---|---|---|---|\n",
+           l->name);
+    for (size_t k = 0; k < sizeof timed / sizeof *timed; k++)
+        for (size_t b = 0; b < sizeof sizes / sizeof *sizes; b++) {
+            sim_case c = case_of(timed[k], l, sizes[b]);
+            if ((timed[k] == WEFT__OP_BARRIER && b) || !is_affordable(&c)) continue;
+            sim_result r = play_chosen(c);
+            print_row(c, l, timed[k] == WEFT__OP_BARRIER ? 0 : sizes[b], &r);
+        }
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    for (size_t i = 0; is_large() && i < sizeof layouts / sizeof *layouts; i++) print_table(&layouts[i]);
+}
+
+/* What is chosen for middle sizes sends no more over a link than it has to, or for each level of a tree. */
+static void test_links(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        size_t bytes;
+        double most; /* of what it has to */
+    } rows[] = {{WEFT__OP_ALL_GATHER, 1 << 20, 1.01}, {WEFT__OP_REDUCE_SCATTER, 1 << 20, 1.01},
+                {WEFT__OP_ALL_REDUCE, 65536, 1.01},   {WEFT__OP_ALL_REDUCE, 4 << 20, 1.01},
+                {WEFT__OP_GATHER, 1 << 20, 1.01},     {WEFT__OP_SCATTER, 1 << 20, 1.01},
+                {WEFT__OP_BROADCAST, 65536, 7},       {WEFT__OP_REDUCE, 65536, 7},
+                {WEFT__OP_BROADCAST, 16 << 20, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int l = 0; l < 2; l++) {
+            sim_case c = case_of(rows[i].kind, &layouts[l], rows[i].bytes);
+            sim_result r = play_chosen(c);
+            double least = least_bytes(c.kind, &layouts[l], (double)rows[i].bytes);
+            if ((double)r.link_bytes > rows[i].most * least)
+                fail_msg("%s: %zu bytes over a link, %g times what it has to", sim_case_text(c), r.link_bytes,
+                         (double)r.link_bytes / least);
+        }
+}
+
+/* Of few bytes: as many messages between hosts one after another as halvings of the ranks, and one more where that is told. */
+static void test_steps(void **state)
+{
+    const layout *l = &layouts[0];
+    const double most = (log2_up(l->size) + 1) * (fabric.far_latency + 1);
+    (void)state;
+    for (size_t k = 0; k < sizeof timed / sizeof *timed; k++) {
+        if (timed[k] == WEFT__OP_GATHER || timed[k] == WEFT__OP_SCATTER)
+            continue; /* the root has one message for each */
+        sim_case c = case_of(timed[k], l, timed[k] == WEFT__OP_BARRIER ? 0 : 4096);
+        sim_result r = play_chosen(c);
+        if (r.time > most) fail_msg("%s takes %g us: expected %g at most", sim_case_text(c), r.time, most);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_data),        cmocka_unit_test(test_uneven_data),
+        cmocka_unit_test(test_long_blocks), cmocka_unit_test(test_one_host_for_all),
+        cmocka_unit_test(test_links),       cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_tables),
+    };
+    return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
+}
