@@ -250,7 +250,8 @@ static void while_a_communicator_is_made(job_rank *me)
     weft_group *group = job_group(me, me->size, "new", 0);
     if (me->rank == 0 && device_is_emulated()) device()->emu_script("making@*=delay:300");
     weft_request *first = begin_sum(group, a, NULL), *second;
-    if (me->rank == 1) CHECK_OK(weft_stream_wait(first, device_stream(1))); /* here it has been launched first */
+    if (me->rank == 1)
+        CHECK_OK(weft_stream_wait(first, device_stream(1))); /* here it has been launched first */
     second = begin_sum(me->world, b, NULL);
     WAIT_OK(second);
     WAIT_OK(first);
