@@ -54,7 +54,7 @@ static places places_of(const weft__schedule *s)
     return p;
 }
 
-/* Of its pair it is the second. */
+/* The second one, where the place is a pair's. */
 static int seat_at(const places *p, int place)
 {
     if (p->reversed_bits) place = reversed(place, p->reversed_bits);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of which message: all that a sender sends to a receiver with one tag, which meet in their order. */
+/* All messages of a sender to a receiver with one tag, which meet in their order. */
 typedef struct sim_message_key {
     int from, to;
     int apart; /* hosts between them, where only one host is played (sim.h); else 0 */

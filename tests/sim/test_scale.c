@@ -244,8 +244,10 @@ static const char *chosen(sim_case c)
 static bool is_affordable(const sim_case *c)
 {
     const char *name = chosen(*c);
-    bool long_ones = strstr(name, "ring") || !strcmp(name, "pairwise") || !strcmp(name, "lanes") ||
-                     (!strcmp(name, "bruck") && c->kind == WEFT__OP_ALL_TO_ALL);
+    bool exchanges = !strcmp(name, "bruck") || !strncmp(name, "recursive", strlen("recursive"));
+    bool blocks = weft__kind_traits(c->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
+    bool long_ones =
+        strstr(name, "ring") || !strcmp(name, "pairwise") || !strcmp(name, "lanes") || (exchanges && blocks);
     int ranks = one_is_enough(c, name) ? c->each : c->size;
     return !long_ones || (int64_t)ranks * c->size <= (int64_t)LARGE * 256;
 }
@@ -318,7 +320,8 @@ static void test_links(void **state)
         }
 }
 
-/* Of few bytes: as many messages between hosts one after another as halvings of the ranks, and one more where that is told. */
+/* Few bytes take as many messages between hosts one after another as there are halvings of the ranks, and one more where
+ * that is told. */
 static void test_steps(void **state)
 {
     const layout *l = &layouts[0];
