@@ -11,10 +11,10 @@ echo '-- enumerators have written values'
 # Those of weft_status come from its list, which has them.
 awk '/^typedef enum weft_[a-z_]+ \{/ {on = 1} on {print} /^\} weft_|\} weft_[a-z]+;/ {on = 0}' \
     "$include/weft/weft.h" "$include/weft/backend.h" >"$dir/enums"
-grep -c 'typedef enum' "$dir/enums" | grep -qx 5
+grep -c 'typedef enum' "$dir/enums" | grep -qx 6
 sed -e 's/^typedef enum weft_[a-z_]* {//' -e 's/} weft_[a-z_]*;//' -e '/^#/d' -e '/WEFT_STATUS_MAP/d' \
     -e 's,/\*.*\*/,,' "$dir/enums" | tr ',' '\n' | grep 'WEFT_' | sed 's/ *$//' >"$dir/names"
-[ "$(wc -l <"$dir/names")" -eq 48 ] || { echo "expected 17 types, 9 reductions, 4 kinds of memory, 18 of works"; exit 1; }
+[ "$(wc -l <"$dir/names")" -eq 51 ] || { echo "expected 17 types, 9 reductions, 4 kinds of memory, 3 orders, 18 of works"; exit 1; }
 if grep -v '^ *WEFT_[A-Z0-9_]* = [0-9]*$' "$dir/names"; then echo "no value is written there"; exit 1; fi
 
 # As little of MPI as weft/mpi.h uses.

@@ -120,8 +120,8 @@ static void test_split(void **state)
         {on_device, 0, "told of on_device 16: expected a bit for each kind of memory, 15 at most"},
         {id_of_another, 0, "told of group numbers from 0x20000000009, 1 of them: expected those of rank 4"},
         {split_lowest, 0, "told of choices of rank 1: expected its own, 4"},
-        {rounds, 0, "told of rounds 1, rank order 0, as submitted 0: expected 0, and 0 or 1"},
-        {rank_order, 0, "told of rounds 0, rank order 2, as submitted 0: expected 0, and 0 or 1"}};
+        {rounds, 0, "told of rounds 1, rank order 0, program order 0: expected 0, and 0 or 1"},
+        {rank_order, 0, "told of rounds 0, rank order 2, program order 0: expected 0, and 0 or 1"}};
     (void)state;
     for (size_t i = 0; i < WEFT__LENGTH(all); i++) {
         weft_group *group = NULL;
