@@ -216,8 +216,8 @@ struct weft_context {
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__nt_copy nt_copy;                    /* engine: into this rank's slots */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are checked again, not before */
-    int64_t execs_at_ns;  /* engine: and whether they are other programs, */
-    int execs_from;       /* engine: those behind this rank */
+    _Atomic int64_t execs_at_ns; /* and whether they are other programs, then; 0: nobody has asked for it */
+    int execs_from;              /* watchdog: how many behind this rank was the last one */
     bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
     weft__list groups;    /* under groups_lock; the newest first */
     weft__list groups_by_id[WEFT__GROUP_LISTS]; /* under groups_lock: those that have one, by its hash */

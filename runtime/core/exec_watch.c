@@ -1,31 +1,52 @@
 /* exec_watch.c - see exec_watch.h. */
 #include "exec_watch.h"
+#include "alarm.h"
 #include "engine.h"
+#include "group.h"
 #include "peer.h"
 
 #define ASK_MOST 4 /* ranks in a turn: each is some system calls */
 
+void weft__exec_watch_begin(weft_context *ctx, int64_t now_ns)
+{
+    int64_t none = 0;
+    if (atomic_compare_exchange_strong(&ctx->execs_at_ns, &none, now_ns + WEFT__EXEC_WATCH_NS))
+        weft__alarm_wake();
+}
+
 static void ask_for(weft_context *ctx, int rank)
 {
     weft__peer *m = &ctx->peers[rank];
-    if (!weft__process_has_ended(&m->process)) return;
+    if (rank == ctx->rank || atomic_load(&m->gone) || !weft__process_has_ended(&m->process)) return;
+    weft__engine_take(ctx);
     m->is_another = true;
     weft__peer_gone(ctx, rank, WEFT__DIED, false, "has ended, or is another program");
+    weft__engine_drop(ctx);
 }
 
-/* From the next one to this rank on: where all wait for one, it is asked for in each turn, by those before it. */
-int64_t weft__exec_watch_check(weft_context *ctx, int64_t now_ns)
+/* Each rank begins with those behind it: where all wait for one, some ask for it in each turn. */
+static void ask_for_some(weft_context *ctx)
 {
-    int asked = 0;
-    if (!ctx->segment || !weft__inflight(ctx)) return WEFT__NEVER;
-    if (now_ns < ctx->execs_at_ns) return ctx->execs_at_ns;
-    for (int i = 1; i < ctx->world_size && asked < ASK_MOST; i++) {
-        int rank = (ctx->execs_from + i) % ctx->world_size;
-        const weft__peer *m = &ctx->peers[rank];
-        if (rank == ctx->rank || m->local < 0 || atomic_load(&m->gone)) continue;
-        ask_for(ctx, rank);
-        if (++asked == ASK_MOST) ctx->execs_from = rank;
+    const weft_group *host = ctx->host_group;
+    for (int i = 0; host && i < ASK_MOST && i < host->size - 1; i++) {
+        ctx->execs_from = (ctx->execs_from + 1) % host->size;
+        if (!ctx->execs_from) ctx->execs_from = 1; /* 0 is this rank */
+        ask_for(ctx, host->world[(host->rank + ctx->execs_from) % host->size]);
     }
-    ctx->execs_at_ns = now_ns + WEFT__EXEC_WATCH_NS;
-    return ctx->execs_at_ns;
+}
+
+int64_t weft__exec_watch_attend(weft_context *ctx, int64_t now_ns)
+{
+    int64_t at = atomic_load(&ctx->execs_at_ns);
+    WEFT__ASSERT(!weft__holds_any_engine()); /* the kernel is asked without it */
+    if (!at) return WEFT__NEVER;
+    if (now_ns < at) return at;
+    if (!weft__inflight(ctx)) {
+        atomic_store(&ctx->execs_at_ns, 0);
+        if (!weft__inflight(ctx)) return WEFT__NEVER; /* whoever sleeps from now on begins anew */
+    }
+    ask_for_some(ctx);
+    at = now_ns + WEFT__EXEC_WATCH_NS;
+    atomic_store(&ctx->execs_at_ns, at);
+    return at;
 }

@@ -4,7 +4,6 @@
 #include "breaks.h"
 #include "dumping.h"
 #include "engine.h"
-#include "exec_watch.h"
 #include "executor.h"
 #include "group.h"
 #include "group_break.h"
@@ -81,8 +80,6 @@ void weft__deadlines_check(weft_context *ctx)
     weft__engine_recheck(ctx);
     now = weft__now_ns();
     next = weft__peer_suspects_check(ctx, now);
-    int64_t watched = weft__exec_watch_check(ctx, now);
-    if (watched < next) next = watched;
     int64_t asked = weft__late_check(ctx, now);
     if (asked < next) next = asked;
     int64_t agreed = weft__membership_check(ctx, now);

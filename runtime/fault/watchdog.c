@@ -9,6 +9,7 @@
 #include "deadlines.h"
 #include "dumping.h"
 #include "engine.h"
+#include "exec_watch.h"
 #include "heartbeat.h"
 #include "peer.h"
 #include "protocol.h"
@@ -112,7 +113,7 @@ static bool stand_in(weft_context *ctx)
 
 static int64_t watchdog_attend(weft_context *ctx)
 {
-    int64_t now = weft__now_ns(), next, again, dumped, heard;
+    int64_t now = weft__now_ns(), next, again, dumped, heard, execs;
     weft__record_life(&ctx->record, WEFT__LIFE_PASSES, ++ctx->watched_passes);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
     weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__inflight(ctx));
@@ -122,9 +123,11 @@ static int64_t watchdog_attend(weft_context *ctx)
     if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
     heard = weft__heartbeat_attend(ctx, now);
     dumped = weft__dumping_attend(ctx);
+    execs = weft__exec_watch_attend(ctx, now);
     next = atomic_load(&ctx->check_ns);
     if (heard < next) next = heard;
     if (dumped < next) next = dumped;
+    if (execs < next) next = execs;
     if (!ticks(ctx, now)) return next;
     again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
     if (is_away(ctx, now)) again = stand_in(ctx) ? now : now + STAND_IN_NS;

@@ -287,6 +287,27 @@ static void executes_to_one(job_rank *me)
     if (me->rank == 0) job_kill(me, VICTIM);
 }
 
+/* Of two ranks the first one, and the other one waits for it. */
+static void first_executes(job_rank *me)
+{
+    int32_t in = 1;
+    weft_request *req = NULL;
+    if (me->rank == 0) {
+        job_await(me, 0, 1);
+        execl("/bin/sleep", "sleep", "600", (char *)NULL);
+        CHECK(false);
+    }
+    CHECK_OK(weft_irecv(me->world, &in, 1, WEFT_INT32, 0, 0, NULL, &req));
+    int64_t began_ns = job_now_ns();
+    job_mark(me, 0);
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    weft_request_info info = job_info(req);
+    CHECK_INT(info.peer, 0);
+    CHECK_PERIOD(began_ns, info.settled_ns, 0, JOB_LATE_MS);
+    weft_release(req);
+    job_kill(me, 0);
+}
+
 #define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
 
 #define EXEC(sentence, function) \
@@ -305,6 +326,7 @@ int main(int argc, char **argv)
         DEATH("heard of from another", heard_of),
         EXEC("a rank that becomes another program", executes),
         EXEC("one that only one rank waits for", executes_to_one),
+        JOB_TEST("the first of two", .ranks = 2, .body = first_executes, .killed = 1U, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
 }
