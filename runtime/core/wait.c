@@ -202,12 +202,18 @@ static void wake_up(weft_context *ctx, int64_t began_ns)
     weft__affinity_return(weft__pacing_after_sleep(&ctx->pacing, weft__now_ns() - began_ns));
 }
 
+#define SERVED_NS (20 * WEFT__MS)
+
 /* How long a sleep that should last until then may be.  While the progress thread runs a callback, which may
- * be one that waits for this very caller, it wakes up now and then and drives the engine itself. */
+ * be one that waits for this very caller, it wakes up now and then and drives the engine itself.  Such a callback may begin
+ * once it sleeps: who may have works to look after wakes up for that. */
 static int64_t sleep_until(const weft_context *ctx, int64_t deadline_ns, bool several_contexts)
 {
     bool calling = atomic_load_explicit(&ctx->calling_since, memory_order_relaxed) != 0;
-    if (!weft__pacing_sleeps_short(calling, several_contexts)) return deadline_ns;
+    if (!weft__pacing_sleeps_short(calling, several_contexts)) {
+        const int64_t look_ns = ctx->callers_serve ? weft__now_ns() + SERVED_NS : WEFT__NEVER;
+        return look_ns < deadline_ns ? look_ns : deadline_ns;
+    }
     return weft__pacing_sleep_short(weft__now_ns(), deadline_ns);
 }
 

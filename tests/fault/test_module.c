@@ -258,32 +258,75 @@ static void want(weft_request *req, weft_status status, void *arg)
     atomic_store(&w->missed, !atomic_load(&w->there));
 }
 
+/* A message of this rank to itself, whose callback blocks. */
+static void block_a_callback(job_rank *me, wanted *w, weft_request *reqs[2])
+{
+    int32_t *value = job_alloc(me, 2 * sizeof *value);
+    weft_call call = {.done = want, .arg = w};
+    CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, me->rank, 7, &call, &reqs[0]));
+    CHECK_OK(weft_isend(me->world, value + 1, 1, WEFT_INT32, me->rank, 7, NULL, &reqs[1]));
+    for (int i = 0; !atomic_load(&w->inside) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
+    CHECK(atomic_load(&w->inside));
+}
+
+typedef struct awaiting {
+    waiter one;
+    wanted w;
+} awaiting;
+
+static void *wait_for_the_module(void *arg)
+{
+    awaiting *a = arg;
+    wait_once(&a->one);
+    atomic_store(&a->w.there, true);
+    return NULL;
+}
+
+static void open_awaiting(job_rank *me, awaiting *a)
+{
+    job_setenv(me, "BLOCKER_ANY", "1");
+    join_with_blocker(me);
+    setenv("BLOCKER_MS", "0", 1);
+    serve(&a->one, job_group(me, me->size, "awaited", 0));
+}
+
 /* A callback waits for a caller who waits for the module, which the progress thread, in that callback, cannot look after;
  * and rank 1 is late, so the caller sleeps by then. */
 static void callback_waits(job_rank *me)
 {
-    static wanted w;
-    int32_t value[2] = {0};
+    static awaiting a;
     weft_request *reqs[2] = {NULL};
-    job_setenv(me, "BLOCKER_ANY", "1");
-    join_with_blocker(me);
-    setenv("BLOCKER_MS", "0", 1);
-    waiter one;
-    serve(&one, job_group(me, me->size, "awaited", 0));
-    weft_call call = {.done = want, .arg = &w};
-    if (me->rank == 0) {
-        CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, 0, 7, &call, &reqs[0]));
-        CHECK_OK(weft_isend(me->world, value + 1, 1, WEFT_INT32, 0, 7, NULL, &reqs[1]));
-        for (int i = 0; !atomic_load(&w.inside) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
-        CHECK(atomic_load(&w.inside));
-    }
+    open_awaiting(me, &a);
+    if (me->rank == 0) block_a_callback(me, &a.w, reqs);
     job_meet(me);
     if (me->rank == 1) job_sleep_ms(SHORT_MS);
-    wait_once(&one);
-    atomic_store(&w.there, true);
+    wait_for_the_module(&a);
     for (int i = 0; i < 2; i++)
         if (reqs[i]) WAIT_OK(reqs[i]);
-    CHECK(!atomic_load(&w.missed));
+    CHECK(!atomic_load(&a.w.missed));
+}
+
+/* The caller sleeps first. */
+static void callback_waits_for_a_sleeper(job_rank *me)
+{
+    static awaiting a;
+    weft_request *reqs[2] = {NULL};
+    pthread_t thread;
+    open_awaiting(me, &a);
+    job_meet(me);
+    if (me->rank == 1) {
+        job_await(me, 0, 1);
+        job_sleep_ms(SHORT_MS);
+        wait_for_the_module(&a);
+        return;
+    }
+    CHECK(!pthread_create(&thread, NULL, wait_for_the_module, &a));
+    job_sleep_ms(SHORT_MS);
+    block_a_callback(me, &a.w, reqs);
+    job_mark(me, 0);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+    CHECK(!atomic_load(&a.w.missed));
 }
 
 /* None of it is used, and a sentence says why. */
@@ -339,6 +382,8 @@ int main(int argc, char **argv)
         JOB_TEST("served by callers", .ranks = 2, .body = served_by_callers, .bare = true, .processes = true),
         JOB_TEST("a caller inside", .ranks = 2, .body = caller_inside, .bare = true, .processes = true),
         JOB_TEST("a callback waits", .ranks = 2, .body = callback_waits, .bare = true, .processes = true),
+        JOB_TEST("a callback waits for one asleep", .ranks = 2, .body = callback_waits_for_a_sleeper,
+                 .bare = true, .processes = true),
         JOB_TEST("crooked ones", .ranks = 1, .body = crooked, .bare = true, .processes = true),
         JOB_TEST("no communicator", .ranks = 2, .body = no_communicator, .bare = true, .processes = true),
         JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),
