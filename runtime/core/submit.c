@@ -294,12 +294,15 @@ static bool issues_itself(const weft_group *group, unsigned traits)
 }
 
 /* The engine is held: from before it was queued, or another thread that has it would begin it. */
-static void begin_and_issue(weft_context *ctx, int64_t submitted_ns)
+static void begin_and_issue(weft_context *ctx, int64_t submitted_ns, int64_t check_ns)
 {
     issues = true;
     weft__engine_begin(ctx, NULL, submitted_ns);
     weft__engine_drop(ctx);
     issues = false;
+    weft__check_by(
+        ctx,
+        check_ns); /* the call may hang until its deadline; once it is back the request may be over and gone */
     ctx->executors[WEFT__EXECUTOR_DEVICE]->issue(ctx);
 }
 
@@ -326,8 +329,10 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
     if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
     weft__mpsc_push(&ctx->submitted, &req->node);
     if (here) {
-        begin_and_issue(ctx, submitted_ns);
-    } else if (weft__engine_try(ctx)) {
+        begin_and_issue(ctx, submitted_ns, check_ns);
+        return WEFT_OK;
+    }
+    if (weft__engine_try(ctx)) {
         weft__engine_begin(ctx, NULL, submitted_ns);
         weft__engine_drop(ctx);
     }

@@ -84,6 +84,17 @@ weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
 
 /* ---- for programs that call NCCL themselves ---- */
 
+/* Also one that the module has not got yet. */
+static bool is_under_way(const weft_group *group)
+{
+    WEFT__LIST_EACH(&group->ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group == group && req->device && weft__request_state(req) < WEFT__SETTLED) return true;
+    }
+    return false;
+}
+
 /* Engine held. */
 static weft_status cuda_lend(weft_group *group, const char *name, void **handle, void **stream)
 {
@@ -94,6 +105,9 @@ static weft_status cuda_lend(weft_group *group, const char *name, void **handle,
                           group->ctx->backend_names);
     if (atomic_load(&group->state) == WEFT__BROKEN)
         return weft__fail(WEFT_ERR_BROKEN, "%s: group %s is broken: %.700s", name, group->label, group->why);
+    if (is_under_way(group))
+        return weft__fail(WEFT_ERR_STATE, "%s: an operation on device memory is under way in group %s", name,
+                          group->label);
     if (dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY)
         return module->backend->lend(dev_comm->comm, handle, stream);
     return weft__fail(WEFT_ERR_STATE,
@@ -106,6 +120,7 @@ static weft_status cuda_borrow(weft_group *group, const char *name, void **handl
     weft_status status;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "%s: group is NULL", name);
     if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
+    weft__engine_empty_queue(group->ctx); /* what was submitted before is among the pending ones then */
     weft__engine_take(group->ctx);
     status = cuda_lend(group, name, handle, stream);
     weft__engine_drop(group->ctx);

@@ -80,9 +80,10 @@ void weft__program_issue(weft_context *ctx)
     weft__device *first = entered, *next;
     if (!first) return;
     entered = NULL;
-    for (; first; first = next) { /* once it is issued it may be over and gone */
+    weft__engine_nudge(ctx);
+    for (; first;
+         first = next) { /* once it is issued it may be over and gone, and after the last one the context */
         next = first->next_entered;
         first->module->backend->issue(first->module->backend, &first->work);
     }
-    weft__engine_nudge(ctx);
 }

@@ -120,6 +120,13 @@ static void label_of(const weft_group *parent, int color, const weft_call *call,
     label[room + length] = 0;
 }
 
+/* In program order a communicator's split has to come between the same operations on all ranks.  It begins when the ranks
+ * have told their colours; so of one that is waited for, and else the groups' communicators are made anew. */
+static bool splits_in_line(const weft_group *parent, weft_request **req)
+{
+    return !parent->params.program || !req;
+}
+
 weft_status weft_split_group(weft_group *parent, int color, int key, const weft_call *call,
                              weft_group **group, weft_request **req)
 {
@@ -150,10 +157,11 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
     }
     s->continuation = (weft__continuation){split_finish, split_fail, split_free};
     r->continuation = &s->continuation;
-    s->mine = (weft__split_entry){.color = color < 0 ? -1 : color,
-                                  .key = key,
-                                  .on_device = weft__device_split_can(parent),
-                                  .params = weft__own_params(ctx)};
+    s->mine =
+        (weft__split_entry){.color = color < 0 ? -1 : color,
+                            .key = key,
+                            .on_device = splits_in_line(parent, req) ? weft__device_split_can(parent) : 0,
+                            .params = weft__own_params(ctx)};
     s->mine.params.program = weft__asks_for_program(call);
     r->op.in = &s->mine;
     r->op.out = s->all;

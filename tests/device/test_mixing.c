@@ -98,10 +98,13 @@ static void refusals(job_rank *me)
     make(group);
     CHECK(weft_nccl_communicator(group) && weft_nccl_stream(group));
     device_delay(device_stream(0), 100000);
+    job_meet(me);
+    if (me->rank == 1) job_sleep_ms(100);
     CHECK_OK(weft_all_reduce(group, sum, sum, COUNT, WEFT_FLOAT32, WEFT_SUM, &held, &req));
+    CHECK(!weft_nccl_communicator(group)); /* submitted, and not agreed on where rank 1 is late */
     CHECK_OK(weft_stream_wait(req, device_stream(0)));
     CHECK(!weft_nccl_communicator(group)); /* issued, and held up by the stream */
-    CHECK_TEXT(weft_last_error(), "an operation on device memory is under way on it");
+    CHECK_TEXT(weft_last_error(), "an operation on device memory is under way in group mixed");
     CHECK_OK(weft_wait(req, WEFT_FOREVER));
     weft_release(req);
     CHECK(weft_nccl_communicator(group));
