@@ -120,12 +120,18 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
 
 /* ---- halving ---- */
 
-/* Blocks of the places before this one. */
+/* Blocks of the places before this one: one each, and one more of those that are of pairs.  In reverse the places before it
+ * are runs, a bit of it each, whose numbers, reversed, share what the bits above say and so are counted at once. */
 static size_t blocks_before(const places *p, int place)
 {
     size_t n = (size_t)place;
     if (!p->reversed_bits) return n + (size_t)(place < p->pairs ? place : p->pairs);
-    for (int before = 0; before < place; before++) n += is_of_pair(p, before);
+    for (int bit = 0; p->pairs && bit <= p->reversed_bits; bit++) {
+        int low;
+        if (!(place >> bit & 1)) continue;
+        low = reversed(place >> bit >> 1, p->reversed_bits - bit - 1);
+        if (p->pairs > low) n += (size_t)((p->pairs - 1 - low) >> (p->reversed_bits - bit)) + 1;
+    }
     return n;
 }
 

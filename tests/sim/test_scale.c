@@ -106,22 +106,27 @@ static void test_long_blocks(void **state)
     static const struct {
         weft__kind kind;
         const char *algorithm;
-    } rows[] = {{WEFT__OP_ALL_GATHER, "recursive_doubling"}, {WEFT__OP_REDUCE_SCATTER, "recursive_halving"}};
+        weft_op reduction;
+    } rows[] = {{WEFT__OP_ALL_GATHER, "recursive_doubling", WEFT_SUM},
+                {WEFT__OP_REDUCE_SCATTER, "recursive_halving", WEFT_SUM},
+                {WEFT__OP_REDUCE_SCATTER, "recursive_halving", WEFT_AVG},
+                {WEFT__OP_REDUCE_SCATTER, "recursive_halving", WEFT_PREMUL_SUM}};
+    static const int sizes[] = {17, 22, 29, 32, 64}; /* with no pair, some, and many */
     (void)state;
-    for (int i = 0; i < 2; i++)
-        for (int size = 17; size <= 64; size += size < 32 ? 15 : 32)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             for (int layout = SIM_ALONE; layout <= SIM_DEALT; layout++)
-                for (int in_place = 0; in_place < 2; in_place++) {
-                    sim_case c = {.kind = rows[i].kind,
-                                  .dtype = WEFT_INT32,
-                                  .size = size,
-                                  .each = 4,
-                                  .count = 64,
-                                  .in_place = in_place,
-                                  .layout = (sim_layout)layout,
-                                  .seed = (uint64_t)size};
-                    play(c, rows[i].algorithm, NULL);
-                }
+                for (int in_place = 0; in_place < 2; in_place++)
+                    play((sim_case){.kind = rows[i].kind,
+                                    .dtype = rows[i].reduction == WEFT_SUM ? WEFT_INT32 : WEFT_FLOAT32,
+                                    .reduction = rows[i].reduction,
+                                    .size = sizes[k],
+                                    .each = 4,
+                                    .count = 64,
+                                    .in_place = in_place,
+                                    .layout = (sim_layout)layout,
+                                    .seed = (uint64_t)sizes[k]},
+                         rows[i].algorithm, NULL);
 }
 
 /* ---- one host for all ---- */
