@@ -218,6 +218,8 @@ class Request(Generic[T]):
         thread = threading.get_ident()
         context._waiting[thread] = None
         try:
+            if context._closing:  # which may have looked for threads that wait before this one was among them
+                raise StateError("the context of this request is being closed")
             while True:
                 slice_ms = _WATCHED_SLICE_MS if watcher.busy else _SLICE_MS
                 if deadline is not None:

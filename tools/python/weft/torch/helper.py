@@ -25,9 +25,14 @@ def help_with(request: Request[object]) -> None:
     """Wait for it on the thread, in turn with others."""
     with _lock:
         _wanted.put(request)
-        if not _running:
-            _running.append(threading.Thread(target=_help, name="weft-torch", daemon=True))
-            _running[0].start()
+        if _running:
+            return
+        thread = threading.Thread(target=_help, name="weft-torch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # none can be had, or the interpreter ends: the library's own threads go on
+            return
+        _running.append(thread)
 
 
 def _help() -> None:
