@@ -287,7 +287,7 @@ static void executes_to_one(job_rank *me)
     if (me->rank == 0) job_kill(me, VICTIM);
 }
 
-/* Of two ranks the first one, and the other one waits for it. */
+/* The first of two ranks, and the other one waits for it. */
 static void first_executes(job_rank *me)
 {
     int32_t in = 1;

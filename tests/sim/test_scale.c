@@ -254,7 +254,7 @@ static bool is_affordable(const sim_case *c)
     bool long_ones =
         strstr(name, "ring") || !strcmp(name, "pairwise") || !strcmp(name, "lanes") || (exchanges && blocks);
     int ranks = one_is_enough(c, name) ? c->each : c->size;
-    /* Those that exchange with all wait for one interface, and come again and again. */
+    /* Exchanges with all wait for one interface, and come again and again. */
     int64_t most = (int64_t)LARGE * (strcmp(name, "pairwise") ? 256 : 64);
     return !long_ones || (int64_t)ranks * c->size <= most;
 }
