@@ -7,7 +7,8 @@
  *
  * What the runtime has seen to before a module is given a work: every rank that takes part has submitted it and
  * agrees what it is; the communicator that it runs on has been joined by all of them; and all of them are given
- * what they share in the same order, over all modules of a context.  So a module begins works as they come, at once,
+ * what they share in the same order, over all modules of a context.  (In program order, "Order" in weft.h, the program promises
+ * that order, and nobody has agreed before: slots enter and issue.)  So a module begins works as they come, at once,
  * and in that order.  A message is shared by its two ranks alone, also on a communicator of more: between the
  * collectives there, others are given messages of their own, or nothing.
  *

@@ -1,7 +1,7 @@
 /* module.h - what one context has of this backend: the device, NCCL as it runs here, and all that is shared
  * by its communicators.
  *
- * Threads: the caller's (owns, check, mark, order, memory), the context's progress thread (start, poll), and
+ * Threads: the caller's (owns, check, mark, order, memory, enter, issue), the context's progress thread (start, poll), and
  * the module's own, which live as long as one task (thread.h).  Several contexts of a process share nothing
  * here. */
 #ifndef WEFT_NCCL_MODULE_H
