@@ -197,7 +197,7 @@ static void place_buffers(const sim_group *g, weft__op *op, int rank)
 static void place_nowhere(weft__op *op)
 {
     static unsigned char *nowhere;
-    const size_t bytes = (size_t)1 << 42;
+    const size_t bytes = (size_t)1 << 36;
     if (!nowhere)
         nowhere = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(nowhere != MAP_FAILED);
