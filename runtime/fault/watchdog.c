@@ -9,7 +9,7 @@
 #include "deadlines.h"
 #include "dumping.h"
 #include "engine.h"
-#include "exec_watch.h"
+#include "exec_asking.h"
 #include "heartbeat.h"
 #include "peer.h"
 #include "protocol.h"
@@ -123,7 +123,7 @@ static int64_t watchdog_attend(weft_context *ctx)
     if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
     heard = weft__heartbeat_attend(ctx, now);
     dumped = weft__dumping_attend(ctx);
-    execs = weft__exec_watch_attend(ctx, now);
+    execs = weft__exec_asking_attend(ctx, now);
     next = atomic_load(&ctx->check_ns);
     if (heard < next) next = heard;
     if (dumped < next) next = dumped;

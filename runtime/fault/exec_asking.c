@@ -1,18 +1,11 @@
-/* exec_watch.c - see exec_watch.h. */
-#include "exec_watch.h"
-#include "alarm.h"
+/* exec_asking.c - asks the kernel for some ranks of this host in each turn, as long as something is under way. */
+#include "exec_asking.h"
 #include "engine.h"
+#include "exec_watch.h"
 #include "group.h"
 #include "peer.h"
 
 #define ASK_MOST 4 /* ranks in a turn: each is some system calls */
-
-void weft__exec_watch_begin(weft_context *ctx, int64_t now_ns)
-{
-    int64_t none = 0;
-    if (atomic_compare_exchange_strong(&ctx->execs_at_ns, &none, now_ns + WEFT__EXEC_WATCH_NS))
-        weft__alarm_wake();
-}
 
 static void ask_for(weft_context *ctx, int rank)
 {
@@ -35,7 +28,7 @@ static void ask_for_some(weft_context *ctx)
     }
 }
 
-int64_t weft__exec_watch_attend(weft_context *ctx, int64_t now_ns)
+int64_t weft__exec_asking_attend(weft_context *ctx, int64_t now_ns)
 {
     int64_t at = atomic_load(&ctx->execs_at_ns);
     WEFT__ASSERT(!weft__holds_any_engine()); /* the kernel is asked without it */
