@@ -85,9 +85,14 @@ bool weft__process_is_seen(const weft__process_id *process)
 /* A process that waits for its parent is not told apart here: its threads may live when the first of them has ended. */
 bool weft__process_has_ended(const weft__process_id *process)
 {
+    if (!weft__process_is_seen(process)) return false;
+    return (kill(process->pid, 0) && errno == ESRCH) || weft__process_is_another(process);
+}
+
+bool weft__process_is_another(const weft__process_id *process)
+{
     weft__process_id found;
     if (!weft__process_is_seen(process)) return false;
-    if (kill(process->pid, 0) && errno == ESRCH) return true;
     found = look_at(process->pid);
     return (found.started && found.started != process->started) ||
            (found.stack && process->stack && found.stack != process->stack);

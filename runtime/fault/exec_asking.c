@@ -7,13 +7,14 @@
 
 #define ASK_MOST 4 /* ranks in a turn: each is some system calls */
 
+/* Whose end a descriptor tells is left to that. */
 static void ask_for(weft_context *ctx, int rank)
 {
     weft__peer *m = &ctx->peers[rank];
-    if (rank == ctx->rank || atomic_load(&m->gone) || !weft__process_has_ended(&m->process)) return;
+    if (rank == ctx->rank || atomic_load(&m->gone) || !weft__process_is_another(&m->process)) return;
     weft__engine_take(ctx);
     m->is_another = true;
-    weft__peer_gone(ctx, rank, WEFT__DIED, false, "has ended, or is another program");
+    weft__peer_gone(ctx, rank, WEFT__DIED, false, "is another program");
     weft__engine_drop(ctx);
 }
 

@@ -97,9 +97,9 @@ static void refusals(job_rank *me)
     CHECK_TEXT(weft_last_error(), "nccl_stream: group mixed has no communicator yet");
     make(group);
     CHECK(weft_nccl_communicator(group) && weft_nccl_stream(group));
-    device_delay(device_stream(0), 100000);
     job_meet(me);
     if (me->rank == 1) job_sleep_ms(100);
+    device_delay(device_stream(0), 100000);
     CHECK_OK(weft_all_reduce(group, sum, sum, COUNT, WEFT_FLOAT32, WEFT_SUM, &held, &req));
     CHECK(!weft_nccl_communicator(group)); /* submitted, and not agreed on where rank 1 is late */
     CHECK_OK(weft_stream_wait(req, device_stream(0)));
