@@ -480,6 +480,7 @@ static void tell_overview(const joining *j, const weft__join *asked, bool secret
 
 static weft_status check_config(const weft_config *c)
 {
+    const char *order = weft__setting_text(WEFT__SET_DEVICE_ORDER);
     if ((c->bootstrap != NULL) + (c->init_method != NULL) + (c->store != NULL) > 1)
         return weft__fail(WEFT_ERR_ARGUMENT, "config->%s and config->%s are both given: expected one of them",
                           c->bootstrap ? "bootstrap" : "store", c->init_method ? "init_method" : "store");
@@ -488,13 +489,10 @@ static weft_status check_config(const weft_config *c)
             WEFT_ERR_ARGUMENT,
             "config->timeout_ms is %lld: expected more than 0, 0 for the default, or WEFT_FOREVER",
             (long long)c->timeout_ms);
-    if (strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "agreed") != 0 &&
-        strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "program") != 0 &&
-        strcmp(weft__setting_text(WEFT__SET_DEVICE_ORDER), "submission") != 0)
+    if (strcmp(order, "agreed") != 0 && strcmp(order, "program") != 0 && strcmp(order, "submission") != 0)
         return weft__fail(
             WEFT_ERR_ARGUMENT,
-            "WEFT_DEVICE_ORDER is \"%s\": expected agreed, program, or submission, its other name",
-            weft__setting_text(WEFT__SET_DEVICE_ORDER));
+            "WEFT_DEVICE_ORDER is \"%s\": expected agreed, program, or submission, its other name", order);
     if (!strcmp(weft__setting_text(WEFT__SET_QUORUM), "witness"))
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "WEFT_QUORUM is \"witness\", which is not there yet: expected majority or any");

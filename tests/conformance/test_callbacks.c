@@ -1,5 +1,6 @@
 /* test_callbacks.c - done functions: once, on the progress thread, in settling order,
  * before anyone is told. */
+#include "blocked_callback.h"
 #include "device.h"
 
 #include <pthread.h>
@@ -217,37 +218,10 @@ static void cannot_wait(job_rank *me)
 
 enum { BLOCKED, ARRIVED }; /* marks */
 
-/* What the callback waits for, outside Weft; it gives up before the test's limits do. */
-typedef struct wanted {
-    atomic_int inside, there, missed;
-} wanted;
-
-static void want(weft_request *req, weft_status status, void *arg)
-{
-    wanted *w = arg;
-    int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000) / 2;
-    (void)req;
-    (void)status;
-    atomic_store(&w->inside, 1);
-    while (!atomic_load(&w->there) && job_now_ns() < until) job_sleep_ms(1);
-    if (!atomic_load(&w->there)) atomic_store(&w->missed, 1);
-}
-
-/* A message of this rank to itself, whose callback blocks. */
-static void block_a_callback(job_rank *me, wanted *w, weft_request *reqs[2])
-{
-    int32_t *in = job_alloc(me, 2 * sizeof *in), *out = in + 1;
-    weft_call call = {.done = want, .arg = w};
-    CHECK_OK(weft_irecv(me->world, in, 1, WEFT_INT32, me->rank, 7, &call, &reqs[0]));
-    CHECK_OK(weft_isend(me->world, out, 1, WEFT_INT32, me->rank, 7, NULL, &reqs[1]));
-    for (int i = 0; !atomic_load(&w->inside) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
-    CHECK_INT(atomic_load(&w->inside), 1);
-}
-
 /* The caller waits for another rank, which is late, while its own callback waits for the caller. */
 static void blocks_no_wait(job_rank *me)
 {
-    wanted *w = job_alloc(me, sizeof *w);
+    blocked_callback *w = job_alloc(me, sizeof *w);
     weft_request *reqs[2], *barrier = NULL;
     if (me->rank == 1) {
         job_await(me, BLOCKED, 1);
@@ -267,7 +241,7 @@ static void blocks_no_wait(job_rank *me)
 /* The wait began first. */
 static void wait_for_the_barrier(job_rank *me, int thread, void *arg)
 {
-    wanted *w = arg;
+    blocked_callback *w = arg;
     weft_request *barrier = NULL, *reqs[2];
     if (thread == 0) {
         CHECK_OK(weft_barrier(me->world, NULL, &barrier));
@@ -285,7 +259,7 @@ static void wait_for_the_barrier(job_rank *me, int thread, void *arg)
 
 static void blocks_no_sleeper(job_rank *me)
 {
-    wanted *w = job_alloc(me, sizeof *w);
+    blocked_callback *w = job_alloc(me, sizeof *w);
     if (me->rank == 0) {
         job_threads(me, 2, wait_for_the_barrier, w);
         return;
@@ -299,7 +273,7 @@ static void blocks_no_sleeper(job_rank *me)
 static void blocks_no_transfer(job_rank *me)
 {
     enum { LONG = 1 << 20 };
-    wanted *w = job_alloc(me, sizeof *w);
+    blocked_callback *w = job_alloc(me, sizeof *w);
     int32_t *in = job_alloc(me, LONG * sizeof *in), *out = job_alloc(me, LONG * sizeof *out);
     weft_request *reqs[2], *long_ones[2];
     if (me->rank == 0) {

@@ -1,6 +1,7 @@
 /* test_module.c - a backend whose start blocks for seconds, beside host traffic: traffic, deadlines and
  * settling go on.  The module (support/module_blocker.c) takes the operations on WEFT_MEMORY_CUDA.  And backends that
  * say of themselves what cannot be (support/module_crooked.c). */
+#include "blocked_callback.h"
 #include "job.h"
 
 #include <dlfcn.h>
@@ -242,36 +243,9 @@ static void caller_inside(job_rank *me)
     CHECK(me->rank != 0 || w.served);
 }
 
-/* What a callback waits for, outside Weft. */
-typedef struct wanted {
-    _Atomic bool inside, there, missed;
-} wanted;
-
-static void want(weft_request *req, weft_status status, void *arg)
-{
-    wanted *w = arg;
-    int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000) / 2;
-    (void)req;
-    (void)status;
-    atomic_store(&w->inside, true);
-    while (!atomic_load(&w->there) && job_now_ns() < until) job_sleep_ms(1);
-    atomic_store(&w->missed, !atomic_load(&w->there));
-}
-
-/* A message of this rank to itself, whose callback blocks. */
-static void block_a_callback(job_rank *me, wanted *w, weft_request *reqs[2])
-{
-    int32_t *value = job_alloc(me, 2 * sizeof *value);
-    weft_call call = {.done = want, .arg = w};
-    CHECK_OK(weft_irecv(me->world, value, 1, WEFT_INT32, me->rank, 7, &call, &reqs[0]));
-    CHECK_OK(weft_isend(me->world, value + 1, 1, WEFT_INT32, me->rank, 7, NULL, &reqs[1]));
-    for (int i = 0; !atomic_load(&w->inside) && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
-    CHECK(atomic_load(&w->inside));
-}
-
 typedef struct awaiting {
     waiter one;
-    wanted w;
+    blocked_callback w;
 } awaiting;
 
 static void *wait_for_the_module(void *arg)
