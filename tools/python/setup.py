@@ -1,4 +1,4 @@
-"""Builds the wheel: libweft.so and the tools by CMake, then weft._weft, which is linked with them."""
+"""Builds the wheel: libweft.so and the tools by CMake, then weft._weft and weft._quick, which are linked with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SOURCES = ("CMakeLists.txt", "CMakePresets.json", "include", "net", "ops", "run
 
 
 class BuildNative(build_ext):
-    """weft._weft and, beside it, the folder native with the library and the tools."""
+    """weft._weft, weft._quick and, beside them, the folder native with the library and the tools."""
 
     def run(self) -> None:
         _native_build.require_packages()
@@ -38,11 +38,12 @@ class BuildNative(build_ext):
         source = temporary / "_weft.c"
         ffi.emit_c_code(str(source))
         name, _, _, options = ffi._assigned_source
-        extension = self.extensions[0]
-        assert extension.name == name
-        extension.sources = [os.path.relpath(source)]
-        for option, value in options.items():
-            setattr(extension, option, value)
+        made_by_cffi = self.extensions[0]
+        assert made_by_cffi.name == name
+        made_by_cffi.sources = [os.path.relpath(source)]
+        for extension in self.extensions:
+            for option, value in options.items():
+                setattr(extension, option, list(value))
         super().run()
 
 
@@ -61,8 +62,12 @@ class SourceDistribution(sdist):
                 shutil.copy2(root / name, target)
 
 
+def _extension(name: str, *sources: str) -> Extension:
+    return Extension(name, list(sources), py_limited_api=True, define_macros=[("Py_LIMITED_API", "0x03090000")])
+
+
 setup(
-    ext_modules=[Extension("weft._weft", sources=[], py_limited_api=True, define_macros=[("Py_LIMITED_API", "0x03090000")])],
+    ext_modules=[_extension("weft._weft"), _extension("weft._quick", "_quick.c")],
     cmdclass={"build_ext": BuildNative, "sdist": SourceDistribution},
     options={"bdist_wheel": {"py_limited_api": "cp39"}},
 )

@@ -11,7 +11,7 @@ import sys
 import weakref
 from typing import Any, NamedTuple, Optional, Sequence, TypeVar
 
-from weft import dtypes
+from weft import _quick, dtypes
 from weft._weft import ffi, lib
 
 HOST = lib.WEFT_MEMORY_HOST
@@ -217,6 +217,7 @@ def _numpy_code(dtype: Any, role: str) -> int:
     if not dtype.isnative:
         raise TypeError(f"{role} has its bytes in the other order ({dtype.str}), expected this machine's")
     _numpy_codes[dtype] = code
+    _quick.know_arrays(_ndarray())
     return code
 
 

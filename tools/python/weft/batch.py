@@ -63,7 +63,7 @@ class Batch:
         check(lib.weft_batch_end(handle, call, slot))
         whole = Request(self._group._context, slot[0], None, (self._keep, self._group))
         for member in self._members:
-            member._handle, member._owner = whole._handle, whole
+            member._address, member._owner = whole._address, whole
         self._request = whole
         return whole
 

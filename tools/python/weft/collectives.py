@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional, Sequence, TypeVar
 
-from weft import arrays, dtypes
+from weft import _quick, arrays, dtypes
 from weft._weft import ffi, lib
 from weft.arrays import View
+from weft.errors import check
 from weft.request import Request
 from weft.submitter import Submitter
 from weft.submitter import source as _source
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from weft.batch import Batch
 
 T = TypeVar("T")
+
+_quick.prepare(Request, check, dtypes.REDUCTIONS, arrays._numpy_codes, arrays._given_back)
 
 _NOTHING = View(ffi.NULL, 0, 0, lib.WEFT_MEMORY_AUTO, True, None, None)
 
@@ -60,6 +63,10 @@ class Collectives(Submitter):
 
         op: "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", or "premul_sum", which takes scale.
         """
+        if timeout is stream is label is None and batch is None and not (copy or scale):
+            request: Optional[Request[T]] = _quick.all_reduce(self, self._context, self._address, array, out, op)
+            if request is not None:
+                return request
         a, o, result = self._in_and_out(array, out, copy, stream)
         args = (a.pointer, o.pointer, a.size, a.dtype, dtypes.reduction(op))
         return self._submit(lib.weft_all_reduce, args, result, (a, o), timeout, stream, label, batch, scale)

@@ -10,7 +10,7 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Type
 
-from weft import interruptible
+from weft import _quick, interruptible
 from weft._weft import ffi, lib
 from weft.bootstrap import Bootstrap, Bridge
 from weft.errors import PendingError, StateError, UnsupportedError, check, text
@@ -28,7 +28,7 @@ _OTHERS_S = 1.0  # what abort gives the calls of other threads to end
 _LEAVE_SLICE_MS = 50
 
 
-class Context:
+class Context(_quick.Job):
     """What weft.init() gives: the job, with its groups, requests, memory and store, until close()."""
 
     def __init__(self, handle: CData) -> None:
@@ -36,9 +36,10 @@ class Context:
         self._closed = False
         self._closing = False
         self._waiting: dict[int, None] = {}  # the threads that wait inside the library
-        self._forsaken: list[tuple[Any, object]] = []  # requests nobody has any more, with what they need
+        self._forsaken = []  # requests nobody has any more, with what they need
         self._held: list[object] = []  # arrays that must stay until the context is closed
         self._watcher = Watcher(self)
+        self._watched = self._watcher._watched
         self._world: Optional[Group] = None
         self._host: Optional[Group] = None
         _open.add(self)
@@ -170,17 +171,18 @@ class Context:
     # Requests that nobody has any more and that have settled by now are given back.
     def _bury(self) -> None:
         forsaken, self._forsaken = self._forsaken, []
-        for handle, keep in forsaken:
+        for address, keep in forsaken:
+            handle = ffi.cast("weft_request *", address)
             if lib.weft_is_completed(handle):
                 lib.weft_release(handle)
             else:
-                self._forsaken.append((handle, keep))
+                self._forsaken.append((address, keep))
 
     # Whether no other thread waits inside the library any more, or by `deadline`.  A wait of this thread that is
-    # still counted was interrupted before it could say that it is over.
+    # still among them was interrupted before it could say that it is over; none that _quick counts ever is.
     def _await_others(self, deadline: float) -> bool:
         own = threading.get_ident()
-        while any(thread != own for thread in list(self._waiting)):
+        while self._inside or any(thread != own for thread in list(self._waiting)):
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.001)

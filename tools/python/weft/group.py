@@ -93,7 +93,7 @@ class Group(Objects):
     def free(self) -> None:
         """Free the group.  Pending operations finish first.  The world and a mesh's groups are not freed."""
         check(lib.weft_group_free(self._open_handle()))
-        self._handle = ffi.NULL
+        self._handle, self._address = ffi.NULL, 0
 
     def __repr__(self) -> str:
         if self._handle == ffi.NULL or self._context.closed:

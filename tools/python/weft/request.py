@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Generator, Generic, Iterable, NamedTuple, Optional, TypeVar
 
-from weft import dtypes
+from weft import _quick, dtypes
 from weft._weft import ffi, lib
 from weft.errors import PendingError, StateError, WeftError, check, from_sentence, text
 
@@ -46,29 +46,23 @@ class RequestInfo(NamedTuple):
     waited_ns: int
 
 
-class Request(Generic[T]):
+class Request(_quick.Flight, Generic[T]):
     """One operation in flight, from the call that made it until it has settled.
 
     It holds its arrays until it has settled.  One that is thrown away goes on by itself, and what it needs lives on.
     """
 
-    __slots__ = ("_context", "_handle", "_result", "_keep", "_error", "_settled", "_owner", "__weakref__")
+    __slots__ = ("__weakref__",)
 
     def __init__(self, context: Context, handle: CData, result: T, keep: object, owner: Optional[Request[object]] = None):
-        self._context = context
-        self._handle = handle
-        self._result = result
-        self._keep = keep
-        self._error: Optional[WeftError] = None
-        self._settled = False
-        self._owner = owner
+        super().__init__(context, int(ffi.cast("uintptr_t", handle)), result, keep, owner)
 
     def done(self) -> bool:
         """Whether it has settled: the data is there, or it has failed.  Never blocks."""
         if self._settled:
             return True
         self._require_submitted()
-        if not lib.weft_is_completed(self._handle):
+        if not self._is_completed():
             return False
         self._settle(None)
         return True
@@ -80,6 +74,8 @@ class Request(Generic[T]):
 
         Raises what the operation failed with.  Ctrl-C ends the wait, not the operation.
         """
+        if timeout is None and self._finish():
+            return True
         if not self._settled and not self._wait(timeout):
             return False
         if self._error is not None:
@@ -93,7 +89,8 @@ class Request(Generic[T]):
         """
         if not self.wait(timeout):
             raise PendingError(f"{timeout} s have passed: {self.message}")
-        return self._result
+        found: T = self._result
+        return found
 
     def exception(self, timeout: Optional[float] = None) -> Optional[WeftError]:
         """Wait as result() does and give what the operation failed with, or None."""
@@ -185,22 +182,16 @@ class Request(Generic[T]):
         )
 
     def __repr__(self) -> str:
-        if self._handle == ffi.NULL or self._context._closed:
+        if not self._address or self._context._closed:
             return "<weft.Request>"
         return f"<weft.Request {self.message}>"
 
-    # Nobody waits here any more, or this would not run: so it is safe to give the handle back.  It may run at any
-    # moment on any thread, so what cannot be given back yet is left where the next submission finds it.
-    def __del__(self) -> None:
-        if self._owner is not None or self._handle == ffi.NULL or self._context._closed:
-            return
-        if self._settled or lib.weft_is_completed(self._handle):
-            lib.weft_release(self._handle)
-        else:
-            self._context._forsaken.append((self._handle, self._keep))
+    @property
+    def _handle(self) -> Any:
+        return ffi.cast("weft_request *", self._address)
 
     def _require_submitted(self) -> None:
-        if self._handle == ffi.NULL:
+        if not self._address:
             raise StateError("this operation joined a batch that has not ended")
         if self._context._closed:
             raise StateError("the context of this request is closed")
@@ -212,19 +203,19 @@ class Request(Generic[T]):
 
     def _wait(self, timeout: Optional[float]) -> bool:
         self._require_submitted()
-        context = self._context
-        watcher = context._watcher
+        context: Context = self._context
+        watcher, handle = context._watcher, self._handle
         deadline = None if timeout is None else time.monotonic() + timeout
         thread = threading.get_ident()
         context._waiting[thread] = None
         try:
-            if context._closing:  # which may have looked for threads that wait before this one was among them
+            if context._closing or context._closed:  # which may have looked who waits before this thread was among them
                 raise StateError("the context of this request is being closed")
             while True:
                 slice_ms = _WATCHED_SLICE_MS if watcher.busy else _SLICE_MS
                 if deadline is not None:
                     slice_ms = max(0, min(slice_ms, int((deadline - time.monotonic()) * 1000) + 1))
-                status = lib.weft_wait(self._handle, slice_ms)
+                status = lib.weft_wait(handle, slice_ms)
                 if watcher.busy:
                     watcher.look()
                 if status in _REFUSED:

@@ -29,6 +29,7 @@ class Submitter:
     def __init__(self, context: Context, handle: CData) -> None:
         self._context = context
         self._handle = handle
+        self._address = int(ffi.cast("uintptr_t", handle))  # for _quick
         self.rank: int = lib.weft_group_rank(handle)
         self.size: int = lib.weft_group_size(handle)
 
