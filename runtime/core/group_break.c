@@ -182,10 +182,14 @@ static bool is_dead(const weft_context *ctx, int rank)
     return rank >= 0 && weft__is_dead(&ctx->peers[rank]);
 }
 
+bool weft__group_is_aborted(const weft_group *group)
+{
+    return group->cause == WEFT_ERR_CANCELLED && group->broken_number == 0;
+}
+
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
 {
     weft_request *req;
-    bool aborted = v->cause == WEFT_ERR_CANCELLED && v->number == 0; /* messages end too */
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     WEFT__ASSERT(weft__is_failure(v->cause) && v->culprit >= -1 && v->culprit < group->ctx->world_size,
                  v->cause, v->culprit);
@@ -206,7 +210,8 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
         if (p->group_broken) p->group_broken(group);
     }
     /* Always the first again: ending one may end others. */
-    while ((req = next_to_fail(group, WEFT__COLLECTIVE | (aborted ? WEFT__PAIR : 0u))) != NULL) {
+    while ((req = next_to_fail(group, WEFT__COLLECTIVE |
+                                          (weft__group_is_aborted(group) ? WEFT__PAIR : 0u))) != NULL) {
         char text[WEFT__SENTENCE_BYTES];
         weft_status status = weft__broken_text(req, text, sizeof text);
         weft__request_fail(req, status, text);

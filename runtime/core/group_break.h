@@ -18,6 +18,7 @@ typedef struct weft__verdict {
  * is a death or a disagreement, else they end in ERR_BROKEN.  Cancelling without a number ends messages too.
  * tell: let the other members know. */
 void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell) WEFT__COLD;
+bool weft__group_is_aborted(const weft_group *group); /* that is how it broke */
 /* Tells members of other hosts of this broken group now, if that was put off (group->tell_ns). */
 void weft__group_tell(weft_group *group) WEFT__COLD;
 void weft__group_heard(

@@ -113,7 +113,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->algorithm = "";
     req->started_ns = req->settled_ns = req->warn_by_ns = 0;
     req->timed = true;
-    req->buffers_held = req->warned = req->abandoned = false;
+    req->buffers_held = req->warned = req->abandoned = req->after_break = false;
     req->draining_status = WEFT_OK;
     req->culprit = -1;
     req->asks = 0;

@@ -72,6 +72,7 @@ struct weft_request {
     bool timed; /* somebody can ask for its times: it has a handle or a callback */
     bool buffers_held, warned;
     bool abandoned;    /* settled while a module still had it */
+    bool after_break;  /* a message: its group was broken before it was submitted, and it goes on there */
     uint64_t sequence; /* 0: has not begun */
     uint64_t record;   /* engine: number of its record; 0: none */
     int64_t submitted_ns, started_ns, settled_ns;

@@ -104,6 +104,11 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
     return WEFT_OK;
 }
 
+static bool is_broken(const weft_group *group)
+{
+    return atomic_load_explicit(&group->state, memory_order_relaxed) == WEFT__BROKEN;
+}
+
 /* ---- beginning ---- */
 
 /* The order of starting is that of the numbers, and so of submitting. */
@@ -151,13 +156,22 @@ static void remember(weft_request *req, unsigned traits)
     req->op.repeats = traits & WEFT__REPEATS && !group->params.plain && begun_before(group, req->signature);
 }
 
-/* False: it broke between numbering and now.  Nothing has started that would have to be stopped. */
+/* Of a group that is broken: does it end with that?  A message does if it was submitted before, and its group was aborted
+ * or is what carries it. */
+static bool ends_with_group(const weft_request *req, unsigned traits)
+{
+    if (traits & WEFT__COLLECTIVE) return true;
+    return req->steps == WEFT__ANYWHERE && !req->after_break &&
+           (weft__group_is_aborted(req->group) || traits_of(req) & ENDS_WITH_GROUP);
+}
+
+/* False: its group broke between submitting and now.  Nothing has started that would have to be stopped. */
 static bool joins(weft_request *req, unsigned traits)
 {
     char text[WEFT__SENTENCE_BYTES];
     weft_status status;
-    if (WEFT__LIKELY(atomic_load_explicit(&req->group->state, memory_order_relaxed) != WEFT__BROKEN)) {
-        remember(req, traits);
+    if (WEFT__LIKELY(!is_broken(req->group)) || !ends_with_group(req, traits)) {
+        if (traits & WEFT__COLLECTIVE) remember(req, traits);
         return true;
     }
     status = weft__broken_text(req, text, sizeof text);
@@ -179,7 +193,7 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     }
     weft__list_append(&ctx->pending, &req->pending);
     weft__request_to(req, WEFT__RUNNING);
-    if (traits & WEFT__COLLECTIVE && !joins(req, traits)) return;
+    if (traits & (WEFT__COLLECTIVE | WEFT__PAIR) && !joins(req, traits)) return;
     req->executor = weft__executor_of(ctx, &req->op);
     req->executor->start(req);
 }
@@ -321,6 +335,7 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
         return status;
     }
     req->steps = WEFT__ANYWHERE;
+    req->after_break = is_broken(req->group);
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__request_to_alone(req, WEFT__QUEUED);
     here = issues_itself(req->group, traits);
@@ -470,6 +485,7 @@ static unsigned ready_members(const weft_request *whole)
         m->deadline_ns = whole->deadline_ns;
         m->ask_ns = whole->ask_ns;
         m->warn_ns = whole->warn_ns;
+        m->after_break = is_broken(m->group);
         /* It may have been written since it joined. */
         if (weft__kind_way(m->op.kind) == WEFT__EXCHANGES && m->u.pair.copy)
             memcpy(m->u.pair.copy, m->op.in, m->op.count * weft__op_element(&m->op));

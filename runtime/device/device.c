@@ -134,6 +134,13 @@ bool weft__device_done(weft_request *req)
     return !req->device->shut;
 }
 
+void weft__device_stop_agreeing(weft__device *d)
+{
+    if (!d->shut) return;
+    d->shut = false;
+    d->agree_by->stop(d->req);
+}
+
 static void failed(weft_request *req, const char *why)
 {
     if (req->device->part.dev_comm) weft__device_comm_unmade(req->device->part.dev_comm, req->status, why);
@@ -142,6 +149,7 @@ static void failed(weft_request *req, const char *why)
 static void release(weft_request *req)
 {
     weft__device *d = req->device;
+    WEFT__ASSERT(!d->shut); /* the group's list would keep a record that another operation takes next */
     weft__device_lengths_free(d);
     weft__module_unmark(d->module, d->work.marker);
     weft__slab_put(&req->ctx->devices, d);
@@ -307,7 +315,7 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
-    if (d->shut) d->agree_by->stop(req);
+    weft__device_stop_agreeing(d);
     if (d->handed && !d->done) {
         drain(req, status, text);
     } else {

@@ -100,6 +100,8 @@ weft_status weft__device_prepare(weft_request *req, void *stream);
 /* All under the engine. */
 /* Past the agreement, which a split has passed as a split of the group. */
 void weft__device_enter(weft_request *req);
+/* It fails, or has failed, before all members have come: they are not awaited any more. */
+void weft__device_stop_agreeing(weft__device *d);
 /* The module is through with it, successfully.  False: it settles when its members agree. */
 bool weft__device_done(weft_request *req);
 /* Its ticket's turn: the progress thread gives it, and all that is fused with it, to the module. */

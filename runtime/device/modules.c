@@ -63,6 +63,7 @@ static void end(weft_request *req, weft_status status, const char *sentence)
         return;
     }
     explain(req, &status, sentence, text, sizeof text);
+    weft__device_stop_agreeing(req->device); /* in program order it may fail before all have come */
     weft__request_settle(req, status, text);
     if (pair)
         weft__device_pair_give_up(req, status, text);

@@ -367,6 +367,30 @@ static void a_launch_that_hangs(job_rank *me)
     job_meet(me);
 }
 
+/* A launch fails before the other ranks have come: what was to be agreed on with them goes with it, and its record is
+ * free for other operations. */
+static void a_launch_that_fails(job_rank *me)
+{
+    enum { FAILS = 0 };
+    if (!device_is_emulated()) return;
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "failing", 0);
+    warm_up(me, me->world, o);
+    warm_up(me, group, o);
+    job_meet(me);
+    if (me->rank == FAILS) {
+        device()->emu_script("ncclGroupEnd@1=error:3");
+        weft_request *req = begin_sum(group, o, NULL);
+        WAIT_STATUS(WEFT_ERR_SYSTEM, req);
+        CHECK_TEXT(weft_request_message(req), "ncclGroupEnd");
+        weft_release(req);
+        device()->emu_script(NULL);
+    }
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    for (int i = 0; i < 3; i++) others_live(me, o);
+    job_meet(me);
+}
+
 /* Its kernels have begun elsewhere: they are cut, and the late rank is named. */
 static void a_late_rank(job_rank *me)
 {
@@ -443,6 +467,7 @@ int main(int argc, char **argv)
         JOB_TEST("one group", .ranks = 3, .processes = true, .bare = true, .body = one_group),
         JOB_TEST("one disagrees", .ranks = 3, .processes = true, .bare = true, .body = one_disagrees),
         JOB_TEST("a launch that hangs", .ranks = 3, .processes = true, .body = a_launch_that_hangs),
+        JOB_TEST("a launch that fails", .ranks = 3, .processes = true, .body = a_launch_that_fails),
         JOB_TEST("a late rank", .ranks = 3, .body = a_late_rank),
         JOB_TEST("killed amid operations", .ranks = 3, .killed = 1u << 2, .body = killed),
         JOB_TEST("a mismatch", .ranks = 2, .processes = true, .body = a_mismatch),

@@ -2,6 +2,8 @@
  * exchange cancelled on both sides. */
 #include "job.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -170,6 +172,62 @@ static void aborted_and_left(job_rank *me)
     }
 }
 
+typedef struct keeper {
+    weft_context *ctx;
+    _Atomic bool over;
+} keeper;
+
+static void *keep_engine(void *arg)
+{
+    keeper *k = arg;
+    int32_t out = 0;
+    while (!atomic_load(&k->over)) {
+        weft_request *req = NULL;
+        if (weft_irecv(weft_world(k->ctx), &out, 1, WEFT_INT32, WEFT_ANY_RANK, 77, NULL, &req) == WEFT_OK)
+            weft_wait(req, 1);
+        weft_cancel(req);
+        weft_wait(req, JOB_WAIT_MS);
+        weft_release(req);
+    }
+    return NULL;
+}
+
+/* What is submitted while another thread is in the engine begins later; and an abort in between ends it too. */
+static void aborted_before_it_begins(job_rank *me)
+{
+    enum { ROUNDS = 60, MOST = 4000 };
+    static weft_request *reqs[MOST];
+    static int32_t value[MOST];
+    for (int round = 0; round < ROUNDS; round++) {
+        weft_group *group = job_group(me, 2, "aborted", 0);
+        keeper k = {.ctx = me->ctx};
+        pthread_t thread;
+        int n = 0;
+        if (me->rank == 0) CHECK(!pthread_create(&thread, NULL, keep_engine, &k));
+        job_meet(me);
+        if (me->rank == 1) CHECK_OK(weft_group_abort(group, "no way on"));
+        while (me->rank == 0 && n < MOST && weft_group_status(group) == WEFT_OK) {
+            CHECK_OK(weft_irecv(group, &value[n], 1, WEFT_INT32, 1, 4, NULL, &reqs[n]));
+            n++;
+        }
+        if (n) { /* the last one may have come after the abort, and goes on then */
+            weft_cancel(reqs[--n]);
+            weft_wait(reqs[n], JOB_WAIT_MS);
+            weft_release(reqs[n]);
+        }
+        for (int i = 0; i < n; i++) {
+            WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[i]);
+            weft_release(reqs[i]);
+        }
+        if (me->rank == 0) {
+            atomic_store(&k.over, true);
+            pthread_join(thread, NULL);
+        }
+        CHECK_OK(weft_group_free(group));
+        job_meet(me);
+    }
+}
+
 /* A group that is being made can be aborted, and a cancelled making has failed for all. */
 static void making(job_rank *me)
 {
@@ -207,6 +265,7 @@ int main(int argc, char **argv)
         JOB_TEST("half an exchange", .ranks = RANKS, .body = half_exchanged),
         JOB_TEST("group_abort", .ranks = RANKS, .body = aborted),
         JOB_TEST("group_abort and leaving", .ranks = 4, .body = aborted_and_left),
+        JOB_TEST("an abort before it begins", .ranks = 2, .body = aborted_before_it_begins),
         JOB_TEST("a group being made", .ranks = RANKS, .body = making),
     };
     return JOB_MAIN(tests, argc, argv);
