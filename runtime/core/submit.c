@@ -156,8 +156,8 @@ static void remember(weft_request *req, unsigned traits)
     req->op.repeats = traits & WEFT__REPEATS && !group->params.plain && begun_before(group, req->signature);
 }
 
-/* Of a group that is broken: does it end with that?  A message does if it was submitted before, and its group was aborted
- * or is what carries it. */
+/* Its group is broken: does it end with that?  A message does if it was submitted before, and its group was aborted or is
+ * what carries it. */
 static bool ends_with_group(const weft_request *req, unsigned traits)
 {
     if (traits & WEFT__COLLECTIVE) return true;

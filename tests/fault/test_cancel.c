@@ -192,37 +192,43 @@ static void *keep_engine(void *arg)
     return NULL;
 }
 
+/* Receives from rank 1, one after the other, until the group shows that it is broken. */
+static void receive_until_aborted(weft_group *group)
+{
+    enum { MOST = 4000 };
+    static weft_request *reqs[MOST];
+    static int32_t value[MOST];
+    int n = 0;
+    while (n < MOST && weft_group_status(group) == WEFT_OK) {
+        CHECK_OK(weft_irecv(group, &value[n], 1, WEFT_INT32, 1, 4, NULL, &reqs[n]));
+        n++;
+    }
+    if (n) { /* the last one may have come after the abort, and goes on then */
+        weft_cancel(reqs[--n]);
+        weft_wait(reqs[n], JOB_WAIT_MS);
+        weft_release(reqs[n]);
+    }
+    for (int i = 0; i < n; i++) {
+        WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[i]);
+        weft_release(reqs[i]);
+    }
+}
+
 /* What is submitted while another thread is in the engine begins later; and an abort in between ends it too. */
 static void aborted_before_it_begins(job_rank *me)
 {
-    enum { ROUNDS = 60, MOST = 4000 };
-    static weft_request *reqs[MOST];
-    static int32_t value[MOST];
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < 60; round++) {
         weft_group *group = job_group(me, 2, "aborted", 0);
         keeper k = {.ctx = me->ctx};
-        pthread_t thread;
-        int n = 0;
+        pthread_t thread = 0;
         if (me->rank == 0) CHECK(!pthread_create(&thread, NULL, keep_engine, &k));
         job_meet(me);
-        if (me->rank == 1) CHECK_OK(weft_group_abort(group, "no way on"));
-        while (me->rank == 0 && n < MOST && weft_group_status(group) == WEFT_OK) {
-            CHECK_OK(weft_irecv(group, &value[n], 1, WEFT_INT32, 1, 4, NULL, &reqs[n]));
-            n++;
-        }
-        if (n) { /* the last one may have come after the abort, and goes on then */
-            weft_cancel(reqs[--n]);
-            weft_wait(reqs[n], JOB_WAIT_MS);
-            weft_release(reqs[n]);
-        }
-        for (int i = 0; i < n; i++) {
-            WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[i]);
-            weft_release(reqs[i]);
-        }
-        if (me->rank == 0) {
-            atomic_store(&k.over, true);
-            pthread_join(thread, NULL);
-        }
+        if (me->rank == 0)
+            receive_until_aborted(group);
+        else
+            CHECK_OK(weft_group_abort(group, "no way on"));
+        atomic_store(&k.over, true);
+        if (thread) pthread_join(thread, NULL);
         CHECK_OK(weft_group_free(group));
         job_meet(me);
     }
