@@ -7,9 +7,9 @@
  *
  * What the runtime has seen to before a module is given a work: every rank that takes part has submitted it and
  * agrees what it is; the communicator that it runs on has been joined by all of them; and all of them are given
- * what they share in the same order, over all modules of a context.  (In program order, "Order" in weft.h, the program promises
- * that order, and nobody has agreed before: slots enter and issue.)  So a module begins works as they come, at once,
- * and in that order.  A message is shared by its two ranks alone, also on a communicator of more: between the
+ * what they share in the same order, over all modules of a context but those that are `independent`.  (In program
+ * order, "Order" in weft.h, the program promises that order, and nobody has agreed before: slots enter and issue.)  So a
+ * module begins works as they come, at once, and in that order.  A message is shared by its two ranks alone, also on a communicator of more: between the
  * collectives there, others are given messages of their own, or nothing.
  *
  * Threads: each slot says whose thread calls it.  "The progress thread": the one of the context, or with any_thread
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 12
+#define WEFT_BACKEND_VERSION 13
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -112,6 +112,9 @@ struct weft_backend {
     bool unstoppable;   /* what has begun never ends once one of its ranks is dead, and `doom` stops nothing: then a
                            request that has failed does not wait for it (WEFT_DRAIN_MS), and its buffers are held */
 
+    bool independent;   /* HOST: what has begun on one communicator ends whatever has begun, or has not, on others: then
+                           its ranks are given works on each in one order, but on different ones in any */
+
     /* ---- the caller's threads; none of these blocks ---- */
 
     /* *owned: does that pointer point to memory of its kind?  A failure, with a sentence (runtime->fail): it does, but to
@@ -174,7 +177,8 @@ struct weft_backend {
 
     /* Begin this work and those behind ->next, which are on one communicator.  May finish them. */
     void (*start)(weft_backend *backend, weft_backend_work *first);
-    /* Look after what has been started.  Returns how much was done; called as long as works are not finished. */
+    /* Look after what has been started.  Returns how much was done; called as long as works are not finished, but only now
+     * and then once the requests of all of them have been given up (buffers_held). */
     int (*poll)(weft_backend *backend);
 
     /* ---- memory: the caller's threads; these may block.  NULL: none is given ---- */

@@ -37,7 +37,8 @@
     X(QUORUM, "WEFT_QUORUM", TEXT, "majority", 0, 0,                                                        \
       "Who shrinks a group without ranks that are only presumed dead: a majority of all, or any rank.")     \
     X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "1000", 0, INT32_MAX,                                              \
-      "Milliseconds a failed operation may take to let go of its buffers.")                                 \
+      "Milliseconds a failed operation may take to let go of its buffers; 0: it settles at once, and what " \
+      "something still has is held until weft_finalize.")                                                   \
     X(HANDSHAKE_MS, "WEFT_HANDSHAKE_MS", NUMBER, "5000", 1, INT32_MAX,                                      \
       "Milliseconds a new connection has to prove that it knows the secret.")                               \
     X(RECONNECT_MS, "WEFT_RECONNECT_MS", NUMBER, "5000", 0, INT32_MAX,                                      \

@@ -244,7 +244,8 @@ struct weft_context {
     _Atomic int64_t blocked_since;        /* the thread is inside a call of a module since, or 0 */
     _Atomic int blocked_in;               /* that module's kind of memory */
     _Atomic int64_t calling_since;        /* it runs callbacks since; 0: it does not */
-    _Atomic int device_pending;           /* works given to all modules */
+    _Atomic int device_pending;           /* works given to all modules; but */
+    _Atomic int device_left;              /* those whose requests were given up, which modules still have */
     _Atomic int program_ahead; /* of these in program order, the progress thread's that are not issued */
     weft__list program_line;   /* engine: operations in program order whose turn has not come (program.c) */
     weft__list device_memory;  /* engine: mem_alloc's (device_memory.c) */
@@ -257,6 +258,7 @@ struct weft_context {
     _Atomic int64_t check_ns;  /* when it must check this context next */
     bool guarded;
     uint64_t watched_passes; /* watchdog thread: how often it has checked this context */
+    const char *away;        /* watchdog thread: why it drives the host plane; NULL: it does not */
     weft__dumping dumping;
     _Atomic bool ticking;  /* it checks often, because a module has work, or had lately */
     int64_t tick_until_ns; /* watchdog thread */

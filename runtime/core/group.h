@@ -144,6 +144,7 @@ struct weft_group {
     int plan_count;
     struct weft__device_comm
         *device_comms[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (device_comm.c) */
+    weft__list line; /* engine: tickets that wait for those before them in the group (device/line.h) */
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */
 };

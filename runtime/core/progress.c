@@ -31,6 +31,8 @@
 #include <unistd.h>
 
 #define CALLED_LONG_NS   (10 * WEFT__MS) /* callbacks that took longer are worth a record */
+#define LEFT_US          20000           /* between looks at what was given up and modules still have, */
+#define LEFT_CLOSING_US  1000            /* and while who leaves waits for that */
 #define BASE_DESCRIPTORS 6               /* of an event base; without a pipe libevent ends the process */
 
 typedef struct weft__sleeper {
@@ -138,11 +140,14 @@ static void nap(sleeper *s, int64_t us, int64_t now_ns)
 static void wait_for_events(sleeper *s, int64_t now_ns)
 {
     weft_context *ctx = s->ctx;
+    bool left = atomic_load(&ctx->device_left);
     watch_sockets(s, true);
     s->woken = 0;
     record_rest(ctx, WEFT__SLEEP, now_ns);
     weft__record_event_now(&ctx->record, WEFT__HAPPENED_SLEEPS, -1, 0, now_ns);
+    if (left) set_timer(s, atomic_load(&ctx->closing) ? LEFT_CLOSING_US : LEFT_US);
     event_base_loop(s->base, EVLOOP_ONCE);
+    if (left) set_timer(s, 0);
     weft__record_event_now(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken, record_awake(ctx));
 }
 

@@ -12,6 +12,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "host.h"
+#include "line.h"
 #include "log.h"
 #include "modules.h"
 #include "program.h"
@@ -92,9 +93,8 @@ static void find_order(weft__device *first)
     uint32_t n = 0;
     for (weft__device *d = first; d; d = d->next) n++;
     first->dev_comm = weft__device_comm_of_group(group, first->module);
-    if (first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY)
+    if (first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY && !weft__in_line(first))
         for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
-    weft__list_init(&first->ticket.link);
     first->ticket.key = (weft__ticket_key){.group = group->id,
                                            .number = req->sequence,
                                            .memory = weft__module_memory(req->ctx, first->module)};
@@ -105,6 +105,8 @@ static void find_order(weft__device *first)
     first->ticket.refuse = device_refuse;
     if (first->dev_comm && group->params.program)
         weft__program_enter(first);
+    else if (first->dev_comm && weft__in_line(first))
+        weft__line_agreed(first);
     else if (first->dev_comm)
         weft__device_comm_await(first->dev_comm, &first->ticket);
     else
@@ -188,7 +190,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     memset(&d->match, 0, sizeof d->match);
     memset(&d->bundle, 0, sizeof d->bundle);
     weft__list_init(&d->bundle.link);
-    d->ticket.final = false;
+    d->ticket.final = d->ticket.alone = false;
     memset(&d->part, 0, sizeof d->part);
     d->module = module;
     d->work.owner = d;
@@ -232,6 +234,8 @@ static void device_start(weft_request *req)
         weft__device_pair_start(req);
         return;
     }
+    if (req->device->fused == req->device && weft__in_line(req->device) && !req->group->params.program)
+        weft__line_join(req->device);
     if (req->group->size > 1) {
         req->device->shut = true;
         weft__host_collective_start(req, &req->device->agree_by);
@@ -294,6 +298,8 @@ static void take_back(weft_request *req)
         weft__device_pair_stop(req);
     else if (in_program(req))
         weft__program_leave(req->device->fused);
+    else if (weft__in_line(req->device->fused))
+        weft__line_leave(req->device->fused);
     else
         weft__order_leave(req->ctx, &req->device->fused->ticket);
 }
@@ -369,6 +375,18 @@ static weft_status device_prepare(weft_request *req, const weft_call *call)
     return weft__device_prepare(req, call ? call->stream : NULL);
 }
 
+/* Until it is agreed on its end shows where that does. */
+static bool device_can_poll(const weft_request *req)
+{
+    const weft__device *d = req->device;
+    return d->shut && d->agree_by->can_poll && d->agree_by->can_poll(req);
+}
+
+static int device_poll(weft_request *req)
+{
+    return req->device->shut ? req->device->agree_by->poll(req) : 0;
+}
+
 static bool device_has_met(const weft_request *req)
 {
     return weft__kind_traits(req->op.kind) & WEFT__PAIR && weft__device_pair_met(req);
@@ -389,6 +407,8 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .issue = weft__program_issue,
                                               .progress_on_thread = weft__module_progress,
                                               .progress_by_caller = weft__module_progress_by_caller,
+                                              .can_poll = device_can_poll,
+                                              .poll = device_poll,
                                               .has_met = device_has_met,
                                               .outlives_group = device_outlives_group,
                                               .phase = weft__device_phase};

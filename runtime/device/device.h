@@ -4,7 +4,7 @@
  *   agree     every member has submitted it and means the same: a barrier on the host plane, under the
  *             operation's own number and signature (messages: matched like any message, device_pair.c)
  *   comm      its communicator is there (device_comm.c)
- *   order     all agree on its place (order.c)
+ *   order     all agree on its place (order.c); independent modules need only the group's own (line.c)
  *   module    issues it, sees it done (modules.c)
  *
  * A group in program order issues without waiting for the agreement and without agreeing on an order (program.h): there

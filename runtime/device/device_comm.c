@@ -217,10 +217,19 @@ weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *mo
     return dev_comm;
 }
 
+/* It is there. */
+static void pass_on(weft__device_comm *dev_comm, weft__ticket *ticket)
+{
+    if (ticket->alone)
+        ticket->go(ticket);
+    else
+        weft__order_enter(dev_comm->ctx, ticket);
+}
+
 void weft__device_comm_await(weft__device_comm *dev_comm, weft__ticket *ticket)
 {
     if (dev_comm->state == WEFT__DEVICE_COMM_READY)
-        weft__order_enter(dev_comm->ctx, ticket);
+        pass_on(dev_comm, ticket);
     else if (dev_comm->state == WEFT__DEVICE_COMM_DOOMED)
         ticket->refuse(ticket, dev_comm->status, dev_comm->why);
     else
@@ -285,7 +294,7 @@ void weft__device_comm_joined(void *owner, weft_status status, const char *sente
             while (!weft__list_empty(&dev_comm->waiting)) {
                 weft__ticket *ticket = WEFT__LIST_ENTRY(dev_comm->waiting.next, weft__ticket, link);
                 weft__list_remove(&ticket->link);
-                weft__order_enter(dev_comm->ctx, ticket);
+                pass_on(dev_comm, ticket);
             }
             weft__program_turns(dev_comm->ctx);
         } else {

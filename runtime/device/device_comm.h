@@ -45,7 +45,8 @@ bool weft__device_comm_is_ready(const weft_group *group, const weft__module *mod
 int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank);
 /* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
 weft__device_comm *weft__device_comm_split_off(weft_group *group, weft__module *module);
-/* Enters the ticket into the order once the communicator is there; refuses it if it will not be. */
+/* Enters the ticket into the order once the communicator is there, or lets it go where it needs none; refuses it if it
+ * will not be. */
 void weft__device_comm_await(weft__device_comm *dev_comm, weft__ticket *ticket);
 /* It will not be there: breaks its group, or dooms the pair's. */
 void weft__device_comm_unmade(weft__device_comm *dev_comm, weft_status status, const char *sentence);

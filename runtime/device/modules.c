@@ -26,6 +26,8 @@
 #define AWAIT_PAUSE_NS WEFT__MS
 #define LEAVES_NS      (100 * WEFT__MS)
 #define NAME_BYTES     32
+/* Who waits polls a module so often before it looks at all else again, which costs more than a poll. */
+#define SERVED_POLLS 8
 
 /* What the runtime knows of the communicator's end is better than what a call on it says. */
 static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
@@ -78,13 +80,14 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     bool entered = weft__engine_enter(ctx);
+    _Atomic int *count = req->abandoned ? &ctx->device_left : &ctx->device_pending;
     weft__program_went(d);
     work->marker = NULL;
     end(req, status, sentence);
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
     weft__request_unref(req);
-    atomic_fetch_sub(&ctx->device_pending, 1);
+    atomic_fetch_sub(count, 1);
     atomic_fetch_sub(&module->pending, 1); /* last: whoever ends the context waits for this alone */
 }
 
@@ -368,9 +371,14 @@ void weft__modules_close(weft_context *ctx)
     ctx->module_count = 0;
 }
 
+/* Nobody waits for it any more, so nobody hurries: the progress thread sees to its end now and then. */
 void weft__module_abandon(weft_request *req)
 {
+    WEFT__ASSERT(weft__holds_engine(req->ctx) && !req->abandoned);
     req->abandoned = true;
+    atomic_fetch_add(&req->ctx->device_left, 1);
+    atomic_fetch_sub(&req->ctx->device_pending, 1);
+    weft__engine_nudge(req->ctx); /* who waits leaves it alone from now on */
     weft__request_settle(req, req->draining_status, NULL);
 }
 
@@ -432,6 +440,14 @@ static void served_since(weft_context *ctx, weft__module *module, int64_t ns)
     weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)ns);
 }
 
+/* Until something is done.  Where ranks share processors, another may wait for this one. */
+static int poll_while_idle(const weft_context *ctx, const weft__module *module)
+{
+    int most = weft__pacing_is_crowded(&ctx->pacing) ? 1 : SERVED_POLLS, n = 0;
+    for (int i = 0; i < most && n == 0; i++) n = module->backend->poll(module->backend);
+    return n;
+}
+
 /* A call that does not come back keeps its caller, and with it all works of that module, until their deadlines. */
 int weft__module_progress_by_caller(weft_context *ctx)
 {
@@ -447,7 +463,7 @@ int weft__module_progress_by_caller(weft_context *ctx)
             node = node->next;
             modules_start(m, req->device);
         }
-        n += m->backend->poll(m->backend);
+        n += poll_while_idle(ctx, m);
         served_since(ctx, m, 0);
         give_turn(m);
     }
@@ -481,7 +497,9 @@ static int progress(weft_context *ctx, weft__module *module)
 int weft__module_progress(weft_context *ctx)
 {
     int n = 0;
-    if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0) return 0;
+    if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0 &&
+        atomic_load_explicit(&ctx->device_left, memory_order_relaxed) == 0)
+        return 0;
     WEFT__ASSERT(!weft__holds_engine(ctx));
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         int moved;

@@ -36,6 +36,7 @@ struct weft__ticket {
     uint32_t length; /* operations in it: the same everywhere */
     uint64_t stamp;  /* proposed; when final, agreed */
     bool final;
+    bool alone;    /* it needs no order in common with others, only its communicator (line.h) */
     uint64_t most; /* first rank: the largest proposal so far */
     int missing;   /* first rank: proposals yet to come */
     /* Its turn has come; it has left. */

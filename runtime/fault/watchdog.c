@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "exec_asking.h"
 #include "heartbeat.h"
+#include "log.h"
 #include "peer.h"
 #include "protocol.h"
 
@@ -26,6 +27,7 @@
 #define CALLED_NS    (5 * WEFT__MS)  /* and after a callback */
 #define BLOCKED_NS   (1 * WEFT__MS)  /* in a module's call for so long: the watchdog drives the host plane */
 #define CALLING_NS   (2 * WEFT__MS)  /* in a callback for so long: likewise.  Most are shorter */
+#define LEFT_NS      (20 * WEFT__MS) /* between checks where modules have only what was given up */
 #define STAND_IN_NS  (WEFT__MS / 4)  /* between its passes then */
 #define CONTEXTS_MAX 1024            /* in one process */
 
@@ -92,12 +94,21 @@ static bool is_served_for_long(weft_context *ctx, int64_t now)
 }
 
 /* Where the progress thread, or who does its work, has been for so long that this one drives the host plane in its
- * place. */
-static bool is_away(weft_context *ctx, int64_t now)
+ * place.  NULL: nowhere. */
+static const char *find_away(weft_context *ctx, int64_t now)
 {
     int64_t blocked = atomic_load(&ctx->blocked_since), calling = atomic_load(&ctx->calling_since);
-    return (blocked && now - blocked > BLOCKED_NS) || (calling && now - calling > CALLING_NS) ||
-           is_served_for_long(ctx, now);
+    if (blocked && now - blocked > BLOCKED_NS) return "the progress thread is inside a module";
+    if (calling && now - calling > CALLING_NS) return "the progress thread is in a callback";
+    return is_served_for_long(ctx, now) ? "a caller is inside a module" : NULL;
+}
+
+static bool is_away(weft_context *ctx, int64_t now)
+{
+    const char *where = find_away(ctx, now);
+    if (where && where != ctx->away) weft__log(WEFT__DEBUG, "the watchdog drives the host plane: %s", where);
+    ctx->away = where;
+    return where;
 }
 
 /* True: there is more to do at once. */
@@ -114,6 +125,7 @@ static bool stand_in(weft_context *ctx)
 static int64_t watchdog_attend(weft_context *ctx)
 {
     int64_t now = weft__now_ns(), next, again, dumped, heard, execs;
+    bool often;
     weft__record_life(&ctx->record, WEFT__LIFE_PASSES, ++ctx->watched_passes);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
     weft__record_life(&ctx->record, WEFT__LIFE_UNSETTLED, (uint64_t)weft__inflight(ctx));
@@ -128,8 +140,9 @@ static int64_t watchdog_attend(weft_context *ctx)
     if (heard < next) next = heard;
     if (dumped < next) next = dumped;
     if (execs < next) next = execs;
-    if (!ticks(ctx, now)) return next;
-    again = now + (atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
+    often = ticks(ctx, now);
+    if (!often && !atomic_load(&ctx->device_left)) return next;
+    again = now + (!often ? LEFT_NS : atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
     if (is_away(ctx, now)) again = stand_in(ctx) ? now : now + STAND_IN_NS;
     return again < next ? again : next;
 }

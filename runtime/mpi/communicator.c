@@ -33,15 +33,18 @@ static void let_go(weft_backend_comm *comm)
     if (--comm->holders) return;
     comm->next = comm->backend->dropped;
     comm->backend->dropped = comm;
+    atomic_store(&comm->backend->untidy, true);
 }
 
 void weft__mpi_comms_tidy(weft__mpi *mpi)
 {
     weft_backend_comm *comm, *next;
-    if (!weft__mpi_calls_try()) return; /* whoever comes next does it */
+    if (!atomic_load_explicit(&mpi->untidy, memory_order_relaxed) || !weft__mpi_calls_try())
+        return; /* whoever comes next does it */
     pthread_mutex_lock(&mpi->lock);
     comm = mpi->dropped;
     mpi->dropped = NULL;
+    atomic_store(&mpi->untidy, false);
     pthread_mutex_unlock(&mpi->lock);
     for (; comm; comm = next) {
         next = comm->next;

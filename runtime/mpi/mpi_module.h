@@ -30,6 +30,7 @@ typedef struct weft__mpi {
     bool abandoned;             /* a rank has died */
     int threads;                /* lock */
     weft_backend_comm *dropped; /* lock: to be freed where MPI may be called */
+    _Atomic bool untidy;        /* there are such */
     weft__mpi_running *first;   /* for who has the module's turn: in the order in which they are begun */
     weft__mpi_running **end;
 } weft__mpi;

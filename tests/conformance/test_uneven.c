@@ -112,6 +112,36 @@ static void first_on_a_group(job_rank *me)
     }
 }
 
+/* What agrees by messages stands before what agrees in shared memory, and may be later: a module is given them in their
+ * order all the same. */
+static void both_ways(job_rank *me)
+{
+    enum { PAIRS = 50 };
+    static const size_t ones[RANKS] = {1, 1, 1};
+    weft_request *reqs[2 * PAIRS] = {NULL};
+    job_setenv(me, "WEFT_ALGORITHM", "barrier:dissemination");
+    job_join(me);
+    int32_t *numbers = job_alloc(me, sizeof(int32_t) * PAIRS * 2 * (1 + RANKS));
+    for (int i = 0; i < PAIRS; i++) {
+        int32_t *at = numbers + (size_t)i * 2 * (1 + RANKS);
+        at[0] = i + me->rank;
+        for (int to = 0; to < RANKS; to++) at[2 + to] = 100 * i + 10 * me->rank + to;
+        CHECK_OK(weft_all_reduce(me->world, at, at + 1, 1, WEFT_INT32, WEFT_SUM, NULL, &reqs[2 * i]));
+        CHECK_OK(weft_all_to_all_v(me->world, at + 2, ones, NULL, at + 2 + RANKS, ones, NULL, WEFT_INT32,
+                                   NULL, &reqs[2 * i + 1]));
+    }
+    for (int i = 2 * PAIRS; i--;) {
+        WAIT_OK(reqs[i]);
+        weft_release(reqs[i]);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        const int32_t *at = numbers + (size_t)i * 2 * (1 + RANKS);
+        CHECK_INT(at[1], RANKS * i + RANKS * (RANKS - 1) / 2);
+        for (int from = 0; from < RANKS; from++)
+            CHECK_INT(at[2 + RANKS + from], 100 * i + 10 * from + me->rank);
+    }
+}
+
 /* There one side waits for the other's rows, and the other has none to tell. */
 static void first_differs(job_rank *me)
 {
@@ -215,6 +245,7 @@ int main(int argc, char **argv)
         JOB_TEST("nothing at all", .ranks = RANKS, .body = nothing_at_all),
         JOB_TEST("first on a group", .ranks = RANKS, .body = first_on_a_group),
         JOB_TEST("first on a group, and they differ", .ranks = RANKS, .body = first_differs),
+        JOB_TEST("agreed on by both ways", .ranks = RANKS, .body = both_ways, .bare = true),
         JOB_TEST("messages", .ranks = RANKS, .body = messages),
         DIFFERS("all_to_all_v sends less", ALL_TO_ALL_V, 7, 9),
         DIFFERS("all_to_all_v sends nothing", ALL_TO_ALL_V, 0, 9),

@@ -271,8 +271,12 @@ static void end_together(job_rank *me)
     } else {
         job_await(me, 0, 1);
         CHECK_OK(weft_isend(group, buf, large(), WEFT_UINT8, 1, 1, NULL, &reqs[0]));
-        job_sleep_ms(SHORT_MS);
-        if (me->rank == 0) weft_cancel(reqs[0]);
+        job_mark(me, 1);
+        if (me->rank == 0) {
+            job_await(me, 1, me->size - 1); /* both are under way */
+            job_sleep_ms(SHORT_MS);
+            weft_cancel(reqs[0]);
+        }
     }
     for (int i = 0; i < 2; i++) {
         if (!reqs[i]) continue;

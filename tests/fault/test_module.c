@@ -156,6 +156,38 @@ static _Atomic int *of_module(const char *name)
     return symbol;
 }
 
+/* Whose time is up, and who may take no time to let go, settles then, and what still has its buffers keeps them: it ends
+ * in its own time, and no caller who waits for something else hurries it. */
+static void left_behind(job_rank *me)
+{
+    enum { ROUNDS = 200 };
+    static int32_t buf[COUNT];
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
+    weft_request *req = NULL;
+    _Atomic int *held;
+    job_setenv(me, "BLOCKER_ANY", "1");
+    job_setenv(me, "BLOCKER_KEEPS", "1");
+    job_setenv(me, "WEFT_DRAIN_MS", "0");
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "left", 0);
+    job_meet(me);
+    CHECK_OK(weft_all_reduce(group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+    weft_request_info info = job_info(req);
+    CHECK(info.buffers_held);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, SHORT_MS + JOB_LATE_MS);
+    weft_release(req);
+    held = of_module("blocker_held");
+    CHECK_INT(atomic_load(held), 1);
+    atomic_store(of_module("blocker_watched"), (int)gettid());
+    for (int i = 0; i < ROUNDS; i++) job_sum_works(me->world);
+    CHECK_INT(atomic_load(of_module("blocker_polls")), 0);
+    atomic_store(of_module("blocker_lets_go"), 1);
+    for (int i = 0; i < JOB_LATE_MS && atomic_load(held); i++) job_sleep_ms(1);
+    CHECK_INT(atomic_load(held), 0);
+    job_sum_works(me->world);
+}
+
 typedef struct waiter {
     weft_group *group;
     _Atomic int *begun_by, *blocks;
@@ -220,12 +252,23 @@ static void served_by_callers(job_rank *me)
     CHECK(atomic_load(first.begun_by) != (int)gettid());
 }
 
-/* It is a caller that the module keeps, to whom the progress thread had left all work. */
+static _Atomic bool stood_in;
+
+static void hear(int level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    if (strstr(line, "the watchdog drives the host plane: a caller is inside a module")) stood_in = true;
+}
+
+/* It is a caller that the module keeps, to whom the progress thread had left all work: the watchdog does it. */
 static void caller_inside(job_rank *me)
 {
     static waiter w;
     pthread_t thread;
     job_setenv(me, "BLOCKER_ANY", "1");
+    job_setenv(me, "WEFT_LOG", "3");
+    weft_set_log(hear, NULL);
     join_with_blocker(me);
     serve(&w, job_group(me, me->size, "blocked", 0));
     w.kept = me->rank == 0;
@@ -240,7 +283,8 @@ static void caller_inside(job_rank *me)
     job_await(me, 0, 1);
     settle_meanwhile(me, job_now_ns());
     pthread_join(thread, NULL);
-    CHECK(me->rank != 0 || w.served);
+    weft_set_log(NULL, NULL); /* what has been told is handed over by then */
+    CHECK(me->rank != 0 || (w.served && stood_in));
 }
 
 typedef struct awaiting {
@@ -353,6 +397,7 @@ int main(int argc, char **argv)
         JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
+        JOB_TEST("left behind", .ranks = 2, .body = left_behind, .bare = true, .processes = true),
         JOB_TEST("served by callers", .ranks = 2, .body = served_by_callers, .bare = true, .processes = true),
         JOB_TEST("a caller inside", .ranks = 2, .body = caller_inside, .bare = true, .processes = true),
         JOB_TEST("a callback waits", .ranks = 2, .body = callback_waits, .bare = true, .processes = true),

@@ -2,7 +2,8 @@
  * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on.  With BLOCKER_KEEPS
  * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends.  With
  * BLOCKER_ANY set a caller that waits may call it too; two threads in it at a time then end the process, blocker_begun_by
- * says by whom the last work was begun, and blocker_blocks whom alone it blocks, or 0: everybody. */
+ * says by whom the last work was begun, and blocker_blocks whom alone it blocks, or 0: everybody.  blocker_held counts what
+ * it keeps, until blocker_lets_go; and blocker_polls how often blocker_watched, a thread, has polled it. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -99,7 +100,8 @@ static void drop(weft_backend_comm *comm)
 
 static weft_backend_work *kept; /* the progress thread's */
 
-__attribute__((visibility("default"))) _Atomic int blocker_begun_by, blocker_blocks;
+__attribute__((visibility("default"))) _Atomic int blocker_begun_by, blocker_blocks, blocker_held,
+    blocker_lets_go, blocker_watched, blocker_polls;
 static atomic_flag inside = ATOMIC_FLAG_INIT;
 
 static void enter(void)
@@ -121,10 +123,16 @@ static void finish_all(weft_backend_work *first)
     }
 }
 
+static bool keeps(void)
+{
+    return getenv("BLOCKER_KEEPS") && !atomic_load(&blocker_lets_go);
+}
+
 static void keep(weft_backend_work *first)
 {
     weft_backend_work *last = first;
-    while (last->next) last = last->next;
+    for (atomic_fetch_add(&blocker_held, 1); last->next; last = last->next)
+        atomic_fetch_add(&blocker_held, 1);
     last->next = kept;
     kept = first;
 }
@@ -135,7 +143,7 @@ static void start(weft_backend *backend, weft_backend_work *first)
     long ms = given ? atol(given) : 2000;
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     (void)backend;
-    if (getenv("BLOCKER_KEEPS")) {
+    if (keeps()) {
         keep(first);
         return;
     }
@@ -150,11 +158,14 @@ static void start(weft_backend *backend, weft_backend_work *first)
 static int poll(weft_backend *backend)
 {
     weft_backend_work *first = kept;
+    int watched = atomic_load(&blocker_watched);
     (void)backend;
-    if (getenv("BLOCKER_KEEPS")) return 0;
+    if (watched && watched == (int)gettid()) atomic_fetch_add(&blocker_polls, 1);
+    if (keeps()) return 0;
     enter();
     kept = NULL;
     finish_all(first);
+    atomic_store(&blocker_held, 0);
     leave();
     return first ? 1 : 0;
 }

@@ -31,6 +31,7 @@ said() {
             $mpirun 2 "$out/program" "$how"
     done
     said 'one at a time' $mpirun 3 "$out/alone" serialized
+    WEFT_DRAIN_MS=0 said 'ended later' $mpirun 2 "$out/alone" left
     said 'MPI has MPI_THREAD_FUNNELED here, and Weft calls it from threads of its own: expected MPI_THREAD_SERIALIZED at least' \
         $mpirun 2 "$out/alone" funneled
     said 'MPI has MPI_THREAD_SINGLE here' $mpirun 2 "$out/alone" single

@@ -331,6 +331,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *runtime, const weft_
                              .name = NAME,
                              .memory = MEMORY,
                              .device = -1,
+                             .independent = MEMORY == WEFT_MEMORY_HOST, /* a thread each */
                              .id_bytes = TOY_ID_BYTES,
                              .owns = owns,
                              .check = check,

@@ -1,7 +1,8 @@
 /* alone.c - a program that does not call MPI, over an MPI that gives no more than the level of threads in the first
  * argument: serialized, where the module works and no two threads are inside MPI at a time, or funneled, single, where
  * it cannot be had.  The functions of MPI that the module calls are found here first, and count who is inside, and what
- * is made and given back.  Arguments: LEVEL [GROUPS, as many for each of the threads]. */
+ * is made and given back.  Arguments: LEVEL [GROUPS, as many for each of the threads]; or left: one of MPI's requests does
+ * not end while Weft's is waited for. */
 #include <dirent.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <weft/weft.h>
 
 enum { THREADS = 3, ROUNDS = 10 };
@@ -23,6 +25,8 @@ enum { THREADS = 3, ROUNDS = 10 };
 static int given = MPI_THREAD_SERIALIZED;
 static _Atomic int inside;
 static _Atomic long calls, communicators, requests;
+static _Atomic bool holds; /* the sum that is begun next does not end until this is not set any more */
+static MPI_Request held = MPI_REQUEST_NULL;
 
 /* ---- MPI, as the module sees it ---- */
 
@@ -77,6 +81,10 @@ SHOWN int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     bool there = *request != MPI_REQUEST_NULL;
     int error;
     enter("MPI_Test");
+    if (atomic_load(&holds) && there && *request == held) {
+        *done = 0;
+        return leave(MPI_SUCCESS);
+    }
     error = PMPI_Test(request, done, status);
     if (there && *done) atomic_fetch_sub(&requests, 1);
     return leave(error);
@@ -105,9 +113,16 @@ GUARDED(Group_free, (MPI_Group * group), (group))
 GUARDED(Op_create, (MPI_User_function * function, int commutes, MPI_Op *op), (function, commutes, op))
 GUARDED(Op_free, (MPI_Op * op), (op))
 GUARDED(Error_string, (int error, char *text, int *length), (error, text, length))
-COUNTED(Iallreduce, requests, 1,
-        (const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request),
-        (in, out, n, type, op, comm, request))
+SHOWN int MPI_Iallreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                         MPI_Request *request)
+{
+    int error;
+    enter("MPI_Iallreduce");
+    atomic_fetch_add(&requests, 1);
+    error = PMPI_Iallreduce(in, out, n, type, op, comm, request);
+    if (atomic_load(&holds) && held == MPI_REQUEST_NULL) held = *request;
+    return leave(error);
+}
 COUNTED(Ibcast, requests, 1,
         (void *buf, int n, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request),
         (buf, n, type, root, comm, request))
@@ -171,10 +186,41 @@ static void use_all(void)
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
+/* Its time is up, and MPI has it still: that is the group's end and nobody else's, and so is MPI's own end of it. */
+static void leave_one_behind(void)
+{
+    enum { TIME_MS = 300, LATE_MS = 10000 };
+    weft_group *world = weft_world(ctx), *other = NULL;
+    const weft_call call = {.timeout_ms = TIME_MS};
+    const struct timespec pause = {0, 1000000};
+    weft_request *req = NULL;
+    weft_request_info info = {0};
+    static int32_t in = 1, out;
+    int members[64];
+    for (int i = 0; i < weft_group_size(world); i++) members[i] = i;
+    CHECK(weft_new_group(world, members, weft_group_size(world), NULL, &other, NULL) == WEFT_OK);
+    use_group(world);
+    use_group(other);
+    atomic_store(&holds, true);
+    CHECK(weft_all_reduce(world, &in, &out, 1, WEFT_INT32, WEFT_SUM, &call, &req) == WEFT_OK);
+    CHECK(weft_wait(req, WEFT_FOREVER) == WEFT_ERR_TIMEOUT);
+    weft_request_get_info(req, &info);
+    CHECK(info.buffers_held);
+    weft_release(req);
+    use_group(other);
+    CHECK(atomic_load(&requests) == 1);
+    atomic_store(&holds, false);
+    for (int i = 0; i < LATE_MS && atomic_load(&requests); i++) nanosleep(&pause, NULL);
+    CHECK(atomic_load(&requests) == 0);
+    use_group(other);
+    weft_group_free(other);
+}
+
 int main(int argc, char **argv)
 {
     weft_config config = WEFT_CONFIG_INIT;
-    bool refused = argc > 1 && strcmp(argv[1], "serialized");
+    bool leaves = argc > 1 && !strcmp(argv[1], "left");
+    bool refused = argc > 1 && strcmp(argv[1], "serialized") && !leaves;
     int most = argc > 2 ? atoi(argv[2]) : groups, descriptors;
     if (refused) given = strcmp(argv[1], "single") ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE;
     config.backends = "mpi";
@@ -185,6 +231,13 @@ int main(int argc, char **argv)
     }
     CHECK(weft_init(&config, &ctx) == WEFT_OK);
     CHECK(!strcmp(weft_backends(ctx), "host,mpi"));
+    if (leaves) {
+        leave_one_behind();
+        CHECK(weft_finalize(ctx, WEFT_FOREVER) == WEFT_OK);
+        CHECK(atomic_load(&communicators) == 0);
+        puts("ended later");
+        return 0;
+    }
     use_all();
     descriptors = open_descriptors(); /* MPI opens some when they are first needed */
     groups = most;
