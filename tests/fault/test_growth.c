@@ -147,12 +147,14 @@ int main(int argc, char **argv)
                  .bare = true, .processes = true),
         JOB_TEST("16 ranks on 16 hosts", .ranks = 16, .body = warned, .arg = ON_HOSTS(16), .bare = true,
                  .processes = true),
+#if !JOB_SANITIZED /* which these tell nothing that the others do not, and take most of the time */
         JOB_TEST("32 ranks on 32 hosts", .ranks = 32, .body = warned, .arg = ON_HOSTS(32), .bare = true,
                  .processes = true),
         JOB_TEST("32 ranks on 4 hosts", .ranks = 32, .body = warned, .arg = ON_HOSTS(4), .bare = true,
                  .processes = true),
         JOB_TEST("one of 64 on one host is stopped, and named alone", .ranks = 64, .body = named,
                  .arg = ON_HOSTS(0), .bare = true, .processes = true),
+#endif
         JOB_TEST("one of 16 on 4 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(4), .bare = true,
                  .processes = true),
         JOB_TEST("one of 16 on 16 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(16), .bare = true,
