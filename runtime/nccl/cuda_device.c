@@ -6,6 +6,8 @@
  * stream. */
 #include "cuda_device.h"
 
+#include "cudart.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,36 +64,26 @@ int weft__device_choose(const weft_backend_place *place, const char **why)
 bool weft__device_find_driver(weft__nccl *nccl, const char **why)
 {
     const char *name = "cuPointerGetAttributes";
-    enum cudaDriverEntryPointQueryResult how;
     void *found = NULL;
-#if CUDART_VERSION >= 13000
-    cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, CUDA_LEAST, cudaEnableDefault, &how);
-#else
-    cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &how);
-#endif
-    if (error != cudaSuccess) cudaGetLastError();
+    cudaError_t error = weft__cudart_driver_function(name, CUDA_LEAST, &found);
     /* ISO C has no cast from an object to a function. */
     memcpy(&nccl->pointer_attributes, &found, sizeof found);
     if (found) return true;
     snprintf(sentence(), WEFT__NCCL_SENTENCE, "the CUDA driver has no %s: CUDA says \"%s\"", name,
-             cudaGetErrorString(error != cudaSuccess ? error : cudaErrorSymbolNotFound));
+             cudaGetErrorString(error));
     *why = sentence();
     return false;
 }
 
 void weft__device_describe(weft__nccl *nccl)
 {
-    struct cudaDeviceProp properties;
     int runtime = 0, device = nccl->seam.device;
-    const char *name = "(no name)";
+    char name[201];
     cudaRuntimeGetVersion(&runtime);
-    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess)
-        name = properties.name;
-    else
-        cudaGetLastError();
+    weft__cudart_name_device(device, name, sizeof name);
     if (cudaDeviceGetAttribute(&nccl->arch, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess)
         cudaGetLastError();
-    snprintf(nccl->describes, sizeof nccl->describes, "CUDA %d.%d, NCCL %d.%d.%d, device %d: %.200s",
+    snprintf(nccl->describes, sizeof nccl->describes, "CUDA %d.%d, NCCL %d.%d.%d, device %d: %s",
              runtime / 1000, runtime % 1000 / 10, nccl->version / 10000, nccl->version / 100 % 100,
              nccl->version % 100, device, name);
 }

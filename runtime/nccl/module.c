@@ -8,6 +8,7 @@
 #include "at_exit.h"
 #include "communicator.h"
 #include "cuda_device.h"
+#include "cudart.h"
 #include "issue.h"
 #include "memory.h"
 #include "running.h"
@@ -168,6 +169,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
         *why = "it is made for another version of this library";
         return NULL;
     }
+    if (!weft__cudart_find(why)) return NULL;
     device = weft__device_choose(place, why); /* before any call of NCCL */
     version = device < 0 ? 0 : nccl_version(why);
     if (!version) return NULL;

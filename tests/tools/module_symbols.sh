@@ -1,6 +1,6 @@
 #!/bin/sh
-# libweft_nccl.so loads wherever CUDA's runtime and NCCL 2.19 or later are: it shows one function, and every symbol
-# that it takes from elsewhere is one of the C library, of libcudart (none of the driver), or one that NCCL 2.19 has.
+# libweft_nccl.so loads wherever NCCL 2.19 or later is: it shows one function, and every symbol that it takes from
+# elsewhere is one of the C library or one that NCCL 2.19 has; none is CUDA's, whose runtime it looks up in what is there.
 # Argument: the module, or none: it was not built.
 set -eu
 module=$1
@@ -19,26 +19,23 @@ nm -D --with-symbol-versions --defined-only "$module" | awk '{print $3}' >"$dir/
 [ "$(cat "$dir/shown")" = weft_backend_open ] || { echo 'shows other than weft_backend_open:'; cat "$dir/shown"; exit 1; }
 
 readelf -d "$module" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$dir/needed"
-if grep -vE '^(libcudart\.so\.[0-9]+|libnccl\.so\.2|lib(c|m|pthread|dl|rt|gcc_s)\.so\.[0-9]+|ld-linux.*)$' "$dir/needed"; then
-    echo 'is needed beyond libcudart, libnccl and the C library'
+if grep -vE '^(libnccl\.so\.2|lib(c|m|pthread|dl|rt|gcc_s)\.so\.[0-9]+|ld-linux.*)$' "$dir/needed"; then
+    echo 'is needed beyond libnccl and the C library'
     exit 1
 fi
 
 # What is weak and missing is no error when the module is loaded.
 nm -D --with-symbol-versions --undefined-only "$module" | awk '$1 == "U" {print $2}' >"$dir/taken"
-for library in cuda nccl; do
-    grep -q "^$library" "$dir/taken" || { echo "takes nothing of $library, so this is not the module"; exit 1; }
-done
+grep -q '^nccl' "$dir/taken" || { echo 'takes nothing of nccl, so this is not the module'; exit 1; }
 bad=0
 while read -r symbol; do
     case $symbol in
     *@GLIBC_* | *@GCC_*) continue ;;
-    cuda[A-Z]*@libcudart.so.*) continue ;;
     nccl*)
         for name in $nccl_2_19; do [ "nccl$name" != "$symbol" ] || continue 2; done
         echo "$symbol is not in NCCL 2.19: look it up when it is needed"
         ;;
-    *) echo "$symbol is neither of the C library nor of libcudart or libnccl" ;;
+    *) echo "$symbol is neither of the C library nor of libnccl" ;;
     esac
     bad=1
 done <"$dir/taken"

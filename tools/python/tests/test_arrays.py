@@ -270,23 +270,24 @@ class Arrays(unittest.TestCase):
         self.assertFalse(arrays.view(immutable, "array").writable)
 
     def test_other_cuda(self):
-        """Who has a CUDA of another major version is told which one the package was built for."""
-        for made_for, have, sentence in (
-            (13, {12}, "this process has CUDA 12, and this package was built for CUDA 13: it needs packages for CUDA 13"),
-            (12, {11, 13}, "this process has CUDA 11 and CUDA 13, and this package was built for CUDA 12"),
-            (None, {13}, "this process has CUDA 13, and this package was built without CUDA"),
-            (13, {13}, None),
-            (13, set(), None),
+        """Who has a CUDA of a major version that the package cannot use is told which ones it can."""
+        for module, have, sentence in (
+            (True, {11}, "this process has CUDA 11, and this package is for CUDA 12 or 13"),
+            (True, {11, 14}, "this process has CUDA 11 and CUDA 14, and this package is for CUDA 12 or 13"),
+            (False, {13}, "this process has CUDA 13, and this package was built without CUDA"),
+            (True, {12}, None),
+            (True, {11, 13}, None),
+            (True, set(), None),
         ):
             with self.subTest(have), tempfile.TemporaryDirectory() as folder:
-                with unittest.mock.patch.multiple(cuda, made_for=lambda: made_for, loaded=lambda: have):
+                with unittest.mock.patch.multiple(cuda, has_module=lambda: module, loaded=lambda: have):
                     with weft.init(pathlib.Path(folder, "place").as_uri(), rank=0, world_size=1, backends="host") as job:
                         with self.assertRaises(weft.UnsupportedError) as told:
                             job.world.all_reduce(OnDevice())
                 self.assertIn("no backend of this context moves device memory", str(told.exception))
                 self.assertEqual("this process has" in str(told.exception), sentence is not None)
                 self.assertIn(sentence or "", str(told.exception))
-        self.assertTrue(cuda.made_for() is None or cuda.made_for() >= 12)
+        self.assertIn(cuda.has_module(), (True, False))
         with open("/proc/self/maps") as maps:
             self.assertEqual(bool(cuda.loaded()), "libcudart" in maps.read())
 

@@ -1,22 +1,21 @@
-"""Which CUDA the package's module is made for, and which one this process has: torch and cupy bring their own."""
+"""Which CUDA the package's module can use, and which one this process has: torch and cupy bring their own."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Optional
 
 from weft.errors import UnsupportedError
 from weft.tool import NATIVE
 
+MAJORS = (12, 13)  # as runtime/nccl/cudart.c
+
 _RUNTIME = re.compile(r"libcudart\.so\.(\d+)")
 
 
-def made_for() -> Optional[int]:
-    """The major version that the module was linked with; None: there is no module."""
-    module = NATIVE / "lib" / "weft" / "libweft_nccl.so"
-    found = _RUNTIME.search(module.read_bytes().decode("latin-1")) if module.exists() else None
-    return int(found.group(1)) if found else None
+def has_module() -> bool:
+    """Whether the package was built with CUDA."""
+    return (NATIVE / "lib" / "weft" / "libweft_nccl.so").exists()
 
 
 def loaded() -> set[int]:
@@ -26,17 +25,16 @@ def loaded() -> set[int]:
 
 def explained(error: UnsupportedError) -> UnsupportedError:
     """An error of memory of a device, with the reason where CUDA of another major version is that."""
-    needed, present = made_for(), loaded()
+    present = loaded()
     if not present:
         return error
     have = " and ".join(f"CUDA {major}" for major in sorted(present))
-    if needed is None:
+    if not has_module():
         why = "this package was built without CUDA: it needs a build that found it"
         return _longer(error, f"this process has {have}, and {why}")
-    if needed in present:
+    if not present.isdisjoint(MAJORS):
         return error
-    why = f"this package was built for CUDA {needed}: it needs packages for CUDA {needed}, or a build beside {have}"
-    return _longer(error, f"this process has {have}, and {why}")
+    return _longer(error, f"this process has {have}, and this package is for CUDA {' or '.join(map(str, MAJORS))}")
 
 
 def _longer(error: UnsupportedError, why: str) -> UnsupportedError:
