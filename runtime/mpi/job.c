@@ -214,15 +214,18 @@ void weft__mpi_leave(bool clean)
  * that made groups from four threads while this lock was not there yet, a process' collectives did not end, though they
  * were tested on and on. */
 static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int takers; /* threads that wait for it: who only tries, and would again at once, lets them */
 
 void weft__mpi_calls_take(void)
 {
+    atomic_fetch_add(&takers, 1);
     pthread_mutex_lock(&calls);
+    atomic_fetch_sub(&takers, 1);
 }
 
 bool weft__mpi_calls_try(void)
 {
-    return !pthread_mutex_trylock(&calls);
+    return !atomic_load(&takers) && !pthread_mutex_trylock(&calls);
 }
 
 void weft__mpi_calls_give(void)
