@@ -538,18 +538,17 @@ bool weft__p2p_heard(const weft__p2p *p2p, int peer)
     return p2p->peers[peer].heard;
 }
 
-int weft__p2p_bye_awaited(const weft__p2p *p2p)
+bool weft__p2p_awaits_bye(const weft__p2p *p2p, int peer)
 {
-    for (int peer = 0; peer < p2p->world; peer++) {
-        const weft__peer_box *box = &p2p->peers[peer];
-        if (box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye) return peer;
-    }
-    return -1;
+    const weft__peer_box *box = &p2p->peers[peer];
+    return box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye;
 }
 
-bool weft__p2p_bye_taken(const weft__p2p *p2p)
+int weft__p2p_bye_awaited(const weft__p2p *p2p)
 {
-    return weft__p2p_bye_awaited(p2p) < 0;
+    for (int peer = 0; peer < p2p->world; peer++)
+        if (weft__p2p_awaits_bye(p2p, peer)) return peer;
+    return -1;
 }
 
 /* Routes of peers that have left go when our answer to their goodbye is out. */

@@ -162,8 +162,8 @@ weft_status weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *by
 void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why);
 bool weft__p2p_touched(const weft__p2p *p2p, int peer); /* did anything ever go there or come from there? */
 bool weft__p2p_heard(const weft__p2p *p2p, int peer);   /* has anything come from there? */
-bool weft__p2p_bye_taken(const weft__p2p *p2p);         /* by all that are still there */
-int weft__p2p_bye_awaited(const weft__p2p *p2p);        /* the first that has not taken it; -1: none */
+bool weft__p2p_awaits_bye(const weft__p2p *p2p, int peer); /* it has not taken this rank's goodbye */
+int weft__p2p_bye_awaited(const weft__p2p *p2p);           /* the first that has not taken it; -1: none */
 /* Peer is gone: its receives and sends end in ERR_PEER; what had already arrived from it can still be
  * received. */
 void weft__p2p_drop(weft__p2p *p2p, int peer);

@@ -6,6 +6,7 @@
 #include "closed.h"
 #include "log.h"
 #include "status.h"
+#include "zap.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -44,7 +45,7 @@ weft_status weft__strangers_open(weft__strangers *s, void *context, void *socket
     snprintf(events, sizeof events, "inproc://weft-strangers-%u", made++);
     s->monitor = zmq_socket(context, ZMQ_PAIR);
     if (s->monitor && !zmq_setsockopt(s->monitor, ZMQ_RCVHWM, &unlimited, sizeof unlimited) &&
-        !zmq_socket_monitor(socket, events, EVENTS) && !zmq_connect(s->monitor, events))
+        !weft__zmq_monitor(socket, events, EVENTS) && !weft__zmq_connect(s->monitor, events))
         return WEFT_OK;
     weft__fail(WEFT_ERR_SYSTEM, "cannot watch the connections of a ZeroMQ socket: %s",
                zmq_strerror(zmq_errno()));

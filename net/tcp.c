@@ -346,14 +346,20 @@ void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TC
 }
 
 /* Failing to set one costs speed or a late notice, not correctness; sockets of other families have none. */
-void weft__tcp_socket_options(int fd)
+void weft__tcp_keep_alive(int fd, bool soon)
 {
-    const int on = 1, idle = KEEP_IDLE_S, interval = KEEP_INTERVAL_S, count = KEEP_COUNT;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    const int idle = soon ? 1 : KEEP_IDLE_S, interval = soon ? 1 : KEEP_INTERVAL_S, count = KEEP_COUNT;
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+void weft__tcp_socket_options(int fd)
+{
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    weft__tcp_keep_alive(fd, false);
 }
 
 static weft__tcp_step step_result(ssize_t n, size_t length, size_t *done)

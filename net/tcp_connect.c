@@ -181,6 +181,7 @@ static void judged(weft__tcp_dial *dial)
         link->dialled = true;
         weft__poller_remove(peer->tcp->poller, &dial->polled);
         dial->polled.fd = -1;
+        weft__tcp_keep_alive(fd, false);
         weft__tcp_link_start(link, fd, &theirs);
     } else if (verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
@@ -208,6 +209,15 @@ static weft__tcp_step tcp_connect_advance(weft__tcp_dial *dial)
     return WEFT__STEP_WAIT;
 }
 
+/* Its kernel has taken the connection: a rank that is stopped is late, and not lost.  Its host may vanish meanwhile, which
+ * ends the attempt. */
+static void be_patient(weft__tcp_dial *dial)
+{
+    const int64_t until = patience_ns();
+    weft__tcp_keep_alive(dial->polled.fd, true);
+    if (dial->deadline_ns < until) limit(dial, until);
+}
+
 /* False: the dial is over. */
 static bool next_step(weft__tcp_dial *dial)
 {
@@ -224,6 +234,7 @@ static bool next_step(weft__tcp_dial *dial)
         }
         weft__tcp_proof_make(&dial->handshake, &mine, &dial->proof);
     }
+    if (dial->step == GREETING && dial->mend_until_ns) be_patient(dial);
     dial->unheard_ns = 0;
     dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
     return true;

@@ -190,6 +190,7 @@ void weft__tcp_lazy_no_more(weft__tcp_peer *peer); /* its lazy frames go now, or
 void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);
 void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT]);
 void weft__tcp_socket_options(int fd);
+void weft__tcp_keep_alive(int fd, bool soon); /* soon: a host that has vanished ends it within seconds */
 
 /* One message of a handshake, as far as it goes. */
 typedef enum weft__tcp_step { WEFT__STEP_WAIT, WEFT__STEP_DONE, WEFT__STEP_ENDED } weft__tcp_step;

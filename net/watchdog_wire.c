@@ -120,7 +120,7 @@ static void *connect_peer(weft__watchdog_wire *wire, int peer)
     if (!dealer) return NULL;
     zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
     zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
-    if (!zmq_connect(dealer, endpoint)) return dealer;
+    if (!weft__zmq_connect(dealer, endpoint)) return dealer;
     weft__fail(WEFT_ERR_PEER, "the watchdog of rank %d cannot be reached at \"%s\": %s", peer, endpoint,
                zmq_strerror(errno));
     zmq_close(dealer);

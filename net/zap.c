@@ -182,7 +182,7 @@ static weft_status zap_start(void)
     zmq_ctx_set(process.context, ZMQ_MAX_SOCKETS, MAX_SOCKETS);
     zmq_ctx_set(process.context, ZMQ_BLOCKY, 0);
     process.socket = zmq_socket(process.context, ZMQ_REP);
-    if (!process.socket || zmq_bind(process.socket, "inproc://zeromq.zap.01")) {
+    if (!process.socket || weft__zmq_bind_inside(process.socket, "inproc://zeromq.zap.01")) {
         weft__fail(WEFT_ERR_SYSTEM, "cannot make the ZeroMQ authenticator: %s", zmq_strerror(errno));
         goto close_socket;
     }
@@ -228,9 +228,33 @@ void weft__zmq_give(void)
 
 int weft__zmq_bind(void *socket, const char *endpoint)
 {
-    if (!weft__quota_descriptors(BIND_DESCRIPTORS, "ZeroMQ")) return zmq_bind(socket, endpoint);
+    if (!weft__quota_descriptors(BIND_DESCRIPTORS, "ZeroMQ")) return weft__zmq_bind_inside(socket, endpoint);
     errno = EMFILE;
     return -1;
+}
+
+int weft__zmq_bind_inside(void *socket, const char *endpoint)
+{
+    int rc;
+    do rc = zmq_bind(socket, endpoint);
+    while (rc && errno == EINTR);
+    return rc;
+}
+
+int weft__zmq_connect(void *socket, const char *endpoint)
+{
+    int rc;
+    do rc = zmq_connect(socket, endpoint);
+    while (rc && errno == EINTR);
+    return rc;
+}
+
+int weft__zmq_monitor(void *socket, const char *endpoint, int events)
+{
+    int rc;
+    do rc = zmq_socket_monitor(socket, endpoint, events);
+    while (rc && errno == EINTR);
+    return rc;
 }
 
 static int set_int(void *socket, int option, int value)

@@ -41,4 +41,9 @@ void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const we
                        int64_t message_max);
 /* zmq_bind to an address; -1 and EMFILE where that would end the process. */
 int weft__zmq_bind(void *socket, const char *endpoint);
+/* As ZeroMQ's, which a signal to the program's thread interrupts before they have done anything: then once more.  inside:
+ * "inproc://..." */
+int weft__zmq_bind_inside(void *socket, const char *endpoint);
+int weft__zmq_connect(void *socket, const char *endpoint);
+int weft__zmq_monitor(void *socket, const char *endpoint, int events);
 #endif

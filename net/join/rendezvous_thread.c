@@ -135,7 +135,8 @@ static weft_status start_thread(weft__rendezvous_server *s, void *context)
     snprintf(name, sizeof name, "inproc://weft-rendezvous-%u", made++);
     s->owner_end = zmq_socket(context, ZMQ_PAIR);
     s->thread_end = zmq_socket(context, ZMQ_PAIR);
-    if (!s->owner_end || !s->thread_end || zmq_bind(s->thread_end, name) || zmq_connect(s->owner_end, name)) {
+    if (!s->owner_end || !s->thread_end || weft__zmq_bind_inside(s->thread_end, name) ||
+        weft__zmq_connect(s->owner_end, name)) {
         weft__fail(WEFT_ERR_SYSTEM, "cannot make the sockets of the server at which ranks meet: %s",
                    zmq_strerror(errno));
         goto close_ends;

@@ -318,8 +318,8 @@ static weft_status connect_for_good(client *c)
     if (!c->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
     c->monitor = zmq_socket(c->context, ZMQ_PAIR);
-    if (!c->monitor || zmq_socket_monitor(c->dealer, events, ZMQ_EVENT_ALL) ||
-        zmq_connect(c->monitor, events) || zmq_connect(c->dealer, endpoint)) {
+    if (!c->monitor || weft__zmq_monitor(c->dealer, events, ZMQ_EVENT_ALL) ||
+        weft__zmq_connect(c->monitor, events) || weft__zmq_connect(c->dealer, endpoint)) {
         weft__fail(WEFT_ERR_SYSTEM, "cannot connect to %s: %s", endpoint, zmq_strerror(errno));
         disconnect(c);
         return WEFT_ERR_SYSTEM;

@@ -125,8 +125,8 @@ static weft_status make_socket(const tcp_store *s, weft__kv_socket *socket)
     if (!socket->monitor || zmq_setsockopt(socket->dealer, ZMQ_RECONNECT_IVL, &never, sizeof never) ||
         zmq_setsockopt(socket->dealer, ZMQ_SNDHWM, &unlimited, sizeof unlimited) ||
         zmq_setsockopt(socket->dealer, ZMQ_RCVHWM, &unlimited, sizeof unlimited) ||
-        zmq_socket_monitor(socket->dealer, events, ZMQ_EVENT_ALL) || zmq_connect(socket->monitor, events) ||
-        zmq_connect(socket->dealer, s->endpoint))
+        weft__zmq_monitor(socket->dealer, events, ZMQ_EVENT_ALL) ||
+        weft__zmq_connect(socket->monitor, events) || weft__zmq_connect(socket->dealer, s->endpoint))
         return weft__fail(WEFT_ERR_SYSTEM, "cannot connect to %s: %s", s->endpoint, zmq_strerror(errno));
     return WEFT_OK;
 }

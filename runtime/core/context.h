@@ -60,6 +60,7 @@ typedef struct weft__peer {
     bool unheard; /* this rank hears nothing of its host, which it has knocked at: fault/heartbeat.c */
     bool heard_by_another; /* that is so, and rank heard_by does hear it */
     int heard_by;
+    bool by_hearsay;        /* it is presumed dead as others say so */
     bool passed_on;         /* this rank tells all others, should it believe them */
     int64_t accused_ns;     /* they are believed from then on, if nothing speaks against that; 0: not asked */
     _Atomic bool refused;   /* the log has it that it told what cannot be */

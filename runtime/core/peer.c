@@ -264,6 +264,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
         how = WEFT__DIED;
         told = false; /* that it is certain is not */
     }
+    if (told) m->by_hearsay = true;
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
     gone_to(m, how);
@@ -394,6 +395,7 @@ static void judge(weft_context *ctx, int rank, int64_t now_ns)
     bool goes = false;
     for (int by = 0; by < ctx->world_size && !goes; by++)
         goes = accuses(ctx, by, rank) && !atomic_load(&ctx->peers[by].gone) && has_to_go(ctx, rank, by);
+    m->by_hearsay = goes;
     if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, !m->passed_on, m->suspicion);
     m->accused_ns = !goes && accusers_of(ctx, rank) ? now_ns + ACCUSED_NS : 0;
 }

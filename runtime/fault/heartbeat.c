@@ -260,14 +260,16 @@ static void presume(host *o, int64_t now_ns)
         if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, why);
 }
 
-/* One of its ranks is given up, so are the others: they are as unreachable. */
+/* One of its ranks is given up as it is not reached from here, so are the others: they are as unreachable.  What another
+ * rank says of it says nothing of those beside it. */
 static void heartbeat_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     const heartbeat *h = heartbeat_of(ctx);
     const weft__peer *m = &ctx->peers[rank];
     host *o = h->hosts && h->host_of[rank] >= 0 ? &h->hosts[h->host_of[rank]] : NULL;
     (void)why;
-    if (!o || o->state != HOST_ELSEWHERE || atomic_load(&m->gone) != WEFT__PRESUMED_DEAD) return;
+    if (!o || o->state != HOST_ELSEWHERE || atomic_load(&m->gone) != WEFT__PRESUMED_DEAD || m->by_hearsay)
+        return;
     for (int r = o->first; r < ctx->world_size; r++)
         if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, m->why);
 }
@@ -400,6 +402,12 @@ static int next_living(const weft_context *ctx)
     return next;
 }
 
+/* Who leaves watches over nobody, and has only to know whether it waits in vain for its goodbye to be taken. */
+static bool is_watched(const weft_context *ctx, int rank)
+{
+    return ctx->leaving > WEFT__ASKS ? weft__p2p_awaits_bye(ctx->p2p, rank) : rank == next_living(ctx);
+}
+
 static int64_t limit_for(const heartbeat *h, const weft__silence *silence)
 {
     const int64_t rounds = ROUNDS_LIMIT * silence->round_ns;
@@ -461,13 +469,11 @@ static void begin_anew(heartbeat *h, int64_t now_ns)
 static int64_t look(weft_context *ctx, int64_t now_ns)
 {
     heartbeat *h = heartbeat_of(ctx);
-    const int watched = next_living(ctx);
     int64_t next = now_ns + h->beat_ns;
     if (was_away(h, now_ns)) begin_anew(h, now_ns);
-    if (ctx->leaving > WEFT__ASKS) return next;
     for (int r = 0; r < ctx->world_size; r++)
         if (h->host_of[r] >= 0 && lives(ctx, r))
-            next = sooner(next, listen_to(&h->hosts[h->host_of[r]], r, r == watched, now_ns));
+            next = sooner(next, listen_to(&h->hosts[h->host_of[r]], r, is_watched(ctx, r), now_ns));
     for (int i = 0; i < h->count; i++) attend_to(&h->hosts[i], now_ns);
     for (int i = 0; i < h->count; i++) next = sooner(next, next_time_of(&h->hosts[i]));
     return next;

@@ -322,17 +322,9 @@ static int64_t pause_ns(weft__views *v)
     return PAUSE_NS + (int64_t)(draw(v) % (uint64_t)(PAUSE_NS << v->gave_way));
 }
 
-/* A later ballot is under way: that one has its chance first, though it may have to wait for others. */
-static void give_way(weft__views *v, uint64_t ballot, int64_t now_ns)
+static int owner_of(const weft__views *v, uint64_t ballot)
 {
-    bool is_news = ballot > latest_ballot(v);
-    if (ballot > v->heard) v->heard = ballot;
-    if (has_ballot(v) && ballot > v->ballot)
-        views_to(v, WEFT__VIEWS_PAUSING);
-    else if (v->state != WEFT__VIEWS_PAUSING || !is_news)
-        return;
-    if (v->gave_way < LONGER_MOST) v->gave_way++;
-    v->next_ns = now_ns + OTHERS_NS + pause_ns(v);
+    return (int)((ballot - 1) % (uint64_t)v->ranks);
 }
 
 /* The next one behind the owner goes on first, so that not all do at once. */
@@ -342,6 +334,23 @@ static int64_t patience_ns(const weft__views *v, int owner)
     for (int i = (owner + 1) % v->ranks; i != v->rank && before < TURNS_MOST; i = (i + 1) % v->ranks)
         before += has(v->members, i) && !has(v->dead, i) && !has(v->presumed, i);
     return PATIENCE_NS + before * TURN_NS;
+}
+
+/* A later ballot is under way: that one has its chance first, though it may have to wait for others. */
+static void give_way(weft__views *v, uint64_t ballot, int64_t now_ns)
+{
+    bool is_news = ballot > latest_ballot(v);
+    if (ballot > v->heard) v->heard = ballot;
+    if (has_ballot(v) && ballot > v->ballot)
+        views_to(v, WEFT__VIEWS_PAUSING);
+    else if (v->state != WEFT__VIEWS_PAUSING || !is_news)
+        return;
+    if (v->wanted <= v->number) { /* it waits for whoever does */
+        v->next_ns = now_ns + patience_ns(v, owner_of(v, ballot)) + pause_ns(v);
+        return;
+    }
+    if (v->gave_way < LONGER_MOST) v->gave_way++;
+    v->next_ns = now_ns + OTHERS_NS + pause_ns(v);
 }
 
 /* This rank has answered: the owner's next word is awaited.  It may not come, and then somebody has to go on. */
@@ -440,7 +449,7 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
     members = m->sets;
     ranks = members + v->bytes;
     votes = m->word == WEFT__VIEW_ACCEPT || (m->word == WEFT__VIEW_PROMISE && m->vote_at);
-    owns = m->ballot && (m->ballot - 1) % (uint64_t)v->ranks == (uint64_t)from;
+    owns = m->ballot && owner_of(v, m->ballot) == from;
     if (!is_set(v, members) || (m->word != WEFT__VIEW_IS && !has(members, from))) return false;
     if (votes && (!is_set(v, ranks) || !is_within(v, ranks, members))) return false;
     if (m->word == WEFT__VIEW_PREPARE || m->word == WEFT__VIEW_ACCEPT)

@@ -193,7 +193,7 @@ bool weft__leave_check(weft_context *ctx, const char *why, int *moved)
     *moved = weft__engine_progress(ctx);
     if (done && !ctx->said_bye && weft__leave_together_check(ctx, why)) say_bye(ctx, WEFT_OK, why);
     if (!done) end_unsendable(ctx);
-    done = done && ctx->said_bye && weft__p2p_bye_taken(ctx->p2p) && !weft__p2p_busy(ctx->p2p);
+    done = done && ctx->said_bye && weft__p2p_bye_awaited(ctx->p2p) < 0 && !weft__p2p_busy(ctx->p2p);
     weft__engine_drop(ctx);
     return done;
 }
@@ -307,7 +307,7 @@ static void give_up(weft_context *ctx, const char *why)
         bool busy;
         weft__engine_take(ctx);
         weft__engine_progress(ctx);
-        busy = weft__p2p_busy(ctx->p2p) || !weft__p2p_bye_taken(ctx->p2p);
+        busy = weft__p2p_busy(ctx->p2p) || weft__p2p_bye_awaited(ctx->p2p) >= 0;
         weft__engine_drop(ctx);
         if (!busy && weft__inflight(ctx) == 0) break;
         leave_rest(0);

@@ -1,7 +1,8 @@
 /* heartbeat_game.c - which hosts live: each rank is on a host of its own, and listens.
  *
  * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
- * connections to one host the one is silent, which is made anew; ranks are away meanwhile,
+ * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
+ * dead, which the others are not; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; of a pair that a third host reaches nobody is presumed dead before their connection could be made
  * again, and one of the two afterwards; and nobody ever is otherwise, whoever is away. */
@@ -23,14 +24,17 @@ enum {
     CUT_OFF_MS = 3 * LIMIT_MS, /* by then who is cut off has given up all others */
     SHORT_MS = LIMIT_MS / 2,
     RENEWED_MS = 6 * LIMIT_MS, /* by then what is silent alone has been made anew */
-    RECONNECT_MS = 3000
+    RECONNECT_MS = 3000,
+    SAID_MS = 2 * LIMIT_MS /* by then the host is heard elsewhere */
 };
 
-typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, TROUBLES } trouble;
+typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, TROUBLES } trouble;
 
 static struct {
     trouble what;
-    int a, b; /* the host that vanishes; or the pair */
+    int a,
+        b; /* the host that vanishes; or the pair; or who hears nothing of ranks 0 and 1, and who says that 0 is dead */
+    bool said;
     bool one_way, heals;
     int64_t at_ns, ends_ns;
     bool was_away[RANKS_MOST]; /* since then: its limits have begun anew */
@@ -39,6 +43,11 @@ static struct {
 static void lose_ways(bool lost)
 {
     if (game.what == SILENT) return;
+    for (int i = 0; i < 2 && game.what == HEARSAY; i++) {
+        wires_lose_way(game.a, i, lost);
+        wires_lose_way(i, game.a, lost);
+    }
+    if (game.what == HEARSAY) return;
     if (game.what == PAIR) {
         wires_lose_way(game.a, game.b, lost);
         if (!game.one_way) wires_lose_way(game.b, game.a, lost);
@@ -65,6 +74,8 @@ static void check_gone(int rank, int other)
         (other == game.a || other == game.b || rank == game.a || rank == game.b) &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
+    if (game.what == HEARSAY && game.said && (other == 0 || other == game.b || rank == 0 || rank == game.b))
+        return;
     trace_blame("rank %d counts rank %d as gone after %lld ms: %s", rank, other,
                 (long long)(since / WEFT__MS), world_rank(rank)->peers[other].why);
 }
@@ -83,6 +94,8 @@ static void draw_game(void)
     game.b = (game.a + 1 + chance_below(world.ranks - 1)) % world.ranks;
     if (game.what == PAIR && world.ranks < 3) game.what = VANISHES; /* nobody reaches both */
     if (game.what == SILENT && world.ranks < 3) game.what = NOTHING;
+    if (game.what == HEARSAY && world.ranks < 6) game.what = NOTHING;
+    game.said = false;
     game.one_way = chance_one_in(2);
     game.heals = chance_one_in(2);
     game.at_ns = weft__now_ns() + (1000 + chance_below(1000)) * WEFT__MS;
@@ -90,6 +103,8 @@ static void draw_game(void)
     if (game.what == SHORTLY) game.ends_ns = game.at_ns + (1 + chance_below(SHORT_MS)) * WEFT__MS;
     if (game.what == PAIR && game.heals)
         game.ends_ns = game.at_ns + (1 + chance_below(RECONNECT_MS)) * WEFT__MS;
+    if (game.what == HEARSAY)
+        game.ends_ns = game.at_ns + (RECONNECT_MS - chance_below(RECONNECT_MS - SAID_MS)) * WEFT__MS;
     memset(game.was_away, 0, sizeof game.was_away);
 }
 
@@ -97,14 +112,25 @@ static void draw_game(void)
 static void send_away(void)
 {
     int rank = chance_below(world.ranks);
-    if (game.what == PAIR || game.what == SILENT || !chance_one_in(6)) return;
+    if (game.what == PAIR || game.what == SILENT || game.what == HEARSAY || !chance_one_in(6)) return;
     if (weft__now_ns() >= game.at_ns - 3000 * WEFT__MS) game.was_away[rank] = true;
     world_away(rank, (1 + chance_below(3000)) * WEFT__MS);
+}
+
+static void say_dead(void)
+{
+    weft_context *ctx = world_rank(game.b);
+    game.said = true;
+    TRACE("rank %d presumes rank 0 dead", game.b);
+    weft__engine_take(ctx);
+    weft__peer_gone(ctx, 0, WEFT__PRESUMED_DEAD, false, "is lost");
+    weft__engine_drop(ctx);
 }
 
 static void step(void)
 {
     const int64_t now = weft__now_ns();
+    if (game.what == HEARSAY && !game.said && now >= game.at_ns + SAID_MS * WEFT__MS) say_dead();
     lose_ways(now >= game.at_ns && now < game.ends_ns && game.what != NOTHING);
     while (world_step()) check_all();
     check_all();
@@ -126,20 +152,26 @@ static void check_end(void)
         trace_blame("the connection of rank %d to rank %d has not been made anew", game.a, game.b);
 }
 
-/* Ranks 0 and 1 have one host, and another one hears nothing of either of them over its connection. */
+/* Ranks 0 and 1 have one host, and another one hears nothing of either of them over its connection, or of neither. */
 static void share_a_host(void)
 {
     const int b = chance_below(2);
-    game.a = 2 + chance_below(world.ranks - 2);
+    game.a =
+        game.what == HEARSAY ? world.ranks - 1 : 2 + chance_below(world.ranks - 2); /* which watches rank 0 */
     game.b = b;
     wires_set_beside(1);
     for (int i = 0; i < world.ranks; i++) world_rank(i)->peers[1].first_on_host = 0;
-    wires_silence(game.a, b, 1 - b);
+    if (game.what == SILENT)
+        wires_silence(game.a, b, 1 - b);
+    else
+        game.b = 2 + (game.a - 1 + chance_below(world.ranks - 3)) % (world.ranks - 2);
 }
 
 static int64_t end_after_ms(void)
 {
-    return game.what == PAIR ? RECONNECT_MS + CUT_OFF_MS : game.what == SILENT ? RENEWED_MS : CUT_OFF_MS;
+    return game.what == PAIR || game.what == HEARSAY ? RECONNECT_MS + CUT_OFF_MS
+           : game.what == SILENT                     ? RENEWED_MS
+                                                     : CUT_OFF_MS;
 }
 
 void play_heartbeat(void)
@@ -154,7 +186,7 @@ void play_heartbeat(void)
         for (int k = 0; k < world.ranks; k++) world_rank(i)->peers[k].first_on_host = k;
     }
     draw_game();
-    if (game.what == SILENT) share_a_host();
+    if (game.what == SILENT || game.what == HEARSAY) share_a_host();
     until = game.at_ns + end_after_ms() * WEFT__MS;
     step();
     while (weft__now_ns() < until && world_pass_time()) {

@@ -119,7 +119,7 @@ static void judge_end(children *c, int child, int status)
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     bool to_be_killed = !c->plan->threads && !job__by_mpirun() && (c->plan->killed >> child & 1);
     const char *who = c->plan->threads ? "the process of all ranks, first" : "rank";
-    if (to_be_killed && killed) {
+    if ((to_be_killed && killed) || (!c->plan->threads && c->plan->dying >> child & 1)) {
         return;
     }
     if (job__by_mpirun() && job__all_finished(c->plan, c->shared)) {

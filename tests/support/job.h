@@ -72,6 +72,7 @@ typedef struct job_plan {
     bool untouched;     /* and it is the first to call CUDA: device_use */
     bool ahead;         /* one rank goes on before the others have come, which none does in the plain build */
     uint64_t killed;    /* bit r: rank r must end by SIGKILL (processes only) */
+    uint64_t dying;     /* bit r: rank r may end in any way (processes only) */
     int limit_ms;       /* [JOB_LIMIT_MS] */
     int64_t timeout_ms; /* weft_config.timeout_ms [1.5 waits: a hang is told by Weft, not by the limit] */
 } job_plan;

@@ -417,6 +417,34 @@ static void test_each_later_ballot_has_its_time(void **state)
     close_job();
 }
 
+/* Rank 0, which wants nothing itself, goes on where rank 4 falls silent: no later for each ballot that rank 4 has begun. */
+static void test_who_wants_nothing_waits_alike(void **state)
+{
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    for (unsigned ballot = 5; ballot <= 40; ballot += 5) {
+        now_ns += 10 * WEFT__MS;
+        assert_true(is_taken_from(4, (said){WEFT__VIEW_PREPARE, 1, ballot, 0, 31, 0}, WHOLE));
+        assert_in_range(weft__views_check(views[0], now_ns) - now_ns, 300 * WEFT__MS, 340 * WEFT__MS);
+    }
+    close_job();
+}
+
+/* And where its own has given way, to one that it hears of by the way, that one has as long. */
+static void test_who_wants_nothing_leaves_time(void **state)
+{
+    (void)state;
+    open_job(5, WEFT__QUORUM_MAJORITY);
+    assert_true(is_taken_from(4, (said){WEFT__VIEW_PREPARE, 1, 5, 0, 31, 0}, WHOLE));
+    now_ns = weft__views_check(views[0], now_ns);
+    (void)weft__views_check(views[0], now_ns);
+    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PREPARING);
+    assert_true(is_taken_from(1, (said){WEFT__VIEW_PROMISE, 1, 9, 0, 31, 0}, WHOLE));
+    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PAUSING);
+    assert_in_range(weft__views_check(views[0], now_ns) - now_ns, 400 * WEFT__MS, 440 * WEFT__MS);
+    close_job();
+}
+
 /* Cut off from all others it says less and less; until one answers. */
 static void test_what_nobody_answers_is_said_less_and_less(void **state)
 {
@@ -449,6 +477,8 @@ int main(void)
         cmocka_unit_test(test_the_vote_of_the_dead_counts),
         cmocka_unit_test(test_two_ballots_at_once),
         cmocka_unit_test(test_each_later_ballot_has_its_time),
+        cmocka_unit_test(test_who_wants_nothing_waits_alike),
+        cmocka_unit_test(test_who_wants_nothing_leaves_time),
         cmocka_unit_test(test_refuses_what_no_rank_says),
         cmocka_unit_test(test_the_newest_vote_is_proposed),
         cmocka_unit_test(test_a_vote_counts_in_its_ballot),

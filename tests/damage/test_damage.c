@@ -1,0 +1,441 @@
+/* test_damage.c - whatever may happen to a job, drawn by seed: every survivor settles in time, the culprit is right, nobody
+ * living is called dead, all who have a group have the same one, each sum is right, and nothing is left behind.
+ *
+ * DAMAGE_FIRST and DAMAGE_COUNT in the environment choose the seeds, so that a run may be resumed; DAMAGE_FIRST=411
+ * DAMAGE_COUNT=1 plays one again.  What a failed one has written down lies in DAMAGE_DIR (/tmp). */
+#include "damages.h"
+#include "judge.h"
+#include "operations.h"
+#include "router.h"
+#include "scene.h"
+#include "skip.h"
+
+#include <ftw.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    DEFAULT_SEEDS = JOB_SANITIZED ? 8 : 30,
+    STEPS_MOST = 100000,
+    AFTER = 3, /* steps of a group that goes on */
+    STEPS_BEFORE_LEAVING = 3,
+    JOIN_MS = 5000 * JOB_SLOWER,  /* where somebody does not come */
+    FINAL_MS = 4000 * JOB_SLOWER, /* deadline of a shrink that nobody can agree to */
+    LEAVE_MS = 20000 * JOB_SLOWER,
+    TOLD_MS = 10000 + SCENE_LATE_MS,  /* from a damage until all have broken */
+    RECONNECT_MS = 1000 * JOB_SLOWER, /* where somebody dies unseen */
+    SHRINKS_MOST = 5
+};
+enum { DONE, BROKEN, MADE, GROUPS }; /* results of each rank, and behind them its groups */
+enum { BEGUN, OVER };                /* of rank 0 alone, after those */
+enum { TIMES = 16 };
+_Static_assert(GROUPS + SHRINKS_MOST <= TIMES && TIMES + OVER < JOB_RESULTS, "results");
+enum { ALL_DONE }; /* mark */
+
+static const char *unable; /* why nothing can be played here; NULL: it can */
+
+static int64_t told(job_rank *me, int rank, int what)
+{
+    return __atomic_load_n(job_results(me, rank) + what, __ATOMIC_SEQ_CST);
+}
+
+static void tell(job_rank *me, int rank, int what, int64_t number)
+{
+    __atomic_store_n(job_results(me, rank) + what, number, __ATOMIC_SEQ_CST);
+}
+
+static bool lives(const scene *s, int rank)
+{
+    return !(s->dead >> rank & 1U);
+}
+
+/* ---- the damage ---- */
+
+typedef struct hand {
+    job_rank *me;
+    const scene *scene;
+    pthread_t thread;
+    bool armed;
+} hand;
+
+/* A host that is lost is found before its cable is in again. */
+static bool all_have_broken(job_rank *me, const scene *s)
+{
+    for (int i = 0; i < s->ranks; i++)
+        if (lives(s, i) && !told(me, i, BROKEN)) return false;
+    return true;
+}
+
+static void *strike(void *arg)
+{
+    const hand *h = arg;
+    const scene *s = h->scene;
+    while (!job_pid(h->me, s->victim)) usleep(100); /* it has not been started yet */
+    usleep((useconds_t)s->delay_us);
+    tell(h->me, 0, TIMES + BEGUN, job_now_ns());
+    s->damage->begin(h->me, s);
+    job_sleep_ms(s->lasts_ms);
+    while (s->damage->outcome == HOST_IS_LOST && s->phase != LEAVING && !all_have_broken(h->me, s) &&
+           job_now_ns() < told(h->me, 0, TIMES + BEGUN) + TOLD_MS * INT64_C(1000000))
+        job_sleep_ms(5);
+    if (s->damage->end) s->damage->end(h->me, s);
+    tell(h->me, 0, TIMES + OVER, job_now_ns());
+    return NULL;
+}
+
+static void arm(hand *h)
+{
+    if (h->me->rank != h->scene->actor || h->armed) return;
+    CHECK(!pthread_create(&h->thread, NULL, strike, h));
+    h->armed = true;
+}
+
+static void disarm(const hand *h)
+{
+    if (h->armed) pthread_join(h->thread, NULL);
+}
+
+/* ---- a rank's life ---- */
+
+static void set(const job_rank *me, const scene *s)
+{
+    static const char *const transports[LAYOUTS] = {"shm", "tcp", "shm,tcp", "shm,tcp"};
+    const struct rlimit none = {0, 0};
+    char ms[16];
+    setrlimit(RLIMIT_CORE, &none);
+    job_setenv(me, "WEFT_TRANSPORT", transports[s->layout]);
+    snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
+    if (s->damage->outcome == VICTIM_DIES) job_setenv(me, "WEFT_RECONNECT_MS", ms);
+    if (s->layout < PLAIN) return;
+    CHECK(router_enter(scene_host(s, me->rank)));
+    job_setenv(me, "MASTER_ADDR", router_address(0));
+    job_setenv(me, "WEFT_SOCKET_IFNAME", "cable");
+    job_setenv(me, "WEFT_TEST_SECRET", "the secret of hosts with a router");
+    job_setenv(me, "WEFT_SECRET", "env:WEFT_TEST_SECRET");
+    job_setenv(me, "WEFT_WIRE", s->layout == PLAIN ? "plain" : "encrypted");
+}
+
+/* False: somebody is missing, who has been named. */
+static bool join(job_rank *me, const scene *s)
+{
+    const int64_t from = job_now_ns();
+    weft_config config = WEFT_CONFIG_INIT;
+    weft_status status;
+    config.timeout_ms = s->phase == JOINING && s->dead ? JOIN_MS : JOB_WAIT_MS;
+    status = weft_init(&config, &me->ctx);
+    judge_join(me, s, status, from, JOIN_MS + 2000);
+    if (status != WEFT_OK) return false;
+    me->world = weft_world(me->ctx);
+    return true;
+}
+
+static bool is_over(job_rank *me, const scene *s)
+{
+    return s->phase == LEAVING || (!s->dead && told(me, 0, TIMES + OVER));
+}
+
+/* True: to the end of the damage, and nothing has ended. */
+static bool work(job_rank *me, const scene *s, unsigned char *room)
+{
+    const uint64_t first = s->phase == LEAVING ? STEPS_BEFORE_LEAVING : 0;
+    bool all = false;
+    for (uint64_t n = 0; n < STEPS_MOST && (!all || n < first); n++) {
+        ending e = {.status = WEFT_OK, .peer = -1};
+        if (s->phase == AMID || s->phase == LEAVING || all)
+            e = operation_run(s->operation, me, me->world, room, n);
+        judge_ending(me, s, me->world, &e);
+        if (e.status == WEFT_OK) {
+            e = operation_all_say(me, me->world, is_over(me, s), &all);
+            judge_ending(me, s, me->world, &e);
+        }
+        if (e.status == WEFT_ERR_PEER || weft_group_status(me->world) != WEFT_OK) return false;
+        if (s->phase != AMID) job_sleep_ms(s->phase == IDLE ? 20 : 1);
+    }
+    return true;
+}
+
+/* ---- those who go on ---- */
+
+static bool is_final(const char *text)
+{
+    return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=majority");
+}
+
+static weft_status shrink(job_rank *me, const scene *s, weft_group *group, weft_group **next, char *text,
+                          size_t bytes)
+{
+    const unsigned goal = scene_goal(s, me->rank);
+    const int64_t limit = goal && !scene_is_open(s) ? JOB_WAIT_MS : FINAL_MS, from = job_now_ns();
+    weft_call call = {.timeout_ms = limit};
+    weft_request *req = NULL;
+    weft_status status;
+    CHECK_OK(weft_shrink_group(group, &call, next, &req));
+    (void)weft_wait(req, limit + SCENE_LATE_MS);
+    judge_stand_aside();
+    status = weft_test(req);
+    snprintf(text, bytes, "%s", weft_request_message(req));
+    if (status == WEFT_PENDING) job_fail(__FILE__, __LINE__, "hangs: %s", text);
+    CHECK_PERIOD(from, job_now_ns(), 0, limit + SCENE_LATE_MS);
+    weft_release(req);
+    return status;
+}
+
+/* One that has said goodbye breaks no group that does not need it. */
+static void await_end(job_rank *me, const scene *s, weft_group *group)
+{
+    const int64_t until = job_now_ns() + TOLD_MS * INT64_C(1000000);
+    ending e = {.status = WEFT_OK, .peer = -1};
+    bool all;
+    while (e.status == WEFT_OK && weft_group_status(group) == WEFT_OK && job_now_ns() < until) {
+        e = operation_all_say(me, group, true, &all);
+        judge_ending(me, s, group, &e);
+        job_sleep_ms(1);
+    }
+    if (e.status == WEFT_OK && weft_group_status(group) == WEFT_OK)
+        job_fail(__FILE__, __LINE__, "%x go on", judge_members(group));
+}
+
+/* Whoever has not died yet, or is not lost yet, takes part; the next one is without it.  NULL: this rank does not go on. */
+static weft_group *go_on(job_rank *me, const scene *s)
+{
+    const bool open = scene_is_open(s);
+    const unsigned goal = open ? scene_all(s) & ~scene_suspects(s, me->rank) : scene_goal(s, me->rank);
+    weft_group *group = me->world, *next;
+    char text[1024];
+    for (int n = 0; n < SHRINKS_MOST; n++) {
+        const weft_status status = shrink(me, s, group, &next, text, sizeof text);
+        if (status == WEFT_ERR_PEER && (!goal || open) && is_final(text)) return NULL;
+        if (status != WEFT_OK) job_fail(__FILE__, __LINE__, "shrink: %s: %s", weft_status_name(status), text);
+        group = next;
+        tell(me, me->rank, GROUPS + n, judge_members(group));
+        tell(me, me->rank, MADE, n + 1);
+        if (goal && (judge_members(group) & goal) != goal)
+            job_fail(__FILE__, __LINE__, "a group of %x, and %x live", judge_members(group), goal);
+        if (judge_members(group) == goal) return group;
+        await_end(me, s, group);
+    }
+    job_fail(__FILE__, __LINE__, "no group of %x after %d", goal, SHRINKS_MOST);
+}
+
+/* The nth groups of all who have one are the same. */
+static void compare_groups(job_rank *me, const scene *s)
+{
+    job_mark(me, ALL_DONE);
+    job_await(me, ALL_DONE, s->ranks - __builtin_popcount(s->dead));
+    for (int rank = 0; rank < s->ranks; rank++) {
+        for (int n = 0; lives(s, rank) && n < told(me, rank, MADE) && n < told(me, me->rank, MADE); n++)
+            if (told(me, rank, GROUPS + n) != told(me, me->rank, GROUPS + n))
+                job_fail(__FILE__, __LINE__, "shrink %d: rank %d has the members %llx, this one %llx", n,
+                         rank, (unsigned long long)told(me, rank, GROUPS + n),
+                         (unsigned long long)told(me, me->rank, GROUPS + n));
+    }
+}
+
+static void check(const ending *e)
+{
+    if (e->status != WEFT_OK)
+        job_fail(__FILE__, __LINE__, "after it: %s: %s", weft_status_name(e->status), e->text);
+}
+
+/* Where the damage is none to this group, until it is over. */
+static void check_works(job_rank *me, const scene *s, weft_group *group, unsigned char *room)
+{
+    bool over = s->damage->outcome != NOTHING_ENDS;
+    for (uint64_t i = 0; i < AFTER || !over; i++) {
+        ending e = operation_run(s->operation, me, group, room, i);
+        check(&e);
+        if (over) continue;
+        e = operation_all_say(me, group, told(me, 0, TIMES + OVER), &over);
+        check(&e);
+    }
+}
+
+/* ---- the parts of a scene ---- */
+
+static void leave(job_rank *me, const scene *s)
+{
+    const int64_t from = job_now_ns();
+    const weft_status status = weft_finalize(me->ctx, LEAVE_MS);
+    judge_leave(me, s, status, from, LEAVE_MS);
+    me->ctx = NULL;
+}
+
+/* Nobody has been left in the middle of what they do: all see it broken, or all its end. */
+static void work_and_go_on(job_rank *me, const scene *s, hand *h, unsigned char *room)
+{
+    weft_group *group = me->world;
+    const bool well = work(me, s, room);
+    judge_dead(me, s, me->world);
+    if (s->damage->outcome == NOTHING_ENDS && s->phase != SHRINKING) CHECK(well);
+    if (!well) {
+        tell(me, me->rank, BROKEN, 1);
+        if (s->phase == SHRINKING) arm(h);
+        group = go_on(me, s);
+    }
+    if (group) check_works(me, s, group, room);
+    judge_dead(me, s, me->world);
+    compare_groups(me, s);
+    disarm(h);
+    leave(me, s);
+}
+
+static void live(job_rank *me)
+{
+    const scene *s = me->arg;
+    hand h = {.me = me, .scene = s};
+    unsigned char *room;
+    set(me, s);
+    if (s->phase == JOINING) arm(&h);
+    if (!join(me, s)) {
+        disarm(&h);
+        return;
+    }
+    room = job_alloc(me, operation_room(s->ranks));
+    if (s->phase != JOINING) job_acquaint(me);
+    if (s->phase == IDLE || s->phase == AMID) arm(&h);
+    if (s->first == me->rank) {
+        job_sleep_ms(10);
+        raise(SIGKILL);
+    }
+    if (s->phase != LEAVING) {
+        work_and_go_on(me, s, &h, room);
+        return;
+    }
+    CHECK(work(me, s, room));
+    job_meet(me);
+    arm(&h);
+    while (s->damage->outcome == HOST_IS_LOST && !told(me, 0, TIMES + BEGUN))
+        job_sleep_ms(1); /* else all have left */
+    leave(me, s);
+    disarm(&h);
+}
+
+/* ---- a scene ---- */
+
+/* A file system of its own, so that its disk may be full. */
+static void make_folder(scene *s)
+{
+    const char *where = getenv("DAMAGE_DIR");
+    snprintf(s->run_dir, sizeof s->run_dir, "%s/weft-damage-%llu", where ? where : "/tmp",
+             (unsigned long long)s->seed);
+    if (mkdir(s->run_dir, 0700)) fail_msg("%s cannot be made", s->run_dir);
+    if (mount("weft-damage", s->run_dir, "tmpfs", 0, "size=4m,mode=0700"))
+        fail_msg("%s cannot be mounted", s->run_dir);
+}
+
+static void keep(const char *from, const char *to)
+{
+    static char text[1 << 20];
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    for (size_t n; in && out && (n = fread(text, 1, sizeof text, in));) fwrite(text, 1, n, out);
+    if (in) fclose(in);
+    if (out && !fclose(out)) printf("             what its ranks did last: %s\n", to);
+}
+
+static const char *kept_in;
+
+static int keep_dump(const char *path, const struct stat *what, int kind, struct FTW *where)
+{
+    char to[256];
+    (void)what;
+    if (kind != FTW_F || strncmp(path + where->base, "dump.", 5) != 0) return 0;
+    snprintf(to, sizeof to, "%s.%s", kept_in, path + where->base);
+    keep(path, to);
+    return 0;
+}
+
+/* The folder goes with this process. */
+static void keep_dumps(const scene *s)
+{
+    kept_in = s->run_dir;
+    nftw(s->run_dir, keep_dump, 8, FTW_PHYS);
+}
+
+static void remove_folder(const scene *s)
+{
+    umount2(s->run_dir, MNT_DETACH);
+    rmdir(s->run_dir);
+}
+
+static bool went_well;
+
+static void play(void **state)
+{
+    scene *s = *state;
+    went_well = false;
+    if (unable) SKIP("no network namespaces here: %s", unable);
+    router_mend();
+    make_folder(s);
+    setenv("WEFT_RUN_DIR", s->run_dir, 1);
+    job_run(&s->plan);
+    judge_left(s);
+    went_well = true;
+}
+
+static int put_away(void **state)
+{
+    const scene *s = *state;
+    if (!unable && !went_well) keep_dumps(s);
+    if (!unable) remove_folder(s);
+    return 0;
+}
+
+static bool own_network(void)
+{
+    struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    const int control =
+        unshare(CLONE_NEWNET | CLONE_NEWNS) ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool well = control >= 0 && !ioctl(control, SIOCSIFFLAGS, &loopback);
+    if (control >= 0) close(control);
+    return well && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+           !mount("weft-damage", "/dev/shm", "tmpfs", 0, "size=4g,mode=1777");
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t first = number("DAMAGE_FIRST", 1), count = number("DAMAGE_COUNT", DEFAULT_SEEDS);
+    scene *scenes = calloc(count, sizeof *scenes);
+    struct CMUnitTest *tests = calloc(count, sizeof *tests);
+    int failed;
+    unsetenv("WEFT_TRANSPORT"); /* the seed says */
+    setenv("WEFT_LOG", "0", 0);
+    setenv("WEFT_RECORD", "4096", 1); /* what a dump is made of */
+    if (!own_network())
+        unable = "this process cannot have one of its own";
+    else if (!router_start(SCENE_HOSTS_MOST))
+        unable = router_why();
+    for (uint64_t i = 0; i < count; i++) {
+        scene *s = &scenes[i];
+        scene_draw(s, first + i);
+        s->plan = (job_plan){.ranks = s->ranks,
+                             .body = live,
+                             .arg = s,
+                             .bare = true,
+                             .processes = true,
+                             .dying = s->dead,
+                             .limit_ms = 2 * JOB_LIMIT_MS};
+        tests[i] = (struct CMUnitTest){s->name, play, NULL, put_away, s};
+    }
+    failed = job_main(__FILE__, tests, count, argc, argv);
+    router_stop();
+    free(scenes);
+    free(tests);
+    return failed;
+}
