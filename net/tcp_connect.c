@@ -13,8 +13,9 @@
  *
  * A member listens from before it joins until it leaves, so a refused address means that it is gone.  One that
  * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until
- * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped, or without a processor; its time limit is WEFT__TCP_PATIENCE times a
- * stranger's. */
+ * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped, or
+ * without a processor; once its kernel has taken a connection, the first or one made anew, its time limit is
+ * WEFT__TCP_PATIENCE times a stranger's. */
 #include "clock.h"
 #include "log.h"
 #include "reserve.h"
