@@ -85,6 +85,11 @@ static int64_t patience_ns(void)
     return weft__now_ns() + WEFT__TCP_PATIENCE * weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS;
 }
 
+static int64_t mend_until(void)
+{
+    return weft__now_ns() + weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
+}
+
 static void limit(weft__tcp_dial *dial, int64_t deadline_ns)
 {
     dial->deadline_ns = deadline_ns;
@@ -219,6 +224,12 @@ static void be_patient(weft__tcp_dial *dial)
     if (dial->deadline_ns < until) limit(dial, until);
 }
 
+/* It has answered, if only after it stood still for long: what goes wrong from here on is tried again as at the beginning. */
+static void lives_on(weft__tcp_dial *dial)
+{
+    if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
+}
+
 /* False: the dial is over. */
 static bool next_step(weft__tcp_dial *dial)
 {
@@ -233,6 +244,7 @@ static bool next_step(weft__tcp_dial *dial)
             fail(dial, proves_not, 0);
             return false;
         }
+        lives_on(dial);
         weft__tcp_proof_make(&dial->handshake, &mine, &dial->proof);
     }
     if (dial->step == GREETING && dial->mend_until_ns) be_patient(dial);
@@ -336,7 +348,7 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
     peer->dial = dial;
     if (!why) weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
     if (why) {
-        dial->mend_until_ns = weft__now_ns() + weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
+        dial->mend_until_ns = mend_until();
         snprintf(dial->broke, sizeof dial->broke, "%s", why);
     }
     weft__list_init(&dial->link);

@@ -14,6 +14,7 @@
 #include "wait.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ASK_AHEAD_NS \
@@ -156,13 +157,13 @@ static void remember(weft_request *req, unsigned traits)
     req->op.repeats = traits & WEFT__REPEATS && !group->params.plain && begun_before(group, req->signature);
 }
 
-/* Its group is broken: does it end with that?  A message does if it was submitted before, and its group was aborted or is
- * what carries it. */
+/* Its group is broken: does it end with that?  A message does if it was submitted before, and its group was aborted.  One
+ * on device memory is ended by its executor, which counts it. */
 static bool ends_with_group(const weft_request *req, unsigned traits)
 {
     if (traits & WEFT__COLLECTIVE) return true;
-    return req->steps == WEFT__ANYWHERE && !req->after_break &&
-           (weft__group_is_aborted(req->group) || traits_of(req) & ENDS_WITH_GROUP);
+    return req->steps == WEFT__ANYWHERE && !req->after_break && weft__group_is_aborted(req->group) &&
+           !(traits_of(req) & ENDS_WITH_GROUP);
 }
 
 /* False: its group broke between submitting and now.  Nothing has started that would have to be stopped. */
@@ -173,6 +174,10 @@ static bool joins(weft_request *req, unsigned traits)
     if (WEFT__LIKELY(!is_broken(req->group)) || !ends_with_group(req, traits)) {
         if (traits & WEFT__COLLECTIVE) remember(req, traits);
         return true;
+    }
+    if (weft__kind_way(req->op.kind) == WEFT__EXCHANGES) {
+        free(req->u.pair.copy);
+        req->u.pair.copy = NULL;
     }
     status = weft__broken_text(req, text, sizeof text);
     weft__request_settle(req, status, text);

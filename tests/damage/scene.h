@@ -61,7 +61,7 @@ struct scene {
     int lasts_ms, delay_us;
     unsigned dead;        /* bits: the victim of a death, and the first */
     unsigned part, other; /* that do not reach each other, where a host is lost */
-    char name[192], run_dir[64];
+    char name[192], run_dir[112];
     job_plan plan;
 };
 

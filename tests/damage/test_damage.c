@@ -327,8 +327,9 @@ static void live(job_rank *me)
 static void make_folder(scene *s)
 {
     const char *where = getenv("DAMAGE_DIR");
-    snprintf(s->run_dir, sizeof s->run_dir, "%s/weft-damage-%llu", where ? where : "/tmp",
-             (unsigned long long)s->seed);
+    int n = snprintf(s->run_dir, sizeof s->run_dir, "%s/weft-damage-%d-%llu", where ? where : "/tmp",
+                     getpid(), (unsigned long long)s->seed);
+    if (n < 0 || (size_t)n >= sizeof s->run_dir) fail_msg("DAMAGE_DIR is too long: %s", where);
     if (mkdir(s->run_dir, 0700)) fail_msg("%s cannot be made", s->run_dir);
     if (mount("weft-damage", s->run_dir, "tmpfs", 0, "size=4m,mode=0700"))
         fail_msg("%s cannot be mounted", s->run_dir);

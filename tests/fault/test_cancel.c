@@ -192,7 +192,7 @@ static void *keep_engine(void *arg)
     return NULL;
 }
 
-/* Receives from rank 1, one after the other, until the group shows that it is broken. */
+/* Receives from rank 1, and exchanges in place, one after the other, until the group shows that it is broken. */
 static void receive_until_aborted(weft_group *group)
 {
     enum { MOST = 4000 };
@@ -200,7 +200,10 @@ static void receive_until_aborted(weft_group *group)
     static int32_t value[MOST];
     int n = 0;
     while (n < MOST && weft_group_status(group) == WEFT_OK) {
-        CHECK_OK(weft_irecv(group, &value[n], 1, WEFT_INT32, 1, 4, NULL, &reqs[n]));
+        if (n % 4)
+            CHECK_OK(weft_irecv(group, &value[n], 1, WEFT_INT32, 1, 4, NULL, &reqs[n]));
+        else
+            CHECK_OK(weft_send_recv(group, &value[n], &value[n], 1, WEFT_INT32, 1, NULL, &reqs[n]));
         n++;
     }
     if (n) { /* the last one may have come after the abort, and goes on then */
