@@ -44,6 +44,8 @@ class BuildNative(build_ext):
         for extension in self.extensions:
             for option, value in options.items():
                 setattr(extension, option, list(value))
+            # By that auditwheel tells which C library it is for, also where it calls no function of it.
+            extension.extra_link_args += ["-Wl,--no-as-needed", "-lc"]
         super().run()
 
 
