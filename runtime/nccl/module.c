@@ -169,10 +169,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
         *why = "it is made for another version of this library";
         return NULL;
     }
-    if (!weft__cudart_find(why)) {
-        if (place->local_rank == 0) table->log(1, *why); /* there may be a device, and nothing to ask it by */
-        return NULL;
-    }
+    if (!weft__cudart_find(why)) return NULL;
     device = weft__device_choose(place, why); /* before any call of NCCL */
     version = device < 0 ? 0 : nccl_version(why);
     if (!version) return NULL;
