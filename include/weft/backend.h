@@ -9,8 +9,8 @@
  * agrees what it is; the communicator that it runs on has been joined by all of them; and all of them are given
  * what they share in the same order, over all modules of a context but those that are `independent`.  (In program
  * order, "Order" in weft.h, the program promises that order, and nobody has agreed before: slots enter and issue.)  So a
- * module begins works as they come, at once, and in that order.  A message is shared by its two ranks alone, also on a communicator of more: between the
- * collectives there, others are given messages of their own, or nothing.
+ * module begins works as they come, at once, and in that order.  A message is shared by its two ranks alone, also on a
+ * communicator of more: between the collectives there, others are given messages of their own, or nothing.
  *
  * Threads: each slot says whose thread calls it.  "The progress thread": the one of the context, or with any_thread
  * whoever waits, no two calls at once; it serves all modules of the context, so what blocks there holds up the others.  A slot that must not block

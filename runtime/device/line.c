@@ -1,6 +1,7 @@
 /* line.c - see line.h.
  *
- * Fails: nothing here; what is given up leaves, and those behind it go on. */
+ * Fails: nothing here; what is given up leaves, and those behind it go on.  Where a group breaks its communicators are doomed
+ * first (group_break.c), so that these are refused and not begun. */
 #include "line.h"
 #include "engine.h"
 #include "group.h"

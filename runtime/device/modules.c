@@ -1,8 +1,8 @@
 /* modules.c - backends outside the library: found, loaded, fed.
  *
  * Work for a module goes to a queue that the progress thread takes, or where the module allows it (any_thread) a caller
- * who waits; its calls run with the engine let go, because they may block.  The module's reference keeps a request's record alive until it has finished
- * it, also when the watchdog has settled the request meanwhile. */
+ * who waits; its calls run with the engine let go, because they may block.  The module's reference keeps a request's
+ * record alive until it has finished it, also when the watchdog has settled the request meanwhile. */
 #include "modules.h"
 #include "device.h"
 #include "engine.h"
