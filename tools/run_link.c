@@ -159,7 +159,8 @@ static void send_some(struct run_link *link)
 void run_link_step(struct run_link *link, const struct pollfd *fds, int64_t now_ms)
 {
     if (fds[0].fd >= 0 && fds[0].revents) send_some(link);
-    if (fds[1].fd >= 0 && fds[1].revents && receive(&link->out, &link->from)) link->heard_ms = now_ms;
+    if (fds[1].fd >= 0 && fds[1].revents && (receive(&link->out, &link->from) || link->out < 0))
+        link->heard_ms = now_ms;
     if (fds[2].fd >= 0 && fds[2].revents) receive(&link->err, &link->words);
 }
 

@@ -36,7 +36,7 @@ struct run_link {
     struct run_buffer words;     /* its stderr, whose whole lines are passed on */
     char last[RUN_LINK_WORDS];   /* the last of them */
     bool by_path;                /* weft-run is looked for in the host's PATH */
-    int64_t heard_ms, reaped_ms; /* when something came last; when the launcher ended */
+    int64_t heard_ms, reaped_ms; /* when words or their end came last; when the launcher ended */
     int code;                    /* what the agent ended with */
     struct run_part part;        /* what its ranks have written down */
 };
