@@ -177,13 +177,14 @@ static void send_small(weft_context *ctx, const attempt *a, int to, int type, we
 }
 
 /* Whom this rank presumes dead the lead may not: it must not make a group of two that have lost each other. */
-static void send_join(weft_context *ctx, const attempt *a, int to)
+static void send_join(weft_context *ctx, const attempt *a, int to, bool program)
 {
     size_t bytes;
     weft__shrink_message *m = new_message(a, (size_t)a->size, &bytes);
     int32_t *next;
     if (!m) return;
     m->params = weft__own_params(ctx);
+    m->params.program = program;
     next = m->list + m->size;
     m->presumed = weft__shrink_list_gone(ctx, m, WEFT__PRESUMED_DEAD, &next);
     weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_SHRINK_JOIN, m, bytes);
@@ -294,6 +295,7 @@ static void shrink_decide(weft_context *ctx, attempt *a)
     }
     m->id = weft__group_ids(ctx, 1);
     m->params = weft__own_params(ctx);
+    m->params.program = true; /* unless one of those who joined, this rank among them, does not ask for it */
     next = m->list + m->size;
     for (int i = 0; i < a->size; i++) {
         if (!lives(ctx, a, i)) continue;
@@ -447,7 +449,8 @@ static void shrink_join(weft_request *req, attempt *a)
     weft_context *ctx = req->ctx;
     bool late = req->u.creation->gave_up != WEFT_OK;
     req->u.creation->lead = lead_of(ctx, a);
-    if (a->state == GATHERING) send_join(ctx, a, req->u.creation->lead);
+    if (a->state == GATHERING)
+        send_join(ctx, a, req->u.creation->lead, req->u.creation->group->asks_for_program);
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
@@ -584,6 +587,8 @@ weft_status weft_shrink_group(weft_group *group, const weft_call *call, weft_gro
                            call && call->label ? call->label : group->label,
                            call && call->timeout_ms ? call->timeout_ms : atomic_load(&group->timeout_ms));
     if (!made) return WEFT_ERR_MEMORY;
+    made->asks_for_program =
+        call && call->order != WEFT_ORDER_DEFAULT ? weft__asks_for_program(call) : group->params.program;
     f = calloc(1, sizeof *f);
     if (!f) {
         weft__group_unref(made);
