@@ -144,7 +144,8 @@ struct weft_backend {
      * After open, before join, from its thread; the array is gone afterwards.  NULL: the module has no use for it. */
     void (*members)(weft_backend_comm *comm, const uint64_t *addresses);
     /* Its group is in program order: works on it are begun by callers, by enter and issue.  After open, before join or
-     * split, from its thread; all of its ranks are told.  NULL, together with enter and issue: start begins those too. */
+     * split, from its thread; all of its ranks are told.  NULL, together with enter and issue: works of such groups
+     * are agreed on, and come in the agreed order, as all others. */
     void (*by_callers)(weft_backend_comm *comm);
     /* Join the others, which do so with the same id; runtime->joined follows. */
     void (*join)(weft_backend_comm *comm, const void *id);

@@ -54,9 +54,16 @@ void weft__device_told(weft__device *d, weft__phase phase)
     if (atomic_load(&d->watchers)) weft__wake_all(&d->phase);
 }
 
+/* A module whose works callers do not begin relies on what all ranks have agreed on before, also in such a group. */
+bool weft__device_in_program(const weft_group *group, const weft__module *module)
+{
+    return group->params.program && module->backend->by_callers;
+}
+
 static bool in_program(const weft_request *req)
 {
-    return req->group->params.program && !(weft__kind_traits(req->op.kind) & WEFT__PAIR);
+    return weft__device_in_program(req->group, req->device->module) &&
+           !(weft__kind_traits(req->op.kind) & WEFT__PAIR);
 }
 
 /* "device 3", or "backend toy" where a number means nothing. */
@@ -103,7 +110,7 @@ static void find_order(weft__device *first)
     first->ticket.length = n;
     first->ticket.go = go;
     first->ticket.refuse = device_refuse;
-    if (first->dev_comm && group->params.program)
+    if (first->dev_comm && in_program(req))
         weft__program_enter(first);
     else if (first->dev_comm && weft__in_line(first))
         weft__line_agreed(first);
@@ -124,7 +131,7 @@ static void has_agreed(weft_request *req)
 {
     req->device->shut = false;
     if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
-    if (!req->group->params.program)
+    if (!in_program(req))
         weft__device_enter(req);
     else if (req->device->done)
         weft__request_settle(req, WEFT_OK, NULL);
@@ -234,14 +241,13 @@ static void device_start(weft_request *req)
         weft__device_pair_start(req);
         return;
     }
-    if (req->device->fused == req->device && weft__in_line(req->device) && !req->group->params.program)
+    if (req->device->fused == req->device && weft__in_line(req->device) && !in_program(req))
         weft__line_join(req->device);
     if (req->group->size > 1) {
         req->device->shut = true;
         weft__host_collective_start(req, &req->device->agree_by);
         /* Where that is held, this comes a second time. */
-        if (!req->group->params.program || req->device->entered || weft__request_state(req) >= WEFT__DRAINING)
-            return;
+        if (!in_program(req) || req->device->entered || weft__request_state(req) >= WEFT__DRAINING) return;
     }
     req->device->entered = true;
     weft__device_enter(req);

@@ -97,6 +97,9 @@ typedef struct weft__device {
  * does it begin? */
 weft_status weft__device_prepare(weft_request *req, void *stream);
 
+/* Are its collectives on that module's memory in program order? */
+bool weft__device_in_program(const weft_group *group, const weft__module *module);
+
 /* All under the engine. */
 /* Past the agreement, which a split has passed as a split of the group. */
 void weft__device_enter(weft_request *req);

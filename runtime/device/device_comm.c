@@ -138,7 +138,7 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, weft_last_error());
     else if (!tell_members(dev_comm))
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, "no memory for the addresses of its ranks");
-    if (dev_comm->comm && backend->by_callers && !dev_comm->is_pair && dev_comm->group->params.program)
+    if (dev_comm->comm && !dev_comm->is_pair && weft__device_in_program(dev_comm->group, dev_comm->module))
         backend->by_callers(dev_comm->comm);
     if (dev_comm->state < WEFT__DEVICE_COMM_READY && named)
         weft__early_offer(ctx, dev_comm->id, WEFT__MESSAGE_COMM, comms_take_early, dev_comm);

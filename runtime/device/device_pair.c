@@ -355,7 +355,7 @@ static bool open_receive(weft__device *d, const weft__envelope *from, size_t roo
 static bool may_share(const weft__device *d)
 {
     const weft_group *group = d->req->group;
-    if (group->params.program) return false;
+    if (weft__device_in_program(group, d->module)) return false;
     return group->size == 2 || weft__device_comm_is_ready(group, d->module);
 }
 

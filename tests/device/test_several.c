@@ -342,6 +342,34 @@ static void host_memory_mismatch(job_rank *me)
     CHECK_TEXT(weft_last_error(), "by a module");
 }
 
+/* Program order is one of devices: what a backend does in host memory it does when all ranks have agreed. */
+static void host_memory_in_program_order(job_rank *me)
+{
+    int32_t value = me->rank;
+    weft_request *req = NULL;
+    job_setenv(me, "WEFT_BACKENDS", "host,nccl,toyhost");
+    job_setenv(me, "WEFT_DEVICE_ORDER", "program");
+    job_join(me);
+    CHECK_OK(
+        weft_all_reduce(me->world, &value, &value, 1, WEFT_INT32, WEFT_SUM, NULL, NULL)); /* all is made */
+    CHECK_INT(value, me->size * (me->size - 1) / 2);
+    value = me->rank;
+    job_meet(me);
+    if (me->rank == 1) job_await(me, 0, 1);
+    CHECK_OK(weft_all_reduce(me->world, &value, &value, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+    if (me->rank == 0) {
+        weft_request_info info;
+        CHECK_STATUS(WEFT_PENDING, weft_wait(req, 50));
+        weft_request_get_info(req, &info);
+        CHECK(!info.algorithm || !strstr(info.algorithm, "toyhost"));
+        job_mark(me, 0);
+    }
+    WAIT_STATUS(WEFT_OK, req);
+    CHECK_TEXT(job_info(req).algorithm, "toyhost");
+    weft_release(req);
+    CHECK_INT(value, me->size * (me->size - 1) / 2);
+}
+
 static void two_of_a_kind(job_rank *me)
 {
     char url[64];
@@ -371,6 +399,8 @@ int main(int argc, char **argv)
                  .processes = true),
         JOB_TEST("host memory, at odds", .ranks = 2, .body = host_memory_mismatch, .bare = true,
                  .processes = true),
+        JOB_TEST("host memory, in program order", .ranks = 2, .body = host_memory_in_program_order,
+                 .bare = true, .processes = true),
         JOB_TEST("two of a kind", .ranks = 1, .body = two_of_a_kind, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);
