@@ -141,6 +141,8 @@ static void comm_create_publish(weft__comm *comm)
 void weft__comm_by_callers(weft__comm *comm)
 {
     comm->by_callers = true;
+    comm->known =
+        weft__known_make(comm->size); /* without memory nothing is known, and callers issue nothing */
 }
 
 /* From now on works are issued on it, and an abort reaches it. */

@@ -20,20 +20,33 @@ static void await_leaving(weft__comm *comm)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, waits ? deadline_ns : WEFT__NCCL_NEVER);
 }
 
-/* Lock held, and let go in between.  A caller is inside a call that hangs: revoking makes it return, and frees nothing
- * of what it is in, as the abort would. */
-static void let_out(weft__comm *comm)
+/* It returns once nothing of the communicator runs any more, and frees nothing.  False: it failed. */
+static bool revoke(const weft__comm *comm, ncclComm_t handle)
 {
-    ncclComm_t handle = comm->handle;
-    ncclResult_t result;
-    if (!comm->entered || !comm->root || !comm->nccl->newer.revoke) return;
-    pthread_mutex_unlock(&comm->lock);
-    result = comm->nccl->newer.revoke(handle, WEFT__NCCL_REVOKE);
+    ncclResult_t result = comm->nccl->newer.revoke(handle, WEFT__NCCL_REVOKE);
+    unsigned turns = 0;
+    while (result == ncclInProgress) {
+        weft__thread_pause(&turns);
+        if (ncclCommGetAsyncError(handle, &result) != ncclSuccess) result = ncclInternalError;
+    }
     if (result != ncclSuccess)
         weft__nccl_log(comm->nccl, 2, "ncclCommRevoke of communicator %s: %s", comm->label,
                        ncclGetErrorString(result));
+    return result == ncclSuccess;
+}
+
+/* Lock held, and let go in between.  A caller is inside a call that hangs: revoking makes it return, and frees nothing
+ * of what it is in, as the abort would.  True: it is revoked. */
+static bool let_out(weft__comm *comm)
+{
+    ncclComm_t handle = comm->handle;
+    bool revoked;
+    if (!comm->entered || !comm->root || !comm->nccl->newer.revoke) return false;
+    pthread_mutex_unlock(&comm->lock);
+    revoked = revoke(comm, handle);
     pthread_mutex_lock(&comm->lock);
     await_leaving(comm);
+    return revoked;
 }
 
 static void abort_handle(const weft__comm *comm, ncclComm_t handle)
@@ -44,20 +57,40 @@ static void abort_handle(const weft__comm *comm, ncclComm_t handle)
                        ncclGetErrorString(result));
 }
 
-static void abort_when_left(void *arg)
+/* The program has the handle, and may be inside a call of it, which an abort would free it under.  Revoked, it stays until
+ * it is buried, when the program has let go of its group.  What has windows is aborted all the same: who frees their
+ * memory relies on it. */
+static bool keeps_handle(weft__comm *comm)
 {
-    weft__comm *comm = arg;
+    bool lent;
+    pthread_mutex_lock(&comm->lock);
+    lent = comm->lent && comm->handle && comm->nccl->newer.revoke;
+    pthread_mutex_unlock(&comm->lock);
+    return lent && !weft__memory_has_window(comm);
+}
+
+static void abort_handles(weft__comm *comm)
+{
     ncclComm_t handle, root;
     pthread_mutex_lock(&comm->lock);
-    await_leaving(comm);
-    atomic_store(&comm->state, WEFT__COMM_ABORTING);
-    let_out(comm);
     handle = comm->handle;
     root = comm->root;
     comm->handle = comm->root = NULL;
     pthread_mutex_unlock(&comm->lock);
     abort_handle(comm, handle);
     abort_handle(comm, root);
+}
+
+static void abort_when_left(void *arg)
+{
+    weft__comm *comm = arg;
+    bool revoked;
+    pthread_mutex_lock(&comm->lock);
+    await_leaving(comm);
+    atomic_store(&comm->state, WEFT__COMM_ABORTING);
+    revoked = let_out(comm);
+    pthread_mutex_unlock(&comm->lock);
+    if (!keeps_handle(comm) || !(revoked || revoke(comm, comm->handle))) abort_handles(comm);
     pthread_mutex_lock(&comm->lock);
     atomic_store(&comm->state, WEFT__COMM_ABORTED);
     pthread_cond_broadcast(&comm->changed);
@@ -186,7 +219,7 @@ static void destroy(const weft__comm *comm, ncclComm_t handle, bool finalized)
 /* The part whose calls block waits, when it is destroyed, for ranks that are known to do so too. */
 static void end_handles(weft__comm *comm)
 {
-    bool finalized = finalize(comm, comm->root ? comm->root : comm->handle);
+    bool finalized = !weft__comm_doomed(comm) && finalize(comm, comm->root ? comm->root : comm->handle);
     destroy(comm, comm->handle, finalized);
     if (comm->root) destroy(comm, comm->root, finalized);
     comm->handle = comm->root = NULL;
@@ -204,5 +237,6 @@ void weft__comm_bury(weft__comm *comm)
     pthread_mutex_unlock(&nccl->lock);
     pthread_cond_destroy(&comm->changed);
     pthread_mutex_destroy(&comm->lock);
+    weft__known_free(comm->known);
     free(comm);
 }

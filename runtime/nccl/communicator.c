@@ -199,6 +199,20 @@ ncclResult_t weft__comm_look(weft__comm *comm)
     return result == ncclInProgress ? ncclSuccess : result;
 }
 
+/* A rank that is gone; in program order also one that means something else. */
+bool weft__comm_suspect(weft__comm *comm, ncclResult_t result, weft_status status, const char *why)
+{
+    if (result != ncclRemoteError && !comm->by_callers) return false;
+    pthread_mutex_lock(&comm->lock);
+    if (!weft__comm_suspects(comm)) {
+        comm->found = status;
+        snprintf(comm->found_why, sizeof comm->found_why, "%s", why);
+        atomic_store(&comm->found_ns, weft__nccl_now(comm->nccl));
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return true;
+}
+
 /* Whoever has a turn, or waits for one, works on it; a work that is issued is in nobody's turn. */
 weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
 {
@@ -208,6 +222,7 @@ weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
     used = comm->turn || comm->lookers || atomic_load(&comm->pieces);
     *handle = comm->handle;
     *stream = comm->stream;
+    comm->lent = comm->lent || (ready && !used);
     pthread_mutex_unlock(&comm->lock);
     if (ready && !used) return WEFT_OK;
     return weft__nccl_fail(comm->nccl, ready ? WEFT_ERR_STATE : WEFT_ERR_BROKEN, "communicator %s %s",

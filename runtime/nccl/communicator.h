@@ -22,11 +22,15 @@
  * destroyed before the root; destroyed only once all ranks have met at the root's end, since that call blocks.  Who is
  * inside a call of it that hangs is let out by ncclCommRevoke where there is one, which frees nothing.
  *
+ * Lent: the program makes calls on the handle too, of which nobody here knows.  Instead of the abort there is a revoke,
+ * and the handle ends when it is buried.
+ *
  * Who holds the struct: the runtime, from open to drop; each thread of the module that works on it; the
  * progress thread while it is in nccl->running, and inside start.  The last one to let go sends a thread to
  * bury it, which finalizes and destroys what has not been aborted. */
 #ifndef WEFT_NCCL_COMM_H
 #define WEFT_NCCL_COMM_H
+#include "known.h"
 #include "module.h"
 #include "turn.h"
 
@@ -69,6 +73,12 @@ struct weft_backend_comm {
     weft__comm *parent; /* while it is being split off: neither can be stopped without the other */
     weft_status status; /* DOOMED and later: why */
     char why[WEFT__NCCL_SENTENCE];
+    /* An error that may be another rank's doing was first found then: no call is made from there on, and what the
+     * runtime finds out is better than what NCCL said.  0: none was */
+    _Atomic int64_t found_ns;
+    weft_status found; /* what NCCL said */
+    char found_why[WEFT__NCCL_SENTENCE];
+    bool lent; /* to the program, which may be inside a call of it at any time */
 
     /* Who has the turn: */
     _Atomic(const char *) call; /* the function that it is inside; NULL: none */
@@ -85,15 +95,13 @@ struct weft_backend_comm {
         pieces; /* in the stream's queue, of what is issued and of what callers are about to issue */
 
     /* By callers: */
-    bool by_callers; /* from before JOINING on */
-    /* The sizes (bit: their logarithm) of each kind that have been issued: NCCL has made its connections for those. */
-    _Atomic uint64_t known[WEFT_BACKEND_KINDS];
+    bool by_callers;    /* from before JOINING on */
+    weft__known *known; /* what has been issued */
 
     /* Progress thread: */
     weft__list listed;         /* nccl->running */
     weft__event *first, *last; /* what is issued, in order */
     int64_t looked_ns;         /* for an asynchronous error */
-    int64_t found_ns;          /* one that may be another rank's doing was first found then; 0: none was */
 };
 
 #define WEFT__COMM_SCRATCH 256
@@ -143,8 +151,41 @@ ncclResult_t weft__comm_look(weft__comm *comm);
 /* It is doomed: until NCCL has nothing of it any more. */
 void weft__comm_outwait_abort(weft__comm *comm);
 
+/* NCCL has told an error.  True: it may be another rank's doing, which the runtime hears of on the host plane and knows
+ * who it is, so that is waited for (running.c). */
+bool weft__comm_suspect(weft__comm *comm, ncclResult_t result, weft_status status, const char *why);
+
+static inline bool weft__comm_suspects(const weft__comm *comm)
+{
+    return atomic_load_explicit(&comm->found_ns, memory_order_relaxed) != 0;
+}
+
 /* "ncclAllReduce: unhandled system error (...)", and the status it stands for. */
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes);
+
+/* Pieces in the queues of streams: of a communicator's, and of all of them. */
+typedef struct weft__pieces {
+    unsigned of_comm, of_device;
+} weft__pieces;
+
+static inline weft__pieces weft__pieces_now(weft__comm *comm)
+{
+    return (weft__pieces){atomic_load_explicit(&comm->pieces, memory_order_relaxed),
+                          atomic_load_explicit(&comm->nccl->pieces, memory_order_relaxed)};
+}
+
+/* What there was before. */
+static inline weft__pieces weft__pieces_add(weft__comm *comm, unsigned more)
+{
+    return (weft__pieces){atomic_fetch_add_explicit(&comm->pieces, more, memory_order_relaxed),
+                          atomic_fetch_add_explicit(&comm->nccl->pieces, more, memory_order_relaxed)};
+}
+
+static inline void weft__pieces_taken(weft__comm *comm, unsigned fewer)
+{
+    atomic_fetch_sub_explicit(&comm->pieces, fewer, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&comm->nccl->pieces, fewer, memory_order_relaxed);
+}
 
 /* comm_create.c: slots of the seam. */
 weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int size, const char *label,

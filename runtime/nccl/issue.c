@@ -1,8 +1,9 @@
 /* issue.c - hands works to the device.
  *
  * Works in program order are issued by their caller's thread, right after the runtime has given them their place (enter,
- * then entered); all others by the progress thread, of those in program order what may take long: the first of a kind and
- * size, for which NCCL makes connections, and what finds the stream's queue or the pool of events short.
+ * then entered); all others by the progress thread.  Of those in program order a thread of the module's issues what may
+ * take long and blocks there: what NCCL makes connections for (known.h), which other ranks have to come to, so that the
+ * progress thread goes on answering them.  What is given meanwhile waits behind it.
  * Happy path: the communicator's stream waits for the callers' marks; one group call; when NCCL has finished
  * what it does in the background an event is recorded behind it, and the works are issued.  Nothing is
  * allocated and no CUDA call blocks.  Where somebody else is inside NCCL with the communicator the works wait
@@ -20,8 +21,10 @@
 
 #include <stdio.h>
 
-/* On a communicator's stream: half of what a device's queue takes, which streams may share. */
-#define PIECES_MOST 512
+/* A device's queue takes 1024 pieces, and streams may share one: how many are on a communicator's stream, and on those of
+ * all, which leaves room for the program's own streams. */
+#define PIECES_MOST        512
+#define DEVICE_PIECES_MOST 768
 
 static void finish_chain(weft__nccl *nccl, weft_backend_work *work, weft_status status, const char *sentence)
 {
@@ -104,6 +107,8 @@ static bool issue(weft__comm *comm, weft__event *end)
     ncclResult_t result;
     cudaError_t error;
     weft_status status = WEFT_ERR_SYSTEM;
+    /* The runtime's word of why comes soon; or it has come since this thread got the turn. */
+    if (weft__comm_suspects(comm) || weft__comm_doomed(comm)) return false;
     if (end->works->op.kind == WEFT_BACKEND_MEM_ALLOC)
         result = weft__memory_window(comm, &end->works->op, &call);
     else
@@ -111,7 +116,7 @@ static bool issue(weft__comm *comm, weft__event *end)
     if (weft__comm_doomed(comm)) return false;
     if (result != ncclSuccess) {
         status = weft__comm_error(call, result, text, sizeof text);
-        weft__comm_stop(comm, status, text);
+        if (!weft__comm_suspect(comm, result, status, text)) weft__comm_stop(comm, status, text);
         return false;
     }
     weft__comm_inside(comm, "cudaEventRecord");
@@ -123,20 +128,6 @@ static bool issue(weft__comm *comm, weft__event *end)
     return false;
 }
 
-/* Which of the sizes that NCCL may choose its way by. */
-static unsigned size_of(const weft_backend_operation *op)
-{
-    size_t bytes = op->count * weft__type_bytes(op->dtype);
-    return bytes ? (unsigned)(63 - __builtin_clzll(bytes)) : 0;
-}
-
-static void note_known(weft__comm *comm, const weft_backend_work *work)
-{
-    for (; work; work = work->next)
-        atomic_fetch_or_explicit(&comm->known[work->op.kind], UINT64_C(1) << size_of(&work->op),
-                                 memory_order_relaxed);
-}
-
 /* With the turn, which is given back; whoever gets it next is behind this. */
 static void started(weft__comm *comm, weft__event *end)
 {
@@ -145,20 +136,15 @@ static void started(weft__comm *comm, weft__event *end)
         work->state = end;
         table->issued(work);
     }
-    if (comm->by_callers && end->recorded) note_known(comm, end->works);
+    if (end->recorded) weft__known_note(comm->known, end->works);
     weft__turn_give_issued(comm, end);
-}
-
-static void uncount(weft__comm *comm, const weft__event *end)
-{
-    atomic_fetch_sub_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
 }
 
 /* With the turn, which is given back, before its place is used again. */
 static void unstarted(weft__comm *comm, weft__event *end, const char *call, cudaError_t error)
 {
     weft_backend_work *first = end->works;
-    uncount(comm, end);
+    weft__pieces_taken(comm, end->pieces);
     weft__turn_give(comm, &end->turn);
     weft__event_give(comm->nccl, end);
     issue_fail(comm->nccl, first, call, error);
@@ -222,33 +208,82 @@ static void carry_out_copy(weft__comm *comm, weft__event *end)
         unstarted(comm, end, "copy of a message to oneself", error);
 }
 
-/* ---- start ---- */
+/* ---- with the turn ---- */
 
-/* With the turn. */
-static void carry_out(weft__comm *comm, weft__event *end)
+/* True: it is issued. */
+static bool carry_out(weft__comm *comm, weft__event *end)
 {
     cudaError_t error = wait_for_marks(comm->nccl, comm->stream, end->works);
+    bool issued;
     if (error != cudaSuccess) {
         unstarted(comm, end, "cudaStreamWaitEvent", error);
-        return;
+        return false;
     }
-    end->cut = !(end->recorded = issue(comm, end));
+    issued = issue(comm, end);
+    end->recorded = issued;
+    end->cut = !issued;
     started(comm, end);
+    return issued;
 }
 
 /* A call that queues more than a stream takes blocks until there is room, and what is there may be waiting for a
- * stream of the program's for as long as that likes. */
-static bool has_room(const weft__comm *comm, const weft__event *end)
+ * stream of the program's for as long as that likes.  before: without this. */
+static bool has_room(weft__pieces before, unsigned more)
 {
-    unsigned pieces = atomic_load_explicit(&comm->pieces, memory_order_relaxed);
-    return !pieces || pieces + end->pieces <= PIECES_MOST;
+    if (before.of_device && before.of_device + more > DEVICE_PIECES_MOST) return false;
+    return !before.of_comm || before.of_comm + more <= PIECES_MOST;
 }
 
 static weft__turn_state try_now(weft__comm *comm, weft__event *end, bool held)
 {
     bool doomed = weft__comm_doomed(comm);
-    if (!doomed && (held || !has_room(comm, end))) return WEFT__TURN_WAITS;
+    if (!doomed && (held || !has_room(weft__pieces_now(comm), end->pieces))) return WEFT__TURN_WAITS;
     return weft__turn_try(comm, &end->turn);
+}
+
+/* ---- what may block ---- */
+
+static void issue_apart(void *arg)
+{
+    weft__event *end = arg;
+    weft__comm *comm = end->comm;
+    weft__nccl *nccl = comm->nccl;
+    carry_out(comm, end);
+    atomic_store(&nccl->apart, false);
+    weft__comm_unref(comm);
+}
+
+/* With the turn.  NCCL's calls block there until all its ranks have come, or those that a message goes between.  False: it
+ * is no such call; or there is no thread. */
+static bool begin_apart(weft__nccl *nccl, weft__comm *comm, weft__event *end)
+{
+    if (!comm->root || weft__known_has(comm->known, end->works)) return false;
+    atomic_store(&nccl->apart, true);
+    if (weft__thread_start(nccl, issue_apart, end)) return true;
+    atomic_store(&nccl->apart, false);
+    return false;
+}
+
+/* ---- start ---- */
+
+/* It has left the line.  True: what is behind it waits. */
+static bool go(weft__nccl *nccl, weft__comm *comm, weft__event *end, weft__turn_state state)
+{
+    bool copies = comm == nccl->messages;
+    if (state == WEFT__TURN_REFUSED) {
+        issue_refuse(comm, end);
+    } else {
+        weft__pieces_add(comm, end->pieces);
+        if (copies)
+            carry_out_copy(comm, end);
+        else if (begin_apart(nccl, comm, end))
+            return true;
+        else
+            carry_out(comm, end);
+    }
+    weft__running_take_in(nccl);
+    weft__comm_unref(comm);
+    return false;
 }
 
 /* Where one waits, so do all after it: the ranks have agreed on the order, across communicators.  What is
@@ -256,7 +291,7 @@ static weft__turn_state try_now(weft__comm *comm, weft__event *end, bool held)
 static int issue_waiting(weft__nccl *nccl)
 {
     weft__event **at = &nccl->waiting, *end;
-    bool held = false;
+    bool held = atomic_load(&nccl->apart);
     int issued = 0;
     while ((end = *at)) {
         weft__comm *comm = end->comm;
@@ -269,16 +304,7 @@ static int issue_waiting(weft__nccl *nccl)
         }
         *at = end->next;
         end->next = NULL;
-        if (state == WEFT__TURN_TAKEN)
-            atomic_fetch_add_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
-        if (state == WEFT__TURN_REFUSED)
-            issue_refuse(comm, end);
-        else if (copies)
-            carry_out_copy(comm, end);
-        else
-            carry_out(comm, end);
-        weft__running_take_in(nccl);
-        weft__comm_unref(comm);
+        held = go(nccl, comm, end, state) || held;
         issued++;
     }
     nccl->waiting_end = at;
@@ -307,15 +333,11 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
 
 /* ---- by the caller ---- */
 
-/* What NCCL has done before, so that the call only launches. */
-static bool is_known(weft__comm *comm, const weft_backend_work *work)
+/* Messages are between two, and go when they have met. */
+static bool has_message(const weft_backend_work *work)
 {
-    bool known = true;
-    for (; work && known; work = work->next)
-        known =
-            work->op.kind < WEFT_BACKEND_ISEND &&
-            atomic_load_explicit(&comm->known[work->op.kind], memory_order_relaxed) >> size_of(&work->op) & 1;
-    return known;
+    while (work && work->op.kind < WEFT_BACKEND_ISEND) work = work->next;
+    return work != NULL;
 }
 
 bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
@@ -323,14 +345,13 @@ bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__comm *comm = first->comm;
     weft__event *end;
-    unsigned before;
-    if (!comm->by_callers || weft__comm_doomed(comm) || !is_known(comm, first)) return false;
+    if (weft__comm_doomed(comm) || has_message(first) || !weft__known_has(comm->known, first)) return false;
     end = weft__event_take_spare(nccl);
     if (!end) return false;
     end_at(end, first, comm);
-    before = atomic_fetch_add_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
-    if (before + end->pieces > PIECES_MOST || !weft__turn_ask_alone(comm, &end->turn)) {
-        uncount(comm, end);
+    if (!has_room(weft__pieces_add(comm, end->pieces), end->pieces) ||
+        !weft__turn_ask_alone(comm, &end->turn)) {
+        weft__pieces_taken(comm, end->pieces);
         weft__event_give(nccl, end);
         return false;
     }
@@ -343,14 +364,19 @@ void weft__issue_entered(weft_backend *backend, weft_backend_work *first)
 {
     weft__event *end = first->state;
     weft__comm *comm = end->comm;
+    int device = -1;
+    bool issued = false;
     (void)backend;
     first->state = NULL;
+    cudaGetDevice(&device);
     if (weft__turn_take(comm, &end->turn, WEFT__NCCL_NEVER)) {
-        carry_out(comm, end);
+        issued = carry_out(comm, end);
     } else {
-        uncount(comm, end);
+        weft__pieces_taken(comm, end->pieces);
         issue_refuse(comm, end);
     }
+    /* NCCL leaves its communicator's device current where a call fails; the thread is the program's. */
+    if (!issued && device >= 0) cudaSetDevice(device);
     weft__comm_unref(comm);
 }
 

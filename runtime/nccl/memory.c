@@ -152,6 +152,19 @@ void weft__memory_leave(weft__comm *comm)
     pthread_mutex_unlock(&nccl->windows);
 }
 
+bool weft__memory_has_window(weft__comm *comm)
+{
+    weft__nccl *nccl = comm->nccl;
+    bool has = false;
+    pthread_mutex_lock(&nccl->windows);
+    pthread_mutex_lock(&nccl->lock);
+    for (weft__list *at = nccl->memory.next; at != &nccl->memory; at = at->next)
+        has = has || WEFT__LIST_ENTRY(at, weft__memory, link)->comm == comm;
+    pthread_mutex_unlock(&nccl->lock);
+    pthread_mutex_unlock(&nccl->windows);
+    return has;
+}
+
 /* The communicator whose window it is, referenced; NULL: none, or not any more. */
 static weft__comm *window_owner(weft__memory *memory)
 {

@@ -13,5 +13,6 @@ weft_status weft__memory_held(weft_backend *backend, size_t *bytes);
 ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation *op, const char **call);
 /* The communicator is about to end, if it has not been aborted: it takes back its windows. */
 void weft__memory_leave(weft__comm *comm);
+bool weft__memory_has_window(weft__comm *comm);
 void weft__memory_close(weft__nccl *nccl);
 #endif

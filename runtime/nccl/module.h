@@ -55,6 +55,8 @@ typedef struct weft__nccl {
     /* Windows of communicators come and go under this; held during a call of NCCL that is local. */
     pthread_mutex_t windows;
 
+    _Atomic unsigned pieces; /* in the queues of all communicators' streams */
+    _Atomic bool apart; /* a thread of the module issues what may block, and what is waiting waits for it */
     _Atomic(weft__event *) issued; /* what the progress thread has not seen yet; the last one first */
 
     /* Progress thread. */

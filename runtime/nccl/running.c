@@ -56,7 +56,7 @@ static void finish_all(weft__comm *comm, weft_status status, const char *sentenc
     weft__event *end = comm->first;
     weft_backend_work *work = end->works, *next;
     comm->first = end->next;
-    atomic_fetch_sub_explicit(&comm->pieces, end->pieces, memory_order_relaxed);
+    weft__pieces_taken(comm, end->pieces);
     pthread_mutex_lock(&nccl->order);
     for (next = work; next; next = next->next) next->state = NULL;
     pthread_mutex_unlock(&nccl->order);
@@ -117,31 +117,39 @@ static bool end_first(weft__comm *comm)
 
 /* ---- asynchronous errors ---- */
 
-/* A rank that is gone, or in program order one that means something else: the runtime hears of it on the host plane, and
- * knows who it is. */
-static bool has_cause_elsewhere(weft__comm *comm, ncclResult_t result, int64_t now)
+/* Whoever is behind it has not been found out. */
+static void stop_unexplained(weft__comm *comm)
 {
-    if (result != ncclRemoteError && !comm->by_callers) return false;
-    if (!comm->found_ns) comm->found_ns = now;
-    return now - comm->found_ns < CAUSE_NS;
+    char text[WEFT__NCCL_SENTENCE];
+    weft_status status;
+    pthread_mutex_lock(&comm->lock);
+    status = comm->found;
+    memcpy(text, comm->found_why, sizeof text);
+    pthread_mutex_unlock(&comm->lock);
+    weft__comm_stop(comm, status, text);
+}
+
+static void ask_for_error(weft__comm *comm)
+{
+    char text[WEFT__NCCL_SENTENCE];
+    ncclResult_t result = weft__comm_look(comm);
+    weft_status status;
+    if (result == ncclSuccess) return;
+    status = weft__comm_error("ncclCommGetAsyncError", result, text, sizeof text);
+    if (!weft__comm_suspect(comm, result, status, text)) weft__comm_stop(comm, status, text);
 }
 
 static void running_look(weft__comm *comm)
 {
     int64_t now = weft__nccl_now(comm->nccl);
-    char text[WEFT__NCCL_SENTENCE];
-    ncclResult_t result;
-    weft_status status;
     if (now - comm->looked_ns < LOOK_NS) return;
     comm->looked_ns = now;
-    result = weft__comm_look(comm);
-    if (result != ncclSuccess && has_cause_elsewhere(comm, result, now)) return;
-    if (result != ncclSuccess) {
-        status = weft__comm_error("ncclCommGetAsyncError", result, text, sizeof text);
-        weft__comm_stop(comm, status, text);
-    } else if (weft__comm_doomed(comm)) {
+    if (weft__comm_doomed(comm))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, ""); /* once more, if there was no thread for the abort */
-    }
+    else if (!weft__comm_suspects(comm))
+        ask_for_error(comm);
+    else if (now - atomic_load(&comm->found_ns) >= CAUSE_NS)
+        stop_unexplained(comm);
 }
 
 int weft__running_poll(weft__nccl *nccl)
@@ -154,7 +162,8 @@ int weft__running_poll(weft__nccl *nccl)
     {
         weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, listed);
         /* What an error has touched is not known to be right, also where it has come to its end. */
-        while (comm->first && (!comm->found_ns || weft__comm_doomed(comm)) && end_first(comm)) ended++;
+        while (comm->first && (!weft__comm_suspects(comm) || weft__comm_doomed(comm)) && end_first(comm))
+            ended++;
         if (comm->first) {
             running_look(comm);
             continue;

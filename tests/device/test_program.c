@@ -318,6 +318,50 @@ static void one_disagrees(job_rank *me)
     job_leave(me);
 }
 
+/* ---- what may block ---- */
+
+static void note_call(weft_request *req, weft_status status, void *arg)
+{
+    (void)req;
+    (void)status;
+    atomic_store((atomic_int *)arg, 1);
+}
+
+/* NCCL hangs as it connects for a first operation: the library goes on, and so do its callbacks. */
+static void a_first_use_that_hangs(job_rank *me)
+{
+    enum { ODD = 1 };
+    atomic_int called = 0;
+    operands o = take_operands(me);
+    const weft_call calls_back = {.done = note_call, .arg = &called};
+    const weft_call patient = {.timeout_ms = WEFT_FOREVER}; /* what would let it go */
+    weft_group *group = job_group(me, me->size, "connects", 0);
+    weft_request *first, *host = NULL;
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, o);
+    CHECK_OK(
+        weft_barrier(group, &(weft_call){.memory = WEFT_MEMORY_CUDA}, NULL)); /* its communicator is there */
+    job_meet(me);
+    if (me->rank == ODD) device()->emu_script("ncclGroupEnd@1=hang");
+    first = begin_sum(group, o, &patient);
+    if (me->rank == ODD)
+        for (int ms = 0; !device()->emu_hanging() && ms < job_wait_ms(); ms++) job_sleep_ms(1);
+    job_meet(me);
+    CHECK_OK(weft_barrier(me->world, &calls_back, &host));
+    for (int ms = 0; !atomic_load(&called) && ms < job_wait_ms(); ms++) job_sleep_ms(1); /* nobody drives */
+    CHECK(atomic_load(&called));
+    WAIT_OK(host);
+    CHECK_INT(weft_test(first), WEFT_PENDING);
+    job_meet(me);
+    if (me->rank == 0) weft_cancel(first);
+    CHECK(weft_wait(first, job_wait_ms()) < 0);
+    weft_release(first);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    if (me->rank == ODD) device()->emu_script(NULL);
+    job_meet(me);
+    CHECK_OK(weft_group_free(group));
+}
+
 /* ---- how it ends badly ---- */
 
 static void others_live(job_rank *me, operands o)
@@ -454,7 +498,82 @@ static void a_mismatch(job_rank *me)
     WAIT_STATUS(WEFT_ERR_MISMATCH, req);
     weft_release(req);
     others_live(me, o);
+    job_leave(me);
+}
+
+/* NCCL tells an error in the call, which another rank is behind: what that rank says is told, and nothing in its place. */
+static void an_error_and_its_cause(job_rank *me)
+{
+    enum { ODD = 1 };
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "erring", 0);
+    weft_request *req;
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, o);
+    warm_up(me, group, o);
+    if (me->rank != ODD) {
+        device()->emu_script("ncclAllReduce@1=error:6");
+        req = begin_sum(group, o, NULL);
+        CHECK_INT(weft_test(req), WEFT_PENDING);
+        job_mark(me, 0);
+        CHECK(weft_wait(req, job_wait_ms()) < 0);
+        CHECK_TEXT(weft_request_message(req), "enough of it");
+        weft_release(req);
+        device()->emu_script(NULL);
+    } else {
+        job_await(me, 0, me->size - 1);
+        CHECK_OK(weft_group_abort(group, "enough of it"));
+    }
     job_meet(me);
+    others_live(me, o);
+    CHECK_OK(weft_group_free(group));
+}
+
+/* Nobody is: then NCCL's own words are told, a while later. */
+static void an_error_without(job_rank *me)
+{
+    enum { CAUSE_MS = 1000 };
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "erring", 0);
+    weft_request *req;
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, o);
+    warm_up(me, group, o);
+    int64_t began = job_now_ns();
+    if (me->rank == 0) device()->emu_script("ncclAllReduce@1=error:6");
+    req = begin_sum(group, o, NULL);
+    CHECK(weft_wait(req, job_wait_ms()) < 0);
+    if (me->rank == 0) {
+        CHECK_TEXT(weft_request_message(req), "ncclAllReduce: NCCL says");
+        CHECK_PERIOD(began, job_now_ns(), CAUSE_MS - 1, CAUSE_MS + job_late_ms());
+        device()->emu_script(NULL);
+    }
+    weft_release(req);
+    job_meet(me);
+    others_live(me, o);
+    CHECK_OK(weft_group_free(group));
+}
+
+/* A group keeps its order when it shrinks. */
+static void shrunk(job_rank *me)
+{
+    const weft_call asks = {.order = WEFT_ORDER_PROGRAM}, asks_not = {.order = WEFT_ORDER_AGREED};
+    const int ranks[] = {0, 1, 2};
+    job_setenv(me, "WEFT_DEVICE_ORDER", NULL);
+    job_join(me);
+    operands o = take_operands(me);
+    for (int agreed = 0; agreed < 2; agreed++) {
+        weft_group *group = NULL, *left = NULL;
+        uint64_t before = device_is_emulated() ? calls("ncclCommSplit") : 0;
+        CHECK_OK(weft_new_group(me->world, ranks, me->size, &asks, &group, NULL));
+        CHECK_OK(weft_shrink_group(group, agreed && me->rank == 1 ? &asks_not : NULL, &left, NULL));
+        warm_up(me, left, o);
+        if (device_is_emulated()) CHECK_INT(calls("ncclCommSplit") - before, !agreed);
+        CHECK_OK(weft_group_free(left));
+        CHECK_OK(weft_group_free(group));
+        job_meet(me);
+    }
+    job_leave(me);
 }
 
 int main(int argc, char **argv)
@@ -468,6 +587,10 @@ int main(int argc, char **argv)
         JOB_TEST("of a split", .ranks = 3, .body = of_a_split),
         JOB_TEST("one group", .ranks = 3, .processes = true, .bare = true, .body = one_group),
         JOB_TEST("one disagrees", .ranks = 3, .processes = true, .bare = true, .body = one_disagrees),
+        JOB_TEST("shrunk", .ranks = 3, .processes = true, .bare = true, .body = shrunk),
+        JOB_TEST("a first use that hangs", .ranks = 3, .processes = true, .body = a_first_use_that_hangs),
+        JOB_TEST("an error and its cause", .ranks = 3, .processes = true, .body = an_error_and_its_cause),
+        JOB_TEST("an error without", .ranks = 2, .processes = true, .body = an_error_without),
         JOB_TEST("a launch that hangs", .ranks = 3, .processes = true, .body = a_launch_that_hangs),
         JOB_TEST("a launch that fails", .ranks = 3, .processes = true, .body = a_launch_that_fails),
         JOB_TEST("a late rank", .ranks = 3, .body = a_late_rank),

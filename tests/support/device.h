@@ -32,6 +32,7 @@
     X(uint64_t, emu_blocking_calls, (void))        \
     X(uint64_t, emu_calls, (const char *function)) \
     X(uint64_t, emu_misuses, (void))               \
+    X(int, emu_hanging, (void))                    \
     X(void, emu_script, (const char *script))      \
     X(void, emu_release, (void))
 

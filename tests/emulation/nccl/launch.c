@@ -275,14 +275,16 @@ static ncclResult_t launch_here(ncclComm_t comm)
     return error ? fail_cuda(error, "launch of a kernel") : ncclSuccess;
 }
 
+/* As NCCL's group calls do, one that fails leaves the communicator's device current. */
 ncclResult_t launch(ncclComm_t comm)
 {
-    int device = -1;
+    int device = -1, scripted;
     ncclResult_t result;
 
     cudaGetDevice(&device);
     if (device != comm->device) cudaSetDevice(comm->device);
-    result = launch_here(comm);
-    if (device >= 0 && device != comm->device) cudaSetDevice(device);
+    scripted = emu_enter("launching");
+    result = scripted ? fail((ncclResult_t)scripted, "launching: by script") : launch_here(comm);
+    if (!result && device >= 0 && device != comm->device) cudaSetDevice(device);
     return result;
 }
