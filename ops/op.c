@@ -142,7 +142,7 @@ static bool can_reduce(const weft__op *op)
     return reductions_of[arithmetic_of[op->dtype]] >> op->reduction & 1;
 }
 
-static weft_status check_reduction(const weft__op *op)
+weft_status weft__op_check_reduction(const weft__op *op)
 {
     static const char *const expected[] = {
         [WEFT__INTEGER] = "integers have sum, prod, min, max, band, bor and bxor",
@@ -323,7 +323,7 @@ weft_status weft__op_look_closely(weft__op *op, int rank, int size)
     if ((unsigned)op->memory > WEFT_MEMORY_OTHER)
         return weft__fail(WEFT_ERR_ARGUMENT, "%s: memory is %d, expected one of weft_memory (0 to %d)", name,
                           (int)op->memory, WEFT_MEMORY_OTHER);
-    if (weft__kind_traits(op->kind) & WEFT__REDUCES && (status = check_reduction(op)) != WEFT_OK)
+    if (weft__kind_traits(op->kind) & WEFT__REDUCES && (status = weft__op_check_reduction(op)) != WEFT_OK)
         return status;
     if ((status = check_partner(op, size)) != WEFT_OK) return status;
     /* size blocks also for kinds that use one: all of a kind are then limited alike on every rank. */

@@ -170,6 +170,8 @@ const char *weft__reduction_name(weft_op op);      /* "sum" */
  * column of weft.h's table), PREMUL_SUM's scale.  Canonical afterwards: fields that the kind does not
  * use are 0.  A broadcast has its buffer in both `in` and `out`. */
 weft_status weft__op_check(weft__op *op, int rank, int size);
+/* Its part about reductions, of a kind that reduces. */
+weft_status weft__op_check_reduction(const weft__op *op);
 /* weft__op_check in two halves.  A few compares tell of most operations that they are right and canonical as
  * they stand: "plainly right".  The others are checked closely.  Checking closely one that is plainly right
  * would accept it, unchanged. */

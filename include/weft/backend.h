@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 13
+#define WEFT_BACKEND_VERSION 14
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -90,8 +90,32 @@ typedef struct weft_backend_runtime {
     int64_t (*now_ns)(void);                  /* CLOCK_MONOTONIC */
 } weft_backend_runtime;
 
+/* The host plane, for a module that moves its memory by way of the host's: groups, and operations in host memory, as
+ * in weft.h.  From any thread but one that is inside a slot that the runtime calls with its locks held (those of
+ * communicators); none of these blocks.  A module's own groups show in reports and dumps like any other. */
+typedef struct weft_backend_host {
+    /* A group of those ranks of the world; all of them ask for it, by the same label.  req settles when it is there;
+     * *group is freed then, or later, whatever became of it.  Neither it nor what runs on it has a deadline. */
+    weft_status (*group)(weft_context *ctx, const int *world, int size, const char *label, weft_group **group,
+                         weft_request **req);
+    void (*group_free)(weft_group *group);
+    /* Begins op on buffers in host memory.  peer: of messages, which are of one tag.  What it does not take, memory
+     * allocations, is ERR_UNSUPPORTED. */
+    weft_status (*begin)(weft_group *group, const weft_backend_operation *op, int peer, weft_request **req);
+    /* Whether an operation of that kind, type and reduction can be begun; a refusal sets weft_last_error. */
+    weft_status (*check)(const weft_backend_operation *op);
+    weft_status (*test)(weft_request *req); /* as weft_test; the next four likewise */
+    void (*cancel)(weft_request *req);
+    const char *(*message)(weft_request *req);
+    void (*release)(weft_request *req);
+    const char *(*last_error)(void);
+    size_t (*dtype_bytes)(weft_dtype dtype);
+} weft_backend_host;
+
 /* What a module is told of the context that it works for. */
 typedef struct weft_backend_place {
+    weft_context *context;
+    const weft_backend_host *host;
     int device;           /* weft_config.device; -1: for the module to choose, as by local_rank */
     int rank, local_rank; /* in the world; among those of this host */
     int world_size;
@@ -190,6 +214,9 @@ struct weft_backend {
 
     /* What it runs on, for people: "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100".  Stays valid.  May be NULL. */
     const char *(*describe)(weft_backend *backend);
+    /* Every communicator is dropped, and what the module has of the host plane goes next, by itself: it makes no call
+     * of weft_backend_host any more once this returns.  May block a bounded time.  NULL: it has nothing there. */
+    void (*leave_host)(weft_backend *backend);
     /* A rank of the world has died: what all ranks end together would wait for it for ever.  Comes right before close.
      * NULL: nothing is ended together. */
     void (*abandon)(weft_backend *backend);

@@ -109,6 +109,7 @@ struct weft_group {
     _Atomic uint32_t refs;
     uint32_t spare_refs;    /* engine: of these, those that it has and nobody uses */
     bool let_go;            /* engine: its handle is gone */
+    bool of_module;         /* a module has made it, and the program knows nothing of it */
     unsigned record;        /* engine: its place in the flight recorder; 0: none */
     _Atomic uint32_t state; /* weft__group_state; engine writes after READY */
     weft_status cause;      /* BROKEN, FAILED: why; written before state */

@@ -114,6 +114,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->started_ns = req->settled_ns = req->warn_by_ns = 0;
     req->timed = true;
     req->buffers_held = req->warned = req->abandoned = req->after_break = false;
+    req->of_module = group->of_module;
     req->draining_status = WEFT_OK;
     req->culprit = -1;
     req->asks = 0;
@@ -208,13 +209,18 @@ static WEFT__NOINLINE void wake_sleepers(weft_request *req)
     weft__wake_all(&ctx->settlings);
 }
 
+static void tell_descriptor(const weft_request *req)
+{
+    if (WEFT__LIKELY(!req->of_module)) weft__completion_fd_tell(&req->ctx->completion_fd);
+}
+
 void weft__request_publish(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     weft__steps steps = req->steps;
     if (steps == WEFT__FIRST_STEP) {
         weft__request_to_alone(req, WEFT__SETTLED);
-        weft__completion_fd_tell(&ctx->completion_fd);
+        tell_descriptor(req);
         return; /* the runtime's reference is the submitting call's to give back */
     }
     WEFT__ASSERT(steps == WEFT__ANYWHERE || weft__holds_engine(ctx));
@@ -229,7 +235,7 @@ void weft__request_publish(weft_request *req)
         weft__request_to_outside(req, WEFT__SETTLED);
     if (WEFT__UNLIKELY(atomic_load_explicit(&ctx->settling_sleepers, memory_order_seq_cst)))
         wake_sleepers(req);
-    weft__completion_fd_tell(&ctx->completion_fd);
+    tell_descriptor(req);
     weft__request_unref(req);
     if (steps == WEFT__ANYWHERE) atomic_fetch_sub_explicit(&ctx->inflight_queued, 1, memory_order_release);
 }
@@ -239,7 +245,7 @@ void weft__request_settle_at_once(weft_request *req)
     req->submitted_ns = req->started_ns = req->settled_ns = weft__engine_clock(req->ctx);
     req->status = WEFT_OK;
     weft__request_to_alone(req, WEFT__SETTLED);
-    weft__completion_fd_tell(&req->ctx->completion_fd);
+    tell_descriptor(req);
 }
 
 /* Keeps the first text made for a place; texts live as long as the request. */

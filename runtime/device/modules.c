@@ -118,6 +118,8 @@ static const weft_backend_runtime table = {
 /* What is being loaded, until it has its place. */
 typedef struct loading {
     const char *name;
+    int device; /* -1, or the one to use */
+    const weft_backend_host *host;
     void *handle;
     weft_backend *backend;
 } loading;
@@ -169,10 +171,12 @@ static weft_status check_backend(const weft_context *ctx, const char *name, cons
                       other->name, name, weft__memory_name(b->memory));
 }
 
-static weft_status open_backend(weft_context *ctx, loading *l, int device)
+static weft_status open_backend(weft_context *ctx, loading *l)
 {
     const char *why = "it does not say why";
-    const weft_backend_place place = {.device = device,
+    const weft_backend_place place = {.context = ctx,
+                                      .host = l->host,
+                                      .device = l->device,
                                       .rank = ctx->rank,
                                       .local_rank = ctx->host_group->rank,
                                       .world_size = ctx->world_size,
@@ -216,10 +220,9 @@ static weft_status make_addresses(const weft_context *ctx, const weft_backend *b
 }
 
 /* asked: was there a module that could be asked? */
-static weft_status load(weft_context *ctx, const char *name, int device, bool *asked)
+static weft_status load(weft_context *ctx, loading l, bool *asked)
 {
-    loading l = {.name = name};
-    weft_status status = open_backend(ctx, &l, device);
+    weft_status status = open_backend(ctx, &l);
     size_t n = strlen(ctx->backend_names);
     uint64_t *addresses = NULL;
     weft__module *module;
@@ -239,7 +242,7 @@ static weft_status load(weft_context *ctx, const char *name, int device, bool *a
     ctx->callers_serve = l.backend->any_thread && (ctx->callers_serve || !ctx->module_count);
     ctx->module_count++;
     if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
-    snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", name);
+    snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", l.name);
     weft__engine_take(ctx);
     weft__module_recorded(ctx, module, WEFT__HAPPENED_MODULE_LOADED);
     weft__engine_drop(ctx);
@@ -256,21 +259,31 @@ static bool driver_shows(void)
     return getenv("CUDA_EMULATION_DEVICES") != NULL; /* the emulation's, which has no driver */
 }
 
-/* Loaded where nobody has asked for any by name, and what shows that it is worth asking whether it can
- * run. */
-static const struct {
-    const char *name;
-    bool (*shows)(void);
-} unasked[] = {{"nccl", driver_shows}};
+/* By way of the host where NCCL cannot run.  The ranks of a host find the same, so one of them says it. */
+static bool load_staged(weft_context *ctx, loading l)
+{
+    char why[WEFT__SENTENCE_BYTES];
+    bool asked;
+    snprintf(why, sizeof why, "%s", weft_last_error());
+    l.name = "staged";
+    if (load(ctx, l, &asked) == WEFT_OK) {
+        weft__log(ctx->host_group->rank == 0 ? WEFT__INFO : WEFT__DEBUG,
+                  "device memory goes by way of the host: %.800s", why);
+        return true;
+    }
+    weft__fail(WEFT_ERR_UNSUPPORTED, "%s", why);
+    return false;
+}
 
-/* A module that was asked may find no device of its own here; one that cannot even be asked is missed by
- * whoever has a device.  The ranks of a host find the same, so one of them says it. */
-static weft_status load_unasked(weft_context *ctx, const char *name, int device)
+/* Where nobody has asked for any by name, and a driver shows.  A module that was asked may find no device of its own
+ * here; one that cannot even be asked is missed by whoever has a device. */
+static weft_status load_unasked(weft_context *ctx, loading l)
 {
     bool asked;
-    if (load(ctx, name, device, &asked) == WEFT_OK) return WEFT_OK;
-    if (device >= 0)
-        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->device is %d: %.800s", device, weft_last_error());
+    l.name = "nccl";
+    if (load(ctx, l, &asked) == WEFT_OK || load_staged(ctx, l)) return WEFT_OK;
+    if (l.device >= 0)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "config->device is %d: %.800s", l.device, weft_last_error());
     if (asked)
         weft__log(WEFT__INFO, "host memory only: %s", weft_last_error());
     else
@@ -281,18 +294,22 @@ static weft_status load_unasked(weft_context *ctx, const char *name, int device)
     return WEFT_OK;
 }
 
-static weft_status load_all_unasked(weft_context *ctx, int device)
+/* Asked for the host by name, and for nothing that moves device memory: that goes by the host too. */
+static void load_for_host(weft_context *ctx, loading l)
 {
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; i < WEFT__LENGTH(unasked) && status == WEFT_OK; i++)
-        if (device >= 0 || unasked[i].shows()) status = load_unasked(ctx, unasked[i].name, device);
-    return status;
+    bool asked;
+    l.name = "staged";
+    if (ctx->modules[WEFT_MEMORY_CUDA].backend || !driver_shows() || load(ctx, l, &asked) == WEFT_OK) return;
+    weft__log(WEFT__DEBUG, "host memory only: %s", weft_last_error());
 }
 
-weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device)
+weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device,
+                               const weft_backend_host *host)
 {
+    loading l = {.device = device, .host = host};
+    bool by_host = false;
     snprintf(ctx->backend_names, sizeof ctx->backend_names, "host");
-    if (!*wanted) return load_all_unasked(ctx, device);
+    if (!*wanted) return device >= 0 || driver_shows() ? load_unasked(ctx, l) : WEFT_OK;
     /* The library itself is always there, named or not. */
     for (const char *at = wanted; *at;) {
         char name[NAME_BYTES];
@@ -301,13 +318,16 @@ weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device
         bool asked;
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         at += n + (at[n] == ',');
+        by_host = by_host || !strcmp(name, "host");
         if (!strcmp(name, "host") || !n) continue;
         if (n >= sizeof name || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
             return weft__fail(WEFT_ERR_ARGUMENT,
                               "backend \"%s\": expected a name of small letters and digits, %d at most", name,
                               NAME_BYTES - 1);
-        if ((status = load(ctx, name, device, &asked)) != WEFT_OK) return status;
+        l.name = name;
+        if ((status = load(ctx, l, &asked)) != WEFT_OK) return status;
     }
+    if (by_host) load_for_host(ctx, l);
     return WEFT_OK;
 }
 
@@ -350,6 +370,12 @@ static bool take_turn(weft__module *module)
 static void give_turn(weft__module *module)
 {
     if (module->backend->any_thread) atomic_store(&module->turn, false);
+}
+
+void weft__modules_leave_host(weft_context *ctx)
+{
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m))
+        if (m->backend->leave_host) m->backend->leave_host(m->backend);
 }
 
 void weft__modules_close(weft_context *ctx)

@@ -3,13 +3,15 @@
 #define WEFT_RUNTIME_MODULES_H
 #include "request.h"
 
-/* wanted: "host,NAME"; empty: what can run here.  device: -1, or the one to use. */
-weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device);
+/* wanted: "host,NAME"; empty: what can run here.  device: -1, or the one to use.  host: what modules are given. */
+weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device,
+                               const weft_backend_host *host);
 /* The ranks have told what they have; cards: of each rank of the world. */
 void weft__modules_met(weft_context *ctx, const weft__module_card *cards);
 /* Requests that were given up may still be with modules.  False: they are then too, and a thread may come
  * back to the context. */
 bool weft__modules_await(weft_context *ctx, int64_t until_ns);
+void weft__modules_leave_host(weft_context *ctx); /* groups and requests go next */
 void weft__modules_close(weft_context *ctx);
 void weft__module_recorded(weft_context *ctx, const weft__module *module,
                            weft__record_event what); /* engine */

@@ -480,6 +480,12 @@ static weft_status check_ranks(const weft_group *parent, const int *ranks, int n
 weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const weft_call *call,
                            weft_group **group, weft_request **req)
 {
+    return weft__new_group(parent, ranks, n, call, false, group, req);
+}
+
+weft_status weft__new_group(weft_group *parent, const int *ranks, int n, const weft_call *call,
+                            bool of_module, weft_group **group, weft_request **req)
+{
     weft_context *ctx;
     weft_group *made;
     weft_status status;
@@ -501,6 +507,7 @@ weft_status weft_new_group(weft_group *parent, const int *ranks, int n, const we
     free(world);
     if (!made) return WEFT_ERR_MEMORY;
     made->asks_for_program = weft__asks_for_program(call);
+    made->of_module = of_module;
     j = calloc(1, sizeof *j);
     if (!j) {
         weft__group_unref(made);

@@ -54,6 +54,7 @@ weft_status weft__group_create_submit(weft_group *parent, weft__kind kind, weft_
     weft__group_ref(made);
     r->u.creation = f;
     r->continuation = &f->continuation;
+    r->of_module = made->of_module;
     return weft__submit_making(r, call, made, group, req);
 }
 

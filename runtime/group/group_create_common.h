@@ -23,6 +23,9 @@ typedef struct weft__group_create {
     char text[WEFT__GROUP_CREATE_TEXT];
 } weft__group_create;
 
+/* weft_new_group, for the program or for a module. */
+weft_status weft__new_group(weft_group *parent, const int *ranks, int n, const weft_call *call,
+                            bool of_module, weft_group **group, weft_request **req);
 /* Submits a request of that kind on `parent` whose record f (its functions set; taken over) makes `made`,
  * which is written to *group before it can settle; a refusal, or without req a failure, gives the group back
  * and writes nothing.  Engine not needed. */

@@ -16,6 +16,7 @@
 #include "events.h"
 #include "executors.h"
 #include "group.h"
+#include "host_plane.h"
 #include "job_store.h"
 #include "keys.h"
 #include "leave.h"
@@ -447,7 +448,7 @@ static weft_status init_join(joining *j, const weft_config *config)
     if ((status = watch_deaths(j)) != WEFT_OK) return status;
     status =
         weft__modules_load(ctx, config->backends ? config->backends : weft__setting_text(WEFT__SET_BACKENDS),
-                           config->device);
+                           config->device, &weft__host_plane);
     if (status != WEFT_OK) return status;
     if ((status = weft__watchdog_join(ctx)) != WEFT_OK) return status;
     if ((status = weft__progress_start(ctx)) != WEFT_OK) return status;

@@ -101,6 +101,7 @@ void weft__context_free(weft_context *ctx)
     weft__recording_leave(ctx);
     if (!let_go) return; /* a thread may come back to it */
     weft__device_comms_shut(ctx);
+    weft__modules_leave_host(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
     weft__rendezvous_close(ctx->rendezvous);

@@ -31,10 +31,16 @@
     X(cudaEventQuery, (cudaEvent_t event), (event))                                                          \
     X(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))                            \
     X(cudaFree, (void *devPtr), (devPtr))                                                                    \
+    X(cudaFreeHost, (void *ptr), (ptr))                                                                      \
     X(cudaGetDevice, (int *device), (device))                                                                \
     X(cudaGetDeviceCount, (int *count), (count))                                                             \
     X(cudaGetLastError, (void), ())                                                                          \
+    X(cudaHostAlloc, (void **pHost, size_t size, unsigned flags), (pHost, size, flags))                      \
     X(cudaMalloc, (void **devPtr, size_t size), (devPtr, size))                                              \
+    X(cudaMemcpy2DAsync,                                                                                     \
+      (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,                \
+       enum cudaMemcpyKind kind, cudaStream_t stream),                                                       \
+      (dst, dpitch, src, spitch, width, height, kind, stream))                                               \
     X(cudaMemcpyAsync,                                                                                       \
       (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream),             \
       (dst, src, count, kind, stream))                                                                       \

@@ -35,6 +35,9 @@ bool collective_is_uneven(collective_kind kind)
 /* The device column of the table above weft_op; or what the toy has.  What a device makes of 8-bit floats depends on its age. */
 static bool device_supports(weft_dtype dtype, weft_op op)
 {
+    if (job_by_host()) {
+        return oracle_supports(dtype, op);
+    }
     if (job_memory() == WEFT_MEMORY_OTHER) {
         return op <= WEFT_MAX && (dtype <= WEFT_UINT64 || dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT64);
     }
@@ -351,7 +354,7 @@ weft_status collective_submit(running *r, weft_group *group, const collective *w
                          .op = collective_reduces(what->kind) ? what->op : WEFT_MAX,
                          .seed = what->seed,
                          .ranks = weft_group_size(group),
-                         .divides_first = on_device(r)};
+                         .divides_first = on_device(r) && !job_by_host()};
     r->what.in_place = what->in_place && what->kind != ALL_TO_ALL_V;
     if (what->kind == ALL_TO_ALL && on_device(r)) {
         r->what.in_place = false;

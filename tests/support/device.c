@@ -83,8 +83,16 @@ bool device_has_streams(void)
     return job_memory() == WEFT_MEMORY_CUDA;
 }
 
+bool job_by_host(void)
+{
+    return job_memory() == WEFT_MEMORY_CUDA && getenv("JOB_BY_HOST");
+}
+
 const char *job_backend(void)
 {
+    if (job_by_host()) {
+        return "staged";
+    }
     return job_memory() == WEFT_MEMORY_CUDA ? "nccl" : job_memory() == WEFT_MEMORY_OTHER ? "toy" : "host";
 }
 

@@ -50,6 +50,7 @@ void device_check(const char *file, int line, const char *what, int error);
 
 bool job_on_device(void); /* JOB_MEMORY is set */
 bool device_has_streams(void);
+bool job_by_host(void);        /* JOB_BY_HOST is set: no NCCL, device memory goes by way of the host */
 const char *job_backend(void); /* the backend of that memory: "nccl" */
 weft_memory job_memory(void);  /* for weft_call.memory, where pointers may be NULL */
 void device_use(int rank);     /* by every thread of a rank before anything else here; job.h does it */

@@ -40,5 +40,7 @@ grep -q '^all_gather,int16,' "$dir/d.csv" || fail "16-bit integers do not move"
 grep -q '^weft-bench: left out: all_reduce' "$dir/err" || fail "16-bit integers are reduced"
 
 refused 'all_to_all has no form in place on a device' --device --in-place --op all_to_all
-export WEFT_BACKENDS=host
+WEFT_BACKENDS=host measure 3 --device --sizes 8,70000 --iterations 3 --csv "$dir/h.csv" # by way of the host
+columns "$dir/h.csv" "$device,wrong"
+export CUDA_EMULATION_DEVICES=0 CUDA_VISIBLE_DEVICES=
 refused 'rank 0 has no CUDA device (backends here: host)' --device

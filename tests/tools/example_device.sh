@@ -43,5 +43,6 @@ odd='--hidden 33 --epochs 2 --batch 479 --bucket-kib 0 --measure 0'
     done
 }
 
-if WEFT_BACKENDS=host grid 1 1 --device --epochs 1 2>"$dir/err"; then exit 1; fi
+[ -n "${JOB_HOSTIDS:-}" ] || WEFT_BACKENDS=host grid 1 2 --device $odd --expect "$dir/odd" # by way of the host
+if CUDA_EMULATION_DEVICES=0 CUDA_VISIBLE_DEVICES= grid 1 1 --device --epochs 1 2>"$dir/err"; then exit 1; fi
 grep -q '^train_digits: --device: this rank has no CUDA device (backends here: host)' "$dir/err"
