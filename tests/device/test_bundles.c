@@ -18,7 +18,10 @@ enum {
 static weft_group *group_of(job_rank *me, bool shared)
 {
     weft_group *group = job_group(me, me->size, "bundles", 0);
-    if (shared) job_sum_works(group);
+    if (shared) {
+        job_sum_works(group);
+        job_meet(me); /* before one of them breaks it, which would end the others' sum */
+    }
     return group;
 }
 
