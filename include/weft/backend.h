@@ -138,6 +138,9 @@ struct weft_backend {
 
     bool independent;   /* HOST: what has begun on one communicator ends whatever has begun, or has not, on others: then
                            its ranks are given works on each in one order, but on different ones in any */
+    bool lingers;       /* other ranks may need it to go on once its own works are finished (it owes an acknowledgement,
+                           say): from its first communicator on, until the context ends, poll is called without works
+                           as well, 1 ms after the last one and then more and more seldom, down to 50 times a second */
 
     /* ---- the caller's threads; none of these blocks ---- */
 
@@ -203,7 +206,7 @@ struct weft_backend {
     /* Begin this work and those behind ->next, which are on one communicator.  May finish them. */
     void (*start)(weft_backend *backend, weft_backend_work *first);
     /* Look after what has been started.  Returns how much was done; called as long as works are not finished, but only now
-     * and then once the requests of all of them have been given up (buffers_held). */
+     * and then once the requests of all of them have been given up (buffers_held), or all are finished and it `lingers`. */
     int (*poll)(weft_backend *backend);
 
     /* ---- memory: the caller's threads; these may block.  NULL: none is given ---- */

@@ -247,6 +247,9 @@ struct weft_context {
     _Atomic int64_t calling_since;        /* it runs callbacks since; 0: it does not */
     _Atomic int device_pending;           /* works given to all modules; but */
     _Atomic int device_left;              /* those whose requests were given up, which modules still have */
+    _Atomic int
+        linger_us; /* between polls without works of modules that linger; 0: there are none (linger.h) */
+    int64_t lingered_ns;       /* progress thread: the last one */
     _Atomic int program_ahead; /* of these in program order, the progress thread's that are not issued */
     weft__list program_line;   /* engine: operations in program order whose turn has not come (program.c) */
     weft__list device_memory;  /* engine: mem_alloc's (device_memory.c) */

@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "exec_watch.h"
 #include "executor.h"
+#include "linger.h"
 #include "log.h"
 #include "quota.h"
 #include "recording.h"
@@ -42,6 +43,7 @@ typedef struct weft__sleeper {
     int timer_fd; /* of naps, which are shorter than poll's millisecond */
     weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
+    bool dozes;              /* nothing but its clock has ended the last sleep, and there was nothing to do */
     unsigned woken;          /* weft__woken_by: by what since it was last read */
     uint32_t active, driven; /* the context's, when last read; of its own calls it keeps count */
 } sleeper;
@@ -128,6 +130,7 @@ static void nap(sleeper *s, int64_t us, int64_t now_ns)
 {
     WEFT__ASSERT(!weft__holds_any_engine() && us > 0, us);
     watch_sockets(s, false);
+    s->dozes = false;
     weft__rest_to(s->ctx, WEFT__NAP);
     record_rest(s->ctx, WEFT__NAP, now_ns);
     set_timer(s, us);
@@ -137,18 +140,31 @@ static void nap(sleeper *s, int64_t us, int64_t now_ns)
     record_awake(s->ctx);
 }
 
+/* How long a sleep may be, for what modules have still; 0: until something happens. */
+static int64_t longest_sleep_us(weft_context *ctx)
+{
+    int64_t us = weft__linger_us(ctx);
+    if (!atomic_load(&ctx->device_left)) return us;
+    if (atomic_load(&ctx->closing)) return LEFT_CLOSING_US;
+    return us && us < LEFT_US ? us : LEFT_US;
+}
+
+/* Where the clock alone ends one sleep after the other, the record has them as one. */
 static void wait_for_events(sleeper *s, int64_t now_ns)
 {
     weft_context *ctx = s->ctx;
-    bool left = atomic_load(&ctx->device_left);
+    const int64_t us = longest_sleep_us(ctx);
+    int64_t awake_ns;
     watch_sockets(s, true);
     s->woken = 0;
     record_rest(ctx, WEFT__SLEEP, now_ns);
-    weft__record_event_now(&ctx->record, WEFT__HAPPENED_SLEEPS, -1, 0, now_ns);
-    if (left) set_timer(s, atomic_load(&ctx->closing) ? LEFT_CLOSING_US : LEFT_US);
+    if (!s->dozes) weft__record_event_now(&ctx->record, WEFT__HAPPENED_SLEEPS, -1, 0, now_ns);
+    if (us) set_timer(s, us);
     event_base_loop(s->base, EVLOOP_ONCE);
-    if (left) set_timer(s, 0);
-    weft__record_event_now(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken, record_awake(ctx));
+    if (us) set_timer(s, 0);
+    awake_ns = record_awake(ctx);
+    s->dozes = s->woken == WEFT__BY_CLOCK;
+    if (!s->dozes) weft__record_event_now(&ctx->record, WEFT__HAPPENED_WAKES, -1, s->woken, awake_ns);
 }
 
 /* Works that no caller who waits looks after; he counts himself out before he looks whether any are left. */
@@ -242,6 +258,8 @@ static void progress_rest(sleeper *s, weft__resting *resting)
     weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, now);
     weft__recording_tend(ctx);
     if (weft__inflight(ctx) > 0) weft__exec_watch_await(ctx, now);
+    if (s->dozes && next.pace == WEFT__PACE_NAP && !sight.device_pending)
+        next.pace = WEFT__PACE_SLEEP; /* it was awake for a look only; whoever has work for it rings */
     if (next.pace == WEFT__PACE_NAP)
         nap(s, next.nap_us, now);
     else if (next.pace == WEFT__PACE_SLEEP)
@@ -265,6 +283,7 @@ static void *progress_main(void *arg)
 
     while (n >= 0 && !atomic_load_explicit(&ctx->thread_stop, memory_order_acquire)) {
         n = progress_poll(s);
+        s->dozes = s->dozes && n == 0;
         if (n > 0)
             weft__resting_found(&resting);
         else if (n == 0 && weft__resting_is_due(&resting, &ctx->pacing, sockets_will_wake(ctx)))

@@ -30,6 +30,7 @@ typedef struct weft__module {
     _Atomic int pending;   /* works that it has and has not finished */
     _Atomic bool lost;     /* a thread has not come back out of it */
     _Atomic bool turn;     /* backend->any_thread: a thread is inside start or poll */
+    _Atomic bool lingers;  /* backend->lingers, and it has had a communicator (linger.h) */
     _Atomic int64_t served_since; /* a caller who waits is inside since, or 0 */
     uint64_t *addresses;          /* by rank of the world, where the backend wants to know them; else NULL */
 } weft__module;

@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
+#include "linger.h"
 #include "peer.h"
 #include "program.h"
 #include "protocol.h"
@@ -136,7 +137,9 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
         backend->open(backend, dev_comm, dev_comm->rank, dev_comm->size, label, named && dev_comm->rank == 0);
     if (!dev_comm->comm)
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, weft_last_error());
-    else if (!tell_members(dev_comm))
+    else
+        weft__linger(ctx, dev_comm->module);
+    if (dev_comm->comm && !tell_members(dev_comm))
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, "no memory for the addresses of its ranks");
     if (dev_comm->comm && !dev_comm->is_pair && weft__device_in_program(dev_comm->group, dev_comm->module))
         backend->by_callers(dev_comm->comm);

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
+#include "linger.h"
 #include "log.h"
 #include "module_folder.h"
 #include "peer.h"
@@ -84,6 +85,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft__program_went(d);
     work->marker = NULL;
     end(req, status, sentence);
+    weft__linger(ctx, module);
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
     weft__request_unref(req);
@@ -496,13 +498,13 @@ int weft__module_progress_by_caller(weft_context *ctx)
     return n;
 }
 
-/* -1: this thread was given up. */
-static int progress(weft_context *ctx, weft__module *module)
+/* idle: poll it without works too.  -1: this thread was given up. */
+static int progress(weft_context *ctx, weft__module *module, bool idle)
 {
     weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
     int64_t since = weft__now_ns();
     int n = 0;
-    if (!node && atomic_load(&module->pending) == 0) return 0;
+    if (!node && !idle && atomic_load(&module->pending) == 0) return 0;
     atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
     atomic_store(&ctx->blocked_since, since);
     weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
@@ -522,8 +524,9 @@ static int progress(weft_context *ctx, weft__module *module)
 
 int weft__module_progress(weft_context *ctx)
 {
+    const bool lingers = weft__linger_is_due(ctx);
     int n = 0;
-    if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0 &&
+    if (!lingers && atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0 &&
         atomic_load_explicit(&ctx->device_left, memory_order_relaxed) == 0)
         return 0;
     WEFT__ASSERT(!weft__holds_engine(ctx));
@@ -534,7 +537,7 @@ int weft__module_progress(weft_context *ctx)
             continue;
         }
         if (!take_turn(m)) continue;
-        moved = progress(ctx, m);
+        moved = progress(ctx, m, lingers && atomic_load_explicit(&m->lingers, memory_order_relaxed));
         if (moved < 0) return -1;
         give_turn(m);
         n += moved;

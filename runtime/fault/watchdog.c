@@ -93,6 +93,12 @@ static bool is_served_for_long(weft_context *ctx, int64_t now)
     return false;
 }
 
+/* The progress thread enters modules without works, where a call may block. */
+static bool lingers_in_calls(const weft_context *ctx)
+{
+    return atomic_load_explicit(&ctx->linger_us, memory_order_relaxed) && !ctx->callers_serve;
+}
+
 /* Where the progress thread, or who does its work, has been for so long that this one drives the host plane in its
  * place.  NULL: nowhere. */
 static const char *find_away(weft_context *ctx, int64_t now)
@@ -141,7 +147,7 @@ static int64_t watchdog_attend(weft_context *ctx)
     if (dumped < next) next = dumped;
     if (execs < next) next = execs;
     often = ticks(ctx, now);
-    if (!often && !atomic_load(&ctx->device_left)) return next;
+    if (!often && !atomic_load(&ctx->device_left) && !lingers_in_calls(ctx)) return next;
     again = now + (!often ? LEFT_NS : atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);
     if (is_away(ctx, now)) again = stand_in(ctx) ? now : now + STAND_IN_NS;
     return again < next ? again : next;

@@ -49,7 +49,7 @@ static void close_backend(weft_backend *backend)
     bool ended = mpi->asked || weft__mpi_comms_outwait(mpi);
     if (!mpi->asked) {
         weft__mpi_comms_tidy(mpi);
-        weft__mpi_leave(ended && !mpi->abandoned);
+        weft__mpi_leave(ended && weft__mpi_end_endless(mpi) && !mpi->abandoned);
     }
     if (!ended) {
         mpi->runtime->log(1, "a call of MPI has not come back: it and its communicator are left behind");
@@ -67,6 +67,7 @@ static const weft_backend slots = {.version = WEFT_BACKEND_VERSION,
                                    .id_bytes = sizeof(uint64_t),
                                    .unstoppable = true,
                                    .independent = true,
+                                   .lingers = true,
                                    .check = check,
                                    .open = weft__mpi_comm_open,
                                    .members = weft__mpi_comm_members,
@@ -111,6 +112,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *runtime, const weft_
     mpi->asked = !place;
     mpi->rank_order = order && !strcmp(order, "rank_order");
     mpi->end = &mpi->first;
+    mpi->endless = MPI_REQUEST_NULL;
     pthread_mutex_init(&mpi->lock, NULL);
     cond_init(&mpi->changed);
     return &mpi->seam;

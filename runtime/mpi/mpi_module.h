@@ -33,6 +33,7 @@ typedef struct weft__mpi {
     _Atomic bool untidy;        /* there are such */
     weft__mpi_running *first;   /* for who has the module's turn: in the order in which they are begun */
     weft__mpi_running **end;
+    MPI_Request endless; /* for who has the module's turn: see running.c */
 } weft__mpi;
 
 /* What becomes of a communicator. */
@@ -125,5 +126,6 @@ struct weft__mpi_running {
 };
 void weft__mpi_start(weft_backend *backend, weft_backend_work *first);
 int weft__mpi_poll(weft_backend *backend);
+bool weft__mpi_end_endless(weft__mpi *mpi); /* before MPI ends.  False: another thread does not leave MPI */
 
 #endif

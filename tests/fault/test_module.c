@@ -188,6 +188,53 @@ static void left_behind(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* All of it is over, and others may need it still: the progress thread looks after it, not too often. */
+static void lingers(job_rank *me)
+{
+    enum { LOOKS = 8, IDLE_MS = 1000, PACE_MS = 20, SOON = 20 };
+    static int32_t buf[COUNT];
+    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM};
+    _Atomic int *looks;
+    int64_t began_ns;
+    int before;
+    job_setenv(me, "BLOCKER_ANY", "1");
+    job_setenv(me, "BLOCKER_LINGERS", "1");
+    join_with_blocker(me);
+    job_setenv(me, "BLOCKER_MS", "0");
+    looks = of_module("blocker_looks");
+    job_sleep_ms(50);
+    CHECK_INT(atomic_load(looks), 0); /* it has no communicator yet */
+    CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+    before = atomic_load(looks);
+    for (int i = 0; i < JOB_LATE_MS && atomic_load(looks) < before + LOOKS; i++) job_sleep_ms(1);
+    CHECK(atomic_load(looks) >= before + LOOKS);
+    job_meet(me);
+    began_ns = job_now_ns();
+    before = atomic_load(looks);
+    if (me->rank) job_sleep_ms(IDLE_MS); /* the other one waits for it meanwhile */
+    job_sum_works(me->world);
+    before = atomic_load(looks) - before;
+    CHECK(before >= LOOKS && before <= (job_now_ns() - began_ns) / 1000000 / PACE_MS + SOON);
+}
+
+static void does_not_linger(job_rank *me)
+{
+    static int32_t buf[COUNT];
+    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM};
+    _Atomic int *looks;
+    int before;
+    job_setenv(me, "BLOCKER_ANY", "1");
+    join_with_blocker(me);
+    job_setenv(me, "BLOCKER_MS", "0");
+    CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+    looks = of_module("blocker_looks");
+    job_sleep_ms(SHORT_MS / 3);
+    before = atomic_load(looks);
+    job_sleep_ms(SHORT_MS);
+    job_sum_works(me->world);
+    CHECK(atomic_load(looks) <= before + 1); /* whoever began it may look at it late */
+}
+
 typedef struct waiter {
     weft_group *group;
     _Atomic int *begun_by, *blocks;
@@ -398,6 +445,8 @@ int main(int argc, char **argv)
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
         JOB_TEST("left behind", .ranks = 2, .body = left_behind, .bare = true, .processes = true),
+        JOB_TEST("lingers", .ranks = 2, .body = lingers, .bare = true, .processes = true),
+        JOB_TEST("does not linger", .ranks = 2, .body = does_not_linger, .bare = true, .processes = true),
         JOB_TEST("served by callers", .ranks = 2, .body = served_by_callers, .bare = true, .processes = true),
         JOB_TEST("a caller inside", .ranks = 2, .body = caller_inside, .bare = true, .processes = true),
         JOB_TEST("a callback waits", .ranks = 2, .body = callback_waits, .bare = true, .processes = true),

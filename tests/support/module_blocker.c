@@ -101,7 +101,7 @@ static void drop(weft_backend_comm *comm)
 static weft_backend_work *kept; /* the progress thread's */
 
 __attribute__((visibility("default"))) _Atomic int blocker_begun_by, blocker_blocks, blocker_held,
-    blocker_lets_go, blocker_watched, blocker_polls;
+    blocker_lets_go, blocker_watched, blocker_polls, blocker_looks;
 static atomic_flag inside = ATOMIC_FLAG_INIT;
 
 static void enter(void)
@@ -160,6 +160,7 @@ static int poll(weft_backend *backend)
     weft_backend_work *first = kept;
     int watched = atomic_load(&blocker_watched);
     (void)backend;
+    atomic_fetch_add(&blocker_looks, 1);
     if (watched && watched == (int)gettid()) atomic_fetch_add(&blocker_polls, 1);
     if (keeps()) return 0;
     enter();
@@ -203,6 +204,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
     }
     runtime = table;
     blocker.any_thread = getenv("BLOCKER_ANY") != NULL;
+    blocker.lingers = getenv("BLOCKER_LINGERS") != NULL;
     blocker.unstoppable = getenv("BLOCKER_KEEPS") != NULL;
     return &blocker;
 }

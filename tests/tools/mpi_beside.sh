@@ -10,6 +10,8 @@ mkdir -p "$out"
 # The functions of MPI that it has itself are those that the module finds.
 "$mpicc" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -rdynamic -I"$source/include" \
     "$source/tests/tools/mpi_beside/alone.c" -o "$out/alone" -pthread -L"$lib" -lweft -Wl,-rpath,"$lib"
+"$mpicc" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -I"$source/include" "$source/tests/tools/mpi_beside/owed.c" \
+    -o "$out/owed" -L"$lib" -lweft -Wl,-rpath,"$lib"
 export WEFT_MODULE_DIR="$module"
 
 # said SENTENCE COMMAND...: it ends well, and that is in what it prints.
@@ -32,6 +34,7 @@ said() {
     done
     said 'one at a time' $mpirun 3 "$out/alone" serialized
     WEFT_DRAIN_MS=0 said 'ended later' $mpirun 2 "$out/alone" left
+    UCX_SYSV_FIFO_SIZE=2 UCX_POSIX_FIFO_SIZE=2 UCX_RNDV_THRESH=1024 said 'nothing owed' $mpirun 4 "$out/owed"
     said 'MPI has MPI_THREAD_FUNNELED here, and Weft calls it from threads of its own: expected MPI_THREAD_SERIALIZED at least' \
         $mpirun 2 "$out/alone" funneled
     said 'MPI has MPI_THREAD_SINGLE here' $mpirun 2 "$out/alone" single

@@ -24,9 +24,10 @@ enum { THREADS = 3, ROUNDS = 10 };
 
 static int given = MPI_THREAD_SERIALIZED;
 static _Atomic int inside;
-static _Atomic long calls, communicators, requests;
+static _Atomic long calls, communicators, requests, own; /* own: the module's, of no communication */
 static _Atomic bool holds; /* the sum that is begun next does not end until this is not set any more */
 static MPI_Request held = MPI_REQUEST_NULL;
+static MPI_Request endless = MPI_REQUEST_NULL;
 
 /* ---- MPI, as the module sees it ---- */
 
@@ -78,7 +79,7 @@ SHOWN int MPI_Query_thread(int *level)
 
 SHOWN int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
-    bool there = *request != MPI_REQUEST_NULL;
+    bool there = *request != MPI_REQUEST_NULL && *request != endless;
     int error;
     enter("MPI_Test");
     if (atomic_load(&holds) && there && *request == held) {
@@ -92,7 +93,24 @@ SHOWN int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 
 GUARDED(Finalize, (void), ())
 GUARDED(Cancel, (MPI_Request * request), (request))
-COUNTED(Wait, requests, -1, (MPI_Request * request, MPI_Status *status), (request, status))
+SHOWN int MPI_Grequest_start(MPI_Grequest_query_function *query, MPI_Grequest_free_function *freed,
+                             MPI_Grequest_cancel_function *cancel, void *state, MPI_Request *request)
+{
+    int error;
+    enter("MPI_Grequest_start");
+    atomic_fetch_add(&own, 1);
+    error = PMPI_Grequest_start(query, freed, cancel, state, request);
+    endless = *request;
+    return leave(error);
+}
+
+GUARDED(Grequest_complete, (MPI_Request request), (request))
+SHOWN int MPI_Wait(MPI_Request *request, MPI_Status *status)
+{
+    enter("MPI_Wait");
+    atomic_fetch_sub(*request == endless ? &own : &requests, 1);
+    return leave(PMPI_Wait(request, status));
+}
 COUNTED(Request_free, requests, -1, (MPI_Request * request), (request))
 COUNTED(Isend, requests, 1,
         (const void *buf, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request),
@@ -245,7 +263,7 @@ int main(int argc, char **argv)
     CHECK(open_descriptors() == descriptors);
     CHECK(weft_finalize(ctx, WEFT_FOREVER) == WEFT_OK);
     CHECK(atomic_load(&calls) > (long)THREADS * groups * ROUNDS); /* they came here */
-    CHECK(atomic_load(&communicators) == 0 && atomic_load(&requests) == 0);
+    CHECK(atomic_load(&communicators) == 0 && atomic_load(&requests) == 0 && atomic_load(&own) == 0);
     puts("one at a time");
     return 0;
 }
