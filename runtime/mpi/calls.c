@@ -1,7 +1,7 @@
 /* calls.c - an operation as one nonblocking call of MPI.
  *
  * The forms in place that both know are MPI_IN_PLACE; where MPI wants other ones (a scattered reduction, whose input
- * must stay) it reads or writes memory of this module.  Counts of uneven blocks become int.
+ * must stay), or one form on all ranks (all_to_all), it reads or writes memory of this module.  Counts of uneven blocks become int.
  * Fails: no memory, a block that int does not reach, or MPI, with what it says. */
 #include "mpi_module.h"
 
@@ -73,10 +73,10 @@ static weft_status no_memory(const call *c)
     return WEFT_ERR_MEMORY;
 }
 
-static weft_status use_output(call *c)
+static weft_status use_output(call *c, size_t blocks)
 {
     weft__mpi_running *r = c->running;
-    r->out_bytes = (size_t)c->count * c->element;
+    r->out_bytes = blocks * (size_t)c->count * c->element;
     r->output = malloc(r->out_bytes);
     c->out = r->output;
     return r->output ? WEFT_OK : no_memory(c);
@@ -112,9 +112,10 @@ static weft_status find_buffers(call *c)
     if (!c->count && !op->uneven) return WEFT_OK;
     switch (op->kind) {
     case WEFT_BACKEND_ALL_REDUCE:
-    case WEFT_BACKEND_ALL_TO_ALL:
         if (op->in == op->out) c->in = MPI_IN_PLACE;
         break;
+    case WEFT_BACKEND_ALL_TO_ALL: /* where some ranks say MPI_IN_PLACE and others do not, MPI's algorithms differ */
+        return op->in == op->out ? use_output(c, (size_t)c->work->size) : WEFT_OK;
     case WEFT_BACKEND_REDUCE:
         if (c->is_root && op->in == op->out) c->in = MPI_IN_PLACE;
         break;
@@ -132,7 +133,8 @@ static weft_status find_buffers(call *c)
         break;
     case WEFT_BACKEND_REDUCE_SCATTER:
     case WEFT_BACKEND_REDUCE_SCATTER_V:
-        if (c->count && op->out == block_at(c, op->in, c->in_displs) && (status = use_output(c)) != WEFT_OK)
+        if (c->count && op->out == block_at(c, op->in, c->in_displs) &&
+            (status = use_output(c, 1)) != WEFT_OK)
             return status;
         return op->uneven ? pack_input(c) : WEFT_OK;
     default: break;

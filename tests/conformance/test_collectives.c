@@ -263,6 +263,28 @@ static void same_bits(job_rank *me)
     }
 }
 
+/* Whether a rank does it in place is its own affair; small blocks, which algorithms may gather. */
+static void in_place_on_some(job_rank *me)
+{
+    static const size_t elements[] = {1, 5, 3000};
+    for (size_t c = 0; c < 3; c++)
+        for (int round = 0; round < 4; round++) {
+            size_t n = elements[c];
+            const size_t bytes = n * (size_t)me->size * sizeof(int32_t);
+            int32_t *own = job_alloc(me, bytes), *in = job_buffer(me, bytes), *out = job_buffer(me, bytes);
+            if (job_memory() <= WEFT_MEMORY_HOST && (me->rank + round) % 2 == 0)
+                out = in; /* no other has it */
+            for (int to = 0; to < me->size; to++)
+                for (size_t i = 0; i < n; i++) own[(size_t)to * n + i] = me->rank * 100 + to + (int)i;
+            job_put(in, own, bytes);
+            CHECK_OK(weft_all_to_all(me->world, in, out, n, WEFT_INT32, NULL, NULL));
+            job_get(own, out, bytes);
+            for (int from = 0; from < me->size; from++)
+                for (size_t i = 0; i < n; i++)
+                    CHECK_INT(own[(size_t)from * n + i], from * 100 + me->rank + (int)i);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +305,7 @@ int main(int argc, char **argv)
         JOB_TEST("many in flight", .ranks = 3, .body = many_in_flight),
         JOB_TEST("groups interleaved", .ranks = 4, .body = groups_interleaved),
         JOB_TEST("unused buffers", .ranks = 3, .body = unused_buffers),
+        JOB_TEST("in place on some ranks", .ranks = 9, .body = in_place_on_some),
         JOB_TEST("same bits", .ranks = 5, .body = same_bits),
     };
     return JOB_MAIN(tests, argc, argv);
