@@ -25,7 +25,8 @@
 
 #define ABORT_GRACE_NS (100 * WEFT__MS) /* for a call to come back, before its communicator is aborted */
 #define AWAIT_PAUSE_NS WEFT__MS
-#define LEAVES_NS      (100 * WEFT__MS)
+#define LEAVES_NS      (2000 * WEFT__MS) /* for who is on the way out of a module, before it is closed; */
+#define LOST_LEAVES_NS (100 * WEFT__MS)  /* and for who has not come back out of it for long */
 #define NAME_BYTES     32
 /* Who waits polls a module so often before it looks at all else again, which costs more than a poll. */
 #define SERVED_POLLS 8
@@ -380,13 +381,19 @@ void weft__modules_leave_host(weft_context *ctx)
         if (m->backend->leave_host) m->backend->leave_host(m->backend);
 }
 
+/* Whoever finished the last work is on its way out, however long others keep the processor. */
+static void await_turn(weft__module *module)
+{
+    const int64_t until = weft__now_ns() + (atomic_load(&module->lost) ? LOST_LEAVES_NS : LEAVES_NS);
+    while (!take_turn(module) && weft__now_ns() < until) sched_yield();
+}
+
 void weft__modules_close(weft_context *ctx)
 {
     bool death = ctx->module_count && anybody_died(ctx);
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         weft__module_recorded(ctx, m, WEFT__HAPPENED_MODULE_UNLOADED);
-        for (int64_t until = weft__now_ns() + LEAVES_NS; !take_turn(m) && weft__now_ns() < until;)
-            sched_yield(); /* whoever finished the last work is on its way out */
+        await_turn(m);
         if (death && m->backend->abandon) m->backend->abandon(m->backend);
         m->backend->close(m->backend);
         m->backend = NULL;

@@ -77,7 +77,7 @@ static weft_status use_output(call *c, size_t blocks)
 {
     weft__mpi_running *r = c->running;
     r->out_bytes = blocks * (size_t)c->count * c->element;
-    r->output = malloc(r->out_bytes);
+    r->output = malloc(r->out_bytes ? r->out_bytes : 1);
     c->out = r->output;
     return r->output ? WEFT_OK : no_memory(c);
 }

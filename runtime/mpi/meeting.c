@@ -18,6 +18,8 @@
 #include <time.h>
 
 #define PATIENCE_NS INT64_C(2000000000) /* for the first one's word, by who has been given up */
+/* For the last one's, which that one says no more once it has been given up itself: it may learn of that later. */
+#define LAST_PATIENCE_NS (2 * PATIENCE_NS)
 
 enum { YIELDS = 200, PAUSE_NS = 100000 };
 
@@ -35,6 +37,7 @@ static void pause_between(int *looks)
 
 typedef struct waiting {
     const weft_backend_comm *comm;
+    int64_t patience_ns;
     int looks;
     int64_t until_ns; /* it has been given up, and waits no longer than that; 0: it has not */
 } waiting;
@@ -43,7 +46,7 @@ typedef struct waiting {
 static bool goes_on(waiting *w)
 {
     const weft_backend_runtime *runtime = w->comm->backend->runtime;
-    if (!w->until_ns && atomic_load(&w->comm->doomed)) w->until_ns = runtime->now_ns() + PATIENCE_NS;
+    if (!w->until_ns && atomic_load(&w->comm->doomed)) w->until_ns = runtime->now_ns() + w->patience_ns;
     if (w->until_ns && runtime->now_ns() > w->until_ns) return false;
     pause_between(&w->looks);
     return true;
@@ -54,10 +57,11 @@ static int member_rank(const weft_backend_comm *comm, int member)
     return weft__mpi_rank_at(comm->addresses[member]);
 }
 
+/* Does not wait for a turn inside MPI: all members look so, again and again, and works would wait for each. */
 static bool are_done(int n, MPI_Request *requests)
 {
     int all = 1;
-    weft__mpi_calls_take();
+    if (!weft__mpi_calls_try()) return false;
     for (int i = 0, done; i < n; i++) {
         MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
         all = all && done;
@@ -115,9 +119,9 @@ static bool lead(const weft_backend_comm *comm, int there, int verdict)
 }
 
 /* The word of that rank of MPI_COMM_WORLD; false as well if it has been waited for in vain. */
-static bool hear(const weft_backend_comm *comm, int from, int tag)
+static bool hear(const weft_backend_comm *comm, int from, int tag, int64_t patience_ns)
 {
-    waiting w = {.comm = comm};
+    waiting w = {.comm = comm, .patience_ns = patience_ns};
     char word = 0;
     MPI_Request request;
     weft__mpi_calls_take();
@@ -141,7 +145,7 @@ static void tell(int to, int tag)
 static bool follow(const weft_backend_comm *comm, int there, int verdict)
 {
     tell(member_rank(comm, 0), there);
-    return hear(comm, member_rank(comm, 0), verdict);
+    return hear(comm, member_rank(comm, 0), verdict, PATIENCE_NS);
 }
 
 /* ---- turns ---- */
@@ -165,7 +169,7 @@ static neighbours find_neighbours(const weft_backend_comm *comm)
 
 static bool take_turn(const weft_backend_comm *comm)
 {
-    waiting w = {.comm = comm};
+    waiting w = {.comm = comm, .patience_ns = PATIENCE_NS};
     while (atomic_flag_test_and_set(&making))
         if (!goes_on(&w)) return false;
     return true;
@@ -175,11 +179,15 @@ static bool take_turn(const weft_backend_comm *comm)
 static bool take_turns(const weft_backend_comm *comm, int turn, int all_have)
 {
     neighbours at = find_neighbours(comm);
-    if (at.before >= 0 && !hear(comm, at.before, turn)) return false;
+    if (at.before >= 0 && !hear(comm, at.before, turn, PATIENCE_NS)) return false;
     if (!take_turn(comm)) return false;
     if (at.after >= 0) {
         tell(at.after, turn);
-        if (hear(comm, at.last, all_have)) return true;
+        if (hear(comm, at.last, all_have, LAST_PATIENCE_NS)) return true;
+        weft__mpi_part();
+        return false;
+    }
+    if (atomic_load(&comm->doomed)) { /* the others may have stopped listening */
         weft__mpi_part();
         return false;
     }
