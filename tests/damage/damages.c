@@ -19,10 +19,17 @@
 enum { EXIT_CODE = 7, CHILD_LIVES_US = 300000, JUMP_S = 86400, STORM_US = 300, FDS_MOST = 4096 };
 
 static atomic_bool ending_now;
+static atomic_uint counted; /* what was refused, or reset */
 
 bool damage_is_ending(void)
 {
     return atomic_load(&ending_now);
+}
+
+bool damage_was_done(const damage *d)
+{
+    if (d->by_ways) return router_done() > 0;
+    return !d->counts || atomic_load(&counted) > 0;
 }
 
 static uint64_t chance(const scene *s)
@@ -136,7 +143,10 @@ static void take_descriptors(job_rank *me, const scene *s)
     setrlimit(RLIMIT_NOFILE, &limit);
     while (taken_count < FDS_MOST) {
         const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (fd < 0) return;
+        if (fd < 0) {
+            atomic_store(&counted, 1);
+            return;
+        }
         taken[taken_count++] = fd;
     }
 }
@@ -159,7 +169,7 @@ static void have_memory(job_rank *me, const scene *s)
 {
     (void)me;
     (void)s;
-    scarce_end();
+    atomic_store(&counted, scarce_end());
 }
 
 static void filler(const scene *s, char path[128])
@@ -178,6 +188,7 @@ static void fill_disk(job_rank *me, const scene *s)
     filler(s, path);
     fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     while (fd >= 0 && written > 0) written = write(fd, nothing, sizeof nothing);
+    atomic_store(&counted, written < 0);
     if (fd >= 0) close(fd);
 }
 
@@ -374,7 +385,7 @@ static void end_resets(job_rank *me, const scene *s)
 {
     (void)me;
     (void)s;
-    resets_end();
+    atomic_store(&counted, resets_end());
 }
 
 /* ---- the table ---- */
@@ -408,37 +419,39 @@ const damage damages[] = {
     {"SIGSTOP of all ranks of the host", ON_HOSTS, FROM_IDLE_ON, NOTHING_ENDS, .by_another = true,
      .lasts_ms = {300, 3000}, .begin = stop_host, .end = wake_host},
     {"SIGSTOP, and resets,", ON_HOSTS, AT_WORK, NOTHING_ENDS, .by_another = true, .lasts_ms = {7000},
-     .begin = stop_and_reset, .end = wake_and_end_resets},
-    {"no descriptor", EVERYWHERE, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {300}, .begin = take_descriptors,
-     .end = give_descriptors},
-    {"no memory once", EVERYWHERE, AT_WORK, OWN_FAILURE, .lasts_ms = {200}, .begin = lack_memory,
-     .end = have_memory},
-    {"a full disk", EVERYWHERE, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {300}, .begin = fill_disk,
-     .end = empty_disk},
+     .by_ways = true, .begin = stop_and_reset, .end = wake_and_end_resets},
+    {"no descriptor", EVERYWHERE, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {300}, .counts = true,
+     .begin = take_descriptors, .end = give_descriptors},
+    {"no memory once", EVERYWHERE, AT_WORK, OWN_FAILURE, .lasts_ms = {200}, .counts = true,
+     .begin = lack_memory, .end = have_memory},
+    {"a full disk", EVERYWHERE, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {300}, .counts = true,
+     .begin = fill_disk, .end = empty_disk},
     {"a jump of the clock", EVERYWHERE, ANY_TIME, NOTHING_ENDS, .lasts_ms = {500}, .begin = jump,
      .end = jump_back},
     {"a storm of signals", EVERYWHERE, ANY_TIME, NOTHING_ENDS, .lasts_ms = {300}, .begin = storm},
     {"resets of its connections", 1 << LOOPBACK, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {300},
-     .begin = reset_here, .end = end_resets},
-    {"resets on the way", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {300}, .begin = reset_all,
-     .end = reset_none},
-    {"a connection half open", ON_HOSTS, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {400}, .begin = open_half,
-     .end = end_half},
+     .counts = true, .begin = reset_here, .end = end_resets},
+    {"resets on the way", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {300}, .by_ways = true,
+     .begin = reset_all, .end = reset_none},
+    {"a connection half open", ON_HOSTS, FROM_IDLE_ON, NOTHING_ENDS, .lasts_ms = {400}, .by_ways = true,
+     .begin = open_half, .end = end_half},
     {"a way lost", ON_HOSTS, FROM_IDLE_ON, NOTHING_ENDS, .hosts_least = 3, .lasts_ms = {300, 2500},
-     .begin = lose_one_way, .end = lose_none},
+     .by_ways = true, .begin = lose_one_way, .end = lose_none},
     {"both ways lost", ON_HOSTS, FROM_IDLE_ON, NOTHING_ENDS, .hosts_least = 3, .lasts_ms = {300, 2500},
-     .begin = lose_both_ways, .end = lose_none},
-    {"delay", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .begin = delay_all, .end = delay_none},
-    {"reordering", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .begin = reorder, .end = order},
-    {"repetition", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .begin = send_twice,
+     .by_ways = true, .begin = lose_both_ways, .end = lose_none},
+    {"delay", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .by_ways = true, .begin = delay_all,
+     .end = delay_none},
+    {"reordering", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .by_ways = true, .begin = reorder,
+     .end = order},
+    {"repetition", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .by_ways = true, .begin = send_twice,
      .end = send_once},
-    {"flipped bits", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .begin = flip_bits,
+    {"flipped bits", ON_HOSTS, ANY_TIME, NOTHING_ENDS, .lasts_ms = {400}, .by_ways = true, .begin = flip_bits,
      .end = flip_none},
     {"flipped bits that TCP does not see", 1 << ENCRYPTED, AT_WORK, NOTHING_ENDS, .lasts_ms = {300},
-     .begin = flip_unseen_bits, .end = flip_none},
+     .by_ways = true, .begin = flip_unseen_bits, .end = flip_none},
     {"the cable out", ON_HOSTS, FROM_IDLE_ON, NOTHING_ENDS, .by_another = true, .lasts_ms = {500},
-     .begin = cut_cable, .end = mend_cable},
+     .by_ways = true, .begin = cut_cable, .end = mend_cable},
     {"the cable out", ON_HOSTS, FROM_IDLE_ON, HOST_IS_LOST, .by_another = true,
-     .lasts_ms = {3000, 3000, 3000, 30000}, .begin = cut_cable, .end = mend_cable},
+     .lasts_ms = {3000, 3000, 3000, 30000}, .by_ways = true, .begin = cut_cable, .end = mend_cable},
 };
 const int damage_count = sizeof damages / sizeof *damages;

@@ -1,6 +1,7 @@
 /* judge.c - see judge.h. */
 #include "judge.h"
 #include "damages.h"
+#include "router.h"
 
 #include <dirent.h>
 #include <ftw.h>
@@ -9,7 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOST_MS = 4000 }; /* until a host that has vanished is given up, by whom too that leaves */
+enum {
+    LOST_MS = 4000, /* until a host that has vanished is given up, by whom too that leaves */
+    LOOK_MS = 20,
+    LOOKS = 50
+};
+#define LISTENS "0A" /* a state in the kernel's table */
 
 void judge_stand_aside(void)
 {
@@ -111,10 +117,11 @@ static void look_at_shared_memory(void)
     if (dir) closedir(dir);
 }
 
+/* Where this thread is now. */
 static void look_at_sockets(void)
 {
     char line[512];
-    FILE *sockets = fopen("/proc/net/unix", "re");
+    FILE *sockets = fopen("/proc/thread-self/net/unix", "re");
     while (sockets && fgets(line, sizeof line, sockets)) {
         const char *name = strrchr(line, ' ');
         if (name && (name[1] == '@' || name[1] == '/') && strstr(name, "weft") && !strstr(name, "@weft-run-"))
@@ -123,12 +130,42 @@ static void look_at_sockets(void)
     if (sockets) fclose(sockets);
 }
 
+/* On a host there is nothing but the job. */
+static void look_at_ports(int host)
+{
+    char line[512], state[8];
+    FILE *sockets = fopen("/proc/thread-self/net/tcp", "re");
+    while (sockets && fgets(line, sizeof line, sockets))
+        if (sscanf(line, "%*s %*s %*s %7s", state) == 1 && strcmp(state, LISTENS) == 0)
+            snprintf(left, sizeof left, "somebody listens on host %d: %.100s", host, line);
+    if (sockets) fclose(sockets);
+}
+
+static void look_at_host(int host)
+{
+    if (!router_enter(host)) fail_msg("host %d is not there", host);
+    look_at_sockets();
+    look_at_ports(host);
+    router_leave();
+}
+
+/* A child of a rank that has died has its sockets until it ends too. */
+static void look_at_network(const scene *s)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        left[0] = 0;
+        look_at_sockets();
+        for (int host = 0; s->layout >= PLAIN && host < s->hosts; host++) look_at_host(host);
+        if (!left[0]) return;
+        job_sleep_ms(LOOK_MS);
+    }
+}
+
 void judge_left(const scene *s)
 {
-    left[0] = 0;
     judged = s;
+    look_at_network(s);
     nftw(s->run_dir, remove_left, 8, FTW_DEPTH | FTW_PHYS);
     look_at_shared_memory();
-    look_at_sockets();
     if (left[0]) fail_msg("%s", left);
 }

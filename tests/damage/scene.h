@@ -44,6 +44,8 @@ typedef struct damage {
     int hosts_least;
     bool by_another; /* not in the victim's own process */
     bool tells;      /* the others of its end, if that gets so far */
+    bool by_ways;    /* done to packets, if any come that way meanwhile */
+    bool counts;     /* it is told whether it has come to what it does */
     int lasts_ms[4]; /* one of these is drawn; 0 ends them */
     void (*begin)(job_rank *me, const scene *s);
     void (*end)(job_rank *me, const scene *s); /* NULL: there is nothing to mend */
@@ -62,6 +64,7 @@ struct scene {
     unsigned dead;        /* bits: the victim of a death, and the first */
     unsigned part, other; /* that do not reach each other, where a host is lost */
     char name[192], run_dir[112];
+    atomic_bool *hit; /* seen by all processes: the damage has taken place */
     job_plan plan;
 };
 

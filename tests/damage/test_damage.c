@@ -1,13 +1,14 @@
 /* test_damage.c - whatever may happen to a job, drawn by seed: every survivor settles in time, the culprit is right, nobody
  * living is called dead, all who have a group have the same one, each sum is right, and nothing is left behind.
  *
- * DAMAGE_FIRST and DAMAGE_COUNT in the environment choose the seeds, so that a run may be resumed; DAMAGE_FIRST=411
- * DAMAGE_COUNT=1 plays one again.  What a failed one has written down lies in DAMAGE_DIR (/tmp). */
+ * DAMAGE_FIRST and DAMAGE_COUNT in the environment choose the seeds, so that a run may be resumed, in place of those of
+ * seeds.h; DAMAGE_FIRST=411 DAMAGE_COUNT=1 plays one again.  What a failed one has written down lies in DAMAGE_DIR (/tmp). */
 #include "damages.h"
 #include "judge.h"
 #include "operations.h"
 #include "router.h"
 #include "scene.h"
+#include "seeds.h"
 #include "skip.h"
 
 #include <ftw.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,7 +28,7 @@
 #include <unistd.h>
 
 enum {
-    DEFAULT_SEEDS = JOB_SANITIZED ? 8 : 30,
+    SEEDS_SANITIZED = 8, /* of the list */
     STEPS_MOST = 100000,
     AFTER = 3, /* steps of a group that goes on */
     STEPS_BEFORE_LEAVING = 3,
@@ -37,7 +39,7 @@ enum {
     RECONNECT_MS = 1000 * JOB_SLOWER, /* where somebody dies unseen */
     SHRINKS_MOST = 5
 };
-enum { DONE, BROKEN, MADE, GROUPS }; /* results of each rank, and behind them its groups */
+enum { LEFT, BROKEN, MADE, GROUPS }; /* results of each rank, and behind them its groups */
 enum { BEGUN, OVER };                /* of rank 0 alone, after those */
 enum { TIMES = 16 };
 _Static_assert(GROUPS + SHRINKS_MOST <= TIMES && TIMES + OVER < JOB_RESULTS, "results");
@@ -81,15 +83,19 @@ static void *strike(void *arg)
 {
     const hand *h = arg;
     const scene *s = h->scene;
+    bool there;
     while (!job_pid(h->me, s->victim)) usleep(100); /* it has not been started yet */
     usleep((useconds_t)s->delay_us);
     tell(h->me, 0, TIMES + BEGUN, job_now_ns());
+    there = !told(h->me, s->victim, LEFT);
+    if (s->damage->outcome == VICTIM_DIES) atomic_store(s->hit, there);
     s->damage->begin(h->me, s);
     job_sleep_ms(s->lasts_ms);
     while (s->damage->outcome == HOST_IS_LOST && s->phase != LEAVING && !all_have_broken(h->me, s) &&
            job_now_ns() < told(h->me, 0, TIMES + BEGUN) + TOLD_MS * INT64_C(1000000))
         job_sleep_ms(5);
     if (s->damage->end) s->damage->end(h->me, s);
+    atomic_store(s->hit, there && damage_was_done(s->damage));
     tell(h->me, 0, TIMES + OVER, job_now_ns());
     return NULL;
 }
@@ -267,6 +273,7 @@ static void leave(job_rank *me, const scene *s)
 {
     const int64_t from = job_now_ns();
     const weft_status status = weft_finalize(me->ctx, LEAVE_MS);
+    tell(me, me->rank, LEFT, 1);
     judge_leave(me, s, status, from, LEAVE_MS);
     me->ctx = NULL;
 }
@@ -323,6 +330,8 @@ static void live(job_rank *me)
 
 /* ---- a scene ---- */
 
+static bool folder_made, folder_mounted;
+
 /* A file system of its own, so that its disk may be full. */
 static void make_folder(scene *s)
 {
@@ -330,9 +339,10 @@ static void make_folder(scene *s)
     int n = snprintf(s->run_dir, sizeof s->run_dir, "%s/weft-damage-%d-%llu", where ? where : "/tmp",
                      getpid(), (unsigned long long)s->seed);
     if (n < 0 || (size_t)n >= sizeof s->run_dir) fail_msg("DAMAGE_DIR is too long: %s", where);
-    if (mkdir(s->run_dir, 0700)) fail_msg("%s cannot be made", s->run_dir);
-    if (mount("weft-damage", s->run_dir, "tmpfs", 0, "size=4m,mode=0700"))
-        fail_msg("%s cannot be mounted", s->run_dir);
+    folder_made = !mkdir(s->run_dir, 0700);
+    if (!folder_made) fail_msg("%s cannot be made", s->run_dir);
+    folder_mounted = !mount("weft-damage", s->run_dir, "tmpfs", 0, "size=4m,mode=0700");
+    if (!folder_mounted) fail_msg("%s cannot be mounted", s->run_dir);
 }
 
 static void keep(const char *from, const char *to)
@@ -365,11 +375,26 @@ static void keep_dumps(const scene *s)
 
 static void remove_folder(const scene *s)
 {
-    umount2(s->run_dir, MNT_DETACH);
-    rmdir(s->run_dir);
+    if (folder_mounted) umount2(s->run_dir, MNT_DETACH);
+    if (folder_made) rmdir(s->run_dir);
+    folder_mounted = folder_made = false;
 }
 
 static bool went_well;
+static int played, hits;
+
+/* A damage may come too late, or meet nothing; amid work there is always something on the ways. */
+static void judge_hit(const scene *s)
+{
+    played++;
+    if (atomic_load(s->hit)) {
+        hits++;
+    } else if (s->phase == AMID && s->damage->by_ways && s->damage->hosts_least < 3) {
+        fail_msg("the damage has not taken place");
+    } else {
+        printf("             the damage came too late, or met nothing\n");
+    }
+}
 
 static void play(void **state)
 {
@@ -379,7 +404,9 @@ static void play(void **state)
     router_mend();
     make_folder(s);
     setenv("WEFT_RUN_DIR", s->run_dir, 1);
+    atomic_store(s->hit, false);
     job_run(&s->plan);
+    judge_hit(s);
     judge_left(s);
     went_well = true;
 }
@@ -387,8 +414,8 @@ static void play(void **state)
 static int put_away(void **state)
 {
     const scene *s = *state;
-    if (!unable && !went_well) keep_dumps(s);
-    if (!unable) remove_folder(s);
+    if (folder_mounted && !went_well) keep_dumps(s);
+    remove_folder(s);
     return 0;
 }
 
@@ -403,18 +430,35 @@ static bool own_network(void)
            !mount("weft-damage", "/dev/shm", "tmpfs", 0, "size=4g,mode=1777");
 }
 
+static void check_list(void **state)
+{
+    const char *missed = seeds_miss();
+    (void)state;
+    if (missed) fail_msg("no seed of the list draws %s", missed);
+}
+
 static uint64_t number(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-int main(int argc, char **argv)
+static struct CMUnitTest test_of(scene *s, uint64_t seed, atomic_bool *hit)
 {
-    const uint64_t first = number("DAMAGE_FIRST", 1), count = number("DAMAGE_COUNT", DEFAULT_SEEDS);
-    scene *scenes = calloc(count, sizeof *scenes);
-    struct CMUnitTest *tests = calloc(count, sizeof *tests);
-    int failed;
+    scene_draw(s, seed);
+    s->hit = hit;
+    s->plan = (job_plan){.ranks = s->ranks,
+                         .body = live,
+                         .arg = s,
+                         .bare = true,
+                         .processes = true,
+                         .dying = s->dead,
+                         .limit_ms = 2 * JOB_LIMIT_MS};
+    return (struct CMUnitTest){s->name, play, NULL, put_away, s};
+}
+
+static void prepare(void)
+{
     unsetenv("WEFT_TRANSPORT"); /* the seed says */
     setenv("WEFT_LOG", "0", 0);
     setenv("WEFT_RECORD", "4096", 1); /* what a dump is made of */
@@ -422,19 +466,26 @@ int main(int argc, char **argv)
         unable = "this process cannot have one of its own";
     else if (!router_start(SCENE_HOSTS_MOST))
         unable = router_why();
-    for (uint64_t i = 0; i < count; i++) {
-        scene *s = &scenes[i];
-        scene_draw(s, first + i);
-        s->plan = (job_plan){.ranks = s->ranks,
-                             .body = live,
-                             .arg = s,
-                             .bare = true,
-                             .processes = true,
-                             .dying = s->dead,
-                             .limit_ms = 2 * JOB_LIMIT_MS};
-        tests[i] = (struct CMUnitTest){s->name, play, NULL, put_away, s};
-    }
-    failed = job_main(__FILE__, tests, count, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    const bool listed = !getenv("DAMAGE_FIRST") && !getenv("DAMAGE_COUNT");
+    const uint64_t first = number("DAMAGE_FIRST", 1),
+                   listed_count = (uint64_t)(JOB_SANITIZED ? SEEDS_SANITIZED : seed_count),
+                   count = listed ? listed_count : number("DAMAGE_COUNT", 1);
+    scene *scenes = calloc(count, sizeof *scenes);
+    struct CMUnitTest *tests = calloc(count + 1, sizeof *tests);
+    atomic_bool *hit = mmap(NULL, sizeof *hit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int failed;
+    if (!scenes || !tests || hit == MAP_FAILED) abort();
+    prepare();
+    tests[0] = (struct CMUnitTest)cmocka_unit_test(check_list);
+    tests[0].name = "seeds of the list: each damage, operation, phase and layout is drawn by one";
+    for (uint64_t i = 0; i < count; i++)
+        tests[i + 1] = test_of(&scenes[i], listed ? seeds[i] : first + i, hit);
+    failed = job_main(__FILE__, tests, count + 1, argc, argv);
+    if (!unable) printf("damage: %d of %d seeds met what they were to damage\n", hits, played);
     router_stop();
     free(scenes);
     free(tests);

@@ -44,7 +44,7 @@ typedef struct held {
 } held;
 
 static struct {
-    int hosts, tun[ROUTER_HOSTS_MOST], space[ROUTER_HOSTS_MOST];
+    int hosts, tun[ROUTER_HOSTS_MOST], space[ROUTER_HOSTS_MOST], home;
     pid_t pid;
     router_way *ways;
     char why[256];
@@ -130,18 +130,18 @@ static bool furnish(int host)
     return well;
 }
 
+void router_leave(void)
+{
+    if (setns(router.home, CLONE_NEWNET)) abort(); /* nothing of this process would be where it was */
+}
+
 static bool make_host(int host)
 {
-    int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     bool well;
-    if (here < 0 || unshare(CLONE_NEWNET)) {
-        if (here >= 0) close(here);
-        return failed("unshare");
-    }
-    router.space[host] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (unshare(CLONE_NEWNET)) return failed("unshare");
+    router.space[host] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     well = router.space[host] >= 0 && furnish(host);
-    if (setns(here, CLONE_NEWNET)) abort(); /* nothing of this process would be where it was */
-    close(here);
+    router_leave();
     return well;
 }
 
@@ -329,6 +329,8 @@ bool router_start(int hosts)
                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (router.ways == MAP_FAILED) return failed("mmap");
     router.hosts = hosts;
+    router.home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (router.home < 0) return failed("/proc/thread-self/ns/net");
     for (int i = 0; i < hosts; i++)
         if (!make_host(i)) return false;
     router.pid = fork();
@@ -348,6 +350,7 @@ void router_stop(void)
         close(router.tun[i]);
         close(router.space[i]);
     }
+    close(router.home);
 }
 
 void router_cut(int host, bool cut)
@@ -372,4 +375,11 @@ void router_mend(void)
         atomic_store(&w->resets, 0);
         atomic_store(&w->done, 0);
     }
+}
+
+int router_done(void)
+{
+    int n = 0;
+    for (int i = 0; i < ROUTER_HOSTS_MOST * ROUTER_HOSTS_MOST; i++) n += atomic_load(&router.ways[i].done);
+    return n;
 }

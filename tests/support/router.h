@@ -26,8 +26,10 @@ bool router_start(int hosts);
 const char *router_why(void);
 void router_stop(void);
 bool router_enter(int host); /* this thread, and whatever it starts */
+void router_leave(void);     /* it is back where the router was started */
 const char *router_address(int host);
 router_way *router_way_of(int from, int to);
 void router_cut(int host, bool cut); /* its cable: no packet to it or from it arrives */
 void router_mend(void);              /* all ways, as at the start */
+int router_done(void);               /* of all ways, since they were mended */
 #endif
