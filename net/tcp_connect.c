@@ -37,6 +37,8 @@
 #define PAUSE_MAX_MS  1000
 #define PAUSE_MEND_MS 100 /* the longest, where a connection broke */
 #define AWAIT_MS      200 /* for the other's connection, before it is dialled again */
+#define UNPROVEN_MOST \
+    3 /* attempts at somebody who does not prove what a member can: bytes may change on their way */
 
 static const char proves_not[] =
     "does not prove that it knows the job's secret, or what it said was changed on its way";
@@ -61,6 +63,7 @@ struct weft__tcp_dial {
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
+    int64_t began_ns;         /* this attempt */
     int64_t unheard_ns;       /* no kernel has answered since; 0: one has */
     size_t done;              /* bytes of this step */
     weft__tcp_looks looks;
@@ -137,11 +140,21 @@ static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
     return dial->mend_until_ns ? now_ns >= dial->mend_until_ns : dial->attempts >= WEFT__TCP_DIALS;
 }
 
+/* An attempt that ends after most of that time has waited for a rank that stood still, or this rank did: what is left of it
+ * says nothing of the next attempt, and it begins anew. */
+static void begin_time_anew(weft__tcp_dial *dial, int64_t now_ns)
+{
+    const int64_t all_ns = weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
+    if (dial->mend_until_ns && dial->step > GREETING && now_ns - dial->began_ns > all_ns / 2)
+        dial->mend_until_ns = now_ns + all_ns;
+}
+
 static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
 {
     const int64_t now = weft__now_ns(), longest = dial->mend_until_ns ? PAUSE_MEND_MS : PAUSE_MAX_MS;
     int64_t pause_ms = dial->attempts < 8 ? PAUSE_MIN_MS << (dial->attempts - 1) : longest;
     close_attempt(dial);
+    begin_time_anew(dial, now);
     if (is_last(dial, now)) {
         lose(dial->peer, what, error);
         return;
@@ -168,6 +181,14 @@ static void fail(weft__tcp_dial *dial, const char *what, int error)
         lose(dial->peer, what, error);
 }
 
+static void unproven(weft__tcp_dial *dial)
+{
+    if (dial->mend_until_ns || dial->attempts < UNPROVEN_MOST)
+        pause_dial(dial, proves_not, 0);
+    else
+        lose(dial->peer, proves_not, 0);
+}
+
 static void judged(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
@@ -176,7 +197,7 @@ static void judged(weft__tcp_dial *dial)
     weft__tcp_standing theirs;
     uint8_t verdict;
     if (!weft__tcp_verdict_take(&dial->handshake, &dial->judgement, &verdict, &theirs)) {
-        fail(dial, proves_not, 0);
+        unproven(dial);
     } else if (verdict == WEFT__TCP_TAKEN) {
         link = weft__tcp_link_new(peer);
         if (!link) {
@@ -241,7 +262,7 @@ static bool next_step(weft__tcp_dial *dial)
     if (dial->step == ANSWER) {
         const weft__tcp_standing mine = weft__tcp_stand(peer);
         if (!weft__tcp_answer_take(&dial->handshake, &dial->answer)) {
-            fail(dial, proves_not, 0);
+            unproven(dial);
             return false;
         }
         lives_on(dial);
@@ -298,7 +319,8 @@ static void attempt(weft__tcp_dial *dial)
     socklen_t length = weft__tcp_name(&peer->address, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     dial->attempts++;
-    if (!dial->unheard_ns) dial->unheard_ns = weft__now_ns();
+    dial->began_ns = weft__now_ns();
+    if (!dial->unheard_ns) dial->unheard_ns = dial->began_ns;
     /* Too few descriptors or ports may pass; what the network says will not. */
     if (fd < 0) {
         pause_dial(dial, "cannot be connected to", errno);

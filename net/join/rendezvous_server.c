@@ -298,19 +298,33 @@ void weft__rendezvous_answer_asks(weft__rendezvous_server *s)
 
 /* ---- gathering ---- */
 
+void weft__rendezvous_forget(weft__rendezvous_server *s)
+{
+    if (s->has_last) zmq_msg_close(&s->last);
+    s->has_last = false;
+}
+
+static void send_last(weft__rendezvous_server *s, const weft__rendezvous_member *to)
+{
+    zmq_msg_t one;
+    zmq_msg_init(&one);
+    if (zmq_msg_copy(&one, &s->last) == 0) send_message(s, to, &one);
+}
+
 /* All get one message, of which ZeroMQ counts the users: rank 0 would not hold a copy for each of thousands. */
 static void finish_gather(weft__rendezvous_server *s)
 {
     const weft__rendezvous_header header = header_for(s, WEFT__RENDEZVOUS_GATHERED, -1);
     size_t bytes = s->block_bytes;
-    zmq_msg_t all, one;
     char *at;
-    if (zmq_msg_init_size(&all, sizeof header + bytes * (size_t)s->world)) {
+    weft__rendezvous_forget(s);
+    if (zmq_msg_init_size(&s->last, sizeof header + bytes * (size_t)s->world)) {
         server_fail(s, WEFT_ERR_MEMORY,
                     "the serving rank has no memory left to gather %zu bytes from each rank", bytes);
         return;
     }
-    at = zmq_msg_data(&all);
+    s->has_last = true;
+    at = zmq_msg_data(&s->last);
     memcpy(at, &header, sizeof header);
     at += sizeof header;
     for (int r = 0; r < s->world; r++) {
@@ -318,12 +332,8 @@ static void finish_gather(weft__rendezvous_server *s)
         free(s->members[r].block);
         s->members[r].block = NULL;
     }
-    for (int i = 0; i < s->count; i++) {
-        if (s->members[i].done) continue;
-        zmq_msg_init(&one);
-        if (zmq_msg_copy(&one, &all) == 0) send_message(s, &s->members[i], &one);
-    }
-    zmq_msg_close(&all);
+    for (int i = 0; i < s->count; i++)
+        if (!s->members[i].done) send_last(s, &s->members[i]);
     s->gathered = 0;
     s->step++;
 }
@@ -331,7 +341,13 @@ static void finish_gather(weft__rendezvous_server *s)
 static void take_gather(weft__rendezvous_server *s, weft__rendezvous_member *m,
                         const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
-    if (s->phase != WEFT__SERVER_COMPLETE || m->block) return;
+    if (s->phase != WEFT__SERVER_COMPLETE) return;
+    if (s->has_last &&
+        h->step + 1 == (uint32_t)s->step) { /* over another connection: the answer may be lost */
+        send_last(s, m);
+        return;
+    }
+    if (m->block) return;
     if (h->step != (uint32_t)s->step || (s->gathered && bytes != s->block_bytes)) {
         server_fail(s, WEFT_ERR_MISMATCH,
                     "rank %d gathers %zu bytes in step %u of joining, others %zu bytes in step %d", m->rank,

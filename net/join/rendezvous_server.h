@@ -7,6 +7,7 @@
 #include "strangers.h"
 
 #include <pthread.h>
+#include <zmq.h>
 
 #define WEFT__RENDEZVOUS_ROUTE_BYTES 16 /* of a peer's address inside the ROUTER; ZeroMQ takes 5 */
 
@@ -60,6 +61,9 @@ struct weft__rendezvous_server {
     int step;                             /* of the gather under way */
     int gathered;                         /* parts of it that are here */
     size_t block_bytes;
+    zmq_msg_t
+        last; /* what all have been told of the step before, for those whose connection broke meanwhile */
+    bool has_last;
     weft_status status;
     char sentence[WEFT__SENTENCE_BYTES];
 };
@@ -69,6 +73,7 @@ void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *
                            size_t bytes);
 /* Whether somebody hung up before all were there: found by writing to each.  What it said last can be read then. */
 bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s);
+void weft__rendezvous_forget(weft__rendezvous_server *s); /* what it keeps for those who ask again */
 /* Tells whoever asked who is missing.  Before all are there, whoever has hung up is dropped first. */
 void weft__rendezvous_answer_asks(weft__rendezvous_server *s);
 /* Whether nobody waits for an answer any more. */

@@ -210,6 +210,7 @@ void weft__rendezvous_stop(weft__rendezvous_server *s, int64_t deadline_ns)
     weft__zap_dismiss(s->keys);
     weft__keys_drop(s->keys);
     for (int i = 0; i < s->count; i++) free(s->members[i].block);
+    weft__rendezvous_forget(s);
     free(s->members);
     free(s->quitters);
     free(s->asks);

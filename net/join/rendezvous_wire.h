@@ -11,8 +11,8 @@
  *   client -> server   FAIL     status, sentence    server -> all      FAILED    status, sentence
  *   client -> server   DONE     I have my last answer (or give up)
  *
- * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection; its id tells
- * that it is the same.  The server's thread sleeps without a timer unless it is being stopped. */
+ * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection, and then
+ * GATHER of the step whose answer it has not got; its id tells that it is the same.  The server's thread sleeps without a timer unless it is being stopped. */
 #ifndef WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
 #define WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
 #include "address.h"

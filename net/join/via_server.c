@@ -4,7 +4,7 @@
  *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port;
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
- * and another one is to.  Every wait ends at the deadline; then the server is asked who is missing.  The
+ * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.  Every wait ends at the deadline; then the server is asked who is missing.  The
  * connection's own events tell a wrong secret and a server that has gone. */
 #include "clock.h"
 #include "locate.h"
@@ -52,6 +52,8 @@ typedef struct client {
     int64_t refused_ns; /* since when whoever answers refuses; 0: nobody does */
     int rest_ms;        /* the last rest between two looks; 0: there was none */
     uint32_t step;
+    const void *block; /* of the gather that waits for its answer: said again over the next connection */
+    size_t block_bytes;
 } client;
 
 static double via_server_elapsed(const client *c)
@@ -191,6 +193,13 @@ static weft_status not_ours(client *c)
         c->place.text);
 }
 
+/* A connection that breaks once all are there is made again by ZeroMQ; what was on its way is said again, by both. */
+static void go_on(client *c)
+{
+    say_join(c);
+    if (c->block) say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, c->block, c->block_bytes);
+}
+
 enum ending { GOES_ON, REFUSED, STRANGE, GONE };
 
 /* Until one tells an ending or no more are there. */
@@ -201,7 +210,10 @@ static enum ending take_events(client *c)
         switch (event) {
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             c->refusals = 0;
-            if (!c->joined) say_join(c);
+            if (c->joined)
+                go_on(c);
+            else
+                say_join(c);
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return REFUSED;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
@@ -210,7 +222,7 @@ static enum ending take_events(client *c)
             if (++c->refusals >= REFUSALS) return REFUSED;
             break;
         case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
-            if (c->joined || (c->refusals == 0 && !c->server)) return GONE;
+            if (!c->joined && c->refusals == 0 && !c->server) return GONE;
             break;
         case ZMQ_EVENT_CLOSED: /* nobody listens there any more */
             if (c->joined || !c->server) return GONE;
@@ -436,7 +448,10 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
                           c->r->world_size);
     say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, in, bytes_each);
     zmq_msg_init(&a.msg);
+    c->block = in ? in : "";
+    c->block_bytes = bytes_each;
     status = await(c, WEFT__RENDEZVOUS_GATHERED, c->r->deadline_ns, &a);
+    c->block = NULL;
     if (!status) status = weft__rendezvous_answer_blocks(&a.said, total);
     if (!status && total) memcpy(out, a.said.payload, total);
     zmq_msg_close(&a.msg);

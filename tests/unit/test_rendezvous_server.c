@@ -257,6 +257,35 @@ static void say_gather(void *dealer, int name)
     assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
 }
 
+/* What was on its way when a connection broke is said again over the next one: a part, or the answer to all of them. */
+static void what_a_connection_lost_is_said_again(void **state)
+{
+    void *a = client(), *b = client(), *next;
+    (void)state;
+    say_join(a, 1, run, 0, 2);
+    say_join(b, 2, run, 1, 2);
+    assert_int_equal(answer(a), WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(answer(b), WEFT__RENDEZVOUS_JOINED);
+    say_gather(a, 1);
+    assert_int_equal(no_answer(a), 0);
+    zmq_close(a);
+    next = client();
+    say_join_on(next, 1, run, 0, 2, 1);
+    say_gather(next, 1);
+    assert_int_equal(answer(next), WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(no_answer(next), 0); /* it counts once */
+    say_gather(b, 2);
+    assert_int_equal(answer(next), WEFT__RENDEZVOUS_GATHERED);
+    assert_int_equal(answer(b), WEFT__RENDEZVOUS_GATHERED);
+    zmq_close(b);
+    b = client();
+    say_gather(b, 2);
+    assert_int_equal(answer(b), WEFT__RENDEZVOUS_GATHERED);
+    assert_int_equal(no_answer(next), 0);
+    zmq_close(b);
+    zmq_close(next);
+}
+
 static void is_told(void *dealer, int name, const char *expected)
 {
     words got;
@@ -344,6 +373,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
         cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
         cmocka_unit_test_setup_teardown(an_overtaken_word_leads_nobody_astray, begin, end),
+        cmocka_unit_test_setup_teardown(what_a_connection_lost_is_said_again, begin, end),
         cmocka_unit_test_setup_teardown(who_has_another_secret_is_named_once, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
     };
