@@ -15,8 +15,15 @@
 
 #include <stdlib.h>
 
-#define PIECE_BYTES  4194304 /* a longer buffer is cut: links carry one piece while another is reduced */
-#define PIECES_MOST  256
+/* A longer buffer is cut into pieces.  For each the hosts ask and grant twice, and what answers is a thread that a
+ * computing program may keep from its processor for milliseconds: so many pieces are under way that the link has
+ * others to carry meanwhile. */
+#define SHARE_BYTES     1048576 /* of a piece, that one rank sends another: so much pays for asking */
+#define PIECE_MOST      4194304
+#define PIECES_MOST     256
+#define UNDER_WAY_BYTES 16777216
+#define ROOMS_MOST      8
+
 #define STRIPE_BYTES 262144 /* a block of fewer bytes is handed on as a whole */
 #define STRIPES_MOST 4
 
@@ -34,10 +41,9 @@ static home own_home(const weft__schedule *s)
 
 /* TMP of a piece, which a later one uses again. */
 typedef struct workspace {
-    size_t count;         /* of the pieces that fit */
     weft__place operands; /* a row for each member of the host, of its part */
     weft__place partial;  /* the part, reduced over the host's members, if there are several */
-    weft__place shares;   /* rows of this host's shares of the lanes, a row for each host */
+    weft__place shares;   /* rows of this host's shares of the lanes, as many as rows_of says */
     int unused;           /* the step after which nobody uses it */
 } workspace;
 
@@ -130,33 +136,56 @@ static int reduce_in_host(piece *p)
     return first_sent;
 }
 
+/* The rank of that host which has this lane in its part. */
+static int lane_peer(const piece *p, weft__span lane, int host)
+{
+    int members = weft__members_of_host(p->s, host);
+    return weft__first_of_host(p->s, host) + member_with(p->count, members, lane.start);
+}
+
+/* Rows of a share: of each host, or of the other one, whose share is reduced with this one's where it lies. */
+static int rows_of(const weft__schedule *s)
+{
+    return weft__hosts(s) == 2 ? 1 : weft__hosts(s);
+}
+
+/* This host's share of a lane comes from all, and is reduced to OUT.  own: where this host has it. */
+static int reduce_share(piece *p, weft__span lane, weft__span share, weft__place own, uint32_t tag)
+{
+    weft__schedule *s = p->s;
+    int hosts = weft__hosts(s), first_row = s->n, here = p->here.number, folded;
+    weft__place rows = weft__plus(s, p->room->shares, p->used), to = out_at(p, lane.start + share.start);
+    p->used += share.length * (size_t)rows_of(s);
+    if (hosts == 2) {
+        int got =
+            weft__add_recv(s, lane_peer(p, lane, !here), tag, rows, share.length, p->free, WEFT__NO_STEP);
+        return weft__add_reduce(s, here ? rows : own, here ? own : rows, to, share.length,
+                                weft__last_scale(s, p->op), got, p->reduced);
+    }
+    for (int h = 0; h < hosts; h++) {
+        weft__place row = weft__plus(s, rows, (size_t)h * share.length);
+        if (h == here)
+            weft__add_copy(s, own, row, share.length, 1, p->reduced, p->free);
+        else
+            weft__add_recv(s, lane_peer(p, lane, h), tag, row, share.length, p->free, WEFT__NO_STEP);
+    }
+    folded = weft__add_fold(s, rows, hosts, to, share.length, weft__last_scale(s, p->op));
+    for (int h = 0; h < hosts; h++) weft__add_order(s, first_row + h, folded);
+    return folded;
+}
+
 /* One lane: hosts send each other their shares of it, reduce their own, and send that to all. */
 static void exchange_lane(piece *p, weft__span lane, uint32_t tag)
 {
     weft__schedule *s = p->s;
-    int hosts = weft__hosts(s), first_row, folded;
+    int hosts = weft__hosts(s), folded;
     weft__span own_share = weft__share(lane.length, hosts, p->here.number);
     weft__place partial = weft__plus(s, p->partial, lane.start - p->part.start);
-    weft__place rows = weft__plus(s, p->room->shares, p->used),
-                mine = out_at(p, lane.start + own_share.start);
-    p->used += own_share.length * (size_t)hosts;
-    first_row = s->n;
-    for (int h = 0; h < hosts; h++) {
-        int members = weft__members_of_host(s, h);
-        int peer = weft__first_of_host(s, h) + member_with(p->count, members, lane.start);
-        weft__place row = weft__plus(s, rows, (size_t)h * own_share.length);
-        if (h == p->here.number)
-            weft__add_copy(s, weft__plus(s, partial, own_share.start), row, own_share.length, 1, p->reduced,
-                           p->free);
-        else
-            weft__add_recv(s, peer, tag, row, own_share.length, p->free, WEFT__NO_STEP);
-    }
-    folded = weft__add_fold(s, rows, hosts, mine, own_share.length, weft__last_scale(s, p->op));
-    for (int h = 0; h < hosts; h++) weft__add_order(s, first_row + h, folded);
+    weft__place mine = out_at(p, lane.start + own_share.start);
+    folded = reduce_share(p, lane, own_share, weft__plus(s, partial, own_share.start), tag);
     finishes(p, folded);
     for (int i = 1; i < hosts; i++) {
-        int h = weft__modulo(p->here.number + i, hosts), members = weft__members_of_host(s, h);
-        int peer = weft__first_of_host(s, h) + member_with(p->count, members, lane.start);
+        int h = weft__modulo(p->here.number + i, hosts), peer = lane_peer(p, lane, h);
         weft__span theirs = weft__share(lane.length, hosts, h);
         int sent = weft__add_send(s, peer, tag, weft__plus(s, partial, theirs.start), theirs.length,
                                   p->reduced, WEFT__NO_STEP);
@@ -211,30 +240,46 @@ static void make_room(const piece *p, workspace *room)
 {
     weft__schedule *s = p->s;
     size_t hosts = (size_t)weft__hosts(s);
-    room->count = p->count;
     room->operands = weft__add_tmp(s, p->here.members > 1 ? p->part.length * (size_t)p->here.members : 0);
     room->partial = weft__add_tmp(s, p->here.members > 1 && hosts > 1 ? p->part.length : 0);
     /* A share of a lane may be one longer than the others. */
-    room->shares = weft__add_tmp(s, hosts > 1 ? p->part.length + hosts * (size_t)lanes_most(s) : 0);
+    room->shares =
+        weft__add_tmp(s, hosts > 1 ? (p->part.length / hosts + 1 + (size_t)lanes_most(s)) * (size_t)rows_of(s)
+                                   : 0);
     room->unused = WEFT__NO_STEP;
+}
+
+static size_t piece_bytes(const weft__schedule *s)
+{
+    size_t ranks = (size_t)s->size;
+    return weft__hosts(s) == 1 || ranks > PIECE_MOST / SHARE_BYTES ? PIECE_MOST : ranks * SHARE_BYTES;
 }
 
 static int pieces_of(const weft__schedule *s, const weft__op *op)
 {
-    size_t pieces = op->count * s->element / PIECE_BYTES + 1;
+    size_t pieces = op->count * s->element / piece_bytes(s) + 1;
     return pieces > PIECES_MOST ? PIECES_MOST : (int)pieces;
+}
+
+/* Within a host nothing is waited for so long. */
+static int rooms_of(const weft__schedule *s, size_t longest)
+{
+    size_t rooms = UNDER_WAY_BYTES / (longest * s->element);
+    if (weft__hosts(s) == 1 || rooms < 2) return 2;
+    return rooms > ROOMS_MOST ? ROOMS_MOST : (int)rooms;
 }
 
 void weft__build_lanes_all_reduce(weft__schedule *s, const weft__op *op)
 {
-    int pieces = pieces_of(s, op), *after;
-    workspace rooms[2] = {{.count = SIZE_MAX}, {.count = SIZE_MAX}};
+    int pieces = pieces_of(s, op), room_count, *after;
+    workspace rooms[ROOMS_MOST];
     piece p = {.s = s, .op = op, .here = own_home(s)};
     /* So few that a lane would be empty, and its ranks would hear from nobody: whole operands are exchanged. */
     if (op->count < (size_t)s->size) {
         weft__build_doubling_all_reduce(s, op);
         return;
     }
+    room_count = rooms_of(s, weft__share(op->count, pieces, 0).length);
     p.own = weft__own_operand(s, op, op->count);
     p.after = after = malloc(sizeof *after * 2 * (size_t)weft__hosts(s) * (size_t)(lanes_most(s) + 1));
     if (!after) s->failed = true;
@@ -244,8 +289,8 @@ void weft__build_lanes_all_reduce(weft__schedule *s, const weft__op *op)
         p.count = span.length;
         p.part = weft__share(p.count, p.here.members, p.here.own);
         p.tag = (uint32_t)i * (uint32_t)(LANE_TAGS + 2 * lanes_most(s));
-        p.room = &rooms[i % 2];
-        if (p.room->count != p.count) make_room(&p, p.room);
+        p.room = &rooms[i % room_count];
+        if (i < room_count) make_room(&p, p.room); /* no later piece is longer */
         p.free = p.room->unused;
         p.used = 0;
         add_piece(&p);

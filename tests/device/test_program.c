@@ -81,7 +81,7 @@ static void the_host_runs_ahead(job_rank *me)
             CHECK_OK(weft_stream_wait(reqs[i], device_stream(0)));
         }
         CHECK_INT(weft_test(reqs[0]), WEFT_PENDING); /* all of them queued before the first is done */
-        CHECK_INT(threads_now(), threads);
+        CHECK(threads_now() <= threads);             /* one of its making may end yet */
         if (device_is_emulated()) CHECK_INT(calls("background"), apart);
         job_mark(me, 0);
     } else {
@@ -221,7 +221,7 @@ static void beside_a_hand_written_loop(job_rank *me)
             for (int r = 0; r < AT_ONCE; r++) WAIT_OK(reqs[r]);
         }
     }
-    CHECK_INT(threads_now(), threads);
+    CHECK(threads_now() <= threads);
     CHECK_INT(made[3], TIMES);
     CHECK_INT(made[4], TIMES); /* each of them in its call, on this thread */
     CHECK_INT(made[5], TIMES);
