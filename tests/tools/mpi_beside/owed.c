@@ -1,6 +1,6 @@
 /* owed.c - a program that calls no MPI: once a rank's collective is over it waits for the library's own operations alone, so
  * nobody in it calls MPI.  Another rank's may still need an acknowledgement that MPI here has not sent yet; with
- * UCX_SYSV_FIFO_SIZE=2 and UCX_RNDV_THRESH=1024 MPICH over UCX mostly owes one within some ten rounds. */
+ * UCX_SYSV_FIFO_SIZE=2 and UCX_RNDV_THRESH=1024 MPICH over UCX owes one within some hundred rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weft/weft.h>
