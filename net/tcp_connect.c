@@ -63,6 +63,7 @@ struct weft__tcp_dial {
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
+    bool anew;                /* that time has begun anew */
     int64_t began_ns;         /* this attempt */
     int64_t unheard_ns;       /* no kernel has answered since; 0: one has */
     size_t done;              /* bytes of this step */
@@ -141,12 +142,14 @@ static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
 }
 
 /* An attempt that ends after most of that time has waited for a rank that stood still, or this rank did: what is left of it
- * says nothing of the next attempt, and it begins anew. */
+ * says nothing of the next attempt, and it begins anew, once. */
 static void begin_time_anew(weft__tcp_dial *dial, int64_t now_ns)
 {
     const int64_t all_ns = weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
-    if (dial->mend_until_ns && dial->step > GREETING && now_ns - dial->began_ns > all_ns / 2)
-        dial->mend_until_ns = now_ns + all_ns;
+    if (!dial->mend_until_ns || dial->anew || dial->step <= GREETING || now_ns - dial->began_ns <= all_ns / 2)
+        return;
+    dial->anew = true;
+    dial->mend_until_ns = now_ns + all_ns;
 }
 
 static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
@@ -183,7 +186,8 @@ static void fail(weft__tcp_dial *dial, const char *what, int error)
 
 static void unproven(weft__tcp_dial *dial)
 {
-    if (dial->mend_until_ns || dial->attempts < UNPROVEN_MOST)
+    const bool again = weft__setting_int(WEFT__SET_RECONNECT_MS) > 0;
+    if (dial->mend_until_ns || (again && dial->attempts < UNPROVEN_MOST))
         pause_dial(dial, proves_not, 0);
     else
         lose(dial->peer, proves_not, 0);

@@ -4,8 +4,9 @@
  *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port;
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
- * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.  Every wait ends at the deadline; then the server is asked who is missing.  The
- * connection's own events tell a wrong secret and a server that has gone. */
+ * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.
+ * Every wait ends at the deadline; then the server is asked who is missing.  The connection's own events tell a wrong
+ * secret and a server that has gone. */
 #include "clock.h"
 #include "locate.h"
 #include "rendezvous_answer.h"
@@ -116,6 +117,12 @@ static weft_status in_vain(client *c, enum weft__in_vain what)
     return status == WEFT_OK ? AGAIN : status;
 }
 
+static weft_status server_gone(const client *c)
+{
+    return weft__fail(WEFT_ERR_PEER, "the rank that serves at %s has gone while the job was starting",
+                      c->place.text);
+}
+
 /* Takes one message.  OK: it is of that kind (and this step, for gathers); NONE: none such is here yet. */
 static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, answer *a)
 {
@@ -128,6 +135,8 @@ static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, ans
             c->told = true;
             return weft__rendezvous_answer_failure(&a->said);
         }
+        if (c->joined && (h->kind == WEFT__RENDEZVOUS_ANOTHER || h->kind == WEFT__REGISTRY_BUSY))
+            return server_gone(c); /* another run's has its address now */
         if (h->kind == WEFT__RENDEZVOUS_ANOTHER) return in_vain(c, WEFT__ANOTHER);
         if (h->kind == WEFT__REGISTRY_BUSY) {
             weft_status status = in_vain(c, WEFT__COMPLETE);
@@ -137,6 +146,51 @@ static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, ans
         if (h->kind == wanted && (wanted != WEFT__RENDEZVOUS_GATHERED || h->step == c->step)) return WEFT_OK;
     }
     return NONE;
+}
+
+/* ---- connecting ---- */
+
+static void disconnect(client *c)
+{
+    if (c->dealer) {
+        zmq_socket_monitor(c->dealer, NULL, 0);
+        zmq_close(c->dealer);
+    }
+    if (c->monitor) zmq_close(c->monitor);
+    c->dealer = c->monitor = NULL;
+}
+
+static weft_status connect_for_good(client *c)
+{
+    static _Atomic unsigned made;
+    char text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
+    int linger = LINGER_MS, port = weft__address_port(&c->place.at);
+    snprintf(events, sizeof events, "inproc://weft-joining-%u", made++);
+    weft__address_text(&c->place.at, text);
+    weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
+    c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
+                                 c->r->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
+    if (!c->dealer) return WEFT_ERR_SYSTEM;
+    zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
+    c->monitor = zmq_socket(c->context, ZMQ_PAIR);
+    if (!c->monitor || weft__zmq_monitor(c->dealer, events, ZMQ_EVENT_ALL) ||
+        weft__zmq_connect(c->monitor, events) || weft__zmq_connect(c->dealer, endpoint)) {
+        weft__fail(WEFT_ERR_SYSTEM, "cannot connect to %s: %s", endpoint, zmq_strerror(errno));
+        disconnect(c);
+        return WEFT_ERR_SYSTEM;
+    }
+    c->attempts++;
+    c->refusals = 0;
+    c->busy = c->known = false;
+    return WEFT_OK;
+}
+
+/* A moment, or until the finder has heard something. */
+static void via_server_rest(client *c)
+{
+    struct pollfd item = {.fd = c->finder->fd, .events = POLLIN};
+    c->rest_ms = !c->rest_ms ? 1 : c->rest_ms < RETRY_MS / 2 ? 2 * c->rest_ms : RETRY_MS;
+    poll(&item, 1, c->rest_ms);
 }
 
 /* ---- what the connection tells ---- */
@@ -152,12 +206,6 @@ static int take_event(client *c, uint32_t *value)
     memcpy(&event, frame, sizeof event);
     memcpy(value, frame + 2, sizeof *value);
     return event;
-}
-
-static weft_status server_gone(const client *c)
-{
-    return weft__fail(WEFT_ERR_PEER, "the rank that serves at %s has gone while the job was starting",
-                      c->place.text);
 }
 
 /* It takes us for no member of the job.  NONE: that is final, as it is where no time is left to see whether
@@ -193,20 +241,28 @@ static weft_status not_ours(client *c)
         c->place.text);
 }
 
-/* A connection that breaks once all are there is made again by ZeroMQ; what was on its way is said again, by both. */
+/* Over the connection that has taken the place of one that broke: what was on its way is said again, by both. */
 static void go_on(client *c)
 {
     say_join(c);
     if (c->block) say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, c->block, c->block_bytes);
 }
 
-enum ending { GOES_ON, REFUSED, STRANGE, GONE };
+enum ending { GOES_ON, REFUSED, STRANGE, BROKEN, GONE };
+
+/* Once all are there the server is who it was: what then looks like another one was changed on its way. */
+static bool breaks(int event)
+{
+    return event == ZMQ_EVENT_DISCONNECTED || event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
+           event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+}
 
 /* Until one tells an ending or no more are there. */
 static enum ending take_events(client *c)
 {
     uint32_t value;
     for (int event; (event = take_event(c, &value));) {
+        if (c->joined && breaks(event)) return BROKEN;
         switch (event) {
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             c->refusals = 0;
@@ -222,7 +278,7 @@ static enum ending take_events(client *c)
             if (++c->refusals >= REFUSALS) return REFUSED;
             break;
         case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
-            if (!c->joined && c->refusals == 0 && !c->server) return GONE;
+            if (c->refusals == 0 && !c->server) return GONE;
             break;
         case ZMQ_EVENT_CLOSED: /* nobody listens there any more */
             if (c->joined || !c->server) return GONE;
@@ -233,10 +289,19 @@ static enum ending take_events(client *c)
     return GOES_ON;
 }
 
+/* ZeroMQ makes some again by itself, and others not: all are made anew. */
+static weft_status mend_connection(client *c)
+{
+    disconnect(c);
+    via_server_rest(c);
+    return connect_for_good(c);
+}
+
 /* AGAIN: the server vanished before all were there. */
 static weft_status end_of_connection(client *c, enum ending ending)
 {
     switch (ending) {
+    case BROKEN: return mend_connection(c);
     case REFUSED: return refused(c);
     case STRANGE: return not_ours(c);
     case GONE: return c->joined ? server_gone(c) : in_vain(c, WEFT__GONE);
@@ -305,42 +370,7 @@ static weft_status time_is_up(client *c)
     return weft__fail(WEFT_ERR_TIMEOUT, "%s", sentence);
 }
 
-/* ---- connecting ---- */
-
-static void disconnect(client *c)
-{
-    if (c->dealer) {
-        zmq_socket_monitor(c->dealer, NULL, 0);
-        zmq_close(c->dealer);
-    }
-    if (c->monitor) zmq_close(c->monitor);
-    c->dealer = c->monitor = NULL;
-}
-
-static weft_status connect_for_good(client *c)
-{
-    static _Atomic unsigned made;
-    char text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
-    int linger = LINGER_MS, port = weft__address_port(&c->place.at);
-    snprintf(events, sizeof events, "inproc://weft-joining-%u", made++);
-    weft__address_text(&c->place.at, text);
-    weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
-    c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
-                                 c->r->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
-    if (!c->dealer) return WEFT_ERR_SYSTEM;
-    zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
-    c->monitor = zmq_socket(c->context, ZMQ_PAIR);
-    if (!c->monitor || weft__zmq_monitor(c->dealer, events, ZMQ_EVENT_ALL) ||
-        weft__zmq_connect(c->monitor, events) || weft__zmq_connect(c->dealer, endpoint)) {
-        weft__fail(WEFT_ERR_SYSTEM, "cannot connect to %s: %s", endpoint, zmq_strerror(errno));
-        disconnect(c);
-        return WEFT_ERR_SYSTEM;
-    }
-    c->attempts++;
-    c->refusals = 0;
-    c->busy = c->known = false;
-    return WEFT_OK;
-}
+/* ---- looking for the place ---- */
 
 /* One try of the place.  OK: a server greets; NONE: not yet. */
 static weft_status via_server_look(client *c)
@@ -369,14 +399,6 @@ static weft_status via_server_serve(client *c)
     if (status) return status;
     weft__address_text(&c->place.at, c->address);
     return c->finder->serves(c->finder, &c->place);
-}
-
-/* A moment, or until the finder has heard something. */
-static void via_server_rest(client *c)
-{
-    struct pollfd item = {.fd = c->finder->fd, .events = POLLIN};
-    c->rest_ms = !c->rest_ms ? 1 : c->rest_ms < RETRY_MS / 2 ? 2 * c->rest_ms : RETRY_MS;
-    poll(&item, 1, c->rest_ms);
 }
 
 /* Until we serve or a server greets us. */
@@ -414,6 +436,8 @@ static weft_status join_once(client *c)
     }
     if (!status) {
         weft__via_nonce(c->r, a.said.payload);
+        memcpy(c->place.nonce, a.said.payload,
+               sizeof c->place.nonce); /* no other run's server, from now on */
         c->r->rank = a.said.header.rank;
         c->r->world_size = a.said.header.world;
     }

@@ -72,7 +72,9 @@ static weft_status operate_check(weft_group *group, weft__op *op, const weft_cal
                                                          : 1;
     if ((status = place(ctx, op, call)) != WEFT_OK) return status;
     if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
-    if (WEFT__UNLIKELY(ctx->module_count) && op->memory == WEFT_MEMORY_HOST && weft__module_takes(group, op))
+    /* What a module asks of the host goes to no module: it has to end when it is given up. */
+    if (WEFT__UNLIKELY(ctx->module_count) && op->memory == WEFT_MEMORY_HOST && !group->of_module &&
+        weft__module_takes(group, op))
         op->memory = WEFT__MEMORY_HOST_BY_MODULE;
     return WEFT_OK;
 }

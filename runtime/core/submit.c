@@ -80,13 +80,15 @@ static void set_first_step(weft_request *req)
     req->deadline_ns = req->ask_ns = req->warn_ns = WEFT__NEVER;
 }
 
-/* Beside the traits of a request's kind: its executor ends messages when their group breaks. */
+/* Beside the traits of a request's kind: its executor ends messages when their group breaks; and it makes a group for a
+ * module, whose work goes on while the context is being finalized. */
 #define ENDS_WITH_GROUP (1U << 31)
+#define OF_MODULE       (1U << 30)
 
 static unsigned traits_of(const weft_request *req)
 {
     const weft__executor *executor = weft__executor_of(req->ctx, &req->op);
-    return weft__kind_traits(req->op.kind) |
+    return weft__kind_traits(req->op.kind) | (req->of_module ? OF_MODULE : 0U) |
            (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0U);
 }
 
@@ -100,7 +102,8 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
         if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ENDS_WITH_GROUP))
             return weft__group_refuse(group);
     }
-    if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst))
+    if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst) && !group->of_module &&
+        !(traits & OF_MODULE))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;
 }

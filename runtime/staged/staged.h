@@ -26,9 +26,9 @@ typedef struct weft__staged {
     const weft_backend_host *host;
     weft_context *context;
     int rank; /* in the world */
-    pthread_mutex_t naming;
+    pthread_mutex_t naming, host_turn;
     uint32_t named;                  /* communicators that got their id here; under naming */
-    _Atomic bool left;               /* the host plane: what it has there is not touched any more */
+    bool left;                       /* the host plane: no more call of it is made; under host_turn */
     weft__list running;              /* progress thread: communicators with works */
     struct weft_backend_comm *alone; /* progress thread: messages to oneself; NULL until needed */
 } weft__staged;

@@ -55,6 +55,21 @@ static void comm_free_way(weft__staged_way *way)
     }
 }
 
+/* A thread of the module calls the host plane in turns of this, as the context may end meanwhile, and take the plane
+ * along.  False: it has ended. */
+static bool begin_turn(weft__staged *staged)
+{
+    pthread_mutex_lock(&staged->host_turn);
+    if (!staged->left) return true;
+    pthread_mutex_unlock(&staged->host_turn);
+    return false;
+}
+
+static void end_turn(weft__staged *staged)
+{
+    pthread_mutex_unlock(&staged->host_turn);
+}
+
 /* On a thread of the module: freeing may block. */
 static void bury(void *arg)
 {
@@ -65,7 +80,10 @@ static void bury(void *arg)
     if (comm->outwards) cudaStreamDestroy(comm->outwards);
     if (comm->inwards) cudaStreamDestroy(comm->inwards);
     cudaGetLastError();
-    if (comm->group && !atomic_load(&comm->staged->left)) comm->staged->host->group_free(comm->group);
+    if (comm->group && begin_turn(comm->staged)) {
+        comm->staged->host->group_free(comm->group);
+        end_turn(comm->staged);
+    }
     pthread_mutex_lock(&cuda->lock);
     weft__list_remove(&comm->link);
     pthread_mutex_unlock(&cuda->lock);
@@ -144,6 +162,29 @@ static weft_status make_ready(weft__staged_comm *comm, char *why)
     return error == cudaErrorMemoryAllocation ? WEFT_ERR_MEMORY : WEFT_ERR_SYSTEM;
 }
 
+static weft_status host_has_ended(char *why)
+{
+    snprintf(why, WEFT__NCCL_SENTENCE, "its group is gone");
+    return WEFT_ERR_BROKEN;
+}
+
+/* Nothing is begun for whom the runtime has given up: it may have taken its leave of the others. */
+static weft_status begin_group(weft__staged_comm *comm, weft_group **group, weft_request **req, char *why)
+{
+    const weft_backend_host *host = comm->staged->host;
+    weft_status status;
+    bool dropped;
+    if (!begin_turn(comm->staged)) return host_has_ended(why);
+    pthread_mutex_lock(&comm->lock);
+    dropped = comm->dropped;
+    pthread_mutex_unlock(&comm->lock);
+    status = dropped ? host_has_ended(why)
+                     : host->group(comm->staged->context, comm->world, comm->size, comm->name, group, req);
+    if (status != WEFT_OK && !dropped) snprintf(why, WEFT__NCCL_SENTENCE, "%.600s", host->last_error());
+    end_turn(comm->staged);
+    return status;
+}
+
 /* Ranks that had begun to join and find no memory have to take part even so: the others would wait. */
 static weft_status make_group(weft__staged_comm *comm, bool takes_part, char *why)
 {
@@ -151,22 +192,22 @@ static weft_status make_group(weft__staged_comm *comm, bool takes_part, char *wh
     weft_request *req = NULL;
     weft_group *group = NULL;
     unsigned turns = 0;
-    weft_status status =
-        host->group(comm->staged->context, comm->world, comm->size, comm->name, &group, &req);
     bool cancelled = false;
-    if (status != WEFT_OK) {
-        snprintf(why, WEFT__NCCL_SENTENCE, "%.600s", host->last_error());
-        return status;
-    }
-    while ((status = host->test(req)) == WEFT_PENDING) {
+    weft_status status = begin_group(comm, &group, &req, why);
+    if (status != WEFT_OK) return status;
+    for (;;) {
+        if (!begin_turn(comm->staged)) return host_has_ended(why);
+        if ((status = host->test(req)) != WEFT_PENDING) break;
         if (!cancelled && (!takes_part || weft__staged_doomed(comm))) {
             host->cancel(req);
             cancelled = true;
         }
+        end_turn(comm->staged);
         weft__thread_pause(&turns);
     }
     if (status != WEFT_OK) snprintf(why, WEFT__NCCL_SENTENCE, "%.600s", host->message(req));
     host->release(req);
+    end_turn(comm->staged);
     pthread_mutex_lock(&comm->lock);
     comm->group = group; /* whatever became of it, it is freed with the communicator */
     pthread_mutex_unlock(&comm->lock);

@@ -33,7 +33,9 @@ static void leave_host(weft_backend *backend)
 {
     weft__staged *staged = weft__staged_of(backend);
     weft__threads_wait(&staged->cuda, CLOSE_NS);
-    atomic_store(&staged->left, true);
+    pthread_mutex_lock(&staged->host_turn);
+    staged->left = true;
+    pthread_mutex_unlock(&staged->host_turn);
 }
 
 static void close_backend(weft_backend *backend);
@@ -92,6 +94,7 @@ static void module_init(weft__staged *staged, const weft_backend_runtime *table,
     weft__nccl_cond_init(&cuda->changed);
     pthread_mutex_init(&cuda->order, NULL);
     pthread_mutex_init(&staged->naming, NULL);
+    pthread_mutex_init(&staged->host_turn, NULL);
     weft__list_init(&cuda->comms);
     weft__list_init(&staged->running);
 }
@@ -103,6 +106,7 @@ static void discard(weft__staged *staged)
     pthread_mutex_destroy(&staged->cuda.lock);
     pthread_mutex_destroy(&staged->cuda.order);
     pthread_mutex_destroy(&staged->naming);
+    pthread_mutex_destroy(&staged->host_turn);
     free(staged);
 }
 

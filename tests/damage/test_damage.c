@@ -35,6 +35,7 @@ enum {
     JOIN_MS = 5000 * JOB_SLOWER,  /* where somebody does not come */
     FINAL_MS = 4000 * JOB_SLOWER, /* deadline of a shrink that nobody can agree to */
     LEAVE_MS = 20000 * JOB_SLOWER,
+    MEETS_MS = 2000,                  /* until a packet has been changed, where few of them are */
     TOLD_MS = 10000 + SCENE_LATE_MS,  /* from a damage until all have broken */
     RECONNECT_MS = 1000 * JOB_SLOWER, /* where somebody dies unseen */
     SHRINKS_MOST = 5
@@ -79,6 +80,12 @@ static bool all_have_broken(job_rank *me, const scene *s)
     return true;
 }
 
+/* Amid work there is always something on the ways, and one packet of some is changed. */
+static bool meets_something(const scene *s)
+{
+    return s->phase == AMID && s->damage->by_ways && s->damage->hosts_least < 3;
+}
+
 static void *strike(void *arg)
 {
     const hand *h = arg;
@@ -91,6 +98,8 @@ static void *strike(void *arg)
     if (s->damage->outcome == VICTIM_DIES) atomic_store(s->hit, there);
     s->damage->begin(h->me, s);
     job_sleep_ms(s->lasts_ms);
+    for (int waited = 0; meets_something(s) && !damage_was_done(s->damage) && waited < MEETS_MS; waited += 5)
+        job_sleep_ms(5);
     while (s->damage->outcome == HOST_IS_LOST && s->phase != LEAVING && !all_have_broken(h->me, s) &&
            job_now_ns() < told(h->me, 0, TIMES + BEGUN) + TOLD_MS * INT64_C(1000000))
         job_sleep_ms(5);
@@ -383,13 +392,13 @@ static void remove_folder(const scene *s)
 static bool went_well;
 static int played, hits;
 
-/* A damage may come too late, or meet nothing; amid work there is always something on the ways. */
+/* A damage may come too late, or meet nothing. */
 static void judge_hit(const scene *s)
 {
     played++;
     if (atomic_load(s->hit)) {
         hits++;
-    } else if (s->phase == AMID && s->damage->by_ways && s->damage->hosts_least < 3) {
+    } else if (meets_something(s)) {
         fail_msg("the damage has not taken place");
     } else {
         printf("             the damage came too late, or met nothing\n");

@@ -3,6 +3,7 @@
 #include "collective.h"
 #include "device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <weft/cuda.h>
@@ -124,6 +125,32 @@ static void cancelled(job_rank *me)
     job_sum_works(me->world);
 }
 
+static void note(weft_request *req, weft_status status, void *arg)
+{
+    weft_status *settled = arg;
+    if (status != WEFT_OK) fprintf(stderr, "%s\n", weft_request_message(req));
+    *settled = status;
+}
+
+/* Nothing has been made yet, and no piece has begun, when the context is finalized: it waits for all of it. */
+static void finalized_amid(job_rank *me)
+{
+    weft_status settled = WEFT_PENDING;
+    weft_request *req = NULL;
+    job_join(me);
+    int32_t *sum = job_buffer(me, LONG);
+    const weft_call call = {.stream = device_stream(0), .done = note, .arg = &settled};
+    fill(sum, LONG / sizeof *sum, me->rank);
+    device_delay(device_stream(0), HELD_US);
+    CHECK_OK(weft_all_reduce(me->world, sum, sum, LONG / 4, WEFT_INT32, WEFT_SUM, &call, &req));
+    weft_release(req);
+    CHECK_OK(weft_finalize(me->ctx, job_wait_ms()));
+    me->ctx = NULL;
+    me->world = NULL;
+    CHECK_INT(settled, WEFT_OK);
+    check_filled(sum, LONG / sizeof *sum, RANKS, RANKS * (RANKS - 1) / 2);
+}
+
 /* Nobody has asked for it, and NCCL cannot run. */
 static void instead(job_rank *me)
 {
@@ -165,6 +192,7 @@ int main(int argc, char **argv)
         JOB_TEST("goes on", .ranks = RANKS, .body = goes_on),
         JOB_TEST("held up", .ranks = RANKS, .body = held_up),
         JOB_TEST("cancelled", .ranks = RANKS, .body = cancelled),
+        JOB_TEST("finalized amid", .ranks = RANKS, .body = finalized_amid, .bare = true, .processes = true),
         JOB_TEST("instead of NCCL", .ranks = RANKS, .body = instead, .bare = true, .processes = true),
         JOB_TEST("types", .ranks = RANKS, .body = types),
     };

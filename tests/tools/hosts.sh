@@ -279,7 +279,7 @@ PATH="$(dirname "$weft_run"):$PATH" over 1 --weft-run /nowhere/weft-run true </d
     ends_with 255 "a launcher that asks"
     says err "Permission denied (publickey,password).; weft-run answers no questions: let it in without a password"
     # One that is slow, and closes its output some time before it ends: how it ended is waited for all the same.
-    launch="sh -c 'sleep 1.2; exec >&-; sleep 0.3; exit 127' sh"
+    launch="sh -c 'sleep 1.2; exec >&-; sleep 0.1; exit 127' sh"
     over 1 true </dev/null
     [ $code != 0 ] || wrong "a launcher that finds nothing, slowly: exit code 0"
     says err "finds weft-run neither at "
