@@ -102,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         check(&s);
         s.ask_count = 0; /* answered by the thread, once all is read */
     }
+    weft__rendezvous_forget(&s);
     for (int i = 0; i < s.count; i++) free(s.members[i].block);
     free(s.members);
     free(s.quitters);
