@@ -17,7 +17,8 @@
 
 /* A longer buffer is cut into pieces.  For each the hosts ask and grant twice, and what answers is a thread that a
  * computing program may keep from its processor for milliseconds: so many pieces are under way that the link has
- * others to carry meanwhile. */
+ * others to carry meanwhile.  They take half as much memory where two ranks on two hosts exchange, as much among more
+ * hosts, and up to twice as much where hosts have several members. */
 #define SHARE_BYTES     1048576 /* of a piece, that one rank sends another: so much pays for asking */
 #define PIECE_MOST      4194304
 #define PIECES_MOST     256
