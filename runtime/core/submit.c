@@ -92,6 +92,12 @@ static unsigned traits_of(const weft_request *req)
            (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0U);
 }
 
+/* What a module needs for itself goes on while the context is being finalized. */
+static bool is_of_module(const weft_group *group, unsigned traits)
+{
+    return group->of_module || traits & OF_MODULE;
+}
+
 /* A broken group takes no more collectives.  Messages in host memory go on: they concern only two ranks. */
 static weft_status may_begin(const weft_group *group, unsigned traits)
 {
@@ -102,8 +108,7 @@ static weft_status may_begin(const weft_group *group, unsigned traits)
         if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ENDS_WITH_GROUP))
             return weft__group_refuse(group);
     }
-    if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst) && !group->of_module &&
-        !(traits & OF_MODULE))
+    if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst) && !is_of_module(group, traits))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;
 }

@@ -47,20 +47,23 @@ compile() {
 }
 
 bad=0
-shown() { [ $bad = 0 ] || cat "$dir/probe.s"; }
 has() { # FUNCTION INSTRUCTION... (each is there); -INSTRUCTION: is not; 2:INSTRUCTION: so often at least
-    function=$1
+    function=$1 wrong=0
     shift
     sed -n "/^$function\(\.[a-z0-9.]*\)*:/,/\.size[[:space:]]*${function}[.,]/p" "$dir/probe.s" >"$dir/code"
     [ -s "$dir/code" ] || { echo "$function is not in the code"; bad=1; return; }
     for instruction; do
         case $instruction in
         [1-9]:*) [ "$(grep -cE "^[[:space:]]+${instruction#*:}[[:space:]]" "$dir/code")" -ge "${instruction%%:*}" ] ||
-            { echo "$function lacks $instruction"; bad=1; } ;;
-        -*) ! grep -qE "^[[:space:]]+${instruction#-}[[:space:]]" "$dir/code" || { echo "$function has ${instruction#-}"; bad=1; } ;;
-        *) grep -qE "^[[:space:]]+$instruction([[:space:]]|$)" "$dir/code" || { echo "$function lacks $instruction"; bad=1; } ;;
+            { echo "$function lacks $instruction"; wrong=1; } ;;
+        -*) ! grep -qE "^[[:space:]]+${instruction#-}[[:space:]]" "$dir/code" || { echo "$function has ${instruction#-}"; wrong=1; } ;;
+        *) grep -qE "^[[:space:]]+$instruction([[:space:]]|$)" "$dir/code" || { echo "$function lacks $instruction"; wrong=1; } ;;
         esac
     done
+    [ $wrong = 0 ] || {
+        cat "$dir/code"
+        bad=1
+    }
 }
 compile "$dir/probe.c"
 has look_of_who_asks ldar -ldr      # not before what it has left to be seen
@@ -72,7 +75,6 @@ has drop_of_lock ldaxr stlxr
 has whole 'dmb[[:space:]]+ish'
 has light 'dmb[[:space:]]+ish'
 has inflight ldar                  # not before the word that the context closes
-shown
 
 # Functions of the runtime, each whole, with nothing of what it calls.
 runtime() { # FUNCTION INSTRUCTION..., or FUNCTION(TYPE where several files have one
@@ -82,11 +84,7 @@ runtime() { # FUNCTION INSTRUCTION..., or FUNCTION(TYPE where several files have
     file=$(grep -lE "^[a-z].*[ *]$function\($first.*[^;]$" "$source"/runtime/*/*.c) ||
         { echo "no file has $function"; bad=1; return; }
     compile "$file" -fno-inline -Dalways_inline=unused
-    before=$bad
-    bad=0
     has "$function" "$@"
-    shown
-    [ $before = 0 ] || bad=1
 }
 # Who goes to sleep, and who gives it work.
 runtime deep_sleep 'bl[[:space:]]+weft__rest_to' ldarb -ldrb # that it sleeps, before its last look; that at whether it is to stop

@@ -26,17 +26,32 @@ fail() {
     exit 1
 }
 
+# gone PID: awaits its end; what its processes wait for is told where it has none within a minute.
+gone() {
+    for _ in $(seq 1200); do
+        [ -e "/proc/$1/stat" ] || return 0
+        ! grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null || return 0
+        sleep 0.05
+    done
+    for pid in "$1" $(ps -o pid= --ppid "$1"); do
+        for thread in "/proc/$pid/task"/*; do
+            echo "$thread: $(cat "$thread/comm" "$thread/wchan") $(sed -n 's/^State:[[:space:]]*//p' "$thread/status")"
+        done
+    done
+    fail "weft-run does not end: $(cat "$dir/out" "$dir/err")"
+}
+
 # Ranks are told by one of their processes, so that another test's job is not meant.
 start() { # N SCENE
     : >"$dir/out" # what the job before has told may still be there when it is looked at first
     "$run" -n "$1" "$program" "$2" >>"$dir/out" 2>"$dir/err" &
     job=$!
-    for _ in $(seq 600); do
+    for _ in $(seq 1200); do
         [ "$(grep -c '^rank' "$dir/out")" != "$1" ] || break
         sleep 0.05
     done
     pid=$(sed -n 's/^rank 0 is process //p' "$dir/out")
-    [ -n "$pid" ] || fail "$2 does not come up: $(cat "$dir/out" "$dir/err")"
+    [ "$(grep -c '^rank' "$dir/out")" = "$1" ] || fail "$2 does not come up: $(cat "$dir/out" "$dir/err")"
 }
 
 text() { # without the cuts between lines
@@ -45,7 +60,7 @@ text() { # without the cuts between lines
 
 expect() { # until it is told, since a rank may not be so far yet
     for _ in $(seq 200); do
-        "$inspect" "$@" >"$dir/text" 2>"$dir/err" || fail "$*: code $?: $(cat "$dir/text" "$dir/err")"
+        timeout 60 "$inspect" "$@" >"$dir/text" 2>"$dir/err" || fail "$*: code $?: $(cat "$dir/text" "$dir/err")"
         ! text | grep -Eq -- "$sought" || return 0
         sleep 0.05
     done
@@ -55,7 +70,11 @@ expect() { # until it is told, since a rank may not be so far yet
 echo '-- stopped'
 start 8 stopped
 stopped=$(sed -n 's/^rank 3 is process //p' "$dir/out")
-until grep -q '^State:.*T' "/proc/$stopped/status"; do sleep 0.01; done
+for _ in $(seq 1200); do
+    ! grep -q '^State:.*T' "/proc/$stopped/status" || break
+    sleep 0.05
+done
+grep -q '^State:.*T' "/proc/$stopped/status" || fail "rank 3 does not stop: $(cat "$dir/out" "$dir/err")"
 begun=$(date +%s%N)
 sought='rank 3 \(pid [0-9]+\) is stopped by a signal, .*; ranks 0-2, 4-7 wait for it in all_reduce 5 of world'
 expect --once "$pid"
@@ -101,6 +120,7 @@ scene 2 receive
 echo '-- dead'
 export WEFT_TRANSPORT=tcp # which makes connections
 start 4 dead
+gone "$job"
 wait "$job" || :
 job=
 sought='rank 1 \(pid [0-9]+\) died: rank [023] saw it first.*weft-run: rank 1 ended by SIGKILL'
