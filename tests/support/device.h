@@ -21,6 +21,9 @@
     X(int, cudaMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) \
     X(int, cudaStreamCreateWithFlags, (void **stream, unsigned flags))                          \
     X(int, cudaStreamSynchronize, (void *stream))                                               \
+    X(int, cudaStreamWaitEvent, (void *stream, void *event, unsigned flags))                    \
+    X(int, cudaEventCreateWithFlags, (void **event, unsigned flags))                            \
+    X(int, cudaEventRecord, (void *event, void *stream))                                        \
     X(int, cudaStreamBeginCapture, (void *stream, int mode))                                    \
     X(int, cudaStreamEndCapture, (void *stream, void **graph))                                  \
     X(int, cudaGraphDestroy, (void *graph))                                                     \
