@@ -31,6 +31,7 @@ static void print_build(void)
     row("compiler", WEFT_INFO_COMPILER);
     row("flags", WEFT_INFO_FLAGS);
     row("CUDA at build", WEFT_INFO_CUDA);
+    row("ranges of NVTX", WEFT_INFO_NVTX);
 }
 
 static void backend(const char *name, const char *text)

@@ -2,6 +2,7 @@
 #include "operate.h"
 #include "batch.h"
 #include "executor.h"
+#include "ranges.h"
 #include "submit.h"
 
 static weft_status find_memory_of(weft_context *ctx, const weft__op *op, const char *name, const void *buffer,
@@ -106,9 +107,15 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
 {
     weft_request *req = NULL;
     weft_status status = operate_check(group, op, call);
-    bool joins = call && call->batch;
+    bool joins = call && call->batch, shows;
     if (status == WEFT_OK && !joins && weft__submit_inline(group, op, call, out, &status)) return status;
+    shows = WEFT__UNLIKELY(weft__ranges_on) && status == WEFT_OK && op->memory != WEFT_MEMORY_HOST;
+    if (WEFT__UNLIKELY(shows)) weft__range_push("submit", op, group);
     if (status == WEFT_OK) status = operate_prepare(group, op, call, &req);
-    if (WEFT__UNLIKELY(joins)) return weft__batch_join(call, req, status, out);
-    return status == WEFT_OK ? weft__submit(req, call, out) : status;
+    if (WEFT__UNLIKELY(joins))
+        status = weft__batch_join(call, req, status, out);
+    else if (status == WEFT_OK)
+        status = weft__submit(req, call, out);
+    if (WEFT__UNLIKELY(shows)) weft__range_pop();
+    return status;
 }

@@ -17,6 +17,7 @@
 #include "modules.h"
 #include "program.h"
 #include "progress.h"
+#include "ranges.h"
 #include "recorded.h"
 #include "settings.h"
 
@@ -52,6 +53,12 @@ void weft__device_told(weft__device *d, weft__phase phase)
     atomic_store(&d->phase, (uint32_t)phase);
     weft__recorded_reached_outside(d->req, phase);
     if (atomic_load(&d->watchers)) weft__wake_all(&d->phase);
+}
+
+void weft__device_settles(weft__device *d)
+{
+    if (WEFT__UNLIKELY(d->range)) weft__range_end(d->range);
+    d->range = 0;
 }
 
 /* A module whose works callers do not begin relies on what all ranks have agreed on before, also in such a group. */
@@ -133,8 +140,10 @@ static void has_agreed(weft_request *req)
     if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
     if (!in_program(req))
         weft__device_enter(req);
-    else if (req->device->done)
+    else if (req->device->done) {
+        weft__device_settles(req->device);
         weft__request_settle(req, WEFT_OK, NULL);
+    }
 }
 
 bool weft__device_done(weft_request *req)
@@ -159,6 +168,7 @@ static void release(weft_request *req)
 {
     weft__device *d = req->device;
     WEFT__ASSERT(!d->shut); /* the group's list would keep a record that another operation takes next */
+    weft__device_settles(d);
     weft__device_lengths_free(d);
     weft__module_unmark(d->module, d->work.marker);
     weft__slab_put(&req->ctx->devices, d);
@@ -200,6 +210,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->ticket.final = d->ticket.alone = false;
     memset(&d->part, 0, sizeof d->part);
     d->module = module;
+    d->range = 0;
     d->work.owner = d;
     d->work.comm = NULL;
     d->work.marker = marker;
@@ -237,6 +248,8 @@ static void device_follow(weft_request *first, weft_request *req)
 static void device_start(weft_request *req)
 {
     weft__recorded_reached(req, weft__device_phase(req)); /* as it was prepared it had no record */
+    if (WEFT__UNLIKELY(weft__ranges_on) && !req->device->range)
+        req->device->range = weft__range_start("settle", req);
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         weft__device_pair_start(req);
         return;
@@ -332,6 +345,7 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
         drain(req, status, text);
     } else {
         if (!d->handed) take_back(req);
+        weft__device_settles(d);
         weft__request_settle(req, status, text);
         weft__device_told(d, WEFT__PHASE_OVER);
     }

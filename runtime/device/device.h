@@ -90,6 +90,7 @@ typedef struct weft__device {
     weft__bundle bundle;
     weft__part part;        /* device_split.c */
     _Atomic uint32_t phase; /* weft__phase */
+    uint64_t range;         /* that a profiler shows (ranges.h) until it settles; 0: none */
     weft_backend_work work;
 } weft__device;
 
@@ -113,6 +114,8 @@ weft__phase weft__device_phase(const weft_request *req);
 void weft__device_reach(weft__device *d, weft__phase phase); /* on its way to the module */
 /* It is issued, or over: wakes who waits for that.  Any thread. */
 void weft__device_told(weft__device *d, weft__phase phase);
+/* It is about to settle. */
+void weft__device_settles(weft__device *d);
 
 /* device_pair.c: messages and exchanges */
 void weft__device_pair_start(weft_request *req);

@@ -243,6 +243,7 @@ static void device_pair_settle(weft_request *req, weft_status status)
 {
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed);
     weft__bundle_leave(req->device);
+    weft__device_settles(req->device);
     weft__pair_settle(req, status);
     weft__device_told(req->device, WEFT__PHASE_OVER);
     weft__request_unref(req);
@@ -415,6 +416,7 @@ void weft__device_pair_stop(weft_request *req)
 void weft__device_pair_done(weft_request *req)
 {
     if (req->device->match.in.state == WEFT__HALF_MET) req->recv_result.bytes = req->recv_result.offered;
+    weft__device_settles(req->device);
     weft__pair_settle(req, req->device->match.outcome);
 }
 

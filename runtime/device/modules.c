@@ -13,6 +13,7 @@
 #include "module_folder.h"
 #include "peer.h"
 #include "program.h"
+#include "ranges.h"
 #include "settings.h"
 
 #include <dlfcn.h>
@@ -55,6 +56,7 @@ static void end(weft_request *req, weft_status status, const char *sentence)
     char text[WEFT__SENTENCE_BYTES];
     bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     if (weft__request_state(req) == WEFT__DRAINING) {
+        weft__device_settles(req->device);
         weft__request_settle(req, req->draining_status, NULL);
         return;
     }
@@ -62,12 +64,15 @@ static void end(weft_request *req, weft_status status, const char *sentence)
     if (status == WEFT_OK) {
         if (pair)
             weft__device_pair_done(req);
-        else if (weft__device_done(req))
+        else if (weft__device_done(req)) {
+            weft__device_settles(req->device);
             weft__request_settle(req, WEFT_OK, NULL);
+        }
         return;
     }
     explain(req, &status, sentence, text, sizeof text);
     weft__device_stop_agreeing(req->device); /* in program order it may fail before all have come */
+    weft__device_settles(req->device);
     weft__request_settle(req, status, text);
     if (pair)
         weft__device_pair_give_up(req, status, text);
@@ -244,6 +249,7 @@ static weft_status load(weft_context *ctx, loading l, bool *asked)
     module->addresses = addresses;
     ctx->callers_serve = l.backend->any_thread && (ctx->callers_serve || !ctx->module_count);
     ctx->module_count++;
+    weft__ranges_open();
     if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
     snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", l.name);
     weft__engine_take(ctx);
@@ -414,6 +420,7 @@ void weft__module_abandon(weft_request *req)
     atomic_fetch_add(&req->ctx->device_left, 1);
     atomic_fetch_sub(&req->ctx->device_pending, 1);
     weft__engine_nudge(req->ctx); /* who waits leaves it alone from now on */
+    weft__device_settles(req->device);
     weft__request_settle(req, req->draining_status, NULL);
 }
 
@@ -429,10 +436,13 @@ static void modules_split(weft__module *module, weft_backend_work *work)
 static void modules_start(weft__module *module, weft__device *first)
 {
     if (weft__request_state(first->req) < WEFT__DRAINING) {
+        const bool shows = WEFT__UNLIKELY(weft__ranges_on);
+        if (shows) weft__range_push("issue", &first->req->op, first->req->group);
         if (first->part.splits)
             modules_split(module, &first->work);
         else
             module->backend->start(module->backend, &first->work);
+        if (shows) weft__range_pop();
         return;
     }
     for (weft_backend_work *work = &first->work; work;) { /* ended before it began */

@@ -5,6 +5,7 @@
 #include "program.h"
 #include "engine.h"
 #include "group.h"
+#include "ranges.h"
 #include "submit.h"
 
 static WEFT__THREAD_WORD weft__device *entered, *last_entered; /* by this thread, and not issued yet */
@@ -84,6 +85,8 @@ void weft__program_issue(weft_context *ctx)
     for (; first;
          first = next) { /* once it is issued it may be over and gone, and after the last one the context */
         next = first->next_entered;
+        if (WEFT__UNLIKELY(weft__ranges_on)) weft__range_push("issue", &first->req->op, first->req->group);
         first->module->backend->issue(first->module->backend, &first->work);
+        if (WEFT__UNLIKELY(weft__ranges_on)) weft__range_pop();
     }
 }

@@ -9,6 +9,9 @@
 # Names are variables of CMake or of the environment.  A place counts when it has the header and the library of the
 # header's version; one that is too old is passed over, and named where nothing better is found.
 #
+# The header of NVTX 3, which is all there is of it, is looked for where CUDA is, in the wheel nvidia/nvtx and in the
+# system.  Sets WEFT_NVTX_INCLUDE and WEFT_NVTX_VERSION (empty: not found).
+#
 # Sets WEFT_NCCL (ON: both are there), WEFT_CUDA_VERSION and WEFT_NCCL_VERSION (empty: not found), and makes the
 # targets weft_cudart and weft_nccl_lib (headers and library), weft_cuda_headers and weft_nccl_headers.
 set(WEFT_CUDA_NEEDED 12.0)
@@ -129,6 +132,18 @@ function(weft_cuda_headers_target wheels)
   target_include_directories(weft_cuda_headers SYSTEM INTERFACE ${include})
 endfunction()
 
+function(weft_find_nvtx cuda)
+  weft_python_folders(folders)
+  list(TRANSFORM folders APPEND /nvidia/nvtx)
+  find_path(include nvtx3/nvToolsExt.h PATHS ${cuda} ${folders} /usr PATH_SUFFIXES include NO_DEFAULT_PATH NO_CACHE)
+  if(include)
+    file(STRINGS ${include}/nvtx3/nvToolsExt.h line REGEX "define NVTX_VERSION [0-9]" LIMIT_COUNT 1)
+    string(REGEX MATCH "[0-9]+$" version "${line}")
+    set(WEFT_NVTX_INCLUDE ${include} PARENT_SCOPE)
+    set(WEFT_NVTX_VERSION ${version} PARENT_SCOPE)
+  endif()
+endfunction()
+
 function(weft_find_nccl)
   weft_python_folders(folders)
   list(TRANSFORM folders APPEND /nvidia OUTPUT_VARIABLE wheels)
@@ -172,6 +187,7 @@ function(weft_find_nccl)
   set_target_properties(weft_nccl_lib PROPERTIES IMPORTED_LOCATION ${WEFT_NCCL_LIBRARY})
   target_link_libraries(weft_nccl_lib INTERFACE weft_nccl_headers)
   set(WEFT_NCCL ON PARENT_SCOPE)
+  set(WEFT_CUDA_ROOT ${WEFT_CUDA_ROOT} PARENT_SCOPE)
   set(WEFT_CUDA_VERSION ${WEFT_CUDA_VERSION} PARENT_SCOPE)
   set(WEFT_NCCL_VERSION ${WEFT_NCCL_VERSION} PARENT_SCOPE)
 endfunction()
@@ -179,8 +195,10 @@ endfunction()
 set(WEFT_NCCL OFF)
 set(WEFT_CUDA_VERSION "")
 set(WEFT_NCCL_VERSION "")
+set(WEFT_NVTX_VERSION "")
 if(WEFT_USE_CUDA)
   weft_find_nccl()
+  weft_find_nvtx("${WEFT_CUDA_ROOT}")
 else()
   message(STATUS "weft: WEFT_USE_CUDA is off; host memory only")
 endif()
