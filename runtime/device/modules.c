@@ -31,6 +31,7 @@
 #define NAME_BYTES     32
 /* Who waits polls a module so often before it looks at all else again, which costs more than a poll. */
 #define SERVED_POLLS 8
+#define LOOK_NS      (20 * WEFT__US) /* between looks while nobody waits */
 
 /* What the runtime knows of the communicator's end is better than what a call on it says. */
 static void explain(const weft_request *req, weft_status *status, const char *sentence, char *text,
@@ -515,6 +516,17 @@ int weft__module_progress_by_caller(weft_context *ctx)
     return n;
 }
 
+/* Each look takes locks of the driver's that callers need to begin works: as long as nobody waits, not at every pass. */
+static bool is_early(const weft_context *ctx, weft__module *module, int64_t now)
+{
+    if (module->backend->by_callers && now - module->looked_ns < LOOK_NS &&
+        !atomic_load_explicit(&ctx->drivers, memory_order_relaxed) &&
+        !atomic_load_explicit(&ctx->settling_sleepers, memory_order_relaxed))
+        return true;
+    module->looked_ns = now;
+    return false;
+}
+
 /* idle: poll it without works too.  -1: this thread was given up. */
 static int progress(weft_context *ctx, weft__module *module, bool idle)
 {
@@ -522,6 +534,7 @@ static int progress(weft_context *ctx, weft__module *module, bool idle)
     int64_t since = weft__now_ns();
     int n = 0;
     if (!node && !idle && atomic_load(&module->pending) == 0) return 0;
+    if (!node && is_early(ctx, module, since)) return 0;
     atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
     atomic_store(&ctx->blocked_since, since);
     weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
