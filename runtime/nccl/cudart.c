@@ -119,24 +119,55 @@ static int major_of(struct dl_phdr_info *info, size_t bytes, void *major)
     return sscanf(name, "libcudart.so.%d", (int *)major) == 1;
 }
 
+/* A driver runs the majors up to its own.  Where there is none the library says so itself, when it is used. */
+static bool driver_runs(void *library, int major)
+{
+    cudaError_t (*ask)(int *version);
+    int driver = 0;
+    if (!look_up(library, "cudaDriverGetVersion", (void *)&ask)) return true;
+    return ask(&driver) != cudaSuccess || !driver || driver / 1000 >= major;
+}
+
+/* One that can be loaded, the newest that the driver runs. */
+static void *load_library(char name[32])
+{
+    void *too_new = NULL;
+    for (int major = MAJOR_MOST; major >= MAJOR_LEAST; major--) {
+        char other[32];
+        snprintf(other, sizeof other, "libcudart.so.%d", major);
+        void *library = dlopen(other, RTLD_NOW);
+        if (!library) continue;
+        if (!too_new) memcpy(name, other, sizeof other);
+        if (driver_runs(library, major)) {
+            memcpy(name, other, sizeof other);
+            if (too_new) dlclose(too_new);
+            return library;
+        }
+        if (too_new)
+            dlclose(library);
+        else
+            too_new = library;
+    }
+    return too_new; /* which says what is wrong with its driver */
+}
+
 /* The one that is loaded, else one that can be. */
 static void *open_library(char name[32])
 {
-    for (int flags = RTLD_NOW | RTLD_NOLOAD;; flags = RTLD_NOW) {
-        int other = 0;
-        for (int major = MAJOR_MOST; major >= MAJOR_LEAST; major--) {
-            snprintf(name, 32, "libcudart.so.%d", major);
-            void *library = dlopen(name, flags);
-            if (library) return library;
-        }
-        if (dl_iterate_phdr(major_of, &other)) {
-            snprintf(name, 32, "CUDA %d", other);
-            return NULL;
-        }
-        if (flags == RTLD_NOW) break;
+    int other = 0;
+    void *library;
+    for (int major = MAJOR_MOST; major >= MAJOR_LEAST; major--) {
+        snprintf(name, 32, "libcudart.so.%d", major);
+        library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+        if (library) return library;
     }
-    snprintf(name, 32, "no CUDA runtime");
-    return NULL;
+    if (dl_iterate_phdr(major_of, &other)) {
+        snprintf(name, 32, "CUDA %d", other);
+        return NULL;
+    }
+    library = load_library(name);
+    if (!library) snprintf(name, 32, "no CUDA runtime");
+    return library;
 }
 
 bool weft__cudart_find(const char **why)

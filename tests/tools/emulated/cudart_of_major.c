@@ -9,6 +9,9 @@
 #define PROPERTIES   cudaGetDeviceProperties_v2
 #define DRIVER_ENTRY cudaGetDriverEntryPoint
 #endif
+#ifndef DRIVER
+#define DRIVER MAJOR
+#endif
 #define TEXT(number)   TEXT_OF(number)
 #define TEXT_OF(token) #token
 
@@ -55,7 +58,7 @@ int cudaGetDeviceCount(int *devices);
 int cudaGetDeviceCount(int *devices)
 {
     *devices = 1;
-    return 0;
+    return DRIVER < MAJOR ? 35 : 0; /* cudaErrorInsufficientDriver */
 }
 
 int cudaDeviceGetAttribute(int *value, int what, int device);
@@ -76,7 +79,8 @@ int cudaRuntimeGetVersion(int *version)
 int cudaDriverGetVersion(int *version);
 int cudaDriverGetVersion(int *version)
 {
-    return cudaRuntimeGetVersion(version);
+    *version = DRIVER * 1000 + 40;
+    return 0;
 }
 
 int PROPERTIES(void *properties, int device);
