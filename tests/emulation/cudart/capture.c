@@ -19,10 +19,7 @@ struct emu__capture {
     enum cudaStreamCaptureMode mode;
     pthread_t thread;
     unsigned long long id;
-};
-
-struct CUgraph_st { /* of a capture in which nothing was captured */
-    unsigned long long capture;
+    cudaGraph_t graph; /* what is recorded; NULL: the capture has ended */
 };
 
 static emu__capture *captures;
@@ -93,9 +90,24 @@ cudaError_t emu__capture_refuses(emu__stream *stream)
 
     if (!stream->capture) return legacy_refused(stream);
     if (!told)
-        fprintf(stderr, "emulation: work is queued on a stream that captures: no graphs are made here\n");
+        fprintf(stderr,
+                "emulation: work is queued on a stream that captures which cannot be captured here\n");
     told = true;
     return spoil_with(stream->capture, cudaErrorNotSupported);
+}
+
+cudaError_t emu__capture_takes(emu__stream *stream, const emu__piece *piece, bool *captured)
+{
+    emu__capture *capture = stream->capture;
+
+    *captured = false;
+    if (!capture) return legacy_refused(stream);
+    if (capture->state == CAPTURE_INVALID) return cudaErrorStreamCaptureInvalidated;
+    if (stream->device != capture->origin->device) return emu__capture_refuses(stream);
+    if (!emu__graph_add(capture->graph, piece)) return spoil_with(capture, cudaErrorMemoryAllocation);
+    stream->capture_joined = false; /* what waits for it comes later */
+    *captured = true;
+    return cudaSuccess;
 }
 
 cudaError_t emu__capture_unseen(emu__stream *stream)
@@ -161,7 +173,11 @@ static cudaError_t begin_capture(cudaStream_t handle, enum cudaStreamCaptureMode
     if (stream->legacy) return cudaErrorStreamCaptureUnsupported;
     if (stream->capture) return cudaErrorIllegalState;
     capture = calloc(1, sizeof *capture);
-    if (!capture) return cudaErrorMemoryAllocation;
+    if (capture) capture->graph = emu__graph_make(stream->device);
+    if (!capture || !capture->graph) {
+        free(capture);
+        return cudaErrorMemoryAllocation;
+    }
     capture->id = captures ? captures->id + 1 : 1;
     capture->next = captures;
     capture->origin = stream;
@@ -203,6 +219,7 @@ static bool let_go(emu__capture *capture)
     return joined;
 }
 
+/* *graph: what it has recorded, of no use where the capture fails. */
 static cudaError_t end_capture(cudaStream_t handle, cudaGraph_t *graph)
 {
     emu__stream *stream;
@@ -216,12 +233,10 @@ static cudaError_t end_capture(cudaStream_t handle, cudaGraph_t *graph)
         return spoil_with(capture, cudaErrorStreamCaptureWrongThread);
     bool spoilt = capture->state == CAPTURE_INVALID;
     bool joined = let_go(capture);
+    *graph = capture->graph;
+    capture->graph = NULL;
     if (spoilt) return cudaErrorStreamCaptureInvalidated;
-    if (!joined) return cudaErrorStreamCaptureUnjoined;
-    *graph = malloc(sizeof **graph);
-    if (!*graph) return cudaErrorMemoryAllocation;
-    (*graph)->capture = capture->id;
-    return cudaSuccess;
+    return joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
@@ -234,23 +249,17 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     emu__lock();
     error = end_capture(stream, graph);
     emu__unlock();
+    if (error && *graph) {
+        emu__graph_drop(*graph);
+        *graph = NULL;
+    }
     return emu__end(error);
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    cudaError_t error = emu__begin("cudaGraphDestroy", 0);
-
-    if (error) return emu__end(error);
-    if (!graph) return emu__end(cudaErrorInvalidValue);
-    free(graph);
-    return cudaSuccess;
 }
 
 /* ---- asking ---- */
 
 static cudaError_t status_of(cudaStream_t handle, enum cudaStreamCaptureStatus *status,
-                             unsigned long long *id)
+                             unsigned long long *id, cudaGraph_t *graph)
 {
     emu__stream *stream;
     cudaError_t error = emu__stream_find(handle, &stream);
@@ -262,6 +271,7 @@ static cudaError_t status_of(cudaStream_t handle, enum cudaStreamCaptureStatus *
     *status = stream->capture->state == CAPTURE_ACTIVE ? cudaStreamCaptureStatusActive
                                                        : cudaStreamCaptureStatusInvalidated;
     if (id) *id = stream->capture->id;
+    if (graph) *graph = stream->capture->graph;
     return cudaSuccess;
 }
 
@@ -272,10 +282,43 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
     if (error) return emu__end(error);
     if (!status) return emu__end(cudaErrorInvalidValue);
     emu__lock();
-    error = status_of(stream, status, NULL);
+    error = status_of(stream, status, NULL, NULL);
     emu__unlock();
     return emu__end(error);
 }
+
+static cudaError_t capture_info(const char *name, cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                unsigned long long *id, cudaGraph_t *graph)
+{
+    cudaError_t error = emu__begin(name, 0);
+
+    if (error) return emu__end(error);
+    if (!status) return emu__end(cudaErrorInvalidValue);
+    emu__lock();
+    error = status_of(stream, status, id, graph);
+    emu__unlock();
+    return emu__end(error);
+}
+
+/* Pieces are kept in their order alone, so there is nothing to tell of what depends on what. */
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **after, const cudaGraphEdgeData **edges,
+                                     size_t *count)
+{
+    if (after || edges || count) return emu__end(cudaErrorNotSupported);
+    return capture_info("cudaStreamGetCaptureInfo", stream, status, id, graph);
+}
+#else
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                        unsigned long long *id, cudaGraph_t *graph,
+                                        const cudaGraphNode_t **after, size_t *count)
+{
+    if (after || count) return emu__end(cudaErrorNotSupported);
+    return capture_info("cudaStreamGetCaptureInfo_v2", stream, status, id, graph);
+}
+#endif
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {

@@ -1,11 +1,12 @@
-/* capture.h - streams that capture.
+/* capture.h - streams that capture: which do, what they record (graph.h), which calls that forbids to which
+ * threads, and what spoils the capture.
  *
- * No graph is made: what would be captured is refused with cudaErrorNotSupported, and so is nothing ever
- * done as if it were.  What can be seen is all there is of it: which streams capture, which calls that
- * forbids to which threads, and what spoils the capture. */
+ * What cannot be queued again is refused with cudaErrorNotSupported, and so is nothing ever done as if it were
+ * recorded. */
 #ifndef EMULATION_CAPTURE_H
 #define EMULATION_CAPTURE_H
 #include "emulation.h"
+#include "graph.h"
 
 struct CUstream_st;
 typedef struct emu__capture emu__capture;
@@ -16,9 +17,11 @@ cudaError_t emu__capture_forbids(void);
 
 /* All below: under the lock. */
 
-/* Work is to be queued on the stream: the error where it captures, or must not be used because of one that
- * does. */
+/* Work that cannot be captured is to be queued on the stream: the error where it captures, or must not be used
+ * because of one that does. */
 cudaError_t emu__capture_refuses(struct CUstream_st *stream);
+/* Work that can be: *captured says that it is recorded, and the piece the graph's; there is no more to do then. */
+cudaError_t emu__capture_takes(struct CUstream_st *stream, const emu__piece *piece, bool *captured);
 /* The stream is to be waited for, or asked whether it has finished: the error in those cases. */
 cudaError_t emu__capture_unseen(struct CUstream_st *stream);
 cudaError_t emu__capture_device_unseen(int device);

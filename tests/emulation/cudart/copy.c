@@ -105,10 +105,42 @@ static bool stage(transfer *what)
     return true;
 }
 
-static cudaError_t queue(emu__stream *stream, transfer *what, enum cudaMemcpyKind kind)
-{
-    cudaError_t error = emu__capture_refuses(stream);
+static cudaError_t start_locked(transfer *what, enum cudaMemcpyKind kind, cudaStream_t handle, bool waits);
 
+/* In a graph. */
+static cudaError_t queue_recorded(const void *arg, cudaStream_t stream)
+{
+    const transfer *recorded = arg;
+    transfer *what = malloc(sizeof *what);
+    cudaError_t error;
+
+    if (!what) return cudaErrorMemoryAllocation;
+    *what = *recorded;
+    emu__lock();
+    error = start_locked(what, cudaMemcpyDefault, stream, false);
+    emu__unlock();
+    return error;
+}
+
+/* Memory of the program, whose bytes are taken at the call, is for no graph. */
+static cudaError_t capture(emu__stream *stream, transfer *what, enum cudaMemcpyKind kind, bool *captured)
+{
+    emu__piece piece = {queue_recorded, free, what};
+    cudaError_t error;
+
+    *captured = false;
+    if (!stream->capture) return emu__capture_refuses(stream);
+    error = check(stream, what, kind);
+    if (error) return error;
+    if (!what->to_block || (what->from && !what->from_block)) return emu__capture_refuses(stream);
+    return emu__capture_takes(stream, &piece, captured);
+}
+
+static cudaError_t queue(emu__stream *stream, transfer *what, enum cudaMemcpyKind kind, bool *captured)
+{
+    cudaError_t error = capture(stream, what, kind, captured);
+
+    if (*captured) return error;
     if (!error) error = check(stream, what, kind);
     if (!error) error = emu__stream_add(stream, &(emu__item){.run = move, .arg = what});
     if (!error) order_rows(stream, what);
@@ -119,9 +151,11 @@ static cudaError_t queue(emu__stream *stream, transfer *what, enum cudaMemcpyKin
 static cudaError_t start_locked(transfer *what, enum cudaMemcpyKind kind, cudaStream_t handle, bool waits)
 {
     emu__stream *stream;
+    bool captured = false;
     cudaError_t error = emu__stream_for_work(handle, &stream);
 
-    if (!error) error = queue(stream, what, kind);
+    if (!error) error = queue(stream, what, kind, &captured);
+    if (captured) return error;
     if (error) {
         free(what->staged);
         free(what);

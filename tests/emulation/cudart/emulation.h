@@ -40,6 +40,10 @@ typedef struct emu_kernel {
     bool exclusive; /* kernels of communicators: of all exclusive ones on a device one runs at a time,
                        strictly in the order of their launches, whatever their streams */
     bool unordered; /* an exclusive one that comes when its stream does, whatever was launched before */
+    /* A stream that captures records it, where both are there: then run never gets arg, but what again(arg) makes at
+     * each launch of the graph (NULL: no memory); drop ends what run does not get. */
+    void *(*again)(const void *arg);
+    void (*drop)(void *arg);
 } emu_kernel;
 
 /* Queues it.  The accesses are checked here: each must lie in live memory of the stream's device, and be

@@ -7,15 +7,65 @@
 #include "stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { KERNEL_ACCESSES = 64 }; /* with which no memory is allocated */
+
+/* ---- in a graph ---- */
+
+static void drop_recorded(void *arg)
+{
+    emu_kernel *kernel = arg;
+
+    kernel->drop(kernel->arg);
+    free(kernel);
+}
+
+static cudaError_t launch_recorded(const void *arg, cudaStream_t stream)
+{
+    emu_kernel kernel = *(const emu_kernel *)arg;
+    cudaError_t error;
+
+    kernel.arg = kernel.again(kernel.arg);
+    if (!kernel.arg) return cudaErrorMemoryAllocation;
+    error = emu_launch(stream, &kernel);
+    if (error) kernel.drop(kernel.arg);
+    return error;
+}
+
+/* A copy, with its accesses behind it. */
+static emu_kernel *copy_of(const emu_kernel *kernel)
+{
+    size_t bytes = kernel->access_count * sizeof *kernel->accesses;
+    emu_kernel *copy = malloc(sizeof *copy + bytes);
+
+    if (!copy) return NULL;
+    *copy = *kernel;
+    copy->accesses = memcpy(copy + 1, kernel->accesses, bytes);
+    return copy;
+}
+
+static cudaError_t capture(emu__stream *stream, const emu_kernel *kernel, bool *captured)
+{
+    cudaError_t error;
+
+    if (!stream->capture || !kernel->again || !kernel->drop) return emu__capture_refuses(stream);
+    emu__piece piece = {launch_recorded, drop_recorded, copy_of(kernel)};
+    if (!piece.arg) return cudaErrorMemoryAllocation;
+    error = emu__capture_takes(stream, &piece, captured);
+    if (!*captured) free(piece.arg);
+    return error;
+}
+
+/* ---- launches ---- */
 
 static cudaError_t launch(emu__stream *stream, const emu_kernel *kernel, emu__block **blocks)
 {
     cudaError_t error = emu__devices[stream->device].error;
+    bool captured = false;
 
-    if (!error) error = emu__capture_refuses(stream);
-    if (error) return error;
+    if (!error) error = capture(stream, kernel, &captured);
+    if (error || captured) return error;
     for (size_t i = 0; i < kernel->access_count; i++) {
         const emu_access *access = &kernel->accesses[i];
         error = emu__access_device(stream, kernel->name, access->at, access->bytes, &blocks[i]);

@@ -167,10 +167,19 @@ static void call_host(void *arg)
     free(call);
 }
 
+static cudaError_t queue_call(cudaStream_t handle, const host_call *what);
+
+static cudaError_t queue_recorded(const void *arg, cudaStream_t stream)
+{
+    return queue_call(stream, arg);
+}
+
 static cudaError_t queue_call(cudaStream_t handle, const host_call *what)
 {
     emu__stream *stream;
     host_call *call = malloc(sizeof *call);
+    emu__piece piece = {queue_recorded, free, call};
+    bool captured = false;
     cudaError_t error;
 
     if (!call) return cudaErrorMemoryAllocation;
@@ -178,9 +187,12 @@ static cudaError_t queue_call(cudaStream_t handle, const host_call *what)
     call->handle = handle;
     emu__lock();
     error = emu__stream_for_work(handle, &stream);
-    if (!error) error = emu__capture_refuses(stream);
-    if (!error) error = emu__stream_add(stream, &(emu__item){.run = call_host, .arg = call});
-    if (!error) {
+    if (!error && what->function)
+        error = emu__capture_takes(stream, &piece, &captured);
+    else if (!error) /* a callback is told of its stream, and is for no graph */
+        error = emu__capture_refuses(stream);
+    if (!error && !captured) error = emu__stream_add(stream, &(emu__item){.run = call_host, .arg = call});
+    if (!error && !captured) {
         call->before = stream->clock;
         call->before.at[emu__slot_of(stream)]--; /* the call itself is not over */
     }

@@ -350,7 +350,7 @@ bool comm_drain(ncclComm_t comm)
     bool over;
 
     pthread_mutex_lock(&comm->mutex);
-    while (comm->pending && !atomic_load(&comm->aborted)) {
+    while ((comm->pending || comm->graphs) && !atomic_load(&comm->aborted)) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += (long)WAIT_MS * 1000000;
@@ -360,7 +360,7 @@ bool comm_drain(ncclComm_t comm)
         }
         pthread_cond_timedwait(&comm->changed, &comm->mutex, &until);
     }
-    over = !comm->pending;
+    over = !comm->pending && !comm->graphs;
     pthread_mutex_unlock(&comm->mutex);
     return over;
 }

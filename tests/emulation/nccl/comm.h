@@ -57,12 +57,14 @@ struct ncclComm {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int pending, running;      /* kernels launched and not over; those that have begun; under the lock */
+    int graphs;                /* kernels that graphs hold; under the lock */
     int background;            /* threads that carry out what was asked of it; under the lock */
     struct ncclComm *part;     /* being split off it; under the lock */
     uint64_t *sent, *received; /* messages per peer; only by kernels, which run one at a time */
 
+    _Atomic uint64_t collectives; /* launched so far; launches by graphs are no calls of it */
+
     /* Only by the holder. */
-    uint64_t collectives;                /* launched so far */
     uint64_t notices;                    /* shown on the board */
     uint64_t shrinks[SEGMENT_RANKS_MAX]; /* by how many were excluded */
     comm_op *ops;

@@ -11,6 +11,7 @@
 typedef struct plan { /* what a kernel carries out */
     ncclComm_t comm;
     task *tasks;
+    bool recorded; /* a graph's: what its launches carry out is made like it */
 } plan;
 
 size_t task_reads(const task *t, const struct ncclComm *comm)
@@ -83,6 +84,31 @@ static void carry_out(plan *p)
         comm_failed(p->comm, ncclSystemError, "no memory in a kernel");
 }
 
+/* Its own operations that are not over, or the graphs' that will be: a communicator ends after both. */
+static void count(const plan *p, int more)
+{
+    ncclComm_t comm = p->comm;
+
+    pthread_mutex_lock(&comm->mutex);
+    if (p->recorded)
+        comm->graphs += more;
+    else
+        comm->pending += more;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+static void drop_plan(void *arg)
+{
+    plan *p = arg;
+    ncclComm_t comm = p->comm;
+
+    count(p, -1);
+    drop(p->tasks);
+    free(p);
+    comm_drop(comm);
+}
+
 static void begin(ncclComm_t comm)
 {
     pthread_mutex_lock(&comm->mutex);
@@ -90,26 +116,51 @@ static void begin(ncclComm_t comm)
     pthread_mutex_unlock(&comm->mutex);
 }
 
-static void end(ncclComm_t comm, int ran)
+static void end(ncclComm_t comm)
 {
     pthread_mutex_lock(&comm->mutex);
-    comm->running -= ran;
-    comm->pending--;
-    pthread_cond_broadcast(&comm->changed);
+    comm->running--;
     pthread_mutex_unlock(&comm->mutex);
 }
 
 static void run(void *arg)
 {
     plan *p = arg;
-    ncclComm_t comm = p->comm;
 
-    begin(comm);
+    begin(p->comm);
     carry_out(p);
-    drop(p->tasks);
-    free(p);
-    end(comm, 1);
-    comm_drop(comm);
+    end(p->comm);
+    drop_plan(p);
+}
+
+/* ---- launches by graphs ------------------------------------------------------------------------------ */
+
+static void number_collectives(ncclComm_t comm, task *tasks);
+
+/* What a launch carries out: its collectives are numbered in the order of the launches. */
+static void *again(const void *arg)
+{
+    const plan *from = arg;
+    plan *p = calloc(1, sizeof *p);
+    task **last = p ? &p->tasks : NULL;
+
+    for (const task *t = from->tasks; t && last; t = t->next) {
+        task *copy = *last = malloc(sizeof *copy);
+        if (!copy) {
+            drop(p->tasks);
+            free(p);
+            return NULL;
+        }
+        *copy = *t;
+        copy->next = NULL;
+        last = &copy->next;
+    }
+    if (!p) return NULL;
+    p->comm = from->comm;
+    number_collectives(p->comm, p->tasks);
+    count(p, 1);
+    comm_hold(p->comm);
+    return p;
 }
 
 /* ---- the launch ------------------------------------------------------------------------------------- */
@@ -135,14 +186,14 @@ static int list_accesses(ncclComm_t comm, emu_access *list)
     return count;
 }
 
-static void number_collectives(ncclComm_t comm)
+static void number_collectives(ncclComm_t comm, task *tasks)
 {
     uint32_t index = 0, of = 0;
 
-    for (task *t = comm->tasks; t; t = t->next) of += t->kind < TASK_SEND;
-    for (task *t = comm->tasks; t; t = t->next) {
+    for (task *t = tasks; t; t = t->next) of += t->kind < TASK_SEND;
+    for (task *t = tasks; t; t = t->next) {
         if (t->kind >= TASK_SEND) continue;
-        t->number = ++comm->collectives;
+        t->number = atomic_fetch_add(&comm->collectives, 1) + 1;
         t->index = index++;
         t->of = of;
     }
@@ -222,19 +273,18 @@ static cudaError_t queue(const launching *l, plan *p)
                          .accesses = l->accesses,
                          .access_count = (size_t)l->access_count,
                          .exclusive = true,
-                         .unordered = !in_order()};
+                         .unordered = !in_order(),
+                         .again = again,
+                         .drop = drop_plan};
     cudaError_t error = order_streams(l, true);
 
-    pthread_mutex_lock(&comm->mutex);
-    comm->pending++;
-    pthread_mutex_unlock(&comm->mutex);
+    p->recorded = emu_stream_capturing(l->first);
+    if (!p->recorded) number_collectives(comm, p->tasks);
+    count(p, 1);
     comm_hold(comm);
     if (!error) error = emu_launch(l->first, &kernel);
     if (!error) return order_streams(l, false);
-    end(comm, 0);
-    comm_drop(comm);
-    drop(p->tasks);
-    free(p);
+    drop_plan(p);
     return error;
 }
 
@@ -261,9 +311,8 @@ static ncclResult_t launch_here(ncclComm_t comm)
 
     if (result) return result;
     p = calloc(1, sizeof *p);
-    number_collectives(comm);
     if (p && put_together(&l)) {
-        *p = (plan){comm, comm->tasks};
+        *p = (plan){comm, comm->tasks, false};
         comm->tasks = NULL;
         comm->last_task = &comm->tasks;
         error = queue(&l, p);

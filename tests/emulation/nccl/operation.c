@@ -31,9 +31,6 @@ static ncclResult_t check_stream(ncclComm_t comm, const task *t)
                        comm->name, comm->rank, comm->device);
         return fail(ncclInvalidUsage, "%s: stream of another device, or none", t->function);
     }
-    if (emu_stream_capturing(stream))
-        return fail(ncclInvalidUsage, "%s: the emulation does not capture operations into graphs",
-                    t->function);
     return ncclSuccess;
 }
 
