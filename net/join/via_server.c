@@ -24,7 +24,7 @@
 #include <zmq.h>
 
 #define RETRY_MS   20               /* between two looks for a place, once the first ones have been in vain */
-#define ANSWER_MS  500              /* for "who is missing?", past the deadline */
+#define ANSWER_MS  1000             /* for "who is missing?", past the deadline */
 #define LINGER_MS  250              /* for our last word */
 #define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
 #define FAILED_MS  500              /* the same where joining has failed and the deadline has passed */

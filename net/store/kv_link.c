@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define ANSWER_MS      500 /* for the answer to "what is missing?", past the deadline */
+#define ANSWER_MS      1000 /* for the answer to "what is missing?", past the deadline */
 #define ENDPOINT_BYTES 128
 
 /* One frame to be sent, under the link's lock until the thread has taken it. */
