@@ -197,12 +197,12 @@ static bool is_meant(const struct inspect_run *run, const char *what, int pass)
     int64_t pid;
     switch (pass) {
     case 0: return !strcmp(run->job, what);
-    case 1: return strlen(what) >= RUN_LEAST && !strncmp(run->run, what, strlen(what));
-    default: return weft__number_read(what, 1, INT32_MAX, &pid) && has_process(run, pid);
+    case 1: return weft__number_read(what, 1, INT32_MAX, &pid) && has_process(run, pid);
+    default: return strlen(what) >= RUN_LEAST && !strncmp(run->run, what, strlen(what));
     }
 }
 
-/* A name goes before a run's number, and that before a process. */
+/* A name goes before a process, and that before what may be the beginning of many runs' numbers. */
 static void choose(struct inspect_runs *found, const char *what)
 {
     for (int pass = 0; pass < 3; pass++) {
