@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 14
+#define WEFT_BACKEND_VERSION 15
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -187,7 +187,7 @@ struct weft_backend {
     void (*doom)(weft_backend_comm *comm, const char *why);
     /* What it is underneath, for a program that uses it itself: *handle, and the stream that works are issued on.  It has
      * been joined.  A failure, with a sentence (runtime->fail): works are on it, or it is doomed.  Does not block.
-     * NULL: it is nothing that a program could use. */
+     * NULL: it is nothing that a program could use; else mem_register, mem_window and mem_peer are there too. */
     weft_status (*lend)(weft_backend_comm *comm, void **handle, void **stream);
     /* Given back; no work is on it.  owner is not told anything any more, but for an answer that is under way. */
     void (*drop)(weft_backend_comm *comm);
@@ -214,6 +214,14 @@ struct weft_backend {
     weft_status (*mem_alloc)(weft_backend *backend, size_t bytes, void **ptr); /* zeroed */
     weft_status (*mem_free)(weft_backend *backend, void *ptr);
     weft_status (*memory_held)(weft_backend *backend, size_t *bytes); /* by its communicators; NULL: not known */
+    /* What the program has allocated is known to a communicator that has been joined, until mem_deregister, or until it
+     * ends or is stopped; all of its ranks say so of theirs.  No work is on it. */
+    weft_status (*mem_register)(weft_backend_comm *comm, void *ptr, size_t bytes);
+    weft_status (*mem_deregister)(weft_backend_comm *comm, void *ptr); /* NULL: only together with mem_register */
+    /* The window that at lies in, memory of mem_alloc that is known to comm's ranks, and where there.  NULL: none is. */
+    weft_status (*mem_window)(weft_backend_comm *comm, const void *at, void **window, size_t *offset);
+    /* Where a rank's part of it lies in this rank's addresses. */
+    weft_status (*mem_peer)(weft_backend_comm *comm, const void *at, int rank, void **there);
 
     /* What it runs on, for people: "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100".  Stays valid.  May be NULL. */
     const char *(*describe)(weft_backend *backend);

@@ -95,36 +95,51 @@ static bool is_under_way(const weft_group *group)
     return false;
 }
 
-/* Engine held. */
-static weft_status cuda_lend(weft_group *group, const char *name, void **handle, void **stream)
+/* Engine held: the group's communicator with NCCL, which has been joined, or in a broken group was. */
+static weft_status find_comm(weft_group *group, const char *name, bool broken_too, weft_backend **backend,
+                             weft_backend_comm **comm)
 {
     const weft__module *module = weft__module_for(group->ctx, WEFT_MEMORY_CUDA);
     const weft__device_comm *dev_comm = module ? group->device_comms[WEFT_MEMORY_CUDA] : NULL;
+    const bool broken = atomic_load(&group->state) == WEFT__BROKEN;
     if (!module || !module->backend->lend)
         return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: no backend of this context is NCCL (backends: %s)", name,
                           group->ctx->backend_names);
-    if (atomic_load(&group->state) == WEFT__BROKEN)
+    if (broken && !(broken_too && dev_comm && dev_comm->comm))
         return weft__fail(WEFT_ERR_BROKEN, "%s: group %s is broken: %.700s", name, group->label, group->why);
     if (is_under_way(group))
         return weft__fail(WEFT_ERR_STATE, "%s: an operation on device memory is under way in group %s", name,
                           group->label);
-    if (dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY)
-        return module->backend->lend(dev_comm->comm, handle, stream);
-    return weft__fail(WEFT_ERR_STATE,
-                      "%s: group %s has no communicator yet: its first collective on device memory makes it",
-                      name, group->label);
+    if (!broken && (!dev_comm || dev_comm->state != WEFT__DEVICE_COMM_READY))
+        return weft__fail(
+            WEFT_ERR_STATE,
+            "%s: group %s has no communicator yet: its first collective on device memory makes it", name,
+            group->label);
+    *backend = module->backend;
+    *comm = dev_comm->comm;
+    return WEFT_OK;
 }
 
-static weft_status cuda_borrow(weft_group *group, const char *name, void **handle, void **stream)
+/* It stays there until the group is freed. */
+static weft_status comm_of(weft_group *group, const char *name, bool broken_too, weft_backend **backend,
+                           weft_backend_comm **comm)
 {
     weft_status status;
     if (!group) return weft__fail(WEFT_ERR_ARGUMENT, "%s: group is NULL", name);
     if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
     weft__engine_empty_queue(group->ctx); /* what was submitted before is among the pending ones then */
     weft__engine_take(group->ctx);
-    status = cuda_lend(group, name, handle, stream);
+    status = find_comm(group, name, broken_too, backend, comm);
     weft__engine_drop(group->ctx);
     return status;
+}
+
+static weft_status cuda_borrow(weft_group *group, const char *name, void **handle, void **stream)
+{
+    weft_backend *backend = NULL;
+    weft_backend_comm *comm = NULL;
+    weft_status status = comm_of(group, name, false, &backend, &comm);
+    return status == WEFT_OK ? backend->lend(comm, handle, stream) : status;
 }
 
 weft_nccl_comm weft_nccl_communicator(weft_group *group)
@@ -137,6 +152,55 @@ weft_cuda_stream weft_nccl_stream(weft_group *group)
 {
     void *handle = NULL, *stream = NULL;
     return cuda_borrow(group, "nccl_stream", &handle, &stream) == WEFT_OK ? stream : NULL;
+}
+
+/* ---- memory for NCCL and for kernels ---- */
+
+weft_status weft_mem_window(weft_group *group, const void *ptr, weft_nccl_window *window, size_t *offset)
+{
+    weft_backend *backend = NULL;
+    weft_backend_comm *comm = NULL;
+    void *found = NULL;
+    weft_status status;
+    if (!window || !offset) return weft__fail(WEFT_ERR_ARGUMENT, "mem_window: window or offset is NULL");
+    status = comm_of(group, "mem_window", false, &backend, &comm);
+    if (status == WEFT_OK) status = backend->mem_window(comm, ptr, &found, offset);
+    if (status == WEFT_OK) *window = found;
+    return status;
+}
+
+weft_status weft_mem_peer(weft_group *group, const void *ptr, int rank, void **there)
+{
+    weft_backend *backend = NULL;
+    weft_backend_comm *comm = NULL;
+    void *found = NULL;
+    weft_status status;
+    if (!there) return weft__fail(WEFT_ERR_ARGUMENT, "mem_peer: there is NULL");
+    status = comm_of(group, "mem_peer", false, &backend, &comm);
+    if (status != WEFT_OK) return status;
+    if (rank < 0 || rank >= group->size)
+        return weft__fail(WEFT_ERR_ARGUMENT, "mem_peer: rank is %d, expected 0 to %d", rank, group->size - 1);
+    status = backend->mem_peer(comm, ptr, rank, &found);
+    if (status == WEFT_OK) *there = found;
+    return status;
+}
+
+weft_status weft_mem_register(weft_group *group, void *ptr, size_t bytes)
+{
+    weft_backend *backend = NULL;
+    weft_backend_comm *comm = NULL;
+    weft_status status;
+    if (!ptr || !bytes) return weft__fail(WEFT_ERR_ARGUMENT, "mem_register: ptr is NULL or bytes is 0");
+    status = comm_of(group, "mem_register", false, &backend, &comm);
+    return status == WEFT_OK ? backend->mem_register(comm, ptr, bytes) : status;
+}
+
+weft_status weft_mem_deregister(weft_group *group, void *ptr)
+{
+    weft_backend *backend = NULL;
+    weft_backend_comm *comm = NULL;
+    weft_status status = comm_of(group, "mem_deregister", true, &backend, &comm);
+    return status == WEFT_OK ? backend->mem_deregister(comm, ptr) : status;
 }
 
 weft_status weft_device_memory(weft_context *ctx, size_t *bytes)

@@ -171,7 +171,8 @@ static weft_status check_backend(const weft_context *ctx, const char *name, cons
     if (!b->check || !b->open || !b->join || !b->doom || !b->drop || !b->start || !b->poll || !b->close ||
         !b->by_callers != !b->enter || !b->enter != !b->issue ||
         (!b->owns && b->memory != WEFT_MEMORY_HOST) || !b->mark != !b->unmark || !b->mark != !b->order ||
-        !b->mem_alloc != !b->mem_free)
+        !b->mem_alloc != !b->mem_free || !b->mem_register != !b->mem_deregister ||
+        (b->lend && !(b->mem_register && b->mem_window && b->mem_peer)))
         return weft__fail(WEFT_ERR_UNSUPPORTED,
                           "backend %s leaves out a function that it must have (weft/backend.h)", name);
     other = ctx->modules[b->memory].backend;

@@ -6,6 +6,7 @@
  * thread; its works are never finished then, and the runtime gives the device up. */
 #include "communicator.h"
 #include "memory.h"
+#include "registered.h"
 #include "thread.h"
 
 #include <stdio.h>
@@ -58,15 +59,15 @@ static void abort_handle(const weft__comm *comm, ncclComm_t handle)
 }
 
 /* The program has the handle, and may be inside a call of it, which an abort would free it under.  Revoked, it stays until
- * it is buried, when the program has let go of its group.  What has windows is aborted all the same: who frees their
- * memory relies on it. */
+ * it is buried, when the program has let go of its group.  What has windows, or memory that is registered with it, is
+ * aborted all the same: who frees that relies on it. */
 static bool keeps_handle(weft__comm *comm)
 {
     bool lent;
     pthread_mutex_lock(&comm->lock);
     lent = comm->lent && comm->handle && comm->nccl->newer.revoke;
     pthread_mutex_unlock(&comm->lock);
-    return lent && !weft__memory_has_window(comm);
+    return lent && !weft__memory_has_window(comm) && !weft__registered_any(comm);
 }
 
 static void abort_handles(weft__comm *comm)
@@ -229,6 +230,7 @@ void weft__comm_bury(weft__comm *comm)
 {
     weft__nccl *nccl = comm->nccl;
     weft__memory_leave(comm);
+    weft__registered_leave(comm);
     if (comm->handle) end_handles(comm);
     if (comm->stream) cudaStreamDestroy(comm->stream);
     if (comm->scratch) cudaFree(comm->scratch);

@@ -27,6 +27,7 @@ weft__comm *weft__comm_make(weft__nccl *nccl, void *owner, int rank, int size, c
     weft__nccl_cond_init(&comm->changed);
     weft__list_init(&comm->listed);
     weft__list_init(&comm->link);
+    weft__list_init(&comm->registered);
     pthread_mutex_lock(&nccl->lock);
     comm->family = ++nccl->families;
     weft__list_append(&nccl->comms, &comm->link);
@@ -231,12 +232,19 @@ weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
                                  : "is stopped");
 }
 
+bool weft__comm_outwait_abort_until(weft__comm *comm, int64_t deadline_ns)
+{
+    bool waits = true, aborted;
+    pthread_mutex_lock(&comm->lock);
+    while (!(aborted = atomic_load(&comm->state) == WEFT__COMM_ABORTED) && waits)
+        waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
+    pthread_mutex_unlock(&comm->lock);
+    return aborted;
+}
+
 void weft__comm_outwait_abort(weft__comm *comm)
 {
-    pthread_mutex_lock(&comm->lock);
-    while (atomic_load(&comm->state) != WEFT__COMM_ABORTED)
-        weft__nccl_cond_wait(&comm->changed, &comm->lock, WEFT__NCCL_NEVER);
-    pthread_mutex_unlock(&comm->lock);
+    weft__comm_outwait_abort_until(comm, WEFT__NCCL_NEVER);
 }
 
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes)

@@ -78,7 +78,8 @@ struct weft_backend_comm {
     _Atomic int64_t found_ns;
     weft_status found; /* what NCCL said */
     char found_why[WEFT__NCCL_SENTENCE];
-    bool lent; /* to the program, which may be inside a call of it at any time */
+    bool lent;             /* to the program, which may be inside a call of it at any time */
+    weft__list registered; /* memory of the program's: registered.c */
 
     /* Who has the turn: */
     _Atomic(const char *) call; /* the function that it is inside; NULL: none */
@@ -150,6 +151,8 @@ ncclResult_t weft__comm_look(weft__comm *comm);
 
 /* It is doomed: until NCCL has nothing of it any more. */
 void weft__comm_outwait_abort(weft__comm *comm);
+/* False: the deadline has passed. */
+bool weft__comm_outwait_abort_until(weft__comm *comm, int64_t deadline_ns);
 
 /* NCCL has told an error.  True: it may be another rank's doing, which the runtime hears of on the host plane and knows
  * who it is, so that is waited for (running.c). */

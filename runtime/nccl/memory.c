@@ -182,6 +182,73 @@ static weft__comm *window_owner(weft__memory *memory)
     return comm;
 }
 
+/* ---- for the program's kernels ---- */
+
+/* Under nccl->windows and nccl->lock. */
+static const weft__memory *memory_around(const weft__nccl *nccl, const void *at)
+{
+    for (const weft__list *node = nccl->memory.next; node != &nccl->memory; node = node->next) {
+        const weft__memory *memory = WEFT__LIST_ENTRY(node, const weft__memory, link);
+        if ((uintptr_t)at - (uintptr_t)memory->at < memory->bytes) return memory;
+    }
+    return NULL;
+}
+
+weft_status weft__memory_find_window(weft__comm *comm, const void *at, void **window, size_t *offset)
+{
+    weft__nccl *nccl = comm->nccl;
+    const weft__memory *memory;
+    const weft__comm *of = NULL;
+    pthread_mutex_lock(&nccl->windows);
+    pthread_mutex_lock(&nccl->lock);
+    memory = memory_around(nccl, at);
+    if (memory) {
+        of = memory->comm;
+        *window = memory->window;
+        *offset = (uintptr_t)at - (uintptr_t)memory->at;
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    pthread_mutex_unlock(&nccl->windows);
+    if (!memory)
+        return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT, "mem_window: %p is not in memory of weft_mem_alloc",
+                               at);
+    if (of == comm) return WEFT_OK;
+    if (!nccl->newer.window_register)
+        return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
+                               "mem_window: NCCL %d.%d has no windows; 2.27 and later do",
+                               nccl->version / 10000, nccl->version / 100 % 100);
+    return weft__nccl_fail(
+        nccl, of ? WEFT_ERR_ARGUMENT : WEFT_ERR_UNSUPPORTED,
+        of ? "mem_window: %p is in a window of another group than %s"
+           : "mem_window: %p is in no window: NCCL has made none, or its group has ended (%s)",
+        at, comm->label);
+}
+
+weft_status weft__memory_find_peer(weft__comm *comm, const void *at, int rank, void **there)
+{
+    weft__nccl *nccl = comm->nccl;
+    void *window = NULL;
+    size_t offset = 0;
+    weft_status status = weft__memory_find_window(comm, at, &window, &offset);
+    ncclResult_t result;
+    *there = NULL;
+    if (status != WEFT_OK) return status;
+    if (!nccl->newer.peer_pointer)
+        return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
+                               "mem_peer: NCCL %d.%d does not tell the host what a peer's memory is; 2.29 "
+                               "and later do, and kernels have "
+                               "ncclGetPeerPointer(window, offset, rank)",
+                               nccl->version / 10000, nccl->version / 100 % 100);
+    result = nccl->newer.peer_pointer(window, offset, rank, there);
+    if (result != ncclSuccess)
+        return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "mem_peer: ncclGetPeerDevicePointer: %s",
+                               ncclGetErrorString(result));
+    if (*there) return WEFT_OK;
+    return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
+                           "mem_peer: this device cannot load from memory of rank %d of %s", rank,
+                           comm->label);
+}
+
 /* ---- freeing ---- */
 
 /* Between the caller of mem_free and the thread that does it; nccl->lock. */

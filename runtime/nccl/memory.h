@@ -7,6 +7,8 @@
 weft_status weft__memory_alloc(weft_backend *backend, size_t bytes, void **ptr);
 weft_status weft__memory_free(weft_backend *backend, void *ptr);
 weft_status weft__memory_held(weft_backend *backend, size_t *bytes);
+weft_status weft__memory_find_window(weft__comm *comm, const void *at, void **window, size_t *offset);
+weft_status weft__memory_find_peer(weft__comm *comm, const void *at, int rank, void **there);
 
 /* With the turn: makes what op->out points to a window of the communicator that NCCL's kernels reach
  * directly. Where NCCL or the device cannot, the memory is as good as any other, and that is no failure. */

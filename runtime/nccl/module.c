@@ -11,6 +11,7 @@
 #include "cudart.h"
 #include "issue.h"
 #include "memory.h"
+#include "registered.h"
 #include "running.h"
 #include "thread.h"
 #include "types.h"
@@ -126,6 +127,10 @@ static const weft_backend slots = {
     .mem_alloc = weft__memory_alloc,
     .mem_free = weft__memory_free,
     .memory_held = weft__memory_held,
+    .mem_register = weft__registered_add,
+    .mem_deregister = weft__registered_remove,
+    .mem_window = weft__memory_find_window,
+    .mem_peer = weft__memory_find_peer,
     .describe = describe,
     .close = close_backend,
 };

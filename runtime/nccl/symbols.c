@@ -25,4 +25,5 @@ void weft__symbols_find(weft__symbols *symbols)
     symbols_find("ncclScatter", &symbols->scatter);
     symbols_find("ncclCommRevoke", &symbols->revoke);
     symbols_find("ncclCommMemStats", &symbols->memory);
+    symbols_find("ncclGetPeerDevicePointer", &symbols->peer_pointer);
 }

@@ -20,6 +20,8 @@ typedef struct weft__symbols {
     ncclResult_t (*revoke)(ncclComm_t comm, int flags); /* flags: WEFT__NCCL_REVOKE */
     /* 2.29; statistic: WEFT__NCCL_MEMORY_TOTAL */
     ncclResult_t (*memory)(ncclComm_t comm, int statistic, uint64_t *value);
+    /* of the host's, where peer's memory can be reached; else *there is NULL */
+    ncclResult_t (*peer_pointer)(void *window, size_t offset, int peer, void **there);
 } weft__symbols;
 
 /* NCCL_WIN_DEFAULT.  With NCCL_WIN_COLL_SYMMETRIC each rank would find its peers' buffers by its own offset, and

@@ -202,6 +202,19 @@ static bool check_weft_store_wait(const used *u)
 }
 REFUSED(weft_store_delete, u->store, "key", NULL)
 REFUSED(weft_stream_wait, u->pending, NULL)
+REFUSED(weft_mem_register, u->world, u->memory, 64)
+REFUSED(weft_mem_deregister, u->world, u->memory)
+static bool check_weft_mem_window(const used *u)
+{
+    weft_nccl_window window;
+    size_t offset;
+    return weft_mem_window(u->world, u->memory, &window, &offset) == WEFT_ERR_STATE;
+}
+static bool check_weft_mem_peer(const used *u)
+{
+    void *there;
+    return weft_mem_peer(u->world, u->memory, 0, &there) == WEFT_ERR_STATE;
+}
 static bool check_weft_device_memory(const used *u)
 {
     size_t bytes;
@@ -301,6 +314,10 @@ static const public_call calls[] = {CALL(weft_version),
                                     CALL(weft_store_wait),
                                     CALL(weft_store_delete),
                                     CALL(weft_stream_wait),
+                                    CALL(weft_mem_register),
+                                    CALL(weft_mem_deregister),
+                                    CALL(weft_mem_window),
+                                    CALL(weft_mem_peer),
                                     CALL(weft_device_memory),
                                     CALL(weft_nccl_communicator),
                                     CALL(weft_nccl_stream)};

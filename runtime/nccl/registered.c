@@ -1,0 +1,186 @@
+/* registered.c - see registered.h.
+ *
+ * Happy path: a thread of the module, on its device, takes the turn, and registers or deregisters; the caller waits for
+ * it.  Fails: what is no memory of this device; what is there already, or is not; a communicator that is in use for
+ * long, or stopped.  One that is aborted takes all back by itself. */
+#include "registered.h"
+
+#include "cuda_device.h"
+#include "thread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_WAIT_NS (2000 * WEFT__NCCL_MS) /* for whoever else is inside, or for the abort */
+
+typedef struct weft__registration {
+    weft__list link; /* comm->registered; under comm->lock */
+    void *at;
+    size_t bytes;
+    void *handle; /* NULL also where NCCL keeps no account (NCCL_LOCAL_REGISTER=0) */
+} weft__registration;
+
+/* Between the caller and the thread that does it. */
+struct registering {
+    weft__comm *comm;
+    weft__registration *of;
+    const char *call;
+    ncclResult_t result;
+    bool turned; /* it was carried out */
+};
+
+static weft__registration *registered_find(weft__comm *comm, const void *at)
+{
+    weft__registration *found = NULL;
+    pthread_mutex_lock(&comm->lock);
+    WEFT__LIST_EACH(&comm->registered, link)
+    {
+        weft__registration *r = WEFT__LIST_ENTRY(link, weft__registration, link);
+        if (r->at == at) found = r;
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return found;
+}
+
+static weft_status registered_stopped(const struct registering *task, const char *name)
+{
+    weft__comm *comm = task->comm;
+    char why[WEFT__NCCL_SENTENCE];
+    const weft__nccl *nccl = comm->nccl;
+    if (task->turned)
+        return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s: %s: %.400s", name, task->call,
+                               ncclGetErrorString(task->result));
+    if (!weft__comm_doomed(comm))
+        return weft__nccl_fail(nccl, WEFT_ERR_STATE, "%s: communicator %s is in use", name, comm->label);
+    pthread_mutex_lock(&comm->lock);
+    memcpy(why, comm->why, sizeof why);
+    pthread_mutex_unlock(&comm->lock);
+    return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "%s: communicator %s is stopped: %.400s", name, comm->label,
+                           why);
+}
+
+/* ---- registering ---- */
+
+static void begin(void *arg)
+{
+    struct registering *task = arg;
+    weft__comm *comm = task->comm;
+    weft__turn turn;
+    weft__turn_ask(comm, &turn);
+    if (!weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) return;
+    weft__comm_inside(comm, task->call);
+    task->turned = true;
+    task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
+    task->result = weft__comm_await(comm, task->result);
+    if (task->result == ncclSuccess) {
+        pthread_mutex_lock(&comm->lock);
+        weft__list_append(&comm->registered, &task->of->link);
+        pthread_mutex_unlock(&comm->lock);
+    }
+    weft__turn_give(comm, &turn);
+}
+
+static weft_status check_range(weft__comm *comm, char *at, size_t bytes)
+{
+    weft__nccl *nccl = comm->nccl;
+    bool first = false, last = false;
+    weft_status status = weft__device_owns(&nccl->seam, at, &first);
+    if (status == WEFT_OK && first) status = weft__device_owns(&nccl->seam, at + bytes - 1, &last);
+    if (status != WEFT_OK || last) return status;
+    return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
+                           "mem_register: %zu bytes at %p are not memory of device %d", bytes, (void *)at,
+                           nccl->seam.device);
+}
+
+weft_status weft__registered_add(weft__comm *comm, void *at, size_t bytes)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft_status status = check_range(comm, at, bytes);
+    struct registering task = {.comm = comm, .call = "ncclCommRegister"};
+    if (status != WEFT_OK) return status;
+    if (registered_find(comm, at))
+        return weft__nccl_fail(nccl, WEFT_ERR_STATE,
+                               "mem_register: %p is registered with communicator %s already", at,
+                               comm->label);
+    task.of = calloc(1, sizeof *task.of);
+    if (task.of) *task.of = (weft__registration){.at = at, .bytes = bytes};
+    if (!task.of || !weft__thread_call(nccl, begin, &task)) {
+        free(task.of);
+        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no memory, or no thread, for it");
+    }
+    if (task.turned && task.result == ncclSuccess) return WEFT_OK;
+    free(task.of);
+    return registered_stopped(&task, "mem_register");
+}
+
+/* ---- deregistering ---- */
+
+static void forget(weft__comm *comm, weft__registration *of)
+{
+    pthread_mutex_lock(&comm->lock);
+    weft__list_remove(&of->link);
+    pthread_mutex_unlock(&comm->lock);
+    free(of);
+}
+
+static ncclResult_t registered_end(weft__comm *comm, const weft__registration *of)
+{
+    if (!of->handle) return ncclSuccess;
+    return weft__comm_await(comm, ncclCommDeregister(comm->handle, of->handle));
+}
+
+static void end(void *arg)
+{
+    struct registering *task = arg;
+    weft__comm *comm = task->comm;
+    int64_t deadline_ns = weft__nccl_now(comm->nccl) + TURN_WAIT_NS;
+    weft__turn turn;
+    weft__turn_ask(comm, &turn);
+    if (weft__turn_take(comm, &turn, deadline_ns)) {
+        weft__comm_inside(comm, task->call);
+        task->turned = true;
+        task->result = registered_end(comm, task->of);
+        weft__turn_give(comm, &turn);
+    }
+    if (!weft__comm_doomed(comm) || !weft__comm_outwait_abort_until(comm, deadline_ns)) return;
+    task->turned = true; /* the abort has taken it back */
+    task->result = ncclSuccess;
+}
+
+weft_status weft__registered_remove(weft__comm *comm, void *at)
+{
+    weft__nccl *nccl = comm->nccl;
+    struct registering task = {.comm = comm, .of = registered_find(comm, at), .call = "ncclCommDeregister"};
+    if (!task.of)
+        return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
+                               "mem_deregister: %p is not registered with communicator %s", at, comm->label);
+    if (!weft__thread_call(nccl, end, &task))
+        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_deregister: no thread for it");
+    if (!task.turned || task.result != ncclSuccess) return registered_stopped(&task, "mem_deregister");
+    forget(comm, task.of);
+    return WEFT_OK;
+}
+
+/* ---- the end of the communicator ---- */
+
+bool weft__registered_any(weft__comm *comm)
+{
+    bool any;
+    pthread_mutex_lock(&comm->lock);
+    any = !weft__list_empty(&comm->registered);
+    pthread_mutex_unlock(&comm->lock);
+    return any;
+}
+
+void weft__registered_leave(weft__comm *comm)
+{
+    WEFT__LIST_EACH(&comm->registered, link)
+    {
+        weft__registration *r = WEFT__LIST_ENTRY(link, weft__registration, link);
+        if (comm->handle && !weft__comm_doomed(comm) && registered_end(comm, r) != ncclSuccess)
+            weft__nccl_log(comm->nccl, 2, "communicator %s keeps memory at %p registered", comm->label,
+                           r->at);
+        free(r);
+    }
+    weft__list_init(&comm->registered);
+}
