@@ -191,6 +191,8 @@ weft_status weft_mem_register(weft_group *group, void *ptr, size_t bytes)
     weft_backend_comm *comm = NULL;
     weft_status status;
     if (!ptr || !bytes) return weft__fail(WEFT_ERR_ARGUMENT, "mem_register: ptr is NULL or bytes is 0");
+    if (weft__in_callback())
+        return weft__fail(WEFT_ERR_STATE, "mem_register: in a callback waiting is not possible");
     status = comm_of(group, "mem_register", false, &backend, &comm);
     return status == WEFT_OK ? backend->mem_register(comm, ptr, bytes) : status;
 }
@@ -199,7 +201,10 @@ weft_status weft_mem_deregister(weft_group *group, void *ptr)
 {
     weft_backend *backend = NULL;
     weft_backend_comm *comm = NULL;
-    weft_status status = comm_of(group, "mem_deregister", true, &backend, &comm);
+    weft_status status;
+    if (weft__in_callback())
+        return weft__fail(WEFT_ERR_STATE, "mem_deregister: in a callback waiting is not possible");
+    status = comm_of(group, "mem_deregister", true, &backend, &comm);
     return status == WEFT_OK ? backend->mem_deregister(comm, ptr) : status;
 }
 

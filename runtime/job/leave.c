@@ -37,6 +37,8 @@
 #define MODULE_MS      2000 /* what a module gets to let go of requests that were given up */
 #define LOOK_NS        (WEFT__MS / 5)
 #define LOOK_MOST_NS   (10 * WEFT__MS)
+#define NAME_BYTES     32 /* of a backend, as modules.c takes them */
+#define KNOWN_BACKENDS 16 /* further ones are watched anew with each context */
 #define LOOK_SHARE     8 /* a rest is this part of what has been waited for: so it delays nobody by more */
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -356,17 +358,29 @@ static void at_exit(int code, void *arg)
     for (weft_context *ctx = weft_current(); ctx; ctx = ctx->next) leave_at_exit(ctx, code & 0xff);
 }
 
-/* Handlers run in the reverse order.  What a module works with has registered its own when it was first called, and
- * must not be gone before the contexts have left: so this comes after the first loading of each kind of module.
- * Lock held. */
-static void watch_exit(const weft_context *ctx)
+/* Has a module of that name been here before?  Lock held. */
+static bool is_known(const char *name)
 {
-    static unsigned watched;
-    unsigned kinds = 1U << WEFT_MEMORY_AUTO; /* no module's: so it comes once without any */
-    for (int memory = 0; memory < WEFT__MEMORIES; memory++)
-        if (ctx->modules[memory].backend) kinds |= 1U << memory;
-    if (kinds & ~watched) on_exit(at_exit, NULL);
-    watched |= kinds;
+    static struct {
+        char name[NAME_BYTES];
+    } known[KNOWN_BACKENDS];
+    size_t i = 0;
+    while (i < WEFT__LENGTH(known) && *known[i].name && strcmp(known[i].name, name) != 0) i++;
+    if (i == WEFT__LENGTH(known)) return false;
+    if (*known[i].name) return true;
+    snprintf(known[i].name, sizeof known[i].name, "%s", name);
+    return false;
+}
+
+/* Handlers run in the reverse order.  What a module works with has registered its own when it was loaded, or first
+ * called, and must not be gone before the contexts have left: so this comes after the first loading of each module,
+ * also of one for a kind of memory that another was for before.  Lock held. */
+static void watch_exit(weft_context *ctx)
+{
+    bool anew = !is_known("host");
+    for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m))
+        if (!is_known(m->backend->name)) anew = true;
+    if (anew) on_exit(at_exit, NULL);
 }
 
 void weft__lifetime_add(weft_context *ctx)

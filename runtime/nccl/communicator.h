@@ -67,7 +67,7 @@ struct weft_backend_comm {
     bool aborter;                    /* a thread sees to the abort */
     weft__turn *turn, *turn_last;    /* the first has it */
     bool entered;                    /* and uses it */
-    unsigned lookers;                /* inside ncclCommGetAsyncError */
+    unsigned lookers;                /* inside ncclCommGetAsyncError, or what takes no turn either */
     ncclComm_t handle;
     ncclComm_t root;    /* by callers, once handle is its part; NULL: handle is all there is */
     weft__comm *parent; /* while it is being split off: neither can be stopped without the other */

@@ -224,6 +224,24 @@ weft_status weft__memory_find_window(weft__comm *comm, const void *at, void **wi
         at, comm->label);
 }
 
+/* As one who looks, so that an abort does not free what it needs meanwhile.  False: an abort has begun. */
+static bool peer_pointer(weft__comm *comm, void *window, size_t offset, int rank, void **there,
+                         ncclResult_t *result)
+{
+    bool stays;
+    pthread_mutex_lock(&comm->lock);
+    stays = !weft__comm_doomed(comm) && comm->handle;
+    comm->lookers += stays;
+    pthread_mutex_unlock(&comm->lock);
+    if (!stays) return false;
+    *result = comm->nccl->newer.peer_pointer(window, offset, rank, there);
+    pthread_mutex_lock(&comm->lock);
+    comm->lookers--;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    return true;
+}
+
 weft_status weft__memory_find_peer(weft__comm *comm, const void *at, int rank, void **there)
 {
     weft__nccl *nccl = comm->nccl;
@@ -239,7 +257,8 @@ weft_status weft__memory_find_peer(weft__comm *comm, const void *at, int rank, v
                                "and later do, and kernels have "
                                "ncclGetPeerPointer(window, offset, rank)",
                                nccl->version / 10000, nccl->version / 100 % 100);
-    result = nccl->newer.peer_pointer(window, offset, rank, there);
+    if (!peer_pointer(comm, window, offset, rank, there, &result))
+        return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "mem_peer: communicator %s is stopped", comm->label);
     if (result != ncclSuccess)
         return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "mem_peer: ncclGetPeerDevicePointer: %s",
                                ncclGetErrorString(result));

@@ -13,8 +13,11 @@
 
 #define TURN_WAIT_NS (2000 * WEFT__NCCL_MS) /* for whoever else is inside, or for the abort */
 
+typedef enum registration_state { REGISTERING, REGISTERED, DEREGISTERING } registration_state;
+
 typedef struct weft__registration {
-    weft__list link; /* comm->registered; under comm->lock */
+    weft__list link; /* comm->registered, from before NCCL knows of it until it does not; under comm->lock */
+    registration_state state; /* under comm->lock */
     void *at;
     size_t bytes;
     void *handle; /* NULL also where NCCL keeps no account (NCCL_LOCAL_REGISTER=0) */
@@ -29,17 +32,55 @@ struct registering {
     bool turned; /* it was carried out */
 };
 
-static weft__registration *registered_find(weft__comm *comm, const void *at)
+/* Under comm->lock. */
+static weft__registration *registered_at(weft__comm *comm, const void *at)
 {
-    weft__registration *found = NULL;
-    pthread_mutex_lock(&comm->lock);
     WEFT__LIST_EACH(&comm->registered, link)
     {
         weft__registration *r = WEFT__LIST_ENTRY(link, weft__registration, link);
-        if (r->at == at) found = r;
+        if (r->at == at) return r;
     }
+    return NULL;
+}
+
+/* False: something is there already.  An abort that comes from here on knows of it. */
+static bool registered_claim(weft__comm *comm, weft__registration *of)
+{
+    bool there;
+    pthread_mutex_lock(&comm->lock);
+    there = registered_at(comm, of->at) != NULL;
+    if (!there) weft__list_append(&comm->registered, &of->link);
+    pthread_mutex_unlock(&comm->lock);
+    return !there;
+}
+
+static void registered_to(weft__comm *comm, weft__registration *of, registration_state state)
+{
+    pthread_mutex_lock(&comm->lock);
+    of->state = state;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* One that nobody else is about to deregister; NULL: there is none. */
+static weft__registration *registered_take(weft__comm *comm, const void *at)
+{
+    weft__registration *found;
+    pthread_mutex_lock(&comm->lock);
+    found = registered_at(comm, at);
+    if (found && found->state == REGISTERED)
+        found->state = DEREGISTERING;
+    else
+        found = NULL;
     pthread_mutex_unlock(&comm->lock);
     return found;
+}
+
+static void forget(weft__comm *comm, weft__registration *of)
+{
+    pthread_mutex_lock(&comm->lock);
+    weft__list_remove(&of->link);
+    pthread_mutex_unlock(&comm->lock);
+    free(of);
 }
 
 static weft_status registered_stopped(const struct registering *task, const char *name)
@@ -72,11 +113,6 @@ static void begin(void *arg)
     task->turned = true;
     task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
     task->result = weft__comm_await(comm, task->result);
-    if (task->result == ncclSuccess) {
-        pthread_mutex_lock(&comm->lock);
-        weft__list_append(&comm->registered, &task->of->link);
-        pthread_mutex_unlock(&comm->lock);
-    }
     weft__turn_give(comm, &turn);
 }
 
@@ -85,6 +121,7 @@ static weft_status check_range(weft__comm *comm, char *at, size_t bytes)
     weft__nccl *nccl = comm->nccl;
     bool first = false, last = false;
     weft_status status = weft__device_owns(&nccl->seam, at, &first);
+    if (bytes - 1 > UINTPTR_MAX - (uintptr_t)at) first = false;
     if (status == WEFT_OK && first) status = weft__device_owns(&nccl->seam, at + bytes - 1, &last);
     if (status != WEFT_OK || last) return status;
     return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
@@ -98,30 +135,28 @@ weft_status weft__registered_add(weft__comm *comm, void *at, size_t bytes)
     weft_status status = check_range(comm, at, bytes);
     struct registering task = {.comm = comm, .call = "ncclCommRegister"};
     if (status != WEFT_OK) return status;
-    if (registered_find(comm, at))
+    task.of = calloc(1, sizeof *task.of);
+    if (!task.of) return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no memory for it");
+    *task.of = (weft__registration){.state = REGISTERING, .at = at, .bytes = bytes};
+    if (!registered_claim(comm, task.of)) {
+        free(task.of);
         return weft__nccl_fail(nccl, WEFT_ERR_STATE,
                                "mem_register: %p is registered with communicator %s already", at,
                                comm->label);
-    task.of = calloc(1, sizeof *task.of);
-    if (task.of) *task.of = (weft__registration){.at = at, .bytes = bytes};
-    if (!task.of || !weft__thread_call(nccl, begin, &task)) {
-        free(task.of);
-        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no memory, or no thread, for it");
     }
-    if (task.turned && task.result == ncclSuccess) return WEFT_OK;
-    free(task.of);
+    if (!weft__thread_call(nccl, begin, &task)) {
+        forget(comm, task.of);
+        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no thread for it");
+    }
+    if (task.turned && task.result == ncclSuccess) {
+        registered_to(comm, task.of, REGISTERED);
+        return WEFT_OK;
+    }
+    forget(comm, task.of);
     return registered_stopped(&task, "mem_register");
 }
 
 /* ---- deregistering ---- */
-
-static void forget(weft__comm *comm, weft__registration *of)
-{
-    pthread_mutex_lock(&comm->lock);
-    weft__list_remove(&of->link);
-    pthread_mutex_unlock(&comm->lock);
-    free(of);
-}
 
 static ncclResult_t registered_end(weft__comm *comm, const weft__registration *of)
 {
@@ -150,15 +185,20 @@ static void end(void *arg)
 weft_status weft__registered_remove(weft__comm *comm, void *at)
 {
     weft__nccl *nccl = comm->nccl;
-    struct registering task = {.comm = comm, .of = registered_find(comm, at), .call = "ncclCommDeregister"};
+    struct registering task = {.comm = comm, .of = registered_take(comm, at), .call = "ncclCommDeregister"};
     if (!task.of)
         return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
                                "mem_deregister: %p is not registered with communicator %s", at, comm->label);
-    if (!weft__thread_call(nccl, end, &task))
+    if (!weft__thread_call(nccl, end, &task)) {
+        registered_to(comm, task.of, REGISTERED);
         return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_deregister: no thread for it");
-    if (!task.turned || task.result != ncclSuccess) return registered_stopped(&task, "mem_deregister");
-    forget(comm, task.of);
-    return WEFT_OK;
+    }
+    if (task.turned && task.result == ncclSuccess) {
+        forget(comm, task.of);
+        return WEFT_OK;
+    }
+    registered_to(comm, task.of, REGISTERED);
+    return registered_stopped(&task, "mem_deregister");
 }
 
 /* ---- the end of the communicator ---- */

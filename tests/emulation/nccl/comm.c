@@ -2,6 +2,7 @@
 #include "comm.h"
 #include "alias.h"
 #include "buffer.h"
+#include "exit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,7 @@ static int this_thread(void)
 
 ncclResult_t comm_check(ncclComm_t comm, const char *function)
 {
+    exit_check();
     if (!comm) return fail(ncclInvalidArgument, "%s: comm is NULL", function);
     if (comm->magic != COMM_MAGIC) {
         emu_misuse("%s: %p is no communicator", function, (void *)comm);

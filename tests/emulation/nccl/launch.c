@@ -2,6 +2,7 @@
  *
  * Order in the kernel: collectives as they were called, then all that is between pairs at once.  Tasks on
  * several streams: the kernel runs on the first's, after what the others hold, and they go on after it. */
+#include "exit.h"
 #include "task.h"
 #include "type.h"
 #include "version.h"
@@ -330,6 +331,7 @@ ncclResult_t launch(ncclComm_t comm)
     int device = -1, scripted;
     ncclResult_t result;
 
+    exit_check();
     cudaGetDevice(&device);
     if (device != comm->device) cudaSetDevice(comm->device);
     scripted = emu_enter("launching");
