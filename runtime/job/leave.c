@@ -39,7 +39,7 @@
 #define LOOK_MOST_NS   (10 * WEFT__MS)
 #define NAME_BYTES     32 /* of a backend, as modules.c takes them */
 #define KNOWN_BACKENDS 16 /* further ones are watched anew with each context */
-#define LOOK_SHARE     8 /* a rest is this part of what has been waited for: so it delays nobody by more */
+#define LOOK_SHARE     8  /* a rest is this part of what has been waited for: so it delays nobody by more */
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static weft_context *contexts; /* open ones, the oldest first */
