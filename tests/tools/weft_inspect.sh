@@ -86,7 +86,8 @@ grep -Eq '^ +3 +[0-9]+ stopped ' "$dir/text" || fail "no row of rank 3: $(cat "$
 grep -q '"kind":"stopped","rank":3' "$dir/json" || fail "JSON: $(cat "$dir/json")"
 
 echo '-- anew each second, until a signal'
-# By kill alone: `timeout` wakes up what it ends, also where a sanitizer stops it for a last look at its memory.
+# By kill: `timeout` signals its group, with the process in it by which a sanitizer looks for leaks as another ends, which
+# then waits for it for ever.
 "$inspect" "$pid" >"$dir/live" </dev/null &
 screen=$!
 sleep 5
