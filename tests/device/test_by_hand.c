@@ -134,7 +134,7 @@ static void time_ours(job_rank *me, operands o, void *stream, int64_t *sums, int
 {
     weft_call call = {.stream = stream};
     weft_request *reqs[AT_ONCE];
-    uint64_t before[FUNCTIONS];
+    uint64_t before[FUNCTIONS] = {0};
     for (int i = 0; i < TIMES; i++) {
         for (int f = 0; f < FUNCTIONS && device_is_emulated(); f++) before[f] = calls(counted[f]);
         int64_t at = job_now_ns();
