@@ -29,7 +29,7 @@ struct registering {
     weft__registration *of;
     const char *call;
     ncclResult_t result;
-    bool turned; /* it was carried out */
+    bool carried_out;
 };
 
 /* Under comm->lock. */
@@ -88,7 +88,7 @@ static weft_status registered_stopped(const struct registering *task, const char
     weft__comm *comm = task->comm;
     char why[WEFT__NCCL_SENTENCE];
     const weft__nccl *nccl = comm->nccl;
-    if (task->turned)
+    if (task->carried_out)
         return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s: %s: %.400s", name, task->call,
                                ncclGetErrorString(task->result));
     if (!weft__comm_doomed(comm))
@@ -102,7 +102,7 @@ static weft_status registered_stopped(const struct registering *task, const char
 
 /* ---- registering ---- */
 
-static void begin(void *arg)
+static void register_it(void *arg)
 {
     struct registering *task = arg;
     weft__comm *comm = task->comm;
@@ -110,7 +110,7 @@ static void begin(void *arg)
     weft__turn_ask(comm, &turn);
     if (!weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) return;
     weft__comm_inside(comm, task->call);
-    task->turned = true;
+    task->carried_out = true;
     task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
     task->result = weft__comm_await(comm, task->result);
     weft__turn_give(comm, &turn);
@@ -144,11 +144,11 @@ weft_status weft__registered_add(weft__comm *comm, void *at, size_t bytes)
                                "mem_register: %p is registered with communicator %s already", at,
                                comm->label);
     }
-    if (!weft__thread_call(nccl, begin, &task)) {
+    if (!weft__thread_call(nccl, register_it, &task)) {
         forget(comm, task.of);
         return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no thread for it");
     }
-    if (task.turned && task.result == ncclSuccess) {
+    if (task.carried_out && task.result == ncclSuccess) {
         registered_to(comm, task.of, REGISTERED);
         return WEFT_OK;
     }
@@ -164,7 +164,7 @@ static ncclResult_t registered_end(weft__comm *comm, const weft__registration *o
     return weft__comm_await(comm, ncclCommDeregister(comm->handle, of->handle));
 }
 
-static void end(void *arg)
+static void deregister_it(void *arg)
 {
     struct registering *task = arg;
     weft__comm *comm = task->comm;
@@ -173,12 +173,12 @@ static void end(void *arg)
     weft__turn_ask(comm, &turn);
     if (weft__turn_take(comm, &turn, deadline_ns)) {
         weft__comm_inside(comm, task->call);
-        task->turned = true;
+        task->carried_out = true;
         task->result = registered_end(comm, task->of);
         weft__turn_give(comm, &turn);
     }
     if (!weft__comm_doomed(comm) || !weft__comm_outwait_abort_until(comm, deadline_ns)) return;
-    task->turned = true; /* the abort has taken it back */
+    task->carried_out = true; /* the abort has taken it back */
     task->result = ncclSuccess;
 }
 
@@ -189,11 +189,11 @@ weft_status weft__registered_remove(weft__comm *comm, void *at)
     if (!task.of)
         return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
                                "mem_deregister: %p is not registered with communicator %s", at, comm->label);
-    if (!weft__thread_call(nccl, end, &task)) {
+    if (!weft__thread_call(nccl, deregister_it, &task)) {
         registered_to(comm, task.of, REGISTERED);
         return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_deregister: no thread for it");
     }
-    if (task.turned && task.result == ncclSuccess) {
+    if (task.carried_out && task.result == ncclSuccess) {
         forget(comm, task.of);
         return WEFT_OK;
     }

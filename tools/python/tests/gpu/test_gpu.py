@@ -7,7 +7,6 @@ import datetime
 import importlib.util
 import os
 import pathlib
-import socket
 import sys
 import tempfile
 import unittest
@@ -19,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import numpy as np
 from job import ranks, refused
+from test_cupyx import place
 
 import weft
 
@@ -28,15 +28,6 @@ DECIMALS = 1e-6
 
 def needs(package):
     return unittest.skipUnless(importlib.util.find_spec(package), f"there is no {package}")
-
-
-def place(job):
-    """A free port that all ranks know."""
-    if job.rank == 0:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            job.store().set("port", str(free.getsockname()[1]))
-    return int(job.store().get("port"))
 
 
 def communicator(job):
