@@ -1,8 +1,8 @@
 /* device_comm.c - communicators: begun when something first needs them, known to all members by an id that
  * the first of them makes, given up when they fail or their group is gone.
  *
- * A module answers from threads of its own at any time, so the record it answers to stays until the context
- * ends, as small as it is.
+ * A module answers from threads of its own at any time, so the record that it may still answer to, or another rank may
+ * still send a word about, stays until the context ends, as small as it is.  A group's that was there goes with its group.
  * Fails: a group's communicator that is not made breaks the group; one of two ranks refuses their messages. */
 #include "device_comm.h"
 #include "alarm.h"
@@ -130,6 +130,7 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
 {
     weft_context *ctx = dev_comm->ctx;
     weft_backend *backend = dev_comm->module->backend;
+    dev_comm->named = named;
     weft__list_init(&dev_comm->waiting);
     weft__list_append(device_comms_of(ctx), &dev_comm->link);
     if (!named) device_comm_to(dev_comm, WEFT__DEVICE_COMM_JOINING);
@@ -375,12 +376,24 @@ static void drop(weft__device_comm *dev_comm)
     if (dev_comm->state != WEFT__DEVICE_COMM_DOOMED) device_comm_to(dev_comm, WEFT__DEVICE_COMM_DOOMED);
 }
 
+/* Its module has answered all that it will, nobody sends a word about it any more, and only works of its own group, which
+ * are over, refer to it. */
+static bool is_all_said(const weft__device_comm *dev_comm)
+{
+    return dev_comm->state == WEFT__DEVICE_COMM_READY && dev_comm->named && !dev_comm->is_pair;
+}
+
 static void comms_group_gone(weft_group *group)
 {
     WEFT__LIST_EACH(device_comms_of(group->ctx), at)
     {
         weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);
-        if (dev_comm->group == group) drop(dev_comm);
+        bool all_said = is_all_said(dev_comm);
+        if (dev_comm->group != group) continue;
+        drop(dev_comm);
+        if (!all_said) continue;
+        weft__list_remove(at);
+        free(dev_comm);
     }
     memset(group->device_comms, 0, sizeof group->device_comms);
 }

@@ -24,6 +24,7 @@ typedef struct weft__device_comm {
     weft__module *module;
     uint64_t id;       /* of the group */
     bool is_pair;      /* of two ranks in it */
+    bool named;        /* its members meet by an id; else it is split off that of the group's parent */
     weft_group *group; /* NULL: it is gone */
     const int *world;  /* its ranks */
     int pair[2], rank, size;

@@ -3,6 +3,7 @@
 #include "job.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -52,16 +53,19 @@ static void cycle(job_rank *me)
     job_meet(me); /* the address is free again before anyone joins anew */
 }
 
+enum { HEAP_MORE = 32 << 10 }; /* an MPI's own was seen to differ by 10 KiB */
+
 /* What there is of this process, told once it has warmed up. */
 typedef struct belongings {
     int threads, descriptors;
     int64_t rss;
+    size_t heap; /* in use; 0 where a sanitizer allocates */
 } belongings;
 
 static belongings count_belongings(int threads)
 {
     CHECK(comes_to("/proc/self/task", threads));
-    return (belongings){threads, entries("/proc/self/fd"), rss_bytes()};
+    return (belongings){threads, entries("/proc/self/fd"), rss_bytes(), mallinfo2().uordblks};
 }
 
 static void has_no_more_than(const belongings *before)
@@ -69,6 +73,7 @@ static void has_no_more_than(const belongings *before)
     CHECK(comes_to("/proc/self/task", before->threads));
     CHECK(comes_to("/proc/self/fd", before->descriptors));
     CHECK(JOB_SANITIZED || rss_bytes() <= before->rss + rss_more());
+    CHECK(mallinfo2().uordblks <= before->heap + HEAP_MORE);
 }
 
 static void cycles(job_rank *me)

@@ -5,6 +5,7 @@
 #include "job.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -215,6 +216,24 @@ static void lingers(job_rank *me)
     job_sum_works(me->world);
     before = atomic_load(looks) - before;
     CHECK(before >= LOOKS && before <= (job_now_ns() - began_ns) / 1000000 / PACE_MS + SOON);
+}
+
+/* Groups that have used it and are freed leave nothing, as long as the context lives. */
+static void groups_leave_nothing(job_rank *me)
+{
+    enum { GROUPS = 400, MOST_BYTES = 16384 };
+    static int32_t buf[COUNT];
+    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM};
+    size_t warm = 0;
+    join_with_blocker(me);
+    job_setenv(me, "BLOCKER_MS", "0");
+    for (int i = 0; i < GROUPS; i++) {
+        weft_group *group = job_group(me, me->size, "short", 0);
+        CHECK_OK(weft_all_reduce(group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+        CHECK_OK(weft_group_free(group));
+        if (i == GROUPS / 2) warm = mallinfo2().uordblks;
+    }
+    CHECK(mallinfo2().uordblks <= warm + MOST_BYTES); /* which is 0 where a sanitizer allocates */
 }
 
 static void does_not_linger(job_rank *me)
@@ -446,6 +465,8 @@ int main(int argc, char **argv)
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
         JOB_TEST("left behind", .ranks = 2, .body = left_behind, .bare = true, .processes = true),
         JOB_TEST("lingers", .ranks = 2, .body = lingers, .bare = true, .processes = true),
+        JOB_TEST("groups leave nothing", .ranks = 2, .body = groups_leave_nothing, .bare = true,
+                 .processes = true),
         JOB_TEST("does not linger", .ranks = 2, .body = does_not_linger, .bare = true, .processes = true),
         JOB_TEST("served by callers", .ranks = 2, .body = served_by_callers, .bare = true, .processes = true),
         JOB_TEST("a caller inside", .ranks = 2, .body = caller_inside, .bare = true, .processes = true),
