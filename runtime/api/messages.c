@@ -22,7 +22,7 @@ static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op
                        atomic_load_explicit(&group->state, memory_order_acquire) != WEFT__READY ||
                        !weft__message_plainly_right(op, group->size, sends)))
         return false;
-    if (WEFT__LIKELY(!group->ctx->module_count)) return true;
+    if (WEFT__LIKELY(!group->ctx->beyond_host)) return true;
     return weft__memory_at(group->ctx, sends ? op->in : op->out, &memory) == WEFT_OK &&
            memory == WEFT_MEMORY_HOST;
 }

@@ -240,6 +240,7 @@ struct weft_context {
     weft__mpsc callbacks;                 /* settled requests whose function has to run */
     weft__module modules[WEFT__MEMORIES]; /* by kind of memory */
     int module_count;                     /* of these, those that are loaded */
+    bool beyond_host;                     /* some of these move other memory than the host's */
     bool callers_serve;                   /* all of these can be called by a caller that waits */
     weft__slab devices;                   /* of requests that modules carry out: device.h */
     _Atomic int64_t blocked_since;        /* the thread is inside a call of a module since, or 0 */

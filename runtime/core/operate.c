@@ -44,7 +44,7 @@ static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
     bool said;
     op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
     said = op->memory != WEFT_MEMORY_AUTO && op->memory != WEFT_MEMORY_HOST;
-    if (WEFT__LIKELY(op->memory == WEFT_MEMORY_AUTO && !ctx->module_count)) {
+    if (WEFT__LIKELY(op->memory == WEFT_MEMORY_AUTO && !ctx->beyond_host)) {
         op->memory = WEFT_MEMORY_HOST;
         return WEFT_OK;
     }

@@ -1,5 +1,6 @@
 /* recorded.c - what is seldom to be recorded. */
 #include "recorded.h"
+#include "engine.h"
 #include "executor.h"
 
 void weft__recorded_more(weft_request *req)
@@ -65,7 +66,7 @@ void weft__recorded_reached_outside(const weft_request *req, weft__phase phase)
 {
     if (req->record)
         weft__record_phase_outside(&req->ctx->record, req->record, (weft__recorded_phase)(phase + 1),
-                                   weft__now_ns());
+                                   weft__holds_engine(req->ctx) ? engine_time(req->ctx) : weft__now_ns());
 }
 
 void weft__recorded_group(weft_group *group)

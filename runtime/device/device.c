@@ -185,7 +185,9 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     if (atomic_load_explicit(&module->lost, memory_order_relaxed))
         return weft__fail(WEFT_ERR_SYSTEM, "%s: %s is lost: a call on it has not returned",
                           weft__kind_name(req->op.kind), device_name(module, name, sizeof name));
-    if ((status = weft__module_check(req->group, module, &req->op)) != WEFT_OK) return status;
+    if (req->op.memory != WEFT__MEMORY_HOST_BY_MODULE && /* else it has taken it */
+        (status = weft__module_check(req->group, module, &req->op)) != WEFT_OK)
+        return status;
     if ((status = weft__module_mark(module, stream, &marker)) != WEFT_OK) return status;
     d = weft__slab_get(&ctx->devices);
     if (!d) {

@@ -252,6 +252,7 @@ static weft_status load(weft_context *ctx, loading l, bool *asked)
     ctx->callers_serve = l.backend->any_thread && (ctx->callers_serve || !ctx->module_count);
     ctx->module_count++;
     weft__ranges_open();
+    ctx->beyond_host = ctx->beyond_host || l.backend->memory != WEFT_MEMORY_HOST;
     if (l.backend->memory == WEFT_MEMORY_CUDA) ctx->device = l.backend->device;
     snprintf(ctx->backend_names + n, sizeof ctx->backend_names - n, ",%s", l.name);
     weft__engine_take(ctx);

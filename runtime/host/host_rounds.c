@@ -250,11 +250,12 @@ static void plan_rounds(weft_request *req)
     weft_group *group = req->group;
     const weft__op *op = req->host_op;
     uintptr_t apart = (uintptr_t)op->out - (uintptr_t)op->in;
-    bool alike = op == &req->op && group->shm_coll.last.plan.count && group->shm_coll.last.apart == apart &&
-                 weft__same_signature(group->shm_coll.last.signature, req->signature);
+    weft__signature signature = op == &req->op ? req->signature : weft__op_sign(op);
+    bool alike = group->shm_coll.last.plan.count && group->shm_coll.last.apart == apart &&
+                 weft__same_signature(group->shm_coll.last.signature, signature);
     if (!alike) {
         group->shm_coll.last.apart = apart;
-        group->shm_coll.last.signature = op == &req->op ? req->signature : weft__op_sign(op);
+        group->shm_coll.last.signature = signature;
         weft__rounds_plan(&group->shm_coll.last.plan, op, group->rank, group->size, group->params.slot_bytes,
                           &group->selection.rounds);
         weft__rounds_at(&group->shm_coll.last.plan, op, 0, &group->shm_coll.last.first);

@@ -57,6 +57,7 @@ static void close_backend(weft_backend *backend)
     }
     pthread_cond_destroy(&mpi->changed);
     pthread_mutex_destroy(&mpi->lock);
+    weft__mpi_runnings_free(mpi);
     free(mpi);
 }
 

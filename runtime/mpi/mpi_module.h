@@ -33,7 +33,8 @@ typedef struct weft__mpi {
     _Atomic bool untidy;        /* there are such */
     weft__mpi_running *first;   /* for who has the module's turn: in the order in which they are begun */
     weft__mpi_running **end;
-    MPI_Request endless; /* for who has the module's turn: see running.c */
+    weft__mpi_running *spare; /* for who has the module's turn: to be used again */
+    MPI_Request endless;      /* for who has the module's turn: see running.c */
 } weft__mpi;
 
 /* What becomes of a communicator. */
@@ -117,7 +118,9 @@ weft_status weft__mpi_issue(weft__mpi_running *running, char sentence[WEFT__MPI_
 struct weft__mpi_running {
     weft__mpi_running *next;
     weft_backend_work *work;
-    bool begun; /* MPI has it */
+    bool begun;         /* MPI has it */
+    weft_status status; /* of what it has: pending, or how it has ended */
+    bool counts;        /* it has these */
     MPI_Request request;
     void *input;      /* MPI's copy of the input, where that has gaps or overlaps the output; else NULL */
     void *output;     /* where MPI writes instead of op.out, or NULL */
@@ -126,6 +129,7 @@ struct weft__mpi_running {
 };
 void weft__mpi_start(weft_backend *backend, weft_backend_work *first);
 int weft__mpi_poll(weft_backend *backend);
+void weft__mpi_runnings_free(weft__mpi *mpi);
 bool weft__mpi_end_endless(weft__mpi *mpi); /* before MPI ends.  False: another thread does not leave MPI */
 
 #endif

@@ -10,12 +10,36 @@
 #include <time.h>
 
 #define OUTWAIT_NS INT64_C(10000000000) /* for who is inside MPI */
+#define OVER       "MPI has been finalized"
 
-static void release(weft__mpi_running *running)
+/* One without counts is used again. */
+static void release(weft__mpi *mpi, weft__mpi_running *running)
 {
     free(running->input);
     free(running->output);
-    free(running);
+    if (running->counts) {
+        free(running);
+        return;
+    }
+    running->next = mpi->spare;
+    mpi->spare = running;
+}
+
+void weft__mpi_runnings_free(weft__mpi *mpi)
+{
+    for (weft__mpi_running *next; mpi->spare; mpi->spare = next) {
+        next = mpi->spare->next;
+        free(mpi->spare);
+    }
+}
+
+static weft__mpi_running *take_spare(weft__mpi *mpi)
+{
+    weft__mpi_running *running = mpi->spare;
+    if (!running) return calloc(1, sizeof *running);
+    mpi->spare = running->next;
+    memset(running, 0, sizeof *running);
+    return running;
 }
 
 static void complete(const weft__mpi_running *running)
@@ -44,9 +68,11 @@ static void copy_own(const weft_backend_operation *op)
 static bool enqueue(weft__mpi *mpi, weft_backend_work *work)
 {
     size_t numbers = work->op.uneven ? 4 * (size_t)work->size : 0;
-    weft__mpi_running *running = calloc(1, sizeof *running + numbers * sizeof running->numbers[0]);
+    weft__mpi_running *running =
+        numbers ? calloc(1, sizeof *running + numbers * sizeof running->numbers[0]) : take_spare(mpi);
     if (!running) return false;
     running->work = work;
+    running->counts = numbers != 0;
     running->request = MPI_REQUEST_NULL;
     *mpi->end = running;
     mpi->end = &running->next;
@@ -57,8 +83,10 @@ static bool enqueue(weft__mpi *mpi, weft_backend_work *work)
 static weft_status begin(weft__mpi_running *running, char sentence[WEFT__MPI_SENTENCE])
 {
     weft_status status;
-    snprintf(sentence, WEFT__MPI_SENTENCE, "MPI has been finalized");
-    if (weft__mpi_over()) return WEFT_ERR_STATE;
+    if (weft__mpi_over()) {
+        snprintf(sentence, WEFT__MPI_SENTENCE, OVER);
+        return WEFT_ERR_STATE;
+    }
     if (!weft__mpi_calls_try()) return WEFT_PENDING;
     status = weft__mpi_issue(running, sentence);
     weft__mpi_calls_give();
@@ -70,7 +98,7 @@ static void remove_at(weft__mpi *mpi, weft__mpi_running **at)
     weft__mpi_running *running = *at;
     *at = running->next;
     if (!*at) mpi->end = at;
-    release(running);
+    release(mpi, running);
 }
 
 /* Gives MPI what it has not got yet, in that order; what is left waits for another thread's call to come back. */
@@ -90,6 +118,7 @@ static void begin_all(weft__mpi *mpi)
             at = &running->next;
         } else if (status == WEFT_OK) {
             running->begun = true;
+            running->status = WEFT_PENDING;
             mpi->runtime->issued(running->work);
             at = &running->next;
         } else {
@@ -114,23 +143,29 @@ void weft__mpi_start(weft_backend *backend, weft_backend_work *first)
     begin_all(mpi);
 }
 
-/* True: it is over. */
-static bool look(const weft__mpi *mpi, weft__mpi_running *running)
+/* Asks MPI for each that it has, up to the first one that has failed, which `sentence` then tells of.  Returns how many are
+ * over; 0 as well while another thread is inside MPI. */
+static int look_at_all(const weft__mpi *mpi, char sentence[WEFT__MPI_SENTENCE])
 {
-    char sentence[WEFT__MPI_SENTENCE] = "MPI has been finalized";
-    weft_status status = WEFT_ERR_STATE;
-    if (!weft__mpi_over()) {
-        int done = 0, error;
-        if (!weft__mpi_calls_try()) return false;
-        error = MPI_Test(&running->request, &done, MPI_STATUS_IGNORE);
-        if (error != MPI_SUCCESS) weft__mpi_error_text(error, "MPI_Test", sentence);
-        weft__mpi_calls_give();
-        if (error == MPI_SUCCESS && !done) return false;
-        status = error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_SYSTEM;
-        if (status == WEFT_OK) complete(running);
+    int n = 0, done = 0, error = MPI_SUCCESS;
+    if (weft__mpi_over()) {
+        mpi->first->status = WEFT_ERR_STATE;
+        snprintf(sentence, WEFT__MPI_SENTENCE, OVER);
+        return 1;
     }
-    mpi->runtime->finish(running->work, status, status == WEFT_OK ? NULL : sentence);
-    return true;
+    if (!weft__mpi_calls_try()) return 0;
+    for (weft__mpi_running *r = mpi->first; r && r->begun && error == MPI_SUCCESS; r = r->next) {
+        error = MPI_Test(&r->request, &done, MPI_STATUS_IGNORE);
+        if (error != MPI_SUCCESS) {
+            r->status = WEFT_ERR_SYSTEM;
+            weft__mpi_error_text(error, "MPI_Test", sentence);
+        } else if (done) {
+            r->status = WEFT_OK;
+        }
+        n += r->status != WEFT_PENDING;
+    }
+    weft__mpi_calls_give();
+    return n;
 }
 
 /* ---- what MPI owes when this rank's works are over ---- */
@@ -188,16 +223,24 @@ bool weft__mpi_end_endless(weft__mpi *mpi)
 int weft__mpi_poll(weft_backend *backend)
 {
     weft__mpi *mpi = weft__mpi_of(backend);
-    int n = 0;
+    char sentence[WEFT__MPI_SENTENCE];
+    int n, left;
     begin_all(mpi);
-    if (!mpi->first || !mpi->first->begun) look_around(mpi);
-    for (weft__mpi_running **at = &mpi->first; *at && (*at)->begun;) {
-        if (!look(mpi, *at)) {
-            at = &(*at)->next;
+    if (!mpi->first || !mpi->first->begun) {
+        look_around(mpi);
+        return 0;
+    }
+    n = left = look_at_all(mpi, sentence);
+    for (weft__mpi_running **at = &mpi->first; left;) {
+        weft__mpi_running *running = *at;
+        if (running->status == WEFT_PENDING) {
+            at = &running->next;
             continue;
         }
+        if (running->status == WEFT_OK) complete(running);
+        mpi->runtime->finish(running->work, running->status, running->status == WEFT_OK ? NULL : sentence);
         remove_at(mpi, at);
-        n++;
+        left--;
     }
     if (n) weft__mpi_comms_tidy(mpi);
     return n;
