@@ -12,7 +12,19 @@ network_make() {
     ip netns add $network_a && ip netns add $network_b &&
         ip link add $network_interface_a netns $network_a type veth peer name $network_interface_b netns $network_b &&
         network_end $network_a $network_interface_a $network_address_a &&
-        network_end $network_b $network_interface_b $network_address_b && network_launcher "$1"
+        network_end $network_b $network_interface_b $network_address_b &&
+        network_await $network_a $network_interface_a && network_await $network_b $network_interface_b &&
+        network_launcher "$1"
+}
+
+# The kernel finds that a link is up some time after it was told so; until then UCX does not see it.
+network_await() { # NAMESPACE INTERFACE
+    local i
+    for ((i = 0; i < 50; i++)); do
+        case $(ip -n "$1" -br link show "$2") in *" UP "*) return ;; esac
+        sleep 0.1
+    done
+    return 1
 }
 
 network_end() { # NAMESPACE INTERFACE ADDRESS
