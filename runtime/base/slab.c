@@ -14,7 +14,8 @@ bool weft__slab_init(weft__slab *slab, size_t item_bytes, size_t limit)
 
 void weft__slab_destroy(weft__slab *slab)
 {
-    for (size_t i = 0; slab->blocks && i < slab->limit / WEFT__SLAB_BLOCK; i++) free(slab->blocks[i]);
+    uint32_t made = atomic_load_explicit(&slab->made, memory_order_relaxed);
+    for (uint32_t i = 0; slab->blocks && i < made / WEFT__SLAB_BLOCK; i++) free(slab->blocks[i]);
     free((void *)slab->blocks);
     slab->blocks = NULL;
 }
