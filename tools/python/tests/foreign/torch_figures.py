@@ -1,18 +1,22 @@
 """What torch's operations take with gloo and with Weft, in one process, in turn.
 
-    weft-run -n 2 --bind core python torch_figures.py [RUNS [MBITS]]
+    weft-run -n 2 --bind core python torch_figures.py [RUNS [PORT]]
 
 all_reduce of 8 B, and a step of DistributedDataParallel with some 10 M parameters: its exposed communication is the
 step's time less that of the computation alone.  The losses must be equal.  Medians and quartiles of RUNS (9), and the
 median of what Weft takes over what gloo takes in the same run, with the bound that it is held to.  Some 2 minutes.
 
-MBITS is the link's speed, where the ranks have one between them (torch_network.sh): then a step is held to gloo's, and
-to the bound of computation and link, the time before and after backward and the longer one of backward and the link.
+With a PORT the ranks have a link between them (torch_network.sh): then a step is held to gloo's, and to the bound of
+computation and link, the time before and after backward and the longer one of backward and the link.  The link's time is
+what two plain sockets take for the gradients, each way once and both ways at once, at that PORT of MASTER_ADDR.
 """
 
 import contextlib
+import os
+import socket
 import statistics
 import sys
+import threading
 import time
 
 import torch
@@ -21,7 +25,7 @@ import weft.torch
 from torch.nn.parallel import DistributedDataParallel
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
-MBITS = float(sys.argv[2]) if len(sys.argv) > 2 else 0
+PORT = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 BACKENDS = ("gloo", "weft")
 SMALL_CALLS, STEPS = 1000, 4
 WIDTH, LAYERS, BATCH = 1024, 10, 64  # 10 layers of 1024 x 1024 and their biases: 10.5 M parameters, 42 MB of gradients
@@ -62,6 +66,32 @@ def steps(model, data, computation_alone):
     return (time.perf_counter() - began) / STEPS * 1e3, backward / STEPS * 1e3, float(loss.detach())
 
 
+def connected(rank):
+    """The two ranks' sockets, joined over the link between them."""
+    address = (os.environ["MASTER_ADDR"], PORT)
+    if rank == 0:
+        with socket.create_server(address) as server:
+            dist.barrier()
+            return server.accept()[0]
+    dist.barrier()
+    return socket.create_connection(address)
+
+
+def link_alone(link, size):
+    """Milliseconds that the link takes for as many bytes each way, both ways at once."""
+    out, into = bytes(size), memoryview(bytearray(size))
+    dist.barrier()
+    began = time.perf_counter()
+    sender = threading.Thread(target=link.sendall, args=(out,))
+    sender.start()
+    while into:
+        arrived = link.recv_into(into)
+        assert arrived, "the other rank has closed"
+        into = into[arrived:]
+    sender.join()
+    return (time.perf_counter() - began) * 1e3
+
+
 def told(name, values):
     low, middle, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
     return f"{name} {middle:.2f} ({low:.2f} to {high:.2f})"
@@ -87,7 +117,11 @@ def main():
             calls[name].append(small(groups[name]))
     data = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(rank))
     exposed, whole, alone, bound, losses = ({name: [] for name in BACKENDS} for _ in range(5))
-    link = 32 * sum(p.numel() for p in make().parameters()) / MBITS / 1e3 if MBITS else 0.0  # ms: each way, once
+    size = 4 * sum(p.numel() for p in make().parameters())
+    link = 0.0
+    if PORT:
+        with connected(rank) as peer:
+            link = statistics.median(link_alone(peer, size) for _ in range(RUNS))
     for run in range(RUNS + 1):
         for name in BACKENDS:
             model = DistributedDataParallel(make(), process_group=groups[name])
@@ -114,10 +148,14 @@ def main():
         ):
             print(f"{name}: " + ", ".join(told(backend, values[backend]) for backend in BACKENDS))
         held("all_reduce of 8 B", calls, 1)
-        if MBITS:
+        if PORT:
             held("step of DDP", whole, 1.02)
-            over = [took / least for took, least in zip(whole["weft"], bound["weft"])]
-            print(f"step of DDP over the bound, of which {link:.0f} ms are the link: {told('weft', over)}; at most 1.15")
+            over = {name: [took / least for took, least in zip(whole[name], bound[name])] for name in BACKENDS}
+            print(
+                f"step of DDP over the bound, of which {link:.0f} ms are the link's for {size} bytes each way: "
+                + ", ".join(told(name, over[name]) for name in BACKENDS)
+                + "; at most 1.15"
+            )
         else:
             held("exposed communication", exposed, 0.7)
     dist.destroy_process_group()

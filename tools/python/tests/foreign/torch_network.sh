@@ -12,7 +12,7 @@ export WORLD_SIZE=2 MASTER_ADDR=$network_address_a MASTER_PORT=29511 OMP_NUM_THR
 export WEFT_SECRET=file:$folder/secret
 
 start() { # RANK ADDRESS INTERFACE
-    RANK=$1 GLOO_SOCKET_IFNAME=$3 WEFT_SOCKET_IFNAME=$3 exec taskset -c "$1" "$folder/on_host" "$2" "$python" "$here/torch_figures.py" "$runs" 1000
+    RANK=$1 GLOO_SOCKET_IFNAME=$3 WEFT_SOCKET_IFNAME=$3 exec taskset -c "$1" "$folder/on_host" "$2" "$python" "$here/torch_figures.py" "$runs" 29512
 }
 
 start 1 $network_address_b $network_interface_b &
