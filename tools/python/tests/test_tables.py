@@ -6,6 +6,7 @@ import pathlib
 import re
 import socket
 import tempfile
+import types
 import unittest
 
 import numpy
@@ -126,6 +127,17 @@ def frozen():
     return found
 
 
+def expect_refused(call, sentence, names):
+    """Fails unless the code of a row raises what the row says."""
+    try:
+        eval(call, names)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        assert said.startswith(sentence.removesuffix("...")), said
+    else:
+        raise AssertionError(f"not refused: {call}")
+
+
 class WrongArrays(unittest.TestCase):
     def test_sentences(self):
         """Each wrong array is refused by the sentence in its row, and nothing has been sent: the group still works."""
@@ -138,14 +150,23 @@ class WrongArrays(unittest.TestCase):
                 names |= {"frozen": frozen(), "on_device": OnDevice(), "without_memory": OnDevice(0)}
                 count = 0
                 for _, (call,), (sentence,) in rows("wrong"):
+                    if "elsewhere" in call:
+                        continue
                     with self.subTest(call):
-                        with self.assertRaises(Exception) as told:
-                            eval(call, names)
-                        said = f"{type(told.exception).__name__}: {told.exception}"
-                        self.assertTrue(said.startswith(sentence.removesuffix("...")), said)
+                        expect_refused(call, sentence, names)
                     count += 1
                 self.assertGreaterEqual(count, 12)
                 self.assertTrue(world.all_reduce(x).wait())
+
+    @ranks(1, emulated=True)
+    def test_other_device(job):
+        """The row that takes a job with a device."""
+        elsewhere = OnDevice()
+        elsewhere.device = types.SimpleNamespace(id=job.device + 1)
+        found = [(call, sentence) for _, (call,), (sentence,) in rows("wrong") if "elsewhere" in call]
+        assert len(found) == 1, found
+        expect_refused(*found[0], {"world": job.world, "elsewhere": elsewhere})
+        assert job.world.all_reduce(numpy.zeros(4)).wait()
 
 
 if __name__ == "__main__":

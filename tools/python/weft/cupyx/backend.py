@@ -20,8 +20,18 @@ Operands = Union[Array, List[Matrix]]  # those of all ranks
 class NCCLBackend:
     """The communicator of one rank, as init_process_group makes it.
 
+    Arrays lie in C's or Fortran's order, of any shape whose number of elements is right; scatter, gather and all_to_all
+    look at the shape of what all ranks have, (n_devices, ...).  On arrays of the host a method returns when it is done.
+    On those of a device `stream`, else the stream that the array tells, else the default one has it: the host goes on.
+
     Sparse matrices are COO, CSR or CSC.  They are reduced by "sum", and by "prod" as matrices; what all ranks have of
     them is a list, to which all_gather, gather and all_to_all append.
+
+    Raised before anything is sent are RuntimeError for an op that there is not, elements with gaps between them and a
+    first dimension, or a list, of other than n_devices; ValueError for complex numbers by another op than "sum",
+    matrices by another than "sum" and "prod", a count that an array has not room for, sizes or formats that differ;
+    TypeError for a type or a sparse format that Weft has not; and StateError after stop().  What fails later is another
+    of weft.errors, which are RuntimeError too: PeerError with the rank that died, TimeoutError with the one that is late.
     """
 
     def __init__(
@@ -29,7 +39,7 @@ class NCCLBackend:
     ) -> None:
         """Join n_devices ranks that meet at host and port, or with use_mpi over COMM_WORLD of mpi4py.
 
-        An address other than a loopback one needs a secret, in WEFT_SECRET.
+        An address other than a loopback one needs a secret, in WEFT_SECRET.  Raises what init_process_group() raises.
         """
         if not use_mpi:
             _check_place(n_devices, rank)
@@ -119,6 +129,9 @@ def init_process_group(
     """Join n_devices ranks as `rank`, and give the communicator; every process calls it, and waits for the others.
 
     host and port default to CUPYX_DISTRIBUTED_HOST and CUPYX_DISTRIBUTED_PORT, else 127.0.0.1 and 13333.
+
+    Raises ValueError for a backend other than "nccl", n_devices below 1 and a rank that is none of them, with use_mpi also
+    where they are not those of COMM_WORLD's processes; and what weft.init() raises.
     """
     if not use_mpi:
         _check_place(n_devices, rank)
