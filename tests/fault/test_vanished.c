@@ -26,7 +26,8 @@ enum {
 };
 enum {
     LONG_MS = HEARTBEAT_MS * 3 / 4
-}; /* a cut of that is none of half a second: others had the processor */
+}; /* a cut of that is none of half a second: others had the processor, or the kernel, busy with other namespaces, lost its
+    * first question for the address, which it repeats after a second */
 enum {
     CUTTING_NS,
     CUT_NS,
@@ -248,7 +249,7 @@ static void disturb(job_rank *me)
         int64_t begun = job_now_ns();
         CHECK(cables_cut(HOSTS - 1));
         job_sleep_ms(plan->cut_ms);
-        CHECK(cables_mend(HOSTS - 1));
+        CHECK(cables_mend(HOSTS - 1) && cables_await(HOSTS - 1));
         job_results(me, 0)[LONG] = job_now_ns() - begun > LONG_MS * INT64_C(1000000);
     } else if (plan->stop_ms) {
         for (int r = 0; r < RANKS; r++)
@@ -295,8 +296,10 @@ static void nobody_is_accused(job_rank *me)
     if (plan->busy) {
         weft_status status = weft_group_abort(me->world, "the test is over");
         pthread_join(thread, NULL);
-        CHECK(w.done > 0);
-        if (!was_long) CHECK_OK(status);
+        if (!was_long) {
+            CHECK(w.done > 0);
+            CHECK_OK(status);
+        }
     } else if (!was_long) {
         job_sum_works(me->world);
     }

@@ -1,7 +1,10 @@
 /* cables.c - see cables.h.  As root, by the command ip, but for what has to happen at a moment. */
 #include "cables.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +17,9 @@
 #include <net/if.h>
 
 #define BLOCKED_TABLE 77
+#define NOBODYS_PORT  9
+#define ATTEMPT_MS    20
+#define ATTEMPTS      250
 
 static char router[64], why[256];
 static int made;
@@ -135,6 +141,31 @@ bool cables_cut(int host)
 bool cables_mend(int host)
 {
     return set_up(host, true);
+}
+
+/* Each attempt is a new one: the kernel repeats an old one after a second. */
+static bool answers(const struct sockaddr_in *address)
+{
+    struct pollfd fd = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+                        .events = POLLOUT};
+    int error = EINPROGRESS;
+    socklen_t bytes = sizeof error;
+    if (fd.fd < 0) return false;
+    if (!connect(fd.fd, (const struct sockaddr *)address, sizeof *address))
+        error = 0;
+    else if (errno == EINPROGRESS && poll(&fd, 1, ATTEMPT_MS) == 1)
+        getsockopt(fd.fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+    close(fd.fd);
+    return error == 0 || error == ECONNREFUSED;
+}
+
+bool cables_await(int host)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(NOBODYS_PORT)};
+    inet_pton(AF_INET, cables_address(host), &address.sin_addr);
+    for (int i = 0; i < ATTEMPTS; i++)
+        if (answers(&address)) return true;
+    return false;
 }
 
 bool cables_block(int from, int to)

@@ -16,6 +16,7 @@ const char *cables_address(int host);
 /* From anywhere. */
 bool cables_cut(int host);
 bool cables_mend(int host);
+bool cables_await(int host);         /* from another host: until its kernel answers again */
 bool cables_block(int from, int to); /* what goes that way is lost in the router, without a word */
 bool cables_unblock(int from, int to);
 bool cables_restore(void); /* all is as it was made */
