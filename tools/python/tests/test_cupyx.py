@@ -3,6 +3,7 @@
 import os
 import socket
 import unittest
+import unittest.mock
 
 import numpy as np
 from job import over_mpi, ranks, refused, run_over_mpi
@@ -125,6 +126,23 @@ class Cupyx(unittest.TestCase):
         expect(out, 2)
         comm.stop()
         refused(Exception, "closed", comm.barrier)
+
+    def test_place(self):
+        """Where ranks meet: what is given, else the two variables, else cupy's own default; no port is taken here."""
+        place = {"CUPYX_DISTRIBUTED_HOST": "::1", "CUPYX_DISTRIBUTED_PORT": "7"}
+        for given, variables, expected in (
+            ({}, {}, "tcp://127.0.0.1:13333"),
+            ({}, place, "tcp://[::1]:7"),
+            ({"port": 8}, place, "tcp://[::1]:8"),
+            ({"host": "there"}, place, "tcp://there:7"),
+        ):
+            with self.subTest(expected), unittest.mock.patch("weft.cupyx.backend.init") as init:
+                with unittest.mock.patch.dict(os.environ, variables, clear=True):
+                    distributed.init_process_group(2, 1, **given)
+                init.assert_called_once_with(expected, rank=1, world_size=2)
+        with unittest.mock.patch("weft.cupyx.backend.init") as init:
+            distributed.NCCLBackend(2, 1)
+        init.assert_called_once_with("tcp://127.0.0.1:13333", rank=1, world_size=2)
 
     @over_mpi
     def test_mpi(self):

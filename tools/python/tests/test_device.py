@@ -68,6 +68,22 @@ class Array:
         assert cudart().cudaMemcpy(to, of, ctypes.c_size_t(self.size * self.dtype.itemsize), kind) == 0
 
 
+class Stream:
+    """What cupy's streams have, of a stream that the default one does not wait for."""
+
+    def __init__(self):
+        made = ctypes.c_void_p()
+        assert cudart().cudaStreamCreateWithFlags(ctypes.byref(made), 1) == 0
+        self.ptr = made.value
+
+    def copy(self, to, of):
+        """Has `to` be a copy of another array when this stream has come so far."""
+        nbytes = ctypes.c_size_t(of.size * of.dtype.itemsize)
+        pointers = ctypes.c_void_p(to._address), ctypes.c_void_p(of._address)
+        assert cudart().cudaMemcpyAsync(*pointers, nbytes, 3, ctypes.c_void_p(self.ptr)) == 0
+        return to
+
+
 class Device(unittest.TestCase):
     @ranks(2, emulated=True)
     def test_core(job):
@@ -135,6 +151,49 @@ class Device(unittest.TestCase):
                 expect(out.get(), own[0])
             refused(RuntimeError, "all_to_all requires in_array", lambda: comm.all_to_all(here(np.zeros(3)), mine))
         comm.barrier()
+        comm.stop()
+
+    @ranks(2, emulated=True)
+    def test_cupyx_streams(job):
+        """Every method comes after what its stream has, and the stream after it; the emulation ends whoever is in between."""
+        cudart().cudaSetDevice(job.device)
+        comm, stream = distributed.init_process_group(2, job.rank, host="127.0.0.1", port=place(job)), Stream()
+        own = [np.arange(6.0).reshape(2, 3) + r for r in range(2)]
+        both, peer = own[0] + own[1], 1 - comm.rank
+
+        def here(values):
+            return Array.of(job.device, values)
+
+        def later(values):
+            return stream.copy(here(np.zeros(values.shape)), here(values))
+
+        def expect_later(expected, method, *given, out, **more):
+            seen = here(np.zeros(out.shape))  # made first, for that waits for the default stream
+            method(*given, **more)
+            expect(stream.copy(seen, out).get(), expected)
+
+        rows = (
+            ("all_reduce", own[comm.rank], ["sum"], both),
+            ("reduce", own[comm.rank], [1, "sum"], both if comm.rank == 1 else np.zeros((2, 3))),
+            ("reduce_scatter", own[comm.rank], [3, "sum"], both[comm.rank]),
+            ("all_gather", own[comm.rank], [6], np.stack(own)),
+            ("gather", own[comm.rank], [0], np.stack(own) if comm.rank == 0 else np.zeros((2, 2, 3))),
+            ("scatter", np.stack(own), [1], own[comm.rank]),
+            ("all_to_all", own[comm.rank], [], np.stack([own[0][comm.rank], own[1][comm.rank]])),
+            ("send_recv", own[comm.rank], [peer], own[peer]),
+        )
+        for name, values, more, expected in rows:
+            out, given = here(np.zeros(expected.shape)), later(values)
+            expect_later(expected, getattr(comm, name), given, out, *more, stream, out=out)
+        out = later(own[comm.rank])
+        expect_later(own[1], comm.broadcast, out, 1, stream, out=out)
+        if comm.rank == 0:
+            comm.send(later(own[0]), 1, stream=stream)
+        else:
+            expect_later(own[0], comm.recv, out, 0, stream=stream, out=out)
+        told = later(own[comm.rank])
+        told.__cuda_array_interface__["stream"] = stream.ptr
+        expect_later(both, comm.all_reduce, told, out, out=out)  # on the stream that the array tells
         comm.stop()
 
 

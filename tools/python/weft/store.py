@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Value = Union[bytes, bytearray, memoryview, str]
 
 _FIRST_ROOM = 4096
+_LIMIT_MS = 30000  # given as such: 0 would be the calls' own default, and no time at all for opening
 _SLICE_MS = 250
 
 
@@ -52,7 +53,7 @@ class Store:
         def make(_: Wanted) -> Any:
             made = ffi.new("weft_store **")
             encoded = ffi.NULL if secret is None else secret.encode()
-            check(lib.weft_store_open(url.encode(), encoded, milliseconds(timeout, 0), made))
+            check(lib.weft_store_open(url.encode(), encoded, milliseconds(timeout, _LIMIT_MS), made))
             return made[0]
 
         return cls(interruptible.call(make, undo=lib.weft_store_close))
