@@ -1,9 +1,13 @@
 """Meeting by what the caller brings."""
 
+import os
+import pathlib
+import sys
+import tempfile
 import unittest
 
 import numpy as np
-from job import OverStore, over_mpi, ranks, run_over_mpi
+from job import OverStore, over_mpi, ranks, run, run_over_mpi
 
 import weft
 
@@ -23,6 +27,28 @@ with weft.init(bootstrap=weft.mpi.bootstrap(half)) as job:
 """
 
 
+# Each rank says that it is a host of its own before it joins anything, for that is read once.
+HOSTS = """
+import os, sys, types
+rank = int(os.environ["RANK"])
+os.environ.update(WEFT_HOSTID=f"host{{rank}}", WEFT_SOCKET_IFNAME="lo", OWN="what both ranks of this test have")
+os.environ.pop("WEFT_SECRET", None)
+sys.path.insert(0, {tests!r})
+import job, numpy, weft
+store = weft.Store.open({url!r})
+over = job.OverStore(types.SimpleNamespace(rank=rank, size=2, store=lambda: store))
+try:
+    weft.init(bootstrap=over)
+    raise AssertionError("two hosts have met without a secret")
+except weft.ArgumentError as error:
+    for part in ("rank 0 (host ", "rank 1 (host ", "on different hosts, and the job has no secret: set WEFT_SECRET=file:PATH"):
+        assert part in str(error), error
+with weft.init(bootstrap=over, secret="env:OWN") as met:
+    assert (met.size, met.local_size) == (2, 1), met
+    assert met.world.all_reduce(numpy.ones(1)).result() == 2
+"""
+
+
 class Meeting(unittest.TestCase):
     @ranks(2)
     def test_own(job):
@@ -34,6 +60,12 @@ class Meeting(unittest.TestCase):
             raise AssertionError("nobody is there")
         except LookupError:
             pass
+
+    def test_hosts(self):
+        """Ranks of different hosts meet with a secret alone; without one each is told what to set."""
+        with tempfile.TemporaryDirectory() as folder:
+            url, tests = pathlib.Path(folder, "store").as_uri(), os.path.dirname(__file__)
+            run(self, 2, [sys.executable, "-c", HOSTS.format(tests=tests, url=url)])
 
     @over_mpi
     def test_mpi(self):

@@ -1,13 +1,17 @@
 """weft.nvmath: process groups, the runtime, symmetric memory."""
 
+import ctypes
 import logging
 import os
 import subprocess
 import sys
+import types
 import unittest
 
 import numpy as np
+import test_device
 from job import over_mpi, ranks, refused, run_over_mpi
+from test_cupyx import expect
 
 import weft
 import weft.nvmath as distributed
@@ -64,6 +68,30 @@ class Own(distributed.ProcessGroup):
 
     def allreduce_object(self, obj, *, op):
         raise NotImplementedError
+
+
+class OnDevice:
+    """What cupy's arrays have, as far as symmetric memory makes one of them: the layout of one of numpy's, no memory of it."""
+
+    def __init__(self, address, layout):
+        self.shape, self.dtype, self.strides, self._layout = layout.shape, layout.dtype, layout.strides, layout
+        self.flat = test_device.Array(address, layout.dtype, (layout.size,))
+        self.__cuda_array_interface__ = {**self.flat.__cuda_array_interface__, "strides": self.strides, "shape": self.shape}
+
+    @classmethod
+    def of_bytes(cls, holder):
+        told = holder.__cuda_array_interface__
+        assert told["typestr"] == "|u1", told
+        return cls(told["data"][0], np.empty(told["shape"], np.uint8))
+
+    def view(self, dtype):
+        return OnDevice(self.flat._address, self._layout.view(dtype))
+
+    def reshape(self, shape):
+        return OnDevice(self.flat._address, self._layout.reshape(shape))
+
+    def transpose(self, axes):
+        return OnDevice(self.flat._address, self._layout.transpose(axes))
 
 
 class Nvmath(unittest.TestCase):
@@ -148,6 +176,33 @@ class Nvmath(unittest.TestCase):
         refused(TypeError, "a list is no array", lambda: distributed.free_symmetric_memory([1]))
         distributed.free_symmetric_memory(c)
         distributed.finalize()
+
+    @ranks(2, emulated=True)
+    def test_device(job):
+        """Backend "nccl": the job has the device it was given, and symmetric memory lies on it, by a module like cupy."""
+        device, group = job.device, WeftProcessGroup(job.world)
+        test_device.cudart().cudaSetDevice(device)
+        distributed.initialize(device, group, backends=["nccl"])
+        context = distributed.get_context()
+        world = context.weft.world
+        assert context.device_id == context.weft.device == device >= 0, (context, context.weft.device)
+        assert context.weft.backends == "host,nccl" and context.process_group is group and world is not job.world
+        cupy = types.ModuleType("cupy")
+        cupy.asarray = OnDevice.of_bytes
+        a = distributed.allocate_symmetric_memory((2, 3), cupy, dtype="int32", axis_order="F")
+        assert (a.shape, a.dtype, a.strides) == ((2, 3), np.int32, (4, 8)), (a.shape, a.dtype, a.strides)
+        expect(a.flat.get(), 0)
+        filled = test_device.Array.of(device, np.arange(6, dtype=np.int32) + job.rank)
+        assert test_device.cudart().cudaMemcpy(*map(ctypes.c_void_p, (a.flat._address, filled._address)), 24, 3) == 0
+        world.all_reduce(a.flat).wait()
+        expect(a.flat.get(), 2 * np.arange(6) + 1)
+        b = distributed.allocate_symmetric_memory(4, np)  # of the host beside it
+        b[:] = job.rank
+        assert world.all_reduce(b).result().tolist() == [1] * 4
+        distributed.free_symmetric_memory(a, b)
+        refused(weft.ArgumentError, "", lambda: distributed.free_symmetric_memory(a))
+        distributed.finalize()
+        assert context.weft.closed and not job.closed
 
     @over_mpi
     def test_mpi(self):
