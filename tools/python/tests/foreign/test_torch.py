@@ -28,13 +28,14 @@ from weft.torch.roll_call import RollCall
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
 
 
-def joined(job, timeout=40):
+def joined(job, timeout=40, backend="weft"):
     """torch's default group, over a file that all ranks of the job know."""
     if job.rank == 0:
         job.store().set("file", tempfile.mktemp())
+    job.world.barrier().wait()  # the store may have the file of a group before
     store = dist.FileStore(job.store().get("file").decode(), job.size)
     dist.init_process_group(
-        "weft", store=store, rank=job.rank, world_size=job.size, timeout=datetime.timedelta(seconds=timeout)
+        backend, store=store, rank=job.rank, world_size=job.size, timeout=datetime.timedelta(seconds=timeout)
     )
     return dist.group.WORLD
 
@@ -260,6 +261,16 @@ class Torch(unittest.TestCase):
             dist.all_reduce(two := torch.full((1,), 2.0))
         several.wait()
         assert (one.item(), two.item()) == (3, 6)
+        all_of, twice = torch.zeros(n), torch.zeros(2 * n)
+        with dist._coalescing_manager(group, async_ops=True) as several:
+            dist.all_gather_into_tensor(all_of, torch.full((1,), float(r)))
+            dist.all_gather_into_tensor(twice, torch.full((2,), 10.0 + r))
+        several.wait()
+        assert (all_of.tolist(), twice.tolist()) == ([0, 1, 2], [10, 10, 11, 11, 12, 12]), (all_of, twice)
+        with dist._coalescing_manager(group):
+            dist.reduce_scatter_tensor(one, all_of)
+            dist.reduce_scatter_tensor(out, twice)
+        assert (one.item(), out.tolist()) == (3 * r, [30 + 3 * r] * 2), (one, out)
         dist.barrier()
         dist.monitored_barrier()
         dist.monitored_barrier(timeout=datetime.timedelta(seconds=40), wait_all_ranks=True)
@@ -436,6 +447,64 @@ class Torch(unittest.TestCase):
         else:
             time.sleep(1)
         job.world.barrier().wait()
+        dist.destroy_process_group()
+
+    @ranks(2)
+    def test_timeouts(job):
+        """The time of each operation that is several in one, and of its failure: exception() and the Future have it."""
+        joined(job)
+        x, two, shortest = [torch.ones(1)], torch.ones(2), datetime.timedelta(seconds=0.2)
+        for options, name, arguments in (
+            (dist.AllreduceCoalescedOptions(), "allreduce_coalesced", (x,)),
+            (dist.distributed_c10d.AllgatherOptions(), "allgather_coalesced", ([[two[:1]], [two[1:]]], x)),
+            (dist.distributed_c10d.AllgatherOptions(), "all_gather_single_coalesced", ([two], x)),
+            (dist.ReduceScatterOptions(), "reduce_scatter_single_coalesced", (x, [two])),
+        ):
+            pair = dist.new_group([0, 1])  # what comes too late ends its group
+            if job.rank == 0:
+                options.timeout = shortest
+                work = getattr(pair, name)(*arguments, options)
+                future = work.get_future()
+                refused(weft.TimeoutError, "0.2 s passed; rank 1", work.wait)
+                assert work.is_completed() and not work.is_success(), name
+                assert isinstance(work.exception(), weft.TimeoutError) and work.exception().rank == 1, name
+                refused(weft.TimeoutError, "rank 1", future.wait)
+        job.world.barrier().wait()
+        dist.destroy_process_group()
+
+    @ranks(2)
+    def test_abort(job):
+        """Every rank counts its collectives, not its messages; an abort ends a wait on the other rank, and the next
+        group starts."""
+        for step in range(2):
+            group = joined(job)
+            assert group._get_sequence_number_for_group() == 0
+            dist.barrier()
+            dist.send(torch.ones(1), 1) if job.rank == 0 else dist.recv(torch.ones(1), 0)
+            work = dist.all_reduce(torch.ones(1), async_op=True)
+            assert group._get_sequence_number_for_group() == work._get_sequence_number() == 2
+            work.wait()
+            if step == 0:
+                waiting = dist.barrier(async_op=True) if job.rank == 0 else None
+                job.world.barrier().wait()
+                if waiting is not None:
+                    refused(weft.CancelledError, "rank 1 aborted the group: torch.distributed's abort", waiting.wait)
+                    refused(weft.BrokenError, "torch.distributed's abort", dist.barrier)
+                dist.distributed_c10d._abort_process_group()
+        dist.destroy_process_group()
+
+    @ranks(3)
+    def test_under_gloo(job):
+        """Groups of "weft" under a default group of gloo meet at its store, members alone too."""
+        joined(job, backend="gloo")
+        whole = dist.new_group(backend="weft")
+        pair = dist.new_group([0, 2], backend="weft", use_local_synchronization=True) if job.rank != 1 else None
+        for group, size in ((whole, 3), (pair, 2)):
+            if group is not None:
+                dist.all_reduce(x := torch.ones(2), group=group)
+                assert x.tolist() == [size] * 2 and dist.get_backend(group) == "weft", x
+        dist.all_reduce(x := torch.ones(1))
+        assert x.item() == 3 and dist.get_backend() == "gloo", x
         dist.destroy_process_group()
 
     @ranks(2)

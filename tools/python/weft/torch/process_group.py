@@ -160,6 +160,7 @@ class ProcessGroup(dist.ProcessGroup):
         with self._group.batch() as batch:
             for tensor in used:
                 self._group.all_reduce(view(tensor, "all_reduce_coalesced"), None, op, scale=scale, batch=batch)
+            batch.end(timeout=_seconds(opts))
         return self._work([batch.request], list(tensors), targets.finish)
 
     def reduce(self, tensors: Sequence[Tensor], opts: dist.ReduceOptions) -> Work:
@@ -210,7 +211,8 @@ class ProcessGroup(dist.ProcessGroup):
             wholes.append(targets.several(lists, "all_gather_coalesced"))
         with self._group.batch() as batch:
             for whole, tensor in zip(wholes, inputs):
-                self._gather_all(whole, tensor, targets, None, batch)
+                self._gather_all(whole, tensor, targets, opts, batch)
+            batch.end(timeout=_seconds(opts))
         return self._work([batch.request], [t for of_rank in outputs for t in of_rank], targets.finish)
 
     def all_gather_single_coalesced(
@@ -219,7 +221,8 @@ class ProcessGroup(dist.ProcessGroup):
         targets = Targets()
         with self._group.batch() as batch:
             for output, tensor in zip(outputs, inputs):
-                self._gather_all(output, tensor, targets, None, batch)
+                self._gather_all(output, tensor, targets, opts, batch)
+            batch.end(timeout=_seconds(opts))
         return self._work([batch.request], list(outputs), targets.finish)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -288,6 +291,7 @@ class ProcessGroup(dist.ProcessGroup):
         with self._group.batch() as batch:
             for output, tensor in zip(outputs, inputs):
                 self._reduce_blocks(output, tensor, targets, opts, batch)
+            batch.end(timeout=_seconds(opts))
         return self._work([batch.request], list(outputs), targets.finish)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
@@ -397,10 +401,12 @@ class ProcessGroup(dist.ProcessGroup):
             self._coalesced.append(work)
         return work
 
+    # The deadline of a batch is that of its end.
     def _gather_all(self, output: Any, input: Any, targets: Targets, opts: Any, batch: Any) -> Request[Any]:
         a = view(packed(expect_plain(input, "all_gather")), "all_gather")
         o = view(targets.one(expect_plain(output, "all_gather")), "all_gather")
-        return self._group.all_gather(a, o, timeout=_seconds(opts), batch=batch)
+        seconds = None if batch is not None else _seconds(opts)
+        return self._group.all_gather(a, o, timeout=seconds, batch=batch)
 
     def _reduce_blocks(self, output: Any, input: Any, targets: Targets, opts: Any, batch: Any) -> Request[Any]:
         opts = dist.ReduceScatterOptions() if opts is None else opts
