@@ -2,10 +2,18 @@
 
     python torch_suite.py [--ranks 2] [--backends gloo,weft] [--only PATTERN] [--table FILE]
 
-Every test of torch.testing._internal.distributed.distributed_test runs on that many processes, each with a process
-group of its own.  A test counts as passed if it has passed on every rank, as skipped if every rank has skipped it.
+Every test of torch.testing._internal.distributed.distributed_test that needs a process group runs on that many
+processes, each test with a process group of its own.  A test counts as failed if one rank has failed it, else as
+skipped if one rank has skipped it, and as passed if it has passed on every rank.  torch's own harness tells a skip by
+rank 0; what its tests skip by is the same on every rank, and a rank outside a test's subgroup passes it, so that
+nothing is lost by the stricter order.
+
+torch marks tests that are for some other backend, or world size, to be left out before their ranks start.  These
+marks are not followed: such a test runs with both backends, and whoever can do what it asks for passes.
+
 Fails if a test passes with gloo and not with weft, unless torch_known.txt beside this file has its name
-and the reason: NAME: REASON.
+and the reason: NAME: REASON.  A reason that begins with "as with gloo" or "gloo alone" only explains,
+and excuses nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +21,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +32,21 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 KNOWN = Path(__file__).with_name("torch_known.txt")
+
+_ONLY_EXPLAIN = ("as with gloo", "gloo alone")  # how reasons begin that excuse nothing
+
+# What torch says where it skips, in one of several forms each, and what is meant.
+_SKIPS = (
+    ("accelerator", "need an accelerator, or one for each rank"),
+    ("world size", "are for a larger world"),
+    ("https://", "are switched off by an issue of torch's own"),
+)
+
+_PASSED_OVER = """\
+Passed over: `ddp_under_dist_autograd_test`, `rpc/` and `nn/api/`, the other tests of torch.distributed in the wheel.
+They are tests of the RPC framework: each runs under its fixture (`RpcAgentTestFixture`), where init_rpc makes a group
+of gloo by itself, and those that start a process group too ask for gloo in their own text. Of `distributed_test`
+itself the classes `TestBucketCapacityConfig*` are passed over, which have no group at all."""
 
 LIMIT_S = 200.0  # of one test
 JOIN_S = 30
@@ -118,6 +142,10 @@ def _rank(backend: str, rank: int, size: int, folder: str, names: list[str]) -> 
     os._exit(0)
 
 
+# What came of each test, by backend and number of ranks, and why.
+Found = dict[tuple[str, int], dict[str, tuple[str, str]]]
+
+
 # ---- all ranks -----------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +156,7 @@ def _results(folder: str, rank: int) -> list[list[str]]:
 
 
 def _outcome(of_ranks: list[list[str]]) -> tuple[str, str]:
-    for wanted in ("failed", "passed", "skipped"):
+    for wanted in ("failed", "skipped", "passed"):
         for _, outcome, why in of_ranks:
             if outcome == wanted:
                 return outcome, why
@@ -219,7 +247,64 @@ def _known() -> dict[str, str]:
     return {name: why for name, why in lines}
 
 
-def _table(found: dict[tuple[str, int], dict[str, tuple[str, str]]], excused: dict[str, str]) -> str:
+def _failures(found: Found, known: dict[str, str]) -> list[str]:
+    """A table of the tests that have failed with some backend, or that another skips and gloo passes."""
+    backends = list(dict.fromkeys(backend for backend, _ in found))
+    rows = []
+    for name in dict.fromkeys(name for outcomes in found.values() for name in outcomes):
+        sizes: dict[str, dict[str, list[str]]] = {backend: {} for backend in backends}  # by outcome
+        whys = []
+        for (backend, size), outcomes in found.items():
+            outcome, why = outcomes[name]
+            sizes[backend].setdefault(outcome, []).append(str(size))
+            if outcome == "failed" or _worse(found, backend, size, name):
+                whys.append((_worse(found, backend, size, name), backend != "gloo", why))
+        if whys:
+            worse, _, why = max(whys)
+            cells = " | ".join(_cell(sizes[backend]) for backend in backends)
+            rows.append(f"| {name} | {cells} | {known[name] if _explains(known, name, worse) else why} |")
+    if not rows:
+        return []
+    title = "Failed with one of them on some number of ranks, or skipped where gloo passes:"
+    return ["", title, "", f"| test | {' | '.join(backends)} | reason |", "|---" * (len(backends) + 2) + "|", *rows]
+
+
+def _cell(sizes: dict[str, list[str]]) -> str:
+    if len(sizes) == 1:
+        return next(iter(sizes))
+    return "; ".join(f"{outcome} on {', '.join(of)}" for outcome, of in sizes.items())
+
+
+def _worse(found: Found, backend: str, size: int, name: str) -> bool:
+    beside = found.get(("gloo", size), {}).get(name, ("",))[0]
+    return backend != "gloo" and beside == "passed" and found[backend, size][name][0] != "passed"
+
+
+def _explains(known: dict[str, str], name: str, worse: bool) -> bool:
+    return name in known and not (worse and known[name].startswith(_ONLY_EXPLAIN))
+
+
+def _skips(found: Found) -> list[str]:
+    """The names of what was skipped, by the reason, once for all backends and numbers of ranks that skip the same."""
+    places: dict[str, list[str]] = {}
+    for (backend, size), outcomes in found.items():
+        names: dict[str, list[str]] = {}
+        for name, (outcome, why) in outcomes.items():
+            if outcome == "skipped":
+                kind = next((meant for part, meant in _SKIPS if part in why), why)
+                issue = re.search(r"https://\S+", why)
+                names.setdefault(kind, []).append(f"{name} ({issue[0]})" if issue else name)
+        text = "\n".join(f"- {len(of)} {kind}: {', '.join(of)}" for kind, of in names.items())
+        places.setdefault(text, []).append(f"{backend} on {size}")
+    return [
+        line
+        for text, of in places.items()
+        if text
+        for line in ("", f"Skipped with {', '.join(of)} ranks:", "", text)
+    ]
+
+
+def _table(found: Found, known: dict[str, str]) -> str:
     import torch
 
     lines = [
@@ -232,18 +317,7 @@ def _table(found: dict[tuple[str, int], dict[str, tuple[str, str]]], excused: di
         kinds = [outcome for outcome, _ in outcomes.values()]
         numbers = " | ".join(str(kinds.count(kind)) for kind in ("passed", "failed", "skipped"))
         lines.append(f"| {backend} | {size} | {numbers} |")
-    for (backend, size), outcomes in found.items():
-        beside = found.get(("gloo", size), {})
-        worse = {
-            name: result
-            for name, result in outcomes.items()
-            if backend != "gloo" and (result[0] == "failed" or (result[0], beside.get(name, ("",))[0]) == ("skipped", "passed"))
-        }
-        if worse:
-            lines += ["", f"{backend}, {size} ranks: failed, or skipped where gloo passes", "", "| test | with gloo | reason |", "|---|---|---|"]
-        for name, (outcome, why) in worse.items():
-            gloo = beside.get(name, ("not run",))[0]
-            lines.append(f"| {name} | {gloo} | {outcome}: {excused.get(name) or why} |")
+    lines += ["", _PASSED_OVER, *_failures(found, known), *_skips(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -260,8 +334,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.rank is not None:
         _rank(given.backends, given.rank, int(given.ranks), given.folder, given.names)
-    names, excused = _names(given.only), _known()
-    found = {
+    names, known = _names(given.only), _known()
+    found: Found = {
         (backend, int(size)): run(backend, int(size), names)
         for size in given.ranks.split(",")
         for backend in given.backends.split(",")
@@ -269,16 +343,14 @@ def main() -> int:
     for (backend, size), outcomes in found.items() if given.verbose else ():
         for name, (outcome, why) in outcomes.items():
             print(f"{backend}\t{size}\t{name}\t{outcome}\t{why}")
-    table = _table(found, excused)
+    table = _table(found, known)
     print(table)
     if given.table:
         Path(given.table).write_text(table, encoding="utf-8")
     bad = 0
     for (backend, size), outcomes in found.items():
-        beside = found.get(("gloo", size), {})
         for name, (outcome, _) in outcomes.items():
-            worse = outcome != "passed" and beside.get(name, ("",))[0] == "passed"
-            if backend != "gloo" and worse and name not in excused:
+            if _worse(found, backend, size, name) and not _explains(known, name, worse=True):
                 print(f"{name} passes with gloo and has {outcome} with {backend} on {size} ranks", file=sys.stderr)
                 bad += 1
     passed = sum(outcome == "passed" for (backend, _), of in found.items() if backend != "gloo" for outcome, _ in of.values())
