@@ -2,7 +2,8 @@
  * the first of them makes, given up when they fail or their group is gone.
  *
  * A module answers from threads of its own at any time, so the record that it may still answer to, or another rank may
- * still send a word about, stays until the context ends, as small as it is.  A group's that was there goes with its group.
+ * still send a word about, stays until the context ends, as small as it is.  A group's that was
+ * there goes with its group, unless it was split off.
  * Fails: a group's communicator that is not made breaks the group; one of two ranks refuses their messages. */
 #include "device_comm.h"
 #include "alarm.h"
