@@ -1,4 +1,4 @@
-/* test_nccl_comm.c - how communicators come to be, are split and shrunk, and end. */
+/* test_nccl_comm.c - how communicators come to be, are split, and end. */
 #include "nccl_ranks.h"
 
 #include <stdio.h>
@@ -231,27 +231,7 @@ static void a_blocking_part(job_rank *me)
     CUDA(cudaStreamDestroy(stream));
 }
 
-/* ---- shrink, scalable, windows ---------------------------------------------------------------------- */
-
-#ifdef NCCL_SHRINK_DEFAULT
-static void shrink(job_rank *me)
-{
-    int gone[] = {1}, none[] = {me->size + 5};
-    ncclComm_t parent = new_comm(me), rest = NULL;
-
-    NCCL_IS(ncclCommShrink(parent, none, 1, &rest, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
-    if (me->rank != gone[0]) {
-        NCCL(ncclCommShrink(parent, gone, 1, &rest, NULL, NCCL_SHRINK_DEFAULT));
-        check_place(rest, me->size - 1, me->rank - (me->rank > gone[0]));
-        CHECK_INT(counted(rest, me), me->size - 1);
-        NCCL(ncclCommDestroy(rest));
-    } else {
-        NCCL_IS(ncclCommShrink(parent, gone, 1, &rest, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
-    }
-    CHECK_INT(counted(parent, me), me->size);
-    NCCL(ncclCommDestroy(parent));
-}
-#endif
+/* ---- scalable, windows ------------------------------------------------------------------------------ */
 
 #if NCCL_VERSION_CODE >= 22300
 static void several_ids(job_rank *me)
@@ -341,9 +321,6 @@ int main(int argc, char **argv)
         JOB_TEST("some without color", .ranks = 4, .bare = true, .body = some_without_color),
         JOB_TEST("split nonblocking", .ranks = 3, .bare = true, .body = split_nonblocking),
         JOB_TEST("a blocking part of a nonblocking one", .ranks = 3, .bare = true, .body = a_blocking_part),
-#ifdef NCCL_SHRINK_DEFAULT
-        JOB_TEST("shrink", .ranks = 4, .bare = true, .body = shrink),
-#endif
 #if NCCL_VERSION_CODE >= 22300
         JOB_TEST("several ids", .ranks = 3, .bare = true, .body = several_ids),
 #endif

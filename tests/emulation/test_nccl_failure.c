@@ -1,4 +1,4 @@
-/* test_nccl_failure.c - what hangs, who dies, and how abort, shrink and revoke get out of it. */
+/* test_nccl_failure.c - what hangs, who dies, and how abort and revoke get out of it. */
 #include "nccl_ranks.h"
 
 #include <pthread.h>
@@ -296,7 +296,6 @@ static void held_communicators(job_rank *me)
     CUDA(cudaFree(device));
 }
 
-#ifdef NCCL_SHRINK_ABORT
 static void *abort_apart(void *arg)
 {
     call *c = arg;
@@ -321,52 +320,6 @@ static void abort_waits_for_the_device(job_rank *me)
     CHECK_INT(pthread_join(thread, NULL), 0);
     NCCL(c.result);
 }
-
-static void the_rest_goes_on(job_rank *me)
-{
-    ncclComm_t comm = new_comm(me), rest;
-    cudaStream_t stream = new_stream(me);
-    int value = 1, gone[] = {1};
-
-    job_meet(me);
-    if (me->rank == 1) kill(getpid(), SIGKILL);
-    int *device = wait_for_the_dead(comm, stream);
-    NCCL(ncclCommShrink(comm, gone, 1, &rest, NULL, NCCL_SHRINK_ABORT));
-    CUDA(cudaStreamSynchronize(stream));
-    CUDA(cudaMemcpyAsync(device, &value, sizeof value, cudaMemcpyHostToDevice, stream));
-    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, rest, stream));
-    to_host(&value, device, sizeof value, stream);
-    CHECK_INT(value, me->size - 1);
-    NCCL(ncclCommAbort(comm));
-    NCCL(ncclCommDestroy(rest));
-    CUDA(cudaFree(device));
-    CUDA(cudaStreamDestroy(stream));
-}
-#endif
-
-#ifdef NCCL_REVOKE_DEFAULT
-static void a_revoked_one(job_rank *me)
-{
-    ncclComm_t comm = new_comm(me), again = NULL;
-    cudaStream_t stream = new_stream(me);
-    int *device = to_device(NULL, sizeof *device);
-
-    if (!me->rank) NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream));
-    NCCL_IS(ncclCommRevoke(comm, 1), ncclInvalidArgument);
-    NCCL(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
-    CUDA(cudaStreamSynchronize(stream));
-    NCCL(async_error(comm));
-    NCCL_IS(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, comm, stream), ncclInvalidUsage);
-    NCCL_IS(ncclCommFinalize(comm), ncclInvalidUsage);
-    NCCL(ncclCommSplit(comm, 0, me->rank, &again, NULL));
-    NCCL(ncclAllReduce(device, device, 1, ncclInt32, ncclSum, again, stream));
-    CUDA(cudaStreamSynchronize(stream));
-    NCCL(ncclCommDestroy(again));
-    NCCL(ncclCommDestroy(comm));
-    CUDA(cudaFree(device));
-    CUDA(cudaStreamDestroy(stream));
-}
-#endif
 
 #ifdef NCCL_REVOKE_DEFAULT
 /* A blocking part of a nonblocking one: revoke gets the caller out, frees nothing that it is in, and what is left for
@@ -420,11 +373,7 @@ int main(int argc, char **argv)
         JOB_TEST("unless NCCL is told to order them", .ranks = 2, .bare = true, .processes = true,
                  .arg = "told", .body = held_communicators),
         JOB_TEST("a peer dies", .ranks = 3, .bare = true, .killed = 1u << 1, .body = a_peer_dies),
-#ifdef NCCL_SHRINK_ABORT
-        JOB_TEST("the rest goes on", .ranks = 4, .bare = true, .killed = 1u << 1, .body = the_rest_goes_on),
-#endif
 #ifdef NCCL_REVOKE_DEFAULT
-        JOB_TEST("revoke", .ranks = 2, .bare = true, .body = a_revoked_one),
         JOB_TEST("revoke ends a call that hangs", .ranks = 2, .bare = true, .processes = true,
                  .body = revoke_ends_a_call),
 #endif

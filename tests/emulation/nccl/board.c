@@ -18,7 +18,7 @@ static ncclResult_t await(ncclComm_t comm, int rank, uint64_t number, const atom
     while (atomic_load(&shown->number) != number) {
         uint32_t seen = bell_strokes(&comm_self(comm)->bell);
         if (atomic_load(&shown->number) == number) break;
-        if (atomic_load(&comm->state) == COMM_ABORTED || (given_up && atomic_load(given_up)))
+        if (atomic_load(&comm->stopping) || (given_up && atomic_load(given_up)))
             return fail(ncclInternalError, "%s: aborted", comm->name);
         if (comm_peer_dead(comm, &who)) return fail(ncclRemoteError, "%s: rank %d has died", comm->name, who);
         bell_wait(&comm_self(comm)->bell, seen, NAP_MS);

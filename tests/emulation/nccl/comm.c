@@ -32,13 +32,16 @@ static void configure(ncclComm_t comm, const ncclConfig_t *config, ncclComm_t pa
     static _Atomic unsigned made;
     const char *blocking = getenv("NCCL_COMM_BLOCKING");
 
-    comm->blocking = parent ? parent->blocking : true;
+    /* What a config leaves open is NCCL's own choice; a parent's is taken over where there is no config at all. */
+    comm->blocking = parent && !config ? parent->blocking : true;
     if (config && config->blocking != NCCL_CONFIG_UNDEF_INT) comm->blocking = config->blocking;
     if (blocking && *blocking) comm->blocking = atoi(blocking) != 0;
 #if NCCL_VERSION_CODE >= 22700
     if (config && HAS(config, commName) && config->commName)
         snprintf(comm->name, sizeof comm->name, "%s", config->commName);
 #endif
+    if (parent && !config && parent->named) memcpy(comm->name, parent->name, sizeof comm->name);
+    comm->named = *comm->name;
     if (!*comm->name)
         snprintf(comm->name, sizeof comm->name, "communicator %u", atomic_fetch_add(&made, 1) + 1);
 }
@@ -284,6 +287,15 @@ void comm_failed(ncclComm_t comm, ncclResult_t result, const char *why)
         fail(result, "%s, rank %d: %s", comm->name, comm->rank, why);
 }
 
+/* What the threads of the network have found: nothing takes that back. */
+static void network_failed(ncclComm_t comm, ncclResult_t result, const char *why)
+{
+    int success = ncclSuccess;
+
+    atomic_compare_exchange_strong(&comm->network_result, &success, (int)result);
+    comm_failed(comm, result, why);
+}
+
 static void look_for_errors(ncclComm_t comm)
 {
     int scripted = emu_event("async");
@@ -292,7 +304,7 @@ static void look_for_errors(ncclComm_t comm)
     int who;
 
     if (scripted >= 0) {
-        comm_failed(comm, scripted ? (ncclResult_t)scripted : ncclRemoteError, "by script");
+        network_failed(comm, scripted ? (ncclResult_t)scripted : ncclRemoteError, "by script");
         return;
     }
     if (now - looked < LOOK_NS || !atomic_compare_exchange_strong(&comm->looked_ns, &looked, now)) return;
@@ -300,9 +312,15 @@ static void look_for_errors(ncclComm_t comm)
     if (comm_peer_dead(comm, &who)) {
         snprintf(text, sizeof text, "rank %d (process %d) has died", who,
                  (int)comm->segment->members[who].process);
-        comm_failed(comm, ncclRemoteError, text);
+        network_failed(comm, ncclRemoteError, text);
     }
     comm_drop(comm);
+}
+
+void comm_look(ncclComm_t comm)
+{
+    if (atomic_load(&comm->result) == ncclSuccess && atomic_load(&comm->state) == COMM_READY)
+        look_for_errors(comm);
 }
 
 static ncclResult_t ask(ncclComm_t comm, ncclResult_t *answer)
@@ -312,8 +330,7 @@ static ncclResult_t ask(ncclComm_t comm, ncclResult_t *answer)
     if (!result) result = comm_check(comm, "ncclCommGetAsyncError");
     if (result) return result;
     if (!answer) return fail(ncclInvalidArgument, "ncclCommGetAsyncError: asyncError is NULL");
-    if (atomic_load(&comm->result) == ncclSuccess && atomic_load(&comm->state) == COMM_READY)
-        look_for_errors(comm);
+    comm_look(comm);
     *answer = (ncclResult_t)atomic_load(&comm->result);
     return ncclSuccess;
 }
@@ -378,14 +395,15 @@ void comm_set_part(ncclComm_t comm, ncclComm_t part)
 {
     pthread_mutex_lock(&comm->mutex);
     comm->part = part;
-    if (part && atomic_load(&comm->state) == COMM_ABORTED) atomic_store(&part->aborted, true);
+    if (part && atomic_load(&comm->stopping)) atomic_store(&part->aborted, true);
     pthread_mutex_unlock(&comm->mutex);
 }
 
-void comm_abort_part(ncclComm_t comm)
+void comm_abort_part(ncclComm_t comm, bool stops)
 {
     pthread_mutex_lock(&comm->mutex);
-    if (comm->part) atomic_store(&comm->part->aborted, true);
+    atomic_store(&comm->stopping, stops);
+    if (comm->part && stops) atomic_store(&comm->part->aborted, true);
     pthread_mutex_unlock(&comm->mutex);
 }
 
@@ -413,11 +431,20 @@ void comm_stop(ncclComm_t comm)
     pthread_mutex_unlock(&comm->mutex);
 }
 
+void comm_interrupt(ncclComm_t comm)
+{
+    comm_stop(comm);
+    pthread_mutex_lock(&comm->mutex);
+    while (comm->pending) pthread_cond_wait(&comm->changed, &comm->mutex);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
 void comm_forgive(ncclComm_t comm)
 {
     int result = atomic_load(&comm->result);
 
-    if (result != ncclInProgress) atomic_compare_exchange_strong(&comm->result, &result, ncclSuccess);
+    if (result == ncclInProgress) return;
+    atomic_compare_exchange_strong(&comm->result, &result, atomic_load(&comm->network_result));
 }
 
 /* ---- queries ---------------------------------------------------------------------------------------- */

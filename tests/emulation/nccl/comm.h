@@ -44,11 +44,13 @@ struct ncclComm {
     _Atomic int result;  /* what ncclCommGetAsyncError says */
     _Atomic int holder;  /* the thread inside of it; 0: none */
     const char *_Atomic held_for;
-    _Atomic int askers;        /* inside ncclCommGetAsyncError */
-    _Atomic int64_t looked_ns; /* when its peers' lives were last looked at */
+    _Atomic int network_result; /* what the network's threads have found; the result stays at that */
+    _Atomic int askers;         /* inside ncclCommGetAsyncError */
+    _Atomic int64_t looked_ns;  /* when its peers' lives were last looked at */
 
     meeting_id id;
     char name[64];
+    bool named; /* by its config */
     int rank, ranks, device;
     bool blocking;
     segment *segment;
@@ -56,10 +58,11 @@ struct ncclComm {
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int pending, running;      /* kernels launched and not over; those that have begun; under the lock */
-    int graphs;                /* kernels that graphs hold; under the lock */
-    int background;            /* threads that carry out what was asked of it; under the lock */
-    struct ncclComm *part;     /* being split off it; under the lock */
+    int pending, running;  /* kernels launched and not over; those that have begun; under the lock */
+    int graphs;            /* kernels that graphs hold; under the lock */
+    int background;        /* threads that carry out what was asked of it; under the lock */
+    struct ncclComm *part; /* being split off it; under the lock */
+    atomic_bool stopping;  /* what waits for other ranks ends, also if it comes now; written under the lock */
     uint64_t *sent, *received; /* messages per peer; only by kernels, which run one at a time */
 
     _Atomic uint64_t collectives; /* launched so far; launches by graphs are no calls of it */
@@ -99,7 +102,8 @@ void comm_unclaim(ncclComm_t comm);
 ncclResult_t comm_enter(ncclComm_t comm, const char *function); /* only the script; comm may be NULL */
 
 void comm_failed(ncclComm_t comm, ncclResult_t result, const char *why); /* asynchronously; the first stays */
-bool comm_peer_dead(ncclComm_t comm, int *who);                          /* one that has not left before */
+void comm_look(ncclComm_t comm);                /* for such failures, as the question for them does */
+bool comm_peer_dead(ncclComm_t comm, int *who); /* one that has not left before */
 member *comm_self(ncclComm_t comm);
 void comm_strike_all(ncclComm_t comm);
 
@@ -110,13 +114,16 @@ ncclResult_t comm_check_idle(ncclComm_t comm, const char *function);
 bool comm_drain(ncclComm_t comm);
 /* Ends its kernels, and waits for those that run. */
 void comm_stop(ncclComm_t comm);
+/* Likewise, and waits for those that are launched and have not begun, which may be behind anything on their streams. */
+void comm_interrupt(ncclComm_t comm);
 /* What is made of a part of its ranks, from where it can be aborted with it until it is NULL again. */
 void comm_set_part(ncclComm_t comm, ncclComm_t part);
-void comm_abort_part(ncclComm_t comm);
+void comm_abort_part(ncclComm_t comm, bool stops); /* false: what comes from now on is not */
 /* Threads that carry out what was asked of it: one more, or less; and until there is none. */
 void comm_background(ncclComm_t comm, int more);
 void comm_outwait_background(ncclComm_t comm);
-void comm_forgive(ncclComm_t comm); /* what has failed before no longer stands against it */
+void comm_forgive(
+    ncclComm_t comm); /* calls that have failed no longer stand against it; the network's failures do */
 
 bool config_check(const ncclConfig_t *config); /* made by NCCL_CONFIG_INITIALIZER */
 #endif

@@ -157,7 +157,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (atomic_load(&comm->askers))
         emu_misuse("ncclCommAbort: %s, rank %d, is aborted while a thread is inside ncclCommGetAsyncError",
                    comm->name, comm->rank);
-    comm_abort_part(comm);
+    comm_abort_part(comm, true);
     comm_stop(comm);
     comm_outwait_background(comm);
     emu_device_await(comm->device);

@@ -28,5 +28,7 @@ ncclResult_t group_drop(void); /* an end that does nothing of what was collected
 ncclResult_t group_note(ncclResult_t result);
 /* Takes part in this group call, claimed until its end. */
 void group_add_comm(ncclComm_t comm);
+/* The handle is written now that what it stands for is whole. */
+void job_hand_out(job *j, ncclComm_t *to);
 ncclResult_t group_add_job(job *j); /* takes it over, and a reference to its comm, also on failure */
 #endif

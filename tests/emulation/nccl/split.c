@@ -30,13 +30,6 @@ static void find_place(const split_job *s, const board_note *all)
     }
 }
 
-static void hand_out(split_job *s)
-{
-    comm_hold(s->base.comm);
-    s->base.made = s->to;
-    *s->to = s->base.comm;
-}
-
 static ncclResult_t run_split(job *j)
 {
     split_job *s = (split_job *)j;
@@ -51,7 +44,7 @@ static ncclResult_t run_split(job *j)
         comm_set_part(s->parent, j->comm);
         result = comm_meet(j->comm);
         comm_set_part(s->parent, NULL);
-        if (!result) hand_out(s);
+        if (!result) job_hand_out(j, s->to);
     }
     return result;
 }
