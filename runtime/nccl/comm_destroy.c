@@ -2,7 +2,8 @@
  * it.
  *
  * Happy path: drop, the last reference goes, bury finalizes, destroys and frees.  In trouble: stop marks it,
- * and a thread aborts it once nobody is inside, or after the grace.  Fails: an abort that hangs keeps its
+ * and a thread aborts it once nobody is inside, or after the grace; before that it revokes one on which a call
+ * hangs, so that works which that call was to issue end though the device is busy.  Fails: an abort that hangs keeps its
  * thread; its works are never finished then, and the runtime gives the device up. */
 #include "communicator.h"
 #include "memory.h"
@@ -21,33 +22,57 @@ static void await_leaving(weft__comm *comm)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, waits ? deadline_ns : WEFT__NCCL_NEVER);
 }
 
-/* It returns once nothing of the communicator runs any more, and frees nothing.  False: it failed. */
-static bool revoke(const weft__comm *comm, ncclComm_t handle)
+/* Nobody else is inside, nor comes.  A call has begun there, and has not ended. */
+static bool has_begun(const weft__comm *comm)
 {
-    ncclResult_t result = comm->nccl->newer.revoke(handle, WEFT__NCCL_REVOKE);
+    ncclResult_t result = ncclSuccess;
+    return ncclCommGetAsyncError(comm->handle, &result) == ncclSuccess && result == ncclInProgress;
+}
+
+/* Until nothing of it runs any more.  What it says then may be what the network's threads have found before, which NCCL
+ * does not take back: it is revoked nevertheless. */
+static bool await_revoked(const weft__comm *comm, ncclResult_t result)
+{
     unsigned turns = 0;
     while (result == ncclInProgress) {
         weft__thread_pause(&turns);
-        if (ncclCommGetAsyncError(handle, &result) != ncclSuccess) result = ncclInternalError;
+        if (ncclCommGetAsyncError(comm->handle, &result) != ncclSuccess) return false;
     }
-    if (result != ncclSuccess)
-        weft__nccl_log(comm->nccl, 2, "ncclCommRevoke of communicator %s: %s", comm->label,
-                       ncclGetErrorString(result));
-    return result == ncclSuccess;
+    return true;
 }
 
-/* Lock held, and let go in between.  A caller is inside a call that hangs: revoking makes it return, and frees nothing
- * of what it is in, as the abort would.  True: it is revoked. */
-static bool let_out(weft__comm *comm)
+/* Lock held, and let go in between.  It frees nothing, so that who is inside a call comes out of it.  False: somebody does
+ * not, or NCCL refuses. */
+static bool revoke(weft__comm *comm)
 {
-    ncclComm_t handle = comm->handle;
-    bool revoked;
-    if (!comm->entered || !comm->root || !comm->nccl->newer.revoke) return false;
+    ncclResult_t result;
+    bool left;
     pthread_mutex_unlock(&comm->lock);
-    revoked = revoke(comm, handle);
+    result = comm->nccl->newer.revoke(comm->handle, WEFT__NCCL_REVOKE);
+    if (result != ncclSuccess && result != ncclInProgress)
+        weft__nccl_log(comm->nccl, 2, "ncclCommRevoke of communicator %s: %s", comm->label,
+                       ncclGetErrorString(result));
     pthread_mutex_lock(&comm->lock);
+    if (result != ncclSuccess && result != ncclInProgress) return false;
     await_leaving(comm);
-    return revoked;
+    left = !comm->entered;
+    pthread_mutex_unlock(&comm->lock);
+    left = left && await_revoked(comm, result);
+    pthread_mutex_lock(&comm->lock);
+    return left;
+}
+
+/* Lock held, and let go in between.  Is there a call that the abort would free the communicator under, or whose works
+ * would have to wait with it for all that the device does?  Not of those that share resources, which stop together. */
+static bool has_to_let_out(weft__comm *comm)
+{
+    bool begun = comm->entered;
+    if (!comm->was_ready || !comm->handle || !comm->nccl->newer.revoke || comm->nccl->share) return false;
+    if (begun || comm->lent) return begun;
+    pthread_mutex_unlock(&comm->lock);
+    begun = has_begun(comm);
+    pthread_mutex_lock(&comm->lock);
+    return begun;
 }
 
 static void abort_handle(const weft__comm *comm, ncclComm_t handle)
@@ -58,16 +83,16 @@ static void abort_handle(const weft__comm *comm, ncclComm_t handle)
                        ncclGetErrorString(result));
 }
 
-/* The program has the handle, and may be inside a call of it, which an abort would free it under.  Revoked, it stays until
- * it is buried, when the program has let go of its group.  What has windows, or memory that is registered with it, is
- * aborted all the same: who frees that relies on it. */
+/* Lock held, and let go in between.  The program has the handle, and may be inside a call of it, which an abort would free
+ * it under.  Revoked, it stays until it is buried, when the program has let go of its group.  What has windows, or memory
+ * that is registered with it, is aborted all the same: who frees that relies on it. */
 static bool keeps_handle(weft__comm *comm)
 {
-    bool lent;
-    pthread_mutex_lock(&comm->lock);
-    lent = comm->lent && comm->handle && comm->nccl->newer.revoke;
+    bool keeps = comm->lent && comm->handle && comm->nccl->newer.revoke;
     pthread_mutex_unlock(&comm->lock);
-    return lent && !weft__memory_has_window(comm) && !weft__registered_any(comm);
+    keeps = keeps && !weft__memory_has_window(comm) && !weft__registered_any(comm);
+    pthread_mutex_lock(&comm->lock);
+    return keeps;
 }
 
 static void abort_handles(weft__comm *comm)
@@ -82,19 +107,27 @@ static void abort_handles(weft__comm *comm)
     abort_handle(comm, root);
 }
 
+/* Lock held. */
+static void ending_to(weft__comm *comm, weft__comm_state state)
+{
+    atomic_store(&comm->state, state);
+    pthread_cond_broadcast(&comm->changed);
+}
+
 static void abort_when_left(void *arg)
 {
     weft__comm *comm = arg;
-    bool revoked;
+    bool keeps, revoked;
     pthread_mutex_lock(&comm->lock);
     await_leaving(comm);
-    atomic_store(&comm->state, WEFT__COMM_ABORTING);
-    revoked = let_out(comm);
+    ending_to(comm, WEFT__COMM_ABORTING);
+    keeps = keeps_handle(comm);
+    revoked = (keeps || has_to_let_out(comm)) && revoke(comm);
+    if (revoked) ending_to(comm, WEFT__COMM_QUIET);
     pthread_mutex_unlock(&comm->lock);
-    if (!keeps_handle(comm) || !(revoked || revoke(comm, comm->handle))) abort_handles(comm);
+    if (!keeps || !revoked) abort_handles(comm);
     pthread_mutex_lock(&comm->lock);
-    atomic_store(&comm->state, WEFT__COMM_ABORTED);
-    pthread_cond_broadcast(&comm->changed);
+    ending_to(comm, WEFT__COMM_ABORTED);
     pthread_mutex_unlock(&comm->lock);
     weft__comm_unref(comm);
 }
@@ -106,6 +139,7 @@ static void mark(weft__comm *comm, weft_status status, const char *why)
     int64_t since = atomic_load_explicit(&comm->call_since_ns, memory_order_relaxed);
     double inside_s = (double)(weft__nccl_now(comm->nccl) - since) / 1e9;
     comm->status = status;
+    comm->was_ready = atomic_load(&comm->state) == WEFT__COMM_READY;
     if (call)
         snprintf(comm->why, sizeof comm->why, "%.500s; stopped inside %s, %.1f s after it was called", why,
                  call, inside_s);

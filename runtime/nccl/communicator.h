@@ -4,10 +4,12 @@
  *   JOINING   a thread is inside NCCL, joining the others                   (comm_create.c)
  *   READY     works are issued on it                                        (issue.c)
  *   DOOMED    not to be used any more; a thread waits for who is inside     (comm_destroy.c)
- *   ABORTING  that thread is inside ncclCommAbort                           (comm_destroy.c)
+ *   ABORTING  that thread lets out who is inside, or aborts                 (comm_destroy.c)
+ *   QUIET     it is revoked: nothing of it runs, nobody is inside; NCCL has its memory still, as the abort that
+ *             takes it back waits for whatever else the device does
  *   ABORTED   NCCL has nothing of it any more; what it had launched ends
  *
- *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> ABORTED.
+ *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> [QUIET ->] ABORTED.
  *
  * Calls on a communicator are made by one thread at a time, in the order of asking: it has the turn.  Who asks
  * for an asynchronous error without a turn does so while nobody is inside, and the next turn waits for it: for
@@ -19,8 +21,10 @@
  * joined, split, and where ranks meet when they end.  The handle, on which works are issued, is a part of all the root's
  * ranks whose calls block: such calls launch on the thread that makes them, where those of the root have a thread made
  * for each.  The root splits it off, so that until it is there the root's abort ends its making.  It is aborted and
- * destroyed before the root; destroyed only once all ranks have met at the root's end, since that call blocks.  Who is
- * inside a call of it that hangs is let out by ncclCommRevoke where there is one, which frees nothing.
+ * destroyed before the root; destroyed only once all ranks have met at the root's end, since that call blocks.
+ *
+ * Who is inside a call that hangs, or what has begun and does not come to its end, is let out by ncclCommRevoke where there
+ * is one, which frees nothing and does not wait for the device: README.md says when and why.
  *
  * Lent: the program makes calls on the handle too, of which nobody here knows.  Instead of the abort there is a revoke,
  * and the handle ends when it is buried.
@@ -42,6 +46,7 @@ typedef enum weft__comm_state {
     WEFT__COMM_READY,
     WEFT__COMM_DOOMED,
     WEFT__COMM_ABORTING,
+    WEFT__COMM_QUIET,
     WEFT__COMM_ABORTED
 } weft__comm_state;
 
@@ -63,6 +68,7 @@ struct weft_backend_comm {
     pthread_mutex_t lock; /* short: never across a call of CUDA or NCCL */
     pthread_cond_t changed;
     _Atomic(weft__comm_state) state; /* written under the lock */
+    bool was_ready;                  /* it was, when it was doomed */
     bool dropped;                    /* the owner is not told anything any more */
     bool aborter;                    /* a thread sees to the abort */
     weft__turn *turn, *turn_last;    /* the first has it */

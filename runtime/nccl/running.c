@@ -78,11 +78,11 @@ static void finish_stopped(weft__comm *comm)
     finish_all(comm, status, why);
 }
 
-/* What was cut short has no event yet: once the abort is through, whatever NCCL had launched is before this.
+/* What was cut short has no event yet: once nobody is inside any more, whatever NCCL had launched is before this.
  * False: it is not recorded; or it is over. */
 static bool record_late(weft__comm *comm, weft__event *end)
 {
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) != WEFT__COMM_ABORTED) return false;
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) < WEFT__COMM_QUIET) return false;
     end->recorded = cudaEventRecord(end->cuda, comm->stream) == cudaSuccess;
     if (end->recorded) return true;
     cudaGetLastError();

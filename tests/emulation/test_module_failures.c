@@ -132,6 +132,91 @@ static void grace(job_rank *me)
     b->close(b);
 }
 
+#ifdef NCCL_REVOKE_DEFAULT
+
+static void hold_device(void *arg)
+{
+    while (!atomic_load((atomic_int *)arg)) job_sleep_ms(1);
+}
+
+static void busy_device(job_rank *me, int thread, void *arg)
+{
+    progress *p = arg;
+    (void)me;
+    if (thread == 0) {
+        start(p->b, p->t);
+        poll_until_over(p->b, p->t);
+        return;
+    }
+    for (int ms = 0; !emu_hanging() && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    p->b->doom(p->t->work.comm, "its time was up");
+}
+
+/* The device does something else for long, which an abort waits for: what hangs in a call, made by the caller's thread or
+ * by one of NCCL's, ends nevertheless. */
+static void hang_on_a_busy_device(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    float *device = to_device(NULL, sizeof *device * N);
+    cudaStream_t stream = new_stream(me);
+    atomic_int go = 0;
+    owner o;
+    task t;
+    join_all(me, b, &o, "hangs");
+    t = sum_task(me, &o, device);
+    CUDA(cudaLaunchHostFunc(stream, hold_device, &go));
+    emu_script(me->arg);
+    job_threads(me, 2, busy_device, &(progress){b, &t, 0});
+    CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
+    CHECK_TEXT(t.sentence, "its time was up");
+    CHECK_INT(cudaStreamQuery(stream), cudaErrorNotReady);
+    CHECK_INT(emu_calls("ncclCommRevoke"), 1);
+    CHECK_INT(emu_calls("aborted"), 0);
+    atomic_store(&go, 1);
+    await_calls("aborted", 1);
+    emu_script(NULL);
+    b->drop(o.comm);
+    b->close(b);
+    CUDA(cudaStreamDestroy(stream));
+}
+
+/* Nothing hangs: the abort by itself does it. */
+static void nothing_to_let_out(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    owner o;
+    join_all(me, b, &o, "idle");
+    sum_works(me, b, &o, 1);
+    b->doom(o.comm, "it is not wanted");
+    await_calls("aborted", 1);
+    CHECK_INT(emu_calls("ncclCommRevoke"), 0);
+    b->drop(o.comm);
+    b->close(b);
+}
+
+/* What the network has found does not make the module abort what the program has. */
+static void lent_and_failed(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    void *handle = NULL, *stream = NULL;
+    owner o;
+    join_all(me, b, &o, "lent");
+    CHECK_OK(b->lend(o.comm, &handle, &stream));
+    emu_script("async@1=value:6");
+    NCCL_IS(async_error(handle), ncclRemoteError);
+    emu_script(NULL);
+    b->doom(o.comm, "its time was up");
+    await_calls("ncclCommRevoke", 1);
+    CHECK_INT(emu_calls("ncclCommAbort"), 0);
+    NCCL_IS(async_error(handle), ncclRemoteError); /* the handle is still one */
+    b->drop(o.comm);
+    b->close(b);
+    CHECK_INT(emu_calls("ncclCommAbort"), 1);
+    CHECK_INT(emu_misuses(), 0);
+}
+
+#endif
+
 /* ---- with work under way ---- */
 
 /* Rank 1 does not come; rank 0's works end once they are stopped, and what is given later is refused. */
@@ -586,6 +671,15 @@ int main(int argc, char **argv)
                          async = {"async@1=value:3", "by script", WEFT_ERR_SYSTEM, false},
                          remote = {"async@1=value:6", "by script", WEFT_ERR_PEER, false};
     const struct CMUnitTest tests[] = {
+#ifdef NCCL_REVOKE_DEFAULT
+        JOB_TEST("a call that hangs on a busy device", .ranks = 1, .bare = true, .processes = true,
+                 .arg = "ncclGroupEnd@1=hang", .body = hang_on_a_busy_device),
+        JOB_TEST("a thread of NCCL's that hangs on a busy device", .ranks = 1, .bare = true,
+                 .processes = true, .arg = "background@1=hang", .body = hang_on_a_busy_device),
+        JOB_TEST("nothing to let out", .ranks = 1, .bare = true, .processes = true,
+                 .body = nothing_to_let_out),
+        JOB_TEST("lent and failed", .ranks = 1, .bare = true, .processes = true, .body = lent_and_failed),
+#endif
         JOB_TEST("a hang inside ncclGroupEnd is aborted after the grace; another communicator lives",
                  .ranks = 2, .bare = true, .body = hang_in_group_end),
         JOB_TEST("the same, ranks being threads", .ranks = 2, .bare = true, .threads = true,
