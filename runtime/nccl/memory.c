@@ -121,46 +121,54 @@ ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation 
     return weft__comm_await(comm, ncclInProgress); /* only if the communicator has not suffered by it */
 }
 
-/* With the turn, or as the last one to hold the communicator; under nccl->windows. */
+/* With the turn, or as the last one to hold the communicator, so that nobody else closes it; under nccl->windows, which is
+ * let go while NCCL, or a kernel that it waits for, takes its time: others ask for windows of other communicators. */
 static void close_window(weft__comm *comm, weft__memory *memory)
 {
+    weft__nccl *nccl = comm->nccl;
     ncclResult_t result;
     if (memory->comm != comm) return;
     if (comm->handle && !weft__comm_doomed(comm)) {
-        result = comm->nccl->newer.window_deregister(comm->handle, memory->window);
+        void *window = memory->window;
+        memory->window = NULL; /* handed to nobody any more */
+        pthread_mutex_unlock(&nccl->windows);
+        result = nccl->newer.window_deregister(comm->handle, window);
         if (weft__comm_await(comm, result) != ncclSuccess)
-            weft__nccl_log(comm->nccl, 2, "communicator %s keeps a window", comm->label);
+            weft__nccl_log(nccl, 2, "communicator %s keeps a window", comm->label);
+        pthread_mutex_lock(&nccl->windows);
     }
     memory->comm = NULL;
     memory->window = NULL;
 }
 
+/* Under nccl->windows. */
+static weft__memory *first_window_of(weft__comm *comm)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__memory *found = NULL;
+    pthread_mutex_lock(&nccl->lock);
+    for (weft__list *at = nccl->memory.next; at != &nccl->memory && !found; at = at->next)
+        if (WEFT__LIST_ENTRY(at, weft__memory, link)->comm == comm)
+            found = WEFT__LIST_ENTRY(at, weft__memory, link);
+    pthread_mutex_unlock(&nccl->lock);
+    return found;
+}
+
 void weft__memory_leave(weft__comm *comm)
 {
     weft__nccl *nccl = comm->nccl;
-    weft__list *at;
+    weft__memory *memory;
     pthread_mutex_lock(&nccl->windows);
-    pthread_mutex_lock(&nccl->lock);
-    for (at = nccl->memory.next; at != &nccl->memory; at = at->next) {
-        weft__memory *memory = WEFT__LIST_ENTRY(at, weft__memory, link);
-        if (memory->comm != comm) continue;
-        pthread_mutex_unlock(&nccl->lock); /* it stays in the list: who frees it needs nccl->windows first */
-        close_window(comm, memory);
-        pthread_mutex_lock(&nccl->lock);
-    }
-    pthread_mutex_unlock(&nccl->lock);
+    while ((memory = first_window_of(comm))) close_window(comm, memory);
     pthread_mutex_unlock(&nccl->windows);
 }
 
 bool weft__memory_has_window(weft__comm *comm)
 {
     weft__nccl *nccl = comm->nccl;
-    bool has = false;
+    bool has;
     pthread_mutex_lock(&nccl->windows);
-    pthread_mutex_lock(&nccl->lock);
-    for (weft__list *at = nccl->memory.next; at != &nccl->memory; at = at->next)
-        has = has || WEFT__LIST_ENTRY(at, weft__memory, link)->comm == comm;
-    pthread_mutex_unlock(&nccl->lock);
+    has = first_window_of(comm) != NULL;
     pthread_mutex_unlock(&nccl->windows);
     return has;
 }
@@ -212,15 +220,15 @@ weft_status weft__memory_find_window(weft__comm *comm, const void *at, void **wi
     if (!memory)
         return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT, "mem_window: %p is not in memory of weft_mem_alloc",
                                at);
-    if (of == comm) return WEFT_OK;
+    if (of == comm && *window) return WEFT_OK;
     if (!nccl->newer.window_register)
         return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
                                "mem_window: NCCL %d.%d has no windows; 2.27 and later do",
                                nccl->version / 10000, nccl->version / 100 % 100);
     return weft__nccl_fail(
-        nccl, of ? WEFT_ERR_ARGUMENT : WEFT_ERR_UNSUPPORTED,
-        of ? "mem_window: %p is in a window of another group than %s"
-           : "mem_window: %p is in no window: NCCL has made none, or its group has ended (%s)",
+        nccl, of && of != comm ? WEFT_ERR_ARGUMENT : WEFT_ERR_UNSUPPORTED,
+        of && of != comm ? "mem_window: %p is in a window of another group than %s"
+                         : "mem_window: %p is in no window: NCCL has made none, or its group has ended (%s)",
         at, comm->label);
 }
 

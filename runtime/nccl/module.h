@@ -52,7 +52,7 @@ typedef struct weft__nccl {
 
     weft__list open; /* at_exit.c */
 
-    /* Windows of communicators come and go under this; held during a call of NCCL that is local. */
+    /* Windows of communicators come and go under this; never across a call of CUDA or NCCL. */
     pthread_mutex_t windows;
 
     _Atomic unsigned pieces; /* in the queues of all communicators' streams */

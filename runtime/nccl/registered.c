@@ -1,8 +1,9 @@
 /* registered.c - see registered.h.
  *
- * Happy path: a thread of the module, on its device, takes the turn, and registers or deregisters; the caller waits for
- * it.  Fails: what is no memory of this device; what is there already, or is not; a communicator that is in use for
- * long, or stopped.  One that is aborted takes all back by itself. */
+ * Happy path: a thread of the module, on its device, takes the turn, registers or deregisters and keeps the account; the
+ * caller waits for it.  Fails: what is no memory of this device; what is there already, or is not; a communicator that is in
+ * use for long, or stopped; NCCL, which does not come back for long (it may wait for a kernel): the thread sees to what
+ * becomes of that.  A communicator that is aborted takes all back by itself. */
 #include "registered.h"
 
 #include "cuda_device.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #define TURN_WAIT_NS (2000 * WEFT__NCCL_MS) /* for whoever else is inside, or for the abort */
+#define CALL_WAIT_NS (2000 * WEFT__NCCL_MS) /* and then for NCCL */
 
 typedef enum registration_state { REGISTERING, REGISTERED, DEREGISTERING } registration_state;
 
@@ -25,11 +27,13 @@ typedef struct weft__registration {
 
 /* Between the caller and the thread that does it. */
 struct registering {
-    weft__comm *comm;
+    weft__comm *comm; /* referenced by the thread */
     weft__registration *of;
-    const char *call;
+    const char *name, *call; /* weft_'s, and NCCL's */
+    void (*run)(struct registering *task);
     ncclResult_t result;
     bool carried_out;
+    bool done, alone; /* alone: the caller has gone; both under nccl->lock */
 };
 
 /* Under comm->lock. */
@@ -61,18 +65,16 @@ static void registered_to(weft__comm *comm, weft__registration *of, registration
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* One that nobody else is about to deregister; NULL: there is none. */
-static weft__registration *registered_take(weft__comm *comm, const void *at)
+/* One that nobody else is about to deregister; NULL: there is none, or (busy) NCCL has still to come back with it. */
+static weft__registration *registered_take(weft__comm *comm, const void *at, bool *busy)
 {
     weft__registration *found;
     pthread_mutex_lock(&comm->lock);
     found = registered_at(comm, at);
-    if (found && found->state == REGISTERED)
-        found->state = DEREGISTERING;
-    else
-        found = NULL;
+    *busy = found && found->state != REGISTERED;
+    if (found && !*busy) found->state = DEREGISTERING;
     pthread_mutex_unlock(&comm->lock);
-    return found;
+    return *busy ? NULL : found;
 }
 
 static void forget(weft__comm *comm, weft__registration *of)
@@ -83,37 +85,90 @@ static void forget(weft__comm *comm, weft__registration *of)
     free(of);
 }
 
-static weft_status registered_stopped(const struct registering *task, const char *name)
+/* What has become of a task that is done. */
+static weft_status registered_ended(const struct registering *task)
 {
     weft__comm *comm = task->comm;
     char why[WEFT__NCCL_SENTENCE];
     const weft__nccl *nccl = comm->nccl;
+    if (task->carried_out && task->result == ncclSuccess) return WEFT_OK;
     if (task->carried_out)
-        return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s: %s: %.400s", name, task->call,
+        return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s: %s: %.400s", task->name, task->call,
                                ncclGetErrorString(task->result));
     if (!weft__comm_doomed(comm))
-        return weft__nccl_fail(nccl, WEFT_ERR_STATE, "%s: communicator %s is in use", name, comm->label);
+        return weft__nccl_fail(nccl, WEFT_ERR_STATE, "%s: communicator %s is in use", task->name,
+                               comm->label);
     pthread_mutex_lock(&comm->lock);
     memcpy(why, comm->why, sizeof why);
     pthread_mutex_unlock(&comm->lock);
-    return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "%s: communicator %s is stopped: %.400s", name, comm->label,
-                           why);
+    return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "%s: communicator %s is stopped: %.400s", task->name,
+                           comm->label, why);
+}
+
+static void registered_run(void *arg)
+{
+    struct registering *task = arg;
+    weft__comm *comm = task->comm;
+    weft__nccl *nccl = comm->nccl;
+    bool alone;
+    task->run(task);
+    pthread_mutex_lock(&nccl->lock);
+    task->done = true;
+    alone = task->alone;
+    pthread_cond_broadcast(&nccl->changed);
+    pthread_mutex_unlock(&nccl->lock);
+    if (alone) free(task);
+    weft__comm_unref(comm);
+}
+
+/* WEFT_ERR_MEMORY: it has not begun, and is the caller's still; else the thread's. */
+static weft_status carry_out(struct registering of_call)
+{
+    weft__nccl *nccl = of_call.comm->nccl;
+    int64_t deadline_ns = weft__nccl_now(nccl) + TURN_WAIT_NS + CALL_WAIT_NS;
+    struct registering *task = malloc(sizeof *task);
+    weft_status status;
+    bool done, waits = true;
+    weft__comm_ref(of_call.comm);
+    if (task) *task = of_call;
+    if (!task || !weft__thread_start(nccl, registered_run, task)) {
+        free(task);
+        weft__comm_unref(of_call.comm);
+        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "%s: no memory, or no thread, for it", of_call.name);
+    }
+    pthread_mutex_lock(&nccl->lock);
+    while (!task->done && waits) waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
+    done = task->done;
+    task->alone = true;
+    pthread_mutex_unlock(&nccl->lock);
+    if (!done)
+        return weft__nccl_fail(nccl, WEFT_ERR_TIMEOUT,
+                               "%s: %s on communicator %s has not come back after %.1f s; it goes on",
+                               of_call.name, of_call.call, of_call.comm->label,
+                               (double)(TURN_WAIT_NS + CALL_WAIT_NS) / 1e9);
+    status = registered_ended(task);
+    free(task);
+    return status;
 }
 
 /* ---- registering ---- */
 
-static void register_it(void *arg)
+static void register_it(struct registering *task)
 {
-    struct registering *task = arg;
     weft__comm *comm = task->comm;
     weft__turn turn;
     weft__turn_ask(comm, &turn);
-    if (!weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) return;
-    weft__comm_inside(comm, task->call);
-    task->carried_out = true;
-    task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
-    task->result = weft__comm_await(comm, task->result);
-    weft__turn_give(comm, &turn);
+    if (weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) {
+        weft__comm_inside(comm, task->call);
+        task->carried_out = true;
+        task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
+        task->result = weft__comm_await(comm, task->result);
+        weft__turn_give(comm, &turn);
+    }
+    if (task->carried_out && task->result == ncclSuccess)
+        registered_to(comm, task->of, REGISTERED);
+    else
+        forget(comm, task->of);
 }
 
 static weft_status check_range(weft__comm *comm, char *at, size_t bytes)
@@ -133,27 +188,21 @@ weft_status weft__registered_add(weft__comm *comm, void *at, size_t bytes)
 {
     weft__nccl *nccl = comm->nccl;
     weft_status status = check_range(comm, at, bytes);
-    struct registering task = {.comm = comm, .call = "ncclCommRegister"};
+    weft__registration *of;
     if (status != WEFT_OK) return status;
-    task.of = calloc(1, sizeof *task.of);
-    if (!task.of) return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no memory for it");
-    *task.of = (weft__registration){.state = REGISTERING, .at = at, .bytes = bytes};
-    if (!registered_claim(comm, task.of)) {
-        free(task.of);
+    of = calloc(1, sizeof *of);
+    if (!of) return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no memory for it");
+    *of = (weft__registration){.state = REGISTERING, .at = at, .bytes = bytes};
+    if (!registered_claim(comm, of)) {
+        free(of);
         return weft__nccl_fail(nccl, WEFT_ERR_STATE,
                                "mem_register: %p is registered with communicator %s already", at,
                                comm->label);
     }
-    if (!weft__thread_call(nccl, register_it, &task)) {
-        forget(comm, task.of);
-        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_register: no thread for it");
-    }
-    if (task.carried_out && task.result == ncclSuccess) {
-        registered_to(comm, task.of, REGISTERED);
-        return WEFT_OK;
-    }
-    forget(comm, task.of);
-    return registered_stopped(&task, "mem_register");
+    status = carry_out((struct registering){
+        .comm = comm, .of = of, .name = "mem_register", .call = "ncclCommRegister", .run = register_it});
+    if (status == WEFT_ERR_MEMORY) forget(comm, of);
+    return status;
 }
 
 /* ---- deregistering ---- */
@@ -164,9 +213,8 @@ static ncclResult_t registered_end(weft__comm *comm, const weft__registration *o
     return weft__comm_await(comm, ncclCommDeregister(comm->handle, of->handle));
 }
 
-static void deregister_it(void *arg)
+static void deregister_it(struct registering *task)
 {
-    struct registering *task = arg;
     weft__comm *comm = task->comm;
     int64_t deadline_ns = weft__nccl_now(comm->nccl) + TURN_WAIT_NS;
     weft__turn turn;
@@ -177,28 +225,35 @@ static void deregister_it(void *arg)
         task->result = registered_end(comm, task->of);
         weft__turn_give(comm, &turn);
     }
-    if (!weft__comm_doomed(comm) || !weft__comm_outwait_abort_until(comm, deadline_ns)) return;
-    task->carried_out = true; /* the abort has taken it back */
-    task->result = ncclSuccess;
+    if (weft__comm_doomed(comm) && weft__comm_outwait_abort_until(comm, deadline_ns)) {
+        task->carried_out = true; /* the abort has taken it back */
+        task->result = ncclSuccess;
+    }
+    if (task->carried_out && task->result == ncclSuccess)
+        forget(comm, task->of);
+    else
+        registered_to(comm, task->of, REGISTERED);
 }
 
 weft_status weft__registered_remove(weft__comm *comm, void *at)
 {
-    weft__nccl *nccl = comm->nccl;
-    struct registering task = {.comm = comm, .of = registered_take(comm, at), .call = "ncclCommDeregister"};
-    if (!task.of)
-        return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
+    bool busy;
+    weft__registration *of = registered_take(comm, at, &busy);
+    weft_status status;
+    if (busy)
+        return weft__nccl_fail(comm->nccl, WEFT_ERR_STATE,
+                               "mem_deregister: an earlier call for %p with communicator %s goes on", at,
+                               comm->label);
+    if (!of)
+        return weft__nccl_fail(comm->nccl, WEFT_ERR_ARGUMENT,
                                "mem_deregister: %p is not registered with communicator %s", at, comm->label);
-    if (!weft__thread_call(nccl, deregister_it, &task)) {
-        registered_to(comm, task.of, REGISTERED);
-        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_deregister: no thread for it");
-    }
-    if (task.carried_out && task.result == ncclSuccess) {
-        forget(comm, task.of);
-        return WEFT_OK;
-    }
-    registered_to(comm, task.of, REGISTERED);
-    return registered_stopped(&task, "mem_deregister");
+    status = carry_out((struct registering){.comm = comm,
+                                            .of = of,
+                                            .name = "mem_deregister",
+                                            .call = "ncclCommDeregister",
+                                            .run = deregister_it});
+    if (status == WEFT_ERR_MEMORY) registered_to(comm, of, REGISTERED);
+    return status;
 }
 
 /* ---- the end of the communicator ---- */

@@ -160,6 +160,88 @@ static void freed_while_stopped(job_rank *me)
     clear(me, &s);
 }
 
+/* ---- calls for memory that hang ---- */
+
+typedef struct beside {
+    scene *s;
+    const char *call;
+    int64_t took_ns;
+} beside;
+
+static void free_and_look(job_rank *me, int thread, void *arg)
+{
+    beside *all = arg;
+    scene *s = all->s;
+    void *window;
+    size_t offset;
+    int64_t begun;
+    (void)me;
+    if (thread == 0) {
+        CHECK_OK(s->b->mem_free(s->b, s->memory));
+    } else if (thread == 1) {
+        for (int ms = 0; !emu_hanging() && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+        begun = job_now_ns();
+        CHECK_STATUS(WEFT_ERR_UNSUPPORTED, s->b->mem_window(s->o.comm, s->memory, &window, &offset));
+        all->took_ns = job_now_ns() - begun;
+    } else { /* after as long as nobody should wait */
+        for (int ms = 0; !emu_hanging() && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+        job_sleep_ms(LONG_MS);
+        emu_release();
+    }
+}
+
+/* A window that takes long to close keeps nobody else from asking for one, and is handed to nobody. */
+static void windows_beside_one_that_closes(job_rank *me)
+{
+    scene s;
+    beside all = {.s = &s};
+    set(me, &s);
+    emu_script("ncclCommWindowDeregister@1=hang");
+    job_threads(me, 3, free_and_look, &all);
+    CHECK_PERIOD(0, all.took_ns, 0, LONG_MS - 1);
+    clear(me, &s);
+}
+
+/* NCCL does not come back: the caller is told, and the memory is NCCL's until it does. */
+static void registrations_that_hang(job_rank *me)
+{
+    enum { WAIT_MS = 4000 };
+    weft_status status = WEFT_OK;
+    int64_t begun;
+    scene s;
+    set(me, &s);
+    for (int round = 0; round < 2; round++) {
+        emu_script(round ? "ncclCommDeregister@1=hang" : "ncclCommRegister@1=hang");
+        begun = job_now_ns();
+        if (round)
+            status = s.b->mem_deregister(s.o.comm, s.device);
+        else
+            status = s.b->mem_register(s.o.comm, s.device, sizeof *s.device * N);
+        CHECK_STATUS(WEFT_ERR_TIMEOUT, status);
+        CHECK_TEXT(last_failure, round ? "ncclCommDeregister on communicator asked has not come back"
+                                       : "ncclCommRegister on communicator asked has not come back");
+        CHECK_PERIOD(begun, job_now_ns(), WAIT_MS, WAIT_MS + JOB_LATE_MS);
+        CHECK_STATUS(WEFT_ERR_STATE, s.b->mem_deregister(s.o.comm, s.device));
+        CHECK_TEXT(last_failure, "goes on");
+        emu_release();
+        emu_script(NULL);
+        if (round) break;
+        for (int ms = 0; ms < JOB_WAIT_MS; ms++) { /* until it is registered */
+            status = s.b->mem_register(s.o.comm, s.device, sizeof *s.device * N);
+            CHECK_STATUS(WEFT_ERR_STATE, status);
+            if (!emu_hanging()) break;
+            job_sleep_ms(1);
+        }
+        job_sleep_ms(GRACE_MS);
+    }
+    for (int ms = 0; (status = s.b->mem_deregister(s.o.comm, s.device)) == WEFT_ERR_STATE; ms++) {
+        CHECK(ms < JOB_WAIT_MS);
+        job_sleep_ms(1);
+    }
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, status); /* the call that hung has taken it back */
+    clear(me, &s);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +255,10 @@ int main(int argc, char **argv)
                  .processes = true, .arg = "await", .body = stopped_while_asked),
         JOB_TEST("memory is freed after the abort of what has registered it", .ranks = 2, .bare = true,
                  .processes = true, .body = freed_while_stopped),
+        JOB_TEST("windows beside one that closes", .ranks = 1, .bare = true, .processes = true,
+                 .body = windows_beside_one_that_closes),
+        JOB_TEST("registrations that hang", .ranks = 1, .bare = true, .processes = true,
+                 .body = registrations_that_hang),
     };
     return JOB_MAIN(tests, argc, argv);
 }
