@@ -119,36 +119,34 @@ static int major_of(struct dl_phdr_info *info, size_t bytes, void *major)
     return sscanf(name, "libcudart.so.%d", (int *)major) == 1;
 }
 
-/* A driver runs the majors up to its own.  Where there is none the library says so itself, when it is used. */
-static bool driver_runs(void *library, int major)
+/* A driver runs the majors up to its own, and tells which that is before any runtime is loaded: one that is too new would
+ * stay in the process where it does not let itself be unloaded, and whoever looks for a runtime later would take it.
+ * 0: there is no driver, or it does not say; or the runtime is the emulation's, which has none. */
+static int major_of_driver(void)
 {
-    cudaError_t (*ask)(int *version);
-    int driver = 0;
-    if (!look_up(library, "cudaDriverGetVersion", (void *)&ask)) return true;
-    return ask(&driver) != cudaSuccess || !driver || driver / 1000 >= major;
+    void *driver = getenv("CUDA_EMULATION_DEVICES") ? NULL : dlopen("libcuda.so.1", RTLD_NOW);
+    int (*ask)(int *version) = NULL;
+    int version = 0;
+    if (driver && look_up(driver, "cuDriverGetVersion", (void *)&ask) && ask(&version)) version = 0;
+    if (driver) dlclose(driver);
+    return version / 1000;
 }
 
-/* One that can be loaded, the newest that the driver runs. */
+/* The newest of those that can be loaded and are not newer than the driver; else the oldest of those, which says itself what
+ * is wrong with its driver when it is used. */
 static void *load_library(char name[32])
 {
-    void *too_new = NULL;
-    for (int major = MAJOR_MOST; major >= MAJOR_LEAST; major--) {
-        char other[32];
-        snprintf(other, sizeof other, "libcudart.so.%d", major);
-        void *library = dlopen(other, RTLD_NOW);
-        if (!library) continue;
-        if (!too_new) memcpy(name, other, sizeof other);
-        if (driver_runs(library, major)) {
-            memcpy(name, other, sizeof other);
-            if (too_new) dlclose(too_new);
-            return library;
-        }
-        if (too_new)
-            dlclose(library);
-        else
-            too_new = library;
+    int driver = major_of_driver(), most = driver && driver < MAJOR_MOST ? driver : MAJOR_MOST;
+    void *library = NULL;
+    for (int major = most; major >= MAJOR_LEAST && !library; major--) {
+        snprintf(name, 32, "libcudart.so.%d", major);
+        library = dlopen(name, RTLD_NOW);
     }
-    return too_new; /* which says what is wrong with its driver */
+    for (int major = most < MAJOR_LEAST ? MAJOR_LEAST : most + 1; major <= MAJOR_MOST && !library; major++) {
+        snprintf(name, 32, "libcudart.so.%d", major);
+        library = dlopen(name, RTLD_NOW);
+    }
+    return library;
 }
 
 /* The one that is loaded, else one that can be. */

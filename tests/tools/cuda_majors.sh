@@ -26,11 +26,15 @@ make 13 13-new -DDRIVER=12
 for folder in 12 12-short; do echo none >"$dir/$folder/libcudart.so.13"; done
 mkdir "$dir/both" && ln -s "$dir/12/libcudart.so.12" "$dir/13/libcudart.so.13" "$dir/both"
 mkdir "$dir/old_driver" && ln -s "$dir/12/libcudart.so.12" "$dir/13-new/libcudart.so.13" "$dir/old_driver"
+for place in old_driver 13-new; do
+    "$compiler" -std=gnu11 -shared -fPIC -DMAJOR=12 -DLIBCUDA -Wl,-soname,libcuda.so.1 -o "$dir/$place/libcuda.so.1" "$source"
+done
 echo none >"$dir/13-new/libcudart.so.12"
 
 mkdir "$dir/modules" && ln -s "$module" "$dir/modules" # alone: others may be linked with CUDA
 says() { # FOUND LOADED TEXT: with the folder FOUND first, and LOADED in the process, or ''
-    told=$(WEFT_MODULE_DIR=$dir/modules LD_LIBRARY_PATH=$dir/$1 LD_PRELOAD=${2:+$dir/$2} "$info" 2>&1 | grep '^ *nccl') || true
+    all=$(WEFT_MODULE_DIR=$dir/modules LD_LIBRARY_PATH=$dir/$1 LD_PRELOAD=${2:+$dir/$2} "$info" 2>&1) || true
+    told=$(echo "$all" | grep '^ *nccl') || true
     case $told in
     *"$3"*) ;;
     *)
@@ -45,6 +49,13 @@ says 13 '' 'CUDA 13.4, NCCL'
 says 13 '' 'device 0: made of libcudart.so.13'
 says both '' 'made of libcudart.so.13'
 says old_driver '' 'made of libcudart.so.12'
+# What the driver does not run is not even loaded: it might stay, and be taken for the process's own.
+case $all in
+*"CUDA 13 is loaded"*)
+    echo "CUDA 13 was loaded, with a driver for CUDA 12: $all"
+    exit 1
+    ;;
+esac
 says old_driver 13-new/libcudart.so.13 'no CUDA device: CUDA says "an error"' # what the program has loaded is taken
 says 13-new '' 'no CUDA device: CUDA says "an error"'
 says both 12/libcudart.so.12 'made of libcudart.so.12'

@@ -1,5 +1,6 @@
 /* cudart_of_major.c - as much of a libcudart as tells which one was asked: of CUDA MAJOR.4, with one device that is
  * named for it.  A function that a major version has not is left out. */
+#include <stdio.h>
 #include <string.h>
 
 #if MAJOR > 12
@@ -12,6 +13,21 @@
 #ifndef DRIVER
 #define DRIVER MAJOR
 #endif
+
+#ifdef LIBCUDA /* the driver instead */
+int cuDriverGetVersion(int *version);
+int cuDriverGetVersion(int *version)
+{
+    *version = DRIVER * 1000 + 40;
+    return 0;
+}
+#else
+
+__attribute__((constructor)) static void tell_loaded(void)
+{
+    fprintf(stderr, "CUDA %d is loaded\n", MAJOR);
+}
+
 #define TEXT(number)   TEXT_OF(number)
 #define TEXT_OF(token) #token
 
@@ -109,4 +125,5 @@ int DRIVER_ENTRY(const char *name, void **function, unsigned long long flags, in
     *how = 0;
     return 0;
 }
+#endif
 #endif
